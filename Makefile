@@ -1,0 +1,52 @@
+# make        build the release binary, target/release/perftax
+# make plan   build it and plan a real program: bzip2 over a file that is made for it
+# make test   set the machine up, check style, run every test
+# make help   the other targets
+SHELL = /bin/sh
+.DEFAULT_GOAL = build
+.PHONY: build plan test setup lint unit acceptance bench install clean help
+
+CARGO ?= cargo
+BUDGET ?= 1%
+PREFIX ?= /usr/local
+
+build:
+	$(CARGO) build --release --locked
+
+plan: build
+	scripts/plan-demo $(BUDGET)
+
+test: setup lint unit
+
+setup:
+	scripts/setup
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+unit:
+	$(CARGO) test --workspace --locked
+
+acceptance: setup build
+	scripts/acceptance
+
+bench:
+	$(CARGO) bench --workspace --locked
+
+install: build
+	install -D -m 755 target/release/perftax $(DESTDIR)$(PREFIX)/bin/perftax
+
+clean:
+	$(CARGO) clean
+
+help:
+	@echo 'make             build target/release/perftax'
+	@echo 'make plan        build, then plan bzip2 over a file made for it (BUDGET=1%)'
+	@echo 'make test        install what is missing, check style, run every test'
+	@echo 'make lint        cargo fmt --check and clippy, warnings denied'
+	@echo 'make unit        the tests alone'
+	@echo 'make acceptance  the long measurements: calibrate, verify and bill on real programs'
+	@echo 'make bench       benchmarks of perftax itself'
+	@echo 'make install     install into PREFIX (/usr/local)'
+	@echo 'make clean       remove what was built'

@@ -1,0 +1,116 @@
+//! `perftax bill`: what a recording cost.
+
+use serde::{Deserialize, Serialize};
+
+use super::Origin;
+use crate::{Estimate, Mechanism};
+
+/// What one perf.data recording cost the program that was recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bill {
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The recording.
+    pub recording: String,
+    /// The command that was recorded, from the file's header.
+    pub recorded_command: Vec<String>,
+    /// The host and kernel that it was recorded on, from the file's header.
+    pub recorded_on: String,
+    /// Version of the perf that recorded, from the file's header.
+    #[serde(default)]
+    pub recorded_by: String,
+    /// How long the recorded run took, as `span_of` says; 0 where the recording does not tell.
+    pub span_s: f64,
+    /// What `span_s` is.
+    #[serde(default)]
+    pub span_of: SpanOf,
+    /// One line an event.
+    pub events: Vec<BilledEvent>,
+    /// Cost of all events, CPU time: what all CPUs spent on samples together. None where nothing was priced.
+    pub cost_s: Option<Estimate>,
+    /// How much longer the run took: of samples taken in parallel, those on the busiest CPU (or thread, where the recording
+    /// does not tell CPUs) of each slice of time. None where nothing was priced.
+    #[serde(default)]
+    pub elapsed_cost_s: Option<Estimate>,
+    /// `elapsed_cost_s` as a share of what the run would have taken without it, a fraction. None where nothing was priced or
+    /// the recording does not tell how long the run took.
+    pub share_of_run: Option<Estimate>,
+    /// Samples by CPU.
+    pub by_cpu: Vec<SampleCount>,
+    /// Samples by thread.
+    pub by_thread: Vec<SampleCount>,
+}
+
+/// One event of a recording.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BilledEvent {
+    /// Its name in the recording.
+    pub event: String,
+    /// The mechanism that sampled it; None where its attributes and the header do not tell.
+    pub mechanism: Option<Mechanism>,
+    /// Fixed period, or None in frequency mode.
+    pub period: Option<u64>,
+    /// Samples a second asked for in frequency mode.
+    #[serde(default)]
+    pub frequency: Option<u64>,
+    /// Samples in the recording.
+    pub samples: u64,
+    /// Samples lost: of the two ways in which a recording tells, the one that counts each loss once.
+    pub lost: u64,
+    /// Sum of LOST records: found the ring full. Where events share a ring, may name the wrong one of them.
+    #[serde(default)]
+    pub lost_in_ring: u64,
+    /// Sum of LOST_SAMPLES records: the event's own count of the same losses (perf ≥ 6.1), or losses in hardware.
+    #[serde(default)]
+    pub lost_samples: u64,
+    /// Samples dropped by a BPF filter on purpose, after their interrupt.
+    #[serde(default)]
+    pub filtered: u64,
+    /// THROTTLE records.
+    pub throttled: u64,
+    /// time_running / time_enabled, where the recording tells; 1 where it was never multiplexed.
+    pub running: Option<f64>,
+    /// Cost of one sample used, payload and drift included, or None where no calibration fits.
+    pub alpha_ns: Option<Estimate>,
+    /// The calibrated event that `alpha_ns` comes from.
+    #[serde(default)]
+    pub calibrated_event: Option<String>,
+    /// Payload terms that are part of `alpha_ns`.
+    #[serde(default)]
+    pub payload: Vec<String>,
+    /// samples × α (lost and filtered samples cost too: they are included).
+    pub cost_s: Option<Estimate>,
+    /// The part of `cost_s` that made the run longer, see [`Bill::elapsed_cost_s`].
+    #[serde(default)]
+    pub elapsed_cost_s: Option<Estimate>,
+}
+
+impl BilledEvent {
+    /// Samples that were paid for: delivered, lost and filtered.
+    pub fn charged(&self) -> u64 {
+        self.samples.saturating_add(self.lost).saturating_add(self.filtered)
+    }
+}
+
+/// What the length of a recorded run was taken from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SpanOf {
+    /// The recorded command, from its exec to its exit.
+    Command,
+    /// First to last sample: short by about one sampling gap at each end.
+    Samples,
+    /// Nothing in the recording tells.
+    #[default]
+    Unknown,
+}
+
+/// Samples by some key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleCount {
+    /// CPU number, or thread as `pid/tid comm`.
+    pub key: String,
+    /// Samples.
+    pub samples: u64,
+}

@@ -1,0 +1,105 @@
+//! `perftax calibrate`: what one sample costs.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Origin;
+use crate::observation::Block;
+use crate::{Estimate, Mechanism};
+
+/// The cost of one sample by one mechanism and event on one machine, with the blocks it was estimated from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The mechanism calibrated.
+    pub mechanism: Mechanism,
+    /// The event, in perf's syntax.
+    pub event: String,
+    /// α, the ambient cost: expected elapsed time that one sample adds, as the machine was during the calibration.
+    pub alpha_ns: Estimate,
+    /// The floor: the cost on an undisturbed machine (5th percentile).
+    pub floor_ns: Option<Estimate>,
+    /// Samples behind `alpha_ns`.
+    pub samples: u64,
+    /// Samples that should have come, by construction or by the period.
+    pub expected_samples: f64,
+    /// Records lost.
+    pub lost: u64,
+    /// THROTTLE records.
+    pub throttled: u64,
+    /// The split of the cost, ns a sample (or ns a context switch for `switch_*`), by term. Payload terms come on top of α.
+    pub terms: BTreeMap<String, Estimate>,
+    /// Cost by period.
+    pub linearity: Option<Linearity>,
+    /// Off against off: relative difference of two unmonitored arms.
+    pub control: Option<Control>,
+    /// A second, independent look at the cost.
+    pub witness: Option<Witness>,
+    /// Relative spread of α between sessions beyond what their intervals explain: how much it drifts, a fraction.
+    pub drift: f64,
+    /// Number of sessions (clusters).
+    pub sessions: u32,
+    /// Elapsed time that the calibration took.
+    pub elapsed_s: f64,
+    /// Why it stopped.
+    pub stopped: StopReason,
+    /// The raw observations.
+    pub blocks: Vec<Block>,
+}
+
+/// Why a calibration ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// The interval was as narrow as asked.
+    Precision,
+    /// The time limit came first.
+    TimeLimit,
+}
+
+/// The cost of a sample at one period.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PeriodCost {
+    /// Sampling period: events, or nanoseconds for time-driven sources.
+    pub period: u64,
+    /// Samples behind the estimate.
+    pub samples: u64,
+    /// Cost of one sample at this period.
+    pub alpha_ns: Estimate,
+}
+
+/// Is elapsed time linear in the number of samples?
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Linearity {
+    /// One estimate per period.
+    pub periods: Vec<PeriodCost>,
+    /// Theil–Sen slope of extra time against samples over all blocks: robust, kept as a check.
+    pub theil_sen_ns: Estimate,
+    /// Relative difference of the cost at the shortest and at the longest period, with its interval.
+    pub curvature: Estimate,
+}
+
+/// The A/A control: two arms without monitoring, compared as the monitored arm is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Control {
+    /// Relative difference (off2 − off)/off, a fraction.
+    pub difference: Estimate,
+    /// Whether the interval contains 0: if not, the result is refused.
+    pub passed: bool,
+    /// The smallest relative bias that this control can tell from 0: its half-width.
+    pub detects: f64,
+}
+
+/// Time spent inside the interrupt handler per sample, seen by the kernel's own tracepoints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Witness {
+    /// Which tracepoints.
+    pub source: String,
+    /// Handler time of one sample. A lower bound of α: interrupt delivery itself is outside of it.
+    pub handler_ns: Estimate,
+    /// Samples behind it.
+    pub samples: u64,
+}

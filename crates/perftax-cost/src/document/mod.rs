@@ -1,0 +1,21 @@
+//! The documents that perftax writes and reads (`--json`): one file per command, one type per document.
+//!
+//! Keys carry base SI units; every document starts with its [`Origin`].
+
+mod bill;
+mod calibration;
+mod origin;
+mod plan;
+mod prediction;
+mod profile;
+mod verification;
+mod workload;
+
+pub use bill::{Bill, BilledEvent, SampleCount, SpanOf};
+pub use calibration::{Calibration, Control, Linearity, PeriodCost, StopReason, Witness};
+pub use origin::{MachineId, Origin, SCHEMA};
+pub use plan::{Plan, Reason};
+pub use prediction::{Prediction, PredictionRow};
+pub use profile::MachineProfile;
+pub use verification::{Cell, Regression, Verification, WorkloadControl};
+pub use workload::WorkloadProfile;

@@ -1,0 +1,49 @@
+//! `perftax predict`: what sampling would cost a program.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Origin, WorkloadProfile};
+use crate::{Estimate, Mechanism};
+
+/// A table of predictions over sampling periods.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// The event.
+    pub event: String,
+    /// Cost of one sample used, drift included.
+    pub alpha_ns: Estimate,
+    /// The machine that α belongs to: this one, or the published or saved one asked for.
+    pub cost_machine: String,
+    /// The workload.
+    pub workload: WorkloadProfile,
+    /// One row a period, dearest first.
+    pub rows: Vec<PredictionRow>,
+}
+
+/// What sampling at one period would cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PredictionRow {
+    /// Sampling period: events, or nanoseconds for time-driven sources.
+    pub period: u64,
+    /// Samples a run.
+    pub samples: f64,
+    /// Samples a second of monitored run.
+    pub samples_per_s: f64,
+    /// Bytes a second into the ring.
+    pub bytes_per_s: f64,
+    /// Expected overhead, a fraction of the unmonitored elapsed time.
+    pub overhead: Estimate,
+    /// Expected elapsed time, monitored.
+    pub elapsed_s: Estimate,
+    /// The overhead split by term of the model, each a fraction.
+    pub terms: BTreeMap<String, Estimate>,
+    /// Extra time on each CPU, for multi-threaded programs.
+    pub extra_s_per_cpu: Vec<Estimate>,
+}

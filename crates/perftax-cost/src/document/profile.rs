@@ -1,0 +1,31 @@
+//! The machine profile: the only thing perftax keeps.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Calibration, MachineId};
+
+/// All calibrations of one machine in one state (CPU, microcode, kernel, mitigations, virtualisation).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineProfile {
+    /// [`super::SCHEMA`].
+    pub schema: u32,
+    /// The machine.
+    pub machine: MachineId,
+    /// Kernel release.
+    pub kernel: String,
+    /// The newest calibration of each mechanism and event. Raw blocks are left out here.
+    pub calibrations: Vec<Calibration>,
+}
+
+impl MachineProfile {
+    /// The newest calibration of a mechanism, of exactly this event where there is one.
+    pub fn find(&self, mechanism: crate::Mechanism, event: &str) -> Option<&Calibration> {
+        self.calibrations.iter().find(|c| c.mechanism == mechanism && c.event == event)
+    }
+
+    /// Takes a calibration in, in place of an older one of the same mechanism and event.
+    pub fn insert(&mut self, calibration: Calibration) {
+        self.calibrations.retain(|c| (c.mechanism, &c.event) != (calibration.mechanism, &calibration.event));
+        self.calibrations.push(calibration);
+    }
+}

@@ -1,0 +1,32 @@
+//! The cost model of event sampling, as pure mathematics: no I/O, no clocks, no kernel.
+//!
+//! Elapsed time of a workload that takes `T0` unmonitored is modelled as
+//!
+//! ```text
+//! T = T0 + N·c_rec + K·c_pmi + N·c_copy + S·c_signal + X·c_switch + pollution
+//! ```
+//!
+//! and what users ask for is α, nanoseconds per sample: the slope of elapsed time against the number of samples.
+//! Raw observations ([`observation`]) and estimates ([`Estimate`]) are different types on purpose.
+
+pub mod alpha;
+mod average;
+pub mod bootstrap;
+pub mod document;
+pub mod drive;
+mod estimate;
+pub mod foresight;
+pub mod mechanism;
+pub mod observation;
+pub mod period;
+pub mod planning;
+pub mod prediction;
+pub mod regression;
+pub mod stoker;
+pub mod verification;
+mod warning;
+pub mod yardstick;
+
+pub use estimate::Estimate;
+pub use mechanism::Mechanism;
+pub use warning::Warning;

@@ -1,0 +1,104 @@
+//! Raw observations: what was measured, before any statistics.
+
+use serde::{Deserialize, Serialize};
+
+/// One timed block of fixed work, in one arm of a calibration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Which session (cluster of adjacent rounds; sessions are spread in time) the block belongs to, from 0.
+    pub session: u32,
+    /// Which round (one pass over all arms in random order) within the session, from 0.
+    pub round: u32,
+    /// Name of the arm: `off`, `off2` (the A/A control), `on`, `counting`, `callchain` …
+    pub arm: String,
+    /// Sampling period of the arm (events, or nanoseconds for time-driven sources); 0 where nothing was sampled.
+    pub period: u64,
+    /// Samples delivered into the ring during the block.
+    pub samples: u64,
+    /// Samples that the truth by construction (or the period) says should have come.
+    pub expected: f64,
+    /// Records that the kernel reported lost during the block.
+    pub lost: u64,
+    /// THROTTLE records during the block.
+    pub throttled: u64,
+    /// Elapsed time of the block.
+    pub wall_ns: u64,
+    /// CPU time of the thread during the block (user and system).
+    pub cpu_ns: u64,
+    /// Involuntary context switches of the thread during the block.
+    pub involuntary_switches: u64,
+    /// Time stolen by the hypervisor from this CPU during the block (from /proc/stat: resolution of one tick).
+    pub steal_ns: u64,
+    /// Why the block must not be used, if it was spoiled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spoiled: Option<String>,
+}
+
+/// How fast the machine was during a run: a fixed piece of work, slipped in on the program's CPU again and again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Yardstick {
+    /// How often it was done.
+    pub passes: u32,
+    /// Mean time of its memory-latency part.
+    pub latency_ns: f64,
+    /// Mean time of its throughput part (independent arithmetic, first-level loads).
+    pub throughput_ns: f64,
+    /// CPU time that it took away from the program.
+    pub cpu_s: f64,
+}
+
+/// One run of a whole program, in one arm of a workload measurement or verification.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// Which round (one pass over all arms in random order) the run belongs to, from 0.
+    pub round: u32,
+    /// Sampling period; 0 for an unmonitored run.
+    pub period: u64,
+    /// Name of the arm: `off`, `off2` (the A/A control), `on`.
+    pub arm: String,
+    /// Elapsed time from exec to exit.
+    pub elapsed_s: f64,
+    /// Elapsed time without the yardstick's and at the mean speed of the machine over all runs; none where no yardstick ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adjusted_s: Option<f64>,
+    /// The yardsticks of the CPUs that the program may run on, in the order of CPU numbers; empty where none ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub yardsticks: Vec<Yardstick>,
+    /// User CPU time of the program and its descendants.
+    pub user_s: f64,
+    /// System CPU time of the program and its descendants.
+    pub system_s: f64,
+    /// Samples delivered.
+    pub samples: u64,
+    /// Samples delivered on each CPU, in the order of CPU numbers.
+    #[serde(default)]
+    pub samples_per_cpu: Vec<u64>,
+    /// CPU time of the program on each CPU, in the order of CPU numbers (task-clock opened per CPU). Where yardsticks ran, at the
+    /// mean speed of that CPU over all runs once `adjusted_s` is set.
+    #[serde(default)]
+    pub cpu_s_per_cpu: Vec<f64>,
+    /// Samples that the period and the run's own CPU time or event count say should have come.
+    pub expected_samples: f64,
+    /// Records lost.
+    pub lost: u64,
+    /// THROTTLE records.
+    pub throttled: u64,
+    /// Voluntary context switches.
+    pub voluntary_switches: u64,
+    /// Involuntary context switches.
+    pub involuntary_switches: u64,
+    /// Minor page faults.
+    pub minor_faults: u64,
+    /// Major page faults.
+    pub major_faults: u64,
+    /// Largest resident set.
+    pub max_rss_bytes: u64,
+    /// Time stolen by the hypervisor during the run, all CPUs (from /proc/stat).
+    pub steal_s: f64,
+    /// Events counted beside the sampling, by event name.
+    #[serde(default)]
+    pub counts: std::collections::BTreeMap<String, u64>,
+    /// Why the run must not be used, if it was spoiled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spoiled: Option<String>,
+}

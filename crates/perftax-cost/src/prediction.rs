@@ -1,0 +1,274 @@
+//! What sampling would cost a program: one row of the table that `perftax predict` prints.
+
+use std::collections::BTreeMap;
+
+use crate::bootstrap::student_quantile;
+use crate::document::{Calibration, PeriodCost, PredictionRow, WorkloadProfile};
+pub use crate::drive::PredictionError;
+use crate::drive::{Drive, PERIOD_MIN_IN_COSTS};
+use crate::estimate::CONFIDENCE;
+use crate::observation::Run;
+use crate::{Estimate, Mechanism};
+
+/// The term that α itself stands under: record, interrupt and copy together.
+pub const SAMPLE_TERM: &str = "sample";
+
+/// The term that context switches stand under.
+pub const SWITCH_TERM: &str = "switch";
+
+/// The term of what an event costs by merely being counted (a breakpoint's or uprobe's trap), sampled or not: ns an event. Such
+/// mechanisms also have [`RECORD_TERM`], and their α is the sum of both, as paid at period 1.
+pub const COUNTING_TERM: &str = "counting";
+
+/// The term of what taking a sample adds to a counted event, ns a sample.
+pub const RECORD_TERM: &str = "record";
+
+/// A program counts as parallel where it uses more CPU time than this many times its elapsed time. Several threads alone do
+/// not make it so: they may take turns.
+pub const PARALLEL_FROM: f64 = 1.1;
+
+/// What sampling costs on the machine that is predicted for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// Cost of one sample.
+    pub alpha_ns: Estimate,
+    /// How much it drifts, a fraction: widens the interval.
+    pub drift: f64,
+    /// Payload terms (ns a sample on top of α) and `switch_*` terms (ns a context switch).
+    pub terms: BTreeMap<String, Estimate>,
+    /// α by period, shortest first; empty where the cost does not demonstrably depend on the rate.
+    pub by_period: Vec<PeriodCost>,
+}
+
+/// A cost by period is used only where it is known this well (relative half-width): low rates are noisy.
+const BY_PERIOD_HALF_WIDTH_MAX: f64 = 0.15;
+
+impl Cost {
+    /// α and its drift, without terms: what a published number has to offer.
+    pub fn new(alpha_ns: Estimate, drift: f64) -> Self {
+        Self { alpha_ns, drift, terms: BTreeMap::new(), by_period: Vec::new() }
+    }
+
+    /// α with its interval widened by the drift: what is shown beside predictions.
+    pub fn alpha_with_drift_ns(&self) -> Estimate {
+        self.alpha_ns.widened(self.drift)
+    }
+
+    /// α at a period, drift included: what predictions are made with.
+    ///
+    /// Between calibrated periods the cost is interpolated along the logarithm of the period, beyond them it stays that of the
+    /// nearest. Without `by_period` it is the one α.
+    pub fn alpha_at_ns(&self, period: u64) -> Estimate {
+        let after = self.by_period.partition_point(|c| c.period < period);
+        let alpha_ns = match (after.checked_sub(1).and_then(|i| self.by_period.get(i)), self.by_period.get(after)) {
+            (None, None) => self.alpha_ns,
+            (Some(only), None) | (None, Some(only)) => only.alpha_ns,
+            (Some(below), Some(above)) => {
+                let (from, to) = ((below.period as f64).ln(), (above.period as f64).ln());
+                let weight = ((period as f64).ln() - from) / (to - from);
+                let between = |a: f64, b: f64| a + (b - a) * weight;
+                Estimate {
+                    estimate: between(below.alpha_ns.estimate, above.alpha_ns.estimate),
+                    low: between(below.alpha_ns.low, above.alpha_ns.low),
+                    high: between(below.alpha_ns.high, above.alpha_ns.high),
+                    confidence: self.alpha_ns.confidence,
+                }
+            }
+        };
+        alpha_ns.widened(self.drift)
+    }
+
+    fn term(&self, name: &str) -> Result<Estimate, PredictionError> {
+        self.terms.get(name).copied().ok_or_else(|| PredictionError::UnknownTerm {
+            term: name.into(),
+            known: self.terms.keys().cloned().collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+impl From<&Calibration> for Cost {
+    /// The calibration's cost. Costs by period are taken over where the interval of the curvature excludes 0.
+    fn from(calibration: &Calibration) -> Self {
+        let curved = calibration.linearity.as_ref().filter(|l| !l.curvature.contains(0.0));
+        let mut by_period: Vec<PeriodCost> = curved.map(|l| l.periods.clone()).unwrap_or_default();
+        by_period.retain(|c| c.alpha_ns.relative_half_width() <= BY_PERIOD_HALF_WIDTH_MAX);
+        by_period.sort_by_key(|c| c.period);
+        by_period.dedup_by_key(|c| c.period);
+        Self { alpha_ns: calibration.alpha_ns, drift: calibration.drift, terms: calibration.terms.clone(), by_period }
+    }
+}
+
+/// How the program would be sampled, the period aside.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting<'a> {
+    /// What drives the sampler.
+    pub drive: Drive,
+    /// The event, as it is named in [`WorkloadProfile::counts`]. Time-driven sources need no count.
+    pub event: &'a str,
+    /// Payload terms of the calibration to add to α, by name (`callchain`, `regs`, `stack` …).
+    pub payload: Vec<&'a str>,
+    /// The calibration's term for a context switch under the attach mode wanted (`switch_inherited`, `switch_per_thread` …).
+    pub switch_term: Option<&'a str>,
+    /// Bytes that one sample puts into the ring.
+    pub bytes_per_sample: f64,
+}
+
+impl<'a> Setting<'a> {
+    /// Plain samples of an event, inherited, of `bytes_per_sample` bytes.
+    pub fn new(mechanism: Mechanism, event: &'a str, bytes_per_sample: f64) -> Self {
+        Self { drive: Drive::of(mechanism, false), event, payload: Vec::new(), switch_term: None, bytes_per_sample }
+    }
+}
+
+/// Predicts one period: samples, rates, overhead with its interval and its split.
+///
+/// Overheads are fractions of the unmonitored elapsed time. The overhead rises with α and with what drives the sampler, so its
+/// interval comes from the ends of theirs: α's (drift and payload included) are put through the model as they are, the
+/// workload's relative uncertainty is added in quadrature, being independent. For parallel programs the elapsed time grows
+/// by what the busiest CPU pays, never by the sum over CPUs (ROSS'17 section 4.5).
+///
+/// # Errors
+/// See [`PredictionError`].
+pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u64) -> Result<PredictionRow, PredictionError> {
+    let drive = setting.drive;
+    let counting = cost.terms.get(COUNTING_TERM).filter(|_| drive != Drive::Time);
+    let sample_ns = match (counting, cost.terms.get(RECORD_TERM)) {
+        (Some(_), Some(record)) if period > 1 => record.widened(cost.drift),
+        _ => cost.alpha_at_ns(period),
+    };
+    let mut alphas = vec![(SAMPLE_TERM, sample_ns)];
+    for name in &setting.payload {
+        alphas.push((name, cost.term(name)?));
+    }
+    let switch = setting.switch_term.map(|name| cost.term(name)).transpose()?;
+    let alpha_ns = alphas[1..].iter().fold(alphas[0].1, |sum, (_, term)| sum.plus(term));
+    check(drive, period, &alpha_ns)?;
+    if workload.elapsed_s.estimate.is_nan() || workload.elapsed_s.estimate <= 0.0 {
+        return Err(PredictionError::NotMeasured { what: "elapsed time".into() });
+    }
+
+    let elapsed_s = workload.elapsed_s.estimate;
+    let quantity = quantity(workload, setting)?;
+    let per_elapsed_s = per_elapsed(workload, setting, &quantity);
+    let critical = critical_share(workload);
+    // Extra seconds for each unit of what drives the sampler, at an α.
+    let extra = |alpha_ns: f64| drive.rate(period, alpha_ns) * alpha_ns * 1e-9;
+    let at_ends = Estimate::new(extra(alpha_ns.estimate), extra(alpha_ns.low), extra(alpha_ns.high));
+    let sampling = at_ends.scaled(per_elapsed_s.estimate * critical).widened(per_elapsed_s.relative_half_width());
+    let mut terms: BTreeMap<String, Estimate> = BTreeMap::new();
+    for (name, term) in &alphas {
+        let share = if alpha_ns.estimate == 0.0 { 0.0 } else { sampling.estimate / alpha_ns.estimate };
+        let own = term.scaled(share);
+        terms.insert((*name).into(), if alphas.len() == 1 { sampling } else { own });
+    }
+    let mut overhead = sampling;
+    if let Some(switch_ns) = switch {
+        let switching = switch_ns
+            .scaled(workload.switches.estimate * critical * 1e-9 / elapsed_s)
+            .widened(workload.switches.relative_half_width().min(1.0));
+        terms.insert(SWITCH_TERM.into(), switching);
+        overhead = overhead.plus(&switching);
+    }
+
+    // At period 1, α holds the counting already; beyond, every event pays it and only some are sampled.
+    if let Some(counting_ns) = counting.filter(|_| period > 1) {
+        let share = counting_ns.scaled(per_elapsed_s.estimate * critical * 1e-9).widened(per_elapsed_s.relative_half_width());
+        terms.insert(COUNTING_TERM.into(), share);
+        overhead = overhead.plus(&share);
+    }
+
+    let samples = quantity.estimate * drive.rate(period, alpha_ns.estimate);
+    let monitored_s = elapsed_s * (1.0 + overhead.estimate);
+    let samples_per_s = samples / monitored_s;
+    let elapsed = Estimate::new(monitored_s, monitored_s, monitored_s)
+        .widened(workload.elapsed_s.relative_half_width())
+        .plus(&overhead_only(&overhead, elapsed_s));
+    let unit_share =
+        |cpu_s: &Estimate| if workload.cpu_s.estimate > 0.0 { cpu_s.estimate / workload.cpu_s.estimate } else { 0.0 };
+    Ok(PredictionRow {
+        period,
+        samples,
+        samples_per_s,
+        bytes_per_s: samples_per_s * setting.bytes_per_sample,
+        overhead,
+        elapsed_s: elapsed,
+        terms,
+        extra_s_per_cpu: workload
+            .cpu_s_per_cpu
+            .iter()
+            .map(|cpu| {
+                at_ends.scaled(quantity.estimate * unit_share(cpu)).widened(if cpu.estimate > 0.0 {
+                    cpu.relative_half_width()
+                } else {
+                    0.0
+                })
+            })
+            .collect(),
+    })
+}
+
+/// The deviation of the overhead alone, in seconds about 0, to be added to an estimate of the whole.
+fn overhead_only(overhead: &Estimate, elapsed_s: f64) -> Estimate {
+    Estimate::new(0.0, (overhead.low - overhead.estimate) * elapsed_s, (overhead.high - overhead.estimate) * elapsed_s)
+}
+
+/// Refuses periods and costs that cannot be predicted with: see [`Drive::check`]; the upper end of α must fit the period too.
+///
+/// # Errors
+/// See [`PredictionError`].
+pub fn check(drive: Drive, period: u64, alpha_ns: &Estimate) -> Result<(), PredictionError> {
+    if !alpha_ns.estimate.is_finite() || alpha_ns.estimate <= 0.0 {
+        return Err(PredictionError::NoCost { alpha_ns: alpha_ns.estimate });
+    }
+    drive.check(period, alpha_ns.estimate)?;
+    if drive == Drive::Time && drive.effective_period(period) as f64 <= alpha_ns.high {
+        let needed = (alpha_ns.estimate * PERIOD_MIN_IN_COSTS).max(alpha_ns.high + 1.0).ceil() as u64;
+        return Err(PredictionError::PeriodTooShort { period, alpha_ns: alpha_ns.estimate, needed });
+    }
+    Ok(())
+}
+
+/// What drives the sampler: unmonitored CPU seconds, or events, a run.
+fn quantity(workload: &WorkloadProfile, setting: &Setting) -> Result<Estimate, PredictionError> {
+    match setting.drive {
+        Drive::Time => Ok(workload.cpu_s),
+        Drive::Event { .. } => workload
+            .counts
+            .get(setting.event)
+            .copied()
+            .ok_or_else(|| PredictionError::NotMeasured { what: format!("count of event {}", setting.event) }),
+    }
+}
+
+/// `quantity` per second of elapsed time. Both vary together from run to run, so the ratio is taken run by run where there are
+/// at least three; else the quantity's own uncertainty stands in.
+fn per_elapsed(workload: &WorkloadProfile, setting: &Setting, quantity: &Estimate) -> Estimate {
+    let of_run = |run: &Run| match setting.drive {
+        Drive::Time => Some(run.user_s + run.system_s),
+        Drive::Event { .. } => run.counts.get(setting.event).map(|n| *n as f64),
+    };
+    let ratios: Vec<f64> = workload
+        .runs
+        .iter()
+        .filter(|run| run.spoiled.is_none() && run.period == 0 && run.elapsed_s > 0.0)
+        .filter_map(|run| Some(of_run(run)? / run.elapsed_s))
+        .collect();
+    let overall = quantity.scaled(1.0 / workload.elapsed_s.estimate);
+    if ratios.len() < 3 {
+        return overall;
+    }
+    let n = ratios.len() as f64;
+    let mean = ratios.iter().sum::<f64>() / n;
+    let variance = ratios.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let half = student_quantile(ratios.len() - 1, CONFIDENCE) * (variance / n).sqrt();
+    Estimate::new(overall.estimate, overall.estimate - half, overall.estimate + half)
+}
+
+/// The share of the whole program's extra time that its elapsed time feels: 1 for serial programs, the busiest CPU's share
+/// for parallel ones.
+fn critical_share(workload: &WorkloadProfile) -> f64 {
+    let cpu_s = workload.cpu_s.estimate;
+    let busiest = workload.cpu_s_per_cpu.iter().map(|c| c.estimate).fold(0.0, f64::max);
+    let parallel = workload.threads > 1 && cpu_s > workload.elapsed_s.estimate * PARALLEL_FROM;
+    if parallel && busiest > 0.0 { (busiest / cpu_s).min(1.0) } else { 1.0 }
+}

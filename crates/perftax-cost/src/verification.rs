@@ -1,0 +1,316 @@
+//! Did the prediction hold? E = (measured − expected)/expected, with an interval.
+//!
+//! The observations come in rounds: each holds unmonitored runs, a monitored run per period, and calibration blocks, all from
+//! the same seconds. A round is what is resampled, whole, so that every interval here carries at once the variation of the
+//! program, that of the unmonitored time and that of α.
+
+use crate::alpha::{Clock, Sums, Unit, control_of, session_sums};
+pub use crate::average::{AVERAGE, Average};
+use crate::average::{Taken, average};
+use crate::bootstrap::{REPLICATES, SEED, joint_bootstrap, median};
+use crate::document::{Cell, Control, Regression};
+use crate::drive::Drive;
+use crate::estimate::CONFIDENCE;
+use crate::observation::{Block, Run};
+use crate::regression::least_squares;
+
+/// One pass over all arms of one workload, with the calibration made within it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Round {
+    /// Unmonitored (`period` 0) and monitored runs.
+    pub runs: Vec<Run>,
+    /// Calibration blocks measured in the same round.
+    pub blocks: Vec<Block>,
+}
+
+/// Which number of samples an event-driven expectation multiplies α by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// The samples that the monitored runs delivered.
+    Delivered,
+    /// What the period and the event count say should have come ([`Run::expected_samples`]).
+    Predicted,
+}
+
+/// Blocks that the cost of a context switch is calibrated from: [`Block::expected`] holds the number of switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchArms<'a> {
+    /// Switches with nothing armed.
+    pub off: &'a str,
+    /// The same number of switches with the event armed, attached as in the cell.
+    pub on: &'a str,
+}
+
+/// Everything that says how a cell is computed, beside the observations.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spec<'a> {
+    /// Name of the workload, copied into the cell.
+    pub workload: &'a str,
+    /// The event, copied into the cell.
+    pub event: &'a str,
+    /// How events were attached, copied into the cell.
+    pub attach: &'a str,
+    /// Arm of the monitored runs ([`Run::arm`]).
+    pub arm: &'a str,
+    /// What drives the sampler.
+    pub drive: Drive,
+    /// Event-driven: which number of samples.
+    pub count: Count,
+    /// Unmonitored arm of the calibration blocks.
+    pub off: &'a str,
+    /// Monitored arm of the calibration blocks.
+    pub on: &'a str,
+    /// Use only calibration blocks of this period; `None`: all of the arm.
+    pub calibrated_at: Option<u64>,
+    /// Clock of the calibration blocks.
+    pub clock: Clock,
+    /// What α is per.
+    pub unit: Unit,
+    /// Adds switches × cost of a switch, switches being those of the unmonitored runs.
+    pub switch: Option<SwitchArms<'a>>,
+    /// Speaks of one CPU: all times are then the program's CPU time on it.
+    pub cpu: Option<u32>,
+    /// How the runs of an arm are averaged.
+    pub average: Average,
+}
+
+impl<'a> Spec<'a> {
+    /// A cell of a whole program with inherited events, arms `off` and `on`, and the defaults of this module.
+    pub fn new(workload: &'a str, event: &'a str, drive: Drive) -> Self {
+        Self {
+            workload,
+            event,
+            attach: "inherited",
+            arm: "on",
+            drive,
+            count: Count::Delivered,
+            off: "off",
+            on: "on",
+            calibrated_at: None,
+            clock: Clock::Wall,
+            unit: Unit::Samples,
+            switch: None,
+            cpu: None,
+            average: AVERAGE,
+        }
+    }
+}
+
+/// What one round says about one cell.
+#[derive(Clone, Debug)]
+struct Digest {
+    off: Vec<Taken>,
+    on: Vec<Taken>,
+    alpha: Sums,
+    /// Extra time of the switching blocks by switches made in them, and the samples taken meanwhile.
+    switch: Sums,
+    switch_samples: f64,
+}
+
+/// The cell of one period, from all usable rounds.
+///
+/// Expected: time-driven T0 + C0·α/(P − α), C0 being the CPU time of the unmonitored runs; event-driven T0 + N·α; plus
+/// switches × their cost where asked for. α is the ratio of sums over the blocks of the (resampled) rounds: it weighs each
+/// moment by its samples, as the mean elapsed time of the monitored runs does.
+///
+/// `None` where fewer than two rounds hold a usable unmonitored run, a usable monitored run of this period and calibration
+/// blocks, or where P is not above α.
+pub fn cell(spec: &Spec, period: u64, rounds: &[Round]) -> Option<Cell> {
+    let digests: Vec<Digest> = rounds.iter().filter_map(|round| digest(spec, period, round)).collect();
+    let statistic = |sample: &[&Digest]| evaluate(spec, period, sample);
+    let [unmonitored_s, expected_s, measured_s, error, predicted_overhead, measured_overhead] =
+        joint_bootstrap(&digests, statistic, REPLICATES, CONFIDENCE, SEED)?;
+    let runs: Vec<Run> =
+        rounds.iter().flat_map(|round| &round.runs).filter(|run| is_off(run) || is_on(spec, period, run)).cloned().collect();
+    let on: Vec<&Run> = runs.iter().filter(|run| run.spoiled.is_none() && is_on(spec, period, run)).collect();
+    let mean = |of: &dyn Fn(&Run) -> f64| on.iter().map(|run| of(run)).sum::<f64>() / on.len() as f64;
+    Some(Cell {
+        workload: spec.workload.into(),
+        event: spec.event.into(),
+        period,
+        attach: spec.attach.into(),
+        cpu: spec.cpu,
+        unmonitored_s,
+        expected_s,
+        measured_s,
+        error,
+        covered: error.contains(0.0),
+        predicted_overhead,
+        measured_overhead,
+        rounds: digests.len() as u32,
+        samples: mean(&|run| samples_of(spec, run)),
+        expected_samples: mean(&|run| run.expected_samples),
+        lost: on.iter().map(|run| run.lost).sum(),
+        throttled: on.iter().map(|run| run.throttled).sum(),
+        runs,
+    })
+}
+
+/// How many more rounds bring the half-width of E down to `target` (a fraction, such as 0.02); 0 where it is there already.
+pub fn more_rounds(cell: &Cell, target: f64) -> u32 {
+    let ratio = cell.error.half_width() / target;
+    if ratio <= 1.0 {
+        return 0;
+    }
+    let needed = (f64::from(cell.rounds) * ratio * ratio).ceil().min(f64::from(u32::MAX));
+    (needed as u32).saturating_sub(cell.rounds).max(1)
+}
+
+/// The A/A control of a workload: the round's runs of arm `off2` against those of `off`.
+pub fn control(rounds: &[Round]) -> Option<Control> {
+    let arm = |round: &Round, arm: &str| {
+        let times = round
+            .runs
+            .iter()
+            .filter(|r| r.spoiled.is_none() && r.period == 0 && r.arm == arm)
+            .map(|r| r.adjusted_s.unwrap_or(r.elapsed_s));
+        mean_of(times)
+    };
+    let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(|r| Some((arm(r, "off")?, arm(r, "off2")?))).collect();
+    control_of(&pairs)
+}
+
+/// What all cells say together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Summary {
+    /// Median of |E|. NaN without cells.
+    pub median_abs_error: f64,
+    /// Share of the cells whose interval of E covers 0. NaN without cells.
+    pub coverage: f64,
+    /// Measured extra time on predicted extra time.
+    pub regression: Option<Regression>,
+}
+
+/// Median |E|, coverage, and the regression of measured on predicted *extra* time through all cells.
+///
+/// The regression is weighted by 1/half-width² of the measured error in seconds (half-width of E × expected time): cells differ
+/// in run time and noise. It is an ordinary one, x being taken as exact: the predicted extra time errs by α's few per cent,
+/// which is common to all cells and moves the slope as a whole, and only the rest would flatten it. The workloads' cells share
+/// their unmonitored runs, so the interval of the slope is somewhat narrow.
+pub fn summarise(cells: &[Cell]) -> Summary {
+    let mut errors: Vec<f64> = cells.iter().map(|c| c.error.estimate.abs()).collect();
+    let covered = cells.iter().filter(|c| c.covered).count();
+    let points: Vec<(f64, f64, f64)> = cells
+        .iter()
+        .map(|c| {
+            let predicted = c.expected_s.estimate - c.unmonitored_s.estimate;
+            let measured = c.measured_s.estimate - c.unmonitored_s.estimate;
+            let half_width = c.error.half_width() * c.expected_s.estimate;
+            (predicted, measured, 1.0 / (half_width * half_width))
+        })
+        .collect();
+    Summary {
+        median_abs_error: median(&mut errors),
+        coverage: covered as f64 / cells.len() as f64,
+        regression: least_squares(&points),
+    }
+}
+
+fn is_off(run: &Run) -> bool {
+    run.period == 0
+}
+
+fn is_on(spec: &Spec, period: u64, run: &Run) -> bool {
+    run.period == period && run.arm == spec.arm
+}
+
+/// Elapsed time of a run, or its CPU time on the cell's CPU.
+fn time_of(spec: &Spec, run: &Run) -> f64 {
+    match spec.cpu {
+        None => run.adjusted_s.unwrap_or(run.elapsed_s),
+        Some(cpu) => run.cpu_s_per_cpu.get(cpu as usize).copied().unwrap_or(0.0),
+    }
+}
+
+/// Elapsed time less the yardstick's.
+fn without_yardstick(run: &Run) -> f64 {
+    run.elapsed_s - run.yardsticks.iter().map(|y| y.cpu_s).sum::<f64>()
+}
+
+fn samples_of(spec: &Spec, run: &Run) -> f64 {
+    match spec.cpu {
+        None => run.samples as f64,
+        Some(cpu) => run.samples_per_cpu.get(cpu as usize).copied().unwrap_or(0) as f64,
+    }
+}
+
+fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, n) = values.fold((0.0, 0_u32), |(sum, n), v| (sum + v, n + 1));
+    (n > 0).then(|| sum / f64::from(n))
+}
+
+fn digest(spec: &Spec, period: u64, round: &Round) -> Option<Digest> {
+    let usable = || round.runs.iter().filter(|run| run.spoiled.is_none());
+    let off: Vec<Taken> = usable()
+        .filter(|run| is_off(run))
+        .map(|run| Taken {
+            time_s: time_of(spec, run),
+            // At the speed that the elapsed time was brought to.
+            quantity: match (spec.cpu, run.adjusted_s) {
+                (Some(_), _) => time_of(spec, run),
+                (None, None) => run.user_s + run.system_s,
+                (None, Some(adjusted)) => (run.user_s + run.system_s) * adjusted / without_yardstick(run),
+            },
+            switches: (run.voluntary_switches + run.involuntary_switches) as f64,
+        })
+        .collect();
+    let on: Vec<Taken> = usable()
+        .filter(|run| is_on(spec, period, run))
+        .map(|run| Taken {
+            time_s: time_of(spec, run),
+            quantity: match spec.count {
+                Count::Delivered => samples_of(spec, run),
+                Count::Predicted => run.expected_samples,
+            },
+            switches: 0.0,
+        })
+        .collect();
+    if off.is_empty() || on.is_empty() {
+        return None;
+    }
+    let of_period: Vec<Block>;
+    let blocks = match spec.calibrated_at {
+        None => &round.blocks,
+        Some(at) => {
+            of_period = round.blocks.iter().filter(|b| b.arm != spec.on || b.period == at).cloned().collect();
+            &of_period
+        }
+    };
+    let alpha = Sums::total(&session_sums(blocks, spec.off, spec.on, spec.unit, spec.clock));
+    let (switch, switch_samples) = match spec.switch {
+        None => (Sums::default(), 0.0),
+        Some(arms) => (
+            Sums::total(&session_sums(&round.blocks, arms.off, arms.on, Unit::Expected, spec.clock)),
+            Sums::total(&session_sums(&round.blocks, arms.off, arms.on, Unit::Samples, spec.clock)).units,
+        ),
+    };
+    Some(Digest { off, on, alpha, switch, switch_samples })
+}
+
+/// Unmonitored, expected, measured time, E, predicted and measured overhead of a sample of rounds.
+fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 6] {
+    let alpha_ns = Sums::total(sample.iter().map(|d| &d.alpha)).cost_ns();
+    let off = average(spec.average, sample.iter().flat_map(|d| d.off.iter().copied()).collect());
+    let on = average(spec.average, sample.iter().flat_map(|d| d.on.iter().copied()).collect());
+    let sampling_s = match spec.drive {
+        Drive::Time => off.quantity * spec.drive.rate(period, alpha_ns) * alpha_ns * 1e-9,
+        Drive::Event { .. } => on.quantity * alpha_ns * 1e-9,
+    };
+    let switching_s = if spec.switch.is_some() {
+        let switch = Sums::total(sample.iter().map(|d| &d.switch));
+        let samples: f64 = sample.iter().map(|d| d.switch_samples).sum();
+        off.switches * (switch.extra_ns - samples * alpha_ns) / switch.units * 1e-9
+    } else {
+        0.0
+    };
+    let (unmonitored, measured) = (off.time_s, on.time_s);
+    let expected = unmonitored + sampling_s + switching_s;
+    [
+        unmonitored,
+        expected,
+        measured,
+        (measured - expected) / expected,
+        (expected - unmonitored) / unmonitored,
+        (measured - unmonitored) / unmonitored,
+    ]
+}

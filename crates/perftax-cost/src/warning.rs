@@ -1,0 +1,144 @@
+//! What a reader must know beside a number, and what to do about it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A condition that weakens a result without voiding it. Each says what it means (`Display`) and has a remedy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "code", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Warning {
+    /// The run-to-run variation is above the limit that the CERN study excluded benchmarks at (10 %).
+    HighVariation {
+        /// What varied.
+        what: String,
+        /// Coefficient of variation, a fraction.
+        variation: f64,
+    },
+    /// Records were lost.
+    LostRecords {
+        /// How many.
+        lost: u64,
+    },
+    /// The kernel throttled the event.
+    Throttled {
+        /// How many THROTTLE records came.
+        throttled: u64,
+    },
+    /// Rounds were left out.
+    SpoiledRounds {
+        /// How many.
+        spoiled: u64,
+        /// Of how many.
+        of: u64,
+        /// The commonest reason.
+        reason: String,
+    },
+    /// The asked precision was not reached in the time given.
+    PrecisionNotReached {
+        /// Relative half-width asked for, a fraction.
+        wanted: f64,
+        /// Relative half-width reached, a fraction.
+        reached: f64,
+    },
+    /// The calibration used is old, so its interval was widened by the drift.
+    OldCalibration {
+        /// Age in seconds.
+        age_s: f64,
+        /// Relative widening, a fraction.
+        drift: f64,
+    },
+    /// Cost per sample depends on the rate.
+    NotLinear {
+        /// Relative difference between the highest and the lowest rate's cost, a fraction.
+        curvature: f64,
+    },
+    /// The profile belongs to another machine, kernel or boot configuration.
+    ForeignProfile {
+        /// The profile's machine.
+        profile: String,
+        /// What was expected.
+        here: String,
+    },
+    /// Events were multiplexed: the counter ran only part of the time.
+    Multiplexed {
+        /// Event name.
+        event: String,
+        /// time_running / time_enabled, a fraction.
+        running: f64,
+    },
+    /// Anything a command wants to say that has no variant yet.
+    Other {
+        /// What it is.
+        message: String,
+        /// What to do.
+        remedy: String,
+    },
+}
+
+impl Warning {
+    /// What the reader can do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::HighVariation { .. } => {
+                "quieten the machine, pin the program, or lengthen its run; ask for more runs with -r".into()
+            }
+            Self::LostRecords { .. } => "enlarge the ring buffer (-m) or the period (-c)".into(),
+            Self::Throttled { .. } => {
+                "raise the limit: sysctl kernel.perf_event_max_sample_rate=1000000, then kernel.perf_cpu_time_max_percent=0"
+                    .into()
+            }
+            Self::SpoiledRounds { .. } => "quieten the machine; the raw observations in --json show each spoiled round".into(),
+            Self::PrecisionNotReached { .. } => "give it more time (--time) or accept the wider interval".into(),
+            Self::OldCalibration { .. } => "perftax calibrate".into(),
+            Self::NotLinear { .. } => {
+                "predict only between the calibrated periods, or calibrate with -c near the period you want".into()
+            }
+            Self::ForeignProfile { .. } => {
+                "perftax calibrate on the machine in question, or name its profile with --profile".into()
+            }
+            Self::Multiplexed { .. } => "measure fewer events at once".into(),
+            Self::Other { remedy, .. } => remedy.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HighVariation { what, variation } => {
+                write!(f, "{what} varies by {:.1} % between runs (limit 10 %)", variation * 100.0)
+            }
+            Self::LostRecords { lost } => write!(f, "{lost} records were lost"),
+            Self::Throttled { throttled } => write!(f, "the kernel throttled the event {throttled} times"),
+            Self::SpoiledRounds { spoiled, of, reason } => {
+                write!(f, "{spoiled} of {of} rounds were spoiled ({reason}) and left out")
+            }
+            Self::PrecisionNotReached { wanted, reached } => {
+                write!(
+                    f,
+                    "the interval is ±{:.1} %, not the ±{:.1} % asked for: the time was up",
+                    reached * 100.0,
+                    wanted * 100.0
+                )
+            }
+            Self::OldCalibration { age_s, drift } => {
+                write!(
+                    f,
+                    "the calibration is {:.0} minutes old; its interval carries ±{:.1} % of drift",
+                    age_s / 60.0,
+                    drift * 100.0
+                )
+            }
+            Self::NotLinear { curvature } => {
+                write!(f, "the cost of a sample changes by {:.0} % over the calibrated periods", curvature * 100.0)
+            }
+            Self::ForeignProfile { profile, here } => write!(f, "the profile is of '{profile}', not of '{here}'"),
+            Self::Multiplexed { event, running } => {
+                write!(f, "{event} was counted only {:.0} % of the time (multiplexed)", running * 100.0)
+            }
+            Self::Other { message, .. } => f.write_str(message),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Taking the machine's own variation out of run times, by covariates measured during the runs.
+//!
+//! ln T = (arm) + β₁·ln(latency) + β₂·ln(throughput) + noise, fitted over all runs of one program with a constant for each arm.
+//! Every run is then brought to the mean speed. The arms' means stay unbiased as long as the sampling itself does not change the
+//! yardstick; whether it does is published beside ([`Fit::shift_by_arm`]).
+
+use std::collections::BTreeMap;
+
+use crate::observation::{Run, Yardstick};
+use crate::verification::Round;
+
+/// What the fit of one program found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// Exponent of the latency part.
+    pub latency: f64,
+    /// Exponent of the throughput part.
+    pub throughput: f64,
+    /// Scatter of ln T within the arms before.
+    pub scatter_before: f64,
+    /// Scatter of ln T within the arms after.
+    pub scatter_after: f64,
+    /// Mean ln of what is taken out, by period (0: unmonitored), relative to the unmonitored arms. Were it not near 0, the
+    /// yardstick would measure the sampling and hide a part of its cost.
+    pub shift_by_arm: BTreeMap<u64, f64>,
+}
+
+/// Runs below which nothing is fitted: each exponent needs several runs of its own.
+const LEAST_RUNS: usize = 12;
+/// Exponents beyond these are noise: a program cannot be much more sensitive than the yardstick itself.
+const EXPONENT_MAX: f64 = 1.5;
+
+/// Sets [`Run::adjusted_s`] of every run, for programs on one CPU; per-CPU times likewise where each CPU had a yardstick.
+/// `None`, and nothing changed but the yardstick's own time taken out, where there are too few runs.
+pub fn adjust(rounds: &mut [Round]) -> Option<Fit> {
+    for run in rounds.iter_mut().flat_map(|round| &mut round.runs) {
+        let own: f64 = run.yardsticks.iter().map(|y| y.cpu_s).sum();
+        // On several CPUs the yardsticks run at the same time as the program elsewhere: only a lone CPU's time is known to be lost.
+        run.adjusted_s = (run.yardsticks.len() == 1).then_some(run.elapsed_s - own);
+    }
+    let cpus = rounds.iter().flat_map(|r| &r.runs).map(|r| r.yardsticks.len()).max()?;
+    if cpus == 1 {
+        let fit = fit(rounds, 0, |run| run.adjusted_s)?;
+        let centre = centre(rounds, 0);
+        for run in rounds.iter_mut().flat_map(|round| &mut round.runs) {
+            let Some(factor) = run.yardsticks.first().and_then(|y| factor(&fit, centre, y)) else { continue };
+            run.adjusted_s = run.adjusted_s.map(|time| time * factor);
+        }
+        return Some(fit);
+    }
+    let mut last = None;
+    for cpu in 0..cpus {
+        let Some(fit) = fit(rounds, cpu, |run| run.cpu_s_per_cpu.get(cpu).copied()) else { continue };
+        let centre = centre(rounds, cpu);
+        for run in rounds.iter_mut().flat_map(|round| &mut round.runs) {
+            let Some(factor) = run.yardsticks.get(cpu).and_then(|y| factor(&fit, centre, y)) else { continue };
+            if let Some(time) = run.cpu_s_per_cpu.get_mut(cpu) {
+                *time *= factor;
+            }
+        }
+        last = Some(fit);
+    }
+    last
+}
+
+/// A run's logarithms: (arm, ln T, ln latency, ln throughput).
+type Point = (u64, f64, f64, f64);
+
+fn points(rounds: &[Round], cpu: usize, time: impl Fn(&Run) -> Option<f64>) -> Vec<Point> {
+    let runs = rounds.iter().flat_map(|round| &round.runs).filter(|run| run.spoiled.is_none());
+    runs.filter_map(|run| {
+        let yardstick = run.yardsticks.get(cpu).filter(|y| is_usable(y))?;
+        let time = time(run).filter(|time| *time > 0.0)?;
+        Some((run.period, time.ln(), yardstick.latency_ns.ln(), yardstick.throughput_ns.ln()))
+    })
+    .collect()
+}
+
+fn is_usable(yardstick: &Yardstick) -> bool {
+    yardstick.passes >= 5 && yardstick.latency_ns > 0.0 && yardstick.throughput_ns > 0.0
+}
+
+fn centre(rounds: &[Round], cpu: usize) -> (f64, f64) {
+    let points = points(rounds, cpu, |_| Some(1.0));
+    let n = points.len() as f64;
+    (points.iter().map(|p| p.2).sum::<f64>() / n, points.iter().map(|p| p.3).sum::<f64>() / n)
+}
+
+fn factor(fit: &Fit, centre: (f64, f64), yardstick: &Yardstick) -> Option<f64> {
+    is_usable(yardstick).then(|| {
+        let latency = yardstick.latency_ns.ln() - centre.0;
+        let throughput = yardstick.throughput_ns.ln() - centre.1;
+        (-fit.latency * latency - fit.throughput * throughput).exp()
+    })
+}
+
+/// Least squares within arms: every arm's mean is subtracted, then two exponents are fitted.
+fn fit(rounds: &[Round], cpu: usize, time: impl Fn(&Run) -> Option<f64>) -> Option<Fit> {
+    let points = points(rounds, cpu, time);
+    if points.len() < LEAST_RUNS {
+        return None;
+    }
+    let mut arms: BTreeMap<u64, Vec<&Point>> = BTreeMap::new();
+    for point in &points {
+        arms.entry(point.0).or_default().push(point);
+    }
+    let mean = |of: &[&Point], field: fn(&Point) -> f64| of.iter().map(|p| field(p)).sum::<f64>() / of.len() as f64;
+    let mut within = Vec::new();
+    for arm in arms.values() {
+        let (t, l, h) = (mean(arm, |p| p.1), mean(arm, |p| p.2), mean(arm, |p| p.3));
+        within.extend(arm.iter().map(|p| (p.1 - t, p.2 - l, p.3 - h)));
+    }
+    let sum = |of: fn(&(f64, f64, f64)) -> f64| within.iter().map(of).sum::<f64>();
+    let (ll, hh, lh) = (sum(|p| p.1 * p.1), sum(|p| p.2 * p.2), sum(|p| p.1 * p.2));
+    let (lt, ht) = (sum(|p| p.1 * p.0), sum(|p| p.2 * p.0));
+    // A trace of ridge keeps two nearly equal covariates from fighting each other.
+    let ridge = 1e-3 * (ll + hh);
+    let determinant = (ll + ridge) * (hh + ridge) - lh * lh;
+    if determinant.is_nan() || determinant <= 0.0 {
+        return None;
+    }
+    let latency = ((lt * (hh + ridge) - ht * lh) / determinant).clamp(-EXPONENT_MAX, EXPONENT_MAX);
+    let throughput = ((ht * (ll + ridge) - lt * lh) / determinant).clamp(-EXPONENT_MAX, EXPONENT_MAX);
+    let freedom = (points.len() - arms.len()).max(1) as f64;
+    let scatter = |l: f64, h: f64| (within.iter().map(|p| (p.0 - l * p.1 - h * p.2).powi(2)).sum::<f64>() / freedom).sqrt();
+    let taken_out = |arm: &[&Point]| mean(arm, |p| p.2) * latency + mean(arm, |p| p.3) * throughput;
+    let base = arms.get(&0).map(|arm| taken_out(arm)).unwrap_or(0.0);
+    Some(Fit {
+        latency,
+        throughput,
+        scatter_before: scatter(0.0, 0.0),
+        scatter_after: scatter(latency, throughput),
+        shift_by_arm: arms.iter().map(|(period, arm)| (*period, taken_out(arm) - base)).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs of two arms, the second 20 % slower, on a machine whose speed wanders by 15 %.
+    fn rounds(n: u32, noise: f64) -> Vec<Round> {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut normal = move || (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
+        let mut run = |round: u32, period: u64, factor: f64| {
+            let (l, h) = (0.15 * normal(), 0.1 * normal());
+            let yardstick = Yardstick { passes: 100, latency_ns: 1e5 * l.exp(), throughput_ns: 2e5 * h.exp(), cpu_s: 0.02 };
+            let time = factor * (0.4 * l + 0.8 * h + noise * normal()).exp();
+            Run { round, period, elapsed_s: time + 0.02, yardsticks: vec![yardstick], ..blank() }
+        };
+        (0..n)
+            .map(|round| Round { runs: vec![run(round, 0, 1.0), run(round, 0, 1.0), run(round, 100, 1.2)], blocks: Vec::new() })
+            .collect()
+    }
+
+    fn blank() -> Run {
+        serde_json::from_str(
+            r#"{"round":0,"period":0,"arm":"off","elapsed_s":1,"user_s":1,"system_s":0,"samples":0,"expected_samples":0,"lost":0,
+            "throttled":0,"voluntary_switches":0,"involuntary_switches":0,"minor_faults":0,"major_faults":0,"max_rss_bytes":0,"steal_s":0}"#,
+        )
+        .unwrap()
+    }
+
+    fn mean(rounds: &[Round], period: u64) -> f64 {
+        let times: Vec<f64> =
+            rounds.iter().flat_map(|r| &r.runs).filter(|r| r.period == period).filter_map(|r| r.adjusted_s).collect();
+        times.iter().sum::<f64>() / times.len() as f64
+    }
+
+    #[test]
+    fn finds_the_exponents_and_keeps_the_difference() {
+        let mut rounds = rounds(60, 0.01);
+        let fit = adjust(&mut rounds).unwrap();
+        assert!((fit.latency - 0.4).abs() < 0.05 && (fit.throughput - 0.8).abs() < 0.05, "{fit:?}");
+        assert!(fit.scatter_before > 0.08 && fit.scatter_after < 0.015, "{fit:?}");
+        let ratio = mean(&rounds, 100) / mean(&rounds, 0);
+        assert!((ratio - 1.2).abs() < 0.01, "{ratio}");
+    }
+
+    #[test]
+    fn noise_that_it_does_not_explain_stays() {
+        let mut rounds = rounds(60, 0.1);
+        let fit = adjust(&mut rounds).unwrap();
+        assert!(fit.scatter_after > 0.08, "{fit:?}");
+    }
+
+    #[test]
+    fn few_runs_lose_only_the_yardsticks_own_time() {
+        let mut rounds = rounds(2, 0.0);
+        assert_eq!(adjust(&mut rounds), None);
+        let run = &rounds[0].runs[0];
+        assert!((run.adjusted_s.unwrap() - (run.elapsed_s - 0.02)).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,89 @@
+//! The arms of a calibration.
+
+use perftax_pmu::sampler::{Payload, Sampling, Wakeup};
+
+/// The arm without any monitoring.
+pub const OFF: &str = "off";
+/// The same once more: the A/A control.
+pub const OFF_AGAIN: &str = "off2";
+/// The arm that α comes from: sampled at the main period with the basic payload.
+pub const ON: &str = "on";
+/// The event is open but never enabled: what a uprobe costs by merely being there.
+pub const ARMED: &str = "armed";
+/// The event is counted, not sampled.
+pub const COUNTING: &str = "counting";
+
+/// Bytes of user stack that the stack arm copies: `perf record --call-graph dwarf` takes 8 KiB.
+pub const USER_STACK_BYTES: u32 = 8192;
+
+/// One condition under which the fixed work is timed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arm {
+    /// Its name in the raw observations.
+    pub name: String,
+    /// What is opened; none opens nothing.
+    pub monitoring: Option<Monitoring>,
+}
+
+/// What an arm opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Monitoring {
+    /// How the event is sampled.
+    pub sampling: Sampling,
+    /// Whether it is enabled at all.
+    pub enabled: bool,
+    /// Whether every sample is delivered as a signal.
+    pub signal: bool,
+    /// Further counters that are read with every sample.
+    pub group_members: u32,
+    /// Ring size in pages.
+    pub ring_pages: usize,
+}
+
+impl Arm {
+    /// Nothing is opened.
+    pub fn unmonitored(name: &str) -> Self {
+        Self { name: name.into(), monitoring: None }
+    }
+
+    /// Counting without sampling, or (`enabled` false) not even that.
+    pub fn counting(name: &str, enabled: bool) -> Self {
+        let monitoring =
+            Monitoring { sampling: Sampling::COUNTING, enabled, signal: false, group_members: 0, ring_pages: RING_PAGES };
+        Self { name: name.into(), monitoring: Some(monitoring) }
+    }
+
+    /// Sampling with a payload.
+    pub fn sampled(name: &str, period: u64, payload: Payload, ring_pages: usize) -> Self {
+        let ring_bytes = ring_pages * rustix::param::page_size();
+        let sampling = Sampling::every(period, ring_bytes).carrying(payload);
+        let monitoring = Monitoring { sampling, enabled: true, signal: false, group_members: 0, ring_pages };
+        Self { name: name.into(), monitoring: Some(monitoring) }
+    }
+
+    /// The same with a signal at every sample.
+    pub fn with_signal(mut self) -> Self {
+        if let Some(monitoring) = &mut self.monitoring {
+            monitoring.signal = true;
+            monitoring.sampling.wakeup = Wakeup::EverySample;
+        }
+        self
+    }
+
+    /// The same with a group of counters read at every sample.
+    pub fn with_group(mut self, members: u32) -> Self {
+        if let Some(monitoring) = &mut self.monitoring {
+            monitoring.group_members = members;
+            monitoring.sampling.payload = monitoring.sampling.payload.with_group_read();
+        }
+        self
+    }
+
+    /// The sampling period; 0 where nothing is sampled.
+    pub fn period(&self) -> u64 {
+        self.monitoring.and_then(|m| m.sampling.period).unwrap_or(0)
+    }
+}
+
+/// Ring of an arm without a bulky payload: room for 3000 basic samples.
+pub const RING_PAGES: usize = 32;

@@ -1,0 +1,266 @@
+//! The bench: fixed work and the arms it is timed in, on the calling (pinned) thread.
+
+use std::time::Instant;
+
+use perftax_cost::Mechanism;
+use perftax_cost::observation::Block;
+use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling};
+use perftax_pmu::sys::{OpenEvent, Target, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};
+use perftax_pmu::{Error, Result};
+
+use super::arm::{Arm, Monitoring, OFF_AGAIN};
+use super::floor::FloorSample;
+use super::spec::Spec;
+use super::witness::{Handler, WitnessSample};
+use crate::stimulus::Stimulus;
+use crate::system::steal_ns;
+
+/// Everything a session needs; belongs to the thread that made it, since its events watch that thread.
+pub struct Bench {
+    spec: Spec,
+    event: Event,
+    stimulus: Box<dyn Stimulus>,
+    arms: Vec<(Arm, Option<Source>)>,
+    /// Whether merely opening the event changes the work, so that it must be closed in the other arms.
+    open_per_block: bool,
+    rng: fastrand::Rng,
+    skipped: Vec<String>,
+}
+
+/// An open arm.
+struct Source {
+    sampler: LiveSampler,
+    /// Group members live as long as the leader.
+    _members: Vec<OpenEvent>,
+}
+
+impl Bench {
+    /// Opens everything on the calling thread, which must be pinned to `spec.cpu` already.
+    pub fn new(spec: &Spec, catalog: &Catalog, seed: u64) -> Result<Self> {
+        let (stimulus, own_event) = spec.stimulus()?;
+        let event = match (&spec.event, own_event) {
+            (Some(event), _) => event.clone(),
+            (None, Some(text)) => single_event(&text, catalog)?,
+            (None, None) => {
+                return Err(Error::Argument {
+                    argument: "-e",
+                    value: "none".into(),
+                    needed: format!("an event of mechanism {}", spec.mechanism),
+                });
+            }
+        };
+        event.check_supported(catalog)?;
+        // A uprobe costs by merely being there, and there are only four debug registers: neither can stay open in all arms.
+        let open_per_block = matches!(spec.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint);
+        let mut bench = Self {
+            spec: spec.clone(),
+            event,
+            stimulus,
+            arms: Vec::new(),
+            open_per_block,
+            rng: fastrand::Rng::with_seed(seed),
+            skipped: Vec::new(),
+        };
+        for arm in spec.arms() {
+            let source = match &arm.monitoring {
+                None => None,
+                Some(monitoring) => match bench.open(monitoring, catalog) {
+                    Ok(source) => Some(source),
+                    // Only the arms that α does not depend on may be missing, and it is said which.
+                    Err(error) if is_optional(&arm) => {
+                        let reason = error.to_string();
+                        bench.skipped.push(format!("{}: {}", arm.name, reason.lines().next().unwrap_or_default()));
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
+            };
+            bench.arms.push((arm, source.filter(|_| !open_per_block)));
+        }
+        Ok(bench)
+    }
+
+    /// The event measured.
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// Arms that could not be opened, each with the reason.
+    pub fn skipped(&self) -> &[String] {
+        &self.skipped
+    }
+
+    /// One session: `rounds` passes over all arms in random order.
+    pub fn session(&mut self, session: u32, rounds: u32, catalog: &Catalog) -> Result<Vec<Block>> {
+        let mut blocks = Vec::with_capacity(rounds as usize * self.arms.len());
+        let mut order: Vec<usize> = (0..self.arms.len()).collect();
+        for round in 0..rounds {
+            self.rng.shuffle(&mut order);
+            for &index in &order {
+                blocks.push(self.block(index, session, round, catalog)?);
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// Durations of single operations with and without sampling: what the floor is made of.
+    pub fn floor_session(&mut self, catalog: &Catalog) -> Result<FloorSample> {
+        let (mut off, mut on) = (Vec::new(), Vec::new());
+        self.stimulus.prepare()?;
+        self.stimulus.run_noting(&mut off);
+        let index = self.arms.iter().position(|(arm, _)| arm.name == super::ON).unwrap_or(0);
+        let mut own = self.open_if_needed(index, catalog)?;
+        self.stimulus.prepare()?;
+        let source = own.as_mut().or(self.arms[index].1.as_mut());
+        let mut delivered = Delivered::default();
+        if let Some(source) = source {
+            source.sampler.enable()?;
+            self.stimulus.run_noting(&mut on);
+            source.sampler.disable()?;
+            source.sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
+        }
+        Ok(FloorSample::new(off, on, delivered.samples(), self.stimulus.truth()))
+    }
+
+    /// Handler time of one block of sampled work, less that of one block of the same work without.
+    pub fn witness_session(&mut self, handler: &Handler) -> Result<WitnessSample> {
+        let cpu = self.spec.cpu;
+        self.stimulus.prepare()?;
+        let stimulus = &mut self.stimulus;
+        let background_ns = handler.watch(cpu, || {
+            stimulus.run();
+            Ok(())
+        })?;
+        let Some((_, Some(source))) = self.arms.iter_mut().find(|(arm, _)| arm.name == super::ON) else {
+            return Ok(WitnessSample::default());
+        };
+        self.stimulus.prepare()?;
+        source.sampler.enable()?;
+        let stimulus = &mut self.stimulus;
+        let watched = handler.watch(cpu, || {
+            stimulus.run();
+            Ok(())
+        });
+        source.sampler.disable()?;
+        let mut delivered = Delivered::default();
+        source.sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
+        Ok(WitnessSample { handler_ns: watched? - background_ns, samples: delivered.samples() })
+    }
+
+    fn block(&mut self, index: usize, session: u32, round: u32, catalog: &Catalog) -> Result<Block> {
+        let mut own = self.open_if_needed(index, catalog)?;
+        let arm = self.arms[index].0.clone();
+        let steal_before = steal_ns(Some(self.spec.cpu))?;
+        self.stimulus.prepare()?;
+        let source = own.as_mut().or(self.arms[index].1.as_mut());
+        let enabled = arm.monitoring.is_some_and(|m| m.enabled);
+        if let Some(source) = source.filter(|_| enabled) {
+            source.sampler.enable()?;
+        }
+
+        let switches = thread_involuntary_switches();
+        let (wall_before, cpu_before) = (monotonic_ns(), thread_cpu_ns());
+        self.stimulus.run();
+        if self.spec.planted_bias > 0.0 && arm.name == OFF_AGAIN {
+            linger(wall_before, self.spec.planted_bias);
+        }
+        let (cpu_after, wall_after) = (thread_cpu_ns(), monotonic_ns());
+        let involuntary_switches = thread_involuntary_switches() - switches;
+
+        let mut delivered = Delivered::default();
+        if let Some(source) = own.as_mut().or(self.arms[index].1.as_mut()) {
+            source.sampler.disable()?;
+            source.sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
+        }
+        let wall_ns = wall_after - wall_before;
+        let cpu_ns = cpu_after - cpu_before;
+        let steal_ns = steal_ns(Some(self.spec.cpu))?.saturating_sub(steal_before);
+        let mut block = Block {
+            session,
+            round,
+            period: arm.period(),
+            samples: delivered.samples(),
+            expected: self.expected(&arm, cpu_ns, delivered.samples()),
+            arm: arm.name,
+            lost: delivered.lost,
+            throttled: delivered.throttled,
+            wall_ns,
+            cpu_ns,
+            involuntary_switches,
+            steal_ns,
+            spoiled: None,
+        };
+        block.spoiled = why_spoiled(&block);
+        Ok(block)
+    }
+
+    fn open_if_needed(&self, index: usize, catalog: &Catalog) -> Result<Option<Source>> {
+        match self.arms[index].0.monitoring {
+            Some(monitoring) if self.open_per_block => self.open(&monitoring, catalog).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn open(&self, monitoring: &Monitoring, catalog: &Catalog) -> Result<Source> {
+        let sampler =
+            LiveSampler::open(&[(self.event.clone(), monitoring.sampling)], &[Target::ThisThread], monitoring.ring_pages)?;
+        let leader = &sampler.events()[0];
+        let mut members = Vec::new();
+        for name in ["page-faults", "context-switches", "cpu-migrations"].iter().cycle().take(monitoring.group_members as usize) {
+            let sampling = Sampling { payload: Payload::BASIC, ..Sampling::COUNTING };
+            members.push(OpenEvent::open(&single_event(name, catalog)?, &sampling, Target::ThisThread, Some(leader))?);
+        }
+        if monitoring.signal {
+            leader.deliver_signal(SAMPLE_SIGNAL)?;
+        }
+        Ok(Source { sampler, _members: members })
+    }
+
+    /// What the truth by construction says: samples of a sampled arm, events of one that only counts (or is only armed).
+    fn expected(&self, arm: &Arm, cpu_ns: u64, delivered: u64) -> f64 {
+        let Some(period) = arm.monitoring.map(|m| m.sampling.period.unwrap_or(1)) else { return 0.0 };
+        match self.stimulus.truth() {
+            Some(truth) => truth as f64 / period as f64,
+            None if self.spec.mechanism.is_time_driven() => cpu_ns as f64 / period as f64,
+            // A free-running counter has no truth by construction; its own samples are all there is.
+            None => delivered as f64,
+        }
+    }
+}
+
+/// The signal that samples are delivered as in the `signal` arm; ignored by its handler.
+pub(super) const SAMPLE_SIGNAL: i32 = libc::SIGIO;
+
+fn is_optional(arm: &Arm) -> bool {
+    !matches!(arm.name.as_str(), super::ON | super::arm::COUNTING | super::arm::ARMED)
+}
+
+/// Lost and throttled blocks are not measurements; preempted and stolen ones measure somebody else's work.
+fn why_spoiled(block: &Block) -> Option<String> {
+    if block.lost > 0 {
+        Some(format!("{} samples lost", block.lost))
+    } else if block.throttled > 0 {
+        Some(format!("throttled {} times", block.throttled))
+    } else if block.steal_ns > 0 {
+        Some(format!("{} ms stolen by the hypervisor", block.steal_ns / 1_000_000))
+    } else if block.involuntary_switches > 0 {
+        Some(format!("preempted {} times", block.involuntary_switches))
+    } else {
+        None
+    }
+}
+
+/// Burns the given share of the time since `start_ns`.
+fn linger(start_ns: u64, share: f64) {
+    let taken = monotonic_ns() - start_ns;
+    let until = Instant::now() + std::time::Duration::from_nanos((taken as f64 * share) as u64);
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+fn single_event(text: &str, catalog: &Catalog) -> Result<Event> {
+    let mut events = perftax_pmu::event::parse(text, catalog)?;
+    events.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })
+}

@@ -1,0 +1,229 @@
+//! A calibration from its first session to its end: sessions spread in time until the interval is narrow or the time is up.
+
+use std::time::{Duration, Instant};
+
+use perftax_cost::alpha::{
+    Clock, Foresight, Sums, Unit, control_variation, ratio_of_sums, rounds_needed, session_sums, session_variation,
+};
+use perftax_cost::document::StopReason;
+use perftax_cost::observation::Block;
+use perftax_pmu::Result;
+use perftax_pmu::event::Event;
+
+use super::arm::{OFF, OFF_AGAIN, ON};
+use super::conclude::{Conclusion, conclude};
+use super::spec::Spec;
+use super::switching::SwitchBench;
+use super::witness::WitnessSample;
+use super::worker::Worker;
+
+/// When a calibration is good enough, and how long it may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Goal {
+    /// Relative half-width of α asked for, a fraction.
+    pub half_width: f64,
+    /// Elapsed time that it may take.
+    pub time_limit: Duration,
+    /// From the start of one session to the start of the next. Costs are correlated over fractions of a second (0.17 at 0.3 s on
+    /// the recorded log); much closer sessions look more precise than they are.
+    pub spacing: Duration,
+    /// Rounds in a session.
+    pub rounds: u32,
+    /// Sessions below which no interval is believed.
+    pub least_sessions: u32,
+}
+
+impl Goal {
+    /// Sessions of 10 rounds, 1.5 s apart, ±5 %, at most two minutes: where α drifts by 14 % between sessions, 3 s apart (39
+    /// sessions in that time) gave ±7 %.
+    pub const STANDARD: Self = Self {
+        half_width: 0.05,
+        time_limit: Duration::from_secs(118),
+        spacing: Duration::from_millis(1500),
+        rounds: 10,
+        least_sessions: 12,
+    };
+
+    /// What a plan can wait for: ±10 % within 50 s.
+    pub const QUICK: Self = Self { half_width: 0.10, time_limit: Duration::from_secs(50), ..Self::STANDARD };
+}
+
+/// How far a campaign is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Sessions made.
+    pub sessions: u32,
+    /// Relative half-width reached, where there is an interval yet.
+    pub half_width: Option<f64>,
+    /// What is expected to be needed, after the pilot.
+    pub foresight: Option<Foresight>,
+    /// Elapsed time.
+    pub elapsed: Duration,
+}
+
+/// Everything that a campaign gave.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The event measured.
+    pub event: Event,
+    /// What the blocks say.
+    pub conclusion: Conclusion,
+    /// The raw observations.
+    pub blocks: Vec<Block>,
+    /// Handler times, one a session.
+    pub witness: Vec<WitnessSample>,
+    /// Why it ended.
+    pub stopped: StopReason,
+    /// Elapsed time.
+    pub elapsed_s: f64,
+    /// Arms that could not be opened, each with the reason.
+    pub skipped: Vec<String>,
+    /// What the pilot foresaw.
+    pub foresight: Option<Foresight>,
+}
+
+/// A calibration under way: sessions are added one by one, by [`Campaign::run`] or in between other work.
+pub struct Campaign {
+    worker: Worker,
+    switching: Option<SwitchBench>,
+    goal: Goal,
+    started: Instant,
+    last_session: Option<Instant>,
+    sessions: u32,
+    blocks: Vec<Block>,
+    floors_ns: Vec<f64>,
+    witness: Vec<WitnessSample>,
+    foresight: Option<Foresight>,
+    /// Relative half-width of α so far: a bootstrap, so computed once a session.
+    half_width: Option<f64>,
+}
+
+/// Sessions after which the number needed is foreseen.
+const PILOT_SESSIONS: u32 = 3;
+
+impl Campaign {
+    /// Opens everything.
+    pub fn start(spec: &Spec, goal: Goal, seed: u64) -> Result<Self> {
+        let worker = Worker::start(spec, seed)?;
+        let switching = spec.wants_switching().then(|| SwitchBench::new(spec, worker.event().clone(), seed));
+        Ok(Self {
+            worker,
+            switching,
+            goal,
+            started: Instant::now(),
+            last_session: None,
+            sessions: 0,
+            blocks: Vec::new(),
+            floors_ns: Vec::new(),
+            witness: Vec::new(),
+            foresight: None,
+            half_width: None,
+        })
+    }
+
+    /// The event measured.
+    pub fn event(&self) -> &Event {
+        self.worker.event()
+    }
+
+    /// The raw observations so far.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// One more session, at once. Returns its blocks' range.
+    pub fn session(&mut self) -> Result<&[Block]> {
+        self.last_session = Some(Instant::now());
+        let before = self.blocks.len();
+        let mut result = self.worker.session(self.goal.rounds)?;
+        if let Some(switching) = &mut self.switching {
+            result.blocks.extend(switching.session(self.sessions, self.goal.rounds)?);
+        }
+        self.sessions += 1;
+        self.blocks.append(&mut result.blocks);
+        self.floors_ns.extend(result.floor_ns);
+        self.witness.extend(result.witness);
+        self.half_width =
+            ratio_of_sums(&self.blocks, OFF, ON, Unit::Samples, Clock::Wall).map(|alpha| alpha.relative_half_width());
+        if self.sessions == PILOT_SESSIONS {
+            self.foresight = self.foresee();
+        }
+        Ok(&self.blocks[before..])
+    }
+
+    /// Whether enough time has passed since the last session for another one to count as independent.
+    pub fn is_due(&self) -> bool {
+        self.last_session.is_none_or(|at| at.elapsed() >= self.goal.spacing)
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        Progress {
+            sessions: self.sessions,
+            half_width: self.half_width,
+            foresight: self.foresight,
+            elapsed: self.started.elapsed(),
+        }
+    }
+
+    /// Whether it may end, and why.
+    pub fn is_done(&self) -> Option<StopReason> {
+        let narrow = self.sessions >= self.goal.least_sessions
+            && self.half_width.is_some_and(|half_width| half_width <= self.goal.half_width);
+        if narrow {
+            return Some(StopReason::Precision);
+        }
+        (self.started.elapsed() + self.goal.spacing >= self.goal.time_limit && self.sessions >= 2)
+            .then_some(StopReason::TimeLimit)
+    }
+
+    /// Adds sessions until it is done. `each` is told after every session and may break off with an error.
+    pub fn run(&mut self, mut each: impl FnMut(&Progress) -> Result<()>) -> Result<StopReason> {
+        loop {
+            self.session()?;
+            each(&self.progress())?;
+            if let Some(reason) = self.is_done() {
+                return Ok(reason);
+            }
+            while !self.is_due() {
+                std::thread::sleep(Duration::from_millis(50));
+                each(&self.progress())?;
+            }
+        }
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// Where no two sessions had usable blocks: everything was spoiled, or nothing was sampled.
+    pub fn finish(self, stopped: StopReason) -> Result<Outcome> {
+        let conclusion = conclude(&self.blocks, &self.floors_ns).ok_or_else(|| self.nothing_usable())?;
+        Ok(Outcome {
+            event: self.worker.event().clone(),
+            conclusion,
+            witness: self.witness,
+            stopped,
+            elapsed_s: self.started.elapsed().as_secs_f64(),
+            skipped: self.worker.skipped().to_vec(),
+            foresight: self.foresight,
+            blocks: self.blocks,
+        })
+    }
+
+    fn foresee(&self) -> Option<Foresight> {
+        let sums: Vec<Sums> = session_sums(&self.blocks, OFF, ON, Unit::Samples, Clock::Wall);
+        let control = control_variation(&self.blocks, OFF, OFF_AGAIN, Clock::Wall)?;
+        rounds_needed(session_variation(&sums)?, control, self.goal.half_width)
+    }
+
+    fn nothing_usable(&self) -> perftax_pmu::Error {
+        let reasons: Vec<&str> = self.blocks.iter().filter_map(|b| b.spoiled.as_deref()).collect();
+        let samples: u64 = self.blocks.iter().map(|b| b.samples).sum();
+        let why = match reasons.first() {
+            Some(reason) => format!("{} of {} blocks are spoiled ({reason}, …)", reasons.len(), self.blocks.len()),
+            None if samples == 0 => "no sample came at all".into(),
+            None => "fewer than two sessions were made".into(),
+        };
+        perftax_pmu::Error::Spoiled { why, remedy: "quieten the machine, or give it more time with --time".into() }
+    }
+}

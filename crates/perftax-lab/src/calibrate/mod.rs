@@ -1,0 +1,24 @@
+//! Calibration: the cost of one sample, measured in this process on a pinned thread.
+//!
+//! Fixed work is timed in *arms* (nothing, counting, sampling, sampling with a payload …) in random order; one pass over all
+//! arms is a round, adjacent rounds are a session, and sessions are spread in time because costs drift (docs/methods.md).
+
+mod arm;
+mod bench;
+mod campaign;
+mod conclude;
+mod floor;
+mod spec;
+mod switching;
+mod witness;
+mod worker;
+
+pub use arm::{Arm, OFF, OFF_AGAIN, ON, USER_STACK_BYTES};
+pub use bench::Bench;
+pub use campaign::{Campaign, Goal, Outcome, Progress};
+pub use conclude::{Conclusion, conclude};
+pub use floor::FloorSample;
+pub use spec::{Depth, Spec};
+pub use switching::{SWITCH_ARMS, SWITCH_OFF};
+pub use witness::{Handler, WitnessSample, conclude as conclude_witness};
+pub use worker::{SessionResult, Worker};

@@ -1,0 +1,227 @@
+//! What is calibrated, and how thoroughly.
+
+use std::time::Duration;
+
+use perftax_cost::Mechanism;
+use perftax_pmu::event::Event;
+use perftax_pmu::sampler::Payload;
+use perftax_pmu::{Error, Result};
+
+use super::arm::{ARMED, Arm, COUNTING, OFF, OFF_AGAIN, ON, RING_PAGES, USER_STACK_BYTES};
+use crate::stimulus::{PageFaults, ProbedCalls, Spin, Stimulus, Syscalls, WatchedWrites};
+
+/// How much a calibration wants to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// α and its control only: what a plan needs, quickly.
+    Alpha,
+    /// Also linearity over periods and the split into terms.
+    Full,
+    /// α at given periods (arms `on@PERIOD`), for a verification; with `switching`, the cost of context switches too.
+    At {
+        /// The periods beside the main one; none of them: the main one alone.
+        periods: Vec<u64>,
+        /// Whether context switches are measured.
+        switching: bool,
+    },
+}
+
+/// A calibration to be made.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The event, none for the mechanism's default.
+    pub event: Option<Event>,
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// The CPU that the measuring thread is pinned to.
+    pub cpu: u32,
+    /// How much is wanted.
+    pub depth: Depth,
+    /// The sampling period of the main arm; none chooses one.
+    pub period: Option<u64>,
+    /// A planted relative slow-down of the second unmonitored arm, to show that the control catches it.
+    pub planted_bias: f64,
+}
+
+/// Undisturbed duration of one block of fixed work (docs/methods.md: 2.5 ms).
+const BLOCK: Duration = Duration::from_micros(2500);
+/// Events in one block of the sources that fire at every operation; each chosen for a few milliseconds.
+const FAULTS: usize = 500;
+const WATCHED_WRITES: u64 = 150;
+const SYSCALLS: u64 = 2500;
+const PROBED_CALLS: u64 = 1500;
+
+/// Main period of cpu-clock: about 20 kHz, a prime. Raised where a sample costs more than a third of it.
+const CPU_CLOCK_PERIOD_NS: u64 = 50_021;
+/// Main period of counter-driven sources: a prime near 2^15 events, in the middle of the paper's range.
+const COUNTER_PERIOD: u64 = 32_771;
+
+impl Spec {
+    /// The main period.
+    pub fn main_period(&self) -> u64 {
+        self.period.unwrap_or(match self.mechanism {
+            Mechanism::CpuClock => CPU_CLOCK_PERIOD_NS,
+            Mechanism::Software | Mechanism::Breakpoint | Mechanism::Tracepoint | Mechanism::Uprobe => 1,
+            Mechanism::IbsOp | Mechanism::IbsFetch => COUNTER_PERIOD * 16,
+            Mechanism::Pebs | Mechanism::Spe | Mechanism::Pmi => COUNTER_PERIOD,
+        })
+    }
+
+    /// Further periods, for the linearity check.
+    fn other_periods(&self) -> Vec<u64> {
+        let main = self.main_period();
+        match self.mechanism {
+            Mechanism::CpuClock => vec![next_prime(main * 2), next_prime(main * 4), next_prime(main * 8)],
+            Mechanism::Software | Mechanism::Breakpoint | Mechanism::Tracepoint | Mechanism::Uprobe => {
+                vec![main * 2, main * 3, main * 7]
+            }
+            Mechanism::IbsOp | Mechanism::IbsFetch => [8209_u64, 65_537, 131_101].map(|p| p * 16).to_vec(),
+            Mechanism::Pebs | Mechanism::Spe | Mechanism::Pmi => vec![4099, 8209, 65_537, 131_101],
+        }
+    }
+
+    /// Whether the cost of context switches is measured too: for events that are switched in and out with their thread.
+    pub(super) fn wants_switching(&self) -> bool {
+        matches!(self.depth, Depth::Full | Depth::At { switching: true, .. })
+            && !matches!(self.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint)
+    }
+
+    /// The work, and the event where the work brings it along (a watched variable's address, a probed function's offset).
+    pub(super) fn stimulus(&self) -> Result<(Box<dyn Stimulus>, Option<String>)> {
+        let own = |name: &str| self.event.is_none().then(|| name.to_string());
+        Ok(match self.mechanism {
+            Mechanism::CpuClock => (Box::new(Spin::lasting(BLOCK)), own("cpu-clock")),
+            Mechanism::Pebs => (Box::new(Spin::lasting(BLOCK)), own("instructions:up")),
+            Mechanism::Pmi => (Box::new(Spin::lasting(BLOCK)), own("instructions:u")),
+            Mechanism::IbsOp => (Box::new(Spin::lasting(BLOCK)), own("ibs_op//")),
+            Mechanism::IbsFetch => (Box::new(Spin::lasting(BLOCK)), own("ibs_fetch//")),
+            Mechanism::Spe => (Box::new(Spin::lasting(BLOCK)), own("arm_spe_0//")),
+            Mechanism::Software => match self.event.as_ref().map(|e| base_name(&e.name)) {
+                None | Some("page-faults" | "faults" | "minor-faults") => {
+                    (Box::new(PageFaults::new(FAULTS)?), own("page-faults"))
+                }
+                Some(other) => return Err(no_stimulus(other, "page-faults")),
+            },
+            Mechanism::Tracepoint => match self.event.as_ref().map(|e| base_name(&e.name)) {
+                None => (Box::new(Syscalls::new(SYSCALLS)), Some(self.default_tracepoint())),
+                Some("syscalls:sys_enter_getppid" | "raw_syscalls:sys_enter" | "raw_syscalls:sys_exit") => {
+                    (Box::new(Syscalls::new(SYSCALLS)), None)
+                }
+                Some(other) => return Err(no_stimulus(other, "raw_syscalls:sys_enter")),
+            },
+            Mechanism::Breakpoint => {
+                if let Some(event) = &self.event {
+                    return Err(no_stimulus(&event.name, "--mechanism breakpoint, without -e"));
+                }
+                let writes = WatchedWrites::new(WATCHED_WRITES);
+                let text = writes.event_text();
+                (Box::new(writes), Some(text))
+            }
+            Mechanism::Uprobe => {
+                if let Some(event) = &self.event {
+                    return Err(no_stimulus(&event.name, "--mechanism uprobe, without -e"));
+                }
+                (Box::new(ProbedCalls::new(PROBED_CALLS)), Some(ProbedCalls::event_text()?))
+            }
+        })
+    }
+
+    fn default_tracepoint(&self) -> String {
+        // Kernels without CONFIG_FTRACE_SYSCALLS have no tracepoint per system call, but one for all of them.
+        let specific = "/sys/kernel/tracing/events/syscalls/sys_enter_getppid";
+        if std::path::Path::new(specific).exists() {
+            "syscalls:sys_enter_getppid".into()
+        } else {
+            "raw_syscalls:sys_enter".into()
+        }
+    }
+
+    /// The arms, in no particular order.
+    pub(super) fn arms(&self) -> Vec<Arm> {
+        let main = self.main_period();
+        let fires_at_every_operation =
+            matches!(self.mechanism, Mechanism::Software | Mechanism::Breakpoint | Mechanism::Tracepoint | Mechanism::Uprobe);
+        let mut arms = vec![
+            Arm::unmonitored(OFF),
+            Arm::unmonitored(OFF_AGAIN),
+            Arm::sampled(ON, main, Payload::BASIC, self.ring_pages_for(Payload::BASIC)),
+        ];
+        if self.mechanism == Mechanism::Uprobe {
+            arms.push(Arm::counting(ARMED, false));
+        }
+        if fires_at_every_operation {
+            arms.push(Arm::counting(COUNTING, true));
+        }
+        match &self.depth {
+            Depth::Alpha => return arms,
+            Depth::At { periods, .. } => {
+                let at = periods
+                    .iter()
+                    .map(|&p| Arm::sampled(&format!("{ON}@{p}"), p, Payload::BASIC, self.ring_pages_for(Payload::BASIC)));
+                arms.extend(at);
+                return arms;
+            }
+            Depth::Full => {}
+        }
+        for period in self.other_periods() {
+            arms.push(Arm::sampled(&format!("{ON}@{period}"), period, Payload::BASIC, self.ring_pages_for(Payload::BASIC)));
+        }
+        let payloads = [
+            ("callchain", Payload::BASIC.with_callchain()),
+            ("user-regs", Payload::BASIC.with_user_registers()),
+            ("user-stack", Payload::BASIC.with_user_stack(USER_STACK_BYTES)),
+        ];
+        for (name, payload) in payloads {
+            let ring_pages = self.ring_pages_for(payload);
+            if ring_pages <= MOST_RING_PAGES {
+                arms.push(Arm::sampled(name, main, payload, ring_pages));
+            }
+        }
+        arms.push(Arm::sampled("group-read", main, Payload::BASIC, self.ring_pages_for(Payload::BASIC)).with_group(3));
+        arms.push(Arm::sampled("signal", main, Payload::BASIC, self.ring_pages_for(Payload::BASIC)).with_signal());
+        arms
+    }
+
+    /// Most samples of one block, generously.
+    fn samples_per_block(&self) -> u64 {
+        match self.mechanism {
+            Mechanism::Software => FAULTS as u64,
+            Mechanism::Breakpoint => WATCHED_WRITES,
+            Mechanism::Tracepoint => SYSCALLS,
+            Mechanism::Uprobe => PROBED_CALLS,
+            Mechanism::CpuClock => 4 * BLOCK.as_nanos() as u64 / self.main_period(),
+            // At most a few instructions or operations a cycle, some cycles a nanosecond.
+            _ => 20 * BLOCK.as_nanos() as u64 / self.main_period().max(4099),
+        }
+    }
+
+    fn ring_pages_for(&self, payload: Payload) -> usize {
+        let bytes_per_sample = 512 + u64::from(payload.stack_user_bytes);
+        let bytes = self.samples_per_block() * bytes_per_sample * 5 / 4;
+        let pages = (bytes as usize).div_ceil(rustix::param::page_size()).next_power_of_two();
+        if payload == Payload::BASIC { pages.clamp(RING_PAGES, 512) } else { pages.max(RING_PAGES) }
+    }
+}
+
+/// The largest ring that a calibration maps: 8 MiB with 4 KiB pages.
+const MOST_RING_PAGES: usize = 2048;
+
+/// An event's name without its modifiers.
+fn base_name(name: &str) -> &str {
+    match name.rsplit_once(':') {
+        Some((base, modifiers)) if modifiers.len() <= 6 && modifiers.chars().all(|c| "ukhGHpPSDeWb".contains(c)) => base,
+        _ => name,
+    }
+}
+
+fn no_stimulus(event: &str, instead: &str) -> Error {
+    Error::Unsupported {
+        what: format!("calibrate {event}"),
+        why: "calibrating needs work whose number of events is known by construction, and there is none for this event".into(),
+        remedy: format!("perftax calibrate -e {instead}   (the cost belongs to the mechanism, hardly to the event)"),
+    }
+}
+
+fn next_prime(from: u64) -> u64 {
+    perftax_cost::period::prime_at_least(from).unwrap_or(from)
+}

@@ -1,0 +1,157 @@
+//! What a context switch costs while an event is open, by how the event is attached.
+//!
+//! Two threads on one CPU pass a byte to and fro through pipes: every pass is one switch. Each block makes its partner thread
+//! anew, because *inherited* events must be open before the partner exists; contexts that are clones of each other are
+//! swapped by the kernel instead of being scheduled out and in (kernel/events/core.c, `context_equiv`), which needs a thread
+//! with no other event of its own.
+
+use std::os::fd::OwnedFd;
+
+use perftax_cost::observation::Block;
+use perftax_pmu::event::Event;
+use perftax_pmu::guard::pin_this_thread;
+use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling};
+use perftax_pmu::sys::{Target, monotonic_ns, thread_cpu_ns};
+use perftax_pmu::{Error, Result};
+
+use super::spec::Spec;
+use crate::system::steal_ns;
+
+/// Switches with nothing open.
+pub const SWITCH_OFF: &str = "switch-off";
+/// Arms with the event open, by attach mode.
+pub const SWITCH_ARMS: [(&str, Attachment); 3] = [
+    ("switch-inherited", Attachment::Inherited),
+    ("switch-separate", Attachment::Separate),
+    ("switch-per-cpu", Attachment::PerCpu),
+];
+
+/// How the event is attached to the two threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// Opened on one with inheritance, before it creates the other.
+    Inherited,
+    /// Opened on each.
+    Separate,
+    /// Opened on the CPU.
+    PerCpu,
+}
+
+/// Passes of the byte in one block: about 2 ms.
+const ROUND_TRIPS: u64 = 300;
+/// Passes before the timed part, so that both threads are awake and warm.
+const WARM_UP: u64 = 20;
+/// Time-driven sources tick seldom here, so that switches and not samples are what is timed: about 1 kHz, a prime.
+const PERIOD_NS: u64 = 1_000_003;
+const RING_PAGES: usize = 8;
+
+/// Blocks of switches.
+pub struct SwitchBench {
+    cpu: u32,
+    period: u64,
+    event: Event,
+    rng: fastrand::Rng,
+}
+
+impl SwitchBench {
+    /// For one event on one CPU.
+    pub fn new(spec: &Spec, event: Event, seed: u64) -> Self {
+        let period = if spec.mechanism.is_time_driven() { PERIOD_NS } else { spec.main_period() };
+        Self { cpu: spec.cpu, period, event, rng: fastrand::Rng::with_seed(seed ^ 0x5157) }
+    }
+
+    /// One session: `rounds` passes over all arms in random order.
+    pub fn session(&mut self, session: u32, rounds: u32) -> Result<Vec<Block>> {
+        let mut arms: Vec<(&str, Option<Attachment>)> = vec![(SWITCH_OFF, None)];
+        arms.extend(SWITCH_ARMS.map(|(name, attachment)| (name, Some(attachment))));
+        let mut blocks = Vec::new();
+        for round in 0..rounds {
+            self.rng.shuffle(&mut arms);
+            for &(name, attachment) in &arms {
+                let (cpu, period, event) = (self.cpu, self.period, self.event.clone());
+                // A fresh thread, so that its perf context holds nothing but what the arm opens.
+                let measured = std::thread::spawn(move || switches(cpu, period, &event, attachment)).join();
+                let mut block = measured.unwrap_or_else(|_| Err(failed("the switching thread", "panicked")))?;
+                (block.session, block.round, block.arm) = (session, round, name.into());
+                blocks.push(block);
+            }
+        }
+        Ok(blocks)
+    }
+}
+
+fn switches(cpu: u32, period: u64, event: &Event, attachment: Option<Attachment>) -> Result<Block> {
+    pin_this_thread(cpu)?;
+    let (to_partner, from_us) = pipe()?;
+    let (to_us, from_partner) = pipe()?;
+    let sampling = Sampling::every(period, RING_PAGES * rustix::param::page_size());
+    let open = |sampling: Sampling, targets: &[Target]| LiveSampler::open(&[(event.clone(), sampling)], targets, RING_PAGES);
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    let mut sampler = match attachment {
+        Some(Attachment::Inherited) => Some(open(Sampling { inherit: true, ..sampling }, &[Target::ThreadOnCpu(own, cpu)])?),
+        Some(Attachment::PerCpu) => Some(open(sampling, &[Target::Cpu(cpu)])?),
+        Some(Attachment::Separate) | None => None,
+    };
+    let (tell_tid, partner_tid) = std::sync::mpsc::channel();
+    // The partner inherits the affinity, and the event where there is one.
+    let partner = std::thread::spawn(move || {
+        tell_tid.send(rustix::thread::gettid().as_raw_nonzero().get()).ok();
+        let mut byte = [0u8];
+        while rustix::io::read(&to_partner, &mut byte).is_ok_and(|n| n == 1) {
+            if rustix::io::write(&from_partner, &byte).is_err() {
+                break;
+            }
+        }
+    });
+    let partner_tid: i32 = partner_tid.recv().map_err(|_| failed("the partner thread", "did not start"))?;
+    if attachment == Some(Attachment::Separate) {
+        sampler = Some(open(sampling, &[Target::ThreadOnCpu(own, cpu), Target::ThreadOnCpu(partner_tid, cpu)])?);
+    }
+    if let Some(sampler) = &mut sampler {
+        sampler.enable()?;
+    }
+    let round_trips = |count: u64| -> Result<()> {
+        let mut byte = [0u8];
+        for _ in 0..count {
+            let passed = rustix::io::write(&from_us, &byte).and_then(|_| rustix::io::read(&to_us, &mut byte));
+            passed.map_err(|e| Error::System { call: "a pass through a pipe".into(), source: e.into() })?;
+        }
+        Ok(())
+    };
+    round_trips(WARM_UP)?;
+    let steal_before = steal_ns(Some(cpu))?;
+    let (wall, cpu_time) = (monotonic_ns(), thread_cpu_ns());
+    round_trips(ROUND_TRIPS)?;
+    let (cpu_ns, wall_ns) = (thread_cpu_ns() - cpu_time, monotonic_ns() - wall);
+    let steal_ns = steal_ns(Some(cpu))?.saturating_sub(steal_before);
+    let mut delivered = Delivered::default();
+    if let Some(sampler) = &mut sampler {
+        sampler.disable()?;
+        sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
+    }
+    drop(from_us);
+    partner.join().map_err(|_| failed("the partner thread", "panicked"))?;
+    Ok(Block {
+        session: 0,
+        round: 0,
+        arm: String::new(),
+        period: if attachment.is_some() { period } else { 0 },
+        samples: delivered.samples(),
+        expected: 2.0 * ROUND_TRIPS as f64,
+        lost: delivered.lost,
+        throttled: delivered.throttled,
+        wall_ns,
+        cpu_ns,
+        involuntary_switches: 0,
+        steal_ns,
+        spoiled: (steal_ns > 0).then(|| "time stolen by the hypervisor".into()),
+    })
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    rustix::pipe::pipe().map_err(|e| Error::System { call: "pipe".into(), source: e.into() })
+}
+
+fn failed(what: &str, how: &str) -> Error {
+    Error::System { call: what.into(), source: std::io::Error::other(how.to_string()) }
+}

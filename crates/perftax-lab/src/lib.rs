@@ -1,0 +1,10 @@
+//! The experiments of perftax: what is run, in which order, and what is written down. Statistics live in `perftax-cost`.
+
+pub mod calibrate;
+pub mod published;
+pub mod recording;
+pub mod run;
+pub mod stimulus;
+pub mod system;
+pub mod verify;
+pub mod workload;

@@ -1,0 +1,119 @@
+//! The attributes of an event, as far as a bill needs them.
+
+pub use perftax_pmu::oracle::sample as sample_type;
+
+use super::bytes::Order;
+
+/// Bits of `read_format`.
+pub mod read_format {
+    /// time_enabled.
+    pub const ENABLED: u64 = 1 << 0;
+    /// time_running.
+    pub const RUNNING: u64 = 1 << 1;
+    /// Lost samples (Linux 6.0).
+    pub const LOST: u64 = 1 << 4;
+}
+
+/// The part of `struct perf_event_attr` that says how an event was sampled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attribute {
+    /// `type`: the PMU.
+    pub pmu_type: u32,
+    /// `config`: the event.
+    pub config: u64,
+    /// Fixed period; None in frequency mode.
+    pub period: Option<u64>,
+    /// Samples a second asked for in frequency mode.
+    pub frequency: Option<u64>,
+    /// `sample_type`.
+    pub sample_type: u64,
+    /// `read_format`.
+    pub read_format: u64,
+    /// `precise_ip`, 0 to 3.
+    pub precise_ip: u8,
+    /// Whether records other than samples carry ids and times too.
+    pub sample_id_all: bool,
+    /// Whether it began with the exec of a command that perf started.
+    pub enable_on_exec: bool,
+    /// Bytes of user stack copied with each sample.
+    pub stack_user_bytes: u32,
+}
+
+/// Size of the first published `perf_event_attr` (`PERF_ATTR_SIZE_VER0`, Linux 2.6.31): none is shorter.
+const SIZE_VER0_BYTES: usize = 64;
+
+impl Attribute {
+    /// Reads `struct perf_event_attr` and gives its size with it. None where the bytes are too few.
+    pub fn parse(order: Order, bytes: &[u8]) -> Option<(Self, usize)> {
+        let stated = order.u32(bytes, 4)? as usize;
+        let size = if stated == 0 { SIZE_VER0_BYTES } else { stated };
+        let bytes = bytes.get(..size).filter(|b| b.len() >= SIZE_VER0_BYTES)?;
+        let flags = order.bitfields(bytes, 40)?;
+        let bit = |n: u32| flags >> n & 1 == 1;
+        let rate = order.u64(bytes, 16)?;
+        let by_frequency = bit(10);
+        // Reversing the word for big-endian machines also swapped the two bits of this one field that is wider than a bit.
+        let precise = (flags >> 15 & 3) as u8;
+        let attribute = Self {
+            pmu_type: order.u32(bytes, 0)?,
+            config: order.u64(bytes, 8)?,
+            period: (!by_frequency).then_some(rate),
+            frequency: by_frequency.then_some(rate),
+            sample_type: order.u64(bytes, 24)?,
+            read_format: order.u64(bytes, 32)?,
+            precise_ip: if order == Order::Big { precise >> 1 | (precise & 1) << 1 } else { precise },
+            sample_id_all: bit(18),
+            enable_on_exec: bit(12),
+            stack_user_bytes: order.u32(bytes, 88).unwrap_or(0),
+        };
+        Some((attribute, size))
+    }
+
+    /// Whether `sample_type` has all of these bits.
+    pub fn samples(&self, bits: u64) -> bool {
+        self.sample_type & bits == bits
+    }
+
+    /// A name for an event that the recording does not name: the kernel's generic ones, else the raw numbers.
+    pub fn fallback_name(&self, pmu: Option<&str>) -> String {
+        const SOFTWARE: [&str; 12] = [
+            "cpu-clock",
+            "task-clock",
+            "page-faults",
+            "context-switches",
+            "cpu-migrations",
+            "minor-faults",
+            "major-faults",
+            "alignment-faults",
+            "emulation-faults",
+            "dummy",
+            "bpf-output",
+            "cgroup-switches",
+        ];
+        const HARDWARE: [&str; 10] = [
+            "cycles",
+            "instructions",
+            "cache-references",
+            "cache-misses",
+            "branches",
+            "branch-misses",
+            "bus-cycles",
+            "stalled-cycles-frontend",
+            "stalled-cycles-backend",
+            "ref-cycles",
+        ];
+        let generic = |names: &[&str]| usize::try_from(self.config).ok().and_then(|i| names.get(i).map(ToString::to_string));
+        let known = match self.pmu_type {
+            0 => generic(&HARDWARE),
+            1 => generic(&SOFTWARE),
+            2 => Some(format!("tracepoint:{}", self.config)),
+            4 => Some(format!("r{:x}", self.config)),
+            5 => Some("breakpoint".into()),
+            _ => None,
+        };
+        known.unwrap_or_else(|| match pmu {
+            Some(pmu) => format!("{pmu}/config={:#x}/", self.config),
+            None => format!("type={}/config={:#x}/", self.pmu_type, self.config),
+        })
+    }
+}

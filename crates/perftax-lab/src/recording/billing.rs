@@ -1,0 +1,173 @@
+//! From what a recording counts to what it cost.
+
+use std::collections::{BTreeMap, HashMap};
+
+use perftax_cost::Estimate;
+use perftax_cost::document::{Bill, BilledEvent, MachineProfile, Origin, SampleCount, SpanOf};
+
+use super::price::{Price, price_of};
+use super::{EventCounts, Recording, mechanism_of, remarks};
+
+/// Makes the bill of a recording with the prices of a machine profile; without one, a bill of counts only.
+///
+/// - An event costs (samples + lost + filtered) × α: a sample that found the ring full had interrupted as well.
+/// - `cost_s` adds the events up. `elapsed_cost_s` is what the run took longer, see [`super::Slices`].
+/// - `share_of_run` = elapsed cost / (span − elapsed cost).
+///
+/// `origin.taken_at_s` is the time that the age of the calibrations is counted to. Warnings are added to the origin's.
+pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Origin) -> Bill {
+    let mut priced: Vec<_> = recording.events.iter().map(|event| priced(recording, event, profile)).collect();
+    let samples: Vec<_> = priced.iter().map(|p| p.event.charged()).collect();
+    let critical = critical(recording, &priced);
+    for (priced, (&all, &critical)) in priced.iter_mut().zip(samples.iter().zip(&critical)) {
+        priced.event.cost_s = cost(&priced.event, all);
+        priced.event.elapsed_cost_s = cost(&priced.event, critical);
+    }
+    let cost_s = total(&priced, &samples);
+    let elapsed_cost_s = cost_s.and_then(|_| total(&priced, &critical));
+    let (span_s, span_of) = span(recording);
+    let longest_s = longest(recording, span_s, span_of);
+    let share_of_run = elapsed_cost_s.and_then(|cost| share(cost, span_s, longest_s));
+    let mut bill = Bill {
+        origin,
+        recording: recording.name.clone(),
+        recorded_command: recording.features.command.clone(),
+        recorded_on: recording.features.machine(),
+        recorded_by: recording.features.perf_version.clone(),
+        span_s,
+        span_of,
+        cost_s,
+        elapsed_cost_s,
+        share_of_run,
+        by_cpu: by_cpu(recording),
+        by_thread: by_thread(recording),
+        events: Vec::new(),
+    };
+    let remarks = remarks::of(recording, &priced, profile, &bill);
+    bill.origin.warnings.extend(remarks);
+    bill.events = priced.into_iter().map(|p| p.event).filter(|e| e.charged() > 0 || !is_dummy(e)).collect();
+    bill
+}
+
+/// An event with its price.
+pub(super) struct Priced<'a> {
+    pub event: BilledEvent,
+    pub price: Option<Price<'a>>,
+}
+
+fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a MachineProfile>) -> Priced<'a> {
+    let mechanism = mechanism_of(&counts.attribute, &counts.name, &recording.features);
+    let price = mechanism.zip(profile).and_then(|(m, profile)| price_of(profile, m, &counts.name, &counts.attribute));
+    let event = BilledEvent {
+        event: counts.name.clone(),
+        mechanism,
+        period: counts.attribute.period,
+        frequency: counts.attribute.frequency,
+        samples: counts.samples,
+        lost: counts.lost(),
+        lost_in_ring: counts.lost_in_ring,
+        lost_samples: counts.lost_samples,
+        filtered: counts.filtered,
+        throttled: counts.throttled,
+        running: counts.running(),
+        alpha_ns: price.as_ref().map(|p| p.alpha_ns),
+        calibrated_event: price.as_ref().map(|p| p.calibration.event.clone()),
+        payload: price.as_ref().map(|p| p.payload.clone()).unwrap_or_default(),
+        cost_s: None,
+        elapsed_cost_s: None,
+    };
+    Priced { event, price }
+}
+
+/// What so many samples of an event cost; an event that took none cost nothing, whatever its price.
+fn cost(event: &BilledEvent, samples: u64) -> Option<Estimate> {
+    if event.charged() == 0 { Some(Estimate::exact(0.0)) } else { event.alpha_ns.map(|a| a.scaled(samples as f64 * 1e-9)) }
+}
+
+/// perf adds an event `dummy` that never samples, for the records beside the samples.
+fn is_dummy(event: &BilledEvent) -> bool {
+    event.event.split(':').next() == Some("dummy")
+}
+
+/// The cost of so many samples of each event. Events priced by one calibration share its error, so their ends add; those of
+/// different calibrations are independent. None where samples came but none was priced.
+fn total(priced: &[Priced], samples: &[u64]) -> Option<Estimate> {
+    let mut by_calibration: BTreeMap<(perftax_cost::Mechanism, &str), Estimate> = BTreeMap::new();
+    let mut unpriced = 0;
+    for (Priced { price, .. }, &samples) in priced.iter().zip(samples) {
+        let Some(price) = price else {
+            unpriced += samples;
+            continue;
+        };
+        let cost = price.alpha_ns.scaled(samples as f64 * 1e-9);
+        let key = (price.calibration.mechanism, price.calibration.event.as_str());
+        let sum = by_calibration.entry(key).or_insert(Estimate { confidence: cost.confidence, ..Estimate::exact(0.0) });
+        *sum = Estimate { estimate: sum.estimate + cost.estimate, low: sum.low + cost.low, high: sum.high + cost.high, ..*sum };
+    }
+    let sum = by_calibration.into_values().reduce(|a, b| a.plus(&b));
+    sum.filter(|s| unpriced == 0 || s.estimate > 0.0).or((unpriced == 0).then_some(Estimate::exact(0.0)))
+}
+
+/// Samples of each event that made the run longer: those on the busiest track. Lost ones have no time, so they are spread as
+/// the delivered ones are.
+fn critical(recording: &Recording, priced: &[Priced]) -> Vec<u64> {
+    let price = |event: usize| priced[event].event.alpha_ns.map_or(0.0, |a| a.estimate);
+    let critical = recording.counts.slices.critical(price);
+    let timed = recording.counts.first_sample_ns.is_some();
+    let of_event = |(index, p): (usize, &Priced)| {
+        let charged = p.event.charged();
+        if !timed || p.event.samples == 0 {
+            return charged;
+        }
+        let share = critical.get(&index).copied().unwrap_or(0) as f64 / p.event.samples as f64;
+        (charged as f64 * share).round() as u64
+    };
+    priced.iter().enumerate().map(of_event).collect()
+}
+
+fn span(recording: &Recording) -> (f64, SpanOf) {
+    let command = recording.command_span_s().map(|s| (s, SpanOf::Command));
+    let samples = || recording.sample_span_s().map(|s| (s, SpanOf::Samples));
+    command.or_else(samples).unwrap_or((0.0, SpanOf::Unknown))
+}
+
+/// How long the run may have been: first to last sample is short by about one sampling gap at each end.
+fn longest(recording: &Recording, span_s: f64, span_of: SpanOf) -> f64 {
+    let samples: u64 = recording.events.iter().map(|e| e.samples).sum();
+    match span_of {
+        SpanOf::Samples if samples > 1 => span_s * (samples + 1) as f64 / (samples - 1) as f64,
+        _ => span_s,
+    }
+}
+
+/// Share of the unmonitored run; None where the cost is as long as the whole run, so that its price cannot be right.
+fn share(cost: Estimate, span_s: f64, longest_s: f64) -> Option<Estimate> {
+    // The upper end alone may exceed the run: it is then no bound at all, shown as a thousandfold slow-down.
+    let of = |cost_s: f64, span_s: f64| cost_s / (span_s - cost_s.min(span_s * 0.999));
+    (span_s > 0.0 && cost.estimate < span_s).then(|| Estimate {
+        estimate: of(cost.estimate, span_s),
+        low: of(cost.low, longest_s),
+        high: of(cost.high, span_s),
+        confidence: cost.confidence,
+    })
+}
+
+fn by_cpu(recording: &Recording) -> Vec<SampleCount> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for (&(cpu, _), &samples) in &recording.counts.by_cpu {
+        *sums.entry(cpu).or_default() += samples;
+    }
+    sums.into_iter().map(|(cpu, samples)| SampleCount { key: cpu.to_string(), samples }).collect()
+}
+
+/// Threads, the busiest first.
+fn by_thread(recording: &Recording) -> Vec<SampleCount> {
+    let mut sums: HashMap<super::Thread, u64> = HashMap::new();
+    for (&(thread, _), &samples) in &recording.counts.by_thread {
+        *sums.entry(thread).or_default() += samples;
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_by_key(|&(thread, samples)| (std::cmp::Reverse(samples), thread));
+    let key = |t: super::Thread| format!("{}/{} {}", t.pid, t.tid, recording.counts.comm(t.tid)).trim_end().to_string();
+    sums.into_iter().map(|(thread, samples)| SampleCount { key: key(thread), samples }).collect()
+}

@@ -1,0 +1,336 @@
+//! Counting the records of a recording.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::attribute::{Attribute, read_format};
+use super::bytes::{Order, text};
+use super::features::Features;
+use super::kind;
+use super::layout::{Belonging, Layout};
+use super::slices::{Slices, Track};
+
+/// What was counted of one event.
+#[derive(Clone, Debug, Default)]
+pub struct EventCounts {
+    /// Its name, as perf gave it.
+    pub name: String,
+    /// How it was sampled.
+    pub attribute: Attribute,
+    /// Its ids in the recording.
+    pub ids: Vec<u64>,
+    /// SAMPLE records.
+    pub samples: u64,
+    /// What LOST records say was lost: records that found the ring full. The kernel names the event that wrote *next*, so
+    /// where events share a ring this may be another's loss.
+    pub lost_in_ring: u64,
+    /// What LOST_SAMPLES records say was lost: the event's own loss by its read format (perf ≥ 6.1, Linux ≥ 6.0), or
+    /// samples that the hardware lost.
+    pub lost_samples: u64,
+    /// Samples that a BPF filter dropped on purpose, after their interrupt.
+    pub filtered: u64,
+    /// THROTTLE records.
+    pub throttled: u64,
+    /// Largest (time_enabled, time_running) per id that READ records or samples show, ns.
+    times: HashMap<u64, (u64, u64)>,
+}
+
+impl EventCounts {
+    /// Samples lost. With `PERF_FORMAT_LOST` every loss in the ring is counted again in the event's own LOST_SAMPLES, so the
+    /// two are not added: the event's own count is the better one, unless perf was killed before it wrote it.
+    pub fn lost(&self) -> u64 {
+        if self.attribute.read_format & read_format::LOST != 0 && self.lost_samples > 0 {
+            self.lost_samples
+        } else {
+            self.lost_in_ring + self.lost_samples
+        }
+    }
+
+    /// time_running / time_enabled over all its instances, where the recording tells.
+    pub fn running(&self) -> Option<f64> {
+        let enabled: f64 = self.times.values().map(|t| t.0 as f64).sum();
+        let running: f64 = self.times.values().map(|t| t.1 as f64).sum();
+        (enabled > 0.0).then(|| (running / enabled).clamp(0.0, 1.0))
+    }
+}
+
+/// Process and thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Thread {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+}
+
+/// What was counted over all events.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Records by type, decompressed ones included, as `perf report --stats` counts them.
+    pub records: BTreeMap<u32, u64>,
+    /// Samples by CPU and event index, where samples say their CPU or their id stands for one.
+    pub by_cpu: BTreeMap<(u32, usize), u64>,
+    /// Samples by thread and event index.
+    pub by_thread: HashMap<(Thread, usize), u64>,
+    /// Names of threads by tid, the last one that COMM gave.
+    pub comms: HashMap<u32, String>,
+    /// Samples over time, by CPU or thread.
+    pub slices: Slices,
+    /// Samples of ids that no event has.
+    pub unknown_samples: u64,
+    /// AUX records whose flags say that data were cut off, have gaps or collided.
+    pub aux_lossy: u64,
+    /// Time of the earliest sample.
+    pub first_sample_ns: Option<u64>,
+    /// Time of the latest sample.
+    pub last_sample_ns: Option<u64>,
+    /// Time at which the recorded command ran exec.
+    pub exec_ns: Option<u64>,
+    /// Time at which it ended.
+    pub exit_ns: Option<u64>,
+    exec_pid: Option<u32>,
+    /// Parents of threads that were forked while recording, by tid.
+    parents: HashMap<u32, u32>,
+}
+
+impl Counts {
+    /// The name of a thread: its own, or its parent's where it was forked and never renamed.
+    pub fn comm(&self, tid: u32) -> &str {
+        let mut tid = tid;
+        // Process numbers are reused, so a chain may be a ring: a few generations are enough.
+        for _ in 0..8 {
+            match (self.comms.get(&tid), self.parents.get(&tid)) {
+                (Some(comm), _) => return comm,
+                (None, Some(&parent)) => tid = parent,
+                (None, None) => break,
+            }
+        }
+        if tid == 0 { "swapper" } else { "" }
+    }
+}
+
+/// Counts records as they come.
+pub struct Counter {
+    order: Order,
+    events: Vec<EventCounts>,
+    layouts: Vec<Layout>,
+    /// Whether one layout finds the id in every record.
+    ids_agree: bool,
+    event_of_id: HashMap<u64, usize>,
+    cpu_of_id: HashMap<u64, u32>,
+    counts: Counts,
+    /// Header features seen so far.
+    pub features: Features,
+}
+
+impl Counter {
+    /// Nothing counted yet.
+    pub fn new(order: Order) -> Self {
+        Self {
+            order,
+            events: Vec::new(),
+            layouts: Vec::new(),
+            ids_agree: true,
+            event_of_id: HashMap::new(),
+            cpu_of_id: HashMap::new(),
+            counts: Counts::default(),
+            features: Features::default(),
+        }
+    }
+
+    /// Byte order of the recording.
+    pub fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Adds an event. One whose ids are all known already is a repetition (`perf inject` writes them).
+    pub fn add_event(&mut self, attribute: Attribute, ids: Vec<u64>) {
+        if !ids.is_empty() && ids.iter().all(|id| self.event_of_id.contains_key(id)) {
+            return;
+        }
+        let index = self.events.len();
+        self.event_of_id.extend(ids.iter().map(|&id| (id, index)));
+        self.layouts.push(Layout::of(&attribute));
+        self.ids_agree = self.layouts.iter().all(|l| l.agrees_with(&self.layouts[0]));
+        self.events.push(EventCounts { attribute, ids, ..EventCounts::default() });
+    }
+
+    /// Counts one record. A body too short for what it should say counts as a record and says nothing.
+    pub fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        *self.counts.records.entry(kind).or_default() += 1;
+        match kind {
+            kind::SAMPLE => self.sample(body),
+            kind::HEADER_ATTR => self.header_attr(body),
+            kind::HEADER_FEATURE => {
+                if let Some(feature) = self.order.u64(body, 0).and_then(|f| u32::try_from(f).ok()) {
+                    self.features.take(self.order, feature, &body[8..]);
+                }
+            }
+            kind::EVENT_UPDATE => self.event_update(body),
+            kind::ID_INDEX => self.id_index(body),
+            _ => self.side_band(kind, misc, body).unwrap_or(()),
+        }
+    }
+
+    /// Everything counted.
+    pub fn finish(mut self) -> (Vec<EventCounts>, Counts, Features) {
+        let described = std::mem::take(&mut self.features.described);
+        let same_order = described.len() == self.events.len();
+        for (index, (_, name, ids)) in described.iter().enumerate() {
+            let by_id = ids.iter().find_map(|id| self.event_of_id.get(id).copied());
+            if let Some(event) = by_id.or(same_order.then_some(index)).and_then(|i| self.events.get_mut(i)) {
+                event.name.clone_from(name);
+            }
+        }
+        self.features.described = described;
+        for event in self.events.iter_mut().filter(|e| e.name.is_empty()) {
+            let pmu = self.features.pmus.get(&event.attribute.pmu_type);
+            event.name = event.attribute.fallback_name(pmu.map(String::as_str));
+        }
+        (self.events, self.counts, self.features)
+    }
+
+    fn sample(&mut self, body: &[u8]) {
+        let id = self.layouts.first().and_then(|l| l.sample_id(self.order, body));
+        let Some(index) = self.event_of(id) else {
+            self.counts.unknown_samples += 1;
+            return;
+        };
+        let layout = &self.layouts[index];
+        let belongs = layout.of_sample(self.order, body);
+        if let Some(at) = layout.sample_read {
+            read_times(self.order, &mut self.events[index], id.unwrap_or(0), body.get(at..).unwrap_or(&[]));
+        }
+        self.events[index].samples += 1;
+        let cpu = belongs.cpu.or_else(|| id.and_then(|id| self.cpu_of_id.get(&id).copied()));
+        if let Some(cpu) = cpu {
+            *self.counts.by_cpu.entry((cpu, index)).or_default() += 1;
+        }
+        if let Some((pid, tid)) = belongs.thread {
+            *self.counts.by_thread.entry((Thread { pid, tid }, index)).or_default() += 1;
+        }
+        if let Some(time) = belongs.time_ns {
+            let counts = &mut self.counts;
+            counts.first_sample_ns = Some(counts.first_sample_ns.map_or(time, |t| t.min(time)));
+            counts.last_sample_ns = Some(counts.last_sample_ns.map_or(time, |t| t.max(time)));
+            let track = cpu.map(Track::Cpu).or(belongs.thread.map(|t| Track::Thread(t.1))).unwrap_or(Track::All);
+            counts.slices.add(time, track, index);
+        }
+    }
+
+    /// The event of an id, by perf's own rules: a lone event owns everything, and 0 stands for the first.
+    fn event_of(&self, id: Option<u64>) -> Option<usize> {
+        match (self.events.len(), id) {
+            (0, _) => None,
+            (1, _) | (_, Some(0)) => Some(0),
+            (_, Some(id)) if self.ids_agree => self.event_of_id.get(&id).copied(),
+            _ => None,
+        }
+    }
+
+    /// The event of a record that is not a sample, by the id at its end; the first where it has none.
+    fn event_of_trailer(&self, body: &[u8]) -> Option<usize> {
+        let id = self.layouts.first()?.trailer_id(self.order, body);
+        id.map_or(Some(0), |id| self.event_of(Some(id)))
+    }
+
+    fn belonging(&self, body: &[u8]) -> Belonging {
+        let layout = self.event_of_trailer(body).and_then(|i| self.layouts.get(i));
+        layout.map_or_else(Belonging::default, |l| l.of_trailer(self.order, body))
+    }
+
+    fn side_band(&mut self, kind: u32, misc: u16, body: &[u8]) -> Option<()> {
+        let (order, u32_at) = (self.order, |at| self.order.u32(body, at));
+        match kind {
+            kind::LOST => {
+                let (id, lost) = (order.u64(body, 0)?, order.u64(body, 8)?);
+                let index = self.event_of(Some(id))?;
+                let event = &mut self.events[index];
+                event.lost_in_ring = event.lost_in_ring.saturating_add(lost);
+            }
+            kind::LOST_SAMPLES => {
+                let lost = order.u64(body, 0)?;
+                let index = self.event_of_trailer(&body[8..])?;
+                let event = &mut self.events[index];
+                let total = if misc & kind::MISC_LOST_SAMPLES_BPF != 0 { &mut event.filtered } else { &mut event.lost_samples };
+                *total = total.saturating_add(lost);
+            }
+            kind::THROTTLE => {
+                let index = self.event_of(Some(order.u64(body, 8)?))?;
+                self.events[index].throttled += 1;
+            }
+            kind::COMM => {
+                let (pid, tid) = (u32_at(0)?, u32_at(4)?);
+                let belongs = self.belonging(body);
+                self.counts.comms.insert(tid, text(&body[8..]));
+                if misc & kind::MISC_COMM_EXEC != 0 && self.counts.exec_pid.is_none() {
+                    let started_by_perf = self.events.iter().any(|e| e.attribute.enable_on_exec);
+                    if let Some(time) = belongs.time_ns.filter(|&t| started_by_perf && t > 0) {
+                        (self.counts.exec_pid, self.counts.exec_ns) = (Some(pid), Some(time));
+                    }
+                }
+            }
+            kind::FORK => {
+                self.counts.parents.insert(u32_at(8)?, u32_at(12)?);
+            }
+            kind::EXIT => {
+                let (pid, time) = (u32_at(0)?, order.u64(body, 16)?);
+                if self.counts.exec_pid == Some(pid) {
+                    self.counts.exit_ns = self.counts.exit_ns.max(Some(time));
+                }
+            }
+            kind::READ => {
+                let index = self.event_of_trailer(body)?;
+                let id = u64::from(u32_at(4)?);
+                read_times(order, &mut self.events[index], id, body.get(8..)?);
+            }
+            kind::AUX => {
+                self.counts.aux_lossy += u64::from(order.u64(body, 16)? & kind::AUX_FLAGS_LOSSY != 0);
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn header_attr(&mut self, body: &[u8]) {
+        if let Some((attribute, size)) = Attribute::parse(self.order, body) {
+            let ids = body[size..].chunks_exact(8).filter_map(|id| self.order.u64(id, 0)).collect();
+            self.add_event(attribute, ids);
+        }
+    }
+
+    /// A name for an event (`PERF_EVENT_UPDATE__NAME`), as pipes of older perf send it.
+    fn event_update(&mut self, body: &[u8]) {
+        const NAME: u64 = 2;
+        let (what, id) = (self.order.u64(body, 0), self.order.u64(body, 8));
+        if let (Some(NAME), Some(&index)) = (what, id.and_then(|id| self.event_of_id.get(&id))) {
+            self.events[index].name = text(&body[16..]);
+        }
+    }
+
+    fn id_index(&mut self, body: &[u8]) {
+        // Entries of id, idx, cpu, tid after their number. perf ≥ 5.19 appends more after them.
+        let many = self.order.u64(body, 0).unwrap_or(0);
+        let many = usize::try_from(many).unwrap_or(usize::MAX);
+        for entry in body.get(8..).unwrap_or(&[]).chunks_exact(32).take(many) {
+            if let (Some(id), Some(cpu)) = (self.order.u64(entry, 0), self.order.u64(entry, 16)) {
+                // -1 stands for any CPU.
+                if let Ok(cpu) = u32::try_from(cpu) {
+                    self.cpu_of_id.insert(id, cpu);
+                }
+            }
+        }
+    }
+}
+
+/// Keeps the largest enabled and running times out of counter values in their read format.
+fn read_times(order: Order, event: &mut EventCounts, id: u64, values: &[u8]) {
+    let format = event.attribute.read_format;
+    if format & read_format::ENABLED == 0 || format & read_format::RUNNING == 0 {
+        return;
+    }
+    // Both times follow one word: the value, or the number of values of a group.
+    if let (Some(enabled), Some(running)) = (order.u64(values, 8), order.u64(values, 16)) {
+        let times = event.times.entry(id).or_default();
+        *times = (*times).max((enabled, running));
+    }
+}

@@ -1,0 +1,110 @@
+//! The head of a recording: which byte order, pipe or file, where the records are, and the events.
+
+use std::io::Read;
+
+use perftax_pmu::{Error, Result};
+
+use super::attribute::Attribute;
+use super::bytes::Order;
+use super::source::Source;
+
+/// Size of the header of a pipe (`struct perf_pipe_file_header`).
+const PIPE_BYTES: u64 = 16;
+/// Size of the header of a file (`struct perf_file_header`).
+const FILE_BYTES: u64 = 104;
+/// Attributes and ids that stand before the records. A machine with 1,024 CPUs and 100 events has under 1 MiB of ids.
+const MOST_HEAD_BYTES: u64 = 64 << 20;
+
+/// What stands before the first record.
+#[derive(Debug, Default)]
+pub struct Header {
+    /// Byte order.
+    pub order: Order,
+    /// Whether metadata come as records, as from a pipe.
+    pub piped: bool,
+    /// Length of the data section; None where it runs to the end of the input.
+    pub data_bytes: Option<u64>,
+    /// Numbers of the features whose sections follow the records.
+    pub features: Vec<u32>,
+    /// The events and their ids.
+    pub attributes: Vec<(Attribute, Vec<u64>)>,
+}
+
+/// Reads everything up to the first record.
+///
+/// # Errors
+/// [`Error::Malformed`] where this is not a recording, or its header is cut off or contradicts itself.
+pub fn read<R: Read>(source: &mut Source<R>, name: &str) -> Result<Header> {
+    let io = |e| Error::file(name)(e);
+    let malformed = |offset: u64, why: String| Error::Malformed { what: name.into(), offset, why };
+    let cut = |at: u64, needed: u64| malformed(at, format!("the file ends inside its header, which is {needed} bytes long"));
+    let mut head = Vec::new();
+    let complete = source.fill(PIPE_BYTES, &mut head).map_err(io)?;
+    let order = match head.first_chunk::<8>() {
+        Some(b"PERFILE2") => Order::Little,
+        Some(b"2ELIFREP") => Order::Big,
+        _ => return Err(malformed(0, foreign(&head))),
+    };
+    if !complete {
+        return Err(cut(source.position(), PIPE_BYTES));
+    }
+    let size = order.u64(&head, 8).unwrap_or(0);
+    if size == PIPE_BYTES {
+        return Ok(Header { order, piped: true, ..Header::default() });
+    }
+    let mut rest = Vec::new();
+    if !source.fill(FILE_BYTES - PIPE_BYTES, &mut rest).map_err(io)? {
+        return Err(cut(source.position(), FILE_BYTES));
+    }
+    head.append(&mut rest);
+    let word = |at| order.u64(&head, at).unwrap_or(0);
+    let (entry_bytes, attrs_at, attrs_bytes, data_at, data_bytes) = (word(16), word(24), word(32), word(40), word(48));
+    if !(FILE_BYTES..=MOST_HEAD_BYTES).contains(&data_at) {
+        return Err(malformed(
+            40,
+            format!("the records are said to begin at byte {data_at}, needs {FILE_BYTES} to {MOST_HEAD_BYTES}"),
+        ));
+    }
+    let features = (0..256).filter(|&f| word(72 + f as usize / 64 * 8) >> (f % 64) & 1 == 1).collect();
+    let complete = source.fill(data_at - FILE_BYTES, &mut rest).map_err(io)?;
+    if !complete {
+        return Err(cut(source.position(), data_at));
+    }
+    head.append(&mut rest);
+    let attributes = sections(order, &head, entry_bytes, attrs_at, attrs_bytes)
+        .ok_or_else(|| malformed(24, format!("{attrs_bytes} bytes of event attributes at byte {attrs_at} cannot be read")))?;
+    // A recorder that was killed leaves 0: the records then go on to the end of the file.
+    Ok(Header { order, piped: false, data_bytes: (data_bytes > 0).then_some(data_bytes), features, attributes })
+}
+
+/// The attribute section: attributes of `entry_bytes`, each with the place of its ids at its end.
+fn sections(order: Order, head: &[u8], entry_bytes: u64, at: u64, bytes: u64) -> Option<Vec<(Attribute, Vec<u64>)>> {
+    let entry_bytes = usize::try_from(entry_bytes).ok().filter(|&n| n > 16)?;
+    let section = slice(head, at, bytes)?;
+    let entry = |entry: &[u8]| {
+        let (attribute, _) = Attribute::parse(order, entry)?;
+        let (ids_at, ids_bytes) = (order.u64(entry, entry_bytes - 16)?, order.u64(entry, entry_bytes - 8)?);
+        let ids = slice(head, ids_at, ids_bytes)?.chunks_exact(8).filter_map(|id| order.u64(id, 0)).collect();
+        Some((attribute, ids))
+    };
+    section.chunks_exact(entry_bytes).map(entry).collect()
+}
+
+fn slice(head: &[u8], at: u64, bytes: u64) -> Option<&[u8]> {
+    let (at, bytes) = (usize::try_from(at).ok()?, usize::try_from(bytes).ok()?);
+    head.get(at..at.checked_add(bytes)?)
+}
+
+/// Why these first bytes are not a recording.
+fn foreign(head: &[u8]) -> String {
+    if head.is_empty() {
+        return "the file is empty, not a recording by perf record".into();
+    }
+    if head.starts_with(b"PERFFILE") {
+        return "it is in the format of perf before 2010 (PERFFILE), which no perf of the last decade reads either".into();
+    }
+    let first = &head[..head.len().min(8)];
+    let hex: Vec<_> = first.iter().map(|b| format!("{b:02x}")).collect();
+    let shown: String = first.iter().map(|&b| if b.is_ascii_graphic() { char::from(b) } else { '.' }).collect();
+    format!("it is not a recording by perf record: it begins with {} ({shown}), not with PERFILE2", hex.join(" "))
+}

@@ -1,0 +1,43 @@
+//! Record types (`enum perf_event_type` of the kernel, below 64; `enum perf_user_event_type` of the tool, from 64).
+
+/// Records that the kernel lost because a ring was full.
+pub const LOST: u32 = 2;
+/// The name of a thread, and that it has run exec.
+pub const COMM: u32 = 3;
+/// A thread ended.
+pub const EXIT: u32 = 4;
+/// An event was throttled.
+pub const THROTTLE: u32 = 5;
+/// A thread began.
+pub const FORK: u32 = 7;
+/// Counter values of a thread that ended (`perf record -s`).
+pub const READ: u32 = 8;
+/// A sample.
+pub const SAMPLE: u32 = 9;
+/// A piece of an AUX area, with flags.
+pub const AUX: u32 = 11;
+/// Samples lost by hardware, or by an event as its read format says (written by perf ≥ 6.1 at the end).
+pub const LOST_SAMPLES: u32 = 13;
+/// Pipe mode: an event's attributes and ids.
+pub const HEADER_ATTR: u32 = 64;
+/// Tracepoint formats; the data follow the record.
+pub const HEADER_TRACING_DATA: u32 = 66;
+/// Which CPU and thread each id belongs to.
+pub const ID_INDEX: u32 = 69;
+/// AUX data; the data follow the record.
+pub const AUXTRACE: u32 = 71;
+/// A name, unit or scale of an event.
+pub const EVENT_UPDATE: u32 = 78;
+/// Pipe mode: a header feature.
+pub const HEADER_FEATURE: u32 = 80;
+/// Compressed records (Linux 5.2).
+pub const COMPRESSED: u32 = 81;
+/// Compressed records, padded to eight bytes (Linux 6.16).
+pub const COMPRESSED2: u32 = 83;
+
+/// `misc` of COMM: by exec (Linux 3.16).
+pub const MISC_COMM_EXEC: u16 = 1 << 13;
+/// `misc` of LOST_SAMPLES: dropped by a BPF filter, on purpose (perf 6.4).
+pub const MISC_LOST_SAMPLES_BPF: u16 = 1 << 15;
+/// Flags of AUX: data were cut off, have gaps, or samples collided.
+pub const AUX_FLAGS_LOSSY: u64 = 1 | 4 | 8;

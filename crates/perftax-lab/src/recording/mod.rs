@@ -1,0 +1,105 @@
+//! Recordings by `perf record`: what a perf.data file says about its own sampling, without any of its profile.
+//!
+//! [`Recording::open`] streams the file once, front to back, so that a pipe (`perf record -o - | perftax bill -`) and a
+//! file of many gigabytes cost the same small memory. Only record headers and the few fields that say which event, thread,
+//! CPU and time a record belongs to are looked at. Layouts: Linux `tools/perf/Documentation/perf.data-file-format.txt` and
+//! `include/uapi/linux/perf_event.h`, perf 4 to 7, both byte orders.
+//!
+//! The `linux-perf-data` crate reads the same container, and the tests compare with it. It is not used here because it
+//! gives up on truncated files, gives records of unknown ids to the first event, does not skip the tracing data that a
+//! pipe carries inline, and allocates whatever sizes a damaged file names.
+
+mod attribute;
+mod billing;
+mod bytes;
+mod compressed;
+mod counts;
+mod features;
+mod header;
+mod kind;
+mod layout;
+mod mechanism;
+mod price;
+mod remarks;
+mod slices;
+mod source;
+mod walk;
+
+use std::path::Path;
+
+use perftax_pmu::{Error, Result};
+
+pub use attribute::Attribute;
+pub use billing::bill;
+pub use counts::{Counts, EventCounts, Thread};
+pub use features::Features;
+pub use mechanism::mechanism_of;
+pub use slices::{Slices, Track};
+
+/// What one recording says about its sampling.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// The file's name, `-` for standard input.
+    pub name: String,
+    /// Whether it was written to a pipe (metadata among the records) and not to a file.
+    pub piped: bool,
+    /// The events, in the order of the recording.
+    pub events: Vec<EventCounts>,
+    /// What was counted over all events.
+    pub counts: Counts,
+    /// What the header says of the machine, the command and the PMUs.
+    pub features: Features,
+    /// Where reading had to stop, if it did not reach the end.
+    pub fault: Option<Fault>,
+}
+
+/// Where and why a recording could not be read any further. Everything before it was counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Byte of the file at which the trouble begins.
+    pub at_byte: u64,
+    /// What is wrong there.
+    pub why: String,
+}
+
+impl Recording {
+    /// Reads a recording: a file, the directory that `perf record --threads` writes, or standard input for `-`.
+    ///
+    /// # Errors
+    /// [`Error::File`] where it cannot be opened or read, [`Error::Malformed`] where it is not a recording by perf or its
+    /// header is damaged. Damage further back is a [`Fault`] of the recording, not an error.
+    pub fn open(path: &Path) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            return Self::read(std::io::stdin().lock(), "-");
+        }
+        let name = path.display().to_string();
+        if path.is_dir() {
+            return walk::directory(path, &name);
+        }
+        let file = std::fs::File::open(path).map_err(Error::file(path))?;
+        Self::read(file, &name)
+    }
+
+    /// Reads a recording from any stream of bytes; `name` is for messages.
+    ///
+    /// # Errors
+    /// As [`Recording::open`].
+    pub fn read(input: impl std::io::Read, name: &str) -> Result<Self> {
+        walk::stream(input, name)
+    }
+
+    /// First to last sample, seconds; None where samples carry no time or there are fewer than two.
+    pub fn sample_span_s(&self) -> Option<f64> {
+        span_s(self.counts.first_sample_ns?, self.counts.last_sample_ns?)
+    }
+
+    /// From the exec of the recorded command to its exit, seconds; None where the recording does not show both (it was
+    /// attached to a running process or a CPU, or records carry no time).
+    pub fn command_span_s(&self) -> Option<f64> {
+        span_s(self.counts.exec_ns?, self.counts.exit_ns?)
+    }
+}
+
+fn span_s(from_ns: u64, to_ns: u64) -> Option<f64> {
+    to_ns.checked_sub(from_ns).filter(|&ns| ns > 0).map(|ns| ns as f64 * 1e-9)
+}

@@ -1,0 +1,133 @@
+//! What a reader must know beside a bill.
+
+use perftax_cost::Warning;
+use perftax_cost::document::{Bill, MachineProfile};
+
+use super::Recording;
+use super::billing::Priced;
+
+/// Older calibrations are called old: within the hour a machine's costs drift no more than the calibration itself saw.
+const OLD_S: f64 = 3600.0;
+
+/// All warnings of a bill.
+pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&MachineProfile>, bill: &Bill) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    of_reading(recording, &mut warnings);
+    of_sampling(priced, &mut warnings);
+    if let Some(profile) = profile {
+        of_profile(recording, priced, profile, bill, &mut warnings);
+    }
+    of_prices(priced, &mut warnings);
+    let elapsed = bill.elapsed_cost_s.map_or(0.0, |c| c.estimate);
+    if elapsed > 0.0 && bill.span_s == 0.0 {
+        warnings.push(other(
+            "the recording does not tell how long the run took, so the share of the run is unknown",
+            "record with timestamps (perf record -T)",
+        ));
+    } else if elapsed > 0.0 && bill.share_of_run.is_none() {
+        warnings.push(other(
+            format!("samples × α is {elapsed:.3} s, as long as the whole run ({:.3} s): this profile's α is not that of the recording", bill.span_s),
+            "price it with a profile of the machine that it was recorded on: --profile FILE",
+        ));
+    }
+    warnings
+}
+
+fn other(message: impl Into<String>, remedy: impl Into<String>) -> Warning {
+    Warning::Other { message: message.into(), remedy: remedy.into() }
+}
+
+fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
+    if let Some(fault) = &recording.fault {
+        warnings.push(other(
+            format!("{} is damaged at byte {}: {}; billed is what stands before", recording.name, fault.at_byte, fault.why),
+            "end perf record with SIGINT and let it finish; copy the file again",
+        ));
+    }
+    let counts = &recording.counts;
+    if counts.unknown_samples > 0 {
+        warnings.push(other(
+            format!("{} samples belong to no event of the recording and are not billed", counts.unknown_samples),
+            "record again; compare with perf report --stats",
+        ));
+    }
+    if counts.aux_lossy > 0 {
+        warnings.push(other(
+            format!("{} pieces of AUX data were cut off, have gaps or collided samples", counts.aux_lossy),
+            "enlarge the AUX buffer (-m ,PAGES) or the period",
+        ));
+    }
+    if recording.events.is_empty() {
+        warnings.push(other("the recording names no event", "record again"));
+    } else if recording.events.iter().all(|e| e.samples == 0 && e.lost() == 0) {
+        warnings.push(other(
+            "the recording holds no samples, so sampling itself cost nothing",
+            "if samples were expected: lengthen the run, or lower the period (perf record -c)",
+        ));
+    }
+}
+
+fn of_sampling(priced: &[Priced], warnings: &mut Vec<Warning>) {
+    let sum = |of: fn(&Priced) -> u64| priced.iter().map(of).fold(0, u64::saturating_add);
+    let (lost, throttled) = (sum(|p| p.event.lost), sum(|p| p.event.throttled));
+    if lost > 0 {
+        warnings.push(Warning::LostRecords { lost });
+    }
+    if throttled > 0 {
+        warnings.push(Warning::Throttled { throttled });
+    }
+    for event in priced.iter().map(|p| &p.event) {
+        if let Some(running) = event.running.filter(|&r| r < 0.999) {
+            warnings.push(Warning::Multiplexed { event: event.event.clone(), running });
+        }
+    }
+}
+
+fn of_profile(recording: &Recording, priced: &[Priced], profile: &MachineProfile, bill: &Bill, warnings: &mut Vec<Warning>) {
+    let features = &recording.features;
+    let differs = |recorded: &str, profiled: &str| !recorded.is_empty() && !profiled.is_empty() && recorded != profiled;
+    if differs(&features.kernel, &profile.kernel) || differs(features.cpu.trim(), profile.machine.cpu.trim()) {
+        warnings.push(Warning::ForeignProfile {
+            profile: format!("{}, Linux {}", profile.machine.cpu, profile.kernel),
+            here: features.machine(),
+        });
+    }
+    let used = priced.iter().filter(|p| p.event.charged() > 0).filter_map(|p| p.price.as_ref());
+    let oldest = used.map(|p| p.calibration).min_by(|a, b| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s));
+    if let Some(oldest) = oldest {
+        let age_s = bill.origin.taken_at_s - oldest.origin.taken_at_s;
+        if age_s > OLD_S {
+            warnings.push(Warning::OldCalibration { age_s, drift: oldest.drift });
+        }
+    }
+}
+
+fn of_prices(priced: &[Priced], warnings: &mut Vec<Warning>) {
+    let any = priced.iter().any(|p| p.event.charged() > 0 && p.price.is_some());
+    for Priced { event, price } in priced.iter().filter(|p| p.event.charged() > 0) {
+        let calibrate = match event.mechanism {
+            Some(_) => format!("perftax calibrate -e {}", event.event),
+            None => "none: perftax cannot tell how this event is sampled".into(),
+        };
+        match price {
+            None => {
+                let rest = if any { "; the total is too small by its cost" } else { "" };
+                warnings.push(other(format!("{} is not priced{rest}", event.event), calibrate));
+            }
+            Some(price) => {
+                if !price.exact {
+                    let message = format!(
+                        "{} is priced with the cost of {}: the profile has no calibration of its own for it",
+                        event.event, price.calibration.event
+                    );
+                    warnings.push(other(message, calibrate));
+                }
+                if !price.unpriced_payload.is_empty() {
+                    let payload = price.unpriced_payload.join(", ");
+                    let message = format!("{} carries {payload}, not priced in the profile: its cost is too small", event.event);
+                    warnings.push(other(message, format!("perftax calibrate --mechanism {}", price.calibration.mechanism)));
+                }
+            }
+        }
+    }
+}

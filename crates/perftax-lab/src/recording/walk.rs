@@ -1,0 +1,153 @@
+//! Walking through a recording, record by record.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use perftax_pmu::{Error, Result};
+
+use super::bytes::{Cursor, Order};
+use super::compressed::Decompressor;
+use super::counts::Counter;
+use super::features::Features;
+use super::header::{self, Header};
+use super::kind;
+use super::source::Source;
+use super::{Fault, Recording};
+
+/// Length of `struct perf_event_header`.
+const RECORD_HEADER_BYTES: u64 = 8;
+/// A header feature that a bill uses is longer than this only where the file is damaged.
+const MOST_FEATURE_BYTES: u64 = 16 << 20;
+
+/// Reads a recording from a stream.
+pub fn stream(input: impl Read, name: &str) -> Result<Recording> {
+    let mut source = Source::new(input);
+    let (counter, piped, fault) = whole(&mut source, name)?;
+    Ok(recording(counter, name, piped, fault))
+}
+
+/// Reads the directory of `perf record --threads`: `data` with the header, `data.0`, `data.1` … with records only.
+pub fn directory(path: &Path, name: &str) -> Result<Recording> {
+    let open = |file: &Path| File::open(file).map_err(Error::file(file));
+    let head = path.join("data");
+    let mut source = Source::new(open(&head)?);
+    let (mut counter, piped, mut fault) = whole(&mut source, &head.display().to_string())?;
+    for number in 0u32.. {
+        let part = path.join(format!("data.{number}"));
+        if !part.exists() {
+            break;
+        }
+        let in_part = records(&mut Source::new(open(&part)?), &mut counter, None).map_err(Error::file(&part))?;
+        fault = fault.or(in_part.map(|f| Fault { why: format!("{} (in {})", f.why, part.display()), ..f }));
+    }
+    Ok(recording(counter, name, piped, fault))
+}
+
+fn recording(counter: Counter, name: &str, piped: bool, fault: Option<Fault>) -> Recording {
+    let (events, counts, features) = counter.finish();
+    Recording { name: name.into(), piped, events, counts, features, fault }
+}
+
+fn whole<R: Read>(source: &mut Source<R>, name: &str) -> Result<(Counter, bool, Option<Fault>)> {
+    let Header { order, piped, data_bytes, features, attributes } = header::read(source, name)?;
+    let mut counter = Counter::new(order);
+    for (attribute, ids) in attributes {
+        counter.add_event(attribute, ids);
+    }
+    let mut fault = records(source, &mut counter, data_bytes).map_err(Error::file(name))?;
+    if !piped && data_bytes.is_none() {
+        let why = "the header gives the records no length: perf record was killed before it finished the file".into();
+        fault = Some(fault.unwrap_or(Fault { at_byte: source.position(), why }));
+    }
+    if fault.is_none() && !piped {
+        fault = sections(source, order, &features, &mut counter.features).map_err(Error::file(name))?;
+    }
+    Ok((counter, piped, fault))
+}
+
+/// Counts records up to the end of the data section, or of the input where its length is not known.
+fn records<R: Read>(source: &mut Source<R>, counter: &mut Counter, data_bytes: Option<u64>) -> std::io::Result<Option<Fault>> {
+    let order = counter.order();
+    let end = data_bytes.map(|n| source.position().saturating_add(n));
+    let mut decompressor = Decompressor::new();
+    let mut head = Vec::new();
+    let mut body = Vec::new();
+    while end.is_none_or(|end| source.position() < end) {
+        let at_byte = source.position();
+        let fault = |why: String| Ok(Some(Fault { at_byte, why }));
+        source.fill(RECORD_HEADER_BYTES, &mut head)?;
+        let (Some(kind), Some(misc), Some(size)) = (order.u32(&head, 0), order.u16(&head, 4), order.u16(&head, 6)) else {
+            return match (head.is_empty(), end) {
+                (true, None) => Ok(pending(&decompressor, at_byte)),
+                (true, Some(end)) => fault(format!("the file ends here, its records should go on to byte {end}")),
+                (false, _) => fault("the file ends inside the head of a record".into()),
+            };
+        };
+        let size = u64::from(size);
+        if size < RECORD_HEADER_BYTES {
+            return fault(format!("a record of type {kind} says it is {size} bytes long, needs at least 8"));
+        }
+        if end.is_some_and(|end| at_byte + size > end) {
+            return fault(format!("a record of type {kind} says it is {size} bytes long, more than the data section still has"));
+        }
+        if !source.fill(size - RECORD_HEADER_BYTES, &mut body)? {
+            return fault(format!("the file ends inside a record of {size} bytes (type {kind})"));
+        }
+        counter.record(kind, misc, &body);
+        let inline_bytes = match kind {
+            kind::HEADER_TRACING_DATA => order.u32(&body, 0).map_or(0, u64::from),
+            kind::AUXTRACE => order.u64(&body, 0).unwrap_or(0),
+            _ => 0,
+        };
+        if !source.skip(inline_bytes)? {
+            return fault(format!("the file ends inside the {inline_bytes} bytes that follow a record of type {kind}"));
+        }
+        let compressed = match kind {
+            kind::COMPRESSED => Some(&body[..]),
+            kind::COMPRESSED2 => Cursor::new(order, &body).u64().and_then(|n| body[8..].get(..usize::try_from(n).ok()?)),
+            _ => continue,
+        };
+        let Some(compressed) = compressed else {
+            return fault("a compressed record says that it holds more than its own length".into());
+        };
+        if let Err(why) = decompressor.feed(compressed, order, |kind, misc, body| counter.record(kind, misc, body)) {
+            return fault(why);
+        }
+    }
+    Ok(pending(&decompressor, source.position()))
+}
+
+fn pending(decompressor: &Decompressor, at_byte: u64) -> Option<Fault> {
+    decompressor.has_pending().then(|| Fault { at_byte, why: "the compressed records end inside a record".into() })
+}
+
+/// Reads the sections of header features, which follow the records in a file.
+fn sections<R: Read>(
+    source: &mut Source<R>,
+    order: Order,
+    numbers: &[u32],
+    features: &mut Features,
+) -> std::io::Result<Option<Fault>> {
+    let cut = |at_byte| Ok(Some(Fault { at_byte, why: "the file ends inside its header features".into() }));
+    let mut table = Vec::new();
+    if !source.fill(numbers.len() as u64 * 16, &mut table)? {
+        return cut(source.position());
+    }
+    let mut cursor = Cursor::new(order, &table);
+    let mut places: Vec<_> = numbers.iter().filter_map(|&n| Some((cursor.u64()?, cursor.u64()?, n))).collect();
+    places.sort_unstable();
+    let mut section = Vec::new();
+    for (at, bytes, number) in places {
+        if !Features::wants(number) || bytes > MOST_FEATURE_BYTES {
+            continue;
+        }
+        // Sections overlap only where the table is damaged: such a one is left out.
+        let Some(gap) = at.checked_sub(source.position()) else { continue };
+        if !source.skip(gap)? || !source.fill(bytes, &mut section)? {
+            return cut(source.position());
+        }
+        features.take(order, number, &section);
+    }
+    Ok(None)
+}

@@ -1,0 +1,56 @@
+//! The program under measurement.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use perftax_pmu::sys::{ChildSpec, Stdio};
+
+use crate::workload::Prepared;
+
+/// A command that is run again and again.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// What results call it.
+    pub name: String,
+    /// How it is executed.
+    pub spec: ChildSpec,
+    /// Threads that do the work, as far as known beforehand.
+    pub threads: u32,
+}
+
+impl Command {
+    /// A command line of the user's. Its output is kept where `output` says.
+    pub fn from_argv(argv: Vec<OsString>, output: Stdio) -> Self {
+        let name = argv.first().map(PathBuf::from).and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()));
+        let spec = ChildSpec { argv, directory: None, stdin: None, output, cpus: None };
+        Self { name: name.unwrap_or_default(), spec, threads: 1 }
+    }
+
+    /// A prepared workload; its output is discarded.
+    pub fn from_workload(prepared: &Prepared) -> Self {
+        let spec = ChildSpec {
+            argv: prepared.argv.clone(),
+            directory: Some(prepared.cwd.clone()),
+            stdin: prepared.stdin.clone(),
+            output: Stdio::Discard,
+            cpus: None,
+        };
+        Self { name: prepared.name.clone(), spec, threads: prepared.threads }
+    }
+
+    /// The same, allowed on these CPUs only.
+    pub fn on_cpus(mut self, cpus: Vec<u32>) -> Self {
+        self.spec.cpus = Some(cpus);
+        self
+    }
+
+    /// The command line for people.
+    pub fn line(&self) -> String {
+        self.words().join(" ")
+    }
+
+    /// The command line as words.
+    pub fn words(&self) -> Vec<String> {
+        self.spec.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+}

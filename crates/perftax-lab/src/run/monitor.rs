@@ -1,0 +1,238 @@
+//! One run of a program under one condition.
+
+use std::time::{Duration, Instant};
+
+use perftax_cost::observation::Run;
+use perftax_pmu::event::Event;
+use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, ReaderThread, Sampler, Sampling};
+use perftax_pmu::sys::{Child, Ended, OpenEvent, Target};
+use perftax_pmu::{Error, Result};
+
+use super::{Command, YardstickThread};
+use crate::system::steal_ns;
+
+/// How events are attached to a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attach {
+    /// To the process and all that it creates, sharing one context: `perf record`'s default.
+    Inherited,
+    /// To the process and, each by an event of its own, to the processes and threads that it creates in its first moments:
+    /// what `perf record -p PID,PID` does. Contexts are then no clones of each other, and every switch schedules them.
+    Separate,
+    /// To the CPUs, whatever runs there: `perf record -a`.
+    PerCpu,
+}
+
+impl Attach {
+    /// The name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inherited => "inherited",
+            Self::Separate => "separate",
+            Self::PerCpu => "per-cpu",
+        }
+    }
+}
+
+/// What is sampled during a run.
+#[derive(Clone, Debug)]
+pub struct Monitor {
+    /// The event.
+    pub event: Event,
+    /// Its period.
+    pub period: u64,
+    /// What samples carry.
+    pub payload: Payload,
+    /// How it is attached.
+    pub attach: Attach,
+    /// Ring size in pages, a power of two.
+    pub ring_pages: usize,
+}
+
+/// What is looked at beside the elapsed time, in every arm alike.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// The CPUs that the program may run on, ascending.
+    pub cpus: Vec<u32>,
+    /// Events counted (never sampled) with inheritance, one counter a CPU. `task-clock` here gives CPU time by core.
+    pub counting: Vec<Event>,
+    /// Whether yardsticks run beside the program, one on each of its CPUs.
+    pub yardsticks: bool,
+    /// Relative slow-down planted after the program's end, to show that the control catches it.
+    pub planted_bias: f64,
+}
+
+/// Ring that holds a tenth of a second at 100 kHz of basic samples.
+const RING_PAGES: usize = 128;
+
+impl Monitor {
+    /// Basic samples, inherited, in a ring of moderate size.
+    pub fn new(event: Event, period: u64) -> Self {
+        Self { event, period, payload: Payload::BASIC, attach: Attach::Inherited, ring_pages: RING_PAGES }
+    }
+
+    fn open(&self, child: &Child, cpus: &[u32]) -> Result<LiveSampler> {
+        let ring_bytes = self.ring_pages * rustix::param::page_size();
+        let plain = Sampling::every(self.period, ring_bytes).carrying(self.payload);
+        let (sampling, targets): (_, Vec<Target>) = match self.attach {
+            Attach::Inherited => (plain.for_command(), cpus.iter().map(|&c| Target::ThreadOnCpu(child.pid(), c)).collect()),
+            Attach::Separate => {
+                let sampling = Sampling { inherit: false, ..plain.for_command() };
+                (sampling, cpus.iter().map(|&c| Target::ThreadOnCpu(child.pid(), c)).collect())
+            }
+            Attach::PerCpu => (plain, cpus.iter().map(|&c| Target::Cpu(c)).collect()),
+        };
+        let mut sampler = LiveSampler::open(&[(self.event.clone(), sampling)], &targets, self.ring_pages)?;
+        if self.attach == Attach::PerCpu {
+            Sampler::enable(&mut sampler)?;
+        }
+        Ok(sampler)
+    }
+}
+
+impl Monitor {
+    /// Opens an event on every descendant that appears within [`DESCENDANTS_APPEAR`].
+    fn attach_to_descendants(&self, child: &Child, cpus: &[u32]) -> Result<Vec<ReaderThread>> {
+        let ring_bytes = self.ring_pages * rustix::param::page_size();
+        let sampling = Sampling::every(self.period, ring_bytes).carrying(self.payload);
+        let mut known = vec![child.pid()];
+        let mut readers = Vec::new();
+        let until = Instant::now() + DESCENDANTS_APPEAR;
+        while Instant::now() < until {
+            for tid in descendants(child.pid()) {
+                if known.contains(&tid) {
+                    continue;
+                }
+                known.push(tid);
+                let targets: Vec<Target> = cpus.iter().map(|&cpu| Target::ThreadOnCpu(tid, cpu)).collect();
+                // A descendant may be gone again already: then there is nothing to watch.
+                if let Ok(mut sampler) = LiveSampler::open(&[(self.event.clone(), sampling)], &targets, self.ring_pages) {
+                    Sampler::enable(&mut sampler)?;
+                    readers.push(ReaderThread::start(sampler, targets.len())?);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(readers)
+    }
+}
+
+/// How long after the start descendants are looked for.
+const DESCENDANTS_APPEAR: Duration = Duration::from_millis(40);
+
+/// Threads of a process and of its children, from /proc (the `children` files need CONFIG_PROC_CHILDREN).
+fn descendants(pid: i32) -> Vec<i32> {
+    let mut found = Vec::new();
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return found };
+    for tid in tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<i32>().ok()) {
+        found.push(tid);
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
+        for child in children.split_ascii_whitespace().filter_map(|word| word.parse().ok()) {
+            found.extend(descendants(child));
+        }
+    }
+    found
+}
+
+/// Runs the command once, in the given arm and round.
+///
+/// # Errors
+/// Where the command cannot be executed, fails, or is killed; where an event cannot be opened.
+pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched, arm: &str, round: u32) -> Result<Run> {
+    let mut child = Child::spawn(&command.spec)?;
+    let counters = open_counters(&child, watched)?;
+    let reader = monitor.map(|m| m.open(&child, &watched.cpus)).transpose()?;
+    let reader = reader.map(|s| ReaderThread::start(s, watched.cpus.len())).transpose()?;
+    let measured_cpus = if watched.yardsticks { watched.cpus.as_slice() } else { &[] };
+    let yardsticks = measured_cpus.iter().map(|&cpu| YardstickThread::start(cpu)).collect::<Result<Vec<_>>>()?;
+    let steal_before = steal_ns(None)?;
+    child.release()?;
+    let late = match monitor {
+        Some(monitor) if monitor.attach == Attach::Separate => monitor.attach_to_descendants(&child, &watched.cpus)?,
+        _ => Vec::new(),
+    };
+    let mut exit = child.wait()?;
+    if watched.planted_bias > 0.0 && arm == crate::calibrate::OFF_AGAIN {
+        exit.elapsed_s *= 1.0 + watched.planted_bias;
+    }
+    let yardsticks = yardsticks.into_iter().map(YardstickThread::finish).collect::<Result<Vec<_>>>()?;
+    let steal_s = (steal_ns(None)?.saturating_sub(steal_before)) as f64 * 1e-9;
+    let mut delivered = reader.map(ReaderThread::finish).transpose()?.unwrap_or_default();
+    for reader in late {
+        delivered.merge(&reader.finish()?);
+    }
+    succeeded(command, exit.ended)?;
+
+    let period = monitor.map_or(0, |m| m.period);
+    let mut run = Run {
+        round,
+        period,
+        arm: arm.into(),
+        elapsed_s: exit.elapsed_s,
+        adjusted_s: None,
+        yardsticks,
+        user_s: exit.usage.user_s,
+        system_s: exit.usage.system_s,
+        samples: delivered.samples(),
+        samples_per_cpu: delivered.samples_by_target.clone(),
+        cpu_s_per_cpu: Vec::new(),
+        expected_samples: if period == 0 { 0.0 } else { delivered.counted.iter().sum::<u64>() as f64 / period as f64 },
+        lost: delivered.lost,
+        throttled: delivered.throttled,
+        voluntary_switches: exit.usage.voluntary_switches,
+        involuntary_switches: exit.usage.involuntary_switches,
+        minor_faults: exit.usage.minor_faults,
+        major_faults: exit.usage.major_faults,
+        max_rss_bytes: exit.usage.max_rss_bytes,
+        steal_s,
+        counts: Default::default(),
+        spoiled: None,
+    };
+    for (event, readings) in counters {
+        let values = readings.iter().map(|c| c.read().map(|r| r.value)).collect::<Result<Vec<_>>>()?;
+        if event == TASK_CLOCK {
+            run.cpu_s_per_cpu = values.iter().map(|&ns| ns as f64 * 1e-9).collect();
+        }
+        run.counts.insert(event, values.iter().sum());
+    }
+    run.spoiled = why_spoiled(&run, &delivered);
+    Ok(run)
+}
+
+/// The event whose counts by CPU are the program's CPU time by core, in nanoseconds.
+pub(super) const TASK_CLOCK: &str = "task-clock";
+
+fn open_counters(child: &Child, watched: &Watched) -> Result<Vec<(String, Vec<OpenEvent>)>> {
+    let sampling = Sampling::COUNTING.for_command();
+    let mut counters = Vec::new();
+    for event in &watched.counting {
+        let by_cpu =
+            watched.cpus.iter().map(|&cpu| OpenEvent::open(event, &sampling, Target::ThreadOnCpu(child.pid(), cpu), None));
+        counters.push((event.name.clone(), by_cpu.collect::<Result<Vec<_>>>()?));
+    }
+    Ok(counters)
+}
+
+pub(super) fn succeeded(command: &Command, ended: Ended) -> Result<()> {
+    let how = match ended {
+        Ended::Code(0) => return Ok(()),
+        Ended::Code(code) => format!("exited with code {code}"),
+        Ended::Signal(signal) => format!("was killed by signal {signal}"),
+    };
+    Err(Error::CommandFailed { command: command.line(), how })
+}
+
+/// Share of a run's time that the hypervisor may steal before the run is somebody else's measurement.
+const STEAL_LIMIT: f64 = 0.02;
+
+fn why_spoiled(run: &Run, delivered: &Delivered) -> Option<String> {
+    if delivered.lost > 0 {
+        Some(format!("{} samples lost", delivered.lost))
+    } else if delivered.throttled > 0 {
+        Some(format!("throttled {} times", delivered.throttled))
+    } else if run.steal_s > STEAL_LIMIT * run.elapsed_s {
+        Some(format!("{:.0} ms stolen by the hypervisor", run.steal_s * 1e3))
+    } else {
+        None
+    }
+}

@@ -1,0 +1,108 @@
+//! What a program does when nobody looks.
+
+use perftax_cost::Estimate;
+use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
+use perftax_cost::document::WorkloadProfile;
+use perftax_cost::observation::Run;
+use perftax_pmu::event::Event;
+use perftax_pmu::sampler::{LiveSampler, ReaderThread, Sampling};
+use perftax_pmu::sys::{Child, Target};
+use perftax_pmu::{Error, Result};
+
+use super::monitor::TASK_CLOCK;
+use super::{Command, Watched, run_once};
+
+/// How a workload is surveyed.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// CPUs that it may run on.
+    pub cpus: Vec<u32>,
+    /// Unmonitored runs.
+    pub runs: u32,
+    /// Events to be counted, in a run of their own.
+    pub events: Vec<Event>,
+    /// `task-clock`, resolved.
+    pub task_clock: Event,
+    /// `dummy`, resolved: carries FORK records.
+    pub dummy: Event,
+}
+
+/// Elapsed time below which a program cannot be measured: start-up, page cache and a few interrupts are all there is.
+const SHORTEST_S: f64 = 0.02;
+
+/// Runs the command `runs` times with nothing open, and once with counters only. `between` is called before each run.
+pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -> Result<()>) -> Result<WorkloadProfile> {
+    between(0)?;
+    let threads = count_threads(command, survey)?;
+    let counted = {
+        let mut counting = survey.events.clone();
+        counting.push(survey.task_clock.clone());
+        let watched = Watched { cpus: survey.cpus.clone(), counting, ..Watched::default() };
+        run_once(command, None, &watched, "counting", 0)?
+    };
+    let watched = Watched { cpus: survey.cpus.clone(), ..Watched::default() };
+    let mut runs = Vec::new();
+    for round in 0..survey.runs {
+        between(round + 1)?;
+        runs.push(run_once(command, None, &watched, "off", round)?);
+    }
+    let profile = profile(command, threads, &counted, runs)?;
+    if profile.elapsed_s.estimate < SHORTEST_S {
+        return Err(Error::Spoiled {
+            why: format!(
+                "'{}' runs for {:.1} ms: too short to measure (at least {:.0} ms are needed)",
+                command.line(),
+                profile.elapsed_s.estimate * 1e3,
+                SHORTEST_S * 1e3
+            ),
+            remedy: "lengthen it: a larger input, or a loop: sh -c 'for i in $(seq 100); do COMMAND; done'".into(),
+        });
+    }
+    Ok(profile)
+}
+
+/// Threads and processes: the first one and every FORK record.
+fn count_threads(command: &Command, survey: &Survey) -> Result<u32> {
+    const RING_PAGES: usize = 16;
+    let mut child = Child::spawn(&command.spec)?;
+    let sampling = Sampling { task_records: true, ..Sampling::every(1, RING_PAGES * rustix::param::page_size()).for_command() };
+    let targets: Vec<_> = survey.cpus.iter().map(|&cpu| Target::ThreadOnCpu(child.pid(), cpu)).collect();
+    let sampler = LiveSampler::open(&[(survey.dummy.clone(), sampling)], &targets, RING_PAGES)?;
+    let reader = ReaderThread::start(sampler, targets.len())?;
+    child.release()?;
+    let exit = child.wait()?;
+    let delivered = reader.finish()?;
+    super::monitor::succeeded(command, exit.ended)?;
+    Ok(1 + delivered.forks as u32)
+}
+
+fn profile(command: &Command, threads: u32, counted: &Run, runs: Vec<Run>) -> Result<WorkloadProfile> {
+    let elapsed: Vec<f64> = runs.iter().map(|r| r.elapsed_s).collect();
+    let mean = elapsed.iter().sum::<f64>() / elapsed.len() as f64;
+    let variance = elapsed.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / (elapsed.len().max(2) - 1) as f64;
+    let of = |value: fn(&Run) -> f64| estimate(&runs.iter().map(value).collect::<Vec<_>>());
+    let cpu_s = of(|r| r.user_s + r.system_s);
+    // Which core did how much: the shares come from the counted run, the amount from the unmonitored ones.
+    let by_cpu_total: f64 = counted.cpu_s_per_cpu.iter().sum();
+    let cpu_s_per_cpu = counted.cpu_s_per_cpu.iter().map(|s| cpu_s.scaled(s / by_cpu_total.max(f64::MIN_POSITIVE))).collect();
+    let counts = counted.counts.iter().filter(|(name, _)| *name != TASK_CLOCK);
+    Ok(WorkloadProfile {
+        command: command.words(),
+        elapsed_s: of(|r| r.elapsed_s),
+        cpu_s,
+        cpu_s_per_cpu,
+        threads,
+        switches: of(|r| (r.voluntary_switches + r.involuntary_switches) as f64),
+        faults: of(|r| (r.minor_faults + r.major_faults) as f64),
+        max_rss_bytes: runs.iter().map(|r| r.max_rss_bytes).max().unwrap_or(0),
+        counts: counts.map(|(name, &count)| (name.clone(), Estimate::exact(count as f64))).collect(),
+        variation: variance.sqrt() / mean,
+        runs,
+    })
+}
+
+/// Mean with an interval; runs of whole programs are seconds apart, so each is taken as independent.
+fn estimate(values: &[f64]) -> Estimate {
+    let mean = |sample: &[&f64]| sample.iter().copied().sum::<f64>() / sample.len() as f64;
+    cluster_bootstrap(values, mean, REPLICATES, SEED).unwrap_or_else(|| Estimate::exact(values.first().copied().unwrap_or(0.0)))
+}

@@ -1,0 +1,40 @@
+//! Stimuli: fixed pieces of work whose number of events is known by construction.
+
+mod breakpoint;
+mod call;
+mod fault;
+mod spin;
+mod syscall;
+
+pub use breakpoint::WatchedWrites;
+pub use call::ProbedCalls;
+pub use fault::PageFaults;
+pub use spin::Spin;
+pub use syscall::Syscalls;
+
+use perftax_pmu::Result;
+
+/// A piece of work that can be repeated identically.
+pub trait Stimulus {
+    /// Gets ready outside of the timed part.
+    fn prepare(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Does the work once.
+    fn run(&mut self);
+
+    /// Does the work once and notes how long each operation (or each pass of a tight loop) took, in TSC ticks.
+    fn run_noting(&mut self, ticks: &mut Vec<u32>);
+
+    /// Events of one [`Self::run`], known by construction; none for time-driven and free-running sources.
+    fn truth(&self) -> Option<u64>;
+}
+
+/// Notes the duration of one operation.
+#[inline(always)]
+fn noted(ticks: &mut Vec<u32>, operation: impl FnOnce()) {
+    let start = perftax_pmu::sys::Tsc::now();
+    operation();
+    ticks.push(u32::try_from(perftax_pmu::sys::Tsc::now().wrapping_sub(start)).unwrap_or(u32::MAX));
+}

@@ -1,0 +1,253 @@
+//! The experiment: pilot, rounds, cells.
+
+use std::time::{Duration, Instant};
+
+use perftax_cost::document::{Cell, Control};
+use perftax_cost::observation::Block;
+use perftax_cost::period::prime_at_least;
+use perftax_cost::verification::{self, Round, SwitchArms};
+use perftax_cost::yardstick::{Fit, adjust};
+use perftax_pmu::Result;
+use perftax_pmu::event::Event;
+
+use super::plan::{Grid, Request};
+use super::progress::{Foreseen, Step};
+use crate::calibrate::{Campaign, Depth, Goal, OFF, OFF_AGAIN, ON, SWITCH_OFF, Spec};
+use crate::run::{Monitor, Watched, run_once};
+
+/// Everything that a verification found.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// One cell a subject, period (and core).
+    pub cells: Vec<Cell>,
+    /// Off against off, by subject.
+    pub controls: Vec<(String, Control)>,
+    /// How the yardstick explains each subject's variation.
+    pub fits: Vec<(String, Fit)>,
+    /// The calibration blocks of all rounds, by subject.
+    pub blocks: Vec<Block>,
+    /// Periods verified, shortest first.
+    pub periods: Vec<u64>,
+}
+
+/// A verification under way.
+pub struct Experiment<'a> {
+    request: &'a Request,
+    periods: Vec<u64>,
+    campaign: Campaign,
+    rng: fastrand::Rng,
+    subjects: Vec<State>,
+    started: Instant,
+    task_clock: Event,
+}
+
+struct State {
+    rounds: Vec<Round>,
+    seconds: f64,
+    done: bool,
+}
+
+/// Sessions of the pilot that periods are chosen from.
+const PILOT_SESSIONS: u32 = 8;
+/// Rounds after which the number needed is foreseen.
+const PILOT_ROUNDS: u32 = 4;
+/// Calibration periods: those of the dearest cells. Cheaper ones hardly depend on α, and their own blocks would be all noise.
+const CALIBRATED_PERIODS: usize = 3;
+
+impl<'a> Experiment<'a> {
+    /// Measures α in a short pilot, and chooses the periods.
+    pub fn start(request: &'a Request, task_clock: Event) -> Result<Self> {
+        let spec = |periods: Vec<u64>| Spec {
+            event: Some(request.event.clone()),
+            mechanism: request.mechanism(),
+            cpu: request.cpu,
+            depth: Depth::At { periods, switching: request.subjects.iter().any(|s| s.switching) },
+            period: None,
+            planted_bias: 0.0,
+        };
+        let goal = Goal { rounds: 10, spacing: Duration::from_millis(500), ..Goal::QUICK };
+        let periods = match &request.grid {
+            Grid::Periods(periods) => periods.clone(),
+            Grid::Overheads(overheads) => {
+                let mut pilot = Campaign::start(&spec(Vec::new()), goal, request.seed)?;
+                for _ in 0..PILOT_SESSIONS {
+                    pilot.session()?;
+                }
+                let alpha_ns = pilot.finish(perftax_cost::document::StopReason::TimeLimit)?.conclusion.alpha_ns.estimate;
+                overheads.iter().map(|share| period_costing(*share, alpha_ns)).collect()
+            }
+        };
+        let mut dearest = periods.clone();
+        dearest.sort_unstable();
+        dearest.truncate(CALIBRATED_PERIODS);
+        let campaign = Campaign::start(&spec(dearest), goal, request.seed)?;
+        let subjects = request.subjects.iter().map(|_| State { rounds: Vec::new(), seconds: 0.0, done: false }).collect();
+        let rng = fastrand::Rng::with_seed(request.seed);
+        Ok(Self { request, periods, campaign, rng, subjects, started: Instant::now(), task_clock })
+    }
+
+    /// The periods, in the order of the grid.
+    pub fn periods(&self) -> &[u64] {
+        &self.periods
+    }
+
+    /// Makes rounds, one subject after the other, until every cell is narrow enough or the limits are reached. `each` is told
+    /// after every round and may break off with an error.
+    pub fn run(&mut self, mut each: impl FnMut(&Step) -> Result<()>) -> Result<()> {
+        while self.subjects.iter().any(|s| !s.done) && self.started.elapsed() < self.request.time_limit {
+            for index in 0..self.subjects.len() {
+                if self.subjects[index].done || self.started.elapsed() >= self.request.time_limit {
+                    continue;
+                }
+                let before = Instant::now();
+                let round = self.round(index)?;
+                let state = &mut self.subjects[index];
+                state.rounds.push(round);
+                state.seconds += before.elapsed().as_secs_f64();
+                let rounds = state.rounds.len() as u32;
+                let widest = self.widest(index);
+                let enough = widest.is_some_and(|w| w <= self.request.half_width) && rounds >= self.request.least_rounds;
+                self.subjects[index].done = enough || rounds >= self.request.most_rounds;
+                each(&Step {
+                    subject: self.request.subjects[index].command.name.clone(),
+                    rounds,
+                    widest,
+                    elapsed: self.started.elapsed(),
+                    foreseen: (rounds == PILOT_ROUNDS).then(|| self.foresee(index)).flatten(),
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The cells and controls.
+    pub fn finish(self) -> Finished {
+        let mut cells = Vec::new();
+        let mut controls = Vec::new();
+        let mut fits = Vec::new();
+        for (index, subject) in self.request.subjects.iter().enumerate() {
+            cells.extend(self.cells(index));
+            let (rounds, fit) = self.adjusted(index);
+            fits.extend(fit.map(|fit| (subject.command.name.clone(), fit)));
+            if let Some(control) = verification::control(&rounds) {
+                controls.push((subject.command.name.clone(), control));
+            }
+        }
+        let blocks = self.campaign.blocks().to_vec();
+        let mut periods = self.periods;
+        periods.sort_unstable();
+        Finished { cells, controls, fits, blocks, periods }
+    }
+
+    fn round(&mut self, index: usize) -> Result<Round> {
+        let subject = &self.request.subjects[index];
+        let number = self.subjects[index].rounds.len() as u32;
+        let mut arms: Vec<(&str, u64)> = vec![(OFF, 0), (OFF_AGAIN, 0)];
+        arms.extend(self.periods.iter().map(|&period| (ON, period)));
+        self.rng.shuffle(&mut arms);
+        let watched = Watched {
+            cpus: subject.cpus.clone(),
+            counting: if subject.per_core { vec![self.task_clock.clone()] } else { Vec::new() },
+            yardsticks: self.request.yardsticks,
+            planted_bias: self.request.planted_bias,
+        };
+        let mut round = Round::default();
+        for (at, (arm, period)) in arms.iter().enumerate() {
+            // The calibration is spread over the round: what the machine does between two runs is what it does around them.
+            if at % 3 == 0 {
+                round.blocks.extend_from_slice(self.campaign.session()?);
+            }
+            let monitor =
+                (*period > 0).then(|| Monitor { attach: subject.attach, ..Monitor::new(self.request.event.clone(), *period) });
+            round.runs.push(run_once(&subject.command, monitor.as_ref(), &watched, arm, number)?);
+        }
+        Ok(round)
+    }
+
+    fn cells(&self, index: usize) -> Vec<Cell> {
+        let subject = &self.request.subjects[index];
+        let rounds = &self.adjusted(index).0;
+        let mut cells = Vec::new();
+        for &period in &self.periods {
+            let calibrated = nearest(&self.periods, period);
+            let arm = format!("{ON}@{calibrated}");
+            let switch_arm = format!("switch-{}", subject.attach.name());
+            let spec = verification::Spec {
+                attach: subject.attach.name(),
+                on: &arm,
+                switch: subject.switching.then_some(SwitchArms { off: SWITCH_OFF, on: &switch_arm }),
+                ..verification::Spec::new(&subject.command.name, &self.request.event.name, self.request.drive())
+            };
+            if subject.per_core {
+                for (position, &cpu) in subject.cpus.iter().enumerate() {
+                    let spec = verification::Spec { cpu: Some(position as u32), ..spec };
+                    cells.extend(verification::cell(&spec, period, rounds).map(|cell| Cell { cpu: Some(cpu), ..cell }));
+                }
+            } else {
+                cells.extend(verification::cell(&spec, period, rounds));
+            }
+        }
+        cells
+    }
+
+    /// The rounds with the machine's own variation taken out.
+    fn adjusted(&self, index: usize) -> (Vec<Round>, Option<Fit>) {
+        let mut rounds = self.subjects[index].rounds.clone();
+        let fit = if self.request.yardsticks { adjust(&mut rounds) } else { None };
+        (rounds, fit)
+    }
+
+    fn widest(&self, index: usize) -> Option<f64> {
+        let cells = self.cells(index);
+        (!cells.is_empty()).then(|| cells.iter().map(|c| c.error.half_width()).fold(0.0, f64::max))
+    }
+
+    fn foresee(&self, index: usize) -> Option<Foreseen> {
+        let state = &self.subjects[index];
+        let more = self.cells(index).iter().map(|c| verification::more_rounds(c, self.request.half_width)).max()?;
+        let made = state.rounds.len() as u32;
+        let rounds = (made + more).clamp(self.request.least_rounds, self.request.most_rounds);
+        let per_round = state.seconds / f64::from(made);
+        let detects = verification::control(&self.adjusted(index).0)
+            .map_or(f64::NAN, |c| c.detects * (f64::from(made) / f64::from(rounds)).sqrt());
+        Some(Foreseen { rounds, duration: Duration::from_secs_f64(per_round * f64::from(rounds)), detects })
+    }
+}
+
+/// The time-driven period at which sampling costs a share: P = α·(1 + 1/share), a prime.
+fn period_costing(share: f64, alpha_ns: f64) -> u64 {
+    let period = (alpha_ns * (1.0 + 1.0 / share)).max(10_000.0);
+    prime_at_least(period as u64).unwrap_or(period as u64)
+}
+
+/// The calibrated period that serves a cell: its own if it is among the dearest, else the longest of those.
+fn nearest(periods: &[u64], period: u64) -> u64 {
+    let mut dearest = periods.to_vec();
+    dearest.sort_unstable();
+    dearest.truncate(CALIBRATED_PERIODS);
+    if dearest.contains(&period) { period } else { dearest.last().copied().unwrap_or(period) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn periods_cost_what_they_should() {
+        // T = T0 + C0·α/(P − α): at P = 3α that is half of C0.
+        for (share, alpha_ns) in [(0.5, 4000.0), (0.02, 4000.0), (0.1, 17_000.0)] {
+            let period = period_costing(share, alpha_ns) as f64;
+            let cost = alpha_ns / (period - alpha_ns);
+            assert!((cost / share - 1.0).abs() < 0.01, "{share} {alpha_ns}: {cost}");
+        }
+        // The kernel takes no cpu-clock period below 10 µs.
+        assert!(period_costing(0.5, 2000.0) >= 10_000);
+    }
+
+    #[test]
+    fn cheap_cells_use_the_longest_calibrated_period() {
+        let periods = [300, 12, 24, 44, 84];
+        assert_eq!(nearest(&periods, 24), 24);
+        assert_eq!(nearest(&periods, 300), 44);
+    }
+}

@@ -1,0 +1,151 @@
+//! Errors that name the file, knob or argument, its value, the value needed, and the command that sets it.
+
+use std::path::PathBuf;
+
+/// Result with [`Error`].
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why the kernel's side could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No event of that name.
+    #[error("unknown event '{name}'{}", nearest_text(nearest))]
+    UnknownEvent {
+        /// As the user wrote it.
+        name: String,
+        /// Nearest names, best first.
+        nearest: Vec<String>,
+    },
+    /// The event's text cannot be parsed.
+    #[error("cannot read event '{text}': {why}")]
+    EventSyntax {
+        /// As the user wrote it.
+        text: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// An argument out of its range.
+    #[error("{argument} is {value}, needs {needed}")]
+    Argument {
+        /// Which argument.
+        argument: &'static str,
+        /// Its value.
+        value: String,
+        /// What it needs to be.
+        needed: String,
+    },
+    /// This machine cannot do it.
+    #[error("this machine cannot {what}: {why}\n  {remedy}")]
+    Unsupported {
+        /// What was asked for, as a verb phrase: "sample cycles:ppp".
+        what: String,
+        /// The fact that forbids it, with the file or CPUID leaf it was read from.
+        why: String,
+        /// What to do instead: a command where there is one.
+        remedy: String,
+    },
+    /// The kernel's settings forbid it.
+    #[error("no permission to {what}: {knob} is {value}, needs {needed}\n  {command}")]
+    Permission {
+        /// What was asked for, as a verb phrase.
+        what: String,
+        /// The knob: a file or a capability.
+        knob: String,
+        /// Its value.
+        value: String,
+        /// The value needed.
+        needed: String,
+        /// The command that sets it.
+        command: String,
+    },
+    /// A run that was spoiled (throttled, lost, stolen) and cannot be used.
+    #[error("the measurement was spoiled: {why}\n  {remedy}")]
+    Spoiled {
+        /// What happened.
+        why: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// Bytes that are not what they should be.
+    #[error("{what} is malformed at byte {offset}: {why}")]
+    Malformed {
+        /// Which file or record.
+        what: String,
+        /// Where.
+        offset: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file could not be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The command could not be executed.
+    #[error("cannot run {program}: {source}{}", exec_hint(source))]
+    Exec {
+        /// The program as the user named it.
+        program: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The measured command ran and failed.
+    #[error("the command '{command}' {how}\n  run it by itself first: it must succeed to be measured")]
+    CommandFailed {
+        /// The command.
+        command: String,
+        /// `exited with code 3`, `was killed by signal 9`.
+        how: String,
+    },
+    /// SIGINT or SIGTERM came.
+    #[error(transparent)]
+    Interrupted(#[from] crate::guard::Interrupted),
+    /// A system call failed in a way that has no better name.
+    #[error("{call} failed: {source}")]
+    System {
+        /// The call and what it was for.
+        call: String,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+}
+
+impl Error {
+    /// The documented exit code: 2 usage, 3 this machine cannot do it, 126/127 cannot execute / not found, 130 interrupted (128 + SIGINT, as shells report it), 1 anything else.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::EventSyntax { .. } | Self::Argument { .. } => 2,
+            Self::UnknownEvent { .. } | Self::Unsupported { .. } | Self::Permission { .. } => 3,
+            Self::Exec { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,
+            Self::Exec { .. } => 126,
+            Self::Interrupted(_) => 130,
+            _ => 1,
+        }
+    }
+
+    /// A failed file operation.
+    pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}
+
+fn exec_hint(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::NotFound => "\n  it must be a path or stand in PATH",
+        std::io::ErrorKind::PermissionDenied => "\n  chmod +x makes a file executable",
+        _ => "",
+    }
+}
+
+fn nearest_text(nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        "\n  perftax list shows the events of this machine".into()
+    } else {
+        format!("; nearest: {}\n  perftax list shows all events of this machine", nearest.join(", "))
+    }
+}

@@ -1,0 +1,121 @@
+//! Events: perf's own syntax in, attributes for `perf_event_open` out.
+//!
+//! [`parse`] reads a comma list of events against a [`Catalog`] of what a machine names; [`list`] shows everything that
+//! can be named. Nothing here opens an event: an [`Event`] is pure data, and [`Event::check_supported`] says whether
+//! the machine of a catalog can open it.
+
+mod breakpoint;
+mod cache;
+mod catalog;
+mod elf;
+mod format;
+mod generic;
+mod listing;
+mod modifiers;
+mod nearest;
+mod parse;
+mod pmu_event;
+mod scan;
+mod support;
+mod symbolic;
+mod tracepoint;
+mod uprobe;
+
+use perftax_cost::Mechanism;
+
+pub use crate::machine::Vendor;
+pub use catalog::{Catalog, Pmu};
+pub use format::FormatField;
+pub use listing::{EventKind, Filter, ListedEvent, list};
+pub use modifiers::Modifiers;
+pub use nearest::near;
+pub use parse::{parse, parse_groups};
+
+/// `perf_event_attr.type` of an event whose PMU this machine does not have, so that it has no number here. Such an
+/// event serves a prediction for another machine; [`Event::check_supported`] refuses it.
+pub const ABSENT_PMU: u32 = u32::MAX;
+
+/// An event, resolved against this machine: what `perf_event_open` needs to know about it, and how it was named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// As the user wrote it (perf's syntax, modifiers included), or the `name=` term where there is one.
+    pub name: String,
+    /// `perf_event_attr.type`; [`ABSENT_PMU`] where the PMU does not exist on this machine.
+    pub pmu_type: u32,
+    /// `perf_event_attr.config`.
+    pub config: u64,
+    /// `perf_event_attr.config1`; breakpoint address, uprobe path pointer (set at open) for those types.
+    pub config1: u64,
+    /// `perf_event_attr.config2`; breakpoint length for that type.
+    pub config2: u64,
+    /// `perf_event_attr.config3`.
+    pub config3: u64,
+    /// `perf_event_attr.bp_type` for breakpoints, else 0.
+    pub breakpoint_type: u32,
+    /// Uprobe target: program and file offset, where the event is a uprobe.
+    pub uprobe: Option<UprobeTarget>,
+    /// What the modifiers say.
+    pub modifiers: Modifiers,
+    /// How it would be sampled.
+    pub mechanism: Mechanism,
+    /// What a `period=` or `freq=` term asks for; it wins over the command line, as in perf.
+    pub rate: Option<Rate>,
+}
+
+/// How often to sample, where the event itself says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// One sample every this many events.
+    Period(u64),
+    /// So many samples a second; the kernel adapts the period.
+    Frequency(u64),
+}
+
+/// Where a uprobe sits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UprobeTarget {
+    /// The program or library.
+    pub path: std::path::PathBuf,
+    /// Offset in the file.
+    pub offset: u64,
+    /// Whether it fires on return.
+    pub on_return: bool,
+}
+
+/// Events written as one group, `{a,b}:u`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// The members, leader first. An event outside braces is a group of one.
+    pub events: Vec<Event>,
+    /// Whether there were braces.
+    pub braces: bool,
+}
+
+/// The numbers of `enum perf_type_id` (linux/perf_event.h) that are the same on every machine.
+pub(crate) mod pmu_types {
+    pub const HARDWARE: u32 = 0;
+    pub const SOFTWARE: u32 = 1;
+    pub const TRACEPOINT: u32 = 2;
+    pub const HW_CACHE: u32 = 3;
+    pub const RAW: u32 = 4;
+    pub const BREAKPOINT: u32 = 5;
+}
+
+impl Event {
+    /// An event of the given type and configuration, with nothing else set.
+    fn bare(name: &str, pmu_type: u32, config: u64, mechanism: perftax_cost::Mechanism) -> Self {
+        Self {
+            name: name.into(),
+            pmu_type,
+            config,
+            config1: 0,
+            config2: 0,
+            config3: 0,
+            breakpoint_type: 0,
+            uprobe: None,
+            modifiers: Modifiers::default(),
+            mechanism,
+            rate: None,
+        }
+    }
+}

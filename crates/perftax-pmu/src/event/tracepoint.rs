@@ -1,0 +1,101 @@
+//! Static kernel tracepoints: `sched:sched_switch`, with the number that tracefs gives it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use perftax_cost::Mechanism;
+
+use crate::error::{Error, Result};
+
+use super::catalog::{Catalog, entries, number_in};
+use super::modifiers::MODIFIER_LETTERS;
+use super::nearest;
+use super::scan::syntax;
+use super::{Event, pmu_types};
+
+/// Resolves `system:name`.
+///
+/// # Errors
+/// `Unsupported` where tracefs is not mounted, `Permission` where it cannot be read, `UnknownEvent` otherwise.
+pub(super) fn resolve(text: &str, at: usize, system: &str, name: &str, catalog: &Catalog) -> Result<Event> {
+    let full = format!("{system}:{name}");
+    if name.contains('*') || name.contains('?') || system.contains('*') {
+        return Err(syntax(text, at, "a pattern would open many events at once: name each (perftax list shows them)"));
+    }
+    if !is_name(system) || !is_name(name) {
+        return Err(unknown(system, name, catalog));
+    }
+    let Some(tracefs) = catalog.tracefs() else { return Err(not_mounted(system, name, catalog)) };
+    let id = tracefs.join("events").join(system).join(name).join("id");
+    match number_in(&id) {
+        Ok(id) => Ok(Event::bare(&full, pmu_types::TRACEPOINT, id, Mechanism::Tracepoint)),
+        Err(Error::File { source, .. }) if source.kind() == ErrorKind::NotFound => Err(unknown(system, name, catalog)),
+        Err(Error::File { source, .. }) if source.kind() == ErrorKind::PermissionDenied => Err(unreadable(&full, tracefs)),
+        Err(other) => Err(other),
+    }
+}
+
+/// Every tracepoint as (system, name), sorted; none where tracefs is not mounted.
+pub(super) fn all(catalog: &Catalog) -> Vec<(String, String)> {
+    let Some(events) = catalog.tracefs().map(|tracefs| tracefs.join("events")) else { return Vec::new() };
+    let of_system = |system: String| {
+        let dir = events.join(&system);
+        // Each event is a directory; the files beside them (enable, filter) are the system's own knobs.
+        let knobs = ["enable", "filter", "format", "hist"];
+        let names = entries(&dir).into_iter().filter(move |name| !knobs.contains(&name.as_str()));
+        names.map(move |name| (system.clone(), name))
+    };
+    // Events of ftrace itself are records of its tracers: they have no id that perf_event_open takes.
+    let knobs = ["enable", "header_event", "header_page", "ftrace"];
+    entries(&events).into_iter().filter(|system| !knobs.contains(&system.as_str())).flat_map(of_system).collect()
+}
+
+/// What a tracepoint records, in order, without what all of them record.
+pub(super) fn fields(system: &str, name: &str, catalog: &Catalog) -> Vec<String> {
+    let Some(tracefs) = catalog.tracefs() else { return Vec::new() };
+    let format = fs::read_to_string(tracefs.join("events").join(system).join(name).join("format")).unwrap_or_default();
+    let declarations = format.lines().filter_map(|line| line.trim().strip_prefix("field:")?.split(';').next());
+    let names = declarations.filter_map(|declaration| {
+        let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?;
+        (!name.starts_with("common_") && !name.starts_with("__syscall")).then(|| name.to_string())
+    });
+    names.collect()
+}
+
+fn is_name(text: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    !text.is_empty() && !text.starts_with('.') && text.chars().all(is_allowed)
+}
+
+/// An event that is no tracepoint: `cycels:u` is a mistyped name with a modifier, `shed:sched_switch` a mistyped system.
+fn unknown(system: &str, name: &str, catalog: &Catalog) -> Error {
+    if name.chars().all(|letter| MODIFIER_LETTERS.contains(letter)) {
+        return nearest::unknown(system, catalog);
+    }
+    nearest::unknown(&format!("{system}:{name}"), catalog)
+}
+
+/// A name with a colon may be a tracepoint or a typing error; only the first needs tracefs.
+fn not_mounted(system: &str, name: &str, catalog: &Catalog) -> Error {
+    let near = nearest::near(system, catalog);
+    let is_typing_error = near.first().is_some_and(|close| strsim::damerau_levenshtein(system, close) <= 2);
+    if is_typing_error || name.chars().all(|letter| MODIFIER_LETTERS.contains(letter)) {
+        return unknown(system, name, catalog);
+    }
+    Error::Unsupported {
+        what: format!("look up tracepoint {system}:{name}"),
+        why: "tracefs is not mounted at /sys/kernel/tracing".into(),
+        remedy: "sudo mount -t tracefs tracefs /sys/kernel/tracing".into(),
+    }
+}
+
+fn unreadable(full: &str, tracefs: &Path) -> Error {
+    Error::Permission {
+        what: format!("look up tracepoint {full}"),
+        knob: format!("the mode of {}", tracefs.display()),
+        value: "closed to this user".into(),
+        needed: "read access (or root)".into(),
+        command: format!("sudo mount -o remount,mode=755 {}", tracefs.display()),
+    }
+}

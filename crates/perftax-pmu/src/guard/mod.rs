@@ -1,0 +1,9 @@
+//! Guards: every knob that perftax changes is put back, also on a panic, SIGINT and SIGTERM.
+
+mod affinity;
+mod interrupt;
+mod throttle;
+
+pub use affinity::{allowed_cpus, pin_this_thread};
+pub use interrupt::{Interrupted, check_interrupted, interrupted, on_signal_restore};
+pub use throttle::ThrottleGuard;

@@ -1,0 +1,14 @@
+//! The kernel's side of perftax: events, capabilities, counters, samplers, ring buffers, guards.
+//!
+//! `unsafe` lives only in [`sys`]. Everything above it sees owned types.
+
+mod error;
+pub mod event;
+pub mod guard;
+pub mod machine;
+pub mod oracle;
+pub mod record;
+pub mod sampler;
+pub mod sys;
+
+pub use error::{Error, Result};

@@ -1,0 +1,64 @@
+//! What a machine profile is keyed by.
+
+use perftax_cost::document::MachineId;
+
+use super::Machine;
+
+impl Machine {
+    /// The identity that documents carry and profiles are looked up by.
+    pub fn id(&self) -> MachineId {
+        let guest =
+            if self.virtualisation.is_guest() { format!(" ({} guest)", self.virtualisation.hypervisor) } else { String::new() };
+        let plural = if self.cpu.online == 1 { "" } else { "s" };
+        MachineId {
+            name: format!("{}{guest}, {} CPU{plural}", self.cpu.name, self.cpu.online),
+            fingerprint: self.fingerprint(),
+            cpu: self.cpu.name.clone(),
+            microcode: self.cpu.microcode.clone(),
+            virtualisation: self.virtualisation.hypervisor.clone(),
+            mitigations: self.mitigations.line(),
+            cpus: self.cpu.online,
+        }
+    }
+
+    /// Kernel release, as `uname -r` says; `unknown` where `/proc` is not mounted.
+    pub fn kernel(&self) -> String {
+        self.kernel.clone()
+    }
+
+    /// Sixteen hexadecimal digits over all that changes what a sample costs: CPU model (name and numbers), microcode,
+    /// kernel release, mitigations, virtualisation. Stable between runs, releases and users of the machine.
+    fn fingerprint(&self) -> String {
+        let cpu = &self.cpu;
+        let numbers = format!("{}-{}-{}", cpu.family, cpu.model, cpu.stepping);
+        let mitigations = self.mitigations.line();
+        let parts = [&cpu.name, &numbers, &cpu.microcode, &self.kernel, &mitigations, &self.virtualisation.hypervisor];
+        let mut hash = FNV_OFFSET;
+        for part in parts {
+            hash = fnv1a(hash, part.as_bytes());
+            // A separator that no text holds, so that moving a letter from one part to the next changes the hash.
+            hash = fnv1a(hash, &[0]);
+        }
+        format!("{hash:016x}")
+    }
+}
+
+/// Start value and prime of the 64-bit FNV-1a hash (Fowler, Noll, Vo).
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+fn fnv1a(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fnv_matches_its_published_vectors() {
+        assert_eq!(fnv1a(FNV_OFFSET, b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(FNV_OFFSET, b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv1a(FNV_OFFSET, b"foobar"), 0x8594_4171_f739_67e8);
+    }
+}

@@ -1,0 +1,116 @@
+//! The machine: what it is, what it can measure, and what stands in the way.
+//!
+//! Everything is read through two seams, [`Root`] for files and [`Cpuid`] for the CPU's own account, so that machines
+//! that are not at hand can be tested from recorded trees. A third, [`Probe`], tries on the kernel what no file tells.
+//! A missing file is a fact, never an error.
+
+mod about;
+pub mod amd;
+pub mod arm;
+mod capability;
+mod cgroup;
+mod cpu;
+mod cpuid;
+mod fact;
+mod hardware;
+mod identity;
+pub mod intel;
+mod kernel_config;
+mod limits;
+mod mechanisms;
+mod mitigations;
+pub mod msr;
+mod noise;
+mod pmu;
+mod privilege;
+mod root;
+mod virtualisation;
+
+pub use capability::Capability;
+pub use cgroup::CpuLimit;
+pub use cpu::{Cpu, Vendor, cpu_list};
+pub use cpuid::{Cpuid, Leaf};
+pub use fact::{Fact, Group};
+pub use kernel_config::KernelConfig;
+pub use mechanisms::{FilesOnly, MechanismStatus, Opening, Probe};
+pub use mitigations::Mitigations;
+pub use pmu::Pmu;
+pub use privilege::Privilege;
+pub use root::Root;
+pub use virtualisation::Virtualisation;
+
+/// A machine, read once.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// Where it was read.
+    pub root: Root,
+    /// Where its CPUID leaves come from.
+    pub cpuid: Cpuid,
+    /// CPU model, microcode, flags.
+    pub cpu: Cpu,
+    /// The hypervisor under the kernel, if any.
+    pub virtualisation: Virtualisation,
+    /// Mitigations that an interrupt pays for.
+    pub mitigations: Mitigations,
+    /// Kernel release.
+    pub kernel: String,
+    /// PMUs in sysfs, by name.
+    pub pmus: Vec<Pmu>,
+}
+
+impl Machine {
+    /// The machine that this process runs on.
+    pub fn here() -> Self {
+        Self::read(Root::here(), Cpuid::Live)
+    }
+
+    /// The machine that a tree of files and a set of CPUID leaves describe.
+    pub fn read(root: Root, cpuid: Cpuid) -> Self {
+        let cpu = Cpu::read(&root);
+        Self {
+            virtualisation: Virtualisation::read(&root, &cpuid, cpu.has("hypervisor")),
+            mitigations: Mitigations::read(&root, cpu.has("pti")),
+            kernel: root.sysctl("kernel.osrelease").unwrap_or_else(|| "unknown".into()),
+            pmus: Pmu::all(&root),
+            cpu,
+            root,
+            cpuid,
+        }
+    }
+
+    /// All facts, by group in the order of [`Group::ALL`].
+    pub fn facts(&self, probe: &dyn Probe) -> Vec<Fact> {
+        let config = KernelConfig::read(&self.root, &self.kernel);
+        let privilege = Privilege::read(&self.root);
+        let mut facts = about::facts(self, &config);
+        facts.extend(hardware::facts(self, &config, probe));
+        facts.extend(limits::permission(self, &privilege));
+        facts.extend(limits::limits(self, &privilege));
+        facts.extend(noise::facts(self, &config));
+        facts
+    }
+
+    /// The core's own PMU; the performance cores' on a hybrid machine.
+    pub fn core_pmu(&self) -> Option<&Pmu> {
+        ["cpu", "cpu_core"]
+            .iter()
+            .find_map(|name| self.pmus.iter().find(|pmu| pmu.name == *name))
+            .or_else(|| self.pmus.iter().find(|pmu| pmu.is_core()))
+    }
+
+    /// Whether sysfs shows a PMU of this name.
+    pub fn has_pmu(&self, name: &str) -> bool {
+        self.pmus.iter().any(|pmu| pmu.name == name)
+    }
+
+    /// Where tracefs is mounted, as the mount table says; `None` where it is not.
+    pub fn tracefs(&self) -> Option<String> {
+        let mounts = self.root.proc("self/mounts").or_else(|| self.root.proc("mounts"))?;
+        let mount = |line: &str| {
+            let mut fields = line.split(' ').skip(1);
+            let (folder, kind) = (fields.next()?, fields.next()?);
+            (kind == "tracefs").then(|| folder.to_string())
+        };
+        mounts.lines().find_map(mount)
+    }
+}

@@ -1,0 +1,31 @@
+//! Samplers: sources of perf records, live or replayed, behind one trait.
+
+mod live;
+mod probe;
+mod reader;
+mod replay;
+mod settings;
+
+pub use live::LiveSampler;
+pub use probe::LiveProbe;
+pub use reader::{Delivered, ReaderThread};
+pub use replay::ReplaySampler;
+pub use settings::{Payload, Sampling, Wakeup};
+
+use crate::error::Result;
+use crate::record::{Header, Layout};
+
+/// A source of perf records. Live, replayed or simulated: what stands above cannot tell the difference.
+pub trait Sampler {
+    /// How its SAMPLE records are laid out.
+    fn layout(&self) -> &Layout;
+
+    /// Starts sampling.
+    fn enable(&mut self) -> Result<()>;
+
+    /// Stops sampling; records taken so far stay to be drained.
+    fn disable(&mut self) -> Result<()>;
+
+    /// Hands out every record that has arrived, in place. Returns the bytes consumed.
+    fn drain(&mut self, each: &mut dyn FnMut(Header, &[u8])) -> Result<u64>;
+}

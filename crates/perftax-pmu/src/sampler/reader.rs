@@ -1,0 +1,125 @@
+//! A thread that drains a sampler while a program runs, and accounts for every record.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use perf_event_open_sys::bindings as abi;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::LiveSampler;
+use crate::error::{Error, Result};
+use crate::record::Header;
+use crate::sys::thread_cpu_ns;
+
+/// What came out of the rings during a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// SAMPLE records, by target (ring).
+    pub samples_by_target: Vec<u64>,
+    /// Records lost, as the kernel's LOST and LOST_SAMPLES records and PERF_FORMAT_LOST say.
+    pub lost: u64,
+    /// THROTTLE records.
+    pub throttled: u64,
+    /// FORK records: threads and processes that were created.
+    pub forks: u64,
+    /// All other records.
+    pub others: u64,
+    /// Bytes drained.
+    pub bytes: u64,
+    /// What each open event had counted at the end (nanoseconds for clocks), in the order of [`LiveSampler::events`].
+    pub counted: Vec<u64>,
+    /// CPU time that draining took.
+    pub reader_cpu_ns: u64,
+}
+
+impl Delivered {
+    /// SAMPLE records of all targets.
+    pub fn samples(&self) -> u64 {
+        self.samples_by_target.iter().sum()
+    }
+
+    /// Adds what another reader of the same targets delivered.
+    pub fn merge(&mut self, other: &Self) {
+        if self.samples_by_target.len() < other.samples_by_target.len() {
+            self.samples_by_target.resize(other.samples_by_target.len(), 0);
+        }
+        for (sum, more) in self.samples_by_target.iter_mut().zip(&other.samples_by_target) {
+            *sum += more;
+        }
+        self.lost += other.lost;
+        self.throttled += other.throttled;
+        self.forks += other.forks;
+        self.others += other.others;
+        self.bytes += other.bytes;
+        self.counted.extend_from_slice(&other.counted);
+        self.reader_cpu_ns += other.reader_cpu_ns;
+    }
+
+    /// Accounts for one record.
+    #[inline]
+    pub fn count(&mut self, target: usize, header: Header, body: &[u8]) {
+        let word = |i: usize| body.get(i * 8..).and_then(<[u8]>::first_chunk).map_or(0, |b| u64::from_ne_bytes(*b));
+        match header.kind {
+            abi::PERF_RECORD_SAMPLE => {
+                if self.samples_by_target.len() <= target {
+                    self.samples_by_target.resize(target + 1, 0);
+                }
+                self.samples_by_target[target] += 1;
+            }
+            abi::PERF_RECORD_LOST => self.lost += word(1),
+            abi::PERF_RECORD_LOST_SAMPLES => self.lost += word(0),
+            abi::PERF_RECORD_THROTTLE => self.throttled += 1,
+            abi::PERF_RECORD_FORK => self.forks += 1,
+            _ => self.others += 1,
+        }
+    }
+}
+
+/// The draining thread. Events must be closed or disabled by the caller's command ending; `finish` drains the rest.
+pub struct ReaderThread {
+    stop: Arc<OwnedFd>,
+    thread: JoinHandle<Result<Delivered>>,
+}
+
+/// How long the reader sleeps where no watermark wakes it.
+const LONGEST_SLEEP_MS: u32 = 500;
+
+impl ReaderThread {
+    /// Starts draining.
+    ///
+    /// # Errors
+    /// Where no event descriptor can be had to stop the thread with.
+    pub fn start(mut sampler: LiveSampler, targets: usize) -> Result<Self> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let stop = Arc::new(stop.map_err(|e| Error::System { call: "eventfd".into(), source: e.into() })?);
+        let told = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut delivered = Delivered { samples_by_target: vec![0; targets], ..Delivered::default() };
+            loop {
+                // Asked before draining: what is written after the request is nobody's any more.
+                let last = rustix::io::read(&*told, &mut [0u8; 8]).is_ok();
+                delivered.bytes += sampler.drain_by_target(|target, header, body| delivered.count(target, header, body))?;
+                if last {
+                    break;
+                }
+                sampler.wait(LONGEST_SLEEP_MS, told.as_fd())?;
+            }
+            // LOST records are written only when there is room again; the counter knows of all (Linux 6.0 on).
+            delivered.lost = delivered.lost.max(sampler.lost()?);
+            delivered.counted = sampler.events().iter().map(|e| e.read().map(|r| r.value)).collect::<Result<_>>()?;
+            delivered.reader_cpu_ns = thread_cpu_ns();
+            Ok(delivered)
+        });
+        Ok(Self { stop, thread })
+    }
+
+    /// Drains what is left and ends the thread.
+    pub fn finish(self) -> Result<Delivered> {
+        rustix::io::write(&*self.stop, &1u64.to_ne_bytes())
+            .map_err(|e| Error::System { call: "write to the reader's stop".into(), source: e.into() })?;
+        self.thread.join().unwrap_or_else(|_| {
+            Err(Error::System { call: "the ring's reader".into(), source: std::io::Error::other("panicked") })
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! How an event is sampled, apart from which event it is.
+
+use perf_event_open_sys::bindings as abi;
+
+use crate::record::Layout;
+
+/// When the reader is woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wakeup {
+    /// At every sample. On Intel this also switches multi-record PEBS off (kernel-facts: auto-reload needs a watermark).
+    EverySample,
+    /// When this many bytes are waiting.
+    Bytes(u32),
+}
+
+/// What each sample carries, and so a part of what it costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payload {
+    /// `PERF_SAMPLE_*` bits.
+    pub sample_type: u64,
+    /// User registers wanted (`PERF_SAMPLE_REGS_USER`).
+    pub regs_user: u64,
+    /// Registers at the event wanted (`PERF_SAMPLE_REGS_INTR`).
+    pub regs_intr: u64,
+    /// Bytes of user stack wanted (`PERF_SAMPLE_STACK_USER`).
+    pub stack_user_bytes: u32,
+    /// Branch stack filter (`PERF_SAMPLE_BRANCH_STACK`).
+    pub branch_sample_type: u64,
+    /// Whether a READ payload holds the whole group.
+    pub group_read: bool,
+}
+
+/// The x86-64 integer registers AX to R15 without the segment registers, as `perf record --user-regs` takes them all.
+const INTEGER_REGISTERS: u64 = 0x00ff_01ff;
+
+impl Payload {
+    /// What `perf record -c` takes by default: instruction pointer, thread, time.
+    pub const BASIC: Self = Self {
+        sample_type: (abi::PERF_SAMPLE_IP | abi::PERF_SAMPLE_TID | abi::PERF_SAMPLE_TIME) as u64,
+        regs_user: 0,
+        regs_intr: 0,
+        stack_user_bytes: 0,
+        branch_sample_type: 0,
+        group_read: false,
+    };
+
+    /// With the chain of callers, by frame pointers.
+    pub fn with_callchain(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_CALLCHAIN);
+        self
+    }
+
+    /// With the integer registers of user mode.
+    pub fn with_user_registers(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_REGS_USER);
+        self.regs_user = INTEGER_REGISTERS;
+        self
+    }
+
+    /// With a copy of the user stack (and the registers that unwinding needs).
+    pub fn with_user_stack(mut self, bytes: u32) -> Self {
+        self = self.with_user_registers();
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_STACK_USER);
+        self.stack_user_bytes = bytes;
+        self
+    }
+
+    /// With the counts of all events of the group.
+    pub fn with_group_read(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_READ);
+        self.group_read = true;
+        self
+    }
+
+    /// The layout of the records that this payload gives.
+    pub fn layout(&self) -> Layout {
+        let group = if self.group_read { abi::PERF_FORMAT_GROUP as u64 | abi::PERF_FORMAT_ID as u64 } else { 0 };
+        Layout {
+            sample_type: self.sample_type,
+            read_format: abi::PERF_FORMAT_TOTAL_TIME_ENABLED as u64 | abi::PERF_FORMAT_TOTAL_TIME_RUNNING as u64 | group,
+            branch_sample_type: self.branch_sample_type,
+            sample_regs_user: self.regs_user,
+            sample_regs_intr: self.regs_intr,
+            sample_id_all: true,
+        }
+    }
+}
+
+/// How an event is sampled (or only counted).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampling {
+    /// Period in events, or nanoseconds for time-driven sources; none counts without sampling.
+    pub period: Option<u64>,
+    /// What each sample carries.
+    pub payload: Payload,
+    /// Whether children of the watched thread are watched too.
+    pub inherit: bool,
+    /// Whether it starts when the watched process executes a program.
+    pub enable_on_exec: bool,
+    /// Whether COMM, FORK and EXIT records are wanted.
+    pub task_records: bool,
+    /// When the reader is woken.
+    pub wakeup: Wakeup,
+}
+
+impl Sampling {
+    /// Counting only.
+    pub const COUNTING: Self = Self {
+        period: None,
+        payload: Payload::BASIC,
+        inherit: false,
+        enable_on_exec: false,
+        task_records: false,
+        wakeup: Wakeup::Bytes(u32::MAX),
+    };
+
+    /// Sampling with a period and the basic payload; the reader is woken at half of a ring of `ring_bytes`.
+    pub fn every(period: u64, ring_bytes: usize) -> Self {
+        Self { period: Some(period), wakeup: Wakeup::Bytes((ring_bytes / 2) as u32), ..Self::COUNTING }
+    }
+
+    /// The same for a command that is about to be executed, children included.
+    pub fn for_command(self) -> Self {
+        Self { inherit: true, enable_on_exec: true, ..self }
+    }
+
+    /// The same with another payload.
+    pub fn carrying(self, payload: Payload) -> Self {
+        Self { payload, ..self }
+    }
+}

@@ -1,0 +1,265 @@
+//! A child process that waits at a gate before it executes its program, so that events can be opened on it first.
+
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+
+use crate::error::{Error, Result};
+use crate::sys::monotonic_ns;
+
+/// Where the child's standard output and error go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdio {
+    /// To ours.
+    Inherit,
+    /// Nowhere.
+    Discard,
+}
+
+/// What to execute, and how.
+#[derive(Clone, Debug)]
+pub struct ChildSpec {
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
+    /// Working directory.
+    pub directory: Option<PathBuf>,
+    /// Standard input; none means `/dev/null` when output is discarded, else ours.
+    pub stdin: Option<PathBuf>,
+    /// Standard output and error.
+    pub output: Stdio,
+    /// CPUs that it may run on; none means all.
+    pub cpus: Option<Vec<u32>>,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// It exited with this code.
+    Code(i32),
+    /// A signal killed it.
+    Signal(i32),
+}
+
+/// What the kernel accounted to a process and to those of its children that it waited for (getrusage(2)).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    /// User CPU time.
+    pub user_s: f64,
+    /// System CPU time.
+    pub system_s: f64,
+    /// Largest resident set.
+    pub max_rss_bytes: u64,
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that needed I/O.
+    pub major_faults: u64,
+    /// Context switches by waiting.
+    pub voluntary_switches: u64,
+    /// Context switches by preemption.
+    pub involuntary_switches: u64,
+}
+
+/// The end of a child.
+#[derive(Clone, Copy, Debug)]
+pub struct Exit {
+    /// How it ended.
+    pub ended: Ended,
+    /// From the opening of the gate to the end.
+    pub elapsed_s: f64,
+    /// What it used.
+    pub usage: Usage,
+}
+
+/// A forked child at its gate, or running.
+pub struct Child {
+    pid: libc::pid_t,
+    program: PathBuf,
+    gate: Option<File>,
+    failure: File,
+    released_ns: u64,
+    reaped: bool,
+}
+
+impl Child {
+    /// Forks a child that stops before `execvp`.
+    pub fn spawn(spec: &ChildSpec) -> Result<Self> {
+        let program = PathBuf::from(spec.argv.first().ok_or(Error::Argument {
+            argument: "COMMAND",
+            value: "empty".into(),
+            needed: "a program to run, after --".into(),
+        })?);
+        // Everything that allocates happens before the fork: after it, only async-signal-safe calls are allowed.
+        let argv = spec.argv.iter().map(|a| c_string(a.as_bytes())).collect::<Result<Vec<_>>>()?;
+        let mut argv_pointers: Vec<_> = argv.iter().map(|a| a.as_ptr()).collect();
+        argv_pointers.push(std::ptr::null());
+        let directory = spec.directory.as_deref().map(|d| c_string(d.as_os_str().as_bytes())).transpose()?;
+        let discard = spec.output == Stdio::Discard;
+        let stdin = match (&spec.stdin, discard) {
+            (Some(path), _) => Some(open(path, false)?),
+            (None, true) => Some(open(Path::new("/dev/null"), false)?),
+            (None, false) => None,
+        };
+        let stdout = if discard { Some(open(Path::new("/dev/null"), true)?) } else { None };
+        let affinity = spec.cpus.as_deref().map(cpu_set);
+        let (gate_read, gate_write) = pipe()?;
+        let (failure_read, failure_write) = pipe()?;
+
+        // SAFETY: the child branch calls only async-signal-safe functions, on data prepared above, and ends in exec or _exit.
+        let pid = unsafe { libc::fork() };
+        if pid < 0 {
+            return Err(Error::System { call: "fork".into(), source: io::Error::last_os_error() });
+        }
+        if pid == 0 {
+            // SAFETY: see above: plain system calls on descriptors and buffers that outlive them.
+            unsafe {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                let mut ok = true;
+                if let Some(set) = &affinity {
+                    ok &= libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) == 0;
+                }
+                if let Some(file) = &stdin {
+                    ok &= libc::dup2(file.as_raw_fd(), 0) >= 0;
+                }
+                if let Some(file) = &stdout {
+                    ok &= libc::dup2(file.as_raw_fd(), 1) >= 0 && libc::dup2(file.as_raw_fd(), 2) >= 0;
+                }
+                if let Some(directory) = &directory {
+                    ok &= libc::chdir(directory.as_ptr()) == 0;
+                }
+                libc::close(gate_write.as_raw_fd());
+                let mut byte = 0u8;
+                let opened = loop {
+                    let got = libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1);
+                    if got >= 0 || *libc::__errno_location() != libc::EINTR {
+                        break got;
+                    }
+                };
+                if opened == 1 {
+                    if ok {
+                        libc::execvp(argv_pointers[0], argv_pointers.as_ptr());
+                    }
+                    let errno = *libc::__errno_location();
+                    libc::write(failure_write.as_raw_fd(), (&raw const errno).cast(), size_of::<i32>());
+                }
+                libc::_exit(127)
+            }
+        }
+        Ok(Self {
+            pid,
+            program,
+            gate: Some(File::from(gate_write)),
+            failure: File::from(failure_read),
+            released_ns: 0,
+            reaped: false,
+        })
+    }
+
+    /// The child's process number: what events are opened on.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Opens the gate: the child executes its program.
+    pub fn release(&mut self) -> Result<()> {
+        let gate = self.gate.take();
+        self.released_ns = monotonic_ns();
+        if let Some(mut gate) = gate {
+            gate.write_all(&[1]).map_err(|source| Error::System { call: "write to the child's gate".into(), source })?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end.
+    pub fn wait(mut self) -> Result<Exit> {
+        let mut status = 0;
+        // SAFETY: an all-zero rusage is valid; the kernel fills it.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        loop {
+            // SAFETY: `status` and `usage` live across the call; the pid is our own unreaped child.
+            let got = unsafe { libc::wait4(self.pid, &mut status, 0, &mut usage) };
+            if got == self.pid {
+                break;
+            }
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::Interrupted {
+                return Err(Error::System { call: "wait4".into(), source: error });
+            }
+        }
+        let elapsed_s = (monotonic_ns() - self.released_ns) as f64 * 1e-9;
+        self.reaped = true;
+        let mut errno = [0u8; 4];
+        if self.failure.read_exact(&mut errno).is_ok() {
+            let source = io::Error::from_raw_os_error(i32::from_ne_bytes(errno));
+            return Err(Error::Exec { program: self.program.clone(), source });
+        }
+        let ended = if libc::WIFSIGNALED(status) {
+            Ended::Signal(libc::WTERMSIG(status))
+        } else {
+            Ended::Code(libc::WEXITSTATUS(status))
+        };
+        Ok(Exit { ended, elapsed_s, usage: Usage::from(usage) })
+    }
+
+    /// Sends a signal; a child that is gone already is no error.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: the pid is our own unreaped child, so it cannot have been given to another process.
+        unsafe { libc::kill(self.pid, signal) };
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.signal(libc::SIGKILL);
+            // SAFETY: reaps our own child; the status is not wanted.
+            unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+        }
+    }
+}
+
+impl From<libc::rusage> for Usage {
+    fn from(usage: libc::rusage) -> Self {
+        let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
+        Self {
+            user_s: seconds(usage.ru_utime),
+            system_s: seconds(usage.ru_stime),
+            max_rss_bytes: usage.ru_maxrss as u64 * 1024,
+            minor_faults: usage.ru_minflt as u64,
+            major_faults: usage.ru_majflt as u64,
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+        }
+    }
+}
+
+fn c_string(bytes: &[u8]) -> Result<CString> {
+    CString::new(bytes).map_err(|_| Error::Argument {
+        argument: "COMMAND",
+        value: String::from_utf8_lossy(bytes).into_owned(),
+        needed: "no NUL bytes".into(),
+    })
+}
+
+fn open(path: &Path, write: bool) -> Result<File> {
+    File::options().read(!write).write(write).open(path).map_err(Error::file(path))
+}
+
+fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    pipe_with(PipeFlags::CLOEXEC).map_err(|e| Error::System { call: "pipe2".into(), source: e.into() })
+}
+
+fn cpu_set(cpus: &[u32]) -> libc::cpu_set_t {
+    // SAFETY: an all-zero cpu_set_t is the empty set; CPU_SET checks its bounds.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for &cpu in cpus {
+            libc::CPU_SET(cpu as usize, &mut set);
+        }
+        set
+    }
+}

@@ -1,0 +1,62 @@
+//! Clocks: monotonic time, a thread's CPU time, and the time stamp counter.
+
+use rustix::time::{ClockId, clock_gettime};
+
+fn clock_ns(id: ClockId) -> u64 {
+    let t = clock_gettime(id);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// CLOCK_MONOTONIC in nanoseconds.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(ClockId::Monotonic)
+}
+
+/// CPU time of the calling thread in nanoseconds, user and system.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(ClockId::ThreadCPUTime)
+}
+
+/// Context switches of the calling thread by preemption, since it started (getrusage(2), RUSAGE_THREAD).
+pub fn thread_involuntary_switches() -> u64 {
+    // SAFETY: an all-zero rusage is valid; the kernel fills it.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: `usage` lives across the call.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+    usage.ru_nivcsw as u64
+}
+
+/// The time stamp counter with its rate, for gaps of tens of nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Tsc {
+    ticks_per_ns: f64,
+}
+
+impl Tsc {
+    /// Measures the counter's rate against CLOCK_MONOTONIC over about 20 ms.
+    pub fn calibrated() -> Self {
+        let (t0, c0) = (monotonic_ns(), Self::now());
+        while monotonic_ns() - t0 < 20_000_000 {
+            std::hint::spin_loop();
+        }
+        let (t1, c1) = (monotonic_ns(), Self::now());
+        Self { ticks_per_ns: c1.wrapping_sub(c0) as f64 / (t1 - t0) as f64 }
+    }
+
+    /// The counter now.
+    #[inline(always)]
+    pub fn now() -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        {
+            // SAFETY: rdtsc has no preconditions in user mode on Linux (CR4.TSD is clear).
+            unsafe { core::arch::x86_64::_rdtsc() }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        monotonic_ns()
+    }
+
+    /// Nanoseconds for a number of ticks.
+    pub fn ns(self, ticks: u64) -> f64 {
+        ticks as f64 / self.ticks_per_ns
+    }
+}

@@ -1,0 +1,16 @@
+//! The only place with `unsafe`: system calls, mapped rings, forked children.
+
+mod child;
+mod clock;
+mod fault_area;
+pub mod libpfm;
+mod open;
+mod realtime;
+mod ring;
+
+pub use child::{Child, ChildSpec, Ended, Exit, Stdio, Usage};
+pub use clock::{Tsc, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};
+pub use fault_area::FaultArea;
+pub use open::{OpenEvent, Reading, Target};
+pub use realtime::make_this_thread_realtime;
+pub use ring::Ring;

@@ -1,0 +1,150 @@
+//! Which document a JSON text holds, for commands that read documents back.
+
+use perftax_cost::document::{Bill, Calibration, MachineProfile, Origin, Plan, Prediction, SCHEMA, Verification};
+use serde::de::DeserializeOwned;
+
+/// Any document that perftax writes with `--json`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Document {
+    /// `perftax calibrate`.
+    Calibration(Box<Calibration>),
+    /// `perftax predict`.
+    Prediction(Box<Prediction>),
+    /// `perftax plan`.
+    Plan(Box<Plan>),
+    /// `perftax verify`.
+    Verification(Box<Verification>),
+    /// `perftax bill`.
+    Bill(Box<Bill>),
+}
+
+/// Why a text holds no document that we can read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadError {
+    /// It is not JSON at all.
+    NotJson(String),
+    /// It is JSON, but nothing that perftax writes.
+    Foreign(String),
+    /// A newer perftax wrote it.
+    Newer {
+        /// The document's schema.
+        schema: u64,
+    },
+    /// It says what it is, but keys are missing or have other types.
+    Malformed {
+        /// What it says it is.
+        kind: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl std::fmt::Display for ReadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotJson(why) => write!(f, "not JSON: {why}"),
+            Self::Foreign(what) => {
+                write!(f, "not a result of perftax: {what}")
+            }
+            Self::Newer { schema } => {
+                write!(f, "schema is {schema}, this perftax reads up to {SCHEMA}: update perftax, or write the file anew with it")
+            }
+            Self::Malformed { kind, why } => write!(f, "says that it is '{kind}', but {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl Document {
+    /// The documents in a JSON text: one, or each calibration of a machine profile.
+    ///
+    /// # Errors
+    /// Says which of the ways it is that the text is not a document that this version reads.
+    pub fn read(text: &str) -> Result<Vec<Self>, ReadError> {
+        let value: serde_json::Value = serde_json::from_str(text).map_err(|e| ReadError::NotJson(e.to_string()))?;
+        let object = value.as_object().ok_or_else(|| ReadError::Foreign("it is no JSON object".into()))?;
+        let schema = object.get("schema").ok_or_else(|| ReadError::Foreign("it has no key 'schema'".into()))?;
+        let schema = schema.as_u64().ok_or_else(|| ReadError::Foreign(format!("its schema is {schema}, no whole number")))?;
+        if schema > u64::from(SCHEMA) {
+            return Err(ReadError::Newer { schema });
+        }
+        let kind = match object.get("kind").and_then(|kind| kind.as_str()) {
+            Some(kind) => kind.to_string(),
+            None if object.contains_key("calibrations") && object.contains_key("machine") => {
+                let profile: MachineProfile = typed("machine profile", value)?;
+                return Ok(profile.calibrations.into_iter().map(|c| Self::Calibration(Box::new(c))).collect());
+            }
+            None => return Err(ReadError::Foreign("it has no key 'kind'".into())),
+        };
+        let document = match kind.as_str() {
+            "calibrate" => Self::Calibration(typed(&kind, value)?),
+            "predict" => Self::Prediction(typed(&kind, value)?),
+            "plan" => Self::Plan(typed(&kind, value)?),
+            "verify" => Self::Verification(typed(&kind, value)?),
+            "bill" => Self::Bill(typed(&kind, value)?),
+            other => return Err(ReadError::Foreign(format!("its kind is '{other}', not one that is put side by side"))),
+        };
+        Ok(vec![document])
+    }
+
+    /// The head of the document.
+    pub fn origin(&self) -> &Origin {
+        match self {
+            Self::Calibration(doc) => &doc.origin,
+            Self::Prediction(doc) => &doc.origin,
+            Self::Plan(doc) => &doc.origin,
+            Self::Verification(doc) => &doc.origin,
+            Self::Bill(doc) => &doc.origin,
+        }
+    }
+
+    /// The name of the command that writes such a document.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Calibration(_) => "calibrate",
+            Self::Prediction(_) => "predict",
+            Self::Plan(_) => "plan",
+            Self::Verification(_) => "verify",
+            Self::Bill(_) => "bill",
+        }
+    }
+
+    /// The document as text.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Calibration(doc) => crate::text::calibration(doc),
+            Self::Prediction(doc) => crate::text::prediction(doc),
+            Self::Plan(doc) => crate::text::plan(doc),
+            Self::Verification(doc) => crate::text::verification(doc),
+            Self::Bill(doc) => crate::text::bill(doc),
+        }
+    }
+
+    /// The document's main table as separated values.
+    pub fn csv(&self, separator: &str) -> String {
+        match self {
+            Self::Calibration(doc) => crate::csv::calibration(doc, separator),
+            Self::Prediction(doc) => crate::csv::prediction(doc, separator),
+            Self::Plan(doc) => crate::csv::plan(doc, separator),
+            Self::Verification(doc) => crate::csv::verification(doc, separator),
+            Self::Bill(doc) => crate::csv::bill(doc, separator),
+        }
+    }
+}
+
+impl serde::Serialize for Document {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Calibration(doc) => doc.serialize(serializer),
+            Self::Prediction(doc) => doc.serialize(serializer),
+            Self::Plan(doc) => doc.serialize(serializer),
+            Self::Verification(doc) => doc.serialize(serializer),
+            Self::Bill(doc) => doc.serialize(serializer),
+        }
+    }
+}
+
+fn typed<T: DeserializeOwned>(kind: &str, value: serde_json::Value) -> Result<T, ReadError> {
+    serde_json::from_value(value).map_err(|e| ReadError::Malformed { kind: kind.into(), why: e.to_string() })
+}

@@ -1,0 +1,60 @@
+//! Pages: one offline file each, with its own copy of plotly.js and no reference to any network.
+
+mod bill;
+mod calibration;
+mod comparison;
+mod figure;
+mod page;
+mod plan;
+mod prediction;
+mod verification;
+
+use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Verification};
+
+use crate::document::Document;
+use page::Part;
+
+/// The page of a calibration: slope, linearity, drift, terms.
+pub fn calibration(doc: &Calibration) -> String {
+    page::render(vec![calibration::part(doc)])
+}
+
+/// The page of a prediction: overhead over the period, its terms, its CPUs.
+pub fn prediction(doc: &Prediction) -> String {
+    page::render(vec![prediction::part(doc)])
+}
+
+/// The page of a plan: the budget curve with the chosen period and Stoker's optimum.
+pub fn plan(doc: &Plan) -> String {
+    page::render(vec![plan::part(doc)])
+}
+
+/// The page of a verification: expected against measured, errors, regression.
+pub fn verification(doc: &Verification) -> String {
+    page::render(vec![verification::part(doc)])
+}
+
+/// The page of a bill: cost by event, samples by CPU and thread.
+pub fn bill(doc: &Bill) -> String {
+    page::render(vec![bill::part(doc)])
+}
+
+/// Several machines or kernels side by side: documents of one kind.
+pub fn comparison(documents: &[Document]) -> String {
+    page::render(vec![comparison::part(documents)])
+}
+
+/// Documents of any kinds below each other on one page.
+pub fn documents(documents: &[Document]) -> String {
+    page::render(documents.iter().map(part).collect())
+}
+
+fn part(document: &Document) -> Part {
+    match document {
+        Document::Calibration(doc) => calibration::part(doc),
+        Document::Prediction(doc) => prediction::part(doc),
+        Document::Plan(doc) => plan::part(doc),
+        Document::Verification(doc) => verification::part(doc),
+        Document::Bill(doc) => bill::part(doc),
+    }
+}

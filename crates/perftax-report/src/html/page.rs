@@ -1,0 +1,189 @@
+//! The frame of every page: parts (one a document) of panels (plot, caption, table).
+
+use askama::Template;
+use perftax_cost::document::Origin;
+
+use super::figure::Figure;
+use crate::sheet::{machine, printable};
+use crate::{shell, units};
+
+/// One document on a page.
+#[derive(Debug, Default)]
+pub(super) struct Part {
+    pub(super) kind: String,
+    pub(super) title: String,
+    /// The result in one sentence.
+    pub(super) lead: String,
+    /// `good`, `bad` or nothing: the colour of the lead.
+    pub(super) tone: &'static str,
+    pub(super) origin: Vec<(String, String)>,
+    pub(super) facts: Vec<Fact>,
+    /// Each warning with its remedy.
+    pub(super) warnings: Vec<(String, String)>,
+    /// What to do next: a title and a command.
+    pub(super) next: Option<(String, String)>,
+    pub(super) panels: Vec<Panel>,
+}
+
+/// One number that matters.
+#[derive(Debug)]
+pub(super) struct Fact {
+    name: String,
+    value: String,
+    note: String,
+}
+
+/// A plot with its caption, and the table of its numbers.
+#[derive(Debug, Default)]
+pub(super) struct Panel {
+    title: String,
+    caption: String,
+    figure: Option<Drawn>,
+    table: Option<Grid>,
+    folded: bool,
+}
+
+#[derive(Debug)]
+struct Drawn {
+    id: String,
+    height: u32,
+    json: String,
+}
+
+/// A table of a page.
+#[derive(Debug, Default)]
+pub(super) struct Grid {
+    columns: Vec<Column>,
+    rows: Vec<Vec<String>>,
+    note: String,
+}
+
+#[derive(Debug)]
+struct Column {
+    name: String,
+    numeric: bool,
+}
+
+impl Part {
+    /// A part with the machine, kernel, date, command and warnings of its document.
+    pub(super) fn of(origin: &Origin, title: impl Into<String>) -> Self {
+        let optional = |name: &str, value: &str| (!value.is_empty()).then(|| (name.to_string(), printable(value)));
+        let facts = [
+            Some(("machine".to_string(), machine(origin))),
+            optional("CPU", &origin.machine.cpu),
+            optional("microcode", &origin.machine.microcode),
+            optional("hypervisor", &origin.machine.virtualisation),
+            optional("mitigations", &origin.machine.mitigations),
+            Some(("taken".to_string(), units::date(origin.taken_at_s))),
+            Some(("perftax".to_string(), printable(&origin.perftax))),
+            optional("command", &shell::join(&origin.command)),
+        ];
+        Self {
+            kind: printable(&origin.kind),
+            title: title.into(),
+            origin: facts.into_iter().flatten().collect(),
+            warnings: origin.warnings.iter().map(|w| (printable(&w.to_string()), printable(&w.remedy()))).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn fact(&mut self, name: &str, value: impl Into<String>, note: impl Into<String>) {
+        self.facts.push(Fact { name: name.into(), value: value.into(), note: note.into() });
+    }
+
+    pub(super) fn panel(&mut self, panel: Panel) {
+        self.panels.push(panel);
+    }
+}
+
+impl Panel {
+    /// A panel with a caption: one sentence on what to look for.
+    pub(super) fn new(title: &str, caption: &str) -> Self {
+        Self { title: title.into(), caption: caption.into(), ..Self::default() }
+    }
+
+    pub(super) fn figure(mut self, figure: Figure) -> Self {
+        let height = figure.height;
+        self.figure = Some(Drawn { id: String::new(), height, json: figure.json() });
+        self
+    }
+
+    pub(super) fn table(mut self, table: Grid) -> Self {
+        self.table = Some(table);
+        self
+    }
+
+    /// A table that is only there to look things up: closed at first.
+    pub(super) fn folded(mut self, table: Grid) -> Self {
+        self.folded = true;
+        self.table(table)
+    }
+}
+
+/// Rows that a page carries at most: more makes it slow to open, and `--json` has them all.
+const MOST_ROWS: usize = 2000;
+
+impl Grid {
+    /// A table with these columns; a name that starts with `#` is one of numbers.
+    pub(super) fn new(columns: &[&str]) -> Self {
+        let column = |name: &&str| Column { name: name.trim_start_matches('#').into(), numeric: name.starts_with('#') };
+        Self { columns: columns.iter().map(column).collect(), ..Self::default() }
+    }
+
+    pub(super) fn column(&mut self, name: String) {
+        self.columns.push(Column { name, numeric: true });
+    }
+
+    pub(super) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells.iter().map(|cell| printable(cell)).collect());
+    }
+
+    /// Keeps what a page can carry and says what was left out.
+    pub(super) fn limited(mut self) -> Self {
+        if self.rows.len() > MOST_ROWS {
+            self.note = format!("{} further rows are in the --json file.", self.rows.len() - MOST_ROWS);
+            self.rows.truncate(MOST_ROWS);
+        }
+        self
+    }
+
+    fn numeric(&self, column: &usize) -> bool {
+        self.columns.get(*column).is_some_and(|c| c.numeric)
+    }
+}
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page<'a> {
+    title: String,
+    version: &'a str,
+    parts: Vec<Part>,
+    style: &'a str,
+    plotly: &'a str,
+    script: &'a str,
+}
+
+/// The finished page.
+pub(super) fn render(mut parts: Vec<Part>) -> String {
+    let drawn = parts.iter_mut().flat_map(|part| &mut part.panels).filter_map(|panel| panel.figure.as_mut());
+    for (i, figure) in drawn.enumerate() {
+        figure.id = format!("plot-{}", i + 1);
+    }
+    let bundle = plotly::Plot::offline_js_sources();
+    let page = Page {
+        title: parts.first().map_or("perftax".into(), |part| format!("{} · perftax {}", part.title, part.kind)),
+        version: env!("CARGO_PKG_VERSION"),
+        parts,
+        style: include_str!("../../templates/style.css"),
+        plotly: first_script(&bundle),
+        script: include_str!("../../templates/plots.js"),
+    };
+    // Writing into a string cannot fail, and the template calls nothing else that can.
+    page.render().unwrap_or_else(|error| format!("<!DOCTYPE html><title>perftax</title><p>This page failed: {error}</p>"))
+}
+
+/// The body of the first script of the bundle, which is plotly.js; the second would be a formula renderer that no plot uses.
+fn first_script(bundle: &str) -> &str {
+    let body = bundle.find("<script").and_then(|start| bundle[start..].find('>').map(|end| &bundle[start + end + 1..]));
+    body.and_then(|body| body.find("</script>").map(|end| &body[..end])).unwrap_or_default()
+}

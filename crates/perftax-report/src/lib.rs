@@ -1,0 +1,18 @@
+//! Tables, plots and pages of perftax: a document in, a `String` out, no I/O.
+//!
+//! - [`text`]: what people read on a terminal, with ANSI colour that the writer strips where there is none.
+//! - [`csv`]: the main table of a document as separated values.
+//! - `html` (cargo feature): one offline page with plots.
+//! - [`Document`]: which document a JSON text holds, for commands that read documents back.
+
+pub mod csv;
+mod document;
+#[cfg(feature = "html")]
+pub mod html;
+mod sheet;
+pub mod shell;
+mod table;
+pub mod text;
+pub mod units;
+
+pub use document::{Document, ReadError};

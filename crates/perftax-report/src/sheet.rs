@@ -1,0 +1,137 @@
+//! A page of text: labelled, wrapped, at most [`WIDTH`] columns wide.
+
+use owo_colors::OwoColorize;
+use perftax_cost::document::Origin;
+use perftax_cost::{Mechanism, Warning};
+
+use crate::shell;
+use crate::table::{Table, visible_width};
+
+/// Columns that text never exceeds, apart from single words that are longer.
+pub(crate) const WIDTH: usize = 110;
+
+/// Width of the label column, its gap included.
+const LABEL: usize = 10;
+
+/// Text in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Sheet {
+    out: String,
+}
+
+impl Sheet {
+    /// A page that starts with the machine.
+    pub(crate) fn about(origin: &Origin) -> Self {
+        let mut sheet = Self::default();
+        sheet.row("machine", &machine(origin));
+        sheet
+    }
+
+    /// A labelled line; wrapped lines stand below the text, not below the label.
+    pub(crate) fn row(&mut self, label: &str, text: &str) {
+        let lines = wrapped(text, WIDTH - LABEL);
+        for (i, line) in lines.iter().enumerate() {
+            self.labelled(if i == 0 { label } else { "" }, line);
+        }
+    }
+
+    /// A command to paste, continued with backslashes where it is long.
+    pub(crate) fn command<S: AsRef<str>>(&mut self, label: &str, command: &[S]) {
+        if command.is_empty() {
+            return;
+        }
+        let quoted: Vec<String> = command.iter().map(|a| shell::quote(&printable(a.as_ref()))).collect();
+        let lines = filled(&quoted, WIDTH - LABEL - 4);
+        for (i, line) in lines.iter().enumerate() {
+            let more = if i + 1 < lines.len() { " \\" } else { "" };
+            let indent = if i == 0 { "" } else { "  " };
+            let line = format!("{indent}{line}{more}");
+            self.labelled(if i == 0 { label } else { "" }, &line.bold().to_string());
+        }
+    }
+
+    /// A table below an empty line.
+    pub(crate) fn table(&mut self, table: &Table) {
+        self.blank();
+        for line in table.lines(2, WIDTH) {
+            self.line(&line);
+        }
+        self.blank();
+    }
+
+    /// One line as it is.
+    pub(crate) fn line(&mut self, line: &str) {
+        self.out.push_str(line);
+        self.out.push('\n');
+    }
+
+    /// An empty line, unless there is one already.
+    pub(crate) fn blank(&mut self) {
+        if !self.out.is_empty() && !self.out.ends_with("\n\n") {
+            self.out.push('\n');
+        }
+    }
+
+    /// Each warning with its remedy.
+    pub(crate) fn warnings(&mut self, warnings: &[Warning]) {
+        for warning in warnings {
+            let text = wrapped(&printable(&warning.to_string()), WIDTH - LABEL);
+            for (i, line) in text.iter().enumerate() {
+                let label = if i == 0 { "warning" } else { "" };
+                self.line(&format!("{}{line}", format!("{label:LABEL$}").yellow()));
+            }
+            let remedy = printable(&warning.remedy());
+            if !remedy.is_empty() {
+                for (i, line) in wrapped(&remedy, WIDTH - LABEL - 3).iter().enumerate() {
+                    self.line(&format!("{:LABEL$}{}{line}", "", if i == 0 { "→ " } else { "  " }));
+                }
+            }
+        }
+    }
+
+    /// The finished text.
+    pub(crate) fn finish(self) -> String {
+        format!("{}\n", self.out.trim_end())
+    }
+
+    fn labelled(&mut self, label: &str, text: &str) {
+        let label = format!("{label:LABEL$}");
+        let line = format!("{}{text}", label.cyan());
+        self.line(&line);
+    }
+}
+
+/// The event, and the mechanism where its name does not say it already.
+pub(crate) fn event(event: &str, mechanism: Mechanism) -> String {
+    if event == mechanism.name() { event.into() } else { format!("{} by {mechanism}", printable(event)) }
+}
+
+/// The machine in one line.
+pub(crate) fn machine(origin: &Origin) -> String {
+    let name = if origin.machine.name.is_empty() { &origin.machine.cpu } else { &origin.machine.name };
+    printable(&format!("{}, Linux {}", if name.is_empty() { "unnamed machine" } else { name }, origin.kernel))
+}
+
+/// The text without control characters: names in documents and recordings come from anywhere, and must not steer a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Lines of at most `width` visible characters, broken at spaces.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    text.lines().flat_map(|line| filled(&line.split(' ').map(String::from).collect::<Vec<_>>(), width)).collect()
+}
+
+fn filled(words: &[String], width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if visible_width(line) + 1 + visible_width(word) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.clone()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,153 @@
+//! Aligned columns for a terminal. Cells may carry ANSI colour: only what is visible counts.
+
+use owo_colors::OwoColorize;
+
+/// Spaces between columns.
+const GAP: &str = "  ";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Align {
+    Left,
+    Right,
+}
+
+/// A table: names to the left, numbers to the right.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    columns: Vec<(String, Align)>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// Adds a column of names.
+    pub(crate) fn left(mut self, title: &str) -> Self {
+        self.columns.push((title.into(), Align::Left));
+        self
+    }
+
+    /// Adds a column of numbers.
+    pub(crate) fn right(mut self, title: &str) -> Self {
+        self.columns.push((title.into(), Align::Right));
+        self
+    }
+
+    /// Adds a row. Cells of columns that do not exist are left out.
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    /// The lines of the table, each indented, with columns that are empty throughout left out.
+    pub(crate) fn lines(&self, indent: usize, limit: usize) -> Vec<String> {
+        let used: Vec<usize> =
+            (0..self.columns.len()).filter(|&c| self.rows.iter().any(|row| row.get(c).is_some_and(|x| !x.is_empty()))).collect();
+        let widths: Vec<usize> = used.iter().map(|&c| self.width_of(c)).collect();
+        let widths = shrunk(widths, &used.iter().map(|&c| self.columns[c].1).collect::<Vec<_>>(), limit.saturating_sub(indent));
+        let head: Vec<String> = self.columns.iter().map(|(title, _)| title.clone()).collect();
+        let line = |cells: &[String]| {
+            let parts: Vec<String> = used
+                .iter()
+                .zip(&widths)
+                .map(|(&c, &width)| pad(cells.get(c).map_or("", String::as_str), width, self.columns[c].1))
+                .collect();
+            parts.join(GAP).trim_end().to_string()
+        };
+        let pad_left = " ".repeat(indent);
+        std::iter::once(format!("{pad_left}{}", line(&head).dimmed()))
+            .chain(self.rows.iter().map(|row| format!("{pad_left}{}", line(row))))
+            .collect()
+    }
+
+    fn width_of(&self, column: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| visible_width(cell));
+        cells.chain([visible_width(&self.columns[column].0)]).max().unwrap_or(0)
+    }
+}
+
+/// Takes from the widest column of names what is too much for the line.
+fn shrunk(mut widths: Vec<usize>, aligns: &[Align], limit: usize) -> Vec<usize> {
+    const LEAST: usize = 8;
+    loop {
+        let total = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
+        if total <= limit {
+            return widths;
+        }
+        let widest = (0..widths.len()).filter(|&i| aligns[i] == Align::Left && widths[i] > LEAST).max_by_key(|&i| widths[i]);
+        match widest {
+            Some(i) => widths[i] -= (total - limit).min(widths[i] - LEAST),
+            None => return widths,
+        }
+    }
+}
+
+fn pad(cell: &str, width: usize, align: Align) -> String {
+    let cell = if visible_width(cell) > width { cut(cell, width) } else { cell.into() };
+    let space = " ".repeat(width.saturating_sub(visible_width(&cell)));
+    match align {
+        Align::Left => cell + &space,
+        Align::Right => space + &cell,
+    }
+}
+
+/// The text cut to the width, with an ellipsis. Colour is lost.
+fn cut(text: &str, width: usize) -> String {
+    let mut out: String = Visible::of(text).take(width.saturating_sub(1)).collect();
+    out.push('…');
+    out
+}
+
+/// Characters that take a place on the terminal (escape sequences do not).
+pub(crate) fn visible_width(text: &str) -> usize {
+    Visible::of(text).count()
+}
+
+/// The characters of a text outside of its colour sequences (ESC `[` … `m`).
+struct Visible<'a>(std::str::Chars<'a>);
+
+impl<'a> Visible<'a> {
+    fn of(text: &'a str) -> Self {
+        Self(text.chars())
+    }
+}
+
+impl Iterator for Visible<'_> {
+    type Item = char;
+
+    fn next(&mut self) -> Option<char> {
+        loop {
+            match self.0.next()? {
+                '\u{1b}' => {
+                    self.0.by_ref().find(|&c| c == 'm');
+                }
+                c => return Some(c),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colour_takes_no_place() {
+        assert_eq!(visible_width(&"held".green().to_string()), 4);
+        assert_eq!(visible_width("17.2 µs ± 0.7"), 13);
+    }
+
+    #[test]
+    fn names_left_numbers_right_and_empty_columns_gone() {
+        let mut table = Table::default().left("name").right("cost").right("lost");
+        table.row(vec!["a".into(), "1".into(), String::new()]);
+        table.row(vec!["long name".green().to_string(), "1000".into(), String::new()]);
+        let lines: Vec<String> = table.lines(2, 110).iter().map(|line| Visible::of(line).collect()).collect();
+        assert_eq!(lines, ["  name       cost", "  a             1", "  long name  1000"]);
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_is_cut() {
+        let mut table = Table::default().left("name").right("cost");
+        table.row(vec!["x".repeat(50), "12".into()]);
+        assert!(table.lines(0, 30).iter().all(|line| visible_width(line) <= 30));
+        assert!(table.lines(0, 30)[1].contains('…'));
+    }
+}

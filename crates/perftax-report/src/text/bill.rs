@@ -1,0 +1,112 @@
+//! `perftax bill` on a terminal.
+
+use owo_colors::OwoColorize;
+use perftax_cost::document::{Bill, BilledEvent, SampleCount, SpanOf};
+
+use crate::sheet::{Sheet, printable};
+use crate::table::Table;
+use crate::text::known;
+use crate::{shell, units};
+
+/// Threads and CPUs shown; the rest is summed up in one line.
+const MOST_KEYS: usize = 10;
+
+/// What a recording cost: in all, by event, by CPU and by thread.
+pub fn bill(doc: &Bill) -> String {
+    let mut sheet = Sheet::default();
+    let recorded_on = if doc.recorded_on.is_empty() { "an unnamed machine" } else { &doc.recorded_on };
+    let by = if doc.recorded_by.is_empty() { String::new() } else { format!(", perf {}", printable(&doc.recorded_by)) };
+    sheet.row("recording", &format!("{}, from {}{by}", printable(&doc.recording), printable(recorded_on)));
+    sheet.command("command", &doc.recorded_command);
+    sheet.row("rates of", &crate::sheet::machine(&doc.origin));
+    sheet.row("bill", &total(doc));
+    sheet.row("run", &span(doc));
+    sheet.table(&events(doc));
+    sheet.table(&counts("CPU", &doc.by_cpu));
+    sheet.table(&counts("thread", &doc.by_thread));
+    sheet.warnings(&doc.origin.warnings);
+    for event in doc.events.iter().filter(|e| e.alpha_ns.is_none()) {
+        let command = shell::join(&["perftax", "calibrate", "-e", &printable(&event.event)]);
+        sheet.row("next", &format!("{}  (no cost of one sample is known for it)", command.bold()));
+    }
+    sheet.finish()
+}
+
+/// The whole bill in one line.
+fn total(doc: &Bill) -> String {
+    let Some(cost) = &doc.cost_s else { return "unknown: no event could be priced".into() };
+    let cpu = units::estimate_s(cost);
+    let mut text = match &doc.elapsed_cost_s {
+        Some(elapsed) => {
+            format!("{} longer, {cpu} of CPU time", units::estimate_s(elapsed).bold())
+        }
+        None => format!("{} of CPU time", cpu.bold()),
+    };
+    if let Some(share) = &doc.share_of_run {
+        text += &format!(", {} of the run", units::estimate_share(share).bold());
+    }
+    text
+}
+
+/// How long the recorded run took.
+pub(crate) fn span(doc: &Bill) -> String {
+    match doc.span_of {
+        SpanOf::Command => format!("{} from exec to exit", units::time_s(doc.span_s)),
+        SpanOf::Samples => format!("{} from the first to the last sample", units::time_s(doc.span_s)),
+        SpanOf::Unknown => "the recording does not tell how long it took".into(),
+    }
+}
+
+/// The period of a recorded event, or its frequency.
+pub(crate) fn billed_period(e: &BilledEvent) -> String {
+    match (e.period, e.frequency, e.mechanism) {
+        (Some(period), _, Some(mechanism)) => units::period(mechanism, period),
+        (Some(period), _, None) => units::count(period),
+        (None, Some(frequency), _) => format!("{} Hz", units::count(frequency)),
+        (None, None, _) => "by frequency".into(),
+    }
+}
+
+fn events(doc: &Bill) -> Table {
+    let mut table = Table::default()
+        .left("event")
+        .left("mechanism")
+        .right("period")
+        .right("samples")
+        .right("lost")
+        .right("throttled")
+        .right("counted")
+        .right("a sample")
+        .right("CPU time");
+    for e in &doc.events {
+        let unless_zero = |n: u64| if n == 0 { "0".into() } else { units::count(n).yellow().to_string() };
+        table.row(vec![
+            printable(&e.event),
+            e.mechanism.map_or("unknown".into(), |m| m.to_string()),
+            billed_period(e).replace(" events", ""),
+            units::count(e.samples),
+            unless_zero(e.lost),
+            unless_zero(e.throttled),
+            e.running.map_or("unknown".into(), units::share),
+            known(e.alpha_ns.as_ref(), units::estimate_ns),
+            known(e.cost_s.as_ref(), units::estimate_s).bold().to_string(),
+        ]);
+    }
+    table
+}
+
+fn counts(title: &str, counts: &[SampleCount]) -> Table {
+    let total: u64 = counts.iter().map(|c| c.samples).sum();
+    let mut sorted: Vec<&SampleCount> = counts.iter().collect();
+    sorted.sort_by_key(|c| std::cmp::Reverse(c.samples));
+    let mut table = Table::default().left(title).right("samples").right("share");
+    let share = |n: u64| if total == 0 { String::new() } else { units::share(n as f64 / total as f64) };
+    for c in sorted.iter().take(MOST_KEYS) {
+        table.row(vec![printable(&c.key), units::count(c.samples), share(c.samples)]);
+    }
+    if sorted.len() > MOST_KEYS {
+        let rest: u64 = sorted[MOST_KEYS..].iter().map(|c| c.samples).sum();
+        table.row(vec![format!("{} others", sorted.len() - MOST_KEYS), units::count(rest), share(rest)]);
+    }
+    table
+}

@@ -1,0 +1,219 @@
+//! `perftax report` on a terminal: several machines or kernels side by side.
+
+use perftax_cost::Estimate;
+use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Verification};
+
+use crate::document::Document;
+use crate::sheet::{Sheet, printable};
+use crate::table::Table;
+use crate::text::known;
+use crate::{shell, units};
+
+/// Documents of one kind side by side: one numbered machine each, then one table.
+pub fn comparison(documents: &[Document]) -> String {
+    let mut sheet = Sheet::default();
+    for (i, document) in documents.iter().enumerate() {
+        let origin = document.origin();
+        let text = format!("{}, {}", crate::sheet::machine(origin), units::date(origin.taken_at_s));
+        sheet.row(&format!("{:>7}", label(i)), &text);
+    }
+    for table in tables(documents) {
+        sheet.table(&table);
+    }
+    for (i, document) in documents.iter().enumerate().filter(|(_, d)| !d.origin().warnings.is_empty()) {
+        sheet.row("", &format!("about {}:", label(i)));
+        sheet.warnings(&document.origin().warnings);
+    }
+    sheet.finish()
+}
+
+/// The short name of the i-th document: A, B, … Z, then numbers.
+pub(crate) fn label(i: usize) -> String {
+    u8::try_from(i).ok().filter(|&i| i < 26).map_or_else(|| format!("#{}", i + 1), |i| char::from(b'A' + i).to_string())
+}
+
+fn tables(documents: &[Document]) -> Vec<Table> {
+    /// The documents of one kind, with their labels.
+    macro_rules! of_kind {
+        ($variant:ident) => {
+            documents
+                .iter()
+                .enumerate()
+                .filter_map(|(i, d)| match d {
+                    Document::$variant(doc) => Some((label(i), doc.as_ref())),
+                    _ => None,
+                })
+                .collect::<Vec<_>>()
+        };
+    }
+    let all = [
+        calibrations(&of_kind!(Calibration)),
+        predictions(&of_kind!(Prediction)),
+        plans(&of_kind!(Plan)),
+        verifications(&of_kind!(Verification)),
+        bills(&of_kind!(Bill)),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// How a cost compares with the first one: `× 5.46 ± 0.30`, both intervals taken as independent.
+pub(crate) fn ratio(e: &Estimate, base: &Estimate) -> Option<Estimate> {
+    if base.estimate <= 0.0 || e.estimate == 0.0 {
+        return None;
+    }
+    let ratio = e.estimate / base.estimate;
+    let below = ((e.estimate - e.low) / e.estimate).hypot((base.high - base.estimate) / base.estimate) * ratio;
+    let above = ((e.high - e.estimate) / e.estimate).hypot((base.estimate - base.low) / base.estimate) * ratio;
+    Some(Estimate { estimate: ratio, low: ratio - below, high: ratio + above, confidence: e.confidence.min(base.confidence) })
+}
+
+fn calibrations(docs: &[(String, &Calibration)]) -> Vec<Table> {
+    if docs.is_empty() {
+        return Vec::new();
+    }
+    let mut costs = Table::default()
+        .left("")
+        .left("event")
+        .left("mechanism")
+        .right("a sample")
+        .right("floor")
+        .right("against the first")
+        .right("drift")
+        .right("samples");
+    for (label, doc) in docs {
+        let first = docs.iter().find(|(_, d)| (d.mechanism, &d.event) == (doc.mechanism, &doc.event));
+        let against = first.filter(|(l, _)| l != label).and_then(|(l, base)| Some((l, ratio(&doc.alpha_ns, &base.alpha_ns)?)));
+        costs.row(vec![
+            label.clone(),
+            printable(&doc.event),
+            doc.mechanism.to_string(),
+            units::estimate_ns(&doc.alpha_ns),
+            doc.floor_ns.as_ref().map_or(String::new(), units::estimate_ns),
+            against.map_or(String::new(), |(l, r)| format!("{} × {l}", units::estimate_number(&r))),
+            format!("±{}", units::share(doc.drift)),
+            units::count(doc.samples),
+        ]);
+    }
+    let mut names: Vec<&String> = docs.iter().flat_map(|(_, doc)| doc.terms.keys()).collect();
+    names.sort();
+    names.dedup();
+    // A terminal has no place for more columns; the page and -x have all.
+    const MOST: usize = 5;
+    let mut tables = vec![costs];
+    if !names.is_empty() {
+        for chunk in docs.chunks(MOST) {
+            let mut terms = Table::default().left("term");
+            for (label, doc) in chunk {
+                terms = terms.right(&format!("{label} {}", printable(&doc.event)));
+            }
+            for name in &names {
+                let cell = |(_, doc): &(String, &Calibration)| doc.terms.get(*name).map_or(String::new(), units::estimate_ns);
+                terms.row([printable(name)].into_iter().chain(chunk.iter().map(cell)).collect());
+            }
+            tables.push(terms);
+        }
+    }
+    tables
+}
+
+fn predictions(docs: &[(String, &Prediction)]) -> Vec<Table> {
+    if docs.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::default()
+        .left("")
+        .left("program")
+        .left("event")
+        .right("a sample")
+        .right("period")
+        .right("samples/s")
+        .right("overhead");
+    for (label, doc) in docs {
+        for row in &doc.rows {
+            table.row(vec![
+                label.clone(),
+                printable(&shell::join(&doc.workload.command)),
+                printable(&doc.event),
+                units::estimate_ns(&doc.alpha_ns),
+                units::period(doc.mechanism, row.period),
+                units::rate(row.samples_per_s),
+                units::estimate_share(&row.overhead),
+            ]);
+        }
+    }
+    vec![table]
+}
+
+fn plans(docs: &[(String, &Plan)]) -> Vec<Table> {
+    if docs.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::default()
+        .left("")
+        .left("program")
+        .right("budget")
+        .left("event")
+        .right("a sample")
+        .right("period")
+        .right("overhead")
+        .right("resolves");
+    for (label, doc) in docs {
+        let when = |text: String| if doc.feasible { text } else { "—".into() };
+        table.row(vec![
+            label.clone(),
+            printable(&shell::join(&doc.workload.command)),
+            units::share(doc.budget),
+            printable(&doc.event),
+            units::estimate_ns(&doc.alpha_ns),
+            if doc.feasible { units::period(doc.mechanism, doc.period) } else { "none fits".into() },
+            when(units::estimate_share(&doc.expected_overhead)),
+            when(format!("≥ {}", units::share(doc.resolves_share))),
+        ]);
+    }
+    vec![table]
+}
+
+fn verifications(docs: &[(String, &Verification)]) -> Vec<Table> {
+    if docs.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::default()
+        .left("")
+        .left("event")
+        .right("cells")
+        .right("median |E|")
+        .right("covered")
+        .right("slope")
+        .left("verdict");
+    for (label, doc) in docs {
+        table.row(vec![
+            label.clone(),
+            printable(&doc.event),
+            doc.cells.len().to_string(),
+            units::share(doc.median_abs_error),
+            units::share(doc.coverage),
+            doc.regression.as_ref().map_or(String::new(), |r| units::estimate_number(&r.slope)),
+            if doc.held { "held".into() } else { "did NOT hold".into() },
+        ]);
+    }
+    vec![table]
+}
+
+fn bills(docs: &[(String, &Bill)]) -> Vec<Table> {
+    if docs.is_empty() {
+        return Vec::new();
+    }
+    let mut table =
+        Table::default().left("").left("recording").right("samples").right("lost").right("CPU time").right("of the run");
+    for (label, doc) in docs {
+        table.row(vec![
+            label.clone(),
+            printable(&doc.recording),
+            units::count(doc.events.iter().map(|e| e.samples).sum()),
+            units::count(doc.events.iter().map(|e| e.lost).sum()),
+            known(doc.cost_s.as_ref(), units::estimate_s),
+            known(doc.share_of_run.as_ref(), units::estimate_share),
+        ]);
+    }
+    vec![table]
+}

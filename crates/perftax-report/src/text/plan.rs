@@ -1,0 +1,86 @@
+//! `perftax plan` on a terminal.
+
+use owo_colors::OwoColorize;
+use perftax_cost::document::{Plan, WorkloadProfile};
+
+use crate::sheet::{Sheet, event, printable};
+use crate::table::Table;
+use crate::units;
+
+/// The recommended settings, why, and the command to paste.
+pub fn plan(doc: &Plan) -> String {
+    let mut sheet = Sheet::about(&doc.origin);
+    sheet
+        .row("sample", &format!("{} of {}, drift included", units::estimate_ns(&doc.alpha_ns), event(&doc.event, doc.mechanism)));
+    sheet.row("program", &workload(&doc.workload));
+    if doc.feasible {
+        sheet.row(
+            "plan",
+            &format!(
+                "{} every {}: about {} samples, costs {} (budget {})",
+                printable(&doc.event).bold(),
+                units::period(doc.mechanism, doc.period).bold(),
+                units::about(doc.samples.round()),
+                units::estimate_share(&doc.expected_overhead).bold(),
+                units::share(doc.budget)
+            ),
+        );
+        sheet.row("", &format!("resolves any function that takes ≥ {} of the run", units::share(doc.resolves_share)));
+        if doc.stoker_period > 0 && doc.stoker_samples.is_finite() {
+            sheet.row(
+                "optimum",
+                &format!(
+                    "by Stoker, about {} samples: every {}",
+                    units::about(doc.stoker_samples.round()),
+                    units::period(doc.mechanism, doc.stoker_period)
+                ),
+            );
+        }
+        sheet.row("buffer", &format!("{} a CPU", units::bytes(doc.buffer_bytes as f64)));
+    } else {
+        let text = format!("no period of {} fits a budget of {}", printable(&doc.event), units::share(doc.budget));
+        sheet.row("plan", &text.red().bold().to_string());
+    }
+    if !doc.reasons.is_empty() {
+        sheet.blank();
+        for (i, reason) in doc.reasons.iter().enumerate() {
+            let text = format!("{}: {}", printable(&reason.setting), printable(&reason.why));
+            sheet.row(if i == 0 { "why" } else { "" }, &text);
+        }
+        sheet.blank();
+    }
+    sheet.warnings(&doc.origin.warnings);
+    sheet.command("run", &doc.perf_record);
+    sheet.finish()
+}
+
+/// One line on a measured program.
+pub(crate) fn workload(w: &WorkloadProfile) -> String {
+    let runs = w.runs.iter().filter(|run| run.period == 0 && run.spoiled.is_none()).count();
+    let over = if runs > 0 { format!(" over {}", super::plural(&runs.to_string(), "run", "runs")) } else { String::new() };
+    let cpu = if w.threads > 1 { format!(", {} of CPU time", units::estimate_s(&w.cpu_s)) } else { String::new() };
+    format!(
+        "{}{over}{cpu}, {}, {}",
+        units::estimate_s(&w.elapsed_s),
+        super::plural(&units::count(w.threads.into()), "thread", "threads"),
+        super::plural(&units::about(w.switches.estimate.round()), "context switch", "context switches"),
+    )
+}
+
+/// The measured program in full, for commands that are about the program.
+pub(crate) fn workload_table(w: &WorkloadProfile) -> Table {
+    let mut table = Table::default().left("program").right("a run");
+    table.row(vec!["elapsed".into(), units::estimate_s(&w.elapsed_s)]);
+    table.row(vec!["CPU time".into(), units::estimate_s(&w.cpu_s)]);
+    for (cpu, e) in w.cpu_s_per_cpu.iter().enumerate().filter(|(_, e)| w.cpu_s_per_cpu.len() > 1 && e.estimate > 0.0) {
+        table.row(vec![format!("  on CPU {cpu}"), units::estimate_s(e)]);
+    }
+    table.row(vec!["context switches".into(), units::estimate_number(&w.switches)]);
+    table.row(vec!["page faults".into(), units::estimate_number(&w.faults)]);
+    table.row(vec!["largest resident set".into(), units::bytes(w.max_rss_bytes as f64)]);
+    for (event, n) in &w.counts {
+        table.row(vec![printable(event), units::estimate_number(n)]);
+    }
+    table.row(vec!["variation of elapsed".into(), units::share(w.variation)]);
+    table
+}

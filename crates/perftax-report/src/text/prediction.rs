@@ -1,0 +1,89 @@
+//! `perftax predict` on a terminal.
+
+use owo_colors::OwoColorize;
+use perftax_cost::document::Prediction;
+
+use crate::sheet::{Sheet, event, printable};
+use crate::table::Table;
+use crate::text::plan::{workload, workload_table};
+use crate::{shell, units};
+
+/// What sampling would cost at each period.
+pub fn prediction(doc: &Prediction) -> String {
+    let mut sheet = Sheet::about(&doc.origin);
+    let elsewhere = if doc.cost_machine.is_empty() || doc.cost_machine == doc.origin.machine.name {
+        String::new()
+    } else {
+        format!(" on {}", printable(&doc.cost_machine))
+    };
+    sheet.row(
+        "sample",
+        &format!("{} of {}{elsewhere}", units::estimate_ns(&doc.alpha_ns).bold(), event(&doc.event, doc.mechanism)),
+    );
+    sheet.row("program", &workload(&doc.workload));
+    sheet.table(&rows(doc));
+    if doc.rows.iter().any(|row| row.terms.len() > 1) {
+        sheet.table(&terms(doc));
+    }
+    if doc.rows.iter().any(|row| row.extra_s_per_cpu.len() > 1) {
+        sheet.table(&per_cpu(doc));
+    }
+    sheet.table(&workload_table(&doc.workload));
+    sheet.warnings(&doc.origin.warnings);
+    let plan = shell::join(&["perftax", "plan", "--budget", "1%", "-e", &printable(&doc.event), "--"]);
+    let command: Vec<String> = doc.workload.command.iter().map(|a| printable(a)).collect();
+    sheet.row("next", &format!("{plan} {}", shell::join(&command)).bold().to_string());
+    sheet.finish()
+}
+
+fn rows(doc: &Prediction) -> Table {
+    let mut table = Table::default()
+        .right("period")
+        .right("samples")
+        .right("samples/s")
+        .right("into the ring")
+        .right("overhead")
+        .right("elapsed");
+    for row in &doc.rows {
+        table.row(vec![
+            units::period(doc.mechanism, row.period),
+            units::about(row.samples.round()),
+            units::rate(row.samples_per_s),
+            units::bytes_per_s(row.bytes_per_s),
+            units::estimate_share(&row.overhead).bold().to_string(),
+            units::estimate_s(&row.elapsed_s),
+        ]);
+    }
+    table
+}
+
+/// The overhead of each period by term, one column a term.
+fn terms(doc: &Prediction) -> Table {
+    let mut names: Vec<&String> = doc.rows.iter().flat_map(|row| row.terms.keys()).collect();
+    names.sort();
+    names.dedup();
+    let mut table = Table::default().right("overhead by term");
+    for name in &names {
+        table = table.right(&printable(name));
+    }
+    for row in &doc.rows {
+        let cell = |name: &&String| row.terms.get(*name).map_or(String::new(), units::estimate_share);
+        table.row([units::period(doc.mechanism, row.period)].into_iter().chain(names.iter().map(cell)).collect());
+    }
+    table
+}
+
+fn per_cpu(doc: &Prediction) -> Table {
+    let cpus = doc.rows.iter().map(|row| row.extra_s_per_cpu.len()).max().unwrap_or(0);
+    let mut table = Table::default().right("extra time");
+    // A terminal has no place for more columns; --json has every CPU.
+    const MOST: usize = 6;
+    for cpu in 0..cpus.min(MOST) {
+        table = table.right(&format!("CPU {cpu}"));
+    }
+    for row in &doc.rows {
+        let cells = row.extra_s_per_cpu.iter().take(MOST).map(units::estimate_s);
+        table.row([units::period(doc.mechanism, row.period)].into_iter().chain(cells).collect());
+    }
+    table
+}

@@ -1,0 +1,113 @@
+//! `perftax verify` on a terminal.
+
+use owo_colors::OwoColorize;
+use perftax_cost::document::{Cell, Verification, WorkloadControl};
+
+use crate::sheet::{Sheet, event, printable};
+use crate::table::Table;
+use crate::units;
+
+/// Measured against expected, cell by cell, and the verdict.
+pub fn verification(doc: &Verification) -> String {
+    let mut sheet = Sheet::about(&doc.origin);
+    sheet.row("event", &event(&doc.event, doc.mechanism));
+    sheet.table(&cells(doc));
+    let verdict =
+        if doc.held { "the prediction held".green().to_string() } else { "the prediction did NOT hold".red().to_string() };
+    sheet.row(
+        "verdict",
+        &format!(
+            "{}: median |E| {}, the interval of E covers 0 in {} of {} ({})",
+            verdict.bold(),
+            units::share(doc.median_abs_error),
+            doc.cells.iter().filter(|c| c.covered).count(),
+            super::plural(&doc.cells.len().to_string(), "cell", "cells"),
+            units::share(doc.coverage)
+        ),
+    );
+    if let Some(r) = &doc.regression {
+        let text = format!(
+            "measured extra time = {} × predicted + {}, over {} cells",
+            units::estimate_number(&r.slope),
+            units::estimate_s(&r.intercept_s),
+            r.cells
+        );
+        sheet.row("slope", &text);
+    }
+    controls(&mut sheet, doc);
+    // One a workload is normal; the page and --json have all.
+    const MOST: usize = 3;
+    for (i, c) in doc.calibrations.iter().take(MOST).enumerate() {
+        let text = format!("{}, {} samples of {}", units::estimate_ns(&c.alpha_ns), units::count(c.samples), printable(&c.event));
+        sheet.row(if i == 0 { "sample" } else { "" }, &text);
+    }
+    if doc.calibrations.len() > MOST {
+        sheet.row("", &format!("and {} calibrations more", doc.calibrations.len() - MOST));
+    }
+    sheet.warnings(&doc.origin.warnings);
+    let next: &[&str] = if doc.held {
+        &["perftax", "plan", "--budget", "1%", "-e", &doc.event, "--"]
+    } else {
+        &["perftax", "calibrate", "-e", &doc.event]
+    };
+    let tail = if doc.held { " CMD" } else { "" };
+    sheet.row("next", &format!("{}{tail}", crate::shell::join(next).bold()));
+    sheet.finish()
+}
+
+/// Each control that failed; the one that differs most where all passed.
+fn controls(sheet: &mut Sheet, doc: &Verification) {
+    let line = |c: &WorkloadControl| {
+        format!(
+            "off against off {} in {}; a bias above {} would show",
+            units::estimate_share(&c.control.difference),
+            printable(&c.workload),
+            units::share(c.control.detects)
+        )
+    };
+    let failed: Vec<_> = doc.controls.iter().filter(|c| !c.control.passed).collect();
+    for (i, c) in failed.iter().enumerate() {
+        sheet.row(if i == 0 { "controls" } else { "" }, &format!("{}: {}", "FAILED".red(), line(c)));
+    }
+    let size = |c: &&WorkloadControl| c.control.difference.estimate.abs();
+    let most = doc.controls.iter().max_by(|a, b| size(a).total_cmp(&size(b)));
+    if let (true, Some(most)) = (failed.is_empty(), most) {
+        let passed = "passed".green();
+        match doc.controls.len() {
+            1 => sheet.row("control", &format!("{passed}: {}", line(most))),
+            n => sheet.row("controls", &format!("all {n} {passed}; most: {}", line(most))),
+        }
+    }
+}
+
+fn cells(doc: &Verification) -> Table {
+    let several = |key: fn(&Cell) -> &str| doc.cells.iter().any(|c| key(c) != key(&doc.cells[0]));
+    let (attach, event) = (several(|c| &c.attach), several(|c| &c.event));
+    let mut table = Table::default()
+        .left("workload")
+        .left("event")
+        .left("attached")
+        .right("CPU")
+        .right("period")
+        .right("predicted")
+        .right("expected")
+        .right("measured")
+        .right("E")
+        .left("");
+    for c in &doc.cells {
+        let when = |wanted: bool, text: &str| if wanted { printable(text) } else { String::new() };
+        table.row(vec![
+            printable(&c.workload),
+            when(event, &c.event),
+            when(attach, &c.attach),
+            c.cpu.map_or(String::new(), |cpu| cpu.to_string()),
+            units::period(doc.mechanism, c.period).replace(" events", ""),
+            format!("+{}", units::share(c.predicted_overhead.estimate)),
+            units::estimate_s(&c.expected_s),
+            units::estimate_s(&c.measured_s),
+            units::estimate_share(&c.error),
+            if c.covered { "held".green().to_string() } else { "OFF".red().to_string() },
+        ]);
+    }
+    table
+}

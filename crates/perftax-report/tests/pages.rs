@@ -1,0 +1,115 @@
+//! Every page opens in a browser without network, and every plot of it is drawn.
+//!
+//! Needs `chromium` (Debian package of that name). A missing browser is a failure, not a skip: these are the only tests that
+//! see what a reader sees.
+#![cfg(feature = "html")]
+#![allow(clippy::unwrap_used)]
+
+mod samples;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use perftax_report::{Document, html};
+
+/// A file that goes away with the test.
+struct Page(PathBuf);
+
+impl Page {
+    fn write(name: &str, content: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("perftax-{name}-{}.html", std::process::id()));
+        std::fs::write(&path, content).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        std::fs::remove_file(&self.0).ok();
+    }
+}
+
+/// The page's elements after its scripts have run, in a browser that can reach no network.
+fn rendered(page: &Page) -> String {
+    let profile = page.0.with_extension("profile");
+    let output = Command::new("chromium")
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
+        .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=20000", "--window-size=1300,2600"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg("--dump-dom")
+        .arg(format!("file://{}", page.0.display()))
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run chromium ({error}): this test needs it: apt-get install chromium"));
+    std::fs::remove_dir_all(profile).ok();
+    assert!(output.status.success(), "chromium failed: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Fails unless every plot element holds a drawing with at least one mark in it.
+fn assert_all_drawn(dom: &str, wanted: usize) {
+    // The elements before the page's own scripts, each of which holds such words too.
+    let body = &dom[dom.find("<body").unwrap()..dom.rfind("<noscript").unwrap()];
+    let plots: Vec<&str> = body.split(" id=\"plot-").skip(1).collect();
+    assert_eq!(plots.len(), wanted, "plots on the page");
+    for plot in plots {
+        let plot = &plot[..plot.find("<script type=\"application/json\"").unwrap_or(plot.len())];
+        let id = format!("plot {}", plot.split('"').next().unwrap_or("?"));
+        assert!(!plot.contains("could not be drawn"), "{id} failed: {}", &plot[..plot.len().min(300)]);
+        assert!(plot.contains("main-svg"), "{id} has no drawing");
+        assert!(plot.contains("class=\"point\"") || plot.contains("js-line"), "{id} has axes, but nothing between them");
+    }
+}
+
+/// The page without plotly.js, which speaks of many things that our pages must not hold.
+fn without_plotter(page: &str) -> String {
+    let (start, end) = (page.find("<noscript").unwrap(), page.rfind("<script>").unwrap());
+    format!("{}{}", &page[..start], &page[end..])
+}
+
+fn all_documents() -> Vec<Document> {
+    vec![
+        Document::Calibration(Box::new(samples::calibration())),
+        Document::Prediction(Box::new(samples::prediction())),
+        Document::Plan(Box::new(samples::plan())),
+        Document::Plan(Box::new(samples::infeasible_plan())),
+        Document::Verification(Box::new(samples::verification())),
+        Document::Bill(Box::new(samples::bill())),
+    ]
+}
+
+#[test]
+fn every_plot_of_every_kind_is_drawn() {
+    let page = Page::write("documents", &html::documents(&all_documents()));
+    let plots_by_document = [4, 3, 2, 1, 5, 3];
+    assert_all_drawn(&rendered(&page), plots_by_document.iter().sum());
+}
+
+#[test]
+fn every_plot_of_a_comparison_is_drawn() {
+    let both = [samples::calibration(), samples::other_calibration()].map(|c| Document::Calibration(Box::new(c)));
+    let page = Page::write("comparison", &html::comparison(&both));
+    assert_all_drawn(&rendered(&page), 3);
+}
+
+#[test]
+fn a_page_refers_to_no_network_and_holds_one_copy_of_the_plotter() {
+    let page = html::documents(&all_documents());
+    let ours = without_plotter(&page);
+    for forbidden in ["http://", "https://", "//cdn", "src=", "href=", "@import", "url("] {
+        assert!(!ours.contains(forbidden), "{forbidden} stands in the page");
+    }
+    assert!(page.contains("default-src 'none'"), "the page must forbid itself to load anything");
+    assert_eq!(page.matches("plotly.js v").count(), 1, "copies of plotly.js");
+    assert!(page.len() < 8_000_000, "a page of {} bytes", page.len());
+}
+
+#[test]
+fn names_from_a_document_cannot_become_markup() {
+    let mut bill = samples::bill();
+    bill.by_thread[0].key = "1/1 </script><img src=x onerror=alert(1)>".into();
+    bill.events[0].event = "<a href='javascript:alert(1)'>x</a>".into();
+    let page = without_plotter(&html::bill(&bill));
+    assert!(!page.contains("<img src=x"), "a thread's name became an element");
+    assert!(!page.contains("<a href"), "an event's name became a link");
+    assert!(!page.contains("1/1 </script>"), "a thread's name ended a script");
+}

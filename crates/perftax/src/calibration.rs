@@ -1,0 +1,118 @@
+//! From a campaign's outcome to the calibration document; calibrations that are made on the way.
+
+use anyhow::{Result, bail};
+use perftax_cost::Warning;
+use perftax_cost::document::{Calibration, Origin, StopReason};
+use perftax_lab::calibrate::{Campaign, Goal, Handler, Outcome, Spec, conclude_witness};
+use perftax_pmu::guard::check_interrupted;
+
+use crate::here::Here;
+use crate::progress::Progress;
+
+/// The document of an outcome.
+///
+/// # Errors
+/// Where the A/A control failed: a result whose two unmonitored arms differ is refused.
+pub fn document(here: &Here, mut origin: Origin, spec: &Spec, goal: &Goal, outcome: Outcome) -> Result<Calibration> {
+    let conclusion = outcome.conclusion;
+    if let Some(control) = conclusion.control.filter(|control| !control.passed) {
+        bail!(
+            "the A/A control failed: two unmonitored arms differ by {:+.2} % [{:+.2}, {:+.2}] (99 %), so the calibration is refused\n  \
+             something slows one arm and not the other: quieten the machine and calibrate again",
+            control.difference.estimate * 100.0,
+            control.difference.low * 100.0,
+            control.difference.high * 100.0
+        );
+    }
+    if outcome.stopped == StopReason::TimeLimit && conclusion.alpha_ns.relative_half_width() > goal.half_width {
+        origin
+            .warnings
+            .push(Warning::PrecisionNotReached { wanted: goal.half_width, reached: conclusion.alpha_ns.relative_half_width() });
+    }
+    if conclusion.lost > 0 {
+        origin.warnings.push(Warning::LostRecords { lost: conclusion.lost });
+    }
+    if conclusion.throttled > 0 {
+        origin.warnings.push(Warning::Throttled { throttled: conclusion.throttled });
+    }
+    if conclusion.spoiled > 0 {
+        let reasons = outcome.blocks.iter().filter_map(|b| b.spoiled.clone());
+        let reason = commonest(reasons).unwrap_or_default();
+        origin.warnings.push(Warning::SpoiledRounds { spoiled: conclusion.spoiled, of: outcome.blocks.len() as u64, reason });
+    }
+    if let Some(linearity) = conclusion.linearity.as_ref().filter(|l| !l.curvature.contains(0.0) && !l.curvature.contains(0.05)) {
+        origin.warnings.push(Warning::NotLinear { curvature: linearity.curvature.estimate });
+    }
+    for skipped in &outcome.skipped {
+        origin.warnings.push(Warning::Other {
+            message: format!("not measured: {skipped}"),
+            remedy: "run as root, or raise kernel.perf_event_mlock_kb".into(),
+        });
+    }
+    let witness = Handler::of(spec.mechanism, &here.catalog).and_then(|h| conclude_witness(h.source(), &outcome.witness));
+    Ok(Calibration {
+        origin,
+        mechanism: spec.mechanism,
+        event: event_key(spec, &outcome.event.name),
+        alpha_ns: conclusion.alpha_ns,
+        floor_ns: conclusion.floor_ns,
+        samples: conclusion.samples,
+        expected_samples: conclusion.expected_samples,
+        lost: conclusion.lost,
+        throttled: conclusion.throttled,
+        terms: conclusion.terms,
+        linearity: conclusion.linearity,
+        control: conclusion.control,
+        witness,
+        drift: conclusion.drift,
+        sessions: conclusion.sessions,
+        elapsed_s: outcome.elapsed_s,
+        stopped: outcome.stopped,
+        blocks: outcome.blocks,
+    })
+}
+
+/// Addresses of a watched variable or a probed function change from run to run: such events are known by their mechanism.
+fn event_key(spec: &Spec, name: &str) -> String {
+    use perftax_cost::Mechanism;
+    match spec.mechanism {
+        Mechanism::Breakpoint => "mem:ADDRESS/8:w:u".into(),
+        Mechanism::Uprobe => "uprobe:PROGRAM+OFFSET".into(),
+        _ => name.into(),
+    }
+}
+
+/// Runs a campaign to its end, with a bar.
+pub fn run(spec: &Spec, goal: Goal, seed: u64) -> Result<Outcome> {
+    let mut campaign = Campaign::start(spec, goal, seed)?;
+    let bar = Progress::new("calibrating", goal.time_limit.as_millis() as u64);
+    let mut foreseen = false;
+    let stopped = campaign.run(|progress| {
+        check_interrupted()?;
+        if let Some(foresight) = progress.foresight.filter(|_| !foreseen) {
+            foreseen = true;
+            let sessions = foresight.rounds.max(goal.least_sessions);
+            crate::progress::announce(&format!(
+                "pilot of {} sessions: ±{:.0} % needs about {sessions} sessions ({:.0} s, at most {:.0} s); \
+                 the A/A control will then detect a bias of {:.1} %",
+                progress.sessions,
+                goal.half_width * 100.0,
+                f64::from(sessions) * goal.spacing.as_secs_f64(),
+                goal.time_limit.as_secs_f64(),
+                foresight.detects * 100.0
+            ));
+        }
+        let reached = progress.half_width.map_or(String::new(), |w| format!("±{:.1} %", w * 100.0));
+        bar.at(progress.elapsed.as_millis() as u64, format!("{} sessions {reached}", progress.sessions));
+        Ok(())
+    });
+    Ok(campaign.finish(stopped?)?)
+}
+
+fn commonest(reasons: impl Iterator<Item = String>) -> Option<String> {
+    let mut counts = std::collections::BTreeMap::new();
+    for reason in reasons {
+        *counts.entry(reason).or_insert(0) += 1;
+    }
+    counts.into_iter().max_by_key(|(_, n)| *n).map(|(reason, _)| reason)
+}

@@ -1,0 +1,95 @@
+//! `perftax bill`: what a recording cost.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use perftax_cost::document::{Bill, MachineProfile};
+use perftax_lab::recording::{self, Recording};
+use perftax_pmu::Error;
+use perftax_pmu::machine::Machine;
+
+use crate::failure::Outcome;
+use crate::output::Output;
+
+/// Say what a recording by perf record cost
+///
+/// Counts the samples of each event (delivered, lost, throttled) and multiplies them by the cost of one sample, out of the
+/// profile of this machine or the one given. Reads perf.data files, the directories of perf record --threads, and pipes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The recording; - reads standard input
+    #[arg(value_name = "FILE", default_value = "perf.data")]
+    recording: PathBuf,
+    /// Price with this machine profile (or the --json of calibrate) instead of this machine's own
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  perftax bill perf.data
+  perf record -o - -e page-faults -c 1 -- make | perftax bill -
+  perftax bill --profile server.json --json bill.json perf.data
+
+Exit codes: 0 billed; 1 not a readable recording; 2 usage; 3 counted, but no event could be priced.";
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    args.output.check_writable()?;
+    let profile = profile(args.profile.as_deref())?;
+    let recording = Recording::open(&args.recording)?;
+    let bill = recording::bill(&recording, profile.as_ref(), origin(profile.as_ref()));
+    args.output.write_json(&bill)?;
+    match &args.output.separator {
+        Some(separator) => args.output.write_text(&perftax_report::csv::bill(&bill, separator))?,
+        None => args.output.write_text(&perftax_report::text::bill(&bill))?,
+    }
+    args.output.write_html(|| page(&bill))?;
+    if bill.cost_s.is_none() {
+        return Err(unpriced(&bill, args.profile.as_deref()).into());
+    }
+    Ok(Outcome::Done)
+}
+
+#[cfg(feature = "html")]
+fn page(bill: &Bill) -> Result<String> {
+    Ok(perftax_report::html::bill(bill))
+}
+
+#[cfg(not(feature = "html"))]
+fn page(_: &Bill) -> Result<String> {
+    anyhow::bail!("this perftax was built without its html feature: build it with --features html, or ask for --json")
+}
+
+/// The prices: the profile asked for, or this machine's own; None where there is none.
+fn profile(asked: Option<&Path>) -> Result<Option<MachineProfile>> {
+    match asked {
+        Some(path) => crate::profile::load_file(path).map(Some),
+        None => crate::profile::load(&Machine::here().id()),
+    }
+}
+
+/// The bill belongs to the machine whose prices it uses.
+fn origin(profile: Option<&MachineProfile>) -> perftax_cost::document::Origin {
+    let (machine, kernel) = profile.map(|p| (p.machine.clone(), p.kernel.clone())).unwrap_or_else(|| {
+        let here = Machine::here();
+        (here.id(), here.kernel())
+    });
+    crate::origin::here("bill", machine, kernel)
+}
+
+fn unpriced(bill: &Bill, profile: Option<&Path>) -> Error {
+    let events: Vec<_> = bill.events.iter().filter(|e| e.charged() > 0).map(|e| e.event.as_str()).collect();
+    let why = match profile {
+        Some(path) => format!("{} has no calibration for its mechanism", path.display()),
+        None => "this machine has no calibration for its mechanism yet".into(),
+    };
+    Error::Unsupported {
+        what: format!("price {}", events.join(", ")),
+        why,
+        remedy: format!("perftax calibrate -e {}", events.first().unwrap_or(&"cpu-clock")),
+    }
+}

@@ -1,0 +1,141 @@
+//! `perftax calibrate`: what one sample costs.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use perftax_cost::Mechanism;
+use perftax_lab::calibrate::{Depth, Goal, Spec};
+use perftax_pmu::Error;
+use perftax_report::{csv, text};
+
+use crate::failure::Outcome;
+use crate::here::Here;
+use crate::output::Output;
+use crate::{calibration, profile, progress};
+
+/// Measure what one sample costs on this machine
+///
+/// Fixed work is timed with and without sampling, in random order, in sessions spread over a minute or two. Reports the
+/// ambient cost (what to expect) and the floor (undisturbed), their split, and keeps them in this machine's profile.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax calibrate                              the best mechanism of this machine
+  perftax calibrate -e page-faults               one event
+  perftax calibrate --mechanism uprobe --json -  one mechanism, as JSON")]
+pub struct Args {
+    /// The event, in perf's syntax
+    #[arg(short, long, value_name = "EVENT")]
+    event: Option<String>,
+    /// The mechanism: pebs, ibs-op, ibs-fetch, spe, pmi, cpu-clock, software, breakpoint, tracepoint, uprobe
+    #[arg(long, value_name = "M")]
+    mechanism: Option<Mechanism>,
+    /// Main sampling period, in events (nanoseconds for clocks)
+    #[arg(short = 'c', long = "count", value_name = "R")]
+    period: Option<u64>,
+    /// Stop when the 95 % interval of the cost is this narrow, in per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
+    precision: f64,
+    /// Stop after this many seconds in any case
+    #[arg(long, value_name = "SECONDS", default_value_t = 118)]
+    time: u64,
+    /// Seconds from one session to the next: closer ones are not independent
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.5)]
+    spacing: f64,
+    /// The CPU to measure on; the last one by default
+    #[arg(long, value_name = "CPU")]
+    cpu: Option<u32>,
+    /// Only the cost and its control, without linearity and terms
+    #[arg(long)]
+    quick: bool,
+    /// Do not keep the result in the machine profile
+    #[arg(long)]
+    no_save: bool,
+    /// Seed of the random order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Slow one unmonitored arm by this share, to show that the control catches it
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, hide = true)]
+    plant_bias: f64,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    args.output.check_writable()?;
+    let goal = args.goal()?;
+    let here = Here::read()?;
+    let (event, mechanism) = here.choose(args.event.as_deref(), args.mechanism)?;
+    check_period(args.period, mechanism)?;
+    let spec = Spec {
+        event,
+        mechanism,
+        cpu: args.cpu.unwrap_or_else(|| here.measuring_cpu()),
+        depth: if args.quick { Depth::Alpha } else { Depth::Full },
+        period: args.period,
+        planted_bias: args.plant_bias,
+    };
+    let mut origin = here.origin("calibrate");
+    let guard = here.throttle_guard(&mut origin)?;
+    progress::announce(&format!(
+        "calibrating {mechanism} on CPU {}: sessions of {} rounds every {} s until ±{} %, at most {} s",
+        spec.cpu, goal.rounds, args.spacing, args.precision, args.time
+    ));
+    let outcome = calibration::run(&spec, goal, args.seed)?;
+    drop(guard);
+    let document = calibration::document(&here, origin, &spec, &goal, outcome)?;
+    if !args.no_save {
+        let path = profile::save(&document)?;
+        progress::announce(&format!("kept in {}", path.display()));
+    }
+    args.output.write_json(&document)?;
+    #[cfg(feature = "html")]
+    args.output.write_html(|| Ok(perftax_report::html::calibration(&document)))?;
+    match &args.output.separator {
+        Some(separator) => args.output.write_text(&csv::calibration(&document, separator))?,
+        None => args.output.write_text(&text::calibration(&document))?,
+    }
+    Ok(Outcome::Done)
+}
+
+impl Args {
+    fn goal(&self) -> Result<Goal> {
+        let argument = |argument, value: String, needed: &str| Error::Argument { argument, value, needed: needed.into() };
+        if !(self.precision > 0.0 && self.precision < 100.0) {
+            return Err(argument("--precision", format!("{} %", self.precision), "a value between 0 and 100 %").into());
+        }
+        if !(self.spacing >= 0.0 && self.spacing <= 3600.0) {
+            return Err(argument("--spacing", format!("{} s", self.spacing), "0 to 3600 s").into());
+        }
+        if self.time < 5 {
+            return Err(argument("--time", format!("{} s", self.time), "at least 5 s").into());
+        }
+        Ok(Goal {
+            half_width: self.precision / 100.0,
+            time_limit: Duration::from_secs(self.time),
+            spacing: Duration::from_secs_f64(self.spacing),
+            ..Goal::STANDARD
+        })
+    }
+}
+
+/// Longest period of a 48-bit counter.
+const LONGEST_PERIOD: u64 = 1 << 48;
+/// The kernel clamps cpu-clock to this, silently (kernel/events/core.c, perf_swevent_init_hrtimer).
+const SHORTEST_CLOCK_NS: u64 = 10_000;
+
+/// Refuses periods that hardware or kernel would not take as they are.
+pub fn check_period(period: Option<u64>, mechanism: Mechanism) -> Result<()> {
+    let Some(period) = period else { return Ok(()) };
+    let needed = if period == 0 || period > LONGEST_PERIOD {
+        "1 to 2^48".to_string()
+    } else if mechanism.is_time_driven() && period < SHORTEST_CLOCK_NS {
+        format!("at least {SHORTEST_CLOCK_NS} ns: the kernel clamps shorter ones silently")
+    } else if matches!(mechanism, Mechanism::IbsOp | Mechanism::IbsFetch) && !period.is_multiple_of(16) {
+        "a multiple of 16 for IBS".into()
+    } else {
+        return Ok(());
+    };
+    Err(Error::Argument { argument: "-c", value: period.to_string(), needed }.into())
+}

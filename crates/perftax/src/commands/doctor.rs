@@ -1,0 +1,110 @@
+//! `perftax doctor`: what this machine can and cannot measure.
+
+mod question;
+mod text;
+
+use anyhow::Result;
+use perftax_cost::document::Origin;
+use perftax_pmu::Error;
+use perftax_pmu::event::Catalog;
+use perftax_pmu::machine::{Capability, Fact, Machine, MechanismStatus, Probe};
+use perftax_pmu::oracle::LargePebs;
+use perftax_pmu::sampler::LiveProbe;
+use serde::Serialize;
+
+use self::question::{Answer, Question};
+use crate::failure::Outcome;
+use crate::origin;
+use crate::output::Output;
+
+/// Say what this machine can and cannot measure, or whether an event would get multi-record PEBS
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(flatten)]
+    question: Question,
+    #[command(flatten)]
+    output: Output,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  perftax doctor                                           everything about this machine
+  perftax doctor -e cycles:pp -c 100003 --call-graph fp    which attribute takes large PEBS away?
+  perftax doctor -e cycles:pp -c 100003 --cpu skylake      the same on another CPU generation";
+
+/// The document that `--json` writes.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    origin: Origin,
+    facts: &'a [Fact],
+    mechanisms: &'a [MechanismStatus],
+    capabilities: Table<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    large_pebs: Option<LargePebsDocument<'a>>,
+}
+
+/// The capability table of the vendor at hand.
+#[derive(Serialize)]
+struct Table<'a> {
+    mechanism: &'static str,
+    visible_here: bool,
+    rows: &'a [Capability],
+}
+
+/// The oracle's answer with what was asked.
+#[derive(Serialize)]
+struct LargePebsDocument<'a> {
+    event: &'a str,
+    cpu: &'a str,
+    hypothetical: bool,
+    #[serde(flatten)]
+    answer: &'a LargePebs,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    if args.output.html.is_some() {
+        let needed = "--json, -x or plain text: doctor has nothing to plot".into();
+        return Err(Error::Argument { argument: "--html", value: "given".into(), needed }.into());
+    }
+    args.output.check_writable()?;
+    let machine = Machine::here();
+    let catalog = Catalog::of_this_machine();
+    let probe: &dyn Probe = &LiveProbe::new(&catalog);
+    let answer = args.question.answer(&machine, probe)?;
+    let facts = machine.facts(probe);
+    let mechanisms = machine.mechanisms(probe);
+    let rows = machine.cpu.vendor.capabilities();
+    let visible = mechanisms.iter().any(|m| m.available && text::is_precise(m.mechanism));
+    let document = Document {
+        origin: origin::here("doctor", machine.id(), machine.kernel()),
+        facts: &facts,
+        mechanisms: &mechanisms,
+        capabilities: Table { mechanism: machine.cpu.vendor.mechanism_name(), visible_here: visible, rows: &rows },
+        large_pebs: answer.as_ref().map(|a| LargePebsDocument {
+            event: &a.attr.event,
+            cpu: &a.cpu.name,
+            hypothetical: a.is_hypothetical,
+            answer: &a.large_pebs,
+        }),
+    };
+    args.output.write_json(&document)?;
+    let shown = match (&args.output.separator, &answer) {
+        (Some(separator), None) => text::separated_facts(&facts, separator),
+        (Some(separator), Some(answer)) => text::separated_killers(answer, separator),
+        (None, None) => text::machine(&machine, &facts, &mechanisms, visible),
+        (None, Some(answer)) => text::answer(answer),
+    };
+    args.output.write_text(&shown)?;
+    finish(answer)
+}
+
+/// A question about an event that cannot be sampled here is answered, and then ends with exit code 3.
+fn finish(answer: Option<Answer>) -> Result<Outcome> {
+    match answer.and_then(|answer| answer.unsupported) {
+        Some(error) => Err(error.into()),
+        None => Ok(Outcome::Done),
+    }
+}

@@ -1,0 +1,257 @@
+//! `doctor -e EVENT`: from the options, which are `perf record`'s, to the attributes that the oracle looks at.
+
+use anyhow::Result;
+use perftax_cost::Mechanism;
+use perftax_pmu::Error;
+use perftax_pmu::event::{self, Catalog, Event};
+use perftax_pmu::machine::intel::{GENERATIONS, Generation};
+use perftax_pmu::machine::{Machine, Probe, Vendor};
+use perftax_pmu::oracle::{AttrFacts, CpuFacts, LargePebs, Rate, large_pebs, sample};
+
+/// What `perf record` samples at when it is given neither -c nor -F, per second.
+const PERF_DEFAULT_HZ: u64 = 4000;
+
+/// The event and the attributes to ask about
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Question")]
+pub struct Question {
+    /// Ask about this event: would it get multi-record ("large") PEBS, and if not, what killed it?
+    #[arg(short, long, value_name = "EVENT")]
+    event: Option<String>,
+    /// Fixed sampling period, in events
+    #[arg(short = 'c', long = "count", value_name = "PERIOD", requires = "event", conflicts_with = "frequency")]
+    period: Option<u64>,
+    /// Samples per second (perf record's default: 4000)
+    #[arg(short = 'F', long = "freq", value_name = "HZ", requires = "event")]
+    frequency: Option<u64>,
+    /// Record call chains: fp, dwarf or lbr
+    #[arg(long, value_name = "MODE", requires = "event", value_parser = ["fp", "dwarf", "lbr"])]
+    call_graph: Option<String>,
+    /// Record the registers at the sample; all of them, or those named (ax,r13)
+    #[arg(long, value_name = "REGS", requires = "event", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    intr_regs: Option<String>,
+    /// Record the user-mode registers; all of them, or those named (ax,r13)
+    #[arg(long, value_name = "REGS", requires = "event", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    user_regs: Option<String>,
+    /// Record data addresses and sources
+    #[arg(short, long, requires = "event")]
+    data: bool,
+    /// Record physical data addresses
+    #[arg(long, requires = "event")]
+    phys_data: bool,
+    /// Record weights (latencies)
+    #[arg(short = 'W', long, requires = "event")]
+    weight: bool,
+    /// Record branch stacks
+    #[arg(short, long, requires = "event")]
+    branch: bool,
+    /// Read the counters of the group at each sample ({...}:S)
+    #[arg(long, requires = "event")]
+    group_read: bool,
+    /// Wake the reader after N samples (perf_event_attr.wakeup_events)
+    #[arg(long, value_name = "N", requires = "event")]
+    wakeup_events: Option<u32>,
+    /// Record times, which is the default
+    #[arg(long, requires = "event", conflicts_with = "no_timestamp")]
+    timestamp: bool,
+    /// Record no times
+    #[arg(long, requires = "event")]
+    no_timestamp: bool,
+    /// Take times from this clock (use_clockid)
+    #[arg(short = 'k', long, value_name = "CLOCK", requires = "event")]
+    clockid: Option<String>,
+    /// Ask about another Intel generation: skylake, broadwell, icelake-server, sapphirerapids, …
+    #[arg(long, value_name = "GENERATION", requires = "event")]
+    cpu: Option<String>,
+}
+
+/// What was asked, and the oracle's answer.
+pub struct Answer {
+    /// The attributes.
+    pub attr: AttrFacts,
+    /// The CPU.
+    pub cpu: CpuFacts,
+    /// Whether the CPU is another than the one here.
+    pub is_hypothetical: bool,
+    /// Whether neither a period nor a frequency was given, so that perf's default was taken.
+    pub is_default_rate: bool,
+    /// The oracle's answer.
+    pub large_pebs: LargePebs,
+    /// The error to end with where the event cannot be sampled here.
+    pub unsupported: Option<Error>,
+}
+
+impl Question {
+    /// The answer, or nothing where nothing was asked.
+    pub fn answer(&self, machine: &Machine, probe: &dyn Probe) -> Result<Option<Answer>> {
+        let Some(text) = &self.event else { return Ok(None) };
+        let cpu = match &self.cpu {
+            Some(name) => CpuFacts::of_generation(Generation::named(name).ok_or_else(|| unknown_generation(name))?),
+            None => CpuFacts::of_machine(machine),
+        };
+        let is_hypothetical = self.cpu.is_some();
+        let here = Catalog::of_this_machine();
+        // A precise event of an Intel CPU that is asked about is PEBS, whoever made the CPU here.
+        let catalog = if is_hypothetical { here.with_vendor(Vendor::Intel) } else { here };
+        let event = one_event(text, &catalog)?;
+        let attr = self.attr(&event, &cpu)?;
+        let large_pebs = large_pebs(&attr, &cpu);
+        let unsupported = if is_hypothetical { None } else { unsupported(&event, &catalog, machine, probe) };
+        let is_default_rate = self.period.is_none() && self.frequency.is_none() && event.rate.is_none();
+        Ok(Some(Answer { attr, cpu, is_hypothetical, is_default_rate, large_pebs, unsupported }))
+    }
+
+    fn attr(&self, event: &Event, cpu: &CpuFacts) -> Result<AttrFacts> {
+        let rate = match (event.rate, self.period, self.frequency) {
+            (Some(event::Rate::Period(period)), ..) | (None, Some(period), _) => Rate::Period(in_range("-c", period)?),
+            (Some(event::Rate::Frequency(hz)), ..) | (None, None, Some(hz)) => Rate::Frequency(in_range("-F", hz)?),
+            (None, None, None) => Rate::Frequency(PERF_DEFAULT_HZ),
+        };
+        let highest = u8::try_from(cpu.max_precise).unwrap_or(3);
+        let precise = if event.modifiers.precise_max { highest } else { event.modifiers.precise };
+        let mut attr = AttrFacts::new(&event.name, precise, rate);
+        attr.is_hardware = is_hardware(event.mechanism);
+        attr.exclude_kernel = event.modifiers.exclude_kernel;
+        attr.wakeup_events = self.wakeup_events.unwrap_or(0);
+        attr.use_clockid = self.clockid.is_some();
+        let asked = [
+            (self.data, sample::ADDR | sample::DATA_SRC),
+            (self.phys_data, sample::PHYS_ADDR),
+            (self.weight, sample::WEIGHT),
+            (self.branch, sample::BRANCH_STACK),
+            (self.group_read, sample::READ),
+            (self.intr_regs.is_some(), sample::REGS_INTR),
+            (self.user_regs.is_some(), sample::REGS_USER),
+        ];
+        attr.sample_type |= asked.iter().filter(|(is_asked, _)| *is_asked).fold(0, |bits, (_, bit)| bits | bit);
+        if self.no_timestamp {
+            attr.sample_type &= !sample::TIME;
+        }
+        attr.regs_intr = registers("--intr-regs", self.intr_regs.as_deref(), cpu)?;
+        attr.regs_user = registers("--user-regs", self.user_regs.as_deref(), cpu)? & 0xffff_ffff;
+        match self.call_graph.as_deref() {
+            Some("dwarf") => {
+                attr.sample_type |= sample::CALLCHAIN | sample::REGS_USER | sample::STACK_USER;
+                attr.regs_user |= DEFAULT_REGISTERS;
+            }
+            Some("lbr") => attr.sample_type |= sample::CALLCHAIN | sample::BRANCH_STACK,
+            Some(_) => attr.sample_type |= sample::CALLCHAIN,
+            None => {}
+        }
+        Ok(attr)
+    }
+}
+
+/// The largest period: counters are at most 48 bits wide, and the bound for every command.
+const MAX_PERIOD: u64 = 1 << 48;
+
+fn in_range(argument: &'static str, value: u64) -> Result<u64> {
+    if (1..=MAX_PERIOD).contains(&value) {
+        return Ok(value);
+    }
+    Err(Error::Argument { argument, value: value.to_string(), needed: format!("1 to {MAX_PERIOD}") }.into())
+}
+
+/// x86 registers in the order of `perf_regs.h`; DS, ES, FS and GS (12 to 15) cannot be sampled in 64-bit mode.
+const REGISTERS: [&str; 24] = [
+    "ax", "bx", "cx", "dx", "si", "di", "bp", "sp", "ip", "flags", "cs", "ss", "ds", "es", "fs", "gs", "r8", "r9", "r10", "r11",
+    "r12", "r13", "r14", "r15",
+];
+
+/// What perf asks for when no registers are named: all but DS, ES, FS, GS. CS and SS are among them.
+const DEFAULT_REGISTERS: u64 = 0x00ff_ffff & !0xf000;
+/// And the XMM registers, 32 bits on, where the CPU's PEBS has them.
+const XMM_REGISTERS: u64 = 0xffff_ffff_0000_0000;
+
+fn registers(argument: &'static str, list: Option<&str>, cpu: &CpuFacts) -> Result<u64> {
+    match list {
+        None => Ok(0),
+        Some("") => Ok(DEFAULT_REGISTERS | if cpu.baseline { XMM_REGISTERS } else { 0 }),
+        Some(list) => list.split(',').try_fold(0, |mask, name| Ok(mask | register(argument, name.trim())?)),
+    }
+}
+
+fn register(argument: &'static str, name: &str) -> Result<u64> {
+    let plain = name.to_ascii_lowercase();
+    if let Some(number) = plain.strip_prefix("xmm").and_then(|n| n.parse::<u32>().ok()).filter(|n| *n < 16) {
+        return Ok(0b11 << (32 + 2 * number));
+    }
+    match REGISTERS.iter().position(|r| *r == plain) {
+        Some(bit) => Ok(1 << bit),
+        None => {
+            let needed = format!("registers such as {}", REGISTERS[..10].join(", "));
+            Err(Error::Argument { argument, value: name.into(), needed }.into())
+        }
+    }
+}
+
+fn unknown_generation(name: &str) -> Error {
+    let names: Vec<_> = GENERATIONS.iter().map(|g| g.name).collect();
+    Error::Argument { argument: "--cpu", value: format!("'{name}'"), needed: format!("one of {}", names.join(", ")) }
+}
+
+/// The event that the text names: the oracle is asked about one at a time.
+fn one_event(text: &str, catalog: &Catalog) -> Result<Event> {
+    let mut events = event::parse(text, catalog)?;
+    match (events.pop(), events.is_empty()) {
+        (Some(event), true) => Ok(event),
+        _ => Err(Error::Argument { argument: "-e", value: format!("'{text}'"), needed: "one event".into() }.into()),
+    }
+}
+
+/// Whether the CPU takes the samples, by whichever mechanism.
+fn is_hardware(mechanism: Mechanism) -> bool {
+    matches!(mechanism, Mechanism::Pebs | Mechanism::Pmi | Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe)
+}
+
+/// Why the event cannot be sampled on this machine, if it cannot: the hardware first, then the kernel's permission.
+fn unsupported(event: &Event, catalog: &Catalog, machine: &Machine, probe: &dyn Probe) -> Option<Error> {
+    if let Err(error) = event.check_supported(catalog) {
+        return Some(error);
+    }
+    let status = machine.mechanism(event.mechanism, probe);
+    let what = format!("sample {}", event.name);
+    (!status.available).then_some(Error::Unsupported { what, why: status.why_not, remedy: status.remedy })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn attr_of(text: &str, cpu: &str) -> AttrFacts {
+        let catalog = Catalog::at(Path::new("/nonexistent"), None).with_vendor(Vendor::Intel);
+        let cpu = CpuFacts::of_generation(Generation::named(cpu).unwrap());
+        Question::default().attr(&one_event(text, &catalog).unwrap(), &cpu).unwrap()
+    }
+
+    #[test]
+    fn modifiers_become_attributes() {
+        assert_eq!(attr_of("cycles", "skylake").precise, 0);
+        assert_eq!(attr_of("cycles:ppp", "skylake").precise, 3);
+        assert_eq!(attr_of("cycles:P", "skylake").precise, 3);
+        assert_eq!(attr_of("cycles:P", "sandybridge").precise, 2);
+        assert!(attr_of("cycles:upp", "skylake").exclude_kernel);
+        assert!(!attr_of("cycles:ukpp", "skylake").exclude_kernel);
+        assert!(attr_of("cycles:pp", "skylake").is_hardware);
+        assert!(!attr_of("page-faults:u", "skylake").is_hardware);
+        assert_eq!(attr_of("cycles:pp", "skylake").rate, Rate::Frequency(PERF_DEFAULT_HZ));
+    }
+
+    #[test]
+    fn one_event_is_asked_about_at_a_time() {
+        let catalog = Catalog::at(Path::new("/nonexistent"), None);
+        assert!(one_event("cycles,instructions", &catalog).is_err());
+        assert!(one_event("", &catalog).is_err());
+        assert!(one_event("cycles:pppp", &catalog).is_err());
+    }
+
+    #[test]
+    fn bare_registers_are_more_than_the_general_ones() {
+        let skylake = CpuFacts::of_generation(Generation::named("skylake").unwrap());
+        assert_eq!(registers("--intr-regs", Some("ax,r13"), &skylake).unwrap(), 1 | 1 << 21);
+        assert_ne!(registers("--intr-regs", Some(""), &skylake).unwrap() & (1 << 10), 0, "CS is in perf's default");
+        assert!(registers("--intr-regs", Some("r99"), &skylake).is_err());
+    }
+}

@@ -1,0 +1,245 @@
+//! doctor's answers, for people: aligned columns, values first, meaning dimmed, commands unbroken.
+
+use std::fmt::Write;
+
+use perftax_cost::Mechanism;
+use perftax_pmu::machine::{Fact, Group, Machine, MechanismStatus};
+use perftax_pmu::oracle::{Rate, SAMPLE_FIELDS, Verdict};
+
+use super::question::Answer;
+
+/// Columns of a line, and where value and meaning begin.
+const WIDTH: usize = 110;
+const VALUE_AT: usize = 29;
+const MEANING_AT: usize = 58;
+/// Where the source of a capability begins.
+const SOURCE_AT: usize = 80;
+
+const BOLD: &str = "\x1b[1m";
+const DIM: &str = "\x1b[2m";
+const GREEN: &str = "\x1b[32m";
+const RED: &str = "\x1b[31m";
+const CYAN: &str = "\x1b[36m";
+const RESET: &str = "\x1b[0m";
+
+/// The whole machine: facts, mechanisms, the vendor's capabilities.
+pub fn machine(machine: &Machine, facts: &[Fact], mechanisms: &[MechanismStatus], is_visible: bool) -> String {
+    let mut out = String::new();
+    for group in Group::ALL {
+        heading(&mut out, &group.to_string());
+        for fact in facts.iter().filter(|fact| fact.group == group) {
+            row(&mut out, &fact.name, &fact.value, &fact.meaning, &fact.fix);
+        }
+    }
+    heading(&mut out, "mechanisms");
+    for status in mechanisms {
+        let (sign, colour) = if status.available { ("yes", GREEN) } else { ("no", RED) };
+        let why = if status.available { uses(status.mechanism) } else { &status.why_not };
+        line(&mut out, status.mechanism.name(), &format!("{colour}{sign}{RESET}"), VALUE_AT + 5, why);
+        command(&mut out, &status.remedy);
+    }
+    capabilities(&mut out, machine, is_visible);
+    out
+}
+
+/// What a mechanism is good for.
+fn uses(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::Pebs => "precise events; perftax doctor -e EVENT says whether in multi-record mode",
+        Mechanism::IbsOp => "tagged operations: addresses, latencies, sources",
+        Mechanism::IbsFetch => "tagged instruction fetches",
+        Mechanism::Spe => "tagged operations, written to memory without interrupts",
+        Mechanism::Pmi => "any event of the core's counters, with skid",
+        Mechanism::CpuClock => "time-driven samples anywhere; at least 10 µs apart",
+        Mechanism::Software => "page faults, context switches, migrations",
+        Mechanism::Breakpoint => "each access to an address, or execution of it",
+        Mechanism::Tracepoint => "each pass of a place that the kernel marked",
+        Mechanism::Uprobe => "each pass of an instruction of a program; a trap even while disabled",
+    }
+}
+
+/// Whether a mechanism gives exact addresses.
+pub fn is_precise(mechanism: Mechanism) -> bool {
+    matches!(mechanism, Mechanism::Pebs | Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe)
+}
+
+fn capabilities(out: &mut String, machine: &Machine, is_visible: bool) {
+    let rows = machine.cpu.vendor.capabilities();
+    if rows.is_empty() {
+        return;
+    }
+    let name = machine.cpu.vendor.mechanism_name();
+    heading(out, &format!("what {name} can do"));
+    let intro = if is_visible {
+        "after the PES study (TPDS'23, table I)"
+    } else {
+        "by the book, after the PES study (TPDS'23, table I): this machine shows none of it"
+    };
+    let _ = writeln!(out, "  {DIM}{intro}{RESET}");
+    for row in &rows {
+        for (index, part) in wrap(row.value, SOURCE_AT - VALUE_AT - 1).iter().enumerate() {
+            let feature = if index == 0 { row.feature } else { "" };
+            let text = format!("{}{part}", pad(&format!("  {feature}"), VALUE_AT));
+            let source = if index == 0 { format!("{DIM}{}{RESET}", row.source) } else { String::new() };
+            let _ = writeln!(out, "{}", format!("{}{source}", pad(&text, SOURCE_AT)).trim_end());
+        }
+    }
+}
+
+fn heading(out: &mut String, text: &str) {
+    let gap = if out.is_empty() { "" } else { "\n" };
+    let _ = writeln!(out, "{gap}{BOLD}{text}{RESET}");
+}
+
+/// Name, value, meaning; then the command. A value too long for its column takes the line for itself.
+fn row(out: &mut String, name: &str, value: &str, meaning: &str, fix: &str) {
+    if value.chars().count() < MEANING_AT - VALUE_AT {
+        line(out, name, value, MEANING_AT, &format!("{DIM}{meaning}"));
+    } else {
+        line(out, name, "", VALUE_AT, value);
+        line(out, "", "", VALUE_AT, &format!("{DIM}{meaning}"));
+    }
+    command(out, fix);
+}
+
+/// Two short columns and a text that wraps in its own.
+fn line(out: &mut String, name: &str, value: &str, text_at: usize, text: &str) {
+    let style = if text.starts_with(DIM) { DIM } else { "" };
+    let text = text.trim_start_matches(DIM);
+    let mut head = format!("  {name}");
+    if text_at > VALUE_AT {
+        head = format!("{}{value}", pad(&head, VALUE_AT));
+    }
+    for (index, part) in wrap(text, WIDTH - text_at).iter().enumerate() {
+        let before = if index == 0 { pad(&head, text_at) } else { " ".repeat(text_at) };
+        let _ = writeln!(out, "{before}{style}{part}{}", if style.is_empty() { "" } else { RESET });
+    }
+}
+
+/// A command to paste, never broken: under the values, or further left where it is long.
+fn command(out: &mut String, text: &str) {
+    for text in text.lines() {
+        let indent = if VALUE_AT + 2 + text.chars().count() <= WIDTH { VALUE_AT } else { 4 };
+        let sign = if is_command(text) { "$" } else { "→" };
+        let _ = writeln!(out, "{:indent$}{CYAN}{sign} {text}{RESET}", "");
+    }
+}
+
+/// Whether a remedy is a command to paste, and not advice in words.
+fn is_command(text: &str) -> bool {
+    ["sudo ", "echo ", "dmesg ", "perftax "].iter().any(|start| text.starts_with(start))
+}
+
+/// Padded to a column, colour codes not counted; at least one space.
+fn pad(text: &str, column: usize) -> String {
+    let plain = anstream::adapter::strip_str(text).to_string().chars().count();
+    format!("{text}{}", " ".repeat(column.saturating_sub(plain).max(1)))
+}
+
+/// Words in lines of at most `width` characters; a longer word stands alone.
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        let used = lines[last].chars().count();
+        if used > 0 && used + 1 + word.chars().count() > width {
+            lines.push(word.to_string());
+        } else {
+            if used > 0 {
+                lines[last].push(' ');
+            }
+            lines[last].push_str(word);
+        }
+    }
+    lines
+}
+
+/// The oracle's answer.
+pub fn answer(answer: &Answer) -> String {
+    let mut out = String::new();
+    let pebs = &answer.large_pebs;
+    let (verdict, colour, meaning) = match pebs.verdict {
+        Verdict::MultiRecord => ("multi-record PEBS", GREEN, "many records to an interrupt"),
+        Verdict::SingleRecord => ("single-record PEBS", RED, "an interrupt for each record"),
+        Verdict::NotPebs => ("not PEBS", RED, "no records by hardware"),
+        Verdict::Unknown => ("unknown", RED, "the CPU does not say enough"),
+    };
+    let whose = if answer.is_hypothetical { "by the book, not this machine" } else { "this machine" };
+    heading(&mut out, &format!("{} on {} ({whose})", answer.attr.event, answer.cpu.name));
+    line(&mut out, "verdict", &format!("{colour}{verdict}{RESET}"), MEANING_AT, &format!("{DIM}{meaning}"));
+    if let Some(bytes) = pebs.record_bytes {
+        row(
+            &mut out,
+            "PEBS record",
+            &format!("{bytes} bytes"),
+            &format!("format {}, {}", answer.cpu.format.unwrap_or(0), answer.cpu.format_source),
+            "",
+        );
+    }
+    if let Some(records) = pebs.records_per_pmi {
+        let meaning = if records > 1 {
+            "then the interrupt comes; each context switch drains the buffer earlier"
+        } else {
+            "each sample pays for an interrupt"
+        };
+        row(&mut out, "records per interrupt", &records.to_string(), meaning, "");
+    }
+    let rate = match answer.attr.rate {
+        Rate::Period(period) => format!("-c {period}"),
+        Rate::Frequency(hz) => format!("-F {hz}"),
+    };
+    let default = if answer.is_default_rate { " (perf record's default, since neither -c nor -F was given)" } else { "" };
+    let fields: Vec<_> = SAMPLE_FIELDS
+        .iter()
+        .filter(|f| answer.attr.sample_type & f.bit != 0)
+        .map(|f| f.name.trim_start_matches("PERF_SAMPLE_"))
+        .collect();
+    line(
+        &mut out,
+        "asked",
+        "",
+        VALUE_AT,
+        &format!("precise_ip {}, {rate}{default}, sample_type {}", answer.attr.precise, fields.join("|")),
+    );
+    if !pebs.killed_by.is_empty() {
+        heading(&mut out, if pebs.verdict == Verdict::Unknown { "not known" } else { "killed by" });
+        for killer in &pebs.killed_by {
+            line(&mut out, &killer.what, "", VALUE_AT, &killer.why);
+            if !killer.fix.is_empty() {
+                let _ = writeln!(out, "{:VALUE_AT$}{CYAN}{}{RESET}", "", killer.fix);
+            }
+        }
+    } else if pebs.verdict == Verdict::MultiRecord {
+        out.push('\n');
+        let note = "Any other PEBS event on the same CPU that is not multi-record takes this one back to single records.";
+        let _ = writeln!(out, "  {DIM}{note}{RESET}");
+    }
+    out
+}
+
+/// Facts as separated values.
+pub fn separated_facts(facts: &[Fact], separator: &str) -> String {
+    let mut out = separated(&["group", "name", "value", "meaning", "fix"], separator);
+    for fact in facts {
+        out += &separated(&[&fact.group.to_string(), &fact.name, &fact.value, &fact.meaning, &fact.fix], separator);
+    }
+    out
+}
+
+/// What killed large PEBS, as separated values.
+pub fn separated_killers(answer: &Answer, separator: &str) -> String {
+    let mut out = separated(&["event", "what", "why", "fix"], separator);
+    for killer in &answer.large_pebs.killed_by {
+        out += &separated(&[&answer.attr.event, &killer.what, &killer.why, &killer.fix], separator);
+    }
+    out
+}
+
+/// One line; a field that holds the separator or a quote is quoted, as RFC 4180 has it.
+fn separated(fields: &[&str], separator: &str) -> String {
+    let quoted = |field: &&str| {
+        let needs = field.contains('"') || !separator.is_empty() && field.contains(separator);
+        if needs { format!("\"{}\"", field.replace('"', "\"\"")) } else { (*field).to_string() }
+    };
+    fields.iter().map(quoted).collect::<Vec<_>>().join(separator) + "\n"
+}

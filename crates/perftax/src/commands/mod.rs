@@ -1,0 +1,10 @@
+//! One file per command.
+
+pub mod bill;
+pub mod calibrate;
+pub mod doctor;
+pub mod list;
+pub mod plan;
+pub mod predict;
+pub mod report;
+pub mod verify;

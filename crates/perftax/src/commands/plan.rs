@@ -1,0 +1,196 @@
+//! `perftax plan`: settings for a budget.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use perftax_cost::document::{Plan, Reason};
+use perftax_cost::period::Rule;
+use perftax_cost::planning::{Choice, Outcome as Planned, PlanRequest, choose};
+use perftax_cost::{Estimate, Mechanism};
+use perftax_pmu::Error;
+use perftax_report::{csv, text};
+
+use crate::failure::Outcome;
+use crate::here::Here;
+use crate::measured::{Known, PayloadChoice, Program, Wanted, resolve};
+use crate::output::Output;
+
+/// Choose the settings that keep sampling within a budget
+///
+/// The program runs a few times unmonitored, the cost of a sample is taken from this machine's profile (or measured, at most
+/// a minute). The upper end of the predicted interval stays within the budget. Exit code 4 when no period fits.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax plan --budget 1% -- bzip2 -kf big
+  perftax plan --budget 5% --resolve 2% -- ./server --bench
+  perftax plan --budget 1% --machine skylake --count-of 3e10 -e instructions:upp -- ./server")]
+pub struct Args {
+    /// Largest overhead, in per cent of the unmonitored elapsed time
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
+    budget: f64,
+    /// Share of the run that the samples must resolve, in per cent
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    resolve: Option<f64>,
+    /// Messages (requests, packets) a second, each of which should get one sample at least
+    #[arg(long, value_name = "MSG_RATE")]
+    samples_per: Option<f64>,
+    /// The event, in perf's syntax; the best mechanism's default otherwise
+    #[arg(short, long, value_name = "EVENT")]
+    event: Option<String>,
+    /// A published machine (broadwell, haswell, skylake, …) instead of this one
+    #[arg(long, value_name = "NAME", conflicts_with = "profile")]
+    machine: Option<String>,
+    /// A machine profile (or the --json of calibrate) instead of this machine's own
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Events of one run, for an event that cannot be counted here
+    #[arg(long, value_name = "N")]
+    count_of: Option<f64>,
+    #[command(flatten)]
+    payload: PayloadChoice,
+    #[command(flatten)]
+    program: Program,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    args.output.check_writable()?;
+    args.check()?;
+    let here = Here::read()?;
+    let mut origin = here.origin("plan");
+    let wanted = Wanted {
+        event: args.event.as_deref(),
+        machine: args.machine.as_deref(),
+        profile: args.profile.as_ref(),
+        count_of: args.count_of,
+    };
+    let known = resolve(&here, &wanted, &args.program, &mut origin)?;
+    let request = PlanRequest {
+        budget: args.budget,
+        workload: &known.workload,
+        cost: &known.priced.cost,
+        setting: args.payload.setting(known.mechanism, &known.event_name),
+        rule: Rule::of(known.mechanism, None),
+        resolve: args.resolve,
+        samples_per_second: args.samples_per,
+    };
+    let planned = choose(&request).map_err(|error| Error::Argument {
+        argument: "--budget",
+        value: format!("{} %", args.budget * 100.0),
+        needed: error.to_string(),
+    })?;
+    let mut reasons = vec![Reason { setting: "mechanism".into(), why: why_mechanism(&known, args.event.is_some()) }];
+    let feasible = matches!(planned, Planned::Feasible(_));
+    let choice = match planned {
+        Planned::Feasible(choice) => Some(*choice),
+        Planned::Infeasible { why, nearest } => {
+            reasons.push(Reason { setting: "feasible".into(), why });
+            nearest.map(|nearest| *nearest)
+        }
+    };
+    let document = document(origin, args, known, feasible, choice, reasons);
+    args.output.write_json(&document)?;
+    #[cfg(feature = "html")]
+    args.output.write_html(|| Ok(perftax_report::html::plan(&document)))?;
+    match &args.output.separator {
+        Some(separator) => args.output.write_text(&csv::plan(&document, separator))?,
+        None => args.output.write_beside_child(&text::plan(&document))?,
+    }
+    Ok(if feasible { Outcome::Done } else { Outcome::Negative })
+}
+
+impl Args {
+    fn check(&self) -> Result<()> {
+        let argument = |argument, value: String, needed: &str| Error::Argument { argument, value, needed: needed.into() };
+        if !(self.budget > 0.0 && self.budget < 1.0) {
+            return Err(argument("--budget", format!("{} %", self.budget * 100.0), "above 0 % and below 100 %").into());
+        }
+        if self.resolve.is_some_and(|share| !(share > 0.0 && share < 1.0)) {
+            return Err(
+                argument("--resolve", format!("{} %", self.resolve.unwrap_or(0.0) * 100.0), "above 0 % and below 100 %").into()
+            );
+        }
+        if self.samples_per.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+            return Err(argument("--samples-per", self.samples_per.unwrap_or(0.0).to_string(), "a positive rate").into());
+        }
+        Ok(())
+    }
+}
+
+fn document(
+    origin: perftax_cost::document::Origin,
+    args: &Args,
+    known: Known,
+    feasible: bool,
+    choice: Option<Choice>,
+    mut reasons: Vec<Reason>,
+) -> Plan {
+    let alpha_ns = known.priced.cost.alpha_with_drift_ns();
+    let nothing = Estimate::exact(0.0);
+    let mut plan = Plan {
+        origin,
+        feasible,
+        budget: args.budget,
+        event: known.event_name.clone(),
+        mechanism: known.mechanism,
+        period: 0,
+        buffer_bytes: 0,
+        alpha_ns,
+        expected_overhead: nothing,
+        samples: 0.0,
+        resolves_share: 1.0,
+        stoker_samples: 0.0,
+        stoker_period: 0,
+        reasons: Vec::new(),
+        perf_record: Vec::new(),
+        workload: known.workload,
+    };
+    if let Some(choice) = choice {
+        reasons.extend(choice.reasons);
+        plan.period = choice.row.period;
+        plan.buffer_bytes = choice.buffer_bytes;
+        plan.expected_overhead = choice.row.overhead;
+        plan.samples = choice.row.samples;
+        plan.resolves_share = choice.resolves_share;
+        plan.stoker_samples = choice.stoker_samples;
+        plan.stoker_period = choice.stoker_period;
+        if feasible {
+            plan.perf_record = perf_record(&plan, &args.payload);
+        }
+    }
+    plan.reasons = reasons;
+    plan
+}
+
+/// The command to paste, with exactly the settings of the plan.
+fn perf_record(plan: &Plan, payload: &PayloadChoice) -> Vec<String> {
+    // perf_event_mlock_kb and rings count in pages.
+    let pages = plan.buffer_bytes / 4096;
+    let mut words: Vec<String> = ["perf", "record", "-e", &plan.event, "-c"].map(String::from).to_vec();
+    words.push(plan.period.to_string());
+    words.extend(["-m".into(), pages.to_string()]);
+    words.extend(payload.perf_options());
+    words.push("--".into());
+    words.extend(plan.workload.command.iter().cloned());
+    words
+}
+
+fn why_mechanism(known: &Known, asked: bool) -> String {
+    if asked {
+        return format!("{} is sampled by {}", known.event_name, known.mechanism);
+    }
+    match known.mechanism {
+        Mechanism::CpuClock => "the best that this machine has: the kernel shows no PMU, so time drives the samples".into(),
+        other => format!("{other} is the best that this machine has"),
+    }
+}
+
+/// `5%`, `5` and `0.5%` are per cent.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    let value: f64 = number.parse().map_err(|_| format!("'{text}' is not a percentage such as 1% or 0.5%"))?;
+    if value.is_finite() { Ok(value / 100.0) } else { Err(format!("'{text}' is not a finite percentage")) }
+}

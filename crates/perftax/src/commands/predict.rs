@@ -1,0 +1,109 @@
+//! `perftax predict`: what sampling would cost a program.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use perftax_cost::Mechanism;
+use perftax_cost::document::Prediction;
+use perftax_cost::period::{Rule, event_defaults, time_defaults};
+use perftax_cost::prediction::row;
+use perftax_pmu::Error;
+use perftax_report::{csv, text};
+
+use super::calibrate::check_period;
+use crate::failure::Outcome;
+use crate::here::Here;
+use crate::measured::{PayloadChoice, Program, resolve};
+use crate::output::Output;
+
+/// Predict what sampling would cost a program, over periods
+///
+/// The program runs a few times unmonitored; nothing is sampled. With --machine, the cost of a sample is that of a published
+/// or saved machine, and the event need not exist here as long as its count can be had.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax predict -- bzip2 -kf big
+  perftax predict -e page-faults -c 1,11,101 -- ls -R /usr
+  perftax predict --machine broadwell -e cpu-clock --count-of 2e9 -- ./server")]
+pub struct Args {
+    /// The event, in perf's syntax; the best mechanism's default otherwise
+    #[arg(short, long, value_name = "EVENT")]
+    event: Option<String>,
+    /// Sampling periods, in events (nanoseconds for clocks); a range of defaults otherwise
+    #[arg(short = 'c', long = "count", value_name = "R,…", value_delimiter = ',')]
+    periods: Vec<u64>,
+    /// A published machine (broadwell, haswell, skylake, …) instead of this one
+    #[arg(long, value_name = "NAME", conflicts_with = "profile")]
+    machine: Option<String>,
+    /// A machine profile (or the --json of calibrate) instead of this machine's own
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Events of one run, for an event that cannot be counted here
+    #[arg(long, value_name = "N")]
+    count_of: Option<f64>,
+    #[command(flatten)]
+    payload: PayloadChoice,
+    #[command(flatten)]
+    program: Program,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    args.output.check_writable()?;
+    let here = Here::read()?;
+    let mut origin = here.origin("predict");
+    let wanted = crate::measured::Wanted {
+        event: args.event.as_deref(),
+        machine: args.machine.as_deref(),
+        profile: args.profile.as_ref(),
+        count_of: args.count_of,
+    };
+    let known = resolve(&here, &wanted, &args.program, &mut origin)?;
+    let rule = Rule::of(known.mechanism, None);
+    let periods = if args.periods.is_empty() {
+        defaults(known.mechanism, known.priced.cost.alpha_ns.estimate, &rule)
+    } else {
+        args.periods.clone()
+    };
+    let setting = args.payload.setting(known.mechanism, &known.event_name);
+    let mut rows = Vec::new();
+    for &period in &periods {
+        check_period(Some(period), known.mechanism)?;
+        let predicted = row(&known.workload, &known.priced.cost, &setting, period);
+        rows.push(predicted.map_err(|error| Error::Argument {
+            argument: "-c",
+            value: period.to_string(),
+            needed: error.to_string(),
+        })?);
+    }
+    rows.sort_by_key(|row| row.period);
+    let document = Prediction {
+        origin,
+        mechanism: known.mechanism,
+        event: known.event_name.clone(),
+        alpha_ns: known.priced.cost.alpha_with_drift_ns(),
+        cost_machine: known.priced.machine,
+        workload: known.workload,
+        rows,
+    };
+    args.output.write_json(&document)?;
+    #[cfg(feature = "html")]
+    args.output.write_html(|| Ok(perftax_report::html::prediction(&document)))?;
+    match &args.output.separator {
+        Some(separator) => args.output.write_text(&csv::prediction(&document, separator))?,
+        None => args.output.write_beside_child(&text::prediction(&document))?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn defaults(mechanism: Mechanism, alpha_ns: f64, rule: &Rule) -> Vec<u64> {
+    match mechanism {
+        Mechanism::CpuClock => time_defaults(alpha_ns),
+        // Sources of which a program has few events are sampled at every one, or nearly.
+        Mechanism::Software | Mechanism::Breakpoint | Mechanism::Tracepoint | Mechanism::Uprobe => vec![1, 2, 5, 11, 101, 1009],
+        _ => event_defaults(rule),
+    }
+}

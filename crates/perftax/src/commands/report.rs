@@ -1,0 +1,89 @@
+//! `perftax report`: several machines or kernels side by side.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use perftax_cost::document::SCHEMA;
+use perftax_report::{Document, csv, text};
+use serde_json::json;
+
+use crate::failure::Outcome;
+use crate::output::Output;
+
+/// Put several results side by side: machines, kernels, settings
+///
+/// Each FILE is what a command wrote with --json (calibrate, predict, plan, verify or bill), or a saved machine profile.
+/// All must be of one kind. A single result is shown as its command showed it.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  perftax report old-kernel.json new-kernel.json --html compare.html\n  perftax report plan.json"
+)]
+pub struct Args {
+    /// Results to put side by side
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    let documents = read_all(&args.files)?;
+    args.output.check_writable()?;
+    match documents.as_slice() {
+        [one] => args.output.write_json(one)?,
+        many => args.output.write_json(&json!({"schema": SCHEMA, "kind": "report", "documents": many}))?,
+    }
+    args.output.write_html(|| page(&documents))?;
+    args.output.write_text(&match (&args.output.separator, documents.as_slice()) {
+        (Some(separator), [one]) => one.csv(separator),
+        (Some(separator), many) => csv::comparison(many, separator),
+        (None, [one]) => one.text(),
+        (None, many) => text::comparison(many),
+    })?;
+    Ok(Outcome::Done)
+}
+
+#[cfg(feature = "html")]
+fn page(documents: &[Document]) -> Result<String> {
+    use perftax_report::html;
+    Ok(if documents.len() == 1 { html::documents(documents) } else { html::comparison(documents) })
+}
+
+#[cfg(not(feature = "html"))]
+fn page(_: &[Document]) -> Result<String> {
+    anyhow::bail!("--html: this perftax was built without pages; build it with the cargo feature 'html'")
+}
+
+/// The documents of all files, which must be of one kind.
+fn read_all(files: &[PathBuf]) -> Result<Vec<Document>> {
+    let mut documents: Vec<Document> = Vec::new();
+    let mut kind_of_first: Option<(&'static str, &Path)> = None;
+    for file in files {
+        let read = read(file)?;
+        if read.is_empty() {
+            return Err(unfit(format!("{} (a machine profile without calibrations)", file.display()), "a result in it"));
+        }
+        for document in read {
+            let (kind, first) = *kind_of_first.get_or_insert((document.kind(), file.as_path()));
+            if document.kind() != kind {
+                let value = format!("{} (a result of '{}')", file.display(), document.kind());
+                return Err(unfit(value, &format!("the same kind as {} (a result of '{kind}')", first.display())));
+            }
+            documents.push(document);
+        }
+    }
+    Ok(documents)
+}
+
+fn read(file: &Path) -> Result<Vec<Document>> {
+    let bytes = std::fs::read(file).map_err(perftax_pmu::Error::file(file))?;
+    let wanted = "the output of perftax calibrate, predict, plan, verify or bill with --json FILE";
+    let text = String::from_utf8(bytes).map_err(|_| unfit(format!("{} (not text)", file.display()), wanted))?;
+    Document::read(&text).map_err(|error| unfit(format!("{} ({error})", file.display()), wanted))
+}
+
+/// A file that cannot be used: a mistake of usage.
+fn unfit(value: String, needed: &str) -> anyhow::Error {
+    perftax_pmu::Error::Argument { argument: "FILE", value, needed: needed.into() }.into()
+}

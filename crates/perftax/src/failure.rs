@@ -1,0 +1,48 @@
+//! From a command's outcome to the documented exit code.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+/// How a command that did not fail ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done, exit 0.
+    Done,
+    /// A negative verdict, exit 4: the prediction did not hold, no period fits the budget.
+    Negative,
+}
+
+/// Prints an error and gives the exit code: 2 usage, 3 this machine cannot do it, 1 anything else.
+pub fn exit_code(outcome: Result<Outcome>) -> ExitCode {
+    match outcome {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Negative) => ExitCode::from(4),
+        Err(error) => {
+            anstream::eprintln!("perftax: {}", message(&error));
+            ExitCode::from(code_of(&error))
+        }
+    }
+}
+
+/// The error and its causes, each said once: messages that hold their cause already are not followed by it.
+fn message(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |message, cause| match cause.to_string() {
+        first if message.is_empty() => first,
+        known if message.contains(&known) => message,
+        further => format!("{message}: {further}"),
+    })
+}
+
+/// Has SIGINT and SIGTERM noticed between observations, so that knobs are put back and no file is left half written.
+pub fn notice_signals() {
+    let flag = perftax_pmu::guard::on_signal_restore();
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // Registering fails only for signals that cannot be caught.
+        signal_hook::flag::register(signal, std::sync::Arc::clone(&flag)).ok();
+    }
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    error.chain().find_map(|cause| cause.downcast_ref::<perftax_pmu::Error>().map(perftax_pmu::Error::exit_code)).unwrap_or(1)
+}

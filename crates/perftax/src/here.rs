@@ -1,0 +1,106 @@
+//! This machine, as the commands that measure see it: identity, event names, mechanisms, profile.
+
+use anyhow::Result;
+use perftax_cost::Mechanism;
+use perftax_cost::document::{MachineId, Origin};
+use perftax_pmu::Error;
+use perftax_pmu::event::{Catalog, Event, parse};
+use perftax_pmu::guard::{ThrottleGuard, allowed_cpus};
+use perftax_pmu::machine::Machine;
+use perftax_pmu::sampler::LiveProbe;
+
+use crate::origin;
+
+/// Everything that a measuring command needs to know about where it runs.
+pub struct Here {
+    /// Who this machine is.
+    pub id: MachineId,
+    /// Kernel release.
+    pub kernel: String,
+    /// Names of events.
+    pub catalog: Catalog,
+    /// CPUs that this process may use, ascending.
+    pub cpus: Vec<u32>,
+    machine: Machine,
+}
+
+impl Here {
+    /// Reads the machine.
+    pub fn read() -> Result<Self> {
+        let machine = Machine::here();
+        let catalog = Catalog::of_this_machine();
+        Ok(Self { id: machine.id(), kernel: machine.kernel(), catalog, cpus: allowed_cpus()?, machine })
+    }
+
+    /// The head of a document of this machine.
+    pub fn origin(&self, kind: &str) -> Origin {
+        origin::here(kind, self.id.clone(), self.kernel.clone())
+    }
+
+    /// The CPU that single-threaded measurements are pinned to: the last one, since the first takes most device interrupts.
+    pub fn measuring_cpu(&self) -> u32 {
+        self.cpus.last().copied().unwrap_or(0)
+    }
+
+    /// One event by name.
+    pub fn event(&self, text: &str) -> Result<Event> {
+        let mut events = parse(text, &self.catalog)?;
+        if events.len() > 1 {
+            return Err(Error::Argument { argument: "-e", value: text.into(), needed: "one event here".into() }.into());
+        }
+        Ok(events.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })?)
+    }
+
+    /// The event and mechanism to measure: what was asked for, checked, or the best mechanism that works here.
+    pub fn choose(&self, event: Option<&str>, mechanism: Option<Mechanism>) -> Result<(Option<Event>, Mechanism)> {
+        if let Some(text) = event {
+            let event = self.event(text)?;
+            event.check_supported(&self.catalog)?;
+            if let Some(wanted) = mechanism.filter(|wanted| *wanted != event.mechanism) {
+                return Err(Error::Argument {
+                    argument: "--mechanism",
+                    value: wanted.to_string(),
+                    needed: format!("{} for event {text} (or leave it out)", event.mechanism),
+                }
+                .into());
+            }
+            let mechanism = event.mechanism;
+            return Ok((Some(event), mechanism));
+        }
+        let probe = LiveProbe::new(&self.catalog);
+        match mechanism {
+            Some(mechanism) => {
+                let status = self.machine.mechanism(mechanism, &probe);
+                if status.available {
+                    return Ok((None, mechanism));
+                }
+                let remedy = if status.remedy.is_empty() { "perftax doctor shows what works here".into() } else { status.remedy };
+                Err(Error::Unsupported { what: format!("sample by {mechanism}"), why: status.why_not, remedy }.into())
+            }
+            None => {
+                let best = self.machine.mechanisms(&probe).into_iter().find(|status| status.available);
+                let best = best.ok_or_else(|| Error::Unsupported {
+                    what: "sample anything".into(),
+                    why: "no mechanism works".into(),
+                    remedy: "perftax doctor shows why".into(),
+                })?;
+                Ok((None, best.mechanism))
+            }
+        }
+    }
+
+    /// Raises the kernel's sampling limits until dropped, and says so where it may not.
+    pub fn throttle_guard(&self, origin: &mut Origin) -> Result<ThrottleGuard> {
+        let guard = ThrottleGuard::raise()?;
+        if !guard.is_active() {
+            let (rate, percent) = guard.limits();
+            origin.warnings.push(perftax_cost::Warning::Other {
+                message: format!(
+                    "the kernel's sampling limits stay at {rate} samples a second and {percent} % of a CPU: no right to raise them"
+                ),
+                remedy: ThrottleGuard::remedy(),
+            });
+        }
+        Ok(guard)
+    }
+}

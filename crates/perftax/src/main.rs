@@ -1,0 +1,33 @@
+//! perftax: what event sampling costs, and what it buys.
+
+mod calibration;
+mod cli;
+mod commands;
+mod failure;
+mod here;
+mod measured;
+mod origin;
+mod output;
+mod profile;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::{Cli, Command};
+
+fn main() -> ExitCode {
+    failure::notice_signals();
+    let outcome = match Cli::parse().command {
+        Command::Doctor(args) => commands::doctor::run(&args),
+        Command::List(args) => commands::list::run(&args),
+        Command::Calibrate(args) => commands::calibrate::run(&args),
+        Command::Predict(args) => commands::predict::run(&args),
+        Command::Plan(args) => commands::plan::run(&args),
+        Command::Verify(args) => commands::verify::run(&args),
+        Command::Bill(args) => commands::bill::run(&args),
+        Command::Report(args) => commands::report::run(&args),
+    };
+    failure::exit_code(outcome)
+}

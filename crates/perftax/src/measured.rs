@@ -1,0 +1,300 @@
+//! What predictions need: the cost of a sample, from wherever it is to be had, and the program, measured.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, bail};
+use perftax_cost::document::{Calibration, MachineProfile, Origin, WorkloadProfile};
+use perftax_cost::prediction::{Cost, Setting};
+use perftax_cost::{Estimate, Mechanism, Warning};
+use perftax_lab::calibrate::{Depth, Goal, Spec, USER_STACK_BYTES};
+use perftax_lab::published::Published;
+use perftax_lab::run::{Command, Survey, survey};
+use perftax_lab::workload::{Workload, default_cache_dir};
+use perftax_pmu::Error;
+use perftax_pmu::event::Event;
+use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::sampler::Payload;
+use perftax_pmu::sys::Stdio;
+
+use crate::here::Here;
+use crate::progress::Progress;
+use crate::{calibration, profile};
+
+/// The program to measure.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Program {
+    /// A shipped workload by name, or a workload description (.toml), instead of a command
+    #[arg(short, long, value_name = "NAME", conflicts_with = "command")]
+    pub workload: Option<String>,
+    /// Unmonitored runs that the program is measured by
+    #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
+    pub runs: u32,
+    /// The command, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+impl Program {
+    /// The command to run, its output discarded: it runs several times.
+    pub fn command(&self) -> Result<Command> {
+        match &self.workload {
+            Some(name) => Ok(Command::from_workload(&Workload::load(name)?.prepare(&default_cache_dir())?)),
+            None if self.command.is_empty() => Err(perftax_pmu::Error::Argument {
+                argument: "COMMAND",
+                value: "missing".into(),
+                needed: "a command after --, or a workload with -w".into(),
+            }
+            .into()),
+            None => Ok(Command::from_argv(self.command.clone(), Stdio::Discard)),
+        }
+    }
+
+    /// Measures it: `runs` unmonitored runs, one with counters only, one that counts threads.
+    pub fn survey(&self, here: &Here, events: Vec<Event>, origin: &mut Origin) -> Result<WorkloadProfile> {
+        let command = self.command()?;
+        let bar = Progress::new("measuring the program", u64::from(self.runs) + 1);
+        let plan = Survey {
+            cpus: here.cpus.clone(),
+            runs: self.runs,
+            events,
+            task_clock: here.event("task-clock")?,
+            dummy: here.event("dummy")?,
+        };
+        let profile = survey(&command, &plan, |run| {
+            bar.at(u64::from(run), format!("run {run} of {}", self.runs));
+            check_interrupted()
+        })?;
+        // The CERN study excluded what varied by more than this.
+        if profile.variation > 0.10 {
+            origin.warnings.push(Warning::HighVariation { what: "elapsed time".into(), variation: profile.variation });
+        }
+        Ok(profile)
+    }
+}
+
+/// The cost of a sample and where it comes from.
+pub struct Priced {
+    /// For the model.
+    pub cost: Cost,
+    /// Whose it is.
+    pub machine: String,
+}
+
+/// Age from which a calibration carries more drift than it showed between its own sessions.
+const FRESH_S: f64 = 3600.0;
+/// Drift beyond that age, a fraction: regimes that last for hours were seen to change costs by half (docs/methods.md).
+const OLD_DRIFT: f64 = 0.25;
+
+/// The cost out of a profile the user names, or this machine's; measured now (quickly) where there is none.
+pub fn price(
+    here: &Here,
+    event: Option<&Event>,
+    mechanism: Mechanism,
+    from: Option<&PathBuf>,
+    origin: &mut Origin,
+) -> Result<Priced> {
+    if let Some(path) = from {
+        let profile = profile::load_file(path)?;
+        let found = find(&profile, event, mechanism);
+        let Some(found) = found else {
+            bail!("{} has no calibration of {mechanism}: it has {}", path.display(), contents(&profile))
+        };
+        if profile.machine.fingerprint != here.id.fingerprint {
+            origin.warnings.push(Warning::ForeignProfile { profile: profile.machine.name.clone(), here: here.id.name.clone() });
+        }
+        return Ok(priced(found.clone(), origin));
+    }
+    if let Some(found) = profile::load(&here.id)?.as_ref().and_then(|profile| find(profile, event, mechanism)) {
+        return Ok(priced(found.clone(), origin));
+    }
+    let spec = Spec {
+        event: event.cloned(),
+        mechanism,
+        cpu: here.measuring_cpu(),
+        depth: Depth::Alpha,
+        period: None,
+        planted_bias: 0.0,
+    };
+    crate::progress::announce(&format!(
+        "no calibration of {mechanism} in this machine's profile yet: calibrating, at most {} s",
+        Goal::QUICK.time_limit.as_secs()
+    ));
+    let outcome = calibration::run(&spec, Goal::QUICK, 1)?;
+    let document = calibration::document(here, here.origin("calibrate"), &spec, &Goal::QUICK, outcome)?;
+    profile::save(&document)?;
+    origin.warnings.extend(document.origin.warnings.iter().filter(|w| matches!(w, Warning::PrecisionNotReached { .. })).cloned());
+    Ok(priced(document, origin))
+}
+
+fn find<'a>(profile: &'a MachineProfile, event: Option<&Event>, mechanism: Mechanism) -> Option<&'a Calibration> {
+    let exact = event.and_then(|event| profile.find(mechanism, &event.name));
+    // The cost belongs to the mechanism, hardly to the event.
+    exact.or_else(|| profile.calibrations.iter().find(|c| c.mechanism == mechanism))
+}
+
+fn contents(profile: &MachineProfile) -> String {
+    let names: Vec<String> = profile.calibrations.iter().map(|c| c.mechanism.to_string()).collect();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+fn priced(calibration: Calibration, origin: &mut Origin) -> Priced {
+    let mut cost = Cost::from(&calibration);
+    let age_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64()) - calibration.origin.taken_at_s;
+    if age_s > FRESH_S {
+        cost.drift = cost.drift.max(OLD_DRIFT);
+        origin.warnings.push(Warning::OldCalibration { age_s, drift: cost.drift });
+    }
+    Priced { cost, machine: calibration.origin.machine.name.clone() }
+}
+
+/// What samples carry, beside instruction pointer, thread and time.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct PayloadChoice {
+    /// What each sample carries: callchain, user-regs, user-stack; may be repeated
+    #[arg(long = "with", value_name = "PAYLOAD", value_parser = ["callchain", "user-regs", "user-stack"])]
+    pub with: Vec<String>,
+}
+
+/// Frames of a typical call chain: what bytes a second are predicted with.
+const TYPICAL_FRAMES: u32 = 16;
+
+impl PayloadChoice {
+    fn payload(&self) -> Payload {
+        self.with.iter().fold(Payload::BASIC, |payload, name| match name.as_str() {
+            "callchain" => payload.with_callchain(),
+            "user-regs" => payload.with_user_registers(),
+            _ => payload.with_user_stack(USER_STACK_BYTES),
+        })
+    }
+
+    /// How the program would be sampled.
+    pub fn setting<'a>(&'a self, mechanism: Mechanism, event: &'a str) -> Setting<'a> {
+        let payload = self.payload();
+        let bulk = perftax_pmu::record::Payload {
+            callchain_entries: TYPICAL_FRAMES.into(),
+            stack_bytes: payload.stack_user_bytes.into(),
+            ..Default::default()
+        };
+        let bytes = payload.layout().sample_size_bytes(&bulk);
+        let mut setting = Setting::new(mechanism, event, bytes as f64);
+        setting.payload = self.with.iter().map(String::as_str).collect();
+        setting
+    }
+
+    /// perf record's options for the same payload.
+    pub fn perf_options(&self) -> Vec<String> {
+        let options = self.with.iter().map(|name| match name.as_str() {
+            "callchain" => "--call-graph=fp",
+            "user-regs" => "--user-regs=ax,bx,cx,dx,si,di,bp,sp,ip,flags,r8,r9,r10,r11,r12,r13,r14,r15",
+            _ => "--call-graph=dwarf",
+        });
+        options.map(String::from).collect()
+    }
+}
+
+/// What a prediction was asked for.
+pub struct Wanted<'a> {
+    /// Event text.
+    pub event: Option<&'a str>,
+    /// Published machine.
+    pub machine: Option<&'a str>,
+    /// Profile file.
+    pub profile: Option<&'a PathBuf>,
+    /// Events of one run, given.
+    pub count_of: Option<f64>,
+}
+
+/// Everything that a prediction rests on.
+pub struct Known {
+    /// The event's name.
+    pub event_name: String,
+    /// Its mechanism.
+    pub mechanism: Mechanism,
+    /// The cost of a sample.
+    pub priced: Priced,
+    /// The program.
+    pub workload: WorkloadProfile,
+}
+
+/// Finds the cost and measures the program.
+pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Origin) -> Result<Known> {
+    let elsewhere = wanted.machine.is_some() || wanted.profile.is_some();
+    let (event, mechanism) = match (wanted.event, wanted.machine) {
+        // For another machine an event need only have a name.
+        (Some(text), _) if elsewhere => {
+            let event = here.event(text)?;
+            let mechanism = event.mechanism;
+            (Some(event), mechanism)
+        }
+        (None, Some(name)) => {
+            let published = Published::load(name)?;
+            let first = published.costs.first().map_or(Mechanism::Pebs, |cost| cost.mechanism);
+            (None, first)
+        }
+        (text, _) => here.choose(text, None)?,
+    };
+    let event_name = match (&event, mechanism) {
+        (Some(event), _) => event.name.clone(),
+        (None, Mechanism::CpuClock) => "cpu-clock".into(),
+        (None, Mechanism::Software) => "page-faults".into(),
+        (None, _) => "instructions:up".into(),
+    };
+    let priced = match wanted.machine {
+        Some(name) => published(name, mechanism, origin)?,
+        None => price(here, event.as_ref(), mechanism, wanted.profile, origin)?,
+    };
+    let counted = match &event {
+        _ if mechanism.is_time_driven() || wanted.count_of.is_some() => Vec::new(),
+        Some(event) => {
+            event.check_supported(&here.catalog).map_err(|error| match elsewhere {
+                true => Error::Unsupported {
+                    what: format!("count {}", event.name),
+                    why: error.to_string().lines().next().unwrap_or_default().to_string(),
+                    remedy: "say how many there are in one run: --count-of N (perf stat tells on a machine that has the event)"
+                        .into(),
+                },
+                false => error,
+            })?;
+            vec![event.clone()]
+        }
+        None => vec![here.event(&event_name)?],
+    };
+    let mut workload = program.survey(here, counted, origin)?;
+    if let Some(count) = wanted.count_of {
+        if !(count > 0.0 && count.is_finite()) {
+            return Err(
+                Error::Argument { argument: "--count-of", value: count.to_string(), needed: "a positive number".into() }.into()
+            );
+        }
+        workload.counts.insert(event_name.clone(), Estimate::exact(count));
+    }
+    if !mechanism.is_time_driven() && workload.counts.get(&event_name).is_some_and(|c| c.estimate == 0.0) {
+        return Err(Error::Spoiled {
+            why: format!("the program had no {event_name} at all in a whole run: nothing would be sampled"),
+            remedy: "choose another event (perftax list), or check its modifiers (:u leaves the kernel out)".into(),
+        }
+        .into());
+    }
+    Ok(Known { event_name, mechanism, priced, workload })
+}
+
+fn published(name: &str, mechanism: Mechanism, origin: &mut Origin) -> Result<Priced> {
+    let published = Published::load(name)?;
+    let Some(found) = published.costs.iter().find(|cost| cost.mechanism == mechanism) else {
+        let known: Vec<String> = published.costs.iter().map(|cost| cost.mechanism.to_string()).collect();
+        return Err(Error::Argument {
+            argument: "--machine",
+            value: name.into(),
+            needed: format!("an event sampled by {}: that is what {name} has published costs for", known.join(" or ")),
+        }
+        .into());
+    };
+    origin.warnings.push(Warning::Other {
+        message: format!("the cost of a sample is published, not measured here: {} ({})", published.source, found.condition),
+        remedy: "perftax calibrate on the machine itself".into(),
+    });
+    let cost = Cost { terms: found.terms.clone(), ..Cost::new(found.alpha_ns, 0.0) };
+    Ok(Priced { cost, machine: published.cpu.clone() })
+}

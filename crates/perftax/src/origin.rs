@@ -1,0 +1,19 @@
+//! The head of every document that this process writes.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use perftax_cost::document::{MachineId, Origin, SCHEMA};
+
+/// The origin of a document of the given kind, taken now on this machine.
+pub fn here(kind: &str, machine: MachineId, kernel: String) -> Origin {
+    Origin {
+        schema: SCHEMA,
+        kind: kind.into(),
+        perftax: env!("CARGO_PKG_VERSION").into(),
+        machine,
+        kernel,
+        taken_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64()),
+        command: std::env::args().collect(),
+        warnings: Vec::new(),
+    }
+}

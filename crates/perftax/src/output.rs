@@ -1,0 +1,122 @@
+//! Where results go: text for people, JSON, separated values, HTML. Files appear whole or not at all.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+/// The output options that every command has.
+#[derive(Debug, Default, clap::Args)]
+pub struct Output {
+    /// Write the result as JSON to FILE, or to stdout with -
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub json: Option<PathBuf>,
+    /// Write the main table as separated values to stdout (or the -o file)
+    #[arg(short = 'x', long = "field-separator", value_name = "SEP", help_heading = "Output")]
+    pub separator: Option<String>,
+    /// Write one offline HTML page to FILE
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub html: Option<PathBuf>,
+    /// Write the text to FILE instead of the terminal
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub output: Option<PathBuf>,
+}
+
+impl Output {
+    /// Fails early, before anything is measured, where an output could not be written afterwards.
+    pub fn check_writable(&self) -> Result<()> {
+        for path in [&self.json, &self.html, &self.output].into_iter().flatten().filter(|p| !is_stdout(p) && !is_special(p)) {
+            if path.is_dir() {
+                anyhow::bail!("cannot write {}: it is a folder, needs to be a file", path.display());
+            }
+            let partial = partial_name(path);
+            File::create(&partial).with_context(|| format!("cannot write {}", path.display()))?;
+            std::fs::remove_file(&partial).ok();
+        }
+        Ok(())
+    }
+
+    /// Writes the document as JSON where that was asked for.
+    pub fn write_json<T: Serialize>(&self, document: &T) -> Result<()> {
+        let Some(path) = &self.json else { return Ok(()) };
+        let mut text = serde_json::to_string_pretty(document)?;
+        text.push('\n');
+        if is_stdout(path) { write_stdout(&text) } else { write_atomically(path, text.as_bytes()) }
+    }
+
+    /// Writes a page where that was asked for.
+    pub fn write_html(&self, page: impl FnOnce() -> Result<String>) -> Result<()> {
+        let Some(path) = &self.html else { return Ok(()) };
+        write_atomically(path, page()?.as_bytes())
+    }
+
+    /// Text of a command whose result *is* the text (doctor, list, bill): to stdout, or the -o file.
+    /// Nothing where JSON goes to stdout.
+    pub fn write_text(&self, text: &str) -> Result<()> {
+        match &self.output {
+            Some(path) => write_atomically(path, strip(text).as_bytes()),
+            None if self.json.as_deref().is_some_and(is_stdout) => Ok(()),
+            None => write_stdout(text),
+        }
+    }
+
+    /// Text of a command that runs the user's program, which keeps stdout: to stderr, or the -o file.
+    pub fn write_beside_child(&self, text: &str) -> Result<()> {
+        match &self.output {
+            Some(path) => write_atomically(path, strip(text).as_bytes()),
+            None => {
+                anstream::eprint!("{text}");
+                Ok(())
+            }
+        }
+    }
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+fn strip(text: &str) -> String {
+    anstream::adapter::strip_str(text).to_string()
+}
+
+fn write_stdout(text: &str) -> Result<()> {
+    let mut stdout = anstream::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write stdout"),
+    }
+}
+
+/// Whether something stands there that is neither a file nor a folder.
+fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
+}
+
+fn partial_name(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".partial-{}", std::process::id()));
+    path.with_file_name(name)
+}
+
+/// Writes a file under a temporary name beside its place and renames it, so that no partial file is ever seen.
+/// Devices and pipes are written as they are: renaming over them would replace them.
+pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    if is_special(path) {
+        let written = File::options().write(true).open(path).and_then(|mut file| file.write_all(bytes));
+        return written.with_context(|| format!("cannot write {}", path.display()));
+    }
+    let partial = partial_name(path);
+    let written = File::create(&partial)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .and_then(|()| std::fs::rename(&partial, path));
+    written.map_err(|error| {
+        std::fs::remove_file(&partial).ok();
+        anyhow::Error::new(error).context(format!("cannot write {}", path.display()))
+    })
+}

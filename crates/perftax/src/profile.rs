@@ -1,0 +1,68 @@
+//! The machine profile on disk: `$XDG_DATA_HOME/perftax/machines/<fingerprint>.json`.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use perftax_cost::document::{Calibration, MachineId, MachineProfile, SCHEMA};
+
+use crate::output::write_atomically;
+
+/// Where the profile of a machine is kept.
+pub fn path_of(machine: &MachineId) -> PathBuf {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = absolute("XDG_DATA_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+        .unwrap_or_else(|| PathBuf::from("/var/tmp"));
+    data.join("perftax/machines").join(format!("{}.json", machine.fingerprint))
+}
+
+/// The profile of a machine, if it has one.
+pub fn load(machine: &MachineId) -> Result<Option<MachineProfile>> {
+    let path = path_of(machine);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => parse(&text, &path).map(Some),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot read the machine profile {}", path.display())),
+    }
+}
+
+/// A profile, or a single calibration as `calibrate --json` writes it, from a file that the user names.
+pub fn load_file(path: &Path) -> Result<MachineProfile> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the profile {}", path.display()))?;
+    if let Ok(calibration) = serde_json::from_str::<Calibration>(&text) {
+        return Ok(MachineProfile {
+            schema: calibration.origin.schema,
+            machine: calibration.origin.machine.clone(),
+            kernel: calibration.origin.kernel.clone(),
+            calibrations: vec![calibration],
+        });
+    }
+    parse(&text, path)
+}
+
+/// Adds a calibration to the machine's profile, without its raw blocks.
+pub fn save(calibration: &Calibration) -> Result<PathBuf> {
+    let origin = &calibration.origin;
+    let mut profile = load(&origin.machine)?.unwrap_or_else(|| MachineProfile {
+        schema: SCHEMA,
+        machine: origin.machine.clone(),
+        kernel: origin.kernel.clone(),
+        calibrations: Vec::new(),
+    });
+    profile.insert(Calibration { blocks: Vec::new(), ..calibration.clone() });
+    let path = path_of(&origin.machine);
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot create {}", directory.display()))?;
+    }
+    write_atomically(&path, format!("{}\n", serde_json::to_string_pretty(&profile)?).as_bytes())?;
+    Ok(path)
+}
+
+fn parse(text: &str, path: &Path) -> Result<MachineProfile> {
+    let profile: MachineProfile = serde_json::from_str(text)
+        .with_context(|| format!("{} is not a machine profile: write one with perftax calibrate", path.display()))?;
+    if profile.schema > SCHEMA {
+        bail!("{} has schema {}, this perftax reads up to {SCHEMA}: use a newer perftax", path.display(), profile.schema);
+    }
+    Ok(profile)
+}
