@@ -90,7 +90,9 @@ impl Warning {
                     .into()
             }
             Self::SpoiledRounds { .. } => "quieten the machine; the raw observations in --json show each spoiled round".into(),
-            Self::PrecisionNotReached { .. } => "give it more time (--time) or accept the wider interval".into(),
+            Self::PrecisionNotReached { .. } => {
+                "give it more time (--time; for verify also --most-rounds) or accept the wider interval".into()
+            }
             Self::OldCalibration { .. } => "perftax calibrate".into(),
             Self::NotLinear { .. } => {
                 "predict only between the calibrated periods, or calibrate with -c near the period you want".into()
@@ -118,7 +120,7 @@ impl fmt::Display for Warning {
             Self::PrecisionNotReached { wanted, reached } => {
                 write!(
                     f,
-                    "the interval is ±{:.1} %, not the ±{:.1} % asked for: the time was up",
+                    "the interval is ±{:.1} %, not the ±{:.1} % asked for: the time or the rounds ran out",
                     reached * 100.0,
                     wanted * 100.0
                 )

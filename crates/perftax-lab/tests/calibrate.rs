@@ -7,6 +7,13 @@ use std::time::Duration;
 use perftax_cost::Mechanism;
 use perftax_cost::document::StopReason;
 use perftax_lab::calibrate::{Campaign, Depth, Goal, Spec, Worker};
+use perftax_pmu::Error;
+
+/// Tests that measure take turns: they would disturb each other.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 fn spec(mechanism: Mechanism, depth: Depth) -> Spec {
     let cpu = *perftax_pmu::guard::allowed_cpus().unwrap().last().unwrap();
@@ -15,6 +22,7 @@ fn spec(mechanism: Mechanism, depth: Depth) -> Spec {
 
 /// Every sampled block without loss delivers exactly events/period samples; counting arms deliver none.
 fn counts_are_exact(mechanism: Mechanism) {
+    let _alone = alone();
     let mut worker = Worker::start(&spec(mechanism, Depth::Full), 3).unwrap();
     let blocks = worker.session(3).unwrap().blocks;
     let sampled: Vec<_> = blocks.iter().filter(|b| b.period > 0).collect();
@@ -53,24 +61,36 @@ fn uprobe_hits_are_counted_exactly() {
 
 #[test]
 fn cpu_clock_delivers_about_what_the_period_says() {
+    let _alone = alone();
     let mut worker = Worker::start(&spec(Mechanism::CpuClock, Depth::Alpha), 3).unwrap();
-    let blocks = worker.session(10).unwrap().blocks;
-    let on: Vec<_> = blocks.iter().filter(|b| b.arm == "on").collect();
-    let samples: u64 = on.iter().map(|b| b.samples).sum();
-    let expected: f64 = on.iter().map(|b| b.expected).sum();
-    assert!(samples > 0 && (samples as f64 / expected - 1.0).abs() < 0.15, "{samples} of {expected}");
+    // A block of 2.5 ms loses much to one pause of the hypervisor's: the median block is what the period gives.
+    let blocks = (0..4).flat_map(|_| worker.session(10).unwrap().blocks).collect::<Vec<_>>();
+    let on = blocks.iter().filter(|b| b.arm == "on" && b.expected > 0.0);
+    let mut ratios: Vec<f64> = on.map(|b| b.samples as f64 / b.expected).collect();
+    ratios.sort_by(f64::total_cmp);
+    let median = ratios[ratios.len() / 2];
+    assert!((median - 1.0).abs() < 0.15, "{median} of {ratios:?}");
 }
 
 /// A bias far above any noise must be caught; that 3 % is caught is a matter of statistics, shown by `make acceptance`.
 #[test]
 fn the_control_catches_a_planted_bias() {
+    let _alone = alone();
     let planted = Spec { planted_bias: 0.5, ..spec(Mechanism::CpuClock, Depth::Alpha) };
     let goal = Goal { spacing: Duration::ZERO, rounds: 8, ..Goal::QUICK };
-    let mut campaign = Campaign::start(&planted, goal, 5).unwrap();
-    for _ in 0..6 {
-        campaign.session().unwrap();
-    }
-    let control = campaign.finish(StopReason::TimeLimit).unwrap().conclusion.control.unwrap();
+    // A campaign on a machine that is busy with something else is refused as spoiled: then another one.
+    let control = (0..20).find_map(|seed| {
+        let mut campaign = Campaign::start(&planted, goal, seed).unwrap();
+        for _ in 0..6 {
+            campaign.session().unwrap();
+        }
+        match campaign.finish(StopReason::TimeLimit) {
+            Ok(outcome) => outcome.conclusion.control,
+            Err(Error::Spoiled { .. }) => None,
+            Err(error) => panic!("{error}"),
+        }
+    });
+    let control = control.expect("twenty campaigns, and every one was spoiled");
     assert!(!control.passed, "{control:?}");
     assert!(control.difference.estimate > 0.2, "{control:?}");
 }

@@ -55,6 +55,10 @@ impl Here {
     pub fn choose(&self, event: Option<&str>, mechanism: Option<Mechanism>) -> Result<(Option<Event>, Mechanism)> {
         if let Some(text) = event {
             let event = self.event(text)?;
+            if event.rate.is_some() {
+                let needed = "the event without period= or freq=: these commands choose periods, or take them by -c".into();
+                return Err(Error::Argument { argument: "-e", value: text.into(), needed }.into());
+            }
             event.check_supported(&self.catalog)?;
             if let Some(wanted) = mechanism.filter(|wanted| *wanted != event.mechanism) {
                 return Err(Error::Argument {

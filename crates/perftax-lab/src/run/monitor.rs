@@ -62,13 +62,17 @@ pub struct Watched {
     pub planted_bias: f64,
 }
 
-/// Ring that holds a tenth of a second at 100 kHz of basic samples.
-const RING_PAGES: usize = 128;
+/// Ring for those who may lock memory, pages: 65,536 basic samples. A wake-up costs the reader as much as draining thousands of
+/// samples (70 µs on a guest: benches/drain.rs), so there should be few.
+const RING_PAGES: usize = 512;
+/// Ring for everybody else, pages: all that perf_event_mlock_kb allows.
+const RING_PAGES_UNPRIVILEGED: usize = 128;
 
 impl Monitor {
-    /// Basic samples, inherited, in a ring of moderate size.
+    /// Basic samples, inherited, in a ring as large as one may have without thinking about it.
     pub fn new(event: Event, period: u64) -> Self {
-        Self { event, period, payload: Payload::BASIC, attach: Attach::Inherited, ring_pages: RING_PAGES }
+        let ring_pages = if rustix::process::geteuid().is_root() { RING_PAGES } else { RING_PAGES_UNPRIVILEGED };
+        Self { event, period, payload: Payload::BASIC, attach: Attach::Inherited, ring_pages }
     }
 
     fn open(&self, child: &Child, cpus: &[u32]) -> Result<LiveSampler> {
@@ -222,6 +226,11 @@ pub(super) fn succeeded(command: &Command, ended: Ended) -> Result<()> {
     Err(Error::CommandFailed { command: command.line(), how })
 }
 
+/// Share of the samples expected by the run's own count that must arrive: the kernel skips periods that it could not serve in
+/// time, and a run that lost more of them did not pay for them either.
+const DELIVERED_LEAST: f64 = 0.9;
+/// Samples that may be missing in any case: each context starts and ends in the middle of a period.
+const DELIVERED_SLACK: f64 = 16.0;
 /// Share of a run's time that the hypervisor may steal before the run is somebody else's measurement.
 const STEAL_LIMIT: f64 = 0.02;
 
@@ -230,6 +239,8 @@ fn why_spoiled(run: &Run, delivered: &Delivered) -> Option<String> {
         Some(format!("{} samples lost", delivered.lost))
     } else if delivered.throttled > 0 {
         Some(format!("throttled {} times", delivered.throttled))
+    } else if (run.samples as f64) < run.expected_samples * DELIVERED_LEAST - DELIVERED_SLACK {
+        Some(format!("{} samples of {:.0} expected", run.samples, run.expected_samples))
     } else if run.steal_s > STEAL_LIMIT * run.elapsed_s {
         Some(format!("{:.0} ms stolen by the hypervisor", run.steal_s * 1e3))
     } else {

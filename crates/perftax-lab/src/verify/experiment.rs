@@ -166,7 +166,7 @@ impl<'a> Experiment<'a> {
 
     fn cells(&self, index: usize) -> Vec<Cell> {
         let subject = &self.request.subjects[index];
-        let rounds = &self.adjusted(index).0;
+        let rounds = &self.with_all_blocks(self.adjusted(index).0);
         let mut cells = Vec::new();
         for &period in &self.periods {
             let calibrated = nearest(&self.periods, period);
@@ -188,6 +188,16 @@ impl<'a> Experiment<'a> {
             }
         }
         cells
+    }
+
+    /// The rounds with the calibration blocks of all subjects' rounds of the same number. Subjects take turns round by round, so
+    /// these are from the same minutes; α is the machine's, and with eight times the blocks its own noise hardly counts.
+    fn with_all_blocks(&self, mut rounds: Vec<Round>) -> Vec<Round> {
+        for (number, round) in rounds.iter_mut().enumerate() {
+            let of_number = self.subjects.iter().filter_map(|subject| subject.rounds.get(number));
+            round.blocks = of_number.flat_map(|round| round.blocks.iter().cloned()).collect();
+        }
+        rounds
     }
 
     /// The rounds with the machine's own variation taken out.

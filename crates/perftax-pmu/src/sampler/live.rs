@@ -1,8 +1,9 @@
 //! Samples from the kernel, through one ring per target.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::{Sampler, Sampling};
 use crate::error::{Error, Result};
@@ -16,6 +17,9 @@ pub struct LiveSampler {
     rings: Vec<Ring>,
     layout: Layout,
 }
+
+/// From one look to the next where a watched task has ended but not all that it created.
+const AFTER_THE_END: Duration = Duration::from_millis(5);
 
 impl LiveSampler {
     /// Opens `events` on every target, sampled alike. Each target gets a ring of `ring_pages` pages.
@@ -49,16 +53,16 @@ impl LiveSampler {
         self.events.iter().map(|e| e.read().map(|r| r.lost)).sum()
     }
 
-    /// Waits until a ring reaches its watermark, a watched process ends, `stop` becomes readable, or the time is up.
-    pub fn wait(&self, timeout_ms: u32, stop: BorrowedFd<'_>) -> Result<()> {
+    /// Waits until a ring reaches its watermark, a watched process ends, or `stop` becomes readable. Without a timeout: setting
+    /// and cancelling a timer costs a guest two exits to its hypervisor, more than draining a thousand records.
+    pub fn wait(&self, stop: BorrowedFd<'_>) -> Result<()> {
         let mut fds: Vec<_> = self.rings.iter().map(|ring| PollFd::new(ring, PollFlags::IN)).collect();
         fds.push(PollFd::from_borrowed_fd(stop, PollFlags::IN));
-        let timeout = Timespec { tv_sec: i64::from(timeout_ms / 1000), tv_nsec: i64::from(timeout_ms % 1000) * 1_000_000 };
-        match poll(&mut fds, Some(&timeout)) {
-            Ok(ready) => {
+        match poll(&mut fds, None) {
+            Ok(_) => {
                 // A ring whose task has ended is always "ready"; its children may still write into the others.
-                if ready > 0 && fds.iter().all(|fd| !fd.revents().contains(PollFlags::IN)) {
-                    std::thread::sleep(std::time::Duration::from_millis(u64::from(timeout_ms.min(5))));
+                if fds.iter().all(|fd| !fd.revents().contains(PollFlags::IN)) {
+                    std::thread::sleep(AFTER_THE_END);
                 }
                 Ok(())
             }

@@ -79,11 +79,9 @@ impl Delivered {
 /// The draining thread. Events must be closed or disabled by the caller's command ending; `finish` drains the rest.
 pub struct ReaderThread {
     stop: Arc<OwnedFd>,
+    thread_id: i32,
     thread: JoinHandle<Result<Delivered>>,
 }
-
-/// How long the reader sleeps where no watermark wakes it.
-const LONGEST_SLEEP_MS: u32 = 500;
 
 impl ReaderThread {
     /// Starts draining.
@@ -94,7 +92,9 @@ impl ReaderThread {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let stop = Arc::new(stop.map_err(|e| Error::System { call: "eventfd".into(), source: e.into() })?);
         let told = Arc::clone(&stop);
+        let (tell_id, id) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
+            tell_id.send(rustix::thread::gettid().as_raw_nonzero().get()).ok();
             let mut delivered = Delivered { samples_by_target: vec![0; targets], ..Delivered::default() };
             loop {
                 // Asked before draining: what is written after the request is nobody's any more.
@@ -103,7 +103,7 @@ impl ReaderThread {
                 if last {
                     break;
                 }
-                sampler.wait(LONGEST_SLEEP_MS, told.as_fd())?;
+                sampler.wait(told.as_fd())?;
             }
             // LOST records are written only when there is room again; the counter knows of all (Linux 6.0 on).
             delivered.lost = delivered.lost.max(sampler.lost()?);
@@ -111,15 +111,23 @@ impl ReaderThread {
             delivered.reader_cpu_ns = thread_cpu_ns();
             Ok(delivered)
         });
-        Ok(Self { stop, thread })
+        let thread_id = id.recv().map_err(|_| ended_early())?;
+        Ok(Self { stop, thread_id, thread })
+    }
+
+    /// The kernel's number of the thread.
+    pub fn thread_id(&self) -> i32 {
+        self.thread_id
     }
 
     /// Drains what is left and ends the thread.
     pub fn finish(self) -> Result<Delivered> {
         rustix::io::write(&*self.stop, &1u64.to_ne_bytes())
             .map_err(|e| Error::System { call: "write to the reader's stop".into(), source: e.into() })?;
-        self.thread.join().unwrap_or_else(|_| {
-            Err(Error::System { call: "the ring's reader".into(), source: std::io::Error::other("panicked") })
-        })
+        self.thread.join().unwrap_or_else(|_| Err(ended_early()))
     }
+}
+
+fn ended_early() -> Error {
+    Error::System { call: "the ring's reader".into(), source: std::io::Error::other("ended early") }
 }
