@@ -120,6 +120,15 @@ impl Drive {
         Ok(())
     }
 
+    /// What a sample cost, ns, where sampling took `extra_s` seconds more for each unmonitored CPU second ([`Drive::Time`]: the
+    /// inverse of α/(P − α)) or for each sample.
+    pub(crate) fn cost_ns(self, period: u64, extra_s: f64) -> f64 {
+        match self {
+            Self::Time => self.effective_period(period) as f64 * extra_s / (1.0 + extra_s),
+            Self::Event { .. } => extra_s * 1e9,
+        }
+    }
+
     /// Samples per CPU second or per event, unchecked. Infinite at and below P = α for time-driven sources.
     pub(crate) fn rate(self, period: u64, alpha_ns: f64) -> f64 {
         let period = self.effective_period(period) as f64;
@@ -137,6 +146,14 @@ mod tests {
     use super::*;
 
     const EVENT: Drive = Drive::Event { record_after_overflow: false };
+
+    #[test]
+    fn a_cost_is_found_back_from_what_it_cost() {
+        let extra_s = Drive::Time.extra_s(1.0, 60_000, 20_000.0).unwrap();
+        assert!((Drive::Time.cost_ns(60_000, extra_s) - 20_000.0).abs() < 1e-6);
+        let extra_s = EVENT.extra_s(7e6, 7, 300.0).unwrap();
+        assert!((EVENT.cost_ns(7, extra_s / 1e6) - 300.0).abs() < 1e-9);
+    }
 
     #[test]
     fn time_driven_sampling_compounds() {

@@ -169,6 +169,20 @@ fn power(mut base: u64, mut exponent: u64, modulus: u64) -> u64 {
     result
 }
 
+/// A cost along the logarithm of the period; beyond the ends it stays that of the nearest. `None` without points, which stand shortest
+/// period first.
+pub(crate) fn along_periods(points: &[(u64, f64)], period: u64) -> Option<f64> {
+    let after = points.partition_point(|(at, _)| *at < period);
+    match (after.checked_sub(1).map(|before| points[before]), points.get(after)) {
+        (None, None) => None,
+        (Some((_, only)), None) | (None, Some(&(_, only))) => Some(only),
+        (Some((from, low)), Some(&(to, high))) => {
+            let (from, to) = ((from as f64).ln(), (to as f64).ln());
+            Some(low + (high - low) * ((period as f64).ln() - from) / (to - from))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,5 +224,16 @@ mod tests {
         assert!(event_defaults(&Rule::of(Mechanism::Spe, Some(4096))).iter().all(|p| *p >= 4096));
         assert!(time_defaults(20_000.0).iter().all(|p| *p > 60_000 && is_prime(*p)));
         assert!(time_defaults(0.0).iter().all(|p| *p >= 10_000));
+    }
+
+    #[test]
+    fn costs_are_interpolated_along_the_logarithm() {
+        let points = [(100, 10.0), (10_000, 20.0)];
+        assert!((along_periods(&points, 1000).unwrap() - 15.0).abs() < 1e-9);
+        assert_eq!(along_periods(&points, 50), Some(10.0));
+        assert_eq!(along_periods(&points, 100), Some(10.0));
+        assert_eq!(along_periods(&points, 20_000), Some(20.0));
+        assert_eq!(along_periods(&points[..1], 7), Some(10.0));
+        assert_eq!(along_periods(&[], 7), None);
     }
 }

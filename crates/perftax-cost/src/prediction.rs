@@ -8,6 +8,7 @@ pub use crate::drive::PredictionError;
 use crate::drive::{Drive, PERIOD_MIN_IN_COSTS};
 use crate::estimate::CONFIDENCE;
 use crate::observation::Run;
+use crate::period::along_periods;
 use crate::{Estimate, Mechanism};
 
 /// The term that α itself stands under: record, interrupt and copy together.
@@ -59,22 +60,12 @@ impl Cost {
     /// Between calibrated periods the cost is interpolated along the logarithm of the period, beyond them it stays that of the
     /// nearest. Without `by_period` it is the one α.
     pub fn alpha_at_ns(&self, period: u64) -> Estimate {
-        let after = self.by_period.partition_point(|c| c.period < period);
-        let alpha_ns = match (after.checked_sub(1).and_then(|i| self.by_period.get(i)), self.by_period.get(after)) {
-            (None, None) => self.alpha_ns,
-            (Some(only), None) | (None, Some(only)) => only.alpha_ns,
-            (Some(below), Some(above)) => {
-                let (from, to) = ((below.period as f64).ln(), (above.period as f64).ln());
-                let weight = ((period as f64).ln() - from) / (to - from);
-                let between = |a: f64, b: f64| a + (b - a) * weight;
-                Estimate {
-                    estimate: between(below.alpha_ns.estimate, above.alpha_ns.estimate),
-                    low: between(below.alpha_ns.low, above.alpha_ns.low),
-                    high: between(below.alpha_ns.high, above.alpha_ns.high),
-                    confidence: self.alpha_ns.confidence,
-                }
-            }
+        let along = |of: fn(&Estimate) -> f64| {
+            let points: Vec<(u64, f64)> = self.by_period.iter().map(|c| (c.period, of(&c.alpha_ns))).collect();
+            along_periods(&points, period).unwrap_or(of(&self.alpha_ns))
         };
+        let alpha_ns =
+            Estimate { estimate: along(|e| e.estimate), low: along(|e| e.low), high: along(|e| e.high), ..self.alpha_ns };
         alpha_ns.widened(self.drift)
     }
 

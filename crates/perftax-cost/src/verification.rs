@@ -8,10 +8,11 @@ use crate::alpha::{Clock, Sums, Unit, control_of, session_sums};
 pub use crate::average::{AVERAGE, Average};
 use crate::average::{Taken, average};
 use crate::bootstrap::{REPLICATES, SEED, joint_bootstrap, median};
-use crate::document::{Cell, Control, Regression};
+use crate::document::{Cell, Control, Pollution, Totals};
 use crate::drive::Drive;
-use crate::estimate::CONFIDENCE;
+use crate::estimate::{CONFIDENCE, Estimate};
 use crate::observation::{Block, Run};
+use crate::period::along_periods;
 use crate::regression::least_squares;
 
 /// One pass over all arms of one workload, with the calibration made within it.
@@ -41,6 +42,9 @@ pub struct SwitchArms<'a> {
     pub on: &'a str,
 }
 
+/// Arm of the monitored runs that a program's pollution term is measured by ([`Run::arm`]).
+pub const PROBE: &str = "probe";
+
 /// Everything that says how a cell is computed, beside the observations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spec<'a> {
@@ -66,6 +70,8 @@ pub struct Spec<'a> {
     pub clock: Clock,
     /// What α is per.
     pub unit: Unit,
+    /// Periods of the probes, shortest first; where there are any, the program's pollution term is added to α.
+    pub probes: &'a [u64],
     /// Adds switches × cost of a switch, switches being those of the unmonitored runs.
     pub switch: Option<SwitchArms<'a>>,
     /// Speaks of one CPU: all times are then the program's CPU time on it.
@@ -89,6 +95,7 @@ impl<'a> Spec<'a> {
             calibrated_at: None,
             clock: Clock::Wall,
             unit: Unit::Samples,
+            probes: &[],
             switch: None,
             cpu: None,
             average: AVERAGE,
@@ -101,6 +108,8 @@ impl<'a> Spec<'a> {
 struct Digest {
     off: Vec<Taken>,
     on: Vec<Taken>,
+    /// Runs of each probe, in the order of [`Spec::probes`].
+    probes: Vec<Vec<Taken>>,
     alpha: Sums,
     /// Extra time of the switching blocks by switches made in them, and the samples taken meanwhile.
     switch: Sums,
@@ -111,17 +120,19 @@ struct Digest {
 ///
 /// Expected: time-driven T0 + C0·α/(P − α), C0 being the CPU time of the unmonitored runs; event-driven T0 + N·α; plus
 /// switches × their cost where asked for. α is the ratio of sums over the blocks of the (resampled) rounds: it weighs each
-/// moment by its samples, as the mean elapsed time of the monitored runs does.
+/// moment by its samples, as the mean elapsed time of the monitored runs does. Where probes ran, the program's own pollution term
+/// (see [`Pollution`]) is added to it, and E without the term stands beside.
 ///
 /// `None` where fewer than two rounds hold a usable unmonitored run, a usable monitored run of this period and calibration
 /// blocks, or where P is not above α.
 pub fn cell(spec: &Spec, period: u64, rounds: &[Round]) -> Option<Cell> {
     let digests: Vec<Digest> = rounds.iter().filter_map(|round| digest(spec, period, round)).collect();
     let statistic = |sample: &[&Digest]| evaluate(spec, period, sample);
-    let [unmonitored_s, expected_s, measured_s, error, predicted_overhead, measured_overhead] =
+    let [unmonitored_s, expected_s, measured_s, error, predicted_overhead, measured_overhead, without_s, error_without, extra_ns] =
         joint_bootstrap(&digests, statistic, REPLICATES, CONFIDENCE, SEED)?;
-    let runs: Vec<Run> =
-        rounds.iter().flat_map(|round| &round.runs).filter(|run| is_off(run) || is_on(spec, period, run)).cloned().collect();
+    let is_part = |run: &&Run| is_off(run) || is_on(spec, period, run) || run.arm == PROBE;
+    let runs: Vec<Run> = rounds.iter().flat_map(|round| &round.runs).filter(is_part).cloned().collect();
+    let pollution = Pollution { extra_ns, expected_without_s: without_s, error_without };
     let on: Vec<&Run> = runs.iter().filter(|run| run.spoiled.is_none() && is_on(spec, period, run)).collect();
     let mean = |of: &dyn Fn(&Run) -> f64| on.iter().map(|run| of(run)).sum::<f64>() / on.len() as f64;
     Some(Cell {
@@ -142,6 +153,7 @@ pub fn cell(spec: &Spec, period: u64, rounds: &[Round]) -> Option<Cell> {
         expected_samples: mean(&|run| run.expected_samples),
         lost: on.iter().map(|run| run.lost).sum(),
         throttled: on.iter().map(|run| run.throttled).sum(),
+        pollution: (!spec.probes.is_empty()).then_some(pollution),
         runs,
     })
 }
@@ -170,38 +182,41 @@ pub fn control(rounds: &[Round]) -> Option<Control> {
     control_of(&pairs)
 }
 
-/// What all cells say together.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Summary {
-    /// Median of |E|. NaN without cells.
-    pub median_abs_error: f64,
-    /// Share of the cells whose interval of E covers 0. NaN without cells.
-    pub coverage: f64,
-    /// Measured extra time on predicted extra time.
-    pub regression: Option<Regression>,
-}
-
 /// Median |E|, coverage, and the regression of measured on predicted *extra* time through all cells.
 ///
 /// The regression is weighted by 1/half-width² of the measured error in seconds (half-width of E × expected time): cells differ
 /// in run time and noise. It is an ordinary one, x being taken as exact: the predicted extra time errs by α's few per cent,
 /// which is common to all cells and moves the slope as a whole, and only the rest would flatten it. The workloads' cells share
 /// their unmonitored runs, so the interval of the slope is somewhat narrow.
-pub fn summarise(cells: &[Cell]) -> Summary {
-    let mut errors: Vec<f64> = cells.iter().map(|c| c.error.estimate.abs()).collect();
-    let covered = cells.iter().filter(|c| c.covered).count();
+pub fn summarise(cells: &[Cell]) -> Totals {
+    totals(cells.iter().map(|cell| (cell, cell.expected_s, cell.error)))
+}
+
+/// The same for α alone, without the pollution term. `None` where a cell has no such term.
+pub fn summarise_without_pollution(cells: &[Cell]) -> Option<Totals> {
+    let without = |cell| -> Option<(&Cell, Estimate, Estimate)> {
+        let cell: &Cell = cell;
+        cell.pollution.map(|p| (cell, p.expected_without_s, p.error_without))
+    };
+    let cells = cells.iter().map(without).collect::<Option<Vec<_>>>()?;
+    (!cells.is_empty()).then(|| totals(cells.into_iter()))
+}
+
+/// Cells with an expected time and its error.
+fn totals<'a>(cells: impl Iterator<Item = (&'a Cell, Estimate, Estimate)> + Clone) -> Totals {
+    let mut errors: Vec<f64> = cells.clone().map(|(_, _, error)| error.estimate.abs()).collect();
+    let covered = cells.clone().filter(|(_, _, error)| error.contains(0.0)).count();
     let points: Vec<(f64, f64, f64)> = cells
-        .iter()
-        .map(|c| {
-            let predicted = c.expected_s.estimate - c.unmonitored_s.estimate;
-            let measured = c.measured_s.estimate - c.unmonitored_s.estimate;
-            let half_width = c.error.half_width() * c.expected_s.estimate;
+        .map(|(cell, expected_s, error)| {
+            let predicted = expected_s.estimate - cell.unmonitored_s.estimate;
+            let measured = cell.measured_s.estimate - cell.unmonitored_s.estimate;
+            let half_width = error.half_width() * expected_s.estimate;
             (predicted, measured, 1.0 / (half_width * half_width))
         })
         .collect();
-    Summary {
+    Totals {
+        coverage: covered as f64 / errors.len() as f64,
         median_abs_error: median(&mut errors),
-        coverage: covered as f64 / cells.len() as f64,
         regression: least_squares(&points),
     }
 }
@@ -254,18 +269,17 @@ fn digest(spec: &Spec, period: u64, round: &Round) -> Option<Digest> {
             switches: (run.voluntary_switches + run.involuntary_switches) as f64,
         })
         .collect();
-    let on: Vec<Taken> = usable()
-        .filter(|run| is_on(spec, period, run))
-        .map(|run| Taken {
-            time_s: time_of(spec, run),
-            quantity: match spec.count {
-                Count::Delivered => samples_of(spec, run),
-                Count::Predicted => run.expected_samples,
-            },
-            switches: 0.0,
-        })
-        .collect();
-    if off.is_empty() || on.is_empty() {
+    let monitored = |wanted: &dyn Fn(&Run) -> bool| -> Vec<Taken> {
+        let quantity = |run: &Run| match spec.count {
+            Count::Delivered => samples_of(spec, run),
+            Count::Predicted => run.expected_samples,
+        };
+        let taken = |run: &Run| Taken { time_s: time_of(spec, run), quantity: quantity(run), switches: 0.0 };
+        usable().filter(|run| wanted(run)).map(taken).collect()
+    };
+    let on = monitored(&|run| is_on(spec, period, run));
+    let probes: Vec<_> = spec.probes.iter().map(|&at| monitored(&|run| run.arm == PROBE && run.period == at)).collect();
+    if off.is_empty() || on.is_empty() || probes.iter().any(Vec::is_empty) {
         return None;
     }
     let of_period: Vec<Block>;
@@ -284,17 +298,18 @@ fn digest(spec: &Spec, period: u64, round: &Round) -> Option<Digest> {
             Sums::total(&session_sums(&round.blocks, arms.off, arms.on, Unit::Samples, spec.clock)).units,
         ),
     };
-    Some(Digest { off, on, alpha, switch, switch_samples })
+    Some(Digest { off, on, probes, alpha, switch, switch_samples })
 }
 
-/// Unmonitored, expected, measured time, E, predicted and measured overhead of a sample of rounds.
-fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 6] {
+/// Unmonitored, expected, measured time, E, predicted and measured overhead of a sample of rounds; expected time and E without
+/// the pollution term, and that term, ns a sample.
+fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
     let alpha_ns = Sums::total(sample.iter().map(|d| &d.alpha)).cost_ns();
     let off = average(spec.average, sample.iter().flat_map(|d| d.off.iter().copied()).collect());
     let on = average(spec.average, sample.iter().flat_map(|d| d.on.iter().copied()).collect());
-    let sampling_s = match spec.drive {
-        Drive::Time => off.quantity * spec.drive.rate(period, alpha_ns) * alpha_ns * 1e-9,
-        Drive::Event { .. } => on.quantity * alpha_ns * 1e-9,
+    let sampling_s = |cost_ns: f64| match spec.drive {
+        Drive::Time => off.quantity * spec.drive.rate(period, cost_ns) * cost_ns * 1e-9,
+        Drive::Event { .. } => on.quantity * cost_ns * 1e-9,
     };
     let switching_s = if spec.switch.is_some() {
         let switch = Sums::total(sample.iter().map(|d| &d.switch));
@@ -303,8 +318,21 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 6] {
     } else {
         0.0
     };
+    let probed: Vec<(u64, f64)> = spec
+        .probes
+        .iter()
+        .enumerate()
+        .map(|(i, &at)| {
+            let probe = average(spec.average, sample.iter().flat_map(|d| d.probes[i].iter().copied()).collect());
+            let extra_s = probe.time_s - off.time_s - switching_s;
+            let quantity = if spec.drive == Drive::Time { off.quantity } else { probe.quantity };
+            (at, spec.drive.cost_ns(at, extra_s / quantity))
+        })
+        .collect();
+    let polluted_ns = along_periods(&probed, period).unwrap_or(alpha_ns);
     let (unmonitored, measured) = (off.time_s, on.time_s);
-    let expected = unmonitored + sampling_s + switching_s;
+    let without = unmonitored + sampling_s(alpha_ns) + switching_s;
+    let expected = unmonitored + sampling_s(polluted_ns) + switching_s;
     [
         unmonitored,
         expected,
@@ -312,5 +340,8 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 6] {
         (measured - expected) / expected,
         (expected - unmonitored) / unmonitored,
         (measured - unmonitored) / unmonitored,
+        without,
+        (measured - without) / without,
+        polluted_ns - alpha_ns,
     ]
 }

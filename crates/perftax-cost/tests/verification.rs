@@ -4,7 +4,9 @@
 
 use perftax_cost::drive::Drive;
 use perftax_cost::observation::{Block, Run};
-use perftax_cost::verification::{AVERAGE, Average, Count, Round, Spec, SwitchArms, cell, control, more_rounds, summarise};
+use perftax_cost::verification::{
+    AVERAGE, Average, Count, Round, Spec, SwitchArms, cell, control, more_rounds, summarise, summarise_without_pollution,
+};
 
 const ALPHA_NS: f64 = 20_000.0;
 const WORK_S: f64 = 2.0;
@@ -174,6 +176,38 @@ fn a_wrong_model_is_found_out() {
         assert_eq!(wrong == 1.0, cells[4].covered, "at 50 % overhead: {:?}", cells[4].error);
     }
     assert!(slopes[0].contains(1.0) && !slopes[1].contains(1.0), "{slopes:?}");
+}
+
+/// A program whose samples cost more than the calibrated work's, the more so the longer it is left alone between them.
+#[test]
+fn probes_find_what_a_program_pays_beyond_alpha() {
+    const PROBES_NS: [u64; 2] = [80_000, 270_000];
+    let true_ns = |period: u64| ALPHA_NS * (1.1 + 0.1 * (period as f64 / 80_000.0).ln());
+    let mut rounds = rounds(&mut Machine::new(21, 0.0), 40, 1.0);
+    for round in &mut rounds {
+        let number = round.runs[0].round;
+        let base = round.runs[0].clone();
+        round.runs.retain(|run| run.period == 0);
+        for (arm, period) in PERIODS_NS.map(|p| ("on", p)).into_iter().chain(PROBES_NS.map(|p| ("probe", p))) {
+            let (p, cost_ns) = (period as f64, true_ns(period));
+            round.runs.push(run(number, arm, period, base.elapsed_s * p / (p - cost_ns)));
+        }
+    }
+    let alone = Spec::new("simulated", "cpu-clock", Drive::Time);
+    let probed = Spec { probes: &PROBES_NS, ..alone };
+    let cells: Vec<_> = PERIODS_NS[2..].iter().map(|&p| cell(&probed, p, &rounds).unwrap()).collect();
+    for found in &cells {
+        let pollution = found.pollution.unwrap();
+        let clamped = found.period.clamp(PROBES_NS[0], PROBES_NS[1]);
+        let extra_ns = true_ns(clamped) - ALPHA_NS;
+        assert!((pollution.extra_ns.estimate - extra_ns).abs() < 0.06 * ALPHA_NS, "{} ns: {pollution:?}", found.period);
+        let without = cell(&alone, found.period, &rounds).unwrap();
+        assert_eq!((without.error, without.pollution), (pollution.error_without, None));
+        assert!(found.error.estimate.abs() < pollution.error_without.estimate.abs(), "{:?} {pollution:?}", found.error);
+    }
+    let (with, without) = (summarise(&cells), summarise_without_pollution(&cells).unwrap());
+    assert!(with.median_abs_error < 0.02 && without.median_abs_error > with.median_abs_error, "{with:?} {without:?}");
+    assert!(summarise_without_pollution(&[cell(&alone, PERIODS_NS[4], &rounds).unwrap()]).is_none());
 }
 
 /// Rounds without noise, but different from each other: every number is known.

@@ -127,6 +127,10 @@ pub fn verification(doc: &Verification, separator: &str) -> String {
         "expected_samples",
         "lost",
         "throttled",
+        "pollution_ns",
+        "pollution_low_ns",
+        "pollution_high_ns",
+        "error_without_pollution",
     ];
     let mut rows = Rows::new(separator, &names);
     for c in &doc.cells {
@@ -146,7 +150,9 @@ pub fn verification(doc: &Verification, separator: &str) -> String {
             c.throttled.to_string(),
         ];
         let estimates = [&c.unmonitored_s, &c.expected_s, &c.measured_s, &c.error];
-        rows.row([head, estimates.into_iter().flat_map(|e| ends(Some(e))).collect(), tail].concat());
+        let mut pollution = ends(c.pollution.as_ref().map(|p| &p.extra_ns));
+        pollution.push(c.pollution.map_or(String::new(), |p| p.error_without.estimate.to_string()));
+        rows.row([head, estimates.into_iter().flat_map(|e| ends(Some(e))).collect(), tail, pollution].concat());
     }
     rows.out
 }

@@ -24,12 +24,26 @@ pub struct Verification {
     pub coverage: f64,
     /// Measured extra time against predicted extra time over all cells.
     pub regression: Option<Regression>,
+    /// The same three for the model without the pollution term, where probes measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_pollution: Option<Totals>,
     /// Off against off, per workload.
     pub controls: Vec<WorkloadControl>,
     /// Whether the prediction held.
     pub held: bool,
     /// The calibrations measured inside the rounds (their blocks are the raw observations).
     pub calibrations: Vec<Calibration>,
+}
+
+/// What all cells say together.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Median of |E| over the cells, a fraction. NaN without cells.
+    pub median_abs_error: f64,
+    /// Share of the cells whose interval of E covers 0. NaN without cells.
+    pub coverage: f64,
+    /// Measured extra time against predicted extra time over all cells.
+    pub regression: Option<Regression>,
 }
 
 /// The A/A control of one workload.
@@ -79,8 +93,23 @@ pub struct Cell {
     pub lost: u64,
     /// THROTTLE records, all runs.
     pub throttled: u64,
-    /// The raw observations: unmonitored and monitored runs.
+    /// What a sample costs this program beyond the calibrated α, where probes measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pollution: Option<Pollution>,
+    /// The raw observations: unmonitored and monitored runs, probes included.
     pub runs: Vec<Run>,
+}
+
+/// The pollution term of one cell: what an interruption makes this program lose in caches and TLBs, beyond what the calibrated
+/// work loses. Measured by probes, monitored runs at periods that no cell has, and interpolated along the logarithm of the period.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pollution {
+    /// Cost of a sample at the cell's period beyond α, nanoseconds.
+    pub extra_ns: Estimate,
+    /// Expected elapsed time without it: from α alone.
+    pub expected_without_s: Estimate,
+    /// E without it.
+    pub error_without: Estimate,
 }
 
 /// Measured extra time regressed on predicted extra time.

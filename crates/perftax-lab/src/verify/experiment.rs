@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use perftax_cost::document::{Cell, Control};
 use perftax_cost::observation::Block;
 use perftax_cost::period::prime_at_least;
-use perftax_cost::verification::{self, Round, SwitchArms};
+use perftax_cost::verification::{self, PROBE, Round, SwitchArms};
 use perftax_cost::yardstick::{Fit, adjust};
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
@@ -34,6 +34,8 @@ pub struct Finished {
 pub struct Experiment<'a> {
     request: &'a Request,
     periods: Vec<u64>,
+    /// Periods of the probes, shortest first.
+    probes: Vec<u64>,
     campaign: Campaign,
     rng: fastrand::Rng,
     subjects: Vec<State>,
@@ -48,7 +50,7 @@ struct State {
 }
 
 /// Sessions of the pilot that periods are chosen from.
-const PILOT_SESSIONS: u32 = 8;
+const PILOT_SESSIONS: u32 = 20;
 /// Rounds after which the number needed is foreseen.
 const PILOT_ROUNDS: u32 = 4;
 /// Calibration periods: those of the dearest cells. Cheaper ones hardly depend on α, and their own blocks would be all noise.
@@ -66,15 +68,19 @@ impl<'a> Experiment<'a> {
             planted_bias: 0.0,
         };
         let goal = Goal { rounds: 10, spacing: Duration::from_millis(500), ..Goal::QUICK };
-        let periods = match &request.grid {
-            Grid::Periods(periods) => periods.clone(),
+        let (periods, probes) = match &request.grid {
+            Grid::Periods(periods) => (periods.clone(), Vec::new()),
             Grid::Overheads(overheads) => {
                 let mut pilot = Campaign::start(&spec(Vec::new()), goal, request.seed)?;
                 for _ in 0..PILOT_SESSIONS {
                     pilot.session()?;
                 }
                 let alpha_ns = pilot.finish(perftax_cost::document::StopReason::TimeLimit)?.conclusion.alpha_ns.estimate;
-                overheads.iter().map(|share| period_costing(*share, alpha_ns)).collect()
+                let costing = |shares: &[f64]| shares.iter().map(|share| period_costing(*share, alpha_ns)).collect::<Vec<_>>();
+                let (periods, mut probes) = (costing(overheads), costing(&request.probes));
+                probes.sort_unstable();
+                probes.retain(|probe| !periods.contains(probe));
+                (periods, probes)
             }
         };
         let mut dearest = periods.clone();
@@ -83,7 +89,12 @@ impl<'a> Experiment<'a> {
         let campaign = Campaign::start(&spec(dearest), goal, request.seed)?;
         let subjects = request.subjects.iter().map(|_| State { rounds: Vec::new(), seconds: 0.0, done: false }).collect();
         let rng = fastrand::Rng::with_seed(request.seed);
-        Ok(Self { request, periods, campaign, rng, subjects, started: Instant::now(), task_clock })
+        Ok(Self { request, periods, probes, campaign, rng, subjects, started: Instant::now(), task_clock })
+    }
+
+    /// Runs in a round.
+    pub fn runs(&self) -> usize {
+        2 + self.periods.len() + self.probes.len()
     }
 
     /// The periods, in the order of the grid.
@@ -144,6 +155,7 @@ impl<'a> Experiment<'a> {
         let number = self.subjects[index].rounds.len() as u32;
         let mut arms: Vec<(&str, u64)> = vec![(OFF, 0), (OFF_AGAIN, 0)];
         arms.extend(self.periods.iter().map(|&period| (ON, period)));
+        arms.extend(self.probes.iter().map(|&period| (PROBE, period)));
         self.rng.shuffle(&mut arms);
         let watched = Watched {
             cpus: subject.cpus.clone(),
@@ -175,6 +187,7 @@ impl<'a> Experiment<'a> {
             let spec = verification::Spec {
                 attach: subject.attach.name(),
                 on: &arm,
+                probes: &self.probes,
                 switch: subject.switching.then_some(SwitchArms { off: SWITCH_OFF, on: &switch_arm }),
                 ..verification::Spec::new(&subject.command.name, &self.request.event.name, self.request.drive())
             };

@@ -55,6 +55,8 @@ pub struct Request {
     pub seed: u64,
     /// Whether yardsticks run beside the programs.
     pub yardsticks: bool,
+    /// Overheads of the probes (fractions) that measure each program's pollution term, with [`Grid::Overheads`] only; none: α alone.
+    pub probes: Vec<f64>,
     /// Planted relative slow-down of the second unmonitored arm.
     pub planted_bias: f64,
 }

@@ -34,6 +34,15 @@ pub fn verification(doc: &Verification) -> String {
         );
         sheet.row("slope", &text);
     }
+    if let Some(without) = &doc.without_pollution {
+        let slope = without.regression.map_or(String::new(), |r| format!(", slope {}", units::estimate_number(&r.slope)));
+        let text = format!(
+            "without the programs' own pollution term: median |E| {}, {} of the intervals cover 0{slope}",
+            units::share(without.median_abs_error),
+            units::share(without.coverage)
+        );
+        sheet.row("α alone", &text);
+    }
     controls(&mut sheet, doc);
     // One a workload is normal; the page and --json have all.
     const MOST: usize = 3;
@@ -93,7 +102,9 @@ fn cells(doc: &Verification) -> Table {
         .right("expected")
         .right("measured")
         .right("E")
-        .left("");
+        .left("")
+        .right("pollution")
+        .right("E by α alone");
     for c in &doc.cells {
         let when = |wanted: bool, text: &str| if wanted { printable(text) } else { String::new() };
         table.row(vec![
@@ -107,6 +118,8 @@ fn cells(doc: &Verification) -> Table {
             units::estimate_s(&c.measured_s),
             units::estimate_share(&c.error),
             if c.covered { "held".green().to_string() } else { "OFF".red().to_string() },
+            c.pollution.map_or(String::new(), |p| units::estimate_ns(&p.extra_ns)),
+            c.pollution.map_or(String::new(), |p| units::estimate_share(&p.error_without)),
         ]);
     }
     table

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::document::{
-    Bill, BilledEvent, Calibration, Cell, Control, Linearity, MachineId, Origin, PeriodCost, Plan, Prediction, PredictionRow,
-    Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason, Verification, Witness, WorkloadControl, WorkloadProfile,
+    Bill, BilledEvent, Calibration, Cell, Control, Linearity, MachineId, Origin, PeriodCost, Plan, Pollution, Prediction,
+    PredictionRow, Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason, Totals, Verification, Witness, WorkloadControl,
+    WorkloadProfile,
 };
 use perftax_cost::observation::{Block, Run};
 use perftax_cost::{Estimate, Mechanism, Warning};
@@ -338,6 +339,11 @@ pub fn verification() -> Verification {
                 expected_samples: samples,
                 lost: 0,
                 throttled: 0,
+                pollution: Some(Pollution {
+                    extra_ns: about(1100.0, 700.0),
+                    expected_without_s: about(expected / (1.0 + 0.06 * cost), t0 * (0.008f64).hypot(0.07 * cost)),
+                    error_without: about((1.0 + error) * (1.0 + 0.06 * cost) - 1.0, width),
+                }),
                 runs: (0..4)
                     .flat_map(|round| {
                         let off = run(round, 0, "off", t0 * (1.0 + 0.01 * normal(&mut rng)), 0);
@@ -361,6 +367,11 @@ pub fn verification() -> Verification {
         median_abs_error: errors[errors.len() / 2],
         coverage,
         regression: Some(Regression { slope: about(1.004, 0.021), intercept_s: about(0.0012, 0.0061), cells: 40 }),
+        without_pollution: Some(Totals {
+            median_abs_error: 0.009,
+            coverage: 0.85,
+            regression: Some(Regression { slope: about(1.06, 0.022), intercept_s: about(0.0012, 0.0061), cells: 40 }),
+        }),
         controls: WORKLOADS.iter().map(|(w, _)| control(w, 0.002 * normal(&mut rng))).collect(),
         held: true,
         calibrations: vec![calibration()],

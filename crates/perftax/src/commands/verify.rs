@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use perftax_cost::document::{Calibration, StopReason, Verification, WorkloadControl};
-use perftax_cost::verification::summarise;
+use perftax_cost::verification::{summarise, summarise_without_pollution};
 use perftax_cost::{Mechanism, Warning};
 use perftax_lab::calibrate::conclude;
 use perftax_lab::run::{Attach, Command};
@@ -25,7 +25,8 @@ use crate::progress::{Progress, announce};
 /// Run programs with and without sampling, and compare with what was predicted
 ///
 /// Rounds of two unmonitored runs and one monitored run a period, in random order, with the cost of a sample measured again
-/// inside every round. E = (measured − expected)/expected, with intervals; exit code 4 when the prediction did not hold.
+/// inside every round. What an interruption makes each program lose in caches and TLBs is probed at two overheads that no cell
+/// has. E = (measured − expected)/expected, with intervals; exit code 4 when the prediction did not hold.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -69,6 +70,12 @@ pub struct Args {
     /// Let single-threaded programs run on any CPU instead of one of their own
     #[arg(long)]
     no_pin: bool,
+    /// Overheads at which every program's own pollution term is probed, in per cent (with --overheads)
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [8.0, 40.0])]
+    probe: Vec<f64>,
+    /// Predict from the calibrated cost alone, without probing what the program itself adds to it
+    #[arg(long, conflicts_with = "probe")]
+    no_probe: bool,
     /// Run no yardstick beside the programs (it needs CAP_SYS_NICE and takes the machine's own variation out)
     #[arg(long)]
     no_yardstick: bool,
@@ -111,7 +118,7 @@ fn measure(request: &Request, here: &Here) -> Result<Finished> {
         "{} programs × {} periods: rounds of {} runs each in random order, at least {} and at most {} rounds or {} s",
         request.subjects.len(),
         experiment.periods().len(),
-        experiment.periods().len() + 2,
+        experiment.runs(),
         request.least_rounds,
         request.most_rounds,
         request.time_limit.as_secs()
@@ -186,6 +193,7 @@ fn conclude_document(mut origin: perftax_cost::document::Origin, request: &Reque
         median_abs_error: summary.median_abs_error,
         coverage: summary.coverage,
         regression: summary.regression,
+        without_pollution: summarise_without_pollution(&usable),
         controls: finished
             .controls
             .iter()
@@ -233,8 +241,10 @@ impl Args {
         for &period in &self.periods {
             check_period(Some(period), event.mechanism)?;
         }
-        if let Some(bad) = self.overheads.iter().find(|o| !(**o > 0.0 && **o <= 100.0)) {
-            return Err(argument("--overheads", format!("{bad} %"), "above 0 and at most 100 %").into());
+        for (name, shares) in [("--overheads", &self.overheads), ("--probe", &self.probe)] {
+            if let Some(bad) = shares.iter().find(|o| !(**o > 0.0 && **o <= 100.0)) {
+                return Err(argument(name, format!("{bad} %"), "above 0 and at most 100 %").into());
+            }
         }
         if !(self.half_width > 0.0 && self.half_width < 100.0) {
             return Err(argument("--half-width", format!("{} %", self.half_width), "between 0 and 100 %").into());
@@ -259,6 +269,7 @@ impl Args {
             cpu,
             seed: self.seed,
             yardsticks: !self.no_yardstick,
+            probes: if self.no_probe { Vec::new() } else { self.probe.iter().map(|percent| percent / 100.0).collect() },
             planted_bias: self.plant_bias,
         })
     }
