@@ -39,9 +39,7 @@ pub struct Block {
 pub struct Yardstick {
     /// How often it was done.
     pub passes: u32,
-    /// Mean time of its memory-latency part.
-    pub latency_ns: f64,
-    /// Mean time of its throughput part (independent arithmetic, first-level loads).
+    /// Mean time of one pass: independent arithmetic and first-level loads.
     pub throughput_ns: f64,
     /// CPU time that it took away from the program.
     pub cpu_s: f64,

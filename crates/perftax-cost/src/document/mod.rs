@@ -17,5 +17,5 @@ pub use origin::{MachineId, Origin, SCHEMA};
 pub use plan::{Plan, Reason};
 pub use prediction::{Prediction, PredictionRow};
 pub use profile::MachineProfile;
-pub use verification::{Cell, Pollution, Regression, Totals, Verification, WorkloadControl};
+pub use verification::{Cell, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick};
 pub use workload::WorkloadProfile;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Calibration, Control, Origin};
 use crate::observation::Run;
+use crate::yardstick::Fit;
 use crate::{Estimate, Mechanism};
 
 /// Measured against expected elapsed times, over workloads and periods.
@@ -29,6 +30,9 @@ pub struct Verification {
     pub without_pollution: Option<Totals>,
     /// Off against off, per workload.
     pub controls: Vec<WorkloadControl>,
+    /// What the yardstick took out of each workload's times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub yardsticks: Vec<WorkloadYardstick>,
     /// Whether the prediction held.
     pub held: bool,
     /// The calibrations measured inside the rounds (their blocks are the raw observations).
@@ -54,6 +58,16 @@ pub struct WorkloadControl {
     /// The control.
     #[serde(flatten)]
     pub control: Control,
+}
+
+/// How the yardstick explains one workload's variation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkloadYardstick {
+    /// The workload.
+    pub workload: String,
+    /// The fit.
+    #[serde(flatten)]
+    pub fit: Fit,
 }
 
 /// One workload at one period.

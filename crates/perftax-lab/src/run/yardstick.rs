@@ -18,13 +18,8 @@ use perftax_pmu::{Error, Result};
 
 /// From one pass to the next.
 const INTERVAL: Duration = Duration::from_millis(10);
-/// Lines of the ring that the latency part walks: 1 MiB, more than a program leaves of a second-level cache.
-const LINES: usize = 16_384;
-const WORDS_PER_LINE: usize = 16;
-/// Steps of the latency part: about 0.1 ms where each goes to the last-level cache.
-const LATENCY_STEPS: u32 = 800;
-/// Rounds of the throughput part: about 0.1 ms of independent arithmetic and first-level loads.
-const THROUGHPUT_ROUNDS: u64 = 40_000;
+/// Rounds of one pass: about 0.1 ms of independent arithmetic and first-level loads.
+const ROUNDS: u64 = 40_000;
 
 /// A running yardstick on one CPU.
 pub struct YardstickThread {
@@ -63,50 +58,25 @@ fn ended() -> Error {
 }
 
 fn measure(stop: &AtomicBool) -> Yardstick {
-    let ring = shuffled_ring();
     let table: Vec<u64> = (0..2048).collect();
     let mut yardstick = Yardstick::default();
-    let (mut latency_ns, mut throughput_ns) = (0, 0);
+    let mut throughput_ns = 0;
     let cpu_before = thread_cpu_ns();
     while !stop.load(Ordering::Acquire) {
         std::thread::sleep(INTERVAL);
         let start = monotonic_ns();
-        walk(&ring);
-        let between = monotonic_ns();
         churn(&table);
-        latency_ns += between - start;
-        throughput_ns += monotonic_ns() - between;
+        throughput_ns += monotonic_ns() - start;
         yardstick.passes += 1;
     }
     yardstick.cpu_s = (thread_cpu_ns() - cpu_before) as f64 * 1e-9;
-    let passes = f64::from(yardstick.passes.max(1));
-    yardstick.latency_ns = latency_ns as f64 / passes;
-    yardstick.throughput_ns = throughput_ns as f64 / passes;
+    yardstick.throughput_ns = throughput_ns as f64 / f64::from(yardstick.passes.max(1));
     yardstick
-}
-
-/// A cycle through all lines in random order.
-fn shuffled_ring() -> Vec<u32> {
-    let mut order: Vec<usize> = (0..LINES).collect();
-    fastrand::Rng::with_seed(1).shuffle(&mut order);
-    let mut ring = vec![0; LINES * WORDS_PER_LINE];
-    for (i, line) in order.iter().enumerate() {
-        ring[line * WORDS_PER_LINE] = (order[(i + 1) % LINES] * WORDS_PER_LINE) as u32;
-    }
-    ring
-}
-
-fn walk(ring: &[u32]) {
-    let mut at = 0;
-    for _ in 0..LATENCY_STEPS {
-        at = ring[at as usize];
-    }
-    black_box(at);
 }
 
 fn churn(table: &[u64]) {
     let mut lanes = [1u64, 2, 3, 4, 5, 6];
-    for i in 0..THROUGHPUT_ROUNDS {
+    for i in 0..ROUNDS {
         let [a, b, c, d, e, f] = lanes;
         let (x, y) = (table[i as usize % 2048], table[(i + 64) as usize % 2048]);
         lanes = [
@@ -126,17 +96,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ring_is_one_cycle_through_all_lines() {
-        let ring = shuffled_ring();
-        let mut at = 0;
-        for _ in 0..LINES - 1 {
-            at = ring[at] as usize;
-            assert_ne!(at, 0, "closed before all lines were seen");
-        }
-        assert_eq!(ring[at], 0);
-    }
-
-    #[test]
     fn it_passes_while_it_runs() {
         // Needs the right to real-time scheduling; what it says without is tested by its message.
         match YardstickThread::start(0) {
@@ -144,7 +103,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(120));
                 let yardstick = thread.finish().unwrap();
                 assert!(yardstick.passes >= 2, "{yardstick:?}");
-                assert!(yardstick.latency_ns > 0.0 && yardstick.throughput_ns > 0.0 && yardstick.cpu_s > 0.0, "{yardstick:?}");
+                assert!(yardstick.throughput_ns > 0.0 && yardstick.cpu_s > 0.0, "{yardstick:?}");
             }
             Err(error) => assert!(error.to_string().contains("CAP_SYS_NICE"), "{error}"),
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use perftax_cost::document::{Cell, Control};
+use perftax_cost::document::{Cell, Control, WorkloadYardstick};
 use perftax_cost::observation::Block;
 use perftax_cost::period::prime_at_least;
 use perftax_cost::verification::{self, PROBE, Round, SwitchArms};
@@ -23,7 +23,7 @@ pub struct Finished {
     /// Off against off, by subject.
     pub controls: Vec<(String, Control)>,
     /// How the yardstick explains each subject's variation.
-    pub fits: Vec<(String, Fit)>,
+    pub fits: Vec<WorkloadYardstick>,
     /// The calibration blocks of all rounds, by subject.
     pub blocks: Vec<Block>,
     /// Periods verified, shortest first.
@@ -139,7 +139,7 @@ impl<'a> Experiment<'a> {
         for (index, subject) in self.request.subjects.iter().enumerate() {
             cells.extend(self.cells(index));
             let (rounds, fit) = self.adjusted(index);
-            fits.extend(fit.map(|fit| (subject.command.name.clone(), fit)));
+            fits.extend(fit.map(|fit| WorkloadYardstick { workload: subject.command.name.clone(), fit }));
             if let Some(control) = verification::control(&rounds) {
                 controls.push((subject.command.name.clone(), control));
             }

@@ -2,6 +2,7 @@
 
 use owo_colors::OwoColorize;
 use perftax_cost::document::{Cell, Verification, WorkloadControl};
+use perftax_cost::yardstick::Fit;
 
 use crate::sheet::{Sheet, event, printable};
 use crate::table::Table;
@@ -43,6 +44,9 @@ pub fn verification(doc: &Verification) -> String {
         );
         sheet.row("α alone", &text);
     }
+    if let Some(text) = yardsticks(doc) {
+        sheet.row("yardstick", &text);
+    }
     controls(&mut sheet, doc);
     // One a workload is normal; the page and --json have all.
     const MOST: usize = 3;
@@ -62,6 +66,21 @@ pub fn verification(doc: &Verification) -> String {
     let tail = if doc.held { " CMD" } else { "" };
     sheet.row("next", &format!("{}{tail}", crate::shell::join(next).bold()));
     sheet.finish()
+}
+
+/// How much of the variation it explained, and how far sampling itself moved it.
+fn yardsticks(doc: &Verification) -> Option<String> {
+    let mean = |of: fn(&Fit) -> f64| doc.yardsticks.iter().map(|y| of(&y.fit)).sum::<f64>() / doc.yardsticks.len() as f64;
+    let shifts = doc.yardsticks.iter().flat_map(|y| y.fit.shift_by_arm.iter().filter(|(period, _)| **period > 0));
+    let (sum, n) = shifts.fold((0.0, 0_u32), |(sum, n), (_, shift)| (sum + shift, n + 1));
+    (n > 0).then(|| {
+        format!(
+            "explains the scatter of run times from {} down to {} (mean); in the monitored arms it took out {} more",
+            units::share(mean(|fit| fit.scatter_before)),
+            units::share(mean(|fit| fit.scatter_after)),
+            units::share(sum / f64::from(n))
+        )
+    })
 }
 
 /// Each control that failed; the one that differs most where all passed.

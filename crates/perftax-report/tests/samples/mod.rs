@@ -12,6 +12,7 @@ use perftax_cost::document::{
     WorkloadProfile,
 };
 use perftax_cost::observation::{Block, Run};
+use perftax_cost::yardstick::Fit;
 use perftax_cost::{Estimate, Mechanism, Warning};
 
 const WORKLOADS: [(&str, f64); 8] = [
@@ -373,6 +374,15 @@ pub fn verification() -> Verification {
             regression: Some(Regression { slope: about(1.06, 0.022), intercept_s: about(0.0012, 0.0061), cells: 40 }),
         }),
         controls: WORKLOADS.iter().map(|(w, _)| control(w, 0.002 * normal(&mut rng))).collect(),
+        yardsticks: vec![WorkloadYardstick {
+            workload: "perl".into(),
+            fit: Fit {
+                exponent: 0.9,
+                scatter_before: 0.14,
+                scatter_after: 0.03,
+                shift_by_arm: [(0, 0.0), (17_201, 0.004)].into(),
+            },
+        }],
         held: true,
         calibrations: vec![calibration()],
         cells,

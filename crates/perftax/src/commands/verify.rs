@@ -199,6 +199,7 @@ fn conclude_document(mut origin: perftax_cost::document::Origin, request: &Reque
             .iter()
             .map(|(workload, control)| WorkloadControl { workload: workload.clone(), control: *control })
             .collect(),
+        yardsticks: finished.fits,
         held: refused.is_empty() && summary.coverage >= COVERAGE_NEEDED && summary.median_abs_error <= MEDIAN_ERROR_ALLOWED,
         cells: finished.cells,
         calibrations: calibration.into_iter().collect(),
