@@ -69,12 +69,42 @@ impl Cost {
         alpha_ns.widened(self.drift)
     }
 
+    /// What one sample costs at a period, the counting of the events between two samples included, drift included.
+    pub fn of_sample_ns(&self, drive: Drive, period: u64) -> Estimate {
+        let (record_ns, counting_ns) = self.of_record_and_event(drive, period);
+        counting_ns.map_or(record_ns, |counting_ns| record_ns.plus(&counting_ns.scaled(period as f64)))
+    }
+
+    /// What a sample costs at a period, drift included, and what every event costs by being counted, where the calibration tells
+    /// them apart: costs by period are then those of the record alone.
+    fn of_record_and_event(&self, drive: Drive, period: u64) -> (Estimate, Option<Estimate>) {
+        let counting_ns = self.terms.get(COUNTING_TERM).filter(|_| drive != Drive::Time).copied();
+        let record_ns = match (counting_ns, self.terms.get(RECORD_TERM)) {
+            (Some(_), Some(record_ns)) if self.by_period.is_empty() => record_ns.widened(self.drift),
+            (Some(counting_ns), None) if self.by_period.is_empty() => {
+                self.alpha_ns.plus(&counting_ns.scaled(-1.0)).widened(self.drift)
+            }
+            _ => self.alpha_at_ns(period),
+        };
+        (record_ns, counting_ns)
+    }
+
     fn term(&self, name: &str) -> Result<Estimate, PredictionError> {
         self.terms.get(name).copied().ok_or_else(|| PredictionError::UnknownTerm {
             term: name.into(),
             known: self.terms.keys().cloned().collect::<Vec<_>>().join(", "),
         })
     }
+}
+
+/// Age from which a calibration carries more drift than it showed between its own sessions, seconds.
+pub const FRESH_S: f64 = 3600.0;
+/// Drift beyond that age, a fraction: regimes that last for hours were seen to change costs by half (docs/methods.md).
+const OLD_DRIFT: f64 = 0.25;
+
+/// The drift that a calibration carries at an age.
+pub fn drift_at_age(calibration: &Calibration, age_s: f64) -> f64 {
+    if age_s > FRESH_S { calibration.drift.max(OLD_DRIFT) } else { calibration.drift }
 }
 
 impl From<&Calibration> for Cost {
@@ -122,11 +152,7 @@ impl<'a> Setting<'a> {
 /// See [`PredictionError`].
 pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u64) -> Result<PredictionRow, PredictionError> {
     let drive = setting.drive;
-    let counting = cost.terms.get(COUNTING_TERM).filter(|_| drive != Drive::Time);
-    let sample_ns = match (counting, cost.terms.get(RECORD_TERM)) {
-        (Some(_), Some(record)) if period > 1 => record.widened(cost.drift),
-        _ => cost.alpha_at_ns(period),
-    };
+    let (sample_ns, counting) = cost.of_record_and_event(drive, period);
     let mut alphas = vec![(SAMPLE_TERM, sample_ns)];
     for name in &setting.payload {
         alphas.push((name, cost.term(name)?));
@@ -161,8 +187,7 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         overhead = overhead.plus(&switching);
     }
 
-    // At period 1, α holds the counting already; beyond, every event pays it and only some are sampled.
-    if let Some(counting_ns) = counting.filter(|_| period > 1) {
+    if let Some(counting_ns) = counting {
         let share = counting_ns.scaled(per_elapsed_s.estimate * critical * 1e-9).widened(per_elapsed_s.relative_half_width());
         terms.insert(COUNTING_TERM.into(), share);
         overhead = overhead.plus(&share);

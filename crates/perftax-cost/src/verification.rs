@@ -279,7 +279,7 @@ fn digest(spec: &Spec, period: u64, round: &Round) -> Option<Digest> {
     };
     let on = monitored(&|run| is_on(spec, period, run));
     let probes: Vec<_> = spec.probes.iter().map(|&at| monitored(&|run| run.arm == PROBE && run.period == at)).collect();
-    if off.is_empty() || on.is_empty() || probes.iter().any(Vec::is_empty) {
+    if off.is_empty() || on.is_empty() {
         return None;
     }
     let of_period: Vec<Block>;
@@ -322,11 +322,15 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
         .probes
         .iter()
         .enumerate()
-        .map(|(i, &at)| {
-            let probe = average(spec.average, sample.iter().flat_map(|d| d.probes[i].iter().copied()).collect());
+        .filter_map(|(i, &at)| {
+            let runs: Vec<Taken> = sample.iter().flat_map(|d| d.probes[i].iter().copied()).collect();
+            if runs.is_empty() {
+                return None;
+            }
+            let probe = average(spec.average, runs);
             let extra_s = probe.time_s - off.time_s - switching_s;
             let quantity = if spec.drive == Drive::Time { off.quantity } else { probe.quantity };
-            (at, spec.drive.cost_ns(at, extra_s / quantity))
+            Some((at, spec.drive.cost_ns(at, extra_s / quantity)))
         })
         .collect();
     let polluted_ns = along_periods(&probed, period).unwrap_or(alpha_ns);

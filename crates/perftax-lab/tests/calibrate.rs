@@ -85,12 +85,13 @@ fn the_control_catches_a_planted_bias() {
             campaign.session().unwrap();
         }
         match campaign.finish(StopReason::TimeLimit) {
-            Ok(outcome) => outcome.conclusion.control,
+            // Few usable sessions see nothing.
+            Ok(outcome) => outcome.conclusion.control.filter(|control| control.detects < 0.2),
             Err(Error::Spoiled { .. }) => None,
             Err(error) => panic!("{error}"),
         }
     });
-    let control = control.expect("twenty campaigns, and every one was spoiled");
+    let control = control.expect("twenty campaigns, and none that was quiet enough");
     assert!(!control.passed, "{control:?}");
     assert!(control.difference.estimate > 0.2, "{control:?}");
 }

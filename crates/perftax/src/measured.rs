@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use perftax_cost::document::{Calibration, MachineProfile, Origin, WorkloadProfile};
-use perftax_cost::prediction::{Cost, Setting};
+use perftax_cost::prediction::{Cost, FRESH_S, Setting, drift_at_age};
 use perftax_cost::{Estimate, Mechanism, Warning};
-use perftax_lab::calibrate::{Depth, Goal, Spec, USER_STACK_BYTES};
+use perftax_lab::calibrate::{Depth, Goal, Spec, USER_STACK_BYTES, default_event};
 use perftax_lab::published::Published;
 use perftax_lab::run::{Command, Survey, survey};
 use perftax_lab::workload::{Workload, default_cache_dir};
@@ -66,6 +66,11 @@ impl Program {
             bar.at(u64::from(run), format!("run {run} of {}", self.runs));
             check_interrupted()
         })?;
+        let spoiled: Vec<_> = profile.runs.iter().filter_map(|run| run.spoiled.clone()).collect();
+        if let Some(reason) = spoiled.first() {
+            let (spoiled, of) = (spoiled.len() as u64, profile.runs.len() as u64);
+            origin.warnings.push(Warning::SpoiledRounds { spoiled, of, reason: reason.clone() });
+        }
         // The CERN study excluded what varied by more than this.
         if profile.variation > 0.10 {
             origin.warnings.push(Warning::HighVariation { what: "elapsed time".into(), variation: profile.variation });
@@ -82,16 +87,12 @@ pub struct Priced {
     pub machine: String,
 }
 
-/// Age from which a calibration carries more drift than it showed between its own sessions.
-const FRESH_S: f64 = 3600.0;
-/// Drift beyond that age, a fraction: regimes that last for hours were seen to change costs by half (docs/methods.md).
-const OLD_DRIFT: f64 = 0.25;
-
 /// The cost out of a profile the user names, or this machine's; measured now (quickly) where there is none.
 pub fn price(
     here: &Here,
     event: Option<&Event>,
     mechanism: Mechanism,
+    payload: &[String],
     from: Option<&PathBuf>,
     origin: &mut Origin,
 ) -> Result<Priced> {
@@ -101,19 +102,25 @@ pub fn price(
         let Some(found) = found else {
             bail!("{} has no calibration of {mechanism}: it has {}", path.display(), contents(&profile))
         };
+        if let Some(term) = payload.iter().find(|term| !found.terms.contains_key(*term)) {
+            bail!("{} has no cost of a {term}: calibrate there without --quick", path.display())
+        }
         if profile.machine.fingerprint != here.id.fingerprint {
             origin.warnings.push(Warning::ForeignProfile { profile: profile.machine.name.clone(), here: here.id.name.clone() });
         }
-        return Ok(priced(found.clone(), origin));
+        return Ok(priced(found.clone(), event, origin));
     }
-    if let Some(found) = profile::load(&here.id)?.as_ref().and_then(|profile| find(profile, event, mechanism)) {
-        return Ok(priced(found.clone(), origin));
+    let kept = profile::load(&here.id)?;
+    let found = kept.as_ref().and_then(|profile| find(profile, event, mechanism));
+    if let Some(found) = found.filter(|found| payload.iter().all(|term| found.terms.contains_key(term))) {
+        return Ok(priced(found.clone(), event, origin));
     }
+    let guard = here.throttle_guard(origin)?;
     let spec = Spec {
         event: event.cloned(),
         mechanism,
         cpu: here.measuring_cpu(),
-        depth: Depth::Alpha,
+        depth: if payload.is_empty() { Depth::Alpha } else { Depth::Full },
         period: None,
         planted_bias: 0.0,
     };
@@ -122,16 +129,26 @@ pub fn price(
         Goal::QUICK.time_limit.as_secs()
     ));
     let outcome = calibration::run(&spec, Goal::QUICK, 1)?;
+    drop(guard);
     let document = calibration::document(here, here.origin("calibrate"), &spec, &Goal::QUICK, outcome)?;
     profile::save(&document)?;
     origin.warnings.extend(document.origin.warnings.iter().filter(|w| matches!(w, Warning::PrecisionNotReached { .. })).cloned());
-    Ok(priced(document, origin))
+    if let Some(term) = payload.iter().find(|term| !document.terms.contains_key(*term)) {
+        return Err(Error::Unsupported {
+            what: format!("price a {term} by {mechanism}"),
+            why: "its arm of the calibration could not be opened or measured here".into(),
+            remedy: format!("leave out --with {term}"),
+        }
+        .into());
+    }
+    Ok(priced(document, event, origin))
 }
 
 fn find<'a>(profile: &'a MachineProfile, event: Option<&Event>, mechanism: Mechanism) -> Option<&'a Calibration> {
     let exact = event.and_then(|event| profile.find(mechanism, &event.name));
-    // The cost belongs to the mechanism, hardly to the event.
-    exact.or_else(|| profile.calibrations.iter().find(|c| c.mechanism == mechanism))
+    // The cost belongs to the mechanism, hardly to the event; `priced` says so where they differ.
+    let of_mechanism = || profile.calibrations.iter().filter(|c| c.mechanism == mechanism);
+    exact.or_else(|| of_mechanism().max_by(|a, b| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s)))
 }
 
 fn contents(profile: &MachineProfile) -> String {
@@ -139,11 +156,18 @@ fn contents(profile: &MachineProfile) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-fn priced(calibration: Calibration, origin: &mut Origin) -> Priced {
+fn priced(calibration: Calibration, event: Option<&Event>, origin: &mut Origin) -> Priced {
+    let other = event.filter(|event| !calibration.mechanism.is_time_driven() && event.name != calibration.event);
+    if let Some(event) = other {
+        origin.warnings.push(Warning::Other {
+            message: format!("{} is priced with the cost of {}, an event of the same mechanism", event.name, calibration.event),
+            remedy: format!("perftax calibrate -e {}, where it can be calibrated", event.name),
+        });
+    }
     let mut cost = Cost::from(&calibration);
     let age_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64()) - calibration.origin.taken_at_s;
+    cost.drift = drift_at_age(&calibration, age_s);
     if age_s > FRESH_S {
-        cost.drift = cost.drift.max(OLD_DRIFT);
         origin.warnings.push(Warning::OldCalibration { age_s, drift: cost.drift });
     }
     Priced { cost, machine: calibration.origin.machine.name.clone() }
@@ -202,6 +226,8 @@ pub struct Wanted<'a> {
     pub machine: Option<&'a str>,
     /// Profile file.
     pub profile: Option<&'a PathBuf>,
+    /// Payload that samples carry, by the names of its terms.
+    pub payload: &'a [String],
     /// Events of one run, given.
     pub count_of: Option<f64>,
 }
@@ -237,16 +263,24 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
     };
     let event_name = match (&event, mechanism) {
         (Some(event), _) => event.name.clone(),
-        (None, Mechanism::CpuClock) => "cpu-clock".into(),
-        (None, Mechanism::Software) => "page-faults".into(),
-        (None, _) => "instructions:up".into(),
+        (None, mechanism) => default_event(mechanism).into(),
     };
     let priced = match wanted.machine {
         Some(name) => published(name, mechanism, origin)?,
-        None => price(here, event.as_ref(), mechanism, wanted.profile, origin)?,
+        None => price(here, event.as_ref(), mechanism, wanted.payload, wanted.profile, origin)?,
     };
     let counted = match &event {
         _ if mechanism.is_time_driven() || wanted.count_of.is_some() => Vec::new(),
+        _ if matches!(mechanism, Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe) => {
+            return Err(Error::Unsupported {
+                what: format!("count {event_name}"),
+                why: format!("{mechanism} samples and does not count"),
+                remedy:
+                    "say how many there are in one run: --count-of N (perf stat -e instructions is near the operations sampled)"
+                        .into(),
+            }
+            .into());
+        }
         Some(event) => {
             event.check_supported(&here.catalog).map_err(|error| match elsewhere {
                 true => Error::Unsupported {

@@ -16,10 +16,10 @@ pub struct Output {
     /// Write the main table as separated values to stdout (or the -o file)
     #[arg(short = 'x', long = "field-separator", value_name = "SEP", help_heading = "Output")]
     pub separator: Option<String>,
-    /// Write one offline HTML page to FILE
+    /// Write one offline HTML page to FILE, or to stdout with -
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
-    /// Write the text to FILE instead of the terminal
+    /// Write the text to FILE instead of the terminal, or to stdout with -
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
 }
@@ -43,20 +43,20 @@ impl Output {
         let Some(path) = &self.json else { return Ok(()) };
         let mut text = serde_json::to_string_pretty(document)?;
         text.push('\n');
-        if is_stdout(path) { write_stdout(&text) } else { write_atomically(path, text.as_bytes()) }
+        write_file_or_stdout(path, &text)
     }
 
     /// Writes a page where that was asked for.
     pub fn write_html(&self, page: impl FnOnce() -> Result<String>) -> Result<()> {
         let Some(path) = &self.html else { return Ok(()) };
-        write_atomically(path, page()?.as_bytes())
+        write_file_or_stdout(path, &page()?)
     }
 
     /// Text of a command whose result *is* the text (doctor, list, bill): to stdout, or the -o file.
     /// Nothing where JSON goes to stdout.
     pub fn write_text(&self, text: &str) -> Result<()> {
         match &self.output {
-            Some(path) => write_atomically(path, strip(text).as_bytes()),
+            Some(path) => write_file_or_stdout(path, &strip(text)),
             None if self.json.as_deref().is_some_and(is_stdout) => Ok(()),
             None => write_stdout(text),
         }
@@ -65,7 +65,7 @@ impl Output {
     /// Text of a command that runs the user's program, which keeps stdout: to stderr, or the -o file.
     pub fn write_beside_child(&self, text: &str) -> Result<()> {
         match &self.output {
-            Some(path) => write_atomically(path, strip(text).as_bytes()),
+            Some(path) => write_file_or_stdout(path, &strip(text)),
             None => {
                 anstream::eprint!("{text}");
                 Ok(())
@@ -76,6 +76,10 @@ impl Output {
 
 fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+fn write_file_or_stdout(path: &Path, text: &str) -> Result<()> {
+    if is_stdout(path) { write_stdout(text) } else { write_atomically(path, text.as_bytes()) }
 }
 
 fn strip(text: &str) -> String {

@@ -170,6 +170,30 @@ fn a_full_disk_is_an_error_and_the_device_survives() {
 }
 
 #[test]
+fn an_interrupt_does_not_wait_for_the_measured_program() {
+    let directory = tempfile::tempdir().unwrap();
+    let profile = profile(directory.path());
+    let start = std::time::Instant::now();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_perftax"))
+        .args(["plan", "--profile", profile.to_str().unwrap(), "-e", "cpu-clock", "--", "sleep", "120"])
+        .env("XDG_DATA_HOME", directory.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(start.elapsed() < Duration::from_secs(60), "it waited for the program: {:?}", start.elapsed());
+}
+
+/// Rust programs ignore SIGPIPE; those that they start must not, or this pipeline never ends.
+#[test]
+fn a_pipeline_ends_as_it_does_in_a_shell() {
+    let (code, message) = plan(&["-e", "cpu-clock", "--", "sh", "-c", "perl -e 'print qq(x\\n) while 1' | head -c 20000000 >&2"]);
+    assert_eq!(code, Some(0), "{message}");
+}
+
+#[test]
 fn an_interrupted_calibration_puts_the_knobs_back_and_leaves_no_file() {
     let knobs = || {
         ["perf_event_max_sample_rate", "perf_cpu_time_max_percent"]

@@ -191,7 +191,7 @@ impl Bench {
             steal_ns,
             spoiled: None,
         };
-        block.spoiled = why_spoiled(&block);
+        block.spoiled = why_spoiled(&block).or_else(|| self.stimulus.truth().and_then(|_| miscounted(&block)));
         Ok(block)
     }
 
@@ -249,6 +249,14 @@ fn why_spoiled(block: &Block) -> Option<String> {
     } else {
         None
     }
+}
+
+/// Samples and losses must be what the construction says; beyond period 1 a remainder of the block before may complete one.
+fn miscounted(block: &Block) -> Option<String> {
+    let slack = if block.period == 1 { 0.0 } else { 1.0 };
+    let found = (block.samples + block.lost) as f64;
+    (block.period > 0 && (found - block.expected).abs() > slack)
+        .then(|| format!("{found} samples, {} by construction", block.expected))
 }
 
 /// Burns the given share of the time since `start_ns`.

@@ -18,7 +18,7 @@ pub use bench::Bench;
 pub use campaign::{Campaign, Goal, Outcome, Progress};
 pub use conclude::{Conclusion, conclude};
 pub use floor::FloorSample;
-pub use spec::{Depth, Spec};
+pub use spec::{Depth, Spec, default_event};
 pub use switching::{SWITCH_ARMS, SWITCH_OFF};
 pub use witness::{Handler, WitnessSample, conclude as conclude_witness};
 pub use worker::{SessionResult, Worker};

@@ -49,14 +49,38 @@ const BLOCK: Duration = Duration::from_micros(2500);
 const FAULTS: usize = 500;
 const WATCHED_WRITES: u64 = 150;
 const SYSCALLS: u64 = 2500;
-const PROBED_CALLS: u64 = 1500;
+const PROBED_CALLS: u64 = 250;
 
-/// Main period of cpu-clock: about 20 kHz, a prime. Raised where a sample costs more than a third of it.
+/// Main period of cpu-clock: about 20 kHz, a prime; raised where a sample costs more than a third of it ([`Spec::raised_for`]).
 const CPU_CLOCK_PERIOD_NS: u64 = 50_021;
 /// Main period of counter-driven sources: a prime near 2^15 events, in the middle of the paper's range.
 const COUNTER_PERIOD: u64 = 32_771;
 
+/// The event that a mechanism is used with where none is named.
+pub fn default_event(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::CpuClock => "cpu-clock",
+        Mechanism::Pebs => "instructions:up",
+        Mechanism::Pmi => "instructions:u",
+        Mechanism::IbsOp => "ibs_op//",
+        Mechanism::IbsFetch => "ibs_fetch//",
+        Mechanism::Spe => "arm_spe_0//",
+        Mechanism::Software => "page-faults",
+        Mechanism::Tracepoint => "raw_syscalls:sys_enter",
+        Mechanism::Breakpoint => "mem:ADDRESS/8:w:u",
+        Mechanism::Uprobe => "uprobe:PROGRAM+OFFSET",
+    }
+}
+
 impl Spec {
+    /// The same with the main period raised to three times the cost of a sample, where it was not given: nearer to the cost the
+    /// program crawls, and the kernel skips the periods that it misses.
+    pub(super) fn raised_for(&self, alpha_ns: f64) -> Self {
+        let least = (3.0 * alpha_ns) as u64;
+        let raised = (self.period.is_none() && least > self.main_period()).then(|| next_prime(least));
+        Self { period: self.period.or(raised), ..self.clone() }
+    }
+
     /// The main period.
     pub fn main_period(&self) -> u64 {
         self.period.unwrap_or(match self.mechanism {
@@ -90,12 +114,9 @@ impl Spec {
     pub(super) fn stimulus(&self) -> Result<(Box<dyn Stimulus>, Option<String>)> {
         let own = |name: &str| self.event.is_none().then(|| name.to_string());
         Ok(match self.mechanism {
-            Mechanism::CpuClock => (Box::new(Spin::lasting(BLOCK)), own("cpu-clock")),
-            Mechanism::Pebs => (Box::new(Spin::lasting(BLOCK)), own("instructions:up")),
-            Mechanism::Pmi => (Box::new(Spin::lasting(BLOCK)), own("instructions:u")),
-            Mechanism::IbsOp => (Box::new(Spin::lasting(BLOCK)), own("ibs_op//")),
-            Mechanism::IbsFetch => (Box::new(Spin::lasting(BLOCK)), own("ibs_fetch//")),
-            Mechanism::Spe => (Box::new(Spin::lasting(BLOCK)), own("arm_spe_0//")),
+            Mechanism::CpuClock | Mechanism::Pebs | Mechanism::Pmi | Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe => {
+                (Box::new(Spin::lasting(BLOCK)), own(default_event(self.mechanism)))
+            }
             Mechanism::Software => match self.event.as_ref().map(|e| base_name(&e.name)) {
                 None | Some("page-faults" | "faults" | "minor-faults") => {
                     (Box::new(PageFaults::new(FAULTS)?), own("page-faults"))

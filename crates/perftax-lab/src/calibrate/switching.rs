@@ -43,7 +43,8 @@ const ROUND_TRIPS: u64 = 300;
 const WARM_UP: u64 = 20;
 /// Time-driven sources tick seldom here, so that switches and not samples are what is timed: about 1 kHz, a prime.
 const PERIOD_NS: u64 = 1_000_003;
-const RING_PAGES: usize = 8;
+/// Room for a sample at every system call of both threads: 32,768 basic samples.
+const RING_PAGES: usize = 256;
 
 /// Blocks of switches.
 pub struct SwitchBench {
@@ -51,27 +52,43 @@ pub struct SwitchBench {
     period: u64,
     event: Event,
     rng: fastrand::Rng,
+    arms: Vec<(&'static str, Option<Attachment>)>,
+    skipped: Vec<String>,
 }
 
 impl SwitchBench {
     /// For one event on one CPU.
     pub fn new(spec: &Spec, event: Event, seed: u64) -> Self {
         let period = if spec.mechanism.is_time_driven() { PERIOD_NS } else { spec.main_period() };
-        Self { cpu: spec.cpu, period, event, rng: fastrand::Rng::with_seed(seed ^ 0x5157) }
+        let mut arms: Vec<(&str, Option<Attachment>)> = vec![(SWITCH_OFF, None)];
+        arms.extend(SWITCH_ARMS.map(|(name, attachment)| (name, Some(attachment))));
+        let rng = fastrand::Rng::with_seed(seed ^ 0x5157);
+        Self { cpu: spec.cpu, period, event, rng, arms, skipped: Vec::new() }
+    }
+
+    /// Arms that could not be opened, each with the reason: watching a CPU takes more rights than watching oneself.
+    pub fn skipped(&self) -> &[String] {
+        &self.skipped
     }
 
     /// One session: `rounds` passes over all arms in random order.
     pub fn session(&mut self, session: u32, rounds: u32) -> Result<Vec<Block>> {
-        let mut arms: Vec<(&str, Option<Attachment>)> = vec![(SWITCH_OFF, None)];
-        arms.extend(SWITCH_ARMS.map(|(name, attachment)| (name, Some(attachment))));
         let mut blocks = Vec::new();
         for round in 0..rounds {
-            self.rng.shuffle(&mut arms);
-            for &(name, attachment) in &arms {
+            self.rng.shuffle(&mut self.arms);
+            for (name, attachment) in self.arms.clone() {
                 let (cpu, period, event) = (self.cpu, self.period, self.event.clone());
                 // A fresh thread, so that its perf context holds nothing but what the arm opens.
                 let measured = std::thread::spawn(move || switches(cpu, period, &event, attachment)).join();
-                let mut block = measured.unwrap_or_else(|_| Err(failed("the switching thread", "panicked")))?;
+                let measured = measured.unwrap_or_else(|_| Err(failed("the switching thread", "panicked")));
+                let mut block = match measured {
+                    Err(error @ Error::Permission { .. }) if attachment.is_some() => {
+                        self.skipped.push(format!("{name}: {}", error.to_string().lines().next().unwrap_or_default()));
+                        self.arms.retain(|(kept, _)| *kept != name);
+                        continue;
+                    }
+                    measured => measured?,
+                };
                 (block.session, block.round, block.arm) = (session, round, name.into());
                 blocks.push(block);
             }
@@ -119,6 +136,9 @@ fn switches(cpu: u32, period: u64, event: &Event, attachment: Option<Attachment>
         Ok(())
     };
     round_trips(WARM_UP)?;
+    if let Some(sampler) = &mut sampler {
+        sampler.drain(&mut |_, _| ())?;
+    }
     let steal_before = steal_ns(Some(cpu))?;
     let (wall, cpu_time) = (monotonic_ns(), thread_cpu_ns());
     round_trips(ROUND_TRIPS)?;
@@ -128,6 +148,7 @@ fn switches(cpu: u32, period: u64, event: &Event, attachment: Option<Attachment>
     if let Some(sampler) = &mut sampler {
         sampler.disable()?;
         sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
+        delivered.lost = delivered.lost.max(sampler.lost()?);
     }
     drop(from_us);
     partner.join().map_err(|_| failed("the partner thread", "panicked"))?;
@@ -144,7 +165,11 @@ fn switches(cpu: u32, period: u64, event: &Event, attachment: Option<Attachment>
         cpu_ns,
         involuntary_switches: 0,
         steal_ns,
-        spoiled: (steal_ns > 0).then(|| "time stolen by the hypervisor".into()),
+        spoiled: if delivered.lost > 0 {
+            Some(format!("{} samples lost", delivered.lost))
+        } else {
+            (steal_ns > 0).then(|| "time stolen by the hypervisor".into())
+        },
     })
 }
 

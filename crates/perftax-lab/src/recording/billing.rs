@@ -16,7 +16,7 @@ use super::{EventCounts, Recording, mechanism_of, remarks};
 ///
 /// `origin.taken_at_s` is the time that the age of the calibrations is counted to. Warnings are added to the origin's.
 pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Origin) -> Bill {
-    let mut priced: Vec<_> = recording.events.iter().map(|event| priced(recording, event, profile)).collect();
+    let mut priced: Vec<_> = recording.events.iter().map(|event| priced(recording, event, profile, origin.taken_at_s)).collect();
     let samples: Vec<_> = priced.iter().map(|p| p.event.charged()).collect();
     let critical = critical(recording, &priced);
     for (priced, (&all, &critical)) in priced.iter_mut().zip(samples.iter().zip(&critical)) {
@@ -55,9 +55,9 @@ pub(super) struct Priced<'a> {
     pub price: Option<Price<'a>>,
 }
 
-fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a MachineProfile>) -> Priced<'a> {
+fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a MachineProfile>, now_s: f64) -> Priced<'a> {
     let mechanism = mechanism_of(&counts.attribute, &counts.name, &recording.features);
-    let price = mechanism.zip(profile).and_then(|(m, profile)| price_of(profile, m, &counts.name, &counts.attribute));
+    let price = mechanism.zip(profile).and_then(|(m, profile)| price_of(profile, m, &counts.name, &counts.attribute, now_s));
     let event = BilledEvent {
         event: counts.name.clone(),
         mechanism,

@@ -1,6 +1,8 @@
 //! The price of one sample, out of a machine profile.
 
 use perftax_cost::document::{Calibration, MachineProfile};
+use perftax_cost::drive::Drive;
+use perftax_cost::prediction::{Cost, drift_at_age};
 use perftax_cost::{Estimate, Mechanism};
 
 use super::attribute::{Attribute, sample_type};
@@ -9,6 +11,8 @@ use super::attribute::{Attribute, sample_type};
 pub struct Price<'a> {
     /// α with payload, its interval widened by the drift of the calibration.
     pub alpha_ns: Estimate,
+    /// The drift that it carries, a fraction.
+    pub drift: f64,
     /// The calibration used.
     pub calibration: &'a Calibration,
     /// Whether the calibration is of this event, and not of another one of the same mechanism.
@@ -24,7 +28,15 @@ const PAYLOAD: [(u64, &str); 3] =
     [(sample_type::CALLCHAIN, "callchain"), (sample_type::REGS_USER, "user-regs"), (sample_type::STACK_USER, "user-stack")];
 
 /// The price of an event's sample; None where the profile has no calibration of its mechanism.
-pub fn price_of<'a>(profile: &'a MachineProfile, mechanism: Mechanism, name: &str, attribute: &Attribute) -> Option<Price<'a>> {
+///
+/// At the recording's own period, where it has one, and with the drift of the calibration's age at `now_s`.
+pub fn price_of<'a>(
+    profile: &'a MachineProfile,
+    mechanism: Mechanism,
+    name: &str,
+    attribute: &Attribute,
+    now_s: f64,
+) -> Option<Price<'a>> {
     let of_mechanism = || profile.calibrations.iter().filter(|c| c.mechanism == mechanism);
     let newest = |a: &&Calibration, b: &&Calibration| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s);
     let wanted = without_modifiers(name);
@@ -33,7 +45,9 @@ pub fn price_of<'a>(profile: &'a MachineProfile, mechanism: Mechanism, name: &st
     let exact = same.is_some() || mechanism.is_time_driven();
     let calibration = same.or_else(|| of_mechanism().max_by(newest))?;
     let (mut payload, mut unpriced_payload) = (Vec::new(), Vec::new());
-    let mut alpha_ns = calibration.alpha_ns;
+    let cost = Cost { drift: 0.0, ..Cost::from(calibration) };
+    let drive = Drive::of(mechanism, false);
+    let mut alpha_ns = attribute.period.map_or(calibration.alpha_ns, |period| cost.of_sample_ns(drive, period));
     for (bit, term) in PAYLOAD {
         if attribute.samples(bit) {
             match calibration.terms.get(term) {
@@ -45,7 +59,8 @@ pub fn price_of<'a>(profile: &'a MachineProfile, mechanism: Mechanism, name: &st
             }
         }
     }
-    Some(Price { alpha_ns: alpha_ns.widened(calibration.drift), calibration, exact, payload, unpriced_payload })
+    let drift = drift_at_age(calibration, now_s - calibration.origin.taken_at_s);
+    Some(Price { alpha_ns: alpha_ns.widened(drift), drift, calibration, exact, payload, unpriced_payload })
 }
 
 /// An event's name without what follows its last colon or slash, where that is modifiers and not a tracepoint's name.

@@ -2,12 +2,11 @@
 
 use perftax_cost::Warning;
 use perftax_cost::document::{Bill, MachineProfile};
+use perftax_cost::prediction::FRESH_S;
 
 use super::Recording;
 use super::billing::Priced;
-
-/// Older calibrations are called old: within the hour a machine's costs drift no more than the calibration itself saw.
-const OLD_S: f64 = 3600.0;
+use super::price::Price;
 
 /// All warnings of a bill.
 pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&MachineProfile>, bill: &Bill) -> Vec<Warning> {
@@ -93,10 +92,11 @@ fn of_profile(recording: &Recording, priced: &[Priced], profile: &MachineProfile
         });
     }
     let used = priced.iter().filter(|p| p.event.charged() > 0).filter_map(|p| p.price.as_ref());
-    let oldest = used.map(|p| p.calibration).min_by(|a, b| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s));
+    let taken_at_s = |price: &Price| price.calibration.origin.taken_at_s;
+    let oldest = used.min_by(|a, b| taken_at_s(a).total_cmp(&taken_at_s(b)));
     if let Some(oldest) = oldest {
-        let age_s = bill.origin.taken_at_s - oldest.origin.taken_at_s;
-        if age_s > OLD_S {
+        let age_s = bill.origin.taken_at_s - taken_at_s(oldest);
+        if age_s > FRESH_S {
             warnings.push(Warning::OldCalibration { age_s, drift: oldest.drift });
         }
     }

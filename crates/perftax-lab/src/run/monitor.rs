@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use perftax_cost::observation::Run;
 use perftax_pmu::event::Event;
+use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, ReaderThread, Sampler, Sampling};
-use perftax_pmu::sys::{Child, Ended, OpenEvent, Target};
+use perftax_pmu::sys::{Child, Ended, OpenEvent, Reading, Target};
 use perftax_pmu::{Error, Result};
 
 use super::{Command, YardstickThread};
@@ -102,17 +103,21 @@ impl Monitor {
         let mut known = vec![child.pid()];
         let mut readers = Vec::new();
         let until = Instant::now() + DESCENDANTS_APPEAR;
-        while Instant::now() < until {
+        while Instant::now() < until && !child.has_ended() {
             for tid in descendants(child.pid()) {
                 if known.contains(&tid) {
                     continue;
                 }
                 known.push(tid);
                 let targets: Vec<Target> = cpus.iter().map(|&cpu| Target::ThreadOnCpu(tid, cpu)).collect();
-                // A descendant may be gone again already: then there is nothing to watch.
-                if let Ok(mut sampler) = LiveSampler::open(&[(self.event.clone(), sampling)], &targets, self.ring_pages) {
-                    Sampler::enable(&mut sampler)?;
-                    readers.push(ReaderThread::start(sampler, targets.len())?);
+                match LiveSampler::open(&[(self.event.clone(), sampling)], &targets, self.ring_pages) {
+                    Ok(mut sampler) => {
+                        Sampler::enable(&mut sampler)?;
+                        readers.push(ReaderThread::start(sampler, targets.len())?);
+                    }
+                    // A descendant may be gone again already: then there is nothing to watch.
+                    Err(_) if !std::path::Path::new(&format!("/proc/{tid}")).exists() => {}
+                    Err(error) => return Err(error),
                 }
             }
             std::thread::sleep(Duration::from_millis(1));
@@ -193,7 +198,9 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         spoiled: None,
     };
     for (event, readings) in counters {
-        let values = readings.iter().map(|c| c.read().map(|r| r.value)).collect::<Result<Vec<_>>>()?;
+        let readings = readings.iter().map(OpenEvent::read).collect::<Result<Vec<_>>>()?;
+        check_running(&event, &readings)?;
+        let values: Vec<u64> = readings.iter().map(|r| r.value).collect();
         if event == TASK_CLOCK {
             run.cpu_s_per_cpu = values.iter().map(|&ns| ns as f64 * 1e-9).collect();
         }
@@ -201,6 +208,26 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     }
     run.spoiled = why_spoiled(&run, &delivered);
     Ok(run)
+}
+
+/// Share of the time that the counters of an event must have run, all CPUs together: less is multiplexing, the rest is what lies
+/// between enabling one and the next.
+const RUNNING_LEAST: f64 = 0.95;
+
+/// Refuses counts of counters that were shared with others: those are extrapolations, and predictions would not say so.
+fn check_running(event: &str, readings: &[Reading]) -> Result<()> {
+    // A counter bound to one CPU is enabled while the program runs anywhere, and runs while it is there.
+    let running: u64 = readings.iter().map(|r| r.time_running_ns).sum();
+    let enabled = readings.iter().map(|r| r.time_enabled_ns).max().unwrap_or(0);
+    let share = running as f64 / enabled as f64;
+    if enabled == 0 || share >= RUNNING_LEAST {
+        return Ok(());
+    }
+    Err(Error::Unsupported {
+        what: format!("count {event}"),
+        why: format!("its counter was shared with others and ran {:.0} % of the time (multiplexing)", share * 100.0),
+        remedy: "close other profilers; sysctl kernel.nmi_watchdog=0 frees one counter; or give the count with --count-of".into(),
+    })
 }
 
 /// The event whose counts by CPU are the program's CPU time by core, in nanoseconds.
@@ -218,6 +245,8 @@ fn open_counters(child: &Child, watched: &Watched) -> Result<Vec<(String, Vec<Op
 }
 
 pub(super) fn succeeded(command: &Command, ended: Ended) -> Result<()> {
+    // On a terminal the signal that interrupts us also ends the program: that is no failure of its own.
+    check_interrupted()?;
     let how = match ended {
         Ended::Code(0) => return Ok(()),
         Ended::Code(code) => format!("exited with code {code}"),

@@ -76,7 +76,11 @@ fn count_threads(command: &Command, survey: &Survey) -> Result<u32> {
     Ok(1 + delivered.forks as u32)
 }
 
-fn profile(command: &Command, threads: u32, counted: &Run, runs: Vec<Run>) -> Result<WorkloadProfile> {
+fn profile(command: &Command, threads: u32, counted: &Run, all: Vec<Run>) -> Result<WorkloadProfile> {
+    // A spoiled run is somebody else's measurement; where hardly any is left, all must do, and the variation tells.
+    const LEAST_USABLE: usize = 2;
+    let usable: Vec<Run> = all.iter().filter(|run| run.spoiled.is_none()).cloned().collect();
+    let runs = if usable.len() >= LEAST_USABLE { &usable } else { &all };
     let elapsed: Vec<f64> = runs.iter().map(|r| r.elapsed_s).collect();
     let mean = elapsed.iter().sum::<f64>() / elapsed.len() as f64;
     let variance = elapsed.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / (elapsed.len().max(2) - 1) as f64;
@@ -97,7 +101,7 @@ fn profile(command: &Command, threads: u32, counted: &Run, runs: Vec<Run>) -> Re
         max_rss_bytes: runs.iter().map(|r| r.max_rss_bytes).max().unwrap_or(0),
         counts: counts.map(|(name, &count)| (name.clone(), Estimate::exact(count as f64))).collect(),
         variation: variance.sqrt() / mean,
-        runs,
+        runs: all,
     })
 }
 

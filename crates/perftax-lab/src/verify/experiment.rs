@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use perftax_cost::document::{Cell, Control, WorkloadYardstick};
+use perftax_cost::drive::Drive;
 use perftax_cost::observation::Block;
 use perftax_cost::period::prime_at_least;
 use perftax_cost::verification::{self, PROBE, Round, SwitchArms};
 use perftax_cost::yardstick::{Fit, adjust};
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
+use perftax_pmu::guard::check_interrupted;
 
 use super::plan::{Grid, Request};
 use super::progress::{Foreseen, Step};
@@ -20,6 +22,10 @@ use crate::run::{Monitor, Watched, run_once};
 pub struct Finished {
     /// One cell a subject, period (and core).
     pub cells: Vec<Cell>,
+    /// Cells that could not be computed: fewer than two usable rounds, or samples as dear as the period is long.
+    pub missing: usize,
+    /// Overheads and probes asked for whose period another one has already: a sample is too cheap for them.
+    pub unreachable: usize,
     /// Off against off, by subject.
     pub controls: Vec<(String, Control)>,
     /// How the yardstick explains each subject's variation.
@@ -36,6 +42,7 @@ pub struct Experiment<'a> {
     periods: Vec<u64>,
     /// Periods of the probes, shortest first.
     probes: Vec<u64>,
+    unreachable: usize,
     campaign: Campaign,
     rng: fastrand::Rng,
     subjects: Vec<State>,
@@ -53,7 +60,8 @@ struct State {
 const PILOT_SESSIONS: u32 = 20;
 /// Rounds after which the number needed is foreseen.
 const PILOT_ROUNDS: u32 = 4;
-/// Calibration periods: those of the dearest cells. Cheaper ones hardly depend on α, and their own blocks would be all noise.
+/// Calibration periods of time-driven sources: those of the dearest cells. Cheaper ones hardly depend on α, and their own blocks
+/// would be all noise. Event-driven ones are calibrated at every period: what each event pays is in them.
 const CALIBRATED_PERIODS: usize = 3;
 
 impl<'a> Experiment<'a> {
@@ -68,28 +76,26 @@ impl<'a> Experiment<'a> {
             planted_bias: 0.0,
         };
         let goal = Goal { rounds: 10, spacing: Duration::from_millis(500), ..Goal::QUICK };
-        let (periods, probes) = match &request.grid {
-            Grid::Periods(periods) => (periods.clone(), Vec::new()),
+        let (periods, probes, unreachable) = match &request.grid {
+            Grid::Periods(periods) => (distinct(periods.clone()), Vec::new(), 0),
             Grid::Overheads(overheads) => {
                 let mut pilot = Campaign::start(&spec(Vec::new()), goal, request.seed)?;
                 for _ in 0..PILOT_SESSIONS {
                     pilot.session()?;
                 }
                 let alpha_ns = pilot.finish(perftax_cost::document::StopReason::TimeLimit)?.conclusion.alpha_ns.estimate;
-                let costing = |shares: &[f64]| shares.iter().map(|share| period_costing(*share, alpha_ns)).collect::<Vec<_>>();
+                let costing = |shares: &[f64]| distinct(shares.iter().map(|share| period_costing(*share, alpha_ns)).collect());
                 let (periods, mut probes) = (costing(overheads), costing(&request.probes));
                 probes.sort_unstable();
                 probes.retain(|probe| !periods.contains(probe));
-                (periods, probes)
+                let unreachable = overheads.len() + request.probes.len() - periods.len() - probes.len();
+                (periods, probes, unreachable)
             }
         };
-        let mut dearest = periods.clone();
-        dearest.sort_unstable();
-        dearest.truncate(CALIBRATED_PERIODS);
-        let campaign = Campaign::start(&spec(dearest), goal, request.seed)?;
+        let campaign = Campaign::start(&spec(calibrated(&periods, request.drive())), goal, request.seed)?;
         let subjects = request.subjects.iter().map(|_| State { rounds: Vec::new(), seconds: 0.0, done: false }).collect();
         let rng = fastrand::Rng::with_seed(request.seed);
-        Ok(Self { request, periods, probes, campaign, rng, subjects, started: Instant::now(), task_clock })
+        Ok(Self { request, periods, probes, unreachable, campaign, rng, subjects, started: Instant::now(), task_clock })
     }
 
     /// Runs in a round.
@@ -136,8 +142,11 @@ impl<'a> Experiment<'a> {
         let mut cells = Vec::new();
         let mut controls = Vec::new();
         let mut fits = Vec::new();
+        let mut missing = 0;
         for (index, subject) in self.request.subjects.iter().enumerate() {
-            cells.extend(self.cells(index));
+            let of_subject = self.cells(index);
+            missing += self.cells_wanted(index) - of_subject.len();
+            cells.extend(of_subject);
             let (rounds, fit) = self.adjusted(index);
             fits.extend(fit.map(|fit| WorkloadYardstick { workload: subject.command.name.clone(), fit }));
             if let Some(control) = verification::control(&rounds) {
@@ -147,7 +156,7 @@ impl<'a> Experiment<'a> {
         let blocks = self.campaign.blocks().to_vec();
         let mut periods = self.periods;
         periods.sort_unstable();
-        Finished { cells, controls, fits, blocks, periods }
+        Finished { cells, missing, unreachable: self.unreachable, controls, fits, blocks, periods }
     }
 
     fn round(&mut self, index: usize) -> Result<Round> {
@@ -165,6 +174,7 @@ impl<'a> Experiment<'a> {
         };
         let mut round = Round::default();
         for (at, (arm, period)) in arms.iter().enumerate() {
+            check_interrupted()?;
             // The calibration is spread over the round: what the machine does between two runs is what it does around them.
             if at % 3 == 0 {
                 round.blocks.extend_from_slice(self.campaign.session()?);
@@ -181,7 +191,7 @@ impl<'a> Experiment<'a> {
         let rounds = &self.with_all_blocks(self.adjusted(index).0);
         let mut cells = Vec::new();
         for &period in &self.periods {
-            let calibrated = nearest(&self.periods, period);
+            let calibrated = nearest(&calibrated(&self.periods, self.request.drive()), period);
             let arm = format!("{ON}@{calibrated}");
             let switch_arm = format!("switch-{}", subject.attach.name());
             let spec = verification::Spec {
@@ -220,9 +230,16 @@ impl<'a> Experiment<'a> {
         (rounds, fit)
     }
 
+    /// Half-width of the widest cell; none while a cell cannot be computed yet.
     fn widest(&self, index: usize) -> Option<f64> {
         let cells = self.cells(index);
-        (!cells.is_empty()).then(|| cells.iter().map(|c| c.error.half_width()).fold(0.0, f64::max))
+        let complete = cells.len() == self.cells_wanted(index);
+        complete.then(|| cells.iter().map(|c| c.error.half_width()).fold(0.0, f64::max))
+    }
+
+    fn cells_wanted(&self, index: usize) -> usize {
+        let subject = &self.request.subjects[index];
+        self.periods.len() * if subject.per_core { subject.cpus.len() } else { 1 }
     }
 
     fn foresee(&self, index: usize) -> Option<Foreseen> {
@@ -243,12 +260,30 @@ fn period_costing(share: f64, alpha_ns: f64) -> u64 {
     prime_at_least(period as u64).unwrap_or(period as u64)
 }
 
-/// The calibrated period that serves a cell: its own if it is among the dearest, else the longest of those.
-fn nearest(periods: &[u64], period: u64) -> u64 {
-    let mut dearest = periods.to_vec();
-    dearest.sort_unstable();
-    dearest.truncate(CALIBRATED_PERIODS);
-    if dearest.contains(&period) { period } else { dearest.last().copied().unwrap_or(period) }
+/// Without repetitions, in the same order: where a sample is cheap, several overheads need the shortest period there is.
+fn distinct(periods: Vec<u64>) -> Vec<u64> {
+    let mut kept = Vec::new();
+    for period in periods {
+        if !kept.contains(&period) {
+            kept.push(period);
+        }
+    }
+    kept
+}
+
+/// The periods that α is measured at, shortest first.
+fn calibrated(periods: &[u64], drive: Drive) -> Vec<u64> {
+    let mut calibrated = periods.to_vec();
+    calibrated.sort_unstable();
+    if drive == Drive::Time {
+        calibrated.truncate(CALIBRATED_PERIODS);
+    }
+    calibrated
+}
+
+/// The calibrated period that serves a cell: its own if it is among them, else the longest.
+fn nearest(calibrated: &[u64], period: u64) -> u64 {
+    if calibrated.contains(&period) { period } else { calibrated.last().copied().unwrap_or(period) }
 }
 
 #[cfg(test)]
@@ -270,7 +305,9 @@ mod tests {
     #[test]
     fn cheap_cells_use_the_longest_calibrated_period() {
         let periods = [300, 12, 24, 44, 84];
-        assert_eq!(nearest(&periods, 24), 24);
-        assert_eq!(nearest(&periods, 300), 44);
+        let clock = calibrated(&periods, Drive::Time);
+        assert_eq!((nearest(&clock, 24), nearest(&clock, 300)), (24, 44));
+        let events = calibrated(&periods, Drive::Event { record_after_overflow: false });
+        assert_eq!(nearest(&events, 300), 300);
     }
 }

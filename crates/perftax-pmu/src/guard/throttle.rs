@@ -65,8 +65,11 @@ impl ThrottleGuard {
         if matches!(percent_now, 0 | 100) && rate_now >= MEASURING_RATE_HZ {
             return Ok(guard);
         }
-        if matches!(percent_now, 0 | 100) && write(directory, PERCENT, 99).is_err() {
-            return Ok(guard);
+        if matches!(percent_now, 0 | 100) {
+            if write(directory, PERCENT, 99).is_err() {
+                return Ok(guard);
+            }
+            guard.changed = true;
         }
         if write(directory, RATE, MEASURING_RATE_HZ).is_ok() {
             guard.changed = true;
@@ -228,7 +231,11 @@ mod tests {
     fn the_kernels_own_knobs_come_back() {
         let kernel = Path::new("/proc/sys/kernel");
         let before = (read(kernel, RATE).unwrap(), read(kernel, PERCENT).unwrap());
-        let guard = ThrottleGuard::raise().unwrap();
+        let guard = match ThrottleGuard::raise() {
+            Ok(guard) => guard,
+            // Whoever measures beside this test holds the knobs; the values are his to put back.
+            Err(error) => return assert!(error.to_string().contains("another perftax is measuring"), "{error}"),
+        };
         if guard.changed {
             assert_eq!(read(kernel, PERCENT).unwrap(), 0);
         }

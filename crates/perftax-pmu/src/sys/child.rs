@@ -7,9 +7,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::error::{Error, Result};
+use crate::guard::check_interrupted;
 use crate::sys::monotonic_ns;
 
 /// Where the child's standard output and error go.
@@ -118,6 +121,8 @@ impl Child {
             // SAFETY: see above: plain system calls on descriptors and buffers that outlive them.
             unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                // Rust ignores SIGPIPE, and what is ignored stays so across exec: a pipeline would then never end.
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 let mut ok = true;
                 if let Some(set) = &affinity {
                     ok &= libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) == 0;
@@ -174,8 +179,21 @@ impl Child {
         Ok(())
     }
 
-    /// Waits for the end.
+    /// Whether it has ended, without reaping it.
+    pub fn has_ended(&self) -> bool {
+        // SAFETY: an all-zero siginfo_t is valid; the kernel fills it.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: `info` lives across the call; the pid is our own unreaped child.
+        let outcome = unsafe {
+            libc::waitid(libc::P_PID, self.pid as libc::id_t, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)
+        };
+        // SAFETY: waitid has filled the part of the union that si_pid lies in, or left it 0.
+        outcome == 0 && unsafe { info.si_pid() } == self.pid
+    }
+
+    /// Waits for the end. Where SIGINT or SIGTERM comes first, the child is killed.
     pub fn wait(mut self) -> Result<Exit> {
+        self.wait_for_end_or_interrupt()?;
         let mut status = 0;
         // SAFETY: an all-zero rusage is valid; the kernel fills it.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -203,6 +221,20 @@ impl Child {
             Ended::Code(libc::WEXITSTATUS(status))
         };
         Ok(Exit { ended, elapsed_s, usage: Usage::from(usage) })
+    }
+
+    /// Returns when the child has ended, or with an error once SIGINT or SIGTERM has come. wait4 would be restarted after a
+    /// signal, poll never is (signal(7)).
+    fn wait_for_end_or_interrupt(&self) -> Result<()> {
+        let pid = rustix::process::Pid::from_raw(self.pid);
+        // Kernels before 5.3 have no such descriptor: then signals are noticed when the child has ended.
+        let Some(Ok(ended)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return Ok(()) };
+        loop {
+            match poll(&mut [PollFd::new(&ended, PollFlags::IN)], None) {
+                Err(rustix::io::Errno::INTR) => check_interrupted()?,
+                _ => return Ok(()),
+            }
+        }
     }
 
     /// Sends a signal; a child that is gone already is no error.

@@ -200,12 +200,13 @@ fn attribute(event: &Event, sampling: &Sampling, uprobe_path: Option<&std::ffi::
     attr.set_exclude_hv(modifiers.exclude_hv.into());
     attr.set_exclude_host(modifiers.exclude_host.into());
     attr.set_exclude_guest(modifiers.exclude_guest.into());
-    attr.set_precise_ip(modifiers.precise.into());
     attr.set_pinned(modifiers.pinned.into());
     attr.set_exclusive(modifiers.exclusive.into());
 
     if let Some(period) = sampling.period {
         attr.__bindgen_anon_1.sample_period = period;
+        // A counter that takes no samples must not ask for precision: EINVAL (arch/x86/events/core.c, x86_pmu_hw_config).
+        attr.set_precise_ip(modifiers.precise.into());
         let payload = &sampling.payload;
         attr.sample_type = payload.sample_type;
         attr.sample_regs_user = payload.regs_user;

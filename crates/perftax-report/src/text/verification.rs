@@ -21,8 +21,8 @@ pub fn verification(doc: &Verification) -> String {
             "{}: median |E| {}, the interval of E covers 0 in {} of {} ({})",
             verdict.bold(),
             units::share(doc.median_abs_error),
-            doc.cells.iter().filter(|c| c.covered).count(),
-            super::plural(&doc.cells.len().to_string(), "cell", "cells"),
+            accepted(doc).filter(|c| c.covered).count(),
+            super::plural(&accepted(doc).count().to_string(), "cell", "cells"),
             units::share(doc.coverage)
         ),
     );
@@ -66,6 +66,12 @@ pub fn verification(doc: &Verification) -> String {
     let tail = if doc.held { " CMD" } else { "" };
     sheet.row("next", &format!("{}{tail}", crate::shell::join(next).bold()));
     sheet.finish()
+}
+
+/// The cells that the summary is about: those of workloads whose control passed.
+fn accepted(doc: &Verification) -> impl Iterator<Item = &Cell> {
+    let refused = |cell: &Cell| doc.controls.iter().any(|c| !c.control.passed && c.workload == cell.workload);
+    doc.cells.iter().filter(move |cell| !refused(cell))
 }
 
 /// How much of the variation it explained, and how far sampling itself moved it.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use perftax_cost::document::{
     Bill, BilledEvent, Calibration, Cell, Control, Linearity, MachineId, Origin, PeriodCost, Plan, Pollution, Prediction,
     PredictionRow, Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason, Totals, Verification, Witness, WorkloadControl,
-    WorkloadProfile,
+    WorkloadProfile, WorkloadYardstick,
 };
 use perftax_cost::observation::{Block, Run};
 use perftax_cost::yardstick::Fit;

@@ -40,7 +40,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 118)]
     time: u64,
     /// Seconds from one session to the next: closer ones are not independent
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.5)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.75)]
     spacing: f64,
     /// The CPU to measure on; the last one by default
     #[arg(long, value_name = "CPU")]
@@ -68,6 +68,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let here = Here::read()?;
     let (event, mechanism) = here.choose(args.event.as_deref(), args.mechanism)?;
     check_period(args.period, mechanism)?;
+    if let Some(period) = args.period.filter(|period| *period != 1 && fires_at_every_event(mechanism)) {
+        let needed =
+            format!("1 for {mechanism}: its cost is split into counting and recording there, which gives every other period's");
+        return Err(Error::Argument { argument: "-c", value: period.to_string(), needed }.into());
+    }
     let spec = Spec {
         event,
         mechanism,
@@ -118,6 +123,11 @@ impl Args {
             ..Goal::STANDARD
         })
     }
+}
+
+/// Whether the mechanism traps at every event, sampled or not.
+fn fires_at_every_event(mechanism: Mechanism) -> bool {
+    matches!(mechanism, Mechanism::Software | Mechanism::Breakpoint | Mechanism::Tracepoint | Mechanism::Uprobe)
 }
 
 /// Longest period of a 48-bit counter.

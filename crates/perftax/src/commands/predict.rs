@@ -59,6 +59,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         event: args.event.as_deref(),
         machine: args.machine.as_deref(),
         profile: args.profile.as_ref(),
+        payload: &args.payload.with,
         count_of: args.count_of,
     };
     let known = resolve(&here, &wanted, &args.program, &mut origin)?;

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use perftax_cost::Warning;
 use perftax_cost::document::{Calibration, StopReason, Verification, WorkloadControl};
 use perftax_cost::verification::{summarise, summarise_without_pollution};
-use perftax_cost::{Mechanism, Warning};
-use perftax_lab::calibrate::conclude;
+use perftax_lab::calibrate::{conclude, default_event};
 use perftax_lab::run::{Attach, Command};
 use perftax_lab::verify::{Experiment, Finished, Grid, Request, Subject};
 use perftax_lab::workload::{Workload, default_cache_dir};
@@ -175,6 +175,24 @@ fn conclude_document(mut origin: perftax_cost::document::Origin, request: &Reque
             control.difference.high * 100.0
         );
     }
+    if finished.missing > 0 {
+        origin.warnings.push(Warning::Other {
+            message: format!(
+                "{} cells could not be computed: too few usable rounds, or samples as dear as their period",
+                finished.missing
+            ),
+            remedy: "give it more time (--time), or leave out the largest --overheads".into(),
+        });
+    }
+    if finished.unreachable > 0 {
+        origin.warnings.push(Warning::Other {
+            message: format!(
+                "{} of the overheads asked for are left out: a sample is too cheap here to cost so much",
+                finished.unreachable
+            ),
+            remedy: "choose smaller --overheads and --probe".into(),
+        });
+    }
     let spoiled = usable.iter().flat_map(|c| &c.runs).filter_map(|r| r.spoiled.clone()).collect::<Vec<_>>();
     if let Some(reason) = spoiled.first() {
         let of = usable.iter().map(|c| c.runs.len() as u64).sum();
@@ -200,7 +218,10 @@ fn conclude_document(mut origin: perftax_cost::document::Origin, request: &Reque
             .map(|(workload, control)| WorkloadControl { workload: workload.clone(), control: *control })
             .collect(),
         yardsticks: finished.fits,
-        held: refused.is_empty() && summary.coverage >= COVERAGE_NEEDED && summary.median_abs_error <= MEDIAN_ERROR_ALLOWED,
+        held: refused.is_empty()
+            && finished.missing == 0
+            && summary.coverage >= COVERAGE_NEEDED
+            && summary.median_abs_error <= MEDIAN_ERROR_ALLOWED,
         cells: finished.cells,
         calibrations: calibration.into_iter().collect(),
     })
@@ -235,8 +256,7 @@ impl Args {
         let (event, mechanism) = here.choose(self.event.as_deref(), None)?;
         let event = match event {
             Some(event) => event,
-            None if mechanism == Mechanism::CpuClock => here.event("cpu-clock")?,
-            None => here.event("instructions:up")?,
+            None => here.event(default_event(mechanism))?,
         };
         let argument = |argument, value: String, needed: &str| Error::Argument { argument, value, needed: needed.into() };
         for &period in &self.periods {
