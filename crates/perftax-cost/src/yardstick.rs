@@ -24,9 +24,18 @@ pub struct Fit {
     pub scatter_before: f64,
     /// Scatter of ln T within the arms after.
     pub scatter_after: f64,
-    /// Mean ln of what is taken out, by period (0: unmonitored), relative to the unmonitored arms. Were it not near 0, the
-    /// yardstick would measure the sampling and hide a part of its cost.
-    pub shift_by_arm: BTreeMap<u64, f64>,
+    /// What was taken out of each monitored arm beyond the unmonitored ones. Were it not near 0 in the mean, the yardstick would
+    /// measure the sampling and hide a part of its cost.
+    pub shift_by_arm: Vec<ArmShift>,
+}
+
+/// What the yardstick took out of one arm.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArmShift {
+    /// The arm's sampling period.
+    pub period: u64,
+    /// Mean ln of what was taken out, relative to the unmonitored arms.
+    pub shift: f64,
 }
 
 /// Runs below which nothing is fitted.
@@ -129,7 +138,11 @@ fn fit(rounds: &[Round], cpu: usize, time: impl Fn(&Run) -> Option<f64>) -> Opti
         exponent,
         scatter_before: scatter(0.0),
         scatter_after: scatter(exponent),
-        shift_by_arm: arms.iter().map(|(period, arm)| (*period, taken_out(arm) - base)).collect(),
+        shift_by_arm: arms
+            .iter()
+            .filter(|(period, _)| **period > 0)
+            .map(|(&period, arm)| ArmShift { period, shift: taken_out(arm) - base })
+            .collect(),
     })
 }
 

@@ -186,8 +186,8 @@ fn probes_find_what_a_program_pays_beyond_alpha() {
     let mut rounds = rounds(&mut Machine::new(21, 0.0), 40, 1.0);
     for round in &mut rounds {
         let number = round.runs[0].round;
-        let base = round.runs[0].clone();
         round.runs.retain(|run| run.period == 0);
+        let base = round.runs[0].clone();
         for (arm, period) in PERIODS_NS.map(|p| ("on", p)).into_iter().chain(PROBES_NS.map(|p| ("probe", p))) {
             let (p, cost_ns) = (period as f64, true_ns(period));
             round.runs.push(run(number, arm, period, base.elapsed_s * p / (p - cost_ns)));

@@ -77,8 +77,8 @@ fn accepted(doc: &Verification) -> impl Iterator<Item = &Cell> {
 /// How much of the variation it explained, and how far sampling itself moved it.
 fn yardsticks(doc: &Verification) -> Option<String> {
     let mean = |of: fn(&Fit) -> f64| doc.yardsticks.iter().map(|y| of(&y.fit)).sum::<f64>() / doc.yardsticks.len() as f64;
-    let shifts = doc.yardsticks.iter().flat_map(|y| y.fit.shift_by_arm.iter().filter(|(period, _)| **period > 0));
-    let (sum, n) = shifts.fold((0.0, 0_u32), |(sum, n), (_, shift)| (sum + shift, n + 1));
+    let shifts = doc.yardsticks.iter().flat_map(|y| &y.fit.shift_by_arm);
+    let (sum, n) = shifts.fold((0.0, 0_u32), |(sum, n), arm| (sum + arm.shift, n + 1));
     (n > 0).then(|| {
         format!(
             "explains the scatter of run times from {} down to {} (mean); in the monitored arms it took out {} more",
@@ -129,7 +129,7 @@ fn cells(doc: &Verification) -> Table {
         .right("E")
         .left("")
         .right("pollution")
-        .right("E by α alone");
+        .right("E by α");
     for c in &doc.cells {
         let when = |wanted: bool, text: &str| if wanted { printable(text) } else { String::new() };
         table.row(vec![
@@ -143,8 +143,8 @@ fn cells(doc: &Verification) -> Table {
             units::estimate_s(&c.measured_s),
             units::estimate_share(&c.error),
             if c.covered { "held".green().to_string() } else { "OFF".red().to_string() },
-            c.pollution.map_or(String::new(), |p| units::estimate_ns(&p.extra_ns)),
-            c.pollution.map_or(String::new(), |p| units::estimate_share(&p.error_without)),
+            c.pollution.map_or(String::new(), |p| units::time_ns(p.extra_ns.estimate)),
+            c.pollution.map_or(String::new(), |p| units::share(p.error_without.estimate)),
         ]);
     }
     table

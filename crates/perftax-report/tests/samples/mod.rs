@@ -12,7 +12,7 @@ use perftax_cost::document::{
     WorkloadProfile, WorkloadYardstick,
 };
 use perftax_cost::observation::{Block, Run};
-use perftax_cost::yardstick::Fit;
+use perftax_cost::yardstick::{ArmShift, Fit};
 use perftax_cost::{Estimate, Mechanism, Warning};
 
 const WORKLOADS: [(&str, f64); 8] = [
@@ -380,7 +380,7 @@ pub fn verification() -> Verification {
                 exponent: 0.9,
                 scatter_before: 0.14,
                 scatter_after: 0.03,
-                shift_by_arm: [(0, 0.0), (17_201, 0.004)].into(),
+                shift_by_arm: vec![ArmShift { period: 52_601, shift: 0.004 }],
             },
         }],
         held: true,
