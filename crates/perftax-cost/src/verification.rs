@@ -12,7 +12,6 @@ use crate::document::{Cell, Control, Pollution, Totals};
 use crate::drive::Drive;
 use crate::estimate::{CONFIDENCE, Estimate};
 use crate::observation::{Block, Run};
-use crate::period::along_periods;
 use crate::regression::least_squares;
 
 /// One pass over all arms of one workload, with the calibration made within it.
@@ -333,7 +332,7 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
             Some((at, spec.drive.cost_ns(at, extra_s / quantity)))
         })
         .collect();
-    let polluted_ns = along_periods(&probed, period).unwrap_or(alpha_ns);
+    let polluted_ns = between_probes(&probed, period).unwrap_or(alpha_ns);
     let (unmonitored, measured) = (off.time_s, on.time_s);
     let without = unmonitored + sampling_s(alpha_ns) + switching_s;
     let expected = unmonitored + sampling_s(polluted_ns) + switching_s;
@@ -348,4 +347,36 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
         (measured - without) / without,
         polluted_ns - alpha_ns,
     ]
+}
+
+/// A program's own cost of a sample, from its probes (shortest period first): linear in the period, for what it has to lose is what
+/// it has rebuilt since the last sample; continued below the shortest probe, constant above the longest, where all is rebuilt.
+/// `None` without probes.
+fn between_probes(probes: &[(u64, f64)], period: u64) -> Option<f64> {
+    let (&(shortest, dear), &(longest, rare)) = (probes.first()?, probes.last()?);
+    if period >= longest || shortest == longest {
+        return Some(rare);
+    }
+    let i = probes.partition_point(|(at, _)| *at <= period).clamp(1, probes.len() - 1);
+    let ((from, low), (to, high)) = (probes[i - 1], probes[i]);
+    let cost_ns = low + (high - low) * (period as f64 - from as f64) / (to - from) as f64;
+    Some(if period < shortest { cost_ns.max(dear / 2.0) } else { cost_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_lie_on_a_line_between_probes() {
+        let probes = [(100, 10.0), (300, 20.0), (500, 22.0)];
+        assert_eq!(between_probes(&probes, 200), Some(15.0));
+        assert_eq!(between_probes(&probes, 100), Some(10.0));
+        assert_eq!(between_probes(&probes, 80), Some(9.0));
+        assert_eq!(between_probes(&probes, 400), Some(21.0));
+        assert_eq!(between_probes(&probes, 9999), Some(22.0));
+        assert_eq!(between_probes(&probes[..1], 7), Some(10.0));
+        assert_eq!(between_probes(&[(100, 1.0), (110, 50.0)], 50), Some(0.5), "a steep line is no reason for a negative cost");
+        assert_eq!(between_probes(&[], 7), None);
+    }
 }

@@ -115,7 +115,7 @@ pub struct Cell {
 }
 
 /// The pollution term of one cell: what an interruption makes this program lose in caches and TLBs, beyond what the calibrated
-/// work loses. Measured by probes, monitored runs at periods that no cell has, and interpolated along the logarithm of the period.
+/// work loses. Measured by probes, monitored runs at periods that no cell has, and interpolated along the period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pollution {
     /// Cost of a sample at the cell's period beyond α, nanoseconds.
