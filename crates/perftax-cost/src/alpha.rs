@@ -20,6 +20,9 @@ use crate::regression::paired_slopes;
 /// The confidence of the A/A control. 99 %, not 95 %: an honest machine is then refused once in a hundred times, not in twenty.
 pub const CONTROL_CONFIDENCE: f64 = 0.99;
 
+/// Tails as far out as many controls need take more resamples, up to this many times the usual number.
+const CONTROL_REPLICATES_MOST: usize = 16;
+
 /// The quantile that the floor is taken at.
 pub const FLOOR_QUANTILE: f64 = 0.05;
 
@@ -209,16 +212,19 @@ pub fn floor(blocks: &[Block], off: &str, on: &str, unit: Unit, clock: Clock) ->
 /// It passes when the interval contains 0; `detects` is its half-width, the least bias that it could have told from 0.
 pub fn control(blocks: &[Block], a: &str, b: &str, clock: Clock) -> Option<Control> {
     let sessions = session_sums(blocks, a, b, Unit::Expected, clock);
-    control_of(&sessions.iter().map(|s| (s.off_ns, s.off_ns + s.extra_ns)).collect::<Vec<_>>())
+    control_of(&sessions.iter().map(|s| (s.off_ns, s.off_ns + s.extra_ns)).collect::<Vec<_>>(), 1)
 }
 
 /// The A/A control of whole runs: pairs of (first arm, second arm) times, one pair a cluster.
-pub fn control_of(pairs: &[(f64, f64)]) -> Option<Control> {
+pub fn control_of(pairs: &[(f64, f64)], judged_together: usize) -> Option<Control> {
+    // Of many controls one will fail by chance: together they keep the confidence of one (Bonferroni).
+    let confidence = 1.0 - (1.0 - CONTROL_CONFIDENCE) / judged_together.max(1) as f64;
+    let replicates = REPLICATES * judged_together.clamp(1, CONTROL_REPLICATES_MOST);
     let statistic = |sample: &[&(f64, f64)]| {
         let (a, b) = sample.iter().fold((0.0, 0.0), |sum, p| (sum.0 + p.0, sum.1 + p.1));
         [(b - a) / a]
     };
-    let [difference] = joint_bootstrap(pairs, statistic, REPLICATES, CONTROL_CONFIDENCE, SEED)?;
+    let [difference] = joint_bootstrap(pairs, statistic, replicates, confidence, SEED)?;
     Some(Control { difference, passed: difference.contains(0.0), detects: difference.half_width() })
 }
 

@@ -167,8 +167,9 @@ pub fn more_rounds(cell: &Cell, target: f64) -> u32 {
     (needed as u32).saturating_sub(cell.rounds).max(1)
 }
 
-/// The A/A control of a workload: the round's runs of arm `off2` against those of `off`.
-pub fn control(rounds: &[Round]) -> Option<Control> {
+/// The A/A control of a workload: the round's runs of arm `off2` against those of `off`. `judged_together`: how many workloads are
+/// refused or not in the same verification; together their controls have the confidence of one.
+pub fn control(rounds: &[Round], judged_together: usize) -> Option<Control> {
     let arm = |round: &Round, arm: &str| {
         let times = round
             .runs
@@ -178,7 +179,7 @@ pub fn control(rounds: &[Round]) -> Option<Control> {
         mean_of(times)
     };
     let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(|r| Some((arm(r, "off")?, arm(r, "off2")?))).collect();
-    control_of(&pairs)
+    control_of(&pairs, judged_together)
 }
 
 /// Median |E|, coverage, and the regression of measured on predicted *extra* time through all cells.

@@ -297,12 +297,17 @@ fn too_little_gives_no_cell() {
 fn the_control_of_whole_runs_catches_a_planted_bias() {
     let mut machine = Machine::new(3, 0.0);
     let mut rounds = rounds(&mut machine, 30, 1.0);
-    let honest = control(&rounds).unwrap();
+    let honest = control(&rounds, 1).unwrap();
     assert!(honest.passed, "{honest:?}");
     for run in rounds.iter_mut().flat_map(|r| &mut r.runs).filter(|r| r.arm == "off2") {
         run.elapsed_s *= 1.03;
     }
-    let biased = control(&rounds).unwrap();
+    let biased = control(&rounds, 1).unwrap();
+    let among_eight = control(&rounds, 8).unwrap();
+    assert!(
+        among_eight.detects > biased.detects && (among_eight.difference.confidence - 0.99875).abs() < 1e-9,
+        "{among_eight:?}"
+    );
     assert!(!biased.passed && biased.detects < 0.03, "{biased:?}");
 }
 

@@ -149,7 +149,7 @@ impl<'a> Experiment<'a> {
             cells.extend(of_subject);
             let (rounds, fit) = self.adjusted(index);
             fits.extend(fit.map(|fit| WorkloadYardstick { workload: subject.command.name.clone(), fit }));
-            if let Some(control) = verification::control(&rounds) {
+            if let Some(control) = verification::control(&rounds, self.request.subjects.len()) {
                 controls.push((subject.command.name.clone(), control));
             }
         }
@@ -248,7 +248,7 @@ impl<'a> Experiment<'a> {
         let made = state.rounds.len() as u32;
         let rounds = (made + more).clamp(self.request.least_rounds, self.request.most_rounds);
         let per_round = state.seconds / f64::from(made);
-        let detects = verification::control(&self.adjusted(index).0)
+        let detects = verification::control(&self.adjusted(index).0, self.request.subjects.len())
             .map_or(f64::NAN, |c| c.detects * (f64::from(made) / f64::from(rounds)).sqrt());
         Some(Foreseen { rounds, duration: Duration::from_secs_f64(per_round * f64::from(rounds)), detects })
     }

@@ -155,10 +155,11 @@ fn conclude_document(mut origin: perftax_cost::document::Origin, request: &Reque
     for (workload, control) in &refused {
         origin.warnings.push(Warning::Other {
             message: format!(
-                "{workload}: its two unmonitored arms differ by {:+.2} % [{:+.2}, {:+.2}] (99 %): its cells are refused",
+                "{workload}: its two unmonitored arms differ by {:+.2} % [{:+.2}, {:+.2}] ({:.1} %): its cells are refused",
                 control.difference.estimate * 100.0,
                 control.difference.low * 100.0,
-                control.difference.high * 100.0
+                control.difference.high * 100.0,
+                control.difference.confidence * 100.0
             ),
             remedy: "quieten the machine and verify again".into(),
         });
@@ -168,11 +169,12 @@ fn conclude_document(mut origin: perftax_cost::document::Origin, request: &Reque
     if usable.is_empty() {
         let (workload, control) = refused[0];
         bail!(
-            "the A/A control failed: two unmonitored arms of {workload} differ by {:+.2} % [{:+.2}, {:+.2}] (99 %), \
+            "the A/A control failed: two unmonitored arms of {workload} differ by {:+.2} % [{:+.2}, {:+.2}] ({:.1} %), \
              so the verification is refused\n  something slows one arm and not the other: quieten the machine and verify again",
             control.difference.estimate * 100.0,
             control.difference.low * 100.0,
-            control.difference.high * 100.0
+            control.difference.high * 100.0,
+            control.difference.confidence * 100.0
         );
     }
     if finished.missing > 0 {
