@@ -193,7 +193,8 @@ pub fn estimate(e: &Estimate, scale: Scale) -> String {
     }
     let e = Estimate { confidence: e.confidence, ..e.scaled(1.0 / scale.factor) };
     let (below, above) = (e.estimate - e.low, e.high - e.estimate);
-    let confidence = if (e.confidence - 0.95).abs() < 1e-9 { String::new() } else { format!(" ({} %)", (e.confidence * 1e5).round() / 1e3) };
+    let confidence =
+        if (e.confidence - 0.95).abs() < 1e-9 { String::new() } else { format!(" ({} %)", (e.confidence * 1e5).round() / 1e3) };
     if below == 0.0 && above == 0.0 {
         return format!("{}{unit}", about(e.estimate));
     }
