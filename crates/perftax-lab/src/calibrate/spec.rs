@@ -8,6 +8,7 @@ use perftax_pmu::sampler::Payload;
 use perftax_pmu::{Error, Result};
 
 use super::arm::{ARMED, Arm, COUNTING, OFF, OFF_AGAIN, ON, RING_PAGES, USER_STACK_BYTES};
+use crate::run::Attach;
 use crate::stimulus::{PageFaults, ProbedCalls, Spin, Stimulus, Syscalls, WatchedWrites};
 
 /// How much a calibration wants to know.
@@ -21,9 +22,19 @@ pub enum Depth {
     At {
         /// The periods beside the main one; none of them: the main one alone.
         periods: Vec<u64>,
-        /// Whether context switches are measured.
-        switching: bool,
+        /// What the cost of context switches is measured with.
+        switching: Switching,
     },
+}
+
+/// The context switches that a verification needs the cost of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Switching {
+    /// How events are attached; none: no switches are measured.
+    pub attachments: Vec<Attach>,
+    /// The periods. What a switch costs depends on them where a timer is stopped and started with it: one due after the next
+    /// tick does not reach the hardware, one due before it does, twice a switch.
+    pub periods: Vec<u64>,
 }
 
 /// A calibration to be made.
@@ -106,8 +117,12 @@ impl Spec {
 
     /// Whether the cost of context switches is measured too: for events that are switched in and out with their thread.
     pub(super) fn wants_switching(&self) -> bool {
-        matches!(self.depth, Depth::Full | Depth::At { switching: true, .. })
-            && !matches!(self.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint)
+        let wanted = match &self.depth {
+            Depth::Alpha => false,
+            Depth::Full => true,
+            Depth::At { switching, .. } => !switching.attachments.is_empty(),
+        };
+        wanted && !matches!(self.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint)
     }
 
     /// The work, and the event where the work brings it along (a watched variable's address, a probed function's offset).

@@ -14,56 +14,61 @@ use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling};
 use perftax_pmu::sys::{Target, monotonic_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
-use super::spec::Spec;
+use super::spec::{Depth, Spec};
+use crate::run::Attach;
 use crate::system::steal_ns;
 
 /// Switches with nothing open.
 pub const SWITCH_OFF: &str = "switch-off";
-/// Arms with the event open, by attach mode.
-pub const SWITCH_ARMS: [(&str, Attachment); 3] = [
-    ("switch-inherited", Attachment::Inherited),
-    ("switch-separate", Attachment::Separate),
-    ("switch-per-cpu", Attachment::PerCpu),
-];
+/// Arms with the event open at its usual period, by attach mode.
+pub const SWITCH_ARMS: [(&str, Attach); 3] =
+    [("switch-inherited", Attach::Inherited), ("switch-separate", Attach::Separate), ("switch-per-cpu", Attach::PerCpu)];
 
-/// How the event is attached to the two threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attachment {
-    /// Opened on one with inheritance, before it creates the other.
-    Inherited,
-    /// Opened on each.
-    Separate,
-    /// Opened on the CPU.
-    PerCpu,
+/// The arm of one attach mode at a period of its own.
+pub fn switch_arm_at(attach: Attach, period: u64) -> String {
+    format!("switch-{}@{period}", attach.name())
 }
 
 /// Passes of the byte in one block: about 2 ms.
 const ROUND_TRIPS: u64 = 300;
 /// Passes before the timed part, so that both threads are awake and warm.
 const WARM_UP: u64 = 20;
-/// Time-driven sources tick seldom here, so that switches and not samples are what is timed: about 1 kHz, a prime.
+/// Where no period is asked for, time-driven sources tick seldom, so that switches and not samples are what is timed: about 1 kHz, a prime.
 const PERIOD_NS: u64 = 1_000_003;
 /// Room for a sample at every system call of both threads: 32,768 basic samples.
 const RING_PAGES: usize = 256;
 
+/// One condition under which switches are timed.
+#[derive(Clone, Debug)]
+struct Arm {
+    name: String,
+    /// How the event is attached and at which period it samples; none opens nothing.
+    monitoring: Option<(Attach, u64)>,
+}
+
 /// Blocks of switches.
 pub struct SwitchBench {
     cpu: u32,
-    period: u64,
     event: Event,
     rng: fastrand::Rng,
-    arms: Vec<(&'static str, Option<Attachment>)>,
+    arms: Vec<Arm>,
     skipped: Vec<String>,
 }
 
 impl SwitchBench {
     /// For one event on one CPU.
     pub fn new(spec: &Spec, event: Event, seed: u64) -> Self {
-        let period = if spec.mechanism.is_time_driven() { PERIOD_NS } else { spec.main_period() };
-        let mut arms: Vec<(&str, Option<Attachment>)> = vec![(SWITCH_OFF, None)];
-        arms.extend(SWITCH_ARMS.map(|(name, attachment)| (name, Some(attachment))));
-        let rng = fastrand::Rng::with_seed(seed ^ 0x5157);
-        Self { cpu: spec.cpu, period, event, rng, arms, skipped: Vec::new() }
+        let mut arms = vec![Arm { name: SWITCH_OFF.into(), monitoring: None }];
+        if let Depth::At { switching, .. } = &spec.depth {
+            for &attachment in &switching.attachments {
+                let at = |&period| Arm { name: switch_arm_at(attachment, period), monitoring: Some((attachment, period)) };
+                arms.extend(switching.periods.iter().map(at));
+            }
+        } else {
+            let period = if spec.mechanism.is_time_driven() { PERIOD_NS } else { spec.main_period() };
+            arms.extend(SWITCH_ARMS.map(|(name, attachment)| Arm { name: name.into(), monitoring: Some((attachment, period)) }));
+        }
+        Self { cpu: spec.cpu, event, rng: fastrand::Rng::with_seed(seed ^ 0x5157), arms, skipped: Vec::new() }
     }
 
     /// Arms that could not be opened, each with the reason: watching a CPU takes more rights than watching oneself.
@@ -76,20 +81,20 @@ impl SwitchBench {
         let mut blocks = Vec::new();
         for round in 0..rounds {
             self.rng.shuffle(&mut self.arms);
-            for (name, attachment) in self.arms.clone() {
-                let (cpu, period, event) = (self.cpu, self.period, self.event.clone());
+            for Arm { name, monitoring } in self.arms.clone() {
+                let (cpu, event) = (self.cpu, self.event.clone());
                 // A fresh thread, so that its perf context holds nothing but what the arm opens.
-                let measured = std::thread::spawn(move || switches(cpu, period, &event, attachment)).join();
+                let measured = std::thread::spawn(move || switches(cpu, &event, monitoring)).join();
                 let measured = measured.unwrap_or_else(|_| Err(failed("the switching thread", "panicked")));
                 let mut block = match measured {
-                    Err(error @ Error::Permission { .. }) if attachment.is_some() => {
+                    Err(error @ Error::Permission { .. }) if monitoring.is_some() => {
                         self.skipped.push(format!("{name}: {}", error.to_string().lines().next().unwrap_or_default()));
-                        self.arms.retain(|(kept, _)| *kept != name);
+                        self.arms.retain(|kept| kept.name != name);
                         continue;
                     }
                     measured => measured?,
                 };
-                (block.session, block.round, block.arm) = (session, round, name.into());
+                (block.session, block.round, block.arm) = (session, round, name);
                 blocks.push(block);
             }
         }
@@ -97,17 +102,19 @@ impl SwitchBench {
     }
 }
 
-fn switches(cpu: u32, period: u64, event: &Event, attachment: Option<Attachment>) -> Result<Block> {
+fn switches(cpu: u32, event: &Event, monitoring: Option<(Attach, u64)>) -> Result<Block> {
     pin_this_thread(cpu)?;
+    let (attachment, period) = monitoring.unzip();
+    let period = period.unwrap_or(0);
     let (to_partner, from_us) = pipe()?;
     let (to_us, from_partner) = pipe()?;
     let sampling = Sampling::every(period, RING_PAGES * rustix::param::page_size());
     let open = |sampling: Sampling, targets: &[Target]| LiveSampler::open(&[(event.clone(), sampling)], targets, RING_PAGES);
     let own = rustix::thread::gettid().as_raw_nonzero().get();
     let mut sampler = match attachment {
-        Some(Attachment::Inherited) => Some(open(Sampling { inherit: true, ..sampling }, &[Target::ThreadOnCpu(own, cpu)])?),
-        Some(Attachment::PerCpu) => Some(open(sampling, &[Target::Cpu(cpu)])?),
-        Some(Attachment::Separate) | None => None,
+        Some(Attach::Inherited) => Some(open(Sampling { inherit: true, ..sampling }, &[Target::ThreadOnCpu(own, cpu)])?),
+        Some(Attach::PerCpu) => Some(open(sampling, &[Target::Cpu(cpu)])?),
+        Some(Attach::Separate) | None => None,
     };
     let (tell_tid, partner_tid) = std::sync::mpsc::channel();
     // The partner inherits the affinity, and the event where there is one.
@@ -121,7 +128,7 @@ fn switches(cpu: u32, period: u64, event: &Event, attachment: Option<Attachment>
         }
     });
     let partner_tid: i32 = partner_tid.recv().map_err(|_| failed("the partner thread", "did not start"))?;
-    if attachment == Some(Attachment::Separate) {
+    if attachment == Some(Attach::Separate) {
         sampler = Some(open(sampling, &[Target::ThreadOnCpu(own, cpu), Target::ThreadOnCpu(partner_tid, cpu)])?);
     }
     if let Some(sampler) = &mut sampler {
@@ -156,7 +163,7 @@ fn switches(cpu: u32, period: u64, event: &Event, attachment: Option<Attachment>
         session: 0,
         round: 0,
         arm: String::new(),
-        period: if attachment.is_some() { period } else { 0 },
+        period,
         samples: delivered.samples(),
         expected: 2.0 * ROUND_TRIPS as f64,
         lost: delivered.lost,

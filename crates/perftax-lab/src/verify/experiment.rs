@@ -14,8 +14,8 @@ use perftax_pmu::guard::check_interrupted;
 
 use super::plan::{Grid, Request};
 use super::progress::{Foreseen, Step};
-use crate::calibrate::{Campaign, Depth, Goal, OFF, OFF_AGAIN, ON, SWITCH_OFF, Spec};
-use crate::run::{Monitor, Watched, run_once};
+use crate::calibrate::{Campaign, Depth, Goal, OFF, OFF_AGAIN, ON, SWITCH_OFF, Spec, Switching, switch_arm_at};
+use crate::run::{Attach, Monitor, Watched, run_once};
 
 /// Everything that a verification found.
 #[derive(Clone, Debug)]
@@ -67,11 +67,11 @@ const CALIBRATED_PERIODS: usize = 3;
 impl<'a> Experiment<'a> {
     /// Measures α in a short pilot, and chooses the periods.
     pub fn start(request: &'a Request, task_clock: Event) -> Result<Self> {
-        let spec = |periods: Vec<u64>| Spec {
+        let spec = |periods: Vec<u64>, switching: Switching| Spec {
             event: Some(request.event.clone()),
             mechanism: request.mechanism(),
             cpu: request.cpu,
-            depth: Depth::At { periods, switching: request.subjects.iter().any(|s| s.switching) },
+            depth: Depth::At { periods, switching },
             period: None,
             planted_bias: 0.0,
         };
@@ -79,7 +79,7 @@ impl<'a> Experiment<'a> {
         let (periods, probes, unreachable) = match &request.grid {
             Grid::Periods(periods) => (distinct(periods.clone()), Vec::new(), 0),
             Grid::Overheads(overheads) => {
-                let mut pilot = Campaign::start(&spec(Vec::new()), goal, request.seed)?;
+                let mut pilot = Campaign::start(&spec(Vec::new(), Switching::default()), goal, request.seed)?;
                 for _ in 0..PILOT_SESSIONS {
                     pilot.session()?;
                 }
@@ -92,7 +92,14 @@ impl<'a> Experiment<'a> {
                 (periods, probes, unreachable)
             }
         };
-        let campaign = Campaign::start(&spec(calibrated(&periods, request.drive())), goal, request.seed)?;
+        let mut attachments: Vec<Attach> = Vec::new();
+        for subject in request.subjects.iter().filter(|subject| subject.switching) {
+            if !attachments.contains(&subject.attach) {
+                attachments.push(subject.attach);
+            }
+        }
+        let switching = Switching { attachments, periods: periods.clone() };
+        let campaign = Campaign::start(&spec(calibrated(&periods, request.drive()), switching), goal, request.seed)?;
         let subjects = request.subjects.iter().map(|_| State { rounds: Vec::new(), seconds: 0.0, done: false }).collect();
         let rng = fastrand::Rng::with_seed(request.seed);
         Ok(Self { request, periods, probes, unreachable, campaign, rng, subjects, started: Instant::now(), task_clock })
@@ -193,7 +200,7 @@ impl<'a> Experiment<'a> {
         for &period in &self.periods {
             let calibrated = nearest(&calibrated(&self.periods, self.request.drive()), period);
             let arm = format!("{ON}@{calibrated}");
-            let switch_arm = format!("switch-{}", subject.attach.name());
+            let switch_arm = switch_arm_at(subject.attach, period);
             let spec = verification::Spec {
                 attach: subject.attach.name(),
                 on: &arm,
