@@ -1,0 +1,216 @@
+//! One cache.
+
+use super::policy::{Policy, State};
+use super::{LINE_BITS, LINE_BYTES};
+
+/// A line number and, in its lowest bit, whether it was written.
+type Tag = u32;
+const DIRTY: Tag = 1;
+/// No line has this number: [`LINE_BITS`] leave room above.
+const NOTHING: Tag = Tag::MAX & !DIRTY;
+const _: () = assert!(LINE_BITS < 31);
+
+/// A line that had to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// The line.
+    pub line: u32,
+    /// Whether it must be written back.
+    pub dirty: bool,
+}
+
+/// A set-associative, write-back, write-allocate cache.
+#[derive(Clone, Debug)]
+pub struct SetAssociative {
+    tags: Vec<Tag>,
+    ways: usize,
+    sets: u32,
+    /// `sets - 1` where that selects a set by bits.
+    mask: Option<u32>,
+    state: State,
+}
+
+impl SetAssociative {
+    /// Of so many bytes (at least one set) and ways.
+    pub fn new(bytes: u64, ways: usize, policy: Policy, seed: u32) -> Self {
+        let sets = (bytes / LINE_BYTES / ways as u64).max(1) as u32;
+        Self {
+            tags: vec![NOTHING; sets as usize * ways],
+            ways,
+            sets,
+            mask: sets.is_power_of_two().then(|| sets - 1),
+            state: State::new(policy, sets as usize, ways, seed),
+        }
+    }
+
+    /// Lines that fit.
+    pub fn lines(&self) -> usize {
+        self.tags.len()
+    }
+
+    fn set(&self, line: u32) -> usize {
+        match self.mask {
+            Some(mask) => (line & mask) as usize,
+            None => (line % self.sets) as usize,
+        }
+    }
+
+    fn find(&self, set: usize, line: u32) -> Option<usize> {
+        let tags = &self.tags[set * self.ways..][..self.ways];
+        let wanted = line << 1;
+        tags.iter().position(|tag| tag & !DIRTY == wanted)
+    }
+
+    /// Whether it holds the line; nothing changes.
+    pub fn holds(&self, line: u32) -> bool {
+        self.find(self.set(line), line).is_some()
+    }
+
+    /// Uses a line, and returns whether it was there.
+    #[inline]
+    pub fn touch(&mut self, line: u32, write: bool) -> bool {
+        let set = self.set(line);
+        let dirty = Tag::from(write);
+        let wanted = line << 1;
+        let first = set * self.ways;
+        if matches!(self.state, State::Order) {
+            let tags = &mut self.tags[first..][..self.ways];
+            if tags[0] & !DIRTY == wanted {
+                tags[0] |= dirty;
+                return true;
+            }
+            return match <&mut [Tag; 8]>::try_from(&mut *tags) {
+                Ok(tags) => touch_eight(tags, wanted, dirty),
+                Err(_) => match tags.iter().position(|tag| tag & !DIRTY == wanted) {
+                    None => false,
+                    Some(way) => {
+                        let tag = tags[way] | dirty;
+                        tags.copy_within(..way, 1);
+                        tags[0] = tag;
+                        true
+                    }
+                },
+            };
+        }
+        let Some(way) = self.find(set, line) else { return false };
+        self.tags[first + way] |= dirty;
+        self.state.used(set, way, self.ways);
+        true
+    }
+
+    /// Fills a line that is not there, and returns the one that had to go.
+    pub fn fill(&mut self, line: u32, dirty: bool) -> Option<Evicted> {
+        let set = self.set(line);
+        let tag = line << 1 | Tag::from(dirty);
+        let tags = &mut self.tags[set * self.ways..][..self.ways];
+        let gone = if matches!(self.state, State::Order) {
+            // What was invalidated leaves a hole: the lines before it close up.
+            let way = tags.iter().position(|&tag| tag == NOTHING).unwrap_or(self.ways - 1);
+            let gone = tags[way];
+            tags.copy_within(..way, 1);
+            tags[0] = tag;
+            gone
+        } else {
+            let empty = tags.iter().position(|&tag| tag == NOTHING);
+            let way = empty.unwrap_or_else(|| self.state.victim(set, self.ways));
+            self.state.filled(set, way, self.ways);
+            std::mem::replace(&mut tags[way], tag)
+        };
+        (gone != NOTHING).then_some(Evicted { line: gone >> 1, dirty: gone & DIRTY != 0 })
+    }
+
+    /// Marks a line as written without using it; whether it was there.
+    pub fn write_back(&mut self, line: u32) -> bool {
+        let set = self.set(line);
+        let found = self.find(set, line);
+        if let Some(way) = found {
+            self.tags[set * self.ways + way] |= DIRTY;
+        }
+        found.is_some()
+    }
+
+    /// Takes a line out; whether it was dirty, where it was there.
+    pub fn invalidate(&mut self, line: u32) -> Option<bool> {
+        let set = self.set(line);
+        let way = self.find(set, line)?;
+        let tag = std::mem::replace(&mut self.tags[set * self.ways + way], NOTHING);
+        Some(tag & DIRTY != 0)
+    }
+
+    /// The lines that it holds, in no order.
+    pub fn held(&self) -> impl Iterator<Item = u32> {
+        self.tags.iter().filter(|&&tag| tag != NOTHING).map(|tag| tag >> 1)
+    }
+}
+
+/// Finds and moves to the front among eight ways, without a branch for each.
+#[inline]
+fn touch_eight(tags: &mut [Tag; 8], wanted: Tag, dirty: Tag) -> bool {
+    let mut found = 0u32;
+    for (way, tag) in tags.iter().enumerate() {
+        found |= u32::from(tag & !DIRTY == wanted) << way;
+    }
+    if found == 0 {
+        return false;
+    }
+    let way = found.trailing_zeros() as usize & 7;
+    let tag = tags[way] | dirty;
+    tags.copy_within(..way, 1);
+    tags[0] = tag;
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_recently_used_goes_first() {
+        let mut cache = SetAssociative::new(4 * 64, 4, Policy::Lru, 1);
+        for line in 1..=4 {
+            assert_eq!(cache.fill(line, line == 2), None);
+        }
+        assert!(cache.touch(1, false) && cache.touch(2, false));
+        assert_eq!(cache.fill(5, false), Some(Evicted { line: 3, dirty: false }));
+        assert_eq!(cache.fill(6, false), Some(Evicted { line: 4, dirty: false }));
+        assert_eq!(cache.fill(7, false), Some(Evicted { line: 1, dirty: false }));
+        assert_eq!(cache.fill(8, false), Some(Evicted { line: 2, dirty: true }));
+    }
+
+    /// Lines in cyclic order, a quarter more than fit: nothing stays under LRU, something under the others.
+    #[test]
+    fn policies_differ_on_a_cycle() {
+        let hits = |policy| {
+            let mut cache = SetAssociative::new(64 * 64, 16, policy, 7);
+            let mut hits = 0;
+            for turn in 0..50 {
+                for line in 0..80 {
+                    let hit = cache.touch(line, false);
+                    if !hit {
+                        cache.fill(line, false);
+                    }
+                    hits += u32::from(hit && turn > 0);
+                }
+            }
+            f64::from(hits) / f64::from(49 * 80)
+        };
+        assert_eq!(hits(Policy::Lru), 0.0);
+        // m = 1 - exp(-1.25 m) for random replacement in a large set: 37 % misses.
+        let random = hits(Policy::Random);
+        assert!((0.55..0.72).contains(&random), "{random}");
+        assert!(hits(Policy::Srrip) > 0.3);
+        assert!(hits(Policy::TreePlru) > 0.0);
+    }
+
+    #[test]
+    fn a_hole_is_filled_before_anything_goes() {
+        for policy in [Policy::Lru, Policy::TreePlru, Policy::Random, Policy::Srrip] {
+            let mut cache = SetAssociative::new(4 * 64, 4, policy, 3);
+            (1..=4).for_each(|line| assert_eq!(cache.fill(line, false), None));
+            assert_eq!(cache.invalidate(3), Some(false));
+            assert_eq!(cache.fill(9, true), None, "{policy:?}");
+            assert!(cache.holds(1) && cache.holds(2) && cache.holds(4) && cache.holds(9));
+            assert_eq!(cache.invalidate(9), Some(true));
+        }
+    }
+}

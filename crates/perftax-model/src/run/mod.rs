@@ -1,0 +1,152 @@
+//! A run of a program under the model: what is asked of it, and what comes back. Whoever executes the program (a plugin of
+//! qemu-user) reads the one and writes the other.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cache::Traffic;
+use crate::machine::{Handler, LlcShare, Machine, MachineError, Mechanism, Setup};
+use crate::{Core, Counts, Event, Terms};
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// The machine.
+    pub machine: Machine,
+    /// How to sample; none: count only.
+    pub sampling: Option<Sampling>,
+    /// Whether the caches are simulated.
+    pub caches: bool,
+    /// How much of the last level there is.
+    pub llc: LlcShare,
+    /// Cores that threads are dealt to in turn; a thread stays on its core.
+    pub cores: u32,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Where the outcome goes.
+    pub outcome: String,
+    /// Where the samples go, if they are wanted: [`crate::Sample`]s as rows of 40 bytes, see [`SampleRow`].
+    pub samples: Option<String>,
+}
+
+/// How to sample.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// The mechanism.
+    pub mechanism: Mechanism,
+    /// The event.
+    pub event: Event,
+    /// Events between samples.
+    pub period: u64,
+    /// Bytes of the buffer; none: the machine's usual one.
+    pub buffer_bytes: Option<u64>,
+    /// What the handler does with the records.
+    pub handler: Handler,
+}
+
+impl Request {
+    /// The core with its unit, as asked; none where nothing samples.
+    ///
+    /// # Errors
+    /// Where the machine cannot do it.
+    pub fn core(&self, number: u32) -> Result<Option<Core>, MachineError> {
+        let Some(sampling) = self.sampling else { return Ok(None) };
+        let Sampling { mechanism, period, buffer_bytes, handler, .. } = sampling;
+        let setup = Setup { mechanism, period, buffer_bytes, handler, seed: self.seed };
+        Ok(Some(Core::new(number, self.machine.unit(&setup, number)?)))
+    }
+}
+
+/// What came.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// One entry a core that ran something, by number.
+    pub cores: Vec<CoreOutcome>,
+    /// Samples by instruction address.
+    pub by_address: BTreeMap<u64, u64>,
+    /// Threads that ran.
+    pub threads: u32,
+    /// Where the program and its libraries were mapped.
+    pub mappings: Vec<Mapping>,
+    /// Event classes that were counted.
+    pub counted: Vec<Event>,
+    /// Whether the caches were simulated.
+    pub caches: bool,
+}
+
+/// What one core did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreOutcome {
+    /// Its number.
+    pub core: u32,
+    /// Threads that ran on it.
+    pub threads: Vec<u32>,
+    /// Events of each class.
+    pub counts: Counts,
+    /// Samples kept.
+    pub samples: u64,
+    /// Samples due but not kept.
+    pub lost: u64,
+    /// Interrupts.
+    pub interrupts: u64,
+    /// Time spent sampling, pollution not known here.
+    pub terms: Terms,
+    /// What went through its caches.
+    pub traffic: Traffic,
+    /// Elapsed time of its work by the machine's cost model, sampling left out, s.
+    pub work_s: f64,
+}
+
+/// A mapped file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mapping {
+    /// First address.
+    pub start: u64,
+    /// Behind the last.
+    pub end: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// The file.
+    pub path: String,
+}
+
+/// A sample as it is written to disk: five little-endian 64-bit words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleRow {
+    /// Instructions retired on the core before it.
+    pub instructions: u64,
+    /// Address of the instruction.
+    pub ip: u64,
+    /// Address of the data; 0 where not known.
+    pub data: u64,
+    /// Core.
+    pub core: u64,
+    /// Thread, in the order of creation.
+    pub thread: u64,
+}
+
+impl SampleRow {
+    /// Bytes of a row.
+    pub const BYTES: usize = 40;
+
+    /// The row as bytes.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        let words = [self.instructions, self.ip, self.data, self.core, self.thread];
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// The row from bytes.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let word = |i: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[8 * i..8 * i + 8]);
+            u64::from_le_bytes(word)
+        };
+        Self { instructions: word(0), ip: word(1), data: word(2), core: word(3), thread: word(4) }
+    }
+}
