@@ -12,9 +12,12 @@ pub enum Policy {
     TreePlru,
     /// Any line.
     Random,
-    /// Re-reference interval prediction with two bits (Jaleel et al., ISCA'10): near the quad-age policy that Intel's last-level
-    /// caches were found to have.
+    /// Static re-reference interval prediction with two bits (Jaleel et al., ISCA'10): lines are expected late when filled, and
+    /// soon once used.
     Srrip,
+    /// Dynamic re-reference interval prediction (the same paper): sets duel whether fills are expected late or, mostly, never
+    /// again, which keeps a part of a cycle that does not fit. Intel's last-level caches since Ivy Bridge adapt in this manner.
+    Drrip,
 }
 
 /// What a policy remembers, beside the order of the lines.
@@ -27,12 +30,48 @@ pub(super) enum State {
     /// A generator.
     Random(u32),
     /// Two bits a line.
-    Ages(Vec<u8>),
+    Ages { ages: Vec<u8>, duel: Option<Duel> },
 }
 
-/// Age of a line just filled, and the age at which it may go.
-const SRRIP_FILLED: u8 = 2;
-const SRRIP_OLD: u8 = 3;
+/// Which insertion does better, counted in sets that always use one of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Duel {
+    /// Above 0: fewer misses where fills are mostly expected never again.
+    score: i32,
+    fills: u32,
+}
+
+/// Age of a line expected late, and the age at which a line may go.
+const LATE: u8 = 2;
+const OLD: u8 = 3;
+/// One set in so many leads for each side of the duel.
+const LEADERS: usize = 64;
+/// The score's range: ten bits, half of them each way.
+const MOST_SCORE: i32 = 512;
+/// One fill in so many is expected late where fills are mostly expected never again.
+const BIMODAL: u32 = 32;
+
+impl Duel {
+    /// The age of a line filled into a set.
+    fn age(&mut self, set: usize) -> u8 {
+        let bimodal = match set % LEADERS {
+            0 => {
+                self.score = (self.score + 1).min(MOST_SCORE);
+                false
+            }
+            33 => {
+                self.score = (self.score - 1).max(-MOST_SCORE);
+                true
+            }
+            _ => self.score > 0,
+        };
+        if !bimodal {
+            return LATE;
+        }
+        self.fills += 1;
+        if self.fills.is_multiple_of(BIMODAL) { LATE } else { OLD }
+    }
+}
 
 impl State {
     pub(super) fn new(policy: Policy, sets: usize, ways: usize, seed: u32) -> Self {
@@ -40,7 +79,8 @@ impl State {
             Policy::Lru => Self::Order,
             Policy::TreePlru => Self::Tree(vec![0; sets]),
             Policy::Random => Self::Random(seed | 1),
-            Policy::Srrip => Self::Ages(vec![SRRIP_OLD; sets * ways]),
+            Policy::Srrip => Self::Ages { ages: vec![OLD; sets * ways], duel: None },
+            Policy::Drrip => Self::Ages { ages: vec![OLD; sets * ways], duel: Some(Duel::default()) },
         }
     }
 
@@ -63,7 +103,7 @@ impl State {
                     node = 2 * node + usize::from(right);
                 }
             }
-            Self::Ages(ages) => ages[set * ways + way] = 0,
+            Self::Ages { ages, .. } => ages[set * ways + way] = 0,
         }
     }
 
@@ -87,9 +127,9 @@ impl State {
                 *state ^= *state << 5;
                 (u64::from(*state) * ways as u64 >> 32) as usize
             }
-            Self::Ages(ages) => loop {
+            Self::Ages { ages, .. } => loop {
                 let ages = &mut ages[set * ways..(set + 1) * ways];
-                if let Some(way) = ages.iter().position(|&age| age >= SRRIP_OLD) {
+                if let Some(way) = ages.iter().position(|&age| age >= OLD) {
                     break way;
                 }
                 ages.iter_mut().for_each(|age| *age += 1);
@@ -100,7 +140,9 @@ impl State {
     /// A line was filled.
     pub(super) fn filled(&mut self, set: usize, way: usize, ways: usize) {
         match self {
-            Self::Ages(ages) => ages[set * ways + way] = SRRIP_FILLED,
+            Self::Ages { ages, duel } => {
+                ages[set * ways + way] = duel.as_mut().map_or(LATE, |duel| duel.age(set));
+            }
             _ => self.used(set, way, ways),
         }
     }
