@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Terms;
-use crate::cache::{Hierarchy, Who};
+use crate::cache::Hierarchy;
 use crate::machine::{Costs, Handler, ring_base};
 use crate::unit::{Action, Span, Unit};
 
@@ -149,11 +149,11 @@ impl Core {
         }
         let Some(caches) = caches else { return };
         if let Some(span) = action.written {
-            caches.access_span(core, span, true, Who::Records);
+            caches.access_records(core, span, true);
         }
         if let Some(drained) = copied {
-            caches.access_span(core, drained.span, false, Who::Records);
-            self.ring.copy(drained.span.bytes, |span| caches.access_span(core, span, true, Who::Records));
+            caches.access_records(core, drained.span, false);
+            self.ring.copy(drained.span.bytes, |span| caches.access_records(core, span, true));
         }
     }
 }

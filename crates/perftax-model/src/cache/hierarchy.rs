@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LINE_BYTES, SetAssociative, line_of};
+use super::{LINE_BYTES, SetAssociative, record_line};
 use crate::machine::{CacheSpec, Inclusion};
 use crate::unit::Span;
 
@@ -101,11 +101,11 @@ impl Hierarchy {
         self.access_beyond_l1(core, line, write, who)
     }
 
-    /// All lines of a range of bytes.
-    pub fn access_span(&mut self, core: usize, span: Span, write: bool, who: Who) {
+    /// All lines of a range of bytes of records.
+    pub fn access_records(&mut self, core: usize, span: Span, write: bool) {
         let (first, last) = (span.address / LINE_BYTES, (span.address + span.bytes.max(1) - 1) / LINE_BYTES);
         for line in first..=last {
-            self.access(core, line_of(line * LINE_BYTES), write, who);
+            self.access(core, record_line(line * LINE_BYTES), write, Who::Records);
         }
     }
 

@@ -251,7 +251,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The unit and what its actions cost. The buffer of core `core` lies where programs do not reach.
+    /// The unit and what its actions cost. Each core has its own buffer.
     ///
     /// # Errors
     /// Where the machine lacks the mechanism or the period is below what it can do.
@@ -334,12 +334,11 @@ pub enum LlcShare {
     PerCore,
 }
 
-/// Addresses of what the machine itself writes for a core: 256 MiB apart, in the half of the lines that programs do not have.
+/// Addresses of what the machine itself writes for a core: 256 MiB apart, in an address space of its own.
 fn own_base(core: u32) -> u64 {
     const APART: u64 = 256 << 20;
-    let first = u64::from(crate::cache::FIRST_RECORD_LINE) * crate::cache::LINE_BYTES;
     // A page further each, so that buffers do not all begin in the same set.
-    first + u64::from(core % 120) * (APART + 4096)
+    u64::from(core % 120) * (APART + 4096)
 }
 
 /// Address of a core's record buffer.

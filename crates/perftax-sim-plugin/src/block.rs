@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Blocks of guest code as QEMU translates them.
+
+use std::cell::UnsafeCell;
+
+use perftax_model::{Counts, Event};
+
+use crate::decode::Decoded;
+
+/// A translated block: made once a translation, never freed, since QEMU's code points to it.
+///
+/// What every pass touches comes first, in one line of the host's cache.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Block {
+    /// Passes of the program's first thread while it was alone.
+    pub passes: Passes,
+    /// Events of the sampled class in one pass, as far as they do not depend on how it goes.
+    pub events: i64,
+    /// Instructions.
+    pub instructions: u64,
+    /// Position in the list of all blocks.
+    pub number: usize,
+    /// First address.
+    pub start: u64,
+    /// Address behind the last instruction.
+    pub end: u64,
+    /// Addresses of the instructions.
+    pub ips: Box<[u64]>,
+    /// For each event of the sampled class, the instruction it belongs to.
+    pub event_at: Box<[u16]>,
+    /// Events of all classes in one pass.
+    pub counts: Counts,
+    /// The last instruction is a conditional branch.
+    pub conditional: bool,
+    /// The first instruction repeats.
+    pub repeats_first: bool,
+    /// The last instruction repeats.
+    pub repeats_last: bool,
+    /// 64-byte lines of code beyond the one that it begins in.
+    pub further_lines: i64,
+}
+
+/// A number that QEMU's generated code, or a callback from it, adds to.
+#[derive(Debug, Default)]
+pub struct Passes(UnsafeCell<u64>);
+
+// SAFETY: written by the code of one thread at a time (a second thread makes QEMU translate anew, and passes are then counted
+// for each thread), read when the program has ended.
+unsafe impl Sync for Passes {}
+
+impl Passes {
+    /// Where it is.
+    pub fn as_ptr(&self) -> *mut u64 {
+        self.0.get()
+    }
+
+    /// One more, by a callback.
+    #[inline]
+    pub fn one_more(&self) {
+        // SAFETY: as above.
+        unsafe { *self.0.get() += 1 };
+    }
+
+    /// Its value.
+    pub fn get(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { self.0.get().read_volatile() }
+    }
+}
+
+impl Block {
+    /// From its instructions, sampling one class.
+    pub fn new(number: usize, instructions: &[(u64, usize, Decoded)], sampled: Option<Event>) -> Self {
+        let mut counts = Counts::default();
+        let mut event_at = Vec::new();
+        for (index, (_, _, decoded)) in instructions.iter().enumerate() {
+            counts += &decoded.counts;
+            if let Some(event) = sampled {
+                event_at.extend(std::iter::repeat_n(index as u16, decoded.counts[event] as usize));
+            }
+        }
+        let (start, end) = (
+            instructions.first().map_or(0, |(ip, _, _)| *ip),
+            instructions.last().map_or(0, |(ip, bytes, _)| ip + *bytes as u64),
+        );
+        Self {
+            number,
+            events: event_at.len() as i64,
+            instructions: instructions.len() as u64,
+            start,
+            end,
+            ips: instructions.iter().map(|(ip, _, _)| *ip).collect(),
+            event_at: event_at.into(),
+            counts,
+            conditional: instructions.last().is_some_and(|(_, _, decoded)| decoded.conditional),
+            repeats_first: instructions.first().is_some_and(|(_, _, decoded)| decoded.repeats),
+            repeats_last: instructions.last().is_some_and(|(_, _, decoded)| decoded.repeats),
+            further_lines: (end.saturating_sub(1) / 64).saturating_sub(start / 64) as i64,
+            passes: Passes::default(),
+        }
+    }
+}

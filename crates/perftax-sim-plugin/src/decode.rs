@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What an instruction counts as.
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess,
+};
+use perftax_model::{Counts, Event};
+
+/// An instruction's events, and what matters of its flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Decoded {
+    /// Events of every class that does not depend on how it runs.
+    pub counts: Counts,
+    /// A conditional branch: whether it is taken shows only when it runs.
+    pub conditional: bool,
+    /// A string instruction with a repeat prefix: QEMU comes back to it for every repetition.
+    pub repeats: bool,
+    /// Bytes of its largest memory operand.
+    pub bytes: u32,
+}
+
+/// Decodes one instruction at an address.
+pub fn decode(code: &[u8], ip: u64, factory: &mut InstructionInfoFactory) -> Decoded {
+    let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
+    let instruction = decoder.decode();
+    let mut decoded = Decoded::default();
+    let counts = &mut decoded.counts;
+    counts[Event::Instructions] = 1;
+    counts[Event::DispatchedOps] = 1;
+    let (loads, stores) = memory_accesses(&instruction, factory);
+    counts[Event::Loads] = u64::from(loads);
+    counts[Event::Stores] = u64::from(stores);
+    let exchanges = instruction.mnemonic() == Mnemonic::Xchg && loads;
+    counts[Event::LockedOps] = u64::from(instruction.has_lock_prefix() || exchanges);
+    let is_move = matches!(instruction.mnemonic(), Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop | Mnemonic::Movzx);
+    let operation = u64::from(!(is_move && (loads || stores)));
+    counts[Event::Uops] = (operation + u64::from(loads) + 2 * u64::from(stores)).max(1);
+    match instruction.flow_control() {
+        FlowControl::Next | FlowControl::Exception | FlowControl::Interrupt | FlowControl::XbeginXabortXend => {}
+        FlowControl::Call | FlowControl::IndirectCall if is_system_call(&instruction) => {}
+        FlowControl::ConditionalBranch => {
+            counts[Event::Branches] = 1;
+            decoded.conditional = true;
+        }
+        flow => {
+            counts[Event::Branches] = 1;
+            counts[Event::TakenBranches] = 1;
+            counts[Event::Calls] = u64::from(matches!(flow, FlowControl::Call | FlowControl::IndirectCall));
+            counts[Event::Returns] = u64::from(flow == FlowControl::Return && !is_system_call(&instruction));
+        }
+    }
+    decoded.repeats = instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix());
+    decoded.bytes = instruction.memory_size().size().min(64) as u32;
+    decoded
+}
+
+fn memory_accesses(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> (bool, bool) {
+    let info = factory.info_options(instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
+    let (mut loads, mut stores) = (false, false);
+    for memory in info.used_memory() {
+        match memory.access() {
+            OpAccess::Read | OpAccess::CondRead => loads = true,
+            OpAccess::Write | OpAccess::CondWrite => stores = true,
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => (loads, stores) = (true, true),
+            OpAccess::None | OpAccess::NoMemAccess => {}
+        }
+    }
+    (loads, stores)
+}
+
+fn is_system_call(instruction: &Instruction) -> bool {
+    matches!(
+        instruction.mnemonic(),
+        Mnemonic::Syscall | Mnemonic::Sysenter | Mnemonic::Sysret | Mnemonic::Sysexit | Mnemonic::Vmcall | Mnemonic::Vmmcall
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(code: &[u8]) -> Decoded {
+        decode(code, 0x1000, &mut InstructionInfoFactory::new())
+    }
+
+    fn classes(code: &[u8]) -> Vec<&'static str> {
+        let counts = of(code).counts;
+        Event::all().filter(|&event| counts[event] > 0).map(Event::name).filter(|n| !n.contains("ops")).collect()
+    }
+
+    #[test]
+    fn instructions_are_what_the_manual_says() {
+        assert_eq!(classes(&[0x8b, 0x1b]), ["instructions", "loads"], "mov (%rbx),%ebx");
+        assert_eq!(classes(&[0x48, 0x89, 0x03]), ["instructions", "stores"], "mov %rax,(%rbx)");
+        assert_eq!(classes(&[0x48, 0x01, 0x03]), ["instructions", "loads", "stores"], "add %rax,(%rbx)");
+        assert_eq!(classes(&[0x48, 0x8d, 0x03]), ["instructions"], "lea (%rbx),%rax");
+        assert_eq!(classes(&[0x0f, 0x1f, 0x40, 0x00]), ["instructions"], "a long nop");
+        assert_eq!(classes(&[0x0f, 0x05]), ["instructions"], "syscall");
+        assert_eq!(classes(&[0x55]), ["instructions", "stores"], "push %rbp");
+        assert_eq!(classes(&[0xc3]), ["instructions", "loads", "branches", "taken-branches", "returns"], "ret");
+        let call = ["instructions", "stores", "branches", "taken-branches", "calls"];
+        assert_eq!(classes(&[0xe8, 0, 0, 0, 0]), call);
+        assert_eq!(classes(&[0x75, 0x10]), ["instructions", "branches"], "jne");
+        assert!(of(&[0x75, 0x10]).conditional && !of(&[0xeb, 0x10]).conditional);
+    }
+
+    #[test]
+    fn locks_and_repeats() {
+        assert_eq!(of(&[0xf0, 0x48, 0x01, 0x03]).counts[Event::LockedOps], 1, "lock add");
+        assert_eq!(of(&[0x48, 0x87, 0x03]).counts[Event::LockedOps], 1, "xchg with memory locks by itself");
+        assert_eq!(of(&[0x48, 0x87, 0xc3]).counts[Event::LockedOps], 0, "xchg of registers");
+        assert!(of(&[0xf3, 0x48, 0xa5]).repeats && !of(&[0x48, 0xa5]).repeats, "rep movsq");
+        assert!(!of(&[0xf3, 0x0f, 0x1e, 0xfa]).repeats, "endbr64 has the prefix and repeats nothing");
+    }
+
+    #[test]
+    fn micro_operations_are_estimated() {
+        let uops = |code: &[u8]| of(code).counts[Event::Uops];
+        assert_eq!(uops(&[0x48, 0x01, 0xd8]), 1, "add of registers");
+        assert_eq!(uops(&[0x8b, 0x1b]), 1, "a load");
+        assert_eq!(uops(&[0x48, 0x89, 0x03]), 2, "a store: address and data");
+        assert_eq!(uops(&[0x48, 0x03, 0x03]), 2, "load and add");
+        assert_eq!(uops(&[0x48, 0x01, 0x03]), 4, "load, add, store");
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The program has ended: what came is added up and written down.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use perftax_model::cache::Traffic;
+use perftax_model::run::{CoreOutcome, Mapping, Outcome};
+use perftax_model::{Counts, Event};
+
+use crate::state::{State, lock};
+use crate::vcpu::Vcpu;
+
+/// Adds everything up.
+pub fn outcome(state: &State, threads: &[Box<Vcpu>]) -> Outcome {
+    let blocks = lock(&state.blocks);
+    let mut cores: BTreeMap<u32, CoreOutcome> = BTreeMap::new();
+    let mut by_address: BTreeMap<u64, u64> = BTreeMap::new();
+    for vcpu in threads {
+        let core = cores.entry(vcpu.core_number).or_insert_with(|| {
+            let traffic =
+                if state.request.caches { *state.caches().traffic(vcpu.core_number as usize) } else { Traffic::default() };
+            CoreOutcome { core: vcpu.core_number, traffic, ..CoreOutcome::default() }
+        });
+        core.threads.push(vcpu.thread);
+        let mut counts = Counts::default();
+        for (block, &passes) in blocks.iter().zip(vcpu.passes.iter()) {
+            counts.add_times(&block.counts, passes);
+        }
+        if vcpu.thread == 0 {
+            // Passes were counted in the blocks while this thread was alone.
+            blocks.iter().for_each(|block| counts.add_times(&block.counts, block.passes.get()));
+        }
+        for event in [Event::Instructions, Event::DispatchedOps] {
+            counts[event] = counts[event].saturating_sub(vcpu.repetitions);
+        }
+        counts[Event::TakenBranches] = if state.watches_flow() { counts[Event::TakenBranches] + vcpu.taken } else { 0 };
+        counts[Event::Fetches] = vcpu.fetches;
+        counts[Event::L1Misses] = vcpu.load_misses[0];
+        counts[Event::L2Misses] = vcpu.load_misses[1];
+        counts[Event::LlcMisses] = vcpu.load_misses[2];
+        core.counts += &counts;
+        if let Some(unit) = &vcpu.core {
+            core.samples += unit.samples;
+            core.lost += unit.lost;
+            core.interrupts += unit.interrupts;
+            core.terms += &unit.terms;
+        }
+        for (&ip, &samples) in &vcpu.by_address {
+            *by_address.entry(ip).or_default() += samples;
+        }
+    }
+    for core in cores.values_mut() {
+        core.work_s = state.request.machine.time_s(core.counts[Event::Uops], &core.traffic);
+    }
+    let watched = |event: &Event| match event {
+        Event::TakenBranches | Event::Fetches => state.watches_flow(),
+        Event::Cycles | Event::PageCrossings => false,
+        event => state.request.caches || !event.needs_caches(),
+    };
+    Outcome {
+        cores: cores.into_values().collect(),
+        by_address,
+        threads: threads.len() as u32,
+        mappings: mappings(),
+        counted: Event::all().filter(watched).collect(),
+        caches: state.request.caches,
+    }
+}
+
+/// Files mapped into the program's address space. QEMU puts the guest at a fixed distance from its own addresses, which whoever
+/// started it chose and knows; these are QEMU's.
+fn mappings() -> Vec<Mapping> {
+    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return Vec::new() };
+    maps.lines().filter_map(mapping).collect()
+}
+
+fn mapping(line: &str) -> Option<Mapping> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let offset = fields.nth(1)?;
+    let path = fields.nth(2).filter(|path| path.starts_with('/'))?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    Some(Mapping { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, path: path.into() })
+}
+
+/// Writes the outcome where it was asked for, whole or not at all.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write(outcome: &Outcome, path: &str) -> std::io::Result<()> {
+    let text = serde_json::to_vec(outcome)?;
+    let path = Path::new(path);
+    let unfinished = path.with_extension("unfinished");
+    std::fs::write(&unfinished, text)?;
+    std::fs::rename(unfinished, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_maps_is_read() {
+        let found = mapping("7f10-7f20 r-xp 00001000 fe:00 1234     /usr/bin/bzip2").unwrap();
+        assert_eq!((found.start, found.end, found.offset, found.path.as_str()), (0x7f10, 0x7f20, 0x1000, "/usr/bin/bzip2"));
+        assert_eq!(mapping("7f10-7f20 rw-p 00000000 00:00 0 "), None);
+    }
+}

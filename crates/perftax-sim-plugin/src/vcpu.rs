@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! A thread of the program, and the modelled core that it runs on.
+
+use std::collections::HashMap;
+
+use perftax_model::cache::{Hierarchy, Level, Who, address_of};
+use perftax_model::run::SampleRow;
+use perftax_model::{Core, Event, Moment, Sample};
+
+use crate::block::Block;
+use crate::state::State;
+use crate::stream::{Entry, Stream};
+
+/// Translations that can be counted: 32 MiB of address space a thread, of which only what is used becomes memory.
+pub const MOST_BLOCKS: usize = 1 << 22;
+
+/// What the callbacks touch at every block comes first.
+#[repr(C)]
+pub struct Vcpu {
+    /// Sampled events until the unit acts, less one: it acts where this would fall below 0.
+    pub left: i64,
+    /// Instructions retired.
+    pub instructions: u64,
+    /// Passes of every block, by its number, while there were several threads.
+    pub passes: Box<[u64]>,
+    /// The block before, where flow matters.
+    pub before: Option<&'static Block>,
+    /// Accesses not yet simulated.
+    pub stream: Stream,
+    /// The repeating instruction that ran last, 0 for none.
+    pub repeating: u64,
+    /// Passes that only repeated an instruction.
+    pub repetitions: u64,
+    /// Conditional branches that were taken, where flow is watched.
+    pub taken: u64,
+    /// Lines of code fetched, where flow is watched.
+    pub fetches: u64,
+    /// Loads that missed: first level, second, last.
+    pub load_misses: [u64; 3],
+    /// Thread, in the order of creation.
+    pub thread: u32,
+    /// Core.
+    pub core_number: u32,
+    /// Its unit, where something samples.
+    pub core: Option<Core>,
+    /// Samples by address.
+    pub by_address: HashMap<u64, u64>,
+    skidding: Option<Skidding>,
+}
+
+/// A sample whose instruction is still to come.
+struct Skidding {
+    sample: Sample,
+    /// Instructions from the next block's first.
+    left: u64,
+    /// What [`Vcpu::left`] really is.
+    events_left: i64,
+}
+
+/// A value of [`Vcpu::left`] that every block takes below 0.
+const AT_ONCE: i64 = i64::MIN / 2;
+
+impl Vcpu {
+    /// A new thread.
+    pub fn new(state: &State, thread: u32) -> Self {
+        let core_number = thread % state.request.cores.max(1);
+        // The description was checked when the plugin was loaded.
+        let core = state.request.core(core_number).ok().flatten();
+        let mut vcpu = Self {
+            left: i64::MAX,
+            instructions: 0,
+            passes: vec![0; if state.is_alone() { 0 } else { MOST_BLOCKS }].into(),
+            before: None,
+            stream: Stream::new(),
+            repeating: 0,
+            repetitions: 0,
+            taken: 0,
+            fetches: 0,
+            load_misses: [0; 3],
+            thread,
+            core_number,
+            core,
+            by_address: HashMap::new(),
+            skidding: None,
+        };
+        vcpu.reload();
+        vcpu
+    }
+
+    fn reload(&mut self) {
+        let until = self.core.as_ref().map_or(u64::MAX, Core::until_action);
+        self.left = i64::try_from(until - 1).unwrap_or(i64::MAX);
+    }
+
+    /// Events of the sampled class happened in a block, the `n`th (from 0) at instruction `index_of(n)` of it, and the unit acts at
+    /// one of them at least; or a sample waits for its instruction.
+    #[cold]
+    #[inline(never)]
+    pub fn act(&mut self, state: &State, block: &Block, events: i64, index_of: impl Fn(i64) -> usize) {
+        if let Some(skidding) = self.skidding.take() {
+            self.left = skidding.events_left - events;
+            self.settle(state, block, 0, skidding.left, skidding.sample);
+        }
+        // Position in the block's events at which the unit acts, from 0.
+        let mut at = self.left + events;
+        while at < events {
+            let index = index_of(at);
+            let moment = self.moment(state, block, index);
+            let acted = self.core.as_mut().and_then(|core| {
+                core.pass(core.until_action() - 1);
+                if state.request.caches { None } else { core.act(&moment, None) }
+            });
+            let sample = if state.request.caches {
+                // What came before goes through the caches before the record does.
+                self.simulate(state);
+                let mut caches = state.caches();
+                self.core.as_mut().and_then(|core| core.act(&moment, Some(&mut caches)))
+            } else {
+                acted
+            };
+            let until = self.core.as_ref().map_or(i64::MAX, |core| i64::try_from(core.until_action()).unwrap_or(i64::MAX));
+            at = at.saturating_add(until);
+            if let Some(sample) = sample {
+                self.settle(state, block, index, u64::from(sample.skid), sample);
+            }
+        }
+        let left = at - events;
+        match &mut self.skidding {
+            None => self.left = left,
+            Some(skidding) => skidding.events_left = left,
+        }
+    }
+
+    fn moment(&self, state: &State, block: &Block, index: usize) -> Moment {
+        let instructions = self.instructions - block.instructions + index as u64;
+        let cycle = (instructions as f64 / state.request.machine.uops_per_cycle) as u64;
+        let latency_cycles = state.request.machine.l1.latency_cycles;
+        Moment { instructions, ip: block.ips.get(index).copied().unwrap_or(block.start), data: None, cycle, latency_cycles }
+    }
+
+    /// A sample names the instruction `skid` after `index`, which may be in a block still to come.
+    fn settle(&mut self, state: &State, block: &Block, index: usize, skid: u64, sample: Sample) {
+        let at = index as u64 + skid;
+        match block.ips.get(at as usize) {
+            Some(&ip) => self.keep(state, &Sample { ip, skid: 0, ..sample }),
+            None => {
+                self.skidding = Some(Skidding { sample, left: at - block.instructions, events_left: self.left });
+                self.left = AT_ONCE;
+            }
+        }
+    }
+
+    /// Simulates the accesses that wait. Where a class of misses is sampled, its events come here.
+    pub fn simulate(&mut self, state: &State) {
+        let sampled = match state.request.sampling.map(|sampling| sampling.event) {
+            Some(Event::L1Misses) => Some(Level::L2),
+            Some(Event::L2Misses) => Some(Level::Llc),
+            Some(Event::LlcMisses) => Some(Level::Memory),
+            _ => None,
+        };
+        let mut caches = state.caches();
+        let number = self.core_number as usize;
+        let waiting = self.stream.waiting();
+        for position in 0..waiting {
+            let entry = self.stream.get(position);
+            let found = caches.access(number, entry.line(), entry.is_write(), Who::Program);
+            if found == Level::L1 || entry.is_write() {
+                continue;
+            }
+            self.load_misses[0] += 1;
+            self.load_misses[1] += u64::from(found >= Level::Llc);
+            self.load_misses[2] += u64::from(found == Level::Memory);
+            if sampled.is_some_and(|level| found >= level) {
+                self.left -= 1;
+                if self.left < 0 {
+                    self.act_at_miss(state, entry, &mut caches);
+                }
+            }
+        }
+        self.stream.clear();
+    }
+
+    #[cold]
+    fn act_at_miss(&mut self, state: &State, entry: Entry, caches: &mut Hierarchy) {
+        let moment = Moment {
+            instructions: self.instructions,
+            ip: state.ip_of(entry.instruction()),
+            data: Some(address_of(entry.line())),
+            cycle: (self.instructions as f64 / state.request.machine.uops_per_cycle) as u64,
+            latency_cycles: state.request.machine.memory_latency_cycles(),
+        };
+        let sample = self.core.as_mut().and_then(|core| {
+            core.pass(core.until_action() - 1);
+            core.act(&moment, Some(caches))
+        });
+        self.reload();
+        if let Some(sample) = sample {
+            // The instructions that follow are not known here: the skid stays unresolved, the address is the event's own.
+            self.keep(state, &sample);
+        }
+    }
+
+    fn keep(&mut self, state: &State, sample: &Sample) {
+        *self.by_address.entry(sample.ip).or_default() += 1;
+        let row = SampleRow {
+            instructions: sample.instructions,
+            ip: sample.ip,
+            data: sample.data.unwrap_or(0),
+            core: u64::from(self.core_number),
+            thread: u64::from(self.thread),
+        };
+        state.write_row(row);
+    }
+
+    /// The thread has ended: whatever waits is simulated, the buffer emptied, and a sample still skidding falls where it began.
+    pub fn end(&mut self, state: &State) {
+        if state.request.caches {
+            self.simulate(state);
+        }
+        if let Some(skidding) = self.skidding.take() {
+            self.keep(state, &skidding.sample);
+        }
+        let mut caches = state.request.caches.then(|| state.caches());
+        if let Some(core) = &mut self.core {
+            core.stop(caches.as_deref_mut());
+        }
+    }
+}
