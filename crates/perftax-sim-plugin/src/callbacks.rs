@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use perftax_model::Event;
+use perftax_model::cache::{LINE_BYTES, line_of};
 
 use crate::api;
 use crate::block::Block;
 use crate::decode::{Decoded, decode};
 use crate::finish;
 use crate::state::{State, lock};
-use crate::stream::Entry;
+use crate::stream::Filter;
 use crate::vcpu::{MOST_BLOCKS, Vcpu};
 
 /// Threads at a time.
@@ -22,6 +23,7 @@ const MOST_VCPUS: usize = 1024;
 
 static STATE: OnceLock<State> = OnceLock::new();
 static VCPUS: [AtomicPtr<Vcpu>; MOST_VCPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_VCPUS];
+static FILTERS: [Filter; MOST_VCPUS] = [const { Filter::new() }; MOST_VCPUS];
 /// Addresses behind repeating instructions: a block that begins there ends the repetition.
 static BEHIND_REPEATS: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
 
@@ -76,7 +78,7 @@ extern "C" fn on_start(_: api::Id, index: c_uint) {
         crate::say("perftax_sim_plugin: more than 1024 threads at a time\n");
         std::process::abort();
     }
-    let fresh = Box::into_raw(Box::new(Vcpu::new(state, thread)));
+    let fresh = Box::into_raw(Box::new(Vcpu::new(state, thread, filter(index))));
     let before = VCPUS[index as usize].swap(fresh, Ordering::AcqRel);
     end(state, before);
 }
@@ -184,8 +186,10 @@ fn count_passes(state: &State, tb: *mut api::Tb, block: &'static Block) {
         (Some(Event::Fetches), false) => on_pass(on_block_fetching::<false>),
         (Some(Event::TakenBranches), true) => on_pass(on_block_branching::<true>),
         (Some(Event::TakenBranches), false) => on_pass(on_block_branching::<false>),
-        (Some(_), true) => on_pass(on_block::<true>),
-        (Some(_), false) => on_pass(on_block::<false>),
+        (Some(Event::Instructions), true) => on_pass(on_block::<true, false>),
+        (Some(Event::Instructions), false) => on_pass(on_block::<false, false>),
+        (Some(_), true) => on_pass(on_block::<true, true>),
+        (Some(_), false) => on_pass(on_block::<false, true>),
         // SAFETY: as above; the number lives as long as the block.
         (None, true) => unsafe {
             api::qemu_plugin_register_vcpu_tb_exec_inline(tb, api::INLINE_ADD_U64, block.passes.as_ptr().cast(), 1);
@@ -209,8 +213,9 @@ fn watch_memory(state: &State, tb: *mut api::Tb, instructions: &[(u64, usize, De
             accessing.push(*ip);
             accessing.len() as u64 - 1
         };
-        // Bytes above, number of the instruction below.
-        let data = (u64::from(decoded.bytes) << 32 | number) as usize as *mut c_void;
+        // Above, the last place in a line at which the access stays within it; below, the number of the instruction.
+        let last_inside = LINE_BYTES - u64::from(decoded.bytes.clamp(1, LINE_BYTES as u32));
+        let data = (last_inside << 32 | number) as usize as *mut c_void;
         // QEMU 7.2 compares its filter with a number that is one too high, so that callbacks for reads see writes: all are asked
         // for, and the instruction says which they are.
         // SAFETY: QEMU's instruction, valid during translation; the data are a number.
@@ -236,15 +241,25 @@ fn count<const ALONE: bool>(vcpu: &mut Vcpu, block: &Block) {
     }
 }
 
-/// A block passes, and one class of its events is sampled.
-extern "C" fn on_block<const ALONE: bool>(index: c_uint, data: *mut c_void) {
+/// A block passes, and one class of its events is sampled; `TIMED` where that class is not the instructions themselves, so that
+/// these are counted too.
+extern "C" fn on_block<const ALONE: bool, const TIMED: bool>(index: c_uint, data: *mut c_void) {
     let (vcpu, block) = (vcpu(index), block(data));
     count::<ALONE>(vcpu, block);
-    vcpu.instructions += block.instructions;
+    if TIMED {
+        vcpu.instructions += block.instructions;
+    }
     vcpu.left -= block.events;
     if vcpu.left < 0 {
-        vcpu.act(state(), block, block.events, |n| usize::from(block.event_at[n as usize]));
+        act(index, data);
     }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn act(index: c_uint, data: *mut c_void) {
+    let block = block(data);
+    vcpu(index).act(state(), block, block.events, |n| usize::from(block.event_at[n as usize]));
 }
 
 /// A block passes, and is counted.
@@ -278,20 +293,19 @@ extern "C" fn on_block_branching<const ALONE: bool>(index: c_uint, data: *mut c_
 
 /// A block passes, and fetches are sampled: one where it is jumped to or begins a line, one for each further line.
 extern "C" fn on_block_fetching<const ALONE: bool>(index: c_uint, data: *mut c_void) {
-    const LINE: u64 = 64;
     let (vcpu, block) = (vcpu(index), block(data));
     count::<ALONE>(vcpu, block);
     let goes_on = vcpu.before.is_some_and(|before| before.end == block.start);
-    let entered = i64::from(!(goes_on && block.start % LINE != 0));
+    let entered = i64::from(!(goes_on && block.start % LINE_BYTES != 0));
     let events = entered + block.further_lines;
     vcpu.fetches += events as u64;
     vcpu.before = Some(block);
     vcpu.instructions += block.instructions;
     vcpu.left -= events;
     if vcpu.left < 0 {
-        let first_line = block.start / LINE;
+        let first_line = block.start / LINE_BYTES;
         let line_of = |n: i64| first_line + (n + 1 - entered) as u64;
-        vcpu.act(state(), block, events, |n| block.ips.iter().position(|ip| ip / LINE >= line_of(n)).unwrap_or(0));
+        vcpu.act(state(), block, events, |n| block.ips.iter().position(|ip| ip / LINE_BYTES >= line_of(n)).unwrap_or(0));
     }
 }
 
@@ -318,28 +332,51 @@ extern "C" fn on_repeated(index: c_uint, _: *mut c_void) {
 }
 
 extern "C" fn on_load(index: c_uint, _: api::MemInfo, address: u64, data: *mut c_void) {
-    access(vcpu(index), address, false, data as usize as u64);
+    access(index, address, false, data);
 }
 
 extern "C" fn on_store(index: c_uint, _: api::MemInfo, address: u64, data: *mut c_void) {
-    access(vcpu(index), address, true, data as usize as u64);
+    access(index, address, true, data);
 }
 
 /// An instruction that reads and writes.
 extern "C" fn on_either(index: c_uint, info: api::MemInfo, address: u64, data: *mut c_void) {
     // SAFETY: the information that QEMU passed.
     let write = unsafe { api::qemu_plugin_mem_is_store(info) };
-    access(vcpu(index), address, write, data as usize as u64);
+    access(index, address, write, data);
 }
 
-#[inline]
-fn access(vcpu: &mut Vcpu, address: u64, write: bool, data: u64) {
-    const LINE: u64 = 64;
-    let (bytes, instruction) = (data >> 32, data as u32);
-    if vcpu.stream.push(Entry::new(address, write, instruction)) {
-        vcpu.simulate(state());
+#[inline(always)]
+fn access(index: c_uint, address: u64, write: bool, data: *mut c_void) {
+    let last_inside = data as usize as u64 >> 32;
+    if address % LINE_BYTES > last_inside {
+        return access_straddling(index, address, write, data);
     }
-    if address % LINE + bytes > LINE && vcpu.stream.push(Entry::new(address + LINE, write, instruction)) {
-        vcpu.simulate(state());
+    let line = line_of(address);
+    // Reached without a pointer: of all that happens at an access, waiting for these words would take longest.
+    if !FILTERS[index as usize % MOST_VCPUS].drops(line, write) && vcpu(index).stream.push(line, write, data as usize as u32) {
+        simulate(index);
     }
+}
+
+/// An access to two lines.
+#[cold]
+#[inline(never)]
+extern "C" fn access_straddling(index: c_uint, address: u64, write: bool, data: *mut c_void) {
+    for address in [address, address + LINE_BYTES] {
+        let line = line_of(address);
+        if !filter(index).drops(line, write) && vcpu(index).stream.push(line, write, data as usize as u32) {
+            simulate(index);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+extern "C" fn simulate(index: c_uint) {
+    vcpu(index).simulate(state());
+}
+
+fn filter(index: c_uint) -> &'static Filter {
+    &FILTERS[index as usize % MOST_VCPUS]
 }

@@ -12,6 +12,7 @@ use perftax_model::cache::Hierarchy;
 use perftax_model::run::{Request, SampleRow};
 
 use crate::block::Block;
+use crate::stream::filter_fits;
 use crate::vcpu::Vcpu;
 
 /// One run of one program.
@@ -49,6 +50,10 @@ impl State {
     pub fn new(request: Request) -> Result<Self, String> {
         request.machine.check().map_err(|e| e.to_string())?;
         request.core(0).map_err(|e| e.to_string())?;
+        let sets = request.machine.l1.sets();
+        if request.caches && !filter_fits(sets) {
+            return Err(format!("the first-level cache has {sets} sets, needs a multiple of 64"));
+        }
         let rows = match &request.samples {
             None => None,
             Some(path) => {

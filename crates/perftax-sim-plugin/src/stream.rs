@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Memory accesses on their way from the program to the simulated caches.
 
-use perftax_model::cache::{LINE_BITS, line_of};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use perftax_model::cache::LINE_BITS;
 
 /// Accesses that wait at most: 32 KiB, about a first-level cache's size, so that they stay near.
 const ROOM: usize = 4096;
@@ -15,10 +17,10 @@ const _: () = assert!(LINE_BITS <= 31);
 pub struct Entry(u64);
 
 impl Entry {
-    /// An access of an instruction to the line of an address.
+    /// An access of an instruction to a line.
     #[inline]
-    pub fn new(address: u64, write: bool, instruction: u32) -> Self {
-        Self(u64::from(line_of(address)) | if write { WRITE } else { 0 } | u64::from(instruction) << 32)
+    pub fn new(line: u32, write: bool, instruction: u32) -> Self {
+        Self(u64::from(line) | if write { WRITE } else { 0 } | u64::from(instruction) << 32)
     }
 
     /// The line.
@@ -40,72 +42,126 @@ impl Entry {
     }
 }
 
+/// Sets that a filter tells apart: those of a first-level cache of 32 KiB and 8 ways.
+const FILTER_SETS: usize = 64;
+/// No access: as a key, the last line written.
+const NONE: u32 = u32::MAX;
+
+/// Says of most accesses at once that they change nothing.
+///
+/// An access to the line that was used last in its set hits the first level whatever the policy, and changes nothing unless it
+/// is the first that writes: it is dropped. (A line that an inclusive last level takes away meanwhile is missed one access too
+/// late: such lines are in constant use, which a real last level is told of.)
+#[repr(C, align(64))]
+pub struct Filter {
+    /// For each set, the line used last and, in the lowest bit, whether it was written. Each filter belongs to one thread; atomic
+    /// only because all of them stand in one static.
+    last: [AtomicU32; FILTER_SETS],
+}
+
+impl Filter {
+    /// Knows nothing.
+    pub const fn new() -> Self {
+        Self { last: [const { AtomicU32::new(NONE) }; FILTER_SETS] }
+    }
+
+    /// Whether an access changes nothing; else it is noted as its set's last.
+    #[inline(always)]
+    pub fn drops(&self, line: u32, write: bool) -> bool {
+        let key = line << 1 | u32::from(write);
+        let last = &self.last[line as usize % FILTER_SETS];
+        let before = last.load(Ordering::Relaxed);
+        if key ^ before <= 1 && key <= before {
+            return true;
+        }
+        last.store(key, Ordering::Relaxed);
+        false
+    }
+
+    /// Somebody else used the caches, or another thread this filter: nothing is known of what they hold.
+    pub fn forget(&self) {
+        self.last.iter().for_each(|last| last.store(NONE, Ordering::Relaxed));
+    }
+}
+
+/// Whether the filter speaks the truth before a first-level cache of so many sets: two lines of one set there must share one here.
+pub fn filter_fits(sets: usize) -> bool {
+    sets.is_multiple_of(FILTER_SETS)
+}
+
 /// What waits.
+#[derive(Default)]
 pub struct Stream {
-    /// Line and, in the lowest bit, write of the access before.
-    last: u32,
-    filled: usize,
-    entries: Box<[Entry; ROOM]>,
+    filled: u32,
+    entries: Box<[Entry]>,
 }
 
 impl Stream {
     /// Empty.
     pub fn new() -> Self {
-        Self { last: u32::MAX, filled: 0, entries: Box::new([Entry::default(); ROOM]) }
+        Self { filled: 0, entries: vec![Entry::default(); ROOM].into() }
     }
 
-    /// Adds an access; whether the stream is full then.
-    ///
-    /// An access to the line of the one before hits the first level whatever its policy, and changes nothing unless it is the
-    /// first that writes: it is dropped here, at once.
-    #[inline]
-    pub fn push(&mut self, entry: Entry) -> bool {
-        let key = entry.line() << 1 | u32::from(entry.is_write());
-        if key | 1 == self.last | 1 && key <= self.last {
-            return false;
+    /// Adds an access; whether the stream is full then, and must be cleared before the next.
+    #[inline(always)]
+    pub fn push(&mut self, line: u32, write: bool, instruction: u32) -> bool {
+        if let Some(free) = self.entries.get_mut(self.filled as usize) {
+            *free = Entry::new(line, write, instruction);
         }
-        self.last = key;
-        // In bounds: whoever is told that it is full clears it.
-        self.entries[self.filled & (ROOM - 1)] = entry;
         self.filled += 1;
-        self.filled == ROOM
+        self.filled as usize >= ROOM
     }
 
-    /// How many wait.
-    pub fn waiting(&self) -> usize {
-        self.filled
-    }
-
-    /// One of them.
+    /// What waits, in order.
     #[inline]
-    pub fn get(&self, position: usize) -> Entry {
-        self.entries[position & (ROOM - 1)]
+    pub fn waiting(&self) -> &[Entry] {
+        &self.entries[..self.filled as usize]
     }
 
     /// All were simulated.
     pub fn clear(&mut self) {
         self.filled = 0;
-        // Records may have taken the line's place since.
-        self.last = u32::MAX;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use perftax_model::cache::line_of;
+
     use super::*;
 
     #[test]
-    fn repeated_lines_are_dropped_until_one_writes() {
-        let mut stream = Stream::new();
-        for (address, write, waiting) in
-            [(0x1000, false, 1), (0x1030, false, 1), (0x1008, true, 2), (0x1010, false, 2), (0x2000, false, 3)]
-        {
-            stream.push(Entry::new(address, write, 7));
-            assert_eq!(stream.waiting(), waiting, "{address:#x} {write}");
+    fn a_sets_last_line_is_dropped_until_one_writes() {
+        let (filter, mut stream) = (Filter::new(), Stream::new());
+        let accesses = [
+            (0x1000, false, true),
+            (0x1030, false, false),
+            (0x2040, false, true),
+            (0x1008, true, true),
+            (0x1010, false, false),
+            (0x2040, false, false),
+            (0x2000, false, true),
+            (0x1000, false, true),
+        ];
+        let mut kept = 0;
+        for (address, write, keeps) in accesses {
+            assert_eq!(!filter.drops(line_of(address), write), keeps, "{address:#x} {write}");
+            if keeps {
+                stream.push(line_of(address), write, 7);
+                kept += 1;
+            }
         }
-        let entry = stream.get(1);
+        assert_eq!(stream.waiting().len(), kept);
+        let entry = stream.waiting()[2];
         assert_eq!((entry.line(), entry.is_write(), entry.instruction()), (0x40, true, 7));
         stream.clear();
-        assert_eq!(stream.waiting(), 0);
+        assert!(stream.waiting().is_empty() && filter.drops(line_of(0x2040), false), "what is cached stays known");
+        filter.forget();
+        assert!(!filter.drops(line_of(0x2040), false));
+    }
+
+    #[test]
+    fn a_filter_must_be_as_coarse_as_the_cache() {
+        assert!(filter_fits(64) && filter_fits(128) && !filter_fits(32) && !filter_fits(96));
     }
 }

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use perftax_model::cache::{Hierarchy, Level, Who, address_of};
+use perftax_model::cache::{Hierarchy, Level, address_of};
 use perftax_model::run::SampleRow;
 use perftax_model::{Core, Event, Moment, Sample};
 
 use crate::block::Block;
 use crate::state::State;
-use crate::stream::{Entry, Stream};
+use crate::stream::{Entry, Filter, Stream};
 
 /// Translations that can be counted: 32 MiB of address space a thread, of which only what is used becomes memory.
 pub const MOST_BLOCKS: usize = 1 << 22;
@@ -19,14 +19,14 @@ pub const MOST_BLOCKS: usize = 1 << 22;
 pub struct Vcpu {
     /// Sampled events until the unit acts, less one: it acts where this would fall below 0.
     pub left: i64,
-    /// Instructions retired.
+    /// Instructions retired; where they are the sampled class, `next_action` tells.
     pub instructions: u64,
+    /// Accesses not yet simulated.
+    pub stream: Stream,
     /// Passes of every block, by its number, while there were several threads.
     pub passes: Box<[u64]>,
     /// The block before, where flow matters.
     pub before: Option<&'static Block>,
-    /// Accesses not yet simulated.
-    pub stream: Stream,
     /// The repeating instruction that ran last, 0 for none.
     pub repeating: u64,
     /// Passes that only repeated an instruction.
@@ -45,6 +45,9 @@ pub struct Vcpu {
     pub core: Option<Core>,
     /// Samples by address.
     pub by_address: HashMap<u64, u64>,
+    /// Number, from 1, of the sampled event that the unit acts at next.
+    next_action: u64,
+    filter: &'static Filter,
     skidding: Option<Skidding>,
 }
 
@@ -62,7 +65,8 @@ const AT_ONCE: i64 = i64::MIN / 2;
 
 impl Vcpu {
     /// A new thread.
-    pub fn new(state: &State, thread: u32) -> Self {
+    pub fn new(state: &State, thread: u32, filter: &'static Filter) -> Self {
+        filter.forget();
         let core_number = thread % state.request.cores.max(1);
         // The description was checked when the plugin was loaded.
         let core = state.request.core(core_number).ok().flatten();
@@ -72,6 +76,8 @@ impl Vcpu {
             passes: vec![0; if state.is_alone() { 0 } else { MOST_BLOCKS }].into(),
             before: None,
             stream: Stream::new(),
+            next_action: 0,
+            filter,
             repeating: 0,
             repetitions: 0,
             taken: 0,
@@ -89,6 +95,7 @@ impl Vcpu {
 
     fn reload(&mut self) {
         let until = self.core.as_ref().map_or(u64::MAX, Core::until_action);
+        self.next_action = self.next_action.saturating_add(until);
         self.left = i64::try_from(until - 1).unwrap_or(i64::MAX);
     }
 
@@ -113,13 +120,15 @@ impl Vcpu {
             let sample = if state.request.caches {
                 // What came before goes through the caches before the record does.
                 self.simulate(state);
+                self.filter.forget();
                 let mut caches = state.caches();
                 self.core.as_mut().and_then(|core| core.act(&moment, Some(&mut caches)))
             } else {
                 acted
             };
-            let until = self.core.as_ref().map_or(i64::MAX, |core| i64::try_from(core.until_action()).unwrap_or(i64::MAX));
-            at = at.saturating_add(until);
+            let until = self.core.as_ref().map_or(u64::MAX, Core::until_action);
+            self.next_action = self.next_action.saturating_add(until);
+            at = at.saturating_add_unsigned(until);
             if let Some(sample) = sample {
                 self.settle(state, block, index, u64::from(sample.skid), sample);
             }
@@ -132,7 +141,10 @@ impl Vcpu {
     }
 
     fn moment(&self, state: &State, block: &Block, index: usize) -> Moment {
-        let instructions = self.instructions - block.instructions + index as u64;
+        let instructions = match state.sampled() {
+            Some(Event::Instructions) => self.next_action - 1,
+            _ => self.instructions - block.instructions + index as u64,
+        };
         let cycle = (instructions as f64 / state.request.machine.uops_per_cycle) as u64;
         let latency_cycles = state.request.machine.l1.latency_cycles;
         Moment { instructions, ip: block.ips.get(index).copied().unwrap_or(block.start), data: None, cycle, latency_cycles }
@@ -158,14 +170,15 @@ impl Vcpu {
             Some(Event::LlcMisses) => Some(Level::Memory),
             _ => None,
         };
+        // Taken out, so that whoever acts on a miss may touch the rest.
+        let stream = std::mem::take(&mut self.stream);
+        let mut acted = false;
         let mut caches = state.caches();
-        let number = self.core_number as usize;
-        let waiting = self.stream.waiting();
-        for position in 0..waiting {
-            let entry = self.stream.get(position);
-            let found = caches.access(number, entry.line(), entry.is_write(), Who::Program);
-            if found == Level::L1 || entry.is_write() {
-                continue;
+        let of = |entry: Entry| (entry.line(), entry.is_write());
+        caches.access_all(self.core_number as usize, stream.waiting(), of, |caches, position, found| {
+            let entry = stream.waiting()[position];
+            if entry.is_write() {
+                return;
             }
             self.load_misses[0] += 1;
             self.load_misses[1] += u64::from(found >= Level::Llc);
@@ -173,11 +186,16 @@ impl Vcpu {
             if sampled.is_some_and(|level| found >= level) {
                 self.left -= 1;
                 if self.left < 0 {
-                    self.act_at_miss(state, entry, &mut caches);
+                    acted = true;
+                    self.act_at_miss(state, entry, caches);
                 }
             }
-        }
+        });
+        self.stream = stream;
         self.stream.clear();
+        if acted {
+            self.filter.forget();
+        }
     }
 
     #[cold]

@@ -101,6 +101,32 @@ impl Hierarchy {
         self.access_beyond_l1(core, line, write, who)
     }
 
+    /// Accesses of the program in turn, each a line and whether it is written; `beyond` is told of those that miss the first level,
+    /// by position, and may access on.
+    #[inline]
+    pub fn access_all<E: Copy>(
+        &mut self,
+        core: usize,
+        accesses: &[E],
+        of: impl Fn(E) -> (u32, bool),
+        mut beyond: impl FnMut(&mut Self, usize, Level),
+    ) {
+        let mut done = 0;
+        loop {
+            let l1 = &mut self.cores[core].l1;
+            let hits = accesses[done..].iter().position(|&access| {
+                let (line, write) = of(access);
+                !l1.touch(line, write)
+            });
+            let Some(hits) = hits else { return };
+            done += hits;
+            let (line, write) = of(accesses[done]);
+            let level = self.access_beyond_l1(core, line, write, Who::Program);
+            beyond(self, done, level);
+            done += 1;
+        }
+    }
+
     /// All lines of a range of bytes of records.
     pub fn access_records(&mut self, core: usize, span: Span, write: bool) {
         let (first, last) = (span.address / LINE_BYTES, (span.address + span.bytes.max(1) - 1) / LINE_BYTES);

@@ -27,6 +27,8 @@ pub struct SetAssociative {
     sets: u32,
     /// `sets - 1` where that selects a set by bits.
     mask: Option<u32>,
+    /// The lines of each set stand in the order of their use.
+    ordered: bool,
     state: State,
 }
 
@@ -39,6 +41,7 @@ impl SetAssociative {
             ways,
             sets,
             mask: sets.is_power_of_two().then(|| sets - 1),
+            ordered: policy == Policy::Lru,
             state: State::new(policy, sets as usize, ways, seed),
         }
     }
@@ -70,31 +73,25 @@ impl SetAssociative {
     #[inline]
     pub fn touch(&mut self, line: u32, write: bool) -> bool {
         let set = self.set(line);
-        let dirty = Tag::from(write);
-        let wanted = line << 1;
-        let first = set * self.ways;
-        if matches!(self.state, State::Order) {
-            let tags = &mut self.tags[first..][..self.ways];
-            if tags[0] & !DIRTY == wanted {
-                tags[0] |= dirty;
-                return true;
-            }
-            return match <&mut [Tag; 8]>::try_from(&mut *tags) {
-                Ok(tags) => touch_eight(tags, wanted, dirty),
-                Err(_) => match tags.iter().position(|tag| tag & !DIRTY == wanted) {
-                    None => false,
-                    Some(way) => {
-                        let tag = tags[way] | dirty;
-                        tags.copy_within(..way, 1);
-                        tags[0] = tag;
-                        true
-                    }
-                },
-            };
+        let (wanted, dirty) = (line << 1, Tag::from(write));
+        if self.ordered && self.ways == 8 {
+            let tags = &mut self.tags[set * 8..][..8];
+            // The usual first-level cache, where nearly all accesses end: its size is known to the compiler.
+            return <&mut [Tag; 8]>::try_from(tags).is_ok_and(|tags| touch_ordered(tags, wanted, dirty));
         }
-        let Some(way) = self.find(set, line) else { return false };
-        self.tags[first + way] |= dirty;
-        self.state.used(set, way, self.ways);
+        self.touch_any(set, wanted, dirty)
+    }
+
+    fn touch_any(&mut self, set: usize, wanted: Tag, dirty: Tag) -> bool {
+        let tags = &mut self.tags[set * self.ways..][..self.ways];
+        let Some(way) = tags.iter().position(|tag| tag & !DIRTY == wanted) else { return false };
+        let tag = tags[way] | dirty;
+        if self.ordered {
+            put_first(&mut tags[..=way], tag);
+        } else {
+            tags[way] = tag;
+            self.state.used(set, way, self.ways);
+        }
         true
     }
 
@@ -103,13 +100,10 @@ impl SetAssociative {
         let set = self.set(line);
         let tag = line << 1 | Tag::from(dirty);
         let tags = &mut self.tags[set * self.ways..][..self.ways];
-        let gone = if matches!(self.state, State::Order) {
+        let gone = if self.ordered {
             // What was invalidated leaves a hole: the lines before it close up.
             let way = tags.iter().position(|&tag| tag == NOTHING).unwrap_or(self.ways - 1);
-            let gone = tags[way];
-            tags.copy_within(..way, 1);
-            tags[0] = tag;
-            gone
+            put_first(&mut tags[..=way], tag)
         } else {
             let empty = tags.iter().position(|&tag| tag == NOTHING);
             let way = empty.unwrap_or_else(|| self.state.victim(set, self.ways));
@@ -143,21 +137,31 @@ impl SetAssociative {
     }
 }
 
-/// Finds and moves to the front among eight ways, without a branch for each.
+/// Finds a line and moves it to the front.
 #[inline]
-fn touch_eight(tags: &mut [Tag; 8], wanted: Tag, dirty: Tag) -> bool {
-    let mut found = 0u32;
-    for (way, tag) in tags.iter().enumerate() {
-        found |= u32::from(tag & !DIRTY == wanted) << way;
+fn touch_ordered(tags: &mut [Tag; 8], wanted: Tag, dirty: Tag) -> bool {
+    if tags[0] & !DIRTY == wanted {
+        tags[0] |= dirty;
+        return true;
+    }
+    let mut found = 0;
+    for (way, tag) in tags.iter().enumerate().skip(1) {
+        if tag & !DIRTY == wanted {
+            found = way;
+        }
     }
     if found == 0 {
         return false;
     }
-    let way = found.trailing_zeros() as usize & 7;
-    let tag = tags[way] | dirty;
-    tags.copy_within(..way, 1);
-    tags[0] = tag;
+    let tag = tags[found] | dirty;
+    put_first(&mut tags[..=found], tag);
     true
+}
+
+/// Moves all back by one, the last one out, and puts a tag in front. A loop, since sets are shorter than a call of memmove.
+#[inline]
+fn put_first(tags: &mut [Tag], tag: Tag) -> Tag {
+    tags.iter_mut().fold(tag, |moved, place| std::mem::replace(place, moved))
 }
 
 #[cfg(test)]

@@ -70,6 +70,13 @@ pub struct CacheSpec {
     pub latency_cycles: u64,
 }
 
+impl CacheSpec {
+    /// Its sets.
+    pub fn sets(&self) -> usize {
+        (self.bytes / crate::cache::LINE_BYTES) as usize / self.ways.max(1)
+    }
+}
+
 /// What an ordinary counter interrupt costs, and how late it is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
