@@ -59,9 +59,7 @@ impl SetAssociative {
     }
 
     fn find(&self, set: usize, line: u32) -> Option<usize> {
-        let tags = &self.tags[set * self.ways..][..self.ways];
-        let wanted = line << 1;
-        tags.iter().position(|tag| tag & !DIRTY == wanted)
+        position(&self.tags[set * self.ways..][..self.ways], line << 1)
     }
 
     /// Whether it holds the line; nothing changes.
@@ -84,7 +82,7 @@ impl SetAssociative {
 
     fn touch_any(&mut self, set: usize, wanted: Tag, dirty: Tag) -> bool {
         let tags = &mut self.tags[set * self.ways..][..self.ways];
-        let Some(way) = tags.iter().position(|tag| tag & !DIRTY == wanted) else { return false };
+        let Some(way) = position(tags, wanted) else { return false };
         let tag = tags[way] | dirty;
         if self.ordered {
             put_first(&mut tags[..=way], tag);
@@ -101,9 +99,8 @@ impl SetAssociative {
         let tag = line << 1 | Tag::from(dirty);
         let tags = &mut self.tags[set * self.ways..][..self.ways];
         let gone = if self.ordered {
-            // What was invalidated leaves a hole: the lines before it close up.
-            let way = tags.iter().position(|&tag| tag == NOTHING).unwrap_or(self.ways - 1);
-            put_first(&mut tags[..=way], tag)
+            // What was invalidated left its hole at the end.
+            put_first(tags, tag)
         } else {
             let empty = tags.iter().position(|&tag| tag == NOTHING);
             let way = empty.unwrap_or_else(|| self.state.victim(set, self.ways));
@@ -127,7 +124,11 @@ impl SetAssociative {
     pub fn invalidate(&mut self, line: u32) -> Option<bool> {
         let set = self.set(line);
         let way = self.find(set, line)?;
-        let tag = std::mem::replace(&mut self.tags[set * self.ways + way], NOTHING);
+        let tags = &mut self.tags[set * self.ways..][..self.ways];
+        let tag = std::mem::replace(&mut tags[way], NOTHING);
+        if self.ordered {
+            tags[way..].rotate_left(1);
+        }
         Some(tag & DIRTY != 0)
     }
 
@@ -144,18 +145,20 @@ fn touch_ordered(tags: &mut [Tag; 8], wanted: Tag, dirty: Tag) -> bool {
         tags[0] |= dirty;
         return true;
     }
-    let mut found = 0;
-    for (way, tag) in tags.iter().enumerate().skip(1) {
-        if tag & !DIRTY == wanted {
-            found = way;
-        }
-    }
-    if found == 0 {
-        return false;
-    }
+    let Some(found) = position(tags, wanted) else { return false };
     let tag = tags[found] | dirty;
     put_first(&mut tags[..=found], tag);
     true
+}
+
+/// Where a line stands. Looks at all places, without a branch for each, so that the compiler compares several at once.
+#[inline]
+fn position(tags: &[Tag], wanted: Tag) -> Option<usize> {
+    let mut found = u32::MAX;
+    for (way, tag) in (0..).zip(tags) {
+        found = if tag & !DIRTY == wanted { way } else { found };
+    }
+    (found != u32::MAX).then_some(found as usize)
 }
 
 /// Moves all back by one, the last one out, and puts a tag in front. A loop, since sets are shorter than a call of memmove.
