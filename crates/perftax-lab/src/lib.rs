@@ -4,6 +4,7 @@ pub mod calibrate;
 pub mod published;
 pub mod recording;
 pub mod run;
+pub mod simulation;
 pub mod stimulus;
 pub mod system;
 pub mod verify;

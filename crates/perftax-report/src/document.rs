@@ -1,6 +1,6 @@
 //! Which document a JSON text holds, for commands that read documents back.
 
-use perftax_cost::document::{Bill, Calibration, MachineProfile, Origin, Plan, Prediction, SCHEMA, Verification};
+use perftax_cost::document::{Bill, Calibration, MachineProfile, Origin, Plan, Prediction, SCHEMA, Simulation, Verification};
 use serde::de::DeserializeOwned;
 
 /// Any document that perftax writes with `--json`.
@@ -16,6 +16,8 @@ pub enum Document {
     Verification(Box<Verification>),
     /// `perftax bill`.
     Bill(Box<Bill>),
+    /// `perftax sim`.
+    Simulation(Box<Simulation>),
 }
 
 /// Why a text holds no document that we can read.
@@ -83,6 +85,7 @@ impl Document {
             "plan" => Self::Plan(typed(&kind, value)?),
             "verify" => Self::Verification(typed(&kind, value)?),
             "bill" => Self::Bill(typed(&kind, value)?),
+            "sim" => Self::Simulation(typed(&kind, value)?),
             other => return Err(ReadError::Foreign(format!("its kind is '{other}', not one that is put side by side"))),
         };
         Ok(vec![document])
@@ -96,6 +99,7 @@ impl Document {
             Self::Plan(doc) => &doc.origin,
             Self::Verification(doc) => &doc.origin,
             Self::Bill(doc) => &doc.origin,
+            Self::Simulation(doc) => &doc.origin,
         }
     }
 
@@ -107,6 +111,7 @@ impl Document {
             Self::Plan(_) => "plan",
             Self::Verification(_) => "verify",
             Self::Bill(_) => "bill",
+            Self::Simulation(_) => "sim",
         }
     }
 
@@ -118,6 +123,7 @@ impl Document {
             Self::Plan(doc) => crate::text::plan(doc),
             Self::Verification(doc) => crate::text::verification(doc),
             Self::Bill(doc) => crate::text::bill(doc),
+            Self::Simulation(doc) => crate::text::simulation(doc),
         }
     }
 
@@ -129,6 +135,7 @@ impl Document {
             Self::Plan(doc) => crate::csv::plan(doc, separator),
             Self::Verification(doc) => crate::csv::verification(doc, separator),
             Self::Bill(doc) => crate::csv::bill(doc, separator),
+            Self::Simulation(doc) => crate::csv::simulation(doc, separator),
         }
     }
 }
@@ -141,6 +148,7 @@ impl serde::Serialize for Document {
             Self::Plan(doc) => doc.serialize(serializer),
             Self::Verification(doc) => doc.serialize(serializer),
             Self::Bill(doc) => doc.serialize(serializer),
+            Self::Simulation(doc) => doc.serialize(serializer),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use perftax_model::cache::Traffic;
-use perftax_model::run::{CoreOutcome, Mapping, Outcome};
+use perftax_model::run::{CoreOutcome, Mapping, Outcome, ThreadOutcome};
 use perftax_model::{Counts, Event};
 
 use crate::state::{State, lock};
@@ -16,11 +16,13 @@ pub fn outcome(state: &State, threads: &[Box<Vcpu>]) -> Outcome {
     let blocks = lock(&state.blocks);
     let mut cores: BTreeMap<u32, CoreOutcome> = BTreeMap::new();
     let mut by_address: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut ended = Vec::new();
     for vcpu in threads {
         let core = cores.entry(vcpu.core_number).or_insert_with(|| {
             let traffic =
                 if state.request.caches { *state.caches().traffic(vcpu.core_number as usize) } else { Traffic::default() };
-            CoreOutcome { core: vcpu.core_number, traffic, ..CoreOutcome::default() }
+            let reference = state.reference().map(|caches| *caches.traffic(vcpu.core_number as usize));
+            CoreOutcome { core: vcpu.core_number, traffic, reference, ..CoreOutcome::default() }
         });
         core.threads.push(vcpu.thread);
         let mut counts = Counts::default();
@@ -40,6 +42,9 @@ pub fn outcome(state: &State, threads: &[Box<Vcpu>]) -> Outcome {
         counts[Event::L2Misses] = vcpu.load_misses[1];
         counts[Event::LlcMisses] = vcpu.load_misses[2];
         core.counts += &counts;
+        let samples = vcpu.core.as_ref().map_or(0, |unit| unit.samples);
+        let instructions = counts[Event::Instructions];
+        ended.push(ThreadOutcome { thread: vcpu.thread, core: vcpu.core_number, instructions, samples });
         if let Some(unit) = &vcpu.core {
             core.samples += unit.samples;
             core.lost += unit.lost;
@@ -50,9 +55,6 @@ pub fn outcome(state: &State, threads: &[Box<Vcpu>]) -> Outcome {
             *by_address.entry(ip).or_default() += samples;
         }
     }
-    for core in cores.values_mut() {
-        core.work_s = state.request.machine.time_s(core.counts[Event::Uops], &core.traffic);
-    }
     let watched = |event: &Event| match event {
         Event::TakenBranches | Event::Fetches => state.watches_flow(),
         Event::Cycles | Event::PageCrossings => false,
@@ -61,7 +63,7 @@ pub fn outcome(state: &State, threads: &[Box<Vcpu>]) -> Outcome {
     Outcome {
         cores: cores.into_values().collect(),
         by_address,
-        threads: threads.len() as u32,
+        threads: ended,
         mappings: mappings(),
         counted: Event::all().filter(watched).collect(),
         caches: state.request.caches,

@@ -34,6 +34,7 @@ pub struct State {
     /// Where instructions are looked into.
     pub factory: Mutex<InstructionInfoFactory>,
     hierarchy: Mutex<Hierarchy>,
+    reference: Option<Mutex<Hierarchy>>,
     rows: Option<Mutex<BufWriter<File>>>,
 }
 
@@ -62,7 +63,9 @@ impl State {
             }
         };
         let cores = request.cores.max(1);
-        let hierarchy = Mutex::new(request.machine.hierarchy(cores, request.llc, request.seed as u32));
+        let caches = || request.machine.hierarchy(cores, request.llc, request.seed as u32);
+        let hierarchy = Mutex::new(caches());
+        let reference = (request.caches && request.reference).then(|| Mutex::new(caches()));
         Ok(Self {
             process: std::process::id(),
             blocks: Mutex::default(),
@@ -72,6 +75,7 @@ impl State {
             parallel: AtomicBool::new(false),
             factory: Mutex::new(InstructionInfoFactory::new()),
             hierarchy,
+            reference,
             rows,
             request,
         })
@@ -95,6 +99,11 @@ impl State {
     /// The caches.
     pub fn caches(&self) -> MutexGuard<'_, Hierarchy> {
         lock(&self.hierarchy)
+    }
+
+    /// The caches that no record goes through.
+    pub fn reference(&self) -> Option<MutexGuard<'_, Hierarchy>> {
+        self.reference.as_ref().map(lock)
     }
 
     /// Address of an instruction that accesses memory.

@@ -191,6 +191,10 @@ impl Vcpu {
                 }
             }
         });
+        drop(caches);
+        if let Some(mut reference) = state.reference() {
+            reference.access_all(self.core_number as usize, stream.waiting(), of, |_, _, _| ());
+        }
         self.stream = stream;
         self.stream.clear();
         if acted {

@@ -26,5 +26,6 @@ pub enum Command {
     Plan(commands::plan::Args),
     Verify(commands::verify::Args),
     Bill(commands::bill::Args),
+    Sim(commands::sim::Args),
     Report(commands::report::Args),
 }

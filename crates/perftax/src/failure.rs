@@ -11,6 +11,8 @@ pub enum Outcome {
     Done,
     /// A negative verdict, exit 4: the prediction did not hold, no period fits the budget.
     Negative,
+    /// A program was passed through and ended with this code, which is ours then.
+    Passed(u8),
 }
 
 /// Prints an error and gives the exit code: 2 usage, 3 this machine cannot do it, 1 anything else.
@@ -18,6 +20,7 @@ pub fn exit_code(outcome: Result<Outcome>) -> ExitCode {
     match outcome {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Negative) => ExitCode::from(4),
+        Ok(Outcome::Passed(code)) => ExitCode::from(code),
         Err(error) => {
             anstream::eprintln!("perftax: {}", message(&error));
             ExitCode::from(code_of(&error))

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use perftax_cost::document::{Calibration, MachineId, Origin, SCHEMA, StopReason};
 use perftax_cost::{Estimate, Mechanism, Warning};
+use perftax_model::machine::Machine;
 use perftax_pmu::{Error, Result};
 use serde::Deserialize;
 
@@ -34,8 +35,11 @@ pub struct Published {
     #[serde(default)]
     pub notes: Vec<String>,
     /// The costs, the best documented first.
-    #[serde(rename = "cost")]
+    #[serde(rename = "cost", default)]
     pub costs: Vec<PublishedCost>,
+    /// The machine for the software PMU.
+    #[serde(default)]
+    pub model: Option<Machine>,
 }
 
 /// The published cost of a sample by one mechanism and event.
@@ -111,8 +115,11 @@ impl Published {
         let malformed = |offset: usize, why: String| Error::Malformed { what: origin.into(), offset: offset as u64, why };
         let machine: Self =
             toml::from_str(text).map_err(|e| malformed(e.span().map_or(0, |span| span.start), e.message().to_owned()))?;
-        if machine.costs.is_empty() {
-            return Err(malformed(0, "no [[cost]]".into()));
+        if machine.costs.is_empty() && machine.model.is_none() {
+            return Err(malformed(0, "neither a [[cost]] nor a [model]".into()));
+        }
+        if let Some(model) = &machine.model {
+            model.check().map_err(|e| malformed(text.find("[model]").unwrap_or(0), e.to_string()))?;
         }
         for cost in &machine.costs {
             for (name, e) in std::iter::once(("alpha_ns", &cost.alpha_ns)).chain(cost.terms.iter().map(|(n, e)| (n.as_str(), e)))
@@ -143,6 +150,18 @@ impl Published {
             cpus: self.cpus,
             ..MachineId::default()
         }
+    }
+
+    /// The machine for the software PMU.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where its file describes none.
+    pub fn model(&self) -> Result<&Machine> {
+        self.model.as_ref().ok_or_else(|| Error::Unsupported {
+            what: format!("simulate {}", self.name),
+            why: "its description has no [model]".into(),
+            remedy: "add one as in machines/broadwell.toml, or take another --machine".into(),
+        })
     }
 
     /// A cost as the calibration that this perftax would have written, for whatever predicts from calibrations. It holds no

@@ -9,7 +9,7 @@ macro_rules! embedded {
 }
 
 /// Name and text, sorted by name.
-const SHIPPED: &[(&str, &str)] = embedded!["broadwell", "cascade-lake", "haswell", "skylake", "zen2"];
+const SHIPPED: &[(&str, &str)] = embedded!["broadwell", "cascade-lake", "haswell", "ivy-bridge", "skylake", "zen2", "zen3"];
 
 /// The names of the shipped machines, sorted.
 pub fn shipped_names() -> Vec<&'static str> {

@@ -18,6 +18,8 @@ pub struct Request {
     pub sampling: Option<Sampling>,
     /// Whether the caches are simulated.
     pub caches: bool,
+    /// Whether the caches are simulated once more without the records, to tell what these take away from the program.
+    pub reference: bool,
     /// How much of the last level there is.
     pub llc: LlcShare,
     /// Cores that threads are dealt to in turn; a thread stays on its core.
@@ -65,8 +67,8 @@ pub struct Outcome {
     pub cores: Vec<CoreOutcome>,
     /// Samples by instruction address.
     pub by_address: BTreeMap<u64, u64>,
-    /// Threads that ran.
-    pub threads: u32,
+    /// Threads that ran, by number.
+    pub threads: Vec<ThreadOutcome>,
     /// Where the program and its libraries were mapped.
     pub mappings: Vec<Mapping>,
     /// Event classes that were counted.
@@ -94,8 +96,21 @@ pub struct CoreOutcome {
     pub terms: Terms,
     /// What went through its caches.
     pub traffic: Traffic,
-    /// Elapsed time of its work by the machine's cost model, sampling left out, s.
-    pub work_s: f64,
+    /// What would have gone through them without records, where that was asked for.
+    pub reference: Option<Traffic>,
+}
+
+/// What one thread did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadOutcome {
+    /// Its number, in the order of creation.
+    pub thread: u32,
+    /// The core that it ran on.
+    pub core: u32,
+    /// Instructions that it retired.
+    pub instructions: u64,
+    /// Samples of it.
+    pub samples: u64,
 }
 
 /// A mapped file.

@@ -7,9 +7,10 @@ mod figure;
 mod page;
 mod plan;
 mod prediction;
+mod simulation;
 mod verification;
 
-use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Verification};
+use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Simulation, Verification};
 
 use crate::document::Document;
 use page::Part;
@@ -39,6 +40,11 @@ pub fn bill(doc: &Bill) -> String {
     page::render(vec![bill::part(doc)])
 }
 
+/// The page of a simulation: samples by place, cost by term, the sweep.
+pub fn simulation(doc: &Simulation) -> String {
+    page::render(vec![simulation::part(doc)])
+}
+
 /// Several machines or kernels side by side: documents of one kind.
 pub fn comparison(documents: &[Document]) -> String {
     page::render(vec![comparison::part(documents)])
@@ -56,5 +62,6 @@ fn part(document: &Document) -> Part {
         Document::Plan(doc) => plan::part(doc),
         Document::Verification(doc) => verification::part(doc),
         Document::Bill(doc) => bill::part(doc),
+        Document::Simulation(doc) => simulation::part(doc),
     }
 }

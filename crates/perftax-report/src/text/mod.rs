@@ -10,6 +10,7 @@ mod calibration;
 mod comparison;
 mod plan;
 mod prediction;
+mod simulation;
 mod verification;
 
 pub use bill::bill;
@@ -17,6 +18,7 @@ pub use calibration::calibration;
 pub use comparison::comparison;
 pub use plan::plan;
 pub use prediction::prediction;
+pub use simulation::simulation;
 pub use verification::verification;
 
 #[cfg(feature = "html")]

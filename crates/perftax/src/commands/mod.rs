@@ -7,4 +7,5 @@ pub mod list;
 pub mod plan;
 pub mod predict;
 pub mod report;
+pub mod sim;
 pub mod verify;

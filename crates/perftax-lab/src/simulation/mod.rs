@@ -1,0 +1,11 @@
+//! Programs under the software PMU: any x86-64 program in qemu-user, with `perftax-model` as its plugin.
+
+mod install;
+mod runner;
+mod summary;
+mod symbols;
+
+pub use install::Installation;
+pub use runner::{Guest, Simulated, simulate};
+pub use summary::summary;
+pub use symbols::Symbols;

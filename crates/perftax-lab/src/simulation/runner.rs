@@ -1,0 +1,128 @@
+//! One run of a program under the model.
+
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+
+use perftax_model::run::{Outcome, Request};
+use perftax_pmu::{Error, Result};
+
+use super::Installation;
+
+/// A program to be simulated.
+#[derive(Clone, Debug, Default)]
+pub struct Guest {
+    /// Program and arguments.
+    pub argv: Vec<OsString>,
+    /// Where it runs; none: here.
+    pub directory: Option<PathBuf>,
+    /// Its standard input; none: ours.
+    pub stdin: Option<PathBuf>,
+    /// Whether its output is thrown away.
+    pub silent: bool,
+    /// Variables added to its environment, which is otherwise fixed so that runs repeat exactly.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Simulated {
+    /// What the model saw.
+    pub outcome: Outcome,
+    /// How the program ended: its exit code, or 128 + the signal that killed it.
+    pub code: i32,
+    /// It forked; what the children did was not simulated.
+    pub forked: bool,
+}
+
+/// What every simulated program finds in its environment.
+const ENVIRONMENT: [(&str, &str); 3] = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"), ("LC_ALL", "C")];
+/// The guest's stack, bytes: fixed, since its size decides where other mappings go.
+const STACK_BYTES: &str = "8388608";
+
+/// Runs the program.
+///
+/// # Errors
+/// Where the program cannot be executed, or ended so that nothing came back.
+pub fn simulate(installation: &Installation, guest: &Guest, request: &Request) -> Result<Simulated> {
+    let program = guest.argv.first().ok_or_else(|| Error::Argument {
+        argument: "CMD",
+        value: "missing".into(),
+        needed: "the program to be simulated".into(),
+    })?;
+    let resolved = resolve(program)?;
+    let folder = tempfile::tempdir().map_err(Error::file(std::env::temp_dir()))?;
+    let (asked, came) = (folder.path().join("request.json"), folder.path().join("outcome.json"));
+    let request = Request { outcome: came.to_string_lossy().into_owned(), ..request.clone() };
+    let text = serde_json::to_vec(&request).map_err(|e| Error::System { call: "writing JSON".into(), source: e.into() })?;
+    std::fs::write(&asked, text).map_err(Error::file(&asked))?;
+
+    let mut command = Command::new(&installation.qemu);
+    let plugin = format!("{},request={}", installation.plugin.display(), asked.display());
+    command.args(["-seed", &request.seed.to_string(), "-s", STACK_BYTES, "-plugin", &plugin]);
+    command.arg("-0").arg(program).arg(&resolved).args(&guest.argv[1..]);
+    command.env_clear().envs(ENVIRONMENT).envs(guest.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(directory) = &guest.directory {
+        command.current_dir(directory);
+    }
+    if let Some(stdin) = &guest.stdin {
+        command.stdin(std::fs::File::open(stdin).map_err(Error::file(stdin))?);
+    }
+    if guest.silent {
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+    }
+    // The program's own name is qemu's first argument, too: nothing of it reaches the guest.
+    command.arg0("qemu-x86_64");
+    let status = command.status().map_err(|source| Error::Exec { program: installation.qemu.clone(), source })?;
+    let outcome = match std::fs::read(&came) {
+        Ok(text) => serde_json::from_slice(&text).map_err(|e| Error::Malformed {
+            what: "the plugin's outcome".into(),
+            offset: e.column() as u64,
+            why: e.to_string(),
+        })?,
+        Err(_) => return Err(without_outcome(program, status)),
+    };
+    let forked = came.with_file_name("outcome.json.forked").exists();
+    Ok(Simulated { outcome, code: code_of(status), forked })
+}
+
+/// Exit code, or 128 + signal, as shells report it.
+fn code_of(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+fn without_outcome(program: &OsString, status: ExitStatus) -> Error {
+    let how = match status.signal() {
+        Some(signal) => format!("was killed by signal {signal} before the model could report"),
+        None => format!(
+            "ended with code {} and no report: it is no x86-64 program, or replaced itself by exec, which qemu-user does not follow",
+            code_of(status)
+        ),
+    };
+    Error::CommandFailed { command: program.to_string_lossy().into_owned(), how }
+}
+
+/// The program's file, looked for as a shell would.
+fn resolve(program: &OsString) -> Result<PathBuf> {
+    let path = PathBuf::from(program);
+    let missing = |source| Error::Exec { program: path.clone(), source };
+    let found = if program.to_string_lossy().contains('/') {
+        path.exists().then(|| path.clone())
+    } else {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&folders).map(|folder| folder.join(&path)).find(|file| file.is_file())
+    };
+    let found = found.ok_or_else(|| missing(std::io::ErrorKind::NotFound.into()))?;
+    let head = std::fs::File::open(&found).and_then(|mut file| {
+        let mut head = [0; 20];
+        std::io::Read::read_exact(&mut file, &mut head)?;
+        Ok(head)
+    });
+    match head {
+        // ELF, 64 bits, little endian, machine 62: x86-64.
+        Ok(head) if head.starts_with(b"\x7fELF\x02\x01") && head[18] == 62 => Ok(found),
+        Ok(_) => Err(missing(std::io::Error::other("it is no x86-64 ELF program: for a script, name its interpreter"))),
+        Err(source) => Err(missing(source)),
+    }
+}

@@ -1,0 +1,92 @@
+//! From what the model saw to what is reported.
+
+use perftax_cost::document::{AddressSamples, SimulatedCore, SimulatedRun, TermsS, ThreadSamples};
+use perftax_model::Event;
+use perftax_model::cache::Traffic;
+use perftax_model::machine::{Handler, Machine};
+use perftax_model::run::{CoreOutcome, Outcome, Request};
+
+use super::Symbols;
+
+/// The run as reported. A core's time is that of its operations and misses by the machine's cost model; pollution is what the
+/// misses cost that it has with records and would not have without.
+pub fn summary(outcome: &Outcome, request: &Request) -> SimulatedRun {
+    let total = |of: &dyn Fn(&CoreOutcome) -> u64| outcome.cores.iter().map(of).sum::<u64>();
+    let traffic = |of: fn(&Traffic) -> u64| total(&|core| of(&core.traffic));
+    let reference =
+        |of: fn(&Traffic) -> u64| outcome.cores.iter().map(|core| core.reference.as_ref().map(of)).sum::<Option<u64>>();
+    let cores: Vec<SimulatedCore> = outcome.cores.iter().map(|core| one_core(core, &request.machine)).collect();
+    let elapsed_s = cores.iter().map(|core| core.elapsed_s).fold(0.0, f64::max);
+    let slowest = cores.iter().max_by(|a, b| sampled_s(a).total_cmp(&sampled_s(b)));
+    let sampling = request.sampling;
+    let has_buffer = sampling.is_some_and(|s| matches!(s.mechanism.name(), "pebs" | "spe"));
+    let buffer_bytes = sampling.filter(|_| has_buffer).and_then(|s| {
+        let usual = request.machine.pebs.map(|pebs| pebs.buffer_bytes).or(request.machine.spe.map(|spe| spe.buffer_bytes));
+        s.buffer_bytes.or(usual)
+    });
+    let llc_misses = traffic(|t| t.llc_misses);
+    SimulatedRun {
+        mechanism: sampling.map_or("count", |s| s.mechanism.name()).into(),
+        event: sampling.map_or("", |s| s.event.name()).into(),
+        period: sampling.map_or(0, |s| s.period),
+        buffer_bytes,
+        handler: match sampling.map(|s| s.handler) {
+            Some(Handler::Discards) => "discards",
+            Some(Handler::Copies) => "copies",
+            None => "",
+        }
+        .into(),
+        seed: request.seed,
+        instructions: total(&|core| core.counts[Event::Instructions]),
+        events: sampling.map_or(0, |s| total(&|core| core.counts[s.event])),
+        samples: total(&|core| core.samples),
+        lost: total(&|core| core.lost),
+        interrupts: total(&|core| core.interrupts),
+        counts: outcome.counted.iter().map(|&event| (event.name().to_string(), total(&|core| core.counts[event]))).collect(),
+        by_address: by_address(outcome),
+        by_thread: outcome
+            .threads
+            .iter()
+            .map(|t| ThreadSamples { thread: t.thread, core: t.core, instructions: t.instructions, samples: t.samples })
+            .collect(),
+        terms_s: slowest.map(|core| core.terms_s).unwrap_or_default(),
+        caches: outcome.caches,
+        memory_read_bytes: traffic(Traffic::memory_read_bytes),
+        memory_write_bytes: traffic(Traffic::memory_write_bytes),
+        unsampled_memory_bytes: reference(Traffic::memory_read_bytes).zip(reference(Traffic::memory_write_bytes)),
+        llc_misses_caused: reference(|t| t.llc_misses).map(|without| llc_misses as i64 - without as i64),
+        llc_misses_of_records: traffic(|t| t.record_llc_misses),
+        elapsed_s,
+        predicted_overhead: if elapsed_s > 0.0 { slowest.map_or(0.0, sampled_s) / elapsed_s - 1.0 } else { 0.0 },
+        cores,
+    }
+}
+
+fn sampled_s(core: &SimulatedCore) -> f64 {
+    core.elapsed_s + core.terms_s.total()
+}
+
+fn one_core(core: &CoreOutcome, machine: &Machine) -> SimulatedCore {
+    let uops = core.counts[Event::Uops];
+    let with = machine.time_s(uops, &core.traffic);
+    let without = core.reference.as_ref().map_or(with, |reference| machine.time_s(uops, reference));
+    let terms = core.terms;
+    SimulatedCore {
+        core: core.core,
+        samples: core.samples,
+        elapsed_s: without,
+        terms_s: TermsS { assist: terms.assist, pmi: terms.pmi, drain: terms.drain, pollution: with - without },
+    }
+}
+
+/// Most samples first, then by address.
+fn by_address(outcome: &Outcome) -> Vec<AddressSamples> {
+    let mut symbols = Symbols::of(outcome.mappings.clone());
+    let mut rows: Vec<AddressSamples> = outcome
+        .by_address
+        .iter()
+        .map(|(&address, &samples)| AddressSamples { address, symbol: symbols.name(address).unwrap_or_default(), samples })
+        .collect();
+    rows.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.address.cmp(&b.address)));
+    rows
+}

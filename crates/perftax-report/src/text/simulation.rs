@@ -1,0 +1,157 @@
+//! `perftax sim` on a terminal.
+
+use owo_colors::OwoColorize;
+use perftax_cost::document::{SimulatedRun, Simulation, TermsS};
+
+use crate::sheet::{Sheet, printable};
+use crate::table::Table;
+use crate::{shell, units};
+
+/// Instructions listed; --json has all.
+const MOST_ADDRESSES: usize = 12;
+
+/// What sampling would do on a modelled machine.
+pub fn simulation(doc: &Simulation) -> String {
+    let mut sheet = Sheet::default();
+    sheet.row("machine", &printable(&doc.origin.machine.name));
+    sheet.row("program", &program(doc));
+    if doc.sweep.len() > 1 {
+        sheet.table(&sweep(doc));
+    } else {
+        one(&mut sheet, &doc.run);
+    }
+    sheet.warnings(&doc.origin.warnings);
+    if doc.run.samples > 0 && doc.sweep.is_empty() && doc.run.mechanism == "pebs" {
+        let mut next = vec!["perftax", "sim", "--machine", &doc.model, "--sweep", "buffer=16K,64K,256K,1M,4M", "--"];
+        next.extend(doc.program.iter().map(String::as_str));
+        sheet.command("next", &next);
+    }
+    sheet.finish()
+}
+
+fn program(doc: &Simulation) -> String {
+    let command: Vec<String> = doc.program.iter().map(|word| printable(word)).collect();
+    let threads = match doc.run.by_thread.len() {
+        1 => "1 thread".into(),
+        n => format!("{n} threads"),
+    };
+    format!(
+        "{}: {} instructions on {threads}, {} by the machine's cost model",
+        shell::join(&command),
+        units::count(doc.run.instructions),
+        units::time_s(doc.run.elapsed_s)
+    )
+}
+
+fn one(sheet: &mut Sheet, run: &SimulatedRun) {
+    if run.period > 0 {
+        let lost = if run.lost == 0 { "none lost".into() } else { format!("{} lost", units::count(run.lost)) };
+        let buffer = run.buffer_bytes.map_or(String::new(), |bytes| {
+            format!(", buffer of {}, {} interrupts", units::bytes(bytes as f64), units::count(run.interrupts))
+        });
+        let text = format!(
+            "{} of {} by {} every {}, {lost}{buffer}",
+            units::count(run.samples).bold(),
+            units::count(run.events),
+            run.mechanism,
+            units::count(run.period)
+        );
+        sheet.row("samples", &text);
+        sheet.row("cost", &format!("{}: {}", share(run.predicted_overhead).bold(), terms(&run.terms_s, run.elapsed_s)));
+    }
+    if run.caches {
+        sheet.row("memory", &memory(run));
+    }
+    sheet.table(&counts(run));
+    if !run.by_address.is_empty() {
+        sheet.table(&addresses(run));
+    }
+}
+
+/// A share of the elapsed time, with its sign.
+fn share(fraction: f64) -> String {
+    if fraction >= 0.0 { format!("+{}", units::share(fraction)) } else { units::share(fraction) }
+}
+
+fn terms(terms: &TermsS, elapsed_s: f64) -> String {
+    let named = [("assists", terms.assist), ("interrupts", terms.pmi), ("draining", terms.drain), ("pollution", terms.pollution)];
+    let parts = named.iter().filter(|(_, s)| *s != 0.0).map(|(name, s)| format!("{name} {}", units::share(s / elapsed_s)));
+    let parts: Vec<String> = parts.collect();
+    if parts.is_empty() { "nothing".into() } else { parts.join(", ") }
+}
+
+fn memory(run: &SimulatedRun) -> String {
+    let bytes = |n: u64| units::bytes(n as f64);
+    let mut text = format!("{} read, {} written", bytes(run.memory_read_bytes), bytes(run.memory_write_bytes));
+    if let Some((read, written)) = run.unsampled_memory_bytes.filter(|_| run.period > 0) {
+        text += &format!(" (without sampling {} and {})", bytes(read), bytes(written));
+    }
+    if let Some(caused) = run.llc_misses_caused.filter(|_| run.period > 0) {
+        text += &format!(
+            "; last-level misses: {} of the records, {caused} more of the program because of them",
+            units::count(run.llc_misses_of_records)
+        );
+    }
+    text
+}
+
+fn counts(run: &SimulatedRun) -> Table {
+    let mut table = Table::default().left("event").right("count").right("per instruction");
+    for (name, &count) in &run.counts {
+        let per_instruction = count as f64 / run.instructions.max(1) as f64;
+        table.row(vec![name.clone(), units::count(count), format!("{per_instruction:.5}")]);
+    }
+    table
+}
+
+fn addresses(run: &SimulatedRun) -> Table {
+    let mut table = Table::default().right("samples").right("share").left("instruction").left("where");
+    for row in run.by_address.iter().take(MOST_ADDRESSES) {
+        table.row(vec![
+            units::count(row.samples),
+            units::share(row.samples as f64 / run.samples.max(1) as f64),
+            format!("{:#x}", row.address),
+            printable(&row.symbol),
+        ]);
+    }
+    if run.by_address.len() > MOST_ADDRESSES {
+        let rest = run.by_address.len() - MOST_ADDRESSES;
+        table.row(vec![String::new(), String::new(), format!("and {} more", units::count(rest as u64)), String::new()]);
+    }
+    table
+}
+
+fn sweep(doc: &Simulation) -> Table {
+    let mut table = Table::default()
+        .right("period")
+        .right("buffer")
+        .right("samples")
+        .right("interrupts")
+        .right("overhead")
+        .right("assists")
+        .right("interrupts ")
+        .right("draining")
+        .right("pollution")
+        .right("read")
+        .right("written");
+    let least = doc.sweep.iter().map(|run| run.predicted_overhead).fold(f64::INFINITY, f64::min);
+    for run in &doc.sweep {
+        let part = |s: f64| units::share(s / run.elapsed_s);
+        let overhead = share(run.predicted_overhead);
+        let bytes = |n: u64| if run.caches { units::bytes(n as f64) } else { String::new() };
+        table.row(vec![
+            units::count(run.period),
+            run.buffer_bytes.map_or(String::new(), |bytes| units::bytes(bytes as f64)),
+            units::count(run.samples),
+            units::count(run.interrupts),
+            if run.predicted_overhead == least { overhead.bold().to_string() } else { overhead },
+            part(run.terms_s.assist),
+            part(run.terms_s.pmi),
+            part(run.terms_s.drain),
+            part(run.terms_s.pollution),
+            bytes(run.memory_read_bytes),
+            bytes(run.memory_write_bytes),
+        ]);
+    }
+    table
+}
