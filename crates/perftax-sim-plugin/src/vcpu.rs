@@ -104,12 +104,14 @@ impl Vcpu {
     #[cold]
     #[inline(never)]
     pub fn act(&mut self, state: &State, block: &Block, events: i64, index_of: impl Fn(i64) -> usize) {
-        if let Some(skidding) = self.skidding.take() {
-            self.left = skidding.events_left - events;
-            self.settle(state, block, 0, skidding.left, skidding.sample);
-        }
         // Position in the block's events at which the unit acts, from 0.
-        let mut at = self.left + events;
+        let mut at = match self.skidding.take() {
+            None => self.left + events,
+            Some(skidding) => {
+                self.settle(state, block, 0, skidding.left, skidding.sample);
+                skidding.events_left
+            }
+        };
         while at < events {
             let index = index_of(at);
             let moment = self.moment(state, block, index);
@@ -134,10 +136,13 @@ impl Vcpu {
             }
         }
         let left = at - events;
-        match &mut self.skidding {
-            None => self.left = left,
-            Some(skidding) => skidding.events_left = left,
-        }
+        self.left = match &mut self.skidding {
+            None => left,
+            Some(skidding) => {
+                skidding.events_left = left;
+                AT_ONCE
+            }
+        };
     }
 
     fn moment(&self, state: &State, block: &Block, index: usize) -> Moment {
@@ -156,8 +161,10 @@ impl Vcpu {
         match block.ips.get(at as usize) {
             Some(&ip) => self.keep(state, &Sample { ip, skid: 0, ..sample }),
             None => {
-                self.skidding = Some(Skidding { sample, left: at - block.instructions, events_left: self.left });
-                self.left = AT_ONCE;
+                // Should one still skid when the next comes, that one's address is given up where it is.
+                if let Some(earlier) = self.skidding.replace(Skidding { sample, left: at - block.instructions, events_left: 0 }) {
+                    self.keep(state, &earlier.sample);
+                }
             }
         }
     }

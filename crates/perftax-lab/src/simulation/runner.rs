@@ -28,8 +28,8 @@ pub struct Guest {
 /// What came of it.
 #[derive(Clone, Debug)]
 pub struct Simulated {
-    /// What the model saw.
-    pub outcome: Outcome,
+    /// What the model saw; none where the program ended so that it could not report, see [`Simulated::without`].
+    pub outcome: Option<Outcome>,
     /// How the program ended: its exit code, or 128 + the signal that killed it.
     pub code: i32,
     /// It forked; what the children did was not simulated.
@@ -76,12 +76,12 @@ pub fn simulate(installation: &Installation, guest: &Guest, request: &Request) -
     command.arg0("qemu-x86_64");
     let status = command.status().map_err(|source| Error::Exec { program: installation.qemu.clone(), source })?;
     let outcome = match std::fs::read(&came) {
-        Ok(text) => serde_json::from_slice(&text).map_err(|e| Error::Malformed {
+        Ok(text) => Some(serde_json::from_slice(&text).map_err(|e| Error::Malformed {
             what: "the plugin's outcome".into(),
             offset: e.column() as u64,
             why: e.to_string(),
-        })?,
-        Err(_) => return Err(without_outcome(program, status)),
+        })?),
+        Err(_) => None,
     };
     let forked = came.with_file_name("outcome.json.forked").exists();
     Ok(Simulated { outcome, code: code_of(status), forked })
@@ -92,15 +92,15 @@ fn code_of(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-fn without_outcome(program: &OsString, status: ExitStatus) -> Error {
-    let how = match status.signal() {
-        Some(signal) => format!("was killed by signal {signal} before the model could report"),
-        None => format!(
-            "ended with code {} and no report: it is no x86-64 program, or replaced itself by exec, which qemu-user does not follow",
-            code_of(status)
-        ),
-    };
-    Error::CommandFailed { command: program.to_string_lossy().into_owned(), how }
+impl Simulated {
+    /// Why there is no outcome.
+    pub fn without(&self, program: &str) -> Error {
+        let how = match self.code {
+            code @ 129.. => format!("was killed by signal {} before the model could report", code - 128),
+            code => format!("ended with code {code} and no report: it replaced itself by exec, which qemu-user does not follow"),
+        };
+        Error::CommandFailed { command: program.into(), how }
+    }
 }
 
 /// The program's file, looked for as a shell would.

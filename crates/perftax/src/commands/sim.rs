@@ -6,11 +6,11 @@ use anyhow::Result;
 use perftax_cost::Warning;
 use perftax_cost::document::{Origin, SCHEMA, SimulatedRun, Simulation};
 use perftax_lab::published::Published;
-use perftax_lab::simulation::{Guest, Installation, Simulated, simulate, summary};
+use perftax_lab::simulation::{Guest, Installation, simulate, summary};
 use perftax_lab::workload::{Workload, default_cache_dir};
 use perftax_model::Event;
 use perftax_model::machine::{Handler, LlcShare, Machine, Mechanism};
-use perftax_model::run::{Request, Sampling};
+use perftax_model::run::{Outcome as Came, Request, Sampling};
 use perftax_model::unit::LONGEST_PERIOD;
 use perftax_pmu::Error;
 use perftax_report::{csv, text};
@@ -129,11 +129,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
         // The program's output is wanted once.
         let guest = Guest { silent: guest.silent || i > 0, ..guest.clone() };
         let simulated = simulate(&installation, &guest, request)?;
-        code = if i == 0 { simulated.code } else { code };
+        let Some(outcome) = &simulated.outcome else {
+            let error = simulated.without(&guest.argv[0].to_string_lossy());
+            anstream::eprintln!("perftax: {error}");
+            return Ok(Outcome::Passed(u8::try_from(simulated.code).unwrap_or(1).max(1)));
+        };
         if i == 0 {
-            origin.warnings.extend(warnings(&simulated, request));
+            code = simulated.code;
+            origin.warnings.extend(warnings(outcome, simulated.forked, request));
         }
-        runs.push(summary(&simulated.outcome, request));
+        runs.push(summary(outcome, request));
         perftax_pmu::guard::check_interrupted()?;
     }
     let document = document(args, &published, machine, origin, &guest, runs, code);
@@ -282,23 +287,23 @@ fn origin(published: &Published) -> Origin {
     }
 }
 
-fn warnings(simulated: &Simulated, request: &Request) -> Vec<Warning> {
+fn warnings(outcome: &Came, forked: bool, request: &Request) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
-    if simulated.forked {
+    if forked {
         warn(
             "the program forked: what its children did was not simulated".into(),
             "simulate the program that does the work, not a shell or driver around it",
         );
     }
-    if simulated.outcome.threads.len() > 1 && request.caches {
+    if outcome.threads.len() > 1 && request.caches {
         warn(
             "threads took turns as this machine scheduled them: counts repeat, misses and which thread met them vary a little"
                 .into(),
             "",
         );
     }
-    if simulated.outcome.cores.iter().all(|core| core.counts[Event::Instructions] == 0) {
+    if outcome.cores.iter().all(|core| core.counts[Event::Instructions] == 0) {
         warn("no instruction was seen".into(), "perftax sim --count -- /bin/true must count some: if not, reinstall qemu-user");
     }
     warnings
