@@ -11,7 +11,7 @@ BUDGET ?= 1%
 PREFIX ?= /usr/local
 
 build:
-	$(CARGO) build --release --locked
+	$(CARGO) build --release --locked -p perftax -p perftax-sim-plugin
 
 plan: build
 	scripts/plan-demo $(BUDGET)
@@ -26,6 +26,7 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 unit:
+	$(CARGO) build --locked -p perftax-sim-plugin
 	$(CARGO) test --workspace --locked
 
 acceptance: setup build
@@ -36,6 +37,7 @@ bench:
 
 install: build
 	install -D -m 755 target/release/perftax $(DESTDIR)$(PREFIX)/bin/perftax
+	install -D -m 644 target/release/libperftax_sim_plugin.so $(DESTDIR)$(PREFIX)/lib/perftax/libperftax_sim_plugin.so
 
 clean:
 	$(CARGO) clean

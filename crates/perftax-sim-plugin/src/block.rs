@@ -37,6 +37,8 @@ pub struct Block {
     pub repeats_first: bool,
     /// The last instruction repeats.
     pub repeats_last: bool,
+    /// Events of every repetition of its first instruction.
+    pub repetition: Counts,
     /// 64-byte lines of code beyond the one that it begins in.
     pub further_lines: i64,
 }
@@ -95,6 +97,7 @@ impl Block {
             counts,
             conditional: instructions.last().is_some_and(|(_, _, decoded)| decoded.conditional),
             repeats_first: instructions.first().is_some_and(|(_, _, decoded)| decoded.repeats),
+            repetition: instructions.first().map(|(_, _, decoded)| decoded.repetition).unwrap_or_default(),
             repeats_last: instructions.last().is_some_and(|(_, _, decoded)| decoded.repeats),
             further_lines: (end.saturating_sub(1) / 64).saturating_sub(start / 64) as i64,
             passes: Passes::default(),

@@ -204,7 +204,7 @@ fn count_passes(state: &State, tb: *mut api::Tb, block: &'static Block) {
 /// Registers what sees the memory accesses.
 fn watch_memory(state: &State, tb: *mut api::Tb, instructions: &[(u64, usize, Decoded)]) {
     for (index, (ip, _, decoded)) in instructions.iter().enumerate() {
-        let (loads, stores) = (decoded.counts[Event::Loads] > 0, decoded.counts[Event::Stores] > 0);
+        let (loads, stores) = decoded.accesses();
         if !loads && !stores {
             continue;
         }
@@ -309,15 +309,28 @@ extern "C" fn on_block_fetching<const ALONE: bool>(index: c_uint, data: *mut c_v
     }
 }
 
-/// A block that only repeats an instruction passes: no further instruction is retired by it.
+/// A block that begins with a repeating instruction passes. Where that is not its first pass, one repetition has been done, and
+/// no further instruction is retired.
 extern "C" fn on_repetition(index: c_uint, data: *mut c_void) {
     let (vcpu, block) = (vcpu(index), block(data));
-    if vcpu.repeating == block.start {
-        vcpu.repetitions += 1;
-        vcpu.instructions = vcpu.instructions.wrapping_sub(1);
-        if matches!(state().sampled(), Some(Event::Instructions | Event::DispatchedOps)) {
-            vcpu.left = vcpu.left.saturating_add(1);
+    if vcpu.repeating != block.start {
+        return;
+    }
+    vcpu.repetitions += 1;
+    for event in Decoded::REPEATED {
+        vcpu.repeated[event] += block.repetition[event];
+    }
+    match state().sampled() {
+        Some(Event::Instructions | Event::DispatchedOps) => vcpu.left = vcpu.left.saturating_add(1),
+        Some(event) => {
+            vcpu.instructions = vcpu.instructions.wrapping_sub(1);
+            let events = block.repetition[event] as i64;
+            vcpu.left -= events;
+            if vcpu.left < 0 {
+                vcpu.act(state(), block, events, |_| 0);
+            }
         }
+        None => {}
     }
 }
 

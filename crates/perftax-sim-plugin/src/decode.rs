@@ -13,10 +13,23 @@ pub struct Decoded {
     pub counts: Counts,
     /// A conditional branch: whether it is taken shows only when it runs.
     pub conditional: bool,
-    /// A string instruction with a repeat prefix: QEMU comes back to it for every repetition.
+    /// A string instruction with a repeat prefix: QEMU comes back to it after every repetition, once more than there are any.
     pub repeats: bool,
+    /// Events of one repetition.
+    pub repetition: Counts,
     /// Bytes of its largest memory operand.
     pub bytes: u32,
+}
+
+impl Decoded {
+    /// Classes that happen at every repetition of an instruction, not once.
+    pub const REPEATED: [Event; 3] = [Event::Loads, Event::Stores, Event::Uops];
+
+    /// Whether it reads, and whether it writes memory.
+    pub fn accesses(&self) -> (bool, bool) {
+        let any = |event| self.counts[event] + self.repetition[event] > 0;
+        (any(Event::Loads), any(Event::Stores))
+    }
 }
 
 /// Decodes one instruction at an address.
@@ -50,6 +63,12 @@ pub fn decode(code: &[u8], ip: u64, factory: &mut InstructionInfoFactory) -> Dec
         }
     }
     decoded.repeats = instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix());
+    if decoded.repeats {
+        for event in Decoded::REPEATED {
+            decoded.repetition[event] = std::mem::take(&mut decoded.counts[event]);
+        }
+        decoded.counts[Event::Uops] = 1;
+    }
     decoded.bytes = instruction.memory_size().size().min(64) as u32;
     decoded
 }

@@ -36,6 +36,7 @@ pub fn outcome(state: &State, threads: &[Box<Vcpu>]) -> Outcome {
         for event in [Event::Instructions, Event::DispatchedOps] {
             counts[event] = counts[event].saturating_sub(vcpu.repetitions);
         }
+        counts += &vcpu.repeated;
         counts[Event::TakenBranches] = if state.watches_flow() { counts[Event::TakenBranches] + vcpu.taken } else { 0 };
         counts[Event::Fetches] = vcpu.fetches;
         counts[Event::L1Misses] = vcpu.load_misses[0];

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use perftax_model::cache::{Hierarchy, Level, address_of};
 use perftax_model::run::SampleRow;
-use perftax_model::{Core, Event, Moment, Sample};
+use perftax_model::{Core, Counts, Event, Moment, Sample};
 
 use crate::block::Block;
 use crate::state::State;
@@ -31,6 +31,8 @@ pub struct Vcpu {
     pub repeating: u64,
     /// Passes that only repeated an instruction.
     pub repetitions: u64,
+    /// What these did.
+    pub repeated: Counts,
     /// Conditional branches that were taken, where flow is watched.
     pub taken: u64,
     /// Lines of code fetched, where flow is watched.
@@ -80,6 +82,7 @@ impl Vcpu {
             filter,
             repeating: 0,
             repetitions: 0,
+            repeated: Counts::default(),
             taken: 0,
             fetches: 0,
             load_misses: [0; 3],
@@ -148,7 +151,7 @@ impl Vcpu {
     fn moment(&self, state: &State, block: &Block, index: usize) -> Moment {
         let instructions = match state.sampled() {
             Some(Event::Instructions) => self.next_action - 1,
-            _ => self.instructions - block.instructions + index as u64,
+            _ => (self.instructions + index as u64).saturating_sub(block.instructions),
         };
         let cycle = (instructions as f64 / state.request.machine.uops_per_cycle) as u64;
         let latency_cycles = state.request.machine.l1.latency_cycles;
