@@ -37,24 +37,42 @@ pub struct Sample {
     pub data: Option<u64>,
 }
 
-/// The ring that a handler copies records into: mapped by the reader, written round and round.
-#[derive(Clone, Copy, Debug)]
-struct Ring {
-    base: u64,
-    written: u64,
-}
-
-/// Bytes of the ring: what `perf record` maps for each CPU by default (perf_event_mlock_kb, 512 KiB).
+/// Bytes of the ring that a handler copies records into: what `perf record` maps for each CPU by default
+/// (perf_event_mlock_kb, 512 KiB).
 const RING_BYTES: u64 = 512 << 10;
 
-impl Ring {
-    fn copy(&mut self, mut bytes: u64, mut write: impl FnMut(Span)) {
-        while bytes > 0 {
-            let at = self.written % RING_BYTES;
-            let now = bytes.min(RING_BYTES - at);
-            write(Span { address: self.base + at, bytes: now });
-            self.written += now;
-            bytes -= now;
+/// What an action of a unit does to memory: a value, so that it can wait until the accesses before it have been simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use = "records pollute the caches only when they are put through them"]
+pub struct Records {
+    core: u32,
+    written: Option<Span>,
+    copied: Option<Span>,
+    /// Bytes that were copied into the ring before: it is written round and round.
+    ring_at: u64,
+}
+
+impl Records {
+    /// Whether memory is touched at all.
+    pub fn is_nothing(&self) -> bool {
+        self.written.is_none() && self.copied.is_none()
+    }
+
+    /// Goes through the caches of its core.
+    pub fn go_through(&self, caches: &mut Hierarchy) {
+        let core = self.core as usize;
+        if let Some(span) = self.written {
+            caches.access_records(core, span, true);
+        }
+        let Some(span) = self.copied else { return };
+        caches.access_records(core, span, false);
+        let (base, mut left, mut written) = (ring_base(self.core), span.bytes, self.ring_at);
+        while left > 0 {
+            let at = written % RING_BYTES;
+            let bytes = left.min(RING_BYTES - at);
+            caches.access_records(core, Span { address: base + at, bytes }, true);
+            written += bytes;
+            left -= bytes;
         }
     }
 }
@@ -65,7 +83,7 @@ pub struct Core {
     number: u32,
     unit: Unit,
     costs: Costs,
-    ring: Ring,
+    copied_bytes: u64,
     /// Time spent so far; pollution is not in it, since nobody on the machine sees it.
     pub terms: Terms,
     /// Samples kept.
@@ -79,8 +97,7 @@ pub struct Core {
 impl Core {
     /// With a unit from [`crate::machine::Machine::unit`].
     pub fn new(number: u32, (unit, costs): (Unit, Costs)) -> Self {
-        let ring = Ring { base: ring_base(number), written: 0 };
-        Self { number, unit, costs, ring, terms: Terms::default(), samples: 0, lost: 0, interrupts: 0 }
+        Self { number, unit, costs, copied_bytes: 0, terms: Terms::default(), samples: 0, lost: 0, interrupts: 0 }
     }
 
     /// The unit.
@@ -98,12 +115,12 @@ impl Core {
         self.unit.pass(events);
     }
 
-    /// The event at which the unit acts. Records go through the caches, where there are some.
-    pub fn act(&mut self, moment: &Moment, caches: Option<&mut Hierarchy>) -> Option<Sample> {
+    /// The event at which the unit acts: the sample, where it is kept, and what that does to memory.
+    pub fn act(&mut self, moment: &Moment) -> (Option<Sample>, Records) {
         let action = self.unit.act(moment.cycle, moment.latency_cycles);
-        self.pay(&action, caches);
+        let records = self.pay(&action);
         self.lost += u64::from(action.lost);
-        action.sampled.then(|| {
+        let sample = action.sampled.then(|| {
             self.samples += 1;
             Sample {
                 core: self.number,
@@ -112,17 +129,18 @@ impl Core {
                 skid: action.skid,
                 data: moment.data.filter(|_| action.skid == 0),
             }
-        })
+        });
+        (sample, records)
     }
 
-    /// Events of which the unit is told how many there were, the `n`th happening at the instruction that `locate` says.
+    /// Without caches: events of which the unit is told how many there were, the `n`th happening at the instruction that `locate` says.
     pub fn run(&mut self, events: u64, mut locate: impl FnMut(u64) -> Moment, mut sink: impl FnMut(Sample)) {
         let mut done = 0;
         while self.until_action() <= events - done {
             let until = self.until_action();
             self.unit.pass(until - 1);
             done += until;
-            if let Some(sample) = self.act(&locate(done - 1), None) {
+            if let (Some(sample), _) = self.act(&locate(done - 1)) {
                 sink(sample);
             }
         }
@@ -130,30 +148,24 @@ impl Core {
     }
 
     /// Sampling ends: what is left in the buffer is read.
-    pub fn stop(&mut self, caches: Option<&mut Hierarchy>) {
+    pub fn stop(&mut self) -> Records {
         let drained = self.unit.stop();
-        self.pay(&Action { drained, ..Action::default() }, caches);
+        self.pay(&Action { drained, ..Action::default() })
     }
 
-    fn pay(&mut self, action: &Action, caches: Option<&mut Hierarchy>) {
+    fn pay(&mut self, action: &Action) -> Records {
         const S_PER_NS: f64 = 1e-9;
-        let core = self.number as usize;
         self.terms.assist += if action.written.is_some() { self.costs.assist_ns * S_PER_NS } else { 0.0 };
         if action.interrupted {
             self.interrupts += 1;
             self.terms.pmi += self.costs.interrupt_ns * S_PER_NS;
         }
         let copied = action.drained.filter(|_| self.costs.handler == Handler::Copies);
+        let ring_at = self.copied_bytes;
         if let Some(drained) = copied {
             self.terms.drain += drained.records as f64 * self.costs.drain_ns * S_PER_NS;
+            self.copied_bytes += drained.span.bytes;
         }
-        let Some(caches) = caches else { return };
-        if let Some(span) = action.written {
-            caches.access_records(core, span, true);
-        }
-        if let Some(drained) = copied {
-            caches.access_records(core, drained.span, false);
-            self.ring.copy(drained.span.bytes, |span| caches.access_records(core, span, true));
-        }
+        Records { core: self.number, written: action.written, copied: copied.map(|drained| drained.span), ring_at }
     }
 }

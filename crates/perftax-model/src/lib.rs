@@ -20,7 +20,7 @@ mod terms;
 pub mod unit;
 mod watchpoint;
 
-pub use self::core::{Core, Moment, Sample};
+pub use self::core::{Core, Moment, Records, Sample};
 pub use counts::Counts;
 pub use event::Event;
 pub use mode::{Filter, Mode};

@@ -2,7 +2,7 @@
 
 mod common;
 
-use perftax_model::cache::{Policy, Traffic};
+use perftax_model::cache::{Hierarchy, Policy, Traffic};
 use perftax_model::machine::{CacheSpec, Handler, Inclusion, LlcShare, Machine, Mechanism, Setup};
 use perftax_model::{Core, Moment};
 
@@ -15,16 +15,16 @@ fn bytes_per_record(machine: &Machine, buffer_bytes: u64) -> (f64, f64) {
     let mut cores: Vec<Core> = (0..machine.cores).map(|n| Core::new(n, machine.unit(&setup, n).unwrap())).collect();
     let mut caches = machine.hierarchy(machine.cores, LlcShare::Whole, 1);
     let records = buffer_bytes / 192;
-    let total = |caches: &perftax_model::cache::Hierarchy| {
+    let total = |caches: &Hierarchy| {
         let sum = |of: fn(&Traffic) -> u64| (0..machine.cores as usize).map(|core| of(caches.traffic(core))).sum::<u64>() as f64;
         (sum(|t| t.memory_read_bytes()), sum(|t| t.memory_write_bytes()))
     };
-    let mut turn = |caches: &mut _, turns: u64| {
+    let mut turn = |caches: &mut Hierarchy, turns: u64| {
         for _ in 0..turns * records {
             for core in &mut cores {
                 let until = core.until_action();
                 core.pass(until - 1);
-                core.act(&Moment::default(), Some(caches));
+                core.act(&Moment::default()).1.go_through(caches);
             }
         }
     };

@@ -14,8 +14,9 @@ use crate::api;
 use crate::block::Block;
 use crate::decode::{Decoded, decode};
 use crate::finish;
+use crate::pipeline::Pipeline;
 use crate::state::{State, lock};
-use crate::stream::Filter;
+use crate::stream::{Entry, Filter};
 use crate::vcpu::{MOST_BLOCKS, Vcpu};
 
 /// Threads at a time.
@@ -122,8 +123,13 @@ extern "C" fn on_exit(_: api::Id, _: *mut c_void) {
     }
     let mut threads = lock(&state.ended);
     threads.sort_by_key(|vcpu| vcpu.thread);
-    let outcome = finish::outcome(state, &threads);
-    let written = state.flush_rows().and_then(|()| finish::write(&outcome, &state.request.outcome));
+    let simulator = state.pipeline.as_ref().and_then(Pipeline::finish);
+    if state.pipeline.is_some() && simulator.is_none() {
+        crate::say("perftax_sim_plugin: the simulator of the caches failed\n");
+        return;
+    }
+    let outcome = finish::outcome(state, &threads, simulator.as_ref());
+    let written = state.rows.flush().and_then(|()| finish::write(&outcome, &state.request.outcome));
     if let Err(error) = written {
         crate::say(&format!("perftax_sim_plugin: cannot write {}: {error}\n", state.request.outcome));
     }
@@ -367,8 +373,10 @@ fn access(index: c_uint, address: u64, write: bool, data: *mut c_void) {
     }
     let line = line_of(address);
     // Reached without a pointer: of all that happens at an access, waiting for these words would take longest.
-    if !FILTERS[index as usize % MOST_VCPUS].drops(line, write) && vcpu(index).stream.push(line, write, data as usize as u32) {
-        simulate(index);
+    if !FILTERS[index as usize % MOST_VCPUS].drops(line, write)
+        && vcpu(index).batch.push(Entry::new(line, write, data as usize as u32))
+    {
+        hand_over(index);
     }
 }
 
@@ -378,16 +386,16 @@ fn access(index: c_uint, address: u64, write: bool, data: *mut c_void) {
 extern "C" fn access_straddling(index: c_uint, address: u64, write: bool, data: *mut c_void) {
     for address in [address, address + LINE_BYTES] {
         let line = line_of(address);
-        if !filter(index).drops(line, write) && vcpu(index).stream.push(line, write, data as usize as u32) {
-            simulate(index);
+        if !filter(index).drops(line, write) && vcpu(index).batch.push(Entry::new(line, write, data as usize as u32)) {
+            hand_over(index);
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-extern "C" fn simulate(index: c_uint) {
-    vcpu(index).simulate(state());
+extern "C" fn hand_over(index: c_uint) {
+    vcpu(index).hand_over(state());
 }
 
 fn filter(index: c_uint) -> &'static Filter {

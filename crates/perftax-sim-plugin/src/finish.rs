@@ -4,24 +4,22 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use perftax_model::cache::Traffic;
 use perftax_model::run::{CoreOutcome, Mapping, Outcome, ThreadOutcome};
 use perftax_model::{Counts, Event};
 
+use crate::simulator::Simulator;
 use crate::state::{State, lock};
 use crate::vcpu::Vcpu;
 
 /// Adds everything up.
-pub fn outcome(state: &State, threads: &[Box<Vcpu>]) -> Outcome {
+pub fn outcome(state: &State, threads: &[Box<Vcpu>], simulator: Option<&Simulator>) -> Outcome {
     let blocks = lock(&state.blocks);
     let mut cores: BTreeMap<u32, CoreOutcome> = BTreeMap::new();
     let mut by_address: BTreeMap<u64, u64> = BTreeMap::new();
     let mut ended = Vec::new();
     for vcpu in threads {
         let core = cores.entry(vcpu.core_number).or_insert_with(|| {
-            let traffic =
-                if state.request.caches { *state.caches().traffic(vcpu.core_number as usize) } else { Traffic::default() };
-            let reference = state.reference().map(|caches| *caches.traffic(vcpu.core_number as usize));
+            let (traffic, reference) = simulator.map(|simulator| simulator.traffic(vcpu.core_number)).unwrap_or_default();
             CoreOutcome { core: vcpu.core_number, traffic, reference, ..CoreOutcome::default() }
         });
         core.threads.push(vcpu.thread);
@@ -39,21 +37,27 @@ pub fn outcome(state: &State, threads: &[Box<Vcpu>]) -> Outcome {
         counts += &vcpu.repeated;
         counts[Event::TakenBranches] = if state.watches_flow() { counts[Event::TakenBranches] + vcpu.taken } else { 0 };
         counts[Event::Fetches] = vcpu.fetches;
-        counts[Event::L1Misses] = vcpu.load_misses[0];
-        counts[Event::L2Misses] = vcpu.load_misses[1];
-        counts[Event::LlcMisses] = vcpu.load_misses[2];
+        let in_caches = simulator.and_then(|simulator| simulator.thread(vcpu.thread));
+        if let Some(thread) = in_caches {
+            counts[Event::L1Misses] = thread.load_misses[0];
+            counts[Event::L2Misses] = thread.load_misses[1];
+            counts[Event::LlcMisses] = thread.load_misses[2];
+        }
+        let unit = vcpu.core.as_ref().or(in_caches.and_then(|thread| thread.core.as_ref()));
         core.counts += &counts;
-        let samples = vcpu.core.as_ref().map_or(0, |unit| unit.samples);
+        let samples = unit.map_or(0, |unit| unit.samples);
         let instructions = counts[Event::Instructions];
         ended.push(ThreadOutcome { thread: vcpu.thread, core: vcpu.core_number, instructions, samples });
-        if let Some(unit) = &vcpu.core {
+        if let Some(unit) = unit {
             core.samples += unit.samples;
             core.lost += unit.lost;
             core.interrupts += unit.interrupts;
             core.terms += &unit.terms;
         }
-        for (&ip, &samples) in &vcpu.by_address {
-            *by_address.entry(ip).or_default() += samples;
+        for samples in [Some(&vcpu.samples), in_caches.map(|thread| &thread.samples)].into_iter().flatten() {
+            for (&ip, &count) in &samples.by_address {
+                *by_address.entry(ip).or_default() += count;
+            }
         }
     }
     let watched = |event: &Event| match event {

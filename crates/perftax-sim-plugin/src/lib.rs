@@ -6,10 +6,14 @@
 //! ([`perftax_model::run`]). `perftax sim` does all that.
 
 mod api;
+mod batch;
 mod block;
 mod callbacks;
 mod decode;
 mod finish;
+mod pipeline;
+mod samples;
+mod simulator;
 mod state;
 mod stream;
 mod vcpu;

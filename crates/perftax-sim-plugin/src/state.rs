@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What all threads share.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iced_x86::InstructionInfoFactory;
 use perftax_model::Event;
-use perftax_model::cache::Hierarchy;
-use perftax_model::run::{Request, SampleRow};
+use perftax_model::run::Request;
 
 use crate::block::Block;
+use crate::pipeline::Pipeline;
+use crate::samples::Rows;
+use crate::simulator::Simulator;
 use crate::stream::filter_fits;
 use crate::vcpu::Vcpu;
 
@@ -24,7 +24,7 @@ pub struct State {
     /// All translations.
     pub blocks: Mutex<Vec<&'static Block>>,
     /// Addresses of all instructions that access memory, by number.
-    pub accessing: Mutex<Vec<u64>>,
+    pub accessing: Arc<Mutex<Vec<u64>>>,
     /// Threads that have ended.
     pub ended: Mutex<Vec<Box<Vcpu>>>,
     /// Threads that were started.
@@ -33,9 +33,10 @@ pub struct State {
     pub parallel: AtomicBool,
     /// Where instructions are looked into.
     pub factory: Mutex<InstructionInfoFactory>,
-    hierarchy: Mutex<Hierarchy>,
-    reference: Option<Mutex<Hierarchy>>,
-    rows: Option<Mutex<BufWriter<File>>>,
+    /// The simulator of the caches, where that was asked for.
+    pub pipeline: Option<Pipeline>,
+    /// Where samples go.
+    pub rows: Rows,
 }
 
 /// A lock whose data are sound whoever panicked while holding it.
@@ -55,27 +56,18 @@ impl State {
         if request.caches && !filter_fits(sets) {
             return Err(format!("the first-level cache has {sets} sets, needs a multiple of 64"));
         }
-        let rows = match &request.samples {
-            None => None,
-            Some(path) => {
-                let file = File::create(path).map_err(|e| format!("cannot write {path}: {e}"))?;
-                Some(Mutex::new(BufWriter::new(file)))
-            }
-        };
-        let cores = request.cores.max(1);
-        let caches = || request.machine.hierarchy(cores, request.llc, request.seed as u32);
-        let hierarchy = Mutex::new(caches());
-        let reference = (request.caches && request.reference).then(|| Mutex::new(caches()));
+        let rows = Rows::create(request.samples.as_deref())?;
+        let accessing = Arc::default();
+        let pipeline = request.caches.then(|| Pipeline::start(Simulator::new(&request, Arc::clone(&accessing), rows.clone())));
         Ok(Self {
             process: std::process::id(),
             blocks: Mutex::default(),
-            accessing: Mutex::default(),
+            accessing,
             ended: Mutex::default(),
             threads: AtomicU32::new(0),
             parallel: AtomicBool::new(false),
             factory: Mutex::new(InstructionInfoFactory::new()),
-            hierarchy,
-            reference,
+            pipeline,
             rows,
             request,
         })
@@ -94,36 +86,5 @@ impl State {
     /// Whether there is one thread only, so that passes are counted in the blocks.
     pub fn is_alone(&self) -> bool {
         !self.parallel.load(Ordering::Relaxed)
-    }
-
-    /// The caches.
-    pub fn caches(&self) -> MutexGuard<'_, Hierarchy> {
-        lock(&self.hierarchy)
-    }
-
-    /// The caches that no record goes through.
-    pub fn reference(&self) -> Option<MutexGuard<'_, Hierarchy>> {
-        self.reference.as_ref().map(lock)
-    }
-
-    /// Address of an instruction that accesses memory.
-    pub fn ip_of(&self, number: u32) -> u64 {
-        lock(&self.accessing).get(number as usize).copied().unwrap_or(0)
-    }
-
-    /// Puts a sample down.
-    pub fn write_row(&self, row: SampleRow) {
-        if let Some(rows) = &self.rows {
-            // A full disk shows at the end, when the file is flushed.
-            lock(rows).write_all(&row.to_bytes()).ok();
-        }
-    }
-
-    /// All samples are written.
-    ///
-    /// # Errors
-    /// Where they could not be.
-    pub fn flush_rows(&self) -> std::io::Result<()> {
-        self.rows.as_ref().map_or(Ok(()), |rows| lock(rows).flush())
     }
 }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Memory accesses on their way from the program to the simulated caches.
+//! Memory accesses on their way from the program to the simulated caches, and the filter that drops most of them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use perftax_model::cache::LINE_BITS;
-
-/// Accesses that wait at most: 32 KiB, about a first-level cache's size, so that they stay near.
-const ROOM: usize = 4096;
 
 const LINE_MASK: u64 = (1 << LINE_BITS) - 1;
 const WRITE: u64 = 1 << 31;
@@ -50,8 +47,8 @@ const NONE: u32 = u32::MAX;
 /// Says of most accesses at once that they change nothing.
 ///
 /// An access to the line that was used last in its set hits the first level whatever the policy, and changes nothing unless it
-/// is the first that writes: it is dropped. (A line that an inclusive last level takes away meanwhile is missed one access too
-/// late: such lines are in constant use, which a real last level is told of.)
+/// is the first that writes: it is dropped. (A line that an inclusive last level, or a record of a sampled miss, takes away
+/// meanwhile is missed one access too late: such lines are in constant use, which a real last level is told of.)
 #[repr(C, align(64))]
 pub struct Filter {
     /// For each set, the line used last and, in the lowest bit, whether it was written. Each filter belongs to one thread; atomic
@@ -89,41 +86,6 @@ pub fn filter_fits(sets: usize) -> bool {
     sets.is_multiple_of(FILTER_SETS)
 }
 
-/// What waits.
-#[derive(Default)]
-pub struct Stream {
-    filled: u32,
-    entries: Box<[Entry]>,
-}
-
-impl Stream {
-    /// Empty.
-    pub fn new() -> Self {
-        Self { filled: 0, entries: vec![Entry::default(); ROOM].into() }
-    }
-
-    /// Adds an access; whether the stream is full then, and must be cleared before the next.
-    #[inline(always)]
-    pub fn push(&mut self, line: u32, write: bool, instruction: u32) -> bool {
-        if let Some(free) = self.entries.get_mut(self.filled as usize) {
-            *free = Entry::new(line, write, instruction);
-        }
-        self.filled += 1;
-        self.filled as usize >= ROOM
-    }
-
-    /// What waits, in order.
-    #[inline]
-    pub fn waiting(&self) -> &[Entry] {
-        &self.entries[..self.filled as usize]
-    }
-
-    /// All were simulated.
-    pub fn clear(&mut self) {
-        self.filled = 0;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use perftax_model::cache::line_of;
@@ -132,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_sets_last_line_is_dropped_until_one_writes() {
-        let (filter, mut stream) = (Filter::new(), Stream::new());
+        let (filter, mut kept) = (Filter::new(), Vec::new());
         let accesses = [
             (0x1000, false, true),
             (0x1030, false, false),
@@ -143,19 +105,14 @@ mod tests {
             (0x2000, false, true),
             (0x1000, false, true),
         ];
-        let mut kept = 0;
         for (address, write, keeps) in accesses {
             assert_eq!(!filter.drops(line_of(address), write), keeps, "{address:#x} {write}");
             if keeps {
-                stream.push(line_of(address), write, 7);
-                kept += 1;
+                kept.push(Entry::new(line_of(address), write, 7));
             }
         }
-        assert_eq!(stream.waiting().len(), kept);
-        let entry = stream.waiting()[2];
+        let entry = kept[2];
         assert_eq!((entry.line(), entry.is_write(), entry.instruction()), (0x40, true, 7));
-        stream.clear();
-        assert!(stream.waiting().is_empty() && filter.drops(line_of(0x2040), false), "what is cached stays known");
         filter.forget();
         assert!(!filter.drops(line_of(0x2040), false));
     }

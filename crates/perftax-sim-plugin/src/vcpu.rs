@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A thread of the program, and the modelled core that it runs on.
 
-use std::collections::HashMap;
-
-use perftax_model::cache::{Hierarchy, Level, address_of};
-use perftax_model::run::SampleRow;
 use perftax_model::{Core, Counts, Event, Moment, Sample};
 
+use crate::batch::Batch;
 use crate::block::Block;
+use crate::samples::Samples;
 use crate::state::State;
-use crate::stream::{Entry, Filter, Stream};
+use crate::stream::Filter;
 
 /// Translations that can be counted: 32 MiB of address space a thread, of which only what is used becomes memory.
 pub const MOST_BLOCKS: usize = 1 << 22;
@@ -21,8 +19,8 @@ pub struct Vcpu {
     pub left: i64,
     /// Instructions retired; where they are the sampled class, `next_action` tells.
     pub instructions: u64,
-    /// Accesses not yet simulated.
-    pub stream: Stream,
+    /// Accesses not yet handed over.
+    pub batch: Box<Batch>,
     /// Passes of every block, by its number, while there were several threads.
     pub passes: Box<[u64]>,
     /// The block before, where flow matters.
@@ -37,16 +35,14 @@ pub struct Vcpu {
     pub taken: u64,
     /// Lines of code fetched, where flow is watched.
     pub fetches: u64,
-    /// Loads that missed: first level, second, last.
-    pub load_misses: [u64; 3],
     /// Thread, in the order of creation.
     pub thread: u32,
     /// Core.
     pub core_number: u32,
     /// Its unit, where something samples.
     pub core: Option<Core>,
-    /// Samples by address.
-    pub by_address: HashMap<u64, u64>,
+    /// Samples.
+    pub samples: Samples,
     /// Number, from 1, of the sampled event that the unit acts at next.
     next_action: u64,
     filter: &'static Filter,
@@ -70,14 +66,14 @@ impl Vcpu {
     pub fn new(state: &State, thread: u32, filter: &'static Filter) -> Self {
         filter.forget();
         let core_number = thread % state.request.cores.max(1);
-        // The description was checked when the plugin was loaded.
-        let core = state.request.core(core_number).ok().flatten();
+        // The description was checked when the plugin was loaded. Misses are sampled by the simulator.
+        let core = state.sampled().and_then(|_| state.request.core(core_number).ok().flatten());
         let mut vcpu = Self {
             left: i64::MAX,
             instructions: 0,
             passes: vec![0; if state.is_alone() { 0 } else { MOST_BLOCKS }].into(),
             before: None,
-            stream: Stream::new(),
+            batch: Box::default(),
             next_action: 0,
             filter,
             repeating: 0,
@@ -85,11 +81,10 @@ impl Vcpu {
             repeated: Counts::default(),
             taken: 0,
             fetches: 0,
-            load_misses: [0; 3],
             thread,
             core_number,
             core,
-            by_address: HashMap::new(),
+            samples: Samples::default(),
             skidding: None,
         };
         vcpu.reload();
@@ -118,19 +113,15 @@ impl Vcpu {
         while at < events {
             let index = index_of(at);
             let moment = self.moment(state, block, index);
-            let acted = self.core.as_mut().and_then(|core| {
+            let acted = self.core.as_mut().map(|core| {
                 core.pass(core.until_action() - 1);
-                if state.request.caches { None } else { core.act(&moment, None) }
+                core.act(&moment)
             });
-            let sample = if state.request.caches {
-                // What came before goes through the caches before the record does.
-                self.simulate(state);
+            let (sample, records) = acted.unwrap_or_default();
+            if state.pipeline.is_some() {
+                self.batch.push_records(records);
                 self.filter.forget();
-                let mut caches = state.caches();
-                self.core.as_mut().and_then(|core| core.act(&moment, Some(&mut caches)))
-            } else {
-                acted
-            };
+            }
             let until = self.core.as_ref().map_or(u64::MAX, Core::until_action);
             self.next_action = self.next_action.saturating_add(until);
             at = at.saturating_add_unsigned(until);
@@ -172,89 +163,30 @@ impl Vcpu {
         }
     }
 
-    /// Simulates the accesses that wait. Where a class of misses is sampled, its events come here.
-    pub fn simulate(&mut self, state: &State) {
-        let sampled = match state.request.sampling.map(|sampling| sampling.event) {
-            Some(Event::L1Misses) => Some(Level::L2),
-            Some(Event::L2Misses) => Some(Level::Llc),
-            Some(Event::LlcMisses) => Some(Level::Memory),
-            _ => None,
-        };
-        // Taken out, so that whoever acts on a miss may touch the rest.
-        let stream = std::mem::take(&mut self.stream);
-        let mut acted = false;
-        let mut caches = state.caches();
-        let of = |entry: Entry| (entry.line(), entry.is_write());
-        caches.access_all(self.core_number as usize, stream.waiting(), of, |caches, position, found| {
-            let entry = stream.waiting()[position];
-            if entry.is_write() {
-                return;
-            }
-            self.load_misses[0] += 1;
-            self.load_misses[1] += u64::from(found >= Level::Llc);
-            self.load_misses[2] += u64::from(found == Level::Memory);
-            if sampled.is_some_and(|level| found >= level) {
-                self.left -= 1;
-                if self.left < 0 {
-                    acted = true;
-                    self.act_at_miss(state, entry, caches);
-                }
-            }
-        });
-        drop(caches);
-        if let Some(mut reference) = state.reference() {
-            reference.access_all(self.core_number as usize, stream.waiting(), of, |_, _, _| ());
-        }
-        self.stream = stream;
-        self.stream.clear();
-        if acted {
-            self.filter.forget();
-        }
-    }
-
-    #[cold]
-    fn act_at_miss(&mut self, state: &State, entry: Entry, caches: &mut Hierarchy) {
-        let moment = Moment {
-            instructions: self.instructions,
-            ip: state.ip_of(entry.instruction()),
-            data: Some(address_of(entry.line())),
-            cycle: (self.instructions as f64 / state.request.machine.uops_per_cycle) as u64,
-            latency_cycles: state.request.machine.memory_latency_cycles(),
-        };
-        let sample = self.core.as_mut().and_then(|core| {
-            core.pass(core.until_action() - 1);
-            core.act(&moment, Some(caches))
-        });
-        self.reload();
-        if let Some(sample) = sample {
-            // The instructions that follow are not known here: the skid stays unresolved, the address is the event's own.
-            self.keep(state, &sample);
-        }
-    }
-
     fn keep(&mut self, state: &State, sample: &Sample) {
-        *self.by_address.entry(sample.ip).or_default() += 1;
-        let row = SampleRow {
-            instructions: sample.instructions,
-            ip: sample.ip,
-            data: sample.data.unwrap_or(0),
-            core: u64::from(self.core_number),
-            thread: u64::from(self.thread),
-        };
-        state.write_row(row);
+        self.samples.keep(sample, self.thread, &state.rows);
     }
 
-    /// The thread has ended: whatever waits is simulated, the buffer emptied, and a sample still skidding falls where it began.
-    pub fn end(&mut self, state: &State) {
-        if state.request.caches {
-            self.simulate(state);
+    /// The batch goes to the simulator.
+    pub fn hand_over(&mut self, state: &State) {
+        if let Some(pipeline) = &state.pipeline {
+            self.batch.thread = self.thread;
+            self.batch.instructions = self.instructions;
+            pipeline.hand_over(std::mem::replace(&mut self.batch, pipeline.empty_batch()));
         }
+    }
+
+    /// The thread has ended: whatever waits is handed over, the buffer emptied, and a sample still skidding falls where it began.
+    pub fn end(&mut self, state: &State) {
         if let Some(skidding) = self.skidding.take() {
             self.keep(state, &skidding.sample);
         }
-        let mut caches = state.request.caches.then(|| state.caches());
         if let Some(core) = &mut self.core {
-            core.stop(caches.as_deref_mut());
+            self.batch.push_records(core.stop());
+        }
+        self.hand_over(state);
+        if let Some(pipeline) = &state.pipeline {
+            pipeline.end(self.thread);
         }
     }
 }
