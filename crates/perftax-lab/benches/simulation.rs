@@ -5,12 +5,14 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a benchmark
 
+mod common;
+
+use std::ffi::OsString;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use perftax_lab::published::Published;
-use perftax_lab::simulation::{Guest, Installation, simulate};
-use perftax_lab::workload::{Workload, default_cache_dir};
+use perftax_lab::simulation::{Installation, simulate};
 use perftax_model::Event;
 use perftax_model::machine::{Handler, LlcShare, Mechanism};
 use perftax_model::run::{Request, Sampling};
@@ -35,12 +37,20 @@ fn request(event: Option<Event>, caches: bool) -> Request {
         sampling,
         caches,
         reference: false,
+        profile: false,
         llc: LlcShare::Whole,
         cores,
         seed: 1,
         outcome: String::new(),
         samples: None,
     }
+}
+
+/// The same command with its program's path, which qemu-user does not look for.
+fn resolved(argv: &[OsString]) -> Vec<OsString> {
+    let folders = std::env::var_os("PATH").unwrap();
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(&argv[0])).find(|file| file.is_file());
+    std::iter::once(found.unwrap().into_os_string()).chain(argv[1..].iter().cloned()).collect()
 }
 
 fn main() {
@@ -56,17 +66,15 @@ fn main() {
     ];
     println!("elapsed time, medians of {ROUNDS} interleaved rounds [least, most]");
     for program in programs {
-        let prepared = Workload::load(&program).unwrap().prepare(&default_cache_dir()).unwrap();
-        let guest = Guest {
-            argv: prepared.argv.clone(),
-            directory: Some(prepared.cwd.clone()),
-            stdin: prepared.stdin.clone(),
-            silent: true,
-            environment: Vec::new(),
-        };
+        let folder = tempfile::tempdir().unwrap();
+        let guest = common::guest(&program, folder.path());
         let plain = |command: &mut Command| {
-            command.args(&prepared.argv).current_dir(&prepared.cwd).stdout(Stdio::null()).stderr(Stdio::null());
-            if let Some(stdin) = &prepared.stdin {
+            command
+                .args(resolved(&guest.argv))
+                .current_dir(guest.directory.as_ref().unwrap())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            if let Some(stdin) = &guest.stdin {
                 command.stdin(std::fs::File::open(stdin).unwrap());
             }
             let started = Instant::now();

@@ -25,6 +25,7 @@ fn request(machine: &str, sampling: Option<(Mechanism, Event, u64)>, caches: boo
         sampling,
         caches,
         reference: caches,
+        profile: false,
         llc: LlcShare::Whole,
         seed: 1,
         outcome: String::new(),

@@ -39,7 +39,7 @@ pub struct Sample {
 
 /// Bytes of the ring that a handler copies records into: what `perf record` maps for each CPU by default
 /// (perf_event_mlock_kb, 512 KiB).
-const RING_BYTES: u64 = 512 << 10;
+pub const RING_BYTES: u64 = 512 << 10;
 
 /// What an action of a unit does to memory: a value, so that it can wait until the accesses before it have been simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +103,16 @@ impl Core {
     /// The unit.
     pub fn unit(&self) -> &Unit {
         &self.unit
+    }
+
+    /// Time that interrupts take for so many samples, s.
+    pub fn interrupts_s(&self, samples: u64) -> f64 {
+        let records = match &self.unit {
+            Unit::Pebs(pebs) => pebs.buffer.threshold(),
+            Unit::Spe(spe) => spe.buffer.threshold(),
+            Unit::Off | Unit::Ibs(_) | Unit::Interrupt(_) => 1,
+        };
+        (samples / records) as f64 * self.costs.interrupt_ns * 1e-9
     }
 
     /// See [`Unit::until_action`].

@@ -8,19 +8,21 @@
 //! Whoever drives the model (a plugin of qemu-user, an emulated machine, a test) says how many events pass and which
 //! addresses are touched; between two actions of a unit, that is one subtraction ([`unit::Unit::until_action`]).
 
+pub mod advice;
 pub mod cache;
 mod core;
 mod counts;
 mod event;
 pub mod machine;
 mod mode;
+pub mod pollution;
 mod rotation;
 pub mod run;
 mod terms;
 pub mod unit;
 mod watchpoint;
 
-pub use self::core::{Core, Moment, Records, Sample};
+pub use self::core::{Core, Moment, RING_BYTES, Records, Sample};
 pub use counts::Counts;
 pub use event::Event;
 pub use mode::{Filter, Mode};

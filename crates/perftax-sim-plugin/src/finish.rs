@@ -72,6 +72,7 @@ pub fn outcome(state: &State, threads: &[Box<Vcpu>], simulator: Option<&Simulato
         mappings: mappings(),
         counted: Event::all().filter(watched).collect(),
         caches: state.request.caches,
+        profile: simulator.and_then(Simulator::profile),
     }
 }
 

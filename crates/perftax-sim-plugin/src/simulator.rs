@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use perftax_model::cache::{Hierarchy, Level, Traffic, address_of};
+use perftax_model::pollution::{CacheProfile, Profiler};
 use perftax_model::run::Request;
 use perftax_model::{Core, Event, Moment};
 
@@ -21,6 +22,8 @@ pub struct Simulator {
     hierarchy: Hierarchy,
     /// The caches that no record goes through.
     reference: Option<Hierarchy>,
+    /// Stack distances of the first core.
+    profiler: Option<Profiler>,
     /// Addresses of all instructions that access memory, by number.
     accessing: Arc<Mutex<Vec<u64>>>,
     rows: Rows,
@@ -54,6 +57,7 @@ impl Simulator {
             sampled,
             hierarchy: caches(),
             reference: request.reference.then(caches),
+            profiler: request.profile.then(|| Profiler::new(&request.machine, request.llc)),
             accessing,
             rows,
             threads: HashMap::new(),
@@ -95,6 +99,9 @@ impl Simulator {
             }
             from = to;
         }
+        if let Some(profiler) = self.profiler.as_mut().filter(|_| core == 0) {
+            batch.entries().iter().for_each(|entry| profiler.access(entry.line()));
+        }
         if let Some(reference) = &mut self.reference {
             reference.access_all(core, batch.entries(), of, |_, _, _| ());
         }
@@ -113,6 +120,11 @@ impl Simulator {
     pub fn traffic(&self, core: u32) -> (Traffic, Option<Traffic>) {
         let of = |caches: &Hierarchy| *caches.traffic(core as usize);
         (of(&self.hierarchy), self.reference.as_ref().map(of))
+    }
+
+    /// How the first core's threads use the caches by themselves.
+    pub fn profile(&self) -> Option<CacheProfile> {
+        self.profiler.as_ref().map(|profiler| profiler.profile().clone())
     }
 
     /// What a thread did in the caches.

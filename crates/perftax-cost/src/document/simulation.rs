@@ -75,12 +75,43 @@ pub struct SimulatedRun {
     pub llc_misses_caused: Option<i64>,
     /// Misses of the last level that writing and reading records had.
     pub llc_misses_of_records: u64,
+    /// Pollution of the first core as the cost model's term predicts it from the program alone, s: to be compared with
+    /// `terms_s.pollution`, which the simulated caches gave.
+    pub pollution_predicted_s: Option<f64>,
+    /// Which size of the buffer would be best, where there is one.
+    pub buffer_advice: Option<BufferAdvice>,
     /// Elapsed time without sampling, by the machine's cost model: its longest core, s.
     pub elapsed_s: f64,
     /// Elapsed time that sampling adds, a fraction of `elapsed_s`.
     pub predicted_overhead: f64,
     /// Each core that ran something.
     pub cores: Vec<SimulatedCore>,
+}
+
+/// Interrupts against pollution: what sizes of the buffer cost beside the records themselves, by the model's pollution term.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BufferAdvice {
+    /// The cheapest size.
+    pub best_bytes: u64,
+    /// The smallest size that costs at most `tolerance` more.
+    pub flat_from_bytes: u64,
+    /// The largest.
+    pub flat_to_bytes: u64,
+    /// A share of the elapsed time.
+    pub tolerance: f64,
+    /// All sizes tried.
+    pub curve: Vec<BufferCost>,
+}
+
+/// What one size of the buffer costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BufferCost {
+    /// The size.
+    pub buffer_bytes: u64,
+    /// Interrupts, s.
+    pub pmi_s: f64,
+    /// Misses of the program, s.
+    pub pollution_s: f64,
 }
 
 /// Samples of one instruction.

@@ -1,10 +1,10 @@
 //! From what the model saw to what is reported.
 
-use perftax_cost::document::{AddressSamples, SimulatedCore, SimulatedRun, TermsS, ThreadSamples};
-use perftax_model::Event;
+use perftax_cost::document::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, TermsS, ThreadSamples};
 use perftax_model::cache::Traffic;
 use perftax_model::machine::{Handler, Machine};
 use perftax_model::run::{CoreOutcome, Outcome, Request};
+use perftax_model::{Event, advice};
 
 use super::Symbols;
 
@@ -56,10 +56,29 @@ pub fn summary(outcome: &Outcome, request: &Request) -> SimulatedRun {
         unsampled_memory_bytes: reference(Traffic::memory_read_bytes).zip(reference(Traffic::memory_write_bytes)),
         llc_misses_caused: reference(|t| t.llc_misses).map(|without| llc_misses as i64 - without as i64),
         llc_misses_of_records: traffic(|t| t.record_llc_misses),
+        pollution_predicted_s: outcome.profile.as_ref().map(|profile| {
+            let samples = outcome.cores.first().map_or(0, |core| core.samples);
+            profile.pollution_s(&request.machine, &request.streams(samples))
+        }),
+        buffer_advice: advice(outcome, request, elapsed_s),
         elapsed_s,
         predicted_overhead: if elapsed_s > 0.0 { slowest.map_or(0.0, sampled_s) / elapsed_s - 1.0 } else { 0.0 },
         cores,
     }
+}
+
+fn advice(outcome: &Outcome, request: &Request, elapsed_s: f64) -> Option<BufferAdvice> {
+    let samples = outcome.cores.first()?.samples;
+    // What the request asked for was done already: the machine can.
+    let advice = advice::BufferAdvice::of(request, outcome.profile.as_ref()?, samples, elapsed_s).ok()??;
+    let cost = |c: &advice::BufferCost| BufferCost { buffer_bytes: c.buffer_bytes, pmi_s: c.pmi_s, pollution_s: c.pollution_s };
+    Some(BufferAdvice {
+        best_bytes: advice.best_bytes,
+        flat_from_bytes: advice.flat_bytes.0,
+        flat_to_bytes: advice.flat_bytes.1,
+        tolerance: advice.tolerance,
+        curve: advice.curve.iter().map(cost).collect(),
+    })
 }
 
 fn sampled_s(core: &SimulatedCore) -> f64 {

@@ -80,6 +80,19 @@ impl SetAssociative {
         self.touch_any(set, wanted, dirty)
     }
 
+    /// Uses a line of a cache under LRU, and returns how many others of its set were used since.
+    #[inline]
+    pub fn touch_ordered(&mut self, line: u32) -> Option<usize> {
+        debug_assert!(self.ordered);
+        let set = self.set(line);
+        let tags = &mut self.tags[set * self.ways..][..self.ways];
+        let wanted = line << 1;
+        let depth = if tags[0] & !DIRTY == wanted { 0 } else { position(tags, wanted)? };
+        let tag = tags[depth];
+        put_first(&mut tags[..=depth], tag);
+        Some(depth)
+    }
+
     fn touch_any(&mut self, set: usize, wanted: Tag, dirty: Tag) -> bool {
         let tags = &mut self.tags[set * self.ways..][..self.ways];
         let Some(way) = position(tags, wanted) else { return false };

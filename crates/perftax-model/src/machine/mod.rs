@@ -306,13 +306,17 @@ impl Machine {
     /// The caches of so many cores, the last level shared out by `share`: 1 gives each core its part of the machine's, as when
     /// all its cores are busy.
     pub fn hierarchy(&self, cores: u32, llc: LlcShare, seed: u32) -> Hierarchy {
-        let way_bytes = 64 * self.llc.ways as u64;
+        Hierarchy::new(&[self.l1, self.l2, self.llc], self.llc_bytes(cores, llc), self.inclusion, cores as usize, seed)
+    }
+
+    /// Bytes of the last level that so many cores have: whole sets.
+    pub fn llc_bytes(&self, cores: u32, llc: LlcShare) -> u64 {
+        let set_bytes = crate::cache::LINE_BYTES * self.llc.ways as u64;
         let bytes = match llc {
             LlcShare::Whole => self.llc.bytes,
             LlcShare::PerCore => self.llc.bytes * u64::from(cores.min(self.cores)) / u64::from(self.cores),
         };
-        let bytes = (bytes / way_bytes).max(1) * way_bytes;
-        Hierarchy::new(&[self.l1, self.l2, self.llc], bytes, self.inclusion, cores as usize, seed)
+        (bytes / set_bytes).max(1) * set_bytes
     }
 
     /// Latency of memory, cycles.

@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cache::LINE_BYTES;
 use crate::cache::Traffic;
 use crate::machine::{Handler, LlcShare, Machine, MachineError, Mechanism, Setup};
-use crate::{Core, Counts, Event, Terms};
+use crate::pollution::{CacheProfile, Stream};
+use crate::unit::Spe;
+use crate::{Core, Counts, Event, RING_BYTES, Terms};
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +23,8 @@ pub struct Request {
     pub caches: bool,
     /// Whether the caches are simulated once more without the records, to tell what these take away from the program.
     pub reference: bool,
+    /// Whether stack distances are taken of the first core's program, see [`crate::pollution`].
+    pub profile: bool,
     /// How much of the last level there is.
     pub llc: LlcShare,
     /// Cores that threads are dealt to in turn; a thread stays on its core.
@@ -48,6 +53,27 @@ pub struct Sampling {
 }
 
 impl Request {
+    /// The lines that so many samples of a core bring into its caches; none for mechanisms that write no records.
+    pub fn streams(&self, samples: u64) -> Vec<Stream> {
+        let Some(sampling) = self.sampling else { return Vec::new() };
+        let (record_bytes, usual) = match (sampling.mechanism, self.machine.pebs, self.machine.spe) {
+            (Mechanism::Pebs, Some(pebs), _) => (pebs.format.bytes(), pebs.buffer_bytes),
+            (Mechanism::Spe, _, Some(spe)) => (Spe::RECORD_BYTES, spe.buffer_bytes),
+            _ => return Vec::new(),
+        };
+        // A record that is no whole number of lines shares its last with the next, which then finds it.
+        let touches = samples as f64 * record_bytes as f64 / LINE_BYTES as f64;
+        let footprint_bytes = (sampling.buffer_bytes.unwrap_or(usual) / record_bytes).max(1) as f64 * record_bytes as f64;
+        let buffer = Stream { touches, footprint_bytes };
+        match sampling.handler {
+            Handler::Discards => vec![buffer],
+            // Read once more, and written into the ring.
+            Handler::Copies => {
+                vec![Stream { touches: 2.0 * touches, ..buffer }, Stream { touches, footprint_bytes: RING_BYTES as f64 }]
+            }
+        }
+    }
+
     /// The core with its unit, as asked; none where nothing samples.
     ///
     /// # Errors
@@ -75,6 +101,8 @@ pub struct Outcome {
     pub counted: Vec<Event>,
     /// Whether the caches were simulated.
     pub caches: bool,
+    /// How the first core's threads use the caches by themselves, where that was asked for.
+    pub profile: Option<CacheProfile>,
 }
 
 /// What one core did.

@@ -62,6 +62,22 @@ fn one(sheet: &mut Sheet, run: &SimulatedRun) {
     if run.caches {
         sheet.row("memory", &memory(run));
     }
+    if let Some(advice) = run.buffer_advice.as_ref().filter(|_| run.samples > 0) {
+        let bytes = |n: u64| units::bytes(n as f64);
+        let best = advice.curve.iter().find(|cost| cost.buffer_bytes == advice.best_bytes);
+        let cost = best.map_or(0.0, |cost| (cost.pmi_s + cost.pollution_s) / run.elapsed_s);
+        sheet.row(
+            "buffer",
+            &format!(
+                "best {}: interrupts and pollution {}; within {} of that from {} to {}",
+                bytes(advice.best_bytes).bold(),
+                units::share(cost),
+                units::share(advice.tolerance),
+                bytes(advice.flat_from_bytes),
+                bytes(advice.flat_to_bytes)
+            ),
+        );
+    }
     sheet.table(&counts(run));
     if !run.by_address.is_empty() {
         sheet.table(&addresses(run));

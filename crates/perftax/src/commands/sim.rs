@@ -206,6 +206,7 @@ impl Args {
             sampling: if self.count { None } else { Some(self.sampling(machine)?) },
             caches: !self.no_caches,
             reference: !self.no_caches && !self.count,
+            profile: !self.no_caches && !self.count,
             llc: if self.all_busy { LlcShare::PerCore } else { LlcShare::Whole },
             cores: self.cores.unwrap_or(machine.cores),
             seed: self.seed,
