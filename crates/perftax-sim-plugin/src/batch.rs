@@ -3,10 +3,7 @@
 
 use perftax_model::Records;
 
-use crate::stream::Entry;
-
-/// Accesses in a batch at most: 128 KiB, which a second-level cache holds twice.
-const ROOM: usize = 16_384;
+use crate::stream::{Entry, ROOM};
 
 /// A batch.
 #[derive(Debug)]
@@ -17,32 +14,28 @@ pub struct Batch {
     pub instructions: u64,
     /// Records, each with the number of accesses before it.
     pub records: Vec<(u32, Records)>,
-    filled: u32,
+    /// Accesses in it.
+    pub filled: u32,
     entries: Box<[Entry]>,
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        let entries = vec![Entry::default(); ROOM].into();
+        let entries = vec![Entry::default(); ROOM + 1].into();
         Self { thread: 0, instructions: 0, records: Vec::new(), filled: 0, entries }
     }
 }
 
 impl Batch {
-    /// Adds an access; whether the batch is full then, and must be handed over before the next.
-    #[inline(always)]
-    pub fn push(&mut self, entry: Entry) -> bool {
-        if let Some(free) = self.entries.get_mut(self.filled as usize) {
-            *free = entry;
-        }
-        self.filled += 1;
-        self.filled as usize >= ROOM
+    /// Where accesses are put: room for [`ROOM`] and one.
+    pub fn room(&mut self) -> *mut Entry {
+        self.entries.as_mut_ptr()
     }
 
-    /// Adds records behind the accesses so far.
-    pub fn push_records(&mut self, records: Records) {
+    /// Adds records behind so many accesses.
+    pub fn push_records(&mut self, behind: u32, records: Records) {
         if !records.is_nothing() {
-            self.records.push((self.filled, records));
+            self.records.push((behind, records));
         }
     }
 

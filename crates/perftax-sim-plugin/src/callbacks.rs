@@ -16,7 +16,7 @@ use crate::decode::{Decoded, decode};
 use crate::finish;
 use crate::pipeline::Pipeline;
 use crate::state::{State, lock};
-use crate::stream::{Entry, Filter};
+use crate::stream::Intake;
 use crate::vcpu::{MOST_BLOCKS, Vcpu};
 
 /// Threads at a time.
@@ -24,7 +24,7 @@ const MOST_VCPUS: usize = 1024;
 
 static STATE: OnceLock<State> = OnceLock::new();
 static VCPUS: [AtomicPtr<Vcpu>; MOST_VCPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_VCPUS];
-static FILTERS: [Filter; MOST_VCPUS] = [const { Filter::new() }; MOST_VCPUS];
+static INTAKES: [Intake; MOST_VCPUS] = [const { Intake::new() }; MOST_VCPUS];
 /// Addresses behind repeating instructions: a block that begins there ends the repetition.
 static BEHIND_REPEATS: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
 
@@ -79,7 +79,7 @@ extern "C" fn on_start(_: api::Id, index: c_uint) {
         crate::say("perftax_sim_plugin: more than 1024 threads at a time\n");
         std::process::abort();
     }
-    let fresh = Box::into_raw(Box::new(Vcpu::new(state, thread, filter(index))));
+    let fresh = Box::into_raw(Box::new(Vcpu::new(state, thread, intake(index))));
     let before = VCPUS[index as usize].swap(fresh, Ordering::AcqRel);
     end(state, before);
 }
@@ -371,11 +371,8 @@ fn access(index: c_uint, address: u64, write: bool, data: *mut c_void) {
     if address % LINE_BYTES > last_inside {
         return access_straddling(index, address, write, data);
     }
-    let line = line_of(address);
-    // Reached without a pointer: of all that happens at an access, waiting for these words would take longest.
-    if !FILTERS[index as usize % MOST_VCPUS].drops(line, write)
-        && vcpu(index).batch.push(Entry::new(line, write, data as usize as u32))
-    {
+    // SAFETY: the thread's batch was begun when it started.
+    if unsafe { intake(index).take(line_of(address), write, data as usize as u32) } {
         hand_over(index);
     }
 }
@@ -385,8 +382,8 @@ fn access(index: c_uint, address: u64, write: bool, data: *mut c_void) {
 #[inline(never)]
 extern "C" fn access_straddling(index: c_uint, address: u64, write: bool, data: *mut c_void) {
     for address in [address, address + LINE_BYTES] {
-        let line = line_of(address);
-        if !filter(index).drops(line, write) && vcpu(index).batch.push(Entry::new(line, write, data as usize as u32)) {
+        // SAFETY: as above.
+        if unsafe { intake(index).take(line_of(address), write, data as usize as u32) } {
             hand_over(index);
         }
     }
@@ -398,6 +395,7 @@ extern "C" fn hand_over(index: c_uint) {
     vcpu(index).hand_over(state());
 }
 
-fn filter(index: c_uint) -> &'static Filter {
-    &FILTERS[index as usize % MOST_VCPUS]
+#[inline(always)]
+fn intake(index: c_uint) -> &'static Intake {
+    &INTAKES[index as usize % MOST_VCPUS]
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Memory accesses on their way from the program to the simulated caches, and the filter that drops most of them.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use perftax_model::cache::LINE_BITS;
 
@@ -39,43 +39,75 @@ impl Entry {
     }
 }
 
+/// Entries that make a batch full: 128 KiB, which a second-level cache holds twice.
+pub const ROOM: usize = 16_384;
+
 /// Sets that a filter tells apart: those of a first-level cache of 32 KiB and 8 ways.
 const FILTER_SETS: usize = 64;
 /// No access: as a key, the last line written.
 const NONE: u32 = u32::MAX;
 
-/// Says of most accesses at once that they change nothing.
+/// Takes accesses in, and says of most at once that they change nothing.
 ///
 /// An access to the line that was used last in its set hits the first level whatever the policy, and changes nothing unless it
 /// is the first that writes: it is dropped. (A line that an inclusive last level, or a record of a sampled miss, takes away
 /// meanwhile is missed one access too late: such lines are in constant use, which a real last level is told of.)
+///
+/// Each intake belongs to one thread; its fields are atomic only because all of them stand in one static, where they are reached
+/// without following a pointer.
 #[repr(C, align(64))]
-pub struct Filter {
-    /// For each set, the line used last and, in the lowest bit, whether it was written. Each filter belongs to one thread; atomic
-    /// only because all of them stand in one static.
+pub struct Intake {
+    /// For each set, the line used last and, in the lowest bit, whether it was written.
     last: [AtomicU32; FILTER_SETS],
+    /// Accesses taken in since the batch was begun.
+    filled: AtomicU32,
+    /// The batch's entries.
+    entries: AtomicPtr<Entry>,
 }
 
-impl Filter {
-    /// Knows nothing.
+impl Intake {
+    /// Knows nothing, and has nowhere to put anything.
     pub const fn new() -> Self {
-        Self { last: [const { AtomicU32::new(NONE) }; FILTER_SETS] }
+        Self {
+            last: [const { AtomicU32::new(NONE) }; FILTER_SETS],
+            filled: AtomicU32::new(0),
+            entries: AtomicPtr::new(std::ptr::null_mut()),
+        }
     }
 
-    /// Whether an access changes nothing; else it is noted as its set's last.
+    /// Takes an access in; whether the batch is full then, and another must be begun before the next.
+    ///
+    /// Without branches, since nothing foretells which accesses are dropped: every one is written behind the last that was kept.
+    ///
+    /// # Safety
+    /// A batch has been begun, by the calling thread.
     #[inline(always)]
-    pub fn drops(&self, line: u32, write: bool) -> bool {
+    pub unsafe fn take(&self, line: u32, write: bool, instruction: u32) -> bool {
         let key = line << 1 | u32::from(write);
         let last = &self.last[line as usize % FILTER_SETS];
         let before = last.load(Ordering::Relaxed);
-        if key ^ before <= 1 && key <= before {
-            return true;
-        }
-        last.store(key, Ordering::Relaxed);
-        false
+        let kept = if write { key != before } else { key ^ before > 1 };
+        last.store(if kept { key } else { before }, Ordering::Relaxed);
+        let filled = self.filled.load(Ordering::Relaxed);
+        // SAFETY: a batch has room for one entry more than make it full.
+        unsafe { *self.entries.load(Ordering::Relaxed).add(filled as usize) = Entry::new(line, write, instruction) };
+        let filled = filled + u32::from(kept);
+        self.filled.store(filled, Ordering::Relaxed);
+        filled as usize >= ROOM
     }
 
-    /// Somebody else used the caches, or another thread this filter: nothing is known of what they hold.
+    /// A batch with room for [`ROOM`] entries and one is begun. It must not move or end before the next is.
+    pub fn begin(&self, entries: *mut Entry) {
+        self.entries.store(entries, Ordering::Relaxed);
+        self.filled.store(0, Ordering::Relaxed);
+    }
+
+    /// Accesses taken in since then.
+    pub fn filled(&self) -> u32 {
+        self.filled.load(Ordering::Relaxed)
+    }
+
+    /// Somebody else used the caches, or another thread this intake: nothing is known of what they hold.
     pub fn forget(&self) {
         self.last.iter().for_each(|last| last.store(NONE, Ordering::Relaxed));
     }
@@ -94,27 +126,29 @@ mod tests {
 
     #[test]
     fn a_sets_last_line_is_dropped_until_one_writes() {
-        let (filter, mut kept) = (Filter::new(), Vec::new());
+        let (intake, mut entries) = (Intake::new(), vec![Entry::default(); ROOM + 1]);
+        intake.begin(entries.as_mut_ptr());
+        // SAFETY: the batch was begun above.
+        let take = |address, write| unsafe { intake.take(line_of(address), write, 7) };
         let accesses = [
-            (0x1000, false, true),
-            (0x1030, false, false),
-            (0x2040, false, true),
-            (0x1008, true, true),
-            (0x1010, false, false),
-            (0x2040, false, false),
-            (0x2000, false, true),
-            (0x1000, false, true),
+            (0x1000, false, 1),
+            (0x1030, false, 1),
+            (0x2040, false, 2),
+            (0x1008, true, 3),
+            (0x1010, false, 3),
+            (0x2040, false, 3),
+            (0x2000, false, 4),
+            (0x1000, false, 5),
         ];
-        for (address, write, keeps) in accesses {
-            assert_eq!(!filter.drops(line_of(address), write), keeps, "{address:#x} {write}");
-            if keeps {
-                kept.push(Entry::new(line_of(address), write, 7));
-            }
+        for (address, write, kept) in accesses {
+            assert!(!take(address, write));
+            assert_eq!(intake.filled(), kept, "{address:#x} {write}");
         }
-        let entry = kept[2];
+        intake.forget();
+        take(0x2040, false);
+        assert_eq!(intake.filled(), 6);
+        let entry = entries[2];
         assert_eq!((entry.line(), entry.is_write(), entry.instruction()), (0x40, true, 7));
-        filter.forget();
-        assert!(!filter.drops(line_of(0x2040), false));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::batch::Batch;
 use crate::block::Block;
 use crate::samples::Samples;
 use crate::state::State;
-use crate::stream::Filter;
+use crate::stream::Intake;
 
 /// Translations that can be counted: 32 MiB of address space a thread, of which only what is used becomes memory.
 pub const MOST_BLOCKS: usize = 1 << 22;
@@ -45,7 +45,7 @@ pub struct Vcpu {
     pub samples: Samples,
     /// Number, from 1, of the sampled event that the unit acts at next.
     next_action: u64,
-    filter: &'static Filter,
+    intake: &'static Intake,
     skidding: Option<Skidding>,
 }
 
@@ -63,8 +63,8 @@ const AT_ONCE: i64 = i64::MIN / 2;
 
 impl Vcpu {
     /// A new thread.
-    pub fn new(state: &State, thread: u32, filter: &'static Filter) -> Self {
-        filter.forget();
+    pub fn new(state: &State, thread: u32, intake: &'static Intake) -> Self {
+        intake.forget();
         let core_number = thread % state.request.cores.max(1);
         // The description was checked when the plugin was loaded. Misses are sampled by the simulator.
         let core = state.sampled().and_then(|_| state.request.core(core_number).ok().flatten());
@@ -75,7 +75,7 @@ impl Vcpu {
             before: None,
             batch: Box::default(),
             next_action: 0,
-            filter,
+            intake,
             repeating: 0,
             repetitions: 0,
             repeated: Counts::default(),
@@ -87,6 +87,7 @@ impl Vcpu {
             samples: Samples::default(),
             skidding: None,
         };
+        vcpu.intake.begin(vcpu.batch.room());
         vcpu.reload();
         vcpu
     }
@@ -119,8 +120,8 @@ impl Vcpu {
             });
             let (sample, records) = acted.unwrap_or_default();
             if state.pipeline.is_some() {
-                self.batch.push_records(records);
-                self.filter.forget();
+                self.batch.push_records(self.intake.filled(), records);
+                self.intake.forget();
             }
             let until = self.core.as_ref().map_or(u64::MAX, Core::until_action);
             self.next_action = self.next_action.saturating_add(until);
@@ -171,8 +172,11 @@ impl Vcpu {
     pub fn hand_over(&mut self, state: &State) {
         if let Some(pipeline) = &state.pipeline {
             self.batch.thread = self.thread;
+            self.batch.filled = self.intake.filled();
             self.batch.instructions = self.instructions;
-            pipeline.hand_over(std::mem::replace(&mut self.batch, pipeline.empty_batch()));
+            let mut fresh = pipeline.empty_batch();
+            self.intake.begin(fresh.room());
+            pipeline.hand_over(std::mem::replace(&mut self.batch, fresh));
         }
     }
 
@@ -182,7 +186,7 @@ impl Vcpu {
             self.keep(state, &skidding.sample);
         }
         if let Some(core) = &mut self.core {
-            self.batch.push_records(core.stop());
+            self.batch.push_records(self.intake.filled(), core.stop());
         }
         self.hand_over(state);
         if let Some(pipeline) = &state.pipeline {
