@@ -5,6 +5,7 @@ pub mod microbench;
 pub mod published;
 pub mod recording;
 pub mod run;
+pub mod sensitivity;
 pub mod simulation;
 pub mod stimulus;
 pub mod system;

@@ -3,7 +3,7 @@
 //! Fields that hold the separator, a quote or a line end are quoted as in RFC 4180, section 2. Numbers carry all digits.
 
 use perftax_cost::Estimate;
-use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Simulation, Verification};
+use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Sensitivity, Simulation, Verification};
 
 use crate::document::Document;
 use crate::shell;
@@ -59,6 +59,18 @@ pub fn prediction(doc: &Prediction, separator: &str) -> String {
             r.bytes_per_s.to_string(),
         ];
         rows.row([head, ends(Some(&r.overhead)), ends(Some(&r.elapsed_s))].concat());
+    }
+    rows.out
+}
+
+/// One row a size.
+pub fn sensitivity(doc: &Sensitivity, separator: &str) -> String {
+    let names =
+        ["evictor_bytes", "loss", "loss_low", "loss_high", "loss_ns_per_visit", "visit_low_ns", "visit_high_ns", "rounds"];
+    let mut rows = Rows::new(separator, &names);
+    for row in &doc.rows {
+        let head = vec![row.evictor_bytes.to_string()];
+        rows.row([head, ends(Some(&row.loss)), ends(Some(&row.loss_ns_per_visit)), vec![row.rounds.to_string()]].concat());
     }
     rows.out
 }

@@ -1,6 +1,8 @@
 //! Which document a JSON text holds, for commands that read documents back.
 
-use perftax_cost::document::{Bill, Calibration, MachineProfile, Origin, Plan, Prediction, SCHEMA, Simulation, Verification};
+use perftax_cost::document::{
+    Bill, Calibration, MachineProfile, Origin, Plan, Prediction, SCHEMA, Sensitivity, Simulation, Verification,
+};
 use serde::de::DeserializeOwned;
 
 /// Any document that perftax writes with `--json`.
@@ -18,6 +20,8 @@ pub enum Document {
     Bill(Box<Bill>),
     /// `perftax sim`.
     Simulation(Box<Simulation>),
+    /// `perftax sensitivity`.
+    Sensitivity(Box<Sensitivity>),
 }
 
 /// Why a text holds no document that we can read.
@@ -86,6 +90,7 @@ impl Document {
             "verify" => Self::Verification(typed(&kind, value)?),
             "bill" => Self::Bill(typed(&kind, value)?),
             "sim" => Self::Simulation(typed(&kind, value)?),
+            "sensitivity" => Self::Sensitivity(typed(&kind, value)?),
             other => return Err(ReadError::Foreign(format!("its kind is '{other}', not one that is put side by side"))),
         };
         Ok(vec![document])
@@ -100,6 +105,7 @@ impl Document {
             Self::Verification(doc) => &doc.origin,
             Self::Bill(doc) => &doc.origin,
             Self::Simulation(doc) => &doc.origin,
+            Self::Sensitivity(doc) => &doc.origin,
         }
     }
 
@@ -112,6 +118,7 @@ impl Document {
             Self::Verification(_) => "verify",
             Self::Bill(_) => "bill",
             Self::Simulation(_) => "sim",
+            Self::Sensitivity(_) => "sensitivity",
         }
     }
 
@@ -124,6 +131,7 @@ impl Document {
             Self::Verification(doc) => crate::text::verification(doc),
             Self::Bill(doc) => crate::text::bill(doc),
             Self::Simulation(doc) => crate::text::simulation(doc),
+            Self::Sensitivity(doc) => crate::text::sensitivity(doc),
         }
     }
 
@@ -136,6 +144,7 @@ impl Document {
             Self::Verification(doc) => crate::csv::verification(doc, separator),
             Self::Bill(doc) => crate::csv::bill(doc, separator),
             Self::Simulation(doc) => crate::csv::simulation(doc, separator),
+            Self::Sensitivity(doc) => crate::csv::sensitivity(doc, separator),
         }
     }
 }
@@ -149,6 +158,7 @@ impl serde::Serialize for Document {
             Self::Verification(doc) => doc.serialize(serializer),
             Self::Bill(doc) => doc.serialize(serializer),
             Self::Simulation(doc) => doc.serialize(serializer),
+            Self::Sensitivity(doc) => doc.serialize(serializer),
         }
     }
 }

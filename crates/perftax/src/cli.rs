@@ -26,6 +26,7 @@ pub enum Command {
     Plan(commands::plan::Args),
     Verify(commands::verify::Args),
     Bill(commands::bill::Args),
+    Sensitivity(commands::sensitivity::Args),
     Sim(commands::sim::Args),
     Report(commands::report::Args),
 }

@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => commands::plan::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Bill(args) => commands::bill::run(&args),
+        Command::Sensitivity(args) => commands::sensitivity::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         Command::Report(args) => commands::report::run(&args),
     };

@@ -44,7 +44,9 @@ impl Workload {
     pub fn prepare(&self, cache_dir: &Path) -> Result<Prepared> {
         let at = program::of(&self.command).unwrap_or(0);
         let wanted = self.command.get(at).map_or("", String::as_str);
-        let found = find_program(wanted).ok_or_else(|| self.not_installed(wanted))?;
+        // A program that the preparation builds is looked for when that is done.
+        let built = wanted.starts_with(DIR);
+        let found = if built { None } else { Some(find_program(wanted).ok_or_else(|| self.not_installed(wanted))?) };
 
         std::fs::create_dir_all(cache_dir).map_err(Error::file(cache_dir))?;
         let cache_dir = cache_dir.canonicalize().map_err(Error::file(cache_dir))?;
@@ -54,7 +56,9 @@ impl Workload {
         }
 
         let mut argv: Vec<OsString> = self.command.iter().map(|word| replace_dir(word, &dir)).collect();
-        argv[at] = found.into();
+        if let Some(found) = found {
+            argv[at] = found.into();
+        }
         if at > 0 {
             argv[0] = find_program("env").ok_or_else(|| self.not_installed("env"))?.into();
         }
@@ -116,9 +120,12 @@ impl Workload {
     }
 }
 
+/// What stands for the workload's folder in its description.
+const DIR: &str = "{dir}";
+
 fn replace_dir(word: &str, dir: &Path) -> OsString {
     // Joined by hand because a path need not be UTF-8.
-    let mut parts = word.split("{dir}");
+    let mut parts = word.split(DIR);
     let mut replaced = OsString::from(parts.next().unwrap_or_default());
     for part in parts {
         replaced.push(dir);

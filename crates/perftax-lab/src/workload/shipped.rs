@@ -9,8 +9,9 @@ macro_rules! embedded {
 }
 
 /// Name and text, sorted by name.
-const SHIPPED: &[(&str, &str)] =
-    embedded!["bzip2", "ep-2", "gcc", "glpsol", "gnugo", "hmmer", "perl", "pipe", "sjeng", "x264", "x264-2", "xz-2"];
+const SHIPPED: &[(&str, &str)] = embedded![
+    "bzip2", "chase", "ep-2", "gcc", "glpsol", "gnugo", "hmmer", "perl", "pipe", "sjeng", "spin", "x264", "x264-2", "xz-2"
+];
 
 /// The names of the shipped descriptions, sorted.
 pub fn shipped_names() -> Vec<&'static str> {

@@ -7,10 +7,11 @@ mod figure;
 mod page;
 mod plan;
 mod prediction;
+mod sensitivity;
 mod simulation;
 mod verification;
 
-use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Simulation, Verification};
+use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Sensitivity, Simulation, Verification};
 
 use crate::document::Document;
 use page::Part;
@@ -45,6 +46,11 @@ pub fn simulation(doc: &Simulation) -> String {
     page::render(vec![simulation::part(doc)])
 }
 
+/// The page of a sensitivity: the loss over what is evicted.
+pub fn sensitivity(doc: &Sensitivity) -> String {
+    page::render(vec![sensitivity::part(doc)])
+}
+
 /// Several machines or kernels side by side: documents of one kind.
 pub fn comparison(documents: &[Document]) -> String {
     page::render(vec![comparison::part(documents)])
@@ -63,5 +69,6 @@ fn part(document: &Document) -> Part {
         Document::Verification(doc) => verification::part(doc),
         Document::Bill(doc) => bill::part(doc),
         Document::Simulation(doc) => simulation::part(doc),
+        Document::Sensitivity(doc) => sensitivity::part(doc),
     }
 }

@@ -10,6 +10,7 @@ mod calibration;
 mod comparison;
 mod plan;
 mod prediction;
+mod sensitivity;
 mod simulation;
 mod verification;
 
@@ -18,6 +19,7 @@ pub use calibration::calibration;
 pub use comparison::comparison;
 pub use plan::plan;
 pub use prediction::prediction;
+pub use sensitivity::sensitivity;
 pub use simulation::simulation;
 pub use verification::verification;
 

@@ -7,5 +7,6 @@ pub mod list;
 pub mod plan;
 pub mod predict;
 pub mod report;
+pub mod sensitivity;
 pub mod sim;
 pub mod verify;

@@ -1,0 +1,68 @@
+//! `perftax sensitivity`: how much a program loses with its caches.
+
+use serde::{Deserialize, Serialize};
+
+use super::Origin;
+use crate::Estimate;
+
+/// How cache-sensitive a program is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sensitivity {
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The program and its arguments.
+    pub program: Vec<String>,
+    /// How the caches were taken away: `eviction`, by somebody who writes a working set on the same CPU.
+    pub method: String,
+    /// The CPU that it ran on.
+    pub cpu: u32,
+    /// From one eviction to the next, s.
+    pub interval_s: f64,
+    /// One row a size, smallest first.
+    pub rows: Vec<SensitivityRow>,
+    /// The largest buffer of records that the program does not feel, bytes: the largest size whose loss stays below
+    /// `tolerance` at the upper end of its interval; none where even the smallest is felt.
+    pub buffer_bytes: Option<u64>,
+    /// A share of the CPU time.
+    pub tolerance: f64,
+    /// The raw observations.
+    pub runs: Vec<EvictedRun>,
+}
+
+/// The loss at one size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SensitivityRow {
+    /// Bytes written at each visit.
+    pub evictor_bytes: u64,
+    /// CPU time that the program takes more, a share of that beside somebody who only wakes up.
+    pub loss: Estimate,
+    /// The same for one visit, ns.
+    pub loss_ns_per_visit: Estimate,
+    /// Rounds that it comes from.
+    pub rounds: u32,
+}
+
+/// One run beside an evictor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EvictedRun {
+    /// The round.
+    pub round: u32,
+    /// Bytes written at each visit; 0: it only woke up.
+    pub evictor_bytes: u64,
+    /// Visits.
+    pub visits: u64,
+    /// The program's CPU time, s.
+    pub cpu_s: f64,
+    /// Its elapsed time, the evictor's included, s.
+    pub elapsed_s: f64,
+    /// Why it does not count, where it does not.
+    pub spoiled: Option<String>,
+}
+
+impl Sensitivity {
+    /// The largest size whose loss stays below the tolerance, those below it too.
+    pub fn unfelt(rows: &[SensitivityRow], tolerance: f64) -> Option<u64> {
+        rows.iter().take_while(|row| row.loss.high <= tolerance).last().map(|row| row.evictor_bytes)
+    }
+}

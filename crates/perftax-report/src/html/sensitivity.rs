@@ -1,0 +1,59 @@
+//! The page of a sensitivity.
+
+use perftax_cost::Estimate;
+use perftax_cost::document::Sensitivity;
+use serde_json::json;
+
+use super::figure::{Axis, Figure, Trace};
+use super::page::{Grid, Panel, Part};
+use crate::{shell, units};
+
+pub(super) fn part(doc: &Sensitivity) -> Part {
+    let program = shell::join(&doc.program);
+    let mut part = Part::of(&doc.origin, format!("What {program} loses with its caches"));
+    if let Some(row) = doc.rows.last() {
+        let note = format!(
+            "of its CPU time, {} evicted every {}",
+            units::bytes(row.evictor_bytes as f64),
+            units::time_s(doc.interval_s)
+        );
+        part.fact("loss", units::estimate_share(&row.loss), note);
+    }
+    let buffer = doc.buffer_bytes.map_or("the smallest".into(), |bytes| units::bytes(bytes as f64));
+    part.fact("buffer", buffer, format!("the largest not felt: loss below {}", units::share(doc.tolerance)));
+    let names: Vec<String> = doc.rows.iter().map(|row| units::bytes(row.evictor_bytes as f64)).collect();
+    let mut figure = Figure::new(400, Axis::labels(&names), Axis::share("program loses").zero_based());
+    let x: Vec<f64> = (0..doc.rows.len()).map(|i| i as f64).collect();
+    let y: Vec<Estimate> = doc.rows.iter().map(|row| row.loss).collect();
+    figure.add(Trace::points("loss", &x, &y).colour(0).with(json!({"mode": "lines+markers"})));
+    let mut table = Grid::new(&["#evicted", "#program loses", "#a visit", "#rounds"]);
+    for row in &doc.rows {
+        table.row(vec![
+            units::bytes(row.evictor_bytes as f64),
+            units::estimate_share(&row.loss),
+            units::estimate_ns(&row.loss_ns_per_visit),
+            row.rounds.to_string(),
+        ]);
+    }
+    part.panel(
+        Panel::new(
+            "Loss over what is evicted",
+            "Against runs beside somebody who only wakes up. Where the line is flat, nothing more was there to lose.",
+        )
+        .figure(figure)
+        .table(table),
+    );
+    let mut raw = Grid::new(&["#round", "#evicted", "#visits", "#CPU time", "#elapsed", "spoiled"]).limited();
+    for run in &doc.runs {
+        raw.row(vec![
+            run.round.to_string(),
+            units::bytes(run.evictor_bytes as f64),
+            units::count(run.visits),
+            units::time_s(run.cpu_s),
+            units::time_s(run.elapsed_s),
+            run.spoiled.clone().unwrap_or_default(),
+        ]);
+    }
+    part.panel(Panel::new("Raw runs", "Every run that was made.").folded(raw));
+    part
+}
