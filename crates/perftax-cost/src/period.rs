@@ -3,7 +3,8 @@
 //! **Why primes.** A period that shares a factor with the length of a loop samples the same few instructions for ever: of four
 //! loads in a loop, a period of exactly 100,000 puts all samples on one of them, 100,003 a quarter on each. A prime shares
 //! factors with nothing but its own multiples. Where the hardware dictates a granule (IBS: 16), the prime is in the other
-//! factor, and the low bits are left to the hardware's own randomisation.
+//! factor, and the low bits are left to the hardware's own randomisation. PEBS does not count the event that it records, so that it
+//! samples one in period + 1, and it is *that* which must be prime: 100,003 puts all samples on one load of four again.
 
 use crate::Mechanism;
 use crate::drive::PERIOD_MAX;
@@ -39,6 +40,9 @@ pub struct Rule {
     pub min: u64,
     /// Longest legal period.
     pub max: u64,
+    /// Events that pass uncounted at every sample: one in period + uncounted is sampled. 1 for PEBS, which records the event after
+    /// the overflow and reloads the counter then (TPDS'23, public data: events / (period + 1) samples at every period).
+    pub uncounted: u64,
 }
 
 impl Rule {
@@ -56,7 +60,7 @@ impl Rule {
             | Mechanism::Tracepoint
             | Mechanism::Uprobe => (1, 1, PERIOD_MAX),
         };
-        Self { granule, min, max }
+        Self { granule, min, max, uncounted: u64::from(mechanism == Mechanism::Pebs) }
     }
 
     /// Whether hardware and kernel take the period as it is. (It need not be prime.)
@@ -70,7 +74,8 @@ impl Rule {
         if period <= 1 {
             return Some(1);
         }
-        let candidate = self.granule.checked_mul(prime_at_least(period.div_ceil(self.granule))?)?;
+        let wanted = period.checked_add(self.uncounted)?;
+        let candidate = self.granule.checked_mul(prime_at_least(wanted.div_ceil(self.granule))?)? - self.uncounted;
         (candidate <= self.max).then_some(candidate)
     }
 
@@ -80,7 +85,7 @@ impl Rule {
         if factor == 1 && self.granule == 1 && self.min <= 1 {
             return Some(1);
         }
-        let candidate = self.granule * prime_at_most(factor)?;
+        let candidate = self.granule * prime_at_most(factor + self.uncounted)? - self.uncounted;
         (candidate >= self.min).then_some(candidate)
     }
 
@@ -88,6 +93,9 @@ impl Rule {
     pub fn reason(&self, period: u64) -> String {
         match self.granule {
             1 if period == 1 => "every event is taken: nothing can alias".into(),
+            1 if self.uncounted > 0 => {
+                "one below a prime: PEBS samples one event in period + 1, and that does not alias with loops".into()
+            }
             1 => "prime, so that it does not alias with loops".into(),
             granule => format!(
                 "{granule} × the prime {}: the hardware takes multiples of {granule} only, and the prime does not alias with loops",
@@ -218,9 +226,11 @@ mod tests {
     #[test]
     fn default_periods() {
         let periods = event_defaults(&Rule::of(Mechanism::Pebs, None));
-        assert_eq!(periods.first(), Some(&2003));
-        assert_eq!(periods.last(), Some(&128_021));
+        assert_eq!(periods.first(), Some(&2002));
+        assert!(periods.iter().all(|p| is_prime(p + 1)), "PEBS samples one in period + 1");
         assert_eq!(periods.len(), 7);
+        assert_eq!(Rule::of(Mechanism::Pebs, None).at_most(100_003), Some(100_002));
+        assert_eq!(event_defaults(&Rule::of(Mechanism::Pmi, None)).first(), Some(&2003));
         assert!(event_defaults(&Rule::of(Mechanism::Spe, Some(4096))).iter().all(|p| *p >= 4096));
         assert!(time_defaults(20_000.0).iter().all(|p| *p > 60_000 && is_prime(*p)));
         assert!(time_defaults(0.0).iter().all(|p| *p >= 10_000));

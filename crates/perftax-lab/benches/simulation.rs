@@ -53,6 +53,9 @@ fn resolved(argv: &[OsString]) -> Vec<OsString> {
     std::iter::once(found.unwrap().into_os_string()).chain(argv[1..].iter().cloned()).collect()
 }
 
+/// Elapsed times of one round, s: bare, each variant, cachegrind.
+type Round = (f64, Vec<f64>, f64);
+
 fn main() {
     let installation = Installation::find().unwrap();
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -102,7 +105,7 @@ fn main() {
             ]));
             rounds.push((bare, simulated, cachegrind));
         }
-        let ratio = |name: &str, of: &dyn Fn(&(f64, Vec<f64>, f64)) -> f64| {
+        let ratio = |name: &str, of: &dyn Fn(&Round) -> f64| {
             let mut ratios: Vec<f64> = rounds.iter().map(of).collect();
             ratios.sort_by(f64::total_cmp);
             println!("  {name:44} {:.2} [{:.2}, {:.2}]", ratios[ROUNDS / 2], ratios[0], ratios[ROUNDS - 1]);

@@ -1,5 +1,7 @@
 //! Figure 3 of the ROSS'17 study as a consequence: busy loops on all cores, records written round and round a buffer of each.
 
+#![allow(clippy::unwrap_used)] // tests may
+
 mod common;
 
 use perftax_model::cache::{Hierarchy, Policy, Traffic};

@@ -1,5 +1,7 @@
 //! What must hold for every machine, period and program.
 
+#![allow(clippy::unwrap_used)] // tests may
+
 mod common;
 
 use perftax_model::cache::{Hierarchy, Policy, Who};

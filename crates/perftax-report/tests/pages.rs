@@ -74,13 +74,16 @@ fn all_documents() -> Vec<Document> {
         Document::Plan(Box::new(samples::infeasible_plan())),
         Document::Verification(Box::new(samples::verification())),
         Document::Bill(Box::new(samples::bill())),
+        Document::Simulation(Box::new(samples::simulation())),
+        Document::Simulation(Box::new(samples::sweep())),
+        Document::Sensitivity(Box::new(samples::sensitivity())),
     ]
 }
 
 #[test]
 fn every_plot_of_every_kind_is_drawn() {
     let page = Page::write("documents", &html::documents(&all_documents()));
-    let plots_by_document = [4, 3, 2, 1, 5, 3];
+    let plots_by_document = [4, 3, 2, 1, 5, 3, 1, 2, 1];
     assert_all_drawn(&rendered(&page), plots_by_document.iter().sum());
 }
 

@@ -55,6 +55,9 @@ fn texts_are_as_reviewed() {
     check_text("infeasible.txt", &text::plan(&samples::infeasible_plan()));
     check_text("verification.txt", &text::verification(&samples::verification()));
     check_text("bill.txt", &text::bill(&samples::bill()));
+    check_text("simulation.txt", &text::simulation(&samples::simulation()));
+    check_text("sweep.txt", &text::simulation(&samples::sweep()));
+    check_text("sensitivity.txt", &text::sensitivity(&samples::sensitivity()));
     check_text("comparison.txt", &text::comparison(&both()));
 }
 
@@ -63,6 +66,8 @@ fn separated_values_are_as_reviewed() {
     check("prediction.csv", &csv::prediction(&samples::prediction(), ","));
     check("plan.csv", &csv::plan(&samples::plan(), ","));
     check("bill.csv", &csv::bill(&samples::bill(), ";"));
+    check("sweep.csv", &csv::simulation(&samples::sweep(), ","));
+    check("sensitivity.csv", &csv::sensitivity(&samples::sensitivity(), ","));
     check("comparison.csv", &csv::comparison(&both(), ","));
 }
 
@@ -74,6 +79,9 @@ fn every_row_of_separated_values_has_as_many_fields_as_the_first() {
         csv::plan(&samples::plan(), "|"),
         csv::verification(&samples::verification(), "|"),
         csv::bill(&samples::bill(), "|"),
+        csv::simulation(&samples::simulation(), "|"),
+        csv::simulation(&samples::sweep(), "|"),
+        csv::sensitivity(&samples::sensitivity(), "|"),
         csv::comparison(&both(), "|"),
     ];
     for table in tables {
@@ -112,6 +120,8 @@ fn documents_are_known_again() {
         Document::Plan(Box::new(samples::plan())),
         Document::Verification(Box::new(samples::verification())),
         Document::Bill(Box::new(samples::bill())),
+        Document::Simulation(Box::new(samples::sweep())),
+        Document::Sensitivity(Box::new(samples::sensitivity())),
     ];
     for document in all {
         let json = serde_json::to_string(&document).unwrap();

@@ -3,9 +3,9 @@
 
 use std::cell::UnsafeCell;
 
-use perftax_model::{Counts, Event};
+use perftax_model::Event;
 
-use crate::decode::Decoded;
+use crate::decode::{Decoded, Few};
 
 /// A translated block: made once a translation, never freed, since QEMU's code points to it.
 ///
@@ -30,7 +30,7 @@ pub struct Block {
     /// For each event of the sampled class, the instruction it belongs to.
     pub event_at: Box<[u16]>,
     /// Events of all classes in one pass.
-    pub counts: Counts,
+    pub counts: Few,
     /// The last instruction is a conditional branch.
     pub conditional: bool,
     /// The first instruction repeats.
@@ -38,7 +38,7 @@ pub struct Block {
     /// The last instruction repeats.
     pub repeats_last: bool,
     /// Events of every repetition of its first instruction.
-    pub repetition: Counts,
+    pub repetition: Few,
     /// 64-byte lines of code beyond the one that it begins in.
     pub further_lines: i64,
 }
@@ -74,10 +74,10 @@ impl Passes {
 impl Block {
     /// From its instructions, sampling one class.
     pub fn new(number: usize, instructions: &[(u64, usize, Decoded)], sampled: Option<Event>) -> Self {
-        let mut counts = Counts::default();
+        let mut counts = Few::default();
         let mut event_at = Vec::new();
         for (index, (_, _, decoded)) in instructions.iter().enumerate() {
-            counts += &decoded.counts;
+            counts.add(&decoded.counts);
             if let Some(event) = sampled {
                 event_at.extend(std::iter::repeat_n(index as u16, decoded.counts[event] as usize));
             }

@@ -108,7 +108,7 @@ fn end(state: &State, at: *mut Vcpu) {
     // SAFETY: it came out of Box::into_raw, and whoever swaps it out of its slot owns it.
     let mut vcpu = unsafe { Box::from_raw(at) };
     vcpu.end(state);
-    lock(&state.ended).push(vcpu);
+    lock(&state.ended).push(*vcpu);
 }
 
 extern "C" fn on_exit(_: api::Id, _: *mut c_void) {
@@ -324,13 +324,13 @@ extern "C" fn on_repetition(index: c_uint, data: *mut c_void) {
     }
     vcpu.repetitions += 1;
     for event in Decoded::REPEATED {
-        vcpu.repeated[event] += block.repetition[event];
+        vcpu.repeated[event] += u64::from(block.repetition[event]);
     }
     match state().sampled() {
         Some(Event::Instructions | Event::DispatchedOps) => vcpu.left = vcpu.left.saturating_add(1),
         Some(event) => {
             vcpu.instructions = vcpu.instructions.wrapping_sub(1);
-            let events = block.repetition[event] as i64;
+            let events = i64::from(block.repetition[event]);
             vcpu.left -= events;
             if vcpu.left < 0 {
                 vcpu.act(state(), block, events, |_| 0);

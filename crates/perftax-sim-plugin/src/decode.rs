@@ -1,22 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What an instruction counts as.
 
+use std::ops::{Index, IndexMut};
+
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess,
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, InstructionInfoOptions, Mnemonic, OpAccess, OpKind,
 };
 use perftax_model::{Counts, Event};
+
+/// Events of one instruction or block: there are many of these, and none has many.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Few([u16; Event::COUNT]);
+
+impl Index<Event> for Few {
+    type Output = u16;
+
+    fn index(&self, event: Event) -> &u16 {
+        &self.0[event as usize]
+    }
+}
+
+impl IndexMut<Event> for Few {
+    fn index_mut(&mut self, event: Event) -> &mut u16 {
+        &mut self.0[event as usize]
+    }
+}
+
+impl Few {
+    /// Adds another's.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, more) in self.0.iter_mut().zip(other.0) {
+            *sum += more;
+        }
+    }
+
+    /// Adds them so many times to totals.
+    pub fn add_to(&self, totals: &mut Counts, times: u64) {
+        if times > 0 {
+            Event::all().for_each(|event| totals[event] += u64::from(self[event]) * times);
+        }
+    }
+}
 
 /// An instruction's events, and what matters of its flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decoded {
     /// Events of every class that does not depend on how it runs.
-    pub counts: Counts,
+    pub counts: Few,
     /// A conditional branch: whether it is taken shows only when it runs.
     pub conditional: bool,
     /// A string instruction with a repeat prefix: QEMU comes back to it after every repetition, once more than there are any.
     pub repeats: bool,
     /// Events of one repetition.
-    pub repetition: Counts,
+    pub repetition: Few,
     /// Bytes of its largest memory operand.
     pub bytes: u32,
 }
@@ -41,13 +77,13 @@ pub fn decode(code: &[u8], ip: u64, factory: &mut InstructionInfoFactory) -> Dec
     counts[Event::Instructions] = 1;
     counts[Event::DispatchedOps] = 1;
     let (loads, stores) = memory_accesses(&instruction, factory);
-    counts[Event::Loads] = u64::from(loads);
-    counts[Event::Stores] = u64::from(stores);
+    counts[Event::Loads] = u16::from(loads);
+    counts[Event::Stores] = u16::from(stores);
     let exchanges = instruction.mnemonic() == Mnemonic::Xchg && loads;
-    counts[Event::LockedOps] = u64::from(instruction.has_lock_prefix() || exchanges);
+    counts[Event::LockedOps] = u16::from(instruction.has_lock_prefix() || exchanges);
     let is_move = matches!(instruction.mnemonic(), Mnemonic::Mov | Mnemonic::Push | Mnemonic::Pop | Mnemonic::Movzx);
-    let operation = u64::from(!(is_move && (loads || stores)));
-    counts[Event::Uops] = (operation + u64::from(loads) + 2 * u64::from(stores)).max(1);
+    let operation = u16::from(!(is_move && (loads || stores)));
+    counts[Event::Uops] = (operation + u16::from(loads) + 2 * u16::from(stores)).max(1);
     match instruction.flow_control() {
         FlowControl::Next | FlowControl::Exception | FlowControl::Interrupt | FlowControl::XbeginXabortXend => {}
         FlowControl::Call | FlowControl::IndirectCall if is_system_call(&instruction) => {}
@@ -58,8 +94,8 @@ pub fn decode(code: &[u8], ip: u64, factory: &mut InstructionInfoFactory) -> Dec
         flow => {
             counts[Event::Branches] = 1;
             counts[Event::TakenBranches] = 1;
-            counts[Event::Calls] = u64::from(matches!(flow, FlowControl::Call | FlowControl::IndirectCall));
-            counts[Event::Returns] = u64::from(flow == FlowControl::Return && !is_system_call(&instruction));
+            counts[Event::Calls] = u16::from(matches!(flow, FlowControl::Call | FlowControl::IndirectCall));
+            counts[Event::Returns] = u16::from(flow == FlowControl::Return && !is_system_call(&instruction));
         }
     }
     decoded.repeats = instruction.is_string_instruction() && (instruction.has_rep_prefix() || instruction.has_repne_prefix());
@@ -74,6 +110,24 @@ pub fn decode(code: &[u8], ip: u64, factory: &mut InstructionInfoFactory) -> Dec
 }
 
 fn memory_accesses(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> (bool, bool) {
+    // Most instructions have neither a memory operand nor the stack's, and need not be looked into.
+    let touches_memory = |operand| {
+        !matches!(
+            instruction.op_kind(operand),
+            OpKind::Register
+                | OpKind::NearBranch64
+                | OpKind::Immediate8
+                | OpKind::Immediate8_2nd
+                | OpKind::Immediate32
+                | OpKind::Immediate64
+                | OpKind::Immediate8to32
+                | OpKind::Immediate8to64
+                | OpKind::Immediate32to64
+        )
+    };
+    if !instruction.is_stack_instruction() && !(0..instruction.op_count()).any(touches_memory) {
+        return (false, false);
+    }
     let info = factory.info_options(instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
     let (mut loads, mut stores) = (false, false);
     for memory in info.used_memory() {

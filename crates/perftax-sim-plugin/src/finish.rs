@@ -12,7 +12,7 @@ use crate::state::{State, lock};
 use crate::vcpu::Vcpu;
 
 /// Adds everything up.
-pub fn outcome(state: &State, threads: &[Box<Vcpu>], simulator: Option<&Simulator>) -> Outcome {
+pub fn outcome(state: &State, threads: &[Vcpu], simulator: Option<&Simulator>) -> Outcome {
     let blocks = lock(&state.blocks);
     let mut cores: BTreeMap<u32, CoreOutcome> = BTreeMap::new();
     let mut by_address: BTreeMap<u64, u64> = BTreeMap::new();
@@ -25,11 +25,11 @@ pub fn outcome(state: &State, threads: &[Box<Vcpu>], simulator: Option<&Simulato
         core.threads.push(vcpu.thread);
         let mut counts = Counts::default();
         for (block, &passes) in blocks.iter().zip(vcpu.passes.iter()) {
-            counts.add_times(&block.counts, passes);
+            block.counts.add_to(&mut counts, passes);
         }
         if vcpu.thread == 0 {
             // Passes were counted in the blocks while this thread was alone.
-            blocks.iter().for_each(|block| counts.add_times(&block.counts, block.passes.get()));
+            blocks.iter().for_each(|block| block.counts.add_to(&mut counts, block.passes.get()));
         }
         for event in [Event::Instructions, Event::DispatchedOps] {
             counts[event] = counts[event].saturating_sub(vcpu.repetitions);

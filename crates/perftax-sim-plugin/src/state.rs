@@ -26,7 +26,7 @@ pub struct State {
     /// Addresses of all instructions that access memory, by number.
     pub accessing: Arc<Mutex<Vec<u64>>>,
     /// Threads that have ended.
-    pub ended: Mutex<Vec<Box<Vcpu>>>,
+    pub ended: Mutex<Vec<Vcpu>>,
     /// Threads that were started.
     pub threads: AtomicU32,
     /// More than one thread: generated code no longer counts, callbacks do.

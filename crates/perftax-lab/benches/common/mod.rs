@@ -23,13 +23,13 @@ pub fn guest(program: &str, folder: &Path) -> Guest {
             let output = Command::new("gcc").arg("-print-prog-name=cc1").output().unwrap();
             let compiler = String::from_utf8(output.stdout).unwrap().trim().to_string();
             let source = prepared.argv.last().unwrap().clone();
-            guest.argv = [compiler.as_str(), "-quiet", "-O1", "-w", "-o", "/dev/null"].map(OsString::from).into();
+            guest.argv = [compiler.as_str(), "-quiet", "-O0", "-w", "-o", "/dev/null"].map(OsString::from).into();
             guest.argv.push(source);
         }
         // The workload talks to it through pipes; here it reads its orders from a file, and thinks less deeply.
         "sjeng" => {
             let orders = folder.join("orders");
-            let text = "variant bughouse\ndiagram\nnopost\nsd 8\nst 1000000\nforce\ne2e4\ne7e5\ng1f3\nb8c6\nf1b5\na7a6\nb5a4\n\
+            let text = "variant bughouse\ndiagram\nnopost\nsd 7\nst 1000000\nforce\ne2e4\ne7e5\ng1f3\nb8c6\nf1b5\na7a6\nb5a4\n\
                         g8f6\ngo\nquit\n";
             std::fs::write(&orders, text).unwrap();
             guest.argv = vec!["/usr/games/sjeng".into()];

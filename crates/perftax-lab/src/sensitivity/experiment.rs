@@ -24,6 +24,9 @@ pub struct Goal {
     pub time_limit: Duration,
 }
 
+/// The run beside somebody who only wakes up, and the run beside the evictor, of one round.
+type Pair<'r> = (&'r EvictedRun, &'r EvictedRun);
+
 /// The runs so far.
 pub struct Experiment<'a> {
     command: &'a Command,
@@ -94,12 +97,9 @@ impl<'a> Experiment<'a> {
         let of = |round: u32, bytes: u64| {
             self.runs.iter().find(|run| run.round == round && run.evictor_bytes == bytes && run.spoiled.is_none())
         };
-        let pairs: Vec<(&EvictedRun, &EvictedRun)> =
-            (0..self.rounds).filter_map(|round| Some((of(round, 0)?, of(round, bytes)?))).collect();
-        let sum = |sample: &[&(&EvictedRun, &EvictedRun)], value: fn(&(&EvictedRun, &EvictedRun)) -> f64| -> f64 {
-            sample.iter().map(|pair| value(pair)).sum()
-        };
-        let estimate = |statistic: &dyn Fn(&[&(&EvictedRun, &EvictedRun)]) -> f64| -> Option<Estimate> {
+        let pairs: Vec<Pair> = (0..self.rounds).filter_map(|round| Some((of(round, 0)?, of(round, bytes)?))).collect();
+        let sum = |sample: &[&Pair], value: fn(&Pair) -> f64| -> f64 { sample.iter().map(|pair| value(pair)).sum() };
+        let estimate = |statistic: &dyn Fn(&[&Pair]) -> f64| -> Option<Estimate> {
             cluster_bootstrap(&pairs, statistic, bootstrap::REPLICATES, bootstrap::SEED)
         };
         Some(SensitivityRow {

@@ -29,7 +29,7 @@ pub fn line_of(address: u64) -> u32 {
 /// First address of a program's line.
 pub fn address_of(line: u32) -> u64 {
     let upper = u64::from(line >> HALF_BITS & 1) << UPPER_HALF_SHIFT;
-    upper | u64::from(line & ((1 << HALF_BITS) - 1)) * LINE_BYTES
+    upper | (u64::from(line & ((1 << HALF_BITS) - 1)) * LINE_BYTES)
 }
 
 /// Line of an address among those that the machine itself writes to: they have an address space of their own.

@@ -125,7 +125,7 @@ impl State {
                 *state ^= *state << 13;
                 *state ^= *state >> 17;
                 *state ^= *state << 5;
-                (u64::from(*state) * ways as u64 >> 32) as usize
+                ((u64::from(*state) * ways as u64) >> 32) as usize
             }
             Self::Ages { ages, .. } => loop {
                 let ages = &mut ages[set * ways..(set + 1) * ways];

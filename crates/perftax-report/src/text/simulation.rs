@@ -104,11 +104,18 @@ fn memory(run: &SimulatedRun) -> String {
     }
     if let Some(caused) = run.llc_misses_caused.filter(|_| run.period > 0) {
         text += &format!(
-            "; last-level misses: {} of the records, {caused} more of the program because of them",
-            units::count(run.llc_misses_of_records)
+            "; last-level misses: {} of the records, {} more of the program because of them",
+            units::count(run.llc_misses_of_records),
+            signed(caused)
         );
     }
     text
+}
+
+/// A number that may be below 0, its thousands apart.
+fn signed(n: i64) -> String {
+    let digits = units::count(n.unsigned_abs());
+    if n < 0 { format!("-{digits}") } else { digits }
 }
 
 fn counts(run: &SimulatedRun) -> Table {
@@ -142,10 +149,9 @@ fn sweep(doc: &Simulation) -> Table {
         .right("period")
         .right("buffer")
         .right("samples")
-        .right("interrupts")
         .right("overhead")
         .right("assists")
-        .right("interrupts ")
+        .right("PMIs")
         .right("draining")
         .right("pollution")
         .right("read")
@@ -159,7 +165,6 @@ fn sweep(doc: &Simulation) -> Table {
             units::count(run.period),
             run.buffer_bytes.map_or(String::new(), |bytes| units::bytes(bytes as f64)),
             units::count(run.samples),
-            units::count(run.interrupts),
             if run.predicted_overhead == least { overhead.bold().to_string() } else { overhead },
             part(run.terms_s.assist),
             part(run.terms_s.pmi),

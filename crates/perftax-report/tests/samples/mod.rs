@@ -2,7 +2,9 @@
 //!
 //! The numbers are drawn from the model with noise like that of a small shared guest; they are no measurements.
 
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)] // each test uses a part
+
+mod simulated;
 
 use std::collections::BTreeMap;
 
@@ -14,6 +16,8 @@ use perftax_cost::document::{
 use perftax_cost::observation::{Block, Run};
 use perftax_cost::yardstick::{ArmShift, Fit};
 use perftax_cost::{Estimate, Mechanism, Warning};
+
+pub use simulated::{sensitivity, simulation, sweep};
 
 const WORKLOADS: [(&str, f64); 8] = [
     ("perl", 2.31),
