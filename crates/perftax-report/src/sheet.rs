@@ -109,7 +109,9 @@ pub(crate) fn event(event: &str, mechanism: Mechanism) -> String {
 /// The machine in one line.
 pub(crate) fn machine(origin: &Origin) -> String {
     let name = if origin.machine.name.is_empty() { &origin.machine.cpu } else { &origin.machine.name };
-    printable(&format!("{}, Linux {}", if name.is_empty() { "unnamed machine" } else { name }, origin.kernel))
+    let name = if name.is_empty() { "unnamed machine" } else { name };
+    // A modelled machine runs no kernel.
+    printable(&if origin.kernel.is_empty() { name.into() } else { format!("{name}, Linux {}", origin.kernel) })
 }
 
 /// The text without control characters: names in documents and recordings come from anywhere, and must not steer a terminal.

@@ -2,7 +2,7 @@
 //! What QEMU calls: when a thread starts and ends, when a block is translated, and from the translated code itself.
 
 use std::collections::HashSet;
-use std::ffi::{c_uint, c_void};
+use std::ffi::{CString, c_uint, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -22,6 +22,8 @@ use crate::vcpu::{MOST_BLOCKS, Vcpu};
 /// Threads at a time.
 const MOST_VCPUS: usize = 1024;
 
+/// The file that a fork leaves behind.
+static FORK_MARK: OnceLock<CString> = OnceLock::new();
 static STATE: OnceLock<State> = OnceLock::new();
 static VCPUS: [AtomicPtr<Vcpu>; MOST_VCPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_VCPUS];
 static INTAKES: [Intake; MOST_VCPUS] = [const { Intake::new() }; MOST_VCPUS];
@@ -30,15 +32,26 @@ static BEHIND_REPEATS: Mutex<Option<HashSet<u64>>> = Mutex::new(None);
 
 /// Registers everything.
 pub fn register(id: api::Id, state: State) {
-    if STATE.set(state).is_err() {
+    let mark = CString::new(format!("{}.forked", state.request.outcome));
+    if STATE.set(state).is_err() || mark.is_ok_and(|mark| FORK_MARK.set(mark).is_err()) {
         return;
     }
+    // SAFETY: a handler that only makes a system call, which a child may do at once.
+    unsafe { libc::pthread_atfork(None, None, Some(on_fork)) };
     // SAFETY: the functions have the signatures that version 1 of the interface asks for.
     unsafe {
         api::qemu_plugin_register_vcpu_init_cb(id, on_start);
         api::qemu_plugin_register_vcpu_exit_cb(id, on_end);
         api::qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
         api::qemu_plugin_register_atexit_cb(id, on_exit, ptr::null_mut());
+    }
+}
+
+/// A fork begins: nothing that it does is simulated. It leaves a mark, so that whoever asked knows.
+unsafe extern "C" fn on_fork() {
+    if let Some(mark) = FORK_MARK.get() {
+        // SAFETY: a string that ends in a zero byte; the file may be there already.
+        unsafe { libc::close(libc::open(mark.as_ptr(), libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC, 0o600)) };
     }
 }
 
@@ -114,8 +127,7 @@ fn end(state: &State, at: *mut Vcpu) {
 extern "C" fn on_exit(_: api::Id, _: *mut c_void) {
     let state = state();
     if std::process::id() != state.process {
-        // A fork: its parent's counts are in it. It leaves a mark, so that whoever asked knows.
-        std::fs::File::create(format!("{}.forked", state.request.outcome)).ok();
+        // A fork: its parent's counts are in it.
         return;
     }
     for slot in &VCPUS {

@@ -74,7 +74,8 @@ impl Part {
             optional("microcode", &origin.machine.microcode),
             optional("hypervisor", &origin.machine.virtualisation),
             optional("mitigations", &origin.machine.mitigations),
-            Some(("taken".to_string(), units::date(origin.taken_at_s))),
+            // A simulation has no date: it is the same whenever it is made.
+            (origin.taken_at_s > 0.0).then(|| ("taken".to_string(), units::date(origin.taken_at_s))),
             Some(("perftax".to_string(), printable(&origin.perftax))),
             optional("command", &shell::join(&origin.command)),
         ];

@@ -89,7 +89,7 @@ fn memory(doc: &Simulation, runs: &[SimulatedRun]) -> Panel {
             name(doc, run),
             units::bytes(run.memory_read_bytes as f64),
             units::bytes(run.memory_write_bytes as f64),
-            run.llc_misses_caused.map_or(String::new(), |misses| misses.to_string()),
+            run.llc_misses_caused.map_or(String::new(), crate::text::signed),
         ]);
     }
     Panel::new("Memory traffic", "Bytes between the last-level cache and memory, the program's and the records' together.")

@@ -39,3 +39,9 @@ pub(crate) fn known(e: Option<&Estimate>, text: fn(&Estimate) -> String) -> Stri
 fn plural(n: &str, one: &str, many: &str) -> String {
     if n == "1" { format!("1 {one}") } else { format!("{n} {many}") }
 }
+
+/// A count that may be below 0, its thousands apart.
+pub(crate) fn signed(n: i64) -> String {
+    let digits = crate::units::count(n.unsigned_abs());
+    if n < 0 { format!("-{digits}") } else { digits }
+}

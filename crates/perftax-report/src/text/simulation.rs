@@ -106,16 +106,10 @@ fn memory(run: &SimulatedRun) -> String {
         text += &format!(
             "; last-level misses: {} of the records, {} more of the program because of them",
             units::count(run.llc_misses_of_records),
-            signed(caused)
+            super::signed(caused)
         );
     }
     text
-}
-
-/// A number that may be below 0, its thousands apart.
-fn signed(n: i64) -> String {
-    let digits = units::count(n.unsigned_abs());
-    if n < 0 { format!("-{digits}") } else { digits }
 }
 
 fn counts(run: &SimulatedRun) -> Table {

@@ -67,6 +67,7 @@ fn run(buffer_bytes: u64, pollution_s: f64) -> SimulatedRun {
 pub fn simulation() -> Simulation {
     let mut origin = origin("sim", &["perftax", "sim", "--", "bzip2", "-kc", "big"]);
     origin.machine.name = "Intel Xeon E5-2630 v4 (Broadwell), modelled".into();
+    origin.kernel = String::new();
     Simulation {
         origin,
         program: ["bzip2", "-kc", "big"].map(String::from).to_vec(),

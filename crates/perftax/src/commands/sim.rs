@@ -281,7 +281,7 @@ fn origin(published: &Published) -> Origin {
         kind: "sim".into(),
         perftax: env!("CARGO_PKG_VERSION").into(),
         machine,
-        kernel: "none: user mode only".into(),
+        kernel: String::new(),
         taken_at_s: 0.0,
         command: std::env::args().collect(),
         warnings: Vec::new(),
