@@ -37,6 +37,8 @@ pub struct Block {
     pub repeats_first: bool,
     /// The last instruction repeats.
     pub repeats_last: bool,
+    /// Repetitions of its first instruction, counted as `passes` are, where nothing is sampled.
+    pub repeats: Passes,
     /// Events of every repetition of its first instruction.
     pub repetition: Few,
     /// 64-byte lines of code beyond the one that it begins in.
@@ -101,6 +103,7 @@ impl Block {
             repeats_last: instructions.last().is_some_and(|(_, _, decoded)| decoded.repeats),
             further_lines: (end.saturating_sub(1) / 64).saturating_sub(start / 64) as i64,
             passes: Passes::default(),
+            repeats: Passes::default(),
         }
     }
 }

@@ -196,8 +196,9 @@ fn count_passes(state: &State, tb: *mut api::Tb, block: &'static Block) {
     if behind {
         on_pass(on_repeated);
     }
+    let counts_only = state.sampled().is_none() && state.is_alone();
     if block.repeats_first {
-        on_pass(on_repetition);
+        on_pass(if counts_only { on_repetition_counting } else { on_repetition });
     }
     match (state.sampled(), state.is_alone()) {
         (Some(Event::Fetches), true) => on_pass(on_block_fetching::<true>),
@@ -214,7 +215,8 @@ fn count_passes(state: &State, tb: *mut api::Tb, block: &'static Block) {
         },
         (None, false) => on_pass(on_block_counting),
     }
-    if block.repeats_last {
+    // A block of one repeating instruction has said so at its beginning.
+    if block.repeats_last && !(counts_only && block.repeats_first) {
         on_pass(on_repeating);
     }
 }
@@ -349,6 +351,16 @@ extern "C" fn on_repetition(index: c_uint, data: *mut c_void) {
             }
         }
         None => {}
+    }
+}
+
+/// The same where nothing is sampled: programs fill and copy memory by such instructions, a repetition for every word or byte.
+extern "C" fn on_repetition_counting(index: c_uint, data: *mut c_void) {
+    let (vcpu, block) = (vcpu(index), block(data));
+    if vcpu.repeating == block.start {
+        block.repeats.one_more();
+    } else {
+        vcpu.repeating = block.start;
     }
 }
 

@@ -29,7 +29,13 @@ pub fn outcome(state: &State, threads: &[Vcpu], simulator: Option<&Simulator>) -
         }
         if vcpu.thread == 0 {
             // Passes were counted in the blocks while this thread was alone.
-            blocks.iter().for_each(|block| block.counts.add_to(&mut counts, block.passes.get()));
+            for block in blocks.iter() {
+                block.counts.add_to(&mut counts, block.passes.get());
+                block.repetition.add_to(&mut counts, block.repeats.get());
+                for event in [Event::Instructions, Event::DispatchedOps] {
+                    counts[event] = counts[event].saturating_sub(block.repeats.get());
+                }
+            }
         }
         for event in [Event::Instructions, Event::DispatchedOps] {
             counts[event] = counts[event].saturating_sub(vcpu.repetitions);
