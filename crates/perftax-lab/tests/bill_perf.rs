@@ -117,7 +117,8 @@ fn compressed() {
 #[test]
 fn forks_cpus_addresses_and_counter_values() {
     let _limits = limits_untouched();
-    let program = "fork; fork; my $x = 0; $x += $_ for 1..300000";
+    // Each waits for its children: perf record ends with the first process.
+    let program = "fork; fork; my $x = 0; $x += $_ for 1..1000000; 1 while wait > 0";
     let recording = check(&["-s", "-d", "--sample-cpu", "-e", "cpu-clock,page-faults", "-F", "2000"], program);
     let all: u64 = recording.events.iter().map(|e| e.samples).sum();
     assert_eq!(recording.counts.by_cpu.values().sum::<u64>(), all);
