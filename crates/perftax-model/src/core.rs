@@ -143,14 +143,18 @@ impl Core {
         (sample, records)
     }
 
+    /// Events up to and including the next at which the unit acts; see [`Self::act`].
+    pub fn advance(&mut self, moment: &Moment) -> (Option<Sample>, Records) {
+        self.unit.pass(self.unit.until_action() - 1);
+        self.act(moment)
+    }
+
     /// Without caches: events of which the unit is told how many there were, the `n`th happening at the instruction that `locate` says.
     pub fn run(&mut self, events: u64, mut locate: impl FnMut(u64) -> Moment, mut sink: impl FnMut(Sample)) {
         let mut done = 0;
         while self.until_action() <= events - done {
-            let until = self.until_action();
-            self.unit.pass(until - 1);
-            done += until;
-            if let (Some(sample), _) = self.act(&locate(done - 1)) {
+            done += self.until_action();
+            if let (Some(sample), _) = self.advance(&locate(done - 1)) {
                 sink(sample);
             }
         }

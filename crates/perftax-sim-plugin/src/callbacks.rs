@@ -14,7 +14,7 @@ use crate::api;
 use crate::block::Block;
 use crate::decode::{Decoded, decode};
 use crate::finish;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{self, Pipeline};
 use crate::state::{State, lock};
 use crate::stream::Intake;
 use crate::vcpu::{MOST_BLOCKS, Vcpu};
@@ -36,7 +36,7 @@ pub fn register(id: api::Id, state: State) {
     if STATE.set(state).is_err() || mark.is_ok_and(|mark| FORK_MARK.set(mark).is_err()) {
         return;
     }
-    // SAFETY: a handler that only makes a system call, which a child may do at once.
+    // SAFETY: a handler that only sets a flag and makes a system call, which a child may do at once.
     unsafe { libc::pthread_atfork(None, None, Some(on_fork)) };
     // SAFETY: the functions have the signatures that version 1 of the interface asks for.
     unsafe {
@@ -49,6 +49,7 @@ pub fn register(id: api::Id, state: State) {
 
 /// A fork begins: nothing that it does is simulated. It leaves a mark, so that whoever asked knows.
 unsafe extern "C" fn on_fork() {
+    pipeline::fork();
     if let Some(mark) = FORK_MARK.get() {
         // SAFETY: a string that ends in a zero byte; the file may be there already.
         unsafe { libc::close(libc::open(mark.as_ptr(), libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC, 0o600)) };
@@ -126,8 +127,8 @@ fn end(state: &State, at: *mut Vcpu) {
 
 extern "C" fn on_exit(_: api::Id, _: *mut c_void) {
     let state = state();
-    if std::process::id() != state.process {
-        // A fork: its parent's counts are in it.
+    if pipeline::is_fork() {
+        // Its parent's counts are in it.
         return;
     }
     for slot in &VCPUS {
@@ -164,7 +165,7 @@ extern "C" fn on_translation(_: api::Id, tb: *mut api::Tb) {
     }
     let block: &'static Block = {
         let mut blocks = lock(&state.blocks);
-        let block = Box::leak(Box::new(Block::new(blocks.len(), &instructions, state.sampled())));
+        let block = Box::leak(Box::new(Block::new(blocks.len(), &instructions, state.sampled)));
         blocks.push(block);
         block
     };
@@ -196,11 +197,11 @@ fn count_passes(state: &State, tb: *mut api::Tb, block: &'static Block) {
     if behind {
         on_pass(on_repeated);
     }
-    let counts_only = state.sampled().is_none() && state.is_alone();
+    let counts_only = state.sampled.is_none() && state.is_alone();
     if block.repeats_first {
         on_pass(if counts_only { on_repetition_counting } else { on_repetition });
     }
-    match (state.sampled(), state.is_alone()) {
+    match (state.sampled, state.is_alone()) {
         (Some(Event::Fetches), true) => on_pass(on_block_fetching::<true>),
         (Some(Event::Fetches), false) => on_pass(on_block_fetching::<false>),
         (Some(Event::TakenBranches), true) => on_pass(on_block_branching::<true>),
@@ -340,7 +341,7 @@ extern "C" fn on_repetition(index: c_uint, data: *mut c_void) {
     for event in Decoded::REPEATED {
         vcpu.repeated[event] += u64::from(block.repetition[event]);
     }
-    match state().sampled() {
+    match state().sampled {
         Some(Event::Instructions | Event::DispatchedOps) => vcpu.left = vcpu.left.saturating_add(1),
         Some(event) => {
             vcpu.instructions = vcpu.instructions.wrapping_sub(1);

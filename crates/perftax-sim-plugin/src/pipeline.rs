@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! From the program's threads to the simulator: on a thread of its own, so that the program runs on meanwhile.
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::batch::Batch;
@@ -12,6 +13,19 @@ use crate::state::lock;
 /// Batches on their way at most: more would only fill the host's caches.
 const IN_FLIGHT: usize = 4;
 
+/// This process is a fork of the program that was started.
+static FORK: AtomicBool = AtomicBool::new(false);
+
+/// Says that this process is a fork.
+pub fn fork() {
+    FORK.store(true, Ordering::Relaxed);
+}
+
+/// Whether it is.
+pub fn is_fork() -> bool {
+    FORK.load(Ordering::Relaxed)
+}
+
 enum Message {
     Batch(Box<Batch>),
     End(u32),
@@ -19,7 +33,6 @@ enum Message {
 
 /// The way to the simulator.
 pub struct Pipeline {
-    process: u32,
     orders: Mutex<Option<SyncSender<Message>>>,
     /// Empty batches that come back.
     returned: Mutex<Receiver<Box<Batch>>>,
@@ -32,12 +45,7 @@ impl Pipeline {
         let (orders, todo) = sync_channel(IN_FLIGHT);
         let (give_back, returned) = channel();
         let worker = without_signals(|| std::thread::spawn(move || work(simulator, &todo, &give_back)));
-        Self {
-            process: std::process::id(),
-            orders: Mutex::new(Some(orders)),
-            returned: Mutex::new(returned),
-            worker: Mutex::new(Some(worker)),
-        }
+        Self { orders: Mutex::new(Some(orders)), returned: Mutex::new(returned), worker: Mutex::new(Some(worker)) }
     }
 
     /// An empty batch: one that came back, if there is one.
@@ -45,21 +53,21 @@ impl Pipeline {
         lock(&self.returned).try_recv().unwrap_or_default()
     }
 
-    /// Hands a batch over. A fork of the program has no simulator: its accesses are not simulated.
+    /// Hands a batch over.
     pub fn hand_over(&self, batch: Box<Batch>) {
-        if std::process::id() == self.process {
-            self.send(Message::Batch(batch));
-        }
+        self.send(Message::Batch(batch));
     }
 
     /// A thread has ended.
     pub fn end(&self, thread: u32) {
-        if std::process::id() == self.process {
-            self.send(Message::End(thread));
-        }
+        self.send(Message::End(thread));
     }
 
+    /// A fork of the program has no simulator: what it does is not simulated.
     fn send(&self, message: Message) {
+        if is_fork() {
+            return;
+        }
         let orders = lock(&self.orders).clone();
         if let Some(orders) = orders {
             // It fails only where the simulator panicked; that shows when it is asked for its result.
@@ -70,7 +78,7 @@ impl Pipeline {
     /// Everything is done: the simulator, once.
     pub fn finish(&self) -> Option<Simulator> {
         lock(&self.orders).take();
-        let worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        let worker = lock(&self.worker).take()?;
         worker.join().ok()
     }
 }

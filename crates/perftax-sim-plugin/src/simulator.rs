@@ -67,7 +67,7 @@ impl Simulator {
 
     /// One batch.
     pub fn process(&mut self, batch: &Batch) {
-        let core = (batch.thread % self.request.cores.max(1)) as usize;
+        let core = self.request.core_of(batch.thread) as usize;
         let of = |entry: Entry| (entry.line(), entry.is_write());
         let thread = self.threads.entry(batch.thread).or_insert_with(|| {
             let core = self.sampled.and_then(|_| self.request.core(core as u32).ok().flatten());
@@ -147,8 +147,7 @@ impl Thread {
     #[cold]
     fn act(&mut self, moment: &Moment, thread: u32, caches: &mut Hierarchy, rows: &Rows) {
         let Some(core) = &mut self.core else { return };
-        core.pass(core.until_action() - 1);
-        let (sample, records) = core.act(moment);
+        let (sample, records) = core.advance(moment);
         records.go_through(caches);
         self.until = core.until_action();
         if let Some(sample) = sample {

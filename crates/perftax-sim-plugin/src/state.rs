@@ -19,8 +19,8 @@ use crate::vcpu::Vcpu;
 pub struct State {
     /// What was asked.
     pub request: Request,
-    /// The process that was started; its forks are not simulated.
-    pub process: u32,
+    /// The sampled class where it is told by the instructions alone.
+    pub sampled: Option<Event>,
     /// All translations.
     pub blocks: Mutex<Vec<&'static Block>>,
     /// Addresses of all instructions that access memory, by number.
@@ -60,7 +60,7 @@ impl State {
         let accessing = Arc::default();
         let pipeline = request.caches.then(|| Pipeline::start(Simulator::new(&request, Arc::clone(&accessing), rows.clone())));
         Ok(Self {
-            process: std::process::id(),
+            sampled: request.sampling.map(|sampling| sampling.event).filter(|event| !event.needs_caches()),
             blocks: Mutex::default(),
             accessing,
             ended: Mutex::default(),
@@ -73,14 +73,9 @@ impl State {
         })
     }
 
-    /// The sampled class where it is told by the instructions alone.
-    pub fn sampled(&self) -> Option<Event> {
-        self.request.sampling.map(|sampling| sampling.event).filter(|event| !event.needs_caches())
-    }
-
     /// Whether it matters which block follows which.
     pub fn watches_flow(&self) -> bool {
-        matches!(self.sampled(), Some(Event::TakenBranches | Event::Fetches))
+        matches!(self.sampled, Some(Event::TakenBranches | Event::Fetches))
     }
 
     /// Whether there is one thread only, so that passes are counted in the blocks.

@@ -65,9 +65,9 @@ impl Vcpu {
     /// A new thread.
     pub fn new(state: &State, thread: u32, intake: &'static Intake) -> Self {
         intake.forget();
-        let core_number = thread % state.request.cores.max(1);
+        let core_number = state.request.core_of(thread);
         // The description was checked when the plugin was loaded. Misses are sampled by the simulator.
-        let core = state.sampled().and_then(|_| state.request.core(core_number).ok().flatten());
+        let core = state.sampled.and_then(|_| state.request.core(core_number).ok().flatten());
         let mut vcpu = Self {
             left: i64::MAX,
             instructions: 0,
@@ -88,14 +88,15 @@ impl Vcpu {
             skidding: None,
         };
         vcpu.intake.begin(vcpu.batch.room());
-        vcpu.reload();
+        vcpu.left = i64::try_from(vcpu.schedule() - 1).unwrap_or(i64::MAX);
         vcpu
     }
 
-    fn reload(&mut self) {
+    /// Notes the event that the unit acts at next; how many there are until then.
+    fn schedule(&mut self) -> u64 {
         let until = self.core.as_ref().map_or(u64::MAX, Core::until_action);
         self.next_action = self.next_action.saturating_add(until);
-        self.left = i64::try_from(until - 1).unwrap_or(i64::MAX);
+        until
     }
 
     /// Events of the sampled class happened in a block, the `n`th (from 0) at instruction `index_of(n)` of it, and the unit acts at
@@ -114,18 +115,12 @@ impl Vcpu {
         while at < events {
             let index = index_of(at);
             let moment = self.moment(state, block, index);
-            let acted = self.core.as_mut().map(|core| {
-                core.pass(core.until_action() - 1);
-                core.act(&moment)
-            });
-            let (sample, records) = acted.unwrap_or_default();
+            let (sample, records) = self.core.as_mut().map(|core| core.advance(&moment)).unwrap_or_default();
             if state.pipeline.is_some() {
                 self.batch.push_records(self.intake.filled(), records);
                 self.intake.forget();
             }
-            let until = self.core.as_ref().map_or(u64::MAX, Core::until_action);
-            self.next_action = self.next_action.saturating_add(until);
-            at = at.saturating_add_unsigned(until);
+            at = at.saturating_add_unsigned(self.schedule());
             if let Some(sample) = sample {
                 self.settle(state, block, index, u64::from(sample.skid), sample);
             }
@@ -141,7 +136,7 @@ impl Vcpu {
     }
 
     fn moment(&self, state: &State, block: &Block, index: usize) -> Moment {
-        let instructions = match state.sampled() {
+        let instructions = match state.sampled {
             Some(Event::Instructions) => self.next_action - 1,
             _ => (self.instructions + index as u64).saturating_sub(block.instructions),
         };

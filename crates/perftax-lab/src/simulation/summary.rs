@@ -19,17 +19,12 @@ pub fn summary(outcome: &Outcome, request: &Request) -> SimulatedRun {
     let elapsed_s = cores.iter().map(|core| core.elapsed_s).fold(0.0, f64::max);
     let slowest = cores.iter().max_by(|a, b| sampled_s(a).total_cmp(&sampled_s(b)));
     let sampling = request.sampling;
-    let has_buffer = sampling.is_some_and(|s| matches!(s.mechanism.name(), "pebs" | "spe"));
-    let buffer_bytes = sampling.filter(|_| has_buffer).and_then(|s| {
-        let usual = request.machine.pebs.map(|pebs| pebs.buffer_bytes).or(request.machine.spe.map(|spe| spe.buffer_bytes));
-        s.buffer_bytes.or(usual)
-    });
     let llc_misses = traffic(|t| t.llc_misses);
     SimulatedRun {
         mechanism: sampling.map_or("count", |s| s.mechanism.name()).into(),
         event: sampling.map_or("", |s| s.event.name()).into(),
         period: sampling.map_or(0, |s| s.period),
-        buffer_bytes,
+        buffer_bytes: request.buffer().map(|(_, bytes)| bytes),
         handler: match sampling.map(|s| s.handler) {
             Some(Handler::Discards) => "discards",
             Some(Handler::Copies) => "copies",

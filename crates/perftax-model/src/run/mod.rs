@@ -53,17 +53,28 @@ pub struct Sampling {
 }
 
 impl Request {
+    /// The core that a thread runs on: threads are dealt to the cores in turn.
+    pub fn core_of(&self, thread: u32) -> u32 {
+        thread % self.cores.max(1)
+    }
+
+    /// Bytes of a record and of the buffer that they go to; `None` for mechanisms that write no records.
+    pub fn buffer(&self) -> Option<(u64, u64)> {
+        let sampling = self.sampling?;
+        let (record_bytes, usual) = match sampling.mechanism {
+            Mechanism::Pebs => self.machine.pebs.map(|pebs| (pebs.format.bytes(), pebs.buffer_bytes))?,
+            Mechanism::Spe => self.machine.spe.map(|spe| (Spe::RECORD_BYTES, spe.buffer_bytes))?,
+            Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Interrupt => return None,
+        };
+        Some((record_bytes, sampling.buffer_bytes.unwrap_or(usual)))
+    }
+
     /// The lines that so many samples of a core bring into its caches; none for mechanisms that write no records.
     pub fn streams(&self, samples: u64) -> Vec<Stream> {
-        let Some(sampling) = self.sampling else { return Vec::new() };
-        let (record_bytes, usual) = match (sampling.mechanism, self.machine.pebs, self.machine.spe) {
-            (Mechanism::Pebs, Some(pebs), _) => (pebs.format.bytes(), pebs.buffer_bytes),
-            (Mechanism::Spe, _, Some(spe)) => (Spe::RECORD_BYTES, spe.buffer_bytes),
-            _ => return Vec::new(),
-        };
+        let (Some(sampling), Some((record_bytes, buffer_bytes))) = (self.sampling, self.buffer()) else { return Vec::new() };
         // A record that is no whole number of lines shares its last with the next, which then finds it.
         let touches = samples as f64 * record_bytes as f64 / LINE_BYTES as f64;
-        let footprint_bytes = (sampling.buffer_bytes.unwrap_or(usual) / record_bytes).max(1) as f64 * record_bytes as f64;
+        let footprint_bytes = (buffer_bytes / record_bytes).max(1) as f64 * record_bytes as f64;
         let buffer = Stream { touches, footprint_bytes };
         match sampling.handler {
             Handler::Discards => vec![buffer],

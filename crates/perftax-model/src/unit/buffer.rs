@@ -1,6 +1,6 @@
 //! The memory that records are written to.
 
-use super::{Drained, Span};
+use super::{Action, Drained, Span};
 
 /// A per-core buffer with an interrupt threshold (SDM volume 3, 20.6.2.4.2: the PEBS part of the DS save area).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,14 @@ impl Buffer {
     /// Whether the interrupt is due.
     pub fn is_due(&self) -> bool {
         self.held >= self.threshold
+    }
+
+    /// The hardware writes a record, and interrupts where that makes the buffer due; a record that does not fit is lost.
+    pub fn record(&mut self) -> Action {
+        let written = self.write();
+        let interrupted = self.is_due();
+        let drained = if interrupted { self.drain() } else { None };
+        Action { sampled: written.is_some(), lost: written.is_none(), written, interrupted, drained, skid: 0 }
     }
 
     /// Empties it: what whoever does so reads.

@@ -35,11 +35,8 @@ impl Pebs {
 
     /// See [`super::Unit::act`].
     pub fn act(&mut self) -> Action {
-        let written = self.buffer.write();
         self.counter = Counter::loaded(self.period);
         self.armed = false;
-        let interrupted = self.buffer.is_due();
-        let drained = if interrupted { self.buffer.drain() } else { None };
-        Action { sampled: written.is_some(), lost: written.is_none(), written, interrupted, drained, skid: 0 }
+        self.buffer.record()
     }
 }

@@ -4,8 +4,6 @@ use super::{Action, Buffer};
 
 /// Values that hardware adds to the interval where jitter is on (Arm ARM, D17.2: PMSIRR_EL1.RND, eight bits).
 const JITTER: u64 = 256;
-/// Bytes of one record with all its packets, padded (Arm ARM, D18: up to 64).
-const RECORD_BYTES: u64 = 64;
 
 /// The statistical profiling extension: an operation is chosen every interval, followed until it is done, and written out.
 ///
@@ -22,8 +20,8 @@ pub struct Spe {
 }
 
 impl Spe {
-    /// Bytes of a record.
-    pub const RECORD_BYTES: u64 = RECORD_BYTES;
+    /// Bytes of one record with all its packets, padded (Arm ARM, D18: up to 64).
+    pub const RECORD_BYTES: u64 = 64;
 
     /// Sampling one operation in so many; the machine's smallest interval is the caller's to check.
     pub fn new(interval: u64, jitter: bool, buffer: Buffer, seed: u64) -> Self {
@@ -49,10 +47,7 @@ impl Spe {
             return Action { lost: true, ..Action::default() };
         }
         self.busy_until_cycle = cycle + latency_cycles;
-        let written = self.buffer.write();
-        let interrupted = self.buffer.is_due();
-        let drained = if interrupted { self.buffer.drain() } else { None };
-        Action { sampled: written.is_some(), lost: written.is_none(), written, interrupted, drained, skid: 0 }
+        self.buffer.record()
     }
 
     fn next_interval(&mut self) -> u64 {
