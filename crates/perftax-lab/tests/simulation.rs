@@ -188,7 +188,8 @@ fn threads_add_up() {
     }
 }
 
-/// A repeated string instruction is one instruction, whatever its count; its accesses are counted each.
+/// A repeated string instruction is one instruction, whatever its count, and however the program comes to it; its accesses are
+/// counted each.
 #[test]
 fn a_repeated_instruction_counts_once() {
     struct Copies;
@@ -196,20 +197,49 @@ fn a_repeated_instruction_counts_once() {
         fn name(&self) -> String {
             "copies".into()
         }
+        // Three ways to come to one: from the instruction before, by a jump, and from another one; the last with nothing to do.
         fn assembly(&self) -> String {
-            "    .globl _start\n    .text\n_start:\n    movl $1000, %edx\nagain:\n    movl $from, %esi\n    movl $to, %edi\n    \
-             movl $32, %ecx\n    rep movsq\n    decl %edx\n    jnz again\n    movl $60, %eax\n    xorl %edi, %edi\n    \
-             syscall\n    .bss\nfrom:\n    .skip 256\nto:\n    .skip 256\n"
-                .into()
+            "\
+    .globl _start
+    .text
+_start:
+    movl $1000, %edx
+again:
+    movl $from, %esi
+    movl $to, %edi
+    movl $32, %ecx
+    rep movsq
+    movl $8, %ecx
+    jmp jumped
+    .skip 100
+jumped:
+    rep lodsq
+    rep stosq
+    decl %edx
+    jnz again
+    movl $60, %eax
+    xorl %edi, %edi
+    syscall
+    .bss
+from:
+    .skip 512
+to:
+    .skip 512
+"
+            .into()
         }
     }
-    for sampling in [None, Some((Mechanism::Pebs, Event::Instructions, 99))] {
-        let outcome = run(&Copies, &request("skylake", sampling, false));
-        let counts = &outcome.cores[0].counts;
-        assert_eq!(counts[Event::Instructions], 1 + 1000 * 6 + 3);
-        assert_eq!((counts[Event::Loads], counts[Event::Stores]), (32_000, 32_000));
-        if sampling.is_some() {
-            assert_eq!(samples(&outcome), 6004 / 100);
+    let instructions = 1 + 1000 * 10 + 3;
+    for (event, sampled) in [(Event::Instructions, instructions), (Event::Loads, 40_000), (Event::Fetches, 0)] {
+        let sampling = (Mechanism::Pebs, event, 99);
+        for sampling in [None, Some(sampling)] {
+            let outcome = run(&Copies, &request("skylake", sampling, false));
+            let counts = &outcome.cores[0].counts;
+            assert_eq!(counts[Event::Instructions], instructions, "{event:?}");
+            assert_eq!((counts[Event::Loads], counts[Event::Stores]), (40_000, 32_000), "{event:?}");
+            if sampling.is_some() && sampled > 0 {
+                assert_eq!(samples(&outcome), sampled / 100, "{event:?}");
+            }
         }
     }
 }

@@ -3,12 +3,15 @@
 //! - [`text`]: what people read on a terminal, with ANSI colour that the writer strips where there is none.
 //! - [`csv`]: the main table of a document as separated values.
 //! - `html` (cargo feature): one offline page with plots.
+//! - `samples` (cargo feature `parquet`): single samples as a Parquet file.
 //! - [`Document`]: which document a JSON text holds, for commands that read documents back.
 
 pub mod csv;
 mod document;
 #[cfg(feature = "html")]
 pub mod html;
+#[cfg(feature = "parquet")]
+pub mod samples;
 mod sheet;
 pub mod shell;
 mod table;

@@ -1,5 +1,9 @@
 //! Commands as a reader can paste them into a shell.
 
+use perftax_cost::document::Prediction;
+
+use crate::sheet::printable;
+
 /// The arguments quoted where a shell needs it, joined by spaces.
 pub fn join<S: AsRef<str>>(arguments: &[S]) -> String {
     arguments.iter().map(|a| quote(a.as_ref())).collect::<Vec<_>>().join(" ")
@@ -15,9 +19,41 @@ pub fn quote(argument: &str) -> String {
     }
 }
 
+/// The plan that follows a prediction: of the same event and program, and for the same machine.
+pub fn plan(doc: &Prediction) -> String {
+    let mut words: Vec<String> = ["perftax", "plan", "--budget", "1%"].map(String::from).to_vec();
+    words.extend(carried(&doc.origin.command));
+    words.extend(["-e".into(), printable(&doc.event), "--".into()]);
+    words.extend(doc.workload.command.iter().map(|word| printable(word)));
+    join(&words)
+}
+
+/// The options of a command line that say which machine is meant, and how events are counted there.
+fn carried(command: &[String]) -> Vec<String> {
+    const CARRIED: [&str; 4] = ["--machine", "--profile", "--count-of", "--counts-from"];
+    let mut words = command.iter().take_while(|word| *word != "--");
+    let mut carried = Vec::new();
+    while let Some(word) = words.next() {
+        if CARRIED.contains(&word.as_str()) {
+            carried.push(printable(word));
+            carried.extend(words.next().map(|value| printable(value)));
+        } else if CARRIED.iter().any(|option| word.starts_with(&format!("{option}="))) {
+            carried.push(printable(word));
+        }
+    }
+    carried
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_machine_is_carried_over() {
+        let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
+        let command = words("perftax predict --machine skylake -c 5 --counts-from=sim -- prog --machine x");
+        assert_eq!(carried(&command), ["--machine", "skylake", "--counts-from=sim"]);
+    }
 
     #[test]
     fn only_what_needs_quotes_gets_them() {

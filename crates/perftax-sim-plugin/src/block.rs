@@ -3,7 +3,7 @@
 
 use std::cell::UnsafeCell;
 
-use perftax_model::Event;
+use perftax_model::{Counts, Event};
 
 use crate::decode::{Decoded, Few};
 
@@ -37,12 +37,53 @@ pub struct Block {
     pub repeats_first: bool,
     /// The last instruction repeats.
     pub repeats_last: bool,
-    /// Repetitions of its first instruction, counted as `passes` are, where nothing is sampled.
-    pub repeats: Passes,
+    /// The repeating instruction that it ends in.
+    pub repeats: Option<&'static Repeat>,
+    /// The repeating instruction that ends where it begins.
+    pub follows: Option<&'static Repeat>,
     /// Events of every repetition of its first instruction.
     pub repetition: Few,
+    /// Those of the sampled class.
+    pub repeated_events: i64,
     /// 64-byte lines of code beyond the one that it begins in.
     pub further_lines: i64,
+}
+
+/// A repeating instruction (`rep stosq`): QEMU passes a block of it alone once for every repetition, and the code that jumps there
+/// counts nothing else while its events are none of the sampled.
+#[derive(Debug)]
+pub struct Repeat {
+    /// The instruction as a block; its passes are not counted in there.
+    pub block: Block,
+    /// Passes of it alone.
+    pub passes: Passes,
+    /// Those that were its first: it was jumped to. All others are repetitions.
+    pub entries: Passes,
+    /// Passes that were seen.
+    seen: Passes,
+}
+
+impl Repeat {
+    /// An instruction that repeats.
+    pub fn new(block: Block) -> Self {
+        Self { block, passes: Passes::default(), entries: Passes::default(), seen: Passes::default() }
+    }
+
+    /// Whether it passed since this was last asked.
+    #[inline]
+    pub fn has_passed_since(&self) -> bool {
+        let passes = self.passes.get();
+        let had = self.seen.get();
+        self.seen.set(passes);
+        passes != had
+    }
+
+    /// Adds what it did to totals.
+    pub fn add_to(&self, totals: &mut Counts) {
+        let entries = self.entries.get();
+        self.block.counts.add_to(totals, entries);
+        self.block.repetition.add_to(totals, self.passes.get().saturating_sub(entries));
+    }
 }
 
 /// A number that QEMU's generated code, or a callback from it, adds to.
@@ -66,7 +107,15 @@ impl Passes {
         unsafe { *self.0.get() += 1 };
     }
 
+    /// Another value.
+    #[inline]
+    fn set(&self, value: u64) {
+        // SAFETY: as above.
+        unsafe { *self.0.get() = value };
+    }
+
     /// Its value.
+    #[inline]
     pub fn get(&self) -> u64 {
         // SAFETY: as above.
         unsafe { self.0.get().read_volatile() }
@@ -88,6 +137,8 @@ impl Block {
             instructions.first().map_or(0, |(ip, _, _)| *ip),
             instructions.last().map_or(0, |(ip, bytes, _)| ip + *bytes as u64),
         );
+        let repeats_last = instructions.last().is_some_and(|(_, _, decoded)| decoded.repeats);
+        let repetition = instructions.first().map(|(_, _, decoded)| decoded.repetition).unwrap_or_default();
         Self {
             number,
             events: event_at.len() as i64,
@@ -99,11 +150,13 @@ impl Block {
             counts,
             conditional: instructions.last().is_some_and(|(_, _, decoded)| decoded.conditional),
             repeats_first: instructions.first().is_some_and(|(_, _, decoded)| decoded.repeats),
-            repetition: instructions.first().map(|(_, _, decoded)| decoded.repetition).unwrap_or_default(),
-            repeats_last: instructions.last().is_some_and(|(_, _, decoded)| decoded.repeats),
+            repeated_events: sampled.map_or(0, |event| i64::from(repetition[event])),
+            repetition,
+            repeats_last,
             further_lines: (end.saturating_sub(1) / 64).saturating_sub(start / 64) as i64,
             passes: Passes::default(),
-            repeats: Passes::default(),
+            repeats: None,
+            follows: None,
         }
     }
 }

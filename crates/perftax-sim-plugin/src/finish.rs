@@ -31,14 +31,8 @@ pub fn outcome(state: &State, threads: &[Vcpu], simulator: Option<&Simulator>) -
             // Passes were counted in the blocks while this thread was alone.
             for block in blocks.iter() {
                 block.counts.add_to(&mut counts, block.passes.get());
-                block.repetition.add_to(&mut counts, block.repeats.get());
-                for event in [Event::Instructions, Event::DispatchedOps] {
-                    counts[event] = counts[event].saturating_sub(block.repeats.get());
-                }
             }
-        }
-        for event in [Event::Instructions, Event::DispatchedOps] {
-            counts[event] = counts[event].saturating_sub(vcpu.repetitions);
+            lock(&state.repeats).values().for_each(|repeat| repeat.add_to(&mut counts));
         }
         counts += &vcpu.repeated;
         counts[Event::TakenBranches] = if state.watches_flow() { counts[Event::TakenBranches] + vcpu.taken } else { 0 };

@@ -5,17 +5,20 @@
 //! Loaded by `qemu-x86_64 -plugin libperftax_sim_plugin.so,request=FILE`; the request and the outcome are JSON
 //! ([`perftax_model::run`]). `perftax sim` does all that.
 
+mod accesses;
 mod api;
 mod batch;
 mod block;
 mod callbacks;
 mod decode;
 mod finish;
+mod passes;
 mod pipeline;
 mod samples;
 mod simulator;
 mod state;
 mod stream;
+mod threads;
 mod vcpu;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What all threads share.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use iced_x86::InstructionInfoFactory;
 use perftax_model::Event;
 use perftax_model::run::Request;
 
-use crate::block::Block;
+use crate::block::{Block, Repeat};
 use crate::pipeline::Pipeline;
 use crate::samples::Rows;
 use crate::simulator::Simulator;
@@ -23,6 +24,8 @@ pub struct State {
     pub sampled: Option<Event>,
     /// All translations.
     pub blocks: Mutex<Vec<&'static Block>>,
+    /// Repeating instructions, by the address behind each.
+    pub repeats: Mutex<HashMap<u64, &'static Repeat>>,
     /// Addresses of all instructions that access memory, by number.
     pub accessing: Arc<Mutex<Vec<u64>>>,
     /// Threads that have ended.
@@ -37,6 +40,22 @@ pub struct State {
     pub pipeline: Option<Pipeline>,
     /// Where samples go.
     pub rows: Rows,
+}
+
+static STATE: OnceLock<State> = OnceLock::new();
+
+/// Makes it the one that the callbacks find; false where there is one already.
+pub fn set(state: State) -> bool {
+    STATE.set(state).is_ok()
+}
+
+/// The run's.
+pub fn state() -> &'static State {
+    // Callbacks are registered after it was set.
+    match STATE.get() {
+        Some(state) => state,
+        None => std::process::abort(),
+    }
 }
 
 /// A lock whose data are sound whoever panicked while holding it.
@@ -62,6 +81,7 @@ impl State {
         Ok(Self {
             sampled: request.sampling.map(|sampling| sampling.event).filter(|event| !event.needs_caches()),
             blocks: Mutex::default(),
+            repeats: Mutex::default(),
             accessing,
             ended: Mutex::default(),
             threads: AtomicU32::new(0),

@@ -27,9 +27,7 @@ pub struct Vcpu {
     pub before: Option<&'static Block>,
     /// The repeating instruction that ran last, 0 for none.
     pub repeating: u64,
-    /// Passes that only repeated an instruction.
-    pub repetitions: u64,
-    /// What these did.
+    /// What its repetitions did, while there were several threads.
     pub repeated: Counts,
     /// Conditional branches that were taken, where flow is watched.
     pub taken: u64,
@@ -77,7 +75,6 @@ impl Vcpu {
             next_action: 0,
             intake,
             repeating: 0,
-            repetitions: 0,
             repeated: Counts::default(),
             taken: 0,
             fetches: 0,

@@ -10,6 +10,8 @@ mod origin;
 mod output;
 mod profile;
 mod progress;
+mod simulated;
+mod target;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,5 @@
 //! What predictions need: the cost of a sample, from wherever it is to be had, and the program, measured.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,50 +9,32 @@ use perftax_cost::prediction::{Cost, FRESH_S, Setting, drift_at_age};
 use perftax_cost::{Estimate, Mechanism, Warning};
 use perftax_lab::calibrate::{Depth, Goal, Spec, USER_STACK_BYTES, default_event};
 use perftax_lab::published::Published;
-use perftax_lab::run::{Command, Survey, survey};
-use perftax_lab::workload::{Workload, default_cache_dir};
+use perftax_lab::run::{Survey, survey};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sampler::Payload;
-use perftax_pmu::sys::Stdio;
 
 use crate::here::Here;
 use crate::progress::Progress;
-use crate::{calibration, profile};
+use crate::simulated::CountsFrom;
+use crate::target::Target;
+use crate::{calibration, profile, simulated};
 
 /// The program to measure.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Program {
-    /// A shipped workload by name, or a workload description (.toml), instead of a command
-    #[arg(short, long, value_name = "NAME", conflicts_with = "command")]
-    pub workload: Option<String>,
     /// Unmonitored runs that the program is measured by
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub runs: u32,
-    /// The command, after --
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<OsString>,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 impl Program {
-    /// The command to run, its output discarded: it runs several times.
-    pub fn command(&self) -> Result<Command> {
-        match &self.workload {
-            Some(name) => Ok(Command::from_workload(&Workload::load(name)?.prepare(&default_cache_dir())?)),
-            None if self.command.is_empty() => Err(perftax_pmu::Error::Argument {
-                argument: "COMMAND",
-                value: "missing".into(),
-                needed: "a command after --, or a workload with -w".into(),
-            }
-            .into()),
-            None => Ok(Command::from_argv(self.command.clone(), Stdio::Discard)),
-        }
-    }
-
     /// Measures it: `runs` unmonitored runs, one with counters only, one that counts threads.
     pub fn survey(&self, here: &Here, events: Vec<Event>, origin: &mut Origin) -> Result<WorkloadProfile> {
-        let command = self.command()?;
+        let command = self.target.command()?;
         let bar = Progress::new("measuring the program", u64::from(self.runs) + 1);
         let plan = Survey {
             cpus: here.cpus.clone(),
@@ -230,6 +211,8 @@ pub struct Wanted<'a> {
     pub payload: &'a [String],
     /// Events of one run, given.
     pub count_of: Option<f64>,
+    /// Where they come from otherwise.
+    pub counts_from: Option<CountsFrom>,
 }
 
 /// Everything that a prediction rests on.
@@ -246,6 +229,9 @@ pub struct Known {
 
 /// Finds the cost and measures the program.
 pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Origin) -> Result<Known> {
+    if wanted.counts_from == Some(CountsFrom::Sim) {
+        return simulated::resolve(wanted, &program.target, origin);
+    }
     let elsewhere = wanted.machine.is_some() || wanted.profile.is_some();
     let (event, mechanism) = match (wanted.event, wanted.machine) {
         // For another machine an event need only have a name.
@@ -314,7 +300,8 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
     Ok(Known { event_name, mechanism, priced, workload })
 }
 
-fn published(name: &str, mechanism: Mechanism, origin: &mut Origin) -> Result<Priced> {
+/// The published cost of a machine.
+pub fn published(name: &str, mechanism: Mechanism, origin: &mut Origin) -> Result<Priced> {
     let published = Published::load(name)?;
     let Some(found) = published.costs.iter().find(|cost| cost.mechanism == mechanism) else {
         let known: Vec<String> = published.costs.iter().map(|cost| cost.mechanism.to_string()).collect();

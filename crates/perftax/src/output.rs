@@ -112,15 +112,51 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
         let written = File::options().write(true).open(path).and_then(|mut file| file.write_all(bytes));
         return written.with_context(|| format!("cannot write {}", path.display()));
     }
-    let partial = partial_name(path);
-    let written = File::create(&partial)
-        .and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        })
-        .and_then(|()| std::fs::rename(&partial, path));
-    written.map_err(|error| {
-        std::fs::remove_file(&partial).ok();
-        anyhow::Error::new(error).context(format!("cannot write {}", path.display()))
-    })
+    let mut partial = Partial::create(path)?;
+    partial.write_all(bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    partial.finish()
+}
+
+/// A file under a temporary name beside its place, renamed when it is complete and removed when it is not.
+#[derive(Debug)]
+pub struct Partial {
+    path: PathBuf,
+    partial: PathBuf,
+    file: File,
+    finished: bool,
+}
+
+impl Partial {
+    /// For a file at this place.
+    pub fn create(path: &Path) -> Result<Self> {
+        let partial = partial_name(path);
+        let file = File::create(&partial).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path: path.into(), partial, file, finished: false })
+    }
+
+    /// Puts it in its place.
+    pub fn finish(mut self) -> Result<()> {
+        let placed = self.file.sync_all().and_then(|()| std::fs::rename(&self.partial, &self.path));
+        placed.with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.finished = true;
+        Ok(())
+    }
+}
+
+impl Write for Partial {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        if !self.finished {
+            std::fs::remove_file(&self.partial).ok();
+        }
+    }
 }

@@ -14,10 +14,7 @@ pub(super) fn part(doc: &Prediction) -> Part {
     let mut part = Part::of(&doc.origin, format!("What sampling {} would cost {program}", doc.event));
     part.fact("cost of one sample", units::estimate_ns(&doc.alpha_ns), format!("{}, drift included", doc.cost_machine));
     program_facts(&mut part, &doc.workload);
-    part.next = Some((
-        "Choose a period for a budget".into(),
-        format!("{} {program}", shell::join(&["perftax", "plan", "--budget", "1%", "-e", &doc.event, "--"])),
-    ));
+    part.next = Some(("Choose a period for a budget".into(), shell::plan(doc)));
     if !doc.rows.is_empty() {
         part.panel(overhead(doc));
         if doc.rows.iter().any(|row| row.terms.len() > 1) {
@@ -143,9 +140,12 @@ pub(super) fn program_panel(w: &WorkloadProfile) -> Panel {
         row(&format!("CPU time on CPU {cpu}"), units::estimate_s(e));
     }
     row("threads", units::count(w.threads.into()));
-    row("context switches", units::estimate_number(&w.switches));
-    row("page faults", units::estimate_number(&w.faults));
-    row("largest resident set", units::bytes(w.max_rss_bytes as f64));
+    // A simulated program has no runs: none of this is known of it.
+    if !w.runs.is_empty() {
+        row("context switches", units::estimate_number(&w.switches));
+        row("page faults", units::estimate_number(&w.faults));
+        row("largest resident set", units::bytes(w.max_rss_bytes as f64));
+    }
     for (event, n) in &w.counts {
         row(event, units::estimate_number(n));
     }

@@ -59,12 +59,11 @@ pub(crate) fn workload(w: &WorkloadProfile) -> String {
     let runs = w.runs.iter().filter(|run| run.period == 0 && run.spoiled.is_none()).count();
     let over = if runs > 0 { format!(" over {}", super::plural(&runs.to_string(), "run", "runs")) } else { String::new() };
     let cpu = if w.threads > 1 { format!(", {} of CPU time", units::estimate_s(&w.cpu_s)) } else { String::new() };
-    format!(
-        "{}{over}{cpu}, {}, {}",
-        units::estimate_s(&w.elapsed_s),
-        super::plural(&units::count(w.threads.into()), "thread", "threads"),
-        super::plural(&units::about(w.switches.estimate.round()), "context switch", "context switches"),
-    )
+    // A simulated program has no runs, and nobody switched it.
+    let switches = || super::plural(&units::about(w.switches.estimate.round()), "context switch", "context switches");
+    let switches = if w.runs.is_empty() { "simulated".into() } else { switches() };
+    let threads = super::plural(&units::count(w.threads.into()), "thread", "threads");
+    format!("{}{over}{cpu}, {threads}, {switches}", units::estimate_s(&w.elapsed_s))
 }
 
 /// The measured program in full, for commands that are about the program.
@@ -75,12 +74,16 @@ pub(crate) fn workload_table(w: &WorkloadProfile) -> Table {
     for (cpu, e) in w.cpu_s_per_cpu.iter().enumerate().filter(|(_, e)| w.cpu_s_per_cpu.len() > 1 && e.estimate > 0.0) {
         table.row(vec![format!("  on CPU {cpu}"), units::estimate_s(e)]);
     }
-    table.row(vec!["context switches".into(), units::estimate_number(&w.switches)]);
-    table.row(vec!["page faults".into(), units::estimate_number(&w.faults)]);
-    table.row(vec!["largest resident set".into(), units::bytes(w.max_rss_bytes as f64)]);
+    if !w.runs.is_empty() {
+        table.row(vec!["context switches".into(), units::estimate_number(&w.switches)]);
+        table.row(vec!["page faults".into(), units::estimate_number(&w.faults)]);
+        table.row(vec!["largest resident set".into(), units::bytes(w.max_rss_bytes as f64)]);
+    }
     for (event, n) in &w.counts {
         table.row(vec![printable(event), units::estimate_number(n)]);
     }
-    table.row(vec!["variation of elapsed".into(), units::share(w.variation)]);
+    if !w.runs.is_empty() {
+        table.row(vec!["variation of elapsed".into(), units::share(w.variation)]);
+    }
     table
 }

@@ -30,9 +30,7 @@ pub fn prediction(doc: &Prediction) -> String {
     }
     sheet.table(&workload_table(&doc.workload));
     sheet.warnings(&doc.origin.warnings);
-    let plan = shell::join(&["perftax", "plan", "--budget", "1%", "-e", &printable(&doc.event), "--"]);
-    let command: Vec<String> = doc.workload.command.iter().map(|a| printable(a)).collect();
-    sheet.row("next", &format!("{plan} {}", shell::join(&command)).bold().to_string());
+    sheet.row("next", &shell::plan(doc).bold().to_string());
     sheet.finish()
 }
 

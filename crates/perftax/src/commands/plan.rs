@@ -14,6 +14,7 @@ use crate::failure::Outcome;
 use crate::here::Here;
 use crate::measured::{Known, PayloadChoice, Program, Wanted, resolve};
 use crate::output::Output;
+use crate::simulated::CountsFrom;
 
 /// Choose the settings that keep sampling within a budget
 ///
@@ -24,7 +25,8 @@ use crate::output::Output;
 Examples:
   perftax plan --budget 1% -- bzip2 -kf big
   perftax plan --budget 5% --resolve 2% -- ./server --bench
-  perftax plan --budget 1% --machine skylake --count-of 3e10 -e instructions:upp -- ./server")]
+  perftax plan --budget 1% --machine skylake --count-of 3e10 -e instructions:upp -- ./server
+  perftax plan --budget 1% --machine skylake --counts-from sim -- ./server")]
 pub struct Args {
     /// Largest overhead, in per cent of the unmonitored elapsed time
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
@@ -47,6 +49,9 @@ pub struct Args {
     /// Events of one run, for an event that cannot be counted here
     #[arg(long, value_name = "N")]
     count_of: Option<f64>,
+    /// Count in the model of --machine (one run in qemu-user): elapsed time, caches and pollution are then that machine's, too
+    #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with = "count_of")]
+    counts_from: Option<CountsFrom>,
     #[command(flatten)]
     payload: PayloadChoice,
     #[command(flatten)]
@@ -67,6 +72,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         profile: args.profile.as_ref(),
         payload: &args.payload.with,
         count_of: args.count_of,
+        counts_from: args.counts_from,
     };
     let known = resolve(&here, &wanted, &args.program, &mut origin)?;
     let request = PlanRequest {

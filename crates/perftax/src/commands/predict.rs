@@ -15,6 +15,7 @@ use crate::failure::Outcome;
 use crate::here::Here;
 use crate::measured::{PayloadChoice, Program, resolve};
 use crate::output::Output;
+use crate::simulated::CountsFrom;
 
 /// Predict what sampling would cost a program, over periods
 ///
@@ -25,7 +26,8 @@ use crate::output::Output;
 Examples:
   perftax predict -- bzip2 -kf big
   perftax predict -e page-faults -c 1,11,101 -- ls -R /usr
-  perftax predict --machine broadwell -e cpu-clock --count-of 2e9 -- ./server")]
+  perftax predict --machine broadwell -e cpu-clock --count-of 2e9 -- ./server
+  perftax predict --machine skylake --counts-from sim -- bzip2 -kc big")]
 pub struct Args {
     /// The event, in perf's syntax; the best mechanism's default otherwise
     #[arg(short, long, value_name = "EVENT")]
@@ -42,6 +44,9 @@ pub struct Args {
     /// Events of one run, for an event that cannot be counted here
     #[arg(long, value_name = "N")]
     count_of: Option<f64>,
+    /// Count in the model of --machine (one run in qemu-user): elapsed time, caches and pollution are then that machine's, too
+    #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with = "count_of")]
+    counts_from: Option<CountsFrom>,
     #[command(flatten)]
     payload: PayloadChoice,
     #[command(flatten)]
@@ -61,6 +66,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         profile: args.profile.as_ref(),
         payload: &args.payload.with,
         count_of: args.count_of,
+        counts_from: args.counts_from,
     };
     let known = resolve(&here, &wanted, &args.program, &mut origin)?;
     let rule = Rule::of(known.mechanism, None);

@@ -1,23 +1,20 @@
 //! `perftax sensitivity`: how much a program loses with its caches, on this machine.
 
-use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::Result;
 use perftax_cost::Warning;
 use perftax_cost::document::Sensitivity;
-use perftax_lab::run::Command;
 use perftax_lab::sensitivity::{Experiment, Goal, INTERVAL, SIZES};
-use perftax_lab::workload::{Workload, default_cache_dir};
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
-use perftax_pmu::sys::Stdio;
 use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::here::Here;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
+use crate::target::Target;
 
 /// Measure how much a program loses when its caches are taken away
 ///
@@ -44,14 +41,10 @@ pub struct Args {
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// A shipped workload by name, or a workload description (.toml), instead of a command
-    #[arg(short, long, value_name = "NAME", conflicts_with = "command")]
-    workload: Option<String>,
+    #[command(flatten)]
+    target: Target,
     #[command(flatten)]
     output: Output,
-    /// The command, after --; it runs many times, its output is discarded
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
 }
 
 /// A loss that is not felt, a share of the CPU time.
@@ -63,7 +56,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let here = Here::read()?;
     let mut origin = here.origin("sensitivity");
     let cpu = args.cpu(&here)?;
-    let command = args.command()?.on_cpus(vec![cpu]);
+    let command = args.target.command()?.on_cpus(vec![cpu]);
     let goal =
         Goal { half_width: args.half_width / 100.0, least_rounds: args.least_rounds, time_limit: Duration::from_secs(args.time) };
     announce(&format!(
@@ -126,19 +119,6 @@ impl Args {
                 needed: format!("one of the CPUs that we may run on: {:?}", here.cpus),
             }
             .into()),
-        }
-    }
-
-    fn command(&self) -> Result<Command> {
-        match &self.workload {
-            Some(name) => Ok(Command::from_workload(&Workload::load(name)?.prepare(&default_cache_dir())?)),
-            None if self.command.is_empty() => Err(Error::Argument {
-                argument: "COMMAND",
-                value: "missing".into(),
-                needed: "a command after --, or a workload with -w".into(),
-            }
-            .into()),
-            None => Ok(Command::from_argv(self.command.clone(), Stdio::Discard)),
         }
     }
 }

@@ -1,5 +1,8 @@
 //! `perftax sim`: what sampling would do on a machine that is not at hand.
 
+#[cfg(feature = "parquet")]
+mod samples;
+
 use std::ffi::OsString;
 
 use anyhow::Result;
@@ -7,7 +10,6 @@ use perftax_cost::Warning;
 use perftax_cost::document::{Origin, SCHEMA, SimulatedRun, Simulation};
 use perftax_lab::published::Published;
 use perftax_lab::simulation::{Guest, Installation, simulate, summary};
-use perftax_lab::workload::{Workload, default_cache_dir};
 use perftax_model::Event;
 use perftax_model::machine::{Handler, LlcShare, Machine, Mechanism};
 use perftax_model::run::{Outcome as Came, Request, Sampling};
@@ -17,6 +19,7 @@ use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::output::Output;
+use crate::target::Target;
 
 /// Simulate what sampling would do on another machine
 ///
@@ -52,7 +55,8 @@ pub struct Args {
     #[arg(long, value_name = "WHAT=V,…", value_parser = sweep)]
     sweep: Option<Sweep>,
     /// Count only, sample nothing
-    #[arg(long, conflicts_with_all = ["event", "period", "mechanism", "buffer", "discard", "sweep", "samples"])]
+    #[cfg_attr(feature = "parquet", arg(conflicts_with = "samples"))]
+    #[arg(long, conflicts_with_all = ["event", "period", "mechanism", "buffer", "discard", "sweep"])]
     count: bool,
     /// Leave the caches out: several times faster, but no misses, memory traffic or pollution
     #[arg(long)]
@@ -63,7 +67,8 @@ pub struct Args {
     /// Modelled cores that threads are dealt to in turn; as many as the machine has by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     cores: Option<u32>,
-    /// Write every sample to FILE: rows of five 64-bit words (instructions before, address, data address, core, thread)
+    /// Write every sample to FILE, a Parquet table (docs/sim.md)
+    #[cfg(feature = "parquet")]
     #[arg(long, value_name = "FILE")]
     samples: Option<std::path::PathBuf>,
     /// Add a variable to the program's environment, which is otherwise fixed
@@ -72,12 +77,8 @@ pub struct Args {
     /// Seed of everything random
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// A shipped workload by name, or a workload description (.toml), instead of a command
-    #[arg(short, long, value_name = "NAME", conflicts_with = "command")]
-    workload: Option<String>,
-    /// The command, after --
-    #[arg(last = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    target: Target,
     #[command(flatten)]
     output: Output,
 }
@@ -123,11 +124,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let guest = args.guest()?;
     let requests = args.requests(machine)?;
     let mut origin = origin(&published);
+    #[cfg(feature = "parquet")]
+    let mut samples = args.samples.as_deref().map(samples::SampleFile::create).transpose()?;
     let mut runs = Vec::new();
     let mut code = 0;
     for (i, request) in requests.iter().enumerate() {
         // The program's output is wanted once.
         let guest = Guest { silent: guest.silent || i > 0, ..guest.clone() };
+        #[cfg(feature = "parquet")]
+        let request = &samples.as_ref().map_or_else(|| request.clone(), |samples| samples.asking(request));
         let simulated = simulate(&installation, &guest, request)?;
         let Some(outcome) = &simulated.outcome else {
             let error = simulated.without(&guest.argv[0].to_string_lossy());
@@ -138,9 +143,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
             code = simulated.code;
             origin.warnings.extend(warnings(outcome, simulated.forked, request));
         }
+        #[cfg(feature = "parquet")]
+        samples.iter_mut().try_for_each(|samples| samples.take(outcome, request))?;
         runs.push(summary(outcome, request));
         perftax_pmu::guard::check_interrupted()?;
     }
+    #[cfg(feature = "parquet")]
+    samples.map_or(Ok(()), samples::SampleFile::finish)?;
     let document = document(args, &published, machine, origin, &guest, runs, code);
     args.output.write_json(&document)?;
     #[cfg(feature = "html")]
@@ -183,20 +192,7 @@ fn document(
 
 impl Args {
     fn guest(&self) -> Result<Guest> {
-        let environment = self.environment.clone();
-        match &self.workload {
-            Some(name) => {
-                let prepared = Workload::load(name)?.prepare(&default_cache_dir())?;
-                Ok(Guest { argv: prepared.argv, directory: Some(prepared.cwd), stdin: prepared.stdin, silent: true, environment })
-            }
-            None if self.command.is_empty() => Err(Error::Argument {
-                argument: "COMMAND",
-                value: "missing".into(),
-                needed: "a command after --, or a workload with -w".into(),
-            }
-            .into()),
-            None => Ok(Guest { argv: self.command.clone(), environment, ..Guest::default() }),
-        }
+        Ok(Guest { environment: self.environment.clone(), ..self.target.guest()? })
     }
 
     /// One request, or one for each value of the sweep.
@@ -211,7 +207,7 @@ impl Args {
             cores: self.cores.unwrap_or(machine.cores),
             seed: self.seed,
             outcome: String::new(),
-            samples: self.samples.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            samples: None,
         };
         let with = |change: &dyn Fn(&mut Sampling)| {
             let mut request = one.clone();

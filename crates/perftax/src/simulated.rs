@@ -1,0 +1,141 @@
+//! What predictions for another machine need, from one run of the program under that machine's model.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use perftax_cost::document::{Origin, WorkloadProfile};
+use perftax_cost::{Estimate, Mechanism, Warning};
+use perftax_lab::published::Published;
+use perftax_lab::simulation::{Guest, Installation, simulate, summary};
+use perftax_model::Event;
+use perftax_model::machine::{Handler, LlcShare, Mechanism as Unit};
+use perftax_model::run::{Outcome, Request, Sampling};
+use perftax_model::unit::LONGEST_PERIOD;
+use perftax_pmu::Error;
+
+use crate::measured::{Known, Wanted, published};
+use crate::target::Target;
+
+/// Where the counts of a program's events come from, if it is not run as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum CountsFrom {
+    /// One run under the model of --machine, by qemu-user
+    Sim,
+}
+
+/// Finds the published cost, and counts the program's events in the model: both of the same machine.
+pub fn resolve(wanted: &Wanted, target: &Target, origin: &mut Origin) -> Result<Known> {
+    let argument =
+        |argument, value: &str, needed: String| anyhow::Error::from(Error::Argument { argument, value: value.into(), needed });
+    let Some(name) = wanted.machine else {
+        return Err(argument("--counts-from", "sim", "--machine NAME as well: the machine to model".into()));
+    };
+    if wanted.count_of.is_some() {
+        return Err(argument("--counts-from", "sim", "no --count-of: the simulation counts".into()));
+    }
+    let described = Published::load(name)?;
+    let model = described.model()?;
+    let (event_name, event) = match wanted.event {
+        Some(text) => (text.to_string(), Event::parse(text).map_err(|error| argument("-e", text, error.to_string()))?),
+        None => usual(&described)
+            .ok_or_else(|| argument("--machine", name, "a machine with a published cost of pebs or ibs samples".into()))?,
+    };
+    // IBS samples operations or fetches and nothing else, and nothing else samples these.
+    let (mechanism, unit) = match event {
+        Event::DispatchedOps => (Mechanism::IbsOp, Unit::IbsOp),
+        Event::Fetches => (Mechanism::IbsFetch, Unit::IbsFetch),
+        _ => (Mechanism::Pebs, Unit::Pebs),
+    };
+    let mut priced = published(name, mechanism, origin)?;
+    let sampling = |mechanism, period| Sampling { mechanism, event, period, buffer_bytes: None, handler: Handler::Copies };
+    // Some classes are counted only where they are sampled: an interrupt that never comes does it.
+    let counting = sampling(Unit::Interrupt, LONGEST_PERIOD);
+    let request = Request {
+        machine: model.clone(),
+        sampling: Some(counting),
+        caches: true,
+        reference: false,
+        profile: true,
+        llc: LlcShare::Whole,
+        cores: model.cores,
+        seed: 1,
+        outcome: String::new(),
+        samples: None,
+    };
+    let guest = Guest { silent: true, ..target.guest()? };
+    crate::progress::announce(&format!("counting on the modelled {name}: one run in qemu-user, some times slower than here"));
+    let simulated = simulate(&Installation::find()?, &guest, &request)?;
+    let Some(outcome) = &simulated.outcome else {
+        return Err(simulated.without(&guest.argv[0].to_string_lossy()).into());
+    };
+    priced.cost.pollution_ns = pollution(outcome, &Request { sampling: Some(sampling(unit, 1)), ..request.clone() });
+    warn(&simulated, name, origin);
+    let workload = workload(outcome, &request, &event_name, event, &target.command()?.words());
+    Ok(Known { event_name, mechanism, priced, workload })
+}
+
+/// The event that the machine's first published cost is of.
+fn usual(described: &Published) -> Option<(String, Event)> {
+    described.costs.iter().find_map(|cost| {
+        let event = match cost.mechanism {
+            Mechanism::Pebs => Event::parse(&cost.event).ok()?,
+            Mechanism::IbsOp => Event::DispatchedOps,
+            Mechanism::IbsFetch => Event::Fetches,
+            _ => return None,
+        };
+        Some((cost.event.clone(), event))
+    })
+}
+
+/// The program as the model timed and counted it. Nothing here varies, so that nothing has an interval of its own.
+fn workload(outcome: &Outcome, request: &Request, event_name: &str, event: Event, words: &[String]) -> WorkloadProfile {
+    let run = summary(outcome, request);
+    let events: u64 = outcome.cores.iter().map(|core| core.counts[event]).sum();
+    let busy: Vec<Estimate> = run.cores.iter().map(|core| Estimate::exact(core.elapsed_s)).collect();
+    WorkloadProfile {
+        command: words.to_vec(),
+        elapsed_s: Estimate::exact(run.elapsed_s),
+        cpu_s: Estimate::exact(busy.iter().map(|core| core.estimate).sum()),
+        cpu_s_per_cpu: busy,
+        threads: outcome.threads.len() as u32,
+        switches: Estimate::exact(0.0),
+        faults: Estimate::exact(0.0),
+        max_rss_bytes: 0,
+        counts: BTreeMap::from([(event_name.to_string(), Estimate::exact(events as f64))]),
+        variation: 0.0,
+        runs: Vec::new(),
+    }
+}
+
+/// What a sample's record costs the first core's program in its caches, ns, by period: from every sample to one in the run.
+fn pollution(outcome: &Outcome, request: &Request) -> Vec<(u64, f64)> {
+    let (Some(profile), Some(core), Some(sampling)) = (&outcome.profile, outcome.cores.first(), request.sampling) else {
+        return Vec::new();
+    };
+    let events = core.counts[sampling.event];
+    let periods = (0..u64::BITS - events.leading_zeros()).map(|bits| 1u64 << bits);
+    let at = |period: u64| {
+        let samples = (events / period).max(1);
+        (period, 1e9 * profile.pollution_s(&request.machine, &request.streams(samples)) / samples as f64)
+    };
+    if request.buffer().is_none() { Vec::new() } else { periods.map(at).collect() }
+}
+
+fn warn(simulated: &perftax_lab::simulation::Simulated, name: &str, origin: &mut Origin) {
+    let mut warn = |message: String, remedy: &str| {
+        origin.warnings.push(Warning::Other { message, remedy: remedy.into() });
+    };
+    warn(
+        format!("elapsed time and counts are those of the modelled {name}: the interval is that of the cost of a sample alone"),
+        "perftax verify on the machine itself",
+    );
+    if simulated.forked {
+        warn(
+            "the program forked: what its children did was not counted".into(),
+            "predict the program that does the work, not a shell or driver around it",
+        );
+    }
+    if simulated.code != 0 {
+        warn(format!("the program ended with code {}", simulated.code), "");
+    }
+}
