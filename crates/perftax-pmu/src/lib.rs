@@ -8,6 +8,7 @@ pub mod guard;
 pub mod machine;
 pub mod oracle;
 pub mod record;
+pub mod resctrl;
 pub mod sampler;
 pub mod sys;
 

@@ -65,12 +65,11 @@ pub fn prediction(doc: &Prediction, separator: &str) -> String {
 
 /// One row a size.
 pub fn sensitivity(doc: &Sensitivity, separator: &str) -> String {
-    let names =
-        ["evictor_bytes", "loss", "loss_low", "loss_high", "loss_ns_per_visit", "visit_low_ns", "visit_high_ns", "rounds"];
+    let names = ["taken_bytes", "loss", "loss_low", "loss_high", "loss_ns_per_visit", "visit_low_ns", "visit_high_ns", "rounds"];
     let mut rows = Rows::new(separator, &names);
     for row in &doc.rows {
-        let head = vec![row.evictor_bytes.to_string()];
-        rows.row([head, ends(Some(&row.loss)), ends(Some(&row.loss_ns_per_visit)), vec![row.rounds.to_string()]].concat());
+        let head = vec![row.taken_bytes.to_string()];
+        rows.row([head, ends(Some(&row.loss)), ends(row.loss_ns_per_visit.as_ref()), vec![row.rounds.to_string()]].concat());
     }
     rows.out
 }

@@ -19,7 +19,7 @@ pub use origin::{MachineId, Origin, SCHEMA};
 pub use plan::{Plan, Reason};
 pub use prediction::{Prediction, PredictionRow};
 pub use profile::MachineProfile;
-pub use sensitivity::{EvictedRun, Sensitivity, SensitivityRow};
+pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
 pub use verification::{Cell, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick};
 pub use workload::WorkloadProfile;

@@ -20,6 +20,7 @@ pub const INTERVAL: Duration = Duration::from_millis(5);
 const LINE: usize = 64;
 
 /// A running evictor.
+#[derive(Debug)]
 pub struct Evictor {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<u64>,

@@ -1,17 +1,14 @@
-//! Rounds of runs, each beside an evictor of another size.
+//! Rounds of runs, each with less of the caches left.
 
 use std::time::{Duration, Instant};
 
 use perftax_cost::bootstrap::cluster_bootstrap;
-use perftax_cost::document::{EvictedRun, SensitivityRow};
+use perftax_cost::document::{SensitivityRow, SensitivityRun};
 use perftax_cost::{Estimate, bootstrap};
 use perftax_pmu::Result;
 
-use super::evictor::Evictor;
+use super::means::Means;
 use crate::run::{Command, Watched, run_once};
-
-/// Sizes of the evictor, bytes: none, first level, second level, and beyond.
-pub const SIZES: [usize; 6] = [0, 32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 
 /// When it is known well enough.
 #[derive(Clone, Copy, Debug)]
@@ -24,23 +21,24 @@ pub struct Goal {
     pub time_limit: Duration,
 }
 
-/// The run beside somebody who only wakes up, and the run beside the evictor, of one round.
-type Pair<'r> = (&'r EvictedRun, &'r EvictedRun);
+/// The run from which nothing is taken, and the run from which something is, of one round.
+type Pair<'r> = (&'r SensitivityRun, &'r SensitivityRun);
 
 /// The runs so far.
 pub struct Experiment<'a> {
     command: &'a Command,
+    means: &'a Means,
     cpu: u32,
     rng: fastrand::Rng,
     started: Instant,
-    runs: Vec<EvictedRun>,
+    runs: Vec<SensitivityRun>,
     rounds: u32,
 }
 
 impl<'a> Experiment<'a> {
     /// Of a program that runs on one CPU.
-    pub fn new(command: &'a Command, cpu: u32, seed: u64) -> Self {
-        Self { command, cpu, rng: fastrand::Rng::with_seed(seed), started: Instant::now(), runs: Vec::new(), rounds: 0 }
+    pub fn new(command: &'a Command, means: &'a Means, cpu: u32, seed: u64) -> Self {
+        Self { command, means, cpu, rng: fastrand::Rng::with_seed(seed), started: Instant::now(), runs: Vec::new(), rounds: 0 }
     }
 
     /// One run at every size, in random order.
@@ -48,18 +46,17 @@ impl<'a> Experiment<'a> {
     /// # Errors
     /// Where the program fails or may not be run before.
     pub fn round(&mut self) -> Result<()> {
-        let mut sizes = SIZES;
+        let mut sizes = self.means.sizes();
         self.rng.shuffle(&mut sizes);
         let watched = Watched { cpus: vec![self.cpu], ..Watched::default() };
-        for bytes in sizes {
-            let evictor = Evictor::start(self.cpu, bytes)?;
-            let run = run_once(self.command, None, &watched, "evicted", self.rounds);
-            let visits = evictor.finish()?;
-            let run = run?;
-            self.runs.push(EvictedRun {
+        for taken_bytes in sizes {
+            let run = || run_once(self.command, None, &watched, "taken", self.rounds);
+            let (run, beside) = self.means.beside(self.cpu, taken_bytes, run)?;
+            self.runs.push(SensitivityRun {
                 round: self.rounds,
-                evictor_bytes: bytes as u64,
-                visits,
+                taken_bytes,
+                visits: beside.visits,
+                memory_bytes: beside.memory_bytes,
                 cpu_s: run.user_s + run.system_s,
                 elapsed_s: run.elapsed_s,
                 spoiled: run.spoiled,
@@ -83,19 +80,19 @@ impl<'a> Experiment<'a> {
         next > goal.time_limit || self.rounds >= goal.least_rounds && narrow()
     }
 
-    /// The loss at every size, against waking up alone; `None` before there are two usable rounds.
+    /// The loss at every size, against taking nothing; `None` before there are two usable rounds.
     pub fn rows(&self) -> Option<Vec<SensitivityRow>> {
-        SIZES.iter().skip(1).map(|&bytes| self.row(bytes as u64)).collect()
+        self.means.sizes().iter().skip(1).map(|&bytes| self.row(bytes)).collect()
     }
 
     /// The raw observations.
-    pub fn into_runs(self) -> Vec<EvictedRun> {
+    pub fn into_runs(self) -> Vec<SensitivityRun> {
         self.runs
     }
 
     fn row(&self, bytes: u64) -> Option<SensitivityRow> {
         let of = |round: u32, bytes: u64| {
-            self.runs.iter().find(|run| run.round == round && run.evictor_bytes == bytes && run.spoiled.is_none())
+            self.runs.iter().find(|run| run.round == round && run.taken_bytes == bytes && run.spoiled.is_none())
         };
         let pairs: Vec<Pair> = (0..self.rounds).filter_map(|round| Some((of(round, 0)?, of(round, bytes)?))).collect();
         let sum = |sample: &[&Pair], value: fn(&Pair) -> f64| -> f64 { sample.iter().map(|pair| value(pair)).sum() };
@@ -103,12 +100,21 @@ impl<'a> Experiment<'a> {
             cluster_bootstrap(&pairs, statistic, bootstrap::REPLICATES, bootstrap::SEED)
         };
         Some(SensitivityRow {
-            evictor_bytes: bytes,
+            taken_bytes: bytes,
             loss: estimate(&|s| sum(s, |(_, with)| with.cpu_s) / sum(s, |(without, _)| without.cpu_s) - 1.0)?,
-            loss_ns_per_visit: estimate(&|s| {
-                let extra = sum(s, |(without, with)| with.cpu_s - without.cpu_s);
-                1e9 * extra / sum(s, |(_, with)| with.visits as f64)
-            })?,
+            loss_ns_per_visit: match self.means {
+                Means::Allocation { .. } => None,
+                Means::Eviction => Some(estimate(&|s| {
+                    let extra = sum(s, |(without, with)| with.cpu_s - without.cpu_s);
+                    1e9 * extra / sum(s, |(_, with)| with.visits as f64)
+                })?),
+            },
+            memory_bytes: {
+                let counted = pairs.iter().all(|(_, with)| with.memory_bytes.is_some());
+                counted
+                    .then(|| estimate(&|s| sum(s, |(_, with)| with.memory_bytes.unwrap_or(0) as f64) / s.len() as f64))
+                    .flatten()
+            },
             rounds: pairs.len() as u32,
         })
     }

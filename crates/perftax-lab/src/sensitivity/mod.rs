@@ -2,6 +2,8 @@
 
 mod evictor;
 mod experiment;
+mod means;
 
-pub use evictor::{Evictor, INTERVAL};
-pub use experiment::{Experiment, Goal, SIZES};
+pub use evictor::INTERVAL;
+pub use experiment::{Experiment, Goal};
+pub use means::Means;

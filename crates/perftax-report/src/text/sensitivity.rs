@@ -12,26 +12,38 @@ pub fn sensitivity(doc: &Sensitivity) -> String {
     let mut sheet = Sheet::about(&doc.origin);
     let command: Vec<String> = doc.program.iter().map(|word| printable(word)).collect();
     sheet.row("program", &format!("{} on CPU {}", shell::join(&command), doc.cpu));
-    let every = units::time_s(doc.interval_s);
-    sheet.row(
-        "method",
-        &format!("every {every} somebody on the same CPU writes so many bytes; only the program's own CPU time counts"),
-    );
-    let mut table = Table::default().right("evicted").right("program loses").right("a visit").right("rounds");
+    let method = match doc.method.as_str() {
+        "eviction" => format!(
+            "every {} somebody on the same CPU writes so many bytes; only the program's own CPU time counts",
+            units::time_s(doc.interval_s)
+        ),
+        _ => "resctrl leaves the program so many bytes less of the last-level cache".into(),
+    };
+    sheet.row("method", &method);
+    let traffic = doc.rows.iter().any(|row| row.memory_bytes.is_some());
+    let mut table = Table::default().right("taken away").right("program loses").right("a visit");
+    if traffic {
+        table = table.right("memory traffic");
+    }
+    table = table.right("rounds");
     for row in &doc.rows {
-        table.row(vec![
-            units::bytes(row.evictor_bytes as f64),
+        let mut cells = vec![
+            units::bytes(row.taken_bytes as f64),
             units::estimate_share(&row.loss).bold().to_string(),
-            units::estimate_ns(&row.loss_ns_per_visit),
-            row.rounds.to_string(),
-        ]);
+            row.loss_ns_per_visit.as_ref().map_or(String::new(), units::estimate_ns),
+        ];
+        if traffic {
+            cells.push(row.memory_bytes.as_ref().map_or(String::new(), |e| units::bytes(e.estimate)));
+        }
+        cells.push(row.rounds.to_string());
+        table.row(cells);
     }
     sheet.table(&table);
     let tolerance = units::share(doc.tolerance);
     let advice = match doc.buffer_bytes {
         Some(bytes) => format!("up to {} is not felt (loss below {tolerance})", units::bytes(bytes as f64).bold()),
         None if doc.rows.first().is_some_and(|row| row.loss.low > 0.0) => {
-            format!("{}: even the smallest eviction costs {tolerance} or more", "as small as it gets".bold())
+            format!("{}: even the smallest loss of cache costs {tolerance} or more", "as small as it gets".bold())
         }
         None => format!("not known: no loss is known to be below {tolerance}, the intervals are too wide"),
     };

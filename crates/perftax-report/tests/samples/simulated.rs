@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::document::{
-    AddressSamples, BufferAdvice, BufferCost, EvictedRun, Sensitivity, SensitivityRow, SimulatedCore, SimulatedRun, Simulation,
-    TermsS, ThreadSamples,
+    AddressSamples, BufferAdvice, BufferCost, Sensitivity, SensitivityRow, SensitivityRun, SimulatedCore, SimulatedRun,
+    Simulation, TermsS, ThreadSamples,
 };
 
 use super::{about, origin};
@@ -98,18 +98,20 @@ pub fn sensitivity() -> Sensitivity {
     ];
     let rows: Vec<SensitivityRow> = losses
         .iter()
-        .map(|&(evictor_bytes, loss, half_width)| SensitivityRow {
-            evictor_bytes,
+        .map(|&(taken_bytes, loss, half_width)| SensitivityRow {
+            taken_bytes,
             loss: about(loss, half_width),
-            loss_ns_per_visit: about(loss * 4.9e6, half_width * 4.9e6),
+            loss_ns_per_visit: Some(about(loss * 4.9e6, half_width * 4.9e6)),
+            memory_bytes: None,
             rounds: 16,
         })
         .collect();
     let runs = (0..16).flat_map(|round| {
-        [0].into_iter().chain(losses.iter().map(|l| l.0)).map(move |evictor_bytes| EvictedRun {
+        [0].into_iter().chain(losses.iter().map(|l| l.0)).map(move |taken_bytes| SensitivityRun {
             round,
-            evictor_bytes,
+            taken_bytes,
             visits: 230,
+            memory_bytes: None,
             cpu_s: 1.11 + 0.001 * f64::from(round % 5),
             elapsed_s: 1.13 + 0.001 * f64::from(round % 5),
             spoiled: None,

@@ -1,13 +1,15 @@
 //! `perftax sensitivity`: how much a program loses with its caches, on this machine.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
 use perftax_cost::Warning;
 use perftax_cost::document::Sensitivity;
-use perftax_lab::sensitivity::{Experiment, Goal, INTERVAL, SIZES};
+use perftax_lab::sensitivity::{Experiment, Goal, INTERVAL, Means};
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::resctrl::ROOT;
 use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
@@ -18,8 +20,9 @@ use crate::target::Target;
 
 /// Measure how much a program loses when its caches are taken away
 ///
-/// Somebody on the program's own CPU writes a working set every few milliseconds; what the program takes longer by its own CPU
-/// time is what it had in the caches. That decides how large a buffer of samples may be. Needs root (or CAP_SYS_NICE).
+/// The kernel leaves it fewer ways of the last-level cache (resctrl), or somebody on the program's own CPU writes a working set every
+/// few milliseconds; what the program takes longer by its own CPU time is what it had in the caches. That decides how large a
+/// buffer of samples may be. Needs root (for eviction CAP_SYS_NICE).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,6 +41,9 @@ pub struct Args {
     /// The CPU to run on; the last by default
     #[arg(long, value_name = "CPU")]
     cpu: Option<u32>,
+    /// How the cache is taken away; by resctrl where the kernel has it mounted, else by eviction
+    #[arg(long, value_name = "NAME", value_enum, default_value = "auto")]
+    method: Method,
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -45,6 +51,17 @@ pub struct Args {
     target: Target,
     #[command(flatten)]
     output: Output,
+}
+
+/// Means of taking the cache away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Method {
+    /// resctrl where the kernel has it, else eviction
+    Auto,
+    /// A thread on the same CPU writes a working set every few milliseconds: all levels, needs no hardware
+    Eviction,
+    /// The kernel leaves fewer ways of the last level (Intel CAT, AMD L3 allocation)
+    Resctrl,
 }
 
 /// A loss that is not felt, a share of the CPU time.
@@ -59,14 +76,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let command = args.target.command()?.on_cpus(vec![cpu]);
     let goal =
         Goal { half_width: args.half_width / 100.0, least_rounds: args.least_rounds, time_limit: Duration::from_secs(args.time) };
+    let means = args.means(cpu)?;
     announce(&format!(
-        "rounds of {} runs on CPU {cpu}, until every loss is known to ±{} % or for {} s",
-        SIZES.len(),
+        "rounds of {} runs on CPU {cpu} by {}, until every loss is known to ±{} % or for {} s",
+        means.sizes().len(),
+        means.name(),
         args.half_width,
         args.time
     ));
     let bar = Progress::new("evicting", u64::from(u32::MAX));
-    let mut experiment = Experiment::new(&command, cpu, args.seed);
+    let mut experiment = Experiment::new(&command, &means, cpu, args.seed);
     loop {
         experiment.round()?;
         bar.at(u64::from(experiment.rounds()), format!("round {}", experiment.rounds()));
@@ -90,9 +109,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let document = Sensitivity {
         origin,
         program: command.words(),
-        method: "eviction".into(),
+        method: means.name().into(),
         cpu,
-        interval_s: INTERVAL.as_secs_f64(),
+        interval_s: if matches!(means, Means::Eviction) { INTERVAL.as_secs_f64() } else { 0.0 },
         buffer_bytes: Sensitivity::unfelt(&rows, TOLERANCE),
         rows,
         tolerance: TOLERANCE,
@@ -109,6 +128,24 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 impl Args {
+    fn means(&self, cpu: u32) -> Result<Means> {
+        if self.method == Method::Eviction {
+            return Ok(Means::Eviction);
+        }
+        match (Means::allocation(Path::new(ROOT), cpu)?, self.method) {
+            (Some(means), _) => Ok(means),
+            (None, Method::Resctrl) => Err(Error::Unsupported {
+                what: "allocate cache by resctrl".into(),
+                why: format!("{ROOT}/info/L3/cbm_mask does not exist"),
+                remedy: "mount -t resctrl resctrl /sys/fs/resctrl   (on a machine with Intel CAT or AMD L3 allocation), \
+                         or --method eviction"
+                    .into(),
+            }
+            .into()),
+            (None, _) => Ok(Means::Eviction),
+        }
+    }
+
     fn cpu(&self, here: &Here) -> Result<u32> {
         match self.cpu {
             None => Ok(here.cpus.last().copied().unwrap_or(0)),
