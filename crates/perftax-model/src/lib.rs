@@ -13,6 +13,7 @@ pub mod cache;
 mod core;
 mod counts;
 mod event;
+pub mod intel;
 pub mod machine;
 mod mode;
 pub mod pollution;

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * An Intel PMU for an emulated machine: registers, counters, PEBS, branch records, caches.
+ *
+ * Whoever emulates the core executes instructions and subtracts what they count as from a budget; the engine is called when a budget
+ * is used up, when a register is read or written, and for every access while caches are watched. One engine a core; calls for one
+ * engine come from one thread at a time. Meanings and sources: crates/perftax-model/src/intel.
+ */
+#ifndef PERFTAX_ENGINE_H
+#define PERFTAX_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PERFTAX_CLASSES 16
+
+/* Classes of events, numbers of bits and of budgets. */
+enum {
+    PERFTAX_INSTRUCTIONS, PERFTAX_UOPS, PERFTAX_CYCLES, PERFTAX_LOADS, PERFTAX_STORES, PERFTAX_BRANCHES, PERFTAX_TAKEN,
+    PERFTAX_MISPREDICTED, PERFTAX_CALLS, PERFTAX_RETURNS, PERFTAX_LOCKED_LOADS, PERFTAX_L1_MISSES, PERFTAX_L2_MISSES,
+    PERFTAX_LLC_MISSES, PERFTAX_SLOW_LOADS, PERFTAX_CONDITIONAL,
+};
+
+/* How closely a mode is to be followed. */
+enum { PERFTAX_OFF, PERFTAX_BLOCK, PERFTAX_INSTRUCTION };
+
+/* Index 0: kernel mode, 1: user mode. The engine writes it, the emulator subtracts from `left`. */
+struct perftax_budget {
+    int32_t left[2][PERFTAX_CLASSES];   /* below 0: call perftax_engine_retire */
+    uint32_t watched[2];                /* classes that are counted, a bit each */
+    uint8_t granularity[2];
+    uint8_t watches_memory;             /* tell perftax_engine_access of every access */
+    uint8_t records_branches;           /* tell perftax_engine_branch of every taken branch */
+};
+
+/* An instruction that has retired, and the state right after it. */
+struct perftax_retired {
+    uint64_t ip, next_ip, flags, registers[16], tsc, load_address, store_address;
+    uint32_t classes, uops;
+    uint8_t level, privilege;
+    uint16_t latency_cycles;
+    uint64_t xmm[16][2];
+};
+
+struct perftax_actions {
+    uint64_t stall_ns;                  /* the core stands still for so long */
+    bool interrupt;                     /* raise the performance interrupt */
+};
+
+struct perftax_settings {
+    uint64_t assist_ns, interrupt_ns;
+    uint32_t skid;
+    bool arm_same;                      /* PEBS records the event that overflowed, not the next */
+    bool caches;
+};
+
+/* The machine's memory at its kernel's addresses; false where it cannot be reached without a fault. */
+struct perftax_memory {
+    void *of;
+    bool (*read)(void *of, uint64_t address, uint64_t *value);
+    bool (*write)(void *of, uint64_t address, const uint64_t *words, size_t count);
+};
+
+struct perftax_tally {
+    uint64_t records, lost, interrupts;
+};
+
+typedef struct perftax_engine perftax_engine;
+
+/* NULL where the family and model are not modelled, or `caches` is wanted and not described. `budget` must outlive the engine. */
+perftax_engine *perftax_engine_new(uint32_t family, uint32_t model, uint32_t core, uint32_t cores,
+                                   const struct perftax_settings *settings, struct perftax_budget *budget,
+                                   const struct perftax_memory *memory);
+void perftax_engine_free(perftax_engine *engine);
+void perftax_engine_reset(perftax_engine *engine);
+void perftax_engine_set(perftax_engine *engine, const struct perftax_settings *settings);
+void perftax_engine_cpuid_a(const perftax_engine *engine, uint32_t registers[4]);
+uint64_t perftax_engine_capabilities(const perftax_engine *engine);
+void perftax_engine_tally(const perftax_engine *engine, struct perftax_tally *tally);
+
+/* False where the register is not one of the PMU's, or refuses the value. */
+bool perftax_engine_rdmsr(perftax_engine *engine, uint32_t number, uint64_t *value);
+bool perftax_engine_wrmsr(perftax_engine *engine, uint32_t number, uint64_t value);
+bool perftax_engine_rdpmc(perftax_engine *engine, uint32_t number, uint64_t *value);
+
+/* A budget fell below 0 with this instruction, which is subtracted already. */
+struct perftax_actions perftax_engine_retire(perftax_engine *engine, const struct perftax_retired *retired);
+/* The next block, of so many instructions, does not fit the budget; nothing of it is subtracted. */
+void perftax_engine_replan(perftax_engine *engine, uint32_t instructions);
+void perftax_engine_branch(perftax_engine *engine, uint64_t from, uint64_t to, uint32_t mode, bool mispredicted,
+                           uint64_t cycles);
+void perftax_engine_stand_still(perftax_engine *engine, uint32_t mode, uint64_t cycles);
+
+/* Classes that the access adds (a load's misses), its level in bits 39:32 and its latency in cycles in bits 63:48. */
+uint64_t perftax_engine_access(perftax_engine *engine, uint64_t address, bool write);
+
+#endif

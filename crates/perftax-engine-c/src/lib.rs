@@ -1,0 +1,181 @@
+//! `perftax-model`'s Intel PMU behind a C header (`include/perftax_engine.h`), for an emulated machine.
+//!
+//! Every function takes what `perftax_engine_new` returned, or memory of the caller's that lives as long as the call.
+
+mod caches;
+mod memory;
+
+use perftax_model::intel::{Actions, Arm, Budget, Generation, Pmu, Retired, Settings, Tally};
+
+use caches::Caches;
+use memory::HostMemory;
+
+/// One core's PMU.
+pub struct Engine {
+    pmu: Pmu,
+    budget: *mut Budget,
+    memory: HostMemory,
+    caches: Option<Caches>,
+}
+
+/// What the SDM leaves open, in C.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct CSettings {
+    assist_ns: u64,
+    interrupt_ns: u64,
+    skid: u32,
+    arm_same: bool,
+    caches: bool,
+}
+
+impl From<&CSettings> for Settings {
+    fn from(c: &CSettings) -> Self {
+        Self {
+            assist_ns: c.assist_ns,
+            interrupt_ns: c.interrupt_ns,
+            skid: c.skid,
+            arm: if c.arm_same { Arm::Same } else { Arm::Next },
+            caches: c.caches,
+        }
+    }
+}
+
+impl Engine {
+    /// The engine's parts; the budget is the caller's.
+    fn parts(&mut self) -> (&mut Pmu, &mut Budget, &mut HostMemory) {
+        // SAFETY: perftax_engine_new's contract: it outlives the engine and nobody else touches it during a call.
+        (&mut self.pmu, unsafe { &mut *self.budget }, &mut self.memory)
+    }
+}
+
+/// See the header.
+///
+/// # Safety
+/// Pointers to what the header says; `budget` outlives the engine.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perftax_engine_new(
+    family: u32,
+    model: u32,
+    core: u32,
+    cores: u32,
+    settings: *const CSettings,
+    budget: *mut Budget,
+    memory: *const HostMemory,
+) -> *mut Engine {
+    // SAFETY: the caller's promise.
+    let (settings, memory) = unsafe { (Settings::from(&*settings), *memory) };
+    let Some(generation) = Generation::of(family, model) else { return std::ptr::null_mut() };
+    let caches = if settings.caches { Caches::of(generation, core, cores) } else { None };
+    if settings.caches && caches.is_none() {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { budget.write(Budget::default()) };
+    Box::into_raw(Box::new(Engine { pmu: Pmu::new(generation, settings), budget, memory, caches }))
+}
+
+/// See the header.
+///
+/// # Safety
+/// An engine, which is gone afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn perftax_engine_free(engine: *mut Engine) {
+    if !engine.is_null() {
+        // SAFETY: it came out of Box::into_raw.
+        drop(unsafe { Box::from_raw(engine) });
+    }
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_reset(engine: &mut Engine) {
+    let fresh = Pmu::new(engine.pmu.generation(), engine.pmu.settings);
+    let (pmu, budget, _) = engine.parts();
+    *pmu = fresh;
+    *budget = Budget::default();
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_set(engine: &mut Engine, settings: &CSettings) {
+    let caches = engine.caches.is_some();
+    engine.pmu.settings = Settings { caches, ..Settings::from(settings) };
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_cpuid_a(engine: &Engine, registers: &mut [u32; 4]) {
+    *registers = engine.pmu.generation().cpuid_leaf_a();
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_capabilities(engine: &Engine) -> u64 {
+    engine.pmu.generation().perf_capabilities()
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_tally(engine: &Engine, tally: &mut Tally) {
+    *tally = engine.pmu.tally;
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_rdmsr(engine: &mut Engine, number: u32, value: &mut u64) -> bool {
+    let (pmu, budget, _) = engine.parts();
+    pmu.read(budget, number).map(|read| *value = read).is_some()
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_wrmsr(engine: &mut Engine, number: u32, value: u64) -> bool {
+    let (pmu, budget, _) = engine.parts();
+    let written = pmu.write(budget, number, value);
+    let slow = pmu.load_latency;
+    if let Some(caches) = &mut engine.caches {
+        caches.slow_from_cycles = slow;
+    }
+    written
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_rdpmc(engine: &mut Engine, number: u32, value: &mut u64) -> bool {
+    let (pmu, budget, _) = engine.parts();
+    pmu.rdpmc(budget, number).map(|read| *value = read).is_some()
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_retire(engine: &mut Engine, retired: &Retired) -> Actions {
+    let (pmu, budget, memory) = engine.parts();
+    pmu.retire(budget, retired, memory)
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_replan(engine: &mut Engine, instructions: u32) {
+    let (pmu, budget, _) = engine.parts();
+    pmu.replan(budget, instructions);
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_branch(engine: &mut Engine, from: u64, to: u64, mode: u32, mispredicted: bool, cycles: u64) {
+    engine.pmu.branch(from, to, mode as usize & 1, mispredicted, cycles);
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_stand_still(engine: &mut Engine, mode: u32, cycles: u64) {
+    let (pmu, budget, _) = engine.parts();
+    pmu.stand_still(budget, mode as usize & 1, cycles);
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_access(engine: &mut Engine, address: u64, write: bool) -> u64 {
+    engine.caches.as_mut().map_or(0, |caches| caches.access(address, write))
+}

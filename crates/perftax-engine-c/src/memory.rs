@@ -1,0 +1,25 @@
+//! The emulated machine's memory, by functions of the emulator's.
+
+use std::ffi::c_void;
+
+use perftax_model::intel::Memory;
+
+/// See `struct perftax_memory` in the header.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct HostMemory {
+    of: *mut c_void,
+    read: extern "C" fn(*mut c_void, u64, *mut u64) -> bool,
+    write: extern "C" fn(*mut c_void, u64, *const u64, usize) -> bool,
+}
+
+impl Memory for HostMemory {
+    fn read(&mut self, address: u64) -> Option<u64> {
+        let mut value = 0;
+        (self.read)(self.of, address, &mut value).then_some(value)
+    }
+
+    fn write(&mut self, address: u64, words: &[u64]) -> bool {
+        (self.write)(self.of, address, words.as_ptr(), words.len())
+    }
+}

@@ -1,0 +1,115 @@
+//! The debug store: where PEBS records go (SDM volume 3, 18.6.11.4 and 20.6.2.4; struct debug_store of arch/x86/events/intel/ds.c).
+
+use super::{Branches, Class, Generation, Retired};
+
+/// Memory of the machine, at addresses of its kernel.
+pub trait Memory {
+    /// Reads 8 bytes; `None` where they cannot be read without a fault.
+    fn read(&mut self, address: u64) -> Option<u64>;
+    /// Writes words one after the other, all or none; whether it could.
+    fn write(&mut self, address: u64, words: &[u64]) -> bool;
+}
+
+/// Offsets of the PEBS part.
+const INDEX: u64 = 0x28;
+const MAXIMUM: u64 = 0x30;
+const THRESHOLD: u64 = 0x38;
+const RESETS: u64 = 0x40;
+/// Position of the first fixed counter's reset among those of the general ones.
+const FIXED_RESETS: u64 = 8;
+
+/// Groups of an adaptive record (MSR_PEBS_DATA_CFG).
+const GROUP_MEMORY: u64 = 1;
+const GROUP_REGISTERS: u64 = 2;
+const GROUP_XMM: u64 = 4;
+const GROUP_BRANCHES: u64 = 8;
+
+/// What a record was written for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Occasion<'a> {
+    pub generation: Generation,
+    /// Counters whose event it is, a bit each (fixed ones from 32 on).
+    pub counters: u64,
+    /// The class of the first of them.
+    pub class: Class,
+    /// MSR_PEBS_DATA_CFG, where the counter asks for more than the basic group.
+    pub groups: u64,
+    pub branches: &'a Branches,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stored {
+    /// It was written.
+    pub written: bool,
+    /// The buffer has reached its threshold.
+    pub due: bool,
+}
+
+/// The value that a counter is reloaded with; `None` where the store cannot be read.
+pub(super) fn reset(memory: &mut impl Memory, store: u64, counter: u64) -> Option<u64> {
+    let position = if counter < 32 { counter } else { FIXED_RESETS + counter - 32 };
+    memory.read(store + RESETS + 8 * position)
+}
+
+/// Writes a record.
+pub(super) fn store(memory: &mut impl Memory, store: u64, retired: &Retired, occasion: &Occasion) -> Stored {
+    let at = (memory.read(store + INDEX), memory.read(store + MAXIMUM), memory.read(store + THRESHOLD));
+    let (Some(index), Some(maximum), Some(threshold)) = at else { return Stored::default() };
+    let record = record(retired, occasion);
+    let end = index + 8 * record.len() as u64;
+    if end > maximum || !memory.write(index, &record) || !memory.write(store + INDEX, &[end]) {
+        return Stored { written: false, due: index >= threshold };
+    }
+    Stored { written: true, due: end >= threshold }
+}
+
+/// Address, source and latency of the data that the event is about.
+fn data(retired: &Retired, class: Class) -> (u64, u64, u64) {
+    let locked = u64::from(retired.classes & Class::LockedLoads.bit() != 0) << 5;
+    match class {
+        Class::Stores => (retired.store_address, 1 | locked, 0),
+        _ if retired.classes & Class::Loads.bit() != 0 => {
+            // Linux's pebs_data_source: first level, second level, last level, local memory.
+            let source = [0x1, 0x3, 0x4, 0xa][usize::from(retired.level & 3)];
+            (retired.load_address, source | locked, u64::from(retired.latency_cycles))
+        }
+        _ if retired.classes & Class::Stores.bit() != 0 => (retired.store_address, 1 | locked, 0),
+        _ => (0, 0, 0),
+    }
+}
+
+/// The registers in a record's order: flags, ip, ax, then as the format has them.
+fn record(retired: &Retired, occasion: &Occasion) -> Vec<u64> {
+    let (address, source, latency) = data(retired, occasion.class);
+    let r = &retired.registers;
+    let [ax, cx, dx, bx, sp, bp, si, di] = [r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]];
+    if occasion.generation.format() < 4 {
+        let mut record = vec![retired.flags, retired.next_ip, ax, bx, cx, dx, si, di, bp, sp];
+        record.extend(&r[8..]);
+        record.extend([occasion.counters, address, source, latency, retired.ip, 0]);
+        if occasion.generation.format() == 3 {
+            record.push(retired.tsc);
+        }
+        return record;
+    }
+    let groups = occasion.groups;
+    let mut record = vec![0, retired.ip, occasion.counters, retired.tsc];
+    if groups & GROUP_MEMORY != 0 {
+        record.extend([address, source, latency, 0]);
+    }
+    if groups & GROUP_REGISTERS != 0 {
+        record.extend([retired.flags, retired.next_ip, ax, cx, dx, bx, sp, bp, si, di]);
+        record.extend(&r[8..]);
+    }
+    if groups & GROUP_XMM != 0 {
+        record.extend(retired.xmm.iter().flatten());
+    }
+    if groups & GROUP_BRANCHES != 0 {
+        let entries = (groups >> 24 & 0xff) as usize + 1;
+        record.extend(occasion.branches.newest(entries).flat_map(|(from, to, info)| [from, to, info]));
+    }
+    let bytes = 8 * record.len() as u64;
+    record[0] = groups & 0xffff_ffff_ffff | bytes << 48;
+    record
+}

@@ -1,0 +1,48 @@
+//! Numbers of model-specific registers (SDM volume 4, tables 2-2 and 2-39).
+
+/// First of the general counters, written as 32 bits and sign-extended.
+pub const PERFCTR0: u32 = 0xc1;
+/// First of their full-width aliases.
+pub const FULL_WIDTH_PERFCTR0: u32 = 0x4c1;
+/// First of the event selectors.
+pub const PERFEVTSEL0: u32 = 0x186;
+/// First of the fixed counters.
+pub const FIXED_CTR0: u32 = 0x309;
+/// What the fixed counters count, four bits each.
+pub const FIXED_CTR_CTRL: u32 = 0x38d;
+/// What has happened.
+pub const GLOBAL_STATUS: u32 = 0x38e;
+/// Which counters run.
+pub const GLOBAL_CTRL: u32 = 0x38f;
+/// Clears bits of [`GLOBAL_STATUS`].
+pub const GLOBAL_STATUS_RESET: u32 = 0x390;
+/// Sets bits of [`GLOBAL_STATUS`].
+pub const GLOBAL_STATUS_SET: u32 = 0x391;
+/// What the PMU can do.
+pub const PERF_CAPABILITIES: u32 = 0x345;
+/// Which counters sample precisely.
+pub const PEBS_ENABLE: u32 = 0x3f1;
+/// What adaptive records hold.
+pub const PEBS_DATA_CFG: u32 = 0x3f2;
+/// Loads are sampled from this latency on.
+pub const PEBS_LD_LAT: u32 = 0x3f6;
+/// Address of the debug store.
+pub const DS_AREA: u32 = 0x600;
+/// Branch records on, freezes.
+pub const DEBUGCTL: u32 = 0x1d9;
+/// Which branches are recorded.
+pub const LBR_SELECT: u32 = 0x1c8;
+/// The latest branch record.
+pub const LBR_TOS: u32 = 0x1c9;
+/// First of the branches' sources.
+pub const LBR_FROM0: u32 = 0x680;
+/// First of the branches' targets.
+pub const LBR_TO0: u32 = 0x6c0;
+/// First of the branches' particulars.
+pub const LBR_INFO0: u32 = 0xdc0;
+/// Events that leave the core: accepted and ignored.
+pub const OFFCORE_RSP0: u32 = 0x1a6;
+/// The second of them.
+pub const OFFCORE_RSP1: u32 = 0x1a7;
+/// Front-end events: accepted and ignored.
+pub const PEBS_FRONTEND: u32 = 0x3f7;

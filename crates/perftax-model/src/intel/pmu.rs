@@ -1,0 +1,495 @@
+//! The PMU of one core.
+
+use super::budget::{Budget, Granularity, KERNEL, USER};
+use super::debug_store::{self, Memory, Occasion};
+use super::generation::COUNTER_BITS;
+use super::{Branches, Class, Generation, Retired, class_of, msr};
+
+const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
+/// Number of the first fixed counter among all.
+const FIXED: u64 = 32;
+
+const STATUS_BUFFER: u64 = 1 << 62;
+const STATUS_COUNTERS_FROZEN: u64 = 1 << 59;
+const STATUS_BRANCHES_FROZEN: u64 = 1 << 58;
+const DEBUGCTL_BRANCHES: u64 = 1;
+const DEBUGCTL_FREEZE_BRANCHES: u64 = 1 << 11;
+const DEBUGCTL_FREEZE_COUNTERS: u64 = 1 << 12;
+const SELECT_USER: u64 = 1 << 16;
+const SELECT_KERNEL: u64 = 1 << 17;
+const SELECT_INTERRUPT: u64 = 1 << 20;
+const SELECT_ENABLE: u64 = 1 << 22;
+/// The counter's records hold the groups of MSR_PEBS_DATA_CFG; a fixed counter's such bit is [`FIXED_ADAPTIVE`] + 4 a counter.
+const SELECT_ADAPTIVE: u64 = 1 << 34;
+const FIXED_ADAPTIVE: u64 = 32;
+
+/// Budgets are kept far from the ends of their type, so that a block may overdraw them.
+const MOST_LEFT: u64 = 1 << 30;
+/// Below so many events to the next action every instruction is followed: more than a block has instructions, as a rule.
+const CLOSE: u32 = 64;
+
+/// Which event PEBS records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arm {
+    /// The one after the overflow, as the SDM says: one sample in period + 1 events.
+    #[default]
+    Next,
+    /// The one that overflowed: one in period.
+    Same,
+}
+
+/// What the SDM leaves to the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Time that an assist takes, ns.
+    pub assist_ns: u64,
+    /// Time from the overflow of a buffer or counter to the handler's first instruction, ns.
+    pub interrupt_ns: u64,
+    /// Instructions from an ordinary counter's overflow to its interrupt.
+    pub skid: u32,
+    /// Which event PEBS records.
+    pub arm: Arm,
+    /// Whether the caches are simulated.
+    pub caches: bool,
+}
+
+/// What whoever executes must do now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Actions {
+    /// The core stands still for so long, ns.
+    pub stall_ns: u64,
+    /// Raise the performance interrupt.
+    pub interrupt: bool,
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Tally {
+    /// Records written.
+    pub records: u64,
+    /// Records that could not be written.
+    pub lost: u64,
+    /// Interrupts raised.
+    pub interrupts: u64,
+}
+
+/// A counter that counts.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    number: u64,
+    class: Class,
+    /// By mode.
+    counts: [bool; 2],
+    interrupts: bool,
+}
+
+impl Running {
+    /// Cycles pass with instructions; what else takes cycles is added where it happens.
+    fn budgeted(&self) -> Class {
+        if self.class == Class::Cycles { Class::Instructions } else { self.class }
+    }
+
+    fn modes(&self) -> impl Iterator<Item = usize> {
+        let counts = self.counts;
+        [KERNEL, USER].into_iter().filter(move |&mode| counts[mode])
+    }
+}
+
+/// Registers, and what follows from them.
+#[derive(Clone, Debug)]
+pub struct Pmu {
+    generation: Generation,
+    /// What the SDM leaves open; may be changed at any time.
+    pub settings: Settings,
+    general: Vec<u64>,
+    selectors: Vec<u64>,
+    fixed: Vec<u64>,
+    fixed_control: u64,
+    global_control: u64,
+    status: u64,
+    pebs_enable: u64,
+    data_config: u64,
+    /// Latency from which on loads are [`Class::SlowLoads`], cycles.
+    pub load_latency: u64,
+    store: u64,
+    debugctl: u64,
+    ignored: [u64; 3],
+    branches: Branches,
+    running: Vec<Running>,
+    /// Counters whose next event PEBS records.
+    armed: u64,
+    /// Budgets as they were when they were set.
+    start: Budget,
+    /// Instructions until an interrupt that is due.
+    skidding: Option<u32>,
+    /// How often what happened.
+    pub tally: Tally,
+}
+
+impl Pmu {
+    /// As after a reset.
+    pub fn new(generation: Generation, settings: Settings) -> Self {
+        Self {
+            generation,
+            settings,
+            general: vec![0; generation.general()],
+            selectors: vec![0; generation.general()],
+            fixed: vec![0; generation.fixed()],
+            fixed_control: 0,
+            global_control: (1 << generation.general()) - 1,
+            status: 0,
+            pebs_enable: 0,
+            data_config: 0,
+            load_latency: 0,
+            store: 0,
+            debugctl: 0,
+            ignored: [0; 3],
+            branches: Branches::new(generation),
+            running: Vec::new(),
+            armed: 0,
+            start: Budget::default(),
+            skidding: None,
+            tally: Tally::default(),
+        }
+    }
+
+    /// The generation.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// An instruction has retired and its budget is used up, or branches are recorded: counters are brought up to date, and what is due
+    /// happens.
+    pub fn retire(&mut self, budget: &mut Budget, retired: &Retired, memory: &mut impl Memory) -> Actions {
+        let overflowed = self.sync(budget);
+        let mode = usize::from(retired.privilege & 1);
+        let mut actions = Actions::default();
+        let mut fired = 0u64;
+        let mut interrupt = false;
+        for counter in &self.running {
+            let bit = 1u64 << counter.number;
+            let happened = counter.counts[mode] && retired.classes & counter.budgeted().bit() != 0;
+            if self.pebs_enable & bit != 0 {
+                if happened && self.armed & bit != 0 {
+                    self.armed &= !bit;
+                    fired |= bit;
+                } else if overflowed & bit != 0 {
+                    match self.settings.arm {
+                        Arm::Next => self.armed |= bit,
+                        Arm::Same => fired |= bit,
+                    }
+                }
+            } else if overflowed & bit != 0 {
+                self.status |= bit;
+                interrupt |= counter.interrupts;
+            }
+        }
+        if interrupt && self.settings.skid > 0 && self.skidding.is_none() {
+            self.skidding = Some(self.settings.skid);
+            interrupt = false;
+        } else if self.skidding == Some(0) {
+            self.skidding = None;
+            interrupt = true;
+        }
+        if fired != 0 && self.assist(retired, fired, memory) {
+            self.status |= STATUS_BUFFER;
+            interrupt = true;
+        }
+        if fired != 0 {
+            actions.stall_ns += self.settings.assist_ns;
+        }
+        if interrupt {
+            self.freeze();
+            self.tally.interrupts += 1;
+            actions.interrupt = true;
+            actions.stall_ns += self.settings.interrupt_ns;
+        }
+        self.plan(budget, CLOSE);
+        actions
+    }
+
+    /// A block of so many instructions does not fit the budget any more.
+    pub fn replan(&mut self, budget: &mut Budget, instructions: u32) {
+        // Blocks are refused before they could overflow a counter.
+        let overflowed = self.sync(budget);
+        debug_assert_eq!(overflowed, 0);
+        self.plan(budget, instructions.max(CLOSE));
+    }
+
+    /// The core stood still for so many cycles: they count as cycles of the mode, and overflow nothing (the model's interrupts come at
+    /// instructions).
+    pub fn stand_still(&mut self, budget: &mut Budget, mode: usize, cycles: u64) {
+        self.sync(budget);
+        for i in 0..self.running.len() {
+            let counter = self.running[i];
+            if counter.class == Class::Cycles && counter.counts[mode] {
+                let value = self.counter(counter.number);
+                let until = COUNTER_MASK + 1 - *value;
+                *value += cycles.min(until - 1);
+            }
+        }
+        self.plan(budget, CLOSE);
+    }
+
+    /// A branch was taken while branches are recorded.
+    pub fn branch(&mut self, from: u64, to: u64, mode: usize, mispredicted: bool, cycles: u64) {
+        self.branches.record(from, to, mode, mispredicted, cycles);
+    }
+
+    /// Reads a register; `None` where it is not one of ours.
+    pub fn read(&mut self, budget: &mut Budget, number: u32) -> Option<u64> {
+        if !self.generation.has(number) {
+            return None;
+        }
+        self.bring_up_to_date(budget);
+        Some(match number {
+            msr::PERF_CAPABILITIES => self.generation.perf_capabilities(),
+            msr::GLOBAL_STATUS_RESET | msr::GLOBAL_STATUS_SET => 0,
+            number => *self.register(number)?,
+        })
+    }
+
+    /// Writes a register; false where it is not one of ours or refuses the value.
+    pub fn write(&mut self, budget: &mut Budget, number: u32, value: u64) -> bool {
+        if !self.generation.has(number) || number == msr::PERF_CAPABILITIES || number == msr::GLOBAL_STATUS {
+            return false;
+        }
+        self.bring_up_to_date(budget);
+        let general = self.generation.general() as u32;
+        match number {
+            msr::GLOBAL_STATUS_RESET => self.status &= !value,
+            msr::GLOBAL_STATUS_SET => self.status |= value,
+            msr::PEBS_ENABLE => {
+                self.pebs_enable = value;
+                self.armed &= value;
+            }
+            number if (msr::PERFCTR0..msr::PERFCTR0 + general).contains(&number) => {
+                self.general[(number - msr::PERFCTR0) as usize] = value as u32 as i32 as u64 & COUNTER_MASK;
+            }
+            number if (msr::FULL_WIDTH_PERFCTR0..msr::FULL_WIDTH_PERFCTR0 + general).contains(&number) => {
+                self.general[(number - msr::FULL_WIDTH_PERFCTR0) as usize] = value & COUNTER_MASK;
+            }
+            number if (msr::FIXED_CTR0..msr::FIXED_CTR0 + self.generation.fixed() as u32).contains(&number) => {
+                self.fixed[(number - msr::FIXED_CTR0) as usize] = value & COUNTER_MASK;
+            }
+            number => {
+                let Some(register) = self.register(number) else { return false };
+                *register = value;
+            }
+        }
+        self.update_running();
+        self.plan(budget, CLOSE);
+        true
+    }
+
+    /// RDPMC: a general counter, or with bit 30 a fixed one; `None` where there is none.
+    pub fn rdpmc(&mut self, budget: &mut Budget, number: u32) -> Option<u64> {
+        const FIXED_BIT: u32 = 1 << 30;
+        self.bring_up_to_date(budget);
+        let counters = if number & FIXED_BIT != 0 { &self.fixed } else { &self.general };
+        counters.get((number & !FIXED_BIT) as usize).copied()
+    }
+
+    /// Counters up to date; what overflows here, between two instructions, only shows in the status.
+    fn bring_up_to_date(&mut self, budget: &mut Budget) {
+        let overflowed = self.sync(budget);
+        debug_assert_eq!(overflowed, 0);
+        self.start = budget.clone();
+    }
+
+    fn register(&mut self, number: u32) -> Option<&mut u64> {
+        let depth = self.generation.branches() as u32;
+        let general = self.generation.general() as u32;
+        let nth = |first: u32, count: u32| (first..first + count).contains(&number).then(|| (number - first) as usize);
+        if let Some(i) = nth(msr::PERFCTR0, general).or(nth(msr::FULL_WIDTH_PERFCTR0, general)) {
+            return self.general.get_mut(i);
+        }
+        if let Some(i) = nth(msr::PERFEVTSEL0, general) {
+            return self.selectors.get_mut(i);
+        }
+        if let Some(i) = nth(msr::FIXED_CTR0, self.generation.fixed() as u32) {
+            return self.fixed.get_mut(i);
+        }
+        if let Some(i) = nth(msr::LBR_FROM0, depth) {
+            return self.branches.from.get_mut(i);
+        }
+        if let Some(i) = nth(msr::LBR_TO0, depth) {
+            return self.branches.to.get_mut(i);
+        }
+        if let Some(i) = nth(msr::LBR_INFO0, depth) {
+            return self.branches.info.get_mut(i);
+        }
+        Some(match number {
+            msr::FIXED_CTR_CTRL => &mut self.fixed_control,
+            msr::GLOBAL_CTRL => &mut self.global_control,
+            msr::GLOBAL_STATUS => &mut self.status,
+            msr::PEBS_ENABLE => &mut self.pebs_enable,
+            msr::PEBS_DATA_CFG => &mut self.data_config,
+            msr::PEBS_LD_LAT => &mut self.load_latency,
+            msr::DS_AREA => &mut self.store,
+            msr::DEBUGCTL => &mut self.debugctl,
+            msr::LBR_SELECT => &mut self.branches.select,
+            msr::LBR_TOS => &mut self.branches.top,
+            msr::OFFCORE_RSP0 => &mut self.ignored[0],
+            msr::OFFCORE_RSP1 => &mut self.ignored[1],
+            msr::PEBS_FRONTEND => &mut self.ignored[2],
+            _ => return None,
+        })
+    }
+
+    fn counter(&mut self, number: u64) -> &mut u64 {
+        match number {
+            FIXED.. => &mut self.fixed[(number - FIXED) as usize],
+            _ => &mut self.general[number as usize],
+        }
+    }
+
+    fn update_running(&mut self) {
+        self.running.clear();
+        if self.status & STATUS_COUNTERS_FROZEN != 0 {
+            return;
+        }
+        for (i, &selector) in self.selectors.iter().enumerate() {
+            let enabled = self.global_control >> i & 1 == 1 && selector & SELECT_ENABLE != 0;
+            let counts = [selector & SELECT_KERNEL != 0, selector & SELECT_USER != 0];
+            let interrupts = selector & SELECT_INTERRUPT != 0;
+            if let (true, Some(class)) = (enabled, class_of(selector)) {
+                self.running.push(Running { number: i as u64, class, counts, interrupts });
+            }
+        }
+        for i in 0..self.fixed.len() as u64 {
+            let control = self.fixed_control >> (4 * i) & 0xf;
+            let counts = [control & 1 != 0, control & 2 != 0];
+            let class = if i == 0 { Class::Instructions } else { Class::Cycles };
+            if self.global_control >> (FIXED + i) & 1 == 1 && counts != [false; 2] {
+                self.running.push(Running { number: FIXED + i, class, counts, interrupts: control & 8 != 0 });
+            }
+        }
+    }
+
+    /// Adds what has passed since the budget was set to the counters; those that overflowed, a bit each.
+    fn sync(&mut self, budget: &mut Budget) -> u64 {
+        let mut overflowed = 0;
+        for i in 0..self.running.len() {
+            let counter = self.running[i];
+            let events: i64 = counter.modes().map(|mode| passed(&self.start, budget, mode, counter.budgeted())).sum();
+            let value = self.counter_value(counter.number) as i64 + events;
+            overflowed |= u64::from(value > COUNTER_MASK as i64) << counter.number;
+            *self.counter(counter.number) = value as u64 & COUNTER_MASK;
+        }
+        if let Some(left) = &mut self.skidding {
+            let instructions: i64 =
+                [KERNEL, USER].iter().map(|&mode| passed(&self.start, budget, mode, Class::Instructions)).sum();
+            *left = left.saturating_sub(u32::try_from(instructions).unwrap_or(0));
+        }
+        self.start = budget.clone();
+        overflowed
+    }
+
+    fn counter_value(&self, number: u64) -> u64 {
+        match number {
+            FIXED.. => self.fixed[(number - FIXED) as usize],
+            _ => self.general[number as usize],
+        }
+    }
+
+    /// Sets the budget: how many events of each class may pass until something is due, and how closely to follow. A block of `need`
+    /// instructions must fit, or every instruction is followed.
+    fn plan(&mut self, budget: &mut Budget, need: u32) {
+        *budget = Budget { left: [[MOST_LEFT as i32; super::CLASSES]; 2], ..Budget::default() };
+        let mut followed = [false; 2];
+        let mut least = MOST_LEFT;
+        let mut only_blocks = self.armed == 0 && self.skidding.is_none();
+        let mut until = |mode: usize, class: Class, events: u64| {
+            let left = &mut budget.left[mode][class as usize];
+            *left = (*left).min(events.min(MOST_LEFT) as i32);
+            budget.watched[mode] |= class.bit();
+            followed[mode] = true;
+        };
+        for counter in &self.running {
+            let modes = counter.modes().count().max(1) as u64;
+            let distance = COUNTER_MASK + 1 - self.counter_value(counter.number);
+            // Both modes draw on one counter: each gets half, and the rest is dealt out anew when one is used up.
+            let mut allowed = (distance - 1) / modes;
+            if self.armed >> counter.number & 1 == 1 {
+                allowed = 0;
+            }
+            counter.modes().for_each(|mode| until(mode, counter.budgeted(), allowed));
+            least = least.min(allowed);
+            only_blocks &= matches!(counter.budgeted(), Class::Instructions | Class::Branches);
+        }
+        if let Some(left) = self.skidding {
+            let left = u64::from(left.saturating_sub(1));
+            [KERNEL, USER].into_iter().for_each(|mode| until(mode, Class::Instructions, left));
+        }
+        let records = self.debugctl & DEBUGCTL_BRANCHES != 0 && self.status & STATUS_BRANCHES_FROZEN == 0;
+        budget.records_branches = u8::from(records);
+        let of_data = |counter: &Running| {
+            let precise = self.pebs_enable >> counter.number & 1 == 1;
+            counter.class.bit() & Class::OF_CACHES != 0 || precise && matches!(counter.class, Class::Loads | Class::LockedLoads)
+        };
+        budget.watches_memory = u8::from(self.settings.caches && self.running.iter().any(of_data));
+        only_blocks &= !records && least >= u64::from(need);
+        for mode in [KERNEL, USER] {
+            let granularity = match (followed[mode] || records, only_blocks) {
+                (false, _) => Granularity::Off,
+                (true, true) => Granularity::Block,
+                (true, false) => Granularity::Instruction,
+            };
+            budget.granularity[mode] = granularity as u8;
+        }
+        self.start = budget.clone();
+    }
+
+    /// Records for the counters that fired, and reloads them; whether the buffer is due.
+    fn assist(&mut self, retired: &Retired, fired: u64, memory: &mut impl Memory) -> bool {
+        let first = self.running.iter().find(|counter| fired >> counter.number & 1 == 1);
+        let Some(first) = first.copied() else { return false };
+        for number in (0..64).filter(|number| fired >> number & 1 == 1) {
+            if let Some(reset) = debug_store::reset(memory, self.store, number) {
+                *self.counter(number) = reset & COUNTER_MASK;
+            }
+        }
+        let adaptive = match first.number {
+            FIXED.. => self.fixed_control >> (FIXED_ADAPTIVE + 4 * (first.number - FIXED)) & 1 == 1,
+            number => self.selectors[number as usize] & SELECT_ADAPTIVE != 0,
+        };
+        let occasion = Occasion {
+            generation: self.generation,
+            counters: fired,
+            class: first.class,
+            groups: if adaptive { self.data_config } else { 0 },
+            branches: &self.branches,
+        };
+        let stored = debug_store::store(memory, self.store, retired, &occasion);
+        self.tally.records += u64::from(stored.written);
+        self.tally.lost += u64::from(!stored.written);
+        stored.due
+    }
+
+    /// What stops at an interrupt (SDM volume 3, 18.4.7 and 20.2.4).
+    fn freeze(&mut self) {
+        if self.debugctl & DEBUGCTL_FREEZE_BRANCHES != 0 {
+            if self.generation.freezes_by_status() {
+                self.status |= STATUS_BRANCHES_FROZEN;
+            } else {
+                self.debugctl &= !DEBUGCTL_BRANCHES;
+            }
+        }
+        if self.debugctl & DEBUGCTL_FREEZE_COUNTERS != 0 {
+            if self.generation.freezes_by_status() {
+                self.status |= STATUS_COUNTERS_FROZEN;
+            } else {
+                self.global_control = 0;
+            }
+            self.update_running();
+        }
+    }
+}
+
+/// Events that have passed in a mode since the budget was set.
+fn passed(start: &Budget, budget: &Budget, mode: usize, class: Class) -> i64 {
+    i64::from(start.left[mode][class as usize]) - i64::from(budget.left[mode][class as usize])
+}
