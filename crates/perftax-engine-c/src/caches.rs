@@ -44,9 +44,9 @@ impl Caches {
     pub fn of(generation: Generation, core: u32, cores: u32) -> Option<Self> {
         let machine = describe(generation)?;
         let latency_cycles = [
-            machine.l1.latency_cycles.into(),
-            machine.l2.latency_cycles.into(),
-            machine.llc.latency_cycles.into(),
+            machine.l1.latency_cycles,
+            machine.l2.latency_cycles,
+            machine.llc.latency_cycles,
             machine.memory_latency_cycles(),
         ];
         hierarchy().get_or_insert_with(|| machine.hierarchy(cores, LlcShare::Whole, 1));
