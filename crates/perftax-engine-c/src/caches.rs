@@ -43,12 +43,8 @@ impl Caches {
     /// For one core of so many; `None` where the generation's caches are not described.
     pub fn of(generation: Generation, core: u32, cores: u32) -> Option<Self> {
         let machine = describe(generation)?;
-        let latency_cycles = [
-            machine.l1.latency_cycles,
-            machine.l2.latency_cycles,
-            machine.llc.latency_cycles,
-            machine.memory_latency_cycles(),
-        ];
+        let latency_cycles =
+            [machine.l1.latency_cycles, machine.l2.latency_cycles, machine.llc.latency_cycles, machine.memory_latency_cycles()];
         hierarchy().get_or_insert_with(|| machine.hierarchy(cores, LlcShare::Whole, 1));
         Some(Self { core: core as usize, latency_cycles, slow_from_cycles: u64::MAX })
     }

@@ -86,7 +86,6 @@ pub fn decode(code: &[u8], ip: u64, factory: &mut InstructionInfoFactory) -> Dec
     counts[Event::Uops] = (operation + u16::from(loads) + 2 * u16::from(stores)).max(1);
     match instruction.flow_control() {
         FlowControl::Next | FlowControl::Exception | FlowControl::Interrupt | FlowControl::XbeginXabortXend => {}
-        FlowControl::Call | FlowControl::IndirectCall if is_system_call(&instruction) => {}
         FlowControl::ConditionalBranch => {
             counts[Event::Branches] = 1;
             decoded.conditional = true;
@@ -94,7 +93,9 @@ pub fn decode(code: &[u8], ip: u64, factory: &mut InstructionInfoFactory) -> Dec
         flow => {
             counts[Event::Branches] = 1;
             counts[Event::TakenBranches] = 1;
-            counts[Event::Calls] = u16::from(matches!(flow, FlowControl::Call | FlowControl::IndirectCall));
+            // A system call is a far branch (BR_INST_RETIRED.FAR_BRANCH), and no call.
+            let calls = matches!(flow, FlowControl::Call | FlowControl::IndirectCall) && !is_system_call(&instruction);
+            counts[Event::Calls] = u16::from(calls);
             counts[Event::Returns] = u16::from(flow == FlowControl::Return && !is_system_call(&instruction));
         }
     }
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(classes(&[0x48, 0x01, 0x03]), ["instructions", "loads", "stores"], "add %rax,(%rbx)");
         assert_eq!(classes(&[0x48, 0x8d, 0x03]), ["instructions"], "lea (%rbx),%rax");
         assert_eq!(classes(&[0x0f, 0x1f, 0x40, 0x00]), ["instructions"], "a long nop");
-        assert_eq!(classes(&[0x0f, 0x05]), ["instructions"], "syscall");
+        assert_eq!(classes(&[0x0f, 0x05]), ["instructions", "branches", "taken-branches"], "syscall");
         assert_eq!(classes(&[0x55]), ["instructions", "stores"], "push %rbp");
         assert_eq!(classes(&[0xc3]), ["instructions", "loads", "branches", "taken-branches", "returns"], "ret");
         let call = ["instructions", "stores", "branches", "taken-branches", "calls"];

@@ -1,0 +1,492 @@
+/*
+ * An Intel PMU for TCG: what translated code and the rest of QEMU call.
+ * Counters, PEBS and branch records themselves are perftax_engine.h's.
+ *
+ * An instruction is in flight from the hook at its start until the next hook,
+ * interrupt or trap, where it retires: env then holds the state right after
+ * it.  An unwind or a fault at its own address cancels it.
+ *
+ * SPDX-License-Identifier: GPL-2.0-or-later
+ */
+#include "qemu/osdep.h"
+#include "qemu/main-loop.h"
+#include "qemu/timer.h"
+#include "qapi/error.h"
+#include "cpu.h"
+#include "exec/helper-proto.h"
+#include "exec/cpu_ldst.h"
+#include "exec/exec-all.h"
+#include "hw/boards.h"
+#include "hw/i386/apic.h"
+#include "sysemu/cpu-timers.h"
+#include "tcg/helper-tcg.h"
+
+/* Registers of the emulation itself: a guest's root may change what it does. */
+#define MSR_EMULATION_ASSIST_NS     0x50540000
+#define MSR_EMULATION_INTERRUPT_NS  0x50540001
+#define MSR_EMULATION_SKID          0x50540002
+#define MSR_EMULATION_ARM_SAME      0x50540003
+#define MSR_EMULATION_RECORDS       0x50540010
+#define MSR_EMULATION_LOST          0x50540011
+#define MSR_EMULATION_INTERRUPTS    0x50540012
+
+static inline int pmu_mode(CPUX86State *env)
+{
+    return (env->hflags & HF_CPL_MASK) != 0;
+}
+
+bool x86_pmu_present(CPUX86State *env)
+{
+    return env->pmu.engine != NULL;
+}
+
+/*
+ * Memory of the guest kernel, whatever the privilege: the debug store is the
+ * kernel's.  Pages that would fault are refused.
+ */
+static void *kernel_memory(CPUX86State *env, uint64_t address,
+                           MMUAccessType type)
+{
+    void *host;
+    int flags = probe_access_flags(env, address, type, MMU_KNOSMAP64_IDX,
+                                   true, &host, 0);
+
+    return flags & ~TLB_NOTDIRTY ? NULL : host;
+}
+
+static bool pmu_read(void *of, uint64_t address, uint64_t *value)
+{
+    CPUX86State *env = of;
+
+    if (!kernel_memory(env, address, MMU_DATA_LOAD)) {
+        return false;
+    }
+    *value = cpu_ldq_mmuidx_ra(env, address, MMU_KNOSMAP64_IDX, 0);
+    return true;
+}
+
+static bool pmu_write(void *of, uint64_t address, const uint64_t *words,
+                      size_t count)
+{
+    CPUX86State *env = of;
+    uint64_t page, end = address + 8 * count;
+    size_t i;
+
+    for (page = address & TARGET_PAGE_MASK; page < end;
+         page += TARGET_PAGE_SIZE) {
+        if (!kernel_memory(env, MAX(page, address), MMU_DATA_STORE)) {
+            return false;
+        }
+    }
+    for (i = 0; i < count; i++) {
+        cpu_stq_mmuidx_ra(env, address + 8 * i, words[i], MMU_KNOSMAP64_IDX, 0);
+    }
+    return true;
+}
+
+bool x86_pmu_realize(X86CPU *cpu, Error **errp)
+{
+    CPUX86State *env = &cpu->env;
+    X86PMU *pmu = &env->pmu;
+    MachineState *machine = MACHINE(qdev_get_machine());
+    struct perftax_memory memory = { env, pmu_read, pmu_write };
+    uint32_t version = env->cpuid_version;
+    uint32_t family = (version >> 8) & 0xf;
+    uint32_t model = ((version >> 4) & 0xf) | ((version >> 12) & 0xf0);
+
+    pmu->engine = perftax_engine_new(family, model, CPU(cpu)->cpu_index,
+                                     machine->smp.max_cpus, &pmu->settings,
+                                     &pmu->budget, &memory);
+    if (!pmu->engine) {
+        error_setg(errp, "pmu=on: no PMU%s is modelled for family %u model %u;"
+                   " there is one for Haswell, Broadwell, Skylake-Client and"
+                   " Icelake-Server", pmu->settings.caches ? " with caches" : "",
+                   family, model);
+        return false;
+    }
+    return true;
+}
+
+void x86_pmu_reset(CPUX86State *env)
+{
+    X86PMU *pmu = &env->pmu;
+
+    if (pmu->engine) {
+        perftax_engine_reset(pmu->engine);
+        pmu->flight.all = 0;
+    }
+}
+
+void x86_pmu_cpuid(CPUX86State *env, uint32_t *eax, uint32_t *ebx,
+                   uint32_t *ecx, uint32_t *edx)
+{
+    uint32_t r[4] = { 0 };
+
+    if (env->pmu.engine) {
+        perftax_engine_cpuid_a(env->pmu.engine, r);
+    }
+    *eax = r[0];
+    *ebx = r[1];
+    *ecx = r[2];
+    *edx = r[3];
+}
+
+/* Classes of the instruction in flight, which the one at @next follows. */
+static uint32_t pmu_classes(CPUX86State *env, uint64_t next)
+{
+    X86PMU *pmu = &env->pmu;
+    uint32_t classes = pmu->branch & 0xffff;
+    uint32_t length = pmu->branch >> 24;
+
+    classes |= 1 << PERFTAX_INSTRUCTIONS | 1 << PERFTAX_UOPS;
+    classes |= pmu->flight.load ? 1 << PERFTAX_LOADS : 0;
+    classes |= pmu->flight.store ? 1 << PERFTAX_STORES : 0;
+    if (pmu->flight.locked && pmu->flight.load) {
+        classes |= 1 << PERFTAX_LOCKED_LOADS;
+    }
+    if (pmu->flight.load) {
+        classes |= (uint32_t)pmu->access & 0xffff;
+    }
+    if (pmu->branch) {
+        bool conditional = classes & 1 << PERFTAX_CONDITIONAL;
+        bool taken = !conditional || next != pmu->ip + length;
+        /* Two bits for each of 4096 conditional branches, by address. */
+        uint8_t *state = &pmu->predictor[(pmu->ip ^ pmu->ip >> 12) & 0xfff];
+
+        classes |= taken ? 1 << PERFTAX_TAKEN : 0;
+        if (conditional) {
+            classes |= (*state >= 2) != taken ? 1 << PERFTAX_MISPREDICTED : 0;
+            *state = taken ? MIN(*state + 1, 3) : MAX(*state - 1, 0);
+        }
+    }
+    return classes;
+}
+
+/*
+ * The instruction in flight has retired.  True where translated code must be
+ * left: something happened, or instructions are followed differently now.
+ */
+static bool pmu_retire(CPUX86State *env, struct perftax_actions *actions)
+{
+    X86PMU *pmu = &env->pmu;
+    struct perftax_retired retired;
+    uint64_t next = env->eip + env->segs[R_CS].base;
+    uint32_t classes = pmu_classes(env, next);
+    uint32_t uops = 1 + pmu->flight.load + 2 * pmu->flight.store;
+    int mode = pmu->mode, i;
+    uint32_t watched = classes & pmu->budget.watched[mode];
+    uint16_t granularity;
+    uint8_t memory;
+    bool used_up = false;
+
+    pmu->flight.all = 0;
+    if (pmu->budget.records_branches && classes & 1 << PERFTAX_TAKEN) {
+        perftax_engine_branch(pmu->engine, pmu->ip, next, mode,
+                              classes & 1 << PERFTAX_MISPREDICTED, 1);
+    }
+    while (watched) {
+        i = ctz32(watched);
+        watched &= watched - 1;
+        pmu->budget.left[mode][i] -= i == PERFTAX_UOPS ? uops : 1;
+        used_up |= pmu->budget.left[mode][i] < 0;
+    }
+    if (likely(!used_up)) {
+        return false;
+    }
+    memset(&retired, 0, offsetof(struct perftax_retired, xmm));
+    retired.ip = pmu->ip;
+    retired.next_ip = next;
+    retired.flags = cpu_compute_eflags(env);
+    for (i = 0; i < 16; i++) {
+        retired.registers[i] = env->regs[i];
+        retired.xmm[i][0] = env->xmm_regs[i].ZMM_Q(0);
+        retired.xmm[i][1] = env->xmm_regs[i].ZMM_Q(1);
+    }
+    retired.tsc = cpu_get_tsc(env) + env->tsc_offset;
+    retired.load_address = pmu->load_address;
+    retired.store_address = pmu->store_address;
+    retired.classes = classes;
+    retired.uops = uops;
+    retired.privilege = mode;
+    retired.level = pmu->access >> 32 & 0xff;
+    retired.latency_cycles = pmu->access >> 48;
+    granularity = lduw_he_p(pmu->budget.granularity);
+    memory = pmu->budget.watches_memory;
+    *actions = perftax_engine_retire(pmu->engine, &retired);
+    return actions->interrupt || actions->stall_ns || memory != pmu->budget.watches_memory
+        || granularity != lduw_he_p(pmu->budget.granularity);
+}
+
+/* env is architectural and clocks may be read. */
+static void pmu_act(CPUX86State *env, int mode,
+                    const struct perftax_actions *actions)
+{
+    if (actions->stall_ns) {
+        if (icount_enabled()) {
+            icount_stall(actions->stall_ns);
+        } else {
+            int64_t end = get_clock() + actions->stall_ns;
+
+            while (get_clock() < end) {
+                /* real time has to pass */
+            }
+        }
+        /* The virtual clock and the core run at 1 GHz. */
+        perftax_engine_stand_still(env->pmu.engine, mode, actions->stall_ns);
+    }
+    if (actions->interrupt) {
+        bool locked = qemu_mutex_iothread_locked();
+
+        if (!locked) {
+            qemu_mutex_lock_iothread();
+        }
+        apic_deliver_pmi(env_archcpu(env)->apic_state);
+        if (!locked) {
+            qemu_mutex_unlock_iothread();
+        }
+    }
+}
+
+/* The start of every instruction while single instructions are followed. */
+void helper_pmu_insn(CPUX86State *env)
+{
+    X86PMU *pmu = &env->pmu;
+
+    if (pmu->flight.again) {
+        /* A repetition: the same instruction is still in flight. */
+        pmu->flight.again = 0;
+        return;
+    }
+    if (pmu->flight.all) {
+        struct perftax_actions actions = { 0 };
+        int mode = pmu->mode;
+
+        CPUState *cs = env_cpu(env);
+
+        /* A clock may be read for the record. */
+        cs->can_do_io = 1;
+        if (unlikely(pmu_retire(env, &actions))) {
+            /* Gives icount back what this block has not run. */
+            cpu_restore_state(cs, GETPC());
+            cs->can_do_io = 1;
+            pmu_act(env, mode, &actions);
+            cs->exception_index = -1;
+            cpu_loop_exit(cs);
+        }
+        cs->can_do_io = !icount_enabled();
+    }
+    pmu->flight.insn = 1;
+    pmu->branch = 0;
+    pmu->access = 0;
+    pmu->mode = pmu_mode(env);
+    pmu->ip = env->eip + env->segs[R_CS].base;
+}
+
+/* An access of translated code, while the caches are watched. */
+void helper_pmu_access(CPUX86State *env, target_ulong address, uint32_t store)
+{
+    uint64_t found = perftax_engine_access(env->pmu.engine, address, store);
+
+    if (!store) {
+        env->pmu.access = MAX(env->pmu.access, found) | (uint32_t)found;
+    }
+}
+
+/* An access of a helper. */
+void x86_pmu_watch_access(CPUState *cs, vaddr address, bool load, bool store)
+{
+    CPUX86State *env = cs->env_ptr;
+    X86PMU *pmu = &env->pmu;
+
+    if (!pmu->flight.all) {
+        return;
+    }
+    if (load) {
+        pmu->load_address = address;
+        pmu->flight.load = 1;
+    }
+    if (store) {
+        pmu->store_address = address;
+        pmu->flight.store = 1;
+    }
+    if (pmu->budget.watches_memory) {
+        helper_pmu_access(env, address, !load);
+    }
+}
+
+/* A block of @n instructions exceeds the budget; it then exits. */
+void helper_pmu_replan(CPUX86State *env, uint32_t n)
+{
+    if (icount_enabled()) {
+        cpu_neg(env_cpu(env))->icount_decr.u16.low += n;
+    }
+    env->pmu.flight.all = 0;
+    perftax_engine_replan(env->pmu.engine, n);
+}
+
+/* do_interrupt_all(): retires or cancels what is in flight. */
+void x86_pmu_boundary(CPUX86State *env, int intno, int is_int, int is_hw)
+{
+    X86PMU *pmu = &env->pmu;
+    struct perftax_actions actions = { 0 };
+    uint64_t next = env->eip + env->segs[R_CS].base;
+    int mode = pmu_mode(env);
+    bool fault = !is_hw && !is_int && intno != EXCP01_DB;
+
+    if (pmu->budget.granularity[mode] == PERFTAX_BLOCK) {
+        /*
+         * Unwinding gave back what did not run. Exceptions raised at the end
+         * of a block do not unwind; a fetch fault comes before anything ran.
+         */
+        if (fault && intno != EXCP0E_PAGE && pmu->unwound_ip != next) {
+            pmu->budget.left[mode][PERFTAX_INSTRUCTIONS]++;
+        }
+        pmu->unwound_ip = -1;
+        return;
+    }
+    if (!pmu->flight.all) {
+        return;
+    }
+    if (pmu->flight.again || (fault && pmu->ip == next)) {
+        /* Not retired: interrupted between repetitions, or a fault. */
+        pmu->flight.all = 0;
+        return;
+    }
+    mode = pmu->mode;
+    env_cpu(env)->can_do_io = 1;
+    if (pmu_retire(env, &actions)) {
+        pmu_act(env, mode, &actions);
+    }
+}
+
+/* SYSCALL retires here: the kernel's blocks may not be followed. */
+void x86_pmu_syscall(CPUX86State *env)
+{
+    if (env->pmu.flight.all) {
+        x86_pmu_boundary(env, 0, 1, 0);
+    }
+}
+
+/* A block was unwound with @left instructions to go. */
+void x86_pmu_unwind(CPUX86State *env, const TranslationBlock *tb,
+                    uint64_t new_pc, int left)
+{
+    X86PMU *pmu = &env->pmu;
+    int mode = (tb->flags & HF_CPL_MASK) != 0;
+
+    if (pmu->ip == new_pc) {
+        pmu->flight.all = 0;
+    }
+    if ((tb->flags & HF_PMU_MASK) == PERFTAX_BLOCK << HF_PMU_SHIFT) {
+        pmu->budget.left[mode][PERFTAX_INSTRUCTIONS] += left;
+        pmu->budget.left[mode][PERFTAX_BRANCHES] += pmu->block_branches;
+        pmu->unwound_ip = new_pc;
+    }
+}
+
+/*
+ * RDMSR, WRMSR and RDPMC end a block whose instructions, this one included,
+ * are subtracted: it has not retired when the register is accessed.
+ */
+static bool pmu_begin_access(CPUX86State *env)
+{
+    X86PMU *pmu = &env->pmu;
+    int mode = pmu_mode(env);
+
+    if (pmu->budget.granularity[mode] != PERFTAX_BLOCK) {
+        return false;
+    }
+    pmu->budget.left[mode][PERFTAX_INSTRUCTIONS]++;
+    return true;
+}
+
+static void pmu_end_access(CPUX86State *env, bool block)
+{
+    X86PMU *pmu = &env->pmu;
+    int mode = pmu_mode(env);
+
+    if (block && pmu->budget.granularity[mode] == PERFTAX_BLOCK) {
+        pmu->budget.left[mode][PERFTAX_INSTRUCTIONS]--;
+    }
+    if (pmu->budget.granularity[mode] != PERFTAX_INSTRUCTION) {
+        pmu->flight.all = 0;
+    }
+}
+
+bool x86_pmu_rdpmc(CPUX86State *env)
+{
+    bool block = pmu_begin_access(env), known;
+    uint64_t value = 0;
+
+    known = perftax_engine_rdpmc(env->pmu.engine, env->regs[R_ECX], &value);
+    pmu_end_access(env, block);
+    if (known) {
+        env->regs[R_EAX] = (uint32_t)value;
+        env->regs[R_EDX] = value >> 32;
+    }
+    return known;
+}
+
+bool x86_pmu_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
+{
+    X86PMU *pmu = &env->pmu;
+    struct perftax_tally tally;
+    bool block, known;
+
+    perftax_engine_tally(pmu->engine, &tally);
+    switch (msr) {
+    case MSR_EMULATION_ASSIST_NS:
+        *value = pmu->settings.assist_ns;
+        return true;
+    case MSR_EMULATION_INTERRUPT_NS:
+        *value = pmu->settings.interrupt_ns;
+        return true;
+    case MSR_EMULATION_SKID:
+        *value = pmu->settings.skid;
+        return true;
+    case MSR_EMULATION_ARM_SAME:
+        *value = pmu->settings.arm_same;
+        return true;
+    case MSR_EMULATION_RECORDS:
+        *value = tally.records;
+        return true;
+    case MSR_EMULATION_LOST:
+        *value = tally.lost;
+        return true;
+    case MSR_EMULATION_INTERRUPTS:
+        *value = tally.interrupts;
+        return true;
+    }
+    block = pmu_begin_access(env);
+    known = perftax_engine_rdmsr(pmu->engine, msr, value);
+    pmu_end_access(env, block);
+    return known;
+}
+
+bool x86_pmu_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
+{
+    X86PMU *pmu = &env->pmu;
+    bool block, known;
+
+    switch (msr) {
+    case MSR_EMULATION_ASSIST_NS:
+        pmu->settings.assist_ns = value;
+        break;
+    case MSR_EMULATION_INTERRUPT_NS:
+        pmu->settings.interrupt_ns = value;
+        break;
+    case MSR_EMULATION_SKID:
+        pmu->settings.skid = value;
+        break;
+    case MSR_EMULATION_ARM_SAME:
+        pmu->settings.arm_same = value;
+        break;
+    default:
+        block = pmu_begin_access(env);
+        known = perftax_engine_wrmsr(pmu->engine, msr, value);
+        pmu_end_access(env, block);
+        return known;
+    }
+    perftax_engine_set(pmu->engine, &pmu->settings);
+    return true;
+}
