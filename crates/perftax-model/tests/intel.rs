@@ -64,7 +64,7 @@ impl Core {
 
     /// Counts a class on a general counter, from minus a period; 0: from 0.
     fn count(&mut self, counter: u32, selector: u64, period: u64) {
-        self.write(msr::FULL_WIDTH_PERFCTR0 + counter, (1 << 48) - period & ((1 << 48) - 1));
+        self.write(msr::FULL_WIDTH_PERFCTR0 + counter, ((1 << 48) - period) & ((1 << 48) - 1));
         self.write(msr::PERFEVTSEL0 + counter, selector | 1 << 22 | 1 << 20);
         let running = self.read(msr::GLOBAL_CTRL);
         self.write(msr::GLOBAL_CTRL, running | 1 << counter);
