@@ -11,7 +11,7 @@ BUDGET ?= 1%
 PREFIX ?= /usr/local
 
 build:
-	$(CARGO) build --release --locked -p perftax -p perftax-sim-plugin
+	$(CARGO) build --release --locked -p perftax -p perftax-sim-plugin -p perftax-engine-c
 
 plan: build
 	scripts/plan-demo $(BUDGET)

@@ -28,5 +28,6 @@ pub enum Command {
     Bill(commands::bill::Args),
     Sensitivity(commands::sensitivity::Args),
     Sim(commands::sim::Args),
+    Vm(commands::vm::Args),
     Report(commands::report::Args),
 }

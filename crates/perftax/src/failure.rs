@@ -47,5 +47,9 @@ pub fn notice_signals() {
 }
 
 fn code_of(error: &anyhow::Error) -> u8 {
-    error.chain().find_map(|cause| cause.downcast_ref::<perftax_pmu::Error>().map(perftax_pmu::Error::exit_code)).unwrap_or(1)
+    let of_cause = |cause: &(dyn std::error::Error + 'static)| {
+        let here = cause.downcast_ref::<perftax_pmu::Error>().map(perftax_pmu::Error::exit_code);
+        here.or_else(|| cause.downcast_ref::<perftax_vm::Error>().map(perftax_vm::Error::exit_code))
+    };
+    error.chain().find_map(of_cause).unwrap_or(1)
 }

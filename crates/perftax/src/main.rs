@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Command::Bill(args) => commands::bill::run(&args),
         Command::Sensitivity(args) => commands::sensitivity::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        Command::Vm(args) => commands::vm::run(&args),
         Command::Report(args) => commands::report::run(&args),
     };
     failure::exit_code(outcome)

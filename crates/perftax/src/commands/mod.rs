@@ -10,3 +10,4 @@ pub mod report;
 pub mod sensitivity;
 pub mod sim;
 pub mod verify;
+pub mod vm;

@@ -1,0 +1,185 @@
+//! What is built once: QEMU with the PMU, a kernel, a file system.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::{Error, Result};
+
+/// Where the folder `vm/` of the project is, instead of where it was when this was built.
+const SOURCES_VARIABLE: &str = "PERFTAX_VM_SOURCES";
+const ENGINE: &str = "libperftax_engine.a";
+
+/// What it is built from.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// The folder `vm/` of the project.
+    folder: PathBuf,
+}
+
+/// The parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installation {
+    /// QEMU.
+    pub qemu: PathBuf,
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// The file system, without what a command needs.
+    pub base: PathBuf,
+    /// Names of the programs in it.
+    pub programs: BTreeSet<String>,
+}
+
+/// Where the parts are kept: `$XDG_CACHE_HOME/perftax/vm`, or `~/.cache/perftax/vm`.
+pub fn cache_folder() -> PathBuf {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+        .unwrap_or_else(std::env::temp_dir)
+        .join("perftax/vm")
+}
+
+impl Sources {
+    /// Looks for the folder where `PERFTAX_VM_SOURCES` says, where it was built, or in `../share/perftax/vm`.
+    ///
+    /// # Errors
+    /// [`Error::Missing`], with what makes them.
+    pub fn find() -> Result<Self> {
+        let program = std::env::current_exe().map_err(Error::file("/proc/self/exe"))?;
+        let beside = program.parent().unwrap_or(Path::new("/"));
+        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vm");
+        let given = std::env::var_os(SOURCES_VARIABLE).map(PathBuf::from);
+        let places = given.map_or_else(|| vec![built, beside.join("../share/perftax/vm")], |given| vec![given]);
+        let folder = places.iter().find(|folder| folder.join("build-qemu").is_file()).ok_or_else(|| Error::Missing {
+            what: "the folder vm/ of the project".into(),
+            why: format!("there is no build-qemu in {}", list(&places)),
+            remedy: format!("set {SOURCES_VARIABLE} to it"),
+        })?;
+        Ok(Self { folder: folder.canonicalize().map_err(Error::file(folder))? })
+    }
+
+    /// The engine, a static library: beside this program or in `../lib/perftax`.
+    fn engine() -> Result<PathBuf> {
+        let program = std::env::current_exe().map_err(Error::file("/proc/self/exe"))?;
+        let beside = program.parent().unwrap_or(Path::new("/"));
+        let places = [beside.join(ENGINE), beside.join("../lib/perftax").join(ENGINE)];
+        places.iter().find(|file| file.is_file()).cloned().ok_or_else(|| Error::Missing {
+            what: ENGINE.into(),
+            why: format!("it is not at {}", list(&places)),
+            remedy: "cargo build --release -p perftax-engine-c".into(),
+        })
+    }
+
+    /// A number that changes with everything that goes into QEMU: the engine's own bytes differ from build to build, its sources do
+    /// not. Where these are not at hand (an installed perftax), its version stands for them.
+    fn fingerprint(&self) -> Result<u64> {
+        let mut hasher = DefaultHasher::new();
+        env!("CARGO_PKG_VERSION").hash(&mut hasher);
+        let root = self.folder.join("..");
+        let engine = [root.join("crates/perftax-engine-c"), root.join("crates/perftax-model/src"), root.join("machines")];
+        let mut files = Vec::new();
+        for folder in [self.folder.join("qemu"), self.folder.join("build-qemu")].iter().chain(&engine) {
+            collect(folder, &mut files)?;
+        }
+        for file in files {
+            std::fs::read(&file).map_err(Error::file(&file))?.hash(&mut hasher);
+        }
+        Ok(hasher.finish())
+    }
+
+    fn qemu_folder(&self) -> Result<PathBuf> {
+        Ok(cache_folder().join(format!("qemu-{:016x}", self.fingerprint()?)))
+    }
+
+    fn guest_folder(&self, kernel: Option<&Path>) -> Result<PathBuf> {
+        let mut hasher = DefaultHasher::new();
+        for name in ["build-guest", "guest/init"] {
+            let file = self.folder.join(name);
+            std::fs::read(&file).map_err(Error::file(&file))?.hash(&mut hasher);
+        }
+        kernel.hash(&mut hasher);
+        Ok(cache_folder().join(format!("guest-{:016x}", hasher.finish())))
+    }
+
+    /// The parts, as far as they are built.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where they are not.
+    pub fn installation(&self, kernel: Option<&Path>) -> Result<Installation> {
+        let (qemu, guest) = (self.qemu_folder()?, self.guest_folder(kernel)?);
+        let names = std::fs::read_to_string(guest.join("programs")).unwrap_or_default();
+        let found = Installation {
+            qemu: qemu.join("qemu-system-x86_64"),
+            kernel: guest.join("vmlinuz"),
+            base: guest.join("base.cpio.gz"),
+            programs: names.lines().map(String::from).collect(),
+        };
+        if let Some(file) = [&found.qemu, &found.kernel, &found.base].into_iter().find(|file| !file.is_file()) {
+            return Err(Error::Missing {
+                what: "the emulated machine".into(),
+                why: format!("there is no {}", file.display()),
+                remedy: "perftax vm build   (once; about five minutes)".into(),
+            });
+        }
+        Ok(found)
+    }
+
+    /// Builds what is missing; progress goes to stderr.
+    ///
+    /// # Errors
+    /// Where a step fails, with its last words.
+    pub fn build(&self, kernel: Option<&Path>, tarball: Option<&Path>) -> Result<Installation> {
+        let (qemu, guest) = (self.qemu_folder()?, self.guest_folder(kernel)?);
+        if !qemu.join("qemu-system-x86_64").is_file() {
+            let mut command = Command::new(self.folder.join("build-qemu"));
+            command.arg(&qemu).arg(Self::engine()?);
+            command.args(tarball);
+            step(command, "building QEMU")?;
+        }
+        if !guest.join("base.cpio.gz").is_file() {
+            let mut command = Command::new(self.folder.join("build-guest"));
+            command.arg(&guest).args(kernel);
+            step(command, "making the guest")?;
+        }
+        self.installation(kernel)
+    }
+
+    /// Removes what was built.
+    ///
+    /// # Errors
+    /// Where it cannot be removed.
+    pub fn clean(&self, kernel: Option<&Path>) -> Result<()> {
+        for folder in [self.qemu_folder()?, self.guest_folder(kernel)?] {
+            if folder.exists() {
+                std::fs::remove_dir_all(&folder).map_err(Error::file(&folder))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn step(mut command: Command, what: &str) -> Result<()> {
+    let output = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::inherit()).status();
+    let program = PathBuf::from(command.get_program());
+    let status = output.map_err(Error::file(program))?;
+    if status.success() { Ok(()) } else { Err(Error::Build { what: what.into(), why: "see the lines above".into() }) }
+}
+
+fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    if path.is_dir() {
+        let entries = std::fs::read_dir(path).map_err(Error::file(path))?;
+        let mut entries: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        entries.sort();
+        entries.iter().try_for_each(|entry| collect(entry, files))
+    } else {
+        if path.is_file() {
+            files.push(path.to_path_buf());
+        }
+        Ok(())
+    }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,20 @@
+//! The emulated machine: an unmodified Linux guest that sees an Intel PMU with PEBS, on hosts that have none.
+//!
+//! - [`Installation`]: the parts that are built once into a cache (QEMU with the PMU of `perftax-model`, a kernel, a file system).
+//! - [`Guest`]: what is run in it: a command, its files, the processor.
+//! - [`run`]: boots it, streams what the command says, brings its outputs and exit code back.
+
+mod archive;
+mod closure;
+mod error;
+mod guest;
+mod installation;
+mod processor;
+mod run;
+
+pub use archive::Archive;
+pub use error::{Error, Result};
+pub use guest::Guest;
+pub use installation::{Installation, Sources, cache_folder};
+pub use processor::{Arm, Generation, Processor};
+pub use run::{Finished, Terminal, run};

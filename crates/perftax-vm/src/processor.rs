@@ -1,0 +1,86 @@
+//! The processor that the guest sees.
+
+/// A generation whose PMU is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Generation {
+    /// 4 + 3 counters, PEBS format 2, 16 branches.
+    Haswell,
+    /// As Haswell.
+    Broadwell,
+    /// 4 + 3 counters, PEBS format 3, 32 branches.
+    #[default]
+    Skylake,
+    /// 8 + 4 counters, adaptive PEBS, 32 branches.
+    IceLake,
+}
+
+impl Generation {
+    /// QEMU's model. The ones without transactions: the emulation has none.
+    pub fn model(self) -> &'static str {
+        match self {
+            Self::Haswell => "Haswell-noTSX",
+            Self::Broadwell => "Broadwell-noTSX",
+            Self::Skylake => "Skylake-Client-noTSX-IBRS",
+            Self::IceLake => "Icelake-Server-noTSX",
+        }
+    }
+}
+
+/// Which event PEBS records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arm {
+    /// The one after the overflow: one in period + 1.
+    #[default]
+    Next,
+    /// The one that overflowed: one in period.
+    Same,
+}
+
+/// A processor, and what its manual leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processor {
+    /// Its generation.
+    pub generation: Generation,
+    /// How many.
+    pub count: u32,
+    /// Time that a PEBS assist takes, ns.
+    pub assist_ns: u64,
+    /// Time from an overflow to the handler's first instruction, ns.
+    pub interrupt_ns: u64,
+    /// Instructions from an ordinary counter's overflow to its interrupt.
+    pub skid: u32,
+    /// Which event PEBS records.
+    pub arm: Arm,
+    /// Whether caches are simulated: cache events and latencies, at a tenth of the speed.
+    pub caches: bool,
+}
+
+impl Default for Processor {
+    fn default() -> Self {
+        Self {
+            generation: Generation::default(),
+            count: 1,
+            assist_ns: 0,
+            interrupt_ns: 0,
+            skid: 0,
+            arm: Arm::Next,
+            caches: false,
+        }
+    }
+}
+
+impl Processor {
+    /// QEMU's -cpu.
+    pub fn option(&self) -> String {
+        let switch = |on: bool| if on { "on" } else { "off" };
+        format!(
+            "{},pmu=on,check=off,pebs-assist-ns={},pmi-ns={},pmi-skid={},pebs-arm-same={},pmu-caches={}",
+            self.generation.model(),
+            self.assist_ns,
+            self.interrupt_ns,
+            self.skid,
+            switch(self.arm == Arm::Same),
+            switch(self.caches)
+        )
+    }
+}

@@ -1,0 +1,228 @@
+//! `perftax vm`: an unmodified Linux guest that sees a PMU with PEBS, on a machine that has none.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Result;
+use perftax_vm::{Arm, Error, Generation, Guest, Processor, Sources, Terminal};
+
+use crate::failure::Outcome;
+
+/// Run programs in an emulated machine with a PMU: PEBS, branch records and counters without the hardware
+///
+/// QEMU with perftax's PMU boots Debian's unmodified kernel; its perf driver, perf and perftax run inside and see an Intel processor.
+/// Time is counted in instructions (1 ns each): the same command gives the same samples.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax vm build
+  perftax vm run -- perf stat -e instructions:u,branches:u bzip2 -k /bin/ls
+  perftax vm run --cpu broadwell --assist-ns 286 --out p.data -- perf record -o p.data -e instructions:uppp -c 10007 gzip -k /bin/ls
+  perftax vm shell --cpu icelake")]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Build(BuildArgs),
+    Run(RunArgs),
+    Shell(MachineArgs),
+}
+
+/// Build the machine once: QEMU from the distribution's source package with our patches, a kernel, a file system
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax vm build
+  perftax vm build --tarball qemu-7.2.22.tar.xz --kernel /boot/vmlinuz")]
+struct BuildArgs {
+    /// Build it anew
+    #[arg(long)]
+    rebuild: bool,
+    /// A QEMU 7.2 source archive, where there is no apt-get
+    #[arg(long, value_name = "FILE")]
+    tarball: Option<PathBuf>,
+    /// A kernel package (.deb) or image instead of the distribution's
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+}
+
+/// The machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax vm shell
+  perftax vm shell --cpu icelake --smp 2")]
+struct MachineArgs {
+    /// The processor
+    #[arg(long, value_name = "NAME", value_enum, default_value = "skylake")]
+    cpu: Cpu,
+    /// Time that a PEBS assist takes, ns
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    assist_ns: u64,
+    /// Time from an overflow to the interrupt handler's first instruction, ns
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    pmi_ns: u64,
+    /// Instructions from an ordinary counter's overflow to its interrupt
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skid: u32,
+    /// PEBS records the event that overflows the counter, not the next one
+    #[arg(long)]
+    arm_same: bool,
+    /// Simulate caches: cache events and load latencies, at a tenth of the speed
+    #[arg(long)]
+    caches: bool,
+    /// Processors
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=32))]
+    smp: u32,
+    /// Memory, MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..=65536))]
+    memory: u32,
+    /// A kernel package (.deb) or image instead of the distribution's
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// Arguments for the kernel
+    #[arg(long, value_name = "ARGUMENTS", default_value = "")]
+    append: String,
+    /// Copy a folder into the guest before it boots; the command runs there
+    #[arg(long, value_name = "FOLDER")]
+    share: Option<PathBuf>,
+    /// Bring another program of this machine's along; those that the command names come by themselves
+    #[arg(long = "with", value_name = "PROGRAM")]
+    with: Vec<String>,
+    /// Add a variable to the command's environment
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    environment: Vec<(String, String)>,
+    /// Let processors run at the same time and time by the host's clock: faster, and no two runs are alike
+    #[arg(long)]
+    fast: bool,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Run a command in it: its output is ours, its exit code too
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax vm run -- perf stat -e instructions:u true
+  perftax vm run --share tests --out samples.data -- perf record -o samples.data -e instructions:uppp -c 10007 ./prog
+  perftax vm run -- perftax list")]
+struct RunArgs {
+    #[command(flatten)]
+    machine: MachineArgs,
+    /// Copy a file or folder out when the command has ended
+    #[arg(long = "out", value_name = "PATH")]
+    outputs: Vec<PathBuf>,
+    /// Where outputs go
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    out_folder: PathBuf,
+    /// Real seconds that it may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+    /// The command, after --
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Cpu {
+    Haswell,
+    Broadwell,
+    Skylake,
+    Icelake,
+}
+
+impl From<Cpu> for Generation {
+    fn from(cpu: Cpu) -> Self {
+        match cpu {
+            Cpu::Haswell => Self::Haswell,
+            Cpu::Broadwell => Self::Broadwell,
+            Cpu::Skylake => Self::Skylake,
+            Cpu::Icelake => Self::IceLake,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    match &args.action {
+        Action::Build(args) => build(args),
+        Action::Run(args) => {
+            let guest = Guest {
+                outputs: args.outputs.clone(),
+                output_folder: args.out_folder.clone(),
+                timeout: Duration::from_secs(args.timeout),
+                ..args.machine.guest(args.command.clone())?
+            };
+            boot(&args.machine, &guest)
+        }
+        Action::Shell(args) => boot(args, &args.guest(Vec::new())?),
+    }
+}
+
+fn build(args: &BuildArgs) -> Result<Outcome> {
+    let sources = Sources::find()?;
+    if args.rebuild {
+        sources.clean(args.kernel.as_deref())?;
+    }
+    let built = sources.build(args.kernel.as_deref(), args.tarball.as_deref())?;
+    anstream::eprintln!("qemu    {}\nkernel  {}\nfiles   {}", built.qemu.display(), built.kernel.display(), built.base.display());
+    Ok(Outcome::Done)
+}
+
+fn boot(machine: &MachineArgs, guest: &Guest) -> Result<Outcome> {
+    let installation = Sources::find()?.installation(machine.kernel.as_deref())?;
+    let us = std::env::current_exe()?;
+    let terminal = Terminal { output: Box::new(std::io::stdout()), errors: Box::new(std::io::stderr()) };
+    let finished = perftax_vm::run(&installation, guest, &us, terminal)?;
+    for output in &finished.missing {
+        anstream::eprintln!("perftax: output not brought back: {output}");
+    }
+    let code = u8::try_from(finished.code).unwrap_or(1);
+    Ok(Outcome::Passed(if code == 0 && !finished.missing.is_empty() { 1 } else { code }))
+}
+
+impl MachineArgs {
+    fn guest(&self, argv: Vec<String>) -> Result<Guest> {
+        if let Some(share) = self.share.as_deref().filter(|share| !share.is_dir()) {
+            return Err(Error::Missing {
+                what: "the folder to share".into(),
+                why: format!("{} is no folder", share.display()),
+                remedy: "--share FOLDER".into(),
+            }
+            .into());
+        }
+        Ok(Guest {
+            processor: Processor {
+                generation: self.cpu.into(),
+                count: self.smp,
+                assist_ns: self.assist_ns,
+                interrupt_ns: self.pmi_ns,
+                skid: self.skid,
+                arm: if self.arm_same { Arm::Same } else { Arm::Next },
+                caches: self.caches,
+            },
+            memory_mib: self.memory,
+            append: self.append.clone(),
+            share: self.share.as_deref().map(Path::to_path_buf),
+            with: self.with.clone(),
+            environment: self.environment.clone(),
+            fast: self.fast,
+            seed: self.seed,
+            ..Guest::new(argv)
+        })
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("needs NAME=VALUE")?;
+    let fits = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    if fits && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        Ok((name.into(), value.into()))
+    } else {
+        Err(format!("'{name}' is no name of a variable"))
+    }
+}
