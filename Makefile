@@ -4,7 +4,7 @@
 # make help   the other targets
 SHELL = /bin/sh
 .DEFAULT_GOAL = build
-.PHONY: build plan test setup lint unit acceptance bench install clean help
+.PHONY: build plan test setup lint machine unit acceptance bench install clean help
 
 CARGO ?= cargo
 BUDGET ?= 1%
@@ -16,7 +16,7 @@ build:
 plan: build
 	scripts/plan-demo $(BUDGET)
 
-test: setup lint unit
+test: setup lint machine unit
 
 setup:
 	scripts/setup
@@ -24,6 +24,10 @@ setup:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# The emulated machine, once into the cache: its tests need it.
+machine: build
+	target/release/perftax vm build
 
 unit:
 	$(CARGO) build --locked -p perftax-sim-plugin
@@ -38,6 +42,10 @@ bench:
 install: build
 	install -D -m 755 target/release/perftax $(DESTDIR)$(PREFIX)/bin/perftax
 	install -D -m 644 target/release/libperftax_sim_plugin.so $(DESTDIR)$(PREFIX)/lib/perftax/libperftax_sim_plugin.so
+	install -D -m 644 target/release/libperftax_engine.a $(DESTDIR)$(PREFIX)/lib/perftax/libperftax_engine.a
+	mkdir -p $(DESTDIR)$(PREFIX)/share/perftax/crates/perftax-engine-c
+	cp -r vm $(DESTDIR)$(PREFIX)/share/perftax/
+	cp -r crates/perftax-engine-c/include $(DESTDIR)$(PREFIX)/share/perftax/crates/perftax-engine-c/
 
 clean:
 	$(CARGO) clean
@@ -47,6 +55,7 @@ help:
 	@echo 'make plan        build, then plan bzip2 over a file made for it (BUDGET=1%)'
 	@echo 'make test        install what is missing, check style, run every test'
 	@echo 'make lint        cargo fmt --check and clippy, warnings denied'
+	@echo 'make machine     build the emulated machine (perftax vm) into the cache'
 	@echo 'make unit        the tests alone'
 	@echo 'make acceptance  the long measurements: calibrate, verify and bill on real programs'
 	@echo 'make bench       benchmarks of perftax itself'

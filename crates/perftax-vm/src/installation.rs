@@ -71,25 +71,31 @@ impl Sources {
         })
     }
 
-    /// A number that changes with everything that goes into QEMU: the engine's own bytes differ from build to build, its sources do
-    /// not. Where these are not at hand (an installed perftax), its version stands for them.
-    fn fingerprint(&self) -> Result<u64> {
+    /// A number that changes with these files and folders.
+    fn fingerprint(paths: &[PathBuf]) -> Result<u64> {
+        let mut files = Vec::new();
+        paths.iter().try_for_each(|path| collect(path, &mut files))?;
         let mut hasher = DefaultHasher::new();
         env!("CARGO_PKG_VERSION").hash(&mut hasher);
-        let root = self.folder.join("..");
-        let engine = [root.join("crates/perftax-engine-c"), root.join("crates/perftax-model/src"), root.join("machines")];
-        let mut files = Vec::new();
-        for folder in [self.folder.join("qemu"), self.folder.join("build-qemu")].iter().chain(&engine) {
-            collect(folder, &mut files)?;
-        }
         for file in files {
             std::fs::read(&file).map_err(Error::file(&file))?.hash(&mut hasher);
         }
         Ok(hasher.finish())
     }
 
+    /// Where QEMU is compiled; all its objects depend on our hooks, none on the engine.
     fn qemu_folder(&self) -> Result<PathBuf> {
-        Ok(cache_folder().join(format!("qemu-{:016x}", self.fingerprint()?)))
+        let header = self.folder.join("../crates/perftax-engine-c/include");
+        let number = Self::fingerprint(&[self.folder.join("qemu"), self.folder.join("build-qemu"), header])?;
+        Ok(cache_folder().join(format!("qemu-{number:016x}")))
+    }
+
+    /// QEMU with the engine. The engine's own bytes differ from build to build, its sources do not; where these are not at hand (an
+    /// installed perftax), its version stands for them.
+    fn qemu(&self) -> Result<PathBuf> {
+        let root = self.folder.join("..");
+        let sources = ["crates/perftax-engine-c/src", "crates/perftax-model/src", "machines"].map(|folder| root.join(folder));
+        Ok(self.qemu_folder()?.join(format!("qemu-system-x86_64-{:016x}", Self::fingerprint(&sources)?)))
     }
 
     fn guest_folder(&self, kernel: Option<&Path>) -> Result<PathBuf> {
@@ -107,10 +113,10 @@ impl Sources {
     /// # Errors
     /// [`Error::Missing`] where they are not.
     pub fn installation(&self, kernel: Option<&Path>) -> Result<Installation> {
-        let (qemu, guest) = (self.qemu_folder()?, self.guest_folder(kernel)?);
+        let (qemu, guest) = (self.qemu()?, self.guest_folder(kernel)?);
         let names = std::fs::read_to_string(guest.join("programs")).unwrap_or_default();
         let found = Installation {
-            qemu: qemu.join("qemu-system-x86_64"),
+            qemu,
             kernel: guest.join("vmlinuz"),
             base: guest.join("base.cpio.gz"),
             programs: names.lines().map(String::from).collect(),
@@ -130,8 +136,8 @@ impl Sources {
     /// # Errors
     /// Where a step fails, with its last words.
     pub fn build(&self, kernel: Option<&Path>, tarball: Option<&Path>) -> Result<Installation> {
-        let (qemu, guest) = (self.qemu_folder()?, self.guest_folder(kernel)?);
-        if !qemu.join("qemu-system-x86_64").is_file() {
+        let (qemu, guest) = (self.qemu()?, self.guest_folder(kernel)?);
+        if !qemu.is_file() {
             let mut command = Command::new(self.folder.join("build-qemu"));
             command.arg(&qemu).arg(Self::engine()?);
             command.args(tarball);

@@ -61,8 +61,12 @@ pub fn run(installation: &Installation, guest: &Guest, us: &Path, terminal: Term
     for name in ["output", "errors", "control"] {
         File::options().write(true).read(true).open(at(name)).ok();
     }
-    let console = tail(&at("console"));
-    let (code, mut missing) = ended.map_err(|how| Error::Guest { how, console_tail: console.clone() })?;
+    let console = lines(&at("console"));
+    let (code, mut missing) = ended.map_err(|how| {
+        let panic = console.iter().find_map(|line| line.find("Kernel panic").map(|at| line[at..].to_string()));
+        let how = panic.map_or(how, |panic| format!("panicked: {panic}"));
+        Error::Guest { how, console_tail: console[console.len().saturating_sub(TAIL)..].to_vec() }
+    })?;
     for thread in [output, errors] {
         thread.join().ok();
     }
@@ -181,13 +185,12 @@ fn wait(child: &mut Child, said: &Receiver<String>, timeout: Duration, shell: bo
     }
 }
 
-/// The last lines of the console, or of QEMU's own complaints.
-fn tail(console: &Path) -> Vec<String> {
+/// The lines of the console, and QEMU's own complaints.
+fn lines(console: &Path) -> Vec<String> {
     let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let text = read(console) + &read(&console.with_file_name("qemu"));
     let printable = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>();
-    let lines: Vec<String> = text.lines().map(printable).filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(TAIL)..].to_vec()
+    text.lines().map(printable).filter(|line| !line.trim().is_empty()).collect()
 }
 
 /// Moves the outputs to where they are wanted; those that are neither files nor folders are named, not moved: a guest may write what it

@@ -1,8 +1,8 @@
 //! This machine, as the commands that measure see it: identity, event names, mechanisms, profile.
 
 use anyhow::Result;
-use perftax_cost::Mechanism;
 use perftax_cost::document::{MachineId, Origin};
+use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::guard::{ThrottleGuard, allowed_cpus};
@@ -34,7 +34,14 @@ impl Here {
 
     /// The head of a document of this machine.
     pub fn origin(&self, kind: &str) -> Origin {
-        origin::here(kind, self.id.clone(), self.kernel.clone())
+        let mut origin = origin::here(kind, self.id.clone(), self.kernel.clone());
+        if std::env::var_os("PERFTAX_EMULATED").is_some_and(|how| how == "fast") {
+            origin.warnings.push(Warning::Other {
+                message: "this is an emulated machine with --fast: its time is the host's, and no two runs are alike".into(),
+                remedy: "perftax vm run without --fast".into(),
+            });
+        }
+        origin
     }
 
     /// The CPU that single-threaded measurements are pinned to: the last one, since the first takes most device interrupts.
