@@ -21,7 +21,8 @@ impl Generation {
             Self::Haswell => "Haswell-noTSX",
             Self::Broadwell => "Broadwell-noTSX",
             Self::Skylake => "Skylake-Client-noTSX-IBRS",
-            Self::IceLake => "Icelake-Server-noTSX",
+            // From this version on it has the model number of the real one.
+            Self::IceLake => "Icelake-Server-v4",
         }
     }
 }

@@ -157,7 +157,7 @@ nm ./loop 2>/dev/null || true
     let words = [
         (Generation::Broadwell, "PEBS fmt2+, Broadwell events, 16-deep LBR", 16),
         (Generation::Skylake, "PEBS fmt3+, Skylake events, 32-deep LBR", 32),
-        (Generation::IceLake, "PEBS fmt4+-baseline,  AnyThread deprecated, Icelake events, 32-deep LBR", 32),
+        (Generation::IceLake, "PEBS fmt4+-baseline, Icelake events, 32-deep LBR", 32),
     ];
     for (generation, events, depth) in words {
         let arm = if generation == Generation::Broadwell { Arm::Same } else { Arm::Next };
