@@ -20,6 +20,10 @@ use crate::regression::paired_slopes;
 /// The confidence of the A/A control. 99 %, not 95 %: an honest machine is then refused once in a hundred times, not in twenty.
 pub const CONTROL_CONFIDENCE: f64 = 0.99;
 
+/// Times of blocks are whole nanoseconds: what a pair of them differs by is known to one at best, and where nothing else varies (an
+/// emulated machine) that is the same one in every pair, so that no average makes it smaller.
+pub const CLOCK_UNIT_NS: f64 = 1.0;
+
 /// Tails as far out as many controls need take more resamples, up to this many times the usual number.
 const CONTROL_REPLICATES_MOST: usize = 16;
 
@@ -94,6 +98,11 @@ impl Sums {
     pub fn cost_ns(&self) -> f64 {
         self.extra_ns / self.units
     }
+
+    /// How well the clock can tell the cost of one unit, ns.
+    fn resolution_ns(&self) -> f64 {
+        f64::from(self.pairs) * CLOCK_UNIT_NS / self.units
+    }
 }
 
 /// One round of one session: its usable `off` time and its usable monitored blocks.
@@ -156,7 +165,13 @@ pub fn ratio_of_sums_at(blocks: &[Block], off: &str, on: &str, period: u64, unit
 }
 
 fn ratio(sessions: &[Sums]) -> Option<Estimate> {
-    cluster_bootstrap(sessions, |sample| Sums::total(sample.iter().copied()).cost_ns(), REPLICATES, SEED)
+    let estimate = cluster_bootstrap(sessions, |sample| Sums::total(sample.iter().copied()).cost_ns(), REPLICATES, SEED)?;
+    Some(beyond(&estimate, Sums::total(sessions).resolution_ns()))
+}
+
+/// The interval, wider by so much at both ends.
+fn beyond(estimate: &Estimate, by: f64) -> Estimate {
+    Estimate { low: estimate.low - by, high: estimate.high + by, ..*estimate }
 }
 
 /// The cost of a term: cost per unit of arm `b` minus cost per unit of arm `a`, both against `off`, ns.
@@ -167,12 +182,14 @@ pub fn difference_of(blocks: &[Block], off: &str, a: &str, b: &str, unit: Unit, 
     let of_a = sums_where(blocks, off, |block| block.arm == a, unit, clock);
     let of_b = sums_where(blocks, off, |block| block.arm == b, unit, clock);
     let both: Vec<(Sums, Sums)> = of_a.iter().filter_map(|(s, a)| Some((*a, *of_b.get(s)?))).collect();
-    cluster_bootstrap(
+    let difference = cluster_bootstrap(
         &both,
         |sample| Sums::total(sample.iter().map(|p| &p.1)).cost_ns() - Sums::total(sample.iter().map(|p| &p.0)).cost_ns(),
         REPLICATES,
         SEED,
-    )
+    )?;
+    let resolution = |of: fn(&(Sums, Sums)) -> &Sums| Sums::total(both.iter().map(of)).resolution_ns();
+    Some(beyond(&difference, resolution(|p| &p.0) + resolution(|p| &p.1)))
 }
 
 /// The floor: what a sample costs when nothing disturbs the machine, ns.
@@ -212,7 +229,10 @@ pub fn floor(blocks: &[Block], off: &str, on: &str, unit: Unit, clock: Clock) ->
 /// It passes when the interval contains 0; `detects` is its half-width, the least bias that it could have told from 0.
 pub fn control(blocks: &[Block], a: &str, b: &str, clock: Clock) -> Option<Control> {
     let sessions = session_sums(blocks, a, b, Unit::Expected, clock);
-    control_of(&sessions.iter().map(|s| (s.off_ns, s.off_ns + s.extra_ns)).collect::<Vec<_>>(), 1)
+    let control = control_of(&sessions.iter().map(|s| (s.off_ns, s.off_ns + s.extra_ns)).collect::<Vec<_>>(), 1)?;
+    let all = Sums::total(&sessions);
+    let difference = beyond(&control.difference, f64::from(all.pairs) * CLOCK_UNIT_NS / all.off_ns);
+    Some(Control { difference, passed: difference.contains(0.0), detects: difference.half_width() })
 }
 
 /// The A/A control of whole runs: pairs of (first arm, second arm) times, one pair a cluster.

@@ -43,12 +43,14 @@ fn blocks() -> Vec<Block> {
 #[test]
 fn exact_blocks_give_the_exact_cost() {
     let alpha_ns = alpha::ratio_of_sums(&blocks(), "off", "on", Unit::Samples, Clock::Wall).unwrap();
-    assert_eq!((alpha_ns.low, alpha_ns.estimate, alpha_ns.high), (20_000.0, 20_000.0, 20_000.0));
+    // Nothing varies: what is left is the clock's unit, a nanosecond a pair.
+    assert_eq!(alpha_ns.estimate, 20_000.0);
+    assert!(alpha_ns.contains(20_000.0) && alpha_ns.half_width() > 0.0 && alpha_ns.half_width() < 0.1, "{alpha_ns:?}");
     let of = |unit, clock| alpha::ratio_of_sums(&blocks(), "off", "on", unit, clock).unwrap().estimate;
     assert_eq!(of(Unit::Expected, Clock::Wall), 10_000.0);
     assert_eq!(of(Unit::Samples, Clock::Cpu), 10_000.0);
     let term = alpha::difference_of(&blocks(), "off", "on", "callchain", Unit::Samples, Clock::Wall).unwrap();
-    assert!((term.estimate - 3000.0).abs() < 1e-6 && term.half_width() < 1e-6, "{term:?}");
+    assert!((term.estimate - 3000.0).abs() < 1e-6 && term.half_width() < 0.1, "{term:?}");
     let floor = alpha::floor(&blocks(), "off", "on", Unit::Samples, Clock::Wall).unwrap();
     assert!((floor.estimate - 20_000.0).abs() < 50.0, "{floor:?}");
     assert!(alpha::drift(&blocks(), "off", "on", Unit::Samples, Clock::Wall).unwrap() < 1e-9);

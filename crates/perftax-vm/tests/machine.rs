@@ -44,6 +44,11 @@ fn programs(folder: &Path) {
 
 /// Runs a script beside the programs; its output, its errors, and how it ended.
 fn boot(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
+    boot_with(script, Path::new("/bin/true"), change)
+}
+
+/// The same, with this program as the guest's `perftax`.
+fn boot_with(script: &str, perftax: &Path, change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
     let folder = tempfile::tempdir().unwrap();
     programs(folder.path());
     std::fs::write(folder.path().join("script"), script).unwrap();
@@ -53,7 +58,7 @@ fn boot(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String, Finis
     let installation = Sources::find().unwrap().installation(None).unwrap();
     let (output, errors) = (Said::default(), Said::default());
     let terminal = Terminal { output: Box::new(output.clone()), errors: Box::new(errors.clone()) };
-    let finished = run(&installation, &guest, Path::new("/bin/true"), terminal).unwrap();
+    let finished = run(&installation, &guest, perftax, terminal).unwrap();
     (output.text(), errors.text(), finished)
 }
 
@@ -212,6 +217,41 @@ fn two_runs_are_alike() {
     let (first, second) = (once(), once());
     assert!(first.lines().count() > 300, "{first}");
     assert_eq!(first, second);
+}
+
+/// `perftax calibrate` in the guest finds the cost of an assist that was injected, of which it knows nothing: its work executes in blocks
+/// that differ in nothing but sampling, and the kernel's own work for a record falls behind them.
+#[test]
+fn calibrate_finds_what_was_injected() {
+    let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
+    assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
+    let knob = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/knob.c");
+    let costs = [0.0, 232.0, 238.0, 286.0, 1000.0];
+    let script = "\
+echo -1 >/proc/sys/kernel/sched_rt_runtime_us
+for cost in 0 232 238 286 1000; do
+    KNOB 0x50540000 $cost || exit 9
+    chrt -f 1 perftax calibrate -e instructions:uppp --quick --no-save --time 8 --json $cost.json >/dev/null || exit 8
+    grep -A3 '\"alpha_ns\"' $cost.json | head -4
+done
+";
+    let folder = tempfile::tempdir().unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-static", "-o"]).arg(folder.path().join("knob")).arg(knob);
+    assert!(gcc.status().unwrap().success());
+    let knob = folder.path().join("knob").to_string_lossy().into_owned();
+    let (output, errors, finished) = boot_with(&script.replace("KNOB", &knob), &perftax, |guest| {
+        guest.with = vec!["chrt".into(), knob.clone()];
+    });
+    assert_eq!(finished.code, 0, "{output}{errors}");
+    let number = |line: &str| line.split(':').nth(1)?.trim().trim_end_matches(',').parse::<f64>().ok();
+    let numbers: Vec<f64> = output.lines().filter_map(number).collect();
+    assert_eq!(numbers.len(), 3 * costs.len(), "{output}");
+    for (cost, found) in costs.into_iter().zip(numbers.chunks(3)) {
+        let (estimate, low, high) = (found[0], found[1], found[2]);
+        assert!(low <= cost && cost <= high, "{cost}: {estimate} [{low}, {high}]");
+        assert!((estimate - cost).abs() <= (0.03 * cost).max(8.0), "{cost}: {estimate}");
+    }
 }
 
 /// A guest writes where it was told, and nowhere else; it has no network.
