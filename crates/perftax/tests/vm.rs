@@ -1,0 +1,114 @@
+//! `perftax vm` as its users meet it, and against `perftax sim`. Needs the machine built and the plugin; `make test` sees to both.
+
+#![allow(clippy::unwrap_used)] // tests may
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command as Process;
+
+use snapbox::cmd::{Command, OutputAssert, cargo_bin};
+
+fn perftax(arguments: &[&str]) -> OutputAssert {
+    Command::new(cargo_bin!("perftax")).args(arguments).env("NO_COLOR", "1").assert()
+}
+
+fn stderr(outcome: &OutputAssert) -> String {
+    String::from_utf8(outcome.get_output().stderr.clone()).unwrap()
+}
+
+fn stdout(outcome: &OutputAssert) -> String {
+    String::from_utf8(outcome.get_output().stdout.clone()).unwrap()
+}
+
+fn program(name: &str, folder: &Path) -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../perftax-vm/tests/programs/{name}.S"));
+    let program = folder.join(name);
+    let mut gcc = Process::new("gcc");
+    gcc.args(["-nostdlib", "-static", "-no-pie", "-DN=200000", "-o"]).arg(&program).arg(source);
+    assert!(gcc.status().unwrap().success());
+    program.to_str().unwrap().into()
+}
+
+/// The software PMU in qemu-user and the one under a real kernel count the same, and sample the same instructions.
+#[test]
+fn sim_and_vm_agree() {
+    const EVENTS: [(&str, &str); 6] = [
+        ("instructions", "instructions:u"),
+        ("loads", "cpu/event=0xd0,umask=0x81/u"),
+        ("stores", "cpu/event=0xd0,umask=0x82/u"),
+        ("branches", "branches:u"),
+        ("calls", "cpu/event=0xc4,umask=0x02/u"),
+        ("locked-ops", "cpu/event=0xd0,umask=0x21/u"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["loop", "access"];
+    let programs = names.map(|name| program(name, folder.path()));
+    let one_by_one = |program: &str| {
+        let count =
+            |event: &str| format!("perf stat -x';' -e {event} -o /tmp/stat {program}; grep -v '^#' /tmp/stat | cut -d';' -f1\n");
+        EVENTS.map(|(_, event)| count(event)).concat()
+    };
+    let sample =
+        format!("perf record -q -o /tmp/data -e instructions:uppp -c 1008 {}\nperf script -i /tmp/data -F ip\n", programs[0]);
+    let script = folder.path().join("script");
+    std::fs::write(&script, format!("{}{}echo samples\n{sample}", one_by_one(&programs[0]), one_by_one(&programs[1]))).unwrap();
+    let with: Vec<&str> = programs.iter().flat_map(|program| ["--with", program]).collect();
+    let run = [&["vm", "run"][..], &with, &["--", "sh", script.to_str().unwrap()]].concat();
+    let said = stdout(&perftax(&run).success());
+    let (counts, sampled) = said.split_once("samples\n").unwrap();
+    let mut counts = counts.split_whitespace().map(|number| number.parse::<u64>().unwrap());
+
+    let simulate = |program: &str, arguments: &[&str]| -> serde_json::Value {
+        let at = folder.path().join("sim.json");
+        let simulation = ["sim", "--machine", "skylake", "--no-caches", "--json", at.to_str().unwrap()];
+        perftax(&[&simulation, arguments, &["--", program]].concat()).success();
+        serde_json::from_str(&std::fs::read_to_string(&at).unwrap()).unwrap()
+    };
+    for program in &programs {
+        let simulated = simulate(program, &["--count"]);
+        for (event, _) in EVENTS {
+            assert_eq!(Some(counts.next().unwrap()), simulated["counts"][event].as_u64(), "{event} of {program}");
+        }
+    }
+    let mut by_address: BTreeMap<u64, u64> = BTreeMap::new();
+    for ip in sampled.split_whitespace() {
+        *by_address.entry(u64::from_str_radix(ip, 16).unwrap()).or_default() += 1;
+    }
+    let simulated = simulate(&programs[0], &["-c", "1008"]);
+    let rows = simulated["by_address"].as_array().unwrap().iter();
+    let simulated: BTreeMap<u64, u64> =
+        rows.map(|row| (row["address"].as_u64().unwrap(), row["samples"].as_u64().unwrap())).collect();
+    assert_eq!(by_address, simulated);
+}
+
+#[test]
+fn a_command_keeps_its_output_and_its_code() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("input"), b"a\0b\n\xff").unwrap();
+    let share = folder.path().to_str().unwrap();
+    let run = ["vm", "run", "--share", share, "--env", "CODE=7", "--", "sh", "-c", "cat input; echo said >&2; exit $CODE"];
+    let outcome = perftax(&run).code(7);
+    assert_eq!(outcome.get_output().stdout, b"a\0b\n\xff");
+    assert!(stderr(&outcome).contains("said"));
+    let outcome = perftax(&["vm", "run", "--", "sh", "-c", "kill -9 $$"]).code(137);
+    assert_eq!(stdout(&outcome), "");
+    let outcome = perftax(&["vm", "run", "--", "perftax", "doctor", "-e", "cycles:pp", "--json", "-"]).success();
+    let doctor: serde_json::Value = serde_json::from_str(&stdout(&outcome)).unwrap();
+    assert!(doctor["machine"]["name"].as_str().unwrap().contains("Skylake"), "{doctor}");
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    for (arguments, code, words) in [
+        (&["vm", "run", "--", "no-such-program"][..], 127, "no-such-program: no such program here"),
+        (&["vm", "run", "--smp", "2", "--", "true"], 3, "--fast, or --smp 1"),
+        (&["vm", "run", "--share", "/nowhere", "--", "true"], 3, "/nowhere is no folder"),
+        (&["vm", "run", "--cpu", "icelake", "--caches", "--", "true"], 1, "no PMU with caches is modelled"),
+        (&["vm", "run", "--timeout", "1", "--", "true"], 1, "was still booting after 1 s"),
+        (&["vm", "run", "--env", "1=2", "--", "true"], 2, "no name of a variable"),
+        (&["vm", "run"], 2, "COMMAND"),
+    ] {
+        let outcome = perftax(arguments).code(code);
+        assert!(stderr(&outcome).contains(words), "{arguments:?}: {}", stderr(&outcome));
+    }
+}
