@@ -9,6 +9,8 @@ use crate::error::{Error, Result};
 
 /// Where the folder `vm/` of the project is, instead of where it was when this was built.
 const SOURCES_VARIABLE: &str = "PERFTAX_VM_SOURCES";
+/// Another QEMU than the one that was built: a benchmark's, without a PMU.
+const QEMU_VARIABLE: &str = "PERFTAX_VM_QEMU";
 const ENGINE: &str = "libperftax_engine.a";
 
 /// What it is built from.
@@ -113,7 +115,8 @@ impl Sources {
     /// # Errors
     /// [`Error::Missing`] where they are not.
     pub fn installation(&self, kernel: Option<&Path>) -> Result<Installation> {
-        let (qemu, guest) = (self.qemu()?, self.guest_folder(kernel)?);
+        let given = std::env::var_os(QEMU_VARIABLE).map(PathBuf::from);
+        let (qemu, guest) = (given.map_or_else(|| self.qemu(), Ok)?, self.guest_folder(kernel)?);
         let names = std::fs::read_to_string(guest.join("programs")).unwrap_or_default();
         let found = Installation {
             qemu,

@@ -71,17 +71,36 @@ impl Default for Processor {
 }
 
 impl Processor {
-    /// QEMU's -cpu.
+    /// QEMU's -cpu; properties at their defaults are left out.
     pub fn option(&self) -> String {
-        let switch = |on: bool| if on { "on" } else { "off" };
-        format!(
-            "{},pmu=on,check=off,pebs-assist-ns={},pmi-ns={},pmi-skid={},pebs-arm-same={},pmu-caches={}",
-            self.generation.model(),
-            self.assist_ns,
-            self.interrupt_ns,
-            self.skid,
-            switch(self.arm == Arm::Same),
-            switch(self.caches)
-        )
+        let usual = Self::default();
+        let mut option = format!("{},pmu=on,check=off", self.generation.model());
+        for (name, value, usual) in [
+            ("pebs-assist-ns", self.assist_ns, usual.assist_ns),
+            ("pmi-ns", self.interrupt_ns, usual.interrupt_ns),
+            ("pmi-skid", self.skid.into(), usual.skid.into()),
+        ] {
+            if value != usual {
+                option.push_str(&format!(",{name}={value}"));
+            }
+        }
+        for (name, on) in [("pebs-arm-same", self.arm == Arm::Same), ("pmu-caches", self.caches)] {
+            if on {
+                option.push_str(&format!(",{name}=on"));
+            }
+        }
+        option
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_differs_is_said() {
+        assert_eq!(Processor::default().option(), "Skylake-Client-noTSX-IBRS,pmu=on,check=off");
+        let other = Processor { generation: Generation::Broadwell, assist_ns: 286, arm: Arm::Same, ..Processor::default() };
+        assert_eq!(other.option(), "Broadwell-noTSX,pmu=on,check=off,pebs-assist-ns=286,pebs-arm-same=on");
     }
 }
