@@ -259,9 +259,9 @@ void helper_pmu_insn(CPUX86State *env)
     }
     if (pmu->flight.all) {
         struct perftax_actions actions = { 0 };
-        int mode = pmu->mode;
-
         CPUState *cs = env_cpu(env);
+        uint32_t can_do_io = cs->can_do_io;
+        int mode = pmu->mode;
 
         /* A clock may be read for the record. */
         cs->can_do_io = 1;
@@ -273,7 +273,7 @@ void helper_pmu_insn(CPUX86State *env)
             cs->exception_index = -1;
             cpu_loop_exit(cs);
         }
-        cs->can_do_io = !icount_enabled();
+        cs->can_do_io = can_do_io;
     }
     pmu->flight.insn = 1;
     pmu->branch = 0;
