@@ -140,6 +140,11 @@ impl Sources {
     /// Where a step fails, with its last words.
     pub fn build(&self, kernel: Option<&Path>, tarball: Option<&Path>) -> Result<Installation> {
         let (qemu, guest) = (self.qemu()?, self.guest_folder(kernel)?);
+        // One build at a time; whoever waited finds the other's.
+        let lock = cache_folder().join("lock");
+        std::fs::create_dir_all(cache_folder()).map_err(Error::file(cache_folder()))?;
+        let held = std::fs::File::create(&lock).map_err(Error::file(&lock))?;
+        rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).map_err(|e| Error::file(&lock)(e.into()))?;
         if !qemu.is_file() {
             let mut command = Command::new(self.folder.join("build-qemu"));
             command.arg(&qemu).arg(Self::engine()?);
