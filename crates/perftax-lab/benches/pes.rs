@@ -11,7 +11,7 @@ use perftax_lab::microbench::{Accuracy, Microbench};
 use perftax_lab::published::Published;
 use perftax_lab::simulation::{Guest, Installation, simulate};
 use perftax_model::Event;
-use perftax_model::machine::{Handler, LlcShare, Mechanism};
+use perftax_model::machine::{Handler, Mechanism};
 use perftax_model::run::{Outcome, Request, Sampling};
 
 /// What the study published of one cell: Sasongko et al., TPDS 34(5) 2023, public data set.
@@ -109,18 +109,7 @@ fn run(cell: &Cell, rounds: u64) -> (Outcome, Accuracy) {
         buffer_bytes: None,
         handler: Handler::Copies,
     };
-    let request = Request {
-        cores: machine.cores,
-        machine,
-        sampling: Some(sampling),
-        caches: cell.event.needs_caches(),
-        reference: false,
-        profile: false,
-        llc: LlcShare::Whole,
-        seed: 1,
-        outcome: String::new(),
-        samples: None,
-    };
+    let request = Request { sampling: Some(sampling), caches: cell.event.needs_caches(), ..Request::counting(machine) };
     let bench = Accuracy { step: cell.step, rounds, seed: 1 };
     let folder = tempfile::tempdir().unwrap();
     let guest = Guest { argv: vec![bench.build(folder.path()).unwrap().into()], ..Guest::default() };

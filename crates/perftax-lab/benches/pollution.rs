@@ -31,7 +31,6 @@ fn main() {
         let guest = common::guest(&program, folder.path());
         for (period, buffer_kib) in [(2000, 16), (2000, 64), (2000, 256), (2000, 1024), (2000, 4096), (8000, 1024)] {
             let request = Request {
-                machine: machine.clone(),
                 sampling: Some(Sampling {
                     mechanism: Mechanism::Pebs,
                     event: Event::Uops,
@@ -44,9 +43,7 @@ fn main() {
                 profile: true,
                 llc: LlcShare::PerCore,
                 cores: 1,
-                seed: 1,
-                outcome: String::new(),
-                samples: None,
+                ..Request::counting(machine.clone())
             };
             let outcome = simulate(&installation, &guest, &request).unwrap().outcome.unwrap();
             let run = summary(&outcome, &request);

@@ -13,8 +13,9 @@ use std::time::Instant;
 
 use perftax_lab::published::Published;
 use perftax_lab::simulation::{Installation, simulate};
+use perftax_lab::workload::find_program;
 use perftax_model::Event;
-use perftax_model::machine::{Handler, LlcShare, Mechanism};
+use perftax_model::machine::{Handler, Mechanism};
 use perftax_model::run::{Request, Sampling};
 
 const ROUNDS: usize = 7;
@@ -31,26 +32,13 @@ fn request(event: Option<Event>, caches: bool) -> Request {
         buffer_bytes: None,
         handler: Handler::Copies,
     });
-    let cores = machine.cores;
-    Request {
-        machine,
-        sampling,
-        caches,
-        reference: false,
-        profile: false,
-        llc: LlcShare::Whole,
-        cores,
-        seed: 1,
-        outcome: String::new(),
-        samples: None,
-    }
+    Request { sampling, caches, ..Request::counting(machine) }
 }
 
 /// The same command with its program's path, which qemu-user does not look for.
 fn resolved(argv: &[OsString]) -> Vec<OsString> {
-    let folders = std::env::var_os("PATH").unwrap();
-    let found = std::env::split_paths(&folders).map(|folder| folder.join(&argv[0])).find(|file| file.is_file());
-    std::iter::once(found.unwrap().into_os_string()).chain(argv[1..].iter().cloned()).collect()
+    let found = find_program(&argv[0].to_string_lossy()).unwrap();
+    std::iter::once(found.into_os_string()).chain(argv[1..].iter().cloned()).collect()
 }
 
 /// Elapsed times of one round, s: bare, each variant, cachegrind.

@@ -7,7 +7,7 @@ use perftax_lab::microbench::{Accuracy, Bias, Microbench};
 use perftax_lab::published::Published;
 use perftax_lab::simulation::{Guest, Installation, simulate};
 use perftax_model::Event;
-use perftax_model::machine::{Handler, LlcShare, Mechanism};
+use perftax_model::machine::{Handler, Mechanism};
 use perftax_model::run::{Outcome, Request, Sampling};
 
 fn request(machine: &str, sampling: Option<(Mechanism, Event, u64)>, caches: bool) -> Request {
@@ -19,18 +19,7 @@ fn request(machine: &str, sampling: Option<(Mechanism, Event, u64)>, caches: boo
         buffer_bytes: None,
         handler: Handler::Copies,
     });
-    Request {
-        cores: machine.cores,
-        machine,
-        sampling,
-        caches,
-        reference: caches,
-        profile: false,
-        llc: LlcShare::Whole,
-        seed: 1,
-        outcome: String::new(),
-        samples: None,
-    }
+    Request { sampling, caches, reference: caches, ..Request::counting(machine) }
 }
 
 fn run(bench: &impl Microbench, request: &Request) -> Outcome {

@@ -252,7 +252,7 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         (None, mechanism) => default_event(mechanism).into(),
     };
     let priced = match wanted.machine {
-        Some(name) => published(name, mechanism, origin)?,
+        Some(name) => published(&Published::load(name)?, name, mechanism, origin)?,
         None => price(here, event.as_ref(), mechanism, wanted.payload, wanted.profile, origin)?,
     };
     let counted = match &event {
@@ -301,8 +301,7 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
 }
 
 /// The published cost of a machine.
-pub fn published(name: &str, mechanism: Mechanism, origin: &mut Origin) -> Result<Priced> {
-    let published = Published::load(name)?;
+pub fn published(published: &Published, name: &str, mechanism: Mechanism, origin: &mut Origin) -> Result<Priced> {
     let Some(found) = published.costs.iter().find(|cost| cost.mechanism == mechanism) else {
         let known: Vec<String> = published.costs.iter().map(|cost| cost.mechanism.to_string()).collect();
         return Err(Error::Argument {

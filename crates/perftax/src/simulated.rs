@@ -1,6 +1,7 @@
 //! What predictions for another machine need, from one run of the program under that machine's model.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use anyhow::Result;
 use perftax_cost::document::{Origin, WorkloadProfile};
@@ -8,7 +9,7 @@ use perftax_cost::{Estimate, Mechanism, Warning};
 use perftax_lab::published::Published;
 use perftax_lab::simulation::{Guest, Installation, simulate, summary};
 use perftax_model::Event;
-use perftax_model::machine::{Handler, LlcShare, Mechanism as Unit};
+use perftax_model::machine::{Handler, Mechanism as Unit};
 use perftax_model::run::{Outcome, Request, Sampling};
 use perftax_model::unit::LONGEST_PERIOD;
 use perftax_pmu::Error;
@@ -46,22 +47,11 @@ pub fn resolve(wanted: &Wanted, target: &Target, origin: &mut Origin) -> Result<
         Event::Fetches => (Mechanism::IbsFetch, Unit::IbsFetch),
         _ => (Mechanism::Pebs, Unit::Pebs),
     };
-    let mut priced = published(name, mechanism, origin)?;
+    let mut priced = published(&described, name, mechanism, origin)?;
     let sampling = |mechanism, period| Sampling { mechanism, event, period, buffer_bytes: None, handler: Handler::Copies };
     // Some classes are counted only where they are sampled: an interrupt that never comes does it.
     let counting = sampling(Unit::Interrupt, LONGEST_PERIOD);
-    let request = Request {
-        machine: model.clone(),
-        sampling: Some(counting),
-        caches: true,
-        reference: false,
-        profile: true,
-        llc: LlcShare::Whole,
-        cores: model.cores,
-        seed: 1,
-        outcome: String::new(),
-        samples: None,
-    };
+    let request = Request { sampling: Some(counting), caches: true, profile: true, ..Request::counting(model.clone()) };
     let guest = Guest { silent: true, ..target.guest()? };
     crate::progress::announce(&format!("counting on the modelled {name}: one run in qemu-user, some times slower than here"));
     let simulated = simulate(&Installation::find()?, &guest, &request)?;
@@ -70,7 +60,7 @@ pub fn resolve(wanted: &Wanted, target: &Target, origin: &mut Origin) -> Result<
     };
     priced.cost.pollution_ns = pollution(outcome, &Request { sampling: Some(sampling(unit, 1)), ..request.clone() });
     warn(&simulated, name, origin);
-    let workload = workload(outcome, &request, &event_name, event, &target.command()?.words());
+    let workload = workload(outcome, &request, &event_name, event, &guest.argv);
     Ok(Known { event_name, mechanism, priced, workload })
 }
 
@@ -88,12 +78,12 @@ fn usual(described: &Published) -> Option<(String, Event)> {
 }
 
 /// The program as the model timed and counted it. Nothing here varies, so that nothing has an interval of its own.
-fn workload(outcome: &Outcome, request: &Request, event_name: &str, event: Event, words: &[String]) -> WorkloadProfile {
+fn workload(outcome: &Outcome, request: &Request, event_name: &str, event: Event, argv: &[OsString]) -> WorkloadProfile {
     let run = summary(outcome, request);
     let events: u64 = outcome.cores.iter().map(|core| core.counts[event]).sum();
     let busy: Vec<Estimate> = run.cores.iter().map(|core| Estimate::exact(core.elapsed_s)).collect();
     WorkloadProfile {
-        command: words.to_vec(),
+        command: argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         elapsed_s: Estimate::exact(run.elapsed_s),
         cpu_s: Estimate::exact(busy.iter().map(|core| core.estimate).sum()),
         cpu_s_per_cpu: busy,

@@ -296,7 +296,6 @@ impl Pmu {
     fn bring_up_to_date(&mut self, budget: &mut Budget) {
         let overflowed = self.sync(budget);
         debug_assert_eq!(overflowed, 0);
-        self.start = budget.clone();
     }
 
     fn register(&mut self, number: u32) -> Option<&mut u64> {

@@ -53,6 +53,22 @@ pub struct Sampling {
 }
 
 impl Request {
+    /// Count on all cores of a machine, with the whole of its last level and without simulating its caches.
+    pub fn counting(machine: Machine) -> Self {
+        Self {
+            cores: machine.cores,
+            machine,
+            sampling: None,
+            caches: false,
+            reference: false,
+            profile: false,
+            llc: LlcShare::Whole,
+            seed: 1,
+            outcome: String::new(),
+            samples: None,
+        }
+    }
+
     /// The core that a thread runs on: threads are dealt to the cores in turn.
     pub fn core_of(&self, thread: u32) -> u32 {
         thread % self.cores.max(1)

@@ -198,7 +198,6 @@ impl Args {
     /// One request, or one for each value of the sweep.
     fn requests(&self, machine: &Machine) -> Result<Vec<Request>> {
         let one = Request {
-            machine: machine.clone(),
             sampling: if self.count { None } else { Some(self.sampling(machine)?) },
             caches: !self.no_caches,
             reference: !self.no_caches && !self.count,
@@ -206,8 +205,7 @@ impl Args {
             llc: if self.all_busy { LlcShare::PerCore } else { LlcShare::Whole },
             cores: self.cores.unwrap_or(machine.cores),
             seed: self.seed,
-            outcome: String::new(),
-            samples: None,
+            ..Request::counting(machine.clone())
         };
         let with = |change: &dyn Fn(&mut Sampling)| {
             let mut request = one.clone();
