@@ -30,6 +30,10 @@
 #define MSR_EMULATION_LOST          0x50540011
 #define MSR_EMULATION_INTERRUPTS    0x50540012
 
+#if HOST_BIG_ENDIAN
+#error "translated code subtracts branches and instructions as one number"
+#endif
+
 static inline int pmu_mode(CPUX86State *env)
 {
     return (env->hflags & HF_CPL_MASK) != 0;
@@ -162,37 +166,17 @@ static uint32_t pmu_classes(CPUX86State *env, uint64_t next)
     return classes;
 }
 
-/*
- * The instruction in flight has retired.  True where translated code must be
- * left: something happened, or instructions are followed differently now.
- */
-static bool pmu_retire(CPUX86State *env, struct perftax_actions *actions)
+/* A budget is used up with an instruction that has retired. */
+static bool __attribute__((noinline)) pmu_used_up(CPUX86State *env, uint64_t next,
+                                      uint32_t classes, uint32_t uops,
+                                      struct perftax_actions *actions)
 {
     X86PMU *pmu = &env->pmu;
     struct perftax_retired retired;
-    uint64_t next = env->eip + env->segs[R_CS].base;
-    uint32_t classes = pmu_classes(env, next);
-    uint32_t uops = 1 + pmu->flight.load + 2 * pmu->flight.store;
-    int mode = pmu->mode, i;
-    uint32_t watched = classes & pmu->budget.watched[mode];
-    uint16_t granularity;
-    uint8_t memory;
-    bool used_up = false;
+    uint16_t granularity = lduw_he_p(pmu->budget.granularity);
+    uint8_t memory = pmu->budget.watches_memory;
+    int i;
 
-    pmu->flight.all = 0;
-    if (pmu->budget.records_branches && classes & 1 << PERFTAX_TAKEN) {
-        perftax_engine_branch(pmu->engine, pmu->ip, next, mode,
-                              classes & 1 << PERFTAX_MISPREDICTED, 1);
-    }
-    while (watched) {
-        i = ctz32(watched);
-        watched &= watched - 1;
-        pmu->budget.left[mode][i] -= i == PERFTAX_UOPS ? uops : 1;
-        used_up |= pmu->budget.left[mode][i] < 0;
-    }
-    if (likely(!used_up)) {
-        return false;
-    }
     memset(&retired, 0, offsetof(struct perftax_retired, xmm));
     retired.ip = pmu->ip;
     retired.next_ip = next;
@@ -207,14 +191,43 @@ static bool pmu_retire(CPUX86State *env, struct perftax_actions *actions)
     retired.store_address = pmu->store_address;
     retired.classes = classes;
     retired.uops = uops;
-    retired.privilege = mode;
+    retired.privilege = pmu->mode;
     retired.level = pmu->access >> 32 & 0xff;
     retired.latency_cycles = pmu->access >> 48;
-    granularity = lduw_he_p(pmu->budget.granularity);
-    memory = pmu->budget.watches_memory;
     *actions = perftax_engine_retire(pmu->engine, &retired);
-    return actions->interrupt || actions->stall_ns || memory != pmu->budget.watches_memory
+    return actions->interrupt || actions->stall_ns
+        || memory != pmu->budget.watches_memory
         || granularity != lduw_he_p(pmu->budget.granularity);
+}
+
+/*
+ * The instruction in flight has retired.  True where translated code must be
+ * left: something happened, or instructions are followed differently now.
+ */
+static inline bool pmu_retire(CPUX86State *env,
+                              struct perftax_actions *actions)
+{
+    X86PMU *pmu = &env->pmu;
+    uint64_t next = env->eip + env->segs[R_CS].base;
+    uint32_t classes = pmu_classes(env, next);
+    uint32_t uops = 1 + pmu->flight.load + 2 * pmu->flight.store;
+    int mode = pmu->mode;
+    uint32_t watched = classes & pmu->budget.watched[mode];
+    bool used_up = false;
+
+    pmu->flight.all = 0;
+    if (pmu->budget.records_branches && classes & 1 << PERFTAX_TAKEN) {
+        perftax_engine_branch(pmu->engine, pmu->ip, next, mode,
+                              classes & 1 << PERFTAX_MISPREDICTED, 1);
+    }
+    while (watched) {
+        int i = ctz32(watched);
+
+        watched &= watched - 1;
+        pmu->budget.left[mode][i] -= i == PERFTAX_UOPS ? uops : 1;
+        used_up |= pmu->budget.left[mode][i] < 0;
+    }
+    return unlikely(used_up) && pmu_used_up(env, next, classes, uops, actions);
 }
 
 /* env is architectural and clocks may be read. */
@@ -257,7 +270,8 @@ void helper_pmu_insn(CPUX86State *env)
         pmu->flight.again = 0;
         return;
     }
-    if (pmu->flight.all) {
+    /* A byte: reading what bytes were just stored to as a whole is slow. */
+    if (pmu->flight.insn) {
         struct perftax_actions actions = { 0 };
         CPUState *cs = env_cpu(env);
         uint32_t can_do_io = cs->can_do_io;
@@ -275,6 +289,7 @@ void helper_pmu_insn(CPUX86State *env)
         }
         cs->can_do_io = can_do_io;
     }
+    pmu->flight.all = 0;
     pmu->flight.insn = 1;
     pmu->branch = 0;
     pmu->access = 0;
@@ -314,14 +329,22 @@ void x86_pmu_watch_access(CPUState *cs, vaddr address, bool load, bool store)
     }
 }
 
-/* A block of @n instructions exceeds the budget; it then exits. */
-void helper_pmu_replan(CPUX86State *env, uint32_t n)
+/*
+ * A block exceeds the budget; it then exits, and nothing of it has run. @both:
+ * its instructions in the upper half, its branches in the lower.
+ */
+void helper_pmu_replan(CPUX86State *env, uint64_t both)
 {
+    X86PMU *pmu = &env->pmu;
+    uint32_t n = both >> 32;
+    void *left = &pmu->budget.left[pmu_mode(env)][PERFTAX_BRANCHES];
+
+    stq_he_p(left, ldq_he_p(left) + both);
     if (icount_enabled()) {
         cpu_neg(env_cpu(env))->icount_decr.u16.low += n;
     }
-    env->pmu.flight.all = 0;
-    perftax_engine_replan(env->pmu.engine, n);
+    pmu->flight.all = 0;
+    perftax_engine_replan(pmu->engine, n);
 }
 
 /* do_interrupt_all(): retires or cancels what is in flight. */
@@ -379,7 +402,7 @@ void x86_pmu_unwind(CPUX86State *env, const TranslationBlock *tb,
     }
     if ((tb->flags & HF_PMU_MASK) == PERFTAX_BLOCK << HF_PMU_SHIFT) {
         pmu->budget.left[mode][PERFTAX_INSTRUCTIONS] += left;
-        pmu->budget.left[mode][PERFTAX_BRANCHES] += pmu->block_branches;
+        pmu->budget.left[mode][PERFTAX_BRANCHES] += tb->target_data;
         pmu->unwound_ip = new_pc;
     }
 }

@@ -33,8 +33,11 @@ pub const FLOOR_QUANTILE: f64 = 0.05;
 /// Which time of a block is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// Elapsed time. Right always, but under load biased by about 1/(share of the CPU).
+    /// Elapsed time, that of reading what a buffer still held included ([`crate::observation::Settling`]). Right always, but under
+    /// load biased by about 1/(share of the CPU).
     Wall,
+    /// Elapsed time of the work alone.
+    Work,
     /// CPU time of the thread. Steadier, but wrong where the kernel charges interrupts to nobody (IRQ_TIME_ACCOUNTING).
     Cpu,
 }
@@ -43,7 +46,8 @@ impl Clock {
     /// This clock's reading of a block, ns.
     pub fn of(self, block: &Block) -> f64 {
         match self {
-            Self::Wall => block.wall_ns as f64,
+            Self::Wall => (block.wall_ns + block.settling.map_or(0, |settling| settling.stop_ns)) as f64,
+            Self::Work => block.wall_ns as f64,
             Self::Cpu => block.cpu_ns as f64,
         }
     }
@@ -56,6 +60,10 @@ pub enum Unit {
     Samples,
     /// What should have come by construction ([`Block::expected`]): traps that were counted only, context switches …
     Expected,
+    /// Interrupts that emptied a buffer during the work.
+    Interrupts,
+    /// Samples that those interrupts delivered.
+    Interrupted,
 }
 
 impl Unit {
@@ -64,6 +72,8 @@ impl Unit {
         match self {
             Self::Samples => block.samples as f64,
             Self::Expected => block.expected,
+            Self::Interrupts => block.settling.map_or(0, |settling| settling.interrupts) as f64,
+            Self::Interrupted => block.settling.map_or(0, |settling| block.samples.saturating_sub(settling.waiting)) as f64,
         }
     }
 }
@@ -100,7 +110,7 @@ impl Sums {
     }
 
     /// How well the clock can tell the cost of one unit, ns.
-    fn resolution_ns(&self) -> f64 {
+    pub(crate) fn resolution_ns(&self) -> f64 {
         f64::from(self.pairs) * CLOCK_UNIT_NS / self.units
     }
 }
@@ -132,7 +142,13 @@ fn rounds<'a>(blocks: &'a [Block], off: &str, on: impl Fn(&Block) -> bool, clock
 }
 
 /// Sums per session, for the monitored blocks that `on` picks.
-fn sums_where(blocks: &[Block], off: &str, on: impl Fn(&Block) -> bool, unit: Unit, clock: Clock) -> BTreeMap<u32, Sums> {
+pub(crate) fn sums_where(
+    blocks: &[Block],
+    off: &str,
+    on: impl Fn(&Block) -> bool,
+    unit: Unit,
+    clock: Clock,
+) -> BTreeMap<u32, Sums> {
     let mut sessions: BTreeMap<u32, Sums> = BTreeMap::new();
     for round in rounds(blocks, off, on, clock) {
         let sums = sessions.entry(round.session).or_default();
@@ -170,7 +186,7 @@ fn ratio(sessions: &[Sums]) -> Option<Estimate> {
 }
 
 /// The interval, wider by so much at both ends.
-fn beyond(estimate: &Estimate, by: f64) -> Estimate {
+pub(crate) fn beyond(estimate: &Estimate, by: f64) -> Estimate {
     Estimate { low: estimate.low - by, high: estimate.high + by, ..*estimate }
 }
 

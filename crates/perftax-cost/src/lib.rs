@@ -12,6 +12,7 @@
 pub mod alpha;
 mod average;
 pub mod bootstrap;
+pub mod buffering;
 pub mod document;
 pub mod drive;
 mod estimate;

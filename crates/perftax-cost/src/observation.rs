@@ -29,9 +29,23 @@ pub struct Block {
     pub involuntary_switches: u64,
     /// Time stolen by the hypervisor from this CPU during the block (from /proc/stat: resolution of one tick).
     pub steal_ns: u64,
+    /// What was left to do when the work had ended; only where the mechanism keeps records in a buffer of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settling: Option<Settling>,
     /// Why the block must not be used, if it was spoiled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoiled: Option<String>,
+}
+
+/// What a mechanism that keeps its records in a buffer of the hardware's (PEBS) left to do at the end of a block's work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settling {
+    /// Records that were still in that buffer.
+    pub waiting: u64,
+    /// Elapsed time of stopping the event, in which the kernel reads them; not part of the block's times.
+    pub stop_ns: u64,
+    /// Performance interrupts on the CPU during the work (/proc/interrupts): each emptied the buffer once.
+    pub interrupts: u64,
 }
 
 /// How fast the machine was during a run: a fixed piece of work, slipped in on the program's CPU again and again.

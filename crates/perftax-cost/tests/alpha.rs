@@ -21,6 +21,7 @@ fn block(session: u32, round: u32, arm: &str, samples: u64, extra_ns: u64) -> Bl
         cpu_ns: wall_ns - extra_ns / 2,
         involuntary_switches: 0,
         steal_ns: 0,
+        settling: None,
         spoiled: None,
     }
 }

@@ -39,6 +39,7 @@ fn log() -> Vec<Vec<Block>> {
             cpu_ns: (cpu_s * 1e9) as u64,
             involuntary_switches: 0,
             steal_ns: 0,
+            settling: None,
             spoiled: None,
         });
     }

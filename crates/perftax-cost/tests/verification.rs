@@ -82,6 +82,7 @@ fn block(round: u32, arm: &str, samples: u64, wall_ns: f64) -> Block {
         cpu_ns: wall_ns as u64,
         involuntary_switches: 0,
         steal_ns: 0,
+        settling: None,
         spoiled: None,
     }
 }

@@ -15,9 +15,12 @@
 
 #define PERFTAX_CLASSES 16
 
-/* Classes of events, numbers of bits and of budgets. */
+/*
+ * Classes of events, numbers of bits and of budgets. The first two are subtracted as one number of 64 bits for a block: while blocks are
+ * followed the budget of branches is at least that of instructions, so that the sign of the latter tells of both.
+ */
 enum {
-    PERFTAX_INSTRUCTIONS, PERFTAX_UOPS, PERFTAX_CYCLES, PERFTAX_LOADS, PERFTAX_STORES, PERFTAX_BRANCHES, PERFTAX_TAKEN,
+    PERFTAX_BRANCHES, PERFTAX_INSTRUCTIONS, PERFTAX_UOPS, PERFTAX_CYCLES, PERFTAX_LOADS, PERFTAX_STORES, PERFTAX_TAKEN,
     PERFTAX_MISPREDICTED, PERFTAX_CALLS, PERFTAX_RETURNS, PERFTAX_LOCKED_LOADS, PERFTAX_L1_MISSES, PERFTAX_L2_MISSES,
     PERFTAX_LLC_MISSES, PERFTAX_SLOW_LOADS, PERFTAX_CONDITIONAL,
 };
@@ -27,7 +30,7 @@ enum { PERFTAX_OFF, PERFTAX_BLOCK, PERFTAX_INSTRUCTION };
 
 /* Index 0: kernel mode, 1: user mode. The engine writes it, the emulator subtracts from `left`. */
 struct perftax_budget {
-    int32_t left[2][PERFTAX_CLASSES];   /* below 0: call perftax_engine_retire */
+    _Alignas(8) int32_t left[2][PERFTAX_CLASSES];   /* below 0: call perftax_engine_retire */
     uint32_t watched[2];                /* classes that are counted, a bit each */
     uint8_t granularity[2];
     uint8_t watches_memory;             /* tell perftax_engine_access of every access */

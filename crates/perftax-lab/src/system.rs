@@ -1,4 +1,4 @@
-//! What the system did meanwhile: time stolen by the hypervisor.
+//! What the system did meanwhile: time stolen by the hypervisor, performance interrupts.
 
 use perftax_pmu::{Error, Result};
 
@@ -19,6 +19,21 @@ fn steal_in(stat: &str, cpu: Option<u32>) -> Option<u64> {
     line.split_ascii_whitespace().nth(8)?.parse::<u64>().ok().map(|ticks| ticks * TICK_NS)
 }
 
+/// Performance monitoring interrupts of one CPU since boot, from /proc/interrupts.
+pub fn performance_interrupts(cpu: u32) -> Result<u64> {
+    let path = "/proc/interrupts";
+    let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
+    Ok(interrupts_in(&text, cpu).unwrap_or(0))
+}
+
+/// The number in the line `PMI:` under the CPU's heading: CPUs that are offline have no column.
+fn interrupts_in(interrupts: &str, cpu: u32) -> Option<u64> {
+    let heading = format!("CPU{cpu}");
+    let column = interrupts.lines().next()?.split_ascii_whitespace().position(|word| word == heading)?;
+    let line = interrupts.lines().find_map(|line| line.trim_start().strip_prefix("PMI:"))?;
+    line.split_ascii_whitespace().nth(column)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,5 +46,14 @@ mod tests {
         assert_eq!(steal_in(stat, Some(1)), Some(500_000_000));
         assert_eq!(steal_in(stat, Some(10)), Some(70_000_000));
         assert_eq!(steal_in(stat, Some(2)), None);
+    }
+
+    #[test]
+    fn reads_the_column_of_the_cpu() {
+        let interrupts =
+            "           CPU0       CPU3\n  0:   9   8  IO-APIC  timer\nPMI:   120   7   Performance monitoring interrupts\n";
+        assert_eq!(interrupts_in(interrupts, 0), Some(120));
+        assert_eq!(interrupts_in(interrupts, 3), Some(7));
+        assert_eq!(interrupts_in(interrupts, 1), None);
     }
 }

@@ -8,6 +8,7 @@ use perftax_cost::Mechanism;
 use perftax_cost::document::StopReason;
 use perftax_lab::calibrate::{Campaign, Depth, Goal, Spec, Worker};
 use perftax_pmu::Error;
+use perftax_pmu::sampler::Payload;
 
 /// Tests that measure take turns: they would disturb each other.
 fn alone() -> std::sync::MutexGuard<'static, ()> {
@@ -17,7 +18,7 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 
 fn spec(mechanism: Mechanism, depth: Depth) -> Spec {
     let cpu = *perftax_pmu::guard::allowed_cpus().unwrap().last().unwrap();
-    Spec { event: None, mechanism, cpu, depth, period: None, planted_bias: 0.0 }
+    Spec { event: None, mechanism, cpu, depth, period: None, payload: Payload::BASIC, planted_bias: 0.0 }
 }
 
 /// Every sampled block without loss delivers exactly events/period samples; counting arms deliver none.

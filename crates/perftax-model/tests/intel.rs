@@ -240,7 +240,7 @@ fn far_from_an_overflow_blocks_do() {
     assert_eq!(granularity(&core), [Granularity::Off as u8; 2]);
     core.count(0, INSTRUCTIONS_USER, 100_000);
     assert_eq!(granularity(&core), [Granularity::Off as u8, Granularity::Block as u8]);
-    core.budget.left[USER][0] -= 99_950;
+    core.budget.left[USER][Class::Instructions as usize] -= 99_950;
     core.pmu.replan(&mut core.budget, 60);
     assert_eq!(granularity(&core)[USER], Granularity::Instruction as u8);
     core.count(1, LOADS_USER, 0);

@@ -220,7 +220,7 @@ fn two_runs_are_alike() {
 }
 
 /// `perftax calibrate` in the guest finds the cost of an assist that was injected, of which it knows nothing: its work executes in blocks
-/// that differ in nothing but sampling, and the kernel's own work for a record falls behind them.
+/// that differ in nothing but sampling, and what a record delays the work by is the hardware's, what stopping takes the kernel's.
 #[test]
 fn calibrate_finds_what_was_injected() {
     let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
@@ -232,7 +232,7 @@ echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 for cost in 0 232 238 286 1000; do
     KNOB 0x50540000 $cost || exit 9
     chrt -f 1 perftax calibrate -e instructions:uppp --quick --no-save --time 8 --json $cost.json >/dev/null || exit 8
-    grep -A3 '\"alpha_ns\"' $cost.json | head -4
+    grep -A3 '\"assist\"' $cost.json | head -4
 done
 ";
     let folder = tempfile::tempdir().unwrap();

@@ -103,6 +103,7 @@ pub fn price(
         cpu: here.measuring_cpu(),
         depth: if payload.is_empty() { Depth::Alpha } else { Depth::Full },
         period: None,
+        payload: Payload::BASIC,
         planted_bias: 0.0,
     };
     crate::progress::announce(&format!(

@@ -8,6 +8,11 @@ pub const OFF: &str = "off";
 pub const OFF_AGAIN: &str = "off2";
 /// The arm that α comes from: sampled at the main period with the basic payload.
 pub const ON: &str = "on";
+/// The event runs at a period at which no sample is due: what the other arms of a mechanism with a buffer are held against, so that
+/// starting and stopping it is in neither side's cost.
+pub const IDLE: &str = "idle";
+/// Period of [`IDLE`], events: days away.
+const IDLE_PERIOD: u64 = 1 << 46;
 /// The event is open but never enabled: what a uprobe costs by merely being there.
 pub const ARMED: &str = "armed";
 /// The event is counted, not sampled.
@@ -59,6 +64,11 @@ impl Arm {
         let sampling = Sampling::every(period, ring_bytes).carrying(payload);
         let monitoring = Monitoring { sampling, enabled: true, signal: false, group_members: 0, ring_pages };
         Self { name: name.into(), monitoring: Some(monitoring) }
+    }
+
+    /// Ready to sample, without ever doing so.
+    pub fn idle(payload: Payload) -> Self {
+        Self::sampled(IDLE, IDLE_PERIOD, payload, RING_PAGES)
     }
 
     /// The same with a signal at every sample.

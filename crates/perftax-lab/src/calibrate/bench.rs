@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use perftax_cost::Mechanism;
-use perftax_cost::observation::Block;
+use perftax_cost::observation::{Block, Settling};
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{OpenEvent, Target, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};
@@ -14,7 +14,7 @@ use super::floor::FloorSample;
 use super::spec::Spec;
 use super::witness::{Handler, WitnessSample};
 use crate::stimulus::Stimulus;
-use crate::system::steal_ns;
+use crate::system::{performance_interrupts, steal_ns};
 
 /// Everything a session needs; belongs to the thread that made it, since its events watch that thread.
 pub struct Bench {
@@ -156,6 +156,7 @@ impl Bench {
         let mut own = self.open_if_needed(index, catalog)?;
         let arm = self.arms[index].0.clone();
         let steal_before = steal_ns(Some(self.spec.cpu))?;
+        let interrupts_before = performance_interrupts(self.spec.cpu)?;
         self.stimulus.prepare()?;
         let source = own.as_mut().or(self.arms[index].1.as_mut());
         let enabled = arm.monitoring.is_some_and(|m| m.enabled);
@@ -173,9 +174,17 @@ impl Bench {
         let involuntary_switches = thread_involuntary_switches() - switches;
 
         let mut delivered = Delivered::default();
+        let mut settling = None;
         if let Some(source) = own.as_mut().or(self.arms[index].1.as_mut()) {
+            let in_ring_bytes = source.sampler.waiting_bytes();
+            let stopping = monotonic_ns();
             source.sampler.disable()?;
-            source.sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
+            let stop_ns = monotonic_ns() - stopping;
+            let interrupts = performance_interrupts(self.spec.cpu)? - interrupts_before;
+            let bytes = source.sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
+            // Samples are all of one size.
+            let waiting = delivered.samples() - delivered.samples() * in_ring_bytes / bytes.max(1);
+            settling = self.spec.keeps_a_buffer().then_some(Settling { waiting, stop_ns, interrupts });
         }
         let wall_ns = wall_after - wall_before;
         let cpu_ns = cpu_after - cpu_before;
@@ -193,6 +202,7 @@ impl Bench {
             cpu_ns,
             involuntary_switches,
             steal_ns,
+            settling,
             spoiled: None,
         };
         block.spoiled = why_spoiled(&block).or_else(|| self.stimulus.truth().and_then(|_| miscounted(&block)));

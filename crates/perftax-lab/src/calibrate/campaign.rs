@@ -84,6 +84,8 @@ pub struct Outcome {
 
 /// A calibration under way: sessions are added one by one, by [`Campaign::run`] or in between other work.
 pub struct Campaign {
+    /// The arm that sampled ones are held against.
+    baseline: &'static str,
     worker: Worker,
     switching: Option<SwitchBench>,
     goal: Goal,
@@ -110,7 +112,7 @@ const FIRST_LOOK_ROUNDS: u32 = 10;
 fn pilot_alpha_ns(spec: &Spec, seed: u64) -> Result<f64> {
     let spec = Spec { period: Some(FIRST_LOOK_NS), depth: Depth::Alpha, planted_bias: 0.0, ..spec.clone() };
     let blocks = Worker::start(&spec, seed)?.session(FIRST_LOOK_ROUNDS)?.blocks;
-    let alpha_ns = Sums::total(&session_sums(&blocks, OFF, ON, Unit::Samples, Clock::Wall)).cost_ns();
+    let alpha_ns = Sums::total(&session_sums(&blocks, spec.baseline(), ON, Unit::Samples, Clock::Wall)).cost_ns();
     Ok(if alpha_ns.is_finite() { alpha_ns } else { 0.0 })
 }
 
@@ -121,6 +123,7 @@ impl Campaign {
         let worker = Worker::start(spec, seed)?;
         let switching = spec.wants_switching().then(|| SwitchBench::new(spec, worker.event().clone(), seed));
         Ok(Self {
+            baseline: spec.baseline(),
             worker,
             switching,
             goal,
@@ -158,7 +161,7 @@ impl Campaign {
         self.floors_ns.extend(result.floor_ns);
         self.witness.extend(result.witness);
         self.half_width =
-            ratio_of_sums(&self.blocks, OFF, ON, Unit::Samples, Clock::Wall).map(|alpha| alpha.relative_half_width());
+            ratio_of_sums(&self.blocks, self.baseline, ON, Unit::Samples, Clock::Wall).map(|alpha| alpha.relative_half_width());
         if self.sessions == PILOT_SESSIONS {
             self.foresight = self.foresee();
         }
@@ -211,7 +214,7 @@ impl Campaign {
     /// # Errors
     /// Where no two sessions had usable blocks: everything was spoiled, or nothing was sampled.
     pub fn finish(self, stopped: StopReason) -> Result<Outcome> {
-        let conclusion = conclude(&self.blocks, &self.floors_ns).ok_or_else(|| self.nothing_usable())?;
+        let conclusion = conclude(&self.blocks, self.baseline, &self.floors_ns).ok_or_else(|| self.nothing_usable())?;
         Ok(Outcome {
             event: self.worker.event().clone(),
             conclusion,
@@ -225,7 +228,7 @@ impl Campaign {
     }
 
     fn foresee(&self) -> Option<Foresight> {
-        let sums: Vec<Sums> = session_sums(&self.blocks, OFF, ON, Unit::Samples, Clock::Wall);
+        let sums: Vec<Sums> = session_sums(&self.blocks, self.baseline, ON, Unit::Samples, Clock::Wall);
         let control = control_variation(&self.blocks, OFF, OFF_AGAIN, Clock::Wall)?;
         rounds_needed(session_variation(&sums)?, control, self.goal.half_width)
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use perftax_cost::Estimate;
 use perftax_cost::alpha::{Clock, Unit, control, difference_of, drift, linearity, ratio_of_sums};
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap, median};
+use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, split};
 use perftax_cost::document::{Control, Linearity};
 use perftax_cost::observation::Block;
 
@@ -43,10 +44,14 @@ pub struct Conclusion {
 /// The payload arms whose cost is told apart, each on top of the basic sample.
 const PAYLOADS: [&str; 5] = ["callchain", "user-regs", "user-stack", "group-read", "signal"];
 
-/// Concludes from all blocks and the per-session floors; none while there are fewer than two usable sessions.
-pub fn conclude(blocks: &[Block], floors_ns: &[f64]) -> Option<Conclusion> {
+/// Concludes from all blocks (sampled ones being held against arm `baseline`) and the per-session floors; none while there are fewer than two usable sessions.
+pub fn conclude(blocks: &[Block], baseline: &str, floors_ns: &[f64]) -> Option<Conclusion> {
     let (unit, clock) = (Unit::Samples, Clock::Wall);
-    let alpha_ns = ratio_of_sums(blocks, OFF, ON, unit, clock)?;
+    let split = split(blocks, baseline, |b| b.arm == ON || b.arm.starts_with("on@"));
+    let alpha_ns = match &split {
+        Some(split) => split.alpha_ns,
+        None => ratio_of_sums(blocks, baseline, ON, unit, clock)?,
+    };
     let mut terms = BTreeMap::new();
     let has = |arm: &str| blocks.iter().any(|b| b.arm == arm);
     let mut term = |name: &str, estimate: Option<Estimate>| {
@@ -54,6 +59,11 @@ pub fn conclude(blocks: &[Block], floors_ns: &[f64]) -> Option<Conclusion> {
             terms.insert(name.to_string(), estimate);
         }
     };
+    if let Some(split) = &split {
+        term(ASSIST_TERM, Some(split.assist_ns));
+        term(COPY_TERM, Some(split.copy_ns));
+        term(INTERRUPT_TERM, split.interrupt_ns);
+    }
     if has(ARMED) {
         term(ARMED, ratio_of_sums(blocks, OFF, ARMED, Unit::Expected, clock));
     }
@@ -61,11 +71,11 @@ pub fn conclude(blocks: &[Block], floors_ns: &[f64]) -> Option<Conclusion> {
         // Per event, and contained in α at period 1; what taking the sample adds is its own term.
         term(COUNTING, ratio_of_sums(blocks, OFF, COUNTING, Unit::Expected, clock));
         term("record", difference_of(blocks, OFF, COUNTING, ON, Unit::Expected, clock));
-    } else {
+    } else if split.is_none() {
         term("record", Some(alpha_ns));
     }
     for name in PAYLOADS.into_iter().filter(|name| has(name)) {
-        term(name, difference_of(blocks, OFF, ON, name, unit, clock));
+        term(name, difference_of(blocks, baseline, ON, name, unit, clock));
     }
     for (arm, _) in SWITCH_ARMS.into_iter().filter(|(arm, _)| has(arm)) {
         // Samples taken while switching are paid for by α already; what is left is the switches'.
@@ -74,7 +84,7 @@ pub fn conclude(blocks: &[Block], floors_ns: &[f64]) -> Option<Conclusion> {
         let samples_per_switch = usable().map(|b| b.samples as f64).sum::<f64>() / usable().map(|b| b.expected).sum::<f64>();
         term(arm, raw.map(|r| r.plus(&alpha_ns.scaled(-samples_per_switch))));
     }
-    let base = if has(COUNTING) { COUNTING } else { OFF };
+    let base = if has(COUNTING) { COUNTING } else { baseline };
     let on_arms: Vec<&str> = {
         let mut names: Vec<&str> = blocks.iter().map(|b| b.arm.as_str()).filter(|n| *n == ON || n.starts_with("on@")).collect();
         names.sort_unstable();
@@ -88,7 +98,7 @@ pub fn conclude(blocks: &[Block], floors_ns: &[f64]) -> Option<Conclusion> {
         terms,
         linearity: linearity(blocks, base, &on_arms, unit, clock),
         control: control(blocks, OFF, OFF_AGAIN, clock),
-        drift: drift(blocks, OFF, ON, unit, clock).unwrap_or(0.0),
+        drift: drift(blocks, baseline, ON, unit, clock).unwrap_or(0.0),
         samples: main.iter().map(|b| b.samples).sum(),
         expected_samples: main.iter().map(|b| b.expected).sum(),
         lost: blocks.iter().map(|b| b.lost).sum(),

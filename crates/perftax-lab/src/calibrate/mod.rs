@@ -13,12 +13,12 @@ mod switching;
 mod witness;
 mod worker;
 
-pub use arm::{Arm, OFF, OFF_AGAIN, ON, USER_STACK_BYTES};
+pub use arm::{Arm, IDLE, OFF, OFF_AGAIN, ON, USER_STACK_BYTES};
 pub use bench::Bench;
 pub use campaign::{Campaign, Goal, Outcome, Progress};
 pub use conclude::{Conclusion, conclude};
 pub use floor::FloorSample;
-pub use spec::{Depth, Spec, Switching, default_event};
+pub use spec::{Depth, Spec, Switching, baseline, default_event};
 pub use switching::{SWITCH_ARMS, SWITCH_OFF, switch_arm_at};
 pub use witness::{Handler, WitnessSample, conclude as conclude_witness};
 pub use worker::{SessionResult, Worker};

@@ -7,7 +7,7 @@ use perftax_pmu::event::Event;
 use perftax_pmu::sampler::Payload;
 use perftax_pmu::{Error, Result};
 
-use super::arm::{ARMED, Arm, COUNTING, OFF, OFF_AGAIN, ON, RING_PAGES, USER_STACK_BYTES};
+use super::arm::{ARMED, Arm, COUNTING, IDLE, OFF, OFF_AGAIN, ON, RING_PAGES, USER_STACK_BYTES};
 use crate::run::Attach;
 use crate::stimulus::{PageFaults, ProbedCalls, Spin, Stimulus, Syscalls, WatchedWrites};
 
@@ -50,6 +50,8 @@ pub struct Spec {
     pub depth: Depth,
     /// The sampling period of the main arm; none chooses one.
     pub period: Option<u64>,
+    /// What samples carry, in the arms that are not about that.
+    pub payload: Payload,
     /// A planted relative slow-down of the second unmonitored arm, to show that the control catches it.
     pub planted_bias: f64,
 }
@@ -66,6 +68,14 @@ const PROBED_CALLS: u64 = 250;
 const CPU_CLOCK_PERIOD_NS: u64 = 50_021;
 /// Main period of counter-driven sources: a prime near 2^15 events, in the middle of the paper's range.
 const COUNTER_PERIOD: u64 = 32_771;
+/// Period at which a buffer of some hundred records fills several times in a block, events: a prime near 2^11, the paper's shortest.
+const BUSY_PERIOD: u64 = 2053;
+
+/// The arm that sampled ones of a mechanism are held against: nothing, or the event running without a sample where stopping it is part
+/// of what is timed.
+pub fn baseline(mechanism: Mechanism) -> &'static str {
+    if mechanism == Mechanism::Pebs { IDLE } else { OFF }
+}
 
 /// The event that a mechanism is used with where none is named.
 pub fn default_event(mechanism: Mechanism) -> &'static str {
@@ -172,16 +182,35 @@ impl Spec {
         }
     }
 
+    fn sampled(&self, name: &str, period: u64, payload: Payload) -> Arm {
+        Arm::sampled(name, period, payload, self.ring_pages_for(payload, period))
+    }
+
+    /// Sampling at a period beside the main one.
+    fn at(&self, period: u64) -> Arm {
+        self.sampled(&format!("{ON}@{period}"), period, self.payload)
+    }
+
+    /// Whether the hardware keeps records in a buffer, which is read when it is full or the event is stopped.
+    pub(super) fn keeps_a_buffer(&self) -> bool {
+        baseline(self.mechanism) == IDLE
+    }
+
+    /// The arm that sampled ones are held against.
+    pub fn baseline(&self) -> &'static str {
+        baseline(self.mechanism)
+    }
+
     /// The arms, in no particular order.
     pub(super) fn arms(&self) -> Vec<Arm> {
         let main = self.main_period();
         let fires_at_every_operation =
             matches!(self.mechanism, Mechanism::Software | Mechanism::Breakpoint | Mechanism::Tracepoint | Mechanism::Uprobe);
-        let mut arms = vec![
-            Arm::unmonitored(OFF),
-            Arm::unmonitored(OFF_AGAIN),
-            Arm::sampled(ON, main, Payload::BASIC, self.ring_pages_for(Payload::BASIC)),
-        ];
+        let mut arms = vec![Arm::unmonitored(OFF), Arm::unmonitored(OFF_AGAIN), self.sampled(ON, main, self.payload)];
+        if self.keeps_a_buffer() {
+            arms.push(Arm::idle(self.payload));
+            arms.push(self.at(BUSY_PERIOD));
+        }
         if self.mechanism == Mechanism::Uprobe {
             arms.push(Arm::counting(ARMED, false));
         }
@@ -191,51 +220,45 @@ impl Spec {
         match &self.depth {
             Depth::Alpha => return arms,
             Depth::At { periods, .. } => {
-                let at = periods
-                    .iter()
-                    .map(|&p| Arm::sampled(&format!("{ON}@{p}"), p, Payload::BASIC, self.ring_pages_for(Payload::BASIC)));
-                arms.extend(at);
+                arms.extend(periods.iter().map(|&period| self.at(period)));
                 return arms;
             }
             Depth::Full => {}
         }
-        for period in self.other_periods() {
-            arms.push(Arm::sampled(&format!("{ON}@{period}"), period, Payload::BASIC, self.ring_pages_for(Payload::BASIC)));
-        }
+        arms.extend(self.other_periods().into_iter().map(|period| self.at(period)));
         let payloads = [
-            ("callchain", Payload::BASIC.with_callchain()),
-            ("user-regs", Payload::BASIC.with_user_registers()),
-            ("user-stack", Payload::BASIC.with_user_stack(USER_STACK_BYTES)),
+            ("callchain", self.payload.with_callchain()),
+            ("user-regs", self.payload.with_user_registers()),
+            ("user-stack", self.payload.with_user_stack(USER_STACK_BYTES)),
         ];
         for (name, payload) in payloads {
-            let ring_pages = self.ring_pages_for(payload);
-            if ring_pages <= MOST_RING_PAGES {
-                arms.push(Arm::sampled(name, main, payload, ring_pages));
+            if self.ring_pages_for(payload, main) <= MOST_RING_PAGES {
+                arms.push(self.sampled(name, main, payload));
             }
         }
-        arms.push(Arm::sampled("group-read", main, Payload::BASIC, self.ring_pages_for(Payload::BASIC)).with_group(3));
-        arms.push(Arm::sampled("signal", main, Payload::BASIC, self.ring_pages_for(Payload::BASIC)).with_signal());
+        arms.push(self.sampled("group-read", main, self.payload).with_group(3));
+        arms.push(self.sampled("signal", main, self.payload).with_signal());
         arms
     }
 
-    /// Most samples of one block, generously.
-    fn samples_per_block(&self) -> u64 {
+    /// Most samples of one block at a period, generously.
+    fn samples_per_block(&self, period: u64) -> u64 {
         match self.mechanism {
             Mechanism::Software => FAULTS as u64,
             Mechanism::Breakpoint => WATCHED_WRITES,
             Mechanism::Tracepoint => SYSCALLS,
             Mechanism::Uprobe => PROBED_CALLS,
-            Mechanism::CpuClock => 4 * BLOCK.as_nanos() as u64 / self.main_period(),
+            Mechanism::CpuClock => 4 * BLOCK.as_nanos() as u64 / period,
             // At most a few instructions or operations a cycle, some cycles a nanosecond.
-            _ => 20 * BLOCK.as_nanos() as u64 / self.main_period().max(4099),
+            _ => 20 * BLOCK.as_nanos() as u64 / period.max(1),
         }
     }
 
-    fn ring_pages_for(&self, payload: Payload) -> usize {
+    fn ring_pages_for(&self, payload: Payload, period: u64) -> usize {
         let bytes_per_sample = 512 + u64::from(payload.stack_user_bytes);
-        let bytes = self.samples_per_block() * bytes_per_sample * 5 / 4;
+        let bytes = self.samples_per_block(period) * bytes_per_sample * 5 / 4;
         let pages = (bytes as usize).div_ceil(rustix::param::page_size()).next_power_of_two();
-        if payload == Payload::BASIC { pages.clamp(RING_PAGES, 512) } else { pages.max(RING_PAGES) }
+        if payload == self.payload { pages.clamp(RING_PAGES, 512) } else { pages.max(RING_PAGES) }
     }
 }
 

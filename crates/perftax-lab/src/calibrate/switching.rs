@@ -172,6 +172,7 @@ fn switches(cpu: u32, event: &Event, monitoring: Option<(Attach, u64)>) -> Resul
         cpu_ns,
         involuntary_switches: 0,
         steal_ns,
+        settling: None,
         spoiled: if delivered.lost > 0 {
             Some(format!("{} samples lost", delivered.lost))
         } else {

@@ -76,6 +76,11 @@ impl Monitor {
         Self { event, period, payload: Payload::BASIC, attach: Attach::Inherited, ring_pages }
     }
 
+    /// The same with a ring of so many pages.
+    pub fn with_ring(self, pages: Option<usize>) -> Self {
+        Self { ring_pages: pages.unwrap_or(self.ring_pages), ..self }
+    }
+
     fn open(&self, child: &Child, cpus: &[u32]) -> Result<LiveSampler> {
         let ring_bytes = self.ring_pages * rustix::param::page_size();
         let plain = Sampling::every(self.period, ring_bytes).carrying(self.payload);

@@ -14,7 +14,7 @@ use perftax_pmu::guard::check_interrupted;
 
 use super::plan::{Grid, Request};
 use super::progress::{Foreseen, Step};
-use crate::calibrate::{Campaign, Depth, Goal, OFF, OFF_AGAIN, ON, SWITCH_OFF, Spec, Switching, switch_arm_at};
+use crate::calibrate::{Campaign, Depth, Goal, OFF, OFF_AGAIN, ON, SWITCH_OFF, Spec, Switching, baseline, switch_arm_at};
 use crate::run::{Attach, Monitor, Watched, run_once};
 
 /// Everything that a verification found.
@@ -73,6 +73,7 @@ impl<'a> Experiment<'a> {
             cpu: request.cpu,
             depth: Depth::At { periods, switching },
             period: None,
+            payload: request.payload,
             planted_bias: 0.0,
         };
         let goal = Goal { rounds: 10, spacing: Duration::from_millis(500), ..Goal::QUICK };
@@ -186,8 +187,8 @@ impl<'a> Experiment<'a> {
             if at % 3 == 0 {
                 round.blocks.extend_from_slice(self.campaign.session()?);
             }
-            let monitor =
-                (*period > 0).then(|| Monitor { attach: subject.attach, ..Monitor::new(self.request.event.clone(), *period) });
+            let plain = || Monitor::new(self.request.event.clone(), *period).with_ring(self.request.ring_pages);
+            let monitor = (*period > 0).then(|| Monitor { attach: subject.attach, payload: self.request.payload, ..plain() });
             round.runs.push(run_once(&subject.command, monitor.as_ref(), &watched, arm, number)?);
         }
         Ok(round)
@@ -205,6 +206,7 @@ impl<'a> Experiment<'a> {
                 attach: subject.attach.name(),
                 on: &arm,
                 probes: &self.probes,
+                off: baseline(self.request.mechanism()),
                 switch: subject.switching.then_some(SwitchArms { off: SWITCH_OFF, on: &switch_arm }),
                 ..verification::Spec::new(&subject.command.name, &self.request.event.name, self.request.drive())
             };

@@ -5,6 +5,7 @@ use std::time::Duration;
 use perftax_cost::Mechanism;
 use perftax_cost::drive::Drive;
 use perftax_pmu::event::Event;
+use perftax_pmu::sampler::Payload;
 
 use crate::run::{Attach, Command};
 
@@ -57,6 +58,10 @@ pub struct Request {
     pub yardsticks: bool,
     /// Overheads of the probes (fractions) that measure each program's pollution term, with [`Grid::Overheads`] only; none: α alone.
     pub probes: Vec<f64>,
+    /// What samples carry.
+    pub payload: Payload,
+    /// Pages of each ring of the monitored runs, a power of two; none: the usual number.
+    pub ring_pages: Option<usize>,
     /// Planted relative slow-down of the second unmonitored arm.
     pub planted_bias: f64,
 }

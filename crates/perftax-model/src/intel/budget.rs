@@ -22,9 +22,10 @@ pub enum Granularity {
 
 /// Shared with whoever executes, who subtracts; the PMU writes everything else. Arrays are by mode ([`KERNEL`], [`USER`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
+#[repr(C, align(8))]
 pub struct Budget {
-    /// Events that may still pass without a word, by class; below 0: the PMU must be told at once.
+    /// Events that may still pass without a word, by class; below 0: the PMU must be told at once. While blocks are followed, that of
+    /// instructions is at most that of branches, every branch being an instruction.
     pub left: [[i32; CLASSES]; 2],
     /// Classes that some counter counts, a bit each.
     pub watched: [u32; 2],

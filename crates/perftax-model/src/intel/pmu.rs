@@ -438,6 +438,11 @@ impl Pmu {
                 (true, false) => Granularity::Instruction,
             };
             budget.granularity[mode] = granularity as u8;
+            if granularity == Granularity::Block {
+                // Only the sign of what is left of instructions is looked at.
+                let left = &mut budget.left[mode];
+                left[Class::Instructions as usize] = left[Class::Instructions as usize].min(left[Class::Branches as usize]);
+            }
         }
         self.start = budget.clone();
     }

@@ -1,21 +1,22 @@
 //! What event selectors mean.
 
-/// A class of events that counters count. An instruction is of several at once.
+/// A class of events that counters count. An instruction is of several at once. The numbers are perftax_engine.h's: branches and
+/// instructions side by side, so that whoever executes blocks subtracts both at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Class {
-    /// Instructions retired.
-    Instructions = 0,
-    /// Micro-operations retired, estimated.
-    Uops = 1,
-    /// Cycles: one an instruction, and those of assists and misses.
-    Cycles = 2,
-    /// Instructions that load.
-    Loads = 3,
-    /// Instructions that store.
-    Stores = 4,
     /// Branches.
-    Branches = 5,
+    Branches = 0,
+    /// Instructions retired.
+    Instructions = 1,
+    /// Micro-operations retired, estimated.
+    Uops = 2,
+    /// Cycles: one an instruction, and those of assists and misses.
+    Cycles = 3,
+    /// Instructions that load.
+    Loads = 4,
+    /// Instructions that store.
+    Stores = 5,
     /// Branches that were taken.
     Taken = 6,
     /// Branches that were mispredicted.

@@ -71,6 +71,11 @@ impl LiveSampler {
         }
     }
 
+    /// Bytes of records that wait in the rings.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.rings.iter().map(Ring::waiting_bytes).sum()
+    }
+
     /// Drains every ring, telling the ring's index (the target's) with each record.
     pub fn drain_by_target(&mut self, mut each: impl FnMut(usize, Header, &[u8])) -> Result<u64> {
         let mut bytes = 0;

@@ -95,6 +95,11 @@ impl Ring {
         Ok(head - start)
     }
 
+    /// Bytes of records that wait to be drained.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.head().load(Ordering::Acquire) - self.tail().load(Ordering::Relaxed)
+    }
+
     /// Asks for bytes that will be read soon. Each record tells where the next one is, so without this the reader would wait for
     /// one line after the other to come over from the CPU that wrote it.
     #[inline(always)]

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::Estimate;
+use perftax_cost::alpha::Clock;
 use perftax_cost::document::{Calibration, Linearity, StopReason};
-use perftax_cost::observation::Block;
+use perftax_cost::observation::{Block, Settling};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace, place};
@@ -103,9 +104,11 @@ impl Extras {
     fn of(blocks: &[Block]) -> Self {
         let usable = || blocks.iter().filter(|b| b.spoiled.is_none());
         let mut off: BTreeMap<(u32, u32), (f64, f64)> = BTreeMap::new();
-        for b in usable().filter(|b| b.arm == "off") {
+        // Where the event had to run without a sample for the comparison, that is what sampling is held against.
+        let baseline = if blocks.iter().any(|b| b.arm == "idle") { "idle" } else { "off" };
+        for b in usable().filter(|b| b.arm == baseline) {
             let sum = off.entry((b.session, b.round)).or_default();
-            *sum = (sum.0 + b.wall_ns as f64, sum.1 + 1.0);
+            *sum = (sum.0 + Clock::Wall.of(b), sum.1 + 1.0);
         }
         let on = usable().filter(|b| b.arm.starts_with("on") && b.samples > 0).filter_map(|b| {
             let (sum, n) = off.get(&(b.session, b.round))?;
@@ -114,7 +117,7 @@ impl Extras {
                 round: b.round,
                 period: b.period,
                 samples: b.samples as f64,
-                extra_ns: b.wall_ns as f64 - sum / n,
+                extra_ns: Clock::Wall.of(b) - sum / n,
             })
         });
         Self(on.collect())
@@ -263,6 +266,9 @@ fn raw(blocks: &[Block]) -> Grid {
         "#CPU (ns)",
         "#involuntary switches",
         "#stolen (ns)",
+        "#left in the buffer",
+        "#interrupts",
+        "#stopping (ns)",
         "spoiled",
     ]);
     for b in blocks {
@@ -279,8 +285,15 @@ fn raw(blocks: &[Block]) -> Grid {
             b.cpu_ns.to_string(),
             b.involuntary_switches.to_string(),
             b.steal_ns.to_string(),
+            of_settling(b, |s| s.waiting),
+            of_settling(b, |s| s.interrupts),
+            of_settling(b, |s| s.stop_ns),
             b.spoiled.clone().unwrap_or_default(),
         ]);
     }
     table.limited()
+}
+
+fn of_settling(block: &Block, number: fn(&Settling) -> u64) -> String {
+    block.settling.as_ref().map(number).map_or_else(String::new, |number| number.to_string())
 }

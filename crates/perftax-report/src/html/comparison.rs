@@ -1,7 +1,9 @@
 //! Several machines or kernels side by side on one page.
 
 use perftax_cost::Estimate;
+use perftax_cost::buffering::ASSIST_TERM;
 use perftax_cost::document::{Bill, Calibration, Cell, Plan, Prediction, Verification};
+use perftax_cost::regression::least_squares;
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace, place};
@@ -202,6 +204,7 @@ fn verifications(part: &mut Part, docs: &[(String, &Verification)]) {
     if docs.is_empty() {
         return;
     }
+    by_samples(part, docs);
     let mut table = Grid::new(&["", "event", "#cells", "#median |E|", "#covered", "#slope", "verdict"]);
     let mut figure = Figure::new(440, Axis::share("predicted overhead").log(), Axis::share("E").reference_zero());
     for (i, (label, doc)) in docs.iter().enumerate() {
@@ -227,6 +230,44 @@ fn verifications(part: &mut Part, docs: &[(String, &Verification)]) {
     }
     let caption = "Each point is one cell, workloads of one overhead side by side: intervals should cross 0 at any overhead, on every machine.";
     part.panel(Panel::new("Error of the predictions", caption).figure(figure).table(table));
+}
+
+/// The straight line that α is the slope of (ROSS'17, figure 2): one for each program on each machine.
+fn by_samples(part: &mut Part, docs: &[(String, &Verification)]) {
+    let mut table = Grid::new(&["", "program", "machine", "#slope", "#α calibrated", "#of it the hardware's"]);
+    let mut figure = Figure::new(460, Axis::count("samples"), Axis::time("extra elapsed time"));
+    let mut colour = 0;
+    for (label, doc) in docs {
+        let mut workloads: Vec<&str> = doc.cells.iter().filter(|c| c.cpu.is_none()).map(|c| c.workload.as_str()).collect();
+        workloads.dedup();
+        for workload in workloads {
+            let cells: Vec<&Cell> = doc.cells.iter().filter(|c| c.cpu.is_none() && c.workload == workload).collect();
+            let extra = |c: &Cell| c.measured_s.plus(&Estimate::exact(-c.unmonitored_s.estimate));
+            let (x, y): (Vec<f64>, Vec<Estimate>) = cells.iter().map(|c| (c.samples, extra(c))).unzip();
+            // Every cell counts alike: they share their unmonitored runs, and with them most of their noise.
+            let points: Vec<(f64, f64, f64)> = x.iter().zip(&y).map(|(&x, y)| (x, y.estimate / NS, 1.0)).collect();
+            let Some(line) = least_squares(&points) else { continue };
+            let slope = units::estimate_ns(&line.slope);
+            let name = format!("{label} {workload}: {slope} a sample");
+            figure.add(Trace::points(&name, &x, &y).colour(colour).with(json!({"mode": "lines+markers"})));
+            colour += 1;
+            let calibrated = doc.calibrations.first();
+            table.row(vec![
+                label.clone(),
+                workload.into(),
+                machine(&doc.origin),
+                slope,
+                calibrated.map_or(String::new(), |c| units::estimate_ns(&c.alpha_ns)),
+                calibrated.and_then(|c| c.terms.get(ASSIST_TERM)).map_or(String::new(), units::estimate_ns),
+            ]);
+        }
+    }
+    if colour == 0 {
+        return;
+    }
+    let caption = "A straight line through 0: every sample costs the same, its slope is α. What of α is the hardware's share is told where \
+                   records wait in a buffer; the rest is the kernel's work for them.";
+    part.panel(Panel::new("Extra time against samples", caption).figure(figure).table(table));
 }
 
 fn bills(part: &mut Part, docs: &[(String, &Bill)]) {

@@ -1,6 +1,7 @@
 //! `perftax calibrate` on a terminal.
 
 use owo_colors::OwoColorize;
+use perftax_cost::buffering::INTERRUPT_TERM;
 use perftax_cost::document::{Calibration, StopReason};
 
 use crate::sheet::{Sheet, event, printable};
@@ -100,6 +101,8 @@ pub(crate) fn unit_of_term(name: &str) -> &'static str {
         "a context switch"
     } else if name.contains("signal") {
         "a signal"
+    } else if name == INTERRUPT_TERM {
+        "an interrupt"
     } else {
         "a sample"
     }

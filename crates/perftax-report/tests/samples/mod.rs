@@ -97,6 +97,7 @@ pub fn calibration_of(event: &str, mechanism: Mechanism, alpha_ns: f64, seed: u6
                     cpu_ns: (wall * 0.99) as u64,
                     involuntary_switches: 0,
                     steal_ns: 0,
+                    settling: None,
                     spoiled: spoiled.clone(),
                 });
             }

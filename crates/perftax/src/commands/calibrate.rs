@@ -6,6 +6,7 @@ use anyhow::Result;
 use perftax_cost::Mechanism;
 use perftax_lab::calibrate::{Depth, Goal, Spec};
 use perftax_pmu::Error;
+use perftax_pmu::sampler::Payload;
 use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
@@ -51,6 +52,10 @@ pub struct Args {
     /// Do not keep the result in the machine profile
     #[arg(long)]
     no_save: bool,
+    /// Samples without times: where records hold none (Intel before Skylake), each needs an interrupt otherwise. Not kept, for plan
+    /// and predict speak of samples with times
+    #[arg(long)]
+    no_timestamp: bool,
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -79,6 +84,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         cpu: args.cpu.unwrap_or_else(|| here.measuring_cpu()),
         depth: if args.quick { Depth::Alpha } else { Depth::Full },
         period: args.period,
+        payload: if args.no_timestamp { Payload::BASIC.without_time() } else { Payload::BASIC },
         planted_bias: args.plant_bias,
     };
     let mut origin = here.origin("calibrate");
@@ -90,7 +96,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let outcome = calibration::run(&spec, goal, args.seed)?;
     drop(guard);
     let document = calibration::document(&here, origin, &spec, &goal, outcome)?;
-    if !args.no_save {
+    if !(args.no_save || args.no_timestamp) {
         let path = profile::save(&document)?;
         progress::announce(&format!("kept in {}", path.display()));
     }

@@ -13,6 +13,7 @@ use perftax_lab::verify::{Experiment, Finished, Grid, Request, Subject};
 use perftax_lab::workload::{Workload, default_cache_dir};
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::Stdio;
 use perftax_report::{csv, text};
 
@@ -46,6 +47,12 @@ pub struct Args {
     /// Overheads that periods are chosen for, in per cent (time-driven events)
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_values_t = [2.0, 5.0, 10.0, 20.0, 50.0], conflicts_with = "periods")]
     overheads: Vec<f64>,
+    /// Ring of a monitored run, in pages; one that holds all samples needs no reader beside the program (usual: 512)
+    #[arg(short = 'm', long, value_name = "PAGES")]
+    mmap_pages: Option<usize>,
+    /// Samples without times: where records hold none (Intel before Skylake), each needs an interrupt otherwise
+    #[arg(long)]
+    no_timestamp: bool,
     /// Go on until E is known this well, in per cent of the elapsed time
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     half_width: f64,
@@ -230,7 +237,7 @@ fn conclude_document(mut origin: perftax_cost::document::Origin, request: &Reque
 }
 
 fn calibration_of(origin: &perftax_cost::document::Origin, request: &Request, finished: &Finished) -> Option<Calibration> {
-    let conclusion = conclude(&finished.blocks, &[])?;
+    let conclusion = conclude(&finished.blocks, perftax_lab::calibrate::baseline(request.mechanism()), &[])?;
     Some(Calibration {
         origin: perftax_cost::document::Origin { kind: "calibrate".into(), warnings: Vec::new(), ..origin.clone() },
         mechanism: request.mechanism(),
@@ -293,8 +300,20 @@ impl Args {
             seed: self.seed,
             yardsticks: !self.no_yardstick,
             probes: if self.no_probe { Vec::new() } else { self.probe.iter().map(|percent| percent / 100.0).collect() },
+            payload: if self.no_timestamp { Payload::BASIC.without_time() } else { Payload::BASIC },
+            ring_pages: self.ring_pages()?,
             planted_bias: self.plant_bias,
         })
+    }
+
+    fn ring_pages(&self) -> Result<Option<usize>> {
+        match self.mmap_pages {
+            Some(pages) if !pages.is_power_of_two() => {
+                let needed = "a power of two".into();
+                Err(Error::Argument { argument: "-m, --mmap-pages", value: pages.to_string(), needed }.into())
+            }
+            pages => Ok(pages),
+        }
     }
 
     fn subjects(&self, here: &Here, cpu: u32) -> Result<Vec<Subject>> {
