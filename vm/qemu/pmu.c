@@ -29,6 +29,7 @@
 #define MSR_EMULATION_RECORDS       0x50540010
 #define MSR_EMULATION_LOST          0x50540011
 #define MSR_EMULATION_INTERRUPTS    0x50540012
+#define MSR_EMULATION_NMI_INSNS     0x50540013
 
 #if HOST_BIG_ENDIAN
 #error "translated code subtracts branches and instructions as one number"
@@ -347,6 +348,32 @@ void helper_pmu_replan(CPUX86State *env, uint64_t both)
     perftax_engine_replan(pmu->engine, n);
 }
 
+/* Instructions so far, where they are the clock; those of this block are. */
+static int64_t pmu_instructions(CPUX86State *env)
+{
+    CPUState *cs = env_cpu(env);
+    uint32_t can_do_io = cs->can_do_io;
+    int64_t instructions = 0;
+
+    if (icount_enabled()) {
+        cs->can_do_io = 1;
+        instructions = icount_get_raw();
+        cs->can_do_io = can_do_io;
+    }
+    return instructions;
+}
+
+/* IRET out of an NMI: what its handler has executed, as a second witness. */
+void x86_pmu_nmi_done(CPUX86State *env)
+{
+    X86PMU *pmu = &env->pmu;
+
+    if (pmu->nmi_began) {
+        pmu->nmi_instructions += pmu_instructions(env) - pmu->nmi_began;
+        pmu->nmi_began = 0;
+    }
+}
+
 /* do_interrupt_all(): retires or cancels what is in flight. */
 void x86_pmu_boundary(CPUX86State *env, int intno, int is_int, int is_hw)
 {
@@ -356,6 +383,9 @@ void x86_pmu_boundary(CPUX86State *env, int intno, int is_int, int is_hw)
     int mode = pmu_mode(env);
     bool fault = !is_hw && !is_int && intno != EXCP01_DB;
 
+    if (is_hw && intno == EXCP02_NMI && !pmu->nmi_began) {
+        pmu->nmi_began = pmu_instructions(env);
+    }
     if (pmu->budget.granularity[mode] == PERFTAX_BLOCK) {
         /*
          * Unwinding gave back what did not run. Exceptions raised at the end
@@ -478,6 +508,9 @@ bool x86_pmu_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
         return true;
     case MSR_EMULATION_INTERRUPTS:
         *value = tally.interrupts;
+        return true;
+    case MSR_EMULATION_NMI_INSNS:
+        *value = pmu->nmi_instructions;
         return true;
     }
     block = pmu_begin_access(env);

@@ -72,6 +72,37 @@ pub fn large_pebs(attr: &AttrFacts, cpu: &CpuFacts) -> LargePebs {
     }
 }
 
+/// The same while others sample on the same CPU: all have one buffer and one threshold, so that one event whose records must be read
+/// one by one (`ds.c`, `pebs_update_threshold`: `n_pebs != n_large_pebs`) takes it from all, and on adaptive PEBS records are as large
+/// as all events together need. Others without PEBS do not matter.
+pub fn beside(attr: &AttrFacts, others: &[AttrFacts], cpu: &CpuFacts) -> LargePebs {
+    let mut all = attr.clone();
+    let mut answer = large_pebs(attr, cpu);
+    if answer.verdict != Verdict::MultiRecord {
+        return answer;
+    }
+    for other in others {
+        match large_pebs(other, cpu).verdict {
+            Verdict::SingleRecord => {
+                let why = format!("its records are read one by one: perftax doctor -e {} says why", other.event);
+                answer.killed_by.push(killer(format!("{} on the same CPU", other.event), why, "sample them one after the other"));
+            }
+            Verdict::MultiRecord => {
+                all.sample_type |= other.sample_type;
+                all.regs_intr |= other.regs_intr;
+                all.regs_user |= other.regs_user;
+                all.precise = all.precise.min(other.precise);
+            }
+            Verdict::NotPebs | Verdict::Unknown => {}
+        }
+    }
+    if !answer.killed_by.is_empty() {
+        return LargePebs { verdict: Verdict::SingleRecord, records_per_pmi: Some(1), ..answer };
+    }
+    let together = large_pebs(&all, cpu);
+    LargePebs { record_bytes: together.record_bytes, records_per_pmi: together.records_per_pmi, ..answer }
+}
+
 fn killer(what: impl Into<String>, why: impl Into<String>, fix: impl Into<String>) -> Killer {
     Killer { what: what.into(), why: why.into(), fix: fix.into() }
 }

@@ -3,42 +3,20 @@
 
 #![allow(clippy::unwrap_used)] // tests may
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
 
 use perftax_vm::{Arm, Finished, Generation, Guest, Processor, Sources, Terminal, run};
 
 const TURNS: u64 = 200_000;
 
-/// What a guest says.
-#[derive(Clone, Default)]
-struct Said(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for Said {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Said {
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
-    }
-}
-
 fn programs(folder: &Path) {
     for name in ["loop", "repeat", "access"] {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.S"));
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-nostdlib", "-static", "-no-pie", &format!("-DN={TURNS}"), "-o"]).arg(folder.join(name)).arg(source);
-        assert!(gcc.status().unwrap().success());
+        let source = common::source(&format!("{name}.S"));
+        common::assemble(folder, name, &[&format!("-DN={TURNS}"), source.to_str().unwrap()]);
     }
 }
 
@@ -52,14 +30,10 @@ fn boot_with(script: &str, perftax: &Path, change: impl FnOnce(&mut Guest)) -> (
     let folder = tempfile::tempdir().unwrap();
     programs(folder.path());
     std::fs::write(folder.path().join("script"), script).unwrap();
-    let mut guest = Guest::new(["sh", "script"].map(String::from).to_vec());
-    guest.share = Some(folder.path().into());
-    change(&mut guest);
-    let installation = Sources::find().unwrap().installation(None).unwrap();
-    let (output, errors) = (Said::default(), Said::default());
-    let terminal = Terminal { output: Box::new(output.clone()), errors: Box::new(errors.clone()) };
-    let finished = run(&installation, &guest, perftax, terminal).unwrap();
-    (output.text(), errors.text(), finished)
+    common::boot_with(&["sh", "script"].map(String::from), perftax, |guest| {
+        guest.share = Some(folder.path().into());
+        change(guest);
+    })
 }
 
 /// Sections of an output: `== name` begins one.

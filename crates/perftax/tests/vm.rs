@@ -101,7 +101,6 @@ fn a_command_keeps_its_output_and_its_code() {
 fn what_cannot_be_is_said() {
     for (arguments, code, words) in [
         (&["vm", "run", "--", "no-such-program"][..], 127, "no-such-program: no such program here"),
-        (&["vm", "run", "--smp", "2", "--", "true"], 3, "--fast, or --smp 1"),
         (&["vm", "run", "--share", "/nowhere", "--", "true"], 3, "/nowhere is no folder"),
         (&["vm", "run", "--cpu", "icelake", "--caches", "--", "true"], 1, "no PMU with caches is modelled"),
         (&["vm", "run", "--timeout", "1", "--", "true"], 1, "was still booting after 1 s"),

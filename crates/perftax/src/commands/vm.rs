@@ -195,17 +195,6 @@ impl MachineArgs {
             }
             .into());
         }
-        if self.smp > 1 && !self.fast {
-            return Err(Error::Missing {
-                what: "time by instructions for several processors".into(),
-                why: format!(
-                    "--smp is {}, and QEMU 7.2's taking of turns by instructions is not sound: a guest may crash",
-                    self.smp
-                ),
-                remedy: "--fast, or --smp 1".into(),
-            }
-            .into());
-        }
         Ok(Guest {
             processor: Processor {
                 generation: self.cpu.into(),
