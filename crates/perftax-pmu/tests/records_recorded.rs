@@ -101,7 +101,7 @@ fn stamp(layout: &Layout, cpu: Option<u32>, time_ns: Option<u64>) -> String {
     format!("{cpu}{time}")
 }
 
-fn render_registers(out: &mut String, registers: &Registers<'_>) {
+fn render_registers(out: &mut String, whose: &str, registers: &Registers<'_>) {
     const NAMES: [&str; 24] = [
         "AX", "BX", "CX", "DX", "SI", "DI", "BP", "SP", "IP", "FLAGS", "CS", "SS", "DS", "ES", "FS", "GS", "R8", "R9", "R10",
         "R11", "R12", "R13", "R14", "R15",
@@ -111,7 +111,7 @@ fn render_registers(out: &mut String, registers: &Registers<'_>) {
         RegisterAbi::Bits32 => "32-bit",
         RegisterAbi::Bits64 => "64-bit",
     };
-    writeln!(out, "... user regs: mask {:#x} ABI {abi}", registers.mask).unwrap();
+    writeln!(out, "... {whose} regs: mask {:#x} ABI {abi}", registers.mask).unwrap();
     for (number, value) in registers.iter() {
         assert_eq!(registers.get(number), Some(value));
         writeln!(out, ".... {:<5} 0x{value:016x}", NAMES[number as usize]).unwrap();
@@ -129,8 +129,29 @@ fn render_sample(out: &mut String, header: Header, event: &Event, body: &[u8], s
             writeln!(out, "..... {at:2}: {entry:016x}").unwrap();
         }
     }
+    if let Some(branches) = &sample.branches {
+        writeln!(out, "... branch stack: nr:{}", branches.len()).unwrap();
+        for (at, branch) in branches.iter().enumerate() {
+            let flags = branch.flags;
+            let said = |is_so: bool, letter| if is_so { letter } else { ' ' };
+            let letters: String = [
+                said(flags.mispredicted(), 'M'),
+                said(flags.predicted(), 'P'),
+                said(flags.abort(), 'A'),
+                said(flags.in_transaction(), 'T'),
+            ]
+            .iter()
+            .collect();
+            assert_eq!(flags.kind(), 0, "the emulated machine tells no kinds");
+            writeln!(out, "..... {at:2}: {:016x} -> {:016x} {} cycles {letters} 0", branch.from, branch.to, flags.cycles())
+                .unwrap();
+        }
+    }
     if let Some(registers) = &sample.user_registers {
-        render_registers(out, registers);
+        render_registers(out, "user", registers);
+    }
+    if let Some(registers) = &sample.interrupt_registers {
+        render_registers(out, "intr", registers);
     }
     if let Some(stack) = sample.user_stack.filter(|stack| stack.dumped_bytes > 0) {
         let offset = stack.valid.as_ptr() as usize - body.as_ptr() as usize; // of the word before it, the size
@@ -318,4 +339,12 @@ fn tracepoints_raw_bytes_are_as_perf_tells() {
     for line in ours {
         assert!(theirs.iter().any(|theirs| theirs.contains(&line)), "{line}");
     }
+}
+
+/// Recorded in the emulated machine (`fixtures/record-vm.sh`): PEBS records as Debian's kernel hands them on.
+#[test]
+fn precise_samples_are_as_perf_tells() {
+    assert!(compare("pebs") >= 15);
+    assert!(compare("pebs-addresses") >= 8);
+    assert!(compare("pebs-branches") >= 7);
 }

@@ -2,12 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Uid, chownat, mknodat};
 
 use crate::error::{Error, Result};
 use crate::guest::Guest;
@@ -30,6 +31,9 @@ pub struct Finished {
     pub missing: Vec<String>,
 }
 
+/// The user and the group `nobody`: what the emulator becomes once everything is open, where root started it.
+const NOBODY: u32 = 65_534;
+
 /// Lines of the console that an error quotes.
 const TAIL: usize = 8;
 
@@ -48,6 +52,10 @@ pub fn run(installation: &Installation, guest: &Guest, us: &Path, terminal: Term
     initrd.extend(guest.files(us, &installation.programs)?.finish());
     fs::write(at("initrd"), initrd).map_err(Error::file(at("initrd")))?;
     fs::create_dir(at("out")).map_err(Error::file(at("out")))?;
+    if rustix::process::geteuid().is_root() {
+        let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+        chownat(CWD, at("out"), Some(user), Some(group), AtFlags::empty()).map_err(|e| Error::file(at("out"))(e.into()))?;
+    }
     for name in ["output", "errors", "control"] {
         mknodat(CWD, at(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(|e| Error::file(at(name))(e.into()))?;
     }
@@ -87,6 +95,9 @@ fn start(installation: &Installation, guest: &Guest, folder: &Path, shell: bool)
         command.args(["-L", firmware]);
     }
     let at = |name: &str| folder.join(name).display().to_string();
+    if rustix::process::geteuid().is_root() {
+        command.args(["-runas", &format!("{NOBODY}:{NOBODY}")]);
+    }
     // No network, no disk, no clock of the host's: nothing but these lines goes in or out while the command runs.
     command.args(["-M", "pc", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none"]);
     command.args(["-m", &guest.memory_mib.to_string(), "-smp", &guest.processor.count.to_string()]);
@@ -203,7 +214,7 @@ fn bring_out(out: &Path, guest: &Guest) -> Result<Vec<String>> {
         match fs::symlink_metadata(&from) {
             Ok(found) if found.is_file() => {
                 let partial = to.with_file_name(format!("{}.partial-{}", name.to_string_lossy(), std::process::id()));
-                fs::copy(&from, &partial).and_then(|_| fs::rename(&partial, &to)).map_err(Error::file(&to))?;
+                copy_file(&from, &partial).and_then(|()| fs::rename(&partial, &to)).map_err(Error::file(&to))?;
             }
             Ok(found) if found.is_dir() => copy_tree(&from, &to, &mut refused)?,
             Ok(_) => refused.push(format!("{}: it is neither a file nor a folder", output.display())),
@@ -212,6 +223,14 @@ fn bring_out(out: &Path, guest: &Guest) -> Result<Vec<String>> {
         }
     }
     Ok(refused)
+}
+
+/// A file's bytes and plain permissions: never the bits that would let it run as somebody else.
+fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+    const PLAIN: u32 = 0o777;
+    fs::copy(from, to)?;
+    let mode = fs::metadata(from)?.permissions().mode() & PLAIN;
+    fs::set_permissions(to, fs::Permissions::from_mode(mode))
 }
 
 fn copy_tree(from: &Path, to: &Path, refused: &mut Vec<String>) -> Result<()> {
@@ -223,7 +242,7 @@ fn copy_tree(from: &Path, to: &Path, refused: &mut Vec<String>) -> Result<()> {
         if kind.is_dir() {
             copy_tree(&path, &to, refused)?;
         } else if kind.is_file() {
-            fs::copy(&path, &to).map_err(Error::file(&to))?;
+            copy_file(&path, &to).map_err(Error::file(&to))?;
         } else {
             refused.push(format!("{}: it is neither a file nor a folder", path.display()));
         }

@@ -6,6 +6,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use perftax_vm::{Arm, Finished, Generation, Guest, Processor, Sources, Terminal, run};
@@ -252,6 +253,51 @@ fn outputs_come_back_and_nothing_else_does() {
     assert_eq!(std::fs::read_to_string(folder.path().join("made/file")).unwrap(), "inside\n");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1 + usize::from(folder.path().join("link").exists()));
     assert!(finished.missing.iter().any(|what| what.contains("nothing")), "{finished:?}");
+}
+
+/// A guest's program is root there, and may go on while its outputs are copied out: what it does then stays in the folder that is
+/// thrown away, and what was asked for comes without the bits that would let it run as somebody else.
+#[test]
+fn a_hostile_guest_stays_inside() {
+    let folder = tempfile::tempdir().unwrap();
+    let escaped = Path::new("/tmp/escaped-from-the-guest");
+    let script = "\
+mkdir kept; echo fine >kept/file; cp /bin/busybox kept/evil; chmod 6755 kept/evil; ln -s /etc kept/etc; mknod kept/disk b 8 0
+dd if=/dev/zero of=big bs=1M count=100 2>/dev/null
+(
+    while ! grep -q ' /out ' /proc/mounts; do :; done
+    cp /bin/busybox /out/evil; chmod 6755 /out/evil; chown 0:0 /out/evil
+    ln -s /etc/hostname /out/link; echo pwned >/out/link
+    ln -s / /out/root; echo pwned >/out/root/tmp/escaped-from-the-guest
+    echo pwned >/out/../escaped-from-the-guest; mkdir /out/a; echo pwned >/out/a/../../escaped-from-the-guest
+    mknod /out/disk b 8 0; dd if=/out/disk of=/out/stolen bs=512 count=1
+    echo done >/out/tried
+) >/dev/null 2>&1 &
+exit 0
+";
+    let before = std::fs::read("/etc/hostname").ok();
+    let (_, errors, finished) = boot(script, |guest| {
+        guest.outputs = ["kept", "big", "tried"].map(PathBuf::from).to_vec();
+        guest.output_folder = folder.path().into();
+    });
+    assert_eq!(finished.code, 0, "{errors}");
+    assert_eq!(std::fs::read("/etc/hostname").ok(), before);
+    assert!(!escaped.exists());
+    let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o7777;
+    let names = |at: &Path| -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(at).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    assert!(
+        names(folder.path()).iter().all(|name| ["big", "kept", "tried"].contains(&name.as_str())),
+        "{:?}",
+        names(folder.path())
+    );
+    assert!(names(folder.path()).contains(&"tried".into()), "it did try: {finished:?}");
+    assert_eq!(names(&folder.path().join("kept")), ["evil", "file"], "{finished:?}");
+    assert_eq!(mode("kept/evil"), 0o755);
+    assert!(finished.missing.iter().any(|what| what.contains("etc")), "{finished:?}");
 }
 
 #[test]
