@@ -239,6 +239,37 @@ done
 /// Of 200 bytes each in a buffer of 64 KiB, four fewer than fit (perftax-pmu's oracle).
 const RECORDS_PER_INTERRUPT: f64 = 323.0;
 
+/// Ordinary interrupts likewise: what one takes to be delivered is found beside the handler's own instructions.
+#[test]
+fn calibrate_finds_what_an_interrupt_takes() {
+    let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
+    let script = "\
+echo -1 >/proc/sys/kernel/sched_rt_runtime_us
+for cost in 0 3000; do
+    KNOB 0x50540001 $cost || exit 9
+    interrupts=$(KNOB 0x50540012) instructions=$(KNOB 0x50540013)
+    chrt -f 1 perftax calibrate --mechanism pmi --quick --no-save --time 6 --json $cost.json >/dev/null || exit 8
+    grep -A3 '\"alpha_ns\"' $cost.json | head -4
+    echo interrupts: $(($(KNOB 0x50540012) - interrupts))
+    echo instructions: $(($(KNOB 0x50540013) - instructions))
+done
+";
+    let folder = common::compiled("knob.c");
+    let knob = folder.path().join("knob").to_string_lossy().into_owned();
+    let (output, errors, finished) = boot_with(&script.replace("KNOB", &knob), &perftax, |guest| {
+        guest.with = vec!["chrt".into(), knob.clone()];
+    });
+    assert_eq!(finished.code, 0, "{output}{errors}");
+    let number = |line: &str| line.split(':').nth(1)?.trim().trim_end_matches(',').parse::<f64>().ok();
+    let numbers: Vec<f64> = output.lines().filter_map(number).collect();
+    assert_eq!(numbers.len(), 10, "{output}");
+    for (injected, found) in [0.0, 3000.0].into_iter().zip(numbers.chunks(5)) {
+        let truth = injected + found[4] / found[3];
+        assert!((found[0] / truth - 1.0).abs() < 0.05, "{} ns, {truth} by the emulator\n{output}", found[0]);
+    }
+    assert!((numbers[5] - numbers[0] - 3000.0).abs() < 0.02 * 3000.0, "{output}");
+}
+
 /// A guest writes where it was told, and nowhere else; it has no network.
 #[test]
 fn outputs_come_back_and_nothing_else_does() {

@@ -6,7 +6,7 @@ use perftax_pmu::Error;
 use perftax_pmu::event::{self, Catalog, Event};
 use perftax_pmu::machine::intel::{GENERATIONS, Generation};
 use perftax_pmu::machine::{Machine, Probe, Vendor};
-use perftax_pmu::oracle::{AttrFacts, CpuFacts, LargePebs, Rate, large_pebs, sample};
+use perftax_pmu::oracle::{AttrFacts, CpuFacts, LargePebs, Rate, beside, sample};
 
 /// What `perf record` samples at when it is given neither -c nor -F, per second.
 const PERF_DEFAULT_HZ: u64 = 4000;
@@ -60,6 +60,9 @@ pub struct Question {
     /// Take times from this clock (use_clockid)
     #[arg(short = 'k', long, value_name = "CLOCK", requires = "event")]
     clockid: Option<String>,
+    /// Another event that is sampled on the same CPUs meanwhile, with the same options; may be repeated
+    #[arg(long, value_name = "EVENT", requires = "event")]
+    beside: Vec<String>,
     /// Ask about another Intel generation: skylake, broadwell, icelake-server, sapphirerapids, …
     #[arg(long, value_name = "GENERATION", requires = "event")]
     cpu: Option<String>,
@@ -95,7 +98,8 @@ impl Question {
         let catalog = if is_hypothetical { here.with_vendor(Vendor::Intel) } else { here };
         let event = one_event(text, &catalog)?;
         let attr = self.attr(&event, &cpu)?;
-        let large_pebs = large_pebs(&attr, &cpu);
+        let others = self.beside.iter().map(|text| self.attr(&one_event(text, &catalog)?, &cpu)).collect::<Result<Vec<_>>>()?;
+        let large_pebs = beside(&attr, &others, &cpu);
         let unsupported = if is_hypothetical { None } else { unsupported(&event, &catalog, machine, probe) };
         let is_default_rate = self.period.is_none() && self.frequency.is_none() && event.rate.is_none();
         Ok(Some(Answer { attr, cpu, is_hypothetical, is_default_rate, large_pebs, unsupported }))
@@ -237,6 +241,20 @@ mod tests {
         assert!(attr_of("cycles:pp", "skylake").is_hardware);
         assert!(!attr_of("page-faults:u", "skylake").is_hardware);
         assert_eq!(attr_of("cycles:pp", "skylake").rate, Rate::Frequency(PERF_DEFAULT_HZ));
+    }
+
+    #[test]
+    fn an_event_that_is_read_one_by_one_takes_it_from_its_neighbour() {
+        let cpu = CpuFacts::of_generation(Generation::named("skylake").unwrap());
+        let catalog = Catalog::at(Path::new("/nonexistent"), None).with_vendor(Vendor::Intel);
+        let at = |period| Question { period: Some(period), ..Question::default() };
+        let of = |question: Question, text| question.attr(&one_event(text, &catalog).unwrap(), &cpu).unwrap();
+        let mine = of(at(1009), "cycles:pp");
+        assert_eq!(beside(&mine, &[of(at(2003), "branches:pp")], &cpu).records_per_pmi, Some(323));
+        let answer = beside(&mine, &[of(Question::default(), "branches:pp")], &cpu);
+        assert_eq!(answer.records_per_pmi, Some(1), "a frequency");
+        assert_eq!(answer.killed_by[0].what, "branches:pp on the same CPU");
+        assert_eq!(beside(&mine, &[of(Question::default(), "branches")], &cpu).records_per_pmi, Some(323), "no PEBS, no matter");
     }
 
     #[test]
