@@ -156,6 +156,9 @@ impl Sources {
             command.arg(&guest).args(kernel);
             step(command, "making the guest")?;
         }
+        for (prefix, mine) in [("qemu-", self.qemu_folder()?), ("guest-", guest)] {
+            forget_oldest(&cache_folder(), prefix, &mine)?;
+        }
         self.installation(kernel)
     }
 
@@ -171,6 +174,23 @@ impl Sources {
         }
         Ok(())
     }
+}
+
+/// Builds of one kind that are kept beside the one in use: a QEMU is 600 MB, and checkouts of two versions may take turns.
+const KEPT: usize = 1;
+
+/// Removes all but the newest builds of a kind.
+fn forget_oldest(cache: &Path, prefix: &str, mine: &Path) -> Result<()> {
+    let is_other = |folder: &PathBuf| {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let number = name.strip_prefix(prefix).unwrap_or_default();
+        number.len() == 16 && number.chars().all(|c| c.is_ascii_hexdigit()) && folder != mine
+    };
+    let entries = std::fs::read_dir(cache).map_err(Error::file(cache))?;
+    let mut others: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_other).collect();
+    others.sort_by_key(|folder| std::fs::metadata(folder).and_then(|found| found.modified()).ok());
+    let too_many = others.len().saturating_sub(KEPT);
+    others[..too_many].iter().try_for_each(|folder| std::fs::remove_dir_all(folder).map_err(Error::file(folder)))
 }
 
 fn step(mut command: Command, what: &str) -> Result<()> {
@@ -196,4 +216,35 @@ fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 
 fn list(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    #[test]
+    fn old_builds_are_forgotten_and_nothing_else() {
+        let cache = tempfile::tempdir().unwrap();
+        let names = [
+            "qemu-0000000000000001",
+            "qemu-0000000000000002",
+            "qemu-0000000000000003",
+            "qemu-mine",
+            "guest-0000000000000001",
+            "plain",
+        ];
+        for (age, name) in names.iter().enumerate() {
+            let folder = cache.path().join(name);
+            std::fs::create_dir(&folder).unwrap();
+            let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 + age as u64);
+            std::fs::File::open(&folder).unwrap().set_modified(time).unwrap();
+        }
+        forget_oldest(cache.path(), "qemu-", &cache.path().join("qemu-0000000000000001")).unwrap();
+        let mut left: Vec<_> =
+            std::fs::read_dir(cache.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        left.sort();
+        assert_eq!(left, ["guest-0000000000000001", "plain", "qemu-0000000000000001", "qemu-0000000000000003", "qemu-mine"]);
+    }
 }

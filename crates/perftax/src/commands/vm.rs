@@ -49,7 +49,7 @@ struct BuildArgs {
     kernel: Option<PathBuf>,
 }
 
-/// The machine.
+/// A shell in the machine, on this terminal: Ctrl-D or poweroff ends it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
