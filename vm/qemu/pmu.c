@@ -348,7 +348,7 @@ void helper_pmu_replan(CPUX86State *env, uint64_t both)
     perftax_engine_replan(pmu->engine, n);
 }
 
-/* Instructions so far, where they are the clock; those of this block are. */
+/* Instructions so far, of all vCPUs: meant for machines with one. */
 static int64_t pmu_instructions(CPUX86State *env)
 {
     CPUState *cs = env_cpu(env);

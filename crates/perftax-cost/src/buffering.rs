@@ -37,7 +37,7 @@ pub struct Split {
 /// One session's sums.
 #[derive(Clone, Copy, Default)]
 struct Session {
-    /// Blocks whose buffer did not fill: the work alone, and up to the last record.
+    /// Blocks whose buffer did not fill, and so was read by the stop alone: the work alone, and up to the last record.
     quiet_work: Sums,
     quiet: Sums,
     /// Blocks whose buffer filled.
@@ -72,11 +72,12 @@ impl Session {
 /// The split, from blocks of arm `idle` (the event runs, and no sample is due) and of the arms that `on` picks; `None` where no buffer
 /// held anything at the end of its block, where none stayed below its threshold, or where fewer than two sessions were made.
 pub fn split(blocks: &[Block], idle: &str, on: impl Fn(&Block) -> bool) -> Option<Split> {
-    let quiet = |s: Settling| s.interrupts == 0 && s.waiting > 0;
-    let busy = |s: Settling| s.interrupts > 0;
+    // Nothing had reached the ring when the work ended; something had, and interrupts brought it.
+    let quiet = |b: &Block, s: Settling| s.waiting > 0 && s.waiting == b.samples;
+    let busy = |b: &Block, s: Settling| s.interrupts > 0 && s.waiting < b.samples;
     let mut sessions: BTreeMap<u32, Session> = BTreeMap::new();
-    let mut add = |kind: fn(Settling) -> bool, unit: Unit, clock: Clock, into: fn(&mut Session, Sums)| {
-        for (session, sums) in sums_where(blocks, idle, |b| on(b) && b.settling.is_some_and(kind), unit, clock) {
+    let mut add = |kind: fn(&Block, Settling) -> bool, unit: Unit, clock: Clock, into: fn(&mut Session, Sums)| {
+        for (session, sums) in sums_where(blocks, idle, |b| on(b) && b.settling.is_some_and(|s| kind(b, s)), unit, clock) {
             into(sessions.entry(session).or_default(), sums);
         }
     };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::bootstrap::student_quantile;
+use crate::buffering::ASSIST_TERM;
 use crate::document::{Calibration, PeriodCost, PredictionRow, WorkloadProfile};
 pub use crate::drive::PredictionError;
 use crate::drive::{Drive, PERIOD_MIN_IN_COSTS};
@@ -119,7 +120,9 @@ pub fn drift_at_age(calibration: &Calibration, age_s: f64) -> f64 {
 impl From<&Calibration> for Cost {
     /// The calibration's cost. Costs by period are taken over where the interval of the curvature excludes 0.
     fn from(calibration: &Calibration) -> Self {
-        let curved = calibration.linearity.as_ref().filter(|l| !l.curvature.contains(0.0));
+        // Where a buffer's terms are known, a cost by period lacks the share of an interrupt that its last, unfilled buffer did not have.
+        let is_split = calibration.terms.contains_key(ASSIST_TERM);
+        let curved = calibration.linearity.as_ref().filter(|l| !is_split && !l.curvature.contains(0.0));
         let mut by_period: Vec<PeriodCost> = curved.map(|l| l.periods.clone()).unwrap_or_default();
         by_period.retain(|c| c.alpha_ns.relative_half_width() <= BY_PERIOD_HALF_WIDTH_MAX);
         by_period.sort_by_key(|c| c.period);

@@ -79,7 +79,6 @@ void perftax_engine_free(perftax_engine *engine);
 void perftax_engine_reset(perftax_engine *engine);
 void perftax_engine_set(perftax_engine *engine, const struct perftax_settings *settings);
 void perftax_engine_cpuid_a(const perftax_engine *engine, uint32_t registers[4]);
-uint64_t perftax_engine_capabilities(const perftax_engine *engine);
 void perftax_engine_tally(const perftax_engine *engine, struct perftax_tally *tally);
 
 /* False where the register is not one of the PMU's, or refuses the value. */

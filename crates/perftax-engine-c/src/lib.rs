@@ -111,12 +111,6 @@ pub extern "C" fn perftax_engine_cpuid_a(engine: &Engine, registers: &mut [u32; 
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn perftax_engine_capabilities(engine: &Engine) -> u64 {
-    engine.pmu.generation().perf_capabilities()
-}
-
-/// See the header.
-#[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_tally(engine: &Engine, tally: &mut Tally) {
     *tally = engine.pmu.tally;
 }

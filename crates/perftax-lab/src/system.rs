@@ -19,7 +19,7 @@ fn steal_in(stat: &str, cpu: Option<u32>) -> Option<u64> {
     line.split_ascii_whitespace().nth(8)?.parse::<u64>().ok().map(|ticks| ticks * TICK_NS)
 }
 
-/// Performance monitoring interrupts of one CPU since boot, from /proc/interrupts.
+/// Performance monitoring interrupts of one CPU since boot, from /proc/interrupts; always 0 where that does not tell.
 pub fn performance_interrupts(cpu: u32) -> Result<u64> {
     let path = "/proc/interrupts";
     let text = std::fs::read_to_string(path).map_err(Error::file(path))?;

@@ -92,6 +92,8 @@ pub fn beside(attr: &AttrFacts, others: &[AttrFacts], cpu: &CpuFacts) -> LargePe
                 all.regs_intr |= other.regs_intr;
                 all.regs_user |= other.regs_user;
                 all.precise = all.precise.min(other.precise);
+                // Each is granted by itself already: only the size of a record is asked for.
+                all.exclude_kernel = true;
             }
             Verdict::NotPebs | Verdict::Unknown => {}
         }

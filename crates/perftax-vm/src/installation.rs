@@ -156,9 +156,7 @@ impl Sources {
             command.arg(&guest).args(kernel);
             step(command, "making the guest")?;
         }
-        for (prefix, mine) in [("qemu-", self.qemu_folder()?), ("guest-", guest)] {
-            forget_oldest(&cache_folder(), prefix, &mine)?;
-        }
+        forget_oldest(&cache_folder(), &self.qemu_folder()?);
         self.installation(kernel)
     }
 
@@ -176,21 +174,21 @@ impl Sources {
     }
 }
 
-/// Builds of one kind that are kept beside the one in use: a QEMU is 600 MB, and checkouts of two versions may take turns.
+/// Builds of QEMU that are kept beside the one in use: each is 600 MB, and checkouts of two versions may take turns.
 const KEPT: usize = 1;
 
-/// Removes all but the newest builds of a kind.
-fn forget_oldest(cache: &Path, prefix: &str, mine: &Path) -> Result<()> {
+/// Removes all other builds of QEMU but the newest; one that cannot be removed (somebody else's) stays.
+fn forget_oldest(cache: &Path, mine: &Path) {
     let is_other = |folder: &PathBuf| {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let number = name.strip_prefix(prefix).unwrap_or_default();
+        let number = name.strip_prefix("qemu-").unwrap_or_default();
         number.len() == 16 && number.chars().all(|c| c.is_ascii_hexdigit()) && folder != mine
     };
-    let entries = std::fs::read_dir(cache).map_err(Error::file(cache))?;
+    let Ok(entries) = std::fs::read_dir(cache) else { return };
     let mut others: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_other).collect();
     others.sort_by_key(|folder| std::fs::metadata(folder).and_then(|found| found.modified()).ok());
     let too_many = others.len().saturating_sub(KEPT);
-    others[..too_many].iter().try_for_each(|folder| std::fs::remove_dir_all(folder).map_err(Error::file(folder)))
+    others[..too_many].iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
 }
 
 fn step(mut command: Command, what: &str) -> Result<()> {
@@ -241,7 +239,7 @@ mod tests {
             let time = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 + age as u64);
             std::fs::File::open(&folder).unwrap().set_modified(time).unwrap();
         }
-        forget_oldest(cache.path(), "qemu-", &cache.path().join("qemu-0000000000000001")).unwrap();
+        forget_oldest(cache.path(), &cache.path().join("qemu-0000000000000001"));
         let mut left: Vec<_> =
             std::fs::read_dir(cache.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         left.sort();

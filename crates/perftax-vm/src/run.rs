@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -52,15 +52,15 @@ pub fn run(installation: &Installation, guest: &Guest, us: &Path, terminal: Term
     initrd.extend(guest.files(us, &installation.programs)?.finish());
     fs::write(at("initrd"), initrd).map_err(Error::file(at("initrd")))?;
     fs::create_dir(at("out")).map_err(Error::file(at("out")))?;
-    if rustix::process::geteuid().is_root() {
-        let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-        chownat(CWD, at("out"), Some(user), Some(group), AtFlags::empty()).map_err(|e| Error::file(at("out"))(e.into()))?;
-    }
+    // A root that may not give the folder away (a container's) cannot become somebody else either.
+    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+    let gives_up_root =
+        rustix::process::geteuid().is_root() && chownat(CWD, at("out"), Some(user), Some(group), AtFlags::empty()).is_ok();
     for name in ["output", "errors", "control"] {
         mknodat(CWD, at(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(|e| Error::file(at(name))(e.into()))?;
     }
     let shell = guest.argv.is_empty();
-    let mut child = start(installation, guest, folder.path(), shell)?;
+    let mut child = start(installation, guest, folder.path(), gives_up_root)?;
     let output = copy(at("output"), terminal.output);
     let errors = copy(at("errors"), terminal.errors);
     let said = listen(at("control"));
@@ -82,7 +82,8 @@ pub fn run(installation: &Installation, guest: &Guest, us: &Path, terminal: Term
     Ok(Finished { code, missing })
 }
 
-fn start(installation: &Installation, guest: &Guest, folder: &Path, shell: bool) -> Result<Child> {
+fn start(installation: &Installation, guest: &Guest, folder: &Path, gives_up_root: bool) -> Result<Child> {
+    let shell = guest.argv.is_empty();
     let mut command = Command::new(&installation.qemu);
     for firmware in FIRMWARE {
         if !Path::new(firmware).is_dir() {
@@ -95,7 +96,7 @@ fn start(installation: &Installation, guest: &Guest, folder: &Path, shell: bool)
         command.args(["-L", firmware]);
     }
     let at = |name: &str| folder.join(name).display().to_string();
-    if rustix::process::geteuid().is_root() {
+    if gives_up_root {
         command.args(["-runas", &format!("{NOBODY}:{NOBODY}")]);
     }
     // No network, no disk, no clock of the host's: nothing but these lines goes in or out while the command runs.
@@ -225,12 +226,14 @@ fn bring_out(out: &Path, guest: &Guest) -> Result<Vec<String>> {
     Ok(refused)
 }
 
-/// A file's bytes and plain permissions: never the bits that would let it run as somebody else.
+/// A file's bytes and plain permissions: never, not even while it is being written, the bits that would let it run as somebody else.
 fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
     const PLAIN: u32 = 0o777;
-    fs::copy(from, to)?;
-    let mode = fs::metadata(from)?.permissions().mode() & PLAIN;
-    fs::set_permissions(to, fs::Permissions::from_mode(mode))
+    let mut source = File::open(from)?;
+    let mode = source.metadata()?.permissions().mode() & PLAIN;
+    let mut copy = File::options().write(true).create(true).truncate(true).mode(mode).open(to)?;
+    let copied = std::io::copy(&mut source, &mut copy).and_then(|_| fs::set_permissions(to, fs::Permissions::from_mode(mode)));
+    copied.inspect_err(|_| drop(fs::remove_file(to)))
 }
 
 fn copy_tree(from: &Path, to: &Path, refused: &mut Vec<String>) -> Result<()> {

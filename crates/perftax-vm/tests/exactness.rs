@@ -23,6 +23,7 @@ fn programs(folder: &Path) {
     // The same program elsewhere: an address tells which of the two it was.
     common::assemble(folder, "far", &[&turns, "-Wl,-Ttext=0x800000", &path("loop.S")]);
     common::assemble(folder, "gather", &[&format!("-DN={GATHERED}"), &path("gather.S")]);
+    common::assemble(folder, "straddle", &["-DN=100000", &path("straddle.S")]);
     for (name, trap) in [("ud2", "ud2"), ("divide", "xorl %edx,%edx; divl %ecx"), ("int3", "int3"), ("segv", "movl 0, %eax")] {
         common::assemble(folder, name, &[&format!("-DTRAP={trap}"), &path("trap.S")]);
     }
@@ -63,6 +64,8 @@ fn what_faults_does_not_retire_and_modes_add_up() {
     let script = format!(
         "{FUNCTIONS}
 for trap in ud2 divide int3 segv; do count $trap instructions:u ./$trap; done
+count straddle instructions:u,branches:u ./straddle
+count followed instructions:u,branches:u,cpu/event=0xd0,umask=0x81/u ./straddle
 count modes '{{instructions:u,instructions:k,instructions}}' ls /
 count branches '{{branches:u,branches:k,branches}}' ls /
 "
@@ -74,6 +77,11 @@ count branches '{{branches:u,branches:k,branches}}' ls /
     assert_eq!(found["divide"], [before + 1.0], "what clears edx retires, the division does not");
     assert_eq!(found["int3"], [before + 1.0], "a trap: it retires");
     assert_eq!(found["segv"], [before]);
+    // A jump whose displacement lies on the next page; block by block, and followed by instruction.
+    let (turns, nops) = (100_000.0, 4081.0);
+    for name in ["straddle", "followed"] {
+        assert_eq!(found[name][..2], [1.0 + nops + 4.0 * turns + 3.0, turns + 1.0], "{name}: {output}");
+    }
     for name in ["modes", "branches"] {
         let [user, kernel, both] = found[name][..] else { panic!("{output}") };
         assert!(user > 1000.0 && kernel > 1000.0, "{output}");

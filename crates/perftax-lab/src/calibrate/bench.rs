@@ -180,7 +180,7 @@ impl Bench {
             let stopping = monotonic_ns();
             source.sampler.disable()?;
             let stop_ns = monotonic_ns() - stopping;
-            let interrupts = performance_interrupts(self.spec.cpu)? - interrupts_before;
+            let interrupts = performance_interrupts(self.spec.cpu)?.saturating_sub(interrupts_before);
             let bytes = source.sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
             // Samples are all of one size.
             let waiting = delivered.samples() - delivered.samples() * in_ring_bytes / bytes.max(1);
@@ -250,7 +250,7 @@ pub(super) const SAMPLE_SIGNAL: i32 = libc::SIGIO;
 const DEAR_ROUNDS: u32 = 3;
 
 fn is_optional(arm: &Arm) -> bool {
-    !matches!(arm.name.as_str(), super::ON | super::arm::COUNTING | super::arm::ARMED)
+    !matches!(arm.name.as_str(), super::ON | super::IDLE | super::arm::COUNTING | super::arm::ARMED)
 }
 
 fn decides_alpha(arm: &Arm) -> bool {

@@ -2,16 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use perftax_cost::alpha::{
-    Clock, Foresight, Sums, Unit, control_variation, ratio_of_sums, rounds_needed, session_sums, session_variation,
-};
+use perftax_cost::alpha::{Clock, Foresight, Sums, Unit, control_variation, rounds_needed, session_sums, session_variation};
 use perftax_cost::document::StopReason;
 use perftax_cost::observation::Block;
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 
 use super::arm::{OFF, OFF_AGAIN, ON};
-use super::conclude::{Conclusion, conclude};
+use super::conclude::{Conclusion, alpha_of, conclude, split_of};
 use super::spec::{Depth, Spec};
 use super::switching::SwitchBench;
 use super::witness::WitnessSample;
@@ -160,8 +158,8 @@ impl Campaign {
         self.blocks.append(&mut result.blocks);
         self.floors_ns.extend(result.floor_ns);
         self.witness.extend(result.witness);
-        self.half_width =
-            ratio_of_sums(&self.blocks, self.baseline, ON, Unit::Samples, Clock::Wall).map(|alpha| alpha.relative_half_width());
+        let alpha_ns = alpha_of(&self.blocks, self.baseline, split_of(&self.blocks, self.baseline).as_ref());
+        self.half_width = alpha_ns.map(|alpha| alpha.relative_half_width());
         if self.sessions == PILOT_SESSIONS {
             self.foresight = self.foresee();
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use perftax_cost::Estimate;
 use perftax_cost::alpha::{Clock, Unit, control, difference_of, drift, linearity, ratio_of_sums};
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap, median};
-use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, split};
+use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, Split, split};
 use perftax_cost::document::{Control, Linearity};
 use perftax_cost::observation::Block;
 
@@ -44,14 +44,21 @@ pub struct Conclusion {
 /// The payload arms whose cost is told apart, each on top of the basic sample.
 const PAYLOADS: [&str; 5] = ["callchain", "user-regs", "user-stack", "group-read", "signal"];
 
+/// The terms of a buffer, where there is one.
+pub(super) fn split_of(blocks: &[Block], baseline: &str) -> Option<Split> {
+    split(blocks, baseline, |b| b.arm == ON || b.arm.starts_with("on@"))
+}
+
+/// α: the sum of a buffer's terms, or the ratio of sums.
+pub(super) fn alpha_of(blocks: &[Block], baseline: &str, split: Option<&Split>) -> Option<Estimate> {
+    split.map(|split| split.alpha_ns).or_else(|| ratio_of_sums(blocks, baseline, ON, Unit::Samples, Clock::Wall))
+}
+
 /// Concludes from all blocks (sampled ones being held against arm `baseline`) and the per-session floors; none while there are fewer than two usable sessions.
 pub fn conclude(blocks: &[Block], baseline: &str, floors_ns: &[f64]) -> Option<Conclusion> {
     let (unit, clock) = (Unit::Samples, Clock::Wall);
-    let split = split(blocks, baseline, |b| b.arm == ON || b.arm.starts_with("on@"));
-    let alpha_ns = match &split {
-        Some(split) => split.alpha_ns,
-        None => ratio_of_sums(blocks, baseline, ON, unit, clock)?,
-    };
+    let split = split_of(blocks, baseline);
+    let alpha_ns = alpha_of(blocks, baseline, split.as_ref())?;
     let mut terms = BTreeMap::new();
     let has = |arm: &str| blocks.iter().any(|b| b.arm == arm);
     let mut term = |name: &str, estimate: Option<Estimate>| {

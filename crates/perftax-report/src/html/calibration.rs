@@ -229,7 +229,7 @@ fn terms(doc: &Calibration) -> Panel {
     let mut figure = Figure::new(130 + 34 * sorted.len() as u32, Axis::time("cost").reference_zero(), Axis::names().downwards());
     let names: Vec<&String> = sorted.iter().map(|(name, _)| *name).collect();
     figure.set("barmode", json!("overlay"));
-    for (i, unit) in ["a sample", "a signal", "a context switch"].into_iter().enumerate() {
+    for (i, unit) in ["a sample", "an interrupt", "a signal", "a context switch"].into_iter().enumerate() {
         let of_unit: Vec<_> = sorted.iter().filter(|(name, _)| unit_of_term(name) == unit).collect();
         let costs: Vec<Estimate> = of_unit.iter().map(|(_, e)| e.scaled(NS)).collect();
         let names: Vec<String> = of_unit.iter().map(|(name, _)| name.to_string()).collect();
