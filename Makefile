@@ -4,7 +4,7 @@
 # make help   the other targets
 SHELL = /bin/sh
 .DEFAULT_GOAL = build
-.PHONY: build plan test setup lint machine unit acceptance bench install clean help
+.PHONY: build plan test setup lint machine kmod unit acceptance bench install clean help
 
 CARGO ?= cargo
 BUDGET ?= 1%
@@ -16,7 +16,7 @@ build:
 plan: build
 	scripts/plan-demo $(BUDGET)
 
-test: setup lint machine unit
+test: setup lint machine kmod unit
 
 setup:
 	scripts/setup
@@ -28,6 +28,10 @@ lint:
 # The emulated machine, once into the cache: its tests need it.
 machine: build
 	target/release/perftax vm build
+
+# The kernel module, for the machine's kernel.
+kmod:
+	kmod/build $(KDIR)
 
 unit:
 	$(CARGO) build --locked -p perftax-sim-plugin
