@@ -60,6 +60,7 @@ help:
 	@echo 'make test        install what is missing, check style, run every test'
 	@echo 'make lint        cargo fmt --check and clippy, warnings denied'
 	@echo 'make machine     build the emulated machine (perftax vm) into the cache'
+	@echo 'make kmod        build perftax.ko for the machine'\''s kernel (KDIR=… for another)'
 	@echo 'make unit        the tests alone'
 	@echo 'make acceptance  the long measurements: calibrate, verify and bill on real programs'
 	@echo 'make bench       benchmarks of perftax itself'
