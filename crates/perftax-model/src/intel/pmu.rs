@@ -26,7 +26,7 @@ const FIXED_ADAPTIVE: u64 = 32;
 /// Budgets are kept far from the ends of their type, so that a block may overdraw them.
 const MOST_LEFT: u64 = 1 << 30;
 /// Below so many events to the next action every instruction is followed: more than a block has instructions, as a rule.
-const CLOSE: u32 = 64;
+const CLOSE: u32 = 16;
 
 /// Which event PEBS records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
