@@ -90,8 +90,10 @@ void perftax_core_start(void *unused)
 		write_counter(i, start);
 		enable |= BIT_ULL(i);
 	}
-	if (perftax_pmu.adaptive)
+	if (perftax_pmu.adaptive) {
+		rdmsrl(MSR_PEBS_DATA_CFG, core->saved_groups);
 		wrmsrl(MSR_PEBS_DATA_CFG, 0);
+	}
 	rdmsrl(MSR_CORE_PERF_GLOBAL_STATUS, status);
 	wrmsrl(MSR_CORE_PERF_GLOBAL_OVF_CTRL, status);
 	wrmsrl(MSR_IA32_PEBS_ENABLE, pebs);
@@ -120,6 +122,8 @@ void perftax_core_stop(void *unused)
 	}
 	rdmsrl(MSR_CORE_PERF_GLOBAL_STATUS, status);
 	wrmsrl(MSR_CORE_PERF_GLOBAL_OVF_CTRL, status);
+	if (perftax_pmu.adaptive)
+		wrmsrl(MSR_PEBS_DATA_CFG, core->saved_groups);
 	wrmsrl(MSR_IA32_DS_AREA, core->saved_store);
 	wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, core->saved_control);
 }

@@ -30,6 +30,7 @@ struct perftax_core {
 	struct perftax_read read;
 	u64 saved_store;
 	u64 saved_control;
+	u64 saved_groups;		/* of adaptive records; perf keeps a copy and does not look */
 	bool running;
 };
 

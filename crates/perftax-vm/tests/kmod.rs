@@ -95,6 +95,30 @@ rmmod perftax && dmesg | grep -c -E 'BUG|WARNING|general protection'
     assert_eq!(output.lines().last(), Some("0"), "{output}");
 }
 
+/// Two processors: one goes offline and comes back during a run, users come two at a time, are killed, have no rights.
+#[test]
+fn the_kernel_survives_its_users() {
+    let script = "\
+dmesg -c >/dev/null; insmod perftax.ko || exit 9
+./direct 10007 65536 100000000 >/tmp/first & sleep 1.2
+echo second $(./direct 10007 65536 1000)
+echo 0 >/sys/devices/system/cpu/cpu1/online; sleep 0.1; echo 1 >/sys/devices/system/cpu/cpu1/online; wait
+echo first $(cat /tmp/first)
+for i in 1 2 3 4 5 6 7 8 9 10; do ./direct 1009 65536 50000000 >/dev/null & sleep 0.$i; kill -9 $!; done; wait
+echo user::1000:1000::/:/bin/sh >>/etc/passwd; chmod 666 /dev/perftax; chmod 755 . direct
+echo unprivileged $(su user -c '/share/direct 10007 65536 1000')
+echo then $(./direct 10007 65536 100000)
+rmmod perftax && dmesg | grep -c -E 'BUG|WARNING|Call Trace|general protection'
+";
+    let (output, errors, _) = boot(script, |guest| guest.processor.count = 2);
+    let said = |name: &str| output.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{output}{errors}")).trim();
+    assert_eq!(said("second"), "refused Device or resource busy");
+    assert!(said("first").starts_with("done"), "{output}");
+    assert_eq!(said("unprivileged"), "refused Operation not permitted");
+    assert!(said("then").starts_with("done"), "{output}");
+    assert_eq!(output.lines().last(), Some("0"), "{output}{errors}");
+}
+
 #[test]
 fn what_it_cannot_do_is_said() {
     let script = "insmod perftax.ko; dmesg | grep 'perftax: [^lm]' | tail -1\n";
