@@ -111,7 +111,8 @@ echo then $(./direct 10007 65536 100000)
 rmmod perftax && dmesg | grep -c -E 'BUG|WARNING|Call Trace|general protection'
 ";
     let (output, errors, _) = boot(script, |guest| guest.processor.count = 2);
-    let said = |name: &str| output.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{output}{errors}")).trim();
+    let said =
+        |name: &str| output.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{output}{errors}")).trim();
     assert_eq!(said("second"), "refused Device or resource busy");
     assert!(said("first").starts_with("done"), "{output}");
     assert_eq!(said("unprivileged"), "refused Operation not permitted");
