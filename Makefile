@@ -30,7 +30,7 @@ machine: build
 	target/release/perftax vm build
 
 # The kernel module, for the machine's kernel.
-kmod:
+kmod: machine
 	kmod/build $(KDIR)
 
 unit:
