@@ -66,6 +66,11 @@ impl Mechanism {
     pub fn is_time_driven(self) -> bool {
         self == Self::CpuClock
     }
+
+    /// Whether the hardware keeps records in a buffer, which is read when it is full or the event is stopped.
+    pub fn keeps_a_buffer(self) -> bool {
+        self == Self::Pebs
+    }
 }
 
 impl fmt::Display for Mechanism {

@@ -193,13 +193,27 @@ fn two_runs_are_alike() {
     assert_eq!(first, second);
 }
 
+/// Runs a script of calibrations, in which KNOB reads and writes registers of the emulation; the numbers of its lines `name: number`, and
+/// all that it said.
+fn calibrated(script: &str) -> (Vec<f64>, String) {
+    let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
+    assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
+    let folder = common::compiled("knob.c");
+    let knob = folder.path().join("knob").to_string_lossy().into_owned();
+    let (output, errors, finished) = boot_with(&script.replace("KNOB", &knob), &perftax, |guest| {
+        guest.with = vec!["chrt".into(), knob.clone()];
+    });
+    assert_eq!(finished.code, 0, "{output}{errors}");
+    let number = |line: &str| line.split(':').nth(1)?.trim().trim_end_matches(',').parse::<f64>().ok();
+    let numbers: Vec<f64> = output.lines().filter_map(number).collect();
+    (numbers, output)
+}
+
 /// `perftax calibrate` in the guest finds the cost of an assist that was injected, of which it knows nothing: its work executes in blocks
 /// that differ in nothing but sampling, and what a record delays the work by is the hardware's, what stopping takes the kernel's. And
 /// its terms for an interrupt and the records that it finds are the instructions that the handler executed, as the emulator counts them.
 #[test]
 fn calibrate_finds_what_was_injected() {
-    let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
-    assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
     let costs = [0.0, 232.0, 238.0, 286.0, 1000.0];
     // Registers of the emulation: the assist's cost; interrupts raised, and instructions in their handlers.
     let script = "\
@@ -213,14 +227,7 @@ for cost in 0 232 238 286 1000; do
     echo instructions: $(($(KNOB 0x50540013) - instructions))
 done
 ";
-    let folder = common::compiled("knob.c");
-    let knob = folder.path().join("knob").to_string_lossy().into_owned();
-    let (output, errors, finished) = boot_with(&script.replace("KNOB", &knob), &perftax, |guest| {
-        guest.with = vec!["chrt".into(), knob.clone()];
-    });
-    assert_eq!(finished.code, 0, "{output}{errors}");
-    let number = |line: &str| line.split(':').nth(1)?.trim().trim_end_matches(',').parse::<f64>().ok();
-    let numbers: Vec<f64> = output.lines().filter_map(number).collect();
+    let (numbers, output) = calibrated(script);
     assert_eq!(numbers.len(), 11 * costs.len(), "{output}");
     let mut covered = 0;
     for (cost, found) in costs.into_iter().zip(numbers.chunks(11)) {
@@ -242,7 +249,6 @@ const RECORDS_PER_INTERRUPT: f64 = 323.0;
 /// Ordinary interrupts likewise: what one takes to be delivered is found beside the handler's own instructions.
 #[test]
 fn calibrate_finds_what_an_interrupt_takes() {
-    let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
     let script = "\
 echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 for cost in 0 3000; do
@@ -254,14 +260,7 @@ for cost in 0 3000; do
     echo instructions: $(($(KNOB 0x50540013) - instructions))
 done
 ";
-    let folder = common::compiled("knob.c");
-    let knob = folder.path().join("knob").to_string_lossy().into_owned();
-    let (output, errors, finished) = boot_with(&script.replace("KNOB", &knob), &perftax, |guest| {
-        guest.with = vec!["chrt".into(), knob.clone()];
-    });
-    assert_eq!(finished.code, 0, "{output}{errors}");
-    let number = |line: &str| line.split(':').nth(1)?.trim().trim_end_matches(',').parse::<f64>().ok();
-    let numbers: Vec<f64> = output.lines().filter_map(number).collect();
+    let (numbers, output) = calibrated(script);
     assert_eq!(numbers.len(), 10, "{output}");
     for (injected, found) in [0.0, 3000.0].into_iter().zip(numbers.chunks(5)) {
         let truth = injected + found[4] / found[3];

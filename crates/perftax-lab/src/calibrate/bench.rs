@@ -156,7 +156,10 @@ impl Bench {
         let mut own = self.open_if_needed(index, catalog)?;
         let arm = self.arms[index].0.clone();
         let steal_before = steal_ns(Some(self.spec.cpu))?;
-        let interrupts_before = performance_interrupts(self.spec.cpu)?;
+        // Reading them takes time on many processors: only where they tell something.
+        let keeps_a_buffer = self.spec.mechanism.keeps_a_buffer();
+        let interrupts = || if keeps_a_buffer { performance_interrupts(self.spec.cpu) } else { Ok(0) };
+        let interrupts_before = interrupts()?;
         self.stimulus.prepare()?;
         let source = own.as_mut().or(self.arms[index].1.as_mut());
         let enabled = arm.monitoring.is_some_and(|m| m.enabled);
@@ -180,11 +183,11 @@ impl Bench {
             let stopping = monotonic_ns();
             source.sampler.disable()?;
             let stop_ns = monotonic_ns() - stopping;
-            let interrupts = performance_interrupts(self.spec.cpu)?.saturating_sub(interrupts_before);
+            let interrupts = interrupts()?.saturating_sub(interrupts_before);
             let bytes = source.sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
             // Samples are all of one size.
             let waiting = delivered.samples() - delivered.samples() * in_ring_bytes / bytes.max(1);
-            settling = self.spec.keeps_a_buffer().then_some(Settling { waiting, stop_ns, interrupts });
+            settling = keeps_a_buffer.then_some(Settling { waiting, stop_ns, interrupts });
         }
         let wall_ns = wall_after - wall_before;
         let cpu_ns = cpu_after - cpu_before;

@@ -10,7 +10,7 @@ use perftax_pmu::event::Event;
 
 use super::arm::{OFF, OFF_AGAIN, ON};
 use super::conclude::{Conclusion, alpha_of, conclude, split_of};
-use super::spec::{Depth, Spec};
+use super::spec::{Depth, Spec, baseline};
 use super::switching::SwitchBench;
 use super::witness::WitnessSample;
 use super::worker::Worker;
@@ -110,7 +110,7 @@ const FIRST_LOOK_ROUNDS: u32 = 10;
 fn pilot_alpha_ns(spec: &Spec, seed: u64) -> Result<f64> {
     let spec = Spec { period: Some(FIRST_LOOK_NS), depth: Depth::Alpha, planted_bias: 0.0, ..spec.clone() };
     let blocks = Worker::start(&spec, seed)?.session(FIRST_LOOK_ROUNDS)?.blocks;
-    let alpha_ns = Sums::total(&session_sums(&blocks, spec.baseline(), ON, Unit::Samples, Clock::Wall)).cost_ns();
+    let alpha_ns = Sums::total(&session_sums(&blocks, baseline(spec.mechanism), ON, Unit::Samples, Clock::Wall)).cost_ns();
     Ok(if alpha_ns.is_finite() { alpha_ns } else { 0.0 })
 }
 
@@ -121,7 +121,7 @@ impl Campaign {
         let worker = Worker::start(spec, seed)?;
         let switching = spec.wants_switching().then(|| SwitchBench::new(spec, worker.event().clone(), seed));
         Ok(Self {
-            baseline: spec.baseline(),
+            baseline: baseline(spec.mechanism),
             worker,
             switching,
             goal,

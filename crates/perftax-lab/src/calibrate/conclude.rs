@@ -9,7 +9,7 @@ use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, Split, spl
 use perftax_cost::document::{Control, Linearity};
 use perftax_cost::observation::Block;
 
-use super::arm::{ARMED, COUNTING, OFF, OFF_AGAIN, ON};
+use super::arm::{ARMED, COUNTING, IDLE, OFF, OFF_AGAIN, ON};
 use super::switching::{SWITCH_ARMS, SWITCH_OFF};
 
 /// Everything that the blocks of a calibration say.
@@ -46,7 +46,7 @@ const PAYLOADS: [&str; 5] = ["callchain", "user-regs", "user-stack", "group-read
 
 /// The terms of a buffer, where there is one.
 pub(super) fn split_of(blocks: &[Block], baseline: &str) -> Option<Split> {
-    split(blocks, baseline, |b| b.arm == ON || b.arm.starts_with("on@"))
+    (baseline == IDLE).then(|| split(blocks, baseline, |b| b.arm == ON || b.arm.starts_with("on@")))?
 }
 
 /// α: the sum of a buffer's terms, or the ratio of sums.
@@ -54,7 +54,8 @@ pub(super) fn alpha_of(blocks: &[Block], baseline: &str, split: Option<&Split>) 
     split.map(|split| split.alpha_ns).or_else(|| ratio_of_sums(blocks, baseline, ON, Unit::Samples, Clock::Wall))
 }
 
-/// Concludes from all blocks (sampled ones being held against arm `baseline`) and the per-session floors; none while there are fewer than two usable sessions.
+/// Concludes from all blocks (sampled ones being held against arm `baseline`) and the per-session floors; none while there are fewer
+/// than two usable sessions.
 pub fn conclude(blocks: &[Block], baseline: &str, floors_ns: &[f64]) -> Option<Conclusion> {
     let (unit, clock) = (Unit::Samples, Clock::Wall);
     let split = split_of(blocks, baseline);

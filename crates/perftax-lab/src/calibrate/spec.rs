@@ -74,7 +74,7 @@ const BUSY_PERIOD: u64 = 2053;
 /// The arm that sampled ones of a mechanism are held against: nothing, or the event running without a sample where stopping it is part
 /// of what is timed.
 pub fn baseline(mechanism: Mechanism) -> &'static str {
-    if mechanism == Mechanism::Pebs { IDLE } else { OFF }
+    if mechanism.keeps_a_buffer() { IDLE } else { OFF }
 }
 
 /// The event that a mechanism is used with where none is named.
@@ -191,23 +191,13 @@ impl Spec {
         self.sampled(&format!("{ON}@{period}"), period, self.payload)
     }
 
-    /// Whether the hardware keeps records in a buffer, which is read when it is full or the event is stopped.
-    pub(super) fn keeps_a_buffer(&self) -> bool {
-        baseline(self.mechanism) == IDLE
-    }
-
-    /// The arm that sampled ones are held against.
-    pub fn baseline(&self) -> &'static str {
-        baseline(self.mechanism)
-    }
-
     /// The arms, in no particular order.
     pub(super) fn arms(&self) -> Vec<Arm> {
         let main = self.main_period();
         let fires_at_every_operation =
             matches!(self.mechanism, Mechanism::Software | Mechanism::Breakpoint | Mechanism::Tracepoint | Mechanism::Uprobe);
         let mut arms = vec![Arm::unmonitored(OFF), Arm::unmonitored(OFF_AGAIN), self.sampled(ON, main, self.payload)];
-        if self.keeps_a_buffer() {
+        if self.mechanism.keeps_a_buffer() {
             arms.push(Arm::idle(self.payload));
             arms.push(self.at(BUSY_PERIOD));
         }

@@ -29,15 +29,16 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
+    /// Refuses sizes that cannot be mapped.
+    pub fn check_pages(data_pages: usize) -> Result<()> {
+        let needed =
+            || Error::Argument { argument: "-m, --mmap-pages", value: data_pages.to_string(), needed: "a power of two".into() };
+        data_pages.is_power_of_two().then_some(()).ok_or_else(needed)
+    }
+
     /// Maps a ring of `data_pages` (a power of two) onto an event.
     pub fn map(event: &OpenEvent, data_pages: usize) -> Result<Self> {
-        if !data_pages.is_power_of_two() {
-            return Err(Error::Argument {
-                argument: "-m, --mmap-pages",
-                value: data_pages.to_string(),
-                needed: "a power of two".into(),
-            });
-        }
+        Self::check_pages(data_pages)?;
         let page_bytes = rustix::param::page_size();
         let bytes = (1 + data_pages) * page_bytes;
         // SAFETY: a fresh shared mapping at an address of the kernel's choice; nothing of ours can overlap it.

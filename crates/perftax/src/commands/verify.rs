@@ -14,7 +14,7 @@ use perftax_lab::workload::{Workload, default_cache_dir};
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sampler::Payload;
-use perftax_pmu::sys::Stdio;
+use perftax_pmu::sys::{Ring, Stdio};
 use perftax_report::{csv, text};
 
 use super::calibrate::check_period;
@@ -287,6 +287,7 @@ impl Args {
         } else {
             Grid::Periods(self.periods.clone())
         };
+        self.mmap_pages.map(Ring::check_pages).transpose()?;
         let cpu = here.measuring_cpu();
         Ok(Request {
             event,
@@ -301,19 +302,9 @@ impl Args {
             yardsticks: !self.no_yardstick,
             probes: if self.no_probe { Vec::new() } else { self.probe.iter().map(|percent| percent / 100.0).collect() },
             payload: if self.no_timestamp { Payload::BASIC.without_time() } else { Payload::BASIC },
-            ring_pages: self.ring_pages()?,
+            ring_pages: self.mmap_pages,
             planted_bias: self.plant_bias,
         })
-    }
-
-    fn ring_pages(&self) -> Result<Option<usize>> {
-        match self.mmap_pages {
-            Some(pages) if !pages.is_power_of_two() => {
-                let needed = "a power of two".into();
-                Err(Error::Argument { argument: "-m, --mmap-pages", value: pages.to_string(), needed }.into())
-            }
-            pages => Ok(pages),
-        }
     }
 
     fn subjects(&self, here: &Here, cpu: u32) -> Result<Vec<Subject>> {
