@@ -4,26 +4,59 @@
  * user mode, so that it must be mapped there, too (page-table isolation off),
  * and never fault.
  */
-#include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+#include <asm/pgtable.h>
 
 #include "perftax.h"
 
-int perftax_buffer_alloc(struct perftax_buffer *buffer, int cpu, size_t bytes)
+/* The smallest page of those that map a piece of kernel memory. */
+static size_t smallest_page(const void *memory, size_t bytes)
+{
+	unsigned long at = (unsigned long)memory, end = at + bytes;
+	size_t smallest = SIZE_MAX;
+
+	while (at < end) {
+		unsigned int level;
+		size_t page;
+
+		if (!lookup_address(at, &level))
+			return 0;
+		page = page_level_size(level);
+		smallest = min(smallest, page);
+		at = ALIGN_DOWN(at, page) + page;
+	}
+	return smallest;
+}
+
+static void *pages(int node, size_t bytes, u32 flags)
+{
+	/* Page by page: all of the vmalloc area is in every page table since 5.8. */
+	if (flags & PERFTAX_START_SMALL)
+		return vzalloc_node(bytes, node);
+	/*
+	 * One piece of the kernel's linear map, which is made of large pages,
+	 * where there is such a piece; else pages as large as can be had.
+	 */
+	return kvzalloc_node(bytes, GFP_KERNEL | __GFP_NORETRY, node);
+}
+
+int perftax_buffer_alloc(struct perftax_buffer *buffer, int cpu, size_t bytes, u32 flags)
 {
 	int node = cpu_to_node(cpu);
 
-	buffer->bytes = PAGE_ALIGN(bytes);
+	buffer->bytes = flags & PERFTAX_START_HUGE ? ALIGN(bytes, PMD_SIZE) : PAGE_ALIGN(bytes);
 	buffer->store = kzalloc_node(sizeof(*buffer->store), GFP_KERNEL, node);
-	/*
-	 * Contiguous where there is such a piece; else page by page: all of
-	 * the kernel's vmalloc area is in every page table since 5.8.
-	 */
-	buffer->records = kvzalloc_node(buffer->bytes, GFP_KERNEL | __GFP_NORETRY, node);
-	if (buffer->store && buffer->records)
-		return 0;
+	buffer->records = pages(node, buffer->bytes, flags);
+	if (!buffer->store || !buffer->records)
+		goto free;
+	buffer->page_bytes = smallest_page(buffer->records, buffer->bytes);
+	if (flags & PERFTAX_START_HUGE && buffer->page_bytes < PMD_SIZE)
+		goto free;
+	return 0;
+
+free:
 	perftax_buffer_free(buffer);
 	return -ENOMEM;
 }

@@ -7,6 +7,12 @@
 #include <asm/apic.h>
 #include <asm/msr.h>
 
+/* Renamed in 6.16. */
+#ifndef rdmsrq
+#define rdmsrq(msr, value)	rdmsrl(msr, value)
+#define wrmsrq(msr, value)	wrmsrl(msr, value)
+#endif
+
 /*
  * Accepts the next performance interrupt. From 6.9 on apic_write() is a static
  * call whose trampoline is not exported; the register is reached by its number.
@@ -16,7 +22,7 @@ static inline void perftax_unmask_interrupt(void)
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 9, 0)
 	apic_write(APIC_LVTPC, APIC_DM_NMI);
 #else
-	wrmsrl(APIC_BASE_MSR + (APIC_LVTPC >> 4), APIC_DM_NMI);
+	wrmsrq(APIC_BASE_MSR + (APIC_LVTPC >> 4), APIC_DM_NMI);
 #endif
 }
 
@@ -28,7 +34,7 @@ static inline bool perftax_can_unmask(void)
 #else
 	u64 base;
 
-	rdmsrl(MSR_IA32_APICBASE, base);
+	rdmsrq(MSR_IA32_APICBASE, base);
 	return base & X2APIC_ENABLE;
 #endif
 }

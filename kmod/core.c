@@ -25,7 +25,7 @@ static u64 counter_mask(void)
 
 static void write_counter(unsigned int i, u64 value)
 {
-	wrmsrl((perftax_pmu.full_width ? MSR_IA32_PMC0 : MSR_ARCH_PERFMON_PERFCTR0) + i, value);
+	wrmsrq((perftax_pmu.full_width ? MSR_IA32_PMC0 : MSR_ARCH_PERFMON_PERFCTR0) + i, value);
 }
 
 static u64 selector(const struct perftax_event *event)
@@ -41,91 +41,100 @@ static u64 selector(const struct perftax_event *event)
 	return select;
 }
 
-/* Takes the records out of the buffer: counts them. */
-static u64 drain(struct perftax_core *core)
+/* Takes the records out of the buffer: counts them, and hands them over where asked. */
+static void drain(struct perftax_core *core)
 {
 	struct debug_store *store = core->buffer.store;
-	u64 records = (READ_ONCE(store->pebs_index) - store->pebs_buffer_base) / perftax_pmu.record_bytes;
+	u64 bytes = READ_ONCE(store->pebs_index) - store->pebs_buffer_base;
+	u64 records = bytes / perftax_session.record_bytes;
 
-	WRITE_ONCE(store->pebs_index, store->pebs_buffer_base);
 	core->read.records += records;
-	return records;
+	if (core->out.shared && records)
+		core->read.lost += perftax_ring_write(&core->out, core->buffer.records, records,
+						      perftax_session.record_bytes);
+	WRITE_ONCE(store->pebs_index, store->pebs_buffer_base);
+}
+
+static void prepare_store(struct perftax_core *core)
+{
+	struct debug_store *store = core->buffer.store;
+	u64 base = (unsigned long)core->buffer.records;
+
+	store->pebs_buffer_base = base;
+	store->pebs_index = base;
+	store->pebs_absolute_maximum = base + perftax_session.room * perftax_session.record_bytes;
+	store->pebs_interrupt_threshold =
+		base + perftax_session.capacity * perftax_session.record_bytes;
+}
+
+static void clear_status(void)
+{
+	u64 status;
+
+	rdmsrq(MSR_CORE_PERF_GLOBAL_STATUS, status);
+	wrmsrq(MSR_CORE_PERF_GLOBAL_OVF_CTRL, status);
 }
 
 void perftax_core_start(void *unused)
 {
 	struct perftax_core *core = this_cpu_ptr(&perftax_cores);
-	struct debug_store *store = core->buffer.store;
-	u64 capacity = core->buffer.bytes, enable = 0, pebs = 0, status;
+	const struct perftax_start *start = &perftax_session.start;
+	u64 enable = 0, pebs = 0;
 	unsigned int i;
 
-	capacity = min_t(u64, perftax_wanted.buffer_bytes, capacity) / perftax_pmu.record_bytes;
-	if (perftax_wanted.threshold)
-		capacity = min(capacity, perftax_wanted.threshold);
-	store->pebs_buffer_base = (unsigned long)core->buffer.records;
-	store->pebs_index = store->pebs_buffer_base;
-	/* One more than asked: a record may come before the interrupt does. */
-	store->pebs_absolute_maximum = store->pebs_buffer_base + (capacity + 1) * perftax_pmu.record_bytes;
-	store->pebs_interrupt_threshold = store->pebs_buffer_base + capacity * perftax_pmu.record_bytes;
-	core->read = (struct perftax_read) {
-		.version = PERFTAX_VERSION,
-		.cpu = smp_processor_id(),
-		.record_bytes = perftax_pmu.record_bytes,
-		.capacity = capacity,
-	};
-
-	rdmsrl(MSR_CORE_PERF_GLOBAL_CTRL, core->saved_control);
-	wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, 0);
-	rdmsrl(MSR_IA32_DS_AREA, core->saved_store);
-	wrmsrl(MSR_IA32_DS_AREA, (unsigned long)store);
-	for (i = 0; i < perftax_wanted.events; i++) {
-		const struct perftax_event *event = &perftax_wanted.event[i];
-		u64 start = event->period ? -event->period & counter_mask() : 0;
+	prepare_store(core);
+	rdmsrq(MSR_CORE_PERF_GLOBAL_CTRL, core->saved_control);
+	wrmsrq(MSR_CORE_PERF_GLOBAL_CTRL, 0);
+	rdmsrq(MSR_IA32_DS_AREA, core->saved_store);
+	wrmsrq(MSR_IA32_DS_AREA, (unsigned long)core->buffer.store);
+	for (i = 0; i < start->events; i++) {
+		const struct perftax_event *event = &start->event[i];
+		u64 first = event->period ? -event->period & counter_mask() : 0;
 
 		if (event->flags & PERFTAX_EVENT_PEBS) {
-			store->pebs_event_reset[i] = start;
+			core->buffer.store->pebs_event_reset[i] = first;
 			pebs |= BIT_ULL(i);
 		}
-		wrmsrl(MSR_ARCH_PERFMON_EVENTSEL0 + i, selector(event));
-		write_counter(i, start);
+		wrmsrq(MSR_ARCH_PERFMON_EVENTSEL0 + i, selector(event));
+		write_counter(i, first);
 		enable |= BIT_ULL(i);
 	}
 	if (perftax_pmu.adaptive) {
-		rdmsrl(MSR_PEBS_DATA_CFG, core->saved_groups);
-		wrmsrl(MSR_PEBS_DATA_CFG, 0);
+		rdmsrq(MSR_PEBS_DATA_CFG, core->saved_groups);
+		wrmsrq(MSR_PEBS_DATA_CFG, start->groups);
 	}
-	rdmsrl(MSR_CORE_PERF_GLOBAL_STATUS, status);
-	wrmsrl(MSR_CORE_PERF_GLOBAL_OVF_CTRL, status);
-	wrmsrl(MSR_IA32_PEBS_ENABLE, pebs);
+	clear_status();
+	wrmsrq(MSR_IA32_PEBS_ENABLE, pebs);
 	perftax_unmask_interrupt();
-	core->running = true;
-	wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, enable);
+	core->state = PERFTAX_RUNNING;
+	wrmsrq(MSR_CORE_PERF_GLOBAL_CTRL, enable);
 }
 
 void perftax_core_stop(void *unused)
 {
 	struct perftax_core *core = this_cpu_ptr(&perftax_cores);
+	const struct perftax_start *start = &perftax_session.start;
 	unsigned int i;
-	u64 status;
 
-	if (!core->running)
+	if (core->state != PERFTAX_RUNNING)
 		return;
-	wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, 0);
-	wrmsrl(MSR_IA32_PEBS_ENABLE, 0);
-	core->running = false;
+	/* From here on an interrupt only finds that it comes too late. */
+	WRITE_ONCE(core->state, PERFTAX_STOPPING);
+	wrmsrq(MSR_CORE_PERF_GLOBAL_CTRL, 0);
+	wrmsrq(MSR_IA32_PEBS_ENABLE, 0);
 	drain(core);
-	for (i = 0; i < perftax_wanted.events; i++) {
-		if (!(perftax_wanted.event[i].flags & PERFTAX_EVENT_PEBS))
-			rdmsrl(MSR_ARCH_PERFMON_PERFCTR0 + i, core->read.count[i]);
-		wrmsrl(MSR_ARCH_PERFMON_EVENTSEL0 + i, 0);
+	for (i = 0; i < start->events; i++) {
+		if (!(start->event[i].flags & PERFTAX_EVENT_PEBS))
+			rdmsrq(MSR_ARCH_PERFMON_PERFCTR0 + i, core->read.count[i]);
+		wrmsrq(MSR_ARCH_PERFMON_EVENTSEL0 + i, 0);
 		write_counter(i, 0);
 	}
-	rdmsrl(MSR_CORE_PERF_GLOBAL_STATUS, status);
-	wrmsrl(MSR_CORE_PERF_GLOBAL_OVF_CTRL, status);
+	clear_status();
 	if (perftax_pmu.adaptive)
-		wrmsrl(MSR_PEBS_DATA_CFG, core->saved_groups);
-	wrmsrl(MSR_IA32_DS_AREA, core->saved_store);
-	wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, core->saved_control);
+		wrmsrq(MSR_PEBS_DATA_CFG, core->saved_groups);
+	wrmsrq(MSR_IA32_DS_AREA, core->saved_store);
+	wrmsrq(MSR_CORE_PERF_GLOBAL_CTRL, core->saved_control);
+	WRITE_ONCE(core->state, PERFTAX_IDLE);
 }
 
 int perftax_core_interrupt(unsigned int type, struct pt_regs *regs)
@@ -133,22 +142,29 @@ int perftax_core_interrupt(unsigned int type, struct pt_regs *regs)
 	struct perftax_core *core = this_cpu_ptr(&perftax_cores);
 	u64 began = rdtsc(), control, status;
 
-	if (!core->running)
+	switch (READ_ONCE(core->state)) {
+	case PERFTAX_IDLE:
 		return NMI_DONE;
-	rdmsrl(MSR_CORE_PERF_GLOBAL_STATUS, status);
+	case PERFTAX_STOPPING:
+		perftax_unmask_interrupt();
+		return NMI_HANDLED;
+	case PERFTAX_RUNNING:
+		break;
+	}
+	rdmsrq(MSR_CORE_PERF_GLOBAL_STATUS, status);
 	if (!status) {
 		core->read.spurious++;
 		return NMI_DONE;
 	}
-	rdmsrl(MSR_CORE_PERF_GLOBAL_CTRL, control);
-	wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, 0);
-	if (READ_ONCE(core->buffer.store->pebs_index) >= core->buffer.store->pebs_absolute_maximum)
+	rdmsrq(MSR_CORE_PERF_GLOBAL_CTRL, control);
+	wrmsrq(MSR_CORE_PERF_GLOBAL_CTRL, 0);
+	if (core->buffer.store->pebs_index >= core->buffer.store->pebs_absolute_maximum)
 		core->read.overruns++;
 	drain(core);
 	core->read.interrupts++;
-	wrmsrl(MSR_CORE_PERF_GLOBAL_OVF_CTRL, status);
+	wrmsrq(MSR_CORE_PERF_GLOBAL_OVF_CTRL, status);
 	perftax_unmask_interrupt();
 	core->read.handler_tsc += rdtsc() - began;
-	wrmsrl(MSR_CORE_PERF_GLOBAL_CTRL, control);
+	wrmsrq(MSR_CORE_PERF_GLOBAL_CTRL, control);
 	return NMI_HANDLED;
 }

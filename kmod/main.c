@@ -7,13 +7,17 @@
 #include <linux/cpuhotplug.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
+#include <linux/poll.h>
+#include <linux/suspend.h>
 #include <linux/uaccess.h>
 
 #include "perftax.h"
 
-static DEFINE_MUTEX(session);
+/* Of the session, its rings and its owner. */
+static DEFINE_MUTEX(lock);
 /* The descriptor that started it. */
 static struct file *owner;
 static enum cpuhp_state hotplug;
@@ -32,9 +36,26 @@ static long start(struct file *file, const void __user *argument)
 
 	if (copy_from_user(&wanted, argument, sizeof(wanted)))
 		return -EFAULT;
+	if (wanted.version != PERFTAX_VERSION)
+		return -EPROTO;
+	mutex_lock(&lock);
 	error = perftax_session_start(&wanted);
 	if (!error)
 		owner = file;
+	mutex_unlock(&lock);
+	return error;
+}
+
+static long stop(struct file *file)
+{
+	long error = -EBADF;
+
+	mutex_lock(&lock);
+	if (owner == file) {
+		perftax_session_stop(0);
+		error = 0;
+	}
+	mutex_unlock(&lock);
 	return error;
 }
 
@@ -45,43 +66,111 @@ static long read_core(void __user *argument)
 
 	if (copy_from_user(&read, argument, sizeof(read)))
 		return -EFAULT;
+	if (read.version != PERFTAX_VERSION)
+		return -EPROTO;
+	mutex_lock(&lock);
 	error = perftax_session_read(&read);
+	mutex_unlock(&lock);
 	if (error)
 		return error;
 	return copy_to_user(argument, &read, sizeof(read)) ? -EFAULT : 0;
 }
 
+static long inform(void __user *argument)
+{
+	struct perftax_info info = {
+		.version = PERFTAX_VERSION,
+		.own_buffer = perftax_pmu_own_buffer(),
+		.counters = perftax_pmu.general,
+		.counter_bits = perftax_pmu.counter_bits,
+		.record_format = perftax_pmu.format,
+		.record_bytes = perftax_pmu_record_bytes(0),
+		.adaptive = perftax_pmu.adaptive,
+	};
+
+	return copy_to_user(argument, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+static long work(void __user *argument)
+{
+	struct perftax_work work;
+	int error;
+
+	if (copy_from_user(&work, argument, sizeof(work)))
+		return -EFAULT;
+	if (work.version != PERFTAX_VERSION)
+		return -EPROTO;
+	error = perftax_work(&work);
+	if (error)
+		return error;
+	return copy_to_user(argument, &work, sizeof(work)) ? -EFAULT : 0;
+}
+
 static long perftax_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
-	long result = -ENOTTY;
+	void __user *user = (void __user *)argument;
 
-	mutex_lock(&session);
 	switch (command) {
 	case PERFTAX_IOC_START:
-		result = start(file, (const void __user *)argument);
-		break;
+		return start(file, user);
 	case PERFTAX_IOC_STOP:
-		result = owner == file ? 0 : -EBADF;
-		if (!result)
-			perftax_session_stop();
-		break;
+		return stop(file);
 	case PERFTAX_IOC_READ:
-		result = read_core((void __user *)argument);
-		break;
+		return read_core(user);
+	case PERFTAX_IOC_INFO:
+		return inform(user);
+	case PERFTAX_IOC_WORK:
+		return work(user);
 	}
-	mutex_unlock(&session);
-	return result;
+	return -ENOTTY;
+}
+
+/* The ring of the CPU that the offset names. */
+static int perftax_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	unsigned int shift = ilog2(PERFTAX_RING(1)) - PAGE_SHIFT;
+	unsigned long cpu = vma->vm_pgoff >> shift;
+	int error = -ENXIO;
+
+	if (vma->vm_pgoff & (BIT(shift) - 1))
+		return -EINVAL;
+	mutex_lock(&lock);
+	if (owner != file)
+		error = -EBADF;
+	else if (cpu <= UINT_MAX && perftax_session_is_cpu(cpu))
+		error = perftax_ring_map(&per_cpu(perftax_cores, cpu).out, vma);
+	mutex_unlock(&lock);
+	return error;
+}
+
+/* Readable while any ring holds a record. */
+static __poll_t perftax_poll(struct file *file, poll_table *table)
+{
+	__poll_t ready = 0;
+	int cpu;
+
+	poll_wait(file, &perftax_readers, table);
+	mutex_lock(&lock);
+	if (owner != file)
+		ready = EPOLLERR;
+	else
+		for_each_possible_cpu(cpu)
+			if (perftax_ring_waits(&per_cpu(perftax_cores, cpu).out))
+				ready |= EPOLLIN | EPOLLRDNORM;
+	mutex_unlock(&lock);
+	return ready;
 }
 
 /* Also when its process has been killed. */
 static int perftax_release(struct inode *inode, struct file *file)
 {
-	mutex_lock(&session);
+	mutex_lock(&lock);
 	if (owner == file) {
-		perftax_session_stop();
+		perftax_session_stop(0);
+		perftax_session_free();
 		owner = NULL;
 	}
-	mutex_unlock(&session);
+	mutex_unlock(&lock);
 	return 0;
 }
 
@@ -89,6 +178,8 @@ static const struct file_operations perftax_operations = {
 	.owner = THIS_MODULE,
 	.open = perftax_open,
 	.unlocked_ioctl = perftax_ioctl,
+	.mmap = perftax_mmap,
+	.poll = perftax_poll,
 	.release = perftax_release,
 };
 
@@ -99,36 +190,60 @@ static struct miscdevice perftax_device = {
 	.mode = 0600,
 };
 
-/* A CPU goes offline: its share ends, what it counted stays. */
 static int perftax_cpu_down(unsigned int cpu)
 {
 	local_irq_disable();
-	perftax_core_stop(NULL);
+	perftax_session_cpu_down();
 	local_irq_enable();
 	return 0;
 }
 
+/* The counters do not survive it: the session ends before, and says so. */
+static int perftax_suspend(struct notifier_block *block, unsigned long event, void *unused)
+{
+	if (event == PM_SUSPEND_PREPARE || event == PM_HIBERNATION_PREPARE) {
+		mutex_lock(&lock);
+		perftax_session_stop(PERFTAX_READ_SUSPENDED);
+		mutex_unlock(&lock);
+	}
+	return NOTIFY_OK;
+}
+
+static struct notifier_block suspend_notifier = {
+	.notifier_call = perftax_suspend,
+};
+
 static int __init perftax_init(void)
 {
-	int error = perftax_session_probe();
+	int error = perftax_pmu_probe();
 
 	if (error)
 		return error;
-	error = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "perftax:online", NULL, perftax_cpu_down);
+	error = cpuhp_setup_state_nocalls(CPUHP_AP_ONLINE_DYN, "perftax:online",
+					  NULL, perftax_cpu_down);
 	if (error < 0)
 		return error;
 	hotplug = error;
+	error = register_pm_notifier(&suspend_notifier);
+	if (error)
+		goto remove;
 	error = misc_register(&perftax_device);
 	if (error)
-		cpuhp_remove_state_nocalls(hotplug);
+		goto unregister;
+	return 0;
+
+unregister:
+	unregister_pm_notifier(&suspend_notifier);
+remove:
+	cpuhp_remove_state_nocalls(hotplug);
 	return error;
 }
 
 static void __exit perftax_exit(void)
 {
 	misc_deregister(&perftax_device);
+	unregister_pm_notifier(&suspend_notifier);
 	cpuhp_remove_state_nocalls(hotplug);
-	perftax_session_free();
 }
 
 module_init(perftax_init);

@@ -1,185 +1,238 @@
 // SPDX-License-Identifier: GPL-2.0
 /* One measurement on all CPUs: what it needs, its start and its end. */
-#include <linux/cpu.h>
-#include <linux/smp.h>
-#include <asm/cpufeature.h>
-#include <asm/intel-family.h>
-#include <asm/nmi.h>
-#include <asm/perf_event.h>
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include "compat.h"
+#include <linux/cpu.h>
+#include <linux/mm.h>
+#include <linux/smp.h>
+#include <asm/nmi.h>
+
 #include "perftax.h"
 
-/* The largest buffer of a CPU. */
+/* The largest buffer and ring of a CPU. */
 #define BUFFER_BYTES_MAX	(1ull << 30)
+/* The largest buffer that is copied in one interrupt. */
+#define COPIED_BYTES_MAX	(16ull << 20)
 
-struct perftax_pmu perftax_pmu;
-struct perftax_start perftax_wanted;
-/* CPUs that have buffers, of the session that runs or that ran last. */
+#define EVENT_FLAGS	(PERFTAX_EVENT_USER | PERFTAX_EVENT_KERNEL | PERFTAX_EVENT_PEBS)
+#define START_FLAGS	(PERFTAX_START_COPY | PERFTAX_START_SMALL | \
+			 PERFTAX_START_HUGE | PERFTAX_START_RIDE)
+
+struct perftax_session perftax_session;
+/* CPUs of the session that runs or that ran last. */
 static struct cpumask cores;
 static bool started;
 
-/* Bytes of a PEBS record by its format; 0 where it is not known. */
-static unsigned int record_bytes(u64 capabilities)
+static bool is_sane_event(const struct perftax_event *event)
 {
-	static const unsigned int of_format[] = { 144, 176, 192, 200 };
-	unsigned int format = (capabilities >> 8) & 0xf;
+	bool samples = event->flags & PERFTAX_EVENT_PEBS;
 
-	/* Adaptive records: the basic group alone. */
-	return format < ARRAY_SIZE(of_format) ? of_format[format] : 32;
+	return !event->reserved && !(event->flags & ~EVENT_FLAGS) &&
+	       event->flags & (PERFTAX_EVENT_USER | PERFTAX_EVENT_KERNEL) &&
+	       samples == !!event->period && event->period < BIT_ULL(perftax_pmu.counter_bits - 1);
 }
 
-/* Whether this CPU and this kernel can do it; says in the log why not. */
-int perftax_session_probe(void)
+static bool is_sane_ring(const struct perftax_start *start)
 {
-	u64 capabilities, misc;
-	u32 eax, ebx, ecx, edx;
+	if (!(start->flags & PERFTAX_START_COPY))
+		return !start->ring_bytes;
+	return PAGE_ALIGNED(start->ring_bytes) && start->ring_bytes &&
+	       start->ring_bytes <= BUFFER_BYTES_MAX && start->buffer_bytes <= COPIED_BYTES_MAX &&
+	       start->ring_bytes >= perftax_pmu_record_bytes(start->groups);
+}
 
-	if (boot_cpu_data.x86_vendor != X86_VENDOR_INTEL || !boot_cpu_has(X86_FEATURE_DTES64) ||
-	    !boot_cpu_has(X86_FEATURE_PDCM)) {
-		pr_err("perftax: CPUID shows no debug store of 64 bits (an Intel CPU's DTES64 and PDCM): no PEBS here\n");
-		return -ENODEV;
-	}
-	if (boot_cpu_has(X86_FEATURE_PTI)) {
-		pr_err("perftax: page-table isolation is on, and user mode does not map a buffer of one's own: boot with nopti\n");
-		return -EPERM;
-	}
-	rdmsrl(MSR_IA32_MISC_ENABLE, misc);
-	if (misc & MSR_IA32_MISC_ENABLE_PEBS_UNAVAIL) {
-		pr_err("perftax: IA32_MISC_ENABLE says that PEBS is unavailable (%#llx)\n", misc);
-		return -ENODEV;
-	}
-	if (!perftax_can_unmask()) {
-		pr_err("perftax: this kernel needs x2APIC for it\n");
-		return -ENODEV;
-	}
-	cpuid(10, &eax, &ebx, &ecx, &edx);
-	rdmsrl(MSR_IA32_PERF_CAPABILITIES, capabilities);
-	perftax_pmu.general = min_t(unsigned int, (eax >> 8) & 0xff, PERFTAX_EVENTS_MAX);
-	perftax_pmu.counter_bits = (eax >> 16) & 0xff;
-	perftax_pmu.full_width = capabilities & BIT_ULL(13);
-	perftax_pmu.adaptive = capabilities & BIT_ULL(14);
-	perftax_pmu.record_bytes = record_bytes(capabilities);
-	if (!(eax & 0xff) || !perftax_pmu.general || perftax_pmu.counter_bits < 32) {
-		pr_err("perftax: CPUID leaf 10 shows no counters (%#x)\n", eax);
-		return -ENODEV;
-	}
-	return 0;
+static bool is_sane_ride(const struct perftax_start *start)
+{
+	return start->flags == PERFTAX_START_RIDE && start->threshold &&
+	       start->threshold <= BUFFER_BYTES_MAX && !start->events && !start->buffer_bytes &&
+	       !start->ring_bytes && !start->groups;
 }
 
 static bool is_sane(const struct perftax_start *start)
 {
-	u64 most = BIT_ULL(perftax_pmu.counter_bits - 1);
+	u32 pages = start->flags & (PERFTAX_START_SMALL | PERFTAX_START_HUGE);
 	unsigned int i;
 
-	if (!start->events || start->events > perftax_pmu.general || start->flags || start->reserved ||
-	    !start->buffer_bytes || start->buffer_bytes > BUFFER_BYTES_MAX)
+	if (start->flags & ~START_FLAGS || start->reserved)
 		return false;
-	for (i = 0; i < start->events; i++) {
-		const struct perftax_event *event = &start->event[i];
-		bool samples = event->flags & PERFTAX_EVENT_PEBS;
-
-		if (event->reserved || event->flags & ~(PERFTAX_EVENT_USER | PERFTAX_EVENT_KERNEL | PERFTAX_EVENT_PEBS) ||
-		    !(event->flags & (PERFTAX_EVENT_USER | PERFTAX_EVENT_KERNEL)) ||
-		    samples != !!event->period || event->period >= most)
+	if (start->flags & PERFTAX_START_RIDE)
+		return is_sane_ride(start);
+	if (!start->events || start->events > perftax_pmu.general || !start->buffer_bytes ||
+	    start->buffer_bytes > BUFFER_BYTES_MAX ||
+	    pages == (PERFTAX_START_SMALL | PERFTAX_START_HUGE) ||
+	    !perftax_pmu_knows_groups(start->groups) || !is_sane_ring(start))
+		return false;
+	for (i = 0; i < start->events; i++)
+		if (!is_sane_event(&start->event[i]))
 			return false;
-	}
 	return true;
 }
 
-static void release_counters(unsigned int count)
+bool perftax_session_is_cpu(unsigned int cpu)
 {
-	while (count--) {
-		release_evntsel_nmi(MSR_ARCH_PERFMON_EVENTSEL0 + count);
-		release_perfctr_nmi(MSR_ARCH_PERFMON_PERFCTR0 + count);
-	}
-}
-
-/* perf takes the same reservations with its first hardware event. */
-static int reserve_counters(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < perftax_pmu.general; i++) {
-		if (!reserve_perfctr_nmi(MSR_ARCH_PERFMON_PERFCTR0 + i))
-			break;
-		if (!reserve_evntsel_nmi(MSR_ARCH_PERFMON_EVENTSEL0 + i)) {
-			release_perfctr_nmi(MSR_ARCH_PERFMON_PERFCTR0 + i);
-			break;
-		}
-	}
-	if (i == perftax_pmu.general)
-		return 0;
-	release_counters(i);
-	return -EBUSY;
+	return cpu < nr_cpu_ids && cpumask_test_cpu(cpu, &cores);
 }
 
 void perftax_session_free(void)
 {
 	int cpu;
 
-	for_each_cpu(cpu, &cores)
-		perftax_buffer_free(&per_cpu(perftax_cores, cpu).buffer);
+	for_each_cpu(cpu, &cores) {
+		struct perftax_core *core = &per_cpu(perftax_cores, cpu);
+
+		perftax_buffer_free(&core->buffer);
+		perftax_ring_free(&core->out);
+	}
 	cpumask_clear(&cores);
+}
+
+static int allocate(int cpu)
+{
+	struct perftax_core *core = &per_cpu(perftax_cores, cpu);
+	const struct perftax_start *start = &perftax_session.start;
+	int error;
+
+	cpumask_set_cpu(cpu, &cores);
+	core->read = (struct perftax_read) {
+		.version = PERFTAX_VERSION,
+		.cpu = cpu,
+		.record_bytes = perftax_session.record_bytes,
+		.capacity = perftax_session.capacity,
+	};
+	if (start->flags & PERFTAX_START_RIDE)
+		return 0;
+	error = perftax_buffer_alloc(&core->buffer, cpu,
+				     perftax_session.room * perftax_session.record_bytes,
+				     start->flags);
+	if (error)
+		return error;
+	core->read.page_bytes = core->buffer.page_bytes;
+	if (start->flags & PERFTAX_START_COPY)
+		error = perftax_ring_alloc(&core->out, cpu, start->ring_bytes,
+					   perftax_session.record_bytes);
+	return error;
+}
+
+static void plan(const struct perftax_start *start)
+{
+	u64 records;
+
+	perftax_session.start = *start;
+	if (start->flags & PERFTAX_START_RIDE) {
+		perftax_session.record_bytes = 0;	/* perf chooses */
+		perftax_session.capacity = start->threshold;
+		return;
+	}
+	perftax_session.record_bytes = perftax_pmu_record_bytes(start->groups);
+	records = max(div_u64(start->buffer_bytes, perftax_session.record_bytes), 1ull);
+	perftax_session.capacity = start->threshold ? min(start->threshold, records) : records;
+	/* One more: a record may come before the interrupt is served. */
+	perftax_session.room = records + 1;
+}
+
+static int take_counters(void)
+{
+	int error = perftax_pmu_reserve();
+
+	if (error)
+		return error;
+	error = register_nmi_handler(NMI_LOCAL, perftax_core_interrupt, 0, "perftax");
+	if (error)
+		perftax_pmu_release();
+	return error;
+}
+
+static int begin(bool rides)
+{
+	int error = rides ? perftax_ride_start() : take_counters();
+
+	if (error)
+		return error;
+	on_each_cpu_mask(&cores, rides ? perftax_ride_core_start : perftax_core_start, NULL, true);
+	started = true;
+	return 0;
+}
+
+static int can_own_buffer(void)
+{
+	switch (perftax_pmu_own_buffer()) {
+	case PERFTAX_OWN_PTI:
+		pr_err("page-table isolation is on, and user mode does not map a buffer of one's own: boot with nopti\n");
+		return -EOPNOTSUPP;
+	case PERFTAX_OWN_XAPIC:
+		pr_err("this kernel needs x2APIC for a buffer of one's own\n");
+		return -EOPNOTSUPP;
+	}
+	return 0;
 }
 
 int perftax_session_start(const struct perftax_start *start)
 {
-	int error, cpu;
+	bool rides = start->flags & PERFTAX_START_RIDE;
+	int error = rides ? 0 : can_own_buffer(), cpu;
 
-	if (start->version != PERFTAX_VERSION)
-		return -EPROTO;
+	if (error)
+		return error;
 	if (!is_sane(start))
 		return -EINVAL;
 	if (started)
 		return -EBUSY;
-	error = reserve_counters();
-	if (error)
-		return error;
 	perftax_session_free();
-	perftax_wanted = *start;
-	/* At least one record, and room for one that comes before the interrupt. */
-	perftax_wanted.buffer_bytes = max_t(u64, start->buffer_bytes, perftax_pmu.record_bytes);
+	plan(start);
 	cpus_read_lock();
 	for_each_online_cpu(cpu) {
-		error = perftax_buffer_alloc(&per_cpu(perftax_cores, cpu).buffer, cpu,
-					     perftax_wanted.buffer_bytes + perftax_pmu.record_bytes);
+		error = allocate(cpu);
 		if (error)
-			goto free;
-		cpumask_set_cpu(cpu, &cores);
+			break;
 	}
-	error = register_nmi_handler(NMI_LOCAL, perftax_core_interrupt, 0, "perftax");
+	if (!error)
+		error = begin(rides);
+	cpus_read_unlock();
 	if (error)
-		goto free;
-	on_each_cpu_mask(&cores, perftax_core_start, NULL, true);
-	started = true;
-	cpus_read_unlock();
-	return 0;
-
-free:
-	cpus_read_unlock();
-	perftax_session_free();
-	release_counters(perftax_pmu.general);
+		perftax_session_free();
 	return error;
 }
 
-void perftax_session_stop(void)
+static void stop_core(void *why)
+{
+	struct perftax_core *core = this_cpu_ptr(&perftax_cores);
+
+	if (core->state == PERFTAX_RUNNING)
+		core->read.flags |= *(u32 *)why;
+	if (perftax_session.start.flags & PERFTAX_START_RIDE)
+		perftax_ride_core_stop(NULL);
+	else
+		perftax_core_stop(NULL);
+}
+
+/* Why: PERFTAX_READ_..., 0 where it was asked for. */
+void perftax_session_stop(u32 why)
 {
 	if (!started)
 		return;
 	cpus_read_lock();
-	on_each_cpu_mask(&cores, perftax_core_stop, NULL, true);
+	on_each_cpu_mask(&cores, stop_core, &why, true);
 	cpus_read_unlock();
-	unregister_nmi_handler(NMI_LOCAL, "perftax");
-	release_counters(perftax_pmu.general);
+	if (perftax_session.start.flags & PERFTAX_START_RIDE) {
+		perftax_ride_stop();
+	} else {
+		unregister_nmi_handler(NMI_LOCAL, "perftax");
+		perftax_pmu_release();
+	}
 	started = false;
+}
+
+/* This CPU goes offline: its share ends, what it counted stays. Interrupts off. */
+void perftax_session_cpu_down(void)
+{
+	u32 why = PERFTAX_READ_OFFLINE;
+
+	stop_core(&why);
 }
 
 int perftax_session_read(struct perftax_read *read)
 {
-	if (read->version != PERFTAX_VERSION)
-		return -EPROTO;
-	if (read->cpu >= nr_cpu_ids || !cpumask_test_cpu(read->cpu, &cores))
+	if (!perftax_session_is_cpu(read->cpu))
 		return -ENXIO;
 	*read = per_cpu(perftax_cores, read->cpu).read;
 	return 0;

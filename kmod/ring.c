@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Records on their way to user space: a ring for each CPU, written in NMIs. */
+#include <linux/mm.h>
+#include <linux/vmalloc.h>
+
+#include "perftax.h"
+
+DECLARE_WAIT_QUEUE_HEAD(perftax_readers);
+
+static void wake_readers(struct irq_work *unused)
+{
+	wake_up_interruptible(&perftax_readers);
+}
+
+int perftax_ring_alloc(struct perftax_out *out, int cpu, size_t bytes, unsigned int record_bytes)
+{
+	out->bytes = PAGE_SIZE + bytes;
+	out->shared = vmalloc_user(out->bytes);
+	if (!out->shared)
+		return -ENOMEM;
+	out->capacity = bytes / record_bytes;
+	out->head = 0;
+	init_irq_work(&out->wake, wake_readers);
+	*out->shared = (struct perftax_ring) {
+		.version = PERFTAX_VERSION,
+		.record_bytes = record_bytes,
+		.data_bytes = bytes,
+		.capacity = out->capacity,
+	};
+	return 0;
+}
+
+/* Whoever has mapped it keeps its pages. */
+void perftax_ring_free(struct perftax_out *out)
+{
+	if (out->shared)
+		irq_work_sync(&out->wake);
+	vfree(out->shared);
+	memset(out, 0, sizeof(*out));
+}
+
+/* Returns how many did not fit. What user space has made of the ring's page is not believed. */
+u64 perftax_ring_write(struct perftax_out *out, const void *records, u64 count,
+		       unsigned int record_bytes)
+{
+	u64 used = out->head - smp_load_acquire(&out->shared->tail);
+	u64 room = used <= out->capacity ? out->capacity - used : 0;
+	u64 fits = min(count, room), at;
+	void *data = (void *)out->shared + PAGE_SIZE;
+
+	div64_u64_rem(out->head, out->capacity, &at);
+	if (at + fits > out->capacity) {
+		u64 first = out->capacity - at;
+
+		memcpy(data + at * record_bytes, records, first * record_bytes);
+		memcpy(data, records + first * record_bytes, (fits - first) * record_bytes);
+	} else {
+		memcpy(data + at * record_bytes, records, fits * record_bytes);
+	}
+	out->head += fits;
+	smp_store_release(&out->shared->head, out->head);
+	irq_work_queue(&out->wake);
+	return count - fits;
+}
+
+int perftax_ring_map(struct perftax_out *out, struct vm_area_struct *vma)
+{
+	if (!out->shared)
+		return -ENXIO;
+	if (vma->vm_end - vma->vm_start > out->bytes)
+		return -EINVAL;
+	return remap_vmalloc_range(vma, out->shared, 0);
+}
+
+bool perftax_ring_waits(const struct perftax_out *out)
+{
+	return out->shared && out->head != READ_ONCE(out->shared->tail);
+}
