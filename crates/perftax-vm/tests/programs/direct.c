@@ -5,8 +5,8 @@
  *       records, interrupts, records to an interrupt, instructions counted meanwhile, spurious interrupts, overruns, ns without and
  *       with sampling, cycles in the handler, smallest page, why it ended early
  *   direct copy PERIOD BUFFER_BYTES TURNS RING_BYTES [THRESHOLD [GROUPS]]
- *       records written, lost, read from the ring, those whose instruction lies in the loop, those whose r13 is the turn's number or
- *       the next one's, wakings
+ *       records written, lost, read from the ring, those whose instruction lies in the loop, of those such whose r13 is a little less than
+ *       the one's before, wakings
  *   direct ride THRESHOLD COMMAND...    every CPU's: records at interrupts, interrupts, times lowered
  *   direct work OPERATIONS              operations done, locked loads and instructions that the kernel's counters saw
  *   direct info
@@ -79,6 +79,30 @@ static int reading(struct perftax_read *read, int cpu)
     return ioctl(device, PERFTAX_IOC_READ, read);
 }
 
+/* All CPUs together. */
+static int reading_all(struct perftax_read *all)
+{
+    struct perftax_read read;
+    int cpu, none = 1;
+
+    *all = (struct perftax_read){ 0 };
+    EACH_CPU(cpu) {
+        if (reading(&read, cpu))
+            continue;
+        none = 0;
+        all->records += read.records;
+        all->interrupts += read.interrupts;
+        all->spurious += read.spurious;
+        all->overruns += read.overruns;
+        all->handler_tsc += read.handler_tsc;
+        all->count[1] += read.count[1];
+        all->flags |= read.flags;
+        all->capacity = read.capacity;
+        all->page_bytes = read.page_bytes;
+    }
+    return none;
+}
+
 static int count(char **argv)
 {
     uint64_t turns = number(argv, 2), off, on;
@@ -95,7 +119,7 @@ static int count(char **argv)
     on = timed(turns);
     if (getenv("CRASH"))
         abort();
-    if (ioctl(device, PERFTAX_IOC_STOP) || reading(&read, 0))
+    if (ioctl(device, PERFTAX_IOC_STOP) || reading_all(&read))
         return failed("failed");
     printf("done %llu %llu %llu %llu %llu %llu %lu %lu %llu %llu %u\n", read.records, read.interrupts, read.capacity, read.count[1],
            read.spurious, read.overruns, off, on, read.handler_tsc, read.page_bytes, read.flags);
@@ -105,14 +129,14 @@ static int count(char **argv)
 static int copy(char **argv)
 {
     extern char loop_start[], loop_end[];
-    uint64_t turns = number(argv, 2), got = 0, inside = 0, tagged = 0, wakings = 0, at, before = turns + 1;
+    uint64_t period = number(argv, 0), turns = number(argv, 2), got = 0, inside = 0, tagged = 0, wakings = 0, at, before = turns + 1;
     struct pollfd waiting = { .fd = device, .events = POLLIN };
     struct perftax_ring *ring;
     struct perftax_read read;
     struct perftax_info info = { 0 };
     int child;
 
-    sample_loop(number(argv, 0));
+    sample_loop(period);
     start.buffer_bytes = number(argv, 1);
     start.flags = PERFTAX_START_COPY;
     start.ring_bytes = number(argv, 3);
@@ -139,10 +163,12 @@ static int copy(char **argv)
             const char *record = (char *)ring + 4096 + at % ring->capacity * ring->record_bytes;
             /* Fixed records: RFLAGS, RIP, then RAX to RDI, RBP, RSP, R8 to R15. Adaptive ones: size, RIP, ..., then the same order. */
             const uint64_t *field = (const uint64_t *)record;
-            uint64_t ip = field[1], r13 = info.adaptive ? field[4 + 2 + 13] : field[15];
+            uint64_t ip = field[1], r13 = field[info.adaptive ? 4 + (start.groups & 1 ? 4 : 0) + 15 : 15];
 
-            inside += ip >= (uintptr_t)loop_start && ip <= (uintptr_t)loop_end;
-            tagged += r13 < before && before - r13 < 1000000;
+            if (ip < (uintptr_t)loop_start || ip > (uintptr_t)loop_end)
+                continue;
+            inside++;
+            tagged += r13 < before && before - r13 <= 2 * period;
             before = r13;
         }
         __atomic_store_n(&ring->tail, at, __ATOMIC_RELEASE);
