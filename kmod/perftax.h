@@ -50,7 +50,7 @@ struct perftax_core {
 	struct perftax_read read;
 	u64 saved_store;
 	u64 saved_control;
-	u64 saved_groups;		/* of adaptive records; perf keeps a copy and does not look */
+	u64 saved_groups;		/* of adaptive records: perf trusts its copy of them */
 	u64 perf_threshold;		/* what stood where ours stands (riding) */
 	u64 own_threshold;
 	enum perftax_state state;

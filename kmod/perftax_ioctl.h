@@ -25,7 +25,6 @@
 /* Why there can be no buffer of one's own; riding on perf's is possible still. */
 #define PERFTAX_OWN_POSSIBLE	0
 #define PERFTAX_OWN_PTI		1	/* page-table isolation is on: boot with nopti */
-#define PERFTAX_OWN_XAPIC	2	/* this kernel needs x2APIC for it */
 
 struct perftax_info {
 	__u32 version;		/* of the module */
@@ -38,9 +37,9 @@ struct perftax_info {
 	__u32 reserved;
 };
 
-#define PERFTAX_EVENT_USER	(1u << 0)	/* count user mode */
-#define PERFTAX_EVENT_KERNEL	(1u << 1)	/* count the kernel */
-#define PERFTAX_EVENT_PEBS	(1u << 2)	/* sample, else only count */
+#define PERFTAX_EVENT_USER	0x1	/* count user mode */
+#define PERFTAX_EVENT_KERNEL	0x2	/* count the kernel */
+#define PERFTAX_EVENT_PEBS	0x4	/* sample, else only count */
 
 struct perftax_event {
 	__u64 select;		/* event, umask, cmask, inv, edge, as in IA32_PERFEVTSELx */
@@ -49,10 +48,10 @@ struct perftax_event {
 	__u32 reserved;
 };
 
-#define PERFTAX_START_COPY	(1u << 0)	/* hand records over in rings; else count them */
-#define PERFTAX_START_SMALL	(1u << 1)	/* a buffer of pages of 4 KiB */
-#define PERFTAX_START_HUGE	(1u << 2)	/* a buffer of pages of 2 MiB or more, or ENOMEM */
-#define PERFTAX_START_RIDE	(1u << 3)	/* lower the threshold of perf's buffers */
+#define PERFTAX_START_COPY	0x1	/* hand records over in rings; else count them */
+#define PERFTAX_START_SMALL	0x2	/* a buffer of pages of 4 KiB */
+#define PERFTAX_START_HUGE	0x4	/* a buffer of pages of 2 MiB or more, or ENOMEM */
+#define PERFTAX_START_RIDE	0x8	/* lower the threshold of perf's buffers */
 
 struct perftax_start {
 	__u32 version;		/* PERFTAX_VERSION */
@@ -66,8 +65,8 @@ struct perftax_start {
 	struct perftax_event event[PERFTAX_EVENTS_MAX];
 };
 
-#define PERFTAX_READ_OFFLINE	(1u << 0)	/* ended early: the CPU went offline */
-#define PERFTAX_READ_SUSPENDED	(1u << 1)	/* ended early: the machine was suspended */
+#define PERFTAX_READ_OFFLINE	0x1	/* ended early: the CPU went offline */
+#define PERFTAX_READ_SUSPENDED	0x2	/* ended early: the machine was suspended */
 
 /* What one CPU has done since START; all of it once the session is stopped. */
 struct perftax_read {

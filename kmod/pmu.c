@@ -79,8 +79,6 @@ u32 perftax_pmu_own_buffer(void)
 {
 	if (boot_cpu_has(X86_FEATURE_PTI))
 		return PERFTAX_OWN_PTI;
-	if (!perftax_can_unmask())
-		return PERFTAX_OWN_XAPIC;
 	return PERFTAX_OWN_POSSIBLE;
 }
 

@@ -3,8 +3,9 @@
  * Riding on perf: its buffer, which user mode maps whatever isolates page
  * tables, with the interrupt after as many records as are asked for.
  *
- * perf computes the threshold when an event comes or goes, and enables PEBS
- * afterwards in intel_pmu_pebs_enable_all(): a probe there lowers it again.
+ * perf computes the threshold when an event comes or goes (newer kernels: when
+ * one starts), and enables PEBS afterwards in intel_pmu_pebs_enable_all(): a
+ * probe there lowers it again.
  */
 #include <linux/kprobes.h>
 #include <linux/smp.h>

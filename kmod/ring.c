@@ -43,6 +43,7 @@ void perftax_ring_free(struct perftax_out *out)
 u64 perftax_ring_write(struct perftax_out *out, const void *records, u64 count,
 		       unsigned int record_bytes)
 {
+	/* Pairs with the release of .tail in user space: it has read what is overwritten here. */
 	u64 used = out->head - smp_load_acquire(&out->shared->tail);
 	u64 room = used <= out->capacity ? out->capacity - used : 0;
 	u64 fits = min(count, room), at;
@@ -58,6 +59,7 @@ u64 perftax_ring_write(struct perftax_out *out, const void *records, u64 count,
 		memcpy(data + at * record_bytes, records, fits * record_bytes);
 	}
 	out->head += fits;
+	/* Pairs with the acquire of .head in user space: what it then reads is written. */
 	smp_store_release(&out->shared->head, out->head);
 	irq_work_queue(&out->wake);
 	return count - fits;

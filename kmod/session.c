@@ -4,15 +4,16 @@
 
 #include <linux/cpu.h>
 #include <linux/mm.h>
+#include <linux/sizes.h>
 #include <linux/smp.h>
 #include <asm/nmi.h>
 
 #include "perftax.h"
 
 /* The largest buffer and ring of a CPU. */
-#define BUFFER_BYTES_MAX	(1ull << 30)
+#define BUFFER_BYTES_MAX	SZ_1G
 /* The largest buffer that is copied in one interrupt. */
-#define COPIED_BYTES_MAX	(16ull << 20)
+#define COPIED_BYTES_MAX	SZ_16M
 
 #define EVENT_FLAGS	(PERFTAX_EVENT_USER | PERFTAX_EVENT_KERNEL | PERFTAX_EVENT_PEBS)
 #define START_FLAGS	(PERFTAX_START_COPY | PERFTAX_START_SMALL | \
@@ -155,15 +156,10 @@ static int begin(bool rides)
 
 static int can_own_buffer(void)
 {
-	switch (perftax_pmu_own_buffer()) {
-	case PERFTAX_OWN_PTI:
-		pr_err("page-table isolation is on, and user mode does not map a buffer of one's own: boot with nopti\n");
-		return -EOPNOTSUPP;
-	case PERFTAX_OWN_XAPIC:
-		pr_err("this kernel needs x2APIC for a buffer of one's own\n");
-		return -EOPNOTSUPP;
-	}
-	return 0;
+	if (perftax_pmu_own_buffer() == PERFTAX_OWN_POSSIBLE)
+		return 0;
+	pr_err("page-table isolation is on, and user mode does not map a buffer of one's own: boot with nopti\n");
+	return -EOPNOTSUPP;
 }
 
 int perftax_session_start(const struct perftax_start *start)

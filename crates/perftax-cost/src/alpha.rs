@@ -116,19 +116,24 @@ impl Sums {
 }
 
 /// One round of one session: its usable `off` time and its usable monitored blocks.
-struct Round<'a> {
-    session: u32,
-    off_ns: f64,
-    on: Vec<&'a Block>,
+pub(crate) struct Round<'a> {
+    pub(crate) session: u32,
+    pub(crate) off_ns: f64,
+    pub(crate) on: Vec<&'a Block>,
 }
 
 /// Rounds that have at least one usable block on both sides, in the order of session and round.
-fn rounds<'a>(blocks: &'a [Block], off: &str, on: impl Fn(&Block) -> bool, clock: Clock) -> Vec<Round<'a>> {
+pub(crate) fn rounds<'a>(
+    blocks: &'a [Block],
+    off: impl Fn(&Block) -> bool,
+    on: impl Fn(&Block) -> bool,
+    clock: Clock,
+) -> Vec<Round<'a>> {
     type Sides<'a> = (Vec<f64>, Vec<&'a Block>);
     let mut by_round: BTreeMap<(u32, u32), Sides> = BTreeMap::new();
     for block in blocks.iter().filter(|b| b.spoiled.is_none()) {
         let round = by_round.entry((block.session, block.round)).or_default();
-        if block.arm == off {
+        if off(block) {
             round.0.push(clock.of(block));
         } else if on(block) {
             round.1.push(block);
@@ -150,7 +155,7 @@ pub(crate) fn sums_where(
     clock: Clock,
 ) -> BTreeMap<u32, Sums> {
     let mut sessions: BTreeMap<u32, Sums> = BTreeMap::new();
-    for round in rounds(blocks, off, on, clock) {
+    for round in rounds(blocks, |b| b.arm == off, on, clock) {
         let sums = sessions.entry(round.session).or_default();
         for block in round.on {
             sums.extra_ns += clock.of(block) - round.off_ns;
@@ -221,7 +226,7 @@ pub fn floor(blocks: &[Block], off: &str, on: &str, unit: Unit, clock: Clock) ->
         on: Vec<(f64, f64)>,
     }
     let mut sessions: BTreeMap<u32, Session> = BTreeMap::new();
-    let rounds = rounds(blocks, off, |b| b.arm == on, clock);
+    let rounds = rounds(blocks, |b| b.arm == off, |b| b.arm == on, clock);
     let richest = rounds.iter().flat_map(|r| &r.on).map(|b| unit.of(b)).fold(0.0, f64::max);
     for round in &rounds {
         let session = sessions.entry(round.session).or_default();
@@ -304,7 +309,7 @@ pub fn linearity(blocks: &[Block], off: &str, on: &[&str], unit: Unit, clock: Cl
         SEED,
     )?;
     let mut slopes: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for round in rounds(blocks, off, is_on, clock) {
+    for round in rounds(blocks, |b| b.arm == off, is_on, clock) {
         let mut points = vec![(0.0, round.off_ns)];
         points.extend(round.on.iter().map(|b| (unit.of(b), clock.of(b))));
         paired_slopes(&points, slopes.entry(round.session).or_default());
@@ -326,7 +331,7 @@ pub fn linearity(blocks: &[Block], off: &str, on: &[&str], unit: Unit, clock: Cl
 /// here: the drift errs on the large side.
 pub fn drift(blocks: &[Block], off: &str, on: &str, unit: Unit, clock: Clock) -> Option<f64> {
     let mut sessions: BTreeMap<u32, Vec<(f64, f64)>> = BTreeMap::new();
-    for round in rounds(blocks, off, |b| b.arm == on, clock) {
+    for round in rounds(blocks, |b| b.arm == off, |b| b.arm == on, clock) {
         let extra: f64 = round.on.iter().map(|b| clock.of(b) - round.off_ns).sum();
         let units: f64 = round.on.iter().map(|b| unit.of(b)).sum();
         sessions.entry(round.session).or_default().push((extra, units));

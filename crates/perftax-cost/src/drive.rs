@@ -74,7 +74,9 @@ impl Drive {
         if mechanism.is_time_driven() {
             Self::Time
         } else {
-            Self::Event { record_after_overflow: record_after_overflow && mechanism == Mechanism::Pebs }
+            Self::Event {
+                record_after_overflow: record_after_overflow && matches!(mechanism, Mechanism::Pebs | Mechanism::PebsDirect),
+            }
         }
     }
 

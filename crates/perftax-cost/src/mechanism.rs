@@ -29,11 +29,13 @@ pub enum Mechanism {
     Tracepoint,
     /// Dynamic user-space probes: a trap at an instruction of a program.
     Uprobe,
+    /// PEBS by our own kernel module (kmod/), without perf: any buffer size, records counted and thrown away.
+    PebsDirect,
 }
 
 impl Mechanism {
     /// Every mechanism, best first: the order in which a default is chosen among those that are available.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Pebs,
         Self::IbsOp,
         Self::IbsFetch,
@@ -44,6 +46,7 @@ impl Mechanism {
         Self::Breakpoint,
         Self::Tracepoint,
         Self::Uprobe,
+        Self::PebsDirect,
     ];
 
     /// The name used on the command line and in JSON.
@@ -59,6 +62,7 @@ impl Mechanism {
             Self::Breakpoint => "breakpoint",
             Self::Tracepoint => "tracepoint",
             Self::Uprobe => "uprobe",
+            Self::PebsDirect => "pebs-direct",
         }
     }
 
@@ -69,7 +73,12 @@ impl Mechanism {
 
     /// Whether the hardware keeps records in a buffer, which is read when it is full or the event is stopped.
     pub fn keeps_a_buffer(self) -> bool {
-        self == Self::Pebs
+        matches!(self, Self::Pebs | Self::PebsDirect)
+    }
+
+    /// Whether it serves measurements alone: its samples go nowhere, so nothing is planned or verified with it.
+    pub fn only_measures(self) -> bool {
+        self == Self::PebsDirect
     }
 }
 

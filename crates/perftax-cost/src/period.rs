@@ -54,13 +54,14 @@ impl Rule {
             Mechanism::Spe => (1, spe_min_interval.unwrap_or(SPE_INTERVAL_MIN_DEFAULT), PERIOD_MAX),
             Mechanism::CpuClock => (1, CPU_CLOCK_PERIOD_MIN_NS, PERIOD_MAX),
             Mechanism::Pebs
+            | Mechanism::PebsDirect
             | Mechanism::Pmi
             | Mechanism::Software
             | Mechanism::Breakpoint
             | Mechanism::Tracepoint
             | Mechanism::Uprobe => (1, 1, PERIOD_MAX),
         };
-        Self { granule, min, max, uncounted: u64::from(mechanism == Mechanism::Pebs) }
+        Self { granule, min, max, uncounted: u64::from(matches!(mechanism, Mechanism::Pebs | Mechanism::PebsDirect)) }
     }
 
     /// Whether hardware and kernel take the period as it is. (It need not be prime.)

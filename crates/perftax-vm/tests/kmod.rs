@@ -73,7 +73,8 @@ echo huge $(./direct count 1009 16777216 {TURNS} 0 huge)"
     let runs: Vec<Vec<u64>> = output.lines().filter(|line| line.contains("done")).map(numbers).collect();
     assert_eq!(runs.len(), 19, "{output}{errors}");
     for run in &runs[..16] {
-        let [bytes, period, records, interrupts, capacity, counted, spurious, overruns, off, on, handler, _, flags] = run[..] else {
+        let [bytes, period, records, interrupts, capacity, counted, spurious, overruns, off, on, handler, _, flags] = run[..]
+        else {
             panic!("{run:?}")
         };
         assert_eq!(capacity, (bytes / RECORD_BYTES).max(1), "{run:?}");

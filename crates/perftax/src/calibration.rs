@@ -1,9 +1,10 @@
 //! From a campaign's outcome to the calibration document; calibrations that are made on the way.
 
 use anyhow::{Result, bail};
-use perftax_cost::Warning;
-use perftax_cost::document::{Calibration, Origin, StopReason};
+use perftax_cost::document::{Calibration, DirectCost, Origin, PublishedSlope, StopReason};
+use perftax_cost::{Mechanism, Warning};
 use perftax_lab::calibrate::{Campaign, Goal, Handler, Outcome, Spec, conclude_witness};
+use perftax_lab::published::{Published, shipped};
 use perftax_pmu::guard::check_interrupted;
 
 use crate::here::Here;
@@ -64,6 +65,7 @@ pub fn document(here: &Here, mut origin: Origin, spec: &Spec, goal: &Goal, outco
         linearity: conclusion.linearity,
         control: conclusion.control,
         witness,
+        direct: conclusion.direct.map(|direct| DirectCost { published: published_slopes(), ..direct }),
         drift: conclusion.drift,
         sessions: conclusion.sessions,
         elapsed_s: outcome.elapsed_s,
@@ -74,12 +76,22 @@ pub fn document(here: &Here, mut origin: Origin, spec: &Spec, goal: &Goal, outco
 
 /// Addresses of a watched variable or a probed function change from run to run: such events are known by their mechanism.
 fn event_key(spec: &Spec, name: &str) -> String {
-    use perftax_cost::Mechanism;
     match spec.mechanism {
         Mechanism::Breakpoint => "mem:ADDRESS/8:w:u".into(),
         Mechanism::Uprobe => "uprobe:PROGRAM+OFFSET".into(),
         _ => name.into(),
     }
+}
+
+/// What one record of PEBS was published to cost, by machine: those that were measured without perf.
+fn published_slopes() -> Vec<PublishedSlope> {
+    let slope = |published: Published| {
+        let cost =
+            published.costs.iter().find(|cost| cost.mechanism == Mechanism::Pebs && cost.condition.contains("no signal"))?;
+        let machine = format!("{} ({})", published.microarchitecture, published.cpu);
+        Some(PublishedSlope { machine, source: published.source.clone(), alpha_ns: cost.alpha_ns })
+    };
+    shipped().into_iter().filter_map(slope).filter(|slope| slope.source.contains("ROSS'17")).collect()
 }
 
 /// Runs a campaign to its end, with a bar.

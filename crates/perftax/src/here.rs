@@ -67,6 +67,16 @@ impl Here {
                 return Err(Error::Argument { argument: "-e", value: text.into(), needed }.into());
             }
             event.check_supported(&self.catalog)?;
+            if mechanism == Some(Mechanism::PebsDirect) {
+                if event.mechanism != Mechanism::Pebs {
+                    let needed =
+                        "a precise event of a core's counters, such as instructions:up: perf's PEBS is measured beside it".into();
+                    return Err(Error::Argument { argument: "-e", value: text.into(), needed }.into());
+                }
+                self.check_available(Mechanism::PebsDirect)?;
+                event.direct(&self.catalog)?;
+                return Ok((Some(event), Mechanism::PebsDirect));
+            }
             if let Some(wanted) = mechanism.filter(|wanted| *wanted != event.mechanism) {
                 return Err(Error::Argument {
                     argument: "--mechanism",
@@ -78,18 +88,13 @@ impl Here {
             let mechanism = event.mechanism;
             return Ok((Some(event), mechanism));
         }
-        let probe = LiveProbe::new(&self.catalog);
         match mechanism {
             Some(mechanism) => {
-                let status = self.machine.mechanism(mechanism, &probe);
-                if status.available {
-                    return Ok((None, mechanism));
-                }
-                let remedy = if status.remedy.is_empty() { "perftax doctor shows what works here".into() } else { status.remedy };
-                Err(Error::Unsupported { what: format!("sample by {mechanism}"), why: status.why_not, remedy }.into())
+                self.check_available(mechanism)?;
+                Ok((None, mechanism))
             }
             None => {
-                let best = self.machine.mechanisms(&probe).into_iter().find(|status| status.available);
+                let best = self.machine.mechanisms(&LiveProbe::new(&self.catalog)).into_iter().find(|status| status.available);
                 let best = best.ok_or_else(|| Error::Unsupported {
                     what: "sample anything".into(),
                     why: "no mechanism works".into(),
@@ -98,6 +103,15 @@ impl Here {
                 Ok((None, best.mechanism))
             }
         }
+    }
+
+    fn check_available(&self, mechanism: Mechanism) -> Result<()> {
+        let status = self.machine.mechanism(mechanism, &LiveProbe::new(&self.catalog));
+        if status.available {
+            return Ok(());
+        }
+        let remedy = if status.remedy.is_empty() { "perftax doctor shows what works here".into() } else { status.remedy };
+        Err(Error::Unsupported { what: format!("sample by {mechanism}"), why: status.why_not, remedy }.into())
     }
 
     /// Raises the kernel's sampling limits until dropped, and says so where it may not.

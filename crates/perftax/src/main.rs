@@ -11,6 +11,7 @@ mod output;
 mod profile;
 mod progress;
 mod simulated;
+mod size;
 mod target;
 
 use std::process::ExitCode;

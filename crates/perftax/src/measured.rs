@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use perftax_cost::document::{Calibration, MachineProfile, Origin, WorkloadProfile};
 use perftax_cost::prediction::{Cost, FRESH_S, Setting, drift_at_age};
 use perftax_cost::{Estimate, Mechanism, Warning};
-use perftax_lab::calibrate::{Depth, Goal, Spec, USER_STACK_BYTES, default_event};
+use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec, USER_STACK_BYTES, default_event};
 use perftax_lab::published::Published;
 use perftax_lab::run::{Survey, survey};
 use perftax_pmu::Error;
@@ -98,6 +98,7 @@ pub fn price(
     }
     let guard = here.throttle_guard(origin)?;
     let spec = Spec {
+        buffers: Buffers::default(),
         event: event.cloned(),
         mechanism,
         cpu: here.measuring_cpu(),

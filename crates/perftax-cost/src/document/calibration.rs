@@ -38,6 +38,9 @@ pub struct Calibration {
     pub control: Option<Control>,
     /// A second, independent look at the cost.
     pub witness: Option<Witness>,
+    /// What our own kernel module found beside it; only by `pebs-direct`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direct: Option<DirectCost>,
     /// Relative spread of α between sessions beyond what their intervals explain: how much it drifts, a fraction.
     pub drift: f64,
     /// Number of sessions (clusters).
@@ -48,6 +51,70 @@ pub struct Calibration {
     pub stopped: StopReason,
     /// The raw observations.
     pub blocks: Vec<Block>,
+}
+
+/// The cost of a record that is thrown away, apart from perf (`pebs-direct`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DirectCost {
+    /// By size of the buffer.
+    pub buffers: Vec<RecordCost>,
+    /// The straight line through extra time of a block against its samples, interrupts taken out: figure 2 of ROSS'17.
+    pub line: Option<Line>,
+    /// What a sample by perf is made of; none where perf's own PEBS could not be measured beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decomposition: Option<Decomposition>,
+    /// What the same line was on published machines.
+    pub published: Vec<PublishedSlope>,
+}
+
+/// The cost of a record with a buffer of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordCost {
+    /// Size asked for, bytes a CPU.
+    pub buffer_bytes: u64,
+    /// Records to an interrupt.
+    pub records_per_interrupt: u64,
+    /// Samples behind `record_ns`.
+    pub samples: u64,
+    /// What a record delays the work by, without its share of an interrupt.
+    pub record_ns: Estimate,
+    /// With it.
+    pub alpha_ns: Estimate,
+}
+
+/// What a sample by perf's PEBS is made of, ns a sample: `sample = record + interrupt + software`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decomposition {
+    /// All of it.
+    pub sample_ns: Estimate,
+    /// Records that share an interrupt of perf's.
+    pub records_per_interrupt: f64,
+    /// The hardware's: writing the record.
+    pub record_ns: Estimate,
+    /// Its share of an interrupt that finds records and does nothing with them.
+    pub interrupt_ns: Estimate,
+    /// Perf's software: all else.
+    pub software_ns: Estimate,
+}
+
+/// A straight line: extra time = intercept + slope · samples.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// Extra time of a block without a sample, ns; 0 where nothing but samples takes time.
+    pub intercept_ns: Estimate,
+    /// Time of a sample, ns.
+    pub slope_ns: Estimate,
+}
+
+/// The published cost of a record on one machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedSlope {
+    /// The CPU.
+    pub machine: String,
+    /// Where it stands.
+    pub source: String,
+    /// Its cost, ns.
+    pub alpha_ns: Estimate,
 }
 
 /// Why a calibration ended.

@@ -14,7 +14,9 @@ mod verification;
 mod workload;
 
 pub use bill::{Bill, BilledEvent, SampleCount, SpanOf};
-pub use calibration::{Calibration, Control, Linearity, PeriodCost, StopReason, Witness};
+pub use calibration::{
+    Calibration, Control, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost, StopReason, Witness,
+};
 pub use origin::{MachineId, Origin, SCHEMA};
 pub use plan::{Plan, Reason};
 pub use prediction::{Prediction, PredictionRow};

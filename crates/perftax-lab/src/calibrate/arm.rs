@@ -1,6 +1,6 @@
 //! The arms of a calibration.
 
-use perftax_pmu::sampler::{Payload, Sampling, Wakeup};
+use perftax_pmu::sampler::{Pages, Payload, Sampling, Wakeup};
 
 /// The arm without any monitoring.
 pub const OFF: &str = "off";
@@ -13,6 +13,12 @@ pub const ON: &str = "on";
 pub const IDLE: &str = "idle";
 /// Period of [`IDLE`], events: days away.
 const IDLE_PERIOD: u64 = 1 << 46;
+/// Our module with a buffer of one record: an interrupt for each.
+pub const EACH: &str = "each";
+/// Beside our module: perf's own PEBS, and its event without a sample.
+pub const PERF: &str = "perf@";
+/// See [`PERF`].
+pub const PERF_IDLE: &str = "perf-idle";
 /// The event is open but never enabled: what a uprobe costs by merely being there.
 pub const ARMED: &str = "armed";
 /// The event is counted, not sampled.
@@ -30,9 +36,20 @@ pub struct Arm {
     pub monitoring: Option<Monitoring>,
 }
 
+/// A buffer of our own kernel module's, instead of perf's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnBuffer {
+    /// Bytes a CPU.
+    pub bytes: u64,
+    /// Of which pages.
+    pub pages: Pages,
+}
+
 /// What an arm opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Monitoring {
+    /// Our module's buffer, where the arm does without perf.
+    pub own_buffer: Option<OwnBuffer>,
     /// How the event is sampled.
     pub sampling: Sampling,
     /// Whether it is enabled at all.
@@ -45,6 +62,12 @@ pub struct Monitoring {
     pub ring_pages: usize,
 }
 
+impl Monitoring {
+    fn of(sampling: Sampling, ring_pages: usize) -> Self {
+        Self { own_buffer: None, sampling, enabled: true, signal: false, group_members: 0, ring_pages }
+    }
+}
+
 impl Arm {
     /// Nothing is opened.
     pub fn unmonitored(name: &str) -> Self {
@@ -53,8 +76,7 @@ impl Arm {
 
     /// Counting without sampling, or (`enabled` false) not even that.
     pub fn counting(name: &str, enabled: bool) -> Self {
-        let monitoring =
-            Monitoring { sampling: Sampling::COUNTING, enabled, signal: false, group_members: 0, ring_pages: RING_PAGES };
+        let monitoring = Monitoring { enabled, ..Monitoring::of(Sampling::COUNTING, RING_PAGES) };
         Self { name: name.into(), monitoring: Some(monitoring) }
     }
 
@@ -62,8 +84,25 @@ impl Arm {
     pub fn sampled(name: &str, period: u64, payload: Payload, ring_pages: usize) -> Self {
         let ring_bytes = ring_pages * rustix::param::page_size();
         let sampling = Sampling::every(period, ring_bytes).carrying(payload);
-        let monitoring = Monitoring { sampling, enabled: true, signal: false, group_members: 0, ring_pages };
+        let monitoring = Monitoring::of(sampling, ring_pages);
         Self { name: name.into(), monitoring: Some(monitoring) }
+    }
+
+    /// Sampling by our own module.
+    pub fn direct(name: &str, period: u64, buffer: OwnBuffer) -> Self {
+        let sampling = Sampling { period: Some(period), ..Sampling::COUNTING };
+        let monitoring = Monitoring { own_buffer: Some(buffer), ..Monitoring::of(sampling, RING_PAGES) };
+        Self { name: name.into(), monitoring: Some(monitoring) }
+    }
+
+    /// By our own module, without a sample.
+    pub fn direct_idle(name: &str, buffer: OwnBuffer) -> Self {
+        Self::direct(name, IDLE_PERIOD, buffer)
+    }
+
+    /// Perf's event beside our module's, without a sample.
+    pub fn perf_idle(payload: Payload) -> Self {
+        Self { name: PERF_IDLE.into(), ..Self::idle(payload) }
     }
 
     /// Ready to sample, without ever doing so.

@@ -3,18 +3,18 @@
 use std::time::Instant;
 
 use perftax_cost::Mechanism;
-use perftax_cost::observation::{Block, Settling};
+use perftax_cost::observation::Block;
 use perftax_pmu::event::{Catalog, Event};
-use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling};
-use perftax_pmu::sys::{OpenEvent, Target, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};
+use perftax_pmu::sys::{Tsc, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};
 use perftax_pmu::{Error, Result};
 
 use super::arm::{Arm, Monitoring, OFF_AGAIN};
 use super::floor::FloorSample;
+use super::source::{Source, Stopped};
 use super::spec::Spec;
 use super::witness::{Handler, WitnessSample};
 use crate::stimulus::Stimulus;
-use crate::system::{performance_interrupts, steal_ns};
+use crate::system::steal_ns;
 
 /// Everything a session needs; belongs to the thread that made it, since its events watch that thread.
 pub struct Bench {
@@ -24,15 +24,9 @@ pub struct Bench {
     arms: Vec<(Arm, Option<Source>)>,
     /// Whether merely opening the event changes the work, so that it must be closed in the other arms.
     open_per_block: bool,
+    tsc: Tsc,
     rng: fastrand::Rng,
     skipped: Vec<String>,
-}
-
-/// An open arm.
-struct Source {
-    sampler: LiveSampler,
-    /// Group members live as long as the leader.
-    _members: Vec<OpenEvent>,
 }
 
 impl Bench {
@@ -52,13 +46,15 @@ impl Bench {
         };
         event.check_supported(catalog)?;
         // A uprobe costs by merely being there, and there are only four debug registers: neither can stay open in all arms.
-        let open_per_block = matches!(spec.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint);
+        // And the counters are either perf's or our module's.
+        let open_per_block = matches!(spec.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint | Mechanism::PebsDirect);
         let mut bench = Self {
             spec: spec.clone(),
             event,
             stimulus,
             arms: Vec::new(),
             open_per_block,
+            tsc: Tsc::calibrated(),
             rng: fastrand::Rng::with_seed(seed),
             skipped: Vec::new(),
         };
@@ -99,7 +95,7 @@ impl Bench {
         for round in 0..rounds {
             self.rng.shuffle(&mut order);
             for &index in &order {
-                if self.open_per_block && round % DEAR_ROUNDS != 0 && !decides_alpha(&self.arms[index].0) {
+                if self.opening_is_dear() && round % DEAR_ROUNDS != 0 && !decides_alpha(&self.arms[index].0) {
                     continue;
                 }
                 blocks.push(self.block(index, session, round, catalog)?);
@@ -117,14 +113,13 @@ impl Bench {
         let mut own = self.open_if_needed(index, catalog)?;
         self.stimulus.prepare()?;
         let source = own.as_mut().or(self.arms[index].1.as_mut());
-        let mut delivered = Delivered::default();
+        let mut stopped = Stopped::default();
         if let Some(source) = source {
-            source.sampler.enable()?;
+            source.start()?;
             self.stimulus.run_noting(&mut on);
-            source.sampler.disable()?;
-            source.sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
+            stopped = source.stop(self.tsc)?;
         }
-        Ok(FloorSample::new(off, on, delivered.samples(), self.stimulus.truth()))
+        Ok(FloorSample::new(off, on, stopped.samples, self.stimulus.truth()))
     }
 
     /// Handler time of one block of sampled work, less that of one block of the same work without.
@@ -140,31 +135,25 @@ impl Bench {
             return Ok(WitnessSample::default());
         };
         self.stimulus.prepare()?;
-        source.sampler.enable()?;
+        source.start()?;
         let stimulus = &mut self.stimulus;
         let watched = handler.watch(cpu, || {
             stimulus.run();
             Ok(())
         });
-        source.sampler.disable()?;
-        let mut delivered = Delivered::default();
-        source.sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
-        Ok(WitnessSample { handler_ns: watched? - background_ns, samples: delivered.samples() })
+        let samples = source.stop(self.tsc)?.samples;
+        Ok(WitnessSample { handler_ns: watched? - background_ns, samples })
     }
 
     fn block(&mut self, index: usize, session: u32, round: u32, catalog: &Catalog) -> Result<Block> {
         let mut own = self.open_if_needed(index, catalog)?;
         let arm = self.arms[index].0.clone();
         let steal_before = steal_ns(Some(self.spec.cpu))?;
-        // Reading them takes time on many processors: only where they tell something.
         let keeps_a_buffer = self.spec.mechanism.keeps_a_buffer();
-        let interrupts = || if keeps_a_buffer { performance_interrupts(self.spec.cpu) } else { Ok(0) };
-        let interrupts_before = interrupts()?;
         self.stimulus.prepare()?;
-        let source = own.as_mut().or(self.arms[index].1.as_mut());
         let enabled = arm.monitoring.is_some_and(|m| m.enabled);
-        if let Some(source) = source.filter(|_| enabled) {
-            source.sampler.enable()?;
+        if let Some(source) = own.as_mut().or(self.arms[index].1.as_mut()).filter(|_| enabled) {
+            source.start()?;
         }
 
         let switches = thread_involuntary_switches();
@@ -176,19 +165,10 @@ impl Bench {
         let (cpu_after, wall_after) = (thread_cpu_ns(), monotonic_ns());
         let involuntary_switches = thread_involuntary_switches() - switches;
 
-        let mut delivered = Delivered::default();
-        let mut settling = None;
-        if let Some(source) = own.as_mut().or(self.arms[index].1.as_mut()) {
-            let in_ring_bytes = source.sampler.waiting_bytes();
-            let stopping = monotonic_ns();
-            source.sampler.disable()?;
-            let stop_ns = monotonic_ns() - stopping;
-            let interrupts = interrupts()?.saturating_sub(interrupts_before);
-            let bytes = source.sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
-            // Samples are all of one size.
-            let waiting = delivered.samples() - delivered.samples() * in_ring_bytes / bytes.max(1);
-            settling = keeps_a_buffer.then_some(Settling { waiting, stop_ns, interrupts });
-        }
+        let stopped = match own.as_mut().or(self.arms[index].1.as_mut()) {
+            Some(source) => source.stop(self.tsc)?,
+            None => Stopped::default(),
+        };
         let wall_ns = wall_after - wall_before;
         let cpu_ns = cpu_after - cpu_before;
         let steal_ns = steal_ns(Some(self.spec.cpu))?.saturating_sub(steal_before);
@@ -196,16 +176,16 @@ impl Bench {
             session,
             round,
             period: arm.period(),
-            samples: delivered.samples(),
-            expected: self.expected(&arm, cpu_ns, delivered.samples()),
+            samples: stopped.samples,
+            expected: self.expected(&arm, cpu_ns, stopped.samples),
             arm: arm.name,
-            lost: delivered.lost,
-            throttled: delivered.throttled,
+            lost: stopped.lost,
+            throttled: stopped.throttled,
             wall_ns,
             cpu_ns,
             involuntary_switches,
             steal_ns,
-            settling,
+            settling: stopped.settling.filter(|_| keeps_a_buffer),
             spoiled: None,
         };
         block.spoiled = why_spoiled(&block).or_else(|| self.stimulus.truth().and_then(|_| miscounted(&block)));
@@ -220,18 +200,12 @@ impl Bench {
     }
 
     fn open(&self, monitoring: &Monitoring, catalog: &Catalog) -> Result<Source> {
-        let sampler =
-            LiveSampler::open(&[(self.event.clone(), monitoring.sampling)], &[Target::ThisThread], monitoring.ring_pages)?;
-        let leader = &sampler.events()[0];
-        let mut members = Vec::new();
-        for name in ["page-faults", "context-switches", "cpu-migrations"].iter().cycle().take(monitoring.group_members as usize) {
-            let sampling = Sampling { payload: Payload::BASIC, ..Sampling::COUNTING };
-            members.push(OpenEvent::open(&single_event(name, catalog)?, &sampling, Target::ThisThread, Some(leader))?);
-        }
-        if monitoring.signal {
-            leader.deliver_signal(SAMPLE_SIGNAL)?;
-        }
-        Ok(Source { sampler, _members: members })
+        Source::open(&self.event, monitoring, self.spec.cpu, self.spec.mechanism.keeps_a_buffer(), catalog)
+    }
+
+    /// Whether opening an event takes longer than measuring with it: registering a uprobe takes 60 ms, its calls 10.
+    fn opening_is_dear(&self) -> bool {
+        self.open_per_block && self.spec.mechanism != Mechanism::PebsDirect
     }
 
     /// What the truth by construction says: samples of a sampled arm, events of one that only counts (or is only armed).
@@ -246,14 +220,12 @@ impl Bench {
     }
 }
 
-/// The signal that samples are delivered as in the `signal` arm; ignored by its handler.
-pub(super) const SAMPLE_SIGNAL: i32 = libc::SIGIO;
-
-/// One round in so many has all arms where opening takes longer than measuring: registering a uprobe takes 60 ms, its calls 10.
+/// One round in so many has all arms where opening takes longer than measuring.
 const DEAR_ROUNDS: u32 = 3;
 
 fn is_optional(arm: &Arm) -> bool {
-    !matches!(arm.name.as_str(), super::ON | super::IDLE | super::arm::COUNTING | super::arm::ARMED)
+    let needed = matches!(arm.name.as_str(), super::ON | super::arm::EACH | super::arm::COUNTING | super::arm::ARMED);
+    !(needed || arm.name.starts_with(super::IDLE))
 }
 
 fn decides_alpha(arm: &Arm) -> bool {
@@ -292,7 +264,7 @@ fn linger(start_ns: u64, share: f64) {
     }
 }
 
-fn single_event(text: &str, catalog: &Catalog) -> Result<Event> {
+pub(super) fn single_event(text: &str, catalog: &Catalog) -> Result<Event> {
     let mut events = perftax_pmu::event::parse(text, catalog)?;
     events.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })
 }

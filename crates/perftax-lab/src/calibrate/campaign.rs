@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use perftax_cost::Mechanism;
 use perftax_cost::alpha::{Clock, Foresight, Sums, Unit, control_variation, rounds_needed, session_sums, session_variation};
 use perftax_cost::document::StopReason;
 use perftax_cost::observation::Block;
@@ -9,8 +10,8 @@ use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 
 use super::arm::{OFF, OFF_AGAIN, ON};
-use super::conclude::{Conclusion, alpha_of, conclude, split_of};
-use super::spec::{Depth, Spec, baseline};
+use super::conclude::{Conclusion, Terms, alpha_of, conclude};
+use super::spec::{Depth, Spec, baseline, clock};
 use super::switching::SwitchBench;
 use super::witness::WitnessSample;
 use super::worker::Worker;
@@ -82,8 +83,7 @@ pub struct Outcome {
 
 /// A calibration under way: sessions are added one by one, by [`Campaign::run`] or in between other work.
 pub struct Campaign {
-    /// The arm that sampled ones are held against.
-    baseline: &'static str,
+    mechanism: Mechanism,
     worker: Worker,
     switching: Option<SwitchBench>,
     goal: Goal,
@@ -121,7 +121,7 @@ impl Campaign {
         let worker = Worker::start(spec, seed)?;
         let switching = spec.wants_switching().then(|| SwitchBench::new(spec, worker.event().clone(), seed));
         Ok(Self {
-            baseline: baseline(spec.mechanism),
+            mechanism: spec.mechanism,
             worker,
             switching,
             goal,
@@ -158,7 +158,7 @@ impl Campaign {
         self.blocks.append(&mut result.blocks);
         self.floors_ns.extend(result.floor_ns);
         self.witness.extend(result.witness);
-        let alpha_ns = alpha_of(&self.blocks, self.baseline, split_of(&self.blocks, self.baseline).as_ref());
+        let alpha_ns = alpha_of(&self.blocks, self.mechanism, Terms::of(&self.blocks, self.mechanism).as_ref());
         self.half_width = alpha_ns.map(|alpha| alpha.relative_half_width());
         if self.sessions == PILOT_SESSIONS {
             self.foresight = self.foresee();
@@ -212,7 +212,7 @@ impl Campaign {
     /// # Errors
     /// Where no two sessions had usable blocks: everything was spoiled, or nothing was sampled.
     pub fn finish(self, stopped: StopReason) -> Result<Outcome> {
-        let conclusion = conclude(&self.blocks, self.baseline, &self.floors_ns).ok_or_else(|| self.nothing_usable())?;
+        let conclusion = conclude(&self.blocks, self.mechanism, &self.floors_ns).ok_or_else(|| self.nothing_usable())?;
         Ok(Outcome {
             event: self.worker.event().clone(),
             conclusion,
@@ -226,7 +226,7 @@ impl Campaign {
     }
 
     fn foresee(&self) -> Option<Foresight> {
-        let sums: Vec<Sums> = session_sums(&self.blocks, self.baseline, ON, Unit::Samples, Clock::Wall);
+        let sums: Vec<Sums> = session_sums(&self.blocks, baseline(self.mechanism), ON, Unit::Samples, clock(self.mechanism));
         let control = control_variation(&self.blocks, OFF, OFF_AGAIN, Clock::Wall)?;
         rounds_needed(session_variation(&sums)?, control, self.goal.half_width)
     }

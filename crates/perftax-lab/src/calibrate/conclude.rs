@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::Estimate;
-use perftax_cost::alpha::{Clock, Unit, control, difference_of, drift, linearity, ratio_of_sums};
+use perftax_cost::alpha::{Unit, control, difference_of, drift, linearity, ratio_of_sums};
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap, median};
 use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, Split, split};
-use perftax_cost::document::{Control, Linearity};
+use perftax_cost::direct::{DirectSplit, HANDLER_TERM, direct_split};
+use perftax_cost::document::{Control, DirectCost, Linearity};
 use perftax_cost::observation::Block;
+use perftax_cost::{Estimate, Mechanism};
 
-use super::arm::{ARMED, COUNTING, IDLE, OFF, OFF_AGAIN, ON};
+use super::arm::{ARMED, COUNTING, EACH, IDLE, OFF, OFF_AGAIN, ON, PERF, PERF_IDLE};
+use super::spec::{baseline, clock};
 use super::switching::{SWITCH_ARMS, SWITCH_OFF};
 
 /// Everything that the blocks of a calibration say.
@@ -23,6 +25,8 @@ pub struct Conclusion {
     pub terms: BTreeMap<String, Estimate>,
     /// Cost by period.
     pub linearity: Option<Linearity>,
+    /// By size of our own buffer.
+    pub direct: Option<DirectCost>,
     /// Off against off.
     pub control: Option<Control>,
     /// Spread of α between sessions beyond their noise, a fraction.
@@ -45,21 +49,75 @@ pub struct Conclusion {
 const PAYLOADS: [&str; 5] = ["callchain", "user-regs", "user-stack", "group-read", "signal"];
 
 /// The terms of a buffer, where there is one.
-pub(super) fn split_of(blocks: &[Block], baseline: &str) -> Option<Split> {
-    (baseline == IDLE).then(|| split(blocks, baseline, |b| b.arm == ON || b.arm.starts_with("on@")))?
+pub(super) enum Terms {
+    /// Perf's.
+    Perf(Split),
+    /// Our module's, with what perf's PEBS took beside it.
+    Direct(DirectSplit, Option<Split>),
 }
 
-/// α: the sum of a buffer's terms, or the ratio of sums.
-pub(super) fn alpha_of(blocks: &[Block], baseline: &str, split: Option<&Split>) -> Option<Estimate> {
-    split.map(|split| split.alpha_ns).or_else(|| ratio_of_sums(blocks, baseline, ON, Unit::Samples, Clock::Wall))
+impl Terms {
+    pub(super) fn of(blocks: &[Block], mechanism: Mechanism) -> Option<Self> {
+        match mechanism {
+            Mechanism::Pebs => split(blocks, IDLE, is_on).map(Self::Perf),
+            Mechanism::PebsDirect => {
+                let perf = split(blocks, PERF_IDLE, |b| b.arm.starts_with(PERF));
+                direct_split(blocks, |b| b.arm.starts_with(IDLE), is_on, EACH).map(|direct| Self::Direct(direct, perf))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a sample costs; our module's record, which nobody reads, without its share of an interrupt.
+    fn alpha_ns(&self) -> Estimate {
+        match self {
+            Self::Perf(split) => split.alpha_ns,
+            Self::Direct(split, _) => split.record_ns,
+        }
+    }
+
+    fn by_name(&self) -> Vec<(&'static str, Option<Estimate>)> {
+        match self {
+            Self::Perf(split) => {
+                vec![(ASSIST_TERM, Some(split.assist_ns)), (COPY_TERM, Some(split.copy_ns)), (INTERRUPT_TERM, split.interrupt_ns)]
+            }
+            Self::Direct(split, _) => vec![
+                (ASSIST_TERM, Some(split.record_ns)),
+                (INTERRUPT_TERM, Some(split.interrupt_ns)),
+                (HANDLER_TERM, split.handler_ns),
+            ],
+        }
+    }
+
+    fn direct(&self) -> Option<DirectCost> {
+        match self {
+            Self::Perf(_) => None,
+            Self::Direct(split, perf) => Some(DirectCost {
+                buffers: split.buffers.clone(),
+                line: split.line,
+                decomposition: perf.as_ref().and_then(|perf| split.decompose(perf)),
+                published: Vec::new(),
+            }),
+        }
+    }
 }
 
-/// Concludes from all blocks (sampled ones being held against arm `baseline`) and the per-session floors; none while there are fewer
+fn is_on(block: &Block) -> bool {
+    block.arm == ON || block.arm.starts_with("on@")
+}
+
+/// α: as a buffer's terms say, or the ratio of sums.
+pub(super) fn alpha_of(blocks: &[Block], mechanism: Mechanism, terms: Option<&Terms>) -> Option<Estimate> {
+    let ratio = || ratio_of_sums(blocks, baseline(mechanism), ON, Unit::Samples, clock(mechanism));
+    terms.map(Terms::alpha_ns).or_else(ratio)
+}
+
+/// Concludes from all blocks and the per-session floors; none while there are fewer
 /// than two usable sessions.
-pub fn conclude(blocks: &[Block], baseline: &str, floors_ns: &[f64]) -> Option<Conclusion> {
-    let (unit, clock) = (Unit::Samples, Clock::Wall);
-    let split = split_of(blocks, baseline);
-    let alpha_ns = alpha_of(blocks, baseline, split.as_ref())?;
+pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Option<Conclusion> {
+    let (unit, clock, baseline) = (Unit::Samples, clock(mechanism), baseline(mechanism));
+    let of_buffer = Terms::of(blocks, mechanism);
+    let alpha_ns = alpha_of(blocks, mechanism, of_buffer.as_ref())?;
     let mut terms = BTreeMap::new();
     let has = |arm: &str| blocks.iter().any(|b| b.arm == arm);
     let mut term = |name: &str, estimate: Option<Estimate>| {
@@ -67,10 +125,8 @@ pub fn conclude(blocks: &[Block], baseline: &str, floors_ns: &[f64]) -> Option<C
             terms.insert(name.to_string(), estimate);
         }
     };
-    if let Some(split) = &split {
-        term(ASSIST_TERM, Some(split.assist_ns));
-        term(COPY_TERM, Some(split.copy_ns));
-        term(INTERRUPT_TERM, split.interrupt_ns);
+    for (name, estimate) in of_buffer.iter().flat_map(Terms::by_name) {
+        term(name, estimate);
     }
     if has(ARMED) {
         term(ARMED, ratio_of_sums(blocks, OFF, ARMED, Unit::Expected, clock));
@@ -79,7 +135,7 @@ pub fn conclude(blocks: &[Block], baseline: &str, floors_ns: &[f64]) -> Option<C
         // Per event, and contained in α at period 1; what taking the sample adds is its own term.
         term(COUNTING, ratio_of_sums(blocks, OFF, COUNTING, Unit::Expected, clock));
         term("record", difference_of(blocks, OFF, COUNTING, ON, Unit::Expected, clock));
-    } else if split.is_none() {
+    } else if of_buffer.is_none() {
         term("record", Some(alpha_ns));
     }
     for name in PAYLOADS.into_iter().filter(|name| has(name)) {
@@ -93,22 +149,30 @@ pub fn conclude(blocks: &[Block], baseline: &str, floors_ns: &[f64]) -> Option<C
         term(arm, raw.map(|r| r.plus(&alpha_ns.scaled(-samples_per_switch))));
     }
     let base = if has(COUNTING) { COUNTING } else { baseline };
+    // Of several buffers the largest tells of samples alone: the others add interrupts at short periods.
+    let largest = blocks.iter().filter_map(|b| b.settling).map(|s| s.buffer_bytes).max().unwrap_or(0);
+    let is_largest = |b: &&Block| b.settling.is_none_or(|s| s.buffer_bytes == largest);
     let on_arms: Vec<&str> = {
-        let mut names: Vec<&str> = blocks.iter().map(|b| b.arm.as_str()).filter(|n| *n == ON || n.starts_with("on@")).collect();
+        let on = blocks.iter().filter(|b| is_on(b)).filter(is_largest);
+        let mut names: Vec<&str> = on.map(|b| b.arm.as_str()).collect();
         names.sort_unstable();
         names.dedup();
         names
     };
-    let main: Vec<&Block> = blocks.iter().filter(|b| b.arm == ON && b.spoiled.is_none()).collect();
+    let direct = of_buffer.as_ref().and_then(Terms::direct);
+    // Our module's α comes from all of them.
+    let is_behind = |b: &&Block| if direct.is_some() { is_on(b) } else { b.arm == ON };
+    let behind: Vec<&Block> = blocks.iter().filter(is_behind).filter(|b| b.spoiled.is_none()).collect();
     Some(Conclusion {
         alpha_ns,
         floor_ns: cluster_bootstrap(floors_ns, |f| median(&mut f.iter().map(|v| **v).collect::<Vec<_>>()), REPLICATES, SEED),
         terms,
         linearity: linearity(blocks, base, &on_arms, unit, clock),
+        direct,
         control: control(blocks, OFF, OFF_AGAIN, clock),
         drift: drift(blocks, baseline, ON, unit, clock).unwrap_or(0.0),
-        samples: main.iter().map(|b| b.samples).sum(),
-        expected_samples: main.iter().map(|b| b.expected).sum(),
+        samples: behind.iter().map(|b| b.samples).sum(),
+        expected_samples: behind.iter().map(|b| b.expected).sum(),
         lost: blocks.iter().map(|b| b.lost).sum(),
         throttled: blocks.iter().map(|b| b.throttled).sum(),
         sessions: blocks.iter().map(|b| b.session + 1).max().unwrap_or(0),

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use perftax_cost::Mechanism;
+use perftax_cost::alpha::Clock;
+use perftax_cost::period::{Rule, event_defaults};
 use perftax_pmu::event::Event;
-use perftax_pmu::sampler::Payload;
+use perftax_pmu::sampler::{Pages, Payload};
 use perftax_pmu::{Error, Result};
 
-use super::arm::{ARMED, Arm, COUNTING, IDLE, OFF, OFF_AGAIN, ON, RING_PAGES, USER_STACK_BYTES};
+use super::arm::{ARMED, Arm, COUNTING, EACH, IDLE, OFF, OFF_AGAIN, ON, OwnBuffer, PERF, RING_PAGES, USER_STACK_BYTES};
 use crate::run::Attach;
 use crate::stimulus::{PageFaults, ProbedCalls, Spin, Stimulus, Syscalls, WatchedWrites};
 
@@ -37,9 +39,38 @@ pub struct Switching {
     pub periods: Vec<u64>,
 }
 
+/// The buffers that `pebs-direct` is measured with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffers {
+    /// Sizes, bytes a CPU; the largest is the main one.
+    pub bytes: Vec<u64>,
+    /// Of which pages.
+    pub pages: Pages,
+}
+
+impl Default for Buffers {
+    /// perf's size, and three of the ROSS'17 study's.
+    fn default() -> Self {
+        Self { bytes: vec![64 << 10, 256 << 10, 1 << 20, 4 << 20], pages: Pages::Any }
+    }
+}
+
+impl Buffers {
+    fn of(&self, bytes: u64) -> OwnBuffer {
+        OwnBuffer { bytes, pages: self.pages }
+    }
+
+    /// The largest.
+    pub fn largest(&self) -> u64 {
+        self.bytes.iter().copied().max().unwrap_or(0)
+    }
+}
+
 /// A calibration to be made.
 #[derive(Clone, Debug)]
 pub struct Spec {
+    /// The buffers, where the mechanism lets one choose.
+    pub buffers: Buffers,
     /// The event, none for the mechanism's default.
     pub event: Option<Event>,
     /// The mechanism.
@@ -77,11 +108,17 @@ pub fn baseline(mechanism: Mechanism) -> &'static str {
     if mechanism.keeps_a_buffer() { IDLE } else { OFF }
 }
 
+/// The time of a block that its samples are charged with: where a buffer is read when the event is stopped, that time too, but not
+/// where stopping it only counts what is thrown away.
+pub(super) fn clock(mechanism: Mechanism) -> Clock {
+    if mechanism == Mechanism::PebsDirect { Clock::Work } else { Clock::Wall }
+}
+
 /// The event that a mechanism is used with where none is named.
 pub fn default_event(mechanism: Mechanism) -> &'static str {
     match mechanism {
         Mechanism::CpuClock => "cpu-clock",
-        Mechanism::Pebs => "instructions:up",
+        Mechanism::Pebs | Mechanism::PebsDirect => "instructions:up",
         Mechanism::Pmi => "instructions:u",
         Mechanism::IbsOp => "ibs_op//",
         Mechanism::IbsFetch => "ibs_fetch//",
@@ -108,7 +145,7 @@ impl Spec {
             Mechanism::CpuClock => CPU_CLOCK_PERIOD_NS,
             Mechanism::Software | Mechanism::Breakpoint | Mechanism::Tracepoint | Mechanism::Uprobe => 1,
             Mechanism::IbsOp | Mechanism::IbsFetch => COUNTER_PERIOD * 16,
-            Mechanism::Pebs | Mechanism::Spe | Mechanism::Pmi => COUNTER_PERIOD,
+            Mechanism::Pebs | Mechanism::PebsDirect | Mechanism::Spe | Mechanism::Pmi => COUNTER_PERIOD,
         })
     }
 
@@ -122,6 +159,7 @@ impl Spec {
             }
             Mechanism::IbsOp | Mechanism::IbsFetch => [8209_u64, 65_537, 131_101].map(|p| p * 16).to_vec(),
             Mechanism::Pebs | Mechanism::Spe | Mechanism::Pmi => vec![4099, 8209, 65_537, 131_101],
+            Mechanism::PebsDirect => event_defaults(&Rule::of(self.mechanism, None)),
         }
     }
 
@@ -132,16 +170,20 @@ impl Spec {
             Depth::Full => true,
             Depth::At { switching, .. } => !switching.attachments.is_empty(),
         };
-        wanted && !matches!(self.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint)
+        wanted && !matches!(self.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint | Mechanism::PebsDirect)
     }
 
     /// The work, and the event where the work brings it along (a watched variable's address, a probed function's offset).
     pub(super) fn stimulus(&self) -> Result<(Box<dyn Stimulus>, Option<String>)> {
         let own = |name: &str| self.event.is_none().then(|| name.to_string());
         Ok(match self.mechanism {
-            Mechanism::CpuClock | Mechanism::Pebs | Mechanism::Pmi | Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe => {
-                (Box::new(Spin::lasting(BLOCK)), own(default_event(self.mechanism)))
-            }
+            Mechanism::CpuClock
+            | Mechanism::Pebs
+            | Mechanism::PebsDirect
+            | Mechanism::Pmi
+            | Mechanism::IbsOp
+            | Mechanism::IbsFetch
+            | Mechanism::Spe => (Box::new(Spin::lasting(BLOCK)), own(default_event(self.mechanism))),
             Mechanism::Software => match self.event.as_ref().map(|e| base_name(&e.name)) {
                 None | Some("page-faults" | "faults" | "minor-faults") => {
                     (Box::new(PageFaults::new(FAULTS)?), own("page-faults"))
@@ -193,6 +235,9 @@ impl Spec {
 
     /// The arms, in no particular order.
     pub(super) fn arms(&self) -> Vec<Arm> {
+        if self.mechanism == Mechanism::PebsDirect {
+            return self.direct_arms();
+        }
         let main = self.main_period();
         let fires_at_every_operation =
             matches!(self.mechanism, Mechanism::Software | Mechanism::Breakpoint | Mechanism::Tracepoint | Mechanism::Uprobe);
@@ -231,6 +276,32 @@ impl Spec {
         arms
     }
 
+    /// The arms of our own module: each buffer at each period; a buffer of one record; and perf's PEBS, to be told apart from it.
+    fn direct_arms(&self) -> Vec<Arm> {
+        let (main, buffers) = (self.main_period(), &self.buffers);
+        let largest = buffers.largest();
+        let mut arms = vec![
+            Arm::unmonitored(OFF),
+            Arm::unmonitored(OFF_AGAIN),
+            Arm::direct_idle(IDLE, buffers.of(largest)),
+            Arm::direct(ON, main, buffers.of(largest)),
+            Arm::direct_idle(&format!("{IDLE}/1"), buffers.of(1)),
+            Arm::direct(EACH, BUSY_PERIOD, buffers.of(1)),
+            Arm::perf_idle(self.payload),
+            self.sampled(&format!("{PERF}{main}"), main, self.payload),
+            self.sampled(&format!("{PERF}{BUSY_PERIOD}"), BUSY_PERIOD, self.payload),
+        ];
+        let periods = if self.depth == Depth::Alpha { vec![BUSY_PERIOD] } else { self.other_periods() };
+        for &bytes in &buffers.bytes {
+            // What giving out and clearing a buffer leaves to be done depends on its size.
+            if bytes != largest {
+                arms.push(Arm::direct_idle(&format!("{IDLE}/{bytes}"), buffers.of(bytes)));
+            }
+            arms.extend(periods.iter().map(|&period| Arm::direct(&direct_name(period, bytes), period, buffers.of(bytes))));
+        }
+        arms
+    }
+
     /// Most samples of one block at a period, generously.
     fn samples_per_block(&self, period: u64) -> u64 {
         match self.mechanism {
@@ -250,6 +321,11 @@ impl Spec {
         let pages = (bytes as usize).div_ceil(rustix::param::page_size()).next_power_of_two();
         if payload == self.payload { pages.clamp(RING_PAGES, 512) } else { pages.max(RING_PAGES) }
     }
+}
+
+/// The name of an arm of our own module.
+fn direct_name(period: u64, buffer_bytes: u64) -> String {
+    format!("{ON}@{period}/{buffer_bytes}")
 }
 
 /// The largest ring that a calibration maps: 8 MiB with 4 KiB pages.

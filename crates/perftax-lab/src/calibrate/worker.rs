@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use perftax_cost::Mechanism;
 use perftax_cost::observation::Block;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::guard::pin_this_thread;
@@ -59,7 +60,11 @@ impl Worker {
             let handler = Handler::of(spec.mechanism, &catalog);
             for (session, rounds) in (0..).zip(todo) {
                 let result = bench.session(session, rounds, &catalog).and_then(|blocks| {
-                    let floor_ns = bench.floor_session(&catalog)?.floor_ns(tsc);
+                    // Of a record that nobody reads no single operation tells.
+                    let floor_ns = match spec.mechanism {
+                        Mechanism::PebsDirect => None,
+                        _ => bench.floor_session(&catalog)?.floor_ns(tsc),
+                    };
                     let witness = match (&handler, &spec.depth) {
                         // A second witness only: whoever may not watch the CPU's tracepoints has the slope alone.
                         (Some(handler), Depth::Full) => match bench.witness_session(handler) {

@@ -197,6 +197,7 @@ impl Published {
             linearity: None,
             control: None,
             witness: None,
+            direct: None,
             drift: 0.0,
             sessions: 0,
             elapsed_s: 0.0,

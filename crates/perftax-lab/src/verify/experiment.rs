@@ -14,7 +14,9 @@ use perftax_pmu::guard::check_interrupted;
 
 use super::plan::{Grid, Request};
 use super::progress::{Foreseen, Step};
-use crate::calibrate::{Campaign, Depth, Goal, OFF, OFF_AGAIN, ON, SWITCH_OFF, Spec, Switching, baseline, switch_arm_at};
+use crate::calibrate::{
+    Buffers, Campaign, Depth, Goal, OFF, OFF_AGAIN, ON, SWITCH_OFF, Spec, Switching, baseline, switch_arm_at,
+};
 use crate::run::{Attach, Monitor, Watched, run_once};
 
 /// Everything that a verification found.
@@ -68,6 +70,7 @@ impl<'a> Experiment<'a> {
     /// Measures α in a short pilot, and chooses the periods.
     pub fn start(request: &'a Request, task_clock: Event) -> Result<Self> {
         let spec = |periods: Vec<u64>, switching: Switching| Spec {
+            buffers: Buffers::default(),
             event: Some(request.event.clone()),
             mechanism: request.mechanism(),
             cpu: request.cpu,

@@ -16,6 +16,7 @@ mod nearest;
 mod parse;
 mod pmu_event;
 mod scan;
+mod selector;
 mod support;
 mod symbolic;
 mod tracepoint;
@@ -30,6 +31,7 @@ pub use listing::{EventKind, Filter, ListedEvent, list};
 pub use modifiers::Modifiers;
 pub use nearest::near;
 pub use parse::{parse, parse_groups};
+pub use selector::Selector;
 
 /// `perf_event_attr.type` of an event whose PMU this machine does not have, so that it has no number here. Such an
 /// event serves a prediction for another machine; [`Event::check_supported`] refuses it.

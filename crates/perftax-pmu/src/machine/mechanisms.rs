@@ -90,6 +90,8 @@ impl Machine {
             Mechanism::Breakpoint => self.no_pmu("breakpoint"),
             Mechanism::Tracepoint => self.no_pmu("tracepoint").or_else(|| self.no_tracefs()),
             Mechanism::Uprobe => self.no_pmu("uprobe"),
+            Mechanism::PebsDirect if vendor != Vendor::Intel => Some(not_of("PEBS", "Intel", &self.cpu.name)),
+            Mechanism::PebsDirect => self.no_core_pmu().or_else(|| self.no_module()),
         };
         missing.or_else(|| not_permitted(mechanism, privilege))
     }
@@ -127,6 +129,11 @@ impl Machine {
         let has = self.pmus.iter().any(|pmu| pmu.name.starts_with("arm_spe"));
         let why = "the kernel shows no SPE: /sys/bus/event_source/devices/arm_spe_0 is missing";
         (!has).then(|| (why.into(), "sudo modprobe arm_spe_pmu".into()))
+    }
+
+    fn no_module(&self) -> Option<Obstacle> {
+        let why = "/dev/perftax is missing: perftax.ko is not loaded";
+        (!self.root.dev.join("perftax").exists()).then(|| (why.into(), "make kmod, then sudo insmod perftax.ko".into()))
     }
 
     fn no_tracefs(&self) -> Option<Obstacle> {

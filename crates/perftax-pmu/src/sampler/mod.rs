@@ -1,11 +1,13 @@
 //! Samplers: sources of perf records, live or replayed, behind one trait.
 
+mod direct;
 mod live;
 mod probe;
 mod reader;
 mod replay;
 mod settings;
 
+pub use direct::{DirectSampler, Pages};
 pub use live::LiveSampler;
 pub use probe::LiveProbe;
 pub use reader::{Delivered, ReaderThread};

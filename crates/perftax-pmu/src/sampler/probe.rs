@@ -1,8 +1,10 @@
 //! Trying mechanisms out on the kernel: an event is opened on this very thread, and closed again.
 
+use std::path::Path;
+
 use perftax_cost::Mechanism;
 
-use super::Sampling;
+use super::{DirectSampler, Sampling};
 use crate::error::Error;
 use crate::event::{Catalog, Event, parse};
 use crate::machine::{Opening, Probe};
@@ -38,6 +40,12 @@ impl<'a> LiveProbe<'a> {
 
 impl Probe for LiveProbe<'_> {
     fn open(&self, mechanism: Mechanism) -> Opening {
+        if mechanism == Mechanism::PebsDirect {
+            return match DirectSampler::check(Path::new(DirectSampler::DEVICE)) {
+                Ok(()) => Opening::Opened,
+                Err(error) => Opening::Refused(error.to_string().lines().next().unwrap_or_default().to_string()),
+            };
+        }
         let watched = 0u64;
         let text = match mechanism {
             Mechanism::Pebs => "instructions:up".to_string(),
@@ -47,7 +55,9 @@ impl Probe for LiveProbe<'_> {
             Mechanism::Breakpoint => format!("mem:{:#x}/8:w:u", std::ptr::from_ref(&watched) as usize),
             Mechanism::Tracepoint => "sched:sched_switch".into(),
             // IBS and SPE events need their own arguments, a uprobe a program: what sysfs says stands.
-            Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe | Mechanism::Uprobe => return Opening::NotTried,
+            Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe | Mechanism::Uprobe | Mechanism::PebsDirect => {
+                return Opening::NotTried;
+            }
         };
         match self.try_open(&text) {
             Ok(_) => Opening::Opened,

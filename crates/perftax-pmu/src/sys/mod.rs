@@ -2,6 +2,7 @@
 
 mod child;
 mod clock;
+pub mod direct;
 mod fault_area;
 pub mod libpfm;
 mod open;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use perftax_cost::Estimate;
 use perftax_cost::alpha::Clock;
-use perftax_cost::document::{Calibration, Linearity, StopReason};
+use perftax_cost::buffering::INTERRUPT_TERM;
+use perftax_cost::document::{Calibration, DirectCost, Linearity, RecordCost, StopReason};
 use perftax_cost::observation::{Block, Settling};
 use serde_json::json;
 
@@ -29,11 +30,11 @@ pub(super) fn part(doc: &Calibration) -> Part {
         doc.sessions
     );
     facts(&mut part, doc);
-    part.next = Some((
-        "Plan with it".into(),
-        format!("{} CMD", shell::join(&["perftax", "plan", "--budget", "1%", "-e", &doc.event, "--"])),
-    ));
-    let extras = Extras::of(&doc.blocks);
+    if !doc.mechanism.only_measures() {
+        let plan = shell::join(&["perftax", "plan", "--budget", "1%", "-e", &doc.event, "--"]);
+        part.next = Some(("Plan with it".into(), format!("{plan} CMD")));
+    }
+    let extras = Extras::of(doc);
     if extras.0.is_empty() {
         part.panel(Panel::new(
             "Slope",
@@ -51,6 +52,9 @@ pub(super) fn part(doc: &Calibration) -> Part {
     }
     if !doc.terms.is_empty() {
         part.panel(terms(doc));
+    }
+    if let Some(direct) = &doc.direct {
+        part.panel(by_buffer(direct));
     }
     if !doc.blocks.is_empty() {
         part.panel(Panel::new("Raw blocks", "Every timed block, before any statistics.").folded(raw(&doc.blocks)));
@@ -101,23 +105,29 @@ struct Extra {
 struct Extras(Vec<Extra>);
 
 impl Extras {
-    fn of(blocks: &[Block]) -> Self {
+    fn of(doc: &Calibration) -> Self {
+        let blocks = &doc.blocks;
+        // Where buffers of several sizes were tried, interrupts are taken out: what is left is the records'.
+        let interrupt_ns = doc.direct.as_ref().and_then(|_| doc.terms.get(INTERRUPT_TERM)).map_or(0.0, |term| term.estimate);
+        let clock = if doc.direct.is_some() { Clock::Work } else { Clock::Wall };
         let usable = || blocks.iter().filter(|b| b.spoiled.is_none());
-        let mut off: BTreeMap<(u32, u32), (f64, f64)> = BTreeMap::new();
+        let mut off: BTreeMap<(u32, u32, u64), (f64, f64)> = BTreeMap::new();
+        // Each against the same buffer without a sample.
+        let at = |b: &Block| (b.session, b.round, b.settling.map_or(0, |s| s.buffer_bytes));
         // Where the event had to run without a sample for the comparison, that is what sampling is held against.
         let baseline = if blocks.iter().any(|b| b.arm == "idle") { "idle" } else { "off" };
-        for b in usable().filter(|b| b.arm == baseline) {
-            let sum = off.entry((b.session, b.round)).or_default();
-            *sum = (sum.0 + Clock::Wall.of(b), sum.1 + 1.0);
+        for b in usable().filter(|b| b.arm == baseline || b.arm.starts_with("idle/")) {
+            let sum = off.entry(at(b)).or_default();
+            *sum = (sum.0 + clock.of(b), sum.1 + 1.0);
         }
         let on = usable().filter(|b| b.arm.starts_with("on") && b.samples > 0).filter_map(|b| {
-            let (sum, n) = off.get(&(b.session, b.round))?;
+            let (sum, n) = off.get(&at(b))?;
             Some(Extra {
                 session: b.session,
                 round: b.round,
                 period: b.period,
                 samples: b.samples as f64,
-                extra_ns: Clock::Wall.of(b) - sum / n,
+                extra_ns: clock.of(b) - sum / n - interrupt_ns * b.settling.map_or(0.0, |s| s.interrupts as f64),
             })
         });
         Self(on.collect())
@@ -153,8 +163,9 @@ impl Extras {
 }
 
 fn slope(doc: &Calibration, extras: &Extras) -> Panel {
+    let height = if doc.direct.is_some() { 620 } else { 460 };
     let mut figure =
-        Figure::new(460, Axis::count("samples in a block").zero_based(), Axis::time("extra time of a block").zero_based());
+        Figure::new(height, Axis::count("samples in a block").zero_based(), Axis::time("extra time of a block").zero_based());
     let sessions: Vec<(f64, f64)> = extras.means(|e| (e.period, e.session)).into_values().collect();
     let most = sessions.iter().map(|p| p.0).fold(0.0, f64::max) * 1.05;
     let x = [0.0, most];
@@ -172,6 +183,12 @@ fn slope(doc: &Calibration, extras: &Extras) -> Panel {
         );
         let name = format!("Theil–Sen {}", units::estimate_ns(&linearity.theil_sen_ns));
         figure.add(Trace::line(&name, &[0.0, most], &times(linearity.theil_sen_ns.estimate)).reference());
+    }
+    for (i, published) in doc.direct.iter().flat_map(|direct| &direct.published).enumerate() {
+        let name = format!("published: {}, {}", published.machine, units::estimate_ns(&published.alpha_ns));
+        figure.add(
+            Trace::line(&name, &x, &times(published.alpha_ns.estimate)).colour(3 + i).with(json!({"line": {"dash": "dashdot"}})),
+        );
     }
     if let Some(floor) = &doc.floor_ns {
         let name = format!("floor {}", units::estimate_ns(floor));
@@ -205,6 +222,44 @@ fn by_period(doc: &Calibration, linearity: &Linearity) -> Panel {
         units::estimate_share(&linearity.curvature)
     );
     Panel::new("Linearity: cost by period", &caption).figure(figure).table(table)
+}
+
+fn by_buffer(direct: &DirectCost) -> Panel {
+    let mut figure = Figure::new(400, Axis::count("buffer of a CPU, KiB").log(), Axis::time("cost of one record"));
+    let x: Vec<f64> = direct.buffers.iter().map(|b| b.buffer_bytes as f64 / 1024.0).collect();
+    let costs = |of: fn(&RecordCost) -> Estimate| -> Vec<Estimate> { direct.buffers.iter().map(|b| of(b).scaled(NS)).collect() };
+    figure.add(Trace::points("a record", &x, &costs(|b| b.record_ns)).colour(0));
+    figure.add(Trace::points("with its share of an interrupt", &x, &costs(|b| b.alpha_ns)).colour(1));
+    let mut table = Grid::new(&["#buffer", "#records an interrupt", "#samples", "#a record", "#with its share of an interrupt"]);
+    for b in &direct.buffers {
+        table.row(vec![
+            units::bytes(b.buffer_bytes as f64),
+            units::count(b.records_per_interrupt),
+            units::count(b.samples),
+            units::estimate_ns(&b.record_ns),
+            units::estimate_ns(&b.alpha_ns),
+        ]);
+    }
+    let line = direct.line.as_ref().map_or(String::new(), |line| {
+        let (intercept, slope) = (units::estimate_ns(&line.intercept_ns), units::estimate_ns(&line.slope_ns));
+        format!(" The straight line through all of them: {intercept} + {slope} a sample.")
+    });
+    let by_perf = direct.decomposition.as_ref().map_or(String::new(), |parts| {
+        format!(
+            " A sample by perf's PEBS took {} beside it: {} for the record, {} for its share of an interrupt (one in {}), {} for perf's \
+             software.",
+            units::estimate_ns(&parts.sample_ns),
+            units::estimate_ns(&parts.record_ns),
+            units::estimate_ns(&parts.interrupt_ns),
+            units::about(parts.records_per_interrupt.round()),
+            units::estimate_ns(&parts.software_ns)
+        )
+    });
+    let caption = format!(
+        "Records that nobody reads, written into a buffer of our own module's: what the hardware takes. A buffer that outgrows a cache \
+         shows as a record that costs more.{line}{by_perf}"
+    );
+    Panel::new("Buffers: cost by size", &caption).figure(figure).table(table)
 }
 
 fn drift(doc: &Calibration, extras: &Extras) -> Panel {

@@ -1,8 +1,7 @@
 //! `perftax calibrate` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::buffering::INTERRUPT_TERM;
-use perftax_cost::document::{Calibration, StopReason};
+use perftax_cost::document::{Calibration, DirectCost, StopReason};
 
 use crate::sheet::{Sheet, event, printable};
 use crate::table::Table;
@@ -55,6 +54,9 @@ pub fn calibration(doc: &Calibration) -> String {
         }
         sheet.table(&table);
     }
+    if let Some(direct) = &doc.direct {
+        own_buffers(&mut sheet, direct);
+    }
     if let Some(linearity) = doc.linearity.as_ref().filter(|l| l.periods.len() > 1) {
         let mut table = Table::default().right("period").right("samples").right("cost of a sample");
         for p in &linearity.periods {
@@ -64,8 +66,55 @@ pub fn calibration(doc: &Calibration) -> String {
         sheet.table(&table);
     }
     sheet.warnings(&doc.origin.warnings);
+    if doc.mechanism.only_measures() {
+        return sheet.finish();
+    }
     sheet.row("next", &format!("{} CMD", shell::join(&["perftax", "plan", "--budget", "1%", "-e", &doc.event, "--"]).bold()));
     sheet.finish()
+}
+
+/// What our own module found: costs by buffer, the line of figure 2, and the published ones.
+fn own_buffers(sheet: &mut Sheet, direct: &DirectCost) {
+    let mut table =
+        Table::default().right("buffer").right("records an interrupt").right("a record").right("with its share of an interrupt");
+    for buffer in &direct.buffers {
+        table.row(vec![
+            units::bytes(buffer.buffer_bytes as f64),
+            units::count(buffer.records_per_interrupt),
+            units::estimate_ns(&buffer.record_ns),
+            units::estimate_ns(&buffer.alpha_ns),
+        ]);
+    }
+    sheet.table(&table);
+    if let Some(line) = &direct.line {
+        let text = format!(
+            "extra time of a block = {} + {} a sample",
+            units::estimate_ns(&line.intercept_ns),
+            units::estimate_ns(&line.slope_ns)
+        );
+        sheet.row("line", &text);
+    }
+    match &direct.decomposition {
+        Some(parts) => sheet.row(
+            "by perf",
+            &format!(
+                "{} a sample = {} for the record + {} for its share of an interrupt (one in {}) + {} for perf's software",
+                units::estimate_ns(&parts.sample_ns),
+                units::estimate_ns(&parts.record_ns),
+                units::estimate_ns(&parts.interrupt_ns),
+                units::about(parts.records_per_interrupt.round()),
+                units::estimate_ns(&parts.software_ns)
+            ),
+        ),
+        None => sheet.row(
+            "by perf",
+            "not told apart: perf's buffer was never full, or takes one record at a time (perftax doctor -e EVENT)",
+        ),
+    }
+    if !direct.published.is_empty() {
+        let slopes = direct.published.iter().map(|p| format!("{} {}", p.machine, units::estimate_ns(&p.alpha_ns)));
+        sheet.row("published", &format!("{} a sample (ROSS'17, figure 2)", slopes.collect::<Vec<_>>().join("; ")));
+    }
 }
 
 /// Samples, sessions and time behind the estimate, and why it stopped.
@@ -101,7 +150,7 @@ pub(crate) fn unit_of_term(name: &str) -> &'static str {
         "a context switch"
     } else if name.contains("signal") {
         "a signal"
-    } else if name == INTERRUPT_TERM {
+    } else if name.contains("interrupt") {
         "an interrupt"
     } else {
         "a sample"

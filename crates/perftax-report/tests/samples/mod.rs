@@ -151,6 +151,7 @@ pub fn calibration_of(event: &str, mechanism: Mechanism, alpha_ns: f64, seed: u6
             handler_ns: about(alpha_ns * 0.62, alpha_ns * 0.01),
             samples: 18_204,
         }),
+        direct: None,
         drift: 0.058,
         sessions: 30,
         elapsed_s: 96.0,

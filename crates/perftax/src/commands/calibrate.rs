@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use perftax_cost::Mechanism;
-use perftax_lab::calibrate::{Depth, Goal, Spec};
+use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
 use perftax_pmu::Error;
-use perftax_pmu::sampler::Payload;
+use perftax_pmu::sampler::{Pages, Payload};
 use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
@@ -23,12 +23,15 @@ use crate::{calibration, profile, progress};
 Examples:
   perftax calibrate                              the best mechanism of this machine
   perftax calibrate -e page-faults               one event
-  perftax calibrate --mechanism uprobe --json -  one mechanism, as JSON")]
+  perftax calibrate --mechanism uprobe --json -  one mechanism, as JSON
+  perftax calibrate --mechanism pebs-direct --buffer 64K,4M --html cost.html
+                                                 the hardware's own cost, by our kernel module")]
 pub struct Args {
     /// The event, in perf's syntax
     #[arg(short, long, value_name = "EVENT")]
     event: Option<String>,
-    /// The mechanism: pebs, ibs-op, ibs-fetch, spe, pmi, cpu-clock, software, breakpoint, tracepoint, uprobe
+    /// The mechanism: pebs, ibs-op, ibs-fetch, spe, pmi, cpu-clock, software, breakpoint, tracepoint, uprobe,
+    /// pebs-direct (our kernel module: the hardware's cost apart from perf's, and figure 2 of ROSS'17)
     #[arg(long, value_name = "M")]
     mechanism: Option<Mechanism>,
     /// Main sampling period, in events (nanoseconds for clocks)
@@ -56,6 +59,12 @@ pub struct Args {
     /// and predict speak of samples with times
     #[arg(long)]
     no_timestamp: bool,
+    /// Buffers of pebs-direct, bytes a CPU (K, M, G)
+    #[arg(long = "buffer", value_name = "SIZE,…", value_delimiter = ',', value_parser = buffer_size)]
+    buffers: Vec<u64>,
+    /// The pages of those buffers
+    #[arg(long, value_enum, value_name = "PAGES", default_value_t)]
+    pages: PagesArg,
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -66,6 +75,23 @@ pub struct Args {
     output: Output,
 }
 
+/// Pages of a buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum PagesArg {
+    /// As large as can be had
+    #[default]
+    Any,
+    /// 4 KiB
+    Small,
+    /// 2 MiB or more, or an error
+    Huge,
+}
+
+/// The largest buffer that the module gives.
+fn buffer_size(text: &str) -> Result<u64, String> {
+    crate::size::size(text, 1 << 30)
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
@@ -73,12 +99,14 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let here = Here::read()?;
     let (event, mechanism) = here.choose(args.event.as_deref(), args.mechanism)?;
     check_period(args.period, mechanism)?;
+    let buffers = args.buffers(mechanism)?;
     if let Some(period) = args.period.filter(|period| *period != 1 && fires_at_every_event(mechanism)) {
         let needed =
             format!("1 for {mechanism}: its cost is split into counting and recording there, which gives every other period's");
         return Err(Error::Argument { argument: "-c", value: period.to_string(), needed }.into());
     }
     let spec = Spec {
+        buffers,
         event,
         mechanism,
         cpu: args.cpu.unwrap_or_else(|| here.measuring_cpu()),
@@ -96,7 +124,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let outcome = calibration::run(&spec, goal, args.seed)?;
     drop(guard);
     let document = calibration::document(&here, origin, &spec, &goal, outcome)?;
-    if !(args.no_save || args.no_timestamp) {
+    if !(args.no_save || args.no_timestamp || mechanism.only_measures()) {
         let path = profile::save(&document)?;
         progress::announce(&format!("kept in {}", path.display()));
     }
@@ -111,6 +139,32 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 impl Args {
+    /// The buffers asked for.
+    fn buffers(&self, mechanism: Mechanism) -> Result<Buffers> {
+        let pages = match self.pages {
+            PagesArg::Any => Pages::Any,
+            PagesArg::Small => Pages::Small,
+            PagesArg::Huge => Pages::Huge,
+        };
+        if mechanism == Mechanism::PebsDirect {
+            let bytes = if self.buffers.is_empty() { Buffers::default().bytes } else { self.buffers.clone() };
+            return Ok(Buffers { bytes, pages });
+        }
+        let needed = || format!("--mechanism pebs-direct, not {mechanism}: perf's buffer has the size that the kernel gives it");
+        if let Some(bytes) = self.buffers.first() {
+            return Err(Error::Argument { argument: "--buffer", value: bytes.to_string(), needed: needed() }.into());
+        }
+        if pages != Pages::Any {
+            return Err(Error::Argument {
+                argument: "--pages",
+                value: format!("{:?}", self.pages).to_lowercase(),
+                needed: needed(),
+            }
+            .into());
+        }
+        Ok(Buffers::default())
+    }
+
     fn goal(&self) -> Result<Goal> {
         let argument = |argument, value: String, needed: &str| Error::Argument { argument, value, needed: needed.into() };
         if !(self.precision > 0.0 && self.precision < 100.0) {

@@ -237,7 +237,7 @@ fn conclude_document(mut origin: perftax_cost::document::Origin, request: &Reque
 }
 
 fn calibration_of(origin: &perftax_cost::document::Origin, request: &Request, finished: &Finished) -> Option<Calibration> {
-    let conclusion = conclude(&finished.blocks, perftax_lab::calibrate::baseline(request.mechanism()), &[])?;
+    let conclusion = conclude(&finished.blocks, request.mechanism(), &[])?;
     Some(Calibration {
         origin: perftax_cost::document::Origin { kind: "calibrate".into(), warnings: Vec::new(), ..origin.clone() },
         mechanism: request.mechanism(),
@@ -252,6 +252,7 @@ fn calibration_of(origin: &perftax_cost::document::Origin, request: &Request, fi
         linearity: conclusion.linearity,
         control: conclusion.control,
         witness: None,
+        direct: conclusion.direct,
         drift: conclusion.drift,
         sessions: conclusion.sessions,
         elapsed_s: 0.0,

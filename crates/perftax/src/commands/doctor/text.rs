@@ -54,6 +54,7 @@ fn uses(mechanism: Mechanism) -> &'static str {
         Mechanism::Software => "page faults, context switches, migrations",
         Mechanism::Breakpoint => "each access to an address, or execution of it",
         Mechanism::Tracepoint => "each pass of a place that the kernel marked",
+        Mechanism::PebsDirect => "what PEBS costs without perf (calibrate), by our kernel module",
         Mechanism::Uprobe => "each pass of an instruction of a program; a trap even while disabled",
     }
 }

@@ -304,20 +304,10 @@ fn warnings(outcome: &Came, forked: bool, request: &Request) -> Vec<Warning> {
     warnings
 }
 
-/// A size: bytes, or with K, M or G.
+/// A size of a buffer: of records it must leave room for what lies behind it in the model.
 fn size(text: &str) -> Result<u64, String> {
-    let (digits, unit) = text.split_at(text.trim_end_matches(|c: char| c.is_ascii_alphabetic()).len());
-    let factor: u64 = match unit.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
-        "" => 1,
-        "K" => 1 << 10,
-        "M" => 1 << 20,
-        "G" => 1 << 30,
-        _ => return Err(format!("unit {unit}: it is K, M or G")),
-    };
-    /// A buffer of records must leave room for what lies behind it in the model.
     const MOST: u64 = 128 << 20;
-    let bytes = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).filter(|n| (1..=MOST).contains(n));
-    bytes.ok_or_else(|| "needs a size from 1 to 128M".into())
+    crate::size::size(text, MOST)
 }
 
 fn sweep(text: &str) -> Result<Sweep, String> {
