@@ -32,14 +32,17 @@ static size_t smallest_page(const void *memory, size_t bytes)
 
 static void *pages(int node, size_t bytes, u32 flags)
 {
+	/* More than there is must fail, not push others out. */
+	gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_NORETRY | __GFP_NOWARN;
+
 	/* Page by page: all of the vmalloc area is in every page table since 5.8. */
 	if (flags & PERFTAX_START_SMALL)
-		return vzalloc_node(bytes, node);
+		return __vmalloc(bytes, gfp);
 	/*
 	 * One piece of the kernel's linear map, which is made of large pages,
 	 * where there is such a piece; else pages as large as can be had.
 	 */
-	return kvzalloc_node(bytes, GFP_KERNEL | __GFP_NORETRY, node);
+	return kvmalloc_node(bytes, gfp, node);
 }
 
 int perftax_buffer_alloc(struct perftax_buffer *buffer, int cpu, size_t bytes, u32 flags)

@@ -10,8 +10,9 @@
 
 #include "perftax.h"
 
-/* The largest buffer and ring of a CPU. */
+/* The largest buffer and the largest ring of a CPU. */
 #define BUFFER_BYTES_MAX	SZ_1G
+#define RING_BYTES_MAX		SZ_64M
 /* The largest buffer that is copied in one interrupt. */
 #define COPIED_BYTES_MAX	SZ_16M
 
@@ -38,7 +39,7 @@ static bool is_sane_ring(const struct perftax_start *start)
 	if (!(start->flags & PERFTAX_START_COPY))
 		return !start->ring_bytes;
 	return PAGE_ALIGNED(start->ring_bytes) && start->ring_bytes &&
-	       start->ring_bytes <= BUFFER_BYTES_MAX && start->buffer_bytes <= COPIED_BYTES_MAX &&
+	       start->ring_bytes <= RING_BYTES_MAX && start->buffer_bytes <= COPIED_BYTES_MAX &&
 	       start->ring_bytes >= perftax_pmu_record_bytes(start->groups);
 }
 

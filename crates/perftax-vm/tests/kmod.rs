@@ -4,58 +4,12 @@
 
 mod common;
 
-use std::path::Path;
-use std::process::Command;
+use common::module::{ASSIST_NS, boot, kernel_is_well, loaded, numbers, said};
+use perftax_vm::Generation;
 
-use perftax_vm::{Finished, Generation, Guest};
-
-const ASSIST_NS: u64 = 286;
 const TURNS: u64 = 2_500_000;
 /// Of a Skylake's record.
 const RECORD_BYTES: u64 = 200;
-
-fn boot(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let module = root.join("target/kmod/perftax.ko");
-    assert!(module.is_file(), "{} is not there: make kmod", module.display());
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::copy(module, folder.path().join("perftax.ko")).unwrap();
-    for program in ["direct", "fuzz"] {
-        let mut gcc = Command::new("gcc");
-        gcc.args(["-O1", "-Wall", "-Werror", "-static", "-I"]).arg(root.join("kmod"));
-        gcc.arg("-o").arg(folder.path().join(program)).arg(common::source(&format!("{program}.c")));
-        assert!(gcc.status().unwrap().success());
-    }
-    std::fs::write(folder.path().join("script"), script).unwrap();
-    common::boot(&["sh", "script"].map(String::from), |guest| {
-        guest.share = Some(folder.path().into());
-        guest.append = "nopti".into();
-        guest.processor.assist_ns = ASSIST_NS;
-        change(guest);
-    })
-}
-
-/// What a line of the guest's says behind its name.
-fn said<'a>(output: &'a str, errors: &str, name: &str) -> &'a str {
-    output.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no '{name}' in\n{output}{errors}")).trim()
-}
-
-/// The numbers among a line's words.
-fn numbers(line: &str) -> Vec<u64> {
-    line.split_whitespace().filter_map(|word| word.parse().ok()).collect()
-}
-
-/// Loads the module, and counts at the end what the kernel complained about.
-fn loaded(script: &str) -> String {
-    format!(
-        "dmesg -c >/dev/null; insmod perftax.ko || exit 9\n{script}\n\
-         rmmod perftax && dmesg | grep -c -E 'BUG|WARNING|Call Trace|general protection|unknown reason'\n"
-    )
-}
-
-fn kernel_is_well(output: &str, errors: &str) {
-    assert_eq!(output.lines().last(), Some("0"), "{output}{errors}");
-}
 
 /// Every record is counted, the tail's too; interrupts are those that the buffer's size asks for; and what a record takes is what was
 /// injected.

@@ -13,6 +13,13 @@ pub enum Opening {
     Opened,
     /// The kernel refused, with this answer.
     Refused(String),
+    /// Something beside perf refused, and says what helps.
+    Obstacle {
+        /// Why.
+        why: String,
+        /// What helps.
+        remedy: String,
+    },
     /// Nobody tried: what sysfs says stands.
     NotTried,
 }
@@ -68,6 +75,7 @@ impl Machine {
         let privilege = Privilege::read(&self.root);
         let obstacle = self.obstacle(mechanism, &privilege).or_else(|| match probe.open(mechanism) {
             Opening::Refused(answer) => Some((format!("perf_event_open refused it: {answer}"), String::new())),
+            Opening::Obstacle { why, remedy } => Some((why, remedy)),
             Opening::Opened | Opening::NotTried => None,
         });
         let available = obstacle.is_none();

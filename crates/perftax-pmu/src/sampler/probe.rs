@@ -43,7 +43,8 @@ impl Probe for LiveProbe<'_> {
         if mechanism == Mechanism::PebsDirect {
             return match DirectSampler::check(Path::new(DirectSampler::DEVICE)) {
                 Ok(()) => Opening::Opened,
-                Err(error) => Opening::Refused(error.to_string().lines().next().unwrap_or_default().to_string()),
+                Err(Error::Unsupported { why, remedy, .. }) => Opening::Obstacle { why, remedy },
+                Err(error) => Opening::Obstacle { why: error.to_string(), remedy: String::new() },
             };
         }
         let watched = 0u64;

@@ -1,6 +1,8 @@
 //! Booting the machine from a test.
 #![allow(clippy::unwrap_used, dead_code)] // a helper of a test that cannot unwrap has failed; not every test needs all of them
 
+pub mod module;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
