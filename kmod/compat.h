@@ -6,7 +6,10 @@
 #include <asm/apic.h>
 #include <asm/msr.h>
 
-/* 6.16 renamed them, and has a header for cpuid(), which asm/processor.h no longer includes in 7.x. */
+/*
+ * 6.16 renamed them, and has a header for cpuid(), which asm/processor.h no
+ * longer includes in 7.x.
+ */
 #ifdef rdmsrq
 #include <asm/cpuid/api.h>
 #else

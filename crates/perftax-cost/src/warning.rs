@@ -120,7 +120,7 @@ impl fmt::Display for Warning {
             Self::PrecisionNotReached { wanted, reached } => {
                 write!(
                     f,
-                    "the interval is ±{:.1} %, not the ±{:.1} % asked for: the time or the rounds ran out",
+                    "the interval is ±{:.2} %, not the ±{:.2} % asked for: the time or the rounds ran out",
                     reached * 100.0,
                     wanted * 100.0
                 )
