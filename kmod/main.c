@@ -39,9 +39,9 @@ static long start(struct file *file, const void __user *argument)
 	if (wanted.version != PERFTAX_VERSION)
 		return -EPROTO;
 	mutex_lock(&lock);
-	error = perftax_session_start(&wanted);
+	error = perftax_session_start(&wanted, file);
 	if (!error)
-		owner = file;
+		WRITE_ONCE(owner, file);
 	mutex_unlock(&lock);
 	return error;
 }
@@ -125,22 +125,22 @@ static long perftax_ioctl(struct file *file, unsigned int command, unsigned long
 	return -ENOTTY;
 }
 
-/* The ring of the CPU that the offset names. */
+/*
+ * The ring of the CPU that the offset names. Not under the lock: it is held while
+ * the CPUs are, and a CPU that comes or goes may wait for who holds mmap_lock.
+ */
 static int perftax_mmap(struct file *file, struct vm_area_struct *vma)
 {
 	unsigned int shift = ilog2(PERFTAX_RING(1)) - PAGE_SHIFT;
 	unsigned long cpu = vma->vm_pgoff >> shift;
-	int error = -ENXIO;
 
 	if (vma->vm_pgoff & (BIT(shift) - 1))
 		return -EINVAL;
-	mutex_lock(&lock);
-	if (owner != file)
-		error = -EBADF;
-	else if (cpu <= UINT_MAX && perftax_session_is_cpu(cpu))
-		error = perftax_ring_map(&per_cpu(perftax_cores, cpu).out, vma);
-	mutex_unlock(&lock);
-	return error;
+	if (READ_ONCE(owner) != file)
+		return -EBADF;
+	if (cpu >= nr_cpu_ids || !cpu_possible(cpu))
+		return -ENXIO;
+	return perftax_ring_map(&per_cpu(perftax_cores, cpu).out, file, vma);
 }
 
 /* Readable while any ring holds a record. */
@@ -168,7 +168,7 @@ static int perftax_release(struct inode *inode, struct file *file)
 	if (owner == file) {
 		perftax_session_stop(0);
 		perftax_session_free();
-		owner = NULL;
+		WRITE_ONCE(owner, NULL);
 	}
 	mutex_unlock(&lock);
 	return 0;
@@ -187,7 +187,7 @@ static struct miscdevice perftax_device = {
 	.minor = MISC_DYNAMIC_MINOR,
 	.name = "perftax",
 	.fops = &perftax_operations,
-	.mode = 0600,
+	.mode = 0666,	/* open() asks for the capability */
 };
 
 static int perftax_cpu_down(unsigned int cpu)

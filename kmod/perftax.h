@@ -9,11 +9,13 @@
 
 #include "perftax_ioctl.h"
 
+struct file;
 struct vm_area_struct;
 
 /* What the CPU's PEBS is like (pmu.c). */
 struct perftax_pmu {
 	unsigned int general;		/* counters */
+	unsigned int sampling;		/* those of them that PEBS can sample */
 	unsigned int counter_bits;
 	unsigned int format;
 	bool full_width;		/* counters can be written as a whole */
@@ -34,6 +36,7 @@ struct perftax_out {
 	u64 capacity;			/* these two are not the user's to change */
 	u64 head;
 	size_t bytes;
+	const struct file *owner;	/* who may map it */
 	struct irq_work wake;
 };
 
@@ -79,11 +82,12 @@ void perftax_pmu_release(void);
 int perftax_buffer_alloc(struct perftax_buffer *buffer, int cpu, size_t bytes, u32 flags);
 void perftax_buffer_free(struct perftax_buffer *buffer);
 
-int perftax_ring_alloc(struct perftax_out *out, int cpu, size_t bytes, unsigned int record_bytes);
+int perftax_ring_alloc(struct perftax_out *out, const struct file *owner, size_t bytes,
+		       unsigned int record_bytes);
 void perftax_ring_free(struct perftax_out *out);
 u64 perftax_ring_write(struct perftax_out *out, const void *records, u64 count,
 		       unsigned int record_bytes);
-int perftax_ring_map(struct perftax_out *out, struct vm_area_struct *vma);
+int perftax_ring_map(struct perftax_out *out, const struct file *file, struct vm_area_struct *vma);
 bool perftax_ring_waits(const struct perftax_out *out);
 
 /* On the CPU itself, interrupts off. */
@@ -98,7 +102,7 @@ int perftax_ride_start(void);
 void perftax_ride_stop(void);
 
 bool perftax_session_is_cpu(unsigned int cpu);
-int perftax_session_start(const struct perftax_start *start);
+int perftax_session_start(const struct perftax_start *start, const struct file *owner);
 void perftax_session_stop(u32 why);
 void perftax_session_cpu_down(void);
 void perftax_session_free(void);

@@ -34,7 +34,7 @@ struct perftax_info {
 	__u32 record_format;	/* IA32_PERF_CAPABILITIES[11:8] */
 	__u32 record_bytes;	/* without groups */
 	__u32 adaptive;		/* whether records have groups (IA32_PERF_CAPABILITIES[14]) */
-	__u32 reserved;
+	__u32 sampling;		/* the first of the counters, which PEBS can sample */
 };
 
 #define PERFTAX_EVENT_USER	0x1	/* count user mode */
@@ -58,7 +58,7 @@ struct perftax_start {
 	__u32 events;		/* how many of .event are meant; 0 to ride */
 	__u64 buffer_bytes;	/* of each CPU; rounded down to whole records, at least one */
 	__u64 threshold;	/* records to an interrupt; 0: as many as the buffer holds */
-	__u64 groups;		/* of adaptive records, as in MSR_PEBS_DATA_CFG; else 0 */
+	__u64 groups;		/* adaptive records only: MSR_PEBS_DATA_CFG, without branches */
 	__u64 ring_bytes;	/* of each CPU's ring with PERFTAX_START_COPY: whole pages */
 	__u32 flags;
 	__u32 reserved;

@@ -31,7 +31,8 @@
 #define GPRS_BYTES			144
 #define XMMS_BYTES			256
 #define BRANCH_BYTES			24
-#define BRANCHES_MAX			32
+/* Records are of the first counters, until they became adaptive. */
+#define FIXED_RECORD_COUNTERS		4u
 
 struct perftax_pmu perftax_pmu;
 
@@ -62,6 +63,8 @@ int perftax_pmu_probe(void)
 	perftax_pmu.format = CAP_FORMAT(capabilities);
 	perftax_pmu.full_width = capabilities & CAP_FULL_WIDTH;
 	perftax_pmu.adaptive = capabilities & CAP_ADAPTIVE;
+	perftax_pmu.sampling = perftax_pmu.adaptive ? perftax_pmu.general :
+			       min(perftax_pmu.general, FIXED_RECORD_COUNTERS);
 	if ((eax & 0xff) < 2 || !perftax_pmu.general || perftax_pmu.counter_bits < 32) {
 		pr_err("CPUID leaf 10 shows no counters (%#x)\n", eax);
 		return -ENODEV;
@@ -84,13 +87,10 @@ u32 perftax_pmu_own_buffer(void)
 
 bool perftax_pmu_knows_groups(u64 groups)
 {
+	/* Not branches: their records must be switched on, and perf does that. */
 	u64 known = GROUP_MEMORY | GROUP_GPRS | GROUP_XMMS;
 
-	if (!perftax_pmu.adaptive)
-		return !groups;
-	if (groups & GROUP_BRANCHES && GROUP_BRANCHES_LAST(groups) < BRANCHES_MAX)
-		known |= GROUP_BRANCHES | 0xffull << 24;
-	return !(groups & ~known);
+	return !(groups & ~(perftax_pmu.adaptive ? known : 0));
 }
 
 /* Bytes of a record by its format. */

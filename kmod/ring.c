@@ -1,41 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Records on their way to user space: a ring for each CPU, written in NMIs. */
 #include <linux/mm.h>
+#include <linux/mutex.h>
 #include <linux/vmalloc.h>
 
 #include "perftax.h"
 
 DECLARE_WAIT_QUEUE_HEAD(perftax_readers);
 
+/*
+ * Of .shared, for those who map it: they come with mmap_lock held, inside which
+ * the CPUs must not be held. The session's lock has these inside.
+ */
+static DEFINE_MUTEX(mapping);
+
 static void wake_readers(struct irq_work *unused)
 {
 	wake_up_interruptible(&perftax_readers);
 }
 
-int perftax_ring_alloc(struct perftax_out *out, int cpu, size_t bytes, unsigned int record_bytes)
+int perftax_ring_alloc(struct perftax_out *out, const struct file *owner, size_t bytes,
+		       unsigned int record_bytes)
 {
-	out->bytes = PAGE_SIZE + bytes;
-	out->shared = vmalloc_user(out->bytes);
-	if (!out->shared)
+	struct perftax_ring *shared = vmalloc_user(PAGE_SIZE + bytes);
+
+	if (!shared)
 		return -ENOMEM;
+	out->bytes = PAGE_SIZE + bytes;
+	out->owner = owner;
 	out->capacity = bytes / record_bytes;
 	out->head = 0;
 	init_irq_work(&out->wake, wake_readers);
-	*out->shared = (struct perftax_ring) {
+	*shared = (struct perftax_ring) {
 		.version = PERFTAX_VERSION,
 		.record_bytes = record_bytes,
 		.data_bytes = bytes,
 		.capacity = out->capacity,
 	};
+	mutex_lock(&mapping);
+	out->shared = shared;
+	mutex_unlock(&mapping);
 	return 0;
 }
 
 /* Whoever has mapped it keeps its pages. */
 void perftax_ring_free(struct perftax_out *out)
 {
-	if (out->shared)
-		irq_work_sync(&out->wake);
-	vfree(out->shared);
+	struct perftax_ring *shared = out->shared;
+
+	if (!shared)
+		return;
+	mutex_lock(&mapping);
+	out->shared = NULL;
+	mutex_unlock(&mapping);
+	irq_work_sync(&out->wake);
+	vfree(shared);
 	memset(out, 0, sizeof(*out));
 }
 
@@ -65,13 +84,21 @@ u64 perftax_ring_write(struct perftax_out *out, const void *records, u64 count,
 	return count - fits;
 }
 
-int perftax_ring_map(struct perftax_out *out, struct vm_area_struct *vma)
+int perftax_ring_map(struct perftax_out *out, const struct file *file, struct vm_area_struct *vma)
 {
+	int error;
+
+	mutex_lock(&mapping);
 	if (!out->shared)
-		return -ENXIO;
-	if (vma->vm_end - vma->vm_start > out->bytes)
-		return -EINVAL;
-	return remap_vmalloc_range(vma, out->shared, 0);
+		error = -ENXIO;
+	else if (out->owner != file)
+		error = -EBADF;
+	else if (vma->vm_end - vma->vm_start > out->bytes)
+		error = -EINVAL;
+	else
+		error = remap_vmalloc_range(vma, out->shared, 0);
+	mutex_unlock(&mapping);
+	return error;
 }
 
 bool perftax_ring_waits(const struct perftax_out *out)

@@ -25,13 +25,14 @@ struct perftax_session perftax_session;
 static struct cpumask cores;
 static bool started;
 
-static bool is_sane_event(const struct perftax_event *event)
+static bool is_sane_event(const struct perftax_event *event, unsigned int counter)
 {
 	bool samples = event->flags & PERFTAX_EVENT_PEBS;
 
 	return !event->reserved && !(event->flags & ~EVENT_FLAGS) &&
 	       event->flags & (PERFTAX_EVENT_USER | PERFTAX_EVENT_KERNEL) &&
-	       samples == !!event->period && event->period < BIT_ULL(perftax_pmu.counter_bits - 1);
+	       samples == !!event->period && !(samples && counter >= perftax_pmu.sampling) &&
+	       event->period < BIT_ULL(perftax_pmu.counter_bits - 1);
 }
 
 static bool is_sane_ring(const struct perftax_start *start)
@@ -65,7 +66,7 @@ static bool is_sane(const struct perftax_start *start)
 	    !perftax_pmu_knows_groups(start->groups) || !is_sane_ring(start))
 		return false;
 	for (i = 0; i < start->events; i++)
-		if (!is_sane_event(&start->event[i]))
+		if (!is_sane_event(&start->event[i], i))
 			return false;
 	return true;
 }
@@ -88,7 +89,7 @@ void perftax_session_free(void)
 	cpumask_clear(&cores);
 }
 
-static int allocate(int cpu)
+static int allocate(int cpu, const struct file *owner)
 {
 	struct perftax_core *core = &per_cpu(perftax_cores, cpu);
 	const struct perftax_start *start = &perftax_session.start;
@@ -110,7 +111,7 @@ static int allocate(int cpu)
 		return error;
 	core->read.page_bytes = core->buffer.page_bytes;
 	if (start->flags & PERFTAX_START_COPY)
-		error = perftax_ring_alloc(&core->out, cpu, start->ring_bytes,
+		error = perftax_ring_alloc(&core->out, owner, start->ring_bytes,
 					   perftax_session.record_bytes);
 	return error;
 }
@@ -132,10 +133,13 @@ static void plan(const struct perftax_start *start)
 	perftax_session.room = records + 1;
 }
 
-static int take_counters(void)
+static int take_counters(bool rides)
 {
-	int error = perftax_pmu_reserve();
+	int error;
 
+	if (rides)
+		return perftax_ride_start();
+	error = perftax_pmu_reserve();
 	if (error)
 		return error;
 	error = register_nmi_handler(NMI_LOCAL, perftax_core_interrupt, 0, "perftax");
@@ -144,15 +148,14 @@ static int take_counters(void)
 	return error;
 }
 
-static int begin(bool rides)
+static void release_counters(bool rides)
 {
-	int error = rides ? perftax_ride_start() : take_counters();
-
-	if (error)
-		return error;
-	on_each_cpu_mask(&cores, rides ? perftax_ride_core_start : perftax_core_start, NULL, true);
-	started = true;
-	return 0;
+	if (rides) {
+		perftax_ride_stop();
+	} else {
+		unregister_nmi_handler(NMI_LOCAL, "perftax");
+		perftax_pmu_release();
+	}
 }
 
 static int can_own_buffer(void)
@@ -163,7 +166,7 @@ static int can_own_buffer(void)
 	return -EOPNOTSUPP;
 }
 
-int perftax_session_start(const struct perftax_start *start)
+int perftax_session_start(const struct perftax_start *start, const struct file *owner)
 {
 	bool rides = start->flags & PERFTAX_START_RIDE;
 	int error = rides ? 0 : can_own_buffer(), cpu;
@@ -176,17 +179,26 @@ int perftax_session_start(const struct perftax_start *start)
 		return -EBUSY;
 	perftax_session_free();
 	plan(start);
+	/* Not while the CPUs are held: registering a probe holds them, under a lock of its own. */
+	error = take_counters(rides);
+	if (error)
+		return error;
 	cpus_read_lock();
 	for_each_online_cpu(cpu) {
-		error = allocate(cpu);
+		error = allocate(cpu, owner);
 		if (error)
 			break;
 	}
-	if (!error)
-		error = begin(rides);
+	if (!error) {
+		on_each_cpu_mask(&cores, rides ? perftax_ride_core_start : perftax_core_start,
+				 NULL, true);
+		started = true;
+	}
 	cpus_read_unlock();
-	if (error)
+	if (error) {
+		release_counters(rides);
 		perftax_session_free();
+	}
 	return error;
 }
 
@@ -210,12 +222,7 @@ void perftax_session_stop(u32 why)
 	cpus_read_lock();
 	on_each_cpu_mask(&cores, stop_core, &why, true);
 	cpus_read_unlock();
-	if (perftax_session.start.flags & PERFTAX_START_RIDE) {
-		perftax_ride_stop();
-	} else {
-		unregister_nmi_handler(NMI_LOCAL, "perftax");
-		perftax_pmu_release();
-	}
+	release_counters(perftax_session.start.flags & PERFTAX_START_RIDE);
 	started = false;
 }
 

@@ -204,6 +204,7 @@ fn calibration(mechanism: Mechanism, event: &str, alpha_ns: f64, drift: f64) -> 
         linearity: None,
         control: None,
         witness: None,
+        direct: None,
         drift,
         sessions: 1,
         elapsed_s: 1.0,

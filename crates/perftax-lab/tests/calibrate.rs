@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use perftax_cost::Mechanism;
 use perftax_cost::document::StopReason;
-use perftax_lab::calibrate::{Campaign, Depth, Goal, Spec, Worker};
+use perftax_lab::calibrate::{Buffers, Campaign, Depth, Goal, Spec, Worker};
 use perftax_pmu::Error;
 use perftax_pmu::sampler::Payload;
 
@@ -18,7 +18,16 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 
 fn spec(mechanism: Mechanism, depth: Depth) -> Spec {
     let cpu = *perftax_pmu::guard::allowed_cpus().unwrap().last().unwrap();
-    Spec { event: None, mechanism, cpu, depth, period: None, payload: Payload::BASIC, planted_bias: 0.0 }
+    Spec {
+        buffers: Buffers::default(),
+        event: None,
+        mechanism,
+        cpu,
+        depth,
+        period: None,
+        payload: Payload::BASIC,
+        planted_bias: 0.0,
+    }
 }
 
 /// Every sampled block without loss delivers exactly events/period samples; counting arms deliver none.

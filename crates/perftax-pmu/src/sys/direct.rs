@@ -41,7 +41,8 @@ pub struct Info {
     pub record_bytes: u32,
     /// Whether records have groups.
     pub adaptive: u32,
-    reserved: u32,
+    /// The first of the counters, which PEBS can sample.
+    pub sampling: u32,
 }
 
 /// `struct perftax_event`.
