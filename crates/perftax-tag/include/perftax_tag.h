@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Marks: a program says which message (request, packet, transaction) a thread works on, and `perftax trace record` listens.
+ *
+ *     perftax_begin(id);     the thread starts to work on message id
+ *     perftax_switch(id);    it goes on with message id, which has begun already; 0: with none
+ *     perftax_end(id);       message id is done
+ *
+ * ids are any numbers below 2^62 but 0, unique among the messages that are under way at one time. A message may begin in one thread
+ * and end in another; between them `perftax_switch` says who works on it. Nested messages: the last begun or switched to is meant.
+ *
+ * Where nobody listens a mark is a load and a branch. Where somebody does, it is a time stamp and sixteen bytes in a ring of the
+ * thread's own, without a system call; a full ring drops marks and counts them. Nothing here blocks, allocates from the heap or fails.
+ *
+ * C99 or C++11, GCC or Clang, Linux on x86-64 or AArch64. One header; any number of files may include it. Threads and fork are
+ * fine: a child writes rings of its own. Link with -pthread where libc is older than glibc 2.34.
+ */
+#ifndef PERFTAX_TAG_H
+#define PERFTAX_TAG_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a mark says. */
+#define PERFTAX_BEGIN  1
+#define PERFTAX_END    2
+#define PERFTAX_SWITCH 3
+
+/* The file of a thread's ring: this, in its first page, then `capacity` marks. */
+#define PERFTAX_RING_MAGIC   0x314b52414d585450ull /* "PTXMARK1" */
+#define PERFTAX_RING_HEADER  4096
+struct perftax_mark_ring {
+    uint64_t magic;
+    uint32_t pid, tid;
+    uint64_t capacity;       /* marks; a power of two */
+    uint64_t began;          /* counter when it was made */
+    uint8_t reserved[32];
+    uint64_t head;           /* marks written; the program's */
+    uint64_t dropped;        /* marks that found no room; the program's */
+    uint8_t apart[48];
+    uint64_t tail;           /* marks read; the listener's */
+};
+
+/* One mark: the time stamp counter (AArch64: the virtual counter), and id << 2 | kind. */
+struct perftax_mark {
+    uint64_t counter;
+    uint64_t message;
+};
+
+/* 0: not asked yet whether anybody listens; 1: nobody; 2: somebody. */
+extern __attribute__((weak, visibility("default"))) uint32_t perftax_tag_state;
+uint32_t perftax_tag_state = 0;
+
+/* The thread's ring; none before its first mark. */
+extern __attribute__((weak, visibility("default"))) __thread struct perftax_mark_ring *perftax_tag_ring;
+__thread struct perftax_mark_ring *perftax_tag_ring = 0;
+
+#ifdef __cplusplus
+}
+#endif
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Folder in which rings are made; set by the listener for the programs that it starts. */
+#define PERFTAX_TAG_FOLDER   "PERFTAX_MARKS"
+/* Marks in a ring; the listener may ask for another power of two. */
+#define PERFTAX_TAG_CAPACITY "PERFTAX_MARKS_CAPACITY"
+#define PERFTAX_TAG_USUAL    65536
+
+#if defined(__x86_64__)
+static inline uint64_t perftax_tag_counter(void)
+{
+    uint32_t low, high;
+
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}
+#elif defined(__aarch64__)
+static inline uint64_t perftax_tag_counter(void)
+{
+    uint64_t counter;
+
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(counter));
+    return counter;
+}
+#else
+#error "perftax_tag.h knows x86-64 and AArch64"
+#endif
+
+static inline size_t perftax_tag_bytes(uint64_t capacity)
+{
+    return PERFTAX_RING_HEADER + (size_t)capacity * sizeof(struct perftax_mark);
+}
+
+/* The thread ends: the ring stays, as a file, for the listener. */
+static inline void perftax_tag_leave(void *ring)
+{
+    perftax_tag_ring = 0;
+    munmap(ring, perftax_tag_bytes(((struct perftax_mark_ring *)ring)->capacity));
+}
+
+/* Before the parent's rings are written to by a child. */
+static inline void perftax_tag_forked(void)
+{
+    perftax_tag_ring = 0;
+}
+
+static pthread_key_t perftax_tag_key;
+static pthread_once_t perftax_tag_once = PTHREAD_ONCE_INIT;
+
+static inline void perftax_tag_ask(void)
+{
+    const char *folder = getenv(PERFTAX_TAG_FOLDER);
+    int listens = folder && *folder && !pthread_key_create(&perftax_tag_key, perftax_tag_leave) &&
+                  !pthread_atfork(0, 0, perftax_tag_forked);
+
+    __atomic_store_n(&perftax_tag_state, listens ? 2u : 1u, __ATOMIC_RELAXED);
+}
+
+/* Makes the thread's ring; where it cannot, nobody listens from then on. */
+static __attribute__((noinline, cold, unused)) struct perftax_mark_ring *perftax_tag_join(void)
+{
+    const char *wanted = getenv(PERFTAX_TAG_CAPACITY);
+    uint64_t capacity = wanted ? strtoull(wanted, 0, 10) : 0;
+    struct perftax_mark_ring *ring;
+    char path[512];
+    void *mapped = MAP_FAILED;
+    int file;
+
+    pthread_once(&perftax_tag_once, perftax_tag_ask);
+    if (__atomic_load_n(&perftax_tag_state, __ATOMIC_RELAXED) != 2)
+        return 0;
+    if (capacity < 64 || capacity > (1u << 26) || (capacity & (capacity - 1)))
+        capacity = PERFTAX_TAG_USUAL;
+    /* Two numbers of a thread: the second tells it from one that had the first before. */
+    snprintf(path, sizeof path, "%s/%ld.%ld.%llx.marks", getenv(PERFTAX_TAG_FOLDER), (long)getpid(), (long)syscall(SYS_gettid),
+             (unsigned long long)perftax_tag_counter());
+    file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    /* Room is made now: a full disk must not be a signal later. */
+    if (file >= 0 && !posix_fallocate(file, 0, (off_t)perftax_tag_bytes(capacity)))
+        mapped = mmap(0, perftax_tag_bytes(capacity), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+    if (file >= 0)
+        close(file);
+    if (mapped == MAP_FAILED) {
+        if (file >= 0)
+            unlink(path);
+        __atomic_store_n(&perftax_tag_state, 1u, __ATOMIC_RELAXED);
+        return 0;
+    }
+    ring = (struct perftax_mark_ring *)mapped;
+    ring->pid = (uint32_t)getpid();
+    ring->tid = (uint32_t)syscall(SYS_gettid);
+    ring->capacity = capacity;
+    ring->began = perftax_tag_counter();
+    __atomic_store_n(&ring->magic, PERFTAX_RING_MAGIC, __ATOMIC_RELEASE);
+    perftax_tag_ring = ring;
+    pthread_setspecific(perftax_tag_key, ring);
+    return ring;
+}
+
+static inline void perftax_tag_mark(uint64_t id, uint32_t kind)
+{
+    struct perftax_mark_ring *ring;
+    struct perftax_mark *mark;
+    uint64_t head;
+
+    if (__builtin_expect(__atomic_load_n(&perftax_tag_state, __ATOMIC_RELAXED) == 1, 1))
+        return;
+    ring = perftax_tag_ring;
+    if (__builtin_expect(!ring, 0) && !(ring = perftax_tag_join()))
+        return;
+    head = ring->head;
+    if (__builtin_expect(head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= ring->capacity, 0)) {
+        ring->dropped++;
+        return;
+    }
+    mark = (struct perftax_mark *)((char *)ring + PERFTAX_RING_HEADER) + (head & (ring->capacity - 1));
+    mark->counter = perftax_tag_counter();
+    mark->message = id << 2 | kind;
+    __atomic_store_n(&ring->head, head + 1, __ATOMIC_RELEASE);
+}
+
+static inline void perftax_begin(uint64_t id)
+{
+    perftax_tag_mark(id, PERFTAX_BEGIN);
+}
+
+static inline void perftax_end(uint64_t id)
+{
+    perftax_tag_mark(id, PERFTAX_END);
+}
+
+static inline void perftax_switch(uint64_t id)
+{
+    perftax_tag_mark(id, PERFTAX_SWITCH);
+}
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * marker THREADS MESSAGES [fork|exec|late]: every thread handles so many messages, ids from thread * 1000000 + 1 on; each begins, is left
+ * and taken up again, and ends. Half of the work is done in another file (other.c), which includes the header, too.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "perftax_tag.h"
+
+void other_end(uint64_t id);
+
+static uint64_t messages;
+
+static void *handle(void *argument)
+{
+    uint64_t first = (uint64_t)(uintptr_t)argument * 1000000 + 1;
+
+    for (uint64_t id = first; id < first + messages; id++) {
+        perftax_begin(id);
+        perftax_switch(0);
+        perftax_switch(id);
+        other_end(id);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long threads = argc > 1 ? strtoul(argv[1], 0, 10) : 1;
+    const char *how = argc > 3 ? argv[3] : "";
+    pthread_t thread[64];
+
+    messages = argc > 2 ? strtoull(argv[2], 0, 10) : 1;
+    for (unsigned long i = 1; i < threads && i < 64; i++)
+        if (pthread_create(&thread[i], 0, handle, (void *)(uintptr_t)i))
+            return 1;
+    handle(0);
+    if (!strcmp(how, "fork")) {
+        pid_t child = fork();
+
+        if (!child) {
+            handle((void *)(uintptr_t)50);
+            _exit(0);
+        }
+        waitpid(child, 0, 0);
+        handle((void *)(uintptr_t)51);
+    }
+    for (unsigned long i = 1; i < threads && i < 64; i++)
+        pthread_join(thread[i], 0);
+    printf("%u\n", perftax_tag_state);
+    return 0;
+}

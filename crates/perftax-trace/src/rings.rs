@@ -1,0 +1,198 @@
+//! The rings that programs write marks into (`perftax_tag.h`): found in a folder, mapped, drained.
+//!
+//! Whoever writes them may be wrong, or hostile: what a ring says of itself is checked again at every look.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use perftax_pmu::{Error, Result};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::mark::Kind;
+
+/// `PERFTAX_RING_MAGIC`.
+const MAGIC: u64 = 0x314b_5241_4d58_5450;
+/// `PERFTAX_RING_HEADER`, bytes.
+const HEADER_BYTES: u64 = 4096;
+/// Bytes of a mark.
+const MARK_BYTES: u64 = 16;
+/// Offsets in the header, bytes.
+const OWNER_AT: usize = 8;
+const CAPACITY_AT: usize = 16;
+const HEAD_AT: usize = 64;
+const DROPPED_AT: usize = 72;
+const TAIL_AT: usize = 128;
+
+/// A thread's ring.
+#[derive(Debug)]
+pub struct MarkRing {
+    base: NonNull<u8>,
+    bytes: usize,
+    capacity: u64,
+    path: PathBuf,
+    /// The process that made it.
+    pub pid: u32,
+    /// The thread that writes it.
+    pub tid: u32,
+}
+
+// SAFETY: the mapping belongs to this value alone; what others write in it is read by atomic loads.
+unsafe impl Send for MarkRing {}
+
+impl MarkRing {
+    /// Maps a ring; `None` where the program has not finished making it.
+    ///
+    /// # Errors
+    /// Where it cannot be mapped, or its size is not what it says.
+    pub fn open(path: &Path) -> Result<Option<Self>> {
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(Error::file(path))?;
+        let bytes = file.metadata().map_err(Error::file(path))?.len();
+        if bytes <= HEADER_BYTES {
+            return Ok(None);
+        }
+        let mut ring = Self::map(&file, bytes as usize, path)?;
+        if ring.word(0).load(Ordering::Acquire) != MAGIC {
+            return Ok(None);
+        }
+        let (owner, capacity) = (ring.word(OWNER_AT).load(Ordering::Relaxed), ring.word(CAPACITY_AT).load(Ordering::Relaxed));
+        if !capacity.is_power_of_two() || capacity.checked_mul(MARK_BYTES).is_none_or(|marks| marks + HEADER_BYTES != bytes) {
+            let why = format!("{capacity} marks in a file of {bytes} bytes");
+            return Err(Error::Malformed { what: path.display().to_string(), offset: CAPACITY_AT as u64, why });
+        }
+        (ring.capacity, ring.pid, ring.tid) = (capacity, owner as u32, (owner >> 32) as u32);
+        Ok(Some(ring))
+    }
+
+    fn map(file: &File, bytes: usize, path: &Path) -> Result<Self> {
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice; nothing of ours can overlap it.
+        let base = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0) };
+        let base = base.map_err(|error| Error::file(path)(error.into()))?;
+        let base = NonNull::new(base.cast()).ok_or_else(|| Error::file(path)(rustix::io::Errno::FAULT.into()))?;
+        Ok(Self { base, bytes, capacity: 0, path: path.into(), pid: 0, tid: 0 })
+    }
+
+    /// Hands out every mark that waits: counter, id, kind. Words that are no marks are left out. Returns how many were read.
+    ///
+    /// # Errors
+    /// Where the ring says that more wait than it holds.
+    pub fn drain(&mut self, mut each: impl FnMut(u64, u64, Kind)) -> Result<u64> {
+        let (head, tail) = (self.word(HEAD_AT).load(Ordering::Acquire), self.word(TAIL_AT).load(Ordering::Relaxed));
+        let waiting = head.wrapping_sub(tail);
+        if waiting > self.capacity {
+            let why = format!("{waiting} marks wait in a ring of {}", self.capacity);
+            return Err(Error::Malformed { what: self.path.display().to_string(), offset: HEAD_AT as u64, why });
+        }
+        for i in 0..waiting {
+            let at = HEADER_BYTES + (tail.wrapping_add(i) & (self.capacity - 1)) * MARK_BYTES;
+            let counter = self.word(at as usize).load(Ordering::Relaxed);
+            let message = self.word(at as usize + 8).load(Ordering::Relaxed);
+            if let Some(kind) = Kind::of(message) {
+                each(counter, message >> 2, kind);
+            }
+        }
+        self.word(TAIL_AT).store(head, Ordering::Release);
+        Ok(waiting)
+    }
+
+    /// Marks that found no room.
+    pub fn dropped(&self) -> u64 {
+        self.word(DROPPED_AT).load(Ordering::Relaxed)
+    }
+
+    /// A word of the mapping; `at` is a multiple of 8 that lies in it.
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at + 8 <= self.bytes, "byte {at} of {}", self.bytes);
+        // SAFETY: aligned and within the mapping (asserted; the base is a page's), which lives as long as `self`; all access is atomic.
+        unsafe { &*self.base.as_ptr().add(at).cast::<AtomicU64>() }
+    }
+}
+
+impl Drop for MarkRing {
+    fn drop(&mut self) {
+        // SAFETY: this mapping of these bytes is ours, and no reference to it is left.
+        unsafe { munmap(self.base.as_ptr().cast(), self.bytes) }.ok();
+    }
+}
+
+/// The folder in which programs make rings (`PERFTAX_MARKS`).
+#[derive(Debug)]
+pub struct MarkFolder {
+    path: PathBuf,
+    rings: BTreeMap<PathBuf, MarkRing>,
+    /// Rings that cannot be read, each with the reason; not tried again.
+    broken: BTreeMap<PathBuf, String>,
+}
+
+impl MarkFolder {
+    /// Watches a folder.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), rings: BTreeMap::new(), broken: BTreeMap::new() }
+    }
+
+    /// Looks for new rings, and hands out what waits in all of them: the ring, and a mark's counter, id and kind.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read.
+    pub fn drain(&mut self, mut each: impl FnMut(&MarkOwner, u64, u64, Kind)) -> Result<u64> {
+        self.look()?;
+        let mut marks = 0;
+        for (path, ring) in &mut self.rings {
+            if self.broken.contains_key(path) {
+                continue;
+            }
+            let owner = MarkOwner { pid: ring.pid, tid: ring.tid };
+            match ring.drain(|counter, id, kind| each(&owner, counter, id, kind)) {
+                Ok(read) => marks += read,
+                Err(error) => {
+                    self.broken.insert(path.clone(), error.to_string());
+                }
+            }
+        }
+        Ok(marks)
+    }
+
+    /// Marks that found no room, all rings.
+    pub fn dropped(&self) -> u64 {
+        self.rings.values().map(MarkRing::dropped).sum()
+    }
+
+    /// Rings found so far.
+    pub fn rings(&self) -> usize {
+        self.rings.len()
+    }
+
+    /// Why some of them are not read.
+    pub fn broken(&self) -> impl Iterator<Item = &str> {
+        self.broken.values().map(String::as_str)
+    }
+
+    fn look(&mut self) -> Result<()> {
+        for entry in std::fs::read_dir(&self.path).map_err(Error::file(&self.path))? {
+            let path = entry.map_err(Error::file(&self.path))?.path();
+            let is_new = path.extension().is_some_and(|extension| extension == "marks")
+                && !self.rings.contains_key(&path)
+                && !self.broken.contains_key(&path);
+            if is_new {
+                match MarkRing::open(&path) {
+                    Ok(Some(ring)) => drop(self.rings.insert(path, ring)),
+                    // It is being made.
+                    Ok(None) => {}
+                    Err(error) => drop(self.broken.insert(path, error.to_string())),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Who writes a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MarkOwner {
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+}
