@@ -20,6 +20,8 @@
 static DEFINE_MUTEX(lock);
 /* The descriptor that started it. */
 static struct file *owner;
+/* From a suspend's preparation to its end, or that of its failure. */
+static bool suspending;
 static enum cpuhp_state hotplug;
 
 static int perftax_open(struct inode *inode, struct file *file)
@@ -39,7 +41,7 @@ static long start(struct file *file, const void __user *argument)
 	if (wanted.version != PERFTAX_VERSION)
 		return -EPROTO;
 	mutex_lock(&lock);
-	error = perftax_session_start(&wanted, file);
+	error = suspending ? -EBUSY : perftax_session_start(&wanted, file);
 	if (!error)
 		WRITE_ONCE(owner, file);
 	mutex_unlock(&lock);
@@ -201,11 +203,11 @@ static int perftax_cpu_down(unsigned int cpu)
 /* The counters do not survive it: the session ends before, and says so. */
 static int perftax_suspend(struct notifier_block *block, unsigned long event, void *unused)
 {
-	if (event == PM_SUSPEND_PREPARE || event == PM_HIBERNATION_PREPARE) {
-		mutex_lock(&lock);
+	mutex_lock(&lock);
+	suspending = event == PM_SUSPEND_PREPARE || event == PM_HIBERNATION_PREPARE;
+	if (suspending)
 		perftax_session_stop(PERFTAX_READ_SUSPENDED);
-		mutex_unlock(&lock);
-	}
+	mutex_unlock(&lock);
 	return NOTIFY_OK;
 }
 

@@ -16,6 +16,12 @@
 /* The largest buffer that is copied in one interrupt. */
 #define COPIED_BYTES_MAX	SZ_16M
 
+/*
+ * Events of the kernel's between two interrupts, at least: an interrupt's own way in
+ * and out is kernel mode, too, and where it alone makes the next one nothing else runs.
+ */
+#define KERNEL_EVENTS_MIN	10000
+
 #define EVENT_FLAGS	(PERFTAX_EVENT_USER | PERFTAX_EVENT_KERNEL | PERFTAX_EVENT_PEBS)
 #define START_FLAGS	(PERFTAX_START_COPY | PERFTAX_START_SMALL | \
 			 PERFTAX_START_HUGE | PERFTAX_START_RIDE)
@@ -116,6 +122,22 @@ static int allocate(int cpu, const struct file *owner)
 	return error;
 }
 
+/* Whether interrupts leave the CPU time for something else; after plan(). */
+static bool leaves_time(const struct perftax_start *start)
+{
+	u64 period = div64_u64(KERNEL_EVENTS_MIN * start->events, perftax_session.capacity);
+	unsigned int i;
+
+	for (i = 0; i < start->events; i++) {
+		const struct perftax_event *event = &start->event[i];
+
+		if (event->flags & PERFTAX_EVENT_PEBS && event->flags & PERFTAX_EVENT_KERNEL &&
+		    event->period < period)
+			return false;
+	}
+	return true;
+}
+
 static void plan(const struct perftax_start *start)
 {
 	u64 records;
@@ -179,6 +201,8 @@ int perftax_session_start(const struct perftax_start *start, const struct file *
 		return -EBUSY;
 	perftax_session_free();
 	plan(start);
+	if (!leaves_time(start))
+		return -EINVAL;
 	/* Not while the CPUs are held: registering a probe holds them, under a lock of its own. */
 	error = take_counters(rides);
 	if (error)

@@ -29,6 +29,6 @@ pub mod verification;
 mod warning;
 pub mod yardstick;
 
-pub use estimate::Estimate;
+pub use estimate::{CONFIDENCE, Estimate};
 pub use mechanism::Mechanism;
 pub use warning::Warning;

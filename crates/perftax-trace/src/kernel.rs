@@ -106,6 +106,8 @@ pub fn activities(events: impl IntoIterator<Item = KernelEvent>) -> Vec<Activity
 impl Sweep {
     fn take(&mut self, event: &KernelEvent) {
         let now_ns = event.time_ns;
+        // Whoever is seen runs, even where the switch to it is missing: some kernels lose what happens while a CPU idles.
+        self.end_of_off(event.tid, now_ns);
         self.close(event.cpu, event.tid, now_ns);
         match event.what {
             What::Switch { previous, is_runnable, next } => {
@@ -222,6 +224,17 @@ mod tests {
             activity(7, 21, 30, Cause::Syscall),
         ];
         assert_eq!(activities(events), expected);
+    }
+
+    #[test]
+    fn who_is_seen_again_has_come_back() {
+        let events = [
+            event(0, 1, 7, What::SyscallEnter),
+            event(5, 1, 7, What::Switch { previous: 7, is_runnable: false, next: 0 }),
+            // Neither the wakeup nor the switch to it is seen.
+            event(3000, 1, 7, What::SyscallExit),
+        ];
+        assert_eq!(activities(events), [activity(7, 0, 5, Cause::Syscall), activity(7, 5, 3000, Cause::Blocked)]);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub enum Command {
     Bill(commands::bill::Args),
     Sensitivity(commands::sensitivity::Args),
     Sim(commands::sim::Args),
+    #[cfg(feature = "trace")]
+    Trace(commands::trace::Args),
     Vm(commands::vm::Args),
     Report(commands::report::Args),
 }

@@ -32,6 +32,8 @@ fn main() -> ExitCode {
         Command::Bill(args) => commands::bill::run(&args),
         Command::Sensitivity(args) => commands::sensitivity::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        #[cfg(feature = "trace")]
+        Command::Trace(args) => commands::trace::run(&args),
         Command::Vm(args) => commands::vm::run(&args),
         Command::Report(args) => commands::report::run(&args),
     };

@@ -22,7 +22,7 @@ impl Command {
     /// A command line of the user's. Its output is kept where `output` says.
     pub fn from_argv(argv: Vec<OsString>, output: Stdio) -> Self {
         let name = argv.first().map(PathBuf::from).and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()));
-        let spec = ChildSpec { argv, directory: None, stdin: None, output, cpus: None };
+        let spec = ChildSpec { argv, directory: None, stdin: None, output, cpus: None, environment: Vec::new() };
         Self { name: name.unwrap_or_default(), spec, threads: 1 }
     }
 
@@ -34,6 +34,7 @@ impl Command {
             stdin: prepared.stdin.clone(),
             output: Stdio::Discard,
             cpus: None,
+            environment: Vec::new(),
         };
         Self { name: prepared.name.clone(), spec, threads: prepared.threads }
     }

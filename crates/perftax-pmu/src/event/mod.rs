@@ -32,6 +32,7 @@ pub use modifiers::Modifiers;
 pub use nearest::near;
 pub use parse::{parse, parse_groups};
 pub use selector::Selector;
+pub use tracepoint::RecordFormat;
 
 /// `perf_event_attr.type` of an event whose PMU this machine does not have, so that it has no number here. Such an
 /// event serves a prediction for another machine; [`Event::check_supported`] refuses it.

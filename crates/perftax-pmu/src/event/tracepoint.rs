@@ -63,6 +63,49 @@ pub(super) fn fields(system: &str, name: &str, catalog: &Catalog) -> Vec<String>
     names.collect()
 }
 
+/// Where the fields of a tracepoint's record lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordFormat {
+    /// Name, offset and size in bytes, and whether it has a sign.
+    fields: Vec<(String, usize, usize, bool)>,
+}
+
+impl RecordFormat {
+    /// Reads the text of a `format` file of tracefs.
+    pub fn parse(text: &str) -> Self {
+        let field = |line: &str| {
+            let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
+            let name = parts.next()?.rsplit([' ', '*']).next()?.split('[').next()?.to_string();
+            let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
+            Some((name, number("offset:")?, number("size:")?, number("signed:")? != 0))
+        };
+        Self { fields: text.lines().filter_map(field).collect() }
+    }
+
+    /// A number of a record, with its sign extended where it has one; `None` where the record has no such field, or is too short.
+    pub fn number(&self, field: &str, record: &[u8]) -> Option<u64> {
+        let (_, offset, size, signed) = self.fields.iter().find(|(name, ..)| name == field)?;
+        let bytes = record.get(*offset..offset.checked_add(*size)?)?;
+        let mut word = [0u8; 8];
+        word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        let unused = 64 - 8 * bytes.len() as u32;
+        let value = u64::from_le_bytes(word);
+        Some(if *signed && unused < 64 { ((value << unused) as i64 >> unused) as u64 } else { value })
+    }
+}
+
+impl Catalog {
+    /// Where the fields of a tracepoint's record lie.
+    ///
+    /// # Errors
+    /// Where tracefs does not say.
+    pub fn record_format(&self, system: &str, name: &str) -> Result<RecordFormat> {
+        let Some(tracefs) = self.tracefs() else { return Err(not_mounted(system, name, self)) };
+        let path = tracefs.join("events").join(system).join(name).join("format");
+        Ok(RecordFormat::parse(&fs::read_to_string(&path).map_err(Error::file(&path))?))
+    }
+}
+
 fn is_name(text: &str) -> bool {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     !text.is_empty() && !text.starts_with('.') && text.chars().all(is_allowed)
@@ -97,5 +140,24 @@ fn unreadable(full: &str, tracefs: &Path) -> Error {
         value: "closed to this user".into(),
         needed: "read access (or root)".into(),
         command: format!("sudo mount -o remount,mode=755 {}", tracefs.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RecordFormat;
+
+    #[test]
+    fn numbers_lie_where_the_format_says() {
+        let text = "name: x\nformat:\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+                    \tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\tfield:pid_t pid;\toffset:4;\tsize:4;\tsigned:1;\n";
+        let format = RecordFormat::parse(text);
+        let mut record = [0u8; 24];
+        record[..2].copy_from_slice(&300u16.to_le_bytes());
+        record[4..8].copy_from_slice(&(-2i32).to_le_bytes());
+        assert_eq!(format.number("common_type", &record), Some(300));
+        assert_eq!(format.number("pid", &record), Some(-2i64 as u64));
+        assert_eq!(format.number("pid", &record[..6]), None);
+        assert_eq!((format.number("comm", &record), format.number("other", &record)), (None, None));
     }
 }

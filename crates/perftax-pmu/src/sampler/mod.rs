@@ -12,7 +12,7 @@ pub use live::LiveSampler;
 pub use probe::LiveProbe;
 pub use reader::{Delivered, ReaderThread};
 pub use replay::ReplaySampler;
-pub use settings::{Payload, Sampling, Wakeup};
+pub use settings::{Clock, Payload, Sampling, Wakeup};
 
 use crate::error::Result;
 use crate::record::{Header, Layout};

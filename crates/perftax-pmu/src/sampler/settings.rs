@@ -78,6 +78,18 @@ impl Payload {
         self
     }
 
+    /// With the CPU and the event's identity, so that records of several events and CPUs can be told apart.
+    pub fn with_place(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_IDENTIFIER) | u64::from(abi::PERF_SAMPLE_CPU);
+        self
+    }
+
+    /// With what a tracepoint records.
+    pub fn with_raw(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_RAW);
+        self
+    }
+
     /// The layout of the records that this payload gives.
     pub fn layout(&self) -> Layout {
         let group = if self.group_read { abi::PERF_FORMAT_GROUP as u64 | abi::PERF_FORMAT_ID as u64 } else { 0 };
@@ -107,6 +119,18 @@ pub struct Sampling {
     pub task_records: bool,
     /// When the reader is woken.
     pub wakeup: Wakeup,
+    /// The clock of the samples' times.
+    pub clock: Clock,
+}
+
+/// The clock that samples take their times from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// perf's own, which nobody else can read.
+    #[default]
+    Perf,
+    /// CLOCK_MONOTONIC_RAW, which programs can read. Intel's multi-record mode then ends (doctor's oracle: use_clockid).
+    MonotonicRaw,
 }
 
 impl Sampling {
@@ -118,6 +142,7 @@ impl Sampling {
         enable_on_exec: false,
         task_records: false,
         wakeup: Wakeup::Bytes(u32::MAX),
+        clock: Clock::Perf,
     };
 
     /// Sampling with a period and the basic payload; the reader is woken at half of a ring of `ring_bytes`.

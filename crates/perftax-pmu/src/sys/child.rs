@@ -37,6 +37,8 @@ pub struct ChildSpec {
     pub output: Stdio,
     /// CPUs that it may run on; none means all.
     pub cpus: Option<Vec<u32>>,
+    /// Variables that it gets beside ours.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// How a process ended.
@@ -100,6 +102,9 @@ impl Child {
         let argv = spec.argv.iter().map(|a| c_string(a.as_bytes())).collect::<Result<Vec<_>>>()?;
         let mut argv_pointers: Vec<_> = argv.iter().map(|a| a.as_ptr()).collect();
         argv_pointers.push(std::ptr::null());
+        let environment = environment(&spec.environment)?;
+        let mut environment_pointers: Vec<_> = environment.iter().map(|a| a.as_ptr()).collect();
+        environment_pointers.push(std::ptr::null());
         let directory = spec.directory.as_deref().map(|d| c_string(d.as_os_str().as_bytes())).transpose()?;
         let discard = spec.output == Stdio::Discard;
         let stdin = match (&spec.stdin, discard) {
@@ -146,7 +151,7 @@ impl Child {
                 };
                 if opened == 1 {
                     if ok {
-                        libc::execvp(argv_pointers[0], argv_pointers.as_ptr());
+                        libc::execvpe(argv_pointers[0], argv_pointers.as_ptr(), environment_pointers.as_ptr());
                     }
                     let errno = *libc::__errno_location();
                     libc::write(failure_write.as_raw_fd(), (&raw const errno).cast(), size_of::<i32>());
@@ -267,6 +272,12 @@ impl From<libc::rusage> for Usage {
             involuntary_switches: usage.ru_nivcsw as u64,
         }
     }
+}
+
+/// Our environment with these variables set, as exec wants it.
+fn environment(set: &[(OsString, OsString)]) -> Result<Vec<CString>> {
+    let ours = std::env::vars_os().filter(|(name, _)| set.iter().all(|(other, _)| other != name));
+    ours.chain(set.iter().cloned()).map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())).collect()
 }
 
 fn c_string(bytes: &[u8]) -> Result<CString> {

@@ -12,6 +12,11 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(ClockId::Monotonic)
 }
 
+/// CLOCK_MONOTONIC_RAW in nanoseconds.
+pub fn monotonic_raw_ns() -> u64 {
+    clock_ns(ClockId::MonotonicRaw)
+}
+
 /// CPU time of the calling thread in nanoseconds, user and system.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(ClockId::ThreadCPUTime)

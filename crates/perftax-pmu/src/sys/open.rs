@@ -218,6 +218,10 @@ fn attribute(event: &Event, sampling: &Sampling, uprobe_path: Option<&std::ffi::
             attr.read_format |= u64::from(abi::PERF_FORMAT_GROUP) | u64::from(abi::PERF_FORMAT_ID);
         }
         attr.set_sample_id_all(1);
+        if sampling.clock == crate::sampler::Clock::MonotonicRaw {
+            attr.set_use_clockid(1);
+            attr.clockid = libc::CLOCK_MONOTONIC_RAW;
+        }
         if sampling.task_records {
             attr.set_comm(1);
             attr.set_task(1);

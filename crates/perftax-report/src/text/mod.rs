@@ -12,6 +12,7 @@ mod plan;
 mod prediction;
 mod sensitivity;
 mod simulation;
+mod trace;
 mod verification;
 
 pub use bill::bill;
@@ -21,6 +22,7 @@ pub use plan::plan;
 pub use prediction::prediction;
 pub use sensitivity::sensitivity;
 pub use simulation::simulation;
+pub use trace::trace;
 pub use verification::verification;
 
 #[cfg(feature = "html")]

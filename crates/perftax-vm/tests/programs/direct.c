@@ -71,6 +71,8 @@ static void sample_loop(uint64_t period)
     start.events = 2;
     start.event[0] = (struct perftax_event){ .select = INSTRUCTIONS, .period = period, .flags = PERFTAX_EVENT_USER | PERFTAX_EVENT_PEBS };
     start.event[1] = (struct perftax_event){ .select = INSTRUCTIONS, .flags = PERFTAX_EVENT_USER };
+    if (getenv("KERNEL"))
+        start.event[0].flags |= PERFTAX_EVENT_KERNEL;
 }
 
 static int reading(struct perftax_read *read, int cpu)

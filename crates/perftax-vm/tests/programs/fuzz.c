@@ -213,6 +213,8 @@ int main(int argc, char **argv)
         for (int i = 0; i < 3; i++) {
             int status;
 
+            if (users[i] < 0)
+                continue;
             kill(users[i], SIGKILL);
             waitpid(users[i], &status, 0);
             killed += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;

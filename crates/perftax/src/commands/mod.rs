@@ -9,5 +9,7 @@ pub mod predict;
 pub mod report;
 pub mod sensitivity;
 pub mod sim;
+#[cfg(feature = "trace")]
+pub mod trace;
 pub mod verify;
 pub mod vm;

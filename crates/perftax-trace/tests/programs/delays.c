@@ -1,0 +1,51 @@
+/*
+ * delays MESSAGES: a thread handles so many messages of some microseconds each. Every five hundredth is delayed, in turn by waiting in a system
+ * call (id % 4 == 0), by the kernel's work in one (1), by spinning (2), by leaving the message to nobody (3).
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "perftax_tag.h"
+
+static void spin(uint64_t ns)
+{
+    struct timespec from, now;
+
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((uint64_t)(now.tv_sec - from.tv_sec) * 1000000000 + (uint64_t)now.tv_nsec - (uint64_t)from.tv_nsec < ns);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t messages = argc > 1 ? strtoull(argv[1], 0, 10) : 1000;
+    int zero = open("/dev/zero", O_RDONLY), turn = 0;
+    static char buffer[8 << 20];
+
+    for (uint64_t id = 1; id <= messages; id++) {
+        struct timespec pause = { 0, 3000000 };
+
+        perftax_begin(id);
+        spin(2000);
+        if (id % 500 == 0)
+            switch (turn++ % 4) {
+            case 0: nanosleep(&pause, 0); break;
+            case 1:
+                for (int i = 0; i < 4; i++)
+                    if (read(zero, buffer, sizeof buffer) < 0)
+                        return 1;
+                break;
+            case 2: spin(3000000); break;
+            case 3:
+                perftax_switch(0);
+                spin(3000000);
+                perftax_switch(id);
+            }
+        perftax_end(id);
+    }
+    return argc > 2 ? atoi(argv[2]) : 0;
+}

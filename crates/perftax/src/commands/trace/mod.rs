@@ -1,0 +1,35 @@
+//! `perftax trace`: messages, and why some of them are slow.
+
+mod record;
+mod report;
+
+use anyhow::Result;
+
+use crate::failure::Outcome;
+
+/// Record messages (packets, requests, transactions), and say why the slow ones are slow
+///
+/// The program marks where its messages begin and end, by perftax_tag.h or the crate perftax-tag; perftax records these marks, samples,
+/// and what the kernel did to each thread, and says for the slowest messages what their extra time went to.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    Record(record::Args),
+    Report(report::Args),
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    match &args.command {
+        Command::Record(args) => record::run(args),
+        Command::Report(args) => report::run(args),
+    }
+}
+
+/// The file beside the tables that says how they were recorded.
+const META: &str = "meta.json";

@@ -1,0 +1,126 @@
+//! `perftax trace` on this machine: planted delays are found and named, and what cannot be done is said. Needs root (or CAP_PERFMON and
+//! tracefs), as the kernel's tracepoints do.
+
+#![cfg(feature = "trace")]
+#![allow(clippy::unwrap_used)] // tests may
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use perftax_cost::document::TraceReport;
+
+/// One perftax measures at a time.
+fn perftax(arguments: &[&str]) -> Output {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Command::new(env!("CARGO_BIN_EXE_perftax")).args(arguments).output().unwrap()
+}
+
+fn delays(folder: &Path) -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let program = folder.join("delays");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-Wall", "-Werror", "-pthread", "-I"]).arg(crates.join("perftax-tag/include"));
+    gcc.arg("-o").arg(&program).arg(crates.join("perftax-trace/tests/programs/delays.c"));
+    assert!(gcc.status().unwrap().success());
+    program
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The cause of each planted delay (delays.c).
+fn planted(id: u64) -> Option<&'static str> {
+    let causes = ["blocked", "system call", "on CPU", "unattended"];
+    id.is_multiple_of(500).then(|| causes[((id / 500 - 1) % 4) as usize])
+}
+
+#[test]
+fn planted_delays_are_found_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, trace) = (delays(folder.path()), folder.path().join("trace"));
+    let (program, trace) = (program.to_str().unwrap(), trace.to_str().unwrap());
+    let recorded = perftax(&["trace", "record", "-o", trace, "--", program, "8000"]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+    assert!(recorded.stdout.is_empty());
+    let reported = perftax(&["trace", "report", trace, "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&reported.stdout).unwrap();
+    assert_eq!((report.messages, report.meta.rings, report.meta.dropped, report.meta.lost), (8000, 1, 0, 0));
+    assert_eq!(report.trouble, BTreeMap::new());
+    let latency = report.latency.unwrap();
+    assert!(latency.messages == 8000 && latency.p50_ns < latency.p99_ns && latency.p50_ns >= 2000, "{latency:?}");
+    assert!(report.samples > 10, "{}", report.samples);
+    // Sixteen are planted, of 3 ms each; a machine that is shared may add some of its own.
+    let found: Vec<_> = report.slowest.iter().filter_map(|slow| Some((slow, planted(slow.id)?))).collect();
+    assert!(found.len() >= 14, "{:?}", report.slowest);
+    let right = found.iter().filter(|(slow, cause)| slow.cause == *cause).count();
+    assert!(right + 1 >= found.len(), "{right} of {}: {:?}", found.len(), report.slowest);
+    for (slow, _) in &found {
+        assert_eq!(slow.shares_ns.values().sum::<u64>(), slow.latency_ns);
+        assert!(slow.beyond_ns > 1_500_000, "{slow:?}");
+    }
+    let tail = &report.blames[0];
+    assert!(tail.from == 0.99 && tail.messages >= 80 && tail.extra_ns.low > 100_000.0, "{tail:?}");
+}
+
+#[test]
+fn the_programs_end_is_ours_and_what_it_left_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, trace) = (delays(folder.path()), folder.path().join("trace"));
+    let (program, trace) = (program.to_str().unwrap(), trace.to_str().unwrap());
+    let recorded = perftax(&["trace", "record", "--no-kernel-noise", "-o", trace, "--", program, "100", "7"]);
+    assert_eq!(recorded.status.code(), Some(7), "{}", said(&recorded));
+    let reported = perftax(&["trace", "report", trace]);
+    let text = String::from_utf8_lossy(&reported.stdout).into_owned();
+    assert!(text.contains("exit code 7") && text.contains("messages  100 by 1 thread"), "{text}");
+    // It is not written over.
+    let again = perftax(&["trace", "record", "-o", trace, "--", program, "1"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(said(&again).contains("a folder that is not there yet"), "{}", said(&again));
+}
+
+#[test]
+fn a_full_ring_is_counted_and_a_silent_program_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let small =
+        perftax(&["trace", "record", "--ring-marks", "64", "-o", &path("small"), "--", program.to_str().unwrap(), "20000"]);
+    assert_eq!(small.status.code(), Some(0), "{}", said(&small));
+    let text = perftax(&["trace", "report", &path("small")]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("marks found no room") && text.contains("--ring-marks"), "{text}");
+    let silent = perftax(&["trace", "record", "-o", &path("silent"), "--", "true"]);
+    assert_eq!(silent.status.code(), Some(0), "{}", said(&silent));
+    let text = perftax(&["trace", "report", &path("silent")]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("the program marked nothing") && text.contains("no message ended"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_recorded_or_read_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let code = |arguments: &[&str]| {
+        let output = perftax(arguments);
+        (output.status.code().unwrap(), said(&output))
+    };
+    let (status, error) = code(&["trace", "record", "-o", &path("a"), "--", "/nonexistent/program"]);
+    assert!(status == 127 && error.contains("/nonexistent/program"), "{error}");
+    let (status, error) = code(&["trace", "record", "--ring-marks", "100", "-o", &path("b"), "--", "true"]);
+    assert!(status == 2 && error.contains("--ring-marks is 100"), "{error}");
+    let (status, error) = code(&["trace", "record", "-e", "no-such-event", "-o", &path("c"), "--", "true"]);
+    assert!(status == 3 && error.contains("no-such-event"), "{error}");
+    let (status, error) = code(&["trace", "record", "-o", "/nonexistent/folder/x", "--", "true"]);
+    assert!(status == 1 && error.contains("/nonexistent/folder"), "{error}");
+    let (status, error) = code(&["trace", "report", &path("missing")]);
+    assert!(status == 1 && error.contains("meta.json"), "{error}");
+    // Nothing is left behind.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    std::fs::create_dir(path("torn")).unwrap();
+    std::fs::write(folder.path().join("torn/meta.json"), "{\"schema\": 1").unwrap();
+    let (status, error) = code(&["trace", "report", &path("torn")]);
+    assert!(status == 1 && error.contains("meta.json is malformed"), "{error}");
+}
