@@ -138,13 +138,23 @@ static bool leaves_time(const struct perftax_start *start)
 	return true;
 }
 
+/* Whether at least as much memory is left as all buffers take; after plan(). */
+static bool leaves_memory(const struct perftax_start *start)
+{
+	u64 bytes = perftax_session.room * perftax_session.record_bytes + start->ring_bytes;
+
+	return bytes * num_online_cpus() >> PAGE_SHIFT <= si_mem_available() / 2;
+}
+
 static void plan(const struct perftax_start *start)
 {
 	u64 records;
 
 	perftax_session.start = *start;
 	if (start->flags & PERFTAX_START_RIDE) {
-		perftax_session.record_bytes = 0;	/* perf chooses */
+		/* perf chooses. */
+		perftax_session.record_bytes = 0;
+		perftax_session.room = 0;
 		perftax_session.capacity = start->threshold;
 		return;
 	}
@@ -203,6 +213,8 @@ int perftax_session_start(const struct perftax_start *start, const struct file *
 	plan(start);
 	if (!leaves_time(start))
 		return -EINVAL;
+	if (!leaves_memory(start))
+		return -ENOMEM;
 	/* Not while the CPUs are held: registering a probe holds them, under a lock of its own. */
 	error = take_counters(rides);
 	if (error)

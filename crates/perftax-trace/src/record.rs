@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use perftax_pmu::event::{Catalog, Event, RecordFormat, parse};
 use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
@@ -53,6 +53,11 @@ pub struct Recorded {
 
 /// From one look at the rings to the next.
 const LOOK: Duration = Duration::from_millis(10);
+/// How long a program that was told to end may take.
+const GRACE: Duration = Duration::from_secs(2);
+/// signal(7).
+const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
 /// Ring of a CPU, pages: room for some ten thousand records, a hundred times what comes between two looks.
 const RING_PAGES: usize = 1024;
 /// Readings of both clocks of which the tightest is kept.
@@ -212,9 +217,19 @@ pub fn record(recording: &Recording, catalog: &Catalog) -> Result<Recorded> {
     let (mut trace, mut lost) = (Trace::default(), 0);
     listener.anchor();
     child.release()?;
+    let mut told_to_end: Option<Instant> = None;
     loop {
+        // Whoever interrupts us wants the program to end, and what was recorded.
+        if perftax_pmu::guard::check_interrupted().is_err() {
+            match told_to_end {
+                None => child.signal(SIGINT),
+                Some(since) if since.elapsed() > GRACE => child.signal(SIGKILL),
+                Some(_) => {}
+            }
+            told_to_end.get_or_insert_with(Instant::now);
+        }
         // Asked before looking: what is written after its end is nobody's.
-        let last = child.has_ended() || perftax_pmu::guard::check_interrupted().is_err();
+        let last = child.has_ended();
         listener.listen()?;
         for source in &mut sources {
             source.drain(formats.as_ref(), &mut trace, &mut lost)?;

@@ -30,15 +30,18 @@ fn commands() -> Vec<String> {
 #[test]
 fn every_command_is_there_and_its_help_has_an_example() {
     let commands = commands();
-    for wanted in ["doctor", "list", "calibrate", "predict", "plan", "verify", "bill", "sim", "vm", "sensitivity", "report"] {
+    for wanted in
+        ["doctor", "list", "calibrate", "predict", "plan", "verify", "bill", "sim", "vm", "sensitivity", "trace", "report"]
+    {
         assert!(commands.iter().any(|c| c == wanted), "{wanted} is not in {commands:?}");
     }
     for command in commands {
         let help = text(&perftax(&[&command, "--help"]).success().get_output().stdout);
         let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("{command} --help has no example:\n{help}"));
         assert!(examples.contains(&format!("perftax {command}")), "{command}: {examples}");
-        // What comes out of the emulated machine is what was run in it.
-        for option in ["--json", "--field-separator", "--html", "--output"].iter().filter(|_| command != "vm") {
+        // What comes out of the emulated machine is what was run in it; what a trace's commands write, they say themselves.
+        let has_actions = command == "vm" || command == "trace";
+        for option in ["--json", "--field-separator", "--html", "--output"].iter().filter(|_| !has_actions) {
             assert!(help.contains(option), "{command} --help lacks {option}");
         }
         let widest = help.lines().map(|line| line.chars().count()).max().unwrap();
@@ -53,6 +56,17 @@ fn what_vm_can_do_has_an_example_each() {
         let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("vm {action} --help has no example:\n{help}"));
         assert!(examples.contains(&format!("perftax vm {action}")), "{action}: {examples}");
         assert!(help.lines().all(|line| line.chars().count() <= 110), "vm {action} --help is too wide");
+    }
+}
+
+#[test]
+fn what_trace_can_do_has_an_example_each() {
+    for action in ["record", "report"] {
+        let help = text(&perftax(&["trace", action, "--help"]).success().get_output().stdout);
+        let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("trace {action} --help has no example:\n{help}"));
+        assert!(examples.contains(&format!("perftax trace {action}")), "{action}: {examples}");
+        assert!(help.lines().all(|line| line.chars().count() <= 110), "trace {action} --help is too wide");
+        assert!(help.contains("--output") && help.contains("--json") == (action == "report"), "{help}");
     }
 }
 

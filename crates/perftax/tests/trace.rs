@@ -11,10 +11,14 @@ use std::process::{Command, Output};
 use perftax_cost::document::TraceReport;
 
 /// One perftax measures at a time.
-fn perftax(arguments: &[&str]) -> Output {
+fn one_at_a_time<T>(work: impl FnOnce() -> T) -> T {
     static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    Command::new(env!("CARGO_BIN_EXE_perftax")).args(arguments).output().unwrap()
+    work()
+}
+
+fn perftax(arguments: &[&str]) -> Output {
+    one_at_a_time(|| Command::new(env!("CARGO_BIN_EXE_perftax")).args(arguments).output().unwrap())
 }
 
 fn delays(folder: &Path) -> PathBuf {
@@ -79,6 +83,21 @@ fn the_programs_end_is_ours_and_what_it_left_is_kept() {
     let again = perftax(&["trace", "record", "-o", trace, "--", program, "1"]);
     assert_eq!(again.status.code(), Some(2));
     assert!(said(&again).contains("a folder that is not there yet"), "{}", said(&again));
+}
+
+/// ^C ends the program, and what was recorded is kept.
+#[test]
+fn an_interrupted_recording_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, trace) = (delays(folder.path()), folder.path().join("trace"));
+    let mut command = Command::new("timeout");
+    command.args(["--signal=INT", "--kill-after=30", "1.5", env!("CARGO_BIN_EXE_perftax"), "trace", "record", "-o"]);
+    let recorded = one_at_a_time(|| command.arg(&trace).arg("--").arg(&program).arg("100000000").output().unwrap());
+    // What timeout(1) says where it had to end it.
+    assert_eq!(recorded.status.code(), Some(124), "{}", said(&recorded));
+    let reported = perftax(&["trace", "report", trace.to_str().unwrap(), "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&reported.stdout).unwrap();
+    assert!(report.meta.code == 130 && report.messages > 1000, "{} {}", report.meta.code, report.messages);
 }
 
 #[test]

@@ -81,7 +81,7 @@ static void make_start(struct perftax_start *start)
     if (below(4) == 0)
         start->threshold = number();
     if (below(8) == 0)
-        start->buffer_bytes = number() & 0x3fffffff;
+        start->buffer_bytes = number() & 0x7ffffff;
     if (below(8) == 0)
         start->flags = any() & 0xf;
     if (below(8) == 0)

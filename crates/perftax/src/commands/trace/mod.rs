@@ -12,6 +12,10 @@ use crate::failure::Outcome;
 /// The program marks where its messages begin and end, by perftax_tag.h or the crate perftax-tag; perftax records these marks, samples,
 /// and what the kernel did to each thread, and says for the slowest messages what their extra time went to.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax trace record -o slow.trace -- ./server --port 80   its messages, samples of it, and what the kernel did
+  perftax trace report slow.trace                            how long they took, and why the slow ones did")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

@@ -15,12 +15,19 @@ use crate::output::Output;
 
 /// Say how long messages took, and why the slow ones were slow
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  perftax trace report slow.trace --json slow.json")]
 pub struct Args {
     /// The folder that `trace record` made
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    #[command(flatten)]
-    output: Output,
+    /// Write the result as JSON to FILE, or to stdout with -
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the text to FILE instead of the terminal, or to stdout with -
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 /// Quantiles from which on messages are blamed.
@@ -30,7 +37,8 @@ const SLOWEST: usize = 20;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
-    args.output.check_writable()?;
+    let output = Output { json: args.json.clone(), output: args.output.clone(), ..Output::default() };
+    output.check_writable()?;
     let path = args.folder.join(META);
     let text = std::fs::read_to_string(&path).map_err(Error::file(&path))?;
     let malformed = |e: serde_json::Error| Error::Malformed {
@@ -40,8 +48,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     };
     let meta: TraceMeta = serde_json::from_str(&text).map_err(malformed)?;
     let document = report(meta, Trace::read(&args.folder)?);
-    args.output.write_json(&document)?;
-    args.output.write_text(&text::trace(&document))?;
+    output.write_json(&document)?;
+    output.write_text(&text::trace(&document))?;
     Ok(Outcome::Done)
 }
 
