@@ -175,13 +175,12 @@ echo suspended $(cat /tmp/first)
 for i in 1 2 3 4 5 6 7 8 9 10; do ./direct count 1009 65536 50000000 >/dev/null & sleep 0.$i; kill -9 $!; done; wait
 echo user::1000:1000::/:/bin/sh >>/etc/passwd; chmod 755 . direct
 echo unprivileged $(su user -c '/share/direct count 10007 65536 1000')
-echo perfmon $(/usr/bin/setpriv --reuid 1000 --inh-caps +perfmon --ambient-caps +perfmon /share/direct count 10007 65536 100000)
+echo perfmon $(PERFMON_ALONE=1 ./direct count 10007 65536 100000)
 echo fuzz $(./fuzz 8 1)
 echo then $(./direct count 10007 65536 100000)",
     );
     let (output, errors, _) = boot(&script, |guest| {
         guest.processor.count = 2;
-        guest.with.push("setpriv".into());
         guest.append = "nopti slub_debug=FZPU panic_on_warn=1 oops=panic".into();
     });
     let said = |name| said(&output, &errors, name);
