@@ -31,15 +31,22 @@ static int perftax_open(struct inode *inode, struct file *file)
 	return nonseekable_open(inode, file);
 }
 
+/* Copies a structure, which begins with its version, and checks that. */
+static int take(void *structure, const void __user *argument, size_t bytes)
+{
+	if (copy_from_user(structure, argument, bytes))
+		return -EFAULT;
+	return *(u32 *)structure == PERFTAX_VERSION ? 0 : -EPROTO;
+}
+
 static long start(struct file *file, const void __user *argument)
 {
 	struct perftax_start wanted;
 	int error;
 
-	if (copy_from_user(&wanted, argument, sizeof(wanted)))
-		return -EFAULT;
-	if (wanted.version != PERFTAX_VERSION)
-		return -EPROTO;
+	error = take(&wanted, argument, sizeof(wanted));
+	if (error)
+		return error;
 	mutex_lock(&lock);
 	error = suspending ? -EBUSY : perftax_session_start(&wanted, file);
 	if (!error)
@@ -66,10 +73,9 @@ static long read_core(void __user *argument)
 	struct perftax_read read;
 	int error;
 
-	if (copy_from_user(&read, argument, sizeof(read)))
-		return -EFAULT;
-	if (read.version != PERFTAX_VERSION)
-		return -EPROTO;
+	error = take(&read, argument, sizeof(read));
+	if (error)
+		return error;
 	mutex_lock(&lock);
 	error = perftax_session_read(&read);
 	mutex_unlock(&lock);
@@ -98,11 +104,9 @@ static long work(void __user *argument)
 	struct perftax_work work;
 	int error;
 
-	if (copy_from_user(&work, argument, sizeof(work)))
-		return -EFAULT;
-	if (work.version != PERFTAX_VERSION)
-		return -EPROTO;
-	error = perftax_work(&work);
+	error = take(&work, argument, sizeof(work));
+	if (!error)
+		error = perftax_work(&work);
 	if (error)
 		return error;
 	return copy_to_user(argument, &work, sizeof(work)) ? -EFAULT : 0;

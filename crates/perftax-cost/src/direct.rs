@@ -16,6 +16,7 @@ use crate::observation::Block;
 
 /// The handler's part of an interrupt, as it timed itself, among the terms of a calibration.
 pub const HANDLER_TERM: &str = "interrupt.handler";
+
 /// What the blocks say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DirectSplit {

@@ -110,6 +110,8 @@ struct Source {
     sampler: LiveSampler,
     layout: Layout,
     meanings: HashMap<u64, Meaning>,
+    /// As its records say.
+    lost: u64,
 }
 
 impl Source {
@@ -117,11 +119,11 @@ impl Source {
         let asked: Vec<(Event, Sampling)> = events.iter().map(|(event, sampling, _)| (event.clone(), *sampling)).collect();
         let sampler = LiveSampler::open(&asked, targets, RING_PAGES)?;
         let meanings = sampler.events().iter().zip(events.iter().cycle()).map(|(open, (.., meaning))| Ok((open.id()?, *meaning)));
-        Ok(Self { layout: *sampler.layout(), meanings: meanings.collect::<Result<_>>()?, sampler })
+        Ok(Self { layout: *sampler.layout(), meanings: meanings.collect::<Result<_>>()?, sampler, lost: 0 })
     }
 
-    fn drain(&mut self, formats: Option<&Formats>, trace: &mut Trace, lost: &mut u64) -> Result<()> {
-        let (layout, meanings) = (&self.layout, &self.meanings);
+    fn drain(&mut self, formats: Option<&Formats>, trace: &mut Trace) -> Result<()> {
+        let (layout, meanings, lost) = (&self.layout, &self.meanings, &mut self.lost);
         self.sampler.drain(&mut |header: Header, body| match decode(header, body, layout) {
             Ok(Record::Sample(sample)) => {
                 let meaning = sample.identifier.and_then(|id| meanings.get(&id));
@@ -214,7 +216,7 @@ pub fn record(recording: &Recording, catalog: &Catalog) -> Result<Recorded> {
     sources.push(Source::open(&own, &of_threads)?);
 
     let mut listener = Listener { folder: MarkFolder::new(marks.path()), anchors: Anchors::default(), raw: Vec::new() };
-    let (mut trace, mut lost) = (Trace::default(), 0);
+    let mut trace = Trace::default();
     listener.anchor();
     child.release()?;
     let mut told_to_end: Option<Instant> = None;
@@ -232,7 +234,7 @@ pub fn record(recording: &Recording, catalog: &Catalog) -> Result<Recorded> {
         let last = child.has_ended();
         listener.listen()?;
         for source in &mut sources {
-            source.drain(formats.as_ref(), &mut trace, &mut lost)?;
+            source.drain(formats.as_ref(), &mut trace)?;
         }
         if last {
             break;
@@ -240,9 +242,8 @@ pub fn record(recording: &Recording, catalog: &Catalog) -> Result<Recorded> {
         std::thread::sleep(LOOK);
     }
     let exit = child.wait()?;
-    for source in &sources {
-        lost = lost.max(source.sampler.lost()?);
-    }
+    // LOST records are written only when there is room again; the counter knows of all (Linux 6.0 on).
+    let lost = sources.iter().map(|source| Ok(source.lost.max(source.sampler.lost()?))).sum::<Result<u64>>()?;
     let Listener { folder, anchors, raw } = listener;
     let mark = |(tid, counter, id, kind)| Some(Mark { time_ns: anchors.time_ns(counter)?, tid, id, kind });
     trace.marks = raw.into_iter().filter_map(mark).collect();

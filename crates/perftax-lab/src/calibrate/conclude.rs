@@ -112,8 +112,7 @@ pub(super) fn alpha_of(blocks: &[Block], mechanism: Mechanism, terms: Option<&Te
     terms.map(Terms::alpha_ns).or_else(ratio)
 }
 
-/// Concludes from all blocks and the per-session floors; none while there are fewer
-/// than two usable sessions.
+/// Concludes from all blocks and the per-session floors; none while there are fewer than two usable sessions.
 pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Option<Conclusion> {
     let (unit, clock, baseline) = (Unit::Samples, clock(mechanism), baseline(mechanism));
     let of_buffer = Terms::of(blocks, mechanism);

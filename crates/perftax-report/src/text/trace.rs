@@ -15,6 +15,10 @@ pub fn trace(doc: &TraceReport) -> String {
     sheet.row("program", &format!("{program}: {}, exit code {}", units::time_s(meta.elapsed_s), meta.code));
     let threads = super::plural(&units::count(meta.rings as u64), "thread", "threads");
     sheet.row("messages", &format!("{} by {threads}", units::count(doc.messages)));
+    if !doc.trouble.is_empty() {
+        let odd = doc.trouble.iter().map(|(what, n)| format!("{} {what}", units::count(*n)));
+        sheet.row("odd", &odd.collect::<Vec<_>>().join("; "));
+    }
     match &doc.latency {
         Some(latency) => {
             let of = |ns: u64| units::time_ns(ns as f64);

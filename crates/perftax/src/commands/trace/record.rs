@@ -74,6 +74,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let message = format!("{dropped} marks found no room: messages are missing, or have no end");
         origin.warnings.push(Warning::Other { message, remedy: "--ring-marks with a larger power of two".into() });
     }
+    for why in &broken {
+        let message = format!("the marks of a thread are missing: {why}");
+        origin.warnings.push(Warning::Other { message, remedy: "one version of perftax_tag.h in all of the program".into() });
+    }
     if rings == 0 {
         let message = "the program marked nothing".to_string();
         let remedy = "build it with perftax_tag.h or the crate perftax-tag: perftax_begin(id), perftax_end(id)".into();
