@@ -143,14 +143,28 @@ impl Session {
     }
 }
 
-/// The split, from the blocks that `idle` picks (counters run, no sample is due; each size of buffer by itself), those that `on` picks and
-/// those of arm `each` (a buffer of one record); `None` where a kind is missing or fewer than two sessions were made.
-pub fn direct_split(
+/// Costs of a record and of an interrupt, ns.
+fn costs(sessions: &[Session]) -> Option<[Estimate; 2]> {
+    let all = Session::total(&sessions.iter().collect::<Vec<_>>());
+    let pooled = all.all_buffers();
+    let statistic = |sample: &[&Session]| -> [f64; 2] { Session::total(sample).costs_ns().into() };
+    let [record, interrupt] = joint_bootstrap(sessions, statistic, REPLICATES, CONFIDENCE, SEED)?;
+    let record = beyond(&record, CLOCK_UNIT_NS * pooled.blocks / pooled.records);
+    Some([record, beyond(&interrupt, CLOCK_UNIT_NS * all.each.blocks / all.each.interrupts)])
+}
+
+/// [`DirectSplit::record_ns`] alone: what a calibration asks for after each session, a fraction of the work of [`direct_split`].
+pub fn record_cost(blocks: &[Block], idle: impl Fn(&Block) -> bool, on: impl Fn(&Block) -> bool, each: &str) -> Option<Estimate> {
+    costs(&sessions(blocks, idle, on, each).0).map(|[record, _]| record)
+}
+
+/// Sums by session, and records to an interrupt by size of the buffer.
+fn sessions(
     blocks: &[Block],
     idle: impl Fn(&Block) -> bool,
     on: impl Fn(&Block) -> bool,
     each: &str,
-) -> Option<DirectSplit> {
+) -> (Vec<Session>, BTreeMap<u64, u64>) {
     let bytes_of = |b: &Block| b.settling.map(|settling| settling.buffer_bytes);
     let mut sizes: Vec<u64> = blocks.iter().filter_map(bytes_of).collect();
     sizes.sort_unstable();
@@ -172,12 +186,22 @@ pub fn direct_split(
             }
         }
     }
-    let sessions: Vec<Session> = sessions.into_values().collect();
+    (sessions.into_values().collect(), records_per_interrupt)
+}
+
+/// The split, from the blocks that `idle` picks (counters run, no sample is due; each size of buffer by itself), those that `on` picks and
+/// those of arm `each` (a buffer of one record); `None` where a kind is missing or fewer than two sessions were made.
+pub fn direct_split(
+    blocks: &[Block],
+    idle: impl Fn(&Block) -> bool,
+    on: impl Fn(&Block) -> bool,
+    each: &str,
+) -> Option<DirectSplit> {
+    let (sessions, records_per_interrupt) = sessions(blocks, idle, on, each);
+    let [record_ns, interrupt_ns] = costs(&sessions)?;
     let all = Session::total(&sessions.iter().collect::<Vec<_>>());
     let pooled = all.all_buffers();
     let resolution_ns = CLOCK_UNIT_NS * pooled.blocks / pooled.records;
-    let costs = |sample: &[&Session]| -> [f64; 2] { Session::total(sample).costs_ns().into() };
-    let [record, interrupt] = joint_bootstrap(&sessions, costs, REPLICATES, CONFIDENCE, SEED)?;
     let handler = |sample: &[&Session]| {
         let each = Session::total(sample).each;
         each.handler_ns / each.interrupts
@@ -197,8 +221,8 @@ pub fn direct_split(
     });
     let line = joint_bootstrap(&sessions, |sample| Session::total(sample).line_ns(), REPLICATES, CONFIDENCE, SEED);
     Some(DirectSplit {
-        record_ns: beyond(&record, resolution_ns),
-        interrupt_ns: beyond(&interrupt, CLOCK_UNIT_NS * all.each.blocks / all.each.interrupts),
+        record_ns,
+        interrupt_ns,
         handler_ns: cluster_bootstrap(&sessions, handler, REPLICATES, SEED),
         buffers: buffers.collect(),
         line: line.map(|[intercept_ns, slope_ns]| Line {
@@ -262,6 +286,7 @@ mod tests {
     #[test]
     fn records_and_interrupts_are_told_apart() {
         let split = direct_split(&blocks(), is_idle, |b| b.arm.starts_with("on"), "each").unwrap();
+        assert_eq!(record_cost(&blocks(), is_idle, |b| b.arm.starts_with("on"), "each"), Some(split.record_ns));
         assert!(split.record_ns.contains(250.0) && split.record_ns.half_width() < 1.0, "{split:?}");
         assert!(split.interrupt_ns.contains(1500.0) && split.interrupt_ns.half_width() < 1.0, "{split:?}");
         assert!(split.handler_ns.unwrap().contains(400.0));

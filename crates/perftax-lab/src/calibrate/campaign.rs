@@ -10,7 +10,7 @@ use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 
 use super::arm::{OFF, OFF_AGAIN, ON};
-use super::conclude::{Conclusion, Terms, alpha_of, conclude};
+use super::conclude::{Conclusion, alpha_of, conclude};
 use super::spec::{Depth, Spec, baseline, clock};
 use super::switching::SwitchBench;
 use super::witness::WitnessSample;
@@ -158,7 +158,7 @@ impl Campaign {
         self.blocks.append(&mut result.blocks);
         self.floors_ns.extend(result.floor_ns);
         self.witness.extend(result.witness);
-        let alpha_ns = alpha_of(&self.blocks, self.mechanism, Terms::of(&self.blocks, self.mechanism).as_ref());
+        let alpha_ns = alpha_of(&self.blocks, self.mechanism);
         self.half_width = alpha_ns.map(|alpha| alpha.relative_half_width());
         if self.sessions == PILOT_SESSIONS {
             self.foresight = self.foresee();

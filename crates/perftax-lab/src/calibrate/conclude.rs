@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use perftax_cost::alpha::{Unit, control, difference_of, drift, linearity, ratio_of_sums};
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap, median};
 use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, Split, split};
-use perftax_cost::direct::{DirectSplit, HANDLER_TERM, direct_split};
+use perftax_cost::direct::{DirectSplit, HANDLER_TERM, direct_split, record_cost};
 use perftax_cost::document::{Control, DirectCost, Linearity};
 use perftax_cost::observation::Block;
 use perftax_cost::{Estimate, Mechanism};
@@ -49,7 +49,7 @@ pub struct Conclusion {
 const PAYLOADS: [&str; 5] = ["callchain", "user-regs", "user-stack", "group-read", "signal"];
 
 /// The terms of a buffer, where there is one.
-pub(super) enum Terms {
+enum Terms {
     /// Perf's.
     Perf(Split),
     /// Our module's, with what perf's PEBS took beside it.
@@ -57,12 +57,12 @@ pub(super) enum Terms {
 }
 
 impl Terms {
-    pub(super) fn of(blocks: &[Block], mechanism: Mechanism) -> Option<Self> {
+    fn of(blocks: &[Block], mechanism: Mechanism) -> Option<Self> {
         match mechanism {
             Mechanism::Pebs => split(blocks, IDLE, is_on).map(Self::Perf),
             Mechanism::PebsDirect => {
                 let perf = split(blocks, PERF_IDLE, |b| b.arm.starts_with(PERF));
-                direct_split(blocks, |b| b.arm.starts_with(IDLE), is_on, EACH).map(|direct| Self::Direct(direct, perf))
+                direct_split(blocks, is_idle, is_on, EACH).map(|direct| Self::Direct(direct, perf))
             }
             _ => None,
         }
@@ -102,21 +102,33 @@ impl Terms {
     }
 }
 
+fn is_idle(block: &Block) -> bool {
+    block.arm.starts_with(IDLE)
+}
+
 fn is_on(block: &Block) -> bool {
     block.arm == ON || block.arm.starts_with("on@")
 }
 
-/// α: as a buffer's terms say, or the ratio of sums.
-pub(super) fn alpha_of(blocks: &[Block], mechanism: Mechanism, terms: Option<&Terms>) -> Option<Estimate> {
-    let ratio = || ratio_of_sums(blocks, baseline(mechanism), ON, Unit::Samples, clock(mechanism));
-    terms.map(Terms::alpha_ns).or_else(ratio)
+/// α where a buffer has no terms.
+fn ratio_of(blocks: &[Block], mechanism: Mechanism) -> Option<Estimate> {
+    ratio_of_sums(blocks, baseline(mechanism), ON, Unit::Samples, clock(mechanism))
+}
+
+/// α, as [`conclude`] finds it, without all else.
+pub(super) fn alpha_of(blocks: &[Block], mechanism: Mechanism) -> Option<Estimate> {
+    let of_buffer = match mechanism {
+        Mechanism::PebsDirect => record_cost(blocks, is_idle, is_on, EACH),
+        _ => Terms::of(blocks, mechanism).as_ref().map(Terms::alpha_ns),
+    };
+    of_buffer.or_else(|| ratio_of(blocks, mechanism))
 }
 
 /// Concludes from all blocks and the per-session floors; none while there are fewer than two usable sessions.
 pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Option<Conclusion> {
     let (unit, clock, baseline) = (Unit::Samples, clock(mechanism), baseline(mechanism));
     let of_buffer = Terms::of(blocks, mechanism);
-    let alpha_ns = alpha_of(blocks, mechanism, of_buffer.as_ref())?;
+    let alpha_ns = of_buffer.as_ref().map(Terms::alpha_ns).or_else(|| ratio_of(blocks, mechanism))?;
     let mut terms = BTreeMap::new();
     let has = |arm: &str| blocks.iter().any(|b| b.arm == arm);
     let mut term = |name: &str, estimate: Option<Estimate>| {
