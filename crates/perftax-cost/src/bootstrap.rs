@@ -46,6 +46,18 @@ pub fn joint_bootstrap<C, const K: usize>(
     confidence: f64,
     seed: u64,
 ) -> Option<[Estimate; K]> {
+    let all = vector_bootstrap(clusters, |sample| statistic(sample).to_vec(), replicates, confidence, seed)?;
+    all.try_into().ok()
+}
+
+/// As [`joint_bootstrap`], for a number of statistics that is known only when it runs; always the same number of them.
+pub fn vector_bootstrap<C>(
+    clusters: &[C],
+    statistic: impl Fn(&[&C]) -> Vec<f64>,
+    replicates: usize,
+    confidence: f64,
+    seed: u64,
+) -> Option<Vec<Estimate>> {
     let widen = small_sample_factor(clusters.len(), confidence)?;
     percentile_intervals(clusters, statistic, replicates, confidence, seed, widen)
 }
@@ -57,8 +69,7 @@ pub fn iid_bootstrap<T>(items: &[T], statistic: impl Fn(&[&T]) -> f64, replicate
     if items.len() < 2 {
         return None;
     }
-    let [one] = percentile_intervals(items, |sample| [statistic(sample)], replicates, CONFIDENCE, seed, 1.0)?;
-    Some(one)
+    percentile_intervals(items, |sample| vec![statistic(sample)], replicates, CONFIDENCE, seed, 1.0)?.pop()
 }
 
 /// How much a percentile interval over `clusters` clusters is widened: t(k−1)/z · √(k/(k−1)). `None` below two clusters.
@@ -105,21 +116,21 @@ pub fn median(values: &mut [f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-fn percentile_intervals<C, const K: usize>(
+fn percentile_intervals<C>(
     clusters: &[C],
-    statistic: impl Fn(&[&C]) -> [f64; K],
+    statistic: impl Fn(&[&C]) -> Vec<f64>,
     replicates: usize,
     confidence: f64,
     seed: u64,
     widen: f64,
-) -> Option<[Estimate; K]> {
+) -> Option<Vec<Estimate>> {
     let all: Vec<&C> = clusters.iter().collect();
     let estimates = statistic(&all);
     if estimates.iter().any(|e| !e.is_finite()) {
         return None;
     }
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut values: [Vec<f64>; K] = std::array::from_fn(|_| Vec::with_capacity(replicates));
+    let mut values = vec![Vec::with_capacity(replicates); estimates.len()];
     let mut sample = all.clone();
     for _ in 0..replicates {
         for slot in &mut sample {
@@ -136,17 +147,17 @@ fn percentile_intervals<C, const K: usize>(
         return None;
     }
     let tail = (1.0 - confidence) / 2.0;
-    Some(std::array::from_fn(|i| {
-        let estimate = estimates[i];
-        let low = quantile(&mut values[i], tail);
-        let high = quantile(&mut values[i], 1.0 - tail);
+    let intervals = estimates.iter().zip(&mut values).map(|(&estimate, values)| {
+        let low = quantile(values, tail);
+        let high = quantile(values, 1.0 - tail);
         Estimate {
             estimate,
             low: estimate - (estimate - low).max(0.0) * widen,
             high: estimate + (high - estimate).max(0.0) * widen,
             confidence,
         }
-    }))
+    });
+    Some(intervals.collect())
 }
 
 #[cfg(test)]

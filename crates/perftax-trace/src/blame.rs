@@ -1,73 +1,243 @@
 //! What the slow messages' extra time was spent on.
 
-use perftax_cost::bootstrap::{SEED, joint_bootstrap, quantile};
+use std::collections::BTreeMap;
+
+use perftax_cost::bootstrap::{SEED, vector_bootstrap};
 use perftax_cost::{CONFIDENCE, Estimate};
 
 use crate::cause::{Cause, Shares};
+use crate::message::Message;
+
+/// What a part of a cause's time went to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Detail {
+    /// Which ([`crate::Piece::which`]): measured.
+    Which(u32),
+    /// A function, by its number: estimated from samples, the cause's time shared out among them.
+    Function(u32),
+}
+
+/// One message, in short.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Brief {
+    /// As the program named it.
+    pub id: u64,
+    /// When it began.
+    pub begin_ns: u64,
+    /// From begin to end.
+    pub latency_ns: u64,
+    /// By cause.
+    pub shares: Shares,
+    /// By detail: time for [`Detail::Which`], samples for [`Detail::Function`].
+    pub details: Vec<(Cause, Detail, u64)>,
+}
+
+impl Brief {
+    /// Of a message that ended.
+    pub fn of(message: &Message) -> Option<Self> {
+        let mut details: BTreeMap<(Cause, Detail), u64> = BTreeMap::new();
+        for piece in message.pieces.iter().filter(|piece| piece.which != 0 || piece.cause.is_interruption()) {
+            *details.entry((piece.cause, Detail::Which(piece.which))).or_default() += piece.to_ns - piece.from_ns;
+        }
+        for hit in &message.hits {
+            *details.entry((hit.cause, Detail::Function(hit.function))).or_default() += 1;
+        }
+        Some(Self {
+            id: message.id,
+            begin_ns: message.begin_ns,
+            latency_ns: message.latency_ns()?,
+            shares: message.shares,
+            details: details.into_iter().map(|((cause, detail), n)| (cause, detail, n)).collect(),
+        })
+    }
+
+    /// What it spent most of its time beyond the usual on, how long beyond, and the detail with the largest part of that cause, with its
+    /// time (`Which`) or samples (`Function`).
+    pub fn foremost(&self, usual: &Shares) -> Foremost {
+        let beyond = |cause: Cause| self.shares.of(cause).saturating_sub(usual.of(cause));
+        let cause = Cause::ALL.into_iter().rev().max_by_key(|cause| beyond(*cause)).unwrap_or(Cause::OnCpu);
+        let largest = |is_function: bool| {
+            let of_cause = self
+                .details
+                .iter()
+                .filter(|(of, detail, _)| *of == cause && matches!(detail, Detail::Function(_)) == is_function);
+            of_cause.max_by_key(|(.., n)| *n).map(|(_, detail, n)| (*detail, *n))
+        };
+        Foremost { cause, beyond_ns: beyond(cause), which: largest(false), function: largest(true) }
+    }
+}
+
+/// What one message's time beyond the usual mostly went to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foremost {
+    /// The cause.
+    pub cause: Cause,
+    /// How much beyond the usual.
+    pub beyond_ns: u64,
+    /// Which of it, and its time, ns.
+    pub which: Option<(Detail, u64)>,
+    /// The function with the most samples in it, and how many.
+    pub function: Option<(Detail, u64)>,
+}
+
+/// What messages that are not slow are like.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Usual {
+    /// The median latency.
+    pub latency_ns: u64,
+    /// The median by cause.
+    pub shares: Shares,
+    /// Messages that the means are over.
+    pub messages: u64,
+    /// Their time by cause.
+    pub totals: Shares,
+    /// Their time and samples by detail.
+    pub details: BTreeMap<(Cause, Detail), u64>,
+}
+
+impl Usual {
+    /// Adds a message that is not slow to the means.
+    pub fn add(&mut self, message: &Message) {
+        self.messages += 1;
+        for piece in &message.pieces {
+            self.totals.add(piece.cause, piece.to_ns - piece.from_ns);
+            if piece.which != 0 || piece.cause.is_interruption() {
+                *self.details.entry((piece.cause, Detail::Which(piece.which))).or_default() += piece.to_ns - piece.from_ns;
+            }
+        }
+        for hit in &message.hits {
+            *self.details.entry((hit.cause, Detail::Function(hit.function))).or_default() += 1;
+        }
+    }
+
+    fn samples(&self, cause: Cause) -> u64 {
+        let all = self.details.range((cause, Detail::Function(0))..=(cause, Detail::Function(u32::MAX)));
+        all.map(|(_, n)| *n).sum()
+    }
+
+    /// Mean time of a message on a detail, ns.
+    fn mean_ns(&self, cause: Cause, detail: Detail) -> f64 {
+        let n = self.details.get(&(cause, detail)).copied().unwrap_or(0) as f64;
+        let ns = match detail {
+            Detail::Which(_) => n,
+            Detail::Function(_) => self.totals.of(cause) as f64 * n / self.samples(cause).max(1) as f64,
+        };
+        ns / self.messages.max(1) as f64
+    }
+}
+
+/// A cause's part in the extra time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blamed {
+    /// The cause.
+    pub cause: Cause,
+    /// Mean time beyond what the median message spent on it, ns.
+    pub extra_ns: Estimate,
+    /// Of it by detail, the largest first: mean time beyond what messages that are not slow spent on it on average, ns.
+    pub details: Vec<(Detail, Estimate)>,
+}
 
 /// How much longer the slowest messages took than the median one, and what for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Blame {
-    /// The quantile from which on a message is slow.
-    pub from: f64,
     /// Slow messages.
     pub messages: usize,
     /// Mean time that each of them took beyond the median, ns.
     pub extra_ns: Estimate,
-    /// By cause, the largest first: mean time beyond what the median message spent on it, ns. They add up to more or less than
-    /// `extra_ns`, since medians do not add up; the difference is within the intervals where there are many messages.
-    pub causes: Vec<(Cause, Estimate)>,
+    /// By cause, the largest first. They add up to more or less than `extra_ns`, since medians do not add up; the difference is within
+    /// the intervals where there are many messages.
+    pub causes: Vec<Blamed>,
 }
 
-/// Replicates of the bootstrap over messages.
+/// Replicates of the bootstrap over messages: so many, or fewer where there are so many messages that their intervals are narrow anyhow.
 const REPLICATES: usize = 1000;
+const LEAST_REPLICATES: usize = 100;
+const MOST_DRAWS: usize = 10_000_000;
+/// Details of a cause that are shown, of each kind.
+const DETAILS: usize = 5;
 
-/// What one slow message had beyond the median: by cause, and in all.
-type Excess = [f64; Cause::ALL.len() + 1];
-
-/// Blames the messages from quantile `from` on; `None` with fewer than two of them.
-pub fn blame(latencies_ns: &[u64], shares: &[Shares], from: f64) -> Option<Blame> {
-    let median = |values: Vec<u64>| quantile(&mut values.into_iter().map(|ns| ns as f64).collect::<Vec<_>>(), 0.5);
-    let usual = Cause::ALL.map(|cause| median(shares.iter().map(|of| of.of(cause)).collect()));
-    let usual_ns = median(latencies_ns.to_vec());
-    let threshold = quantile(&mut latencies_ns.iter().map(|ns| *ns as f64).collect::<Vec<_>>(), from);
-    let excess = |(latency, of): (&u64, &Shares)| -> Excess {
-        let mut excess = [0.0; Cause::ALL.len() + 1];
-        for (cause, usual) in Cause::ALL.into_iter().zip(usual) {
-            excess[cause as usize] = of.of(cause) as f64 - usual;
-        }
-        excess[Cause::ALL.len()] = *latency as f64 - usual_ns;
-        excess
-    };
-    let slow: Vec<Excess> =
-        latencies_ns.iter().zip(shares).filter(|(latency, _)| **latency as f64 >= threshold).map(excess).collect();
-    let mean = |sample: &[&Excess]| {
-        let mut means = [0.0; Cause::ALL.len() + 1];
-        for excess in sample {
-            means.iter_mut().zip(excess.iter()).for_each(|(mean, one)| *mean += one / sample.len() as f64);
-        }
-        means
-    };
-    let estimates = joint_bootstrap(&slow, mean, REPLICATES, CONFIDENCE, SEED)?;
-    let mut causes: Vec<(Cause, Estimate)> = Cause::ALL.into_iter().zip(estimates).collect();
-    causes.sort_by(|a, b| b.1.estimate.total_cmp(&a.1.estimate));
-    Some(Blame { from, messages: slow.len(), extra_ns: estimates[Cause::ALL.len()], causes })
+/// A slow message for the bootstrap: its time beyond the median, its shares, and what it adds to each detail.
+struct Row {
+    excess_ns: f64,
+    shares: [f64; Cause::COUNT],
+    samples: [f64; Cause::COUNT],
+    details: Vec<(usize, f64)>,
 }
 
-/// What one message spent most of its time beyond the median on, and how long.
-pub fn foremost(shares: &Shares, usual: &[u64; Cause::ALL.len()]) -> (Cause, u64) {
-    let beyond = |cause: Cause| shares.of(cause).saturating_sub(usual[cause as usize]);
-    let foremost = Cause::ALL.into_iter().max_by_key(|cause| beyond(*cause)).unwrap_or(Cause::OnCpu);
-    (foremost, beyond(foremost))
+/// Blames slow messages; `None` with fewer than two of them.
+pub fn blame(slow: &[&Brief], usual: &Usual) -> Option<Blame> {
+    let wanted = details(slow);
+    let rows: Vec<Row> = slow.iter().map(|brief| row(brief, usual, &wanted)).collect();
+    let replicates = (MOST_DRAWS / slow.len().max(1)).clamp(LEAST_REPLICATES, REPLICATES);
+    let all = vector_bootstrap(&rows, |sample| statistic(sample, usual, &wanted), replicates, CONFIDENCE, SEED)?;
+    let of_details = &all[1 + Cause::COUNT..];
+    let blamed = |(at, cause): (usize, Cause)| {
+        let own = wanted.iter().zip(of_details).filter(|((of, _), _)| *of == cause);
+        let mut details: Vec<_> = own.map(|((_, detail), estimate)| (*detail, *estimate)).collect();
+        details.sort_by(|a, b| b.1.estimate.total_cmp(&a.1.estimate));
+        Blamed { cause, extra_ns: all[1 + at], details }
+    };
+    let mut causes: Vec<Blamed> = Cause::ALL.into_iter().enumerate().map(blamed).collect();
+    causes.sort_by(|a, b| b.extra_ns.estimate.total_cmp(&a.extra_ns.estimate));
+    Some(Blame { messages: slow.len(), extra_ns: all[0], causes })
 }
 
-/// What the median message spends on each cause, ns.
-pub fn usual(shares: &[Shares]) -> [u64; Cause::ALL.len()] {
-    Cause::ALL.map(|cause| {
-        let mut values: Vec<u64> = shares.iter().map(|of| of.of(cause)).collect();
-        values.sort_unstable();
-        values.get(values.len() / 2).copied().unwrap_or(0)
-    })
+/// The details worth a line: of each cause and kind those with the most time or samples.
+fn details(slow: &[&Brief]) -> Vec<(Cause, Detail)> {
+    let mut totals: BTreeMap<(Cause, bool), BTreeMap<Detail, u64>> = BTreeMap::new();
+    for (cause, detail, n) in slow.iter().flat_map(|brief| &brief.details) {
+        let is_function = matches!(detail, Detail::Function(_));
+        *totals.entry((*cause, is_function)).or_default().entry(*detail).or_default() += n;
+    }
+    let most = |((cause, _), details): ((Cause, bool), BTreeMap<Detail, u64>)| {
+        let mut order: Vec<(Detail, u64)> = details.into_iter().collect();
+        order.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+        order.into_iter().take(DETAILS).map(move |(detail, _)| (cause, detail))
+    };
+    totals.into_iter().flat_map(most).collect()
+}
+
+fn row(brief: &Brief, usual: &Usual, wanted: &[(Cause, Detail)]) -> Row {
+    let mut samples = [0.0; Cause::COUNT];
+    let mut details = Vec::new();
+    for (cause, detail, n) in &brief.details {
+        if matches!(detail, Detail::Function(_)) {
+            samples[*cause as usize] += *n as f64;
+        }
+        if let Some(at) = wanted.iter().position(|other| other == &(*cause, *detail)) {
+            details.push((at, *n as f64));
+        }
+    }
+    Row {
+        excess_ns: brief.latency_ns as f64 - usual.latency_ns as f64,
+        shares: brief.shares.values().map(|ns| ns as f64),
+        samples,
+        details,
+    }
+}
+
+fn statistic(sample: &[&Row], usual: &Usual, wanted: &[(Cause, Detail)]) -> Vec<f64> {
+    let n = sample.len() as f64;
+    let (mut excess, mut shares, mut samples) = (0.0, [0.0; Cause::COUNT], [0.0; Cause::COUNT]);
+    let mut details = vec![0.0; wanted.len()];
+    for row in sample {
+        excess += row.excess_ns;
+        for at in 0..Cause::COUNT {
+            shares[at] += row.shares[at];
+            samples[at] += row.samples[at];
+        }
+        row.details.iter().for_each(|(at, amount)| details[*at] += amount);
+    }
+    let of_causes = Cause::ALL.into_iter().map(|cause| shares[cause as usize] / n - usual.shares.of(cause) as f64);
+    let of_details = wanted.iter().zip(details).map(|((cause, detail), amount)| {
+        let at = *cause as usize;
+        let ns = match detail {
+            Detail::Which(_) => amount,
+            Detail::Function(_) => shares[at] * amount / samples[at].max(1.0),
+        };
+        ns / n - usual.mean_ns(*cause, *detail)
+    });
+    std::iter::once(excess / n).chain(of_causes).chain(of_details).collect()
 }
 
 #[cfg(test)]
@@ -76,26 +246,47 @@ mod tests {
 
     use super::*;
 
+    fn brief(id: u64, shares: Shares, details: Vec<(Cause, Detail, u64)>) -> Brief {
+        Brief { id, begin_ns: id * 100_000, latency_ns: shares.total(), shares, details }
+    }
+
     #[test]
-    fn a_planted_cause_is_named() {
-        let mut shares = Vec::new();
-        for i in 0..1000u64 {
-            let mut of = Shares::default();
-            of.add(Cause::OnCpu, 1000 + i % 7);
-            if i % 50 == 0 {
-                of.add(Cause::Blocked, 20_000 + i);
-            } else if i % 100 == 1 {
-                of.add(Cause::Softirq, 3000);
+    fn a_planted_cause_is_named_with_its_detail() {
+        let mut slow = Vec::new();
+        for i in 0..40u64 {
+            let mut shares = Shares::default();
+            shares.add(Cause::OnCpu, 1000 + i % 7);
+            match i % 4 {
+                0 => {
+                    shares.add(Cause::Softirq, 3000);
+                    slow.push(brief(i, shares, vec![(Cause::Softirq, Detail::Which(3), 3000)]));
+                }
+                1 => {
+                    shares.add(Cause::OnCpu, 40_000);
+                    let details = vec![(Cause::OnCpu, Detail::Function(7), 3), (Cause::OnCpu, Detail::Function(8), 1)];
+                    slow.push(brief(i, shares, details));
+                }
+                _ => {
+                    shares.add(Cause::Blocked, 20_000 + i);
+                    slow.push(brief(i, shares, vec![(Cause::Blocked, Detail::Which(36), 20_000 + i)]));
+                }
             }
-            shares.push(of);
         }
-        let latencies: Vec<u64> = shares.iter().map(Shares::total).collect();
-        let blame = blame(&latencies, &shares, 0.98).unwrap();
-        assert_eq!((blame.messages, blame.causes[0].0), (20, Cause::Blocked));
-        assert!(blame.causes[0].1.contains(20_475.0) && blame.extra_ns.contains(20_475.0), "{blame:?}");
-        assert!(blame.causes[1].1.estimate < 10.0, "{blame:?}");
-        let usual = usual(&shares);
-        assert_eq!(foremost(&shares[50], &usual), (Cause::Blocked, 20_050));
-        assert_eq!(foremost(&shares[101], &usual).0, Cause::Softirq);
+        let mut shares = Shares::default();
+        shares.add(Cause::OnCpu, 1003);
+        let usual = Usual { latency_ns: 1003, shares, messages: 1000, totals: shares, details: BTreeMap::new() };
+        let blame = blame(&slow.iter().collect::<Vec<_>>(), &usual).unwrap();
+        assert_eq!(blame.messages, 40);
+        // A quarter of them 40 µs, a half 20, a quarter 3.
+        assert!(blame.extra_ns.contains(20_760.0), "{blame:?}");
+        let cause = |wanted| blame.causes.iter().find(|blamed| blamed.cause == wanted).unwrap();
+        assert!(cause(Cause::OnCpu).extra_ns.contains(10_000.0) && cause(Cause::Blocked).extra_ns.contains(10_010.0));
+        let functions = &cause(Cause::OnCpu).details;
+        assert_eq!(functions.iter().map(|(detail, _)| *detail).collect::<Vec<_>>(), [Detail::Function(7), Detail::Function(8)]);
+        assert!((functions[0].1.estimate / functions[1].1.estimate - 3.0).abs() < 1e-9, "{functions:?}");
+        assert_eq!(cause(Cause::Softirq).details[0].0, Detail::Which(3));
+        let first = slow[0].foremost(&usual.shares);
+        assert_eq!((first.cause, first.beyond_ns, first.which), (Cause::Softirq, 3000, Some((Detail::Which(3), 3000))));
+        assert_eq!(slow[1].foremost(&usual.shares).function, Some((Detail::Function(7), 3)));
     }
 }

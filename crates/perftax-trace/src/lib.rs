@@ -1,26 +1,33 @@
 //! Messages: marks in, what each thread did for which message out.
 //!
-//! A program marks its messages' boundaries (`perftax-tag`); [`rings`] reads the marks, [`clock`] puts them on the kernel's clock, and
-//! [`message`] makes messages of them: when each began and ended, and which thread worked on it when.
+//! A program marks its messages' boundaries (`perftax-tag`); [`rings`] reads the marks, [`clock`] puts them on the kernel's clock,
+//! [`mod@record`] takes samples and the kernel's tracepoints beside them, and [`store`] keeps all that. [`tracker`] makes messages of it, each
+//! with where its time went; [`analysis`] asks a whole trace, and [`mod@blame`] says what the slow messages' extra time was spent on.
 
-pub mod account;
+pub mod analysis;
 pub mod blame;
 pub mod cause;
 pub mod clock;
+pub mod distribution;
 pub mod kernel;
 pub mod mark;
 pub mod message;
+pub mod names;
 pub mod record;
 pub mod rings;
 pub mod store;
+pub mod tracker;
 
-pub use account::account;
-pub use blame::{Blame, blame, foremost, usual};
+pub use analysis::{Answer, Latencies, Question, analyse};
+pub use blame::{Blame, Blamed, Brief, Detail, Foremost, Usual, blame};
 pub use cause::{Cause, Shares};
 pub use clock::Anchors;
-pub use kernel::{Activity, Interruption, KernelEvent, What, activities};
+pub use distribution::{Distribution, Population};
+pub use kernel::{Interruption, KernelEvent, What};
 pub use mark::{Kind, Mark};
-pub use message::{Message, Messages, Span, Trouble};
+pub use message::{Hit, Message, Piece, Trouble};
+pub use names::Names;
 pub use record::{Recorded, Recording, record};
 pub use rings::{MarkFolder, MarkRing};
-pub use store::{SampleRow, Trace};
+pub use store::{SampleRow, Store, StoreWriter, Symbols};
+pub use tracker::{Record, Sampled, Tracker};

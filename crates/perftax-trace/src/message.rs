@@ -1,24 +1,43 @@
-//! Messages, from marks: when each began and ended, and which thread worked on it when.
+//! Messages: what the tracker knows of each when it is over.
 
-use std::collections::HashMap;
+use crate::cause::{Cause, Shares};
 
-use crate::mark::{Kind, Mark};
-
-/// A piece of time in which a thread worked on a message.
+/// A piece of time that went to one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
-    /// Which message: its place among [`Messages::all`].
-    pub message: u32,
-    /// The thread.
+pub struct Piece {
+    /// The thread; 0 where none worked on the message.
     pub tid: u32,
     /// From when.
     pub from_ns: u64,
     /// Until when.
     pub to_ns: u64,
+    /// What it went to.
+    pub cause: Cause,
+    /// Which, by cause: a system call's number and 1 (blocked: the one it waits in, or [`Piece::IN_FAULT`]; 0 for none), an irq's line, a
+    /// softirq's or vector's number, the thread that took the CPU; else 0.
+    pub which: u32,
 }
 
-/// One message.
+impl Piece {
+    /// Blocked in a page fault: no system call has this number.
+    pub const IN_FAULT: u32 = u32::MAX;
+}
+
+/// A sample taken while a thread worked on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    /// When.
+    pub time_ns: u64,
+    /// The thread.
+    pub tid: u32,
+    /// The function, as the trace's symbols number them.
+    pub function: u32,
+    /// What the thread was at, interruptions aside.
+    pub cause: Cause,
+}
+
+/// A message that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// As the program named it.
     pub id: u64,
@@ -26,9 +45,94 @@ pub struct Message {
     pub begin_ns: u64,
     /// When it ended; none where the program never said so.
     pub end_ns: Option<u64>,
+    /// Its time by cause; adds up to its latency.
+    pub shares: Shares,
+    /// Its pieces, by thread in order of time; two of one thread do not overlap. At most [`Message::MOST`]: `left_out` counts the others.
+    pub pieces: Vec<Piece>,
+    /// Its samples. At most [`Message::MOST`].
+    pub hits: Vec<Hit>,
+    /// The threads that worked on it.
+    pub threads: Vec<u32>,
+    /// Page faults.
+    pub faults: u32,
+    /// Times that a thread was moved to another CPU while at it.
+    pub migrations: u32,
+    /// Pieces and samples that were not kept.
+    pub left_out: u64,
 }
 
 impl Message {
+    /// Pieces, and samples, that are kept of one message.
+    pub const MOST: usize = 1 << 16;
+
+    pub(crate) fn beginning(id: u64, begin_ns: u64) -> Self {
+        Self {
+            id,
+            begin_ns,
+            end_ns: None,
+            shares: Shares::default(),
+            pieces: Vec::new(),
+            hits: Vec::new(),
+            threads: Vec::new(),
+            faults: 0,
+            migrations: 0,
+            left_out: 0,
+        }
+    }
+
+    /// Another one in the same place; its lists keep their room.
+    pub(crate) fn restart(&mut self, id: u64, begin_ns: u64) {
+        let (mut pieces, mut hits, mut threads) =
+            (std::mem::take(&mut self.pieces), std::mem::take(&mut self.hits), std::mem::take(&mut self.threads));
+        pieces.clear();
+        hits.clear();
+        threads.clear();
+        *self = Self { pieces, hits, threads, ..Self::beginning(id, begin_ns) };
+    }
+
+    /// Adds a piece; one that goes on where the last one of the same kind ended makes that one longer.
+    pub(crate) fn add(&mut self, piece: Piece) {
+        self.shares.add(piece.cause, piece.to_ns - piece.from_ns);
+        let is_full = self.pieces.len() >= Self::MOST;
+        match self.pieces.last_mut() {
+            Some(last)
+                if (last.tid, last.to_ns, last.cause, last.which) == (piece.tid, piece.from_ns, piece.cause, piece.which) =>
+            {
+                last.to_ns = piece.to_ns;
+            }
+            _ if is_full => self.left_out += 1,
+            _ => self.pieces.push(piece),
+        }
+    }
+
+    /// A stretch of a thread's time lost `ns` to the hypervisor. When within it cannot be known: its end is taken.
+    pub(crate) fn steal(&mut self, tid: u32, from_ns: u64, to_ns: u64, cause: Cause, ns: u64) {
+        let ns = self.shares.shift(cause, Cause::Steal, ns.min(to_ns - from_ns));
+        let holds = |piece: &Piece| piece.tid == tid && piece.cause == cause && piece.from_ns <= from_ns && to_ns <= piece.to_ns;
+        let Some(at) = self.pieces.iter().position(holds) else { return };
+        let whole = self.pieces[at];
+        let parts = [
+            Piece { to_ns: to_ns - ns, ..whole },
+            Piece { tid, from_ns: to_ns - ns, to_ns, cause: Cause::Steal, which: 0 },
+            Piece { from_ns: to_ns, ..whole },
+        ];
+        self.pieces.splice(at..=at, parts.into_iter().filter(|part| part.to_ns > part.from_ns));
+    }
+
+    /// Adds pieces for the time in which no thread was at it.
+    pub(crate) fn fill_gaps(&mut self, end_ns: u64) {
+        let mut order: Vec<(u64, u64)> = self.pieces.iter().map(|piece| (piece.from_ns, piece.to_ns)).collect();
+        order.sort_unstable();
+        let mut covered_ns = self.begin_ns;
+        for (from_ns, to_ns) in order.into_iter().chain([(end_ns, end_ns)]) {
+            if from_ns > covered_ns && self.pieces.len() < Self::MOST {
+                let gap = Piece { tid: 0, from_ns: covered_ns, to_ns: from_ns, cause: Cause::Unattended, which: 0 };
+                self.pieces.push(gap);
+            }
+            covered_ns = covered_ns.max(to_ns);
+        }
+    }
+
     /// From its beginning to its end.
     pub fn latency_ns(&self) -> Option<u64> {
         self.end_ns.map(|end| end.saturating_sub(self.begin_ns))
@@ -46,149 +150,6 @@ pub struct Trouble {
     pub reused: u64,
     /// Switches to messages that were not under way.
     pub switched_to_unknown: u64,
-}
-
-/// Messages and who worked on them.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Messages {
-    /// In the order of their beginnings.
-    pub all: Vec<Message>,
-    /// Of one thread they do not overlap; in the order of their ends.
-    pub spans: Vec<Span>,
-    /// What was odd.
-    pub trouble: Trouble,
-}
-
-/// What a thread is at: the messages it has begun or taken up and not left, the last one on top.
-#[derive(Default)]
-struct Thread {
-    stack: Vec<u32>,
-    since_ns: u64,
-}
-
-impl Messages {
-    /// From marks of any number of threads, each thread's in order.
-    pub fn of(mut marks: Vec<Mark>) -> Self {
-        // Stable: marks of one thread at one time stay in their order.
-        marks.sort_by_key(|mark| mark.time_ns);
-        let mut messages = Self::default();
-        let mut threads: HashMap<u32, Thread> = HashMap::new();
-        let mut under_way: HashMap<u64, u32> = HashMap::new();
-        let last_ns = marks.last().map_or(0, |mark| mark.time_ns);
-        for mark in &marks {
-            match mark.kind {
-                Kind::Begin => {
-                    let message = messages.all.len() as u32;
-                    messages.all.push(Message { id: mark.id, begin_ns: mark.time_ns, end_ns: None });
-                    messages.trouble.reused += u64::from(under_way.insert(mark.id, message).is_some());
-                    messages.change(&mut threads, mark, |stack| stack.push(message));
-                }
-                Kind::End => {
-                    let Some(message) = under_way.remove(&mark.id) else {
-                        messages.trouble.ended_without_begin += 1;
-                        continue;
-                    };
-                    messages.all[message as usize].end_ns = Some(mark.time_ns);
-                    // Whoever else was at it is so no longer.
-                    let at_it = |thread: &&u32| threads[*thread].stack.contains(&message);
-                    let others: Vec<u32> = threads.keys().filter(at_it).copied().collect();
-                    for tid in others {
-                        let at = Mark { tid, ..*mark };
-                        messages.change(&mut threads, &at, |stack| stack.retain(|other| *other != message));
-                    }
-                }
-                Kind::Switch => {
-                    let message = under_way.get(&mark.id).copied();
-                    messages.trouble.switched_to_unknown += u64::from(mark.id != 0 && message.is_none());
-                    messages.change(&mut threads, mark, |stack| {
-                        stack.clear();
-                        stack.extend(message);
-                    });
-                }
-            }
-        }
-        for (tid, mut thread) in threads {
-            messages.close(tid, &mut thread, last_ns);
-        }
-        messages.trouble.never_ended = messages.all.iter().filter(|message| message.end_ns.is_none()).count() as u64;
-        messages
-    }
-
-    /// A thread turns to something else.
-    fn change(&mut self, threads: &mut HashMap<u32, Thread>, mark: &Mark, turn: impl FnOnce(&mut Vec<u32>)) {
-        let thread = threads.entry(mark.tid).or_default();
-        self.close(mark.tid, thread, mark.time_ns);
-        turn(&mut thread.stack);
-    }
-
-    /// Ends the piece of time that a thread is in.
-    fn close(&mut self, tid: u32, thread: &mut Thread, now_ns: u64) {
-        if let Some(&message) = thread.stack.last().filter(|_| now_ns > thread.since_ns) {
-            self.spans.push(Span { message, tid, from_ns: thread.since_ns, to_ns: now_ns });
-        }
-        thread.since_ns = now_ns;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use Kind::{Begin, End, Switch};
-
-    fn mark(time_ns: u64, tid: u32, kind: Kind, id: u64) -> Mark {
-        Mark { time_ns, tid, id, kind }
-    }
-
-    fn span(message: u32, tid: u32, from_ns: u64, to_ns: u64) -> Span {
-        Span { message, tid, from_ns, to_ns }
-    }
-
-    #[test]
-    fn messages_that_are_interleaved_have_their_own_time() {
-        let messages = Messages::of(vec![
-            mark(10, 1, Begin, 7),
-            mark(20, 1, Switch, 0),
-            mark(30, 1, Begin, 8),
-            mark(45, 1, Switch, 7),
-            mark(60, 1, End, 7),
-            mark(61, 1, Switch, 8),
-            mark(70, 1, End, 8),
-        ]);
-        let latencies: Vec<_> = messages.all.iter().map(|m| (m.id, m.latency_ns())).collect();
-        assert_eq!(latencies, [(7, Some(50)), (8, Some(40))]);
-        assert_eq!(messages.spans, [span(0, 1, 10, 20), span(1, 1, 30, 45), span(0, 1, 45, 60), span(1, 1, 61, 70)]);
-        assert_eq!(messages.trouble, Trouble::default());
-    }
-
-    #[test]
-    fn a_message_may_pass_from_thread_to_thread() {
-        let messages =
-            Messages::of(vec![mark(10, 1, Begin, 7), mark(20, 1, Switch, 0), mark(25, 2, Switch, 7), mark(40, 2, End, 7)]);
-        assert_eq!(messages.spans, [span(0, 1, 10, 20), span(0, 2, 25, 40)]);
-    }
-
-    #[test]
-    fn nested_ones_take_the_time_of_the_outer() {
-        let messages = Messages::of(vec![mark(0, 1, Begin, 1), mark(5, 1, Begin, 2), mark(9, 1, End, 2), mark(12, 1, End, 1)]);
-        assert_eq!(messages.spans, [span(0, 1, 0, 5), span(1, 1, 5, 9), span(0, 1, 9, 12)]);
-    }
-
-    #[test]
-    fn what_is_odd_is_counted_and_the_rest_is_read() {
-        let messages = Messages::of(vec![
-            mark(1, 1, End, 5),
-            mark(2, 1, Begin, 6),
-            mark(3, 1, Begin, 6),
-            mark(4, 1, End, 6),
-            mark(5, 1, End, 6),
-            mark(6, 2, Switch, 99),
-            mark(8, 1, Begin, 7),
-            mark(9, 3, Begin, 8),
-            mark(11, 3, End, 8),
-        ]);
-        let trouble = Trouble { never_ended: 2, ended_without_begin: 2, reused: 1, switched_to_unknown: 1 };
-        assert_eq!(messages.trouble, trouble);
-        assert_eq!(messages.all.len(), 4);
-        assert_eq!(messages.all[3].latency_ns(), Some(2));
-    }
+    /// Records that came after later ones of their thread, and were taken as of then.
+    pub late: u64,
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use perftax_trace::{Anchors, Kind, Mark, MarkFolder, Messages};
+use perftax_trace::{Anchors, Kind, Mark, MarkFolder, Message, Record, Tracker};
 
 const MESSAGES: u64 = 50_000;
 
@@ -59,11 +59,16 @@ fn a_program_is_read_while_it_writes() {
     }
     assert_eq!((rings.rings(), rings.dropped(), rings.broken().count()), (2, 0, 0));
     assert_eq!(marks.len() as u64, 4 * MESSAGES);
-    let messages = Messages::of(marks);
-    assert_eq!(messages.all.len() as u64, 2 * MESSAGES);
-    assert_eq!(messages.trouble, Default::default());
-    assert!(messages.all.iter().all(|message| message.latency_ns().is_some()));
-    let mut ids: Vec<u64> = messages.all.iter().map(|message| message.id).collect();
+    marks.sort_by_key(|mark| mark.time_ns);
+    let mut tracker = Tracker::default();
+    let mut messages = Vec::new();
+    let mut out = |message: &Message| messages.push(message.clone());
+    marks.into_iter().for_each(|mark| tracker.take(&Record::Mark(mark), &mut out));
+    tracker.finish(&mut out);
+    assert_eq!(messages.len() as u64, 2 * MESSAGES);
+    assert_eq!(tracker.trouble, Default::default());
+    assert!(messages.iter().all(|message| message.latency_ns().is_some()));
+    let mut ids: Vec<u64> = messages.iter().map(|message| message.id).collect();
     ids.sort_unstable();
     assert!(ids.into_iter().eq(1..=2 * MESSAGES));
 }

@@ -23,6 +23,8 @@ pub struct TraceMeta {
     pub event: String,
     /// Its period: events, or nanoseconds for clocks.
     pub period: u64,
+    /// From one sample to the next of a thread that runs, ns, where the event is a clock.
+    pub sampling_gap_ns: Option<u64>,
     /// Whether the kernel's tracepoints were recorded.
     pub kernel_noise: bool,
     /// Threads that marked anything.
@@ -31,8 +33,24 @@ pub struct TraceMeta {
     pub lost: u64,
     /// Marks that found no room.
     pub dropped: u64,
+    /// Rows that the disk had no room for.
+    pub refused: u64,
+    /// Rows that came so late that they are out of order.
+    pub late: u64,
     /// Rings that could not be read, each with the reason.
     pub broken: Vec<String>,
+    /// Marks, samples and records of the kernel's that were written.
+    pub rows: [u64; 3],
+    /// Tracepoints that the kernel does not have.
+    pub missing: Vec<String>,
+    /// What the hypervisor took from all CPUs meanwhile, as the kernel's accounts say, s; none where it has none.
+    pub steal_s: Option<f64>,
+    /// When records were lost, CLOCK_MONOTONIC_RAW, ns.
+    pub losses_ns: Vec<u64>,
+    /// What threads were called.
+    pub threads: Vec<(u32, String)>,
+    /// What interrupts were called.
+    pub irqs: Vec<(u32, String)>,
 }
 
 /// What a trace says about its messages.
@@ -79,8 +97,30 @@ pub struct TailBlame {
     pub messages: u64,
     /// Mean time beyond the median, ns.
     pub extra_ns: Estimate,
-    /// By cause, largest first, ns a message.
-    pub causes: Vec<(String, Estimate)>,
+    /// By cause, largest first.
+    pub causes: Vec<BlamedCause>,
+}
+
+/// A cause's part in the extra time of slow messages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlamedCause {
+    /// Its name.
+    pub cause: String,
+    /// ns a message, beyond what the median message spent on it.
+    pub extra_ns: Estimate,
+    /// Which system call, who preempted, which interrupt; measured.
+    pub which: Vec<BlamedDetail>,
+    /// Functions; the cause's time shared out among its samples.
+    pub functions: Vec<BlamedDetail>,
+}
+
+/// A part of a cause.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlamedDetail {
+    /// Its name.
+    pub name: String,
+    /// ns a message, beyond what messages that are not slow spent on it on average.
+    pub extra_ns: Estimate,
 }
 
 /// One slow message.
@@ -88,7 +128,10 @@ pub struct TailBlame {
 pub struct SlowMessage {
     /// As the program named it.
     pub id: u64,
-    /// When it began, from the first mark on.
+    /// What the program called it, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// When it began, from the first message on.
     pub begin_s: f64,
     /// From its beginning to its end.
     pub latency_ns: u64,
@@ -96,6 +139,29 @@ pub struct SlowMessage {
     pub cause: String,
     /// How much beyond the median.
     pub beyond_ns: u64,
+    /// Which of that cause took most of it: the system call, who preempted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub which: Option<String>,
+    /// The function in which most samples of that cause were taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<SampledFunction>,
     /// Its time by cause, ns.
     pub shares_ns: BTreeMap<String, u64>,
+    /// Page faults.
+    pub faults: u32,
+    /// Times it was moved to another CPU.
+    pub migrations: u32,
+    /// Records were lost while it was under way: what is said of it may lack something.
+    pub is_doubtful: bool,
+}
+
+/// A function in one message, by samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampledFunction {
+    /// Its name.
+    pub name: String,
+    /// Samples in it.
+    pub samples: u64,
+    /// The time in it, where the event is a clock: at least, at most, ns. Up to a sampling gap is missing at each end.
+    pub between_ns: Option<(u64, u64)>,
 }

@@ -66,8 +66,17 @@ pub(super) fn fields(system: &str, name: &str, catalog: &Catalog) -> Vec<String>
 /// Where the fields of a tracepoint's record lie.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordFormat {
-    /// Name, offset and size in bytes, and whether it has a sign.
-    fields: Vec<(String, usize, usize, bool)>,
+    fields: Vec<Field>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Field {
+    name: String,
+    offset: usize,
+    bytes: usize,
+    is_signed: bool,
+    /// It holds where in the record the text lies (`__data_loc`): offset, and length above.
+    is_location: bool,
 }
 
 impl RecordFormat {
@@ -75,22 +84,36 @@ impl RecordFormat {
     pub fn parse(text: &str) -> Self {
         let field = |line: &str| {
             let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
-            let name = parts.next()?.rsplit([' ', '*']).next()?.split('[').next()?.to_string();
+            let declaration = parts.next()?;
+            let name = declaration.rsplit([' ', '*']).next()?.split('[').next()?.to_string();
             let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
-            Some((name, number("offset:")?, number("size:")?, number("signed:")? != 0))
+            let (offset, bytes) = (number("offset:")?, number("size:")?);
+            let is_location = declaration.starts_with("__data_loc");
+            Some(Field { name, offset, bytes, is_signed: number("signed:")? != 0, is_location })
         };
         Self { fields: text.lines().filter_map(field).collect() }
     }
 
     /// A number of a record, with its sign extended where it has one; `None` where the record has no such field, or is too short.
     pub fn number(&self, field: &str, record: &[u8]) -> Option<u64> {
-        let (_, offset, size, signed) = self.fields.iter().find(|(name, ..)| name == field)?;
-        let bytes = record.get(*offset..offset.checked_add(*size)?)?;
+        let field = self.fields.iter().find(|known| known.name == field)?;
+        let bytes = record.get(field.offset..field.offset.checked_add(field.bytes)?)?;
         let mut word = [0u8; 8];
         word.get_mut(..bytes.len())?.copy_from_slice(bytes);
         let unused = 64 - 8 * bytes.len() as u32;
         let value = u64::from_le_bytes(word);
-        Some(if *signed && unused < 64 { ((value << unused) as i64 >> unused) as u64 } else { value })
+        Some(if field.is_signed && unused < 64 { ((value << unused) as i64 >> unused) as u64 } else { value })
+    }
+
+    /// A text of a record, up to its NUL; `None` where the record has no such field, or is too short.
+    pub fn text<'a>(&self, field: &str, record: &'a [u8]) -> Option<&'a [u8]> {
+        let known = self.fields.iter().find(|known| known.name == field)?;
+        let (offset, bytes) = match known.is_location {
+            true => self.number(field, record).map(|word| ((word & 0xffff) as usize, (word >> 16 & 0xffff) as usize))?,
+            false => (known.offset, known.bytes),
+        };
+        let bytes = record.get(offset..offset.checked_add(bytes)?)?;
+        bytes.split(|byte| *byte == 0).next()
     }
 }
 

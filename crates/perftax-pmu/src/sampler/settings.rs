@@ -84,9 +84,10 @@ impl Payload {
         self
     }
 
-    /// With what a tracepoint records.
+    /// With what a tracepoint records, and by how much it counts: only then does one that counts by more than 1 (`sched_stat_runtime`, by
+    /// nanoseconds) write one record each time, and not one for each period of it (kernel/events/core.c, perf_swevent_event).
     pub fn with_raw(mut self) -> Self {
-        self.sample_type |= u64::from(abi::PERF_SAMPLE_RAW);
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_RAW) | u64::from(abi::PERF_SAMPLE_PERIOD);
         self
     }
 
@@ -117,6 +118,8 @@ pub struct Sampling {
     pub enable_on_exec: bool,
     /// Whether COMM, FORK and EXIT records are wanted.
     pub task_records: bool,
+    /// Whether MMAP2 records of code are wanted, which symbols need.
+    pub mapping_records: bool,
     /// When the reader is woken.
     pub wakeup: Wakeup,
     /// The clock of the samples' times.
@@ -141,6 +144,7 @@ impl Sampling {
         inherit: false,
         enable_on_exec: false,
         task_records: false,
+        mapping_records: false,
         wakeup: Wakeup::Bytes(u32::MAX),
         clock: Clock::Perf,
     };

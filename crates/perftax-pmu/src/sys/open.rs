@@ -226,6 +226,10 @@ fn attribute(event: &Event, sampling: &Sampling, uprobe_path: Option<&std::ffi::
             attr.set_comm(1);
             attr.set_task(1);
         }
+        if sampling.mapping_records {
+            attr.set_mmap(1);
+            attr.set_mmap2(1);
+        }
         match sampling.wakeup {
             crate::sampler::Wakeup::EverySample => attr.__bindgen_anon_2.wakeup_events = 1,
             crate::sampler::Wakeup::Bytes(bytes) => {

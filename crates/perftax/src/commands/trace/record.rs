@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use perftax_cost::Warning;
 use perftax_cost::document::TraceMeta;
+use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::sys::Ended;
-use perftax_trace::{Recorded, Recording, record};
+use perftax_trace::record::{Recorded, Recording, Row, record};
+use perftax_trace::store::{Room, StoreWriter};
 
 use super::META;
 use crate::failure::Outcome;
@@ -56,7 +57,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let (event, mechanism) = here.choose(Some(&args.event), None)?;
     crate::commands::calibrate::check_period(Some(args.period), mechanism)?;
     let mut origin = here.origin("trace");
-    let guard = here.throttle_guard(&mut origin)?;
+    // Whoever samples below the kernel's limits leaves them alone, and may do so beside others.
+    let guard = if is_throttled(mechanism, args.period) { Some(here.throttle_guard(&mut origin)?) } else { None };
     let recording = Recording {
         argv: args.command.clone(),
         event: event.with_context(|| format!("{} names no event", args.event))?,
@@ -65,54 +67,95 @@ pub fn run(args: &Args) -> Result<Outcome> {
         ring_marks: args.ring_marks,
         cpus: here.cpus.clone(),
     };
-    let Recorded { trace, exit, lost, dropped, broken, rings } = record(&recording, &here.catalog)?;
+    let mut store = StoreWriter::create(&folder.partial)?;
+    let recorded = record(&recording, &here.catalog, &mut |row| match row {
+        Row::Mark(mark) => store.mark(mark),
+        Row::Sample(sample) => store.sample(sample),
+        Row::Kernel(event) => store.kernel(event),
+    })?;
     drop(guard);
-    if lost > 0 {
-        origin.warnings.push(Warning::LostRecords { lost });
-    }
-    if dropped > 0 {
-        let message = format!("{dropped} marks found no room: messages are missing, or have no end");
-        origin.warnings.push(Warning::Other { message, remedy: "--ring-marks with a larger power of two".into() });
-    }
-    for why in &broken {
-        let message = format!("the marks of a thread are missing: {why}");
-        origin.warnings.push(Warning::Other { message, remedy: "one version of perftax_tag.h in all of the program".into() });
-    }
-    if rings == 0 {
-        let message = "the program marked nothing".to_string();
-        let remedy = "build it with perftax_tag.h or the crate perftax-tag: perftax_begin(id), perftax_end(id)".into();
-        origin.warnings.push(Warning::Other { message, remedy });
-    }
-    let code = match exit.ended {
+    let room = store.finish(&recorded.symbols, &[])?;
+    origin.warnings.extend(warnings(&recorded, &room));
+    let code = match recorded.exit.ended {
         Ended::Code(code) => u8::try_from(code).unwrap_or(1),
         Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
     };
+    let rows = [room.marks, room.samples, room.kernel];
     let meta = TraceMeta {
         origin,
         program: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         code,
-        elapsed_s: exit.elapsed_s,
+        elapsed_s: recorded.exit.elapsed_s,
+        sampling_gap_ns: (mechanism == Mechanism::CpuClock).then_some(args.period),
         event: recording.event.name.clone(),
         period: args.period,
         kernel_noise: recording.kernel_noise,
-        rings,
-        lost,
-        dropped,
-        broken,
+        rings: recorded.rings,
+        lost: recorded.lost,
+        dropped: recorded.dropped,
+        refused: room.refused,
+        late: recorded.late,
+        broken: recorded.broken,
+        rows,
+        missing: recorded.missing,
+        steal_s: recorded.steal_s,
+        losses_ns: recorded.losses_ns,
+        threads: recorded.names.threads.into_iter().collect(),
+        irqs: recorded.names.irqs.into_iter().collect(),
     };
-    trace.write(&folder.partial)?;
     let file = folder.partial.join(META);
     std::fs::write(&file, serde_json::to_string_pretty(&meta)?).map_err(Error::file(&file))?;
     folder.keep()?;
     progress::announce(&format!(
-        "{} marks of {rings} threads, {} samples, {} records of the kernel's in {}: perftax trace report {}",
-        trace.marks.len(),
-        trace.samples.len(),
-        trace.kernel.len(),
+        "{} marks of {} threads, {} samples, {} records of the kernel's in {}: perftax trace report {}",
+        rows[0],
+        meta.rings,
+        rows[1],
+        rows[2],
         args.output.display(),
         args.output.display()
     ));
     Ok(if code == 0 { Outcome::Done } else { Outcome::Passed(code) })
+}
+
+/// Whether the kernel may throttle such sampling. It does so by tick: half of its limit is safe.
+fn is_throttled(mechanism: Mechanism, period: u64) -> bool {
+    let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
+    let limit: u64 = limit.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+    mechanism != Mechanism::CpuClock || 2_000_000_000 / period.max(1) > limit
+}
+
+/// What weakens the trace, each with a remedy.
+fn warnings(recorded: &Recorded, room: &Room) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
+    if recorded.dropped > 0 {
+        let message = format!("{} marks found no room: messages are missing, or have no end", recorded.dropped);
+        warn(message, "--ring-marks with a larger power of two");
+    }
+    if room.refused > 0 {
+        let message = format!("the disk was full: {} rows are missing", room.refused);
+        warn(message, "-o on a disk with more room, or a longer period with -c");
+    }
+    if recorded.late > 0 {
+        let message = format!("{} rows came late, and count as of when they came", recorded.late);
+        warn(message, "fewer other programs on this machine, or a real-time priority for perftax (chrt -f 1)");
+    }
+    for why in &recorded.broken {
+        warn(format!("the marks of a thread are missing: {why}"), "one version of perftax_tag.h in all of the program");
+    }
+    if recorded.rings == 0 {
+        let remedy = "build it with perftax_tag.h or the crate perftax-tag: perftax_begin(id), perftax_end(id)";
+        warn("the program marked nothing".into(), remedy);
+    }
+    if recorded.missing.iter().any(|name| name == "sched:sched_stat_runtime") {
+        let message = "this kernel has no sched:sched_stat_runtime: what a hypervisor takes counts as on CPU".into();
+        warn(message, "a kernel with CONFIG_SCHEDSTATS");
+    }
+    if recorded.lost > 0 {
+        warnings.push(Warning::LostRecords { lost: recorded.lost });
+    }
+    warnings
 }
 
 /// A folder that appears whole or not at all.

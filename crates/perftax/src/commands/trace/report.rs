@@ -1,15 +1,15 @@
 //! `perftax trace report`: the messages of a trace, and what the slow ones' extra time went to.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_cost::document::{Latencies, SlowMessage, TailBlame, TraceMeta, TraceReport};
-use perftax_pmu::Error;
+use perftax_cost::document::{
+    BlamedCause, BlamedDetail, Latencies as Quantiles, SampledFunction, SlowMessage, TailBlame, TraceMeta, TraceReport,
+};
 use perftax_report::text;
-use perftax_trace::{Cause, Messages, Shares, Span, Trace, account, activities, blame, foremost, usual};
+use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Question, analyse, blame};
 
-use super::META;
+use super::reading::Reading;
 use crate::failure::Outcome;
 use crate::output::Output;
 
@@ -22,6 +22,9 @@ pub struct Args {
     /// The folder that `trace record` made
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// How many of the slowest messages are listed
+    #[arg(long, value_name = "N", default_value_t = SLOWEST)]
+    slowest: usize,
     /// Write the result as JSON to FILE, or to stdout with -
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -30,99 +33,114 @@ pub struct Args {
     output: Option<PathBuf>,
 }
 
-/// Quantiles from which on messages are blamed.
+/// Quantiles from which on messages are blamed; the first one has all that the others have.
 const TAILS: [f64; 2] = [0.99, 0.999];
 /// Slowest messages that are shown.
 const SLOWEST: usize = 20;
+/// A record of a loss is written when there is room again: at the next look at the ring, ns.
+const LOSS_NS: u64 = 20_000_000;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     let output = Output { json: args.json.clone(), output: args.output.clone(), ..Output::default() };
     output.check_writable()?;
-    let path = args.folder.join(META);
-    let text = std::fs::read_to_string(&path).map_err(Error::file(&path))?;
-    let malformed = |e: serde_json::Error| Error::Malformed {
-        what: path.display().to_string(),
-        offset: e.column() as u64,
-        why: e.to_string(),
-    };
-    let meta: TraceMeta = serde_json::from_str(&text).map_err(malformed)?;
-    let document = report(meta, Trace::read(&args.folder)?);
+    let reading = Reading::open(&args.folder)?;
+    let latencies = Latencies::of(&reading.store)?;
+    let question = Question { slow_from: TAILS[0], whole: args.slowest };
+    let answer = analyse(&reading.store, &latencies, &question, |_| ())?;
+    let document = report(&reading, &latencies, &answer);
     output.write_json(&document)?;
     output.write_text(&text::trace(&document))?;
     Ok(Outcome::Done)
 }
 
-fn report(meta: TraceMeta, trace: Trace) -> TraceReport {
-    let messages = Messages::of(trace.marks);
-    let shares = account(&messages, &activities(trace.kernel));
-    let ended: Vec<(usize, u64)> =
-        messages.all.iter().enumerate().filter_map(|(i, message)| Some((i, message.latency_ns()?))).collect();
-    let latencies: Vec<u64> = ended.iter().map(|(_, latency)| *latency).collect();
-    let of_ended: Vec<Shares> = ended.iter().map(|(i, _)| shares[*i]).collect();
-    let times: Vec<(u32, u64)> = trace.samples.iter().map(|sample| (sample.tid, sample.time_ns)).collect();
+fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceReport {
     let trouble = [
-        ("never ended", messages.trouble.never_ended),
-        ("ended without having begun", messages.trouble.ended_without_begin),
-        ("began while one of the same id was under way", messages.trouble.reused),
-        ("switched to without having begun", messages.trouble.switched_to_unknown),
+        ("never ended", answer.trouble.never_ended),
+        ("ended without having begun", answer.trouble.ended_without_begin),
+        ("began while one of the same id was under way", answer.trouble.reused),
+        ("switched to without having begun", answer.trouble.switched_to_unknown),
+        ("records out of order", answer.trouble.late),
     ];
     TraceReport {
-        meta,
-        messages: messages.all.len() as u64,
+        meta: reading.meta.clone(),
+        messages: answer.messages,
         trouble: trouble.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), n)).collect(),
-        latency: quantiles(&latencies),
-        samples: within(&times, &messages.spans),
-        blames: TAILS.into_iter().filter_map(|from| tail(&latencies, &of_ended, from)).collect(),
-        slowest: slowest(&messages, &ended, &shares, &usual(&of_ended)),
+        latency: quantiles(latencies),
+        samples: answer.samples,
+        blames: TAILS.into_iter().filter_map(|from| tail(reading, answer, from, latencies.quantile_ns(from))).collect(),
+        slowest: answer.slowest.iter().filter_map(|message| slow(reading, answer, message)).collect(),
     }
 }
 
 /// By nearest rank: each is some message's.
-fn quantiles(latencies: &[u64]) -> Option<Latencies> {
-    let mut sorted = latencies.to_vec();
-    sorted.sort_unstable();
-    let n = sorted.len();
-    let at = |q: f64| sorted.get(((q * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1).copied();
-    Some(Latencies { messages: n as u64, p50_ns: at(0.5)?, p99_ns: at(0.99)?, p999_ns: at(0.999)?, max_ns: *sorted.last()? })
+fn quantiles(latencies: &Latencies) -> Option<Quantiles> {
+    let at = |q| latencies.quantile_ns(q);
+    (!latencies.is_empty()).then(|| Quantiles {
+        messages: latencies.len() as u64,
+        p50_ns: at(0.5),
+        p99_ns: at(0.99),
+        p999_ns: at(0.999),
+        max_ns: at(1.0),
+    })
 }
 
-fn tail(latencies: &[u64], shares: &[Shares], from: f64) -> Option<TailBlame> {
-    let blame = blame(latencies, shares, from)?;
+fn tail(reading: &Reading, answer: &Answer, from: f64, from_ns: u64) -> Option<TailBlame> {
+    let slow: Vec<&Brief> = answer.slow.iter().filter(|brief| brief.latency_ns >= from_ns).collect();
+    let blame = blame(&slow, &answer.usual)?;
     Some(TailBlame {
         from,
         messages: blame.messages as u64,
         extra_ns: blame.extra_ns,
-        causes: blame.causes.into_iter().map(|(cause, ns)| (cause.name().into(), ns)).collect(),
+        causes: blame.causes.iter().map(|blamed| cause(reading, blamed)).collect(),
     })
 }
 
-/// Samples that fell into a span of their thread.
-fn within(samples: &[(u32, u64)], spans: &[Span]) -> u64 {
-    let mut sorted: Vec<(u32, u64, u64)> = spans.iter().map(|span| (span.tid, span.from_ns, span.to_ns)).collect();
-    sorted.sort_unstable();
-    let is_within = |(tid, time): &&(u32, u64)| {
-        let after = sorted.partition_point(|span| (span.0, span.1) <= (*tid, *time));
-        after.checked_sub(1).is_some_and(|i| sorted[i].0 == *tid && *time < sorted[i].2)
+fn cause(reading: &Reading, blamed: &Blamed) -> BlamedCause {
+    let details = |is_function: bool| {
+        let own = blamed.details.iter().filter(move |(detail, _)| matches!(detail, Detail::Function(_)) == is_function);
+        own.filter_map(|(detail, extra_ns)| {
+            let name = reading.names.detail(blamed.cause, *detail, &reading.store.symbols)?;
+            Some(BlamedDetail { name, extra_ns: *extra_ns })
+        })
+        .collect()
     };
-    samples.iter().filter(is_within).count() as u64
+    BlamedCause { cause: blamed.cause.name().into(), extra_ns: blamed.extra_ns, which: details(false), functions: details(true) }
 }
 
-fn slowest(messages: &Messages, ended: &[(usize, u64)], shares: &[Shares], usual: &[u64; Cause::ALL.len()]) -> Vec<SlowMessage> {
-    let mut order = ended.to_vec();
-    order.sort_by_key(|(_, latency)| std::cmp::Reverse(*latency));
-    let first_ns = messages.all.first().map_or(0, |message| message.begin_ns);
-    let of = |&(i, latency_ns): &(usize, u64)| {
-        let (cause, beyond_ns) = foremost(&shares[i], usual);
-        let by_cause = Cause::ALL.into_iter().map(|cause| (cause.name().to_string(), shares[i].of(cause)));
-        SlowMessage {
-            id: messages.all[i].id,
-            begin_s: (messages.all[i].begin_ns - first_ns) as f64 * 1e-9,
-            latency_ns,
-            cause: cause.name().into(),
-            beyond_ns,
-            shares_ns: by_cause.filter(|(_, ns)| *ns > 0).collect::<BTreeMap<_, _>>(),
-        }
-    };
-    order.iter().take(SLOWEST).map(of).collect()
+fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMessage> {
+    let brief = Brief::of(message)?;
+    let foremost = brief.foremost(&answer.usual.shares);
+    let name = |detail: Detail| reading.names.detail(foremost.cause, detail, &reading.store.symbols);
+    let function = foremost.function.and_then(|(detail, samples)| {
+        let between = |gap_ns: u64| between_ns(samples, gap_ns, message.shares.of(foremost.cause));
+        Some(SampledFunction { name: name(detail)?, samples, between_ns: reading.meta.sampling_gap_ns.map(between) })
+    });
+    let by_cause = Cause::ALL.into_iter().map(|cause| (cause.name().to_string(), message.shares.of(cause)));
+    Some(SlowMessage {
+        id: message.id,
+        label: reading.store.labels.get(&message.id).cloned(),
+        begin_s: message.begin_ns.saturating_sub(answer.from_ns) as f64 * 1e-9,
+        latency_ns: brief.latency_ns,
+        cause: foremost.cause.name().into(),
+        beyond_ns: foremost.beyond_ns,
+        which: foremost.which.and_then(|(detail, _)| name(detail)),
+        function,
+        shares_ns: by_cause.filter(|(_, ns)| *ns > 0).collect(),
+        faults: message.faults,
+        migrations: message.migrations,
+        is_doubtful: is_doubtful(&reading.meta, message),
+    })
+}
+
+/// At least the gaps between its samples, at most another gap at each end; never more than there was.
+fn between_ns(samples: u64, gap_ns: u64, all_ns: u64) -> (u64, u64) {
+    let at_most = samples.saturating_add(1).saturating_mul(gap_ns).min(all_ns);
+    (samples.saturating_sub(1).saturating_mul(gap_ns).min(at_most), at_most)
+}
+
+fn is_doubtful(meta: &TraceMeta, message: &Message) -> bool {
+    let end_ns = message.end_ns.unwrap_or(u64::MAX).saturating_add(LOSS_NS);
+    let first = meta.losses_ns.partition_point(|loss| *loss < message.begin_ns);
+    meta.losses_ns.get(first).is_some_and(|loss| *loss <= end_ns)
 }

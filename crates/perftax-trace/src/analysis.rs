@@ -1,0 +1,133 @@
+//! The whole of a trace: how long its messages took, and what the slow ones' extra time went to.
+//!
+//! Two passes: the marks alone say from which latency on a message is slow; then everything is read, and of the others nothing is kept
+//! but sums and histograms. Memory grows with the slow messages, not with the trace.
+
+use perftax_pmu::Result;
+
+use crate::blame::{Brief, Usual};
+use crate::distribution::Population;
+use crate::message::{Message, Trouble};
+use crate::store::Store;
+use crate::tracker::{Record, Tracker};
+
+/// What is asked of a trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Question {
+    /// The quantile from which on a message is slow.
+    pub slow_from: f64,
+    /// Slowest messages that are kept whole.
+    pub whole: usize,
+}
+
+/// What a trace answers.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// All messages that ended.
+    pub population: Population,
+    /// The latency from which on a message is slow.
+    pub slow_ns: u64,
+    /// The slow ones, in the order of their ends.
+    pub slow: Vec<Brief>,
+    /// The others.
+    pub usual: Usual,
+    /// The slowest, slowest first, whole.
+    pub slowest: Vec<Message>,
+    /// What was odd.
+    pub trouble: Trouble,
+    /// Messages that began.
+    pub messages: u64,
+    /// Samples taken while a thread worked on a message, and all of them.
+    pub samples: u64,
+    /// All samples.
+    pub samples_in_all: u64,
+    /// When the first message began, and the last one ended.
+    pub from_ns: u64,
+    /// When the last one ended.
+    pub to_ns: u64,
+}
+
+/// Latencies in the order of size, exact: by marks alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latencies(Vec<u64>);
+
+impl Latencies {
+    /// Reads the marks of a trace.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn of(store: &Store) -> Result<Self> {
+        let mut tracker = Tracker::default();
+        let mut latencies = Vec::new();
+        let mut over = |message: &Message| latencies.extend(message.latency_ns());
+        store.marks(|mark| tracker.take(&Record::Mark(*mark), &mut over))?;
+        tracker.finish(&mut over);
+        latencies.sort_unstable();
+        Ok(Self(latencies))
+    }
+
+    /// The latency that a share `q` of messages do not exceed, by nearest rank: some message's. 0 where there are none.
+    pub fn quantile_ns(&self, q: f64) -> u64 {
+        let n = self.0.len();
+        self.0.get(((q * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1).copied().unwrap_or(0)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Asks a trace; `each` sees every message when it is over.
+///
+/// # Errors
+/// Where a table cannot be read.
+pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, mut each: impl FnMut(&Message)) -> Result<Answer> {
+    let mut answer = Answer { slow_ns: latencies.quantile_ns(question.slow_from), ..Answer::default() };
+    // The messages that are kept whole are known by their latency, too; of equal ones the first.
+    let whole_ns = latencies.0.len().checked_sub(question.whole.max(1)).map_or(0, |at| latencies.0[at]);
+    let mut tracker = Tracker::default();
+    let mut samples = 0u64;
+    let mut over = |message: &Message| {
+        each(message);
+        answer.take(message, whole_ns, question.whole);
+    };
+    store.records(|record| {
+        samples += u64::from(matches!(record, Record::Sample(_)));
+        tracker.take(record, &mut over);
+    })?;
+    tracker.finish(&mut over);
+    answer.samples_in_all = samples;
+    answer.samples = tracker.samples;
+    answer.trouble = tracker.trouble;
+    answer.usual.latency_ns = latencies.quantile_ns(0.5);
+    answer.usual.shares = answer.population.usual();
+    answer.slowest.sort_by_key(|message| std::cmp::Reverse(message.latency_ns()));
+    answer.slowest.truncate(question.whole);
+    Ok(answer)
+}
+
+impl Answer {
+    fn take(&mut self, message: &Message, whole_ns: u64, whole: usize) {
+        if self.messages == 0 || message.begin_ns < self.from_ns {
+            self.from_ns = message.begin_ns;
+        }
+        self.messages += 1;
+        let Some(latency_ns) = message.latency_ns() else { return };
+        self.to_ns = self.to_ns.max(message.begin_ns + latency_ns);
+        self.population.add(latency_ns, &message.shares);
+        if latency_ns >= self.slow_ns {
+            self.slow.extend(Brief::of(message));
+        } else {
+            self.usual.add(message);
+        }
+        if whole > 0 && latency_ns >= whole_ns && self.slowest.len() < 2 * whole {
+            self.slowest.push(message.clone());
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! How times are distributed over messages: histograms that take any number of them.
+
+use hdrhistogram::Histogram;
+
+use crate::cause::{Cause, Shares};
+
+/// Significant decimal digits that a histogram keeps: a quantile is within 0.1 % of some message's time.
+const DIGITS: u8 = 3;
+
+/// A distribution of times, ns.
+#[derive(Clone, Debug)]
+pub struct Distribution(Histogram<u64>);
+
+impl Default for Distribution {
+    fn default() -> Self {
+        // It grows; three digits are among those that it takes.
+        Self(Histogram::new(DIGITS).unwrap_or_else(|_| unreachable!("three digits are allowed")))
+    }
+}
+
+impl Distribution {
+    /// Adds a time.
+    pub fn add(&mut self, ns: u64) {
+        self.0.saturating_record(ns);
+    }
+
+    /// Adds many of the same.
+    pub fn add_many(&mut self, ns: u64, times: u64) {
+        self.0.saturating_record_n(ns, times);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The time that a share `q` of them do not exceed; 0 where there are none.
+    pub fn quantile_ns(&self, q: f64) -> u64 {
+        if self.is_empty() { 0 } else { self.0.value_at_quantile(q) }
+    }
+
+    /// The longest.
+    pub fn max_ns(&self) -> u64 {
+        self.0.max()
+    }
+
+    /// What is in it: times (the middle of their bucket) and how often, in order.
+    pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter_recorded().map(|bucket| (bucket.value_iterated_to(), bucket.count_at_value()))
+    }
+
+    /// From what [`Distribution::buckets`] gave.
+    pub fn from_buckets(buckets: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        let mut distribution = Self::default();
+        buckets.into_iter().for_each(|(ns, times)| distribution.add_many(ns, times));
+        distribution
+    }
+}
+
+/// Latencies and time by cause, over all messages that ended.
+#[derive(Clone, Debug, Default)]
+pub struct Population {
+    /// From begin to end.
+    pub latency: Distribution,
+    /// By cause, in the order of [`Cause::ALL`]; messages without any of it are not in there.
+    pub causes: [Distribution; Cause::COUNT],
+}
+
+impl Population {
+    /// Adds a message.
+    pub fn add(&mut self, latency_ns: u64, shares: &Shares) {
+        self.latency.add(latency_ns);
+        for (cause, ns) in self.causes.iter_mut().zip(shares.values()) {
+            if *ns > 0 {
+                cause.add(*ns);
+            }
+        }
+    }
+
+    /// What the median message spends on each cause.
+    pub fn usual(&self) -> Shares {
+        let all = self.latency.len();
+        let median = |cause: &Distribution| match all - cause.len().min(all) {
+            without if 2 * without >= all => 0,
+            // The median of all lies further down among those that have any.
+            without => cause.quantile_ns((all as f64 / 2.0 - without as f64) / cause.len() as f64),
+        };
+        Shares::from(std::array::from_fn(|at| median(&self.causes[at])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_counts_those_without() {
+        let mut population = Population::default();
+        for i in 0..100u64 {
+            let mut shares = Shares::default();
+            shares.add(Cause::OnCpu, 1000);
+            shares.add(Cause::Irq, if i < 40 { 0 } else { i * 10 });
+            shares.add(Cause::Blocked, if i < 60 { 0 } else { 500 });
+            population.add(shares.total(), &shares);
+        }
+        let usual = population.usual();
+        assert_eq!(usual.of(Cause::OnCpu), 1000);
+        assert!((480..=500).contains(&usual.of(Cause::Irq)), "{usual:?}");
+        assert_eq!(usual.of(Cause::Blocked), 0);
+        let again = Distribution::from_buckets(population.causes[Cause::Irq as usize].buckets());
+        assert_eq!((again.len(), again.quantile_ns(0.5)), (60, population.causes[Cause::Irq as usize].quantile_ns(0.5)));
+    }
+}

@@ -1,0 +1,67 @@
+//! What the numbers in a trace are called.
+
+use std::collections::BTreeMap;
+
+use crate::blame::Detail;
+use crate::cause::Cause;
+use crate::kernel::Interruption;
+use crate::message::Piece;
+use crate::store::Symbols;
+
+/// Names that were seen while recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// What threads were called last.
+    pub threads: BTreeMap<u32, String>,
+    /// Whose lines interrupts are.
+    pub irqs: BTreeMap<u32, String>,
+}
+
+impl Names {
+    /// A thread, by its name and number.
+    pub fn thread(&self, tid: u32) -> String {
+        match self.threads.get(&tid) {
+            Some(name) => format!("{name} ({tid})"),
+            None => format!("thread {tid}"),
+        }
+    }
+
+    /// A detail of a cause; none where there is nothing to say.
+    pub fn detail(&self, cause: Cause, detail: Detail, symbols: &Symbols) -> Option<String> {
+        let which = match detail {
+            Detail::Function(number) => {
+                let function = symbols.get(number);
+                return Some(match function.module.as_str() {
+                    "" => function.name.clone(),
+                    module if function.name.is_empty() && module.starts_with('[') => module.into(),
+                    module if function.name.is_empty() => format!("[{module}]"),
+                    module => format!("{} [{module}]", function.name),
+                });
+            }
+            Detail::Which(which) => which,
+        };
+        let at = which as usize;
+        match cause {
+            Cause::Blocked if which == Piece::IN_FAULT => Some("page fault".into()),
+            Cause::Syscall | Cause::Blocked => which.checked_sub(1).map(syscall),
+            Cause::Irq => {
+                Some(self.irqs.get(&which).map_or_else(|| format!("irq {which}"), |name| format!("{name} (irq {which})")))
+            }
+            Cause::Softirq => {
+                Some(Interruption::SOFTIRQS.get(at).map_or_else(|| format!("softirq {which}"), |name| (*name).into()))
+            }
+            Cause::Vector if at == Interruption::VECTORS.len() => Some("TLB flush".into()),
+            Cause::Vector => Interruption::VECTORS.get(at).map(|name| name.replace('_', " ")),
+            Cause::Preempted => Some(format!("by {}", self.thread(which))),
+            _ => None,
+        }
+    }
+}
+
+/// A system call by its number on this architecture (Linux, asm/unistd.h).
+pub fn syscall(number: u32) -> String {
+    match syscalls::Sysno::new(number as usize) {
+        Some(call) => call.name().into(),
+        None => format!("system call {number}"),
+    }
+}

@@ -1,0 +1,154 @@
+//! Which file was mapped where, and what the addresses that samples were taken at are called.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use blazesym::symbolize::source::{Elf, Kernel, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use perftax_pmu::record::Mmap;
+use rustc_hash::FxHashSet;
+
+use crate::store::Function;
+
+/// Code of a process.
+struct Mapping {
+    from: u64,
+    to: u64,
+    file_offset: u64,
+    path: PathBuf,
+}
+
+/// What was mapped, and the addresses that were seen.
+#[derive(Default)]
+pub(super) struct Mappings {
+    /// By process, in the order of time. What is mapped over stays: samples of before may be in it, and the last one is meant else.
+    by_pid: HashMap<u32, Vec<Mapping>>,
+    parents: HashMap<u32, u32>,
+    seen: FxHashSet<(u32, u64)>,
+}
+
+/// The kernel's half of the addresses.
+fn is_kernel(ip: u64) -> bool {
+    ip >> 63 == 1
+}
+
+impl Mappings {
+    pub fn mapped(&mut self, mmap: &Mmap<'_>) {
+        if mmap.is_data || mmap.task.pid == u32::MAX {
+            return;
+        }
+        let path = PathBuf::from(String::from_utf8_lossy(mmap.path).into_owned());
+        let to = mmap.address.saturating_add(mmap.length);
+        let mapping = Mapping { from: mmap.address, to, file_offset: mmap.file_offset, path };
+        self.by_pid.entry(mmap.task.pid).or_default().push(mapping);
+    }
+
+    pub fn forked(&mut self, child: u32, parent: u32) {
+        if child != parent {
+            self.parents.insert(child, parent);
+        }
+    }
+
+    /// A sample was taken there.
+    pub fn seen(&mut self, pid: u32, ip: u64) {
+        self.seen.insert((if is_kernel(ip) { 0 } else { pid }, ip));
+    }
+
+    fn find(&self, pid: u32, ip: u64) -> Option<&Mapping> {
+        let mut pid = pid;
+        // As many generations as there can be; what is wrong must not run forever.
+        for _ in 0..64 {
+            let own = self.by_pid.get(&pid).into_iter().flatten().rev();
+            if let Some(mapping) = own.into_iter().find(|mapping| (mapping.from..mapping.to).contains(&ip)) {
+                return Some(mapping);
+            }
+            pid = *self.parents.get(&pid)?;
+        }
+        None
+    }
+
+    /// What the addresses that were seen are called.
+    pub fn resolve(&self) -> BTreeMap<(u32, u64), Function> {
+        let mut named = BTreeMap::new();
+        let mut by_file: BTreeMap<&Path, BTreeSet<(u64, u32, u64)>> = BTreeMap::new();
+        let mut of_kernel = Vec::new();
+        for &(pid, ip) in &self.seen {
+            match (is_kernel(ip), self.find(pid, ip)) {
+                (true, _) => of_kernel.push(ip),
+                (false, Some(mapping)) => {
+                    let offset = ip - mapping.from + mapping.file_offset;
+                    by_file.entry(&mapping.path).or_default().insert((offset, pid, ip));
+                }
+                (false, None) => {}
+            }
+        }
+        let symbolizer = Symbolizer::new();
+        of_kernel.sort_unstable();
+        let of_kernel_named = names(&symbolizer, &Source::Kernel(Kernel::default()), Input::AbsAddr(&of_kernel));
+        for (ip, name) in of_kernel.iter().zip(of_kernel_named) {
+            named.insert((0, *ip), Function { name, module: "kernel".into() });
+        }
+        for (path, addresses) in by_file {
+            let module = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+            // [vdso], //anon and the like are no files.
+            let offsets: Vec<u64> = addresses.iter().map(|(offset, ..)| *offset).collect();
+            let named_here = if path.is_absolute() && path.is_file() {
+                let elf = Elf { debug_syms: false, ..Elf::new(path) };
+                names(&symbolizer, &Source::Elf(elf), Input::FileOffset(&offsets))
+            } else {
+                vec![String::new(); offsets.len()]
+            };
+            for ((_, pid, ip), name) in addresses.iter().zip(named_here) {
+                named.insert((*pid, *ip), Function { name, module: module.clone() });
+            }
+        }
+        named
+    }
+}
+
+/// The functions' names; empty where none is known.
+fn names(symbolizer: &Symbolizer, source: &Source<'_>, input: Input<&[u64]>) -> Vec<String> {
+    let wanted = match input {
+        Input::AbsAddr(all) | Input::VirtOffset(all) | Input::FileOffset(all) => all.len(),
+    };
+    let name = |symbolized: Symbolized<'_>| symbolized.into_sym().map_or_else(String::new, |symbol| symbol.name.into_owned());
+    match symbolizer.symbolize(source, input) {
+        Ok(all) if all.len() == wanted => all.into_iter().map(name).collect(),
+        _ => vec![String::new(); wanted],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A function whose address is asked for.
+    #[inline(never)]
+    fn landmark(x: u64) -> u64 {
+        std::hint::black_box(x).wrapping_mul(3)
+    }
+
+    #[test]
+    fn a_function_of_ours_is_found_by_its_address_also_in_a_child() {
+        assert_eq!(landmark(1), 3);
+        let ip = landmark as fn(u64) -> u64 as usize as u64;
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+        let mut mappings = Mappings::default();
+        for line in maps.lines().filter(|line| line.contains(" r-xp ") && line.contains('/')) {
+            let mut words = line.split_whitespace();
+            let range = words.next().unwrap_or_default();
+            let hex = |text: &str| u64::from_str_radix(text, 16).unwrap_or(0);
+            let (from, to) = range.split_once('-').map_or((0, 0), |(from, to)| (hex(from), hex(to)));
+            let file_offset = words.nth(1).map_or(0, hex);
+            let path = PathBuf::from(words.next_back().unwrap_or_default());
+            mappings.by_pid.entry(5).or_default().push(Mapping { from, to, file_offset, path });
+        }
+        mappings.forked(6, 5);
+        mappings.seen(6, ip);
+        mappings.seen(6, 0x10);
+        let named = mappings.resolve();
+        let function = &named[&(6, ip)];
+        assert!(function.name.contains("landmark") && !function.module.is_empty(), "{function:?}");
+        assert_eq!(named.len(), 1);
+    }
+}

@@ -1,0 +1,84 @@
+//! An open source of records.
+
+use std::collections::HashMap;
+
+use perftax_pmu::Result;
+use perftax_pmu::event::Event;
+use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
+use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
+use perftax_pmu::sys::Target;
+
+use super::events::{Formats, Meaning};
+use super::mappings::Mappings;
+use super::reorder::Reorder;
+use super::{RING_PAGES, Recorded, Row};
+use crate::names::Names;
+use crate::store::SampleRow;
+
+/// Events on targets, and what each of them means.
+pub(super) struct Source {
+    pub sampler: LiveSampler,
+    layout: Layout,
+    meanings: HashMap<u64, Meaning>,
+    /// As its records say.
+    pub lost: u64,
+    pub losses_ns: Vec<u64>,
+}
+
+impl Source {
+    pub fn open(events: &[(Event, Sampling, Meaning)], targets: &[Target]) -> Result<Self> {
+        let asked: Vec<(Event, Sampling)> = events.iter().map(|(event, sampling, _)| (event.clone(), *sampling)).collect();
+        let sampler = LiveSampler::open(&asked, targets, RING_PAGES)?;
+        let meanings = sampler.events().iter().zip(events.iter().cycle()).map(|(open, (.., meaning))| Ok((open.id()?, *meaning)));
+        let meanings = meanings.collect::<Result<_>>()?;
+        Ok(Self { layout: *sampler.layout(), meanings, sampler, lost: 0, losses_ns: Vec::new() })
+    }
+
+    pub fn drain(
+        &mut self,
+        formats: Option<&Formats>,
+        reorder: &mut Reorder,
+        mappings: &mut Mappings,
+        names: &mut Names,
+    ) -> Result<()> {
+        let Self { sampler, layout, meanings, lost, losses_ns } = self;
+        let mut loss = |count: u64, time_ns: Option<u64>| {
+            *lost += count;
+            if losses_ns.len() < Recorded::MOST_LOSSES {
+                losses_ns.extend(time_ns);
+            }
+        };
+        sampler.drain(&mut |header: Header, body| match decode(header, body, layout) {
+            Ok(Record::Sample(sample)) => {
+                let meaning = sample.identifier.and_then(|id| meanings.get(&id));
+                let row = meaning.and_then(|meaning| match meaning {
+                    Meaning::Sample => sample_row(&sample).map(Row::Sample),
+                    _ => formats?.read_record(*meaning, &sample, names).map(Row::Kernel),
+                });
+                row.into_iter().for_each(|row| reorder.push(row));
+            }
+            Ok(Record::Lost(record)) => loss(record.lost, record.sample_id.time_ns),
+            Ok(Record::LostSamples(record)) => loss(record.lost, record.sample_id.time_ns),
+            Ok(Record::Mmap2(record)) => mappings.mapped(&record.mapping),
+            Ok(Record::Mmap(record)) => mappings.mapped(&record),
+            Ok(Record::Fork(record)) => mappings.forked(record.task.pid, record.parent.pid),
+            Ok(Record::Comm(record)) => {
+                names.threads.insert(record.task.tid, String::from_utf8_lossy(record.name).into_owned());
+            }
+            _ => {}
+        })?;
+        Ok(())
+    }
+}
+
+fn sample_row(sample: &Sample<'_>) -> Option<SampleRow> {
+    let task = sample.task?;
+    Some(SampleRow {
+        time_ns: sample.time_ns?,
+        cpu: sample.cpu?,
+        pid: task.pid,
+        tid: task.tid,
+        ip: sample.ip.unwrap_or(0),
+        tag: 0,
+    })
+}

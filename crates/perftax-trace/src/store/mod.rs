@@ -1,0 +1,69 @@
+//! A trace on disk: a folder of Parquet tables. Times are CLOCK_MONOTONIC_RAW in ns; rows are in order of time.
+//!
+//! | table | columns (int64, but for text) |
+//! |---|---|
+//! | marks | time_ns, tid, id, kind (1 begin, 2 end, 3 switch) |
+//! | samples | time_ns, cpu, pid, tid, ip, tag |
+//! | kernel | time_ns, cpu, tid, what, other |
+//! | symbols | pid (0: the kernel's), ip, function (text), module (text) |
+//! | labels | id, text |
+//!
+//! `what` of the kernel's records, and what `other` then is:
+//!
+//! | what | is | other |
+//! |---|---|---|
+//! | 1, 2 | the thread leaves the CPU by waiting, by preemption | the thread that comes |
+//! | 3 | a thread is woken | that thread |
+//! | 4, 5, 6 | an irq, a softirq, a vector begins | its number |
+//! | 7, 8, 9 | it ends | its number |
+//! | 10, 11 | a system call begins, ends | its number |
+//! | 12, 13 | a page fault begins, ends | 0 |
+//! | 14 | the thread has run since the last of these | ns |
+//! | 15 | a thread goes to another CPU | that thread |
+//! | 16 | TLB entries are flushed | the reason |
+
+mod codes;
+mod reader;
+mod table;
+mod writer;
+
+pub use reader::{Store, Symbols};
+pub use table::{Function, TableReader};
+pub use writer::{Room, StoreWriter};
+
+use crate::mark::Mark;
+
+/// A sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleRow {
+    /// When.
+    pub time_ns: u64,
+    /// On which CPU.
+    pub cpu: u32,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The instruction.
+    pub ip: u64,
+    /// What the tag's register held; 0 where none is sampled.
+    pub tag: u64,
+}
+
+/// The tables and their columns.
+pub(crate) const MARKS: (&str, [&str; 4]) = ("marks.parquet", ["time_ns", "tid", "id", "kind"]);
+pub(crate) const SAMPLES: (&str, [&str; 6]) = ("samples.parquet", ["time_ns", "cpu", "pid", "tid", "ip", "tag"]);
+pub(crate) const KERNEL: (&str, [&str; 5]) = ("kernel.parquet", ["time_ns", "cpu", "tid", "what", "other"]);
+pub(crate) const SYMBOLS: &str = "symbols.parquet";
+pub(crate) const LABELS: &str = "labels.parquet";
+
+/// Rows of a table that are written, and read, together.
+pub(crate) const GROUP_ROWS: usize = 1 << 18;
+
+/// A mark, as its row.
+pub(crate) fn mark_row(mark: &Mark) -> [u64; 4] {
+    [mark.time_ns, u64::from(mark.tid), mark.id, codes::of_kind(mark.kind)]
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,230 @@
+//! Reading a trace: its rows as one stream in order of time.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
+
+use perftax_pmu::{Error, Result};
+use rustc_hash::FxHashMap;
+
+use super::table::{Function, TableReader, read_texts};
+use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, codes};
+use crate::kernel::KernelEvent;
+use crate::mark::{Kind, Mark};
+use crate::tracker::{Record, Sampled};
+
+/// Groups of rows that are read ahead.
+const AHEAD: usize = 2;
+/// What an address that the trace has no symbol for is called.
+const UNKNOWN: &str = "[unknown]";
+
+/// What the addresses of a trace are called.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Symbols {
+    functions: Vec<Function>,
+    by_address: FxHashMap<(u32, u64), u32>,
+}
+
+impl Symbols {
+    /// From addresses, by process (0: the kernel's).
+    pub fn new(addresses: impl IntoIterator<Item = ((u32, u64), Function)>) -> Self {
+        let unknown = Function { name: UNKNOWN.into(), module: String::new() };
+        let mut symbols = Self { functions: vec![unknown.clone()], by_address: FxHashMap::default() };
+        let mut numbers: HashMap<Function, u32> = HashMap::from([(unknown, 0)]);
+        for (address, function) in addresses {
+            let next = symbols.functions.len() as u32;
+            let number = *numbers.entry(function.clone()).or_insert(next);
+            if number == next {
+                symbols.functions.push(function);
+            }
+            symbols.by_address.insert(address, number);
+        }
+        symbols
+    }
+
+    /// The number of the function at an address; 0 where it is unknown.
+    pub fn function(&self, pid: u32, ip: u64) -> u32 {
+        let kernel_half = ip >> 63 == 1;
+        let pid = if kernel_half { 0 } else { pid };
+        self.by_address.get(&(pid, ip)).copied().unwrap_or(0)
+    }
+
+    /// A function by its number.
+    pub fn get(&self, number: u32) -> &Function {
+        self.functions.get(number as usize).unwrap_or(&self.functions[0])
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.functions.len()
+    }
+
+    /// Whether there is none but the unknown one.
+    pub fn is_empty(&self) -> bool {
+        self.functions.len() <= 1
+    }
+}
+
+/// A trace's folder.
+pub struct Store {
+    folder: PathBuf,
+    /// What addresses are called.
+    pub symbols: Symbols,
+    /// What messages are labelled.
+    pub labels: FxHashMap<u64, String>,
+}
+
+impl Store {
+    /// Opens a folder that `trace record` made.
+    ///
+    /// # Errors
+    /// Where its symbols cannot be read.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let symbols = read_texts(&folder.join(SYMBOLS), (["pid", "ip"], ["function", "module"]))?;
+        let address = |([pid, ip], [name, module]): ([u64; 2], [String; 2])| ((pid as u32, ip), Function { name, module });
+        let labels = folder.join(LABELS);
+        let labels = if labels.exists() { read_texts(&labels, (["id"], ["text"]))? } else { Vec::new() };
+        Ok(Self {
+            folder: folder.into(),
+            symbols: Symbols::new(symbols.into_iter().map(address)),
+            labels: labels.into_iter().map(|([id], [text])| (id, text)).collect(),
+        })
+    }
+
+    /// Every mark, in order of time.
+    ///
+    /// # Errors
+    /// Where the table cannot be read, or holds what is no mark.
+    pub fn marks(&self, mut each: impl FnMut(&Mark)) -> Result<()> {
+        for batch in read_ahead(TableReader::open(&self.folder, MARKS.0, MARKS.1)?) {
+            let batch = batch?;
+            for row in 0..batch[0].len() {
+                each(&mark(&batch, row).ok_or_else(|| self.odd(MARKS.0, batch.iter().map(|column| column[row])))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Every sample of which a column may be needed that [`Store::records`] leaves out: time, CPU, process, thread, instruction, tag.
+    ///
+    /// # Errors
+    /// Where the table cannot be read.
+    pub fn samples(&self, mut each: impl FnMut(&super::SampleRow)) -> Result<()> {
+        for batch in read_ahead(TableReader::open(&self.folder, SAMPLES.0, SAMPLES.1)?) {
+            let [time_ns, cpu, pid, tid, ip, tag] = batch?;
+            for row in 0..time_ns.len() {
+                each(&super::SampleRow {
+                    time_ns: time_ns[row] as u64,
+                    cpu: cpu[row] as u32,
+                    pid: pid[row] as u32,
+                    tid: tid[row] as u32,
+                    ip: ip[row] as u64,
+                    tag: tag[row] as u64,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Every row of the trace, in order of time; at one time the kernel's before samples before marks.
+    ///
+    /// # Errors
+    /// Where a table cannot be read, or holds what it cannot.
+    pub fn records(&self, mut each: impl FnMut(&Record)) -> Result<()> {
+        let mut marks = Stream::of(read_ahead(TableReader::open(&self.folder, MARKS.0, MARKS.1)?))?;
+        let mut kernel = Stream::of(read_ahead(TableReader::open(&self.folder, KERNEL.0, KERNEL.1)?))?;
+        let columns = ["time_ns", "pid", "tid", "ip"];
+        let mut samples = Stream::of(read_ahead(TableReader::open(&self.folder, SAMPLES.0, columns)?))?;
+        loop {
+            let (mark_ns, kernel_ns, sample_ns) = (marks.time_ns(), kernel.time_ns(), samples.time_ns());
+            if kernel_ns <= sample_ns && kernel_ns <= mark_ns {
+                if kernel.is_over() {
+                    return Ok(());
+                }
+                let of = |at: usize| kernel.batch[at][kernel.row];
+                let what = codes::what(of(3) as u64, of(4) as u64).ok_or_else(|| self.odd(KERNEL.0, (0..5).map(of)))?;
+                each(&Record::Kernel(KernelEvent { time_ns: kernel_ns, cpu: of(1) as u32, tid: of(2) as u32, what }));
+                kernel.advance()?;
+            } else if sample_ns <= mark_ns {
+                let of = |at: usize| samples.batch[at][samples.row];
+                let (pid, tid) = (of(1) as u32, of(2) as u32);
+                each(&Record::Sample(Sampled { time_ns: sample_ns, tid, function: self.symbols.function(pid, of(3) as u64) }));
+                samples.advance()?;
+            } else {
+                let odd = || self.odd(MARKS.0, (0..4).map(|at| marks.batch[at][marks.row]));
+                each(&Record::Mark(mark(&marks.batch, marks.row).ok_or_else(odd)?));
+                marks.advance()?;
+            }
+        }
+    }
+
+    fn odd(&self, table: &str, cells: impl Iterator<Item = i64>) -> Error {
+        let cells: Vec<String> = cells.map(|cell| cell.to_string()).collect();
+        let what = self.folder.join(table).display().to_string();
+        Error::Malformed { what, offset: 0, why: format!("a row holds what it cannot: {}", cells.join(", ")) }
+    }
+}
+
+fn mark(batch: &[Vec<i64>; 4], row: usize) -> Option<Mark> {
+    let [time_ns, tid, id, kind] = batch;
+    let kind = Kind::of(u64::try_from(kind[row]).ok().filter(|kind| (1..=3).contains(kind))?)?;
+    Some(Mark { time_ns: time_ns[row] as u64, tid: tid[row] as u32, id: id[row] as u64, kind })
+}
+
+type Batches<const N: usize> = Receiver<Result<[Vec<i64>; N]>>;
+
+/// Reads groups in a thread of their own. It ends with the table, or when nobody wants more.
+fn read_ahead<const N: usize>(mut table: TableReader<N>) -> Batches<N> {
+    let (to, from) = sync_channel(AHEAD);
+    std::thread::spawn(move || {
+        loop {
+            // A decoder that a torn file makes panic must not look like the table's end.
+            let next = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| table.next()));
+            let Some(batch) = next.unwrap_or_else(|_| Some(Err(table.malformed("the decoder failed".into())))) else { return };
+            let is_over = batch.is_err();
+            if to.send(batch).is_err() || is_over {
+                return;
+            }
+        }
+    });
+    from
+}
+
+/// A table's rows; the first column is the time.
+struct Stream<const N: usize> {
+    batches: Batches<N>,
+    batch: [Vec<i64>; N],
+    row: usize,
+}
+
+impl<const N: usize> Stream<N> {
+    fn of(batches: Batches<N>) -> Result<Self> {
+        let mut stream = Self { batches, batch: std::array::from_fn(|_| Vec::new()), row: 0 };
+        stream.fill()?;
+        Ok(stream)
+    }
+
+    fn is_over(&self) -> bool {
+        self.row >= self.batch[0].len()
+    }
+
+    /// Of the next row; after the last one, later than any.
+    fn time_ns(&self) -> u64 {
+        self.batch[0].get(self.row).map_or(u64::MAX, |time| *time as u64)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.row += 1;
+        self.fill()
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        while self.is_over() {
+            match self.batches.recv() {
+                Ok(batch) => (self.batch, self.row) = (batch?, 0),
+                Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Writing a trace.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use perftax_pmu::Result;
+
+use super::table::{Function, TableWriter, write_texts};
+use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, SampleRow, codes, mark_row};
+use crate::kernel::KernelEvent;
+use crate::mark::Mark;
+
+/// Rows that were written, and rows that the disk had no room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Marks written.
+    pub marks: u64,
+    /// Samples written.
+    pub samples: u64,
+    /// Records of the kernel's written.
+    pub kernel: u64,
+    /// Rows that found no room.
+    pub refused: u64,
+}
+
+/// Writes a trace's tables, row by row in order of time.
+pub struct StoreWriter {
+    folder: PathBuf,
+    marks: TableWriter<4>,
+    samples: TableWriter<6>,
+    kernel: TableWriter<5>,
+}
+
+impl StoreWriter {
+    /// Makes the tables in a folder that is there.
+    ///
+    /// # Errors
+    /// Where they cannot be made.
+    pub fn create(folder: &Path) -> Result<Self> {
+        Ok(Self {
+            folder: folder.into(),
+            marks: TableWriter::create(folder, MARKS)?,
+            samples: TableWriter::create(folder, SAMPLES)?,
+            kernel: TableWriter::create(folder, KERNEL)?,
+        })
+    }
+
+    /// Adds a mark.
+    ///
+    /// # Errors
+    /// Where it cannot be written, but for a full disk.
+    pub fn mark(&mut self, mark: &Mark) -> Result<()> {
+        self.marks.push(mark_row(mark))
+    }
+
+    /// Adds a sample.
+    ///
+    /// # Errors
+    /// As [`StoreWriter::mark`].
+    pub fn sample(&mut self, s: &SampleRow) -> Result<()> {
+        self.samples.push([s.time_ns, s.cpu.into(), s.pid.into(), s.tid.into(), s.ip, s.tag])
+    }
+
+    /// Adds a record of the kernel's.
+    ///
+    /// # Errors
+    /// As [`StoreWriter::mark`].
+    pub fn kernel(&mut self, event: &KernelEvent) -> Result<()> {
+        let (what, other) = codes::of_what(event.what);
+        self.kernel.push([event.time_ns, event.cpu.into(), event.tid.into(), what, other])
+    }
+
+    /// Ends the tables, and writes what addresses are called and how messages are labelled.
+    ///
+    /// # Errors
+    /// Where they cannot be written. What is complete by then stays.
+    pub fn finish(self, symbols: &BTreeMap<(u32, u64), Function>, labels: &[(u64, String)]) -> Result<Room> {
+        let refused = self.marks.refused + self.samples.refused + self.kernel.refused;
+        let (marks, samples, kernel) = (self.marks.finish()?, self.samples.finish()?, self.kernel.finish()?);
+        let symbols: Vec<([u64; 2], [String; 2])> = symbols
+            .iter()
+            .map(|((pid, ip), function)| ([u64::from(*pid), *ip], [function.name.clone(), function.module.clone()]))
+            .collect();
+        write_texts(&self.folder.join(SYMBOLS), (["pid", "ip"], ["function", "module"]), &symbols)?;
+        if !labels.is_empty() {
+            let labels: Vec<([u64; 1], [String; 1])> = labels.iter().map(|(id, text)| ([*id], [text.clone()])).collect();
+            write_texts(&self.folder.join(LABELS), (["id"], ["text"]), &labels)?;
+        }
+        Ok(Room { marks, samples, kernel, refused })
+    }
+}

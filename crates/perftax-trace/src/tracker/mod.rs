@@ -1,0 +1,383 @@
+//! The tracker: marks, samples and the kernel's records in, in order of time; messages out, each when it is over.
+//!
+//! It holds what is under way and no more, so the same one serves a recording that runs and a trace of any length.
+
+mod thread;
+mod window;
+
+use rustc_hash::FxHashMap;
+
+use crate::cause::Cause;
+use crate::kernel::{Interruption, KernelEvent, What};
+use crate::mark::{Kind, Mark};
+use crate::message::{Hit, Message, Piece, Trouble};
+use thread::Thread;
+
+/// A sample, with its function found already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sampled {
+    /// When.
+    pub time_ns: u64,
+    /// The thread.
+    pub tid: u32,
+    /// The function's number.
+    pub function: u32,
+}
+
+/// What the tracker is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The program said something.
+    Mark(Mark),
+    /// The kernel did something.
+    Kernel(KernelEvent),
+    /// A sample was taken.
+    Sample(Sampled),
+}
+
+impl Record {
+    /// When.
+    pub fn time_ns(&self) -> u64 {
+        match self {
+            Self::Mark(mark) => mark.time_ns,
+            Self::Kernel(event) => event.time_ns,
+            Self::Sample(sample) => sample.time_ns,
+        }
+    }
+}
+
+/// A message's place among those under way; used again when it is over.
+type Key = u32;
+
+struct Slot {
+    message: Message,
+    /// Tells messages apart that had the same place one after the other.
+    serial: u64,
+}
+
+/// Who is at what.
+#[derive(Default)]
+pub struct Tracker {
+    threads: FxHashMap<u32, Thread>,
+    slots: Vec<Slot>,
+    free: Vec<Key>,
+    under_way: FxHashMap<u64, Key>,
+    serial: u64,
+    /// What was odd so far.
+    pub trouble: Trouble,
+    /// Samples taken while a thread worked on some message.
+    pub samples: u64,
+    last_ns: u64,
+}
+
+impl Tracker {
+    /// Takes the next record; hands messages that are over to `out`. A record that is older than the one before counts as of then.
+    pub fn take(&mut self, record: &Record, out: &mut dyn FnMut(&Message)) {
+        let time_ns = record.time_ns();
+        self.trouble.late += u64::from(time_ns < self.last_ns);
+        self.last_ns = self.last_ns.max(time_ns);
+        let now_ns = self.last_ns;
+        match *record {
+            Record::Mark(mark) => self.mark(&Mark { time_ns: now_ns, ..mark }, out),
+            Record::Kernel(event) => self.kernel(&KernelEvent { time_ns: now_ns, ..event }, out),
+            Record::Sample(sample) => self.sample(&Sampled { time_ns: now_ns, ..sample }, out),
+        }
+    }
+
+    /// The end: hands out what waited, and what never ended.
+    pub fn finish(&mut self, out: &mut dyn FnMut(&Message)) {
+        let now_ns = self.last_ns;
+        let mut tids: Vec<u32> = self.threads.keys().copied().collect();
+        tids.sort_unstable();
+        for tid in tids {
+            self.settle(tid, now_ns);
+            self.release(tid, out);
+        }
+        let mut left: Vec<Key> = self.under_way.drain().map(|(_, key)| key).collect();
+        left.sort_unstable_by_key(|key| self.slots[*key as usize].serial);
+        for key in left {
+            self.trouble.never_ended += 1;
+            self.emit(key, out);
+        }
+        self.threads.clear();
+    }
+
+    /// Messages that began and have not been handed out.
+    pub fn waiting(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// When the oldest message that has not been handed out began.
+    pub fn oldest_ns(&self) -> Option<u64> {
+        let waiting = self.threads.values().flat_map(|thread| &thread.window.pending).chain(self.under_way.values());
+        waiting.map(|key| self.slots[*key as usize].message.begin_ns).min()
+    }
+
+    fn mark(&mut self, mark: &Mark, out: &mut dyn FnMut(&Message)) {
+        let Mark { time_ns: now_ns, tid, id, kind } = *mark;
+        self.seen(tid, now_ns, out);
+        match kind {
+            Kind::Begin => {
+                if let Some(old) = self.under_way.get(&id).copied() {
+                    self.trouble.reused += 1;
+                    self.trouble.never_ended += 1;
+                    self.leave(old, now_ns);
+                    self.emit(old, out);
+                }
+                let key = self.begin(id, now_ns);
+                self.turn(tid, now_ns, |stack| stack.push(key));
+                self.slots[key as usize].message.threads.push(tid);
+            }
+            Kind::End => {
+                let Some(key) = self.under_way.remove(&id) else {
+                    self.trouble.ended_without_begin += 1;
+                    return;
+                };
+                self.leave(key, now_ns);
+                self.end(key, now_ns);
+                let waits = |tid: &u32| self.threads.get(tid).is_some_and(|thread| thread.window.knows(key));
+                match self.slots[key as usize].message.threads.iter().copied().find(|tid| waits(tid)) {
+                    Some(tid) => self.thread(tid, now_ns).window.pending.push(key),
+                    None => self.emit(key, out),
+                }
+                if self.threads.get(&tid).is_some_and(|thread| thread.window.pending.len() > window::MOST_PENDING) {
+                    self.release(tid, out);
+                }
+            }
+            Kind::Switch => {
+                let key = self.under_way.get(&id).copied();
+                self.trouble.switched_to_unknown += u64::from(id != 0 && key.is_none());
+                self.turn(tid, now_ns, |stack| {
+                    stack.clear();
+                    stack.extend(key);
+                });
+                if let Some(key) = key {
+                    let threads = &mut self.slots[key as usize].message.threads;
+                    if !threads.contains(&tid) {
+                        threads.push(tid);
+                    }
+                }
+            }
+        }
+    }
+
+    fn kernel(&mut self, event: &KernelEvent, out: &mut dyn FnMut(&Message)) {
+        let KernelEvent { time_ns: now_ns, tid, what, .. } = *event;
+        // Of what a CPU does while it idles only whom it wakes, and who comes, belongs to a thread.
+        if tid != 0 {
+            self.seen(tid, now_ns, out);
+        }
+        match what {
+            What::Switch { is_runnable, next } => {
+                if tid != 0 {
+                    self.settle(tid, now_ns);
+                    let thread = self.thread(tid, now_ns);
+                    thread.interruptions.clear();
+                    thread.off = Some(if is_runnable { (Cause::Preempted, next) } else { (Cause::Blocked, thread.waits_in()) });
+                }
+                if next != 0 {
+                    self.seen(next, now_ns, out);
+                    self.come(next, now_ns, out);
+                }
+            }
+            What::Wakeup { tid } => {
+                if self.threads.get(&tid).is_some_and(|thread| thread.off.is_some_and(|(cause, _)| cause == Cause::Blocked)) {
+                    self.settle(tid, now_ns);
+                    self.thread(tid, now_ns).off = Some((Cause::Runnable, 0));
+                }
+            }
+            What::Migrate { tid } => {
+                if let Some(key) = self.threads.get(&tid).and_then(|thread| thread.stack.last()) {
+                    self.slots[*key as usize].message.migrations += 1;
+                }
+            }
+            _ if tid == 0 => {}
+            What::Enter(interruption, which) => {
+                self.settle(tid, now_ns);
+                self.thread(tid, now_ns).interruptions.push((interruption, which));
+            }
+            What::Exit(interruption, _) => {
+                self.settle(tid, now_ns);
+                let stack = &mut self.thread(tid, now_ns).interruptions;
+                // An exit without its entry, where a record was lost or recording began in between, ends nothing.
+                if let Some(at) = stack.iter().rposition(|(other, _)| *other == interruption) {
+                    stack.truncate(at);
+                }
+            }
+            What::SyscallEnter(number) => {
+                self.settle(tid, now_ns);
+                let thread = self.thread(tid, now_ns);
+                (thread.syscall, thread.in_fault) = (Some(number), false);
+            }
+            What::SyscallExit(_) => {
+                self.settle(tid, now_ns);
+                let thread = self.thread(tid, now_ns);
+                (thread.syscall, thread.in_fault) = (None, false);
+            }
+            What::FaultEnter => {
+                self.settle(tid, now_ns);
+                let thread = self.thread(tid, now_ns);
+                thread.in_fault = true;
+                if let Some(key) = thread.stack.last().copied() {
+                    self.slots[key as usize].message.faults += 1;
+                }
+            }
+            What::FaultExit => {
+                self.settle(tid, now_ns);
+                self.thread(tid, now_ns).in_fault = false;
+            }
+            What::Ran(ran_ns) => {
+                self.settle(tid, now_ns);
+                self.close_window(tid, now_ns, ran_ns);
+                self.release(tid, out);
+            }
+            What::TlbFlush(_) => {
+                if let Some((Interruption::Vector, which)) = self.thread(tid, now_ns).interruptions.last_mut() {
+                    *which = Interruption::VECTORS.len() as u32;
+                }
+            }
+        }
+    }
+
+    fn sample(&mut self, sample: &Sampled, out: &mut dyn FnMut(&Message)) {
+        let Sampled { time_ns, tid, function } = *sample;
+        if tid == 0 {
+            return;
+        }
+        self.seen(tid, time_ns, out);
+        self.settle(tid, time_ns);
+        let thread = self.thread(tid, time_ns);
+        let cause = thread.beneath().0;
+        if let Some(key) = thread.stack.last().copied() {
+            self.samples += 1;
+            let message = &mut self.slots[key as usize].message;
+            match message.hits.len() < Message::MOST {
+                true => message.hits.push(Hit { time_ns, tid, function, cause }),
+                false => message.left_out += 1,
+            }
+        }
+    }
+
+    /// Whoever is seen runs, even where the switch to it is missing: some kernels lose what happens while a CPU idles.
+    fn seen(&mut self, tid: u32, now_ns: u64, out: &mut dyn FnMut(&Message)) {
+        if self.threads.get(&tid).is_some_and(|thread| thread.off.is_some()) {
+            self.settle(tid, now_ns);
+            self.come(tid, now_ns, out);
+        }
+    }
+
+    /// A thread gets a CPU.
+    fn come(&mut self, tid: u32, now_ns: u64, out: &mut dyn FnMut(&Message)) {
+        self.release(tid, out);
+        let thread = self.thread(tid, now_ns);
+        thread.off = None;
+        thread.since_ns = now_ns;
+        thread.window.open(now_ns);
+    }
+
+    fn thread(&mut self, tid: u32, now_ns: u64) -> &mut Thread {
+        self.threads.entry(tid).or_insert_with(|| Thread::new(now_ns))
+    }
+
+    /// A thread turns to something else.
+    fn turn(&mut self, tid: u32, now_ns: u64, turn: impl FnOnce(&mut Vec<Key>)) {
+        self.settle(tid, now_ns);
+        let thread = self.thread(tid, now_ns);
+        // Who marks is in user mode.
+        thread.in_fault = false;
+        turn(&mut thread.stack);
+    }
+
+    /// Whoever is at a message is so no longer.
+    fn leave(&mut self, key: Key, now_ns: u64) {
+        for at in 0..self.slots[key as usize].message.threads.len() {
+            let tid = self.slots[key as usize].message.threads[at];
+            if self.threads.get(&tid).is_some_and(|thread| thread.stack.contains(&key)) {
+                self.turn(tid, now_ns, |stack| stack.retain(|other| *other != key));
+            }
+        }
+    }
+
+    fn begin(&mut self, id: u64, begin_ns: u64) -> Key {
+        self.serial += 1;
+        let key = match self.free.pop() {
+            Some(key) => key,
+            None => {
+                self.slots.push(Slot { message: Message::beginning(id, begin_ns), serial: 0 });
+                self.slots.len() as Key - 1
+            }
+        };
+        let slot = &mut self.slots[key as usize];
+        slot.serial = self.serial;
+        slot.message.restart(id, begin_ns);
+        self.under_way.insert(id, key);
+        key
+    }
+
+    /// What no thread did.
+    fn end(&mut self, key: Key, end_ns: u64) {
+        let message = &mut self.slots[key as usize].message;
+        message.end_ns = Some(end_ns);
+        let latency = end_ns.saturating_sub(message.begin_ns);
+        let unattended = latency.saturating_sub(message.shares.total());
+        if unattended > 0 {
+            message.shares.add(Cause::Unattended, unattended);
+            message.fill_gaps(end_ns);
+        }
+    }
+
+    fn emit(&mut self, key: Key, out: &mut dyn FnMut(&Message)) {
+        let id = self.slots[key as usize].message.id;
+        if self.under_way.get(&id) == Some(&key) {
+            self.under_way.remove(&id);
+        }
+        out(&self.slots[key as usize].message);
+        self.free.push(key);
+    }
+
+    /// Hands out what waited for the kernel to say how long the thread had run.
+    fn release(&mut self, tid: u32, out: &mut dyn FnMut(&Message)) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        if thread.window.pending.is_empty() {
+            return;
+        }
+        for key in std::mem::take(&mut thread.window.pending) {
+            self.emit(key, out);
+        }
+    }
+
+    /// Accounts for a thread's time until now.
+    fn settle(&mut self, tid: u32, now_ns: u64) {
+        let thread = self.threads.entry(tid).or_insert_with(|| Thread::new(now_ns));
+        if now_ns <= thread.since_ns {
+            return;
+        }
+        let key = thread.stack.last().copied();
+        let (from_ns, (cause, which)) = (thread.since_ns, thread.at());
+        let slot = key.map(|key| &mut self.slots[key as usize]);
+        if cause.is_running() {
+            thread.window.silence(key, slot.as_ref().map_or(0, |slot| slot.serial), from_ns, now_ns, cause);
+        } else if cause.is_interruption() {
+            thread.window.interrupted_ns += now_ns - from_ns;
+        }
+        if let Some(slot) = slot {
+            slot.message.add(Piece { tid, from_ns, to_ns: now_ns, cause, which });
+        }
+        thread.since_ns = now_ns;
+    }
+
+    /// The kernel says how long a thread has run: what is missing was the hypervisor's.
+    fn close_window(&mut self, tid: u32, now_ns: u64, ran_ns: u64) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let slots = &mut self.slots;
+        thread.window.close(now_ns, ran_ns, |silent, ns| {
+            let Some(slot) = silent.key.and_then(|key| slots.get_mut(key as usize)) else { return };
+            if slot.serial == silent.serial {
+                slot.message.steal(tid, silent.from_ns, silent.to_ns, silent.cause, ns);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

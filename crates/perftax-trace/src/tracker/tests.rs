@@ -1,0 +1,254 @@
+use super::*;
+use crate::cause::Shares;
+use Kind::{Begin, End, Switch};
+use proptest::prelude::*;
+
+fn mark(time_ns: u64, tid: u32, kind: Kind, id: u64) -> Record {
+    Record::Mark(Mark { time_ns, tid, id, kind })
+}
+
+fn event(time_ns: u64, tid: u32, what: What) -> Record {
+    Record::Kernel(KernelEvent { time_ns, cpu: 0, tid, what })
+}
+
+fn sample(time_ns: u64, tid: u32, function: u32) -> Record {
+    Record::Sample(Sampled { time_ns, tid, function })
+}
+
+/// What comes out, and what was odd.
+fn track(records: &[Record]) -> (Vec<Message>, Trouble) {
+    let mut tracker = Tracker::default();
+    let mut messages = Vec::new();
+    let mut out = |message: &Message| messages.push(message.clone());
+    records.iter().for_each(|record| tracker.take(record, &mut out));
+    tracker.finish(&mut out);
+    assert_eq!(tracker.waiting(), 0);
+    (messages, tracker.trouble)
+}
+
+/// Pieces as (from, to, cause, which).
+fn pieces(message: &Message) -> Vec<(u64, u64, Cause, u32)> {
+    message.pieces.iter().map(|piece| (piece.from_ns, piece.to_ns, piece.cause, piece.which)).collect()
+}
+
+#[test]
+fn messages_that_are_interleaved_have_their_own_time() {
+    let (messages, trouble) = track(&[
+        mark(10, 1, Begin, 7),
+        mark(20, 1, Switch, 0),
+        mark(30, 1, Begin, 8),
+        mark(45, 1, Switch, 7),
+        mark(60, 1, End, 7),
+        mark(61, 1, Switch, 8),
+        mark(70, 1, End, 8),
+    ]);
+    let latencies: Vec<_> = messages.iter().map(|m| (m.id, m.latency_ns())).collect();
+    assert_eq!(latencies, [(7, Some(50)), (8, Some(40))]);
+    use Cause::{OnCpu, Unattended};
+    assert_eq!(pieces(&messages[0]), [(10, 20, OnCpu, 0), (45, 60, OnCpu, 0), (20, 45, Unattended, 0)]);
+    assert_eq!(pieces(&messages[1]), [(30, 45, OnCpu, 0), (61, 70, OnCpu, 0), (45, 61, Unattended, 0)]);
+    assert_eq!(trouble, Trouble::default());
+}
+
+#[test]
+fn a_message_may_pass_from_thread_to_thread() {
+    let (messages, _) =
+        track(&[mark(10, 1, Begin, 7), mark(20, 1, Switch, 0), mark(25, 2, Switch, 7), sample(30, 2, 4), mark(40, 2, End, 7)]);
+    let tids: Vec<_> = messages[0].pieces.iter().map(|piece| (piece.tid, piece.from_ns, piece.to_ns)).collect();
+    assert_eq!(tids, [(1, 10, 20), (2, 25, 40), (0, 20, 25)]);
+    assert_eq!(messages[0].threads, [1, 2]);
+    assert_eq!(messages[0].hits, [Hit { time_ns: 30, tid: 2, function: 4, cause: Cause::OnCpu }]);
+}
+
+#[test]
+fn nested_ones_take_the_time_of_the_outer() {
+    let (messages, _) = track(&[mark(0, 1, Begin, 1), mark(5, 1, Begin, 2), mark(9, 1, End, 2), mark(12, 1, End, 1)]);
+    assert_eq!((messages[0].id, messages[0].shares.of(Cause::OnCpu)), (2, 4));
+    let outer = &messages[1];
+    assert_eq!((outer.id, outer.shares.of(Cause::OnCpu), outer.shares.of(Cause::Unattended)), (1, 8, 4));
+}
+
+#[test]
+fn what_is_odd_is_counted_and_the_rest_is_read() {
+    let (messages, trouble) = track(&[
+        mark(1, 1, End, 5),
+        mark(2, 1, Begin, 6),
+        mark(3, 1, Begin, 6),
+        mark(4, 1, End, 6),
+        mark(5, 1, End, 6),
+        mark(6, 2, Switch, 99),
+        mark(8, 1, Begin, 7),
+        mark(11, 3, Begin, 8),
+        mark(9, 3, End, 8),
+    ]);
+    let odd = Trouble { never_ended: 2, ended_without_begin: 2, reused: 1, switched_to_unknown: 1, late: 1 };
+    assert_eq!(trouble, odd);
+    let ends: Vec<_> = messages.iter().map(|m| (m.id, m.begin_ns, m.end_ns)).collect();
+    assert_eq!(ends, [(6, 2, None), (6, 3, Some(4)), (8, 11, Some(11)), (7, 8, None)]);
+}
+
+#[test]
+fn waiting_is_told_from_being_ready_and_from_being_pushed_aside() {
+    let switch = |is_runnable, next| What::Switch { is_runnable, next };
+    let (messages, _) = track(&[
+        mark(0, 7, Begin, 1),
+        event(5, 7, What::SyscallEnter(35)),
+        event(10, 7, switch(false, 0)),
+        event(30, 9, What::Wakeup { tid: 7 }),
+        event(35, 0, switch(true, 7)),
+        event(38, 7, What::SyscallExit(35)),
+        // Preempted, and goes on elsewhere.
+        event(50, 7, switch(true, 8)),
+        event(52, 9, What::Wakeup { tid: 7 }),
+        event(53, 9, What::Migrate { tid: 7 }),
+        event(60, 9, switch(false, 7)),
+        mark(70, 7, End, 1),
+    ]);
+    use Cause::{Blocked, OnCpu, Preempted, Runnable, Syscall};
+    let expected = [
+        (0, 5, OnCpu, 0),
+        (5, 10, Syscall, 36),
+        (10, 30, Blocked, 36),
+        (30, 35, Runnable, 0),
+        (35, 38, Syscall, 36),
+        (38, 50, OnCpu, 0),
+        (50, 60, Preempted, 8),
+        (60, 70, OnCpu, 0),
+    ];
+    assert_eq!(pieces(&messages[0]), expected);
+    assert_eq!(messages[0].migrations, 1);
+}
+
+#[test]
+fn interruptions_nest_and_belong_to_whom_they_interrupt() {
+    use Interruption::{Irq, Softirq, Vector};
+    let (messages, _) = track(&[
+        mark(0, 7, Begin, 1),
+        event(2, 7, What::SyscallEnter(0)),
+        event(10, 7, What::Enter(Vector, 2)),
+        event(12, 7, What::TlbFlush(1)),
+        event(14, 7, What::Enter(Softirq, 3)),
+        event(16, 7, What::Enter(Irq, 9)),
+        event(17, 7, What::Exit(Irq, 9)),
+        event(20, 7, What::Exit(Softirq, 3)),
+        event(21, 7, What::Exit(Vector, 2)),
+        event(24, 7, What::FaultEnter),
+        sample(25, 7, 5),
+        event(28, 7, What::FaultExit),
+        event(30, 7, What::SyscallExit(0)),
+        event(40, 7, What::Exit(Irq, 9)),
+        mark(41, 7, End, 1),
+    ]);
+    let flush = Interruption::VECTORS.len() as u32;
+    let expected = [
+        (0, 2, Cause::OnCpu, 0),
+        (2, 10, Cause::Syscall, 1),
+        (10, 14, Cause::Vector, flush),
+        (14, 16, Cause::Softirq, 3),
+        (16, 17, Cause::Irq, 9),
+        (17, 20, Cause::Softirq, 3),
+        (20, 21, Cause::Vector, flush),
+        (21, 24, Cause::Syscall, 1),
+        (24, 28, Cause::PageFault, 0),
+        (28, 30, Cause::Syscall, 1),
+        (30, 41, Cause::OnCpu, 0),
+    ];
+    assert_eq!(pieces(&messages[0]), expected);
+    assert_eq!((messages[0].faults, messages[0].hits[0].cause), (1, Cause::PageFault));
+}
+
+#[test]
+fn who_is_seen_again_has_come_back() {
+    let (messages, _) = track(&[
+        mark(0, 7, Begin, 1),
+        event(5, 7, What::Switch { is_runnable: false, next: 0 }),
+        // Neither the wakeup nor the switch to it is seen.
+        mark(3000, 7, End, 1),
+    ]);
+    assert_eq!(pieces(&messages[0]), [(0, 5, Cause::OnCpu, 0), (5, 3000, Cause::Blocked, 0)]);
+}
+
+#[test]
+fn what_the_hypervisor_took_goes_to_the_longest_silence() {
+    let (messages, _) = track(&[
+        event(0, 7, What::Ran(50)),
+        mark(10_000, 7, Begin, 1),
+        // Works for 60 µs, as samples show.
+        sample(30_000, 7, 3),
+        sample(50_000, 7, 3),
+        mark(70_000, 7, End, 1),
+        mark(71_000, 7, Begin, 2),
+        mark(471_000, 7, End, 2),
+        mark(472_000, 7, Begin, 3),
+        mark(473_000, 7, End, 3),
+        // Of half a millisecond it ran 110 µs.
+        event(500_000, 7, What::Ran(110_000)),
+    ]);
+    let of = |id: u64| messages.iter().find(|m| m.id == id).map(|m| (m.shares.of(Cause::OnCpu), m.shares.of(Cause::Steal)));
+    assert_eq!((of(1), of(2), of(3)), (Some((60_000, 0)), Some((10_000, 390_000)), Some((1000, 0))));
+    let second = messages.iter().find(|m| m.id == 2).map(pieces);
+    assert_eq!(second, Some(vec![(71_000, 81_000, Cause::OnCpu, 0), (81_000, 471_000, Cause::Steal, 0)]));
+    // Message 3 had no silence worth waiting for.
+    assert_eq!(messages.iter().map(|m| m.id).collect::<Vec<_>>(), [3, 1, 2]);
+}
+
+#[test]
+fn waiting_for_the_kernels_word_has_an_end() {
+    let mut records = vec![event(0, 7, What::Ran(1))];
+    for id in 1..10_000u64 {
+        records.extend([mark(id * 30_000, 7, Begin, id), mark(id * 30_000 + 20_000, 7, End, id)]);
+    }
+    let mut tracker = Tracker::default();
+    let mut messages = 0;
+    records.iter().for_each(|record| {
+        tracker.take(record, &mut |_| messages += 1);
+        assert!(tracker.waiting() <= window::MOST_PENDING + 1);
+    });
+    assert!(messages > 4000);
+    tracker.finish(&mut |_| messages += 1);
+    assert_eq!(messages, 9999);
+}
+
+proptest! {
+    /// Whatever happened, a message's time is accounted for to the nanosecond, and its pieces are what its shares say.
+    #[test]
+    fn shares_add_up(steps in prop::collection::vec((1u64..50_000, 0u64..14, 0u32..4), 1..300)) {
+        let (mut now, mut id, mut records) = (0, 1, vec![mark(0, 1, Begin, 1)]);
+        for (after, what, which) in steps {
+            now += after;
+            let interruption = [Interruption::Irq, Interruption::Softirq, Interruption::Vector][which as usize % 3];
+            match what {
+                0 => records.push(mark(now, 1, Switch, 0)),
+                1 => records.push(mark(now, 1, Switch, id)),
+                2 | 3 => {
+                    records.push(mark(now, 1, End, id));
+                    id += 1;
+                    records.push(mark(now, 1, Begin, id));
+                }
+                4 => records.push(event(now, 1, What::Switch { is_runnable: which > 1, next: 0 })),
+                5 => records.push(event(now, 2, What::Wakeup { tid: 1 })),
+                6 => records.push(event(now, 0, What::Switch { is_runnable: false, next: 1 })),
+                7 => records.push(event(now, 1, What::Enter(interruption, which))),
+                8 => records.push(event(now, 1, What::Exit(interruption, which))),
+                9 => records.push(event(now, 1, What::SyscallEnter(which))),
+                10 => records.push(event(now, 1, What::SyscallExit(which))),
+                11 => records.push(event(now, 1, if which > 1 { What::FaultEnter } else { What::FaultExit })),
+                12 => records.push(event(now, 1, What::Ran(u64::from(which) * 20_000))),
+                _ => records.push(sample(now, 1, which)),
+            }
+        }
+        records.push(mark(now + 1, 1, End, id));
+        let (messages, trouble) = track(&records);
+        prop_assert_eq!(messages.len() as u64, id);
+        prop_assert_eq!(trouble, Trouble::default());
+        for message in &messages {
+            prop_assert_eq!(Some(message.shares.total()), message.latency_ns());
+            let mut by_piece = Shares::default();
+            message.pieces.iter().for_each(|piece| by_piece.add(piece.cause, piece.to_ns - piece.from_ns));
+            prop_assert_eq!(by_piece, message.shares);
+            let mut order: Vec<(u64, u64)> = message.pieces.iter().map(|piece| (piece.from_ns, piece.to_ns)).collect();
+            order.sort_unstable();
+            prop_assert!(order.windows(2).all(|two| two[0].1 <= two[1].0), "{:?}", message);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! A trace's folder, opened.
+
+use std::path::Path;
+
+use anyhow::Result;
+use perftax_cost::document::TraceMeta;
+use perftax_pmu::Error;
+use perftax_trace::{Names, Store};
+
+use super::META;
+
+/// A trace: how it was recorded, its tables, and what the numbers in it are called.
+pub struct Reading {
+    pub meta: TraceMeta,
+    pub store: Store,
+    pub names: Names,
+}
+
+impl Reading {
+    /// Opens the folder that `trace record` made.
+    pub fn open(folder: &Path) -> Result<Self> {
+        let path = folder.join(META);
+        let text = std::fs::read_to_string(&path).map_err(Error::file(&path))?;
+        let malformed = |e: serde_json::Error| Error::Malformed {
+            what: path.display().to_string(),
+            offset: e.column() as u64,
+            why: e.to_string(),
+        };
+        let meta: TraceMeta = serde_json::from_str(&text).map_err(malformed)?;
+        let names = Names { threads: meta.threads.iter().cloned().collect(), irqs: meta.irqs.iter().cloned().collect() };
+        Ok(Self { store: Store::open(folder)?, names, meta })
+    }
+}
