@@ -163,8 +163,9 @@ impl Tracker {
 
     fn kernel(&mut self, event: &KernelEvent, out: &mut dyn FnMut(&Message)) {
         let KernelEvent { time_ns: now_ns, tid, what, .. } = *event;
-        // Of what a CPU does while it idles only whom it wakes, and who comes, belongs to a thread.
-        if tid != 0 {
+        // Of what a CPU does while it idles only whom it wakes, and who comes, belongs to a thread. TLB entries are flushed for who comes
+        // while the one that has left is still the current one (arch/x86/mm/tlb.c, switch_mm_irqs_off).
+        if tid != 0 && !matches!(what, What::TlbFlush(_)) {
             self.seen(tid, now_ns, out);
         }
         match what {

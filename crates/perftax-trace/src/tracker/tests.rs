@@ -99,6 +99,7 @@ fn waiting_is_told_from_being_ready_and_from_being_pushed_aside() {
         event(38, 7, What::SyscallExit(35)),
         // Preempted, and goes on elsewhere.
         event(50, 7, switch(true, 8)),
+        event(51, 7, What::TlbFlush(0)),
         event(52, 9, What::Wakeup { tid: 7 }),
         event(53, 9, What::Migrate { tid: 7 }),
         event(60, 9, switch(false, 7)),
