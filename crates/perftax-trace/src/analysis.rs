@@ -6,7 +6,7 @@
 use perftax_pmu::Result;
 
 use crate::blame::{Brief, Usual};
-use crate::distribution::Population;
+use crate::distribution::{Distribution, Population};
 use crate::message::{Message, Trouble};
 use crate::store::Store;
 use crate::tracker::{Record, Tracker};
@@ -47,39 +47,55 @@ pub struct Answer {
     pub to_ns: u64,
 }
 
-/// Latencies in the order of size, exact: by marks alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Latencies(Vec<u64>);
+/// The latencies of all messages.
+#[derive(Clone, Debug)]
+pub enum Latencies {
+    /// Each of them, in the order of size.
+    Exact(Vec<u64>),
+    /// In a histogram: of a trace that does not hold all messages.
+    Counted(Distribution),
+}
 
 impl Latencies {
-    /// Reads the marks of a trace.
+    /// Of a trace, by its marks alone where it holds all of them.
     ///
     /// # Errors
     /// Where they cannot be read.
     pub fn of(store: &Store) -> Result<Self> {
+        if let Some(background) = &store.background {
+            return Ok(Self::Counted(background.population.latency.clone()));
+        }
         let mut tracker = Tracker::default();
         let mut latencies = Vec::new();
         let mut over = |message: &Message| latencies.extend(message.latency_ns());
         store.marks(|mark| tracker.take(&Record::Mark(*mark), &mut over))?;
         tracker.finish(&mut over);
         latencies.sort_unstable();
-        Ok(Self(latencies))
+        Ok(Self::Exact(latencies))
     }
 
-    /// The latency that a share `q` of messages do not exceed, by nearest rank: some message's. 0 where there are none.
+    /// The latency that a share `q` of messages do not exceed, by nearest rank. 0 where there are none.
     pub fn quantile_ns(&self, q: f64) -> u64 {
-        let n = self.0.len();
-        self.0.get(((q * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1).copied().unwrap_or(0)
+        match self {
+            Self::Exact(all) => {
+                let n = all.len();
+                all.get(((q * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1).copied().unwrap_or(0)
+            }
+            Self::Counted(distribution) => distribution.quantile_ns(q),
+        }
     }
 
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        match self {
+            Self::Exact(all) => all.len(),
+            Self::Counted(distribution) => distribution.len() as usize,
+        }
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 }
 
@@ -89,8 +105,9 @@ impl Latencies {
 /// Where a table cannot be read.
 pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, mut each: impl FnMut(&Message)) -> Result<Answer> {
     let mut answer = Answer { slow_ns: latencies.quantile_ns(question.slow_from), ..Answer::default() };
-    // The messages that are kept whole are known by their latency, too; of equal ones the first.
-    let whole_ns = latencies.0.len().checked_sub(question.whole.max(1)).map_or(0, |at| latencies.0[at]);
+    // The messages that are kept whole are known by their latency, too; of a histogram a bucket more.
+    let beyond = question.whole as f64 / latencies.len().max(1) as f64;
+    let whole_ns = latencies.quantile_ns((1.0 - beyond).max(0.0)).saturating_sub(answer.slow_ns / 1000);
     let mut tracker = Tracker::default();
     let mut samples = 0u64;
     let mut over = |message: &Message| {
@@ -105,8 +122,17 @@ pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, mut ea
     answer.samples_in_all = samples;
     answer.samples = tracker.samples;
     answer.trouble = tracker.trouble;
-    answer.usual.latency_ns = latencies.quantile_ns(0.5);
-    answer.usual.shares = answer.population.usual();
+    match &store.background {
+        Some(background) => {
+            answer.population = background.population.clone();
+            answer.usual = background.usual.clone();
+            answer.messages = background.population.latency.len();
+        }
+        None => {
+            answer.usual.latency_ns = latencies.quantile_ns(0.5);
+            answer.usual.shares = answer.population.usual();
+        }
+    }
     answer.slowest.sort_by_key(|message| std::cmp::Reverse(message.latency_ns()));
     answer.slowest.truncate(question.whole);
     Ok(answer)
@@ -126,8 +152,13 @@ impl Answer {
         } else {
             self.usual.add(message);
         }
-        if whole > 0 && latency_ns >= whole_ns && self.slowest.len() < 2 * whole {
-            self.slowest.push(message.clone());
+        if whole == 0 || latency_ns < whole_ns {
+            return;
+        }
+        self.slowest.push(message.clone());
+        if self.slowest.len() >= 2 * whole + 64 {
+            self.slowest.sort_by_key(|message| std::cmp::Reverse(message.latency_ns()));
+            self.slowest.truncate(whole);
         }
     }
 }

@@ -43,6 +43,9 @@ pub struct TraceMeta {
     pub rows: [u64; 3],
     /// Tracepoints that the kernel does not have.
     pub missing: Vec<String>,
+    /// Where only slow messages were kept: which.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptSlow>,
     /// What the hypervisor took from all CPUs meanwhile, as the kernel's accounts say, s; none where it has none.
     pub steal_s: Option<f64>,
     /// When records were lost, CLOCK_MONOTONIC_RAW, ns.
@@ -51,6 +54,23 @@ pub struct TraceMeta {
     pub threads: Vec<(u32, String)>,
     /// What interrupts were called.
     pub irqs: Vec<(u32, String)>,
+}
+
+/// What `--keep-slow` kept.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KeptSlow {
+    /// The quantile asked for, 0 to 1.
+    pub from: f64,
+    /// Every message that took at least so long was kept, with its neighbours, ns.
+    pub kept_from_ns: u64,
+    /// Messages kept for being slow: some more than asked for, since the quantile was not known before the end.
+    pub kept: u64,
+    /// Of them, those of which rows had been let go before their end.
+    pub not_whole: u64,
+    /// Messages that ended.
+    pub messages: u64,
+    /// Those that were not slow.
+    pub usual_messages: u64,
 }
 
 /// What a trace says about its messages.

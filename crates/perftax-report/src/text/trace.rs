@@ -2,7 +2,7 @@
 
 use owo_colors::OwoColorize;
 use perftax_cost::Estimate;
-use perftax_cost::document::{SlowMessage, TailBlame, TraceReport};
+use perftax_cost::document::{BlamedDetail, SlowMessage, TailBlame, TraceReport};
 
 use crate::sheet::{Sheet, printable};
 use crate::table::Table;
@@ -38,6 +38,17 @@ pub fn trace(doc: &TraceReport) -> String {
         }
         None => sheet.row("latency", "no message ended"),
     }
+    if let Some(kept) = &meta.kept {
+        let kept_from = units::time_ns(kept.kept_from_ns as f64);
+        let mut text = format!(
+            "every message of {kept_from} and more, {} in all, with its neighbours; of the others sums",
+            units::count(kept.kept)
+        );
+        if kept.not_whole > 0 {
+            text += &format!("; {} not whole, they took too long", units::count(kept.not_whole));
+        }
+        sheet.row("kept", &text);
+    }
     sheet.row(
         "samples",
         &format!("{} of {} while a thread worked on a message", units::count(doc.samples), printable(&meta.event)),
@@ -70,12 +81,13 @@ fn blamed(blame: &TailBlame) -> Table {
     let mut table = Table::default().left("").right("a message").right("of the extra time").left("");
     let all = blame.extra_ns.estimate;
     let is_worth = |ns: &Estimate| ns.estimate.abs() >= 1.0 && ns.estimate.abs() >= WORTH * all.abs();
+    let is_more = |detail: &BlamedDetail| detail.extra_ns.estimate > 0.0 && is_worth(&detail.extra_ns);
     for cause in blame.causes.iter().filter(|cause| is_worth(&cause.extra_ns)) {
         let share = |ns: &Estimate| units::share(ns.estimate / all);
         table.row(vec![printable(&cause.cause), units::estimate_ns(&cause.extra_ns), share(&cause.extra_ns), String::new()]);
         let details =
             cause.which.iter().map(|detail| (detail, "")).chain(cause.functions.iter().map(|detail| (detail, "by samples")));
-        for (detail, how) in details.filter(|(detail, _)| is_worth(&detail.extra_ns)) {
+        for (detail, how) in details.filter(|(detail, _)| is_more(detail)) {
             let ns = &detail.extra_ns;
             table.row(vec![format!("  {}", shortened(&detail.name)), units::estimate_ns(ns), share(ns), how.into()]);
         }

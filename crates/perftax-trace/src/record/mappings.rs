@@ -8,7 +8,7 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use perftax_pmu::record::Mmap;
 use rustc_hash::FxHashSet;
 
-use crate::store::Function;
+use crate::store::{Function, Symbols};
 
 /// Code of a process.
 struct Mapping {
@@ -51,7 +51,7 @@ impl Mappings {
 
     /// A sample was taken there.
     pub fn seen(&mut self, pid: u32, ip: u64) {
-        self.seen.insert((if is_kernel(ip) { 0 } else { pid }, ip));
+        self.seen.insert(Symbols::address(pid, ip));
     }
 
     fn find(&self, pid: u32, ip: u64) -> Option<&Mapping> {

@@ -22,11 +22,13 @@
 //! | 15 | a thread goes to another CPU | that thread |
 //! | 16 | TLB entries are flushed | the reason |
 
+mod background;
 mod codes;
 mod reader;
 mod table;
 mod writer;
 
+pub use background::Background;
 pub use reader::{Store, Symbols};
 pub use table::{Function, TableReader};
 pub use writer::{Room, StoreWriter};

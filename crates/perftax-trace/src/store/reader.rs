@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use perftax_pmu::{Error, Result};
 use rustc_hash::FxHashMap;
 
+use super::background::Background;
 use super::table::{Function, TableReader, read_texts};
 use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, codes};
 use crate::kernel::KernelEvent;
@@ -44,9 +45,17 @@ impl Symbols {
 
     /// The number of the function at an address; 0 where it is unknown.
     pub fn function(&self, pid: u32, ip: u64) -> u32 {
-        let kernel_half = ip >> 63 == 1;
-        let pid = if kernel_half { 0 } else { pid };
-        self.by_address.get(&(pid, ip)).copied().unwrap_or(0)
+        self.by_address.get(&Self::address(pid, ip)).copied().unwrap_or(0)
+    }
+
+    /// An address with the process that it belongs to: 0 for the kernel's half.
+    pub fn address(pid: u32, ip: u64) -> (u32, u64) {
+        (if ip >> 63 == 1 { 0 } else { pid }, ip)
+    }
+
+    /// The number of a function by its name; 0 where no address of it is known.
+    pub fn number(&self, function: &Function) -> u32 {
+        self.functions.iter().position(|known| known == function).unwrap_or(0) as u32
     }
 
     /// A function by its number.
@@ -72,6 +81,8 @@ pub struct Store {
     pub symbols: Symbols,
     /// What messages are labelled.
     pub labels: FxHashMap<u64, String>,
+    /// Of a trace that holds slow messages alone: what the others were like.
+    pub background: Option<Background>,
 }
 
 impl Store {
@@ -84,9 +95,11 @@ impl Store {
         let address = |([pid, ip], [name, module]): ([u64; 2], [String; 2])| ((pid as u32, ip), Function { name, module });
         let labels = folder.join(LABELS);
         let labels = if labels.exists() { read_texts(&labels, (["id"], ["text"]))? } else { Vec::new() };
+        let symbols = Symbols::new(symbols.into_iter().map(address));
         Ok(Self {
             folder: folder.into(),
-            symbols: Symbols::new(symbols.into_iter().map(address)),
+            background: Background::read(folder, &symbols)?,
+            symbols,
             labels: labels.into_iter().map(|([id], [text])| (id, text)).collect(),
         })
     }

@@ -9,6 +9,7 @@ use super::table::{Function, TableWriter, write_texts};
 use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, SampleRow, codes, mark_row};
 use crate::kernel::KernelEvent;
 use crate::mark::Mark;
+use crate::record::Row;
 
 /// Rows that were written, and rows that the disk had no room for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +44,18 @@ impl StoreWriter {
             samples: TableWriter::create(folder, SAMPLES)?,
             kernel: TableWriter::create(folder, KERNEL)?,
         })
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// As [`StoreWriter::mark`].
+    pub fn row(&mut self, row: &Row) -> Result<()> {
+        match row {
+            Row::Mark(mark) => self.mark(mark),
+            Row::Sample(sample) => self.sample(sample),
+            Row::Kernel(event) => self.kernel(event),
+        }
     }
 
     /// Adds a mark.

@@ -28,6 +28,10 @@ impl Reading {
         };
         let meta: TraceMeta = serde_json::from_str(&text).map_err(malformed)?;
         let names = Names { threads: meta.threads.iter().cloned().collect(), irqs: meta.irqs.iter().cloned().collect() };
-        Ok(Self { store: Store::open(folder)?, names, meta })
+        let mut store = Store::open(folder)?;
+        if let (Some(background), Some(kept)) = (&mut store.background, &meta.kept) {
+            background.usual.messages = kept.usual_messages;
+        }
+        Ok(Self { store, names, meta })
     }
 }

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use perftax_cost::document::TraceMeta;
+use perftax_cost::document::{KeptSlow, TraceMeta};
 use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::sys::Ended;
-use perftax_trace::record::{Recorded, Recording, Row, record};
-use perftax_trace::store::{Room, StoreWriter};
+use perftax_trace::KeepSlow;
+use perftax_trace::record::{Recorded, Recording, record};
+use perftax_trace::store::{Background, Room, StoreWriter, Symbols};
 
 use super::META;
 use crate::failure::Outcome;
@@ -35,6 +36,9 @@ pub struct Args {
     /// Marks that a thread may be ahead of perftax; a power of two from 64 to 2^26
     #[arg(long, value_name = "N", default_value_t = 1 << 18)]
     ring_marks: u64,
+    /// Keep only the messages slower than this quantile, with their neighbours, and of all others sums
+    #[arg(long, value_name = "pQ", value_parser = quantile)]
+    keep_slow: Option<f64>,
     /// The folder to make
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
@@ -43,6 +47,8 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// Rows from one look at what can be let go to the next.
+const ROWS_BETWEEN_FLUSHES: u64 = 10_000;
 /// A prime near a millisecond.
 const USUAL_PERIOD: u64 = 1_000_003;
 
@@ -68,12 +74,27 @@ pub fn run(args: &Args) -> Result<Outcome> {
         cpus: here.cpus.clone(),
     };
     let mut store = StoreWriter::create(&folder.partial)?;
-    let recorded = record(&recording, &here.catalog, &mut |row| match row {
-        Row::Mark(mark) => store.mark(mark),
-        Row::Sample(sample) => store.sample(sample),
-        Row::Kernel(event) => store.kernel(event),
+    let mut keep = args.keep_slow.map(KeepSlow::new);
+    let mut taken = 0u64;
+    let recorded = record(&recording, &here.catalog, &mut |row| match &mut keep {
+        None => store.row(row),
+        Some(keep) => {
+            keep.take(row);
+            taken += 1;
+            if taken.is_multiple_of(ROWS_BETWEEN_FLUSHES) { keep.flush(&mut |row| store.row(row)) } else { Ok(()) }
+        }
     })?;
     drop(guard);
+    let kept = match &mut keep {
+        Some(keep) => {
+            keep.finish(&mut |row| store.row(row))?;
+            let symbols = Symbols::new(recorded.symbols.clone());
+            let background = Background { population: keep.judge.population.clone(), usual: keep.usual(&symbols) };
+            background.write(&folder.partial, &symbols)?;
+            args.keep_slow.map(|from| kept(from, keep, &background))
+        }
+        None => None,
+    };
     let room = store.finish(&recorded.symbols, &[])?;
     origin.warnings.extend(warnings(&recorded, &room));
     let code = match recorded.exit.ended {
@@ -98,6 +119,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         broken: recorded.broken,
         rows,
         missing: recorded.missing,
+        kept,
         steal_s: recorded.steal_s,
         losses_ns: recorded.losses_ns,
         threads: recorded.names.threads.into_iter().collect(),
@@ -123,6 +145,25 @@ fn is_throttled(mechanism: Mechanism, period: u64) -> bool {
     let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
     let limit: u64 = limit.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     mechanism != Mechanism::CpuClock || 2_000_000_000 / period.max(1) > limit
+}
+
+/// `p99.9` as 0.999.
+fn quantile(text: &str) -> Result<f64, String> {
+    let percent = text.strip_prefix('p').unwrap_or(text).parse::<f64>().ok();
+    let is_tail = |percent: &f64| (50.0..100.0).contains(percent);
+    percent.filter(is_tail).map(|percent| percent / 100.0).ok_or_else(|| "needs p50 to p99.999…, as in p99.9".into())
+}
+
+/// What `--keep-slow` did.
+fn kept(from: f64, keep: &KeepSlow, background: &Background) -> KeptSlow {
+    KeptSlow {
+        from,
+        kept_from_ns: keep.judge.kept_from_ns,
+        kept: keep.kept,
+        not_whole: keep.not_whole,
+        messages: background.population.latency.len(),
+        usual_messages: background.usual.messages,
+    }
 }
 
 /// What weakens the trace, each with a remedy.

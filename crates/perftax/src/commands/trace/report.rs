@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     output.check_writable()?;
     let reading = Reading::open(&args.folder)?;
     let latencies = Latencies::of(&reading.store)?;
-    let question = Question { slow_from: TAILS[0], whole: args.slowest };
+    let question = Question { slow_from: tails(&reading.meta)[0], whole: args.slowest };
     let answer = analyse(&reading.store, &latencies, &question, |_| ())?;
     let document = report(&reading, &latencies, &answer);
     output.write_json(&document)?;
@@ -62,15 +62,25 @@ fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceRep
         ("switched to without having begun", answer.trouble.switched_to_unknown),
         ("records out of order", answer.trouble.late),
     ];
+    let tails = tails(&reading.meta);
+    let blames = tails.iter().filter_map(|from| tail(reading, answer, *from, latencies.quantile_ns(*from)));
     TraceReport {
         meta: reading.meta.clone(),
         messages: answer.messages,
         trouble: trouble.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), n)).collect(),
         latency: quantiles(latencies),
         samples: answer.samples,
-        blames: TAILS.into_iter().filter_map(|from| tail(reading, answer, from, latencies.quantile_ns(from))).collect(),
+        blames: blames.collect(),
         slowest: answer.slowest.iter().filter_map(|message| slow(reading, answer, message)).collect(),
     }
+}
+
+/// The quantiles from which on messages are blamed: of those that were kept.
+fn tails(meta: &TraceMeta) -> Vec<f64> {
+    let asked = meta.kept.map(|kept| kept.from);
+    let mut tails: Vec<f64> = TAILS.into_iter().filter(|tail| asked.is_none_or(|asked| *tail > asked)).collect();
+    tails.splice(0..0, asked);
+    tails
 }
 
 /// By nearest rank: each is some message's.

@@ -1,0 +1,358 @@
+//! Keeping the slow messages alone, while recording: bounded memory, and next to nothing on disk.
+//!
+//! Everything passes through a tracker; of a message that turns out slow the rows of its threads are kept, from the beginning of the
+//! message before it to the end of the one after it. Of all others there remain sums and histograms.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use perftax_pmu::Result;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::blame::{Detail, Usual};
+use crate::distribution::Population;
+use crate::kernel::What;
+use crate::mark::Kind;
+use crate::message::{Message, Trouble};
+use crate::record::Row;
+use crate::store::Symbols;
+use crate::tracker::{Record, Sampled, Tracker};
+
+/// The first messages are kept all: nobody knows yet what is slow.
+const FIRST: u64 = 1000;
+/// The threshold is looked up anew when there are so many more messages, as a share.
+const ANEW: f64 = 0.01;
+/// Rows that are held at most. What a message needs beyond that is not kept whole, and counted.
+const MOST_ROWS: usize = 4_000_000;
+/// A message that ended longer ago than this, ns, is no neighbour.
+const LONG_AGO_NS: u64 = 20_000_000;
+/// Rows of the message after a slow one that are kept at most.
+const MOST_FOLLOWING: u32 = 10_000;
+
+/// A row that waits for its message's end.
+struct Held {
+    row: Row,
+    is_kept: bool,
+}
+
+/// A message that may be slow.
+struct Candidate {
+    threads: Vec<u32>,
+    from_ns: u64,
+    to_ns: u64,
+}
+
+/// Tells which messages are slow, and sums up all.
+pub struct Judge {
+    from: f64,
+    /// All messages that ended.
+    pub population: Population,
+    /// Those that were not slow; functions as numbers of addresses.
+    usual: Usual,
+    /// The beginning of the last message that each thread ended.
+    last_begin_ns: FxHashMap<u32, u64>,
+    threshold_ns: u64,
+    looked_at: u64,
+    /// Every message that took at least so long has been kept, ns.
+    pub kept_from_ns: u64,
+}
+
+impl Judge {
+    fn new(from: f64) -> Self {
+        Self {
+            from,
+            population: Population::default(),
+            usual: Usual::default(),
+            last_begin_ns: FxHashMap::default(),
+            threshold_ns: 0,
+            looked_at: 0,
+            kept_from_ns: 0,
+        }
+    }
+
+    /// Counts a message, and says what is to be kept of it where it is slow.
+    fn judge(&mut self, message: &Message) -> Option<Candidate> {
+        let before = message.threads.first().and_then(|tid| self.last_begin_ns.get(tid)).copied();
+        for tid in &message.threads {
+            self.last_begin_ns.insert(*tid, message.begin_ns);
+        }
+        let latency_ns = message.latency_ns()?;
+        self.population.add(latency_ns, &message.shares);
+        let seen = self.population.latency.len();
+        if seen > FIRST && seen as f64 >= self.looked_at as f64 * (1.0 + ANEW) {
+            self.looked_at = seen;
+            // Twice as many as asked for: what is beyond the quantile in the end may have been below it for a while.
+            self.threshold_ns = self.population.latency.quantile_ns(1.0 - 2.0 * (1.0 - self.from));
+            self.kept_from_ns = self.kept_from_ns.max(self.threshold_ns);
+        }
+        if latency_ns < self.threshold_ns {
+            self.usual.add(message);
+            return None;
+        }
+        let is_near = |begin: &u64| *begin <= message.begin_ns && message.begin_ns - begin <= latency_ns.max(self.threshold_ns);
+        let from_ns = before.filter(is_near).unwrap_or(message.begin_ns);
+        Some(Candidate { threads: message.threads.clone(), from_ns, to_ns: message.begin_ns + latency_ns })
+    }
+}
+
+/// Lets the slow messages' rows through.
+pub struct KeepSlow {
+    tracker: Tracker,
+    /// What is slow.
+    pub judge: Judge,
+    held: VecDeque<Held>,
+    addresses: FxHashMap<(u32, u64), u32>,
+    /// Threads whose next message is kept, and how many more rows of it.
+    following: FxHashMap<u32, u32>,
+    /// Messages that were kept for being slow.
+    pub kept: u64,
+    /// Slow messages of which rows had been let go already.
+    pub not_whole: u64,
+}
+
+impl KeepSlow {
+    /// Keeps the messages beyond a quantile of latency, 0 to 1.
+    pub fn new(from: f64) -> Self {
+        Self {
+            tracker: Tracker::default(),
+            judge: Judge::new(from),
+            held: VecDeque::new(),
+            addresses: FxHashMap::default(),
+            following: FxHashMap::default(),
+            kept: 0,
+            not_whole: 0,
+        }
+    }
+
+    /// Takes the next row, in order of time.
+    pub fn take(&mut self, row: &Row) {
+        let follows = self.follows(row);
+        self.held.push_back(Held { row: *row, is_kept: follows });
+        let record = match row {
+            Row::Mark(mark) => Record::Mark(*mark),
+            Row::Kernel(event) => Record::Kernel(*event),
+            Row::Sample(sample) => {
+                let next = self.addresses.len() as u32 + 1;
+                let function = *self.addresses.entry(Symbols::address(sample.pid, sample.ip)).or_insert(next);
+                Record::Sample(Sampled { time_ns: sample.time_ns, tid: sample.tid, function })
+            }
+        };
+        let mut candidates = Vec::new();
+        self.tracker.take(&record, &mut |message| candidates.extend(self.judge.judge(message)));
+        candidates.into_iter().for_each(|candidate| self.keep(&candidate));
+    }
+
+    /// Hands out what is kept of the rows that nobody waits for.
+    ///
+    /// # Errors
+    /// What `each` says.
+    pub fn flush(&mut self, each: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+        let under_way = self.tracker.oldest_ns().unwrap_or(u64::MAX);
+        let now_ns = self.held.back().map_or(0, |held| held.row.time_ns());
+        // The message before one that is under way is its neighbour; one that was long ago is nobody's.
+        let long_ago = now_ns.min(under_way).saturating_sub(LONG_AGO_NS);
+        let before = self.judge.last_begin_ns.values().copied().filter(|begin| *begin >= long_ago).min().unwrap_or(u64::MAX);
+        let until_ns = under_way.min(before).min(now_ns);
+        while self.held.len() > MOST_ROWS || self.held.front().is_some_and(|held| held.row.time_ns() < until_ns) {
+            let Some(held) = self.held.pop_front() else { break };
+            if held.is_kept {
+                each(&held.row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The end: hands out the rest.
+    ///
+    /// # Errors
+    /// What `each` says.
+    pub fn finish(&mut self, each: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+        let mut candidates = Vec::new();
+        self.tracker.finish(&mut |message| candidates.extend(self.judge.judge(message)));
+        candidates.into_iter().for_each(|candidate| self.keep(&candidate));
+        self.held.drain(..).filter(|held| held.is_kept).try_for_each(|held| each(&held.row))
+    }
+
+    /// Rows that are held.
+    pub fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// What was odd about the marks.
+    pub fn trouble(&self) -> Trouble {
+        self.tracker.trouble
+    }
+
+    /// What the messages that were not slow were like, with functions as `symbols` number them.
+    pub fn usual(&self, symbols: &Symbols) -> Usual {
+        let by_number: FxHashMap<u32, (u32, u64)> = self.addresses.iter().map(|(address, number)| (*number, *address)).collect();
+        let own = &self.judge.usual;
+        let mut usual = Usual { details: BTreeMap::new(), ..own.clone() };
+        for ((cause, detail), n) in &own.details {
+            let detail = match detail {
+                Detail::Which(_) => *detail,
+                Detail::Function(number) => {
+                    Detail::Function(by_number.get(number).map_or(0, |(pid, ip)| symbols.function(*pid, *ip)))
+                }
+            };
+            *usual.details.entry((*cause, detail)).or_default() += n;
+        }
+        usual.latency_ns = self.judge.population.latency.quantile_ns(0.5);
+        usual.shares = self.judge.population.usual();
+        usual
+    }
+
+    /// Whether a row belongs to the message after a slow one.
+    fn follows(&mut self, row: &Row) -> bool {
+        if self.following.is_empty() {
+            return false;
+        }
+        let mut follows = false;
+        let ends = matches!(row, Row::Mark(mark) if mark.kind == Kind::End);
+        for tid in tids(row) {
+            if let Some(left) = self.following.get_mut(&tid) {
+                follows = true;
+                *left = if ends { 0 } else { *left - 1 };
+                if *left == 0 {
+                    self.following.remove(&tid);
+                }
+            }
+        }
+        follows
+    }
+
+    /// Keeps what is held of a message and of the one before it, and has the one after it kept.
+    fn keep(&mut self, candidate: &Candidate) {
+        self.kept += 1;
+        let Candidate { threads, from_ns, to_ns } = candidate;
+        self.not_whole += u64::from(self.held.front().is_none_or(|held| held.row.time_ns() > *from_ns));
+        let first = self.held.partition_point(|held| held.row.time_ns() < *from_ns);
+        let end = self.held.partition_point(|held| held.row.time_ns() <= *to_ns);
+        let threads: FxHashSet<u32> = threads.iter().copied().collect();
+        for held in self.held.range_mut(first..end) {
+            held.is_kept |= tids(&held.row).any(|tid| threads.contains(&tid));
+        }
+        // Up to the end of the next message: part of it may have passed already.
+        for tid in threads {
+            let mut left = MOST_FOLLOWING;
+            for held in self.held.range_mut(end..).filter(|held| tids(&held.row).any(|other| other == tid)) {
+                held.is_kept = true;
+                left = if matches!(held.row, Row::Mark(mark) if mark.kind == Kind::End) { 0 } else { left.saturating_sub(1) };
+                if left == 0 {
+                    break;
+                }
+            }
+            if left > 0 {
+                self.following.insert(tid, left);
+            }
+        }
+    }
+}
+
+/// The threads that a row is about.
+fn tids(row: &Row) -> impl Iterator<Item = u32> + use<> {
+    let (tid, other) = match row {
+        Row::Mark(mark) => (mark.tid, 0),
+        Row::Sample(sample) => (sample.tid, 0),
+        Row::Kernel(event) => match event.what {
+            What::Switch { next: other, .. } | What::Wakeup { tid: other } | What::Migrate { tid: other } => (event.tid, other),
+            _ => (event.tid, 0),
+        },
+    };
+    [tid, other].into_iter().filter(|tid| *tid != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+    use crate::cause::Cause;
+    use crate::kernel::KernelEvent;
+    use crate::mark::Mark;
+    use crate::store::SampleRow;
+
+    /// Messages of two threads in turn, of some 2 µs, every thousandth of 50; with a sample and a system call each.
+    fn rows(messages: u64) -> Vec<Row> {
+        let mut rows = Vec::new();
+        let mut now_ns = 1_000_000;
+        for id in 1..=messages {
+            let tid = 10 + (id % 2) as u32;
+            let kernel = |time_ns, what| Row::Kernel(KernelEvent { time_ns, cpu: 0, tid, what });
+            let latency = if id % 1000 == 999 { 50_000 + id } else { 2000 + id * 7919 % 1000 };
+            rows.push(Row::Mark(Mark { time_ns: now_ns, tid, id, kind: Kind::Begin }));
+            rows.push(kernel(now_ns + 10, What::SyscallEnter(1)));
+            rows.push(kernel(now_ns + 20, What::SyscallExit(1)));
+            rows.push(Row::Sample(SampleRow { time_ns: now_ns + 500, cpu: 0, pid: 10, tid, ip: 0x1000 + id % 2, tag: 0 }));
+            now_ns += latency;
+            rows.push(Row::Mark(Mark { time_ns: now_ns, tid, id, kind: Kind::End }));
+            now_ns += 100;
+        }
+        rows
+    }
+
+    #[test]
+    fn slow_messages_are_kept_whole_with_their_neighbours_and_little_else() {
+        let all = rows(200_000);
+        let mut keep = KeepSlow::new(0.999);
+        let mut kept = Vec::new();
+        let mut most_held = 0;
+        for (at, row) in all.iter().enumerate() {
+            keep.take(row);
+            if at % 1000 == 0 {
+                keep.flush(&mut |row| {
+                    kept.push(*row);
+                    Ok(())
+                })
+                .unwrap();
+                most_held = most_held.max(keep.held());
+            }
+        }
+        keep.finish(&mut |row| {
+            kept.push(*row);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(keep.judge.population.latency.len(), 200_000);
+        assert_eq!(keep.not_whole, 0);
+        assert!(most_held < 20_000, "{most_held}");
+        assert!(kept.windows(2).all(|two| two[0].time_ns() <= two[1].time_ns()));
+        // Beyond the first thousand and the share between two and one in a thousand little is kept.
+        assert!(kept.len() * 50 < all.len(), "{} of {}", kept.len(), all.len());
+        let mut tracker = Tracker::default();
+        let mut messages: FxHashMap<u64, Message> = FxHashMap::default();
+        for row in &kept {
+            let record = match row {
+                Row::Mark(mark) => Record::Mark(*mark),
+                Row::Kernel(event) => Record::Kernel(*event),
+                Row::Sample(sample) => Record::Sample(Sampled { time_ns: sample.time_ns, tid: sample.tid, function: 0 }),
+            };
+            tracker.take(&record, &mut |message| drop(messages.insert(message.id, message.clone())));
+        }
+        assert_eq!(tracker.trouble, Trouble::default());
+        for id in (999..200_000u64).step_by(1000) {
+            let message = &messages[&id];
+            assert!(message.latency_ns() == Some(50_000 + id) && message.hits.len() == 1, "{message:?}");
+            assert_eq!(message.shares.of(Cause::Syscall), 10);
+            // Of the same thread, before and after.
+            let after = id + 2;
+            assert!(messages.contains_key(&(id - 2)) && (after > 200_000 || messages.contains_key(&after)), "{id}");
+        }
+        let usual = keep.usual(&Symbols::default());
+        assert!(usual.messages > 198_000 && (2490..=2510).contains(&usual.latency_ns), "{usual:?}");
+        assert_eq!(usual.shares.of(Cause::Syscall), 10);
+    }
+
+    #[test]
+    fn memory_is_bounded_where_a_message_never_ends() {
+        let mut keep = KeepSlow::new(0.999);
+        keep.take(&Row::Mark(Mark { time_ns: 1, tid: 5, id: u64::MAX >> 2, kind: Kind::Begin }));
+        let sample = SampleRow { time_ns: 0, cpu: 0, pid: 5, tid: 6, ip: 1, tag: 0 };
+        for time_ns in 2..MOST_ROWS as u64 + 1000 {
+            keep.take(&Row::Sample(SampleRow { time_ns, ..sample }));
+        }
+        keep.flush(&mut |_| Ok(())).unwrap();
+        assert_eq!(keep.held(), MOST_ROWS);
+        keep.take(&Row::Mark(Mark { time_ns: 1 << 40, tid: 5, id: u64::MAX >> 2, kind: Kind::End }));
+        assert_eq!((keep.kept, keep.not_whole), (1, 1));
+    }
+}

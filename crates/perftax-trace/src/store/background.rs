@@ -1,0 +1,92 @@
+//! What is known of the messages that were not kept (`--keep-slow`).
+//!
+//! | table | columns (int64, but for text) |
+//! |---|---|
+//! | population | cause (0: latency; else its place among the causes, from 1), ns, times |
+//! | usual | cause (from 1), kind (0 all of it, ns; 1 which, ns; 2 function, samples), which, amount, function (text), module (text) |
+
+use std::path::Path;
+
+use perftax_pmu::Result;
+
+use super::reader::Symbols;
+use super::table::{Function, read_texts, write_texts};
+use crate::blame::{Detail, Usual};
+use crate::cause::{Cause, Shares};
+use crate::distribution::{Distribution, Population};
+
+const POPULATION: &str = "population.parquet";
+const USUAL: &str = "usual.parquet";
+const POPULATION_COLUMNS: ([&str; 3], [&str; 0]) = (["cause", "ns", "times"], []);
+const USUAL_COLUMNS: ([&str; 4], [&str; 2]) = (["cause", "kind", "which", "amount"], ["function", "module"]);
+
+/// All messages in sums.
+#[derive(Clone, Debug, Default)]
+pub struct Background {
+    /// How latencies and times by cause are distributed.
+    pub population: Population,
+    /// What messages that are not slow are like.
+    pub usual: Usual,
+}
+
+impl Background {
+    /// Writes the tables.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub fn write(&self, folder: &Path, symbols: &Symbols) -> Result<()> {
+        let all = std::iter::once(&self.population.latency).chain(&self.population.causes);
+        let rows: Vec<([u64; 3], [String; 0])> = all
+            .enumerate()
+            .flat_map(|(at, distribution)| distribution.buckets().map(move |(ns, times)| ([at as u64, ns, times], [])))
+            .collect();
+        write_texts(&folder.join(POPULATION), POPULATION_COLUMNS, &rows)?;
+        let number = |cause: Cause| cause as u64 + 1;
+        let totals = Cause::ALL.into_iter().map(|cause| ([number(cause), 0, 0, self.usual.totals.of(cause)], Default::default()));
+        let details = self.usual.details.iter().map(|((cause, detail), amount)| match detail {
+            Detail::Which(which) => ([number(*cause), 1, u64::from(*which), *amount], Default::default()),
+            Detail::Function(function) => {
+                let function = symbols.get(*function);
+                ([number(*cause), 2, 0, *amount], [function.name.clone(), function.module.clone()])
+            }
+        });
+        write_texts(&folder.join(USUAL), USUAL_COLUMNS, &totals.chain(details).collect::<Vec<_>>())
+    }
+
+    /// Reads them; none where the trace holds all messages.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn read(folder: &Path, symbols: &Symbols) -> Result<Option<Self>> {
+        if !folder.join(POPULATION).exists() {
+            return Ok(None);
+        }
+        let mut background = Self::default();
+        for ([cause, ns, times], []) in read_texts(&folder.join(POPULATION), POPULATION_COLUMNS)? {
+            let distribution: Option<&mut Distribution> = match cause {
+                0 => Some(&mut background.population.latency),
+                other => background.population.causes.get_mut(other as usize - 1),
+            };
+            if let Some(distribution) = distribution {
+                distribution.add_many(ns, times);
+            }
+        }
+        let usual = &mut background.usual;
+        let mut totals = Shares::default();
+        for ([cause, kind, which, amount], [name, module]) in read_texts(&folder.join(USUAL), USUAL_COLUMNS)? {
+            let Some(cause) = Cause::ALL.get((cause as usize).wrapping_sub(1)).copied() else { continue };
+            match kind {
+                0 => totals.add(cause, amount),
+                1 => drop(usual.details.insert((cause, Detail::Which(which as u32)), amount)),
+                _ => {
+                    let function = symbols.number(&Function { name, module });
+                    *usual.details.entry((cause, Detail::Function(function))).or_default() += amount;
+                }
+            }
+        }
+        usual.totals = totals;
+        usual.latency_ns = background.population.latency.quantile_ns(0.5);
+        usual.shares = background.population.usual();
+        Ok(Some(background))
+    }
+}
