@@ -26,6 +26,11 @@ impl Names {
         }
     }
 
+    /// What a thread was called.
+    pub fn thread_name(&self, tid: u32) -> &str {
+        self.threads.get(&tid).map_or("?", String::as_str)
+    }
+
     /// A detail of a cause; none where there is nothing to say.
     pub fn detail(&self, cause: Cause, detail: Detail, symbols: &Symbols) -> Option<String> {
         let which = match detail {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use perftax_cost::document::TraceReport;
+use perftax_cost::document::{TraceDiff, TraceReport};
 
 /// One perftax measures at a time.
 fn one_at_a_time<T>(work: impl FnOnce() -> T) -> T {
@@ -67,6 +67,50 @@ fn planted_delays_are_found_and_named() {
     }
     let tail = &report.blames[0];
     assert!(tail.from == 0.99 && tail.messages >= 80 && tail.extra_ns.low > 100_000.0, "{tail:?}");
+}
+
+/// The slow messages alone reach the disk, whole, and what is said of all is the same.
+#[test]
+fn slow_messages_are_kept_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let kept = perftax(&["trace", "record", "--keep-slow", "p99.9", "-o", &path("kept"), "--", program.to_str().unwrap(), "60000"]);
+    assert_eq!(kept.status.code(), Some(0), "{}", said(&kept));
+    let report = perftax(&["trace", "report", &path("kept"), "--slowest", "200", "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    let what = report.meta.kept.unwrap();
+    assert_eq!((report.messages, what.messages, what.not_whole), (60_000, 60_000, 0));
+    // Two marks a message: of the first thousand, of the slow ones and of their neighbours.
+    assert!(report.meta.rows[0] < 30_000, "{:?}", report.meta.rows);
+    // A hundred and twenty are delayed, in four ways.
+    let found: Vec<_> = report.slowest.iter().filter_map(|slow| Some((slow, planted(slow.id)?))).collect();
+    assert!(found.len() >= 110, "{} {:?}", found.len(), report.slowest);
+    let right = found.iter().filter(|(slow, cause)| slow.cause == *cause).count();
+    assert!(right * 10 >= found.len() * 8, "{right} of {}", found.len());
+    let latency = report.latency.unwrap();
+    assert!(latency.p50_ns >= 2000 && latency.p999_ns > 1_000_000 && report.blames[0].from == 0.999, "{latency:?}");
+    let refused = perftax(&["trace", "diff", &path("kept"), &path("kept")]);
+    assert!(refused.status.code() == Some(2) && said(&refused).contains("--keep-slow"), "{}", said(&refused));
+}
+
+#[test]
+fn a_regression_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    for (name, steps) in [("before", "0"), ("after", "1500")] {
+        let program = program.to_str().unwrap();
+        let recorded = perftax(&["trace", "record", "-c", "100003", "-o", &path(name), "--", program, "100000", "0", steps]);
+        assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+    }
+    let diff = perftax(&["trace", "diff", &path("before"), &path("after"), "--json", "-"]);
+    let diff: TraceDiff = serde_json::from_slice(&diff.stdout).unwrap();
+    let named = diff.changes.iter().find(|change| change.is_sampled && change.is_resolved()).unwrap();
+    assert_eq!(named.detail.as_deref(), Some("regressed [delays]"), "{:?}", &diff.changes[..8]);
+    assert!(named.before_ns.estimate < 100.0 && named.more_ns.low > 500.0, "{named:?}");
+    let median = &diff.latency[0];
+    assert!(median.quantile == 0.5 && median.after_ns.low > median.before_ns.high + 500.0, "{median:?}");
 }
 
 #[test]

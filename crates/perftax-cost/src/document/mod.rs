@@ -25,7 +25,8 @@ pub use profile::MachineProfile;
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
 pub use trace::{
-    BlamedCause, BlamedDetail, KeptSlow, Latencies, SampledFunction, SlowMessage, TailBlame, TraceMeta, TraceReport,
+    BlamedCause, BlamedDetail, Change, KeptSlow, Latencies, LatencyChange, SampledFunction, SlowMessage, TailBlame, TraceDiff,
+    TraceMeta, TraceReport,
 };
 pub use verification::{Cell, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick};
 pub use workload::WorkloadProfile;

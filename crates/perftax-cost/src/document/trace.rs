@@ -185,3 +185,54 @@ pub struct SampledFunction {
     /// The time in it, where the event is a clock: at least, at most, ns. Up to a sampling gap is missing at each end.
     pub between_ns: Option<(u64, u64)>,
 }
+
+/// How the messages of two traces differ.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceDiff {
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// How the first was recorded.
+    pub before: TraceMeta,
+    /// How the second was recorded.
+    pub after: TraceMeta,
+    /// Latencies of the first and of the second.
+    pub latency: Vec<LatencyChange>,
+    /// Mean time of a message, and how it changed: all of it first, then what changed most.
+    pub changes: Vec<Change>,
+}
+
+/// A quantile of latency, before and after.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyChange {
+    /// The quantile.
+    pub quantile: f64,
+    /// ns, with the interval of its rank.
+    pub before_ns: Estimate,
+    /// ns, with the interval of its rank.
+    pub after_ns: Estimate,
+}
+
+/// A mean time of a message, before and after.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The cause; none: all of the latency.
+    pub cause: Option<String>,
+    /// What of it; none: all of the cause.
+    pub detail: Option<String>,
+    /// Whether it is a function: by samples.
+    pub is_sampled: bool,
+    /// ns a message.
+    pub before_ns: Estimate,
+    /// ns a message.
+    pub after_ns: Estimate,
+    /// What there is more, ns a message; the two traces are independent.
+    pub more_ns: Estimate,
+}
+
+impl Change {
+    /// Whether its interval leaves out no change at all.
+    pub fn is_resolved(&self) -> bool {
+        !self.more_ns.contains(0.0)
+    }
+}

@@ -1,6 +1,7 @@
 /*
- * delays MESSAGES: a thread handles so many messages of some microseconds each. Every five hundredth is delayed, in turn by waiting in a system
- * call (id % 4 == 0), by the kernel's work in one (1), by spinning (2), by leaving the message to nobody (3).
+ * delays MESSAGES [CODE [STEPS]]: a thread handles so many messages of some microseconds each. Every five hundredth is delayed, in turn by waiting in a system
+ * call (id % 4 == 0), by the kernel's work in one (1), by spinning (2), by leaving the message to nobody (3). It ends with CODE. With STEPS every message
+ * computes so many steps more.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,9 +21,20 @@ static void spin(uint64_t ns)
     while ((uint64_t)(now.tv_sec - from.tv_sec) * 1000000000 + (uint64_t)now.tv_nsec - (uint64_t)from.tv_nsec < ns);
 }
 
+static __attribute__((noinline)) uint64_t regressed(uint64_t x, uint64_t steps)
+{
+    while (steps--) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    return x;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t messages = argc > 1 ? strtoull(argv[1], 0, 10) : 1000;
+    uint64_t steps = argc > 3 ? strtoull(argv[3], 0, 10) : 0, x = 88172645463325252u;
     int zero = open("/dev/zero", O_RDONLY), turn = 0;
     static char buffer[8 << 20];
 
@@ -31,6 +43,7 @@ int main(int argc, char **argv)
 
         perftax_begin(id);
         spin(2000);
+        x = regressed(x, steps);
         if (id % 500 == 0)
             switch (turn++ % 4) {
             case 0: nanosleep(&pause, 0); break;
@@ -47,5 +60,5 @@ int main(int argc, char **argv)
             }
         perftax_end(id);
     }
-    return argc > 2 ? atoi(argv[2]) : 0;
+    return x ? argc > 2 ? atoi(argv[2]) : 0 : 1;
 }

@@ -1,5 +1,6 @@
 //! `perftax trace`: messages, and why some of them are slow.
 
+mod diff;
 mod reading;
 mod record;
 mod report;
@@ -16,7 +17,8 @@ use crate::failure::Outcome;
 #[command(after_help = "\
 Examples:
   perftax trace record -o slow.trace -- ./server --port 80   its messages, samples of it, and what the kernel did
-  perftax trace report slow.trace                            how long they took, and why the slow ones did")]
+  perftax trace report slow.trace                            how long they took, and why the slow ones did
+  perftax trace diff before.trace after.trace                what messages spend more time on than before")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -26,6 +28,7 @@ pub struct Args {
 enum Command {
     Record(record::Args),
     Report(report::Args),
+    Diff(diff::Args),
 }
 
 /// Runs the command.
@@ -33,6 +36,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     match &args.command {
         Command::Record(args) => record::run(args),
         Command::Report(args) => report::run(args),
+        Command::Diff(args) => diff::run(args),
     }
 }
 
