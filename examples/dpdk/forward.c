@@ -82,7 +82,8 @@ static uint32_t scanned[ROUTES];
 static uint64_t of_flow[FLOWS], of_hop[256], refused;
 static uint64_t packets, delays, next, elapsed;
 static struct delay *list;
-static char *zeroes;
+static char *zeroes, *fresh;
+static size_t touched;
 static double zeroes_a_ns;
 static int zero = -1, bell = -1;
 static pid_t hog;
@@ -146,18 +147,13 @@ static __rte_noinline void read_zeroes(uint64_t ns)
     }
 }
 
-/* Memory that is not there before it is touched. */
+/* Memory that is not there before it is touched. It is given back when the packet is done with. */
 static __rte_noinline void touch_fresh(uint64_t ns)
 {
     uint64_t until = now() + ns;
-    char *fresh = mmap(0, FRESH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-    if (fresh == MAP_FAILED)
-        die("no %u bytes of memory: %s", FRESH, strerror(errno));
-    madvise(fresh, FRESH, MADV_NOHUGEPAGE);
-    for (size_t i = 0; i < FRESH && now() < until; i += 4096)
-        *(volatile char *)(fresh + i) = 1;
-    munmap(fresh, FRESH);
+    for (touched = 0; touched < FRESH && now() < until; touched += 4096)
+        *(volatile char *)(fresh + touched) = 1;
 }
 
 static __rte_noinline void sleep_shortly(uint64_t ns)
@@ -238,9 +234,11 @@ static void prepare_delays(void)
 
     list = calloc(delays + 1, sizeof *list);
     zeroes = malloc(ZEROES);
+    fresh = mmap(0, FRESH, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     zero = open("/dev/zero", O_RDONLY);
-    if (!list || !zeroes || zero < 0)
+    if (!list || !zeroes || fresh == MAP_FAILED || zero < 0)
         die("no memory, or no /dev/zero: %s", strerror(errno));
+    madvise(fresh, FRESH, MADV_NOHUGEPAGE); /* a kernel without huge pages refuses, and needs not be told */
     for (uint64_t i = 0; i < delays; i++) {
         list[i].id = 1 + (uint64_t)(((double)i + chance()) * (double)packets / (double)delays);
         list[i].way = (unsigned int)(i % RTE_DIM(ways));
@@ -352,6 +350,10 @@ static int forward(void *unused)
             perftax_begin(id);
             refused += !handle(burst[i]);
             perftax_end(id);
+            if (touched) {
+                madvise(fresh, touched, MADV_DONTNEED);
+                touched = 0;
+            }
         }
         handled += n;
         while (sent < n)
