@@ -75,7 +75,8 @@ fn slow_messages_are_kept_alone() {
     let folder = tempfile::tempdir().unwrap();
     let program = delays(folder.path());
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
-    let kept = perftax(&["trace", "record", "--keep-slow", "p99.9", "-o", &path("kept"), "--", program.to_str().unwrap(), "60000"]);
+    let kept =
+        perftax(&["trace", "record", "--keep-slow", "p99.9", "-o", &path("kept"), "--", program.to_str().unwrap(), "60000"]);
     assert_eq!(kept.status.code(), Some(0), "{}", said(&kept));
     let report = perftax(&["trace", "report", &path("kept"), "--slowest", "200", "--json", "-"]);
     let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();

@@ -25,8 +25,8 @@ pub use profile::MachineProfile;
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
 pub use trace::{
-    BlamedCause, BlamedDetail, Change, KeptSlow, Latencies, LatencyChange, SampledFunction, SlowMessage, TailBlame, TraceDiff,
-    TraceMeta, TraceReport,
+    BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, SampledFunction, SlowMessage, TailBlame,
+    TraceCost, TraceDiff, TraceMeta, TraceReport,
 };
 pub use verification::{Cell, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick};
 pub use workload::WorkloadProfile;

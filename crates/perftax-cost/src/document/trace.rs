@@ -19,6 +19,8 @@ pub struct TraceMeta {
     pub code: u8,
     /// From its start to its end.
     pub elapsed_s: f64,
+    /// CPU time that it took, with its children, s.
+    pub cpu_s: f64,
     /// The event sampled.
     pub event: String,
     /// Its period: events, or nanoseconds for clocks.
@@ -41,6 +43,10 @@ pub struct TraceMeta {
     pub broken: Vec<String>,
     /// Marks, samples and records of the kernel's that were written.
     pub rows: [u64; 3],
+    /// Marks, samples and records of the kernel's that were taken, whether they were written or not.
+    pub recorded: [u64; 3],
+    /// What a mark takes in a tight loop on this machine, ns: the least that it takes.
+    pub mark_ns: Estimate,
     /// Tracepoints that the kernel does not have.
     pub missing: Vec<String>,
     /// Where only slow messages were kept: which.
@@ -87,10 +93,34 @@ pub struct TraceReport {
     pub latency: Option<Latencies>,
     /// Samples taken while a thread worked on some message.
     pub samples: u64,
+    /// What recording cost.
+    pub cost: TraceCost,
     /// What the slow messages' extra time went to, by the quantile from which they are slow.
     pub blames: Vec<TailBlame>,
     /// The slowest messages, slowest first.
     pub slowest: Vec<SlowMessage>,
+}
+
+/// What recording took of the program's CPU time, as the machine's profile prices it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceCost {
+    /// What was taken, how often, and the price of one, ns.
+    pub parts: Vec<CostPart>,
+    /// All of it that has a price, as a share of the program's CPU time without it.
+    pub share: Option<Estimate>,
+}
+
+/// A part of what recording cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CostPart {
+    /// What.
+    pub what: String,
+    /// How often.
+    pub count: u64,
+    /// The price of one, ns; none where this machine's profile has none.
+    pub each_ns: Option<Estimate>,
+    /// The command that finds the price.
+    pub remedy: Option<String>,
 }
 
 /// Quantiles of the latencies of messages, ns: each is the latency of a message (nearest rank).

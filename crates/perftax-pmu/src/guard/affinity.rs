@@ -4,6 +4,16 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::{Error, Result};
 
+/// All CPUs that are online, whatever this process may use, ascending.
+///
+/// # Errors
+/// Where sysfs does not say.
+pub fn online_cpus() -> Result<Vec<u32>> {
+    let path = std::path::Path::new("/sys/devices/system/cpu/online");
+    let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
+    Ok(crate::machine::cpu_list(text.trim()))
+}
+
 /// The CPUs that this process may run on, ascending.
 pub fn allowed_cpus() -> Result<Vec<u32>> {
     let set = sched_getaffinity(None).map_err(|e| Error::System { call: "sched_getaffinity".into(), source: e.into() })?;

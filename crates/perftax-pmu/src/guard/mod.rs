@@ -4,6 +4,6 @@ mod affinity;
 mod interrupt;
 mod throttle;
 
-pub use affinity::{allowed_cpus, pin_this_thread};
+pub use affinity::{allowed_cpus, online_cpus, pin_this_thread};
 pub use interrupt::{Interrupted, check_interrupted, interrupted, on_signal_restore};
 pub use throttle::ThrottleGuard;

@@ -2,7 +2,7 @@
 
 use owo_colors::OwoColorize;
 use perftax_cost::Estimate;
-use perftax_cost::document::{BlamedDetail, SlowMessage, TailBlame, TraceReport};
+use perftax_cost::document::{BlamedDetail, CostPart, SlowMessage, TailBlame, TraceReport};
 
 use crate::sheet::{Sheet, printable};
 use crate::table::Table;
@@ -49,10 +49,8 @@ pub fn trace(doc: &TraceReport) -> String {
         }
         sheet.row("kept", &text);
     }
-    sheet.row(
-        "samples",
-        &format!("{} of {} while a thread worked on a message", units::count(doc.samples), printable(&meta.event)),
-    );
+    sheet.row("samples", &samples(doc));
+    sheet.row("cost", &cost(doc));
     for blame in &doc.blames {
         let text = format!(
             "the {} beyond {} % took {} longer than the median one:",
@@ -71,6 +69,44 @@ pub fn trace(doc: &TraceReport) -> String {
     }
     sheet.warnings(&meta.origin.warnings);
     sheet.finish()
+}
+
+/// Sampling gaps that a delay must be long for its function to be told.
+const GAPS_IN_SIGHT: u64 = 3;
+
+/// How many samples a message gets, and which delays are too short for them.
+fn samples(doc: &TraceReport) -> String {
+    let meta = &doc.meta;
+    let messages = doc.latency.map_or(doc.messages, |latency| latency.messages).max(1);
+    let each = doc.samples as f64 / messages as f64;
+    let mut text = format!(
+        "{} of {} while a thread worked on a message: {} each",
+        units::count(doc.samples),
+        printable(&meta.event),
+        units::about(each)
+    );
+    if let Some(gap_ns) = meta.sampling_gap_ns {
+        let sight = units::time_ns((GAPS_IN_SIGHT * gap_ns) as f64);
+        text += &format!("; the function of a delay below {sight} is seen over many messages only");
+    }
+    text
+}
+
+/// What recording took.
+fn cost(doc: &TraceReport) -> String {
+    let part = |part: &CostPart| {
+        let each = match (&part.each_ns, &part.remedy) {
+            (Some(each), _) => format!("× {}", units::estimate_ns(each)),
+            (None, Some(remedy)) => format!("without a price ({remedy})"),
+            (None, None) => "without a price".into(),
+        };
+        format!("{} {} {each}", units::count(part.count), part.what)
+    };
+    let parts = doc.cost.parts.iter().map(part).collect::<Vec<_>>().join(", ");
+    match &doc.cost.share {
+        Some(share) => format!("{} of the program's CPU time: {parts}", units::estimate_share(share).bold()),
+        None => parts,
+    }
 }
 
 /// Less than this share of the extra time is not worth a line.

@@ -41,6 +41,9 @@ pub struct Recording {
     pub ring_marks: u64,
     /// The CPUs that are watched.
     pub cpus: Vec<u32>,
+    /// Pages of each of their rings; a power of two. 1024 have room for some ten thousand records, a hundred times what comes between two
+    /// looks as a rule.
+    pub ring_pages: usize,
 }
 
 /// A row of the trace.
@@ -109,8 +112,6 @@ const GRACE: Duration = Duration::from_secs(2);
 /// signal(7).
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
-/// Ring of a CPU, pages: room for some ten thousand records, a hundred times what comes between two looks.
-const RING_PAGES: usize = 1024;
 
 /// Where a program finds the folder for its rings, and their size (`perftax_tag.h`).
 const FOLDER_VARIABLE: &str = "PERFTAX_MARKS";
@@ -174,7 +175,7 @@ struct Session {
 impl Session {
     fn open(recording: &Recording, catalog: &Catalog, pid: i32, marks: &Path) -> Result<Self> {
         let payload = Payload::BASIC.with_place().with_raw();
-        let ring_bytes = RING_PAGES * rustix::param::page_size();
+        let ring_bytes = recording.ring_pages * rustix::param::page_size();
         let every = |period| Sampling { clock: Clock::MonotonicRaw, ..Sampling::every(period, ring_bytes).carrying(payload) };
         let of_threads: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::ThreadOnCpu(pid, cpu)).collect();
         let of_cpus: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
@@ -188,12 +189,12 @@ impl Session {
             own.extend(of_program.events);
             own.extend(Tracepoints::resolve(&FAULTS, every(1).for_command(), catalog)?.events);
             missing.extend(noise.missing);
-            let mut noise = Source::open(&noise.events, &of_cpus)?;
+            let mut noise = Source::open(&noise.events, &of_cpus, recording.ring_pages)?;
             noise.sampler.enable()?;
             sources.push(noise);
             formats = Some(Formats::read(catalog)?);
         }
-        sources.push(Source::open(&own, &of_threads)?);
+        sources.push(Source::open(&own, &of_threads, recording.ring_pages)?);
         Ok(Self {
             sources,
             formats,

@@ -11,7 +11,7 @@ use perftax_pmu::sys::Target;
 use super::events::{Formats, Meaning};
 use super::mappings::Mappings;
 use super::reorder::Reorder;
-use super::{RING_PAGES, Recorded, Row};
+use super::{Recorded, Row};
 use crate::names::Names;
 use crate::store::SampleRow;
 
@@ -26,9 +26,9 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub fn open(events: &[(Event, Sampling, Meaning)], targets: &[Target]) -> Result<Self> {
+    pub fn open(events: &[(Event, Sampling, Meaning)], targets: &[Target], ring_pages: usize) -> Result<Self> {
         let asked: Vec<(Event, Sampling)> = events.iter().map(|(event, sampling, _)| (event.clone(), *sampling)).collect();
-        let sampler = LiveSampler::open(&asked, targets, RING_PAGES)?;
+        let sampler = LiveSampler::open(&asked, targets, ring_pages)?;
         let meanings = sampler.events().iter().zip(events.iter().cycle()).map(|(open, (.., meaning))| Ok((open.id()?, *meaning)));
         let meanings = meanings.collect::<Result<_>>()?;
         Ok(Self { layout: *sampler.layout(), meanings, sampler, lost: 0, losses_ns: Vec::new() })

@@ -1,5 +1,6 @@
 //! `perftax trace`: messages, and why some of them are slow.
 
+mod cost;
 mod diff;
 mod reading;
 mod record;

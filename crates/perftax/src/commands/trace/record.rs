@@ -7,9 +7,11 @@ use anyhow::{Context, Result};
 use perftax_cost::document::{KeptSlow, TraceMeta};
 use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
+use perftax_pmu::guard::online_cpus;
 use perftax_pmu::sys::Ended;
 use perftax_trace::KeepSlow;
 use perftax_trace::record::{Recorded, Recording, record};
+use perftax_trace::rings::mark_ns;
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols};
 
 use super::META;
@@ -36,6 +38,9 @@ pub struct Args {
     /// Marks that a thread may be ahead of perftax; a power of two from 64 to 2^26
     #[arg(long, value_name = "N", default_value_t = 1 << 18)]
     ring_marks: u64,
+    /// Pages of each CPU's ring for samples and what the kernel says; a power of two
+    #[arg(short = 'm', long, value_name = "PAGES", default_value_t = 1024)]
+    ring_pages: usize,
     /// Keep only the messages slower than this quantile, with their neighbours, and of all others sums
     #[arg(long, value_name = "pQ", value_parser = quantile)]
     keep_slow: Option<f64>,
@@ -55,6 +60,10 @@ const USUAL_PERIOD: u64 = 1_000_003;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     let folder = NewFolder::make(&args.output)?;
+    if !args.ring_pages.is_power_of_two() || !(8..=1 << 18).contains(&args.ring_pages) {
+        let needed = "a power of two from 8 to 262144".into();
+        return Err(Error::Argument { argument: "-m", value: args.ring_pages.to_string(), needed }.into());
+    }
     if !args.ring_marks.is_power_of_two() || !(64..=1 << 26).contains(&args.ring_marks) {
         let needed = "a power of two from 64 to 67108864".into();
         return Err(Error::Argument { argument: "--ring-marks", value: args.ring_marks.to_string(), needed }.into());
@@ -71,8 +80,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         period: args.period,
         kernel_noise: !args.no_kernel_noise,
         ring_marks: args.ring_marks,
-        cpus: here.cpus.clone(),
+        // Wherever its threads go, whatever CPUs we are held to.
+        cpus: online_cpus()?,
+        ring_pages: args.ring_pages,
     };
+    let mark_ns = mark_ns();
     let mut store = StoreWriter::create(&folder.partial)?;
     let mut keep = args.keep_slow.map(KeepSlow::new);
     let mut taken = 0u64;
@@ -107,6 +119,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         program: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         code,
         elapsed_s: recorded.exit.elapsed_s,
+        cpu_s: recorded.exit.usage.user_s + recorded.exit.usage.system_s,
         sampling_gap_ns: (mechanism == Mechanism::CpuClock).then_some(args.period),
         event: recording.event.name.clone(),
         period: args.period,
@@ -118,6 +131,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         late: recorded.late,
         broken: recorded.broken,
         rows,
+        recorded: recorded.rows,
+        mark_ns,
         missing: recorded.missing,
         kept,
         steal_s: recorded.steal_s,

@@ -9,6 +9,7 @@ use perftax_cost::document::{
 use perftax_report::text;
 use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Question, analyse, blame};
 
+use super::cost::cost;
 use super::reading::Reading;
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -70,6 +71,7 @@ fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceRep
         trouble: trouble.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), n)).collect(),
         latency: quantiles(latencies),
         samples: answer.samples,
+        cost: cost(&reading.meta),
         blames: blames.collect(),
         slowest: answer.slowest.iter().filter_map(|message| slow(reading, answer, message)).collect(),
     }
@@ -102,11 +104,11 @@ fn tail(reading: &Reading, answer: &Answer, from: f64, from_ns: u64) -> Option<T
         from,
         messages: blame.messages as u64,
         extra_ns: blame.extra_ns,
-        causes: blame.causes.iter().map(|blamed| cause(reading, blamed)).collect(),
+        causes: blame.causes.iter().map(|blamed| blamed_cause(reading, blamed)).collect(),
     })
 }
 
-fn cause(reading: &Reading, blamed: &Blamed) -> BlamedCause {
+fn blamed_cause(reading: &Reading, blamed: &Blamed) -> BlamedCause {
     let details = |is_function: bool| {
         let own = blamed.details.iter().filter(move |(detail, _)| matches!(detail, Detail::Function(_)) == is_function);
         own.filter_map(|(detail, extra_ns)| {

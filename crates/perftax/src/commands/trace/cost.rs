@@ -1,0 +1,48 @@
+//! What recording a trace cost, by the profile of the machine that it was recorded on.
+
+use perftax_cost::document::{CostPart, MachineProfile, TraceCost, TraceMeta};
+use perftax_cost::{Estimate, Mechanism};
+
+use crate::profile;
+
+/// The tracepoint whose price stands for all: what they record differs little.
+const TRACEPOINT: &str = "sched:sched_switch";
+
+/// Prices what was taken. A profile that cannot be read is one that has no prices.
+pub fn cost(meta: &TraceMeta) -> TraceCost {
+    let profile = profile::load(&meta.origin.machine).ok().flatten();
+    let [marks, samples, kernel] = meta.recorded;
+    let event = |event: &str| profile.as_ref().and_then(|profile| price(profile, event));
+    let tracepoint = profile.as_ref().and_then(|profile| {
+        let calibrations = profile.calibrations.iter().filter(|found| found.mechanism == Mechanism::Tracepoint);
+        calibrations.map(|found| found.alpha_ns).next()
+    });
+    let part = |what: &str, count: u64, each_ns: Option<Estimate>, command: String| CostPart {
+        what: what.into(),
+        count,
+        each_ns,
+        remedy: each_ns.is_none().then_some(command),
+    };
+    let calibrate = |event: &str| format!("perftax calibrate -e {event}");
+    let parts = vec![
+        part("marks", marks, Some(meta.mark_ns), String::new()),
+        part("samples", samples, event(&meta.event), calibrate(&meta.event)),
+        part("kernel records", kernel, tracepoint, calibrate(TRACEPOINT)),
+    ];
+    let parts: Vec<CostPart> = parts.into_iter().filter(|part| part.count > 0).collect();
+    TraceCost { share: share(&parts, meta.cpu_s), parts }
+}
+
+fn price(profile: &MachineProfile, event: &str) -> Option<Estimate> {
+    let bare = |name: &str| name.split([':', '/']).next().unwrap_or_default().to_string();
+    let same = |found: &&perftax_cost::document::Calibration| found.event == event || bare(&found.event) == bare(event);
+    profile.calibrations.iter().find(same).map(|found| found.alpha_ns)
+}
+
+/// Of the CPU time that there would have been without; the kernel's records of other programs are in it, so it is at most that.
+fn share(parts: &[CostPart], cpu_s: f64) -> Option<Estimate> {
+    let priced = parts.iter().filter_map(|part| Some(part.each_ns?.scaled(part.count as f64 * 1e-9)));
+    let all = priced.reduce(|all, part| all.plus(&part))?;
+    let without = |cost: f64| cost / (cpu_s - cost).max(cpu_s / 1000.0);
+    (cpu_s > 0.0).then(|| Estimate::new(without(all.estimate), without(all.low), without(all.high)))
+}
