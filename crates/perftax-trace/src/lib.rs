@@ -14,8 +14,10 @@ pub mod mark;
 pub mod message;
 pub mod names;
 pub mod record;
+pub mod register;
 pub mod rings;
 pub mod store;
+pub mod tag;
 pub mod tracker;
 
 pub use analysis::{Answer, Latencies, Question, analyse};
@@ -30,4 +32,5 @@ pub use names::Names;
 pub use record::{Recorded, Recording, record};
 pub use rings::{MarkFolder, MarkRing};
 pub use store::{SampleRow, Store, StoreWriter, Symbols};
+pub use tag::{Tag, TagProbes, TagRegister};
 pub use tracker::{Record, Sampled, Tracker};

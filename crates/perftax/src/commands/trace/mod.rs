@@ -3,6 +3,7 @@
 mod reading;
 mod record;
 mod report;
+mod tagged;
 
 use anyhow::Result;
 

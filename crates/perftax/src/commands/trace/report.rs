@@ -70,6 +70,8 @@ fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceRep
         samples: answer.samples,
         blames: TAILS.into_iter().filter_map(|from| tail(reading, answer, from, latencies.quantile_ns(from))).collect(),
         slowest: answer.slowest.iter().filter_map(|message| slow(reading, answer, message)).collect(),
+        labels: Vec::new(),
+        labels_left_out: 0,
     }
 }
 
@@ -122,6 +124,7 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         label: reading.store.labels.get(&message.id).cloned(),
         begin_s: message.begin_ns.saturating_sub(answer.from_ns) as f64 * 1e-9,
         latency_ns: brief.latency_ns,
+        latency_between_ns: reading.meta.register.as_ref().map(|register| register.between_ns(brief.latency_ns)),
         cause: foremost.cause.name().into(),
         beyond_ns: foremost.beyond_ns,
         which: foremost.which.and_then(|(detail, _)| name(detail)),
