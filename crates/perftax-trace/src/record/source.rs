@@ -14,7 +14,7 @@ use super::mappings::Mappings;
 use super::reorder::Reorder;
 use super::{RING_PAGES, Recorded, Row};
 use crate::names::Names;
-use crate::register::Look;
+use crate::register::{Look, Occasion};
 use crate::store::SampleRow;
 
 /// Events on targets, and what each of them means.
@@ -69,6 +69,9 @@ impl Source {
             Ok(Record::LostSamples(record)) => loss(record.lost, record.sample_id.time_ns),
             Ok(Record::Mmap2(record)) => mappings.mapped(&record.mapping),
             Ok(Record::Mmap(record)) => mappings.mapped(&record),
+            Ok(Record::Exit(record)) if register.is_some() => {
+                reorder.push(Held::Look(Look { time_ns: record.time_ns, tid: record.task.tid, word: 0, at: Occasion::Exit }));
+            }
             Ok(Record::Fork(record)) => mappings.forked(record.task.pid, record.parent.pid),
             Ok(Record::Comm(record)) => {
                 names.threads.insert(record.task.tid, String::from_utf8_lossy(record.name).into_owned());

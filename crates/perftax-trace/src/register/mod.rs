@@ -41,6 +41,8 @@ pub enum Occasion {
     Kernel,
     /// The thread leaves its CPU: nothing changes until it is back.
     Leaving,
+    /// The thread has ended, and its message with it. The word says nothing.
+    Exit,
 }
 
 /// `PERFTAX_REGISTER_MAGIC` of perftax_tag_register.h.
@@ -100,6 +102,13 @@ impl Runs {
 
     /// Takes the next look; hands out marks that lie before it, or with it.
     pub fn take(&mut self, look: &Look, out: &mut dyn FnMut(Mark)) {
+        if look.at == Occasion::Exit {
+            if let Some(mut thread) = self.threads.remove(&look.tid) {
+                self.sight.unknown += thread.doubted();
+                thread.exit(look, &self.rule, &mut self.sight, out);
+            }
+            return;
+        }
         let found = message(look.word);
         if look.at == Occasion::Sample {
             let (all, valid) = self.sight.samples.entry(look.tid).or_default();

@@ -1,6 +1,6 @@
 use super::*;
 use Kind::{Begin, End, Switch};
-use Occasion::{Kernel, Leaving, Sample};
+use Occasion::{Exit, Kernel, Leaving, Sample};
 
 const RULE: Rule = Rule { gap_ns: Some(10), is_late: false };
 
@@ -63,6 +63,15 @@ fn a_thread_that_shows_no_tag_for_long_is_taken_off_its_message_until_it_does() 
     let (found, sight) = marks(RULE, &another);
     assert_eq!(found, [(99, 7, Begin), (105, 0, Switch), (115 + long, 8, Begin)]);
     assert_eq!((sight.unknown, sight.abandoned), (2, 1));
+}
+
+#[test]
+fn a_thread_ends_with_its_message() {
+    let looks = [(100, tag(7), Sample), (110, 1, Kernel), (150, 0, Exit), (160, tag(8), Sample)];
+    let (found, sight) = marks(RULE, &looks);
+    // Another one that has its number.
+    assert_eq!(found, [(99, 7, Begin), (105, 7, End), (159, 8, Begin)]);
+    assert_eq!((sight.valid, sight.unknown), (2, 1));
 }
 
 #[test]

@@ -72,6 +72,17 @@ impl Thread {
         }
     }
 
+    /// The thread has ended.
+    pub fn exit(&mut self, look: &Look, rule: &Rule, sight: &mut Sight, out: &mut dyn FnMut(Mark)) {
+        let Some((id, last_ns)) = self.last.filter(|(id, _)| *id != 0) else { return };
+        if self.is_off {
+            sight.abandoned += 1;
+            return;
+        }
+        let end_ns = between(last_ns, self.doubt.map_or(look.time_ns, |doubt| doubt.first_ns), rule, false);
+        out(mark(end_ns, look.tid, id, Kind::End));
+    }
+
     /// Time has come so far.
     pub fn lose_patience(&mut self, tid: u32, now_ns: u64, out: &mut dyn FnMut(Mark)) {
         let (Some((id, last_ns)), Some(doubt)) = (self.last, self.doubt) else { return };

@@ -164,7 +164,8 @@ impl Tracker {
     fn kernel(&mut self, event: &KernelEvent, out: &mut dyn FnMut(&Message)) {
         let KernelEvent { time_ns: now_ns, tid, what, .. } = *event;
         // Of what a CPU does while it idles only whom it wakes, and who comes, belongs to a thread.
-        if tid != 0 {
+        // The kernel flushes for whoever comes when the switch has been recorded, and in the name of who has left.
+        if tid != 0 && !matches!(what, What::TlbFlush(_)) {
             self.seen(tid, now_ns, out);
         }
         match what {
