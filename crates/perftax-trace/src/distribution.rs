@@ -26,8 +26,11 @@ impl Distribution {
 
     /// Adds many of the same.
     pub fn add_many(&mut self, ns: u64, times: u64) {
-        // It grows as it must; what it cannot hold is longer than 292 years.
-        self.0.record_n(ns, times).ok();
+        // `saturating_record_n` would not let it grow: what is beyond its first 2048 values would count as 2. What it cannot grow to, it can
+        // saturate at.
+        if self.0.record_n(ns, times).is_err() {
+            self.0.saturating_record_n(ns, times);
+        }
     }
 
     /// How many there are.
@@ -98,6 +101,14 @@ impl Population {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_grows() {
+        let mut distribution = Distribution::default();
+        [3, 70_000, 5_000_000_000].into_iter().for_each(|ns| distribution.add(ns));
+        assert!((69_900..70_100).contains(&distribution.quantile_ns(0.5)), "{}", distribution.quantile_ns(0.5));
+        assert!(distribution.max_ns() >= 5_000_000_000);
+    }
 
     #[test]
     fn the_median_counts_those_without() {

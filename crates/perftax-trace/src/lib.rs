@@ -16,8 +16,10 @@ pub mod message;
 pub mod names;
 pub mod profile;
 pub mod record;
+pub mod register;
 pub mod rings;
 pub mod store;
+pub mod tag;
 pub mod tracker;
 
 pub use analysis::{Answer, Latencies, Question, analyse};
@@ -34,4 +36,5 @@ pub use profile::{MeanTime, Profile};
 pub use record::{Recorded, Recording, record};
 pub use rings::{MarkFolder, MarkRing};
 pub use store::{SampleRow, Store, StoreWriter, Symbols};
+pub use tag::{Tag, TagProbes, TagRegister};
 pub use tracker::{Record, Sampled, Tracker};

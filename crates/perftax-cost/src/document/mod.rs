@@ -10,6 +10,7 @@ mod prediction;
 mod profile;
 mod sensitivity;
 mod simulation;
+mod tag;
 mod trace;
 mod verification;
 mod workload;
@@ -24,6 +25,7 @@ pub use prediction::{Prediction, PredictionRow};
 pub use profile::MachineProfile;
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
+pub use tag::{Interrupts, LabelLatencies, ProbeSight, RegisterSight};
 pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, SampledFunction, SlowMessage, TailBlame,
     TraceCost, TraceDiff, TraceMeta, TraceReport,

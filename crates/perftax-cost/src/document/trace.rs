@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
+use super::{Interrupts, LabelLatencies, Origin, ProbeSight, RegisterSight};
 use crate::Estimate;
 
 /// `meta.json` of a trace's folder: how it was recorded.
@@ -29,6 +29,18 @@ pub struct TraceMeta {
     pub sampling_gap_ns: Option<u64>,
     /// Whether the kernel's tracepoints were recorded.
     pub kernel_noise: bool,
+    /// What told messages apart: `marks`, `reg:r13`, `usdt:…`.
+    #[serde(default = "marks")]
+    pub tag: String,
+    /// How well a register did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub register: Option<RegisterSight>,
+    /// How well static probes did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<ProbeSight>,
+    /// How samples came out of the hardware, where the event is one of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<Interrupts>,
     /// Threads that marked anything.
     pub rings: usize,
     /// Samples and kernel records that found no room.
@@ -79,6 +91,11 @@ pub struct KeptSlow {
     pub usual_messages: u64,
 }
 
+/// What traces were tagged by before they said so.
+fn marks() -> String {
+    "marks".into()
+}
+
 /// What a trace says about its messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceReport {
@@ -99,6 +116,12 @@ pub struct TraceReport {
     pub blames: Vec<TailBlame>,
     /// The slowest messages, slowest first.
     pub slowest: Vec<SlowMessage>,
+    /// Messages by label, those with the most slow ones first; where messages are labelled.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelLatencies>,
+    /// Labels that are not listed.
+    #[serde(default)]
+    pub labels_left_out: u64,
 }
 
 /// What recording took of the program's CPU time, as the machine's profile prices it.
@@ -185,6 +208,9 @@ pub struct SlowMessage {
     pub begin_s: f64,
     /// From its beginning to its end.
     pub latency_ns: u64,
+    /// At least and at most, ns, where a register told messages apart: it is looked at now and then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_between_ns: Option<(u64, u64)>,
     /// The cause that it spent most on beyond the median.
     pub cause: String,
     /// How much beyond the median.

@@ -91,6 +91,20 @@ impl Payload {
         self
     }
 
+    /// With one register of user mode, by its number (`asm/perf_regs.h`).
+    pub fn with_user_register(mut self, number: u32) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_REGS_USER);
+        self.regs_user |= 1 << number;
+        self
+    }
+
+    /// With one register as it was at the event: in a PEBS record as the instruction left it.
+    pub fn with_interrupt_register(mut self, number: u32) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_REGS_INTR);
+        self.regs_intr |= 1 << number;
+        self
+    }
+
     /// The layout of the records that this payload gives.
     pub fn layout(&self) -> Layout {
         let group = if self.group_read { abi::PERF_FORMAT_GROUP as u64 | abi::PERF_FORMAT_ID as u64 } else { 0 };

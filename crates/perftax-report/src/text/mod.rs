@@ -12,6 +12,7 @@ mod plan;
 mod prediction;
 mod sensitivity;
 mod simulation;
+mod tag;
 mod trace;
 mod trace_diff;
 mod verification;

@@ -15,14 +15,18 @@ pub fn trace(doc: &TraceReport) -> String {
     let program = meta.program.iter().map(|word| printable(word)).collect::<Vec<_>>().join(" ");
     sheet.row("program", &format!("{program}: {}, exit code {}", units::time_s(meta.elapsed_s), meta.code));
     let threads = super::plural(&units::count(meta.rings as u64), "thread", "threads");
-    sheet.row("messages", &format!("{} by {threads}", units::count(doc.messages)));
+    match meta.tag.as_str() {
+        "marks" => sheet.row("messages", &format!("{} by {threads}", units::count(doc.messages))),
+        tag => sheet.row("messages", &format!("{} by {}", units::count(doc.messages), printable(tag))),
+    }
+    super::tag::rows(&mut sheet, meta);
     if !doc.trouble.is_empty() {
         let odd = doc.trouble.iter().map(|(what, n)| format!("{} {what}", units::count(*n)));
         sheet.row("odd", &odd.collect::<Vec<_>>().join("; "));
     }
     match &doc.latency {
         Some(latency) => {
-            let of = |ns: u64| units::time_ns(ns as f64);
+            let of = |ns: u64| super::tag::latency(meta, ns);
             let slowest = of(latency.max_ns);
             sheet.row(
                 "latency",
@@ -64,6 +68,7 @@ pub fn trace(doc: &TraceReport) -> String {
     if !doc.slowest.is_empty() {
         sheet.table(&slowest(&doc.slowest));
     }
+    super::tag::labels(&mut sheet, doc);
     if doc.slowest.iter().any(|slow| slow.is_doubtful) {
         sheet.row("?", "records were lost meanwhile: what is said of such a message may lack something");
     }
@@ -153,7 +158,7 @@ fn slowest(slowest: &[SlowMessage]) -> Table {
             slow.id.to_string(),
             if slow.is_doubtful { "?".into() } else { String::new() },
             units::time_s(slow.begin_s),
-            units::time_ns(slow.latency_ns as f64),
+            slow.latency_between_ns.map_or_else(|| units::time_ns(slow.latency_ns as f64), super::tag::between),
             [Some(printable(&slow.cause)), which].into_iter().flatten().collect::<Vec<_>>().join(": "),
             units::time_ns(slow.beyond_ns as f64),
             [slow.label.as_deref().map(shortened), function].into_iter().flatten().collect::<Vec<_>>().join("; "),

@@ -28,8 +28,12 @@ pub(super) enum Meaning {
     Ran,
     Migrate,
     TlbFlush,
+    /// A thread of the program leaves its CPU: says nothing but what its registers held.
+    Leaving,
 }
 
+/// When a thread leaves its CPU, with its registers of user mode.
+pub(super) const LEAVING: [(&str, Meaning); 1] = [("context-switches", Meaning::Leaving)];
 /// What every CPU did. Kernels and architectures differ in all but the first two.
 pub(super) const NOISE: [(&str, Meaning); 17] = [
     ("sched:sched_switch", Meaning::Switch),
@@ -117,7 +121,7 @@ impl Formats {
         let raw = || sample.raw.unwrap_or_default();
         let number = |format: &RecordFormat, name: &str| format.number(name, raw()).map(|value| value as u32);
         let what = match meaning {
-            Meaning::Sample => return None,
+            Meaning::Sample | Meaning::Leaving => return None,
             Meaning::Switch => {
                 // The record belongs to the thread that leaves, whoever the sample says was there.
                 tid = number(&self.switch, "prev_pid")?;

@@ -6,6 +6,7 @@ use perftax_pmu::Result;
 use perftax_pmu::sys::{Tsc, monotonic_raw_ns};
 
 use super::Row;
+use super::identity::Held;
 use super::reorder::Reorder;
 use crate::clock::Anchors;
 use crate::mark::{Kind, Mark};
@@ -32,7 +33,7 @@ impl Listener {
         self.anchor();
         for (tid, counter, id, kind) in self.raw.drain(..) {
             if let Some(time_ns) = self.anchors.time_ns(counter) {
-                reorder.push(Row::Mark(Mark { time_ns, tid, id, kind }));
+                reorder.push(Held::Row(Row::Mark(Mark { time_ns, tid, id, kind })));
             }
         }
         Ok(())

@@ -1,6 +1,8 @@
 //! Recording: a program's marks, samples of it, and what the kernel did meanwhile, all on one clock.
 
 mod events;
+mod hold;
+mod identity;
 mod listener;
 mod mappings;
 mod reorder;
@@ -19,8 +21,11 @@ use perftax_pmu::{Error, Result};
 use crate::kernel::KernelEvent;
 use crate::mark::Mark;
 use crate::names::Names;
+use crate::register::Sight;
 use crate::store::{Function, SampleRow};
-use events::{FAULTS, Formats, Meaning, NOISE, SYSCALLS, Tracepoints};
+use crate::tag::Tag;
+use events::{FAULTS, Formats, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
+use identity::Identity;
 use listener::Listener;
 use mappings::Mappings;
 use reorder::Reorder;
@@ -39,6 +44,8 @@ pub struct Recording {
     pub kernel_noise: bool,
     /// Marks that a thread may be ahead of us; a power of two.
     pub ring_marks: u64,
+    /// What tells messages apart.
+    pub tag: Tag,
     /// The CPUs that are watched.
     pub cpus: Vec<u32>,
     /// Pages of each of their rings; a power of two. 1024 have room for some ten thousand records, a hundred times what comes between two
@@ -95,6 +102,8 @@ pub struct Recorded {
     pub names: Names,
     /// What the hypervisor took from the CPUs meanwhile, as the kernel's own accounts say, s.
     pub steal_s: Option<f64>,
+    /// How well messages were seen, where a register tells them apart.
+    pub sight: Option<Sight>,
 }
 
 impl Recorded {
@@ -164,6 +173,7 @@ struct Session {
     formats: Option<Formats>,
     listener: Listener,
     reorder: Reorder,
+    identity: Identity,
     mappings: Mappings,
     names: Names,
     missing: Vec<String>,
@@ -174,8 +184,9 @@ struct Session {
 
 impl Session {
     fn open(recording: &Recording, catalog: &Catalog, pid: i32, marks: &Path) -> Result<Self> {
-        let payload = Payload::BASIC.with_place().with_raw();
+        let register = identity::register(recording).map(|register| register.number);
         let ring_bytes = recording.ring_pages * rustix::param::page_size();
+        let payload = identity::with_register(Payload::BASIC.with_place().with_raw(), recording, false);
         let every = |period| Sampling { clock: Clock::MonotonicRaw, ..Sampling::every(period, ring_bytes).carrying(payload) };
         let of_threads: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::ThreadOnCpu(pid, cpu)).collect();
         let of_cpus: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
@@ -183,23 +194,29 @@ impl Session {
         let mut own = vec![(recording.event.clone(), sampled, Meaning::Sample)];
         let mut sources = Vec::new();
         let (mut formats, mut missing) = (None, Vec::new());
+        if register.is_some() {
+            own.extend(Tracepoints::resolve(&LEAVING, every(1).for_command(), catalog)?.events);
+        }
         if recording.kernel_noise {
-            let noise = Tracepoints::resolve(&NOISE, every(1), catalog)?;
+            // Other programs' registers are none of ours.
+            let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());
+            let noise = Tracepoints::resolve(&NOISE, plain, catalog)?;
             let of_program = Tracepoints::resolve(&SYSCALLS, every(1).for_command(), catalog)?;
             own.extend(of_program.events);
             own.extend(Tracepoints::resolve(&FAULTS, every(1).for_command(), catalog)?.events);
             missing.extend(noise.missing);
-            let mut noise = Source::open(&noise.events, &of_cpus, recording.ring_pages)?;
+            let mut noise = Source::open(&noise.events, &of_cpus, recording.ring_pages, None)?;
             noise.sampler.enable()?;
             sources.push(noise);
             formats = Some(Formats::read(catalog)?);
         }
-        sources.push(Source::open(&own, &of_threads, recording.ring_pages)?);
+        sources.push(Source::open(&own, &of_threads, recording.ring_pages, register)?);
         Ok(Self {
             sources,
             formats,
             listener: Listener::new(marks),
             reorder: Reorder::default(),
+            identity: Identity::new(recording),
             mappings: Mappings::default(),
             names: Names::default(),
             missing,
@@ -223,8 +240,8 @@ impl Session {
 
     /// Hands out the rows before a time.
     fn flush(&mut self, until_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
-        let (mappings, rows) = (&mut self.mappings, &mut self.rows);
-        self.reorder.flush(until_ns, |row| {
+        let (mappings, rows, identity) = (&mut self.mappings, &mut self.rows, &mut self.identity);
+        let mut keep = |row: &Row| {
             let kind = match row {
                 Row::Mark(_) => 0,
                 Row::Sample(sample) => {
@@ -235,7 +252,9 @@ impl Session {
             };
             rows[kind] += 1;
             keep(row)
-        })
+        };
+        self.reorder.flush(until_ns, |held| identity.take(held, &mut keep))?;
+        identity.release(until_ns, &mut keep)
     }
 
     fn finish(mut self, exit: Exit, steal_s: Option<f64>) -> Result<Recorded> {
@@ -257,22 +276,20 @@ impl Session {
             symbols: self.mappings.resolve(),
             names: self.names,
             steal_s,
+            sight: self.identity.sight(),
         })
     }
 }
 
 fn child_spec(recording: &Recording, marks: &Path) -> ChildSpec {
-    ChildSpec {
-        argv: recording.argv.clone(),
-        directory: None,
-        stdin: None,
-        output: Stdio::Inherit,
-        cpus: None,
-        environment: vec![
-            (FOLDER_VARIABLE.into(), marks.into()),
-            (CAPACITY_VARIABLE.into(), recording.ring_marks.to_string().into()),
-        ],
-    }
+    let environment = match recording.tag {
+        Tag::Marks => {
+            vec![(FOLDER_VARIABLE.into(), marks.into()), (CAPACITY_VARIABLE.into(), recording.ring_marks.to_string().into())]
+        }
+        // Nobody listens.
+        _ => Vec::new(),
+    };
+    ChildSpec { argv: recording.argv.clone(), directory: None, stdin: None, output: Stdio::Inherit, cpus: None, environment }
 }
 
 /// A folder in memory, where the machine has one: marks must not wait for a disk.

@@ -2,12 +2,12 @@
 
 use perftax_pmu::Result;
 
-use super::Row;
+use super::identity::Held;
 
 /// Rows that are held back.
 #[derive(Default)]
 pub(super) struct Reorder {
-    held: Vec<Row>,
+    held: Vec<Held>,
     /// Until when rows have been handed out.
     until_ns: u64,
     /// Rows that came after later ones had been handed out.
@@ -15,18 +15,18 @@ pub(super) struct Reorder {
 }
 
 impl Reorder {
-    pub fn push(&mut self, row: Row) {
-        self.late += u64::from(row.time_ns() < self.until_ns);
-        self.held.push(row);
+    pub fn push(&mut self, held: Held) {
+        self.late += u64::from(held.time_ns() < self.until_ns);
+        self.held.push(held);
     }
 
     /// Hands out the rows before a time.
-    pub fn flush(&mut self, until_ns: u64, mut each: impl FnMut(&Row) -> Result<()>) -> Result<()> {
+    pub fn flush(&mut self, until_ns: u64, each: impl FnMut(Held) -> Result<()>) -> Result<()> {
         // Of one ring they are in order already, which a stable sort makes use of.
-        self.held.sort_by_key(Row::time_ns);
-        let ready = self.held.partition_point(|row| row.time_ns() < until_ns);
+        self.held.sort_by_key(Held::time_ns);
+        let ready = self.held.partition_point(|held| held.time_ns() < until_ns);
         self.until_ns = self.until_ns.max(until_ns);
-        self.held.drain(..ready).try_for_each(|row| each(&row))
+        self.held.drain(..ready).try_for_each(each)
     }
 }
 
@@ -36,15 +36,18 @@ mod tests {
 
     use super::*;
     use crate::mark::{Kind, Mark};
+    use crate::record::Row;
 
     #[test]
     fn rows_come_in_order_and_late_ones_are_counted() {
         let mut reorder = Reorder::default();
         let mut out = Vec::new();
         let mut run = |reorder: &mut Reorder, times: &[u64], until_ns| {
-            times.iter().for_each(|&time_ns| reorder.push(Row::Mark(Mark { time_ns, tid: 1, id: 1, kind: Kind::Begin })));
-            reorder.flush(until_ns, |row| {
-                out.push(row.time_ns());
+            times
+                .iter()
+                .for_each(|&time_ns| reorder.push(Held::Row(Row::Mark(Mark { time_ns, tid: 1, id: 1, kind: Kind::Begin }))));
+            reorder.flush(until_ns, |held| {
+                out.push(held.time_ns());
                 Ok(())
             })
         };

@@ -9,10 +9,12 @@ use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
 use perftax_pmu::sys::Target;
 
 use super::events::{Formats, Meaning};
+use super::identity::{Held, occasion};
 use super::mappings::Mappings;
 use super::reorder::Reorder;
 use super::{Recorded, Row};
 use crate::names::Names;
+use crate::register::{Look, Occasion};
 use crate::store::SampleRow;
 
 /// Events on targets, and what each of them means.
@@ -20,18 +22,25 @@ pub(super) struct Source {
     pub sampler: LiveSampler,
     layout: Layout,
     meanings: HashMap<u64, Meaning>,
+    /// The register whose word every record of the program's carries.
+    register: Option<u32>,
     /// As its records say.
     pub lost: u64,
     pub losses_ns: Vec<u64>,
 }
 
 impl Source {
-    pub fn open(events: &[(Event, Sampling, Meaning)], targets: &[Target], ring_pages: usize) -> Result<Self> {
+    pub fn open(
+        events: &[(Event, Sampling, Meaning)],
+        targets: &[Target],
+        ring_pages: usize,
+        register: Option<u32>,
+    ) -> Result<Self> {
         let asked: Vec<(Event, Sampling)> = events.iter().map(|(event, sampling, _)| (event.clone(), *sampling)).collect();
         let sampler = LiveSampler::open(&asked, targets, ring_pages)?;
         let meanings = sampler.events().iter().zip(events.iter().cycle()).map(|(open, (.., meaning))| Ok((open.id()?, *meaning)));
         let meanings = meanings.collect::<Result<_>>()?;
-        Ok(Self { layout: *sampler.layout(), meanings, sampler, lost: 0, losses_ns: Vec::new() })
+        Ok(Self { layout: *sampler.layout(), meanings, register, sampler, lost: 0, losses_ns: Vec::new() })
     }
 
     pub fn drain(
@@ -41,7 +50,7 @@ impl Source {
         mappings: &mut Mappings,
         names: &mut Names,
     ) -> Result<()> {
-        let Self { sampler, layout, meanings, lost, losses_ns } = self;
+        let Self { sampler, layout, meanings, register, lost, losses_ns } = self;
         let mut loss = |count: u64, time_ns: Option<u64>| {
             *lost += count;
             if losses_ns.len() < Recorded::MOST_LOSSES {
@@ -50,17 +59,24 @@ impl Source {
         };
         sampler.drain(&mut |header: Header, body| match decode(header, body, layout) {
             Ok(Record::Sample(sample)) => {
-                let meaning = sample.identifier.and_then(|id| meanings.get(&id));
-                let row = meaning.and_then(|meaning| match meaning {
-                    Meaning::Sample => sample_row(&sample).map(Row::Sample),
-                    _ => formats?.read_record(*meaning, &sample, names).map(Row::Kernel),
-                });
-                row.into_iter().for_each(|row| reorder.push(row));
+                let Some(meaning) = sample.identifier.and_then(|id| meanings.get(&id)).copied() else { return };
+                let word = register.and_then(|number| tag(&sample, number));
+                let row = match meaning {
+                    Meaning::Sample => sample_row(&sample, word.unwrap_or(0)).map(Row::Sample),
+                    _ => formats.and_then(|formats| formats.read_record(meaning, &sample, names)).map(Row::Kernel),
+                };
+                row.into_iter().for_each(|row| reorder.push(Held::Row(row)));
+                if let (Some(word), Some(time_ns), Some(task)) = (word, sample.time_ns, sample.task) {
+                    reorder.push(Held::Look(Look { time_ns, tid: task.tid, word, at: occasion(meaning) }));
+                }
             }
             Ok(Record::Lost(record)) => loss(record.lost, record.sample_id.time_ns),
             Ok(Record::LostSamples(record)) => loss(record.lost, record.sample_id.time_ns),
             Ok(Record::Mmap2(record)) => mappings.mapped(&record.mapping),
             Ok(Record::Mmap(record)) => mappings.mapped(&record),
+            Ok(Record::Exit(record)) if register.is_some() => {
+                reorder.push(Held::Look(Look { time_ns: record.time_ns, tid: record.task.tid, word: 0, at: Occasion::Exit }));
+            }
             Ok(Record::Fork(record)) => mappings.forked(record.task.pid, record.parent.pid),
             Ok(Record::Comm(record)) => {
                 names.threads.insert(record.task.tid, String::from_utf8_lossy(record.name).into_owned());
@@ -71,14 +87,13 @@ impl Source {
     }
 }
 
-fn sample_row(sample: &Sample<'_>) -> Option<SampleRow> {
+/// What the tag's register held.
+fn tag(sample: &Sample<'_>, number: u32) -> Option<u64> {
+    let registers = sample.user_registers.or(sample.interrupt_registers)?;
+    registers.get(number)
+}
+
+fn sample_row(sample: &Sample<'_>, tag: u64) -> Option<SampleRow> {
     let task = sample.task?;
-    Some(SampleRow {
-        time_ns: sample.time_ns?,
-        cpu: sample.cpu?,
-        pid: task.pid,
-        tid: task.tid,
-        ip: sample.ip.unwrap_or(0),
-        tag: 0,
-    })
+    Some(SampleRow { time_ns: sample.time_ns?, cpu: sample.cpu?, pid: task.pid, tid: task.tid, ip: sample.ip.unwrap_or(0), tag })
 }

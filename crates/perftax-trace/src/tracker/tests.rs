@@ -51,6 +51,18 @@ fn messages_that_are_interleaved_have_their_own_time() {
 }
 
 #[test]
+fn who_has_left_is_not_back_by_a_flush_in_its_name() {
+    let (messages, _) = track(&[
+        mark(0, 1, Begin, 7),
+        event(10, 1, What::Switch { is_runnable: true, next: 2 }),
+        event(11, 1, What::TlbFlush(0)),
+        event(100, 2, What::Switch { is_runnable: true, next: 1 }),
+        mark(105, 1, End, 7),
+    ]);
+    assert_eq!(pieces(&messages[0]), [(0, 10, Cause::OnCpu, 0), (10, 100, Cause::Preempted, 2), (100, 105, Cause::OnCpu, 0)]);
+}
+
+#[test]
 fn a_message_may_pass_from_thread_to_thread() {
     let (messages, _) =
         track(&[mark(10, 1, Begin, 7), mark(20, 1, Switch, 0), mark(25, 2, Switch, 7), sample(30, 2, 4), mark(40, 2, End, 7)]);

@@ -5,6 +5,7 @@ mod diff;
 mod reading;
 mod record;
 mod report;
+mod tagged;
 
 use anyhow::Result;
 

@@ -4,17 +4,17 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use perftax_cost::document::{KeptSlow, TraceMeta};
+use perftax_cost::document::{Interrupts, KeptSlow, TraceMeta};
 use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::sys::Ended;
-use perftax_trace::KeepSlow;
 use perftax_trace::record::{Recorded, Recording, record};
 use perftax_trace::rings::mark_ns;
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols};
+use perftax_trace::{KeepSlow, Tag};
 
-use super::META;
+use super::{META, tagged};
 use crate::failure::Outcome;
 use crate::here::Here;
 use crate::progress;
@@ -32,6 +32,10 @@ pub struct Args {
     /// Its period, in events (nanoseconds for clocks)
     #[arg(short = 'c', long = "count", value_name = "R", default_value_t = USUAL_PERIOD)]
     period: u64,
+    /// What tells messages apart: marks (perftax_tag.h), reg:r13 (perftax_tag_register.h), or the program's own static probes,
+    /// usdt:[/PATH/TO/BINARY:]PROVIDER:START[@N],DONE, where argument N of START is the address of the message's text
+    #[arg(long, value_name = "TAG", default_value = "marks")]
+    tag: String,
     /// Leave out what the kernel does (switches, interrupts, system calls): what needs the right to watch CPUs
     #[arg(long)]
     no_kernel_noise: bool,
@@ -68,6 +72,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = "a power of two from 64 to 67108864".into();
         return Err(Error::Argument { argument: "--ring-marks", value: args.ring_marks.to_string(), needed }.into());
     }
+    let tag = Tag::parse(&args.tag)?;
     let here = Here::read()?;
     let (event, mechanism) = here.choose(Some(&args.event), None)?;
     crate::commands::calibrate::check_period(Some(args.period), mechanism)?;
@@ -80,6 +85,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         period: args.period,
         kernel_noise: !args.no_kernel_noise,
         ring_marks: args.ring_marks,
+        tag,
         // Wherever its threads go, whatever CPUs we are held to.
         cpus: online_cpus()?,
         ring_pages: args.ring_pages,
@@ -88,6 +94,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut store = StoreWriter::create(&folder.partial)?;
     let mut keep = args.keep_slow.map(KeepSlow::new);
     let mut taken = 0u64;
+    let before = tagged::interrupts(&recording)?;
     let recorded = record(&recording, &here.catalog, &mut |row| match &mut keep {
         None => store.row(row),
         Some(keep) => {
@@ -96,6 +103,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             if taken.is_multiple_of(ROWS_BETWEEN_FLUSHES) { keep.flush(&mut |row| store.row(row)) } else { Ok(()) }
         }
     })?;
+    let interrupts = tagged::interrupts(&recording)?.saturating_sub(before);
     drop(guard);
     let kept = match &mut keep {
         Some(keep) => {
@@ -108,7 +116,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         None => None,
     };
     let room = store.finish(&recorded.symbols, &[])?;
-    origin.warnings.extend(warnings(&recorded, &room));
+    origin.warnings.extend(warnings(&recorded, &room, recording.tag == Tag::Marks));
+    origin.warnings.extend(tagged::warnings(&recording, &recorded));
     let code = match recorded.exit.ended {
         Ended::Code(code) => u8::try_from(code).unwrap_or(1),
         Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
@@ -124,6 +133,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
         event: recording.event.name.clone(),
         period: args.period,
         kernel_noise: recording.kernel_noise,
+        tag: args.tag.clone(),
+        register: tagged::register(&recording, &recorded),
+        probes: None,
+        interrupts: (interrupts > 0).then_some(Interrupts { samples: room.samples, interrupts }),
         rings: recorded.rings,
         lost: recorded.lost,
         dropped: recorded.dropped,
@@ -144,9 +157,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     std::fs::write(&file, serde_json::to_string_pretty(&meta)?).map_err(Error::file(&file))?;
     folder.keep()?;
     progress::announce(&format!(
-        "{} marks of {} threads, {} samples, {} records of the kernel's in {}: perftax trace report {}",
+        "{} marks{}, {} samples, {} records of the kernel's in {}: perftax trace report {}",
         rows[0],
-        meta.rings,
+        if recording.tag == Tag::Marks { format!(" of {} threads", meta.rings) } else { String::new() },
         rows[1],
         rows[2],
         args.output.display(),
@@ -182,7 +195,7 @@ fn kept(from: f64, keep: &KeepSlow, background: &Background) -> KeptSlow {
 }
 
 /// What weakens the trace, each with a remedy.
-fn warnings(recorded: &Recorded, room: &Room) -> Vec<Warning> {
+fn warnings(recorded: &Recorded, room: &Room, is_marked: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
     if recorded.dropped > 0 {
@@ -200,7 +213,7 @@ fn warnings(recorded: &Recorded, room: &Room) -> Vec<Warning> {
     for why in &recorded.broken {
         warn(format!("the marks of a thread are missing: {why}"), "one version of perftax_tag.h in all of the program");
     }
-    if recorded.rings == 0 {
+    if recorded.rings == 0 && is_marked {
         let remedy = "build it with perftax_tag.h or the crate perftax-tag: perftax_begin(id), perftax_end(id)";
         warn("the program marked nothing".into(), remedy);
     }

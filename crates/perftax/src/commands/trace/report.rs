@@ -74,6 +74,8 @@ fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceRep
         cost: cost(&reading.meta),
         blames: blames.collect(),
         slowest: answer.slowest.iter().filter_map(|message| slow(reading, answer, message)).collect(),
+        labels: Vec::new(),
+        labels_left_out: 0,
     }
 }
 
@@ -134,6 +136,7 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         label: reading.store.labels.get(&message.id).cloned(),
         begin_s: message.begin_ns.saturating_sub(answer.from_ns) as f64 * 1e-9,
         latency_ns: brief.latency_ns,
+        latency_between_ns: reading.meta.register.as_ref().map(|register| register.between_ns(brief.latency_ns)),
         cause: foremost.cause.name().into(),
         beyond_ns: foremost.beyond_ns,
         which: foremost.which.and_then(|(detail, _)| name(detail)),

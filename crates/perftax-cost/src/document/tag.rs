@@ -1,0 +1,92 @@
+//! What told a trace's messages apart, and how well.
+
+use serde::{Deserialize, Serialize};
+
+/// How well a register told messages apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegisterSight {
+    /// Its name.
+    pub name: String,
+    /// Samples whose register was seen.
+    pub samples: u64,
+    /// Those of them that showed a tag.
+    pub samples_valid: u64,
+    /// Looks (samples, system calls, page faults, switches) that showed a tag.
+    pub looks_valid: u64,
+    /// Looks that showed none, between two of one message: they count as its own.
+    pub looks_filled: u64,
+    /// Looks that showed none elsewhere: they belong to no message.
+    pub looks_unknown: u64,
+    /// From the last look before a tag changed to the first after it: half of them took at most so long, ns.
+    pub gap_p50_ns: u64,
+    /// 99 in 100. A latency is known to this much on either side.
+    pub gap_p99_ns: u64,
+    /// Three sampling periods: shorter messages, and shorter delays, are seen by chance, and look longer than they are, ns.
+    pub shortest_ns: u64,
+    /// Messages whose end was not seen, since their thread showed no tag for long.
+    pub abandoned: u64,
+    /// The registers are those of the interrupt, not of the sampled instruction (AMD's IBS): the first sample after each change was left out.
+    pub is_late: bool,
+    /// Threads with the most samples: number, samples, those that showed a tag.
+    pub threads: Vec<(u32, u64, u64)>,
+}
+
+impl RegisterSight {
+    /// Threads that are told of.
+    pub const MOST_THREADS: usize = 20;
+
+    /// Where a latency lies that looks to be so long, ns.
+    pub fn between_ns(&self, latency_ns: u64) -> (u64, u64) {
+        (latency_ns.saturating_sub(self.gap_p99_ns), latency_ns.saturating_add(self.gap_p99_ns))
+    }
+}
+
+/// How well static probes told messages apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProbeSight {
+    /// The program or library that has them.
+    pub binary: String,
+    /// Times that the probe where messages begin was passed.
+    pub started: u64,
+    /// Times that the one where they end was passed.
+    pub done: u64,
+    /// Messages after which their thread began another one without having ended them: an error, as a rule.
+    pub broken_off: u64,
+    /// Ends of messages that had begun before recording did.
+    pub done_without_start: u64,
+    /// Texts that were kept in their normal form alone, since so many different ones came.
+    pub shortened: u64,
+}
+
+/// How samples came out of the hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interrupts {
+    /// Samples.
+    pub samples: u64,
+    /// Performance monitoring interrupts of all CPUs meanwhile, by /proc/interrupts.
+    pub interrupts: u64,
+}
+
+impl Interrupts {
+    /// Samples to an interrupt; none without interrupts.
+    pub fn samples_each(&self) -> Option<f64> {
+        (self.interrupts > 0).then(|| self.samples as f64 / self.interrupts as f64)
+    }
+}
+
+/// Messages of one label.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LabelLatencies {
+    /// The label, with ? for each number and quoted text.
+    pub label: String,
+    /// Messages that ended.
+    pub messages: u64,
+    /// Half took at most so long, ns.
+    pub p50_ns: u64,
+    /// 99 in 100.
+    pub p99_ns: u64,
+    /// The slowest.
+    pub max_ns: u64,
+    /// Those among the slowest hundredth of all messages.
+    pub slow: u64,
+}

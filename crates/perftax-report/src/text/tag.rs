@@ -1,0 +1,97 @@
+//! What told a trace's messages apart, on a terminal.
+
+use perftax_cost::document::{TraceMeta, TraceReport};
+
+use crate::sheet::{Sheet, printable};
+use crate::table::Table;
+use crate::units;
+
+/// How well a register or probes did.
+pub(super) fn rows(sheet: &mut Sheet, meta: &TraceMeta) {
+    if let Some(register) = &meta.register {
+        let looks = (register.looks_valid + register.looks_filled + register.looks_unknown).max(1) as f64;
+        let share = |n: u64, of: f64| units::share(n as f64 / of);
+        let text = format!(
+            "{}: a tag in {} of {} samples; of all looks {} filled in between two of one message, {} unknown",
+            printable(&register.name),
+            share(register.samples_valid, register.samples.max(1) as f64),
+            units::count(register.samples),
+            share(register.looks_filled, looks),
+            share(register.looks_unknown, looks),
+        );
+        sheet.row("register", &text);
+        let few = register.threads.iter().filter(|(_, all, valid)| *all > 0 && 2 * valid < *all);
+        let few: Vec<String> = few.map(|(tid, all, valid)| format!("{tid} {}", share(*valid, *all as f64))).collect();
+        if !few.is_empty() && register.threads.len() > 1 {
+            sheet.row("", &format!("fewer than half in threads {}", few.join(", ")));
+        }
+        let text = format!(
+            "a change is known to {} (median; 99 %: {}), and latencies to as much on either side; what is shorter than {} is below its sight",
+            units::time_ns(register.gap_p50_ns as f64),
+            units::time_ns(register.gap_p99_ns as f64),
+            units::time_ns(register.shortest_ns as f64),
+        );
+        sheet.row("sight", &text);
+    }
+    if let Some(probes) = &meta.probes {
+        let text = format!(
+            "{}: begun {}, ended {}, {} broken off by the next, {} ends without a begin",
+            printable(&probes.binary),
+            units::count(probes.started),
+            units::count(probes.done),
+            units::count(probes.broken_off),
+            units::count(probes.done_without_start),
+        );
+        sheet.row("probes", &text);
+    }
+    if let Some((interrupts, each)) = meta.interrupts.and_then(|interrupts| Some((interrupts, interrupts.samples_each()?))) {
+        let text = format!("{each:.1} samples each ({} of all CPUs meanwhile)", units::count(interrupts.interrupts));
+        sheet.row("interrupts", &text);
+    }
+}
+
+/// A latency, as well as it is known.
+pub(super) fn latency(meta: &TraceMeta, ns: u64) -> String {
+    match &meta.register {
+        Some(register) if ns < register.shortest_ns => format!("below {}", units::time_ns(register.shortest_ns as f64)),
+        Some(register) => between(register.between_ns(ns)),
+        None => units::time_ns(ns as f64),
+    }
+}
+
+/// From one time to another.
+pub(super) fn between((low, high): (u64, u64)) -> String {
+    format!("{} to {}", units::time_ns(low as f64), units::time_ns(high as f64))
+}
+
+/// Longest label that is shown.
+const LONGEST: usize = 90;
+
+/// Latencies by label.
+pub(super) fn labels(sheet: &mut Sheet, doc: &TraceReport) {
+    if doc.labels.is_empty() {
+        return;
+    }
+    let slow = doc.labels.iter().map(|label| label.slow).sum::<u64>().max(1) as f64;
+    let mut table =
+        Table::default().right("messages").right("median").right("99 %").right("slowest").right("of the slow ones").left("label");
+    for label in &doc.labels {
+        let text = printable(&label.label);
+        let text = match text.char_indices().nth(LONGEST) {
+            Some((at, _)) => format!("{}…", &text[..at]),
+            None => text,
+        };
+        table.row(vec![
+            units::count(label.messages),
+            latency(&doc.meta, label.p50_ns),
+            latency(&doc.meta, label.p99_ns),
+            latency(&doc.meta, label.max_ns),
+            units::share(label.slow as f64 / slow),
+            text,
+        ]);
+    }
+    sheet.table(&table);
+    if doc.labels_left_out > 0 {
+        sheet.row("", &format!("and {} more labels", units::count(doc.labels_left_out)));
+    }
+}

@@ -1,0 +1,109 @@
+//! From what was recorded to marks: which message a thread is at, where the program does not mark it itself.
+
+use perftax_pmu::Result;
+use perftax_pmu::sampler::Payload;
+
+use super::hold::Hold;
+use super::{Recording, Row};
+use crate::register::{Look, Occasion, Rule, Sight};
+use crate::tag::{Tag, TagRegister};
+use perftax_cost::Mechanism;
+
+/// What waits to be put in order of time.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Held {
+    /// A row of the trace.
+    Row(Row),
+    /// A look at a register: becomes marks.
+    Look(Look),
+}
+
+impl Held {
+    /// When.
+    pub fn time_ns(&self) -> u64 {
+        match self {
+            Self::Row(row) => row.time_ns(),
+            Self::Look(look) => look.time_ns,
+        }
+    }
+}
+
+/// Who says which message a thread is at.
+pub(super) enum Identity {
+    /// The program, by marks.
+    Marks,
+    /// A register.
+    Register(Box<Hold>),
+}
+
+impl Identity {
+    pub fn new(recording: &Recording) -> Self {
+        match &recording.tag {
+            Tag::Register(_) => Self::Register(Box::new(Hold::new(rule(recording)))),
+            _ => Self::Marks,
+        }
+    }
+
+    /// Takes what is next in order of time, and hands out rows in order of time.
+    pub fn take(&mut self, held: Held, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+        match (self, held) {
+            (Self::Register(hold), Held::Row(row)) => hold.row(row),
+            (Self::Register(hold), Held::Look(look)) => hold.look(&look),
+            (_, Held::Row(row)) => keep(&row)?,
+            (_, Held::Look(_)) => {}
+        }
+        Ok(())
+    }
+
+    /// Everything before `now_ns` has been taken; [`u64::MAX`]: everything.
+    pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+        match self {
+            Self::Register(hold) if now_ns == u64::MAX => hold.finish(keep),
+            Self::Register(hold) => hold.release(now_ns, keep),
+            Self::Marks => Ok(()),
+        }
+    }
+
+    /// How well a register was seen.
+    pub fn sight(self) -> Option<Sight> {
+        match self {
+            Self::Register(hold) => Some(hold.into_sight()),
+            Self::Marks => None,
+        }
+    }
+}
+
+/// The register that is sampled, and of which moment: a PEBS record holds those of its instruction.
+pub(super) fn register(recording: &Recording) -> Option<TagRegister> {
+    match recording.tag {
+        Tag::Register(register) => Some(register),
+        _ => None,
+    }
+}
+
+/// What samples of the event carry of it.
+pub(super) fn with_register(payload: Payload, recording: &Recording, is_precise: bool) -> Payload {
+    match register(recording) {
+        Some(register) if is_precise => payload.with_interrupt_register(register.number),
+        Some(register) => payload.with_user_register(register.number),
+        None => payload,
+    }
+}
+
+/// What a record came with.
+pub(super) fn occasion(meaning: super::events::Meaning) -> Occasion {
+    match meaning {
+        super::events::Meaning::Sample => Occasion::Sample,
+        super::events::Meaning::Leaving => Occasion::Leaving,
+        _ => Occasion::Kernel,
+    }
+}
+
+/// The interrupt of a clock comes when it does; the others' distance is not known.
+fn rule(recording: &Recording) -> Rule {
+    let mechanism = recording.event.mechanism;
+    Rule {
+        gap_ns: (mechanism == Mechanism::CpuClock).then_some(recording.period),
+        is_late: matches!(mechanism, Mechanism::IbsOp | Mechanism::IbsFetch),
+    }
+}

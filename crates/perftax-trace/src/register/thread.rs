@@ -1,0 +1,100 @@
+//! What is known of one thread's tag.
+
+use super::{Look, Rule, Runs, Sight, between, mark};
+use crate::mark::{Kind, Mark};
+
+/// A thread, as far as looks at its register tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Thread {
+    /// The last tag, and when it was seen last; 0: of no message.
+    last: Option<(u64, u64)>,
+    /// Looks since that showed no tag.
+    doubt: Option<Doubt>,
+    /// It was taken off its message, since it has shown no tag for long.
+    is_off: bool,
+    /// The last look was when it left its CPU.
+    pub has_left: bool,
+}
+
+/// Looks without a tag.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    first_ns: u64,
+    last_ns: u64,
+    looks: u64,
+}
+
+impl Thread {
+    /// A look without a tag.
+    pub fn doubt(&mut self, time_ns: u64) {
+        let doubt = self.doubt.get_or_insert(Doubt { first_ns: time_ns, last_ns: time_ns, looks: 0 });
+        (doubt.last_ns, doubt.looks) = (time_ns, doubt.looks + 1);
+    }
+
+    /// Looks without a tag since the last one with.
+    pub fn doubted(&self) -> u64 {
+        self.doubt.map_or(0, |doubt| doubt.looks)
+    }
+
+    /// A look with a tag.
+    pub fn tag(&mut self, look: &Look, id: u64, rule: &Rule, sight: &mut Sight, out: &mut dyn FnMut(Mark)) {
+        let (now_ns, tid) = (look.time_ns, look.tid);
+        let (is_off, doubted) = (std::mem::take(&mut self.is_off), self.doubted());
+        let doubt = self.doubt.take();
+        let Some((old, last_ns)) = self.last.replace((id, now_ns)) else {
+            // Nothing is known of before: what is seen first has begun by now.
+            sight.unknown += doubted;
+            if id != 0 {
+                out(mark(begun(now_ns, now_ns, rule), tid, id, Kind::Begin));
+            }
+            return;
+        };
+        // When it may have changed: after the last tag, before this one.
+        let left_ns = between(last_ns, doubt.map_or(now_ns, |doubt| doubt.first_ns), rule, doubt.is_none() && self.has_left);
+        let came_ns = between(doubt.map_or(last_ns, |doubt| doubt.last_ns), now_ns, rule, self.has_left);
+        if old == id {
+            sight.filled += doubted;
+            if is_off {
+                out(mark(begun(came_ns, now_ns, rule), tid, id, Kind::Switch));
+            }
+            return;
+        }
+        sight.unknown += doubted;
+        let apart_ns = now_ns - last_ns.min(now_ns);
+        sight.gaps.add(if doubt.is_none() && self.has_left { apart_ns.min(rule.gap_ns.unwrap_or(u64::MAX)) } else { apart_ns });
+        match (old, is_off) {
+            (0, _) => {}
+            (_, true) => sight.abandoned += 1,
+            (_, false) => out(mark(left_ns.min(now_ns.saturating_sub(1)), tid, old, Kind::End)),
+        }
+        if id != 0 {
+            out(mark(begun(came_ns, now_ns, rule), tid, id, Kind::Begin));
+        }
+    }
+
+    /// The thread has ended.
+    pub fn exit(&mut self, look: &Look, rule: &Rule, sight: &mut Sight, out: &mut dyn FnMut(Mark)) {
+        let Some((id, last_ns)) = self.last.filter(|(id, _)| *id != 0) else { return };
+        if self.is_off {
+            sight.abandoned += 1;
+            return;
+        }
+        let end_ns = between(last_ns, self.doubt.map_or(look.time_ns, |doubt| doubt.first_ns), rule, false);
+        out(mark(end_ns, look.tid, id, Kind::End));
+    }
+
+    /// Time has come so far.
+    pub fn lose_patience(&mut self, tid: u32, now_ns: u64, out: &mut dyn FnMut(Mark)) {
+        let (Some((id, last_ns)), Some(doubt)) = (self.last, self.doubt) else { return };
+        // Well before rows of then are handed out.
+        if id != 0 && !self.is_off && doubt.first_ns + Runs::PATIENCE_NS / 2 <= now_ns {
+            self.is_off = true;
+            out(mark(last_ns + (doubt.first_ns - last_ns.min(doubt.first_ns)) / 2, tid, 0, Kind::Switch));
+        }
+    }
+}
+
+/// When a run began: before its first look, so that the sample of it belongs to the message; or with it, and a sample comes before a mark.
+fn begun(between_ns: u64, first_ns: u64, rule: &Rule) -> u64 {
+    if rule.is_late { first_ns } else { between_ns.min(first_ns.saturating_sub(1)) }
+}

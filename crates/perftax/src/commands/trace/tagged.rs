@@ -1,0 +1,72 @@
+//! What told the messages of a recording apart, and how well.
+
+use anyhow::Result;
+use perftax_cost::document::RegisterSight;
+use perftax_cost::{Mechanism, Warning};
+use perftax_lab::system::performance_interrupts;
+use perftax_trace::Tag;
+use perftax_trace::record::{Recorded, Recording};
+
+/// Less than this share of samples with a tag is worth a warning: most of the time nothing is known but what lies between.
+const FEW: f64 = 0.5;
+/// Sampling periods that a delay must last to be seen surely.
+const PERIODS: u64 = 3;
+
+/// Performance monitoring interrupts so far, where the event is the hardware's.
+pub fn interrupts(recording: &Recording) -> Result<u64> {
+    let is_hardware =
+        matches!(recording.event.mechanism, Mechanism::Pebs | Mechanism::Pmi | Mechanism::IbsOp | Mechanism::IbsFetch);
+    if !is_hardware {
+        return Ok(0);
+    }
+    let all = recording.cpus.iter().map(|&cpu| performance_interrupts(cpu));
+    Ok(all.sum::<perftax_pmu::Result<u64>>()?)
+}
+
+/// How well a register did.
+pub fn register(recording: &Recording, recorded: &Recorded) -> Option<RegisterSight> {
+    let (Tag::Register(register), Some(sight)) = (&recording.tag, &recorded.sight) else { return None };
+    let mut threads: Vec<(u32, u64, u64)> = sight.samples.iter().map(|(tid, (all, valid))| (*tid, *all, *valid)).collect();
+    threads.sort_by_key(|(tid, all, _)| (std::cmp::Reverse(*all), *tid));
+    let (samples, samples_valid) = threads.iter().fold((0, 0), |(all, valid), thread| (all + thread.1, valid + thread.2));
+    threads.truncate(RegisterSight::MOST_THREADS);
+    let gap_p50_ns = sight.gaps.quantile_ns(0.5);
+    let period_ns = if recording.event.mechanism == Mechanism::CpuClock { recording.period } else { gap_p50_ns };
+    Some(RegisterSight {
+        name: register.name.into(),
+        samples,
+        samples_valid,
+        looks_valid: sight.valid,
+        looks_filled: sight.filled,
+        looks_unknown: sight.unknown,
+        gap_p50_ns,
+        gap_p99_ns: sight.gaps.quantile_ns(0.99),
+        shortest_ns: PERIODS * period_ns,
+        abandoned: sight.abandoned,
+        is_late: matches!(recording.event.mechanism, Mechanism::IbsOp | Mechanism::IbsFetch),
+        threads,
+    })
+}
+
+/// What weakens it, each with a remedy.
+pub fn warnings(recording: &Recording, recorded: &Recorded) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
+    if let Some(sight) = register(recording, recorded) {
+        let name = &sight.name;
+        let valid = sight.samples_valid as f64 / sight.samples.max(1) as f64;
+        if sight.looks_valid == 0 {
+            let remedy =
+                "build it with -ffixed-r13 and perftax_tag_register.h: perftax_register_begin(id), perftax_register_end()";
+            warn(format!("{name} never held a tag"), remedy);
+        } else if valid < FEW {
+            let message = format!("{name} held a tag in {:.0} % of samples: libraries use it, too", 100.0 * valid);
+            warn(message, "the libraries that take most of the time built with -ffixed-r13, or --tag marks with perftax_tag.h");
+        }
+        if sight.abandoned > 0 {
+            let message = format!("the ends of {} messages were not seen: their threads showed no tag for long", sight.abandoned);
+            warn(message, "perftax_register_end() before long calls of libraries");
+        }
+    }
+    warnings
+}

@@ -1,0 +1,127 @@
+//! `perftax trace --tag reg:r13` on this machine: messages that say who they are in a register alone. Needs root (or CAP_PERFMON and tracefs),
+//! as the kernel's tracepoints do. Numbers: `scripts/trace-register`.
+
+#![cfg(all(feature = "trace", target_arch = "x86_64"))]
+#![allow(clippy::unwrap_used)] // tests may
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use perftax_cost::document::{SlowMessage, TraceReport};
+
+const PERIOD_NS: u64 = 100_000;
+const DELAY_NS: u64 = 500_000;
+const MESSAGES: u64 = 4000;
+
+/// One perftax measures at a time.
+fn perftax(arguments: &[&str]) -> Output {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Command::new(env!("CARGO_BIN_EXE_perftax")).args(arguments).output().unwrap()
+}
+
+fn compiled(folder: &Path, compiler: &str, name: &str, options: &[&str]) -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let program = folder.join("program");
+    let mut command = Command::new(compiler);
+    command.args(["-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]).arg(crates.join("perftax-tag/include"));
+    command.args(options).arg("-o").arg(&program).arg(crates.join("perftax-trace/tests/programs").join(name));
+    assert!(command.status().unwrap().success(), "{compiler} {options:?}");
+    program
+}
+
+/// Records register.c with these arguments and options, and reports all of its messages.
+fn recorded(options: &[&str], arguments: &[&str]) -> TraceReport {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compiled(folder.path(), "gcc", "register.c", &["-O2", "-ffixed-r13"]);
+    let trace = folder.path().join("trace").to_str().unwrap().to_string();
+    let (period, messages, delay) = (PERIOD_NS.to_string(), MESSAGES.to_string(), DELAY_NS.to_string());
+    let mut command = vec!["trace", "record", "--tag", "reg:r13", "-c", &period, "-o", &trace];
+    command.extend(options);
+    command.extend(["--", program.to_str().unwrap(), &messages, &delay]);
+    command.extend(arguments);
+    let said = perftax(&command);
+    assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stderr));
+    let text = perftax(&["trace", "report", &trace]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("below its sight") && text.contains("by reg:r13"), "{text}");
+    let report = perftax(&["trace", "report", &trace, "--slowest", "100000", "--json", "-"]);
+    serde_json::from_slice(&report.stdout).unwrap()
+}
+
+/// The planted messages (register.c) that were found, and how many there are.
+fn found(report: &TraceReport) -> (Vec<&SlowMessage>, usize) {
+    let slow: BTreeMap<u64, &SlowMessage> = report.slowest.iter().map(|slow| (slow.id, slow)).collect();
+    let planted = (1..=MESSAGES).filter(|i| i.is_multiple_of(100)).flat_map(|i| [2 * i, 2 * i + 1]);
+    let planted: Vec<u64> = planted.collect();
+    // As long as it was, but for what may be missing at its ends.
+    let is_found = |slow: &&&SlowMessage| slow.latency_ns + PERIOD_NS >= DELAY_NS;
+    (planted.iter().filter_map(|id| slow.get(id)).filter(is_found).copied().collect(), planted.len())
+}
+
+/// Which cause was planted (register.c): 0 spinning, 1 waiting, 2 the kernel's work.
+fn cause(id: u64) -> u64 {
+    (id / 2 / 100 - 1) % 3
+}
+
+#[test]
+fn delays_longer_than_three_periods_are_found() {
+    let report = recorded(&[], &[]);
+    let register = report.meta.register.clone().unwrap();
+    assert!(register.samples_valid * 2 > register.samples, "{register:?}");
+    assert_eq!((register.shortest_ns, register.is_late, report.meta.rings), (3 * PERIOD_NS, false, 0));
+    assert!(register.gap_p99_ns >= PERIOD_NS / 2 && register.threads.len() >= 2, "{register:?}");
+    let (found, planted) = found(&report);
+    assert!(found.len() * 10 >= planted * 9, "{} of {planted}", found.len());
+    // Who waits takes no samples, and its run spans the waiting; the kernel says where it waited.
+    for slow in found.iter().filter(|slow| cause(slow.id) == 1) {
+        assert!(slow.shares_ns["blocked"] * 10 >= DELAY_NS * 9, "{slow:?}");
+    }
+    for slow in &report.slowest {
+        let (low, high) = slow.latency_between_ns.unwrap();
+        assert!(low <= slow.latency_ns && slow.latency_ns <= high && slow.shares_ns.values().sum::<u64>() == slow.latency_ns);
+    }
+}
+
+#[test]
+fn what_a_library_hides_is_filled_in_and_told() {
+    let report = recorded(&[], &["library"]);
+    let register = report.meta.register.clone().unwrap();
+    assert!(register.samples_valid < register.samples && register.looks_unknown > 0, "{register:?}");
+    let (found, planted) = found(&report);
+    assert!(found.len() * 10 >= planted * 9, "{} of {planted}", found.len());
+}
+
+#[test]
+fn without_the_kernels_side_waiting_is_still_spanned() {
+    let report = recorded(&["--no-kernel-noise"], &[]);
+    let (found, planted) = found(&report);
+    assert!(found.len() * 10 >= planted * 9, "{} of {planted}", found.len());
+}
+
+#[test]
+fn a_program_without_tags_is_told_and_other_registers_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace").to_str().unwrap().to_string();
+    let said = perftax(&["trace", "record", "--tag", "reg:r13", "-o", &trace, "--", "true"]);
+    assert_eq!(said.status.code(), Some(0), "{}", String::from_utf8_lossy(&said.stderr));
+    let text = perftax(&["trace", "report", &trace]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("r13 never held a tag") && text.contains("-ffixed-r13") && !text.contains("perftax-tag:"), "{text}");
+    let said = perftax(&["trace", "record", "--tag", "reg:rax", "-o", "/nonexistent/x", "--", "true"]);
+    assert_eq!(said.status.code(), Some(1));
+    let said = perftax(&["trace", "record", "--tag", "reg:rax", "-o", &format!("{trace}2"), "--", "true"]);
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.status.code() == Some(2) && text.contains("--tag is reg:rax") && text.contains("r12 to r15"), "{text}");
+}
+
+/// In C++, with the option and without: GCC keeps r13 free where it sees the header.
+#[test]
+fn the_header_is_cxx_too_and_guests_give_r13_back() {
+    for options in [["-O0", "-ffixed-r13"], ["-O2", "-ffixed-r13"], ["-O0", "-std=c++17"], ["-O2", "-std=c++17"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = compiled(folder.path(), "g++", "register.cpp", &options);
+        assert_eq!(Command::new(program).status().unwrap().code(), Some(0), "{options:?}");
+    }
+}
