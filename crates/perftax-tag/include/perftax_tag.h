@@ -9,6 +9,9 @@
  * ids are any numbers below 2^62 but 0, unique among the messages that are under way at one time. A message may begin in one thread
  * and end in another; between them `perftax_switch` says who works on it. Nested messages: the last begun or switched to is meant.
  *
+ * `perftax trace record -p PID` may come and go while the program runs: it finds perftax_tag_state by its name, so a program that is to
+ * be listened to later keeps its symbols (no strip, or -rdynamic).
+ *
  * Where nobody listens a mark is a load and a branch. Where somebody does, it is a time stamp and sixteen bytes in a ring of the
  * thread's own, without a system call; a full ring drops marks and counts them. Nothing here blocks, allocates from the heap or fails.
  *
@@ -40,7 +43,8 @@ struct perftax_mark_ring {
     uint8_t reserved[32];
     uint64_t head;           /* marks written; the program's */
     uint64_t dropped;        /* marks that found no room; the program's */
-    uint8_t apart[48];
+    uint64_t listener;       /* perftax_tag_state when it was made: whose it is */
+    uint8_t apart[40];
     uint64_t tail;           /* marks read; the listener's */
 };
 
@@ -50,9 +54,14 @@ struct perftax_mark {
     uint64_t message;
 };
 
-/* 0: not asked yet whether anybody listens; 1: nobody; 2: somebody. */
+/* 0: not asked yet whether anybody listens; 1: nobody; 2: whoever has started the program; above: one who came later, by number. */
 extern __attribute__((weak, visibility("default"))) uint32_t perftax_tag_state;
 uint32_t perftax_tag_state = 0;
+
+/* Where rings are made. A listener who comes later writes this, then the state, into the program's memory. */
+#define PERFTAX_TAG_PATH 256
+extern __attribute__((weak, visibility("default"))) char perftax_tag_folder[PERFTAX_TAG_PATH];
+char perftax_tag_folder[PERFTAX_TAG_PATH] = { 0 };
 
 /* The thread's ring; none before its first mark. */
 extern __attribute__((weak, visibility("default"))) __thread struct perftax_mark_ring *perftax_tag_ring;
@@ -67,6 +76,7 @@ __thread struct perftax_mark_ring *perftax_tag_ring = 0;
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -121,10 +131,17 @@ static pthread_once_t perftax_tag_once = PTHREAD_ONCE_INIT;
 static inline void perftax_tag_ask(void)
 {
     const char *folder = getenv(PERFTAX_TAG_FOLDER);
-    int listens = folder && *folder && !pthread_key_create(&perftax_tag_key, perftax_tag_leave) &&
-                  !pthread_atfork(0, 0, perftax_tag_forked);
+    uint32_t not_asked = 0, state = 1;
+    int can = !pthread_key_create(&perftax_tag_key, perftax_tag_leave) && !pthread_atfork(0, 0, perftax_tag_forked);
 
-    __atomic_store_n(&perftax_tag_state, listens ? 2u : 1u, __ATOMIC_RELAXED);
+    /* Somebody may have come already. */
+    if (__atomic_load_n(&perftax_tag_state, __ATOMIC_ACQUIRE) != 0)
+        return;
+    if (can && folder && *folder && strlen(folder) < sizeof perftax_tag_folder) {
+        strcpy(perftax_tag_folder, folder);
+        state = 2;
+    }
+    __atomic_compare_exchange_n(&perftax_tag_state, &not_asked, state, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
 /* Makes the thread's ring; where it cannot, nobody listens from then on. */
@@ -132,18 +149,25 @@ static __attribute__((noinline, cold, unused)) struct perftax_mark_ring *perftax
 {
     const char *wanted = getenv(PERFTAX_TAG_CAPACITY);
     uint64_t capacity = wanted ? strtoull(wanted, 0, 10) : 0;
-    struct perftax_mark_ring *ring;
-    char path[512];
+    struct perftax_mark_ring *ring = perftax_tag_ring;
+    uint32_t state;
+    char path[PERFTAX_TAG_PATH + 64];
     void *mapped = MAP_FAILED;
     int file;
 
     pthread_once(&perftax_tag_once, perftax_tag_ask);
-    if (__atomic_load_n(&perftax_tag_state, __ATOMIC_RELAXED) != 2)
+    if (ring) {
+        /* Whoever listened before does so no longer. */
+        pthread_setspecific(perftax_tag_key, 0);
+        perftax_tag_leave(ring);
+    }
+    state = __atomic_load_n(&perftax_tag_state, __ATOMIC_ACQUIRE);
+    if (state < 2)
         return 0;
     if (capacity < 64 || capacity > (1u << 26) || (capacity & (capacity - 1)))
         capacity = PERFTAX_TAG_USUAL;
     /* Two numbers of a thread: the second tells it from one that had the first before. */
-    snprintf(path, sizeof path, "%s/%ld.%ld.%llx.marks", getenv(PERFTAX_TAG_FOLDER), (long)getpid(), (long)syscall(SYS_gettid),
+    snprintf(path, sizeof path, "%s/%ld.%ld.%llx.marks", perftax_tag_folder, (long)getpid(), (long)syscall(SYS_gettid),
              (unsigned long long)perftax_tag_counter());
     file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     /* Room is made now: a full disk must not be a signal later. */
@@ -154,7 +178,7 @@ static __attribute__((noinline, cold, unused)) struct perftax_mark_ring *perftax
     if (mapped == MAP_FAILED) {
         if (file >= 0)
             unlink(path);
-        __atomic_store_n(&perftax_tag_state, 1u, __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(&perftax_tag_state, &state, 1u, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
         return 0;
     }
     ring = (struct perftax_mark_ring *)mapped;
@@ -162,6 +186,7 @@ static __attribute__((noinline, cold, unused)) struct perftax_mark_ring *perftax
     ring->tid = (uint32_t)syscall(SYS_gettid);
     ring->capacity = capacity;
     ring->began = perftax_tag_counter();
+    ring->listener = state;
     __atomic_store_n(&ring->magic, PERFTAX_RING_MAGIC, __ATOMIC_RELEASE);
     perftax_tag_ring = ring;
     pthread_setspecific(perftax_tag_key, ring);
@@ -172,12 +197,13 @@ static inline void perftax_tag_mark(uint64_t id, uint32_t kind)
 {
     struct perftax_mark_ring *ring;
     struct perftax_mark *mark;
+    uint32_t state = __atomic_load_n(&perftax_tag_state, __ATOMIC_RELAXED);
     uint64_t head;
 
-    if (__builtin_expect(__atomic_load_n(&perftax_tag_state, __ATOMIC_RELAXED) == 1, 1))
+    if (__builtin_expect(state == 1, 1))
         return;
     ring = perftax_tag_ring;
-    if (__builtin_expect(!ring, 0) && !(ring = perftax_tag_join()))
+    if (__builtin_expect(!ring || ring->listener != state, 0) && !(ring = perftax_tag_join()))
         return;
     head = ring->head;
     if (__builtin_expect(head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= ring->capacity, 0)) {

@@ -23,7 +23,7 @@ pub struct Question {
 /// What a trace answers.
 #[derive(Debug, Default)]
 pub struct Answer {
-    /// All messages that ended.
+    /// All messages that ended; what their time went to is known of those alone that recording was on for.
     pub population: Population,
     /// The latency from which on a message is slow.
     pub slow_ns: u64,
@@ -99,7 +99,7 @@ impl Latencies {
     }
 }
 
-/// Asks a trace; `each` sees every message when it is over.
+/// Asks a trace; `each` sees every message that ended, and that recording was on for, when it is over.
 ///
 /// # Errors
 /// Where a table cannot be read.
@@ -111,8 +111,11 @@ pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, mut ea
     let mut tracker = Tracker::default();
     let mut samples = 0u64;
     let mut over = |message: &Message| {
-        each(message);
-        answer.take(message, whole_ns, question.whole);
+        let is_watched = message.end_ns.is_some_and(|end_ns| store.is_watched(message.begin_ns, end_ns));
+        if is_watched {
+            each(message);
+        }
+        answer.take(message, is_watched, whole_ns, question.whole);
     };
     store.records(|record| {
         samples += u64::from(matches!(record, Record::Sample(_)));
@@ -139,13 +142,16 @@ pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, mut ea
 }
 
 impl Answer {
-    fn take(&mut self, message: &Message, whole_ns: u64, whole: usize) {
+    fn take(&mut self, message: &Message, is_watched: bool, whole_ns: u64, whole: usize) {
         if self.messages == 0 || message.begin_ns < self.from_ns {
             self.from_ns = message.begin_ns;
         }
         self.messages += 1;
         let Some(latency_ns) = message.latency_ns() else { return };
         self.to_ns = self.to_ns.max(message.begin_ns + latency_ns);
+        if !is_watched {
+            return self.population.latency.add(latency_ns);
+        }
         self.population.add(latency_ns, &message.shares);
         if latency_ns >= self.slow_ns {
             self.slow.extend(Brief::of(message));

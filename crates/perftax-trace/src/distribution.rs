@@ -73,12 +73,15 @@ pub struct Population {
     pub latency: Distribution,
     /// By cause, in the order of [`Cause::ALL`]; messages without any of it are not in there.
     pub causes: [Distribution; Cause::COUNT],
+    /// Messages whose time by cause is known.
+    pub watched: u64,
 }
 
 impl Population {
     /// Adds a message.
     pub fn add(&mut self, latency_ns: u64, shares: &Shares) {
         self.latency.add(latency_ns);
+        self.watched += 1;
         for (cause, ns) in self.causes.iter_mut().zip(shares.values()) {
             if *ns > 0 {
                 cause.add(*ns);
@@ -88,7 +91,7 @@ impl Population {
 
     /// What the median message spends on each cause.
     pub fn usual(&self) -> Shares {
-        let all = self.latency.len();
+        let all = self.watched;
         let median = |cause: &Distribution| match all - cause.len().min(all) {
             without if 2 * without >= all => 0,
             // The median of all lies further down among those that have any.

@@ -6,6 +6,7 @@
 
 pub mod analysis;
 pub mod blame;
+pub mod budget;
 pub mod cause;
 pub mod clock;
 pub mod distribution;

@@ -28,7 +28,7 @@ pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, Si
 pub use tag::{Interrupts, LabelLatencies, ProbeSight, RegisterSight};
 pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, SampledFunction, SlowMessage, TailBlame,
-    TraceCost, TraceDiff, TraceMeta, TraceReport,
+    TraceCost, TraceDiff, TraceMeta, TraceReport, TraceSpent,
 };
 pub use verification::{Cell, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick};
 pub use workload::WorkloadProfile;

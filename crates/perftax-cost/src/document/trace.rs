@@ -64,6 +64,9 @@ pub struct TraceMeta {
     /// Where only slow messages were kept: which.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptSlow>,
+    /// Within a budget: what it cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<TraceSpent>,
     /// What the hypervisor took from all CPUs meanwhile, as the kernel's accounts say, s; none where it has none.
     pub steal_s: Option<f64>,
     /// When records were lost, CLOCK_MONOTONIC_RAW, ns.
@@ -72,6 +75,25 @@ pub struct TraceMeta {
     pub threads: Vec<(u32, String)>,
     /// What interrupts were called.
     pub irqs: Vec<(u32, String)>,
+}
+
+/// What a recording within a budget cost: the process's CPU time a message with recording on against that with it off, slice by slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceSpent {
+    /// The budget, a share of the program's CPU time.
+    pub budget: f64,
+    /// Extra CPU time while it was on, a share.
+    pub while_on: Estimate,
+    /// Extra CPU time over all, a share. Marks are not in it: they are always on.
+    pub in_all: Estimate,
+    /// The share of the program's CPU time in which it was on.
+    pub on_share: f64,
+    /// Slices, on and off.
+    pub slices: u64,
+    /// Slices with recording on.
+    pub on_slices: u64,
+    /// The comparisons that the estimate is from: extra CPU time a message of an on slice against those beside it, as a share.
+    pub pairs: Vec<f64>,
 }
 
 /// What `--keep-slow` kept.
@@ -108,6 +130,8 @@ pub struct TraceReport {
     pub trouble: BTreeMap<String, u64>,
     /// Latencies of those that ended.
     pub latency: Option<Latencies>,
+    /// Of those that ended, the ones that recording was on for.
+    pub watched: u64,
     /// Samples taken while a thread worked on some message.
     pub samples: u64,
     /// What recording cost.

@@ -1,5 +1,6 @@
-//! Samples from the kernel, through one ring per target.
+//! Samples from the kernel, through one ring per CPU.
 
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::event::Event;
 use crate::record::{Header, Layout};
 use crate::sys::{OpenEvent, Ring, Target};
 
-/// Events open on one or more targets, each group of one target sharing a ring.
+/// Events open on one or more targets, those of one CPU sharing a ring.
 pub struct LiveSampler {
     events: Vec<OpenEvent>,
     rings: Vec<Ring>,
@@ -22,11 +23,12 @@ pub struct LiveSampler {
 const AFTER_THE_END: Duration = Duration::from_millis(5);
 
 impl LiveSampler {
-    /// Opens `events` on every target, sampled alike. Each target gets a ring of `ring_pages` pages.
+    /// Opens `events` on every target, sampled alike. Each CPU gets a ring of `ring_pages` pages; so does a target on no one CPU.
     pub fn open(events: &[(Event, Sampling)], targets: &[Target], ring_pages: usize) -> Result<Self> {
         let mut sampler = Self { events: Vec::new(), rings: Vec::new(), layout: Layout::default() };
+        let mut by_cpu: BTreeMap<u32, usize> = BTreeMap::new();
         for &target in targets {
-            let mut owner: Option<usize> = None;
+            let mut owner = target.cpu().and_then(|cpu| by_cpu.get(&cpu)).copied();
             for (event, sampling) in events {
                 let open = OpenEvent::open(event, sampling, target, None)?;
                 match owner {
@@ -34,6 +36,7 @@ impl LiveSampler {
                         sampler.layout = sampling.payload.layout();
                         sampler.rings.push(Ring::map(&open, ring_pages)?);
                         owner = Some(sampler.events.len());
+                        by_cpu.extend(target.cpu().map(|cpu| (cpu, sampler.events.len())));
                     }
                     Some(index) => open.redirect_to(&sampler.events[index])?,
                 }

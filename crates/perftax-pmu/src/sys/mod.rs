@@ -10,7 +10,7 @@ mod realtime;
 mod ring;
 
 pub use child::{Child, ChildSpec, Ended, Exit, Stdio, Usage};
-pub use clock::{Tsc, monotonic_ns, monotonic_raw_ns, thread_cpu_ns, thread_involuntary_switches};
+pub use clock::{Tsc, monotonic_ns, monotonic_raw_ns, process_cpu_ns, thread_cpu_ns, thread_involuntary_switches};
 pub use fault_area::FaultArea;
 pub use open::{OpenEvent, Reading, Target};
 pub use realtime::make_this_thread_realtime;

@@ -26,6 +26,14 @@ pub enum Target {
 }
 
 impl Target {
+    /// The one CPU that is meant.
+    pub fn cpu(self) -> Option<u32> {
+        match self {
+            Self::ThisThread | Self::Thread(_) => None,
+            Self::ThreadOnCpu(_, cpu) | Self::Cpu(cpu) => Some(cpu),
+        }
+    }
+
     fn pid_and_cpu(self) -> (i32, i32) {
         match self {
             Self::ThisThread => (0, -1),

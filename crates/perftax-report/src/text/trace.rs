@@ -53,6 +53,21 @@ pub fn trace(doc: &TraceReport) -> String {
         }
         sheet.row("kept", &text);
     }
+    if let Some(spent) = &meta.spent {
+        let in_all = units::estimate_share(&spent.in_all);
+        let text = format!(
+            "{} of CPU time a message ({} asked for): {} while it was on, {} of the time, in {} of {} slices; {} of {} messages",
+            in_all.bold(),
+            units::share(spent.budget),
+            units::estimate_share(&spent.while_on),
+            units::share(spent.on_share),
+            units::count(spent.on_slices),
+            units::count(spent.slices),
+            units::count(doc.watched),
+            units::count(doc.messages)
+        );
+        sheet.row("budget", &text);
+    }
     sheet.row("samples", &samples(doc));
     sheet.row("cost", &cost(doc));
     for blame in &doc.blames {

@@ -19,11 +19,13 @@ pub(super) struct Listener {
     pub folder: MarkFolder,
     anchors: Anchors,
     raw: Vec<(u32, u64, u64, Kind)>,
+    /// Messages that have ended.
+    pub ended: u64,
 }
 
 impl Listener {
     pub fn new(folder: &Path) -> Self {
-        Self { folder: MarkFolder::new(folder), anchors: Anchors::default(), raw: Vec::new() }
+        Self { folder: MarkFolder::new(folder), anchors: Anchors::default(), raw: Vec::new(), ended: 0 }
     }
 
     /// Takes the marks that wait. What the counter said when is asked after it, so that they lie between two anchors.
@@ -32,6 +34,7 @@ impl Listener {
         self.folder.drain(|owner, counter, id, kind| raw.push((owner.tid, counter, id, kind)))?;
         self.anchor();
         for (tid, counter, id, kind) in self.raw.drain(..) {
+            self.ended += u64::from(kind == Kind::End);
             if let Some(time_ns) = self.anchors.time_ns(counter) {
                 reorder.push(Held::Row(Row::Mark(Mark { time_ns, tid, id, kind })));
             }

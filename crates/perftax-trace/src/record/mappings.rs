@@ -8,9 +8,12 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use perftax_pmu::record::Mmap;
 use rustc_hash::FxHashSet;
 
+use super::attach;
+use crate::names::Names;
 use crate::store::{Function, Symbols};
 
 /// Code of a process.
+#[derive(PartialEq, Eq)]
 struct Mapping {
     from: u64,
     to: u64,
@@ -41,6 +44,23 @@ impl Mappings {
         let to = mmap.address.saturating_add(mmap.length);
         let mapping = Mapping { from: mmap.address, to, file_offset: mmap.file_offset, path };
         self.by_pid.entry(mmap.task.pid).or_default().push(mapping);
+    }
+
+    /// What a process that runs has mapped now, and what its threads are called. What is gone meanwhile says nothing.
+    pub fn read(&mut self, pid: u32, names: &mut Names) {
+        let known = self.by_pid.entry(pid).or_default();
+        for map in attach::maps(pid).into_iter().flatten().filter(|map| map.is_code) {
+            let mapping = Mapping { from: map.from, to: map.to, file_offset: map.file_offset, path: map.path };
+            if !known.contains(&mapping) {
+                known.push(mapping);
+            }
+        }
+        for entry in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            let name = std::fs::read_to_string(entry.path().join("comm"));
+            if let (Some(tid), Ok(name)) = (entry.file_name().to_str().and_then(|tid| tid.parse().ok()), name) {
+                names.threads.insert(tid, name.trim_end().into());
+            }
+        }
     }
 
     pub fn forked(&mut self, child: u32, parent: u32) {

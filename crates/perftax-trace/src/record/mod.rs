@@ -1,10 +1,12 @@
 //! Recording: a program's marks, samples of it, and what the kernel did meanwhile, all on one clock.
 
+mod attach;
 mod events;
 mod hold;
 mod identity;
 mod listener;
 mod mappings;
+mod program;
 mod reorder;
 mod source;
 
@@ -15,9 +17,10 @@ use std::time::{Duration, Instant};
 
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::sampler::{Clock, Payload, Sampler, Sampling};
-use perftax_pmu::sys::{Child, ChildSpec, Exit, Stdio, Target, monotonic_raw_ns};
+use perftax_pmu::sys::{Exit, Target, monotonic_raw_ns, process_cpu_ns};
 use perftax_pmu::{Error, Result};
 
+use crate::budget::{Controller, Progress, Spent};
 use crate::kernel::KernelEvent;
 use crate::mark::Mark;
 use crate::names::Names;
@@ -28,14 +31,24 @@ use events::{FAULTS, Formats, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
 use identity::Identity;
 use listener::Listener;
 use mappings::Mappings;
+use program::Program;
 use reorder::Reorder;
 use source::Source;
+
+/// Who is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A command that is started, and all that it starts.
+    Command(Vec<OsString>),
+    /// A process that runs already, and what it will start.
+    Process(u32),
+}
 
 /// What is recorded.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// The program.
-    pub argv: Vec<OsString>,
+    pub subject: Subject,
     /// What is sampled, and how often.
     pub event: Event,
     /// Its period.
@@ -51,6 +64,11 @@ pub struct Recording {
     /// Pages of each of their rings; a power of two. 1024 have room for some ten thousand records, a hundred times what comes between two
     /// looks as a rule.
     pub ring_pages: usize,
+    /// How long a process that runs already is recorded; none: until it ends, or we are interrupted.
+    pub at_most: Option<Duration>,
+    /// The share of the program's CPU time that recording may take: it is then on and off in turn, and leaves system calls out, whose
+    /// tracepoints cost even while off.
+    pub budget: Option<f64>,
 }
 
 /// A row of the trace.
@@ -104,6 +122,10 @@ pub struct Recorded {
     pub steal_s: Option<f64>,
     /// How well messages were seen, where a register tells them apart.
     pub sight: Option<Sight>,
+    /// Within a budget: what it cost.
+    pub spent: Option<Spent>,
+    /// Within a budget: when recording was on, from and to, CLOCK_MONOTONIC_RAW, ns.
+    pub windows_ns: Option<Vec<(u64, u64)>>,
 }
 
 impl Recorded {
@@ -118,9 +140,8 @@ const LOOK: Duration = Duration::from_millis(10);
 const HOLD_BACK: usize = 10;
 /// How long a program that was told to end may take.
 const GRACE: Duration = Duration::from_secs(2);
-/// signal(7).
-const SIGINT: i32 = 2;
-const SIGKILL: i32 = 9;
+/// From one reading of a process's mappings to the next, at least, ns.
+const REMAP_NS: u64 = 2_000_000_000;
 
 /// Where a program finds the folder for its rings, and their size (`perftax_tag.h`).
 const FOLDER_VARIABLE: &str = "PERFTAX_MARKS";
@@ -134,34 +155,38 @@ const CAPACITY_VARIABLE: &str = "PERFTAX_MARKS_CAPACITY";
 pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<Recorded> {
     let marks =
         tempfile::Builder::new().prefix("perftax-marks-").tempdir_in(memory_folder()).map_err(Error::file(memory_folder()))?;
-    let mut child = Child::spawn(&child_spec(recording, marks.path()))?;
-    let mut session = Session::open(recording, catalog, child.pid(), marks.path())?;
+    let mut program = Program::open(recording, marks.path())?;
+    let mut session = Session::open(recording, catalog, &program, marks.path())?;
     session.listener.anchor();
-    let stolen_before = steal_s();
-    child.release()?;
+    let (began, stolen_before) = (Instant::now(), steal_s());
+    program.release(recording, marks.path())?;
     let mut told_to_end: Option<Instant> = None;
     loop {
         // Whoever interrupts us wants the program to end, and what was recorded.
-        if perftax_pmu::guard::check_interrupted().is_err() {
+        let is_over = recording.at_most.is_some_and(|at_most| began.elapsed() >= at_most);
+        if is_over || perftax_pmu::guard::check_interrupted().is_err() {
             match told_to_end {
-                None => child.signal(SIGINT),
-                Some(since) if since.elapsed() > GRACE => child.signal(SIGKILL),
+                None => program.stop(),
+                Some(since) if since.elapsed() > GRACE => program.kill(),
                 Some(_) => {}
             }
             told_to_end.get_or_insert_with(Instant::now);
         }
         // Asked before looking: what is written after its end is nobody's.
-        let last = child.has_ended();
+        let last = program.has_ended();
         if let Err(error) = session.look(keep) {
-            child.signal(SIGKILL);
+            program.kill();
             return Err(error);
         }
         if last {
             break;
         }
+        session.turn()?;
         std::thread::sleep(LOOK);
     }
-    let exit = child.wait()?;
+    session.off()?;
+    session.look(keep)?;
+    let exit = program.finish()?;
     session.flush(u64::MAX, keep)?;
     let steal_s = steal_s().zip(stolen_before).map(|(after, before)| after - before);
     session.finish(exit, steal_s)
@@ -180,38 +205,48 @@ struct Session {
     /// When the last looks began.
     looks_ns: VecDeque<u64>,
     rows: [u64; 3],
+    pid: u32,
+    /// Whether the events are on.
+    is_on: bool,
+    budget: Option<Controller>,
+    windows_ns: Vec<(u64, u64)>,
+    mapped_ns: u64,
 }
 
 impl Session {
-    fn open(recording: &Recording, catalog: &Catalog, pid: i32, marks: &Path) -> Result<Self> {
+    fn open(recording: &Recording, catalog: &Catalog, program: &Program, marks: &Path) -> Result<Self> {
         let register = identity::register(recording).map(|register| register.number);
         let ring_bytes = recording.ring_pages * rustix::param::page_size();
         let payload = identity::with_register(Payload::BASIC.with_place().with_raw(), recording, false);
         let every = |period| Sampling { clock: Clock::MonotonicRaw, ..Sampling::every(period, ring_bytes).carrying(payload) };
-        let of_threads: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::ThreadOnCpu(pid, cpu)).collect();
+        let threads = program.threads();
+        let of_threads = threads.iter().flat_map(|&tid| recording.cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu)));
+        let of_threads: Vec<Target> = of_threads.collect();
         let of_cpus: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
-        let sampled = Sampling { mapping_records: true, task_records: true, ..every(recording.period).for_command() };
+        // What runs already, or is on and off in turn, is switched on by hand.
+        let is_ours = matches!(recording.subject, Subject::Command(_)) && recording.budget.is_none();
+        let of_program = |period| Sampling { inherit: true, enable_on_exec: is_ours, ..every(period) };
+        let sampled = Sampling { mapping_records: true, task_records: true, ..of_program(recording.period) };
         let mut own = vec![(recording.event.clone(), sampled, Meaning::Sample)];
         let mut sources = Vec::new();
         let (mut formats, mut missing) = (None, Vec::new());
         if register.is_some() {
-            own.extend(Tracepoints::resolve(&LEAVING, every(1).for_command(), catalog)?.events);
+            own.extend(Tracepoints::resolve(&LEAVING, of_program(1), catalog)?.events);
         }
         if recording.kernel_noise {
             // Other programs' registers are none of ours.
             let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());
             let noise = Tracepoints::resolve(&NOISE, plain, catalog)?;
-            let of_program = Tracepoints::resolve(&SYSCALLS, every(1).for_command(), catalog)?;
-            own.extend(of_program.events);
-            own.extend(Tracepoints::resolve(&FAULTS, every(1).for_command(), catalog)?.events);
+            if recording.budget.is_none() {
+                own.extend(Tracepoints::resolve(&SYSCALLS, of_program(1), catalog)?.events);
+            }
+            own.extend(Tracepoints::resolve(&FAULTS, of_program(1), catalog)?.events);
             missing.extend(noise.missing);
-            let mut noise = Source::open(&noise.events, &of_cpus, recording.ring_pages, None)?;
-            noise.sampler.enable()?;
-            sources.push(noise);
+            sources.push(Source::open(&noise.events, &of_cpus, recording.ring_pages, None)?);
             formats = Some(Formats::read(catalog)?);
         }
         sources.push(Source::open(&own, &of_threads, recording.ring_pages, register)?);
-        Ok(Self {
+        let mut session = Self {
             sources,
             formats,
             listener: Listener::new(marks),
@@ -222,7 +257,64 @@ impl Session {
             missing,
             looks_ns: VecDeque::new(),
             rows: [0; 3],
-        })
+            pid: program.pid(),
+            is_on: false,
+            budget: recording.budget.map(Controller::new),
+            windows_ns: Vec::new(),
+            mapped_ns: 0,
+        };
+        match (session.budget.is_some(), is_ours, session.sources.len()) {
+            (true, ..) => {}
+            // The program's own events come on when it is executed.
+            (false, true, 2) => session.sources[0].sampler.enable()?,
+            (false, true, _) => {}
+            (false, false, _) => session.on()?,
+        }
+        Ok(session)
+    }
+
+    /// Switches the events on.
+    fn on(&mut self) -> Result<()> {
+        // Mappings are told only while they are made.
+        let now_ns = monotonic_raw_ns();
+        if self.mapped_ns == 0 || now_ns > self.mapped_ns + REMAP_NS {
+            self.mapped_ns = now_ns;
+            self.mappings.read(self.pid, &mut self.names);
+        }
+        self.sources.iter_mut().try_for_each(|source| source.sampler.enable())?;
+        self.is_on = true;
+        self.windows_ns.push((monotonic_raw_ns(), u64::MAX));
+        Ok(())
+    }
+
+    /// Switches them off, where it is us who switched them on.
+    fn off(&mut self) -> Result<()> {
+        if std::mem::take(&mut self.is_on) {
+            if let Some(window) = self.windows_ns.last_mut() {
+                window.1 = monotonic_raw_ns();
+            }
+            self.sources.iter_mut().try_for_each(|source| source.sampler.disable())?;
+        }
+        Ok(())
+    }
+
+    /// Within a budget: on or off, when it is time.
+    fn turn(&mut self) -> Result<()> {
+        let progress = |session: &Self| Progress {
+            time_ns: monotonic_raw_ns(),
+            cpu_ns: process_cpu_ns(session.pid).unwrap_or(0),
+            messages: session.listener.ended,
+        };
+        if !self.budget.as_ref().is_some_and(|controller| controller.is_due(monotonic_raw_ns())) {
+            return Ok(());
+        }
+        // What switching takes belongs to the slice with recording on.
+        self.off()?;
+        let now = progress(self);
+        match self.budget.as_mut().is_some_and(|controller| controller.next(now)) {
+            true => self.on(),
+            false => Ok(()),
+        }
     }
 
     /// Takes what has come since the last look, and hands out what is old enough.
@@ -277,19 +369,10 @@ impl Session {
             names: self.names,
             steal_s,
             sight: self.identity.sight(),
+            spent: self.budget.as_ref().and_then(Controller::spent),
+            windows_ns: self.budget.is_some().then_some(self.windows_ns),
         })
     }
-}
-
-fn child_spec(recording: &Recording, marks: &Path) -> ChildSpec {
-    let environment = match recording.tag {
-        Tag::Marks => {
-            vec![(FOLDER_VARIABLE.into(), marks.into()), (CAPACITY_VARIABLE.into(), recording.ring_marks.to_string().into())]
-        }
-        // Nobody listens.
-        _ => Vec::new(),
-    };
-    ChildSpec { argv: recording.argv.clone(), directory: None, stdin: None, output: Stdio::Inherit, cpus: None, environment }
 }
 
 /// A folder in memory, where the machine has one: marks must not wait for a disk.

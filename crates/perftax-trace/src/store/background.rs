@@ -71,6 +71,7 @@ impl Background {
                 distribution.add_many(ns, times);
             }
         }
+        background.population.watched = background.population.latency.len();
         let usual = &mut background.usual;
         let mut totals = Shares::default();
         for ([cause, kind, which, amount], [name, module]) in read_texts(&folder.join(USUAL), USUAL_COLUMNS)? {

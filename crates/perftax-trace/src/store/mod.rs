@@ -7,6 +7,7 @@
 //! | kernel | time_ns, cpu, tid, what, other |
 //! | symbols | pid (0: the kernel's), ip, function (text), module (text) |
 //! | labels | id, text |
+//! | windows | from_ns, to_ns: when recording was on, where it was on and off in turn (`--budget`); marks there are of all time |
 //!
 //! `what` of the kernel's records, and what `other` then is:
 //!
@@ -58,6 +59,8 @@ pub(crate) const SAMPLES: (&str, [&str; 6]) = ("samples.parquet", ["time_ns", "c
 pub(crate) const KERNEL: (&str, [&str; 5]) = ("kernel.parquet", ["time_ns", "cpu", "tid", "what", "other"]);
 pub(crate) const SYMBOLS: &str = "symbols.parquet";
 pub(crate) const LABELS: &str = "labels.parquet";
+pub(crate) const WINDOWS: &str = "windows.parquet";
+pub(crate) const WINDOW_COLUMNS: ([&str; 2], [&str; 0]) = (["from_ns", "to_ns"], []);
 
 /// Rows of a table that are written, and read, together.
 pub(crate) const GROUP_ROWS: usize = 1 << 18;

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::background::Background;
 use super::table::{Function, TableReader, read_texts};
-use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, codes};
+use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, WINDOW_COLUMNS, WINDOWS, codes};
 use crate::kernel::KernelEvent;
 use crate::mark::{Kind, Mark};
 use crate::tracker::{Record, Sampled};
@@ -83,6 +83,8 @@ pub struct Store {
     pub labels: FxHashMap<u64, String>,
     /// Of a trace that holds slow messages alone: what the others were like.
     pub background: Option<Background>,
+    /// Of a trace that was on and off in turn: when it was on, in order.
+    pub windows_ns: Option<Vec<(u64, u64)>>,
 }
 
 impl Store {
@@ -93,15 +95,25 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self> {
         let symbols = read_texts(&folder.join(SYMBOLS), (["pid", "ip"], ["function", "module"]))?;
         let address = |([pid, ip], [name, module]): ([u64; 2], [String; 2])| ((pid as u32, ip), Function { name, module });
+        let windows = folder.join(WINDOWS);
+        let windows = windows.exists().then(|| read_texts(&windows, WINDOW_COLUMNS)).transpose()?;
         let labels = folder.join(LABELS);
         let labels = if labels.exists() { read_texts(&labels, (["id"], ["text"]))? } else { Vec::new() };
         let symbols = Symbols::new(symbols.into_iter().map(address));
         Ok(Self {
             folder: folder.into(),
             background: Background::read(folder, &symbols)?,
+            windows_ns: windows.map(|rows| rows.into_iter().map(|([from, to], [])| (from, to)).collect()),
             symbols,
             labels: labels.into_iter().map(|([id], [text])| (id, text)).collect(),
         })
+    }
+
+    /// Whether recording was on from one time to another.
+    pub fn is_watched(&self, from_ns: u64, to_ns: u64) -> bool {
+        let Some(windows) = &self.windows_ns else { return true };
+        let after = windows.partition_point(|window| window.0 <= from_ns);
+        after.checked_sub(1).is_some_and(|at| to_ns <= windows[at].1)
     }
 
     /// Every mark, in order of time.

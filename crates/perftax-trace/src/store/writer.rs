@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use perftax_pmu::Result;
 
 use super::table::{Function, TableWriter, write_texts};
-use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, SampleRow, codes, mark_row};
+use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, SampleRow, WINDOW_COLUMNS, WINDOWS, codes, mark_row};
 use crate::kernel::KernelEvent;
 use crate::mark::Mark;
 use crate::record::Row;
@@ -81,6 +81,15 @@ impl StoreWriter {
     pub fn kernel(&mut self, event: &KernelEvent) -> Result<()> {
         let (what, other) = codes::of_what(event.what);
         self.kernel.push([event.time_ns, event.cpu.into(), event.tid.into(), what, other])
+    }
+
+    /// Writes when recording was on.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn windows(&self, windows_ns: &[(u64, u64)]) -> Result<()> {
+        let rows: Vec<([u64; 2], [String; 0])> = windows_ns.iter().map(|(from, to)| ([*from, *to], [])).collect();
+        write_texts(&self.folder.join(WINDOWS), WINDOW_COLUMNS, &rows)
     }
 
     /// Ends the tables, and writes what addresses are called and how messages are labelled.

@@ -2,14 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use perftax_cost::document::{Interrupts, KeptSlow, TraceMeta};
+use perftax_cost::document::{Interrupts, KeptSlow, TraceMeta, TraceSpent};
 use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::sys::Ended;
-use perftax_trace::record::{Recorded, Recording, record};
+use perftax_trace::record::{Recorded, Recording, Subject, record};
 use perftax_trace::rings::mark_ns;
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols};
 use perftax_trace::{KeepSlow, Tag};
@@ -24,6 +25,7 @@ use crate::progress;
 #[command(after_help = "\
 Example:
   perftax trace record -o slow.trace -- ./server --port 80
+  perftax trace record -o slow.trace --keep-slow p99.9 --budget 1% -p 4711
   perftax trace report slow.trace")]
 pub struct Args {
     /// The event to sample
@@ -51,8 +53,17 @@ pub struct Args {
     /// The folder to make
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
+    /// Spend at most this share of the program's CPU time: recording is on and off in turn, and what it costs is measured by it
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    budget: Option<f64>,
+    /// Record a process that runs already, until ^C (or --time)
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    /// With -p: stop after so many seconds
+    #[arg(long, value_name = "S", requires = "pid")]
+    time: Option<f64>,
     /// The program, after --
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -80,7 +91,12 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // Whoever samples below the kernel's limits leaves them alone, and may do so beside others.
     let guard = if is_throttled(mechanism, args.period) { Some(here.throttle_guard(&mut origin)?) } else { None };
     let recording = Recording {
-        argv: args.command.clone(),
+        subject: match args.pid {
+            Some(pid) => Subject::Process(pid),
+            None => Subject::Command(args.command.clone()),
+        },
+        at_most: args.time.map(seconds).transpose()?,
+        budget: args.budget,
         event: event.with_context(|| format!("{} names no event", args.event))?,
         period: args.period,
         kernel_noise: !args.no_kernel_noise,
@@ -115,6 +131,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
         }
         None => None,
     };
+    if let Some(windows) = &recorded.windows_ns {
+        store.windows(windows)?;
+    }
     let room = store.finish(&recorded.symbols, &[])?;
     origin.warnings.extend(warnings(&recorded, &room, recording.tag == Tag::Marks));
     origin.warnings.extend(tagged::warnings(&recording, &recorded));
@@ -125,7 +144,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let rows = [room.marks, room.samples, room.kernel];
     let meta = TraceMeta {
         origin,
-        program: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        program: program(args),
         code,
         elapsed_s: recorded.exit.elapsed_s,
         cpu_s: recorded.exit.usage.user_s + recorded.exit.usage.system_s,
@@ -148,6 +167,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
         mark_ns,
         missing: recorded.missing,
         kept,
+        spent: recorded.spent.map(|spent| TraceSpent {
+            budget: args.budget.unwrap_or(0.0),
+            while_on: spent.while_on,
+            in_all: spent.in_all,
+            on_share: spent.on_share,
+            slices: spent.slices,
+            on_slices: spent.on_slices,
+            pairs: spent.pairs,
+        }),
         steal_s: recorded.steal_s,
         losses_ns: recorded.losses_ns,
         threads: recorded.names.threads.into_iter().collect(),
@@ -173,6 +201,31 @@ fn is_throttled(mechanism: Mechanism, period: u64) -> bool {
     let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
     let limit: u64 = limit.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     mechanism != Mechanism::CpuClock || 2_000_000_000 / period.max(1) > limit
+}
+
+/// `1%` as 0.01.
+fn share(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok()).map(|percent| percent / 100.0);
+    let is_share = |share: &f64| (0.0001..=0.5).contains(share);
+    percent.or_else(|| text.parse().ok()).filter(is_share).ok_or_else(|| "needs 0.01% to 50%".into())
+}
+
+fn seconds(seconds: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        Error::Argument { argument: "--time", value: seconds.to_string(), needed: "seconds, 0 or more".into() }.into()
+    })
+}
+
+/// The command, or what the process was started as.
+fn program(args: &Args) -> Vec<String> {
+    match args.pid {
+        Some(pid) => {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+            words.map(|word| String::from_utf8_lossy(word).into_owned()).chain([format!("(process {pid})")]).collect()
+        }
+        None => args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+    }
 }
 
 /// `p99.9` as 0.999.

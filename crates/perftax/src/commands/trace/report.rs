@@ -70,6 +70,7 @@ fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceRep
         messages: answer.messages,
         trouble: trouble.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), n)).collect(),
         latency: quantiles(latencies),
+        watched: answer.population.watched,
         samples: answer.samples,
         cost: cost(&reading.meta),
         blames: blames.collect(),

@@ -1,0 +1,148 @@
+//! Listening to a program that runs already: its `perftax_tag_state` is found by name, and told where to make rings.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use object::{Object, ObjectSegment, ObjectSymbol};
+use perftax_pmu::{Error, Result};
+
+/// `perftax_tag_state`: nobody listens.
+const NOBODY: u32 = 1;
+/// The lowest number of a listener who came later.
+const FIRST_LATER: u32 = 3;
+/// `PERFTAX_TAG_PATH`, bytes with the NUL.
+const PATH_BYTES: usize = 256;
+
+/// Where a module of the program keeps what a mark looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Site {
+    state: u64,
+    folder: u64,
+}
+
+/// A program that listens to us; told to stop when dropped.
+pub(super) struct Attached {
+    memory: File,
+    path: PathBuf,
+    sites: Vec<Site>,
+    number: u32,
+}
+
+impl Attached {
+    /// Has a process make rings in a folder.
+    ///
+    /// # Errors
+    /// Where it is gone, belongs to somebody else, has no marks, or is listened to by another.
+    pub fn attach(pid: u32, folder: &Path) -> Result<Self> {
+        let path = PathBuf::from(format!("/proc/{pid}/mem"));
+        let sites = sites(pid)?;
+        let unsupported = |why: String, remedy: &str| Error::Unsupported {
+            what: format!("listen to the marks of process {pid}"),
+            why,
+            remedy: remedy.into(),
+        };
+        if sites.is_empty() {
+            let why = "none of its files has the symbol perftax_tag_state".into();
+            return Err(unsupported(
+                why,
+                "build it with perftax_tag.h and keep its symbols (no strip), or start it under trace record",
+            ));
+        }
+        let memory = OpenOptions::new().read(true).write(true).open(&path).map_err(Error::file(&path))?;
+        let attached = Self { memory, path, sites, number: FIRST_LATER + std::process::id() % (1 << 30) };
+        for site in &attached.sites {
+            let mut state = [0; 4];
+            attached.memory.read_exact_at(&mut state, site.state).map_err(Error::file(&attached.path))?;
+            let mut other = [0; PATH_BYTES];
+            attached.memory.read_exact_at(&mut other, site.folder).map_err(Error::file(&attached.path))?;
+            let other = String::from_utf8_lossy(other.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
+            if u32::from_ne_bytes(state) > NOBODY && Path::new(&other).exists() {
+                let why = format!("another perftax listens to it already, in {other}");
+                return Err(unsupported(why, "wait for it to end; where it was killed, remove that folder"));
+            }
+        }
+        let mut text = folder.as_os_str().as_encoded_bytes().to_vec();
+        if text.len() >= PATH_BYTES {
+            let needed = format!("a path shorter than {PATH_BYTES} bytes");
+            return Err(Error::Argument { argument: "the folder for marks", value: folder.display().to_string(), needed });
+        }
+        text.resize(PATH_BYTES, 0);
+        // The folder first: whoever sees the state looks there.
+        attached.sites.iter().try_for_each(|site| attached.write(&text, site.folder))?;
+        attached.tell(attached.number)?;
+        Ok(attached)
+    }
+
+    fn tell(&self, state: u32) -> Result<()> {
+        self.sites.iter().try_for_each(|site| self.write(&state.to_ne_bytes(), site.state))
+    }
+
+    fn write(&self, bytes: &[u8], at: u64) -> Result<()> {
+        self.memory.write_all_at(bytes, at).map_err(Error::file(&self.path))
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        // A process that is gone has nobody to tell.
+        self.tell(NOBODY).ok();
+    }
+}
+
+/// A line of `/proc/PID/maps`: a file's mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MapLine {
+    pub from: u64,
+    pub to: u64,
+    pub is_code: bool,
+    pub file_offset: u64,
+    pub path: PathBuf,
+}
+
+/// What files a process has mapped.
+///
+/// # Errors
+/// Where it is gone, or belongs to somebody else.
+pub(super) fn maps(pid: u32) -> Result<Vec<MapLine>> {
+    let path = PathBuf::from(format!("/proc/{pid}/maps"));
+    let text = std::fs::read_to_string(&path).map_err(Error::file(&path))?;
+    let line = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let (from, to) = words.next()?.split_once('-')?;
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        let is_code = words.next()?.contains('x');
+        let file_offset = hex(words.next()?)?;
+        let path = PathBuf::from(words.skip(2).collect::<Vec<_>>().join(" "));
+        (!path.as_os_str().is_empty()).then_some(MapLine { from: hex(from)?, to: hex(to)?, is_code, file_offset, path })
+    };
+    Ok(text.lines().filter_map(line).collect())
+}
+
+fn sites(pid: u32) -> Result<Vec<Site>> {
+    let mut sites: Vec<Site> = Vec::new();
+    // A file's first mapping holds its header.
+    for map in maps(pid)?.into_iter().filter(|map| map.file_offset == 0 && map.path.is_absolute()) {
+        // As the process sees it, whatever is mounted where.
+        let seen = PathBuf::from(format!("/proc/{pid}/root")).join(map.path.strip_prefix("/").unwrap_or(&map.path));
+        let Ok(file) = File::open(seen) else { continue };
+        let data = object::ReadCache::new(file);
+        let Ok(parsed) = object::File::parse(&data) else { continue };
+        let find = |name: &str| {
+            let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
+            symbols
+                .filter(|symbol| symbol.is_definition())
+                .find(|symbol| symbol.name() == Ok(name))
+                .map(|symbol| symbol.address())
+        };
+        let first = parsed.segments().map(|segment| segment.address()).min().unwrap_or(0);
+        let here = |address: u64| map.from.wrapping_add(address.wrapping_sub(first & !0xfff));
+        if let (Some(state), Some(folder)) = (find("perftax_tag_state"), find("perftax_tag_folder")) {
+            let site = Site { state: here(state), folder: here(folder) };
+            if !sites.contains(&site) {
+                sites.push(site);
+            }
+        }
+    }
+    Ok(sites)
+}
