@@ -35,6 +35,9 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Other programs of a busy machine take no CPU from what runs with this.
+const UNDISTURBED: [&str; 3] = ["chrt", "-f", "1"];
+
 /// The cause of each planted delay (delays.c).
 fn planted(id: u64) -> Option<&'static str> {
     let causes = ["blocked", "system call", "on CPU", "unattended"];
@@ -46,10 +49,10 @@ fn planted_delays_are_found_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let (program, trace) = (delays(folder.path()), folder.path().join("trace"));
     let (program, trace) = (program.to_str().unwrap(), trace.to_str().unwrap());
-    let recorded = perftax(&["trace", "record", "-o", trace, "--", program, "8000"]);
+    let recorded = perftax(&[&["trace", "record", "-o", trace, "--"], &UNDISTURBED[..], &[program, "8000"]].concat());
     assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
     assert!(recorded.stdout.is_empty());
-    let reported = perftax(&["trace", "report", trace, "--json", "-"]);
+    let reported = perftax(&["trace", "report", trace, "--slowest", "40", "--json", "-"]);
     let report: TraceReport = serde_json::from_slice(&reported.stdout).unwrap();
     assert_eq!((report.messages, report.meta.rings, report.meta.dropped, report.meta.lost), (8000, 1, 0, 0));
     assert_eq!(report.trouble, BTreeMap::new());
@@ -76,7 +79,7 @@ fn slow_messages_are_kept_alone() {
     let program = delays(folder.path());
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
     let kept =
-        perftax(&["trace", "record", "--keep-slow", "p99.9", "-o", &path("kept"), "--", program.to_str().unwrap(), "60000"]);
+        perftax(&["trace", "record", "--keep-slow", "p99.5", "-o", &path("kept"), "--", program.to_str().unwrap(), "60000"]);
     assert_eq!(kept.status.code(), Some(0), "{}", said(&kept));
     let report = perftax(&["trace", "report", &path("kept"), "--slowest", "200", "--json", "-"]);
     let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
@@ -90,7 +93,7 @@ fn slow_messages_are_kept_alone() {
     let right = found.iter().filter(|(slow, cause)| slow.cause == *cause).count();
     assert!(right * 10 >= found.len() * 8, "{right} of {}", found.len());
     let latency = report.latency.unwrap();
-    assert!(latency.p50_ns >= 2000 && latency.p999_ns > 1_000_000 && report.blames[0].from == 0.999, "{latency:?}");
+    assert!(latency.p50_ns >= 2000 && latency.p999_ns > 1_000_000 && report.blames[0].from == 0.995, "{latency:?}");
     let refused = perftax(&["trace", "diff", &path("kept"), &path("kept")]);
     assert!(refused.status.code() == Some(2) && said(&refused).contains("--keep-slow"), "{}", said(&refused));
 }
@@ -112,6 +115,69 @@ fn a_regression_is_named() {
     assert!(named.before_ns.estimate < 100.0 && named.more_ns.low > 500.0, "{named:?}");
     let median = &diff.latency[0];
     assert!(median.quantile == 0.5 && median.after_ns.low > median.before_ns.high + 500.0, "{median:?}");
+}
+
+/// A program that runs already is listened to, left alone, and listened to again; within a budget what it cost is said.
+#[test]
+fn a_program_that_runs_is_joined_and_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let mut running = Command::new(&program).arg("1000000000").spawn().unwrap();
+    let pid = running.id().to_string();
+    let report = |name: &str, options: &[&str]| -> TraceReport {
+        let joined = perftax(&[&["trace", "record", "-p", &pid, "-o", &path(name)], options].concat());
+        assert_eq!(joined.status.code(), Some(0), "{}", said(&joined));
+        serde_json::from_slice(&perftax(&["trace", "report", &path(name), "--json", "-"]).stdout).unwrap()
+    };
+    let first = report("first", &["--time", "1"]);
+    assert!(first.messages > 1000 && first.samples > 100 && first.meta.spent.is_none(), "{} {}", first.messages, first.samples);
+    assert!(first.meta.program.concat().contains("delays") && first.slowest.iter().any(|slow| planted(slow.id).is_some()));
+    // What was mapped before is known by name.
+    let named =
+        |report: &TraceReport| report.slowest.iter().filter_map(|slow| slow.function.clone()).any(|f| f.name.contains("delays]"));
+    assert!(named(&first) || first.blames.iter().flat_map(|blame| &blame.causes).any(|cause| !cause.functions.is_empty()));
+    let second = report("second", &["--time", "4", "--budget", "5%"]);
+    let spent = second.meta.spent.clone().unwrap();
+    assert!(spent.slices > 50 && spent.on_slices > 2 && spent.in_all.estimate < 0.2, "{spent:?}");
+    assert!(second.watched > 0 && second.watched < second.messages / 2, "{} {}", second.watched, second.messages);
+    assert!(running.try_wait().unwrap().is_none());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let gone = perftax(&["trace", "record", "-p", &pid, "-o", &path("gone")]);
+    assert!(gone.status.code() == Some(2) && said(&gone).contains("-p is"), "{}", said(&gone));
+    // A program without marks is refused, with what to do.
+    let mut silent = Command::new("sleep").arg("30").spawn().unwrap();
+    let refused = perftax(&["trace", "record", "-p", &silent.id().to_string(), "-o", &path("silent")]);
+    assert!(refused.status.code() == Some(3) && said(&refused).contains("perftax_tag_state"), "{}", said(&refused));
+    silent.kill().unwrap();
+    silent.wait().unwrap();
+}
+
+/// What was written before the disk was full is a trace.
+#[test]
+fn a_full_disk_keeps_what_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    // In a mount namespace of its own: nothing is left mounted whatever happens.
+    let script = format!(
+        "mount -t tmpfs -o size=10m tmpfs {disk} && {perftax} trace record -o {disk}/t -- {program} 3000000; code=$?; cp -r {disk}/t {copy}; exit $code",
+        disk = disk.display(),
+        perftax = env!("CARGO_BIN_EXE_perftax"),
+        program = program.display(),
+        copy = folder.path().join("copy").display()
+    );
+    let recorded = one_at_a_time(|| Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap());
+    assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+    let copy = folder.path().join("copy");
+    let report = perftax(&["trace", "report", copy.to_str().unwrap(), "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(report.meta.refused > 100_000 && report.meta.rows[0] >= 262_144, "{} {:?}", report.meta.refused, report.meta.rows);
+    assert!(report.messages > 100_000, "{}", report.messages);
+    let text = String::from_utf8_lossy(&perftax(&["trace", "report", copy.to_str().unwrap()]).stdout).into_owned();
+    assert!(text.contains("the disk was full"), "{text}");
 }
 
 #[test]
