@@ -1,6 +1,6 @@
 //! What recording a trace cost, by the profile of the machine that it was recorded on.
 
-use perftax_cost::document::{CostPart, MachineProfile, TraceCost, TraceMeta};
+use perftax_cost::document::{CostPart, MachineId, MachineProfile, TraceCost, TraceMeta};
 use perftax_cost::{Estimate, Mechanism};
 
 use crate::profile;
@@ -31,6 +31,11 @@ pub fn cost(meta: &TraceMeta) -> TraceCost {
     ];
     let parts: Vec<CostPart> = parts.into_iter().filter(|part| part.count > 0).collect();
     TraceCost { share: share(&parts, meta.cpu_s), parts }
+}
+
+/// What a sample of an event costs on a machine, where its profile says.
+pub fn sample_ns(machine: &MachineId, event: &str) -> Option<Estimate> {
+    price(&profile::load(machine).ok().flatten()?, event)
 }
 
 fn price(profile: &MachineProfile, event: &str) -> Option<Estimate> {

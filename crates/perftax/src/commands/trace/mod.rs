@@ -2,6 +2,7 @@
 
 mod cost;
 mod diff;
+mod pilot;
 mod reading;
 mod record;
 mod report;

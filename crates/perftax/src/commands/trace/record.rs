@@ -10,11 +10,13 @@ use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::sys::Ended;
-use perftax_trace::record::{Recorded, Recording, Subject, record};
+use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
 use perftax_trace::rings::mark_ns;
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols};
 use perftax_trace::{KeepSlow, Tag};
 
+use super::cost::sample_ns;
+use super::pilot::Pilot;
 use super::{META, tagged};
 use crate::failure::Outcome;
 use crate::here::Here;
@@ -111,13 +113,24 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut keep = args.keep_slow.map(KeepSlow::new);
     let mut taken = 0u64;
     let before = tagged::interrupts(&recording)?;
-    let recorded = record(&recording, &here.catalog, &mut |row| match &mut keep {
+    let mut pilot = match recording.tag {
+        Tag::Marks => Pilot::new(mechanism, args.period, sample_ns(&here.id, &recording.event.name)),
+        _ => None,
+    };
+    let mut take = |row: &Row| match &mut keep {
         None => store.row(row),
         Some(keep) => {
             keep.take(row);
             taken += 1;
             if taken.is_multiple_of(ROWS_BETWEEN_FLUSHES) { keep.flush(&mut |row| store.row(row)) } else { Ok(()) }
         }
+    };
+    let recorded = record(&recording, &here.catalog, &mut |row| {
+        if let Some(promise) = pilot.as_mut().and_then(|pilot| pilot.take(row)) {
+            progress::announce(&promise);
+            pilot = None;
+        }
+        take(row)
     })?;
     let interrupts = tagged::interrupts(&recording)?.saturating_sub(before);
     drop(guard);
