@@ -72,6 +72,16 @@ impl Latencies {
         self.0.get(((q * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1).copied().unwrap_or(0)
     }
 
+    /// The latency that as many messages as said have at least; 0 where there are fewer.
+    pub fn slowest_ns(&self, messages: usize) -> u64 {
+        self.0.len().checked_sub(messages.max(1)).map_or(0, |at| self.0[at])
+    }
+
+    /// The share of messages that took less time.
+    pub fn share_below(&self, ns: u64) -> f64 {
+        self.0.partition_point(|other| *other < ns) as f64 / self.0.len().max(1) as f64
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
@@ -83,14 +93,36 @@ impl Latencies {
     }
 }
 
+impl FromIterator<u64> for Latencies {
+    fn from_iter<I: IntoIterator<Item = u64>>(latencies: I) -> Self {
+        let mut latencies: Vec<u64> = latencies.into_iter().collect();
+        latencies.sort_unstable();
+        Self(latencies)
+    }
+}
+
 /// Asks a trace; `each` sees every message when it is over.
 ///
 /// # Errors
 /// Where a table cannot be read.
-pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, mut each: impl FnMut(&Message)) -> Result<Answer> {
+pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, each: impl FnMut(&Message)) -> Result<Answer> {
+    analyse_watching(store, latencies, question, |_| (), each)
+}
+
+/// As [`analyse`]; `row` sees every row of the trace beside, before the messages that it ends.
+///
+/// # Errors
+/// As [`analyse`].
+pub fn analyse_watching(
+    store: &Store,
+    latencies: &Latencies,
+    question: &Question,
+    mut row: impl FnMut(&Record),
+    mut each: impl FnMut(&Message),
+) -> Result<Answer> {
     let mut answer = Answer { slow_ns: latencies.quantile_ns(question.slow_from), ..Answer::default() };
     // The messages that are kept whole are known by their latency, too; of equal ones the first.
-    let whole_ns = latencies.0.len().checked_sub(question.whole.max(1)).map_or(0, |at| latencies.0[at]);
+    let whole_ns = latencies.slowest_ns(question.whole);
     let mut tracker = Tracker::default();
     let mut samples = 0u64;
     let mut over = |message: &Message| {
@@ -98,6 +130,7 @@ pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, mut ea
         answer.take(message, whole_ns, question.whole);
     };
     store.records(|record| {
+        row(record);
         samples += u64::from(matches!(record, Record::Sample(_)));
         tracker.take(record, &mut over);
     })?;

@@ -11,6 +11,8 @@ mod profile;
 mod sensitivity;
 mod simulation;
 mod trace;
+mod trace_message;
+mod trace_picture;
 mod verification;
 mod workload;
 
@@ -25,5 +27,7 @@ pub use profile::MachineProfile;
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
 pub use trace::{BlamedCause, BlamedDetail, Latencies, SampledFunction, SlowMessage, TailBlame, TraceMeta, TraceReport};
+pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
+pub use trace_picture::{Noise, Point, TracePicture};
 pub use verification::{Cell, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick};
 pub use workload::WorkloadProfile;
