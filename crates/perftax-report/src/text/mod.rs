@@ -13,6 +13,7 @@ mod prediction;
 mod sensitivity;
 mod simulation;
 mod trace;
+mod trace_message;
 mod verification;
 
 pub use bill::bill;
@@ -23,6 +24,7 @@ pub use prediction::prediction;
 pub use sensitivity::sensitivity;
 pub use simulation::simulation;
 pub use trace::trace;
+pub use trace_message::trace_message;
 pub use verification::verification;
 
 #[cfg(feature = "html")]

@@ -29,7 +29,7 @@ impl<'a> Firefox<'a> {
 }
 
 impl Export for Firefox<'_> {
-    fn take(&mut self, message: &Message) -> Result<()> {
+    fn take(&mut self, message: &Message, _: &mut dyn Write) -> Result<()> {
         self.messages.push(message.clone());
         Ok(())
     }

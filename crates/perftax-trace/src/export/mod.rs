@@ -24,11 +24,11 @@ pub use selection::Selection;
 
 /// A format in the making.
 pub trait Export {
-    /// Adds a message that is over.
+    /// Adds a message that is over; some formats write it at once.
     ///
     /// # Errors
     /// Where it cannot be written.
-    fn take(&mut self, message: &Message) -> Result<()>;
+    fn take(&mut self, message: &Message, out: &mut dyn Write) -> Result<()>;
 
     /// Writes what is left.
     ///

@@ -279,7 +279,7 @@ impl<'a> Perfetto<'a> {
 }
 
 impl Export for Perfetto<'_> {
-    fn take(&mut self, message: &Message) -> Result<()> {
+    fn take(&mut self, message: &Message, _: &mut dyn Write) -> Result<()> {
         let at = self.messages.len() as u32;
         let number =
             |name: &str, n: u64| DebugAnnotation { name: Some(name.into()), uint_value: Some(n), ..DebugAnnotation::default() };

@@ -165,7 +165,7 @@ impl<'a> Pprof<'a> {
 }
 
 impl Export for Pprof<'_> {
-    fn take(&mut self, message: &Message) -> Result<()> {
+    fn take(&mut self, message: &Message, _: &mut dyn Write) -> Result<()> {
         for hit in &message.hits {
             *self.samples.entry((message.id, hit.cause, hit.function)).or_default() += 1;
         }

@@ -97,10 +97,10 @@ fn messages() -> Vec<Message> {
 }
 
 fn written(mut export: Box<dyn Export + '_>) -> Vec<u8> {
-    for message in messages() {
-        export.take(&message).unwrap();
-    }
     let mut out = Vec::new();
+    for message in messages() {
+        export.take(&message, &mut out).unwrap();
+    }
     export.finish(&mut out).unwrap();
     out
 }
@@ -257,10 +257,7 @@ fn firefox_tables_are_of_one_length_and_refer_to_what_is_there() {
 #[test]
 fn csv_has_a_row_a_message() {
     let world = World::new();
-    let mut out = Vec::new();
-    let mut csv = Box::new(Csv::new(world.context(), &mut out).unwrap());
-    messages().iter().for_each(|message| csv.take(message).unwrap());
-    csv.finish(&mut std::io::sink()).unwrap();
+    let out = written(Box::new(Csv::new(world.context())));
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(

@@ -1,8 +1,13 @@
 //! `perftax trace`: messages, and why some of them are slow.
 
+mod describe;
+mod export;
+#[cfg(feature = "html")]
+mod picture;
 mod reading;
 mod record;
 mod report;
+mod show;
 
 use anyhow::Result;
 
@@ -16,7 +21,10 @@ use crate::failure::Outcome;
 #[command(after_help = "\
 Examples:
   perftax trace record -o slow.trace -- ./server --port 80   its messages, samples of it, and what the kernel did
-  perftax trace report slow.trace                            how long they took, and why the slow ones did")]
+  perftax trace report slow.trace                            how long they took, and why the slow ones did
+  perftax trace report slow.trace --html slow.html           the same in pictures
+  perftax trace show slow.trace 8317                         what one message's time went to, piece by piece
+  perftax trace export slow.trace --format perfetto -o slow.pftrace   for another tool")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -26,6 +34,8 @@ pub struct Args {
 enum Command {
     Record(record::Args),
     Report(report::Args),
+    Show(show::Args),
+    Export(export::Args),
 }
 
 /// Runs the command.
@@ -33,6 +43,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     match &args.command {
         Command::Record(args) => record::run(args),
         Command::Report(args) => report::run(args),
+        Command::Show(args) => show::run(args),
+        Command::Export(args) => export::run(args),
     }
 }
 
