@@ -81,7 +81,7 @@ fn causes(doc: &TraceMessage) -> Table {
 }
 
 /// Characters of the bar that says where in the message a piece lies.
-const BAR: usize = 20;
+const BAR: usize = 16;
 
 fn pieces(message: &Waterfall, most: usize) -> Table {
     let end_ns = message.pieces.iter().map(|piece| piece.from_ns + piece.ns).max().unwrap_or(0);
@@ -119,7 +119,7 @@ fn pieces(message: &Waterfall, most: usize) -> Table {
             units::time_ns(piece.ns as f64),
             what.into_iter().flatten().collect::<Vec<_>>().join(": "),
             thread,
-            piece.functions.iter().map(sampled).collect::<Vec<_>>().join(", "),
+            piece.functions.iter().map(in_piece).collect::<Vec<_>>().join(", "),
         ]);
     }
     fold(&mut short, &mut table);
@@ -143,6 +143,23 @@ fn sampled(function: &SampledFunction) -> String {
         format!(", {} to {}", units::time_ns(low as f64), units::time_ns(high as f64))
     });
     format!("{} ({samples}{times})", printable(&function.name))
+}
+
+/// The same, short: of a single sample the time says nothing that the piece does not.
+fn in_piece(function: &SampledFunction) -> String {
+    const LONGEST: usize = 32;
+    let name = printable(&function.name);
+    let name = match name.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &name[..at]),
+        None => name,
+    };
+    match function.between_ns {
+        Some((low, high)) if function.samples > 1 => {
+            let (low, high) = (units::time_ns(low as f64), units::time_ns(high as f64));
+            format!("{name} ×{}, {low} to {high}", units::count(function.samples))
+        }
+        _ => format!("{name} ×{}", units::count(function.samples)),
+    }
 }
 
 fn neighbours(doc: &TraceMessage) -> Table {
@@ -169,9 +186,9 @@ mod tests {
 
     #[test]
     fn bars_and_percentages() {
-        assert_eq!(bar(0, 100, 100), "█".repeat(20));
-        assert_eq!(bar(50, 25, 100), format!("{}{}{}", " ".repeat(10), "█".repeat(5), " ".repeat(5)));
-        assert_eq!(bar(100, 0, 100), format!("{}▏", " ".repeat(19)));
+        assert_eq!(bar(0, 100, 100), "█".repeat(16));
+        assert_eq!(bar(50, 25, 100), format!("{}{}{}", " ".repeat(8), "█".repeat(4), " ".repeat(4)));
+        assert_eq!(bar(100, 0, 100), format!("{}▏", " ".repeat(15)));
         assert_eq!(percentage(0.99995), "99.995 %");
         assert_eq!((percentage(0.5), percentage(0.0)), ("50 %".into(), "0 %".into()));
         assert_eq!(percentage(19_999.0 / 20_000.0), "99.995 %");

@@ -16,7 +16,7 @@ var picture = (function () {
   if (!n) { lowest = 0; highest = 1; last = 1; }
   if (!(lowId <= highId)) { lowId = 0; highId = 1; }
   var self = { mode: 'latency', colouring: 'cause', slowAlone: false, chosen: -1, view: null, drawMs: 0, changed: [] };
-  var pixels = null, image = null, scheduled = false, area = null;
+  var pixels = null, image = null, scheduled = false, area = null, slowLine = null;
 
   // Colours as the image has them: its bytes are red, green, blue, opaque, and the machine is little-endian.
   function packed(colour) {
@@ -31,7 +31,7 @@ var picture = (function () {
 
   function whole() {
     var pad = Math.max(last * 0.01, 1);
-    return { from: -pad, to: last + pad, low: self.mode === 'id' ? lowId - (highId - lowId) * 0.03 - 1 : lowest - 0.15,
+    return { from: -pad, to: last + pad, low: self.mode === 'id' ? lowId - (highId - lowId) * 0.03 - 1 : lowest - 0.4,
       high: self.mode === 'id' ? highId + (highId - lowId) * 0.03 + 1 : highest + 0.3 };
   }
 
@@ -59,6 +59,7 @@ var picture = (function () {
     sheet.getContext('2d').putImageData(image, 0, 0);
     context.drawImage(sheet, area.x, area.y, area.width, area.height);
     ring(context);
+    named(context);
     self.drawMs = performance.now() - started;
     self.changed.forEach(function (tell) { tell(view); });
   };
@@ -107,6 +108,7 @@ var picture = (function () {
   }
 
   function axes(context, at, view) {
+    slowLine = null;
     var ink = themed('--soft'), grid = themed('--grid');
     context.lineWidth = 1; context.strokeStyle = grid; context.fillStyle = ink;
     context.textBaseline = 'middle'; context.textAlign = 'right';
@@ -129,10 +131,20 @@ var picture = (function () {
         context.setLineDash([6, 5]); context.strokeStyle = '#8b949e';
         line(context, area.x, y, area.x + area.width, y);
         context.setLineDash([]);
-        context.textAlign = 'right'; context.textBaseline = 'bottom';
-        context.fillText('slow from here on (99 %)', area.x + area.width - 4, y - 2);
+        slowLine = y;
       }
     }
+  }
+
+  // The line from which on messages are slow, above the messages that lie there.
+  function named(context) {
+    if (slowLine === null) return;
+    var text = 'slow from here on (99 %)', width = context.measureText(text).width;
+    context.globalAlpha = 0.85; context.fillStyle = themed('--paper');
+    context.fillRect(area.x + area.width - width - 10, slowLine - 20, width + 8, 18);
+    context.globalAlpha = 1; context.fillStyle = themed('--soft');
+    context.textAlign = 'right'; context.textBaseline = 'middle';
+    context.fillText(text, area.x + area.width - 6, slowLine - 11);
   }
 
   function line(context, x0, y0, x1, y1) {

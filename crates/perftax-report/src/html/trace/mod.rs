@@ -48,8 +48,7 @@ fn part(picture: &TracePicture) -> Part {
         part.fact("messages", units::count(latency.messages), format!("{} began", units::count(report.messages)));
         part.fact("median latency", of(latency.p50_ns), "of those that ended");
         part.fact("99 %", of(latency.p99_ns), "slow from here on");
-        part.fact("99.9 %", of(latency.p999_ns), "");
-        part.fact("slowest", of(latency.max_ns), "");
+        part.fact("99.9 %", of(latency.p999_ns), format!("slowest {}", of(latency.max_ns)));
     }
     part.panel(messages(picture));
     if !picture.noise.cpus.is_empty() {
