@@ -121,7 +121,9 @@ fn a_million_messages_fit_with_ids_of_any_length() {
     // Ids that need more than 53 bits are whole.
     let pictured = picture(2_000, true);
     let script = "say(t.points.name(3)); say(t.points.name(1999));";
-    let hook = format!("<p id=\"test-said\"></p><script>var t = window.perftaxTrace; function say(x) {{ document.getElementById('test-said').textContent += x + ';'; }} {script}</script></body>");
+    let hook = format!(
+        "<p id=\"test-said\"></p><script>var t = window.perftaxTrace; function say(x) {{ document.getElementById('test-said').textContent += x + ';'; }} {script}</script></body>"
+    );
     let page = Page::write("trace-spread", &html::trace(&pictured).replacen("</body>", &hook, 1));
     let wanted = [3, 1999].map(|at: usize| format!("{};", pictured.points[at].id)).concat();
     assert_eq!(said(&page.rendered()), wanted);

@@ -170,8 +170,15 @@ mod tests {
     fn neighbours_are_those_of_its_threads() {
         let occurrence = Occurrence { begin_ns: 100, latency_ns: Some(50), threads: vec![1] };
         let mut around = Around::new(7, occurrence);
-        let others =
-            [(1, 0, 40, 1), (2, 50, 90, 1), (3, 60, 95, 2), (7, 100, 150, 1), (4, 90, 160, 1), (5, 150, 170, 1), (6, 180, 190, 1)];
+        let others = [
+            (1, 0, 40, 1),
+            (2, 50, 90, 1),
+            (3, 60, 95, 2),
+            (7, 100, 150, 1),
+            (4, 90, 160, 1),
+            (5, 150, 170, 1),
+            (6, 180, 190, 1),
+        ];
         for (id, begin, end, tid) in others {
             around.take(&message(id, begin, end, tid));
         }

@@ -25,8 +25,10 @@ pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
     };
     sheet.row("message", &format!("{}{label} began at {}, {took}", message.id.bold(), units::time_s(message.begin_s)));
     if doc.occurrences > 1 {
-        let text =
-            format!("{} of {} messages with this id, in order of time: --occurrence shows another", doc.occurrence, doc.occurrences);
+        let text = format!(
+            "{} of {} messages with this id, in order of time: --occurrence shows another",
+            doc.occurrence, doc.occurrences
+        );
         sheet.row("", &text);
     }
     let mut counts = Vec::new();
@@ -42,7 +44,8 @@ pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
     sheet.table(&causes(doc));
     sheet.table(&pieces(message, most));
     if message.left_out > 0 {
-        let text = format!("{} pieces and samples of it were not kept; its times by cause are complete", units::count(message.left_out));
+        let text =
+            format!("{} pieces and samples of it were not kept; its times by cause are complete", units::count(message.left_out));
         sheet.row("left out", &text);
     }
     if !message.functions.is_empty() {
@@ -139,9 +142,9 @@ fn bar(from_ns: u64, ns: u64, all_ns: u64) -> String {
 /// A function with its samples, and its time where samples say it: at least, at most.
 fn sampled(function: &SampledFunction) -> String {
     let samples = plural(&units::count(function.samples), "sample", "samples");
-    let times = function.between_ns.map_or_else(String::new, |(low, high)| {
-        format!(", {} to {}", units::time_ns(low as f64), units::time_ns(high as f64))
-    });
+    let times = function
+        .between_ns
+        .map_or_else(String::new, |(low, high)| format!(", {} to {}", units::time_ns(low as f64), units::time_ns(high as f64)));
     format!("{} ({samples}{times})", printable(&function.name))
 }
 

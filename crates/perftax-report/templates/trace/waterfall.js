@@ -97,8 +97,8 @@ var waterfall = (function () {
     home.appendChild(element('h3', 'Message ' + message.id + (message.label ? ': ' + message.label : '')));
     var facts = ['began at ' + time(message.begin), 'took ' + time(message.latency)];
     Object.keys(message.shares).sort(function (a, b) { return message.shares[b] - message.shares[a]; }).slice(0, 6).forEach(function (cause) { facts.push(cause + ' ' + time(message.shares[cause])); });
-    if (message.faults) facts.push(message.faults + ' page faults');
-    if (message.migrations) facts.push(message.migrations + ' moves to another CPU');
+    if (message.faults) facts.push(message.faults + (message.faults === 1 ? ' page fault' : ' page faults'));
+    if (message.migrations) facts.push('moved to another CPU ' + message.migrations + (message.migrations === 1 ? ' time' : ' times'));
     home.appendChild(element('p', facts.join(' · ')));
     if (message.functions) home.appendChild(element('p', 'Functions by samples: ' + message.functions));
     if (message.doubtful) home.appendChild(element('p', 'Records were lost meanwhile: what is said of it may lack something.'));

@@ -11,7 +11,17 @@ use super::{about, origin};
 
 /// The causes, as perftax-trace names them.
 pub const CAUSES: [&str; 11] = [
-    "on CPU", "page fault", "system call", "irq", "softirq", "vector", "steal", "preempted", "runnable", "blocked", "unattended",
+    "on CPU",
+    "page fault",
+    "system call",
+    "irq",
+    "softirq",
+    "vector",
+    "steal",
+    "preempted",
+    "runnable",
+    "blocked",
+    "unattended",
 ];
 
 /// Every so many messages one is delayed.
@@ -176,14 +186,24 @@ pub fn picture(messages: u64, spread: bool) -> TracePicture {
     let steps = (messages as f64).log10() * 20.0;
     let bins = 1000;
     let noise = (0..2u64).map(|cpu| {
-        let bin = |at: u64| [at % 50 / 40 * 900, at % 7 * 40, 1500, if at % 180 == 0 { begin_ns / bins / 3 } else { 0 }, at % 90 / 60 * cpu * 100_000];
+        let bin = |at: u64| {
+            [
+                at % 50 / 40 * 900,
+                at % 7 * 40,
+                1500,
+                if at.is_multiple_of(180) { begin_ns / bins / 3 } else { 0 },
+                at % 90 / 60 * cpu * 100_000,
+            ]
+        };
         (cpu as u32, (0..bins).flat_map(bin).collect())
     });
     TracePicture {
         report,
         folder: "slow.trace".into(),
         causes: CAUSES.map(String::from).to_vec(),
-        functions: ["[unknown]", "read_iter [kernel]", "parse", "answer [server]", "free", "malloc", "hash", "memcpy"].map(String::from).to_vec(),
+        functions: ["[unknown]", "read_iter [kernel]", "parse", "answer [server]", "free", "malloc", "hash", "memcpy"]
+            .map(String::from)
+            .to_vec(),
         left_out: 0,
         slow_ns: latency.p99_ns,
         quantiles: (0..=steps as i32).map(|step| (quantile(step), at(quantile(step)))).collect(),
@@ -222,4 +242,3 @@ pub fn message() -> TraceMessage {
         neighbours: vec![neighbour(Place::Before, 4 * EVERY - 1, 120), neighbour(Place::After, 4 * EVERY + 1, 90)],
     }
 }
-

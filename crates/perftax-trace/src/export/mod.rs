@@ -85,8 +85,12 @@ impl Context<'_> {
     }
 
     fn function(&self, function: u32) -> String {
-        let name = &self.symbols.get(function).name;
-        if name.is_empty() { format!("[{}]", self.symbols.get(function).module) } else { name.clone() }
+        let function = self.symbols.get(function);
+        match (function.name.as_str(), function.module.as_str()) {
+            ("", module) if module.starts_with('[') => module.into(),
+            ("", module) => format!("[{module}]"),
+            (name, _) => name.into(),
+        }
     }
 
     fn thread(&self, tid: u32) -> String {

@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
 
-
 use super::{Context, Export};
 use crate::cause::Cause;
 use crate::message::Message;
@@ -13,7 +12,8 @@ use schema::{
     TrackEvent,
 };
 
-/// The messages of trace_packet.proto and track_event.proto that are written; fields as numbered there.
+/// The messages of trace_packet.proto and track_event.proto that are written; fields as numbered there. They are proto2: what is repeated is
+/// not packed, and Perfetto's own reader takes it no other way.
 #[allow(missing_docs)] // as published
 pub mod schema {
     #[derive(Clone, PartialEq, prost::Message)]
@@ -40,7 +40,7 @@ pub mod schema {
 
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct TrackEvent {
-        #[prost(uint64, repeated, tag = "3")]
+        #[prost(uint64, repeated, packed = "false", tag = "3")]
         pub category_iids: Vec<u64>,
         #[prost(message, repeated, tag = "4")]
         pub debug_annotations: Vec<DebugAnnotation>,
@@ -52,7 +52,7 @@ pub mod schema {
         pub track_uuid: Option<u64>,
         #[prost(string, optional, tag = "23")]
         pub name: Option<String>,
-        #[prost(fixed64, repeated, tag = "47")]
+        #[prost(fixed64, repeated, packed = "false", tag = "47")]
         pub flow_ids: Vec<u64>,
     }
 
@@ -292,7 +292,11 @@ impl Export for Perfetto<'_> {
         notes.extend(message.latency_ns().map(|ns| number("latency_ns", ns)));
         let of_causes = Cause::ALL.into_iter().filter(|cause| message.shares.of(*cause) > 0);
         notes.extend(of_causes.map(|cause| number(&format!("{}_ns", cause.name().replace(' ', "_")), message.shares.of(cause))));
-        let counts = [("samples", message.hits.len() as u64), ("faults", message.faults.into()), ("migrations", message.migrations.into())];
+        let counts = [
+            ("samples", message.hits.len() as u64),
+            ("faults", message.faults.into()),
+            ("migrations", message.migrations.into()),
+        ];
         notes.extend(counts.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| number(name, n)));
         // One that never ended goes on as long as anything is known of it.
         let last_ns = message.pieces.iter().map(|piece| piece.to_ns).max().unwrap_or(message.begin_ns);

@@ -132,7 +132,10 @@ impl<'a> Pprof<'a> {
         let weight = ValueType { r#type: texts.number(type_of), unit: texts.number(unit) };
         let (message_key, cause_key, id_unit) = (texts.number("message"), texts.number("cause"), texts.number("id"));
         let mut profile = Profile { sample_type: vec![samples_in, weight], ..Profile::default() };
-        let (mut modules, mut places) = (BTreeMap::new(), BTreeMap::new());
+        // pprof takes the first mapping for the program.
+        let mut modules = BTreeMap::from([(context.program.to_string(), 1)]);
+        profile.mapping.push(Mapping { id: 1, filename: texts.number(context.program), has_functions: true });
+        let mut places = BTreeMap::new();
         for ((message, cause, function), n) in &self.samples {
             let place = *places.entry(*function).or_insert_with(|| {
                 let next = profile.function.len() as u64 + 1;

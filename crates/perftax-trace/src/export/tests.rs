@@ -56,7 +56,10 @@ fn messages() -> Vec<Message> {
     let made = |id, begin_ns, end_ns: Option<u64>, pieces: &[Piece], hits: &[(u64, u32, u32)]| {
         let mut message = Message::beginning(id, begin_ns);
         pieces.iter().for_each(|piece| message.add(*piece));
-        message.hits = hits.iter().map(|(time_ns, tid, function)| Hit { time_ns: *time_ns, tid: *tid, function: *function, cause: Cause::OnCpu }).collect();
+        message.hits = hits
+            .iter()
+            .map(|(time_ns, tid, function)| Hit { time_ns: *time_ns, tid: *tid, function: *function, cause: Cause::OnCpu })
+            .collect();
         for piece in pieces.iter().filter(|piece| piece.tid != 0) {
             if !message.threads.contains(&piece.tid) {
                 message.threads.push(piece.tid);
@@ -276,7 +279,19 @@ fn the_slow_ones_come_with_their_neighbours() {
         (message.end_ns, message.threads) = (Some(id * 100 + ns), vec![tid]);
         message
     };
-    let all = [(1, 5, 1), (2, 5, 1), (3, 5, 2), (4, 90, 1), (5, 5, 2), (6, 5, 1), (7, 5, 1), (8, 90, 1), (9, 90, 1), (10, 5, 1), (11, 5, 1)];
+    let all = [
+        (1, 5, 1),
+        (2, 5, 1),
+        (3, 5, 2),
+        (4, 90, 1),
+        (5, 5, 2),
+        (6, 5, 1),
+        (7, 5, 1),
+        (8, 90, 1),
+        (9, 90, 1),
+        (10, 5, 1),
+        (11, 5, 1),
+    ];
     let chosen = |mut selection: Selection| {
         let mut ids = Vec::new();
         for (id, ns, tid) in all {
@@ -290,4 +305,91 @@ fn the_slow_ones_come_with_their_neighbours() {
     };
     assert_eq!(chosen(Selection::slow(50)), [2, 4, 6, 7, 8, 9, 10]);
     assert_eq!(chosen(Selection::All).len(), 11);
+}
+
+/// What is in a field. Fields are listed by number, how they are written (0 varint, 1 eight bytes, 2 length and bytes), and this.
+#[derive(Clone, Copy)]
+enum Inner {
+    Plain,
+    Of(&'static [(u64, u64, Inner)]),
+}
+
+/// Reads bytes without any of our definitions; fails where a field is not as listed.
+fn check_wire(mut bytes: &[u8], name: &str, fields: &[(u64, u64, Inner)], seen: &mut BTreeSet<(String, u64)>) {
+    let varint = |bytes: &mut &[u8]| prost::encoding::decode_varint(bytes).unwrap();
+    while !bytes.is_empty() {
+        let tag = varint(&mut bytes);
+        let (number, kind) = (tag >> 3, tag & 7);
+        let (.., inner) = fields
+            .iter()
+            .find(|(wanted, as_kind, _)| *wanted == number && *as_kind == kind)
+            .unwrap_or_else(|| panic!("{name} has field {number} of kind {kind}"));
+        seen.insert((name.into(), number));
+        match kind {
+            0 => drop(varint(&mut bytes)),
+            1 => bytes = &bytes[8..],
+            _ => {
+                let length = varint(&mut bytes) as usize;
+                let (within, rest) = bytes.split_at(length);
+                bytes = rest;
+                if let Inner::Of(fields) = inner {
+                    check_wire(within, &format!("{name}.{number}"), fields, seen);
+                }
+            }
+        }
+    }
+}
+
+/// By protos/perfetto/trace/trace_packet.proto, track_event/{track_event,track_descriptor,debug_annotation,process_descriptor,
+/// thread_descriptor}.proto and interned_data/interned_data.proto, as published in perfetto 0.59.1 on PyPI.
+#[test]
+fn perfetto_is_on_the_wire_as_published() {
+    use Inner::{Of, Plain};
+    const NAMED: &[(u64, u64, Inner)] = &[(1, 0, Plain), (2, 2, Plain)];
+    const NOTE: &[(u64, u64, Inner)] = &[(3, 0, Plain), (6, 2, Plain), (10, 2, Plain)];
+    const EVENT: &[(u64, u64, Inner)] =
+        &[(3, 0, Plain), (4, 2, Of(NOTE)), (9, 0, Plain), (10, 0, Plain), (11, 0, Plain), (23, 2, Plain), (47, 1, Plain)];
+    const PROCESS: &[(u64, u64, Inner)] = &[(1, 0, Plain), (6, 2, Plain)];
+    const THREAD: &[(u64, u64, Inner)] = &[(1, 0, Plain), (2, 0, Plain), (5, 2, Plain)];
+    const TRACK: &[(u64, u64, Inner)] = &[(1, 0, Plain), (2, 2, Plain), (3, 2, Of(PROCESS)), (4, 2, Of(THREAD)), (5, 0, Plain)];
+    const INTERNED: &[(u64, u64, Inner)] = &[(1, 2, Of(NAMED)), (2, 2, Of(NAMED))];
+    const PACKET: &[(u64, u64, Inner)] =
+        &[(8, 0, Plain), (10, 0, Plain), (11, 2, Of(EVENT)), (12, 2, Of(INTERNED)), (13, 0, Plain), (60, 2, Of(TRACK))];
+    let world = World::new();
+    let mut seen = BTreeSet::new();
+    check_wire(&written(Box::new(Perfetto::new(world.context()))), "Trace", &[(1, 2, Of(PACKET))], &mut seen);
+    // Every one of them occurs.
+    assert_eq!(seen.len(), 1 + 6 + 7 + 3 + 2 + 2 + 2 + 5 + 2 + 3, "{seen:?}");
+}
+
+/// By proto/profile.proto of github.com/google/pprof (2025).
+#[test]
+fn pprof_is_on_the_wire_as_published() {
+    use Inner::{Of, Plain};
+    const TYPE: &[(u64, u64, Inner)] = &[(1, 0, Plain), (2, 0, Plain)];
+    const LABEL: &[(u64, u64, Inner)] = &[(1, 0, Plain), (2, 0, Plain), (3, 0, Plain), (4, 0, Plain)];
+    const SAMPLE: &[(u64, u64, Inner)] = &[(1, 2, Plain), (2, 2, Plain), (3, 2, Of(LABEL))];
+    const MAPPING: &[(u64, u64, Inner)] = &[(1, 0, Plain), (5, 0, Plain), (7, 0, Plain)];
+    const LINE: &[(u64, u64, Inner)] = &[(1, 0, Plain)];
+    const LOCATION: &[(u64, u64, Inner)] = &[(1, 0, Plain), (2, 0, Plain), (4, 2, Of(LINE))];
+    const FUNCTION: &[(u64, u64, Inner)] = &[(1, 0, Plain), (2, 0, Plain), (3, 0, Plain)];
+    const PROFILE: &[(u64, u64, Inner)] = &[
+        (1, 2, Of(TYPE)),
+        (2, 2, Of(SAMPLE)),
+        (3, 2, Of(MAPPING)),
+        (4, 2, Of(LOCATION)),
+        (5, 2, Of(FUNCTION)),
+        (6, 2, Plain),
+        (9, 0, Plain),
+        (10, 0, Plain),
+        (11, 2, Of(TYPE)),
+        (12, 0, Plain),
+    ];
+    let world = World::new();
+    let bytes = written(Box::new(Pprof::new(world.context())));
+    let mut raw = Vec::new();
+    flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut raw).unwrap();
+    let mut seen = BTreeSet::new();
+    check_wire(&raw, "Profile", PROFILE, &mut seen);
+    assert_eq!(seen.len(), 10 + 2 + 3 + 4 + 3 + 3 + 1 + 3 + 2, "{seen:?}");
 }

@@ -15,9 +15,8 @@ use packed::{LATENCY_STEPS, Packed, base64};
 
 /// Colours of causes, in their order (`perftax_trace::Cause::ALL`): warm where something else ran, cold where the program did, grey where
 /// nothing happened.
-const CAUSES: [&str; 11] = [
-    "#3b7dd8", "#1fa3b5", "#2fa36b", "#d64545", "#e0752d", "#b5891b", "#c2479b", "#8a63d2", "#5b6abf", "#8b949e", "#6d7681",
-];
+const CAUSES: [&str; 11] =
+    ["#3b7dd8", "#1fa3b5", "#2fa36b", "#d64545", "#e0752d", "#b5891b", "#c2479b", "#8a63d2", "#7fb23c", "#8b949e", "#9c6b4f"];
 /// Colours of noise: irq, softirq, vector, steal, other threads.
 const NOISE: [&str; 5] = ["#d64545", "#e0752d", "#b5891b", "#c2479b", "#8a63d2"];
 
@@ -98,7 +97,8 @@ fn messages(picture: &TracePicture) -> Panel {
         ),
     };
     let packed = Packed::of(&picture.points, &picture.functions);
-    let colours: Vec<_> = picture.causes.iter().zip(CAUSES).map(|(name, colour)| json!({"name": name, "colour": colour})).collect();
+    let colours: Vec<_> =
+        picture.causes.iter().zip(CAUSES).map(|(name, colour)| json!({"name": name, "colour": colour})).collect();
     let settings = json!({
         "count": picture.points.len(),
         "quantum": packed.quantum,
@@ -172,7 +172,8 @@ fn slowest(picture: &TracePicture) -> Panel {
     }
     body += "</tbody></table></div>\n";
     body += include_str!("../../../templates/trace/waterfall.html");
-    Panel::new("The slowest messages", "Choose one, here or in the picture above: what its time went to is shown below.").body(body)
+    Panel::new("The slowest messages", "Choose one, here or in the picture above: what its time went to is shown below.")
+        .body(body)
 }
 
 fn slow_row(slow: &SlowMessage) -> String {
@@ -222,9 +223,8 @@ fn blames(blames: &[TailBlame]) -> Vec<Panel> {
         }
         names
     };
-    let mut figure = Figure::new(130 + 52 * shown.len() as u32, Axis::time("time a message beyond the median"), {
-        Axis::names().downwards()
-    });
+    let mut figure =
+        Figure::new(130 + 52 * shown.len() as u32, Axis::time("time a message beyond the median"), Axis::names().downwards());
     for (at, blame) in blames.iter().enumerate() {
         let of = |name: &String| {
             let own = blame.causes.iter().find(|cause| &cause.cause == name);
@@ -264,7 +264,7 @@ fn quantiles(picture: &TracePicture) -> Panel {
     let fewest = picture.quantiles.iter().map(|(q, _)| 1.0 / (1.0 - q).max(1e-12)).fold(1.0, f64::max);
     let x: Vec<f64> = picture.quantiles.iter().map(|(q, _)| 1.0 / (1.0 - q).max(1e-12)).collect();
     let y: Vec<f64> = picture.quantiles.iter().map(|(_, ns)| *ns as f64 * 1e-9).collect();
-    let mut figure = Figure::new(380, Axis::quantile("messages that took at most so long", fewest), Axis::time("latency").log());
+    let mut figure = Figure::new(460, Axis::quantile("messages that took at most so long", fewest), Axis::time("latency").log());
     figure.add(Trace::line("latency", &x, &y).colour(0).unlisted().with(json!({"line": {"shape": "hv"}})));
     figure.level(picture.slow_ns as f64 * 1e-9, true, "slow");
     let mut table = Grid::new(&["#share", "#latency"]);

@@ -34,7 +34,7 @@ impl Packed {
     pub(super) fn of(points: &[Point], names: &[String]) -> Self {
         let span = points.last().map_or(0, |point| point.begin_ns);
         // Two bytes, mostly: 2^14 steps to the next one on average.
-        let quantum = (span / (points.len() as u64 + 1) >> 14).max(1);
+        let quantum = ((span / (points.len() as u64 + 1)) >> 14).max(1);
         let mut packed = Self { quantum, has_all_ids: true, ..Self::default() };
         let mut last = 0;
         for point in points {
@@ -74,7 +74,8 @@ impl Packed {
         let numbers: std::collections::BTreeMap<u32, u64> =
             order.iter().enumerate().map(|(at, (function, _))| (*function, at as u64 + 1)).collect();
         for point in points {
-            let number = point.function.map_or(0, |function| numbers.get(&function).copied().unwrap_or(MOST_FUNCTIONS as u64 + 1));
+            let number =
+                point.function.map_or(0, |function| numbers.get(&function).copied().unwrap_or(MOST_FUNCTIONS as u64 + 1));
             varint(&mut self.functions, number);
         }
     }

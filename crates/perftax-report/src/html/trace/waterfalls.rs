@@ -64,7 +64,8 @@ fn one(message: &Waterfall, texts: &mut Texts) -> Value {
 /// `parse (3 samples, 2.00 ms to 4.00 ms)`; times are between two ends, as samples say no more.
 fn sampled(functions: &[SampledFunction]) -> String {
     let one = |function: &SampledFunction| {
-        let samples = if function.samples == 1 { "1 sample".into() } else { format!("{} samples", units::count(function.samples)) };
+        let samples =
+            if function.samples == 1 { "1 sample".into() } else { format!("{} samples", units::count(function.samples)) };
         let times = function.between_ns.map_or_else(String::new, |(low, high)| {
             format!(", {} to {}", units::time_ns(low as f64), units::time_ns(high as f64))
         });

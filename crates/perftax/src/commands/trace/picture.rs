@@ -33,13 +33,7 @@ impl Drawing {
     /// Reads the trace.
     pub fn analyse(&mut self, reading: &Reading, latencies: &Latencies, question: &Question) -> Result<Answer> {
         let (picture, noise) = (&mut self.picture, &mut self.noise);
-        Ok(analyse_watching(
-            &reading.store,
-            latencies,
-            question,
-            |row| noise.take(row),
-            |message| picture.take(message),
-        )?)
+        Ok(analyse_watching(&reading.store, latencies, question, |row| noise.take(row), |message| picture.take(message))?)
     }
 
     /// What the page draws.
