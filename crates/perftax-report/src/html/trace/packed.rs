@@ -135,8 +135,8 @@ mod tests {
             begin_ns: at * 1_000_000,
             latency_ns: 2000 + at % 7,
             cause: 3,
-            function: (at % 10 == 0).then_some(5),
-            is_slow: at % 100 == 0,
+            function: at.is_multiple_of(10).then_some(5),
+            is_slow: at.is_multiple_of(100),
         };
         let points: Vec<Point> = (0..10_000).map(point).collect();
         let packed = Packed::of(&points, &vec!["f".to_string(); 6]);
