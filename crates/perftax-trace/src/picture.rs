@@ -28,9 +28,11 @@ pub struct Dot {
 pub struct Picture {
     /// From this latency on every message is kept.
     always_ns: u64,
-    /// Of the others one in so many.
-    every: u64,
+    /// So many of the others, and how many there are.
+    room: u64,
     others: u64,
+    /// Of which so many have come.
+    seen: u64,
     /// From this latency on a message is kept in pieces.
     whole_ns: u64,
     whole: usize,
@@ -60,11 +62,11 @@ impl Picture {
         let always_ns = slow_ns.max(latencies.slowest_ns(most / 2));
         let always = latencies.len() - (latencies.share_below(always_ns) * latencies.len() as f64).round() as usize;
         let others = (latencies.len() - always) as u64;
-        let room = most.saturating_sub(always).max(1) as u64;
         Self {
             always_ns,
-            every: others.div_ceil(room).max(1),
-            others: 0,
+            room: (most.saturating_sub(always) as u64).min(others),
+            others,
+            seen: 0,
             whole_ns: latencies.slowest_ns(whole),
             whole,
             dots: Vec::with_capacity(latencies.len().min(most)),
@@ -77,10 +79,7 @@ impl Picture {
     pub fn take(&mut self, message: &Message) {
         let Some(latency_ns) = message.latency_ns() else { return };
         self.ended += 1;
-        let is_kept = latency_ns >= self.always_ns || {
-            self.others += 1;
-            (self.others - 1).is_multiple_of(self.every)
-        };
+        let is_kept = latency_ns >= self.always_ns || self.is_next();
         if is_kept {
             let (cause, function) = largest(message);
             self.dots.push(Dot { id: message.id, begin_ns: message.begin_ns, latency_ns, cause, function });
@@ -88,6 +87,14 @@ impl Picture {
         if self.whole > 0 && latency_ns >= self.whole_ns && self.slowest.len() < 2 * self.whole {
             self.slowest.push(cut(message));
         }
+    }
+
+    /// Whether the next of the others is kept: so that those that are lie evenly among them.
+    fn is_next(&mut self) -> bool {
+        let place = |seen: u64| u128::from(seen) * u128::from(self.room) / u128::from(self.others.max(1));
+        let is_kept = place(self.seen + 1) > place(self.seen);
+        self.seen += 1;
+        is_kept
     }
 
     /// Puts it in order, and says of the slow ones what they are slow by.
@@ -168,7 +175,7 @@ mod tests {
         all.iter().for_each(|message| picture.take(message));
         let shown = picture.finish(&Answer { slow_ns, ..Answer::default() });
         assert_eq!(shown.dots.iter().filter(|dot| dot.latency_ns == 900).count(), 100);
-        assert!((900..=1000).contains(&shown.dots.len()), "{}", shown.dots.len());
+        assert_eq!(shown.dots.len(), 1000);
         assert_eq!(shown.left_out, 10_000 - shown.dots.len() as u64);
         let gaps = shown.dots.windows(2).map(|two| two[1].begin_ns - two[0].begin_ns).max();
         assert!(gaps.unwrap() <= 12_000, "{gaps:?}");

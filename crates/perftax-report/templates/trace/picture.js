@@ -89,10 +89,11 @@ var picture = (function () {
       if (x > -size && x < width + size) block(x - half, y - half, size, size, colour);
     }
     if (!self.slowAlone) {
-      // Where they are many a point is a pixel: no call for each.
-      if (to - from > 20000 && !hasLengths) {
+      // Where they are many a point is a pixel: no call for each that is no longer than that.
+      if (to - from > 20000) {
         for (var i = from; i < to; i++) {
           if (isSlow[i]) continue;
+          if (hasLengths && latency[i] * perTime > 2) { one(i, small + 1); continue; }
           var x = (begin[i] - view.from) * perTime | 0, y = (view.high - ys[i]) * perY | 0;
           if (x >= 0 && x < width - 1 && y >= 0 && y < height - 1) {
             var place = y * width + x, colour = colours[codes[i]];

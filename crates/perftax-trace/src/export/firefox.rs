@@ -89,7 +89,7 @@ impl<'a> Making<'a> {
         let piece_type = self.profile.register_marker_type(piece_type);
         for message in messages {
             let own = message.threads.first().copied().or_else(|| message.pieces.first().map(|piece| piece.tid)).unwrap_or(0);
-            let called = self.profile.intern_string(&self.context.message(message));
+            let called = self.profile.intern_string(&self.context.message(message.id));
             let largest = Cause::ALL.into_iter().rev().max_by_key(|cause| message.shares.of(*cause)).unwrap_or(Cause::OnCpu);
             let marker = Told {
                 kind: message_type,

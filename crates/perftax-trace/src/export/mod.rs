@@ -62,10 +62,10 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// What a message is called.
-    fn message(&self, message: &Message) -> String {
-        match self.labels.get(&message.id) {
-            Some(label) => format!("message {}: {label}", message.id),
-            None => format!("message {}", message.id),
+    fn message(&self, id: u64) -> String {
+        match self.labels.get(&id) {
+            Some(label) => format!("message {id}: {label}"),
+            None => format!("message {id}"),
         }
     }
 

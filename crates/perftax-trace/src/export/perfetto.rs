@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{Result, Write};
 
 use super::{Context, Export};
-use crate::cause::Cause;
+use crate::cause::{Cause, Shares};
 use crate::message::Message;
 use schema::{
     DebugAnnotation, EventCategory, EventName, InternedData, ProcessDescriptor, ThreadDescriptor, TracePacket, TrackDescriptor,
@@ -155,10 +155,14 @@ enum Step {
 
 /// A message's own slice.
 struct Whole {
+    id: u64,
     begin_ns: u64,
     end_ns: u64,
-    name: String,
-    notes: Vec<DebugAnnotation>,
+    has_ended: bool,
+    shares: Shares,
+    samples: u64,
+    faults: u32,
+    migrations: u32,
     threads: usize,
 }
 
@@ -213,6 +217,23 @@ impl<'a> Perfetto<'a> {
         }
     }
 
+    /// What is told of a message beside its name.
+    fn notes(&self, whole: &Whole) -> Vec<DebugAnnotation> {
+        let named = |name: &str| DebugAnnotation { name: Some(name.into()), ..DebugAnnotation::default() };
+        let number = |(name, n): (&str, u64)| DebugAnnotation { uint_value: Some(n), ..named(name) };
+        let label = self.context.labels.get(&whole.id);
+        let latency_ns = whole.end_ns.saturating_sub(whole.begin_ns);
+        let causes =
+            Cause::ALL.into_iter().map(|cause| (format!("{}_ns", cause.name().replace(' ', "_")), whole.shares.of(cause)));
+        let counts = [("samples", whole.samples), ("faults", whole.faults.into()), ("migrations", whole.migrations.into())];
+        std::iter::once(number(("id", whole.id)))
+            .chain(label.map(|label| DebugAnnotation { string_value: Some(label.clone()), ..named("label") }))
+            .chain(whole.has_ended.then(|| number(("latency_ns", latency_ns))))
+            .chain(causes.filter(|(_, ns)| *ns > 0).map(|(name, ns)| number((&name, ns))))
+            .chain(counts.into_iter().filter(|(_, n)| *n > 0).map(number))
+            .collect()
+    }
+
     /// The event of a step on a thread's track.
     fn event(&self, tid: u32, step: Step) -> TrackEvent {
         let event = TrackEvent { track_uuid: Some(THREAD | u64::from(tid)), ..TrackEvent::default() };
@@ -230,7 +251,7 @@ impl<'a> Perfetto<'a> {
                 let whole = &self.messages[at as usize];
                 TrackEvent {
                     r#type: Some(SLICE_BEGIN),
-                    name: Some(whole.name.clone()),
+                    name: Some(self.context.message(whole.id)),
                     category_iids: vec![MESSAGE_CATEGORY],
                     // Arrows where it goes from thread to thread.
                     flow_ids: if whole.threads > 1 { vec![u64::from(at) + 1] } else { Vec::new() },
@@ -266,9 +287,9 @@ impl<'a> Perfetto<'a> {
             let event = TrackEvent { track_uuid: Some(LANE + lane as u64), ..TrackEvent::default() };
             let begin = TrackEvent {
                 r#type: Some(SLICE_BEGIN),
-                name: Some(whole.name.clone()),
+                name: Some(self.context.message(whole.id)),
                 category_iids: vec![MESSAGE_CATEGORY],
-                debug_annotations: whole.notes.clone(),
+                debug_annotations: self.notes(whole),
                 ..event.clone()
             };
             put(packet(Some(whole.begin_ns), Some(begin), None))?;
@@ -281,30 +302,17 @@ impl<'a> Perfetto<'a> {
 impl Export for Perfetto<'_> {
     fn take(&mut self, message: &Message, _: &mut dyn Write) -> Result<()> {
         let at = self.messages.len() as u32;
-        let number =
-            |name: &str, n: u64| DebugAnnotation { name: Some(name.into()), uint_value: Some(n), ..DebugAnnotation::default() };
-        let mut notes = vec![number("id", message.id)];
-        notes.extend(self.context.labels.get(&message.id).map(|label| DebugAnnotation {
-            name: Some("label".into()),
-            string_value: Some(label.clone()),
-            ..DebugAnnotation::default()
-        }));
-        notes.extend(message.latency_ns().map(|ns| number("latency_ns", ns)));
-        let of_causes = Cause::ALL.into_iter().filter(|cause| message.shares.of(*cause) > 0);
-        notes.extend(of_causes.map(|cause| number(&format!("{}_ns", cause.name().replace(' ', "_")), message.shares.of(cause))));
-        let counts = [
-            ("samples", message.hits.len() as u64),
-            ("faults", message.faults.into()),
-            ("migrations", message.migrations.into()),
-        ];
-        notes.extend(counts.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| number(name, n)));
         // One that never ended goes on as long as anything is known of it.
         let last_ns = message.pieces.iter().map(|piece| piece.to_ns).max().unwrap_or(message.begin_ns);
         self.messages.push(Whole {
             begin_ns: message.begin_ns,
             end_ns: message.end_ns.unwrap_or(last_ns),
-            name: self.context.message(message),
-            notes,
+            id: message.id,
+            has_ended: message.end_ns.is_some(),
+            shares: message.shares,
+            samples: message.hits.len() as u64,
+            faults: message.faults,
+            migrations: message.migrations,
             threads: message.threads.len(),
         });
         // On its threads: a slice for each stretch in which one of them was at it without a break.
