@@ -21,12 +21,15 @@ impl Default for Distribution {
 impl Distribution {
     /// Adds a time.
     pub fn add(&mut self, ns: u64) {
-        self.0.saturating_record(ns);
+        self.add_many(ns, 1);
     }
 
     /// Adds many of the same.
     pub fn add_many(&mut self, ns: u64, times: u64) {
-        self.0.saturating_record_n(ns, times);
+        // Recording makes it grow; saturating alone would not, and take all that is longer than 2 µs for 2 ns.
+        if self.0.record_n(ns, times).is_err() {
+            self.0.saturating_record_n(ns, times);
+        }
     }
 
     /// How many there are.
@@ -97,6 +100,17 @@ impl Population {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn it_takes_times_of_any_length() {
+        let mut distribution = Distribution::default();
+        for ns in [3, 2050, 100_000, 3_000_000_000, 1 << 62] {
+            distribution.add(ns);
+        }
+        let middle = distribution.quantile_ns(0.5);
+        assert!((99_900..=100_100).contains(&middle), "{middle}");
+        assert!(distribution.max_ns() >= 1 << 62);
+    }
 
     #[test]
     fn the_median_counts_those_without() {

@@ -82,7 +82,7 @@ pub struct WaterfallPiece {
 /// A message that the same thread handled before, during or after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Neighbour {
-    /// The thread that both have.
+    /// The thread, or threads, that both have.
     pub thread: String,
     /// Where it lies.
     pub place: Place,

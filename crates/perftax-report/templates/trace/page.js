@@ -18,8 +18,13 @@
     return best;
   }
 
-  function mark(id) {
-    rows.forEach(function (button) { button.closest('tr').className = button.dataset.select === id ? 'chosen' : ''; });
+  // Several messages may have one id: the one that began then.
+  function mark(id, begin) {
+    rows.forEach(function (button) {
+      var is = button.dataset.select === id && Math.abs(Number(button.dataset.begin) - begin) < settings.quantum + 2;
+      button.closest('tr').className = is ? 'chosen' : '';
+      button.setAttribute('aria-pressed', String(is));
+    });
   }
 
   // Shows a message of the table or of the address.
@@ -30,7 +35,7 @@
     else if (point >= 0) waterfall.brief(id, picture.text(point));
     else { said.textContent = 'The page has no slow message ' + id + '.'; return; }
     said.textContent = point >= 0 ? picture.text(point) : '';
-    mark(id);
+    mark(id, message ? message.begin : points.begin[point]);
     if (point >= 0) picture.reveal(point);
     if (isSought) home.scrollIntoView({ block: 'nearest' });
   }
@@ -43,7 +48,7 @@
     if (message && Math.abs(message.begin - points.begin[i]) > settings.quantum + 1) message = null;
     said.textContent = picture.text(i);
     if (message) waterfall.show(message); else if (id) waterfall.brief(id, picture.text(i));
-    mark(id);
+    mark(id, points.begin[i]);
     picture.reveal(i);
   }
 
@@ -157,7 +162,7 @@
     var first = waterfall.all[0];
     picture.chosen = pointOf(first.id, first.begin);
     waterfall.show(first);
-    mark(first.id);
+    mark(first.id, first.begin);
     picture.redraw();
   }
   // For tests and scripts that drive the page.

@@ -107,6 +107,8 @@ var waterfall = (function () {
     home.appendChild(table(pieces, whole));
     if (message.leftOut) home.appendChild(element('p', message.leftOut + ' short pieces and samples are left out here; its times by cause are complete.', 'note'));
     home.appendChild(command(message.id));
+    var same = all.filter(function (other) { return other.id === message.id; }).length;
+    if (same > 1) home.appendChild(element('p', 'Several messages have this id: the command shows the slowest of them, --occurrence N another.', 'note'));
   }
 
   function command(id) {

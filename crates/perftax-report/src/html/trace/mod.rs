@@ -207,14 +207,18 @@ fn escaped(text: &str) -> String {
     printable(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// Tails of fewer messages have no bars: their intervals would be all that is seen. The table has them.
+const LEAST: u64 = 10;
 /// Less than this share of the extra time has no bar.
 const WORTH: f64 = 0.005;
 
 fn blames(blames: &[TailBlame]) -> Vec<Panel> {
     let Some(first) = blames.first() else { return Vec::new() };
     let is_worth = |blame: &TailBlame, ns: &Estimate| ns.estimate.abs() >= WORTH * blame.extra_ns.estimate.abs();
+    let barred: Vec<&TailBlame> =
+        blames.iter().enumerate().filter(|(at, b)| *at == 0 || b.messages >= LEAST).map(|(_, b)| b).collect();
     let shown: Vec<String> = {
-        let all = blames.iter().flat_map(|blame| blame.causes.iter().filter(|cause| is_worth(blame, &cause.extra_ns)));
+        let all = barred.iter().flat_map(|blame| blame.causes.iter().filter(|cause| is_worth(blame, &cause.extra_ns)));
         let mut names: Vec<String> = Vec::new();
         for cause in all {
             if !names.contains(&cause.cause) {
@@ -225,7 +229,7 @@ fn blames(blames: &[TailBlame]) -> Vec<Panel> {
     };
     let mut figure =
         Figure::new(130 + 52 * shown.len() as u32, Axis::time("time a message beyond the median"), Axis::names().downwards());
-    for (at, blame) in blames.iter().enumerate() {
+    for (at, blame) in barred.iter().enumerate() {
         let of = |name: &String| {
             let own = blame.causes.iter().find(|cause| &cause.cause == name);
             own.map_or(Estimate::exact(0.0), |cause| cause.extra_ns.scaled(1e-9))

@@ -123,5 +123,13 @@ fn neighbours(reading: &Reading, answer: &Answer, message: &Message, around: Aro
             })
         })
     });
-    described.collect()
+    // One that several of its threads worked on is told of once.
+    let mut all: Vec<Neighbour> = Vec::new();
+    for other in described {
+        match all.iter_mut().find(|known| (known.place, known.id, known.apart_ns) == (other.place, other.id, other.apart_ns)) {
+            Some(known) => known.thread = format!("{}, {}", known.thread, other.thread),
+            None => all.push(other),
+        }
+    }
+    all
 }
