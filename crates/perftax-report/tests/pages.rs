@@ -1,49 +1,13 @@
 //! Every page opens in a browser without network, and every plot of it is drawn.
-//!
-//! Needs `chromium` (Debian package of that name). A missing browser is a failure, not a skip: these are the only tests that
-//! see what a reader sees.
+
 #![cfg(feature = "html")]
 #![allow(clippy::unwrap_used)]
 
+mod browser;
 mod samples;
 
-use std::path::PathBuf;
-use std::process::Command;
-
+use browser::Page;
 use perftax_report::{Document, html};
-
-/// A file that goes away with the test.
-struct Page(PathBuf);
-
-impl Page {
-    fn write(name: &str, content: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("perftax-{name}-{}.html", std::process::id()));
-        std::fs::write(&path, content).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        std::fs::remove_file(&self.0).ok();
-    }
-}
-
-/// The page's elements after its scripts have run, in a browser that can reach no network.
-fn rendered(page: &Page) -> String {
-    let profile = page.0.with_extension("profile");
-    let output = Command::new("chromium")
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"])
-        .args(["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=20000", "--window-size=1300,2600"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .arg("--dump-dom")
-        .arg(format!("file://{}", page.0.display()))
-        .output()
-        .unwrap_or_else(|error| panic!("cannot run chromium ({error}): this test needs it: apt-get install chromium"));
-    std::fs::remove_dir_all(profile).ok();
-    assert!(output.status.success(), "chromium failed: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// Fails unless every plot element holds a drawing with at least one mark in it.
 fn assert_all_drawn(dom: &str, wanted: usize) {
@@ -84,14 +48,14 @@ fn all_documents() -> Vec<Document> {
 fn every_plot_of_every_kind_is_drawn() {
     let page = Page::write("documents", &html::documents(&all_documents()));
     let plots_by_document = [4, 3, 2, 1, 5, 3, 1, 2, 1];
-    assert_all_drawn(&rendered(&page), plots_by_document.iter().sum());
+    assert_all_drawn(&page.rendered(), plots_by_document.iter().sum());
 }
 
 #[test]
 fn every_plot_of_a_comparison_is_drawn() {
     let both = [samples::calibration(), samples::other_calibration()].map(|c| Document::Calibration(Box::new(c)));
     let page = Page::write("comparison", &html::comparison(&both));
-    assert_all_drawn(&rendered(&page), 3);
+    assert_all_drawn(&page.rendered(), 3);
 }
 
 #[test]

@@ -58,6 +58,7 @@ fn texts_are_as_reviewed() {
     check_text("simulation.txt", &text::simulation(&samples::simulation()));
     check_text("sweep.txt", &text::simulation(&samples::sweep()));
     check_text("sensitivity.txt", &text::sensitivity(&samples::sensitivity()));
+    check_text("trace-message.txt", &text::trace_message(&samples::traced::message(), 3));
     check_text("comparison.txt", &text::comparison(&both()));
 }
 

@@ -85,6 +85,27 @@ impl Latencies {
         }
     }
 
+    /// A latency that at least as many messages as said have: exactly so many, but for a histogram; 0 where there are fewer.
+    pub fn slowest_ns(&self, messages: usize) -> u64 {
+        match self {
+            Self::Exact(all) => all.len().checked_sub(messages.max(1)).map_or(0, |at| all[at]),
+            Self::Counted(distribution) => {
+                let beyond = messages.max(1) as f64 / distribution.len().max(1) as f64;
+                // The bucket's lower end.
+                let ns = distribution.quantile_ns((1.0 - beyond).max(0.0));
+                ns - ns / 500
+            }
+        }
+    }
+
+    /// The share of messages that took less time.
+    pub fn share_below(&self, ns: u64) -> f64 {
+        match self {
+            Self::Exact(all) => all.partition_point(|other| *other < ns) as f64 / all.len().max(1) as f64,
+            Self::Counted(distribution) => distribution.share_below(ns),
+        }
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         match self {
@@ -99,15 +120,35 @@ impl Latencies {
     }
 }
 
+impl FromIterator<u64> for Latencies {
+    fn from_iter<I: IntoIterator<Item = u64>>(latencies: I) -> Self {
+        let mut latencies: Vec<u64> = latencies.into_iter().collect();
+        latencies.sort_unstable();
+        Self::Exact(latencies)
+    }
+}
+
 /// Asks a trace; `each` sees every message that ended, and that recording was on for, when it is over.
 ///
 /// # Errors
 /// Where a table cannot be read.
-pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, mut each: impl FnMut(&Message)) -> Result<Answer> {
+pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, each: impl FnMut(&Message)) -> Result<Answer> {
+    analyse_watching(store, latencies, question, |_| (), each)
+}
+
+/// As [`analyse`]; `row` sees every row of the trace beside, before the messages that it ends.
+///
+/// # Errors
+/// As [`analyse`].
+pub fn analyse_watching(
+    store: &Store,
+    latencies: &Latencies,
+    question: &Question,
+    mut row: impl FnMut(&Record),
+    mut each: impl FnMut(&Message),
+) -> Result<Answer> {
     let mut answer = Answer { slow_ns: latencies.quantile_ns(question.slow_from), ..Answer::default() };
-    // The messages that are kept whole are known by their latency, too; of a histogram a bucket more.
-    let beyond = question.whole as f64 / latencies.len().max(1) as f64;
-    let whole_ns = latencies.quantile_ns((1.0 - beyond).max(0.0)).saturating_sub(answer.slow_ns / 1000);
+    let whole_ns = latencies.slowest_ns(question.whole);
     let mut tracker = Tracker::default();
     let mut samples = 0u64;
     let mut over = |message: &Message| {
@@ -118,6 +159,7 @@ pub fn analyse(store: &Store, latencies: &Latencies, question: &Question, mut ea
         answer.take(message, is_watched, whole_ns, question.whole);
     };
     store.records(|record| {
+        row(record);
         samples += u64::from(matches!(record, Record::Sample(_)));
         tracker.take(record, &mut over);
     })?;

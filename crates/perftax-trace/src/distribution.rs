@@ -48,6 +48,11 @@ impl Distribution {
         if self.is_empty() { 0 } else { self.0.value_at_quantile(q) }
     }
 
+    /// The share of them that are shorter.
+    pub fn share_below(&self, ns: u64) -> f64 {
+        if self.is_empty() { 0.0 } else { self.0.percentile_below(ns.saturating_sub(1)) / 100.0 }
+    }
+
     /// The longest.
     pub fn max_ns(&self) -> u64 {
         self.0.max()
@@ -106,11 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_grows() {
+    fn it_takes_times_of_any_length() {
         let mut distribution = Distribution::default();
-        [3, 70_000, 5_000_000_000].into_iter().for_each(|ns| distribution.add(ns));
-        assert!((69_900..70_100).contains(&distribution.quantile_ns(0.5)), "{}", distribution.quantile_ns(0.5));
-        assert!(distribution.max_ns() >= 5_000_000_000);
+        for ns in [3, 2050, 100_000, 3_000_000_000, 1 << 62] {
+            distribution.add(ns);
+        }
+        let middle = distribution.quantile_ns(0.5);
+        assert!((99_900..=100_100).contains(&middle), "{middle}");
+        assert!(distribution.max_ns() >= 1 << 62);
     }
 
     #[test]

@@ -61,12 +61,12 @@ fn what_vm_can_do_has_an_example_each() {
 
 #[test]
 fn what_trace_can_do_has_an_example_each() {
-    for action in ["record", "report"] {
+    for action in ["record", "report", "show", "export"] {
         let help = text(&perftax(&["trace", action, "--help"]).success().get_output().stdout);
         let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("trace {action} --help has no example:\n{help}"));
         assert!(examples.contains(&format!("perftax trace {action}")), "{action}: {examples}");
         assert!(help.lines().all(|line| line.chars().count() <= 110), "trace {action} --help is too wide");
-        assert!(help.contains("--output") && help.contains("--json") == (action == "report"), "{help}");
+        assert!(help.contains("--output") && help.contains("--json") == ["report", "show"].contains(&action), "{help}");
     }
 }
 

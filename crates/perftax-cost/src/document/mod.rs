@@ -12,6 +12,8 @@ mod sensitivity;
 mod simulation;
 mod tag;
 mod trace;
+mod trace_message;
+mod trace_picture;
 mod verification;
 mod workload;
 
@@ -30,5 +32,7 @@ pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, SampledFunction, SlowMessage, TailBlame,
     TraceCost, TraceDiff, TraceMeta, TraceReport, TraceSpent,
 };
+pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
+pub use trace_picture::{Noise, Point, TracePicture};
 pub use verification::{Cell, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick};
 pub use workload::WorkloadProfile;

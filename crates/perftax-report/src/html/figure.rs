@@ -56,6 +56,18 @@ impl Axis {
         Self::reading(title, units::share).with(json!({"tickformat": "~%", "hoverformat": ".3~%"}))
     }
 
+    /// How many times fewer lie beyond a quantile, 1/(1 − q), shown as the quantile: as far as 1 in `fewest` lies beyond.
+    pub(super) fn quantile(title: &str, fewest: f64) -> Self {
+        let powers = (1..=12).map(|power| 10f64.powi(power)).take_while(|beyond| *beyond <= fewest);
+        let ticks: Vec<f64> = [1.0, 2.0].into_iter().chain(powers).collect();
+        let text = |beyond: &f64| match *beyond {
+            b if b < 10.0 => format!("{} %", 100.0 - 100.0 / b),
+            b => format!("{:.*} %", (b.log10().round() as usize).saturating_sub(2), 100.0 - 100.0 / b),
+        };
+        let texts: Vec<String> = ticks.iter().map(text).collect();
+        Self::new(title).with(json!({"type": "log", "tickvals": ticks, "ticktext": texts}))
+    }
+
     /// Counts, shown with k and M.
     pub(super) fn count(title: &str) -> Self {
         Self::reading(title, units::about).with(json!({"tickformat": "~s", "hoverformat": ",.4~r"}))

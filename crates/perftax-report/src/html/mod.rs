@@ -9,9 +9,10 @@ mod plan;
 mod prediction;
 mod sensitivity;
 mod simulation;
+mod trace;
 mod verification;
 
-use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Sensitivity, Simulation, Verification};
+use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Sensitivity, Simulation, TracePicture, Verification};
 
 use crate::document::Document;
 use page::Part;
@@ -49,6 +50,11 @@ pub fn simulation(doc: &Simulation) -> String {
 /// The page of a sensitivity: the loss over what is evicted.
 pub fn sensitivity(doc: &Sensitivity) -> String {
     page::render(vec![sensitivity::part(doc)])
+}
+
+/// The page of a trace: every message over time, the slow ones in pieces, what their extra time went to, what kept CPUs from the program.
+pub fn trace(picture: &TracePicture) -> String {
+    trace::page(picture)
 }
 
 /// Several machines or kernels side by side: documents of one kind.

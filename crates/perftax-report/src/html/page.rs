@@ -39,6 +39,8 @@ pub(super) struct Panel {
     title: String,
     caption: String,
     figure: Option<Drawn>,
+    /// Elements of a page's own, as they are: whatever comes from a document is escaped in them.
+    body: Option<String>,
     table: Option<Grid>,
     folded: bool,
 }
@@ -109,6 +111,11 @@ impl Panel {
         self
     }
 
+    pub(super) fn body(mut self, html: String) -> Self {
+        self.body = Some(html);
+        self
+    }
+
     pub(super) fn table(mut self, table: Grid) -> Self {
         self.table = Some(table);
         self
@@ -160,12 +167,27 @@ struct Page<'a> {
     version: &'a str,
     parts: Vec<Part>,
     style: &'a str,
+    more_style: &'a str,
+    first: &'a str,
     plotly: &'a str,
     script: &'a str,
 }
 
+/// What a page has beside the frame.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Extra<'a> {
+    pub(super) style: &'a str,
+    /// A script that runs before the plots are drawn.
+    pub(super) script: &'a str,
+}
+
 /// The finished page.
-pub(super) fn render(mut parts: Vec<Part>) -> String {
+pub(super) fn render(parts: Vec<Part>) -> String {
+    render_with(parts, Extra::default())
+}
+
+/// The finished page, with a style and a script of its own.
+pub(super) fn render_with(mut parts: Vec<Part>, extra: Extra<'_>) -> String {
     let drawn = parts.iter_mut().flat_map(|part| &mut part.panels).filter_map(|panel| panel.figure.as_mut());
     for (i, figure) in drawn.enumerate() {
         figure.id = format!("plot-{}", i + 1);
@@ -176,6 +198,8 @@ pub(super) fn render(mut parts: Vec<Part>) -> String {
         version: env!("CARGO_PKG_VERSION"),
         parts,
         style: include_str!("../../templates/style.css"),
+        more_style: extra.style,
+        first: extra.script,
         plotly: first_script(&bundle),
         script: include_str!("../../templates/plots.js"),
     };

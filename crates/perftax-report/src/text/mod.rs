@@ -15,6 +15,7 @@ mod simulation;
 mod tag;
 mod trace;
 mod trace_diff;
+mod trace_message;
 mod verification;
 
 pub use bill::bill;
@@ -26,6 +27,7 @@ pub use sensitivity::sensitivity;
 pub use simulation::simulation;
 pub use trace::trace;
 pub use trace_diff::trace_diff;
+pub use trace_message::trace_message;
 pub use verification::verification;
 
 #[cfg(feature = "html")]

@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports)] // each test uses a part
 
 mod simulated;
+pub mod traced;
 
 use std::collections::BTreeMap;
 

@@ -1,11 +1,16 @@
 //! `perftax trace`: messages, and why some of them are slow.
 
 mod cost;
+mod describe;
 mod diff;
+mod export;
+#[cfg(feature = "html")]
+mod picture;
 mod pilot;
 mod reading;
 mod record;
 mod report;
+mod show;
 mod tagged;
 
 use anyhow::Result;
@@ -21,7 +26,10 @@ use crate::failure::Outcome;
 Examples:
   perftax trace record -o slow.trace -- ./server --port 80   its messages, samples of it, and what the kernel did
   perftax trace report slow.trace                            how long they took, and why the slow ones did
-  perftax trace diff before.trace after.trace                what messages spend more time on than before")]
+  perftax trace report slow.trace --html slow.html           the same in pictures
+  perftax trace show slow.trace 8317                         what one message's time went to, piece by piece
+  perftax trace diff before.trace after.trace                what messages spend more time on than before
+  perftax trace export slow.trace --format perfetto -o slow.pftrace   for another tool")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -31,7 +39,9 @@ pub struct Args {
 enum Command {
     Record(record::Args),
     Report(report::Args),
+    Show(show::Args),
     Diff(diff::Args),
+    Export(export::Args),
 }
 
 /// Runs the command.
@@ -39,7 +49,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     match &args.command {
         Command::Record(args) => record::run(args),
         Command::Report(args) => report::run(args),
+        Command::Show(args) => show::run(args),
         Command::Diff(args) => diff::run(args),
+        Command::Export(args) => export::run(args),
     }
 }
 

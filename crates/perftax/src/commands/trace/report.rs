@@ -7,9 +7,10 @@ use perftax_cost::document::{
     BlamedCause, BlamedDetail, Latencies as Quantiles, SampledFunction, SlowMessage, TailBlame, TraceMeta, TraceReport,
 };
 use perftax_report::text;
-use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Question, analyse, blame};
+use perftax_trace::{Answer, Blamed, Brief, Detail, Latencies, Message, Question, analyse, blame};
 
 use super::cost::cost;
+use super::describe::{between_ns, is_doubtful, shares};
 use super::reading::Reading;
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -17,8 +18,9 @@ use crate::output::Output;
 /// Say how long messages took, and why the slow ones were slow
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Example:
-  perftax trace report slow.trace --json slow.json")]
+Examples:
+  perftax trace report slow.trace --json slow.json
+  perftax trace report slow.trace --html slow.html")]
 pub struct Args {
     /// The folder that `trace record` made
     #[arg(value_name = "DIR")]
@@ -29,6 +31,10 @@ pub struct Args {
     /// Write the result as JSON to FILE, or to stdout with -
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write pictures of it as one offline HTML page to FILE, or to stdout with -
+    #[cfg(feature = "html")]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write the text to FILE instead of the terminal, or to stdout with -
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -38,20 +44,35 @@ pub struct Args {
 const TAILS: [f64; 2] = [0.99, 0.999];
 /// Slowest messages that are shown.
 const SLOWEST: usize = 20;
-/// A record of a loss is written when there is room again: at the next look at the ring, ns.
-const LOSS_NS: u64 = 20_000_000;
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
-    let output = Output { json: args.json.clone(), output: args.output.clone(), ..Output::default() };
+    #[allow(unused_mut)] // without pages
+    let mut output = Output { json: args.json.clone(), output: args.output.clone(), ..Output::default() };
+    #[cfg(feature = "html")]
+    output.html.clone_from(&args.html);
     output.check_writable()?;
     let reading = Reading::open(&args.folder)?;
     let latencies = Latencies::of(&reading.store)?;
     let question = Question { slow_from: tails(&reading.meta)[0], whole: args.slowest };
+    #[cfg(feature = "html")]
+    if args.html.is_some() {
+        let mut drawing = super::picture::Drawing::new(&latencies, latencies.quantile_ns(question.slow_from));
+        let answer = drawing.analyse(&reading, &latencies, &question)?;
+        let document = report(&reading, &latencies, &answer);
+        let picture = drawing.finish(&reading, &latencies, &answer, document.clone(), &args.folder);
+        output.write_html(|| Ok(perftax_report::html::trace(&picture)))?;
+        return finish(&output, &document);
+    }
     let answer = analyse(&reading.store, &latencies, &question, |_| ())?;
-    let document = report(&reading, &latencies, &answer);
-    output.write_json(&document)?;
-    output.write_text(&text::trace(&document))?;
+    finish(&output, &report(&reading, &latencies, &answer))
+}
+
+fn finish(output: &Output, document: &TraceReport) -> Result<Outcome> {
+    output.write_json(document)?;
+    // Where a page goes to stdout, the text would be in it.
+    if output.html.as_deref().is_none_or(|path| path.as_os_str() != "-") || output.output.is_some() {
+        output.write_text(&text::trace(document))?;
+    }
     Ok(Outcome::Done)
 }
 
@@ -131,7 +152,6 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         let between = |gap_ns: u64| between_ns(samples, gap_ns, message.shares.of(foremost.cause));
         Some(SampledFunction { name: name(detail)?, samples, between_ns: reading.meta.sampling_gap_ns.map(between) })
     });
-    let by_cause = Cause::ALL.into_iter().map(|cause| (cause.name().to_string(), message.shares.of(cause)));
     Some(SlowMessage {
         id: message.id,
         label: reading.store.labels.get(&message.id).cloned(),
@@ -142,21 +162,9 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         beyond_ns: foremost.beyond_ns,
         which: foremost.which.and_then(|(detail, _)| name(detail)),
         function,
-        shares_ns: by_cause.filter(|(_, ns)| *ns > 0).collect(),
+        shares_ns: shares(&message.shares),
         faults: message.faults,
         migrations: message.migrations,
         is_doubtful: is_doubtful(&reading.meta, message),
     })
-}
-
-/// At least the gaps between its samples, at most another gap at each end; never more than there was.
-fn between_ns(samples: u64, gap_ns: u64, all_ns: u64) -> (u64, u64) {
-    let at_most = samples.saturating_add(1).saturating_mul(gap_ns).min(all_ns);
-    (samples.saturating_sub(1).saturating_mul(gap_ns).min(at_most), at_most)
-}
-
-fn is_doubtful(meta: &TraceMeta, message: &Message) -> bool {
-    let end_ns = message.end_ns.unwrap_or(u64::MAX).saturating_add(LOSS_NS);
-    let first = meta.losses_ns.partition_point(|loss| *loss < message.begin_ns);
-    meta.losses_ns.get(first).is_some_and(|loss| *loss <= end_ns)
 }

@@ -1,0 +1,123 @@
+//! `perftax trace show`: one message, piece by piece.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{SampledFunction, TraceMeta};
+
+/// One message of a trace, and what was around it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TraceMessage {
+    /// How the trace was recorded.
+    #[serde(flatten)]
+    pub meta: TraceMeta,
+    /// How often the trace has a message of this id.
+    pub occurrences: usize,
+    /// Which of them this is, from 1 on, in order of their beginnings.
+    pub occurrence: usize,
+    /// Messages of the trace that ended.
+    pub messages: u64,
+    /// The share of them that took less time.
+    pub faster_share: f64,
+    /// Half of the messages took at most so long, ns.
+    pub median_ns: u64,
+    /// What the median message spent on each cause, ns.
+    pub median_shares_ns: BTreeMap<String, u64>,
+    /// The message.
+    pub waterfall: Waterfall,
+    /// Messages before, during and after it on its threads.
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// A message in pieces.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waterfall {
+    /// As the program named it.
+    pub id: u64,
+    /// What the program called it, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// When it began, from the first message on.
+    pub begin_s: f64,
+    /// From its beginning to its end; none where it never ended.
+    pub latency_ns: Option<u64>,
+    /// Its time by cause, ns; adds up to its latency.
+    pub shares_ns: BTreeMap<String, u64>,
+    /// What its threads did, in order of time.
+    pub pieces: Vec<WaterfallPiece>,
+    /// Functions by samples, most samples first.
+    pub functions: Vec<SampledFunction>,
+    /// Page faults.
+    pub faults: u32,
+    /// Times that a thread was moved to another CPU while at it.
+    pub migrations: u32,
+    /// Pieces and samples that are not listed.
+    pub left_out: u64,
+    /// Records were lost while it was under way: what is said of it may lack something.
+    pub is_doubtful: bool,
+}
+
+/// A stretch of a thread's time that went to one thing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaterfallPiece {
+    /// When it began, from the message's beginning on, ns.
+    pub from_ns: u64,
+    /// How long it took.
+    pub ns: u64,
+    /// The thread's number; 0 where none worked on the message.
+    pub tid: u32,
+    /// The thread's name.
+    pub thread: String,
+    /// The cause.
+    pub cause: String,
+    /// Which system call, who preempted, which interrupt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub which: Option<String>,
+    /// Functions that samples were taken in meanwhile, most samples first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<SampledFunction>,
+}
+
+/// A message that the same thread handled before, during or after another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Neighbour {
+    /// The thread, or threads, that both have.
+    pub thread: String,
+    /// Where it lies.
+    pub place: Place,
+    /// As the program named it.
+    pub id: u64,
+    /// What the program called it, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// From its end to the other's beginning, or from the other's end to its beginning; 0 where they overlap. ns.
+    pub apart_ns: u64,
+    /// From its beginning to its end.
+    pub latency_ns: u64,
+    /// The cause that it spent most on beyond the median.
+    pub cause: String,
+}
+
+/// Where a neighbour lies in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// It ended before the other began.
+    Before,
+    /// Both were under way at some time.
+    During,
+    /// It began when the other had ended.
+    After,
+}
+
+impl Place {
+    /// The word in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::During => "during",
+            Self::After => "after",
+        }
+    }
+}

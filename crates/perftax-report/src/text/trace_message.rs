@@ -1,0 +1,199 @@
+//! `perftax trace show` on a terminal.
+
+use owo_colors::OwoColorize;
+use perftax_cost::document::{SampledFunction, TraceMessage, Waterfall, WaterfallPiece};
+
+use super::plural;
+use crate::sheet::{Sheet, printable};
+use crate::table::Table;
+use crate::units;
+
+/// One message: what its time went to, piece by piece, and what was around it. The longest `most` pieces have a line each.
+pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
+    let message = &doc.waterfall;
+    let mut sheet = Sheet::about(&doc.meta.origin);
+    let label = message.label.as_deref().map_or_else(String::new, |label| format!(" ({})", printable(label)));
+    let took = match message.latency_ns {
+        Some(ns) => format!(
+            "took {}, more than {} of {} messages (median {})",
+            units::time_ns(ns as f64).bold(),
+            percentage(doc.faster_share),
+            units::count(doc.messages),
+            units::time_ns(doc.median_ns as f64)
+        ),
+        None => "never ended".into(),
+    };
+    sheet.row("message", &format!("{}{label} began at {}, {took}", message.id.bold(), units::time_s(message.begin_s)));
+    if doc.occurrences > 1 {
+        let text = format!(
+            "{} of {} messages with this id, in order of time: --occurrence shows another",
+            doc.occurrence, doc.occurrences
+        );
+        sheet.row("", &text);
+    }
+    let mut counts = Vec::new();
+    if message.faults > 0 {
+        counts.push(plural(&units::count(message.faults.into()), "page fault", "page faults"));
+    }
+    if message.migrations > 0 {
+        counts.push(format!("moved to another CPU {}", plural(&units::count(message.migrations.into()), "time", "times")));
+    }
+    if !counts.is_empty() {
+        sheet.row("", &counts.join(", "));
+    }
+    sheet.table(&causes(doc));
+    sheet.table(&pieces(message, most));
+    if message.left_out > 0 {
+        let text =
+            format!("{} pieces and samples of it were not kept; its times by cause are complete", units::count(message.left_out));
+        sheet.row("left out", &text);
+    }
+    if !message.functions.is_empty() {
+        let names: Vec<String> = message.functions.iter().map(sampled).collect();
+        sheet.row("functions", &names.join(", "));
+    }
+    if !doc.neighbours.is_empty() {
+        sheet.table(&neighbours(doc));
+    }
+    if message.is_doubtful {
+        sheet.row("?", "records were lost meanwhile: what is said of this message may lack something");
+    }
+    sheet.warnings(&doc.meta.origin.warnings);
+    sheet.finish()
+}
+
+/// As many digits as tell it from all.
+fn percentage(share: f64) -> String {
+    let beyond = (1.0 - share).max(1e-9);
+    let decimals = (-(beyond * 100.0).log10()).ceil().clamp(0.0, 6.0) as usize;
+    // Rounded down: it is not more than all of them.
+    let scale = 10f64.powi(decimals as i32);
+    format!("{:.decimals$} %", (share * 100.0 * scale + 1e-6).floor() / scale)
+}
+
+fn causes(doc: &TraceMessage) -> Table {
+    let mut table = Table::default().left("").right("time").right("of it").right("median message");
+    let mut order: Vec<(&String, &u64)> = doc.waterfall.shares_ns.iter().collect();
+    order.sort_by_key(|(_, ns)| std::cmp::Reverse(**ns));
+    let all = doc.waterfall.shares_ns.values().sum::<u64>().max(1) as f64;
+    for (cause, ns) in order {
+        let usual = doc.median_shares_ns.get(cause).map_or_else(String::new, |ns| units::time_ns(*ns as f64));
+        table.row(vec![printable(cause), units::time_ns(*ns as f64), units::share(*ns as f64 / all), usual]);
+    }
+    table
+}
+
+/// Characters of the bar that says where in the message a piece lies.
+const BAR: usize = 16;
+
+fn pieces(message: &Waterfall, most: usize) -> Table {
+    let end_ns = message.pieces.iter().map(|piece| piece.from_ns + piece.ns).max().unwrap_or(0);
+    let all_ns = message.latency_ns.unwrap_or(end_ns).max(1);
+    let mut lengths: Vec<u64> = message.pieces.iter().map(|piece| piece.ns).collect();
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    // Of equal ones the first have lines.
+    let least = if most == 0 { u64::MAX } else { lengths.get(most - 1).copied().unwrap_or(0) };
+    let mut equal = most.saturating_sub(lengths.iter().filter(|ns| **ns > least).count());
+    let threads = message.pieces.iter().filter(|piece| piece.tid != 0).map(|piece| piece.tid);
+    let has_several = threads.collect::<std::collections::BTreeSet<_>>().len() > 1;
+    let mut table = Table::default().right("at").left("").right("took").left("what").left("thread").left("samples");
+    let mut short: Vec<&WaterfallPiece> = Vec::new();
+    let fold = |short: &mut Vec<&WaterfallPiece>, table: &mut Table| {
+        let Some(first) = short.first() else { return };
+        let ns: u64 = short.iter().map(|piece| piece.ns).sum();
+        let text = plural(&units::count(short.len() as u64), "shorter piece", "shorter pieces");
+        let at = units::time_ns(first.from_ns as f64);
+        table.row(vec![at, String::new(), units::time_ns(ns as f64), format!("… {text}")]);
+        short.clear();
+    };
+    for piece in &message.pieces {
+        let has_line = piece.ns > least || (piece.ns == least && equal > 0);
+        if !has_line {
+            short.push(piece);
+            continue;
+        }
+        equal -= usize::from(piece.ns == least);
+        fold(&mut short, &mut table);
+        let what = [Some(printable(&piece.cause)), piece.which.as_deref().map(printable)];
+        let thread = if has_several || piece.tid == 0 { printable(&piece.thread) } else { String::new() };
+        table.row(vec![
+            units::time_ns(piece.from_ns as f64),
+            bar(piece.from_ns, piece.ns, all_ns),
+            units::time_ns(piece.ns as f64),
+            what.into_iter().flatten().collect::<Vec<_>>().join(": "),
+            thread,
+            piece.functions.iter().map(in_piece).collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    fold(&mut short, &mut table);
+    table
+}
+
+/// Where a piece lies, and how long it is.
+fn bar(from_ns: u64, ns: u64, all_ns: u64) -> String {
+    let place = |ns: u64| (u128::from(ns) * BAR as u128 / u128::from(all_ns)) as usize;
+    let from = place(from_ns).min(BAR - 1);
+    let to = place(from_ns + ns).clamp(from + 1, BAR);
+    // Less than half a character is a line.
+    let mark = if (ns as f64) * (BAR as f64) < 0.5 * all_ns as f64 { "▏" } else { "█" };
+    format!("{}{}{}", " ".repeat(from), mark.repeat(to - from), " ".repeat(BAR - to))
+}
+
+/// A function with its samples, and its time where samples say it: at least, at most.
+fn sampled(function: &SampledFunction) -> String {
+    let samples = plural(&units::count(function.samples), "sample", "samples");
+    let times = function
+        .between_ns
+        .map_or_else(String::new, |(low, high)| format!(", {} to {}", units::time_ns(low as f64), units::time_ns(high as f64)));
+    format!("{} ({samples}{times})", printable(&function.name))
+}
+
+/// The same, short: of a single sample the time says nothing that the piece does not.
+fn in_piece(function: &SampledFunction) -> String {
+    const LONGEST: usize = 32;
+    let name = printable(&function.name);
+    let name = match name.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}…", &name[..at]),
+        None => name,
+    };
+    match function.between_ns {
+        Some((low, high)) if function.samples > 1 => {
+            let (low, high) = (units::time_ns(low as f64), units::time_ns(high as f64));
+            format!("{name} ×{}, {low} to {high}", units::count(function.samples))
+        }
+        _ => format!("{name} ×{}", units::count(function.samples)),
+    }
+}
+
+fn neighbours(doc: &TraceMessage) -> Table {
+    let mut table =
+        Table::default().left("neighbours").right("message").left("").right("apart").right("latency").left("mostly").left("on");
+    for other in &doc.neighbours {
+        let apart = if other.apart_ns > 0 { units::time_ns(other.apart_ns as f64) } else { String::new() };
+        table.row(vec![
+            other.place.name().into(),
+            other.id.to_string(),
+            other.label.as_deref().map(printable).unwrap_or_default(),
+            apart,
+            units::time_ns(other.latency_ns as f64),
+            printable(&other.cause),
+            printable(&other.thread),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_and_percentages() {
+        assert_eq!(bar(0, 100, 100), "█".repeat(16));
+        assert_eq!(bar(50, 25, 100), format!("{}{}{}", " ".repeat(8), "█".repeat(4), " ".repeat(4)));
+        assert_eq!(bar(100, 0, 100), format!("{}▏", " ".repeat(15)));
+        assert_eq!(percentage(0.99995), "99.995 %");
+        assert_eq!((percentage(0.5), percentage(0.0)), ("50 %".into(), "0 %".into()));
+        assert_eq!(percentage(19_999.0 / 20_000.0), "99.995 %");
+    }
+}

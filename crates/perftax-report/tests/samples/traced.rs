@@ -1,0 +1,244 @@
+//! A trace of any number of messages, with delays planted at known ids.
+
+use std::collections::BTreeMap;
+
+use perftax_cost::document::{
+    BlamedCause, BlamedDetail, Latencies, Neighbour, Noise, Place, Point, SampledFunction, SlowMessage, TailBlame, TraceMessage,
+    TraceMeta, TracePicture, TraceReport, Waterfall, WaterfallPiece,
+};
+
+use super::{about, origin};
+
+/// The causes, as perftax-trace names them.
+pub const CAUSES: [&str; 11] = [
+    "on CPU",
+    "page fault",
+    "system call",
+    "irq",
+    "softirq",
+    "vector",
+    "steal",
+    "preempted",
+    "runnable",
+    "blocked",
+    "unattended",
+];
+
+/// Every so many messages one is delayed.
+pub const EVERY: u64 = 997;
+
+fn meta() -> TraceMeta {
+    TraceMeta {
+        origin: origin("trace", &["perftax", "trace", "record", "-o", "slow.trace", "--", "./server", "--port", "80"]),
+        program: vec!["./server".into(), "--port".into(), "80".into()],
+        code: 0,
+        elapsed_s: 12.5,
+        event: "cpu-clock".into(),
+        period: 1_000_003,
+        sampling_gap_ns: Some(1_000_003),
+        kernel_noise: true,
+        rings: 2,
+        lost: 0,
+        dropped: 0,
+        refused: 0,
+        late: 0,
+        broken: Vec::new(),
+        rows: [2_000_000, 12_000, 400_000],
+        missing: Vec::new(),
+        steal_s: Some(0.1),
+        losses_ns: Vec::new(),
+        threads: Vec::new(),
+        irqs: Vec::new(),
+    }
+}
+
+/// The cause that message `id` is delayed by, and for how long.
+fn delay(id: u64) -> Option<(usize, u64)> {
+    let causes = [9, 7, 2, 6, 4];
+    id.is_multiple_of(EVERY).then(|| (causes[(id / EVERY) as usize % causes.len()], 200_000 + id % 7 * 450_000))
+}
+
+fn point(id: u64, begin_ns: u64, rng: &mut fastrand::Rng) -> Point {
+    let usual = (2000.0 * (super::normal(rng) * 0.25).exp()) as u64 + id % 1000 / 5 * 4;
+    match delay(id) {
+        Some((cause, ns)) => {
+            Point { id, begin_ns, latency_ns: usual + ns, cause: cause as u8, function: (cause == 2).then_some(1), is_slow: true }
+        }
+        None => {
+            let cause = if rng.u32(..50) == 0 { 5 } else { 0 };
+            let function = (rng.u32(..500) == 0).then(|| 2 + rng.u32(..6));
+            Point { id, begin_ns, latency_ns: usual, cause, function, is_slow: usual > 6000 }
+        }
+    }
+}
+
+/// A delayed message in pieces.
+pub fn waterfall(point: &Point) -> Waterfall {
+    let cause = CAUSES[usize::from(point.cause)];
+    let piece = |from_ns, ns, tid: u32, cause: &str, which: Option<&str>| WaterfallPiece {
+        from_ns,
+        ns,
+        tid,
+        thread: if tid == 0 { "no thread".into() } else { format!("worker ({tid})") },
+        cause: cause.into(),
+        which: which.map(String::from),
+        functions: Vec::new(),
+    };
+    let half = point.latency_ns / 2;
+    let which = match point.cause {
+        7 => Some("by cron (812)"),
+        2 => Some("read"),
+        9 => Some("futex"),
+        4 => Some("NET_RX"),
+        _ => None,
+    };
+    let mut pieces = vec![
+        piece(0, 1000, 4711, "on CPU", None),
+        piece(1000, half - 1000, 4711, cause, which),
+        piece(half, 900, 4712, "vector", Some("local timer")),
+        piece(half + 900, point.latency_ns - half - 900, 4712, "on CPU", None),
+    ];
+    let function = SampledFunction { name: "answer [server]".into(), samples: 2, between_ns: Some((1_000_003, 1_400_000)) };
+    pieces[3].functions = vec![function.clone()];
+    let mut shares: BTreeMap<String, u64> = BTreeMap::new();
+    for piece in &pieces {
+        *shares.entry(piece.cause.clone()).or_default() += piece.ns;
+    }
+    Waterfall {
+        id: point.id,
+        label: point.id.is_multiple_of(2).then(|| format!("GET /{}?<b>", point.id)),
+        begin_s: point.begin_ns as f64 * 1e-9,
+        latency_ns: Some(point.latency_ns),
+        shares_ns: shares,
+        pieces,
+        functions: vec![function],
+        faults: 2,
+        migrations: 1,
+        left_out: 0,
+        is_doubtful: false,
+    }
+}
+
+fn slow(point: &Point) -> SlowMessage {
+    let waterfall = waterfall(point);
+    SlowMessage {
+        id: point.id,
+        label: waterfall.label,
+        begin_s: waterfall.begin_s,
+        latency_ns: point.latency_ns,
+        cause: CAUSES[usize::from(point.cause)].into(),
+        beyond_ns: point.latency_ns - 2000,
+        which: waterfall.pieces[1].which.clone(),
+        function: waterfall.functions.first().cloned(),
+        shares_ns: waterfall.shares_ns,
+        faults: 2,
+        migrations: 1,
+        is_doubtful: point.id.is_multiple_of(3),
+    }
+}
+
+/// A trace of so many messages; `spread` makes their ids so long that they have all 62 bits.
+pub fn picture(messages: u64, spread: bool) -> TracePicture {
+    let mut rng = fastrand::Rng::with_seed(7);
+    let mut begin_ns = 0;
+    let mut points: Vec<Point> = (1..=messages)
+        .map(|id| {
+            begin_ns += 8000 + rng.u64(..8000);
+            point(id, begin_ns, &mut rng)
+        })
+        .collect();
+    if spread {
+        points.iter_mut().for_each(|point| point.id = point.id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2);
+    }
+    let mut slowest: Vec<Point> = points.iter().copied().filter(|point| point.is_slow).collect();
+    slowest.sort_by_key(|point| std::cmp::Reverse(point.latency_ns));
+    let mut sorted: Vec<u64> = points.iter().map(|point| point.latency_ns).collect();
+    sorted.sort_unstable();
+    let at = |q: f64| sorted[((q * sorted.len() as f64) as usize).min(sorted.len() - 1)];
+    let latency = Latencies { messages, p50_ns: at(0.5), p99_ns: at(0.99), p999_ns: at(0.999), max_ns: at(1.0) };
+    let cause = |cause: &str, ns: f64, which: &[(&str, f64)]| BlamedCause {
+        cause: cause.into(),
+        extra_ns: about(ns, ns * 0.3),
+        which: which.iter().map(|(name, ns)| BlamedDetail { name: (*name).into(), extra_ns: about(*ns, ns * 0.4) }).collect(),
+        functions: vec![BlamedDetail { name: "answer [server]".into(), extra_ns: about(ns * 0.1, ns * 0.08) }],
+    };
+    let blame = |from: f64, scale: f64| TailBlame {
+        from,
+        messages: (messages as f64 * (1.0 - from)) as u64,
+        extra_ns: about(150_000.0 * scale, 22_000.0 * scale),
+        causes: vec![
+            cause("blocked", 60_000.0 * scale, &[("futex", 52_000.0 * scale)]),
+            cause("preempted", 41_000.0 * scale, &[("by cron (812)", 40_000.0 * scale)]),
+            cause("system call", 25_000.0 * scale, &[("read", 24_000.0 * scale)]),
+            cause("steal", 20_000.0 * scale, &[]),
+        ],
+    };
+    let report = TraceReport {
+        meta: meta(),
+        messages,
+        trouble: BTreeMap::from([("never ended".to_string(), 3)]),
+        latency: Some(latency),
+        samples: 12_000,
+        blames: vec![blame(0.99, 1.0), blame(0.999, 7.0)],
+        slowest: slowest.iter().take(20).map(slow).collect(),
+    };
+    let quantile = |step: i32| 1.0 - 10f64.powf(-f64::from(step) / 20.0);
+    let steps = (messages as f64).log10() * 20.0;
+    let bins = 1000;
+    let noise = (0..2u64).map(|cpu| {
+        let bin = |at: u64| {
+            [
+                at % 50 / 40 * 900,
+                at % 7 * 40,
+                1500,
+                if at.is_multiple_of(180) { begin_ns / bins / 3 } else { 0 },
+                at % 90 / 60 * cpu * 100_000,
+            ]
+        };
+        (cpu as u32, (0..bins).flat_map(bin).collect())
+    });
+    TracePicture {
+        report,
+        folder: "slow.trace".into(),
+        causes: CAUSES.map(String::from).to_vec(),
+        functions: ["[unknown]", "read_iter [kernel]", "parse", "answer [server]", "free", "malloc", "hash", "memcpy"]
+            .map(String::from)
+            .to_vec(),
+        left_out: 0,
+        slow_ns: latency.p99_ns,
+        quantiles: (0..=steps as i32).map(|step| (quantile(step), at(quantile(step)))).collect(),
+        waterfalls: slowest.iter().take(1000).map(waterfall).collect(),
+        noise: Noise {
+            from_ns: 0,
+            bin_ns: begin_ns / bins,
+            kinds: ["irq", "softirq", "vector", "steal", "other threads"].map(String::from).to_vec(),
+            cpus: noise.collect(),
+        },
+        points,
+    }
+}
+
+/// One message, as `trace show` has it.
+pub fn message() -> TraceMessage {
+    let point = Point { id: 4 * EVERY, begin_ns: 48_000_000, latency_ns: 1_803_700, cause: 9, function: None, is_slow: true };
+    let neighbour = |place, id, apart_ns| Neighbour {
+        thread: "worker (4711)".into(),
+        place,
+        id,
+        label: None,
+        apart_ns,
+        latency_ns: 2_050,
+        cause: "on CPU".into(),
+    };
+    TraceMessage {
+        meta: meta(),
+        occurrences: 3,
+        occurrence: 2,
+        messages: 1_000_000,
+        faster_share: 0.9998,
+        median_ns: 2_050,
+        median_shares_ns: BTreeMap::from([("on CPU".to_string(), 2_050)]),
+        waterfall: waterfall(&point),
+        neighbours: vec![neighbour(Place::Before, 4 * EVERY - 1, 120), neighbour(Place::After, 4 * EVERY + 1, 90)],
+    }
+}

@@ -1,0 +1,98 @@
+//! A message as documents have it: in pieces, with names for the numbers.
+
+use std::collections::BTreeMap;
+
+use perftax_cost::document::{SampledFunction, TraceMeta, Waterfall, WaterfallPiece};
+use perftax_trace::{Cause, Detail, Hit, Message, Piece, Shares};
+
+use super::reading::Reading;
+
+/// A record of a loss is written when there is room again: at the next look at the ring, ns.
+const LOSS_NS: u64 = 20_000_000;
+
+/// A message in pieces; times from the first message on.
+pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64) -> Waterfall {
+    let mut pieces: Vec<Piece> = message.pieces.clone();
+    pieces.sort_by_key(|piece| (piece.from_ns, piece.tid));
+    let mut hits: Vec<Vec<&Hit>> = vec![Vec::new(); pieces.len()];
+    for hit in &message.hits {
+        if let Some(at) = piece_of(&pieces, hit) {
+            hits[at].push(hit);
+        }
+    }
+    let described = pieces.iter().zip(&hits).map(|(piece, hits)| WaterfallPiece {
+        from_ns: piece.from_ns.saturating_sub(message.begin_ns),
+        ns: piece.to_ns - piece.from_ns,
+        tid: piece.tid,
+        thread: if piece.tid == 0 { "no thread".into() } else { reading.names.thread(piece.tid) },
+        cause: piece.cause.name().into(),
+        which: which(reading, piece),
+        functions: functions(reading, hits, piece.to_ns - piece.from_ns),
+    });
+    Waterfall {
+        id: message.id,
+        label: reading.store.labels.get(&message.id).cloned(),
+        begin_s: message.begin_ns.saturating_sub(first_ns) as f64 * 1e-9,
+        latency_ns: message.latency_ns(),
+        shares_ns: shares(&message.shares),
+        pieces: described.collect(),
+        functions: functions(reading, &message.hits.iter().collect::<Vec<_>>(), message.shares.total()),
+        faults: message.faults,
+        migrations: message.migrations,
+        left_out: message.left_out,
+        is_doubtful: is_doubtful(&reading.meta, message),
+    }
+}
+
+/// Time by cause, by name; only what there is.
+pub fn shares(shares: &Shares) -> BTreeMap<String, u64> {
+    let named = Cause::ALL.into_iter().map(|cause| (cause.name().to_string(), shares.of(cause)));
+    named.filter(|(_, ns)| *ns > 0).collect()
+}
+
+/// Time of a function by its samples: at least the gaps between them, at most another gap at each end; never more than there was, ns.
+pub fn between_ns(samples: u64, gap_ns: u64, all_ns: u64) -> (u64, u64) {
+    let at_most = samples.saturating_add(1).saturating_mul(gap_ns).min(all_ns);
+    (samples.saturating_sub(1).saturating_mul(gap_ns).min(at_most), at_most)
+}
+
+/// Whether records were lost while a message was under way.
+pub fn is_doubtful(meta: &TraceMeta, message: &Message) -> bool {
+    let end_ns = message.end_ns.unwrap_or(u64::MAX).saturating_add(LOSS_NS);
+    let first = meta.losses_ns.partition_point(|loss| *loss < message.begin_ns);
+    meta.losses_ns.get(first).is_some_and(|loss| *loss <= end_ns)
+}
+
+/// The piece in which a sample was taken: one of its thread around its time, if there is one of its cause that one (a sample taken where
+/// one piece ends and the next begins belongs to the one that it was told of).
+fn piece_of(pieces: &[Piece], hit: &Hit) -> Option<usize> {
+    let after = pieces.partition_point(|piece| piece.from_ns <= hit.time_ns);
+    let around = |at: &usize| pieces[*at].tid == hit.tid && pieces[*at].to_ns >= hit.time_ns;
+    // Two of a thread can touch its time, and few threads work on a message at once.
+    const NEAR: usize = 64;
+    let candidates: Vec<usize> = (after.saturating_sub(NEAR)..after).rev().filter(around).collect();
+    candidates.iter().copied().find(|at| pieces[*at].cause == hit.cause).or_else(|| candidates.first().copied())
+}
+
+fn which(reading: &Reading, piece: &Piece) -> Option<String> {
+    let is_told = piece.which != 0 || piece.cause.is_interruption();
+    is_told.then(|| reading.names.detail(piece.cause, Detail::Which(piece.which), &reading.store.symbols)).flatten()
+}
+
+/// Functions by samples, most samples first.
+fn functions(reading: &Reading, hits: &[&Hit], all_ns: u64) -> Vec<SampledFunction> {
+    let mut counts: BTreeMap<(u32, Cause), u64> = BTreeMap::new();
+    for hit in hits {
+        *counts.entry((hit.function, hit.cause)).or_default() += 1;
+    }
+    let mut order: Vec<((u32, Cause), u64)> = counts.into_iter().collect();
+    order.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+    let named = order.into_iter().filter_map(|((function, cause), samples)| {
+        Some(SampledFunction {
+            name: reading.names.detail(cause, Detail::Function(function), &reading.store.symbols)?,
+            samples,
+            between_ns: reading.meta.sampling_gap_ns.map(|gap_ns| between_ns(samples, gap_ns, all_ns)),
+        })
+    });
+    named.collect()
+}

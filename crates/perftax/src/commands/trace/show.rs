@@ -1,0 +1,135 @@
+//! `perftax trace show`: one message, piece by piece.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use perftax_cost::document::{Neighbour, Place, TraceMessage};
+use perftax_pmu::Error;
+use perftax_report::text;
+use perftax_trace::{Answer, Around, Brief, Found, Latencies, Message, Occurrence, Question, analyse};
+
+use super::describe::{shares, waterfall};
+use super::reading::Reading;
+use crate::failure::Outcome;
+use crate::output::Output;
+
+/// Show what one message's time went to, piece by piece, and what was around it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax trace show slow.trace 8317
+  perftax trace show slow.trace 8317 --occurrence 2 --json message.json")]
+pub struct Args {
+    /// The folder that `trace record` made
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// The message's id
+    #[arg(value_name = "ID")]
+    id: u64,
+    /// Of several messages with this id the Nth one, from 1 on, instead of the slowest
+    #[arg(long, value_name = "N")]
+    occurrence: Option<usize>,
+    /// Pieces of its time that have a line of their own: the longest ones
+    #[arg(long, value_name = "N", default_value_t = PIECES)]
+    pieces: usize,
+    /// Write the result as JSON, with all pieces, to FILE, or to stdout with -
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the text to FILE instead of the terminal, or to stdout with -
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Pieces that fit on a screen or two.
+const PIECES: usize = 60;
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    let output = Output { json: args.json.clone(), output: args.output.clone(), ..Output::default() };
+    output.check_writable()?;
+    let reading = Reading::open(&args.folder)?;
+    let found = Found::of(&reading.store, args.id)?;
+    let (at, occurrence) = chosen(args, &found)?;
+    let latencies = Latencies::of(&reading.store)?;
+    let mut around = Around::new(args.id, occurrence.clone());
+    let mut message: Option<Message> = None;
+    let question = Question { slow_from: 0.99, whole: 0 };
+    let answer = analyse(&reading.store, &latencies, &question, |other| {
+        around.take(other);
+        if occurrence.is(args.id, other) {
+            message = Some(other.clone());
+        }
+    })?;
+    // It is among them: the marks are the same.
+    let message = message.ok_or_else(|| unknown(args, &found))?;
+    let document = TraceMessage {
+        occurrences: found.all.len(),
+        occurrence: at + 1,
+        messages: latencies.len() as u64,
+        faster_share: message.latency_ns().map_or(1.0, |ns| latencies.share_below(ns)),
+        median_ns: answer.usual.latency_ns,
+        median_shares_ns: shares(&answer.usual.shares),
+        waterfall: waterfall(&reading, &message, answer.from_ns),
+        neighbours: neighbours(&reading, &answer, &message, around),
+        meta: reading.meta,
+    };
+    output.write_json(&document)?;
+    output.write_text(&text::trace_message(&document, args.pieces))?;
+    Ok(Outcome::Done)
+}
+
+fn chosen<'a>(args: &Args, found: &'a Found) -> Result<(usize, &'a Occurrence)> {
+    let slowest = found.slowest().ok_or_else(|| unknown(args, found))?;
+    let at = match args.occurrence {
+        None => slowest,
+        Some(n) if (1..=found.all.len()).contains(&n) => n - 1,
+        Some(n) => {
+            let needed = format!("1 to {}: so many messages have the id {}", found.all.len(), args.id);
+            return Err(Error::Argument { argument: "--occurrence", value: n.to_string(), needed }.into());
+        }
+    };
+    Ok((at, &found.all[at]))
+}
+
+/// No message has the id.
+fn unknown(args: &Args, found: &Found) -> Error {
+    let needed = match found.range {
+        None => format!("a message of the trace, and {} has none: the program marked nothing", args.folder.display()),
+        Some((low, high)) => {
+            let near: Vec<String> = [found.below, found.above].into_iter().flatten().map(|id| id.to_string()).collect();
+            format!("a message of the trace: ids from {low} to {high}, nearest: {}", near.join(", "))
+        }
+    };
+    Error::Argument { argument: "ID", value: args.id.to_string(), needed }
+}
+
+fn neighbours(reading: &Reading, answer: &Answer, message: &Message, around: Around) -> Vec<Neighbour> {
+    let places = [Place::Before, Place::During, Place::After];
+    let described = places.into_iter().zip(around.finish()).flat_map(|(place, others)| {
+        others.into_iter().filter_map(move |(tid, other)| {
+            let apart_ns = match place {
+                Place::Before => message.begin_ns - other.end_ns?,
+                Place::During => 0,
+                Place::After => other.begin_ns - message.end_ns?,
+            };
+            Some(Neighbour {
+                thread: reading.names.thread(tid),
+                place,
+                id: other.id,
+                label: reading.store.labels.get(&other.id).cloned(),
+                apart_ns,
+                latency_ns: other.latency_ns()?,
+                cause: Brief::of(&other)?.foremost(&answer.usual.shares).cause.name().into(),
+            })
+        })
+    });
+    // One that several of its threads worked on is told of once.
+    let mut all: Vec<Neighbour> = Vec::new();
+    for other in described {
+        match all.iter_mut().find(|known| (known.place, known.id, known.apart_ns) == (other.place, other.id, other.apart_ns)) {
+            Some(known) => known.thread = format!("{}, {}", known.thread, other.thread),
+            None => all.push(other),
+        }
+    }
+    all
+}
