@@ -5,6 +5,7 @@ mod hold;
 mod identity;
 mod listener;
 mod mappings;
+mod probes;
 mod reorder;
 mod source;
 
@@ -21,13 +22,14 @@ use perftax_pmu::{Error, Result};
 use crate::kernel::KernelEvent;
 use crate::mark::Mark;
 use crate::names::Names;
-use crate::register::Sight;
 use crate::store::{Function, SampleRow};
 use crate::tag::Tag;
 use events::{FAULTS, Formats, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
 use identity::Identity;
+pub use identity::Seen;
 use listener::Listener;
 use mappings::Mappings;
+use probes::Probes;
 use reorder::Reorder;
 use source::Source;
 
@@ -99,8 +101,10 @@ pub struct Recorded {
     pub names: Names,
     /// What the hypervisor took from the CPUs meanwhile, as the kernel's own accounts say, s.
     pub steal_s: Option<f64>,
-    /// How well messages were seen, where a register tells them apart.
-    pub sight: Option<Sight>,
+    /// How well messages were seen.
+    pub seen: Seen,
+    /// The program or library whose static probes were watched.
+    pub probed: Option<PathBuf>,
 }
 
 impl Recorded {
@@ -133,8 +137,9 @@ const CAPACITY_VARIABLE: &str = "PERFTAX_MARKS_CAPACITY";
 pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<Recorded> {
     let marks =
         tempfile::Builder::new().prefix("perftax-marks-").tempdir_in(memory_folder()).map_err(Error::file(memory_folder()))?;
+    let probes = Probes::define(recording, catalog)?;
     let mut child = Child::spawn(&child_spec(recording, marks.path()))?;
-    let mut session = Session::open(recording, catalog, child.pid(), marks.path())?;
+    let mut session = Session::open(recording, catalog, child.pid(), marks.path(), probes)?;
     session.listener.anchor();
     let stolen_before = steal_s();
     child.release()?;
@@ -170,6 +175,8 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
 struct Session {
     sources: Vec<Source>,
     formats: Option<Formats>,
+    /// Behind the events: they are closed when their definitions go.
+    probes: Option<Probes>,
     listener: Listener,
     reorder: Reorder,
     identity: Identity,
@@ -182,7 +189,7 @@ struct Session {
 }
 
 impl Session {
-    fn open(recording: &Recording, catalog: &Catalog, pid: i32, marks: &Path) -> Result<Self> {
+    fn open(recording: &Recording, catalog: &Catalog, pid: i32, marks: &Path, probes: Option<Probes>) -> Result<Self> {
         let register = identity::register(recording).map(|register| register.number);
         let ring_bytes = RING_PAGES * rustix::param::page_size();
         let payload = identity::with_register(Payload::BASIC.with_place().with_raw(), recording, false);
@@ -193,6 +200,9 @@ impl Session {
         let mut own = vec![(recording.event.clone(), sampled, Meaning::Sample)];
         let mut sources = Vec::new();
         let (mut formats, mut missing) = (None, Vec::new());
+        if let Some(probes) = &probes {
+            own.extend(probes.events(every(1).for_command(), catalog)?);
+        }
         if register.is_some() {
             own.extend(Tracepoints::resolve(&LEAVING, every(1).for_command(), catalog)?.events);
         }
@@ -213,6 +223,7 @@ impl Session {
         Ok(Self {
             sources,
             formats,
+            probes,
             listener: Listener::new(marks),
             reorder: Reorder::default(),
             identity: Identity::new(recording),
@@ -229,7 +240,7 @@ impl Session {
         self.looks_ns.push_back(monotonic_raw_ns());
         self.listener.listen(&mut self.reorder)?;
         for source in &mut self.sources {
-            source.drain(self.formats.as_ref(), &mut self.reorder, &mut self.mappings, &mut self.names)?;
+            source.drain(self.formats.as_ref(), self.probes.as_ref(), &mut self.reorder, &mut self.mappings, &mut self.names)?;
         }
         match self.looks_ns.len() > HOLD_BACK {
             true => self.looks_ns.pop_front().map_or(Ok(()), |until_ns| self.flush(until_ns, keep)),
@@ -262,6 +273,8 @@ impl Session {
         let mut losses_ns: Vec<u64> = self.sources.iter_mut().flat_map(|source| std::mem::take(&mut source.losses_ns)).collect();
         losses_ns.sort_unstable();
         losses_ns.truncate(Recorded::MOST_LOSSES);
+        // The kernel keeps definitions that events are open on.
+        drop(self.sources);
         Ok(Recorded {
             exit,
             rows: self.rows,
@@ -275,7 +288,8 @@ impl Session {
             symbols: self.mappings.resolve(),
             names: self.names,
             steal_s,
-            sight: self.identity.sight(),
+            seen: self.identity.finish(),
+            probed: self.probes.map(|probes| probes.binary),
         })
     }
 }

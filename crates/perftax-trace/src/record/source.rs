@@ -11,6 +11,7 @@ use perftax_pmu::sys::Target;
 use super::events::{Formats, Meaning};
 use super::identity::{Held, occasion};
 use super::mappings::Mappings;
+use super::probes::Probes;
 use super::reorder::Reorder;
 use super::{RING_PAGES, Recorded, Row};
 use crate::names::Names;
@@ -41,6 +42,7 @@ impl Source {
     pub fn drain(
         &mut self,
         formats: Option<&Formats>,
+        probes: Option<&Probes>,
         reorder: &mut Reorder,
         mappings: &mut Mappings,
         names: &mut Names,
@@ -55,6 +57,11 @@ impl Source {
         sampler.drain(&mut |header: Header, body| match decode(header, body, layout) {
             Ok(Record::Sample(sample)) => {
                 let Some(meaning) = sample.identifier.and_then(|id| meanings.get(&id)).copied() else { return };
+                if matches!(meaning, Meaning::Start | Meaning::Done) {
+                    let pass = probes.and_then(|probes| probes.read(meaning, &sample));
+                    pass.into_iter().for_each(|pass| reorder.push(Held::Pass(pass)));
+                    return;
+                }
                 let word = register.and_then(|number| tag(&sample, number));
                 let row = match meaning {
                     Meaning::Sample => sample_row(&sample, word.unwrap_or(0)).map(Row::Sample),

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::table::{Function, TableReader, read_texts};
 use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, codes};
 use crate::kernel::KernelEvent;
+use crate::label::Labels;
 use crate::mark::{Kind, Mark};
 use crate::tracker::{Record, Sampled};
 
@@ -71,7 +72,7 @@ pub struct Store {
     /// What addresses are called.
     pub symbols: Symbols,
     /// What messages are labelled.
-    pub labels: FxHashMap<u64, String>,
+    pub labels: Labels,
 }
 
 impl Store {
@@ -84,11 +85,9 @@ impl Store {
         let address = |([pid, ip], [name, module]): ([u64; 2], [String; 2])| ((pid as u32, ip), Function { name, module });
         let labels = folder.join(LABELS);
         let labels = if labels.exists() { read_texts(&labels, (["id"], ["text"]))? } else { Vec::new() };
-        Ok(Self {
-            folder: folder.into(),
-            symbols: Symbols::new(symbols.into_iter().map(address)),
-            labels: labels.into_iter().map(|([id], [text])| (id, text)).collect(),
-        })
+        let mut labelled = Labels::default();
+        labels.into_iter().for_each(|([id], [text])| labelled.add(id, &text));
+        Ok(Self { folder: folder.into(), symbols: Symbols::new(symbols.into_iter().map(address)), labels: labelled })
     }
 
     /// Every mark, in order of time.

@@ -47,7 +47,7 @@ fn write(folder: &Path) -> Vec<Record> {
     // Sorted by process and address: the kernel's comes first, and its number would be 1.
     let symbols =
         BTreeMap::from([((0, u64::MAX - 5), function("schedule", "[kernel]")), ((7, 0x40_1000), function("main", "a.out"))]);
-    let room = writer.finish(&symbols, &[(8, "SELECT".into())]).unwrap();
+    let room = writer.finish(&symbols, &[(8, "SELECT")]).unwrap();
     assert_eq!(room, Room { marks: MARKS_WRITTEN, samples: 3, kernel: 12, refused: 0 });
     for record in &mut records {
         if let Record::Sample(sample) = record {

@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     })?;
     let interrupts = tagged::interrupts(&recording)?.saturating_sub(before);
     drop(guard);
-    let room = store.finish(&recorded.symbols, &[])?;
+    let room = store.finish(&recorded.symbols, &tagged::labels(&recorded))?;
     origin.warnings.extend(warnings(&recorded, &room, recording.tag == Tag::Marks));
     origin.warnings.extend(tagged::warnings(&recording, &recorded));
     let code = match recorded.exit.ended {
@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         kernel_noise: recording.kernel_noise,
         tag: args.tag.clone(),
         register: tagged::register(&recording, &recorded),
-        probes: None,
+        probes: tagged::probes(&recorded),
         interrupts: (interrupts > 0).then_some(Interrupts { samples: room.samples, interrupts }),
         rings: recorded.rings,
         lost: recorded.lost,

@@ -9,6 +9,7 @@ use perftax_cost::document::{
 use perftax_report::text;
 use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Question, analyse, blame};
 
+use super::labels::ByLabel;
 use super::reading::Reading;
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -47,8 +48,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let reading = Reading::open(&args.folder)?;
     let latencies = Latencies::of(&reading.store)?;
     let question = Question { slow_from: TAILS[0], whole: args.slowest };
-    let answer = analyse(&reading.store, &latencies, &question, |_| ())?;
-    let document = report(&reading, &latencies, &answer);
+    let mut by_label = ByLabel::new(&reading.store.labels, latencies.quantile_ns(TAILS[0]));
+    let answer = analyse(&reading.store, &latencies, &question, |message| by_label.add(message))?;
+    let mut document = report(&reading, &latencies, &answer);
+    (document.labels, document.labels_left_out) = by_label.finish();
     output.write_json(&document)?;
     output.write_text(&text::trace(&document))?;
     Ok(Outcome::Done)
