@@ -1,6 +1,6 @@
 //! Messages from static probes: a thread passes the one where they begin and, later, the one where they end.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::label::Labels;
 use crate::mark::{Kind, Mark};
@@ -10,6 +10,8 @@ use crate::mark::{Kind, Mark};
 pub struct Pass {
     /// When.
     pub time_ns: u64,
+    /// Whose thread.
+    pub pid: u32,
     /// Who.
     pub tid: u32,
     /// Which.
@@ -25,9 +27,11 @@ pub enum Place {
     Done,
 }
 
-/// What became of passes; a message's number is the count of those begun so far.
+/// What became of passes; a message's number is the count of those begun so far. Others may run the same program: passes count of one process
+/// and its descendants alone.
 #[derive(Debug, Default)]
 pub struct Passes {
+    family: FxHashSet<u32>,
     at: FxHashMap<u32, u64>,
     /// Messages begun.
     pub started: u64,
@@ -42,9 +46,24 @@ pub struct Passes {
 }
 
 impl Passes {
+    /// Of a process and its descendants.
+    pub fn of(pid: u32) -> Self {
+        Self { family: FxHashSet::from_iter([pid]), ..Self::default() }
+    }
+
+    /// A process has been created.
+    pub fn born(&mut self, pid: u32, parent: u32) {
+        if self.family.contains(&parent) {
+            self.family.insert(pid);
+        }
+    }
+
     /// Takes the next pass, in order of time.
     pub fn take(&mut self, pass: Pass, out: &mut dyn FnMut(Mark)) {
-        let Pass { time_ns, tid, at } = pass;
+        let Pass { time_ns, pid, tid, at } = pass;
+        if !self.family.contains(&pid) {
+            return;
+        }
         let mark = |id, kind| Mark { time_ns, tid, id, kind };
         match at {
             Place::Start(text) => {
@@ -77,12 +96,22 @@ mod tests {
 
     #[test]
     fn messages_are_told_apart_by_thread_and_one_that_never_ended_is_broken_off() {
-        let mut passes = Passes::default();
+        let mut passes = Passes::of(1);
+        passes.born(2, 1);
+        passes.born(4, 3);
         let mut marks = Vec::new();
         let start = |text: &str| Place::Start(Some(text.into()));
-        let all = [(10, 1, start("a")), (11, 2, start("b")), (12, 1, Place::Done), (13, 1, Place::Done), (14, 2, start("a"))];
+        let all = [
+            (10, 1, start("a")),
+            (11, 2, start("b")),
+            (12, 1, Place::Done),
+            (13, 1, Place::Done),
+            (14, 2, start("a")),
+            (15, 4, start("c")),
+        ];
         for (time_ns, tid, at) in all {
-            passes.take(Pass { time_ns, tid, at }, &mut |mark| marks.push((mark.time_ns, mark.tid, mark.id, mark.kind)));
+            passes
+                .take(Pass { time_ns, pid: tid, tid, at }, &mut |mark| marks.push((mark.time_ns, mark.tid, mark.id, mark.kind)));
         }
         let wanted = [(10, 1, 1, Begin), (11, 2, 2, Begin), (12, 1, 1, End), (14, 2, 0, Switch), (14, 2, 3, Begin)];
         assert_eq!(marks, wanted);

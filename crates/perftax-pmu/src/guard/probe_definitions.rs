@@ -98,10 +98,16 @@ fn remove_left_behind(knob: &Path) {
     for line in text.lines() {
         let name = line.split_whitespace().next().and_then(|word| word.split_once(':')).map_or("", |(_, name)| name);
         let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('/')).and_then(|(pid, _)| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| pid == std::process::id() || !Path::new("/proc").join(pid.to_string()).exists()) {
+        if pid.is_some_and(|pid| pid == std::process::id() || !runs(pid)) {
             append(knob, &format!("-:{name}")).ok();
         }
     }
+}
+
+/// Whether a process is there, and more than its parent's memory of it (proc(5): the state stands behind the name).
+fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 #[cfg(test)]

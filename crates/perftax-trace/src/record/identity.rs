@@ -19,6 +19,8 @@ pub(super) enum Held {
     Look(Look),
     /// A static probe was passed: becomes a mark.
     Pass(Pass),
+    /// A process was created: when, its number and its parent's.
+    Birth(u64, u32, u32),
 }
 
 impl Held {
@@ -28,6 +30,7 @@ impl Held {
             Self::Row(row) => row.time_ns(),
             Self::Look(look) => look.time_ns,
             Self::Pass(pass) => pass.time_ns,
+            Self::Birth(time_ns, ..) => *time_ns,
         }
     }
 }
@@ -43,10 +46,11 @@ pub(super) enum Identity {
 }
 
 impl Identity {
-    pub fn new(recording: &Recording) -> Self {
+    /// For the program, by its process.
+    pub fn new(recording: &Recording, pid: i32) -> Self {
         match &recording.tag {
             Tag::Register(_) => Self::Register(Box::new(Hold::new(rule(recording)))),
-            Tag::Probes(_) => Self::Probes(Box::default()),
+            Tag::Probes(_) => Self::Probes(Box::new(Passes::of(pid.unsigned_abs()))),
             Tag::Marks => Self::Marks,
         }
     }
@@ -66,6 +70,7 @@ impl Identity {
                 });
                 kept?;
             }
+            (Self::Probes(passes), Held::Birth(_, pid, parent)) => passes.born(pid, parent),
             _ => {}
         }
         Ok(())

@@ -200,15 +200,17 @@ impl Session {
         let mut own = vec![(recording.event.clone(), sampled, Meaning::Sample)];
         let mut sources = Vec::new();
         let (mut formats, mut missing) = (None, Vec::new());
-        if let Some(probes) = &probes {
-            own.extend(probes.events(every(1).for_command(), catalog)?);
-        }
         if register.is_some() {
             own.extend(Tracepoints::resolve(&LEAVING, every(1).for_command(), catalog)?.events);
         }
+        let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());
+        if let Some(probes) = &probes {
+            let mut passes = Source::open(&probes.events(plain, catalog)?, &of_cpus, None)?;
+            passes.sampler.enable()?;
+            sources.push(passes);
+        }
         if recording.kernel_noise {
             // Other programs' registers are none of ours.
-            let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());
             let noise = Tracepoints::resolve(&NOISE, plain, catalog)?;
             let of_program = Tracepoints::resolve(&SYSCALLS, every(1).for_command(), catalog)?;
             own.extend(of_program.events);
@@ -226,7 +228,7 @@ impl Session {
             probes,
             listener: Listener::new(marks),
             reorder: Reorder::default(),
-            identity: Identity::new(recording),
+            identity: Identity::new(recording, pid),
             mappings: Mappings::default(),
             names: Names::default(),
             missing,

@@ -62,7 +62,10 @@ impl Probes {
         Ok(Some(Self { definitions, binary, names, format }))
     }
 
-    /// Their events.
+    /// Their events, for all that a CPU runs. Watching the program's tasks alone would lose some: where tasks that have inherited an event
+    /// follow each other on a CPU, the kernel swaps their events instead of switching them (kernel/events/core.c,
+    /// perf_event_context_sched_out); when one of them ends, another's events may be gone in the list by which a probe is thought wanted
+    /// (kernel/trace/trace_uprobe.c, uprobe_perf_filter), and is taken out of it. Seen on Linux 6.18, one run in forty.
     ///
     /// # Errors
     /// Where tracefs does not know them.
@@ -85,7 +88,8 @@ impl Probes {
             Meaning::Done => Place::Done,
             _ => return None,
         };
-        Some(Pass { time_ns: sample.time_ns?, tid: sample.task?.tid, at })
+        let task = sample.task?;
+        Some(Pass { time_ns: sample.time_ns?, pid: task.pid, tid: task.tid, at })
     }
 }
 

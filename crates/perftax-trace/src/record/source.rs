@@ -79,7 +79,10 @@ impl Source {
             Ok(Record::Exit(record)) if register.is_some() => {
                 reorder.push(Held::Look(Look { time_ns: record.time_ns, tid: record.task.tid, word: 0, at: Occasion::Exit }));
             }
-            Ok(Record::Fork(record)) => mappings.forked(record.task.pid, record.parent.pid),
+            Ok(Record::Fork(record)) => {
+                mappings.forked(record.task.pid, record.parent.pid);
+                reorder.push(Held::Birth(record.time_ns, record.task.pid, record.parent.pid));
+            }
             Ok(Record::Comm(record)) => {
                 names.threads.insert(record.task.tid, String::from_utf8_lossy(record.name).into_owned());
             }
