@@ -5,6 +5,7 @@ mod hold;
 mod identity;
 mod listener;
 mod mappings;
+mod perf_clock;
 mod probes;
 mod reorder;
 mod source;
@@ -14,6 +15,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use perftax_cost::Mechanism;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::sampler::{Clock, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{Child, ChildSpec, Exit, Stdio, Target, monotonic_raw_ns};
@@ -197,10 +199,19 @@ impl Session {
         let of_threads: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::ThreadOnCpu(pid, cpu)).collect();
         let of_cpus: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
         let sampled = Sampling { mapping_records: true, task_records: true, ..every(recording.period).for_command() };
+        // PEBS puts many records together only where none of it is asked: neither our clock nor what tracepoints record.
+        let is_precise = recording.event.mechanism == Mechanism::Pebs;
         let mut own = vec![(recording.event.clone(), sampled, Meaning::Sample)];
         let mut sources = Vec::new();
+        if is_precise {
+            let payload = identity::with_register(Payload::BASIC.with_place(), recording, true);
+            let precise = Sampling { clock: Clock::Perf, ..every(recording.period).for_command().carrying(payload) };
+            let event = (recording.event.clone(), precise, Meaning::Sample);
+            sources.push(Source::open_precise(event, &of_threads, register, catalog)?);
+            own = Tracepoints::resolve(&LEAVING, Sampling { period: Some(1), ..sampled }, catalog)?.events;
+        }
         let (mut formats, mut missing) = (None, Vec::new());
-        if register.is_some() {
+        if register.is_some() && !is_precise {
             own.extend(Tracepoints::resolve(&LEAVING, every(1).for_command(), catalog)?.events);
         }
         let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use perftax_pmu::Result;
-use perftax_pmu::event::Event;
+use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
 use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
 use perftax_pmu::sys::Target;
@@ -11,6 +11,7 @@ use perftax_pmu::sys::Target;
 use super::events::{Formats, Meaning};
 use super::identity::{Held, occasion};
 use super::mappings::Mappings;
+use super::perf_clock::PerfClock;
 use super::probes::Probes;
 use super::reorder::Reorder;
 use super::{RING_PAGES, Recorded, Row};
@@ -25,6 +26,8 @@ pub(super) struct Source {
     meanings: HashMap<u64, Meaning>,
     /// The register whose word every record of the program's carries.
     register: Option<u32>,
+    /// What its times are converted by.
+    clock: Option<PerfClock>,
     /// As its records say.
     pub lost: u64,
     pub losses_ns: Vec<u64>,
@@ -36,7 +39,19 @@ impl Source {
         let sampler = LiveSampler::open(&asked, targets, RING_PAGES)?;
         let meanings = sampler.events().iter().zip(events.iter().cycle()).map(|(open, (.., meaning))| Ok((open.id()?, *meaning)));
         let meanings = meanings.collect::<Result<_>>()?;
-        Ok(Self { layout: *sampler.layout(), meanings, register, sampler, lost: 0, losses_ns: Vec::new() })
+        Ok(Self { layout: *sampler.layout(), meanings, register, clock: None, sampler, lost: 0, losses_ns: Vec::new() })
+    }
+
+    /// Samples that hardware has put together on perf's own clock.
+    pub fn open_precise(
+        event: (Event, Sampling, Meaning),
+        targets: &[Target],
+        register: Option<u32>,
+        catalog: &Catalog,
+    ) -> Result<Self> {
+        let mut clock = PerfClock::open(catalog)?;
+        clock.anchor()?;
+        Ok(Self { clock: Some(clock), ..Self::open(&[event], targets, register)? })
     }
 
     pub fn drain(
@@ -47,7 +62,13 @@ impl Source {
         mappings: &mut Mappings,
         names: &mut Names,
     ) -> Result<()> {
-        let Self { sampler, layout, meanings, register, lost, losses_ns } = self;
+        if let Some(clock) = &mut self.clock {
+            // To be read, a counter has the records handed over that still lie in the hardware's buffer (arch/x86/events/intel/ds.c,
+            // intel_pmu_auto_reload_read); what lies between two anchors is told best.
+            self.sampler.lost()?;
+            clock.anchor()?;
+        }
+        let Self { sampler, layout, meanings, register, clock, lost, losses_ns } = self;
         let mut loss = |count: u64, time_ns: Option<u64>| {
             *lost += count;
             if losses_ns.len() < Recorded::MOST_LOSSES {
@@ -55,7 +76,10 @@ impl Source {
             }
         };
         sampler.drain(&mut |header: Header, body| match decode(header, body, layout) {
-            Ok(Record::Sample(sample)) => {
+            Ok(Record::Sample(mut sample)) => {
+                if let Some(clock) = &clock {
+                    sample.time_ns = sample.time_ns.and_then(|time_ns| clock.time_ns(time_ns));
+                }
                 let Some(meaning) = sample.identifier.and_then(|id| meanings.get(&id)).copied() else { return };
                 if matches!(meaning, Meaning::Start | Meaning::Done) {
                     let pass = probes.and_then(|probes| probes.read(meaning, &sample));
