@@ -82,6 +82,9 @@ pub struct TraceReport {
     pub trouble: BTreeMap<String, u64>,
     /// Latencies of those that ended.
     pub latency: Option<Latencies>,
+    /// The same if each message took the least, and the most, that it may have: where a register told them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_between: Option<[Latencies; 2]>,
     /// Samples taken while a thread worked on some message.
     pub samples: u64,
     /// What the slow messages' extra time went to, by the quantile from which they are slow.

@@ -1,5 +1,6 @@
 //! `perftax trace`: messages, and why some of them are slow.
 
+mod bounds;
 mod labels;
 mod reading;
 mod record;

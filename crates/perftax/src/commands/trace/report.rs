@@ -7,8 +7,10 @@ use perftax_cost::document::{
     BlamedCause, BlamedDetail, Latencies as Quantiles, SampledFunction, SlowMessage, TailBlame, TraceMeta, TraceReport,
 };
 use perftax_report::text;
+use perftax_trace::register::between_ns as latency_between_ns;
 use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Question, analyse, blame};
 
+use super::bounds::Bounds;
 use super::labels::ByLabel;
 use super::reading::Reading;
 use crate::failure::Outcome;
@@ -49,9 +51,14 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let latencies = Latencies::of(&reading.store)?;
     let question = Question { slow_from: TAILS[0], whole: args.slowest };
     let mut by_label = ByLabel::new(&reading.store.labels, latencies.quantile_ns(TAILS[0]));
-    let answer = analyse(&reading.store, &latencies, &question, |message| by_label.add(message))?;
+    let mut bounds = reading.meta.register.as_ref().map(|_| Bounds::default());
+    let answer = analyse(&reading.store, &latencies, &question, |message| {
+        by_label.add(message);
+        bounds.iter_mut().for_each(|bounds| bounds.add(message));
+    })?;
     let mut document = report(&reading, &latencies, &answer);
     (document.labels, document.labels_left_out) = by_label.finish();
+    document.latency_between = bounds.and_then(Bounds::finish);
     output.write_json(&document)?;
     output.write_text(&text::trace(&document))?;
     Ok(Outcome::Done)
@@ -70,6 +77,7 @@ fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceRep
         messages: answer.messages,
         trouble: trouble.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), n)).collect(),
         latency: quantiles(latencies),
+        latency_between: None,
         samples: answer.samples,
         blames: TAILS.into_iter().filter_map(|from| tail(reading, answer, from, latencies.quantile_ns(from))).collect(),
         slowest: answer.slowest.iter().filter_map(|message| slow(reading, answer, message)).collect(),
@@ -127,7 +135,7 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         label: reading.store.labels.get(&message.id).cloned(),
         begin_s: message.begin_ns.saturating_sub(answer.from_ns) as f64 * 1e-9,
         latency_ns: brief.latency_ns,
-        latency_between_ns: reading.meta.register.as_ref().map(|register| register.between_ns(brief.latency_ns)),
+        latency_between_ns: reading.meta.register.as_ref().and_then(|_| latency_between_ns(message)),
         cause: foremost.cause.name().into(),
         beyond_ns: foremost.beyond_ns,
         which: foremost.which.and_then(|(detail, _)| name(detail)),
