@@ -78,6 +78,9 @@ fn delays_longer_than_three_periods_are_found() {
     for slow in found.iter().filter(|slow| cause(slow.id) == 1) {
         assert!(slow.shares_ns["blocked"] * 10 >= DELAY_NS * 9, "{slow:?}");
     }
+    let latency = report.latency.unwrap();
+    let [least, most] = report.latency_between.unwrap();
+    assert!(least.p99_ns <= latency.p99_ns && latency.p99_ns <= most.p99_ns + most.p99_ns / 500, "{least:?} {most:?}");
     for slow in &report.slowest {
         let (low, high) = slow.latency_between_ns.unwrap();
         assert!(low <= slow.latency_ns && slow.latency_ns <= high && slow.shares_ns.values().sum::<u64>() == slow.latency_ns);

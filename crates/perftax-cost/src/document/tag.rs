@@ -19,7 +19,7 @@ pub struct RegisterSight {
     pub looks_unknown: u64,
     /// From the last look before a tag changed to the first after it: half of them took at most so long, ns.
     pub gap_p50_ns: u64,
-    /// 99 in 100. A latency is known to this much on either side.
+    /// 99 in 100.
     pub gap_p99_ns: u64,
     /// Three sampling periods: shorter messages, and shorter delays, are seen by chance, and look longer than they are, ns.
     pub shortest_ns: u64,
@@ -34,11 +34,6 @@ pub struct RegisterSight {
 impl RegisterSight {
     /// Threads that are told of.
     pub const MOST_THREADS: usize = 20;
-
-    /// Where a latency lies that looks to be so long, ns.
-    pub fn between_ns(&self, latency_ns: u64) -> (u64, u64) {
-        (latency_ns.saturating_sub(self.gap_p99_ns), latency_ns.saturating_add(self.gap_p99_ns))
-    }
 }
 
 /// How well static probes told messages apart.

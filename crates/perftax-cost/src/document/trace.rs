@@ -132,6 +132,9 @@ pub struct TraceReport {
     pub latency: Option<Latencies>,
     /// Of those that ended, the ones that recording was on for.
     pub watched: u64,
+    /// The same if each message took the least, and the most, that it may have: where a register told them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_between: Option<[Latencies; 2]>,
     /// Samples taken while a thread worked on some message.
     pub samples: u64,
     /// What recording cost.

@@ -17,6 +17,7 @@ mod parse;
 mod pmu_event;
 mod scan;
 mod selector;
+mod static_probe;
 mod support;
 mod symbolic;
 mod tracepoint;
@@ -32,6 +33,7 @@ pub use modifiers::Modifiers;
 pub use nearest::near;
 pub use parse::{parse, parse_groups};
 pub use selector::Selector;
+pub use static_probe::{StaticProbe, fetch_text, static_probes};
 pub use tracepoint::RecordFormat;
 
 /// `perf_event_attr.type` of an event whose PMU this machine does not have, so that it has no number here. Such an

@@ -2,8 +2,10 @@
 
 mod affinity;
 mod interrupt;
+mod probe_definitions;
 mod throttle;
 
 pub use affinity::{allowed_cpus, online_cpus, pin_this_thread};
 pub use interrupt::{Interrupted, check_interrupted, interrupted, on_signal_restore};
+pub use probe_definitions::{ProbeDefinition, ProbeDefinitions};
 pub use throttle::ThrottleGuard;

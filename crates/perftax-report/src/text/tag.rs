@@ -1,6 +1,6 @@
 //! What told a trace's messages apart, on a terminal.
 
-use perftax_cost::document::{TraceMeta, TraceReport};
+use perftax_cost::document::{Latencies, TraceMeta, TraceReport};
 
 use crate::sheet::{Sheet, printable};
 use crate::table::Table;
@@ -26,7 +26,7 @@ pub(super) fn rows(sheet: &mut Sheet, meta: &TraceMeta) {
             sheet.row("", &format!("fewer than half in threads {}", few.join(", ")));
         }
         let text = format!(
-            "a change is known to {} (median; 99 %: {}), and latencies to as much on either side; what is shorter than {} is below its sight",
+            "a change is known to {} (median; 99 %: {}); what is shorter than {} is below its sight",
             units::time_ns(register.gap_p50_ns as f64),
             units::time_ns(register.gap_p99_ns as f64),
             units::time_ns(register.shortest_ns as f64),
@@ -50,12 +50,14 @@ pub(super) fn rows(sheet: &mut Sheet, meta: &TraceMeta) {
     }
 }
 
-/// A latency, as well as it is known.
-pub(super) fn latency(meta: &TraceMeta, ns: u64) -> String {
-    match &meta.register {
-        Some(register) if ns < register.shortest_ns => format!("below {}", units::time_ns(register.shortest_ns as f64)),
-        Some(register) => between(register.between_ns(ns)),
-        None => units::time_ns(ns as f64),
+/// A quantile of the latencies, as well as it is known.
+pub(super) fn latency(doc: &TraceReport, latencies: &Latencies, of: fn(&Latencies) -> u64) -> String {
+    match (&doc.meta.register, &doc.latency_between) {
+        (Some(register), _) if of(latencies) < register.shortest_ns => {
+            format!("below {}", units::time_ns(register.shortest_ns as f64))
+        }
+        (Some(_), Some([least, most])) => between((of(least), of(most))),
+        _ => units::time_ns(of(latencies) as f64),
     }
 }
 
@@ -83,9 +85,9 @@ pub(super) fn labels(sheet: &mut Sheet, doc: &TraceReport) {
         };
         table.row(vec![
             units::count(label.messages),
-            latency(&doc.meta, label.p50_ns),
-            latency(&doc.meta, label.p99_ns),
-            latency(&doc.meta, label.max_ns),
+            units::time_ns(label.p50_ns as f64),
+            units::time_ns(label.p99_ns as f64),
+            units::time_ns(label.max_ns as f64),
             units::share(label.slow as f64 / slow),
             text,
         ]);

@@ -2,7 +2,7 @@
 
 use owo_colors::OwoColorize;
 use perftax_cost::Estimate;
-use perftax_cost::document::{BlamedDetail, CostPart, SlowMessage, TailBlame, TraceReport};
+use perftax_cost::document::{BlamedDetail, CostPart, Latencies, SlowMessage, TailBlame, TraceReport};
 
 use crate::sheet::{Sheet, printable};
 use crate::table::Table;
@@ -26,15 +26,15 @@ pub fn trace(doc: &TraceReport) -> String {
     }
     match &doc.latency {
         Some(latency) => {
-            let of = |ns: u64| super::tag::latency(meta, ns);
-            let slowest = of(latency.max_ns);
+            let of = |of: fn(&Latencies) -> u64| super::tag::latency(doc, latency, of);
+            let slowest = of(|latency| latency.max_ns);
             sheet.row(
                 "latency",
                 &format!(
                     "median {}, 99 % {}, 99.9 % {}, slowest {} ({} that ended)",
-                    of(latency.p50_ns).bold(),
-                    of(latency.p99_ns).bold(),
-                    of(latency.p999_ns).bold(),
+                    of(|latency| latency.p50_ns).bold(),
+                    of(|latency| latency.p99_ns).bold(),
+                    of(|latency| latency.p999_ns).bold(),
                     slowest.bold(),
                     units::count(latency.messages)
                 ),

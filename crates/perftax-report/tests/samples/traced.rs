@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::document::{
-    BlamedCause, BlamedDetail, Latencies, Neighbour, Noise, Place, Point, SampledFunction, SlowMessage, TailBlame, TraceMessage,
-    TraceMeta, TracePicture, TraceReport, Waterfall, WaterfallPiece,
+    BlamedCause, BlamedDetail, Latencies, Neighbour, Noise, Place, Point, SampledFunction, SlowMessage, TailBlame, TraceCost,
+    TraceMessage, TraceMeta, TracePicture, TraceReport, Waterfall, WaterfallPiece,
 };
 
 use super::{about, origin};
@@ -33,6 +33,7 @@ fn meta() -> TraceMeta {
         program: vec!["./server".into(), "--port".into(), "80".into()],
         code: 0,
         elapsed_s: 12.5,
+        cpu_s: 11.0,
         event: "cpu-clock".into(),
         period: 1_000_003,
         sampling_gap_ns: Some(1_000_003),
@@ -44,6 +45,14 @@ fn meta() -> TraceMeta {
         late: 0,
         broken: Vec::new(),
         rows: [2_000_000, 12_000, 400_000],
+        recorded: [2_000_000, 12_000, 400_000],
+        mark_ns: about(15.0, 2.0),
+        tag: "marks".into(),
+        register: None,
+        probes: None,
+        interrupts: None,
+        kept: None,
+        spent: None,
         missing: Vec::new(),
         steal_s: Some(0.1),
         losses_ns: Vec::new(),
@@ -126,6 +135,7 @@ fn slow(point: &Point) -> SlowMessage {
         label: waterfall.label,
         begin_s: waterfall.begin_s,
         latency_ns: point.latency_ns,
+        latency_between_ns: None,
         cause: CAUSES[usize::from(point.cause)].into(),
         beyond_ns: point.latency_ns - 2000,
         which: waterfall.pieces[1].which.clone(),
@@ -178,7 +188,12 @@ pub fn picture(messages: u64, spread: bool) -> TracePicture {
         messages,
         trouble: BTreeMap::from([("never ended".to_string(), 3)]),
         latency: Some(latency),
+        latency_between: None,
+        watched: messages,
         samples: 12_000,
+        cost: TraceCost { parts: Vec::new(), share: Some(about(0.03, 0.005)) },
+        labels: Vec::new(),
+        labels_left_out: 0,
         blames: vec![blame(0.99, 1.0), blame(0.999, 7.0)],
         slowest: slowest.iter().take(20).map(slow).collect(),
     };

@@ -9,9 +9,8 @@ mod selection;
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
 
-use rustc_hash::FxHashMap;
-
 use crate::blame::Detail;
+use crate::label::Labels;
 use crate::message::{Message, Piece};
 use crate::names::Names;
 use crate::store::Symbols;
@@ -47,7 +46,7 @@ pub struct Context<'a> {
     /// What functions are called.
     pub symbols: &'a Symbols,
     /// What messages are labelled.
-    pub labels: &'a FxHashMap<u64, String>,
+    pub labels: &'a Labels,
     /// The process of each thread, where it is known.
     pub pids: &'a BTreeMap<u32, u32>,
     /// The event sampled.

@@ -16,7 +16,7 @@ use crate::store::Function;
 struct World {
     names: Names,
     symbols: Symbols,
-    labels: FxHashMap<u64, String>,
+    labels: Labels,
     pids: BTreeMap<u32, u32>,
 }
 
@@ -30,7 +30,11 @@ impl World {
         Self {
             names,
             symbols: Symbols::new([((10, 1), function("parse")), ((10, 2), function("answer"))]),
-            labels: FxHashMap::from_iter([(7, "GET /a,b \"c\"".to_string())]),
+            labels: {
+                let mut labels = Labels::default();
+                labels.add(7, "GET /a,b \"c\"");
+                labels
+            },
             pids: BTreeMap::from([(10, 10), (11, 10)]),
         }
     }

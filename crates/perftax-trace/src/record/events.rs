@@ -30,6 +30,10 @@ pub(super) enum Meaning {
     TlbFlush,
     /// A thread of the program leaves its CPU: says nothing but what its registers held.
     Leaving,
+    /// A static probe where messages begin.
+    Start,
+    /// One where they end.
+    Done,
 }
 
 /// When a thread leaves its CPU, with its registers of user mode.
@@ -121,7 +125,7 @@ impl Formats {
         let raw = || sample.raw.unwrap_or_default();
         let number = |format: &RecordFormat, name: &str| format.number(name, raw()).map(|value| value as u32);
         let what = match meaning {
-            Meaning::Sample | Meaning::Leaving => return None,
+            Meaning::Sample | Meaning::Leaving | Meaning::Start | Meaning::Done => return None,
             Meaning::Switch => {
                 // The record belongs to the thread that leaves, whoever the sample says was there.
                 tid = number(&self.switch, "prev_pid")?;

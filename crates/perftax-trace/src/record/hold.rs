@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use perftax_pmu::Result;
 
 use super::Row;
+use crate::kernel::{KernelEvent, What};
 use crate::mark::Mark;
 use crate::register::{Look, Rule, Runs, Sight};
 
@@ -25,6 +26,9 @@ impl Hold {
 
     /// A row that is no mark, in order of time.
     pub fn row(&mut self, row: Row) {
+        if let Row::Kernel(KernelEvent { time_ns, what: What::Switch { next, .. }, .. }) = row {
+            self.runs.arrive(next, time_ns);
+        }
         self.rows.push_back(row);
     }
 

@@ -5,6 +5,7 @@ use perftax_pmu::sampler::Payload;
 
 use super::hold::Hold;
 use super::{Recording, Row};
+use crate::passes::{Pass, Passes};
 use crate::register::{Look, Occasion, Rule, Sight};
 use crate::tag::{Tag, TagRegister};
 use perftax_cost::Mechanism;
@@ -16,6 +17,10 @@ pub(super) enum Held {
     Row(Row),
     /// A look at a register: becomes marks.
     Look(Look),
+    /// A static probe was passed: becomes a mark.
+    Pass(Pass),
+    /// A process was created: when, its number and its parent's.
+    Birth(u64, u32, u32),
 }
 
 impl Held {
@@ -24,6 +29,8 @@ impl Held {
         match self {
             Self::Row(row) => row.time_ns(),
             Self::Look(look) => look.time_ns,
+            Self::Pass(pass) => pass.time_ns,
+            Self::Birth(time_ns, ..) => *time_ns,
         }
     }
 }
@@ -34,13 +41,17 @@ pub(super) enum Identity {
     Marks,
     /// A register.
     Register(Box<Hold>),
+    /// Static probes.
+    Probes(Box<Passes>),
 }
 
 impl Identity {
-    pub fn new(recording: &Recording) -> Self {
+    /// For the program, by its process.
+    pub fn new(recording: &Recording, pid: i32) -> Self {
         match &recording.tag {
             Tag::Register(_) => Self::Register(Box::new(Hold::new(rule(recording)))),
-            _ => Self::Marks,
+            Tag::Probes(_) => Self::Probes(Box::new(Passes::of(pid.unsigned_abs()))),
+            Tag::Marks => Self::Marks,
         }
     }
 
@@ -50,7 +61,17 @@ impl Identity {
             (Self::Register(hold), Held::Row(row)) => hold.row(row),
             (Self::Register(hold), Held::Look(look)) => hold.look(&look),
             (_, Held::Row(row)) => keep(&row)?,
-            (_, Held::Look(_)) => {}
+            (Self::Probes(passes), Held::Pass(pass)) => {
+                let mut kept = Ok(());
+                passes.take(pass, &mut |mark| {
+                    if kept.is_ok() {
+                        kept = keep(&Row::Mark(mark));
+                    }
+                });
+                kept?;
+            }
+            (Self::Probes(passes), Held::Birth(_, pid, parent)) => passes.born(pid, parent),
+            _ => {}
         }
         Ok(())
     }
@@ -60,17 +81,29 @@ impl Identity {
         match self {
             Self::Register(hold) if now_ns == u64::MAX => hold.finish(keep),
             Self::Register(hold) => hold.release(now_ns, keep),
-            Self::Marks => Ok(()),
+            Self::Marks | Self::Probes(_) => Ok(()),
         }
     }
 
-    /// How well a register was seen.
-    pub fn sight(self) -> Option<Sight> {
+    /// How well messages were seen.
+    pub fn finish(self) -> Seen {
         match self {
-            Self::Register(hold) => Some(hold.into_sight()),
-            Self::Marks => None,
+            Self::Marks => Seen::Marks,
+            Self::Register(hold) => Seen::Register(hold.into_sight()),
+            Self::Probes(passes) => Seen::Probes(*passes),
         }
     }
+}
+
+/// How well messages were seen.
+#[derive(Debug)]
+pub enum Seen {
+    /// As the program marked them.
+    Marks,
+    /// By a register.
+    Register(Sight),
+    /// By static probes: with their texts.
+    Probes(Passes),
 }
 
 /// The register that is sampled, and of which moment: a PEBS record holds those of its instruction.

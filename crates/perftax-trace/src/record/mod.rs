@@ -6,6 +6,8 @@ mod hold;
 mod identity;
 mod listener;
 mod mappings;
+mod perf_clock;
+mod probes;
 mod program;
 mod reorder;
 mod source;
@@ -15,6 +17,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use perftax_cost::Mechanism;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::sampler::{Clock, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{Exit, Target, monotonic_raw_ns, process_cpu_ns};
@@ -24,13 +27,14 @@ use crate::budget::{Controller, Progress, Spent};
 use crate::kernel::KernelEvent;
 use crate::mark::Mark;
 use crate::names::Names;
-use crate::register::Sight;
 use crate::store::{Function, SampleRow};
 use crate::tag::Tag;
 use events::{FAULTS, Formats, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
 use identity::Identity;
+pub use identity::Seen;
 use listener::Listener;
 use mappings::Mappings;
+use probes::Probes;
 use program::Program;
 use reorder::Reorder;
 use source::Source;
@@ -42,6 +46,16 @@ pub enum Subject {
     Command(Vec<OsString>),
     /// A process that runs already, and what it will start.
     Process(u32),
+}
+
+impl Subject {
+    /// The file that is, or was, executed.
+    pub fn program(&self) -> PathBuf {
+        match self {
+            Self::Command(argv) => argv.first().map(PathBuf::from).unwrap_or_default(),
+            Self::Process(pid) => std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default(),
+        }
+    }
 }
 
 /// What is recorded.
@@ -120,8 +134,10 @@ pub struct Recorded {
     pub names: Names,
     /// What the hypervisor took from the CPUs meanwhile, as the kernel's own accounts say, s.
     pub steal_s: Option<f64>,
-    /// How well messages were seen, where a register tells them apart.
-    pub sight: Option<Sight>,
+    /// How well messages were seen.
+    pub seen: Seen,
+    /// The program or library whose static probes were watched.
+    pub probed: Option<PathBuf>,
     /// Within a budget: what it cost.
     pub spent: Option<Spent>,
     /// Within a budget: when recording was on, from and to, CLOCK_MONOTONIC_RAW, ns.
@@ -155,8 +171,9 @@ const CAPACITY_VARIABLE: &str = "PERFTAX_MARKS_CAPACITY";
 pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<Recorded> {
     let marks =
         tempfile::Builder::new().prefix("perftax-marks-").tempdir_in(memory_folder()).map_err(Error::file(memory_folder()))?;
+    let probes = Probes::define(recording, catalog)?;
     let mut program = Program::open(recording, marks.path())?;
-    let mut session = Session::open(recording, catalog, &program, marks.path())?;
+    let mut session = Session::open(recording, catalog, &program, marks.path(), probes)?;
     session.listener.anchor();
     let (began, stolen_before) = (Instant::now(), steal_s());
     program.release(recording, marks.path())?;
@@ -196,6 +213,8 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
 struct Session {
     sources: Vec<Source>,
     formats: Option<Formats>,
+    /// Behind the events: they are closed when their definitions go.
+    probes: Option<Probes>,
     listener: Listener,
     reorder: Reorder,
     identity: Identity,
@@ -214,7 +233,7 @@ struct Session {
 }
 
 impl Session {
-    fn open(recording: &Recording, catalog: &Catalog, program: &Program, marks: &Path) -> Result<Self> {
+    fn open(recording: &Recording, catalog: &Catalog, program: &Program, marks: &Path, probes: Option<Probes>) -> Result<Self> {
         let register = identity::register(recording).map(|register| register.number);
         let ring_bytes = recording.ring_pages * rustix::param::page_size();
         let payload = identity::with_register(Payload::BASIC.with_place().with_raw(), recording, false);
@@ -227,15 +246,30 @@ impl Session {
         let is_ours = matches!(recording.subject, Subject::Command(_)) && recording.budget.is_none();
         let of_program = |period| Sampling { inherit: true, enable_on_exec: is_ours, ..every(period) };
         let sampled = Sampling { mapping_records: true, task_records: true, ..of_program(recording.period) };
+        // PEBS puts many records together only where none of it is asked: neither our clock nor what tracepoints record.
+        let is_precise = recording.event.mechanism == Mechanism::Pebs;
         let mut own = vec![(recording.event.clone(), sampled, Meaning::Sample)];
         let mut sources = Vec::new();
+        // Places of the sources that watch CPUs.
+        let mut of_cpus_alone = Vec::new();
+        if is_precise {
+            let payload = identity::with_register(Payload::BASIC.with_place(), recording, true);
+            let precise = Sampling { clock: Clock::Perf, ..of_program(recording.period).carrying(payload) };
+            let event = (recording.event.clone(), precise, Meaning::Sample);
+            sources.push(Source::open_precise(event, &of_threads, recording.ring_pages, register, catalog)?);
+            own = Tracepoints::resolve(&LEAVING, Sampling { period: Some(1), ..sampled }, catalog)?.events;
+        }
         let (mut formats, mut missing) = (None, Vec::new());
-        if register.is_some() {
+        if register.is_some() && !is_precise {
             own.extend(Tracepoints::resolve(&LEAVING, of_program(1), catalog)?.events);
+        }
+        let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());
+        if let Some(probes) = &probes {
+            sources.push(Source::open(&probes.events(plain, catalog)?, &of_cpus, recording.ring_pages, None)?);
+            of_cpus_alone.push(sources.len() - 1);
         }
         if recording.kernel_noise {
             // Other programs' registers are none of ours.
-            let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());
             let noise = Tracepoints::resolve(&NOISE, plain, catalog)?;
             if recording.budget.is_none() {
                 own.extend(Tracepoints::resolve(&SYSCALLS, of_program(1), catalog)?.events);
@@ -243,15 +277,17 @@ impl Session {
             own.extend(Tracepoints::resolve(&FAULTS, of_program(1), catalog)?.events);
             missing.extend(noise.missing);
             sources.push(Source::open(&noise.events, &of_cpus, recording.ring_pages, None)?);
+            of_cpus_alone.push(sources.len() - 1);
             formats = Some(Formats::read(catalog)?);
         }
         sources.push(Source::open(&own, &of_threads, recording.ring_pages, register)?);
         let mut session = Self {
             sources,
             formats,
+            probes,
             listener: Listener::new(marks),
             reorder: Reorder::default(),
-            identity: Identity::new(recording),
+            identity: Identity::new(recording, program.pid() as i32),
             mappings: Mappings::default(),
             names: Names::default(),
             missing,
@@ -263,12 +299,11 @@ impl Session {
             windows_ns: Vec::new(),
             mapped_ns: 0,
         };
-        match (session.budget.is_some(), is_ours, session.sources.len()) {
-            (true, ..) => {}
+        if is_ours {
             // The program's own events come on when it is executed.
-            (false, true, 2) => session.sources[0].sampler.enable()?,
-            (false, true, _) => {}
-            (false, false, _) => session.on()?,
+            of_cpus_alone.into_iter().try_for_each(|at: usize| session.sources[at].sampler.enable())?;
+        } else if session.budget.is_none() {
+            session.on()?;
         }
         Ok(session)
     }
@@ -322,7 +357,7 @@ impl Session {
         self.looks_ns.push_back(monotonic_raw_ns());
         self.listener.listen(&mut self.reorder)?;
         for source in &mut self.sources {
-            source.drain(self.formats.as_ref(), &mut self.reorder, &mut self.mappings, &mut self.names)?;
+            source.drain(self.formats.as_ref(), self.probes.as_ref(), &mut self.reorder, &mut self.mappings, &mut self.names)?;
         }
         match self.looks_ns.len() > HOLD_BACK {
             true => self.looks_ns.pop_front().map_or(Ok(()), |until_ns| self.flush(until_ns, keep)),
@@ -355,6 +390,8 @@ impl Session {
         let mut losses_ns: Vec<u64> = self.sources.iter_mut().flat_map(|source| std::mem::take(&mut source.losses_ns)).collect();
         losses_ns.sort_unstable();
         losses_ns.truncate(Recorded::MOST_LOSSES);
+        // The kernel keeps definitions that events are open on.
+        drop(self.sources);
         Ok(Recorded {
             exit,
             rows: self.rows,
@@ -368,7 +405,8 @@ impl Session {
             symbols: self.mappings.resolve(),
             names: self.names,
             steal_s,
-            sight: self.identity.sight(),
+            seen: self.identity.finish(),
+            probed: self.probes.map(|probes| probes.binary),
             spent: self.budget.as_ref().and_then(Controller::spent),
             windows_ns: self.budget.is_some().then_some(self.windows_ns),
         })

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use perftax_pmu::Result;
-use perftax_pmu::event::Event;
+use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
 use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
 use perftax_pmu::sys::Target;
@@ -11,6 +11,8 @@ use perftax_pmu::sys::Target;
 use super::events::{Formats, Meaning};
 use super::identity::{Held, occasion};
 use super::mappings::Mappings;
+use super::perf_clock::PerfClock;
+use super::probes::Probes;
 use super::reorder::Reorder;
 use super::{Recorded, Row};
 use crate::names::Names;
@@ -24,6 +26,8 @@ pub(super) struct Source {
     meanings: HashMap<u64, Meaning>,
     /// The register whose word every record of the program's carries.
     register: Option<u32>,
+    /// What its times are converted by.
+    clock: Option<PerfClock>,
     /// As its records say.
     pub lost: u64,
     pub losses_ns: Vec<u64>,
@@ -40,17 +44,37 @@ impl Source {
         let sampler = LiveSampler::open(&asked, targets, ring_pages)?;
         let meanings = sampler.events().iter().zip(events.iter().cycle()).map(|(open, (.., meaning))| Ok((open.id()?, *meaning)));
         let meanings = meanings.collect::<Result<_>>()?;
-        Ok(Self { layout: *sampler.layout(), meanings, register, sampler, lost: 0, losses_ns: Vec::new() })
+        Ok(Self { layout: *sampler.layout(), meanings, register, clock: None, sampler, lost: 0, losses_ns: Vec::new() })
+    }
+
+    /// Samples that hardware has put together on perf's own clock.
+    pub fn open_precise(
+        event: (Event, Sampling, Meaning),
+        targets: &[Target],
+        ring_pages: usize,
+        register: Option<u32>,
+        catalog: &Catalog,
+    ) -> Result<Self> {
+        let mut clock = PerfClock::open(catalog)?;
+        clock.anchor()?;
+        Ok(Self { clock: Some(clock), ..Self::open(&[event], targets, ring_pages, register)? })
     }
 
     pub fn drain(
         &mut self,
         formats: Option<&Formats>,
+        probes: Option<&Probes>,
         reorder: &mut Reorder,
         mappings: &mut Mappings,
         names: &mut Names,
     ) -> Result<()> {
-        let Self { sampler, layout, meanings, register, lost, losses_ns } = self;
+        if let Some(clock) = &mut self.clock {
+            // To be read, a counter has the records handed over that still lie in the hardware's buffer (arch/x86/events/intel/ds.c,
+            // intel_pmu_auto_reload_read); what lies between two anchors is told best.
+            self.sampler.lost()?;
+            clock.anchor()?;
+        }
+        let Self { sampler, layout, meanings, register, clock, lost, losses_ns } = self;
         let mut loss = |count: u64, time_ns: Option<u64>| {
             *lost += count;
             if losses_ns.len() < Recorded::MOST_LOSSES {
@@ -58,8 +82,16 @@ impl Source {
             }
         };
         sampler.drain(&mut |header: Header, body| match decode(header, body, layout) {
-            Ok(Record::Sample(sample)) => {
+            Ok(Record::Sample(mut sample)) => {
+                if let Some(clock) = &clock {
+                    sample.time_ns = sample.time_ns.and_then(|time_ns| clock.time_ns(time_ns));
+                }
                 let Some(meaning) = sample.identifier.and_then(|id| meanings.get(&id)).copied() else { return };
+                if matches!(meaning, Meaning::Start | Meaning::Done) {
+                    let pass = probes.and_then(|probes| probes.read(meaning, &sample));
+                    pass.into_iter().for_each(|pass| reorder.push(Held::Pass(pass)));
+                    return;
+                }
                 let word = register.and_then(|number| tag(&sample, number));
                 let row = match meaning {
                     Meaning::Sample => sample_row(&sample, word.unwrap_or(0)).map(Row::Sample),
@@ -77,7 +109,10 @@ impl Source {
             Ok(Record::Exit(record)) if register.is_some() => {
                 reorder.push(Held::Look(Look { time_ns: record.time_ns, tid: record.task.tid, word: 0, at: Occasion::Exit }));
             }
-            Ok(Record::Fork(record)) => mappings.forked(record.task.pid, record.parent.pid),
+            Ok(Record::Fork(record)) => {
+                mappings.forked(record.task.pid, record.parent.pid);
+                reorder.push(Held::Birth(record.time_ns, record.task.pid, record.parent.pid));
+            }
             Ok(Record::Comm(record)) => {
                 names.threads.insert(record.task.tid, String::from_utf8_lossy(record.name).into_owned());
             }

@@ -11,12 +11,14 @@
 //! Only each thread's last look is held. Marks lie in the past of the look that they came from, at most [`Runs::PATIENCE_NS`]: whoever writes
 //! rows in order of time holds them for so long (`record/hold.rs`).
 
+mod extent;
 mod thread;
 
 use rustc_hash::FxHashMap;
 
 use crate::distribution::Distribution;
 use crate::mark::{Kind, Mark};
+pub use extent::between_ns;
 use thread::Thread;
 
 /// What a register held at one time.
@@ -105,7 +107,7 @@ impl Runs {
         if look.at == Occasion::Exit {
             if let Some(mut thread) = self.threads.remove(&look.tid) {
                 self.sight.unknown += thread.doubted();
-                thread.exit(look, &self.rule, &mut self.sight, out);
+                thread.exit(look, &mut self.sight, out);
             }
             return;
         }
@@ -123,7 +125,14 @@ impl Runs {
                 thread.tag(look, id, &self.rule, &mut self.sight, out);
             }
         }
-        thread.has_left = look.at == Occasion::Leaving;
+        (thread.has_left, thread.arrived_ns) = (look.at == Occasion::Leaving, None);
+    }
+
+    /// A thread has got a CPU.
+    pub fn arrive(&mut self, tid: u32, now_ns: u64) {
+        if let Some(thread) = self.threads.get_mut(&tid).filter(|thread| thread.has_left) {
+            thread.arrived_ns = Some(now_ns);
+        }
     }
 
     /// Takes threads off their messages that have shown no tag for long. Time has come so far.
@@ -138,16 +147,6 @@ impl Runs {
         for (_, thread) in self.threads.drain() {
             self.sight.unknown += thread.doubted();
         }
-    }
-}
-
-/// From a moment to a later one, the moment between them at which something changed that was seen at neither: by `Rule`.
-fn between(from_ns: u64, to_ns: u64, rule: &Rule, has_left: bool) -> u64 {
-    let middle = from_ns + to_ns.saturating_sub(from_ns) / 2;
-    match rule.gap_ns {
-        // The thread was away, and nothing changes meanwhile; it has run for no longer than to its next sample.
-        Some(gap_ns) if has_left => middle.max(to_ns.saturating_sub(gap_ns / 2)),
-        _ => middle,
     }
 }
 

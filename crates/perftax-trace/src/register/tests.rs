@@ -52,6 +52,20 @@ fn a_thread_that_waits_is_at_its_message_and_one_that_was_away_changed_when_it_w
 }
 
 #[test]
+fn what_changed_while_a_thread_was_away_changed_when_it_was_back() {
+    let (mut runs, mut marks) = (Runs::new(RULE), Vec::new());
+    let mut out = |mark: Mark| marks.push((mark.time_ns, mark.id, mark.kind));
+    let look = |time_ns, id, at| Look { time_ns, tid: 5, word: tag(id), at };
+    runs.take(&look(100, 7, Sample), &mut out);
+    runs.arrive(5, 102);
+    runs.take(&look(105, 7, Leaving), &mut out);
+    runs.arrive(5, 1000);
+    runs.take(&look(1004, 8, Sample), &mut out);
+    assert_eq!(marks, [(99, 7, Begin), (1002, 7, End), (1002, 8, Begin)]);
+    assert_eq!(runs.sight.gaps.max_ns(), 4);
+}
+
+#[test]
 fn a_thread_that_shows_no_tag_for_long_is_taken_off_its_message_until_it_does() {
     let long = Runs::PATIENCE_NS;
     let doubtful = [(100, tag(7), Sample), (110, 1, Kernel), (110 + long, 1, Kernel)];

@@ -1,6 +1,6 @@
 //! What is known of one thread's tag.
 
-use super::{Look, Rule, Runs, Sight, between, mark};
+use super::{Look, Rule, Runs, Sight, mark};
 use crate::mark::{Kind, Mark};
 
 /// A thread, as far as looks at its register tell.
@@ -14,6 +14,8 @@ pub(super) struct Thread {
     is_off: bool,
     /// The last look was when it left its CPU.
     pub has_left: bool,
+    /// When it got one again.
+    pub arrived_ns: Option<u64>,
 }
 
 /// Looks without a tag.
@@ -25,6 +27,16 @@ struct Doubt {
 }
 
 impl Thread {
+    /// From when on something may have changed that the last look did not show: where the thread was away since, from when it was back. Where
+    /// nobody said when, it has run for no longer than to its next sample.
+    fn back_ns(&self, last_ns: u64, now_ns: u64, rule: &Rule) -> u64 {
+        match (self.has_left, self.arrived_ns, rule.gap_ns) {
+            (true, Some(arrived_ns), _) => arrived_ns.clamp(last_ns, now_ns.max(last_ns)),
+            (true, None, Some(gap_ns)) => last_ns.max(now_ns.saturating_sub(gap_ns)),
+            _ => last_ns,
+        }
+    }
+
     /// A look without a tag.
     pub fn doubt(&mut self, time_ns: u64) {
         let doubt = self.doubt.get_or_insert(Doubt { first_ns: time_ns, last_ns: time_ns, looks: 0 });
@@ -50,8 +62,9 @@ impl Thread {
             return;
         };
         // When it may have changed: after the last tag, before this one.
-        let left_ns = between(last_ns, doubt.map_or(now_ns, |doubt| doubt.first_ns), rule, doubt.is_none() && self.has_left);
-        let came_ns = between(doubt.map_or(last_ns, |doubt| doubt.last_ns), now_ns, rule, self.has_left);
+        let since_ns = self.back_ns(doubt.map_or(last_ns, |doubt| doubt.last_ns), now_ns, rule);
+        let came_ns = middle(since_ns, now_ns);
+        let left_ns = doubt.map_or(came_ns, |doubt| middle(last_ns, doubt.first_ns));
         if old == id {
             sight.filled += doubted;
             if is_off {
@@ -60,8 +73,7 @@ impl Thread {
             return;
         }
         sight.unknown += doubted;
-        let apart_ns = now_ns - last_ns.min(now_ns);
-        sight.gaps.add(if doubt.is_none() && self.has_left { apart_ns.min(rule.gap_ns.unwrap_or(u64::MAX)) } else { apart_ns });
+        sight.gaps.add(now_ns - doubt.map_or(since_ns, |_| last_ns).min(now_ns));
         match (old, is_off) {
             (0, _) => {}
             (_, true) => sight.abandoned += 1,
@@ -73,13 +85,13 @@ impl Thread {
     }
 
     /// The thread has ended.
-    pub fn exit(&mut self, look: &Look, rule: &Rule, sight: &mut Sight, out: &mut dyn FnMut(Mark)) {
+    pub fn exit(&mut self, look: &Look, sight: &mut Sight, out: &mut dyn FnMut(Mark)) {
         let Some((id, last_ns)) = self.last.filter(|(id, _)| *id != 0) else { return };
         if self.is_off {
             sight.abandoned += 1;
             return;
         }
-        let end_ns = between(last_ns, self.doubt.map_or(look.time_ns, |doubt| doubt.first_ns), rule, false);
+        let end_ns = middle(last_ns, self.doubt.map_or(look.time_ns, |doubt| doubt.first_ns));
         out(mark(end_ns, look.tid, id, Kind::End));
     }
 
@@ -89,9 +101,13 @@ impl Thread {
         // Well before rows of then are handed out.
         if id != 0 && !self.is_off && doubt.first_ns + Runs::PATIENCE_NS / 2 <= now_ns {
             self.is_off = true;
-            out(mark(last_ns + (doubt.first_ns - last_ns.min(doubt.first_ns)) / 2, tid, 0, Kind::Switch));
+            out(mark(middle(last_ns, doubt.first_ns), tid, 0, Kind::Switch));
         }
     }
+}
+
+fn middle(from_ns: u64, to_ns: u64) -> u64 {
+    from_ns + to_ns.saturating_sub(from_ns) / 2
 }
 
 /// When a run began: before its first look, so that the sample of it belongs to the message; or with it, and a sample comes before a mark.

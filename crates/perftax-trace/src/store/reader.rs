@@ -11,6 +11,7 @@ use super::background::Background;
 use super::table::{Function, TableReader, read_texts};
 use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, WINDOW_COLUMNS, WINDOWS, codes};
 use crate::kernel::KernelEvent;
+use crate::label::Labels;
 use crate::mark::{Kind, Mark};
 use crate::tracker::{Record, Sampled};
 
@@ -80,7 +81,7 @@ pub struct Store {
     /// What addresses are called.
     pub symbols: Symbols,
     /// What messages are labelled.
-    pub labels: FxHashMap<u64, String>,
+    pub labels: Labels,
     /// Of a trace that holds slow messages alone: what the others were like.
     pub background: Option<Background>,
     /// Of a trace that was on and off in turn: when it was on, in order.
@@ -99,13 +100,15 @@ impl Store {
         let windows = windows.exists().then(|| read_texts(&windows, WINDOW_COLUMNS)).transpose()?;
         let labels = folder.join(LABELS);
         let labels = if labels.exists() { read_texts(&labels, (["id"], ["text"]))? } else { Vec::new() };
+        let mut labelled = Labels::default();
+        labels.into_iter().for_each(|([id], [text])| labelled.add(id, &text));
         let symbols = Symbols::new(symbols.into_iter().map(address));
         Ok(Self {
             folder: folder.into(),
             background: Background::read(folder, &symbols)?,
             windows_ns: windows.map(|rows| rows.into_iter().map(|([from, to], [])| (from, to)).collect()),
             symbols,
-            labels: labels.into_iter().map(|([id], [text])| (id, text)).collect(),
+            labels: labelled,
         })
     }
 

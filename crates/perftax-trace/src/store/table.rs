@@ -143,10 +143,10 @@ pub struct Function {
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write_texts<const N: usize, const T: usize>(
+pub fn write_texts<const N: usize, const T: usize, S: AsRef<str>>(
     path: &Path,
     columns: ([&str; N], [&str; T]),
-    rows: &[([u64; N], [String; T])],
+    rows: &[([u64; N], [S; T])],
 ) -> Result<()> {
     let failed = failed(path);
     let numbers = columns.0.iter().map(|name| field(name, Physical::INT64));
@@ -165,7 +165,7 @@ pub fn write_texts<const N: usize, const T: usize>(
         }
     }
     for at in 0..T {
-        let values: Vec<ByteArray> = rows.iter().map(|(_, texts)| texts[at].as_str().into()).collect();
+        let values: Vec<ByteArray> = rows.iter().map(|(_, texts)| texts[at].as_ref().into()).collect();
         if let Some(mut column) = group.next_column().map_err(&failed)? {
             column.typed::<ByteArrayType>().write_batch(&values, None, None).map_err(&failed)?;
             column.close().map_err(&failed)?;

@@ -96,7 +96,7 @@ impl StoreWriter {
     ///
     /// # Errors
     /// Where they cannot be written. What is complete by then stays.
-    pub fn finish(self, symbols: &BTreeMap<(u32, u64), Function>, labels: &[(u64, String)]) -> Result<Room> {
+    pub fn finish(self, symbols: &BTreeMap<(u32, u64), Function>, labels: &[(u64, &str)]) -> Result<Room> {
         let refused = self.marks.refused + self.samples.refused + self.kernel.refused;
         let (marks, samples, kernel) = (self.marks.finish()?, self.samples.finish()?, self.kernel.finish()?);
         let symbols: Vec<([u64; 2], [String; 2])> = symbols
@@ -105,7 +105,7 @@ impl StoreWriter {
             .collect();
         write_texts(&self.folder.join(SYMBOLS), (["pid", "ip"], ["function", "module"]), &symbols)?;
         if !labels.is_empty() {
-            let labels: Vec<([u64; 1], [String; 1])> = labels.iter().map(|(id, text)| ([*id], [text.clone()])).collect();
+            let labels: Vec<([u64; 1], [&str; 1])> = labels.iter().map(|(id, text)| ([*id], [*text])).collect();
             write_texts(&self.folder.join(LABELS), (["id"], ["text"]), &labels)?;
         }
         Ok(Room { marks, samples, kernel, refused })

@@ -49,6 +49,10 @@ impl Record {
 /// A message's place among those under way; used again when it is over.
 type Key = u32;
 
+/// A sample of a thread that has left its CPU for no longer than this is one of before, ns: hardware's samples have a clock of their own, which
+/// is compared with the kernel's now and then.
+const SLACK_NS: u64 = 5_000;
+
 struct Slot {
     message: Message,
     /// Tells messages apart that had the same place one after the other.
@@ -245,8 +249,11 @@ impl Tracker {
         if tid == 0 {
             return;
         }
-        self.seen(tid, time_ns, out);
-        self.settle(tid, time_ns);
+        let has_just_left = |thread: &Thread| thread.off.is_some() && time_ns < thread.since_ns.saturating_add(SLACK_NS);
+        if !self.threads.get(&tid).is_some_and(has_just_left) {
+            self.seen(tid, time_ns, out);
+            self.settle(tid, time_ns);
+        }
         let thread = self.thread(tid, time_ns);
         let cause = thread.beneath().0;
         if let Some(key) = thread.stack.last().copied() {

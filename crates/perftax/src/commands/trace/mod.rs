@@ -1,9 +1,11 @@
 //! `perftax trace`: messages, and why some of them are slow.
 
+mod bounds;
 mod cost;
 mod describe;
 mod diff;
 mod export;
+mod labels;
 #[cfg(feature = "html")]
 mod picture;
 mod pilot;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use perftax_cost::document::{Noise as NoiseOf, Point, TracePicture, TraceReport};
-use perftax_trace::{Answer, Cause, Detail, Latencies, Noise, Picture, Question, analyse_watching};
+use perftax_trace::{Answer, Cause, Detail, Latencies, Message, Noise, Picture, Question, analyse_watching};
 
 use super::describe::waterfall;
 use super::reading::Reading;
@@ -30,10 +30,20 @@ impl Drawing {
         Self { picture: Picture::new(latencies, slow_ns, MOST_POINTS, WATERFALLS), noise: Noise::new(BINS) }
     }
 
-    /// Reads the trace.
-    pub fn analyse(&mut self, reading: &Reading, latencies: &Latencies, question: &Question) -> Result<Answer> {
+    /// Reads the trace; `each` sees every message beside.
+    pub fn analyse(
+        &mut self,
+        reading: &Reading,
+        latencies: &Latencies,
+        question: &Question,
+        each: &mut dyn FnMut(&Message),
+    ) -> Result<Answer> {
         let (picture, noise) = (&mut self.picture, &mut self.noise);
-        Ok(analyse_watching(&reading.store, latencies, question, |row| noise.take(row), |message| picture.take(message))?)
+        let take = |message: &Message| {
+            each(message);
+            picture.take(message);
+        };
+        Ok(analyse_watching(&reading.store, latencies, question, |row| noise.take(row), take)?)
     }
 
     /// What the page draws.

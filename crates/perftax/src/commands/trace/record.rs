@@ -77,6 +77,11 @@ const USUAL_PERIOD: u64 = 1_000_003;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     let folder = NewFolder::make(&args.output)?;
+    let tag = Tag::parse(&args.tag)?;
+    if args.budget.is_some() && tag != Tag::Marks {
+        let needed = "marks with --budget, which counts messages while nothing else is on".into();
+        return Err(Error::Argument { argument: "--tag", value: args.tag.clone(), needed }.into());
+    }
     if !args.ring_pages.is_power_of_two() || !(8..=1 << 18).contains(&args.ring_pages) {
         let needed = "a power of two from 8 to 262144".into();
         return Err(Error::Argument { argument: "-m", value: args.ring_pages.to_string(), needed }.into());
@@ -85,7 +90,6 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = "a power of two from 64 to 67108864".into();
         return Err(Error::Argument { argument: "--ring-marks", value: args.ring_marks.to_string(), needed }.into());
     }
-    let tag = Tag::parse(&args.tag)?;
     let here = Here::read()?;
     let (event, mechanism) = here.choose(Some(&args.event), None)?;
     crate::commands::calibrate::check_period(Some(args.period), mechanism)?;
@@ -147,7 +151,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if let Some(windows) = &recorded.windows_ns {
         store.windows(windows)?;
     }
-    let room = store.finish(&recorded.symbols, &[])?;
+    let room = store.finish(&recorded.symbols, &tagged::labels(&recorded))?;
     origin.warnings.extend(warnings(&recorded, &room, recording.tag == Tag::Marks));
     origin.warnings.extend(tagged::warnings(&recording, &recorded));
     let code = match recorded.exit.ended {
@@ -167,7 +171,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         kernel_noise: recording.kernel_noise,
         tag: args.tag.clone(),
         register: tagged::register(&recording, &recorded),
-        probes: None,
+        probes: tagged::probes(&recorded),
         interrupts: (interrupts > 0).then_some(Interrupts { samples: room.samples, interrupts }),
         rings: recorded.rings,
         lost: recorded.lost,

@@ -7,10 +7,13 @@ use perftax_cost::document::{
     BlamedCause, BlamedDetail, Latencies as Quantiles, SampledFunction, SlowMessage, TailBlame, TraceMeta, TraceReport,
 };
 use perftax_report::text;
+use perftax_trace::register::between_ns as latency_between_ns;
 use perftax_trace::{Answer, Blamed, Brief, Detail, Latencies, Message, Question, analyse, blame};
 
+use super::bounds::Bounds;
 use super::cost::cost;
 use super::describe::{between_ns, is_doubtful, shares};
+use super::labels::ByLabel;
 use super::reading::Reading;
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -54,24 +57,36 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let reading = Reading::open(&args.folder)?;
     let latencies = Latencies::of(&reading.store)?;
     let question = Question { slow_from: tails(&reading.meta)[0], whole: args.slowest };
+    let slow_ns = latencies.quantile_ns(question.slow_from);
+    let mut by_label = ByLabel::new(&reading.store.labels, slow_ns);
+    let mut bounds = reading.meta.register.as_ref().map(|_| Bounds::default());
+    let mut each = |message: &Message| {
+        by_label.add(message);
+        bounds.iter_mut().for_each(|bounds| bounds.add(message));
+    };
     #[cfg(feature = "html")]
-    if args.html.is_some() {
-        let mut drawing = super::picture::Drawing::new(&latencies, latencies.quantile_ns(question.slow_from));
-        let answer = drawing.analyse(&reading, &latencies, &question)?;
-        let document = report(&reading, &latencies, &answer);
+    let mut drawing = args.html.as_ref().map(|_| super::picture::Drawing::new(&latencies, slow_ns));
+    #[cfg(not(feature = "html"))]
+    let mut drawing: Option<std::convert::Infallible> = None;
+    let answer = match &mut drawing {
+        #[cfg(feature = "html")]
+        Some(drawing) => drawing.analyse(&reading, &latencies, &question, &mut each)?,
+        #[cfg(not(feature = "html"))]
+        Some(never) => match *never {},
+        None => analyse(&reading.store, &latencies, &question, each)?,
+    };
+    let mut document = report(&reading, &latencies, &answer);
+    (document.labels, document.labels_left_out) = by_label.finish();
+    document.latency_between = bounds.and_then(Bounds::finish);
+    #[cfg(feature = "html")]
+    if let Some(drawing) = drawing {
         let picture = drawing.finish(&reading, &latencies, &answer, document.clone(), &args.folder);
         output.write_html(|| Ok(perftax_report::html::trace(&picture)))?;
-        return finish(&output, &document);
     }
-    let answer = analyse(&reading.store, &latencies, &question, |_| ())?;
-    finish(&output, &report(&reading, &latencies, &answer))
-}
-
-fn finish(output: &Output, document: &TraceReport) -> Result<Outcome> {
-    output.write_json(document)?;
+    output.write_json(&document)?;
     // Where a page goes to stdout, the text would be in it.
     if output.html.as_deref().is_none_or(|path| path.as_os_str() != "-") || output.output.is_some() {
-        output.write_text(&text::trace(document))?;
+        output.write_text(&text::trace(&document))?;
     }
     Ok(Outcome::Done)
 }
@@ -91,6 +106,7 @@ fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceRep
         messages: answer.messages,
         trouble: trouble.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), n)).collect(),
         latency: quantiles(latencies),
+        latency_between: None,
         watched: answer.population.watched,
         samples: answer.samples,
         cost: cost(&reading.meta),
@@ -157,7 +173,7 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         label: reading.store.labels.get(&message.id).cloned(),
         begin_s: message.begin_ns.saturating_sub(answer.from_ns) as f64 * 1e-9,
         latency_ns: brief.latency_ns,
-        latency_between_ns: reading.meta.register.as_ref().map(|register| register.between_ns(brief.latency_ns)),
+        latency_between_ns: reading.meta.register.as_ref().and_then(|_| latency_between_ns(message)),
         cause: foremost.cause.name().into(),
         beyond_ns: foremost.beyond_ns,
         which: foremost.which.and_then(|(detail, _)| name(detail)),

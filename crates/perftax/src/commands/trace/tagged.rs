@@ -1,11 +1,11 @@
 //! What told the messages of a recording apart, and how well.
 
 use anyhow::Result;
-use perftax_cost::document::RegisterSight;
+use perftax_cost::document::{ProbeSight, RegisterSight};
 use perftax_cost::{Mechanism, Warning};
 use perftax_lab::system::performance_interrupts;
 use perftax_trace::Tag;
-use perftax_trace::record::{Recorded, Recording};
+use perftax_trace::record::{Recorded, Recording, Seen};
 
 /// Less than this share of samples with a tag is worth a warning: most of the time nothing is known but what lies between.
 const FEW: f64 = 0.5;
@@ -25,7 +25,7 @@ pub fn interrupts(recording: &Recording) -> Result<u64> {
 
 /// How well a register did.
 pub fn register(recording: &Recording, recorded: &Recorded) -> Option<RegisterSight> {
-    let (Tag::Register(register), Some(sight)) = (&recording.tag, &recorded.sight) else { return None };
+    let (Tag::Register(register), Seen::Register(sight)) = (&recording.tag, &recorded.seen) else { return None };
     let mut threads: Vec<(u32, u64, u64)> = sight.samples.iter().map(|(tid, (all, valid))| (*tid, *all, *valid)).collect();
     threads.sort_by_key(|(tid, all, _)| (std::cmp::Reverse(*all), *tid));
     let (samples, samples_valid) = threads.iter().fold((0, 0), |(all, valid), thread| (all + thread.1, valid + thread.2));
@@ -48,6 +48,27 @@ pub fn register(recording: &Recording, recorded: &Recorded) -> Option<RegisterSi
     })
 }
 
+/// How well static probes did.
+pub fn probes(recorded: &Recorded) -> Option<ProbeSight> {
+    let Seen::Probes(passes) = &recorded.seen else { return None };
+    Some(ProbeSight {
+        binary: recorded.probed.as_ref().map_or_else(String::new, |path| path.display().to_string()),
+        started: passes.started,
+        done: passes.done,
+        broken_off: passes.broken_off,
+        done_without_start: passes.done_without_start,
+        shortened: passes.labels.shortened,
+    })
+}
+
+/// The messages' texts.
+pub fn labels(recorded: &Recorded) -> Vec<(u64, &str)> {
+    match &recorded.seen {
+        Seen::Probes(passes) => passes.labels.iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
 /// What weakens it, each with a remedy.
 pub fn warnings(recording: &Recording, recorded: &Recorded) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -66,6 +87,16 @@ pub fn warnings(recording: &Recording, recorded: &Recorded) -> Vec<Warning> {
         if sight.abandoned > 0 {
             let message = format!("the ends of {} messages were not seen: their threads showed no tag for long", sight.abandoned);
             warn(message, "perftax_register_end() before long calls of libraries");
+        }
+    }
+    if let Some(probes) = probes(recorded) {
+        if probes.started == 0 {
+            let remedy = "the file that runs, by its path: usdt:/PATH/TO/BINARY:PROVIDER:START,DONE";
+            warn(format!("the probes of {} were never passed", probes.binary), remedy);
+        }
+        if probes.shortened > 0 {
+            let message = format!("{} texts were kept without their values, since so many different ones came", probes.shortened);
+            warn(message, "a shorter recording");
         }
     }
     warnings
