@@ -51,13 +51,17 @@ fn a_message_is_shown_piece_by_piece() {
     assert_eq!(message.shares_ns.values().sum::<u64>(), latency_ns);
     assert_eq!(message.pieces.iter().map(|piece| piece.ns).sum::<u64>(), latency_ns);
     assert!(message.pieces.windows(2).all(|two| two[0].from_ns + two[0].ns <= two[1].from_ns));
-    let longest = message.pieces.iter().max_by_key(|piece| piece.ns).unwrap();
-    assert_eq!((longest.cause.as_str(), longest.which.as_deref()), ("blocked", Some("clock_nanosleep")));
+    for (cause, ns) in &message.shares_ns {
+        let own = message.pieces.iter().filter(|piece| &piece.cause == cause);
+        assert_eq!(own.map(|piece| piece.ns).sum::<u64>(), *ns, "{cause}");
+    }
+    // What it waited in is told by the system call that is there before it, whatever else its CPU did meanwhile.
+    assert!(message.pieces.iter().any(|piece| piece.which.as_deref() == Some("clock_nanosleep")), "{:?}", message.pieces);
     let around: Vec<(Place, u64)> = doc.neighbours.iter().map(|other| (other.place, other.id)).collect();
     assert_eq!(around, [(Place::Before, 2499), (Place::After, 2501)]);
     let text = perftax(&["trace", "show", trace, "2500"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("blocked: clock_nanosleep") && text.contains("2501"), "{text}");
+    assert!(text.contains("clock_nanosleep") && text.contains("2501"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
 }
 

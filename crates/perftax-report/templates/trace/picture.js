@@ -1,6 +1,6 @@
 // Every message over time: painted point by point into an image, which takes some milliseconds for a million, so there are no levels of
 // detail to keep.
-var margin = { left: 64, right: 14, top: 10, bottom: 44 };
+var margin = { left: 84, right: 14, top: 10, bottom: 44 };
 var picture = (function () {
   var canvas = document.getElementById('trace-picture');
   var sheet = document.createElement('canvas');
@@ -23,7 +23,7 @@ var picture = (function () {
     return (255 << 24 | parseInt(colour.slice(5, 7), 16) << 16 | parseInt(colour.slice(3, 5), 16) << 8 | parseInt(colour.slice(1, 3), 16)) >>> 0;
   }
   var causeColours = Uint32Array.from(settings.causes.map(function (cause) { return packed(cause.colour); }));
-  var none = '#8b949e', others = '#6d7681';
+  var none = '#8b949e', others = '#9c6b4f';
   var functionColour = function (number) {
     return number === 0 ? none : number <= settings.palette.length ? settings.palette[number - 1] : others;
   };
@@ -64,13 +64,20 @@ var picture = (function () {
     self.changed.forEach(function (tell) { tell(view); });
   };
 
+  function slowIn(from, to) {
+    var seen = 0;
+    for (var at = 0; at < points.slow.length; at++) if (points.slow[at] >= from && points.slow[at] < to) seen++;
+    return seen;
+  }
+
   function paint(width, height, view, ratio) {
     var begin = points.begin, ys = self.mode === 'id' ? points.id : points.logged, latency = points.latency, isSlow = points.isSlow;
     var codes = self.colouring === 'cause' ? points.cause : points.function_;
     var colours = self.colouring === 'cause' ? causeColours : functionColours;
     var perTime = width / (view.to - view.from), perY = height / (view.high - view.low);
     var from = firstFrom(view.from - longest), to = firstFrom(view.to);
-    var small = Math.max(1, Math.round(ratio * 1.5)), large = Math.max(4, Math.round(ratio * 5));
+    // Slow ones are squares that can be told from the others, and from each other where they are many.
+    var small = Math.max(1, Math.round(ratio * 1.5)), large = Math.round(ratio * (slowIn(from, to) > 3000 ? 3 : 5));
     // From its beginning to its end where that can be seen, unless so many at once would take longer than a look.
     var hasLengths = longest * perTime > 2 && (to - from) * Math.min(width, longest * perTime) < 3e7;
     function block(x, y, w, h, colour) {
@@ -123,7 +130,7 @@ var picture = (function () {
     timeTicks(view.from, view.to, Math.max(3, area.width / 110)).forEach(function (tick) {
       var x = area.x + (tick[0] - view.from) / (view.to - view.from) * area.width;
       line(context, x, area.y, x, area.y + area.height);
-      context.fillText(tick[1], x, area.y + area.height + 6);
+      if (x < at.width - 30) context.fillText(tick[1], x, area.y + area.height + 6);
     });
     context.fillText('since the first message began', area.x + area.width / 2, area.y + area.height + 26);
     if (self.mode === 'latency' && settings.slow > 0) {

@@ -30,9 +30,12 @@ function timeTicks(from, to, most) {
   return all;
 }
 
+// Long ids have an exponent: of all their digits there is no room.
+function count(n) { return n === 0 ? '0' : Math.abs(n) < 1e9 ? n.toLocaleString('en') : n.toExponential(3); }
+
 function countTicks(from, to, most) {
   var by = Math.max(1, step(to - from, most)), all = [];
-  for (var at = Math.ceil(from / by); at * by <= to; at++) all.push([at * by, (at * by).toLocaleString('en')]);
+  for (var at = Math.ceil(from / by); at * by <= to; at++) all.push([at * by, count(at * by)]);
   return all;
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Extra, Grid, Panel, Part, render_with};
 use crate::sheet::printable;
-use crate::units;
+use crate::{shell, units};
 use packed::{LATENCY_STEPS, Packed, base64};
 
 /// Colours of causes, in their order (`perftax_trace::Cause::ALL`): warm where something else ran, cold where the program did, grey where
@@ -108,7 +108,7 @@ fn messages(picture: &TracePicture) -> Panel {
         "functions": packed.function_names,
         "palette": super::figure::PALETTE,
         "slow": picture.slow_ns,
-        "folder": printable(&picture.folder),
+        "folder": shell::quote(&printable(&picture.folder)),
         "waterfalls": waterfalls::json(&picture.waterfalls),
         "noise": {
             "from": picture.noise.from_ns,

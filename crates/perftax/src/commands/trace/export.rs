@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -22,7 +22,7 @@ use crate::progress;
 Examples:
   perftax trace export slow.trace --format perfetto -o slow.pftrace     for ui.perfetto.dev
   perftax trace export slow.trace --format firefox -o slow.json         for profiler.firefox.com
-  perftax trace export slow.trace --format pprof -o slow.pb.gz          go tool pprof -tagfocus=message=8317 slow.pb.gz
+  perftax trace export slow.trace --format pprof -o slow.pb.gz          for go tool pprof
   perftax trace export slow.trace --format csv --all -o slow.csv        one row a message")]
 pub struct Args {
     /// The folder that `trace record` made
@@ -96,10 +96,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
             broken = selection.take(message, &mut take).err();
         }
     })?;
-    if let Some(error) = broken {
-        return Err(error).with_context(failed);
+    let finished = match broken {
+        Some(error) => Err(error),
+        None => export.finish(&mut target).and_then(|()| target.flush()),
+    };
+    match finished {
+        // Whoever reads our stdout may have seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Outcome::Done),
+        finished => finished.with_context(failed)?,
     }
-    export.finish(&mut target).with_context(failed)?;
     target.finish().with_context(failed)?;
     let note = match is_whole {
         true => String::new(),
