@@ -122,13 +122,14 @@ impl Drop for MarkRing {
 /// Marks that are timed together, and how many times.
 const TIMED_MARKS: u64 = 20_000;
 const TIMINGS: usize = 9;
-/// Marks of the ring that is written for it.
-const TIMED_CAPACITY: usize = 1024;
+/// Marks of the ring that is written for it, at most.
+const MOST_TIMED: u64 = 1 << 18;
 
-/// What a mark takes in a tight loop on this machine, ns: median, least and most of some timings. A program whose caches are full takes
-/// more. What `perftax_tag_mark` of the header does is done here: the counter, two stores, the ring's head.
-pub fn mark_ns() -> Estimate {
-    let ring: Vec<AtomicU64> = (0..2 * TIMED_CAPACITY).map(|_| AtomicU64::new(0)).collect();
+/// What a mark takes in a tight loop on this machine with rings of so many marks, ns: median, least and most of some timings. A program
+/// whose caches are full takes more. What `perftax_tag_mark` of the header does is done here: the counter, two stores, the ring's head.
+pub fn mark_ns(ring_marks: u64) -> Estimate {
+    let capacity = ring_marks.clamp(64, MOST_TIMED) as usize;
+    let ring: Vec<AtomicU64> = (0..2 * capacity).map(|_| AtomicU64::new(0)).collect();
     let (head, tail) = (AtomicU64::new(0), AtomicU64::new(0));
     let mut timings: Vec<f64> = (0..TIMINGS)
         .map(|_| {
@@ -138,7 +139,7 @@ pub fn mark_ns() -> Estimate {
                 if at.wrapping_sub(tail.load(Ordering::Acquire)) >= u64::MAX / 2 {
                     break;
                 }
-                let place = 2 * (at as usize % TIMED_CAPACITY);
+                let place = 2 * (at as usize % capacity);
                 ring[place].store(Tsc::now(), Ordering::Relaxed);
                 ring[place + 1].store(id << 2 | 1, Ordering::Relaxed);
                 head.store(at + 1, Ordering::Release);

@@ -112,7 +112,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         cpus: online_cpus()?,
         ring_pages: args.ring_pages,
     };
-    let mark_ns = mark_ns();
+    let mark_ns = mark_ns(args.ring_marks);
     let mut store = StoreWriter::create(&folder.partial)?;
     let mut keep = args.keep_slow.map(KeepSlow::new);
     let mut taken = 0u64;
