@@ -21,7 +21,8 @@ use crate::tracker::{Record, Sampled, Tracker};
 const FIRST: u64 = 1000;
 /// The threshold is looked up anew when there are so many more messages, as a share.
 const ANEW: f64 = 0.01;
-/// Rows that are held at most. What a message needs beyond that is not kept whole, and counted.
+/// Rows that are held, and staged, at most. What a message needs beyond that is not kept whole, and counted; what is staged then goes to
+/// the disk, as far as it is slow by what is known then.
 const MOST_ROWS: usize = 4_000_000;
 /// A message that ended longer ago than this, ns, is no neighbour.
 const LONG_AGO_NS: u64 = 20_000_000;
@@ -31,7 +32,8 @@ const MOST_FOLLOWING: u32 = 10_000;
 /// A row that waits for its message's end.
 struct Held {
     row: Row,
-    is_kept: bool,
+    /// The latency of the slowest message that it is kept for; 0: of none so far.
+    kept_for_ns: u64,
 }
 
 /// A message that may be slow.
@@ -39,6 +41,7 @@ struct Candidate {
     threads: Vec<u32>,
     from_ns: u64,
     to_ns: u64,
+    latency_ns: u64,
 }
 
 /// Tells which messages are slow, and sums up all.
@@ -90,7 +93,7 @@ impl Judge {
         }
         let is_near = |begin: &u64| *begin <= message.begin_ns && message.begin_ns - begin <= latency_ns.max(self.threshold_ns);
         let from_ns = before.filter(is_near).unwrap_or(message.begin_ns);
-        Some(Candidate { threads: message.threads.clone(), from_ns, to_ns: message.begin_ns + latency_ns })
+        Some(Candidate { threads: message.threads.clone(), from_ns, to_ns: message.begin_ns + latency_ns, latency_ns })
     }
 }
 
@@ -100,10 +103,14 @@ pub struct KeepSlow {
     /// What is slow.
     pub judge: Judge,
     held: VecDeque<Held>,
+    /// Rows of messages that may turn out not to be slow when all are known; in order of time.
+    staged: Vec<Held>,
+    /// Latencies of the messages that are kept so far.
+    latencies_ns: Vec<u64>,
     addresses: FxHashMap<(u32, u64), u32>,
-    /// Threads whose next message is kept, and how many more rows of it.
-    following: FxHashMap<u32, u32>,
-    /// Messages that were kept for being slow.
+    /// Threads whose next message is kept, how many more rows of it, and for a message of which latency.
+    following: FxHashMap<u32, (u32, u64)>,
+    /// Messages that were kept for being slow; known in the end.
     pub kept: u64,
     /// Slow messages of which rows had been let go already.
     pub not_whole: u64,
@@ -116,6 +123,8 @@ impl KeepSlow {
             tracker: Tracker::default(),
             judge: Judge::new(from),
             held: VecDeque::new(),
+            staged: Vec::new(),
+            latencies_ns: Vec::new(),
             addresses: FxHashMap::default(),
             following: FxHashMap::default(),
             kept: 0,
@@ -125,8 +134,8 @@ impl KeepSlow {
 
     /// Takes the next row, in order of time.
     pub fn take(&mut self, row: &Row) {
-        let follows = self.follows(row);
-        self.held.push_back(Held { row: *row, is_kept: follows });
+        let kept_for_ns = self.follows(row);
+        self.held.push_back(Held { row: *row, kept_for_ns });
         let record = match row {
             Row::Mark(mark) => Record::Mark(*mark),
             Row::Kernel(event) => Record::Kernel(*event),
@@ -154,11 +163,22 @@ impl KeepSlow {
         let until_ns = under_way.min(before).min(now_ns);
         while self.held.len() > MOST_ROWS || self.held.front().is_some_and(|held| held.row.time_ns() < until_ns) {
             let Some(held) = self.held.pop_front() else { break };
-            if held.is_kept {
-                each(&held.row)?;
+            if held.kept_for_ns > 0 {
+                self.staged.push(held);
             }
         }
-        Ok(())
+        if self.staged.len() > MOST_ROWS { self.release(each) } else { Ok(()) }
+    }
+
+    /// Hands out what is staged, without what is known by now not to be slow.
+    fn release(&mut self, each: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+        let slow_ns = self.judge.population.latency.quantile_ns(self.judge.from);
+        // Within the histogram's precision.
+        let slow_ns = slow_ns - slow_ns / 500;
+        self.judge.kept_from_ns = self.judge.kept_from_ns.max(slow_ns);
+        self.latencies_ns.retain(|latency| *latency >= slow_ns);
+        self.kept += std::mem::take(&mut self.latencies_ns).len() as u64;
+        self.staged.drain(..).filter(|held| held.kept_for_ns >= slow_ns).try_for_each(|held| each(&held.row))
     }
 
     /// The end: hands out the rest.
@@ -169,7 +189,9 @@ impl KeepSlow {
         let mut candidates = Vec::new();
         self.tracker.finish(&mut |message| candidates.extend(self.judge.judge(message)));
         candidates.into_iter().for_each(|candidate| self.keep(&candidate));
-        self.held.drain(..).filter(|held| held.is_kept).try_for_each(|held| each(&held.row))
+        let kept = self.held.drain(..).filter(|held| held.kept_for_ns > 0);
+        self.staged.extend(kept);
+        self.release(each)
     }
 
     /// Rows that are held.
@@ -201,16 +223,16 @@ impl KeepSlow {
         usual
     }
 
-    /// Whether a row belongs to the message after a slow one.
-    fn follows(&mut self, row: &Row) -> bool {
+    /// The latency of the slow message after which a row comes, within the next one of its thread; 0 where it does not.
+    fn follows(&mut self, row: &Row) -> u64 {
         if self.following.is_empty() {
-            return false;
+            return 0;
         }
-        let mut follows = false;
+        let mut follows = 0;
         let ends = matches!(row, Row::Mark(mark) if mark.kind == Kind::End);
         for tid in tids(row) {
-            if let Some(left) = self.following.get_mut(&tid) {
-                follows = true;
+            if let Some((left, latency_ns)) = self.following.get_mut(&tid) {
+                follows = follows.max(*latency_ns);
                 *left = if ends { 0 } else { *left - 1 };
                 if *left == 0 {
                     self.following.remove(&tid);
@@ -222,27 +244,31 @@ impl KeepSlow {
 
     /// Keeps what is held of a message and of the one before it, and has the one after it kept.
     fn keep(&mut self, candidate: &Candidate) {
-        self.kept += 1;
-        let Candidate { threads, from_ns, to_ns } = candidate;
+        let Candidate { threads, from_ns, to_ns, latency_ns } = candidate;
+        let latency_ns = (*latency_ns).max(1);
+        self.latencies_ns.push(latency_ns);
         self.not_whole += u64::from(self.held.front().is_none_or(|held| held.row.time_ns() > *from_ns));
         let first = self.held.partition_point(|held| held.row.time_ns() < *from_ns);
         let end = self.held.partition_point(|held| held.row.time_ns() <= *to_ns);
         let threads: FxHashSet<u32> = threads.iter().copied().collect();
         for held in self.held.range_mut(first..end) {
-            held.is_kept |= tids(&held.row).any(|tid| threads.contains(&tid));
+            if tids(&held.row).any(|tid| threads.contains(&tid)) {
+                held.kept_for_ns = held.kept_for_ns.max(latency_ns);
+            }
         }
         // Up to the end of the next message: part of it may have passed already.
         for tid in threads {
             let mut left = MOST_FOLLOWING;
             for held in self.held.range_mut(end..).filter(|held| tids(&held.row).any(|other| other == tid)) {
-                held.is_kept = true;
+                held.kept_for_ns = held.kept_for_ns.max(latency_ns);
                 left = if matches!(held.row, Row::Mark(mark) if mark.kind == Kind::End) { 0 } else { left.saturating_sub(1) };
                 if left == 0 {
                     break;
                 }
             }
             if left > 0 {
-                self.following.insert(tid, left);
+                let following = self.following.entry(tid).or_default();
+                *following = (following.0.max(left), following.1.max(latency_ns));
             }
         }
     }
@@ -316,7 +342,7 @@ mod tests {
         assert_eq!(keep.not_whole, 0);
         assert!(most_held < 20_000, "{most_held}");
         assert!(kept.windows(2).all(|two| two[0].time_ns() <= two[1].time_ns()));
-        // Beyond the first thousand and the share between two and one in a thousand little is kept.
+        // Three messages for each slow one; where the quantile lies, many are alike.
         assert!(kept.len() * 50 < all.len(), "{} of {}", kept.len(), all.len());
         let mut tracker = Tracker::default();
         let mut messages: FxHashMap<u64, Message> = FxHashMap::default();
@@ -352,7 +378,9 @@ mod tests {
         }
         keep.flush(&mut |_| Ok(())).unwrap();
         assert_eq!(keep.held(), MOST_ROWS);
+
         keep.take(&Row::Mark(Mark { time_ns: 1 << 40, tid: 5, id: u64::MAX >> 2, kind: Kind::End }));
+        keep.finish(&mut |_| Ok(())).unwrap();
         assert_eq!((keep.kept, keep.not_whole), (1, 1));
     }
 }
