@@ -9,6 +9,8 @@ use perftax_trace::record::{Recorded, Recording, Seen};
 
 /// Less than this share of samples with a tag is worth a warning: most of the time nothing is known but what lies between.
 const FEW: f64 = 0.5;
+/// Samples from which on it is seen whether an interrupt brings one or many.
+const MANY: u64 = 1000;
 /// Sampling periods that a delay must last to be seen surely.
 const PERIODS: u64 = 3;
 
@@ -70,9 +72,16 @@ pub fn labels(recorded: &Recorded) -> Vec<(u64, &str)> {
 }
 
 /// What weakens it, each with a remedy.
-pub fn warnings(recording: &Recording, recorded: &Recorded) -> Vec<Warning> {
+pub fn warnings(recording: &Recording, recorded: &Recorded, interrupts: u64) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
+    let samples = recorded.rows[1];
+    if recording.event.mechanism == Mechanism::Pebs && samples >= MANY && 2 * interrupts > samples {
+        let message = "PEBS took an interrupt each for its samples".to_string();
+        let remedy =
+            "records that hold a time (Skylake and later), and no other precise event on these CPUs: perftax doctor -e says why";
+        warn(message, remedy);
+    }
     if let Some(sight) = register(recording, recorded) {
         let name = &sight.name;
         let valid = sight.samples_valid as f64 / sight.samples.max(1) as f64;
