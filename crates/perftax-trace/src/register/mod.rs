@@ -79,6 +79,8 @@ pub struct Sight {
     pub samples: FxHashMap<u32, (u64, u64)>,
     /// From the last look before a change to the first after it.
     pub gaps: Distribution,
+    /// How long before a change no tag had been seen, while others came; 0 where there was none.
+    pub unseen: Distribution,
     /// Messages whose end was not seen, since a thread showed no tag for long.
     pub abandoned: u64,
 }

@@ -37,7 +37,7 @@ fn what_is_the_same_before_and_after_is_filled_and_else_it_is_nobodys() {
     assert_eq!((sight.valid, sight.filled, sight.unknown), (3, 2, 2));
     assert_eq!(sight.samples[&5], (7, 3));
     // From the last tag to the next.
-    assert_eq!(sight.gaps.max_ns(), 30);
+    assert_eq!((sight.gaps.max_ns(), sight.unseen.max_ns()), (30, 20));
 }
 
 #[test]

@@ -73,6 +73,7 @@ impl Thread {
             return;
         }
         sight.unknown += doubted;
+        sight.unseen.add(doubt.map_or(0, |_| came_ns - left_ns.min(came_ns)));
         sight.gaps.add(now_ns - doubt.map_or(since_ns, |_| last_ns).min(now_ns));
         match (old, is_off) {
             (0, _) => {}

@@ -34,6 +34,7 @@ pub fn register(recording: &Recording, recorded: &Recorded) -> Option<RegisterSi
     threads.truncate(RegisterSight::MOST_THREADS);
     let gap_p50_ns = sight.gaps.quantile_ns(0.5);
     let period_ns = if recording.event.mechanism == Mechanism::CpuClock { recording.period } else { gap_p50_ns };
+    let shown = samples_valid.max(1) as f64 / samples.max(1) as f64;
     Some(RegisterSight {
         name: register.name.into(),
         samples,
@@ -43,7 +44,8 @@ pub fn register(recording: &Recording, recorded: &Recorded) -> Option<RegisterSi
         looks_unknown: sight.unknown,
         gap_p50_ns,
         gap_p99_ns: sight.gaps.quantile_ns(0.99),
-        shortest_ns: PERIODS * period_ns,
+        unseen_p99_ns: sight.unseen.quantile_ns(0.99),
+        shortest_ns: ((PERIODS * period_ns) as f64 / shown) as u64,
         abandoned: sight.abandoned,
         is_late: matches!(recording.event.mechanism, Mechanism::IbsOp | Mechanism::IbsFetch),
         threads,
