@@ -26,7 +26,7 @@ use crate::mark::Mark;
 use crate::names::Names;
 use crate::store::{Function, SampleRow};
 use crate::tag::Tag;
-use events::{FAULTS, Formats, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
+use events::{FAULTS, Formats, INTERRUPTS, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
 use identity::Identity;
 pub use identity::Seen;
 use listener::Listener;
@@ -199,6 +199,14 @@ impl Session {
         let of_threads: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::ThreadOnCpu(pid, cpu)).collect();
         let of_cpus: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
         let sampled = Sampling { mapping_records: true, task_records: true, ..every(recording.period).for_command() };
+        // Who may watch the program's own mode alone sees no switches; the event still says what was mapped.
+        let leaving = |sampling| {
+            let mut events = Tracepoints::resolve(&LEAVING, sampling, catalog)?.events;
+            for (event, ..) in &mut events {
+                event.modifiers.exclude_kernel = !recording.kernel_noise && recording.event.modifiers.exclude_kernel;
+            }
+            Ok::<_, Error>(events)
+        };
         // PEBS puts many records together only where none of it is asked: neither our clock nor what tracepoints record.
         let is_precise = recording.event.mechanism == Mechanism::Pebs;
         let mut own = vec![(recording.event.clone(), sampled, Meaning::Sample)];
@@ -208,11 +216,11 @@ impl Session {
             let precise = Sampling { clock: Clock::Perf, ..every(recording.period).for_command().carrying(payload) };
             let event = (recording.event.clone(), precise, Meaning::Sample);
             sources.push(Source::open_precise(event, &of_threads, register, catalog)?);
-            own = Tracepoints::resolve(&LEAVING, Sampling { period: Some(1), ..sampled }, catalog)?.events;
+            own = leaving(Sampling { period: Some(1), ..sampled })?;
         }
         let (mut formats, mut missing) = (None, Vec::new());
         if register.is_some() && !is_precise {
-            own.extend(Tracepoints::resolve(&LEAVING, every(1).for_command(), catalog)?.events);
+            own.extend(leaving(every(1).for_command())?);
         }
         let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());
         if let Some(probes) = &probes {
@@ -227,7 +235,11 @@ impl Session {
             own.extend(of_program.events);
             own.extend(Tracepoints::resolve(&FAULTS, every(1).for_command(), catalog)?.events);
             missing.extend(noise.missing);
-            let mut noise = Source::open(&noise.events, &of_cpus, None)?;
+            let mut of_all = noise.events;
+            if recording.event.mechanism.interrupts_by_nmi() {
+                of_all.extend(Tracepoints::resolve(&INTERRUPTS, plain, catalog)?.events);
+            }
+            let mut noise = Source::open(&of_all, &of_cpus, None)?;
             noise.sampler.enable()?;
             sources.push(noise);
             formats = Some(Formats::read(catalog)?);

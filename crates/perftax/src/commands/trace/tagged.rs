@@ -16,9 +16,7 @@ const PERIODS: u64 = 3;
 
 /// Performance monitoring interrupts so far, where the event is the hardware's.
 pub fn interrupts(recording: &Recording) -> Result<u64> {
-    let is_hardware =
-        matches!(recording.event.mechanism, Mechanism::Pebs | Mechanism::Pmi | Mechanism::IbsOp | Mechanism::IbsFetch);
-    if !is_hardware {
+    if !recording.event.mechanism.interrupts_by_nmi() {
         return Ok(0);
     }
     let all = recording.cpus.iter().map(|&cpu| performance_interrupts(cpu));
