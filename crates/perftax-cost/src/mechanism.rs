@@ -34,6 +34,11 @@ pub enum Mechanism {
 }
 
 impl Mechanism {
+    /// Whether its samples come by the non-maskable interrupt of x86's counters.
+    pub fn interrupts_by_nmi(self) -> bool {
+        matches!(self, Self::Pebs | Self::Pmi | Self::IbsOp | Self::IbsFetch)
+    }
+
     /// Every mechanism, best first: the order in which a default is chosen among those that are available.
     pub const ALL: [Self; 11] = [
         Self::Pebs,

@@ -15,6 +15,8 @@ impl Interruption {
     /// The processor's own vectors that are watched, as their tracepoints are named: `*_entry`, `*_exit`. irq_work's exit cannot be
     /// sampled (arch/x86/include/asm/trace/irq_vectors.h), and its entry alone would never end.
     pub const VECTORS: [&str; 4] = ["local_timer", "reschedule", "call_function", "call_function_single"];
+    /// Behind them among vectors: the non-maskable interrupt.
+    pub const NMI: u32 = Self::VECTORS.len() as u32 + 1;
     /// Names of the softirqs, by vector (kernel/softirq.c, since 2.6.31).
     pub const SOFTIRQS: [&str; 10] =
         ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
@@ -57,6 +59,8 @@ pub enum What {
     },
     /// `tlb:tlb_flush`, with its reason (include/linux/mm_types.h, `enum tlb_flush_reason`).
     TlbFlush(u32),
+    /// `nmi:nmi_handler`: a handler of the non-maskable interrupt, which sampling hardware uses, has run for so long, ns.
+    Nmi(u64),
 }
 
 /// A record with its place.

@@ -56,6 +56,7 @@ impl Names {
                 Some(Interruption::SOFTIRQS.get(at).map_or_else(|| format!("softirq {which}"), |name| (*name).into()))
             }
             Cause::Vector if at == Interruption::VECTORS.len() => Some("TLB flush".into()),
+            Cause::Vector if which == Interruption::NMI => Some("non-maskable (sampling)".into()),
             Cause::Vector => Interruption::VECTORS.get(at).map(|name| name.replace('_', " ")),
             Cause::Preempted => Some(format!("by {}", self.thread(which))),
             _ => None,

@@ -70,7 +70,7 @@ fn delays_longer_than_three_periods_are_found() {
     let report = recorded(&[], &[]);
     let register = report.meta.register.clone().unwrap();
     assert!(register.samples_valid * 2 > register.samples, "{register:?}");
-    assert_eq!((register.shortest_ns, register.is_late, report.meta.rings), (3 * PERIOD_NS, false, 0));
+    assert!(register.shortest_ns >= 3 * PERIOD_NS && !register.is_late && report.meta.rings == 0, "{register:?}");
     assert!(register.gap_p99_ns >= PERIOD_NS / 2 && register.threads.len() >= 2, "{register:?}");
     let (found, planted) = found(&report);
     assert!(found.len() * 10 >= planted * 9, "{} of {planted}", found.len());

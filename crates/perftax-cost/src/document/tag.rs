@@ -21,7 +21,11 @@ pub struct RegisterSight {
     pub gap_p50_ns: u64,
     /// 99 in 100.
     pub gap_p99_ns: u64,
-    /// Three sampling periods: shorter messages, and shorter delays, are seen by chance, and look longer than they are, ns.
+    /// Before 99 in 100 changes samples without a tag came for at most so long, ns: the message before may have gone on all of that time, or
+    /// the next have begun.
+    pub unseen_p99_ns: u64,
+    /// Three sampling periods over the share of samples with a tag: shorter messages, and shorter delays, are seen by chance, and look longer
+    /// than they are, ns.
     pub shortest_ns: u64,
     /// Messages whose end was not seen, since their thread showed no tag for long.
     pub abandoned: u64,

@@ -28,6 +28,7 @@ pub(super) enum Meaning {
     Ran,
     Migrate,
     TlbFlush,
+    Nmi,
     /// A thread of the program leaves its CPU: says nothing but what its registers held.
     Leaving,
     /// A static probe where messages begin.
@@ -38,6 +39,8 @@ pub(super) enum Meaning {
 
 /// When a thread leaves its CPU, with its registers of user mode.
 pub(super) const LEAVING: [(&str, Meaning); 1] = [("context-switches", Meaning::Leaving)];
+/// What sampling by hardware takes of every CPU.
+pub(super) const INTERRUPTS: [(&str, Meaning); 1] = [("nmi:nmi_handler", Meaning::Nmi)];
 /// What every CPU did. Kernels and architectures differ in all but the first two.
 pub(super) const NOISE: [(&str, Meaning); 17] = [
     ("sched:sched_switch", Meaning::Switch),
@@ -98,6 +101,7 @@ pub(super) struct Formats {
     irq: RecordFormat,
     softirq: RecordFormat,
     flush: RecordFormat,
+    nmi: RecordFormat,
     syscall: RecordFormat,
 }
 
@@ -115,6 +119,7 @@ impl Formats {
             irq: optional("irq", "irq_handler_entry"),
             softirq: optional("irq", "softirq_entry"),
             flush: optional("tlb", "tlb_flush"),
+            nmi: optional("nmi", "nmi_handler"),
             syscall: optional("raw_syscalls", "sys_enter"),
         })
     }
@@ -158,6 +163,7 @@ impl Formats {
             Meaning::SyscallExit => What::SyscallExit(number(&self.syscall, "id").unwrap_or(0)),
             Meaning::FaultEnter => What::FaultEnter,
             Meaning::FaultExit => What::FaultExit,
+            Meaning::Nmi => What::Nmi(self.nmi.number("delta_ns", raw())?),
             Meaning::TlbFlush => What::TlbFlush(number(&self.flush, "reason")?),
         };
         Some(KernelEvent { time_ns, cpu, tid, what })

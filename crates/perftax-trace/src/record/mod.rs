@@ -29,7 +29,7 @@ use crate::mark::Mark;
 use crate::names::Names;
 use crate::store::{Function, SampleRow};
 use crate::tag::Tag;
-use events::{FAULTS, Formats, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
+use events::{FAULTS, Formats, INTERRUPTS, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
 use identity::Identity;
 pub use identity::Seen;
 use listener::Listener;
@@ -246,6 +246,14 @@ impl Session {
         let is_ours = matches!(recording.subject, Subject::Command(_)) && recording.budget.is_none();
         let of_program = |period| Sampling { inherit: true, enable_on_exec: is_ours, ..every(period) };
         let sampled = Sampling { mapping_records: true, task_records: true, ..of_program(recording.period) };
+        // Who may watch the program's own mode alone sees no switches; the event still says what was mapped.
+        let leaving = |sampling| {
+            let mut events = Tracepoints::resolve(&LEAVING, sampling, catalog)?.events;
+            for (event, ..) in &mut events {
+                event.modifiers.exclude_kernel = !recording.kernel_noise && recording.event.modifiers.exclude_kernel;
+            }
+            Ok::<_, Error>(events)
+        };
         // PEBS puts many records together only where none of it is asked: neither our clock nor what tracepoints record.
         let is_precise = recording.event.mechanism == Mechanism::Pebs;
         let mut own = vec![(recording.event.clone(), sampled, Meaning::Sample)];
@@ -257,11 +265,11 @@ impl Session {
             let precise = Sampling { clock: Clock::Perf, ..of_program(recording.period).carrying(payload) };
             let event = (recording.event.clone(), precise, Meaning::Sample);
             sources.push(Source::open_precise(event, &of_threads, recording.ring_pages, register, catalog)?);
-            own = Tracepoints::resolve(&LEAVING, Sampling { period: Some(1), ..sampled }, catalog)?.events;
+            own = leaving(Sampling { period: Some(1), ..sampled })?;
         }
         let (mut formats, mut missing) = (None, Vec::new());
         if register.is_some() && !is_precise {
-            own.extend(Tracepoints::resolve(&LEAVING, of_program(1), catalog)?.events);
+            own.extend(leaving(of_program(1))?);
         }
         let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());
         if let Some(probes) = &probes {
@@ -276,7 +284,11 @@ impl Session {
             }
             own.extend(Tracepoints::resolve(&FAULTS, of_program(1), catalog)?.events);
             missing.extend(noise.missing);
-            sources.push(Source::open(&noise.events, &of_cpus, recording.ring_pages, None)?);
+            let mut of_all = noise.events;
+            if recording.event.mechanism.interrupts_by_nmi() {
+                of_all.extend(Tracepoints::resolve(&INTERRUPTS, plain, catalog)?.events);
+            }
+            sources.push(Source::open(&of_all, &of_cpus, recording.ring_pages, None)?);
             of_cpus_alone.push(sources.len() - 1);
             formats = Some(Formats::read(catalog)?);
         }

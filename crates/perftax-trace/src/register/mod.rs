@@ -47,6 +47,8 @@ pub enum Occasion {
     Exit,
 }
 
+/// How far two clocks are apart that are compared now and then, ns.
+pub(crate) const SLACK_NS: u64 = 5_000;
 /// `PERFTAX_REGISTER_MAGIC` of perftax_tag_register.h.
 const MAGIC: u64 = 0xd3a5;
 
@@ -79,6 +81,8 @@ pub struct Sight {
     pub samples: FxHashMap<u32, (u64, u64)>,
     /// From the last look before a change to the first after it.
     pub gaps: Distribution,
+    /// How long before a change no tag had been seen, while others came; 0 where there was none.
+    pub unseen: Distribution,
     /// Messages whose end was not seen, since a thread showed no tag for long.
     pub abandoned: u64,
 }
@@ -125,12 +129,18 @@ impl Runs {
                 thread.tag(look, id, &self.rule, &mut self.sight, out);
             }
         }
-        (thread.has_left, thread.arrived_ns) = (look.at == Occasion::Leaving, None);
+        // Hardware's samples have a clock of their own: one that seems to come just after is one of before.
+        let is_of_before = |left_ns: u64| look.at == Occasion::Sample && look.time_ns < left_ns.saturating_add(SLACK_NS);
+        match look.at {
+            Occasion::Leaving => (thread.left_ns, thread.arrived_ns) = (Some(look.time_ns), None),
+            _ if thread.arrived_ns.is_none() && thread.left_ns.is_some_and(is_of_before) => {}
+            _ => (thread.left_ns, thread.arrived_ns) = (None, None),
+        }
     }
 
     /// A thread has got a CPU.
     pub fn arrive(&mut self, tid: u32, now_ns: u64) {
-        if let Some(thread) = self.threads.get_mut(&tid).filter(|thread| thread.has_left) {
+        if let Some(thread) = self.threads.get_mut(&tid).filter(|thread| thread.left_ns.is_some()) {
             thread.arrived_ns = Some(now_ns);
         }
     }

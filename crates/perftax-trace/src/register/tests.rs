@@ -37,7 +37,7 @@ fn what_is_the_same_before_and_after_is_filled_and_else_it_is_nobodys() {
     assert_eq!((sight.valid, sight.filled, sight.unknown), (3, 2, 2));
     assert_eq!(sight.samples[&5], (7, 3));
     // From the last tag to the next.
-    assert_eq!(sight.gaps.max_ns(), 30);
+    assert_eq!((sight.gaps.max_ns(), sight.unseen.max_ns()), (30, 20));
 }
 
 #[test]
@@ -63,6 +63,19 @@ fn what_changed_while_a_thread_was_away_changed_when_it_was_back() {
     runs.take(&look(1004, 8, Sample), &mut out);
     assert_eq!(marks, [(99, 7, Begin), (1002, 7, End), (1002, 8, Begin)]);
     assert_eq!(runs.sight.gaps.max_ns(), 4);
+}
+
+/// Hardware's samples have a clock of their own.
+#[test]
+fn a_sample_just_after_leaving_is_one_of_before() {
+    let (mut runs, mut marks) = (Runs::new(RULE), Vec::new());
+    let mut out = |mark: Mark| marks.push((mark.time_ns, mark.id, mark.kind));
+    let look = |time_ns, id, at| Look { time_ns, tid: 5, word: tag(id), at };
+    runs.take(&look(100, 7, Leaving), &mut out);
+    runs.take(&look(101, 7, Sample), &mut out);
+    runs.arrive(5, 1_000_000);
+    runs.take(&look(1_000_004, 8, Sample), &mut out);
+    assert_eq!(marks, [(99, 7, Begin), (1_000_002, 7, End), (1_000_002, 8, Begin)]);
 }
 
 #[test]

@@ -12,8 +12,8 @@ pub(super) struct Thread {
     doubt: Option<Doubt>,
     /// It was taken off its message, since it has shown no tag for long.
     is_off: bool,
-    /// The last look was when it left its CPU.
-    pub has_left: bool,
+    /// When it left its CPU, where nothing was seen of it since.
+    pub left_ns: Option<u64>,
     /// When it got one again.
     pub arrived_ns: Option<u64>,
 }
@@ -30,7 +30,7 @@ impl Thread {
     /// From when on something may have changed that the last look did not show: where the thread was away since, from when it was back. Where
     /// nobody said when, it has run for no longer than to its next sample.
     fn back_ns(&self, last_ns: u64, now_ns: u64, rule: &Rule) -> u64 {
-        match (self.has_left, self.arrived_ns, rule.gap_ns) {
+        match (self.left_ns.is_some(), self.arrived_ns, rule.gap_ns) {
             (true, Some(arrived_ns), _) => arrived_ns.clamp(last_ns, now_ns.max(last_ns)),
             (true, None, Some(gap_ns)) => last_ns.max(now_ns.saturating_sub(gap_ns)),
             _ => last_ns,
@@ -73,6 +73,7 @@ impl Thread {
             return;
         }
         sight.unknown += doubted;
+        sight.unseen.add(doubt.map_or(0, |_| came_ns - left_ns.min(came_ns)));
         sight.gaps.add(now_ns - doubt.map_or(since_ns, |_| last_ns).min(now_ns));
         match (old, is_off) {
             (0, _) => {}

@@ -29,6 +29,7 @@ pub fn of_what(what: What) -> (u64, u64) {
         What::Ran(ns) => (14, ns),
         What::Migrate { tid } => (15, tid.into()),
         What::TlbFlush(reason) => (16, reason.into()),
+        What::Nmi(ns) => (17, ns),
     }
 }
 
@@ -47,6 +48,7 @@ pub fn what(what: u64, other: u64) -> Option<What> {
         14 => What::Ran(other),
         15 => What::Migrate { tid: number },
         16 => What::TlbFlush(number),
+        17 => What::Nmi(other),
         _ => return None,
     })
 }

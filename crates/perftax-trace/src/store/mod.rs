@@ -22,6 +22,7 @@
 //! | 14 | the thread has run since the last of these | ns |
 //! | 15 | a thread goes to another CPU | that thread |
 //! | 16 | TLB entries are flushed | the reason |
+//! | 17 | a non-maskable interrupt's handler ends | the ns that it took |
 
 mod background;
 mod codes;

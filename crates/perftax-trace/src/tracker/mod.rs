@@ -11,6 +11,7 @@ use crate::cause::Cause;
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::mark::{Kind, Mark};
 use crate::message::{Hit, Message, Piece, Trouble};
+use crate::register::SLACK_NS;
 use thread::Thread;
 
 /// A sample, with its function found already.
@@ -48,10 +49,6 @@ impl Record {
 
 /// A message's place among those under way; used again when it is over.
 type Key = u32;
-
-/// A sample of a thread that has left its CPU for no longer than this is one of before, ns: hardware's samples have a clock of their own, which
-/// is compared with the kernel's now and then.
-const SLACK_NS: u64 = 5_000;
 
 struct Slot {
     message: Message,
@@ -236,6 +233,13 @@ impl Tracker {
                 self.close_window(tid, now_ns, ran_ns);
                 self.release(tid, out);
             }
+            What::Nmi(ns) => {
+                // It is told at its end. Time that has been accounted for stays as it is.
+                self.settle(tid, now_ns.saturating_sub(ns));
+                self.thread(tid, now_ns).interruptions.push((Interruption::Vector, Interruption::NMI));
+                self.settle(tid, now_ns);
+                self.thread(tid, now_ns).interruptions.pop();
+            }
             What::TlbFlush(_) => {
                 if let Some((Interruption::Vector, which)) = self.thread(tid, now_ns).interruptions.last_mut() {
                     *which = Interruption::VECTORS.len() as u32;
@@ -249,6 +253,7 @@ impl Tracker {
         if tid == 0 {
             return;
         }
+        // Hardware's samples have a clock of their own: one that seems to come just after the thread left its CPU is one of before.
         let has_just_left = |thread: &Thread| thread.off.is_some() && time_ns < thread.since_ns.saturating_add(SLACK_NS);
         if !self.threads.get(&tid).is_some_and(has_just_left) {
             self.seen(tid, time_ns, out);

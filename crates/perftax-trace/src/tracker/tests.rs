@@ -51,6 +51,15 @@ fn messages_that_are_interleaved_have_their_own_time() {
 }
 
 #[test]
+fn an_interrupt_of_sampling_is_told_at_its_end() {
+    let (messages, _) =
+        track(&[mark(0, 1, Begin, 7), event(50, 1, What::Nmi(30)), event(55, 1, What::Nmi(20)), mark(60, 1, End, 7)]);
+    let nmi = Interruption::NMI;
+    let wanted = [(0, 20, Cause::OnCpu, 0), (20, 55, Cause::Vector, nmi), (55, 60, Cause::OnCpu, 0)];
+    assert_eq!(pieces(&messages[0]), wanted);
+}
+
+#[test]
 fn who_has_left_is_not_back_by_a_flush_in_its_name() {
     let (messages, _) = track(&[
         mark(0, 1, Begin, 7),

@@ -1,19 +1,27 @@
 //! Latencies at least and at most, where a register told messages apart.
 
-use perftax_cost::document::Latencies;
+use perftax_cost::document::{Latencies, RegisterSight};
 use perftax_trace::register::between_ns;
 use perftax_trace::{Distribution, Message};
 
 /// How messages' latencies are distributed, at least and at most.
-#[derive(Default)]
-pub struct Bounds([Distribution; 2]);
+pub struct Bounds {
+    unseen_ns: u64,
+    /// At least, at most.
+    latencies: [Distribution; 2],
+}
 
 impl Bounds {
+    /// For a trace by a register.
+    pub fn new(register: &RegisterSight) -> Self {
+        Self { unseen_ns: register.unseen_p99_ns, latencies: Default::default() }
+    }
+
     /// Adds a message.
     pub fn add(&mut self, message: &Message) {
-        if let Some((least_ns, most_ns)) = between_ns(message) {
-            self.0[0].add(least_ns);
-            self.0[1].add(most_ns);
+        if let Some((least_ns, most_ns)) = between_ns(message, self.unseen_ns) {
+            self.latencies[0].add(least_ns);
+            self.latencies[1].add(most_ns);
         }
     }
 
@@ -26,6 +34,6 @@ impl Bounds {
             p999_ns: distribution.quantile_ns(0.999),
             max_ns: distribution.max_ns(),
         };
-        (!self.0[0].is_empty()).then(|| self.0.map(of))
+        (!self.latencies[0].is_empty()).then(|| self.latencies.map(of))
     }
 }

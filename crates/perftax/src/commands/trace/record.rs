@@ -153,7 +153,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let room = store.finish(&recorded.symbols, &tagged::labels(&recorded))?;
     origin.warnings.extend(warnings(&recorded, &room, recording.tag == Tag::Marks));
-    origin.warnings.extend(tagged::warnings(&recording, &recorded));
+    origin.warnings.extend(tagged::warnings(&recording, &recorded, interrupts));
     let code = match recorded.exit.ended {
         Ended::Code(code) => u8::try_from(code).unwrap_or(1),
         Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),

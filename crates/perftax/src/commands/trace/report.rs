@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let question = Question { slow_from: tails(&reading.meta)[0], whole: args.slowest };
     let slow_ns = latencies.quantile_ns(question.slow_from);
     let mut by_label = ByLabel::new(&reading.store.labels, slow_ns);
-    let mut bounds = reading.meta.register.as_ref().map(|_| Bounds::default());
+    let mut bounds = reading.meta.register.as_ref().map(Bounds::new);
     let mut each = |message: &Message| {
         by_label.add(message);
         bounds.iter_mut().for_each(|bounds| bounds.add(message));
@@ -173,7 +173,11 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         label: reading.store.labels.get(&message.id).cloned(),
         begin_s: message.begin_ns.saturating_sub(answer.from_ns) as f64 * 1e-9,
         latency_ns: brief.latency_ns,
-        latency_between_ns: reading.meta.register.as_ref().and_then(|_| latency_between_ns(message)),
+        latency_between_ns: reading
+            .meta
+            .register
+            .as_ref()
+            .and_then(|register| latency_between_ns(message, register.unseen_p99_ns)),
         cause: foremost.cause.name().into(),
         beyond_ns: foremost.beyond_ns,
         which: foremost.which.and_then(|(detail, _)| name(detail)),

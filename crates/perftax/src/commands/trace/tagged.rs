@@ -9,14 +9,14 @@ use perftax_trace::record::{Recorded, Recording, Seen};
 
 /// Less than this share of samples with a tag is worth a warning: most of the time nothing is known but what lies between.
 const FEW: f64 = 0.5;
+/// Samples from which on it is seen whether an interrupt brings one or many.
+const MANY: u64 = 1000;
 /// Sampling periods that a delay must last to be seen surely.
 const PERIODS: u64 = 3;
 
 /// Performance monitoring interrupts so far, where the event is the hardware's.
 pub fn interrupts(recording: &Recording) -> Result<u64> {
-    let is_hardware =
-        matches!(recording.event.mechanism, Mechanism::Pebs | Mechanism::Pmi | Mechanism::IbsOp | Mechanism::IbsFetch);
-    if !is_hardware {
+    if !recording.event.mechanism.interrupts_by_nmi() {
         return Ok(0);
     }
     let all = recording.cpus.iter().map(|&cpu| performance_interrupts(cpu));
@@ -32,6 +32,7 @@ pub fn register(recording: &Recording, recorded: &Recorded) -> Option<RegisterSi
     threads.truncate(RegisterSight::MOST_THREADS);
     let gap_p50_ns = sight.gaps.quantile_ns(0.5);
     let period_ns = if recording.event.mechanism == Mechanism::CpuClock { recording.period } else { gap_p50_ns };
+    let shown = samples_valid.max(1) as f64 / samples.max(1) as f64;
     Some(RegisterSight {
         name: register.name.into(),
         samples,
@@ -41,7 +42,8 @@ pub fn register(recording: &Recording, recorded: &Recorded) -> Option<RegisterSi
         looks_unknown: sight.unknown,
         gap_p50_ns,
         gap_p99_ns: sight.gaps.quantile_ns(0.99),
-        shortest_ns: PERIODS * period_ns,
+        unseen_p99_ns: sight.unseen.quantile_ns(0.99),
+        shortest_ns: ((PERIODS * period_ns) as f64 / shown) as u64,
         abandoned: sight.abandoned,
         is_late: matches!(recording.event.mechanism, Mechanism::IbsOp | Mechanism::IbsFetch),
         threads,
@@ -70,9 +72,16 @@ pub fn labels(recorded: &Recorded) -> Vec<(u64, &str)> {
 }
 
 /// What weakens it, each with a remedy.
-pub fn warnings(recording: &Recording, recorded: &Recorded) -> Vec<Warning> {
+pub fn warnings(recording: &Recording, recorded: &Recorded, interrupts: u64) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
+    let samples = recorded.rows[1];
+    if recording.event.mechanism == Mechanism::Pebs && samples >= MANY && 2 * interrupts > samples {
+        let message = "PEBS took an interrupt each for its samples".to_string();
+        let remedy =
+            "records that hold a time (Skylake and later), and no other precise event on these CPUs: perftax doctor -e says why";
+        warn(message, remedy);
+    }
     if let Some(sight) = register(recording, recorded) {
         let name = &sight.name;
         let valid = sight.samples_valid as f64 / sight.samples.max(1) as f64;
