@@ -45,8 +45,8 @@ pub(super) fn rows(sheet: &mut Sheet, meta: &TraceMeta) {
         sheet.row("probes", &text);
     }
     if let Some((interrupts, each)) = meta.interrupts.and_then(|interrupts| Some((interrupts, interrupts.samples_each()?))) {
-        let text = format!("{each:.1} samples each ({} of all CPUs meanwhile)", units::count(interrupts.interrupts));
-        sheet.row("interrupts", &text);
+        let text = format!("{each:.1} samples each ({} interrupts of all CPUs meanwhile)", units::count(interrupts.interrupts));
+        sheet.row("interrupt", &text);
     }
 }
 

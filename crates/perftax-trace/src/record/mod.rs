@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use perftax_cost::Mechanism;
 use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::machine::Machine;
+use perftax_pmu::oracle::CpuFacts;
 use perftax_pmu::sampler::{Clock, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{Exit, Target, monotonic_raw_ns, process_cpu_ns};
 use perftax_pmu::{Error, Result};
@@ -285,7 +287,8 @@ impl Session {
             own.extend(Tracepoints::resolve(&FAULTS, of_program(1), catalog)?.events);
             missing.extend(noise.missing);
             let mut of_all = noise.events;
-            if recording.event.mechanism.interrupts_by_nmi() {
+            // Where each sample takes an interrupt a record of each would cost as much again.
+            if is_precise && records_hold_time() {
                 of_all.extend(Tracepoints::resolve(&INTERRUPTS, plain, catalog)?.events);
             }
             sources.push(Source::open(&of_all, &of_cpus, recording.ring_pages, None)?);
@@ -429,6 +432,11 @@ impl Session {
 fn memory_folder() -> PathBuf {
     let shm = Path::new("/dev/shm");
     if shm.is_dir() { shm.into() } else { std::env::temp_dir() }
+}
+
+/// Whether PEBS records hold a time here, as Skylake's and later ones do (format 3): only then does one interrupt bring many of them.
+fn records_hold_time() -> bool {
+    CpuFacts::of_machine(&Machine::here()).format.is_some_and(|format| format >= 3)
 }
 
 /// What the hypervisor has taken from all CPUs since they started, s (`/proc/stat`, the eighth number, in 1/100 s).
