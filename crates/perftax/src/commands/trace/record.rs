@@ -43,7 +43,7 @@ pub struct Args {
     /// Leave out what the kernel does (switches, interrupts, system calls): what needs the right to watch CPUs
     #[arg(long)]
     no_kernel_noise: bool,
-    /// Marks that a thread may be ahead of perftax; a power of two from 64 to 2^26
+    /// Marks that a thread may be ahead of perftax; a power of two from 64 to 2^26 (with -p it is the program's own, 65536)
     #[arg(long, value_name = "N", default_value_t = 1 << 18)]
     ring_marks: u64,
     /// Pages of each CPU's ring for samples and what the kernel says; a power of two
