@@ -117,6 +117,8 @@ fn definitions_go_whatever_happens() {
         assert_eq!(left_behind(&program), Vec::<String>::new());
         record("KILL", "killed");
         assert_eq!(left_behind(&program).len(), 2);
+        // timeout(1) does not wait for what it killed: the kernel may still be closing its files.
+        std::thread::sleep(std::time::Duration::from_secs(2));
         record("INT", "after");
         assert_eq!(left_behind(&program), Vec::<String>::new());
     });
