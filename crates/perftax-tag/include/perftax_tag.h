@@ -67,10 +67,15 @@ char perftax_tag_folder[PERFTAX_TAG_PATH] = { 0 };
 extern __attribute__((weak, visibility("default"))) __thread struct perftax_mark_ring *perftax_tag_ring;
 __thread struct perftax_mark_ring *perftax_tag_ring = 0;
 
+/* The listener that could not be given a ring. */
+extern __attribute__((weak, visibility("default"))) __thread uint32_t perftax_tag_refused;
+__thread uint32_t perftax_tag_refused = 0;
+
 #ifdef __cplusplus
 }
 #endif
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -112,11 +117,18 @@ static inline size_t perftax_tag_bytes(uint64_t capacity)
     return PERFTAX_RING_HEADER + (size_t)capacity * sizeof(struct perftax_mark);
 }
 
-/* The thread ends: the ring stays, as a file, for the listener. */
-static inline void perftax_tag_leave(void *ring)
+/*
+ * The thread ends, or has another listener: the ring stays, as a file, for the one that it was made for. Each file that includes this
+ * has a key of its own, and all of them may have been set: what counts is the thread's ring.
+ */
+static inline void perftax_tag_leave(void *any)
 {
+    struct perftax_mark_ring *ring = perftax_tag_ring;
+
+    (void)any;
     perftax_tag_ring = 0;
-    munmap(ring, perftax_tag_bytes(((struct perftax_mark_ring *)ring)->capacity));
+    if (ring)
+        munmap(ring, perftax_tag_bytes(ring->capacity));
 }
 
 /* Before the parent's rings are written to by a child. */
@@ -144,7 +156,7 @@ static inline void perftax_tag_ask(void)
     __atomic_compare_exchange_n(&perftax_tag_state, &not_asked, state, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }
 
-/* Makes the thread's ring; where it cannot, nobody listens from then on. */
+/* Makes the thread's ring; where it cannot, the thread says nothing to this listener. */
 static __attribute__((noinline, cold, unused)) struct perftax_mark_ring *perftax_tag_join(void)
 {
     const char *wanted = getenv(PERFTAX_TAG_CAPACITY);
@@ -153,16 +165,13 @@ static __attribute__((noinline, cold, unused)) struct perftax_mark_ring *perftax
     uint32_t state;
     char path[PERFTAX_TAG_PATH + 64];
     void *mapped = MAP_FAILED;
-    int file;
+    int file, gone;
 
     pthread_once(&perftax_tag_once, perftax_tag_ask);
-    if (ring) {
-        /* Whoever listened before does so no longer. */
-        pthread_setspecific(perftax_tag_key, 0);
+    if (ring)
         perftax_tag_leave(ring);
-    }
     state = __atomic_load_n(&perftax_tag_state, __ATOMIC_ACQUIRE);
-    if (state < 2)
+    if (state < 2 || perftax_tag_refused == state)
         return 0;
     if (capacity < 64 || capacity > (1u << 26) || (capacity & (capacity - 1)))
         capacity = PERFTAX_TAG_USUAL;
@@ -170,6 +179,7 @@ static __attribute__((noinline, cold, unused)) struct perftax_mark_ring *perftax
     snprintf(path, sizeof path, "%s/%ld.%ld.%llx.marks", perftax_tag_folder, (long)getpid(), (long)syscall(SYS_gettid),
              (unsigned long long)perftax_tag_counter());
     file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    gone = file < 0 && errno == ENOENT;
     /* Room is made now: a full disk must not be a signal later. */
     if (file >= 0 && !posix_fallocate(file, 0, (off_t)perftax_tag_bytes(capacity)))
         mapped = mmap(0, perftax_tag_bytes(capacity), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
@@ -178,7 +188,10 @@ static __attribute__((noinline, cold, unused)) struct perftax_mark_ring *perftax
     if (mapped == MAP_FAILED) {
         if (file >= 0)
             unlink(path);
-        __atomic_compare_exchange_n(&perftax_tag_state, &state, 1u, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        perftax_tag_refused = state;
+        /* Without a folder there is no listener. */
+        if (gone)
+            __atomic_compare_exchange_n(&perftax_tag_state, &state, 1u, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
         return 0;
     }
     ring = (struct perftax_mark_ring *)mapped;

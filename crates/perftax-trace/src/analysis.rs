@@ -152,7 +152,7 @@ pub fn analyse_watching(
     let mut tracker = Tracker::default();
     let mut samples = 0u64;
     let mut over = |message: &Message| {
-        let is_watched = message.end_ns.is_some_and(|end_ns| store.is_watched(message.begin_ns, end_ns));
+        let is_watched = message.is_watched && message.end_ns.is_some();
         if is_watched {
             each(message);
         }

@@ -79,13 +79,20 @@ impl Judge {
             self.last_begin_ns.insert(*tid, message.begin_ns);
         }
         let latency_ns = message.latency_ns()?;
-        self.population.add(latency_ns, &message.shares);
+        if message.is_watched {
+            self.population.add(latency_ns, &message.shares);
+        } else {
+            self.population.latency.add(latency_ns);
+        }
         let seen = self.population.latency.len();
         if seen > FIRST && seen as f64 >= self.looked_at as f64 * (1.0 + ANEW) {
             self.looked_at = seen;
             // Twice as many as asked for: what is beyond the quantile in the end may have been below it for a while.
             self.threshold_ns = self.population.latency.quantile_ns(1.0 - 2.0 * (1.0 - self.from));
             self.kept_from_ns = self.kept_from_ns.max(self.threshold_ns);
+        }
+        if !message.is_watched {
+            return None;
         }
         if latency_ns < self.threshold_ns {
             self.usual.add(message);
@@ -134,7 +141,8 @@ impl KeepSlow {
 
     /// Takes the next row, in order of time.
     pub fn take(&mut self, row: &Row) {
-        let kept_for_ns = self.follows(row);
+        let is_switch = matches!(row, Row::Kernel(event) if matches!(event.what, What::Paused | What::Resumed));
+        let kept_for_ns = if is_switch { u64::MAX } else { self.follows(row) };
         self.held.push_back(Held { row: *row, kept_for_ns });
         let record = match row {
             Row::Mark(mark) => Record::Mark(*mark),

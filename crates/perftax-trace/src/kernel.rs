@@ -57,6 +57,10 @@ pub enum What {
         /// Which.
         tid: u32,
     },
+    /// Recording is switched off: nothing is known of the kernel until it is on again. Of no thread.
+    Paused,
+    /// Recording has been switched on. Of no thread.
+    Resumed,
     /// `tlb:tlb_flush`, with its reason (include/linux/mm_types.h, `enum tlb_flush_reason`).
     TlbFlush(u32),
     /// `nmi:nmi_handler`: a handler of the non-maskable interrupt, which sampling hardware uses, has run for so long, ns.

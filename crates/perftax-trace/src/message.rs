@@ -59,6 +59,8 @@ pub struct Message {
     pub migrations: u32,
     /// Pieces and samples that were not kept.
     pub left_out: u64,
+    /// Recording was on all the time: what it went to is known.
+    pub is_watched: bool,
 }
 
 impl Message {
@@ -77,6 +79,7 @@ impl Message {
             faults: 0,
             migrations: 0,
             left_out: 0,
+            is_watched: true,
         }
     }
 
@@ -119,18 +122,23 @@ impl Message {
         self.pieces.splice(at..=at, parts.into_iter().filter(|part| part.to_ns > part.from_ns));
     }
 
-    /// Adds pieces for the time in which no thread was at it.
-    pub(crate) fn fill_gaps(&mut self, end_ns: u64) {
+    /// Adds pieces for the time in which no thread was at it. Returns how long that was.
+    pub(crate) fn fill_gaps(&mut self, end_ns: u64) -> u64 {
+        let mut unattended_ns = 0;
         let mut order: Vec<(u64, u64)> = self.pieces.iter().map(|piece| (piece.from_ns, piece.to_ns)).collect();
         order.sort_unstable();
         let mut covered_ns = self.begin_ns;
         for (from_ns, to_ns) in order.into_iter().chain([(end_ns, end_ns)]) {
-            if from_ns > covered_ns && self.pieces.len() < Self::MOST {
-                let gap = Piece { tid: 0, from_ns: covered_ns, to_ns: from_ns, cause: Cause::Unattended, which: 0 };
-                self.pieces.push(gap);
+            if from_ns > covered_ns {
+                unattended_ns += from_ns - covered_ns;
+                if self.pieces.len() < Self::MOST {
+                    let gap = Piece { tid: 0, from_ns: covered_ns, to_ns: from_ns, cause: Cause::Unattended, which: 0 };
+                    self.pieces.push(gap);
+                }
             }
             covered_ns = covered_ns.max(to_ns);
         }
+        unattended_ns
     }
 
     /// From its beginning to its end.

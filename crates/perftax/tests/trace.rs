@@ -66,7 +66,7 @@ fn planted_delays_are_found_and_named() {
     assert!(right + 1 >= found.len(), "{right} of {}: {:?}", found.len(), report.slowest);
     for (slow, _) in &found {
         assert_eq!(slow.shares_ns.values().sum::<u64>(), slow.latency_ns);
-        assert!(slow.beyond_ns > 1_500_000, "{slow:?}");
+        assert!(slow.beyond_ns > 500_000, "{slow:?}");
     }
     let tail = &report.blames[0];
     assert!(tail.from == 0.99 && tail.messages >= 80 && tail.extra_ns.low > 100_000.0, "{tail:?}");
@@ -163,7 +163,7 @@ fn a_full_disk_keeps_what_was_written() {
     std::fs::create_dir(&disk).unwrap();
     // In a mount namespace of its own: nothing is left mounted whatever happens.
     let script = format!(
-        "mount -t tmpfs -o size=10m tmpfs {disk} && {perftax} trace record -o {disk}/t -- {program} 3000000; code=$?; cp -r {disk}/t {copy}; exit $code",
+        "mount -t tmpfs -o size=16m tmpfs {disk} && {perftax} trace record -o {disk}/t -- {program} 4000000; code=$?; cp -r {disk}/t {copy}; exit $code",
         disk = disk.display(),
         perftax = env!("CARGO_BIN_EXE_perftax"),
         program = program.display(),

@@ -111,6 +111,8 @@ pub struct KeptSlow {
     pub messages: u64,
     /// Those that were not slow.
     pub usual_messages: u64,
+    /// Those that recording was on for.
+    pub watched: u64,
 }
 
 /// What traces were tagged by before they said so.

@@ -27,6 +27,8 @@ pub(super) struct Attached {
     path: PathBuf,
     sites: Vec<Site>,
     number: u32,
+    /// Whether the program has been told of us: else there is nothing to take back.
+    is_told: bool,
 }
 
 impl Attached {
@@ -50,7 +52,8 @@ impl Attached {
             ));
         }
         let memory = OpenOptions::new().read(true).write(true).open(&path).map_err(Error::file(&path))?;
-        let attached = Self { memory, path, sites, number: FIRST_LATER + std::process::id() % (1 << 30) };
+        let number = FIRST_LATER + std::process::id() % (1 << 30);
+        let mut attached = Self { memory, path, sites, number, is_told: false };
         for site in &attached.sites {
             let mut state = [0; 4];
             attached.memory.read_exact_at(&mut state, site.state).map_err(Error::file(&attached.path))?;
@@ -70,6 +73,7 @@ impl Attached {
         text.resize(PATH_BYTES, 0);
         // The folder first: whoever sees the state looks there.
         attached.sites.iter().try_for_each(|site| attached.write(&text, site.folder))?;
+        attached.is_told = true;
         attached.tell(attached.number)?;
         Ok(attached)
     }
@@ -85,17 +89,24 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        // A process that is gone has nobody to tell.
-        self.tell(NOBODY).ok();
+        // A process that is gone has nobody to tell, and one that listens to another by now is not ours.
+        for site in self.sites.iter().filter(|_| self.is_told) {
+            let mut state = [0; 4];
+            let is_ours = self.memory.read_exact_at(&mut state, site.state).is_ok() && u32::from_ne_bytes(state) == self.number;
+            if is_ours {
+                self.write(&NOBODY.to_ne_bytes(), site.state).ok();
+            }
+        }
     }
 }
 
-/// A line of `/proc/PID/maps`: a file's mapping.
+/// A line of `/proc/PID/maps`; without a path: memory of no file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MapLine {
     pub from: u64,
     pub to: u64,
     pub is_code: bool,
+    pub is_writable: bool,
     pub file_offset: u64,
     pub path: PathBuf,
 }
@@ -111,18 +122,20 @@ pub(super) fn maps(pid: u32) -> Result<Vec<MapLine>> {
         let mut words = line.split_ascii_whitespace();
         let (from, to) = words.next()?.split_once('-')?;
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-        let is_code = words.next()?.contains('x');
+        let rights = words.next()?;
+        let (is_code, is_writable) = (rights.contains('x'), rights.contains('w'));
         let file_offset = hex(words.next()?)?;
         let path = PathBuf::from(words.skip(2).collect::<Vec<_>>().join(" "));
-        (!path.as_os_str().is_empty()).then_some(MapLine { from: hex(from)?, to: hex(to)?, is_code, file_offset, path })
+        Some(MapLine { from: hex(from)?, to: hex(to)?, is_code, is_writable, file_offset, path })
     };
     Ok(text.lines().filter_map(line).collect())
 }
 
 fn sites(pid: u32) -> Result<Vec<Site>> {
     let mut sites: Vec<Site> = Vec::new();
+    let maps = maps(pid)?;
     // A file's first mapping holds its header.
-    for map in maps(pid)?.into_iter().filter(|map| map.file_offset == 0 && map.path.is_absolute()) {
+    for map in maps.iter().filter(|map| map.file_offset == 0 && map.path.is_absolute()) {
         // As the process sees it, whatever is mounted where.
         let seen = PathBuf::from(format!("/proc/{pid}/root")).join(map.path.strip_prefix("/").unwrap_or(&map.path));
         let Ok(file) = File::open(seen) else { continue };
@@ -139,7 +152,15 @@ fn sites(pid: u32) -> Result<Vec<Site>> {
         let here = |address: u64| map.from.wrapping_add(address.wrapping_sub(first & !0xfff));
         if let (Some(state), Some(folder)) = (find("perftax_tag_state"), find("perftax_tag_folder")) {
             let site = Site { state: here(state), folder: here(folder) };
-            if !sites.contains(&site) {
+            // A file may be mapped to be read, too: what a program runs with is writable there, its own or behind its data.
+            let is_variable = |at: u64, bytes: u64| {
+                let holds = |other: &&MapLine| other.from <= at && at + bytes <= other.to;
+                maps.iter()
+                    .find(holds)
+                    .is_some_and(|other| other.is_writable && (other.path == map.path || other.path.as_os_str().is_empty()))
+            };
+            let is_there = is_variable(site.state, 4) && is_variable(site.folder, PATH_BYTES as u64);
+            if is_there && !sites.contains(&site) {
                 sites.push(site);
             }
         }

@@ -49,7 +49,7 @@ impl Mappings {
     /// What a process that runs has mapped now, and what its threads are called. What is gone meanwhile says nothing.
     pub fn read(&mut self, pid: u32, names: &mut Names) {
         let known = self.by_pid.entry(pid).or_default();
-        for map in attach::maps(pid).into_iter().flatten().filter(|map| map.is_code) {
+        for map in attach::maps(pid).into_iter().flatten().filter(|map| map.is_code && !map.path.as_os_str().is_empty()) {
             let mapping = Mapping { from: map.from, to: map.to, file_offset: map.file_offset, path: map.path };
             if !known.contains(&mapping) {
                 known.push(mapping);

@@ -22,18 +22,18 @@ use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::machine::Machine;
 use perftax_pmu::oracle::CpuFacts;
 use perftax_pmu::sampler::{Clock, Payload, Sampler, Sampling};
-use perftax_pmu::sys::{Exit, Target, monotonic_raw_ns, process_cpu_ns};
+use perftax_pmu::sys::{Exit, Target, monotonic_raw_ns};
 use perftax_pmu::{Error, Result};
 
 use crate::budget::{Controller, Progress, Spent};
-use crate::kernel::KernelEvent;
+use crate::kernel::{KernelEvent, What};
 use crate::mark::Mark;
 use crate::names::Names;
 use crate::store::{Function, SampleRow};
 use crate::tag::Tag;
 use events::{FAULTS, Formats, INTERRUPTS, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
-use identity::Identity;
 pub use identity::Seen;
+use identity::{Held, Identity};
 use listener::Listener;
 use mappings::Mappings;
 use probes::Probes;
@@ -158,6 +158,8 @@ const LOOK: Duration = Duration::from_millis(10);
 const HOLD_BACK: usize = 10;
 /// How long a program that was told to end may take.
 const GRACE: Duration = Duration::from_secs(2);
+/// Times that a process's threads are looked up again where they change while their events are opened.
+const ATTEMPTS: usize = 10;
 /// From one reading of a process's mappings to the next, at least, ns.
 const REMAP_NS: u64 = 2_000_000_000;
 
@@ -240,9 +242,11 @@ impl Session {
         let ring_bytes = recording.ring_pages * rustix::param::page_size();
         let payload = identity::with_register(Payload::BASIC.with_place().with_raw(), recording, false);
         let every = |period| Sampling { clock: Clock::MonotonicRaw, ..Sampling::every(period, ring_bytes).carrying(payload) };
-        let threads = program.threads();
-        let of_threads = threads.iter().flat_map(|&tid| recording.cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu)));
-        let of_threads: Vec<Target> = of_threads.collect();
+        let of = |threads: &[i32]| -> Vec<Target> {
+            threads.iter().flat_map(|&tid| recording.cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu))).collect()
+        };
+        let mut threads = program.threads();
+        let of_threads = of(&threads);
         let of_cpus: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
         // What runs already, or is on and off in turn, is switched on by hand.
         let is_ours = matches!(recording.subject, Subject::Command(_)) && recording.budget.is_none();
@@ -295,7 +299,17 @@ impl Session {
             of_cpus_alone.push(sources.len() - 1);
             formats = Some(Formats::read(catalog)?);
         }
-        sources.push(Source::open(&own, &of_threads, recording.ring_pages, register)?);
+        let mut watched = Source::open(&own, &of_threads, recording.ring_pages, register);
+        // Threads come and go meanwhile: those that are watched are to be those that there are.
+        for _ in 0..ATTEMPTS {
+            let now = program.threads();
+            if watched.is_ok() && now.iter().all(|tid| threads.contains(tid)) {
+                break;
+            }
+            threads = now;
+            watched = Source::open(&own, &of(&threads), recording.ring_pages, register);
+        }
+        sources.push(watched?);
         let mut session = Self {
             sources,
             formats,
@@ -319,6 +333,8 @@ impl Session {
             of_cpus_alone.into_iter().try_for_each(|at: usize| session.sources[at].sampler.enable())?;
         } else if session.budget.is_none() {
             session.on()?;
+        } else {
+            session.say(What::Paused);
         }
         Ok(session)
     }
@@ -333,15 +349,24 @@ impl Session {
         }
         self.sources.iter_mut().try_for_each(|source| source.sampler.enable())?;
         self.is_on = true;
-        self.windows_ns.push((monotonic_raw_ns(), u64::MAX));
+        let time_ns = self.say(What::Resumed);
+        self.windows_ns.push((time_ns, u64::MAX));
         Ok(())
+    }
+
+    /// Notes in the trace that recording goes off or is on. Returns when.
+    fn say(&mut self, what: What) -> u64 {
+        let time_ns = monotonic_raw_ns();
+        self.reorder.push(Held::Row(Row::Kernel(KernelEvent { time_ns, cpu: 0, tid: 0, what })));
+        time_ns
     }
 
     /// Switches them off, where it is us who switched them on.
     fn off(&mut self) -> Result<()> {
         if std::mem::take(&mut self.is_on) {
+            let time_ns = self.say(What::Paused);
             if let Some(window) = self.windows_ns.last_mut() {
-                window.1 = monotonic_raw_ns();
+                window.1 = time_ns;
             }
             self.sources.iter_mut().try_for_each(|source| source.sampler.disable())?;
         }
@@ -350,17 +375,15 @@ impl Session {
 
     /// Within a budget: on or off, when it is time.
     fn turn(&mut self) -> Result<()> {
-        let progress = |session: &Self| Progress {
-            time_ns: monotonic_raw_ns(),
-            cpu_ns: process_cpu_ns(session.pid).unwrap_or(0),
-            messages: session.listener.ended,
-        };
         if !self.budget.as_ref().is_some_and(|controller| controller.is_due(monotonic_raw_ns())) {
             return Ok(());
         }
         // What switching takes belongs to the slice with recording on.
         self.off()?;
-        let now = progress(self);
+        // Messages and CPU time of one moment, and of the same processes.
+        self.listener.listen(&mut self.reorder)?;
+        let (messages, cpu_ns) = self.listener.progress(self.pid);
+        let now = Progress { time_ns: monotonic_raw_ns(), cpu_ns, messages };
         match self.budget.as_mut().is_some_and(|controller| controller.next(now)) {
             true => self.on(),
             false => Ok(()),

@@ -71,6 +71,7 @@ impl Background {
                 distribution.add_many(ns, times);
             }
         }
+        // Unless the recording says that it was off for some.
         background.population.watched = background.population.latency.len();
         let usual = &mut background.usual;
         let mut totals = Shares::default();

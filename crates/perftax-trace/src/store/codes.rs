@@ -30,6 +30,8 @@ pub fn of_what(what: What) -> (u64, u64) {
         What::Migrate { tid } => (15, tid.into()),
         What::TlbFlush(reason) => (16, reason.into()),
         What::Nmi(ns) => (17, ns),
+        What::Paused => (18, 0),
+        What::Resumed => (19, 0),
     }
 }
 
@@ -49,6 +51,8 @@ pub fn what(what: u64, other: u64) -> Option<What> {
         15 => What::Migrate { tid: number },
         16 => What::TlbFlush(number),
         17 => What::Nmi(other),
+        18 => What::Paused,
+        19 => What::Resumed,
         _ => return None,
     })
 }

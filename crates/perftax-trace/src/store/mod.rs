@@ -23,6 +23,7 @@
 //! | 15 | a thread goes to another CPU | that thread |
 //! | 16 | TLB entries are flushed | the reason |
 //! | 17 | a non-maskable interrupt's handler ends | the ns that it took |
+//! | 18, 19 | recording goes off, is on again (`--budget`) | 0 |
 
 mod background;
 mod codes;
@@ -33,7 +34,7 @@ mod writer;
 pub use background::Background;
 pub use reader::{Store, Symbols};
 pub use table::{Function, TableReader};
-pub use writer::{Room, StoreWriter};
+pub use writer::{Room, StoreWriter, write_windows};
 
 use crate::mark::Mark;
 

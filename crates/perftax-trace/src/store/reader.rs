@@ -112,13 +112,6 @@ impl Store {
         })
     }
 
-    /// Whether recording was on from one time to another.
-    pub fn is_watched(&self, from_ns: u64, to_ns: u64) -> bool {
-        let Some(windows) = &self.windows_ns else { return true };
-        let after = windows.partition_point(|window| window.0 <= from_ns);
-        after.checked_sub(1).is_some_and(|at| to_ns <= windows[at].1)
-    }
-
     /// Every mark, in order of time.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use perftax_pmu::Result;
+use perftax_pmu::{Error, Result};
+use rustix::fs::{FallocateFlags, fallocate};
 
 use super::table::{Function, TableWriter, write_texts};
 use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, SampleRow, WINDOW_COLUMNS, WINDOWS, codes, mark_row};
@@ -32,12 +33,20 @@ pub struct StoreWriter {
     kernel: TableWriter<5>,
 }
 
+/// Room that is kept for what is written last, bytes: what addresses are called, `meta.json`.
+const BALLAST_BYTES: u64 = 1 << 20;
+const BALLAST: &str = "ballast";
+
 impl StoreWriter {
     /// Makes the tables in a folder that is there.
     ///
     /// # Errors
     /// Where they cannot be made.
     pub fn create(folder: &Path) -> Result<Self> {
+        let ballast = folder.join(BALLAST);
+        let file = std::fs::File::create(&ballast).map_err(Error::file(&ballast))?;
+        // Where there is less, or it cannot be had at all, what is written last may fail.
+        fallocate(&file, FallocateFlags::empty(), 0, BALLAST_BYTES).ok();
         Ok(Self {
             folder: folder.into(),
             marks: TableWriter::create(folder, MARKS)?,
@@ -83,15 +92,6 @@ impl StoreWriter {
         self.kernel.push([event.time_ns, event.cpu.into(), event.tid.into(), what, other])
     }
 
-    /// Writes when recording was on.
-    ///
-    /// # Errors
-    /// Where it cannot be written.
-    pub fn windows(&self, windows_ns: &[(u64, u64)]) -> Result<()> {
-        let rows: Vec<([u64; 2], [String; 0])> = windows_ns.iter().map(|(from, to)| ([*from, *to], [])).collect();
-        write_texts(&self.folder.join(WINDOWS), WINDOW_COLUMNS, &rows)
-    }
-
     /// Ends the tables, and writes what addresses are called and how messages are labelled.
     ///
     /// # Errors
@@ -99,6 +99,7 @@ impl StoreWriter {
     pub fn finish(self, symbols: &BTreeMap<(u32, u64), Function>, labels: &[(u64, &str)]) -> Result<Room> {
         let refused = self.marks.refused + self.samples.refused + self.kernel.refused;
         let (marks, samples, kernel) = (self.marks.finish()?, self.samples.finish()?, self.kernel.finish()?);
+        std::fs::remove_file(self.folder.join(BALLAST)).ok();
         let symbols: Vec<([u64; 2], [String; 2])> = symbols
             .iter()
             .map(|((pid, ip), function)| ([u64::from(*pid), *ip], [function.name.clone(), function.module.clone()]))
@@ -110,4 +111,13 @@ impl StoreWriter {
         }
         Ok(Room { marks, samples, kernel, refused })
     }
+}
+
+/// Writes when recording was on.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write_windows(folder: &Path, windows_ns: &[(u64, u64)]) -> Result<()> {
+    let rows: Vec<([u64; 2], [String; 0])> = windows_ns.iter().map(|(from, to)| ([*from, *to], [])).collect();
+    write_texts(&folder.join(WINDOWS), WINDOW_COLUMNS, &rows)
 }

@@ -69,6 +69,9 @@ pub struct Tracker {
     /// Samples taken while a thread worked on some message.
     pub samples: u64,
     last_ns: u64,
+    /// Recording is off.
+    is_paused: bool,
+    resumed_ns: u64,
 }
 
 impl Tracker {
@@ -193,6 +196,14 @@ impl Tracker {
                     self.slots[*key as usize].message.migrations += 1;
                 }
             }
+            What::Paused => {
+                self.forget(now_ns, out);
+                self.is_paused = true;
+            }
+            What::Resumed => {
+                self.forget(now_ns, out);
+                (self.is_paused, self.resumed_ns) = (false, now_ns);
+            }
             _ if tid == 0 => {}
             What::Enter(interruption, which) => {
                 self.settle(tid, now_ns);
@@ -271,6 +282,18 @@ impl Tracker {
         }
     }
 
+    /// What threads were at is not known any more; what waited for the kernel's word does not get it.
+    fn forget(&mut self, now_ns: u64, out: &mut dyn FnMut(&Message)) {
+        let mut tids: Vec<u32> = self.threads.keys().copied().collect();
+        tids.sort_unstable();
+        for tid in tids {
+            self.settle(tid, now_ns);
+            self.release(tid, out);
+            let thread = self.thread(tid, now_ns);
+            *thread = Thread { stack: std::mem::take(&mut thread.stack), since_ns: now_ns, ..Thread::new(now_ns) };
+        }
+    }
+
     /// Whoever is seen runs, even where the switch to it is missing: some kernels lose what happens while a CPU idles.
     fn seen(&mut self, tid: u32, now_ns: u64, out: &mut dyn FnMut(&Message)) {
         if self.threads.get(&tid).is_some_and(|thread| thread.off.is_some()) {
@@ -332,11 +355,14 @@ impl Tracker {
         let message = &mut self.slots[key as usize].message;
         message.end_ns = Some(end_ns);
         let latency = end_ns.saturating_sub(message.begin_ns);
-        let unattended = latency.saturating_sub(message.shares.total());
-        if unattended > 0 {
-            message.shares.add(Cause::Unattended, unattended);
-            message.fill_gaps(end_ns);
+        let rest = latency.saturating_sub(message.shares.total());
+        // Threads that are at it at once hide by their sum what nobody did.
+        let is_parallel = message.threads.len() > 1 && message.left_out == 0;
+        if rest > 0 || is_parallel {
+            let gaps = message.fill_gaps(end_ns);
+            message.shares.add(Cause::Unattended, if is_parallel { gaps } else { rest });
         }
+        message.is_watched = !self.is_paused && message.begin_ns >= self.resumed_ns;
     }
 
     fn emit(&mut self, key: Key, out: &mut dyn FnMut(&Message)) {

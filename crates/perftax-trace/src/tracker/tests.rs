@@ -215,6 +215,43 @@ fn what_the_hypervisor_took_goes_to_the_longest_silence() {
 }
 
 #[test]
+fn while_recording_is_off_nothing_is_made_up() {
+    let (messages, _) = track(&[
+        event(0, 7, What::Ran(10)),
+        mark(1000, 7, Begin, 1),
+        event(30_000, 7, What::Switch { is_runnable: false, next: 0 }),
+        event(40_000, 0, What::Paused),
+        mark(5_000_000, 7, End, 1),
+        mark(6_000_000, 7, Begin, 2),
+        mark(6_400_000, 7, End, 2),
+        mark(6_900_000, 7, Begin, 3),
+        event(7_000_000, 0, What::Resumed),
+        mark(7_100_000, 7, End, 3),
+        mark(7_200_000, 7, Begin, 4),
+        mark(7_260_000, 7, End, 4),
+        event(7_300_000, 7, What::Ran(100_000)),
+        mark(7_400_000, 7, Begin, 5),
+        mark(7_460_000, 7, End, 5),
+        event(7_500_000, 7, What::Ran(200_000)),
+    ]);
+    let watched: Vec<_> = messages.iter().filter(|m| m.is_watched).map(|m| (m.id, m.shares.of(Cause::OnCpu))).collect();
+    assert_eq!(watched, [(4, 60_000), (5, 60_000)]);
+    assert!(messages.len() == 5 && messages.iter().all(|m| m.shares.of(Cause::Steal) == 0));
+}
+
+#[test]
+fn who_works_at_once_hides_no_gap() {
+    let (messages, _) = track(&[
+        mark(0, 1, Begin, 7),
+        mark(0, 2, Switch, 7),
+        mark(50, 1, Switch, 0),
+        mark(50, 2, Switch, 0),
+        mark(100, 1, End, 7),
+    ]);
+    assert_eq!((messages[0].shares.of(Cause::OnCpu), messages[0].shares.of(Cause::Unattended)), (100, 50));
+}
+
+#[test]
 fn waiting_for_the_kernels_word_has_an_end() {
     let mut records = vec![event(0, 7, What::Ran(1))];
     for id in 1..10_000u64 {

@@ -13,6 +13,9 @@ pub fn cost(meta: &TraceMeta) -> TraceCost {
     let profile = profile::load(&meta.origin.machine).ok().flatten();
     let [marks, samples, kernel] = meta.recorded;
     let event = |event: &str| profile.as_ref().and_then(|profile| price(profile, event));
+    // A mark is written by the program; a static probe is a trap into the kernel; a register's are put together by perftax.
+    let mark_ns = if meta.tag == "marks" { Some(meta.mark_ns) } else { None };
+    let marks = if meta.register.is_some() { 0 } else { marks };
     let tracepoint = profile.as_ref().and_then(|profile| {
         let calibrations = profile.calibrations.iter().filter(|found| found.mechanism == Mechanism::Tracepoint);
         calibrations.map(|found| found.alpha_ns).next()
@@ -25,7 +28,7 @@ pub fn cost(meta: &TraceMeta) -> TraceCost {
     };
     let calibrate = |event: &str| format!("perftax calibrate -e {event}");
     let parts = vec![
-        part("marks", marks, Some(meta.mark_ns), String::new()),
+        part("marks", marks, mark_ns, "perftax calibrate --mechanism uprobe".into()),
         part("samples", samples, event(&meta.event), calibrate(&meta.event)),
         part("kernel records", kernel, tracepoint, calibrate(TRACEPOINT)),
     ];
@@ -38,10 +41,9 @@ pub fn sample_ns(machine: &MachineId, event: &str) -> Option<Estimate> {
     price(&profile::load(machine).ok().flatten()?, event)
 }
 
+/// Of exactly this event: what it is called otherwise (`:pp`, `cpu/…/`) may be another mechanism.
 fn price(profile: &MachineProfile, event: &str) -> Option<Estimate> {
-    let bare = |name: &str| name.split([':', '/']).next().unwrap_or_default().to_string();
-    let same = |found: &&perftax_cost::document::Calibration| found.event == event || bare(&found.event) == bare(event);
-    profile.calibrations.iter().find(same).map(|found| found.alpha_ns)
+    profile.calibrations.iter().find(|found| found.event == event).map(|found| found.alpha_ns)
 }
 
 /// Of the CPU time that there would have been without; the kernel's records of other programs are in it, so it is at most that.

@@ -31,6 +31,7 @@ impl Reading {
         let mut store = Store::open(folder)?;
         if let (Some(background), Some(kept)) = (&mut store.background, &meta.kept) {
             background.usual.messages = kept.usual_messages;
+            background.population.watched = kept.watched;
         }
         Ok(Self { store, names, meta })
     }

@@ -12,7 +12,7 @@ use perftax_pmu::guard::online_cpus;
 use perftax_pmu::sys::Ended;
 use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
 use perftax_trace::rings::mark_ns;
-use perftax_trace::store::{Background, Room, StoreWriter, Symbols};
+use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_windows};
 use perftax_trace::{KeepSlow, Tag};
 
 use super::cost::sample_ns;
@@ -138,9 +138,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
     })?;
     let interrupts = tagged::interrupts(&recording)?.saturating_sub(before);
     drop(guard);
-    let kept = match &mut keep {
+    if let Some(keep) = &mut keep {
+        keep.finish(&mut |row| store.row(row))?;
+    }
+    let room = store.finish(&recorded.symbols, &tagged::labels(&recorded))?;
+    // The tables are whole: what they had reserved is free again.
+    let kept = match &keep {
         Some(keep) => {
-            keep.finish(&mut |row| store.row(row))?;
             let symbols = Symbols::new(recorded.symbols.clone());
             let background = Background { population: keep.judge.population.clone(), usual: keep.usual(&symbols) };
             background.write(&folder.partial, &symbols)?;
@@ -149,9 +153,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         None => None,
     };
     if let Some(windows) = &recorded.windows_ns {
-        store.windows(windows)?;
+        write_windows(&folder.partial, windows)?;
     }
-    let room = store.finish(&recorded.symbols, &tagged::labels(&recorded))?;
     origin.warnings.extend(warnings(&recorded, &room, recording.tag == Tag::Marks));
     origin.warnings.extend(tagged::warnings(&recording, &recorded, interrupts));
     let code = match recorded.exit.ended {
@@ -261,6 +264,7 @@ fn kept(from: f64, keep: &KeepSlow, background: &Background) -> KeptSlow {
         not_whole: keep.not_whole,
         messages: background.population.latency.len(),
         usual_messages: background.usual.messages,
+        watched: background.population.watched,
     }
 }
 
@@ -290,6 +294,10 @@ fn warnings(recorded: &Recorded, room: &Room, is_marked: bool) -> Vec<Warning> {
     if recorded.missing.iter().any(|name| name == "sched:sched_stat_runtime") {
         let message = "this kernel has no sched:sched_stat_runtime: what a hypervisor takes counts as on CPU".into();
         warn(message, "a kernel with CONFIG_SCHEDSTATS");
+    }
+    if recorded.windows_ns.is_some() && recorded.spent.is_none() {
+        let message = "what it cost is not known: too few messages ended while it was on and off in turn".into();
+        warn(message, "a longer recording, or a program that handles more messages");
     }
     if recorded.lost > 0 {
         warnings.push(Warning::LostRecords { lost: recorded.lost });
