@@ -47,6 +47,10 @@ impl Record {
     }
 }
 
+/// From one page fault to the next, ns: so long takes the kernel's way out of one and into the other, which lies outside of what it tells of
+/// them (0.7 µs on a 6.18 guest, with what recording takes). A program does little in between.
+const FAULT_TO_FAULT_NS: u64 = 1000;
+
 /// A message's place among those under way; used again when it is over.
 type Key = u32;
 
@@ -228,6 +232,9 @@ impl Tracker {
                 (thread.syscall, thread.in_fault) = (None, false);
             }
             What::FaultEnter => {
+                let thread = self.thread(tid, now_ns);
+                // Nothing else was heard of it since the last one.
+                thread.in_fault |= thread.fault_left_ns == Some(thread.since_ns) && now_ns <= thread.since_ns + FAULT_TO_FAULT_NS;
                 self.settle(tid, now_ns);
                 let thread = self.thread(tid, now_ns);
                 thread.in_fault = true;
@@ -237,7 +244,8 @@ impl Tracker {
             }
             What::FaultExit => {
                 self.settle(tid, now_ns);
-                self.thread(tid, now_ns).in_fault = false;
+                let thread = self.thread(tid, now_ns);
+                (thread.in_fault, thread.fault_left_ns) = (false, Some(now_ns));
             }
             What::Ran(ran_ns) => {
                 self.settle(tid, now_ns);

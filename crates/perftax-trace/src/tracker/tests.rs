@@ -215,6 +215,25 @@ fn what_the_hypervisor_took_goes_to_the_longest_silence() {
 }
 
 #[test]
+fn the_way_from_fault_to_fault_is_the_kernels() {
+    let (messages, _) = track(&[
+        mark(0, 7, Begin, 1),
+        event(1000, 7, What::FaultEnter),
+        event(1500, 7, What::FaultExit),
+        event(2200, 7, What::FaultEnter),
+        event(2900, 7, What::FaultExit),
+        event(5000, 7, What::FaultEnter),
+        event(5500, 7, What::FaultExit),
+        sample(5600, 7, 1),
+        event(5700, 7, What::FaultEnter),
+        event(5900, 7, What::FaultExit),
+        mark(6000, 7, End, 1),
+    ]);
+    // 500, the way of 700, 700; 500; 200: after a sample it is not the first thing that is heard.
+    assert_eq!((messages[0].shares.of(Cause::PageFault), messages[0].faults), (2600, 4));
+}
+
+#[test]
 fn while_recording_is_off_nothing_is_made_up() {
     let (messages, _) = track(&[
         event(0, 7, What::Ran(10)),

@@ -20,6 +20,8 @@ pub(super) struct Thread {
     pub syscall: Option<u32>,
     /// Whether it is in a page fault.
     pub in_fault: bool,
+    /// When its last page fault ended.
+    pub fault_left_ns: Option<u64>,
     /// Since the kernel last said how long it had run.
     pub window: Window,
 }
@@ -33,6 +35,7 @@ impl Thread {
             interruptions: Vec::new(),
             syscall: None,
             in_fault: false,
+            fault_left_ns: None,
             window: Window::default(),
         }
     }
