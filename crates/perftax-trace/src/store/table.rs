@@ -21,6 +21,9 @@ use super::GROUP_ROWS;
 const FOOTER_BYTES: u64 = 1 << 16;
 const FOOTER_BYTES_COLUMN: u64 = 512;
 
+/// Fewer rows are not tried where the disk is full.
+const LEAST_ROWS: usize = 4096;
+
 /// Writes a table of 64-bit integers.
 pub struct TableWriter<const N: usize> {
     path: PathBuf,
@@ -30,7 +33,7 @@ pub struct TableWriter<const N: usize> {
     written: u64,
     groups: u64,
     /// Rows that the disk had no room for.
-    pub refused: u64,
+    refused: u64,
 }
 
 impl<const N: usize> TableWriter<N> {
@@ -71,11 +74,11 @@ impl<const N: usize> TableWriter<N> {
         if self.rows.len() >= GROUP_ROWS { self.flush() } else { Ok(()) }
     }
 
-    /// Ends the table: only now can it be read. Returns its rows.
+    /// Ends the table: only now can it be read. Returns its rows, and those that the disk had no room for.
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn finish(mut self) -> Result<u64> {
+    pub fn finish(mut self) -> Result<(u64, u64)> {
         if !self.rows.is_empty() {
             self.flush()?;
         }
@@ -85,7 +88,7 @@ impl<const N: usize> TableWriter<N> {
         let bytes = file.metadata().map_err(Error::file(&self.path))?.len();
         file.set_len(bytes).map_err(Error::file(&self.path))?;
         file.sync_all().map_err(Error::file(&self.path))?;
-        Ok(self.written)
+        Ok((self.written, self.refused))
     }
 
     /// Sees to it that so many rows and the footer have room.
@@ -104,8 +107,18 @@ impl<const N: usize> TableWriter<N> {
 
     fn flush(&mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
+        self.write(&rows)
+    }
+
+    /// Writes rows as a group; where there is no room for so many, by halves.
+    fn write(&mut self, rows: &[[u64; N]]) -> Result<()> {
         match self.reserve(rows.len()) {
             Ok(()) => {}
+            Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) if rows.len() > LEAST_ROWS => {
+                let (first, second) = rows.split_at(rows.len() / 2);
+                self.write(first)?;
+                return self.write(second);
+            }
             Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => {
                 self.refused += rows.len() as u64;
                 return Ok(());

@@ -97,8 +97,10 @@ impl StoreWriter {
     /// # Errors
     /// Where they cannot be written. What is complete by then stays.
     pub fn finish(self, symbols: &BTreeMap<(u32, u64), Function>, labels: &[(u64, &str)]) -> Result<Room> {
-        let refused = self.marks.refused + self.samples.refused + self.kernel.refused;
-        let (marks, samples, kernel) = (self.marks.finish()?, self.samples.finish()?, self.kernel.finish()?);
+        let (marks, no_marks) = self.marks.finish()?;
+        let (samples, no_samples) = self.samples.finish()?;
+        let (kernel, no_kernel) = self.kernel.finish()?;
+        let refused = no_marks + no_samples + no_kernel;
         std::fs::remove_file(self.folder.join(BALLAST)).ok();
         let symbols: Vec<([u64; 2], [String; 2])> = symbols
             .iter()
