@@ -81,7 +81,8 @@ fn main() -> Result<(), Failure> {
 /// What `trace record` writes beside the tables.
 const META: &str = r#"{"schema":1,"kind":"trace","perftax":"0.1.0","machine":{"name":"generated","fingerprint":"","cpu":"generated",
 "microcode":"","virtualisation":"none","mitigations":"","cpus":1},"kernel":"generated","taken_at_s":0.0,"command":["generate"],
-"warnings":[],"program":["generated"],"code":0,"elapsed_s":1.0,"event":"cpu-clock","period":1000,"sampling_gap_ns":1000,
+"warnings":[],"program":["generated"],"code":0,"elapsed_s":1.0,"cpu_s":1.0,"recorded":[0,0,0],
+"mark_ns":{"estimate":0.0,"low":0.0,"high":0.0,"confidence":0.95},"event":"cpu-clock","period":1000,"sampling_gap_ns":1000,
 "kernel_noise":true,"rings":4,"lost":0,"dropped":0,"refused":0,"late":0,"broken":[],"rows":[0,0,0],"missing":[],"steal_s":null,
 "losses_ns":[],"threads":[],"irqs":[]}"#;
 

@@ -164,6 +164,7 @@ pub fn analyse_watching(
         tracker.take(record, &mut over);
     })?;
     tracker.finish(&mut over);
+    answer.usual.settle();
     answer.samples_in_all = samples;
     answer.samples = tracker.samples;
     answer.trouble = tracker.trouble;

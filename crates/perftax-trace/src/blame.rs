@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use perftax_cost::bootstrap::{SEED, vector_bootstrap};
 use perftax_cost::{CONFIDENCE, Estimate};
 
@@ -91,8 +93,10 @@ pub struct Usual {
     pub messages: u64,
     /// Their time by cause.
     pub totals: Shares,
-    /// Their time and samples by detail.
+    /// Their time and samples by detail, as far as they are settled.
     pub details: BTreeMap<(Cause, Detail), u64>,
+    /// Those of messages that were added since: adding is what takes time.
+    recent: FxHashMap<(Cause, Detail), u64>,
 }
 
 impl Usual {
@@ -102,11 +106,18 @@ impl Usual {
         for piece in &message.pieces {
             self.totals.add(piece.cause, piece.to_ns - piece.from_ns);
             if piece.which != 0 || piece.cause.is_interruption() {
-                *self.details.entry((piece.cause, Detail::Which(piece.which))).or_default() += piece.to_ns - piece.from_ns;
+                *self.recent.entry((piece.cause, Detail::Which(piece.which))).or_default() += piece.to_ns - piece.from_ns;
             }
         }
         for hit in &message.hits {
-            *self.details.entry((hit.cause, Detail::Function(hit.function))).or_default() += 1;
+            *self.recent.entry((hit.cause, Detail::Function(hit.function))).or_default() += 1;
+        }
+    }
+
+    /// Brings what was added into `details`.
+    pub fn settle(&mut self) {
+        for (key, amount) in self.recent.drain() {
+            *self.details.entry(key).or_default() += amount;
         }
     }
 
@@ -274,7 +285,8 @@ mod tests {
         }
         let mut shares = Shares::default();
         shares.add(Cause::OnCpu, 1003);
-        let usual = Usual { latency_ns: 1003, shares, messages: 1000, totals: shares, details: BTreeMap::new() };
+        let usual =
+            Usual { latency_ns: 1003, shares, messages: 1000, totals: shares, details: BTreeMap::new(), ..Usual::default() };
         let blame = blame(&slow.iter().collect::<Vec<_>>(), &usual).unwrap();
         assert_eq!(blame.messages, 40);
         // A quarter of them 40 µs, a half 20, a quarter 3.

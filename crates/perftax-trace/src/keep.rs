@@ -215,8 +215,10 @@ impl KeepSlow {
     /// What the messages that were not slow were like, with functions as `symbols` number them.
     pub fn usual(&self, symbols: &Symbols) -> Usual {
         let by_number: FxHashMap<u32, (u32, u64)> = self.addresses.iter().map(|(address, number)| (*number, *address)).collect();
-        let own = &self.judge.usual;
-        let mut usual = Usual { details: BTreeMap::new(), ..own.clone() };
+        let mut own = self.judge.usual.clone();
+        own.settle();
+        let mut usual = own.clone();
+        usual.details = BTreeMap::new();
         for ((cause, detail), n) in &own.details {
             let detail = match detail {
                 Detail::Which(_) => *detail,

@@ -49,7 +49,8 @@ fn planted_delays_are_found_and_named() {
     let folder = tempfile::tempdir().unwrap();
     let (program, trace) = (delays(folder.path()), folder.path().join("trace"));
     let (program, trace) = (program.to_str().unwrap(), trace.to_str().unwrap());
-    let recorded = perftax(&[&["trace", "record", "-o", trace, "--"], &UNDISTURBED[..], &[program, "8000"]].concat());
+    let recorded =
+        perftax(&[&["trace", "record", "-m", "4096", "-o", trace, "--"], &UNDISTURBED[..], &[program, "8000"]].concat());
     assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
     assert!(recorded.stdout.is_empty());
     let reported = perftax(&["trace", "report", trace, "--slowest", "40", "--json", "-"]);
