@@ -3,13 +3,15 @@
 //! Two passes: the marks alone say from which latency on a message is slow; then everything is read, and of the others nothing is kept
 //! but sums and histograms. Memory grows with the slow messages, not with the trace.
 
+use std::collections::BTreeMap;
+
 use perftax_pmu::Result;
 
 use crate::blame::{Brief, Usual};
 use crate::distribution::{Distribution, Population};
 use crate::message::{Message, Trouble};
 use crate::store::Store;
-use crate::tracker::{Record, Tracker};
+use crate::tracker::{Activity, Record, Tracker};
 
 /// What is asked of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,10 +39,10 @@ pub struct Answer {
     pub trouble: Trouble,
     /// Messages that began.
     pub messages: u64,
-    /// Samples taken while a thread worked on a message, and all of them.
+    /// Samples taken while a thread worked on a message.
     pub samples: u64,
-    /// All samples.
-    pub samples_in_all: u64,
+    /// What was recorded of each thread.
+    pub threads: BTreeMap<u32, Activity>,
     /// When the first message began, and the last one ended.
     pub from_ns: u64,
     /// When the last one ended.
@@ -150,7 +152,6 @@ pub fn analyse_watching(
     let mut answer = Answer { slow_ns: latencies.quantile_ns(question.slow_from), ..Answer::default() };
     let whole_ns = latencies.slowest_ns(question.whole);
     let mut tracker = Tracker::default();
-    let mut samples = 0u64;
     let mut over = |message: &Message| {
         let is_watched = message.is_watched && message.end_ns.is_some();
         if is_watched {
@@ -160,13 +161,12 @@ pub fn analyse_watching(
     };
     store.records(|record| {
         row(record);
-        samples += u64::from(matches!(record, Record::Sample(_)));
         tracker.take(record, &mut over);
     })?;
     tracker.finish(&mut over);
     answer.usual.settle();
-    answer.samples_in_all = samples;
     answer.samples = tracker.samples;
+    answer.threads = tracker.activities().collect();
     answer.trouble = tracker.trouble;
     match &store.background {
         Some(background) => {

@@ -8,7 +8,7 @@ use perftax_cost::bootstrap::{SEED, vector_bootstrap};
 use perftax_cost::{CONFIDENCE, Estimate};
 
 use crate::cause::{Cause, Shares};
-use crate::message::Message;
+use crate::message::{Message, Piece};
 
 /// What a part of a cause's time went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,6 +17,16 @@ pub enum Detail {
     Which(u32),
     /// A function, by its number: estimated from samples, the cause's time shared out among them.
     Function(u32),
+}
+
+impl Message {
+    /// What its causes' time went to in particular: the time of each piece of which something is known, and one for each sample.
+    pub fn details(&self) -> impl Iterator<Item = (Cause, Detail, u64)> {
+        let has_detail = |piece: &&Piece| piece.which != 0 || piece.cause.is_interruption();
+        let pieces = self.pieces.iter().filter(has_detail);
+        let times = pieces.map(|piece| (piece.cause, Detail::Which(piece.which), piece.to_ns - piece.from_ns));
+        times.chain(self.hits.iter().map(|hit| (hit.cause, Detail::Function(hit.function), 1)))
+    }
 }
 
 /// One message, in short.
@@ -38,11 +48,8 @@ impl Brief {
     /// Of a message that ended.
     pub fn of(message: &Message) -> Option<Self> {
         let mut details: BTreeMap<(Cause, Detail), u64> = BTreeMap::new();
-        for piece in message.pieces.iter().filter(|piece| piece.which != 0 || piece.cause.is_interruption()) {
-            *details.entry((piece.cause, Detail::Which(piece.which))).or_default() += piece.to_ns - piece.from_ns;
-        }
-        for hit in &message.hits {
-            *details.entry((hit.cause, Detail::Function(hit.function))).or_default() += 1;
+        for (cause, detail, amount) in message.details() {
+            *details.entry((cause, detail)).or_default() += amount;
         }
         Some(Self {
             id: message.id,
@@ -97,6 +104,8 @@ pub struct Usual {
     pub details: BTreeMap<(Cause, Detail), u64>,
     /// Those of messages that were added since: adding is what takes time.
     recent: FxHashMap<(Cause, Detail), u64>,
+    /// Samples of messages that were added since, by the function's number.
+    recent_samples: [Vec<u64>; Cause::COUNT],
 }
 
 impl Usual {
@@ -105,12 +114,17 @@ impl Usual {
         self.messages += 1;
         for piece in &message.pieces {
             self.totals.add(piece.cause, piece.to_ns - piece.from_ns);
-            if piece.which != 0 || piece.cause.is_interruption() {
-                *self.recent.entry((piece.cause, Detail::Which(piece.which))).or_default() += piece.to_ns - piece.from_ns;
-            }
         }
-        for hit in &message.hits {
-            *self.recent.entry((hit.cause, Detail::Function(hit.function))).or_default() += 1;
+        for (cause, detail, amount) in message.details() {
+            let Detail::Function(number) = detail else {
+                *self.recent.entry((cause, detail)).or_default() += amount;
+                continue;
+            };
+            let (samples, at) = (&mut self.recent_samples[cause as usize], number as usize);
+            if samples.len() <= at {
+                samples.resize(at + 1, 0);
+            }
+            samples[at] += amount;
         }
     }
 
@@ -118,6 +132,11 @@ impl Usual {
     pub fn settle(&mut self) {
         for (key, amount) in self.recent.drain() {
             *self.details.entry(key).or_default() += amount;
+        }
+        for (cause, samples) in Cause::ALL.into_iter().zip(&mut self.recent_samples) {
+            for (number, amount) in samples.drain(..).enumerate().filter(|(_, amount)| *amount > 0) {
+                *self.details.entry((cause, Detail::Function(number as u32))).or_default() += amount;
+            }
         }
     }
 
@@ -160,15 +179,18 @@ pub struct Blame {
     pub causes: Vec<Blamed>,
 }
 
-/// Replicates of the bootstrap over messages: so many, or fewer where there are so many messages that their intervals are narrow anyhow.
+/// Replicates of the bootstrap over messages.
 const REPLICATES: usize = 1000;
-const LEAST_REPLICATES: usize = 100;
-const MOST_DRAWS: usize = 10_000_000;
+/// Clusters that it draws from: where there are more messages, several that follow each other are one cluster. What they share (a load, a
+/// neighbour) then widens the interval, as it must.
+const MOST_CLUSTERS: usize = 1000;
 /// Details of a cause that are shown, of each kind.
 const DETAILS: usize = 5;
 
-/// A slow message for the bootstrap: its time beyond the median, its shares, and what it adds to each detail.
+/// Slow messages for the bootstrap, added up: their time beyond the median, their shares, and what they add to each detail.
+#[derive(Default)]
 struct Row {
+    messages: f64,
     excess_ns: f64,
     shares: [f64; Cause::COUNT],
     samples: [f64; Cause::COUNT],
@@ -178,9 +200,9 @@ struct Row {
 /// Blames slow messages; `None` with fewer than two of them.
 pub fn blame(slow: &[&Brief], usual: &Usual) -> Option<Blame> {
     let wanted = details(slow);
-    let rows: Vec<Row> = slow.iter().map(|brief| row(brief, usual, &wanted)).collect();
-    let replicates = (MOST_DRAWS / slow.len().max(1)).clamp(LEAST_REPLICATES, REPLICATES);
-    let all = vector_bootstrap(&rows, |sample| statistic(sample, usual, &wanted), replicates, CONFIDENCE, SEED)?;
+    let cluster = |briefs: &[&Brief]| briefs.iter().fold(Row::default(), |sum, brief| sum.and(brief, usual, &wanted));
+    let rows: Vec<Row> = slow.chunks(slow.len().div_ceil(MOST_CLUSTERS).max(1)).map(cluster).collect();
+    let all = vector_bootstrap(&rows, |sample| statistic(sample, usual, &wanted), REPLICATES, CONFIDENCE, SEED)?;
     let of_details = &all[1 + Cause::COUNT..];
     let blamed = |(at, cause): (usize, Cause)| {
         let own = wanted.iter().zip(of_details).filter(|((of, _), _)| *of == cause);
@@ -208,30 +230,33 @@ fn details(slow: &[&Brief]) -> Vec<(Cause, Detail)> {
     totals.into_iter().flat_map(most).collect()
 }
 
-fn row(brief: &Brief, usual: &Usual, wanted: &[(Cause, Detail)]) -> Row {
-    let mut samples = [0.0; Cause::COUNT];
-    let mut details = Vec::new();
-    for (cause, detail, n) in &brief.details {
-        if matches!(detail, Detail::Function(_)) {
-            samples[*cause as usize] += *n as f64;
+impl Row {
+    /// With another message.
+    fn and(mut self, brief: &Brief, usual: &Usual, wanted: &[(Cause, Detail)]) -> Self {
+        self.messages += 1.0;
+        self.excess_ns += brief.latency_ns as f64 - usual.latency_ns as f64;
+        for (sum, ns) in self.shares.iter_mut().zip(brief.shares.values()) {
+            *sum += *ns as f64;
         }
-        if let Some(at) = wanted.iter().position(|other| other == &(*cause, *detail)) {
-            details.push((at, *n as f64));
+        for (cause, detail, n) in &brief.details {
+            if matches!(detail, Detail::Function(_)) {
+                self.samples[*cause as usize] += *n as f64;
+            }
+            let Some(at) = wanted.iter().position(|other| other == &(*cause, *detail)) else { continue };
+            match self.details.iter_mut().find(|(other, _)| *other == at) {
+                Some((_, sum)) => *sum += *n as f64,
+                None => self.details.push((at, *n as f64)),
+            }
         }
-    }
-    Row {
-        excess_ns: brief.latency_ns as f64 - usual.latency_ns as f64,
-        shares: brief.shares.values().map(|ns| ns as f64),
-        samples,
-        details,
+        self
     }
 }
 
 fn statistic(sample: &[&Row], usual: &Usual, wanted: &[(Cause, Detail)]) -> Vec<f64> {
-    let n = sample.len() as f64;
-    let (mut excess, mut shares, mut samples) = (0.0, [0.0; Cause::COUNT], [0.0; Cause::COUNT]);
+    let (mut n, mut excess, mut shares, mut samples) = (0.0, 0.0, [0.0; Cause::COUNT], [0.0; Cause::COUNT]);
     let mut details = vec![0.0; wanted.len()];
     for row in sample {
+        n += row.messages;
         excess += row.excess_ns;
         for at in 0..Cause::COUNT {
             shares[at] += row.shares[at];

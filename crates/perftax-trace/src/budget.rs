@@ -6,6 +6,7 @@
 
 use perftax_cost::Estimate;
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
+use perftax_cost::document::TraceSpent;
 
 /// Length of a slice, ns: some looks at the rings.
 pub const SLICE_NS: u64 = 20_000_000;
@@ -57,23 +58,6 @@ pub struct Controller {
     cpu_ns: u64,
     slices: u64,
     on_slices: u64,
-}
-
-/// What a recording within a budget cost.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Spent {
-    /// Extra CPU time while it was on, as a share.
-    pub while_on: Estimate,
-    /// Extra CPU time over all, as a share.
-    pub in_all: Estimate,
-    /// The share of the process's CPU time while it was on.
-    pub on_share: f64,
-    /// Slices, on and off.
-    pub slices: u64,
-    /// Slices with recording on.
-    pub on_slices: u64,
-    /// Comparisons behind the estimate.
-    pub pairs: Vec<f64>,
 }
 
 impl Controller {
@@ -136,7 +120,7 @@ impl Controller {
     }
 
     /// What it has cost so far; none with fewer than two comparisons.
-    pub fn spent(&self) -> Option<Spent> {
+    pub fn spent(&self) -> Option<TraceSpent> {
         let mean = |pairs: &[&f64]| pairs.iter().copied().sum::<f64>() / pairs.len() as f64;
         let while_on = cluster_bootstrap(&self.pairs, mean, REPLICATES, SEED)?;
         let on_share = self.on_cpu_ns as f64 / self.cpu_ns.max(1) as f64;
@@ -146,8 +130,15 @@ impl Controller {
             cost / (1.0 - cost)
         };
         let in_all = Estimate::new(of_all(while_on.estimate), of_all(while_on.low), of_all(while_on.high));
-        let (slices, on_slices) = (self.slices, self.on_slices);
-        Some(Spent { while_on, in_all, on_share, slices, on_slices, pairs: self.pairs.clone() })
+        Some(TraceSpent {
+            budget: self.budget,
+            while_on,
+            in_all,
+            on_share,
+            slices: self.slices,
+            on_slices: self.on_slices,
+            pairs: self.pairs.clone(),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Everything passes through a tracker; of a message that turns out slow the rows of its threads are kept, from the beginning of the
 //! message before it to the end of the one after it. Of all others there remain sums and histograms.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use perftax_pmu::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -12,7 +12,7 @@ use crate::blame::{Detail, Usual};
 use crate::distribution::Population;
 use crate::kernel::What;
 use crate::mark::Kind;
-use crate::message::{Message, Trouble};
+use crate::message::Message;
 use crate::record::Row;
 use crate::store::Symbols;
 use crate::tracker::{Record, Sampled, Tracker};
@@ -207,26 +207,19 @@ impl KeepSlow {
         self.held.len()
     }
 
-    /// What was odd about the marks.
-    pub fn trouble(&self) -> Trouble {
-        self.tracker.trouble
-    }
-
     /// What the messages that were not slow were like, with functions as `symbols` number them.
     pub fn usual(&self, symbols: &Symbols) -> Usual {
         let by_number: FxHashMap<u32, (u32, u64)> = self.addresses.iter().map(|(address, number)| (*number, *address)).collect();
-        let mut own = self.judge.usual.clone();
-        own.settle();
-        let mut usual = own.clone();
-        usual.details = BTreeMap::new();
-        for ((cause, detail), n) in &own.details {
+        let mut usual = self.judge.usual.clone();
+        usual.settle();
+        for ((cause, detail), n) in std::mem::take(&mut usual.details) {
             let detail = match detail {
-                Detail::Which(_) => *detail,
+                Detail::Which(_) => detail,
                 Detail::Function(number) => {
-                    Detail::Function(by_number.get(number).map_or(0, |(pid, ip)| symbols.function(*pid, *ip)))
+                    Detail::Function(by_number.get(&number).map_or(0, |(pid, ip)| symbols.function(*pid, *ip)))
                 }
             };
-            *usual.details.entry((*cause, detail)).or_default() += n;
+            *usual.details.entry((cause, detail)).or_default() += n;
         }
         usual.latency_ns = self.judge.population.latency.quantile_ns(0.5);
         usual.shares = self.judge.population.usual();
@@ -305,6 +298,7 @@ mod tests {
     use crate::cause::Cause;
     use crate::kernel::KernelEvent;
     use crate::mark::Mark;
+    use crate::message::Trouble;
     use crate::store::SampleRow;
 
     /// Messages of two threads in turn, of some 2 µs, every thousandth of 50; with a sample and a system call each.

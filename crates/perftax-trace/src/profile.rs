@@ -72,14 +72,10 @@ impl Profile {
         block.messages += 1;
         block.latency_ns += latency_ns;
         for piece in &message.pieces {
-            let ns = piece.to_ns - piece.from_ns;
-            block.shares.add(piece.cause, ns);
-            if piece.which != 0 || piece.cause.is_interruption() {
-                *block.details.entry((piece.cause, Detail::Which(piece.which))).or_default() += ns;
-            }
+            block.shares.add(piece.cause, piece.to_ns - piece.from_ns);
         }
-        for hit in &message.hits {
-            *block.details.entry((hit.cause, Detail::Function(hit.function))).or_default() += 1;
+        for (cause, detail, amount) in message.details() {
+            *block.details.entry((cause, detail)).or_default() += amount;
         }
     }
 

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perftax_cost::Estimate;
-use perftax_pmu::sys::{Tsc, monotonic_raw_ns};
 use perftax_pmu::{Error, Result};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -117,38 +115,6 @@ impl Drop for MarkRing {
         // SAFETY: this mapping of these bytes is ours, and no reference to it is left.
         unsafe { munmap(self.base.as_ptr().cast(), self.bytes) }.ok();
     }
-}
-
-/// Marks that are timed together, and how many times.
-const TIMED_MARKS: u64 = 20_000;
-const TIMINGS: usize = 9;
-/// Marks of the ring that is written for it, at most.
-const MOST_TIMED: u64 = 1 << 18;
-
-/// What a mark takes in a tight loop on this machine with rings of so many marks, ns: median, least and most of some timings. A program
-/// whose caches are full takes more. What `perftax_tag_mark` of the header does is done here: the counter, two stores, the ring's head.
-pub fn mark_ns(ring_marks: u64) -> Estimate {
-    let capacity = ring_marks.clamp(64, MOST_TIMED) as usize;
-    let ring: Vec<AtomicU64> = (0..2 * capacity).map(|_| AtomicU64::new(0)).collect();
-    let (head, tail) = (AtomicU64::new(0), AtomicU64::new(0));
-    let mut timings: Vec<f64> = (0..TIMINGS)
-        .map(|_| {
-            let began_ns = monotonic_raw_ns();
-            for id in 0..TIMED_MARKS {
-                let at = head.load(Ordering::Relaxed);
-                if at.wrapping_sub(tail.load(Ordering::Acquire)) >= u64::MAX / 2 {
-                    break;
-                }
-                let place = 2 * (at as usize % capacity);
-                ring[place].store(Tsc::now(), Ordering::Relaxed);
-                ring[place + 1].store(id << 2 | 1, Ordering::Relaxed);
-                head.store(at + 1, Ordering::Release);
-            }
-            (monotonic_raw_ns() - began_ns) as f64 / TIMED_MARKS as f64
-        })
-        .collect();
-    timings.sort_by(f64::total_cmp);
-    Estimate::new(timings[TIMINGS / 2], timings[0], timings[TIMINGS - 1])
 }
 
 /// The folder in which programs make rings (`PERFTAX_MARKS`).

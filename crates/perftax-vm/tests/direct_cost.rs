@@ -19,14 +19,16 @@ fn the_hardware_is_told_from_the_interrupt_and_from_perf() {
         INJECTED_NS.iter().map(|(assist, interrupt)| format!("run {assist} {interrupt} {assist}.json\n")).collect();
     let script = loaded(&format!(
         "echo -1 >/proc/sys/kernel/sched_rt_runtime_us
+{}
 run() {{
     ./knob 0x50540000 $1 && ./knob 0x50540001 $2 || exit 8
     interrupts=$(./knob 0x50540012) instructions=$(./knob 0x50540013)
     ./direct count 2053 1 250000 >/dev/null
     echo truth-$1 $(($(./knob 0x50540012) - interrupts)) $(($(./knob 0x50540013) - instructions))
-    chrt -f 1 perftax calibrate --mechanism pebs-direct --buffer 64K,1M --quick --precision 0.5 --time 12 --json $3 >/dev/null || exit 7
+    calibrate --mechanism pebs-direct --buffer 64K,1M --quick --precision 0.5 --time 12 --json $3 || exit 7
 }}
-{runs}"
+{runs}",
+        common::CALIBRATE
     ));
     let folder = tempfile::tempdir().unwrap();
     let (output, errors, _) = boot(&script, |guest| {

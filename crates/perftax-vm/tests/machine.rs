@@ -200,9 +200,10 @@ fn calibrated(script: &str) -> (Vec<f64>, String) {
     assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
     let folder = common::compiled("knob.c");
     let knob = folder.path().join("knob").to_string_lossy().into_owned();
-    let (output, errors, finished) = boot_with(&script.replace("KNOB", &knob), &perftax, |guest| {
-        guest.with = vec!["chrt".into(), knob.clone()];
-    });
+    let (output, errors, finished) =
+        boot_with(&format!("{}{}", common::CALIBRATE, script.replace("KNOB", &knob)), &perftax, |guest| {
+            guest.with = vec!["chrt".into(), knob.clone()];
+        });
     assert_eq!(finished.code, 0, "{output}{errors}");
     let number = |line: &str| line.split(':').nth(1)?.trim().trim_end_matches(',').parse::<f64>().ok();
     let numbers: Vec<f64> = output.lines().filter_map(number).collect();
@@ -221,7 +222,7 @@ echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 for cost in 0 232 238 286 1000; do
     KNOB 0x50540000 $cost || exit 9
     interrupts=$(KNOB 0x50540012) instructions=$(KNOB 0x50540013)
-    chrt -f 1 perftax calibrate -e instructions:uppp --quick --no-save --time 8 --json $cost.json >/dev/null || exit 8
+    calibrate -e instructions:uppp --quick --no-save --time 8 --json $cost.json || exit 8
     for term in assist copy interrupt; do grep -A3 \"\\\"$term\\\"\" $cost.json | head -4; done
     echo interrupts: $(($(KNOB 0x50540012) - interrupts))
     echo instructions: $(($(KNOB 0x50540013) - instructions))
@@ -254,7 +255,7 @@ echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 for cost in 0 3000; do
     KNOB 0x50540001 $cost || exit 9
     interrupts=$(KNOB 0x50540012) instructions=$(KNOB 0x50540013)
-    chrt -f 1 perftax calibrate --mechanism pmi --quick --no-save --time 6 --json $cost.json >/dev/null || exit 8
+    calibrate --mechanism pmi --quick --no-save --time 6 --json $cost.json || exit 8
     grep -A3 '\"alpha_ns\"' $cost.json | head -4
     echo interrupts: $(($(KNOB 0x50540012) - interrupts))
     echo instructions: $(($(KNOB 0x50540013) - instructions))

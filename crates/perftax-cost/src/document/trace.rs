@@ -57,7 +57,7 @@ pub struct TraceMeta {
     pub rows: [u64; 3],
     /// Marks, samples and records of the kernel's that were taken, whether they were written or not.
     pub recorded: [u64; 3],
-    /// What a mark takes in a tight loop on this machine, ns: the least that it takes.
+    /// What a mark takes on this machine, ns: the median of three surroundings, from the least (a tight loop, mostly) to the most.
     pub mark_ns: Estimate,
     /// Tracepoints that the kernel does not have.
     pub missing: Vec<String>,
@@ -159,6 +159,24 @@ pub struct TraceCost {
     /// What was taken, how often, and the price of one, ns.
     pub parts: Vec<CostPart>,
     /// All of it that has a price, as a share of the program's CPU time without it.
+    pub share: Option<Estimate>,
+    /// What it took of the thread that marked most: where that one is what others wait for, the program gets slower by so much.
+    #[serde(default)]
+    pub busiest: Option<ThreadCost>,
+}
+
+/// What recording took of one thread's CPU time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadCost {
+    /// Its number.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Time that it ran, by the kernel's word, s.
+    pub cpu_s: f64,
+    /// Marks that it wrote, samples of it, and records of the kernel's while it was the current one.
+    pub recorded: [u64; 3],
+    /// All of it that has a price, as a share of the thread's CPU time without it.
     pub share: Option<Estimate>,
 }
 

@@ -264,7 +264,7 @@ fn linger(start_ns: u64, share: f64) {
     }
 }
 
-pub(super) fn single_event(text: &str, catalog: &Catalog) -> Result<Event> {
+pub(crate) fn single_event(text: &str, catalog: &Catalog) -> Result<Event> {
     let mut events = perftax_pmu::event::parse(text, catalog)?;
     events.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })
 }

@@ -16,6 +16,7 @@ mod worker;
 
 pub use arm::{Arm, EACH, IDLE, OFF, OFF_AGAIN, ON, USER_STACK_BYTES};
 pub use bench::Bench;
+pub(crate) use bench::single_event;
 pub use campaign::{Campaign, Goal, Outcome, Progress};
 pub use conclude::{Conclusion, conclude};
 pub use floor::FloorSample;

@@ -123,8 +123,15 @@ fn cost(doc: &TraceReport) -> String {
         format!("{} {} {each}", units::count(part.count), part.what)
     };
     let parts = doc.cost.parts.iter().map(part).collect::<Vec<_>>().join(", ");
+    let busiest = doc.cost.busiest.as_ref().and_then(|thread| {
+        let share = units::estimate_share(thread.share.as_ref()?);
+        let [marks, samples, records] = thread.recorded.map(units::count);
+        let taken = format!("{marks} marks, {samples} samples, {records} kernel records in {}", units::time_s(thread.cpu_s));
+        Some(format!("; {share} of {}'s: {taken}", printable(&thread.name)))
+    });
+    let busiest = busiest.unwrap_or_default();
     match &doc.cost.share {
-        Some(share) => format!("{} of the program's CPU time: {parts}", units::estimate_share(share).bold()),
+        Some(share) => format!("{} of the program's CPU time: {parts}{busiest}", units::estimate_share(share).bold()),
         None => parts,
     }
 }

@@ -27,6 +27,7 @@
 
 mod background;
 mod codes;
+mod merge;
 mod reader;
 mod table;
 mod writer;
@@ -64,7 +65,7 @@ pub(crate) const LABELS: &str = "labels.parquet";
 pub(crate) const WINDOWS: &str = "windows.parquet";
 pub(crate) const WINDOW_COLUMNS: ([&str; 2], [&str; 0]) = (["from_ns", "to_ns"], []);
 
-/// Rows of a table that are written, and read, together.
+/// Rows of a table that are written together.
 pub(crate) const GROUP_ROWS: usize = 1 << 18;
 
 /// A mark, as its row.

@@ -2,21 +2,23 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, channel, sync_channel};
 
 use perftax_pmu::{Error, Result};
 use rustc_hash::FxHashMap;
 
 use super::background::Background;
+use super::merge::Merge;
 use super::table::{Function, TableReader, read_texts};
-use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, WINDOW_COLUMNS, WINDOWS, codes};
-use crate::kernel::KernelEvent;
+use super::{LABELS, MARKS, SAMPLES, SYMBOLS};
 use crate::label::Labels;
 use crate::mark::{Kind, Mark};
-use crate::tracker::{Record, Sampled};
+use crate::tracker::Record;
 
-/// Groups of rows that are read ahead.
-const AHEAD: usize = 2;
+/// Batches of rows that are read ahead.
+const AHEAD: usize = 8;
+/// Records that are merged ahead: as many as stay in a core's second-level cache.
+const MERGED: usize = 1 << 12;
 /// What an address that the trace has no symbol for is called.
 const UNKNOWN: &str = "[unknown]";
 
@@ -77,15 +79,13 @@ impl Symbols {
 
 /// A trace's folder.
 pub struct Store {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
     /// What addresses are called.
     pub symbols: Symbols,
     /// What messages are labelled.
     pub labels: Labels,
     /// Of a trace that holds slow messages alone: what the others were like.
     pub background: Option<Background>,
-    /// Of a trace that was on and off in turn: when it was on, in order.
-    pub windows_ns: Option<Vec<(u64, u64)>>,
 }
 
 impl Store {
@@ -96,20 +96,12 @@ impl Store {
     pub fn open(folder: &Path) -> Result<Self> {
         let symbols = read_texts(&folder.join(SYMBOLS), (["pid", "ip"], ["function", "module"]))?;
         let address = |([pid, ip], [name, module]): ([u64; 2], [String; 2])| ((pid as u32, ip), Function { name, module });
-        let windows = folder.join(WINDOWS);
-        let windows = windows.exists().then(|| read_texts(&windows, WINDOW_COLUMNS)).transpose()?;
         let labels = folder.join(LABELS);
         let labels = if labels.exists() { read_texts(&labels, (["id"], ["text"]))? } else { Vec::new() };
         let mut labelled = Labels::default();
         labels.into_iter().for_each(|([id], [text])| labelled.add(id, &text));
         let symbols = Symbols::new(symbols.into_iter().map(address));
-        Ok(Self {
-            folder: folder.into(),
-            background: Background::read(folder, &symbols)?,
-            windows_ns: windows.map(|rows| rows.into_iter().map(|([from, to], [])| (from, to)).collect()),
-            symbols,
-            labels: labelled,
-        })
+        Ok(Self { folder: folder.into(), background: Background::read(folder, &symbols)?, symbols, labels: labelled })
     }
 
     /// Every mark, in order of time.
@@ -152,50 +144,46 @@ impl Store {
     /// # Errors
     /// Where a table cannot be read, or holds what it cannot.
     pub fn records(&self, mut each: impl FnMut(&Record)) -> Result<()> {
-        let mut marks = Stream::of(read_ahead(TableReader::open(&self.folder, MARKS.0, MARKS.1)?))?;
-        let mut kernel = Stream::of(read_ahead(TableReader::open(&self.folder, KERNEL.0, KERNEL.1)?))?;
-        let columns = ["time_ns", "pid", "tid", "ip"];
-        let mut samples = Stream::of(read_ahead(TableReader::open(&self.folder, SAMPLES.0, columns)?))?;
-        loop {
-            let (mark_ns, kernel_ns, sample_ns) = (marks.time_ns(), kernel.time_ns(), samples.time_ns());
-            if kernel_ns <= sample_ns && kernel_ns <= mark_ns {
-                if kernel.is_over() {
-                    return Ok(());
+        let mut merge = Merge::of(self)?;
+        std::thread::scope(|scope| {
+            let (to, from) = sync_channel::<Vec<Record>>(AHEAD);
+            let (back, used) = channel::<Vec<Record>>();
+            let merging = scope.spawn(move || {
+                loop {
+                    let mut records = used.try_recv().unwrap_or_else(|_| Vec::with_capacity(MERGED));
+                    let outcome = merge.next(&mut records, MERGED);
+                    if records.is_empty() || to.send(records).is_err() || outcome.is_err() {
+                        return outcome;
+                    }
                 }
-                let of = |at: usize| kernel.batch[at][kernel.row];
-                let what = codes::what(of(3) as u64, of(4) as u64).ok_or_else(|| self.odd(KERNEL.0, (0..5).map(of)))?;
-                each(&Record::Kernel(KernelEvent { time_ns: kernel_ns, cpu: of(1) as u32, tid: of(2) as u32, what }));
-                kernel.advance()?;
-            } else if sample_ns <= mark_ns {
-                let of = |at: usize| samples.batch[at][samples.row];
-                let (pid, tid) = (of(1) as u32, of(2) as u32);
-                each(&Record::Sample(Sampled { time_ns: sample_ns, tid, function: self.symbols.function(pid, of(3) as u64) }));
-                samples.advance()?;
-            } else {
-                let odd = || self.odd(MARKS.0, (0..4).map(|at| marks.batch[at][marks.row]));
-                each(&Record::Mark(mark(&marks.batch, marks.row).ok_or_else(odd)?));
-                marks.advance()?;
+            });
+            for mut records in from {
+                records.iter().for_each(&mut each);
+                records.clear();
+                // Whoever merged may have come to the end.
+                let _ = back.send(records);
             }
-        }
+            merging.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
-    fn odd(&self, table: &str, cells: impl Iterator<Item = i64>) -> Error {
+    pub(super) fn odd(&self, table: &str, cells: impl Iterator<Item = i64>) -> Error {
         let cells: Vec<String> = cells.map(|cell| cell.to_string()).collect();
         let what = self.folder.join(table).display().to_string();
         Error::Malformed { what, offset: 0, why: format!("a row holds what it cannot: {}", cells.join(", ")) }
     }
 }
 
-fn mark(batch: &[Vec<i64>; 4], row: usize) -> Option<Mark> {
+pub(super) fn mark(batch: &[Vec<i64>; 4], row: usize) -> Option<Mark> {
     let [time_ns, tid, id, kind] = batch;
     let kind = Kind::of(u64::try_from(kind[row]).ok().filter(|kind| (1..=3).contains(kind))?)?;
     Some(Mark { time_ns: time_ns[row] as u64, tid: tid[row] as u32, id: id[row] as u64, kind })
 }
 
-type Batches<const N: usize> = Receiver<Result<[Vec<i64>; N]>>;
+pub(super) type Batches<const N: usize> = Receiver<Result<[Vec<i64>; N]>>;
 
-/// Reads groups in a thread of their own. It ends with the table, or when nobody wants more.
-fn read_ahead<const N: usize>(mut table: TableReader<N>) -> Batches<N> {
+/// Reads batches in a thread of their own. It ends with the table, or when nobody wants more.
+pub(super) fn read_ahead<const N: usize>(mut table: TableReader<N>) -> Batches<N> {
     let (to, from) = sync_channel(AHEAD);
     std::thread::spawn(move || {
         loop {
@@ -209,43 +197,4 @@ fn read_ahead<const N: usize>(mut table: TableReader<N>) -> Batches<N> {
         }
     });
     from
-}
-
-/// A table's rows; the first column is the time.
-struct Stream<const N: usize> {
-    batches: Batches<N>,
-    batch: [Vec<i64>; N],
-    row: usize,
-}
-
-impl<const N: usize> Stream<N> {
-    fn of(batches: Batches<N>) -> Result<Self> {
-        let mut stream = Self { batches, batch: std::array::from_fn(|_| Vec::new()), row: 0 };
-        stream.fill()?;
-        Ok(stream)
-    }
-
-    fn is_over(&self) -> bool {
-        self.row >= self.batch[0].len()
-    }
-
-    /// Of the next row; after the last one, later than any.
-    fn time_ns(&self) -> u64 {
-        self.batch[0].get(self.row).map_or(u64::MAX, |time| *time as u64)
-    }
-
-    fn advance(&mut self) -> Result<()> {
-        self.row += 1;
-        self.fill()
-    }
-
-    fn fill(&mut self) -> Result<()> {
-        while self.is_over() {
-            match self.batches.recv() {
-                Ok(batch) => (self.batch, self.row) = (batch?, 0),
-                Err(_) => return Ok(()),
-            }
-        }
-        Ok(())
-    }
 }

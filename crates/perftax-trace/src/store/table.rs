@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, ConvertedType, Encoding, Repetition, Type as Physical, ZstdLevel};
-use parquet::column::reader::ColumnReader;
-use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -20,6 +20,9 @@ use super::GROUP_ROWS;
 /// What a table's footer takes: so much, and so much for each column of a group, bytes (thrift-encoded metadata; some 100 measured).
 const FOOTER_BYTES: u64 = 1 << 16;
 const FOOTER_BYTES_COLUMN: u64 = 512;
+
+/// Rows that are read together: a batch of a table's columns stays in a core's second-level cache.
+const READ_ROWS: usize = 1 << 13;
 
 /// Fewer rows are not tried where the disk is full.
 const LEAST_ROWS: usize = 4096;
@@ -46,20 +49,11 @@ impl<const N: usize> TableWriter<N> {
         let failed = failed(&path);
         let fields = columns.iter().map(|name| field(name, Physical::INT64)).collect::<Result<Vec<_>, _>>().map_err(&failed)?;
         let schema = schema(name, fields).map_err(&failed)?;
-        // What grows from row to row is stored as differences.
-        let differences = |properties: parquet::file::properties::WriterPropertiesBuilder, column: &str| {
-            let column = ColumnPath::from(column);
-            properties
-                .set_column_dictionary_enabled(column.clone(), false)
-                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED)
-        };
-        let mut properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
-        for column in columns.iter().filter(|column| ["time_ns", "id"].contains(column)) {
-            properties = differences(properties, column);
-        }
+        // What grows from row to row.
+        let properties = properties(columns.into_iter().filter(|column| ["time_ns", "id"].contains(column)));
         let file = File::create(&path).map_err(Error::file(&path))?;
         let room = file.try_clone().map_err(Error::file(&path))?;
-        let writer = SerializedFileWriter::new(file, schema, Arc::new(properties.build())).map_err(&failed)?;
+        let writer = SerializedFileWriter::new(file, schema, Arc::new(properties)).map_err(&failed)?;
         let table = Self { path, writer, room, rows: Vec::new(), written: 0, groups: 0, refused: 0 };
         table.reserve(0).map_err(|error| Error::file(&table.path)(error.into()))?;
         Ok(table)
@@ -166,7 +160,8 @@ pub fn write_texts<const N: usize, const T: usize, S: AsRef<str>>(
     let texts = columns.1.iter().map(|name| field(name, Physical::BYTE_ARRAY));
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let schema = schema(&name, numbers.chain(texts).collect::<Result<_, _>>().map_err(&failed)?).map_err(&failed)?;
-    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default())).build();
+    // Such tables are in order of their numbers.
+    let properties = properties(columns.0.into_iter());
     let file = File::create(path).map_err(Error::file(path))?;
     let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties)).map_err(&failed)?;
     let mut group = writer.next_row_group().map_err(&failed)?;
@@ -189,6 +184,17 @@ pub fn write_texts<const N: usize, const T: usize, S: AsRef<str>>(
     file.sync_all().map_err(Error::file(path))
 }
 
+/// How a table is written: some columns as differences from row to row.
+fn properties<'a>(differences: impl Iterator<Item = &'a str>) -> WriterProperties {
+    let mut properties = WriterProperties::builder().set_compression(Compression::ZSTD(ZstdLevel::default()));
+    for column in differences.map(ColumnPath::from) {
+        properties = properties
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+    }
+    properties.build()
+}
+
 /// Reads what [`write_texts`] wrote.
 ///
 /// # Errors
@@ -204,21 +210,19 @@ pub fn read_texts<const N: usize, const T: usize>(
     let texts = places(&reader, &columns.1, Physical::BYTE_ARRAY, path)?;
     let mut all = Vec::new();
     for group in 0..reader.num_row_groups() {
-        let values = integers(&reader, group, &numbers, path)?;
         let group = reader.get_row_group(group).map_err(&failed)?;
         let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-        let mut words: Vec<Vec<ByteArray>> = Vec::with_capacity(T);
-        for at in texts {
-            let mut column = Vec::new();
-            if let ColumnReader::ByteArrayColumnReader(mut reader) = group.get_column_reader(at).map_err(&failed)? {
-                while column.len() < rows {
-                    let (read, ..) = reader.read_records(rows - column.len(), None, None, &mut column).map_err(&failed)?;
-                    if read == 0 {
-                        return Err(malformed(path, format!("a column ends after {} of {rows} rows", column.len())));
-                    }
-                }
+        let mut values: [Vec<i64>; N] = std::array::from_fn(|_| Vec::new());
+        for (column, at) in values.iter_mut().zip(numbers) {
+            if let ColumnReader::Int64ColumnReader(mut reader) = group.get_column_reader(at).map_err(&failed)? {
+                read_values(&mut reader, rows, column, path)?;
             }
-            words.push(column);
+        }
+        let mut words: [Vec<ByteArray>; T] = std::array::from_fn(|_| Vec::new());
+        for (column, at) in words.iter_mut().zip(texts) {
+            if let ColumnReader::ByteArrayColumnReader(mut reader) = group.get_column_reader(at).map_err(&failed)? {
+                read_values(&mut reader, rows, column, path)?;
+            }
         }
         let text = |column: usize, row: usize| {
             words[column].get(row).map_or_else(String::new, |word| String::from_utf8_lossy(word.data()).into_owned())
@@ -229,12 +233,17 @@ pub fn read_texts<const N: usize, const T: usize>(
     Ok(all)
 }
 
-/// Reads columns of a table, group by group.
+/// Reads columns of a table, so many rows at a time.
 pub struct TableReader<const N: usize> {
     path: PathBuf,
     reader: SerializedFileReader<File>,
     places: [usize; N],
+    /// The group to be opened next.
     group: usize,
+    /// Of the group that is open.
+    columns: Vec<ColumnReaderImpl<Int64Type>>,
+    rows: usize,
+    read: usize,
 }
 
 impl<const N: usize> TableReader<N> {
@@ -247,17 +256,42 @@ impl<const N: usize> TableReader<N> {
         let file = File::open(&path).map_err(Error::file(&path))?;
         let reader = SerializedFileReader::new(file).map_err(failed(&path))?;
         let places = places(&reader, &columns, Physical::INT64, &path)?;
-        Ok(Self { path, reader, places, group: 0 })
-    }
-
-    /// Rows of the whole table.
-    pub fn rows(&self) -> u64 {
-        u64::try_from(self.reader.metadata().file_metadata().num_rows()).unwrap_or(0)
+        Ok(Self { path, reader, places, group: 0, columns: Vec::new(), rows: 0, read: 0 })
     }
 
     /// An error about a row of this table.
     pub fn malformed(&self, why: String) -> Error {
         malformed(&self.path, why)
+    }
+
+    /// Opens the next group; false where there is none.
+    fn turn(&mut self) -> Result<bool> {
+        if self.group >= self.reader.num_row_groups() {
+            return Ok(false);
+        }
+        let failed = failed(&self.path);
+        let group = self.reader.get_row_group(self.group).map_err(&failed)?;
+        self.group += 1;
+        self.rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        self.read = 0;
+        self.columns.clear();
+        for at in self.places {
+            if let ColumnReader::Int64ColumnReader(column) = group.get_column_reader(at).map_err(&failed)? {
+                self.columns.push(column);
+            }
+        }
+        Ok(true)
+    }
+
+    fn batch(&mut self) -> Result<[Vec<i64>; N]> {
+        // A table's own word for its size is not trusted with memory before there are values.
+        let rows = READ_ROWS.min(self.rows - self.read);
+        let mut values: [Vec<i64>; N] = std::array::from_fn(|_| Vec::with_capacity(rows));
+        for (column, values) in self.columns.iter_mut().zip(&mut values) {
+            read_values(column, rows, values, &self.path)?;
+        }
+        self.read += rows;
+        Ok(values)
     }
 }
 
@@ -265,35 +299,26 @@ impl<const N: usize> Iterator for TableReader<N> {
     type Item = Result<[Vec<i64>; N]>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let group = self.group;
-        self.group += 1;
-        (group < self.reader.num_row_groups()).then(|| integers(&self.reader, group, &self.places, &self.path))
+        while self.read == self.rows {
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        Some(self.batch())
     }
 }
 
-fn integers<const N: usize>(
-    reader: &SerializedFileReader<File>,
-    group: usize,
-    places: &[usize; N],
-    path: &Path,
-) -> Result<[Vec<i64>; N]> {
-    let failed = failed(path);
-    let group = reader.get_row_group(group).map_err(&failed)?;
-    let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-    let mut values: [Vec<i64>; N] = std::array::from_fn(|_| Vec::new());
-    for (column, at) in values.iter_mut().zip(places) {
-        // A table's own word for its size is not trusted with memory before there are values.
-        column.reserve(rows.min(4 * GROUP_ROWS));
-        if let ColumnReader::Int64ColumnReader(mut reader) = group.get_column_reader(*at).map_err(&failed)? {
-            while column.len() < rows {
-                let (read, ..) = reader.read_records(rows - column.len(), None, None, column).map_err(&failed)?;
-                if read == 0 {
-                    return Err(malformed(path, format!("a column ends after {} of {rows} rows", column.len())));
-                }
-            }
+/// Reads so many values of a column.
+fn read_values<T: DataType>(column: &mut ColumnReaderImpl<T>, rows: usize, values: &mut Vec<T::T>, path: &Path) -> Result<()> {
+    while values.len() < rows {
+        let (read, ..) = column.read_records(rows - values.len(), None, None, values).map_err(failed(path))?;
+        if read == 0 {
+            return Err(malformed(path, format!("a column ends {} values before its group does", rows - values.len())));
         }
     }
-    Ok(values)
+    Ok(())
 }
 
 fn places<const N: usize>(

@@ -10,9 +10,10 @@ use rustc_hash::FxHashMap;
 use crate::cause::Cause;
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::mark::{Kind, Mark};
-use crate::message::{Hit, Message, Piece, Trouble};
+use crate::message::{Hit, Message, Trouble};
 use crate::register::SLACK_NS;
-use thread::Thread;
+pub use thread::Activity;
+use thread::{Thread, Threads};
 
 /// A sample, with its function found already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,7 @@ const FAULT_TO_FAULT_NS: u64 = 1000;
 /// A message's place among those under way; used again when it is over.
 type Key = u32;
 
+/// A message's place.
 struct Slot {
     message: Message,
     /// Tells messages apart that had the same place one after the other.
@@ -63,7 +65,7 @@ struct Slot {
 /// Who is at what.
 #[derive(Default)]
 pub struct Tracker {
-    threads: FxHashMap<u32, Thread>,
+    threads: Threads,
     slots: Vec<Slot>,
     free: Vec<Key>,
     under_way: FxHashMap<u64, Key>,
@@ -95,9 +97,7 @@ impl Tracker {
     /// The end: hands out what waited, and what never ended.
     pub fn finish(&mut self, out: &mut dyn FnMut(&Message)) {
         let now_ns = self.last_ns;
-        let mut tids: Vec<u32> = self.threads.keys().copied().collect();
-        tids.sort_unstable();
-        for tid in tids {
+        for tid in self.threads.tids() {
             self.settle(tid, now_ns);
             self.release(tid, out);
         }
@@ -107,7 +107,11 @@ impl Tracker {
             self.trouble.never_ended += 1;
             self.emit(key, out);
         }
-        self.threads.clear();
+    }
+
+    /// What was recorded of each thread.
+    pub fn activities(&self) -> impl Iterator<Item = (u32, Activity)> {
+        self.threads.activities()
     }
 
     /// Messages that began and have not been handed out.
@@ -117,13 +121,14 @@ impl Tracker {
 
     /// When the oldest message that has not been handed out began.
     pub fn oldest_ns(&self) -> Option<u64> {
-        let waiting = self.threads.values().flat_map(|thread| &thread.window.pending).chain(self.under_way.values());
+        let waiting = self.threads.iter().flat_map(|thread| &thread.window.pending).chain(self.under_way.values());
         waiting.map(|key| self.slots[*key as usize].message.begin_ns).min()
     }
 
     fn mark(&mut self, mark: &Mark, out: &mut dyn FnMut(&Message)) {
         let Mark { time_ns: now_ns, tid, id, kind } = *mark;
         self.seen(tid, now_ns, out);
+        self.threads.of(tid, now_ns).activity.marks += 1;
         match kind {
             Kind::Begin => {
                 if let Some(old) = self.under_way.get(&id).copied() {
@@ -143,12 +148,12 @@ impl Tracker {
                 };
                 self.leave(key, now_ns);
                 self.end(key, now_ns);
-                let waits = |tid: &u32| self.threads.get(tid).is_some_and(|thread| thread.window.knows(key));
+                let waits = |tid: &u32| self.threads.get(*tid).is_some_and(|thread| thread.window.knows(key));
                 match self.slots[key as usize].message.threads.iter().copied().find(|tid| waits(tid)) {
-                    Some(tid) => self.thread(tid, now_ns).window.pending.push(key),
+                    Some(tid) => self.threads.of(tid, now_ns).window.pending.push(key),
                     None => self.emit(key, out),
                 }
-                if self.threads.get(&tid).is_some_and(|thread| thread.window.pending.len() > window::MOST_PENDING) {
+                if self.threads.get(tid).is_some_and(|thread| thread.window.pending.len() > window::MOST_PENDING) {
                     self.release(tid, out);
                 }
             }
@@ -176,11 +181,13 @@ impl Tracker {
         if tid != 0 && !matches!(what, What::TlbFlush(_)) {
             self.seen(tid, now_ns, out);
         }
+        if let Some(thread) = self.threads.get_mut(tid) {
+            thread.activity.records += 1;
+        }
         match what {
             What::Switch { is_runnable, next } => {
                 if tid != 0 {
-                    self.settle(tid, now_ns);
-                    let thread = self.thread(tid, now_ns);
+                    let thread = self.settle(tid, now_ns);
                     thread.interruptions.clear();
                     thread.off = Some(if is_runnable { (Cause::Preempted, next) } else { (Cause::Blocked, thread.waits_in()) });
                 }
@@ -190,13 +197,12 @@ impl Tracker {
                 }
             }
             What::Wakeup { tid } => {
-                if self.threads.get(&tid).is_some_and(|thread| thread.off.is_some_and(|(cause, _)| cause == Cause::Blocked)) {
-                    self.settle(tid, now_ns);
-                    self.thread(tid, now_ns).off = Some((Cause::Runnable, 0));
+                if self.threads.get(tid).is_some_and(|thread| thread.off.is_some_and(|(cause, _)| cause == Cause::Blocked)) {
+                    self.settle(tid, now_ns).off = Some((Cause::Runnable, 0));
                 }
             }
             What::Migrate { tid } => {
-                if let Some(key) = self.threads.get(&tid).and_then(|thread| thread.stack.last()) {
+                if let Some(key) = self.threads.get(tid).and_then(|thread| thread.stack.last()) {
                     self.slots[*key as usize].message.migrations += 1;
                 }
             }
@@ -210,57 +216,51 @@ impl Tracker {
             }
             _ if tid == 0 => {}
             What::Enter(interruption, which) => {
-                self.settle(tid, now_ns);
-                self.thread(tid, now_ns).interruptions.push((interruption, which));
+                self.settle(tid, now_ns).interruptions.push((interruption, which));
             }
             What::Exit(interruption, _) => {
-                self.settle(tid, now_ns);
-                let stack = &mut self.thread(tid, now_ns).interruptions;
+                let stack = &mut self.settle(tid, now_ns).interruptions;
                 // An exit without its entry, where a record was lost or recording began in between, ends nothing.
                 if let Some(at) = stack.iter().rposition(|(other, _)| *other == interruption) {
                     stack.truncate(at);
                 }
             }
             What::SyscallEnter(number) => {
-                self.settle(tid, now_ns);
-                let thread = self.thread(tid, now_ns);
+                let thread = self.settle(tid, now_ns);
                 (thread.syscall, thread.in_fault) = (Some(number), false);
             }
             What::SyscallExit(_) => {
-                self.settle(tid, now_ns);
-                let thread = self.thread(tid, now_ns);
+                let thread = self.settle(tid, now_ns);
                 (thread.syscall, thread.in_fault) = (None, false);
             }
             What::FaultEnter => {
-                let thread = self.thread(tid, now_ns);
+                let thread = self.threads.of(tid, now_ns);
                 // Nothing else was heard of it since the last one.
                 thread.in_fault |= thread.fault_left_ns == Some(thread.since_ns) && now_ns <= thread.since_ns + FAULT_TO_FAULT_NS;
-                self.settle(tid, now_ns);
-                let thread = self.thread(tid, now_ns);
+                let thread = self.settle(tid, now_ns);
                 thread.in_fault = true;
                 if let Some(key) = thread.stack.last().copied() {
                     self.slots[key as usize].message.faults += 1;
                 }
             }
             What::FaultExit => {
-                self.settle(tid, now_ns);
-                let thread = self.thread(tid, now_ns);
+                let thread = self.settle(tid, now_ns);
                 (thread.in_fault, thread.fault_left_ns) = (false, Some(now_ns));
             }
             What::Ran(ran_ns) => {
-                self.settle(tid, now_ns);
+                self.settle(tid, now_ns).activity.ran_ns += ran_ns;
                 self.close_window(tid, now_ns, ran_ns);
                 self.release(tid, out);
             }
             What::Nmi(ns) => {
                 // It is told at its end. Time that has been accounted for stays as it is.
                 self.settle(tid, now_ns.saturating_sub(ns));
-                self.thread(tid, now_ns).interruptions.push((Interruption::Vector, Interruption::NMI));
+                self.threads.of(tid, now_ns).interruptions.push((Interruption::Vector, Interruption::NMI));
                 self.settle(tid, now_ns);
-                self.thread(tid, now_ns).interruptions.pop();
+                self.threads.of(tid, now_ns).interruptions.pop();
             }
             What::TlbFlush(_) => {
-                if let Some((Interruption::Vector, which)) = self.thread(tid, now_ns).interruptions.last_mut() {
+                if let Some((Interruption::Vector, which)) = self.threads.of(tid, now_ns).interruptions.last_mut() {
                     *which = Interruption::VECTORS.len() as u32;
                 }
             }
@@ -272,13 +272,16 @@ impl Tracker {
         if tid == 0 {
             return;
         }
+        let mut thread = self.threads.of(tid, time_ns);
         // Hardware's samples have a clock of their own: one that seems to come just after the thread left its CPU is one of before.
-        let has_just_left = |thread: &Thread| thread.off.is_some() && time_ns < thread.since_ns.saturating_add(SLACK_NS);
-        if !self.threads.get(&tid).is_some_and(has_just_left) {
+        if thread.off.is_some() && time_ns >= thread.since_ns.saturating_add(SLACK_NS) {
             self.seen(tid, time_ns, out);
-            self.settle(tid, time_ns);
+            thread = self.threads.of(tid, time_ns);
         }
-        let thread = self.thread(tid, time_ns);
+        thread.activity.samples += 1;
+        if thread.off.is_none() {
+            thread.settle(tid, time_ns, &mut self.slots);
+        }
         let cause = thread.beneath().0;
         if let Some(key) = thread.stack.last().copied() {
             self.samples += 1;
@@ -292,19 +295,18 @@ impl Tracker {
 
     /// What threads were at is not known any more; what waited for the kernel's word does not get it.
     fn forget(&mut self, now_ns: u64, out: &mut dyn FnMut(&Message)) {
-        let mut tids: Vec<u32> = self.threads.keys().copied().collect();
-        tids.sort_unstable();
-        for tid in tids {
+        for tid in self.threads.tids() {
             self.settle(tid, now_ns);
             self.release(tid, out);
-            let thread = self.thread(tid, now_ns);
-            *thread = Thread { stack: std::mem::take(&mut thread.stack), since_ns: now_ns, ..Thread::new(now_ns) };
+            let thread = self.threads.of(tid, now_ns);
+            let (stack, activity) = (std::mem::take(&mut thread.stack), thread.activity);
+            *thread = Thread { stack, activity, ..Thread::new(now_ns) };
         }
     }
 
     /// Whoever is seen runs, even where the switch to it is missing: some kernels lose what happens while a CPU idles.
     fn seen(&mut self, tid: u32, now_ns: u64, out: &mut dyn FnMut(&Message)) {
-        if self.threads.get(&tid).is_some_and(|thread| thread.off.is_some()) {
+        if self.threads.get(tid).is_some_and(|thread| thread.off.is_some()) {
             self.settle(tid, now_ns);
             self.come(tid, now_ns, out);
         }
@@ -313,20 +315,15 @@ impl Tracker {
     /// A thread gets a CPU.
     fn come(&mut self, tid: u32, now_ns: u64, out: &mut dyn FnMut(&Message)) {
         self.release(tid, out);
-        let thread = self.thread(tid, now_ns);
+        let thread = self.threads.of(tid, now_ns);
         thread.off = None;
         thread.since_ns = now_ns;
         thread.window.open(now_ns);
     }
 
-    fn thread(&mut self, tid: u32, now_ns: u64) -> &mut Thread {
-        self.threads.entry(tid).or_insert_with(|| Thread::new(now_ns))
-    }
-
     /// A thread turns to something else.
     fn turn(&mut self, tid: u32, now_ns: u64, turn: impl FnOnce(&mut Vec<Key>)) {
-        self.settle(tid, now_ns);
-        let thread = self.thread(tid, now_ns);
+        let thread = self.settle(tid, now_ns);
         // Who marks is in user mode.
         thread.in_fault = false;
         turn(&mut thread.stack);
@@ -336,7 +333,7 @@ impl Tracker {
     fn leave(&mut self, key: Key, now_ns: u64) {
         for at in 0..self.slots[key as usize].message.threads.len() {
             let tid = self.slots[key as usize].message.threads[at];
-            if self.threads.get(&tid).is_some_and(|thread| thread.stack.contains(&key)) {
+            if self.threads.get(tid).is_some_and(|thread| thread.stack.contains(&key)) {
                 self.turn(tid, now_ns, |stack| stack.retain(|other| *other != key));
             }
         }
@@ -384,7 +381,7 @@ impl Tracker {
 
     /// Hands out what waited for the kernel to say how long the thread had run.
     fn release(&mut self, tid: u32, out: &mut dyn FnMut(&Message)) {
-        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let Some(thread) = self.threads.get_mut(tid) else { return };
         if thread.window.pending.is_empty() {
             return;
         }
@@ -394,28 +391,15 @@ impl Tracker {
     }
 
     /// Accounts for a thread's time until now.
-    fn settle(&mut self, tid: u32, now_ns: u64) {
-        let thread = self.threads.entry(tid).or_insert_with(|| Thread::new(now_ns));
-        if now_ns <= thread.since_ns {
-            return;
-        }
-        let key = thread.stack.last().copied();
-        let (from_ns, (cause, which)) = (thread.since_ns, thread.at());
-        let slot = key.map(|key| &mut self.slots[key as usize]);
-        if cause.is_running() {
-            thread.window.silence(key, slot.as_ref().map_or(0, |slot| slot.serial), from_ns, now_ns, cause);
-        } else if cause.is_interruption() {
-            thread.window.interrupted_ns += now_ns - from_ns;
-        }
-        if let Some(slot) = slot {
-            slot.message.add(Piece { tid, from_ns, to_ns: now_ns, cause, which });
-        }
-        thread.since_ns = now_ns;
+    fn settle(&mut self, tid: u32, now_ns: u64) -> &mut Thread {
+        let thread = self.threads.of(tid, now_ns);
+        thread.settle(tid, now_ns, &mut self.slots);
+        thread
     }
 
     /// The kernel says how long a thread has run: what is missing was the hypervisor's.
     fn close_window(&mut self, tid: u32, now_ns: u64, ran_ns: u64) {
-        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let Some(thread) = self.threads.get_mut(tid) else { return };
         let slots = &mut self.slots;
         thread.window.close(now_ns, ran_ns, |silent, ns| {
             let Some(slot) = silent.key.and_then(|key| slots.get_mut(key as usize)) else { return };

@@ -1,10 +1,25 @@
 //! What a thread is at.
 
-use super::Key;
+use rustc_hash::FxHashMap;
+
 use super::window::Window;
+use super::{Key, Slot};
 use crate::cause::Cause;
 use crate::kernel::Interruption;
 use crate::message::Piece;
+
+/// What was recorded of a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Marks that it wrote.
+    pub marks: u64,
+    /// Samples of it.
+    pub samples: u64,
+    /// Records of the kernel's while it was the current one.
+    pub records: u64,
+    /// Time that it ran, by the kernel's word, ns; 0 where the kernel was not asked.
+    pub ran_ns: u64,
+}
 
 /// A thread, as far as its records tell.
 pub(super) struct Thread {
@@ -24,6 +39,8 @@ pub(super) struct Thread {
     pub fault_left_ns: Option<u64>,
     /// Since the kernel last said how long it had run.
     pub window: Window,
+    /// What was recorded of it.
+    pub activity: Activity,
 }
 
 impl Thread {
@@ -37,7 +54,27 @@ impl Thread {
             in_fault: false,
             fault_left_ns: None,
             window: Window::default(),
+            activity: Activity::default(),
         }
+    }
+
+    /// Accounts for its time until now: it goes to the message on top.
+    pub fn settle(&mut self, tid: u32, now_ns: u64, slots: &mut [Slot]) {
+        if now_ns <= self.since_ns {
+            return;
+        }
+        let key = self.stack.last().copied();
+        let (from_ns, (cause, which)) = (self.since_ns, self.at());
+        let slot = key.map(|key| &mut slots[key as usize]);
+        if cause.is_running() {
+            self.window.silence(key, slot.as_ref().map_or(0, |slot| slot.serial), from_ns, now_ns, cause);
+        } else if cause.is_interruption() {
+            self.window.interrupted_ns += now_ns - from_ns;
+        }
+        if let Some(slot) = slot {
+            slot.message.add(Piece { tid, from_ns, to_ns: now_ns, cause, which });
+        }
+        self.since_ns = now_ns;
     }
 
     /// What it is at, interruptions aside, and which.
@@ -66,5 +103,57 @@ impl Thread {
             (Cause::PageFault, _) => Piece::IN_FAULT,
             (_, which) => which,
         }
+    }
+}
+
+/// All threads. Who was asked for last is asked for next, mostly.
+#[derive(Default)]
+pub(super) struct Threads {
+    all: Vec<(u32, Thread)>,
+    places: FxHashMap<u32, usize>,
+    last: usize,
+}
+
+impl Threads {
+    fn place(&self, tid: u32) -> Option<usize> {
+        match self.all.get(self.last) {
+            Some((last, _)) if *last == tid => Some(self.last),
+            _ => self.places.get(&tid).copied(),
+        }
+    }
+
+    pub fn get(&self, tid: u32) -> Option<&Thread> {
+        self.place(tid).map(|place| &self.all[place].1)
+    }
+
+    pub fn get_mut(&mut self, tid: u32) -> Option<&mut Thread> {
+        self.last = self.place(tid)?;
+        Some(&mut self.all[self.last].1)
+    }
+
+    /// A thread; one that is heard of for the first time does nothing in particular since now.
+    pub fn of(&mut self, tid: u32, now_ns: u64) -> &mut Thread {
+        self.last = self.place(tid).unwrap_or_else(|| {
+            self.places.insert(tid, self.all.len());
+            self.all.push((tid, Thread::new(now_ns)));
+            self.all.len() - 1
+        });
+        &mut self.all[self.last].1
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Thread> {
+        self.all.iter().map(|(_, thread)| thread)
+    }
+
+    /// With what was recorded of each.
+    pub fn activities(&self) -> impl Iterator<Item = (u32, Activity)> {
+        self.all.iter().map(|(tid, thread)| (*tid, thread.activity))
+    }
+
+    /// In order of their numbers.
+    pub fn tids(&self) -> Vec<u32> {
+        let mut tids: Vec<u32> = self.all.iter().map(|(tid, _)| *tid).collect();
+        tids.sort_unstable();
+        tids
     }
 }

@@ -196,7 +196,7 @@ fn why_mechanism(known: &Known, asked: bool) -> String {
 }
 
 /// `5%`, `5` and `0.5%` are per cent.
-fn percent(text: &str) -> Result<f64, String> {
+pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();
     let value: f64 = number.parse().map_err(|_| format!("'{text}' is not a percentage such as 1% or 0.5%"))?;
     if value.is_finite() { Ok(value / 100.0) } else { Err(format!("'{text}' is not a finite percentage")) }

@@ -1,39 +1,77 @@
 //! What recording a trace cost, by the profile of the machine that it was recorded on.
 
-use perftax_cost::document::{CostPart, MachineId, MachineProfile, TraceCost, TraceMeta};
-use perftax_cost::{Estimate, Mechanism};
+use std::collections::BTreeMap;
 
+use perftax_cost::document::{CostPart, MachineId, MachineProfile, ThreadCost, TraceCost, TraceMeta};
+use perftax_cost::{Estimate, Mechanism};
+use perftax_trace::Activity;
+
+use super::reading::Reading;
 use crate::profile;
 
-/// The tracepoint whose price stands for all: what they record differs little.
-const TRACEPOINT: &str = "sched:sched_switch";
-
-/// Prices what was taken. A profile that cannot be read is one that has no prices.
-pub fn cost(meta: &TraceMeta) -> TraceCost {
-    let profile = profile::load(&meta.origin.machine).ok().flatten();
-    let [marks, samples, kernel] = meta.recorded;
-    let event = |event: &str| profile.as_ref().and_then(|profile| price(profile, event));
-    // A mark is written by the program; a static probe is a trap into the kernel; a register's are put together by perftax.
-    let mark_ns = if meta.tag == "marks" { Some(meta.mark_ns) } else { None };
-    let marks = if meta.register.is_some() { 0 } else { marks };
-    let tracepoint = profile.as_ref().and_then(|profile| {
-        let calibrations = profile.calibrations.iter().filter(|found| found.mechanism == Mechanism::Tracepoint);
-        calibrations.map(|found| found.alpha_ns).next()
+/// Prices what was taken; `threads` is what was taken of each, where the trace holds all of it. A profile that cannot be read is one that has
+/// no prices.
+pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
+    let meta = &reading.meta;
+    let prices = Prices::of(meta);
+    let parts = prices.parts(marks(meta, meta.recorded));
+    let is_whole = meta.kept.is_none() && meta.tag == MARKS;
+    let busiest = threads.iter().filter(|(_, taken)| is_whole && taken.ran_ns > 0).max_by_key(|(_, taken)| taken.marks);
+    let busiest = busiest.map(|(tid, taken)| {
+        let (cpu_s, recorded) = (taken.ran_ns as f64 * 1e-9, [taken.marks, taken.samples, taken.records]);
+        let share = share(&prices.parts(recorded), cpu_s);
+        ThreadCost { tid: *tid, name: reading.names.thread(*tid), cpu_s, recorded, share }
     });
-    let part = |what: &str, count: u64, each_ns: Option<Estimate>, command: String| CostPart {
-        what: what.into(),
-        count,
-        each_ns,
-        remedy: each_ns.is_none().then_some(command),
-    };
-    let calibrate = |event: &str| format!("perftax calibrate -e {event}");
-    let parts = vec![
-        part("marks", marks, mark_ns, "perftax calibrate --mechanism uprobe".into()),
-        part("samples", samples, event(&meta.event), calibrate(&meta.event)),
-        part("kernel records", kernel, tracepoint, calibrate(TRACEPOINT)),
-    ];
-    let parts: Vec<CostPart> = parts.into_iter().filter(|part| part.count > 0).collect();
-    TraceCost { share: share(&parts, meta.cpu_s), parts }
+    TraceCost { share: share(&parts, meta.cpu_s), parts, busiest }
+}
+
+/// Where messages are told apart by marks.
+const MARKS: &str = "marks";
+
+/// A register's marks are put together by perftax: they cost the program nothing.
+fn marks(meta: &TraceMeta, [marks, samples, records]: [u64; 3]) -> [u64; 3] {
+    [if meta.register.is_some() { 0 } else { marks }, samples, records]
+}
+
+/// The price of one of each, ns.
+struct Prices {
+    event: String,
+    /// A mark is written by the program; a static probe is a trap into the kernel.
+    mark_ns: Option<Estimate>,
+    sample_ns: Option<Estimate>,
+    /// Of one tracepoint, which stands for all: what they record differs little.
+    record_ns: Option<Estimate>,
+}
+
+impl Prices {
+    fn of(meta: &TraceMeta) -> Self {
+        let profile = profile::load(&meta.origin.machine).ok().flatten();
+        let of_mechanism = |mechanism: Mechanism| {
+            let calibrations = &profile.as_ref()?.calibrations;
+            calibrations.iter().find(|found| found.mechanism == mechanism).map(|found| found.alpha_ns)
+        };
+        Self {
+            event: meta.event.clone(),
+            mark_ns: if meta.tag == MARKS { Some(meta.mark_ns) } else { of_mechanism(Mechanism::Uprobe) },
+            sample_ns: profile.as_ref().and_then(|profile| price(profile, &meta.event)),
+            record_ns: of_mechanism(Mechanism::Tracepoint),
+        }
+    }
+
+    fn parts(&self, [marks, samples, records]: [u64; 3]) -> Vec<CostPart> {
+        let part = |what: &str, count: u64, each_ns: Option<Estimate>, calibrate: &str| CostPart {
+            what: what.into(),
+            count,
+            each_ns,
+            remedy: each_ns.is_none().then(|| format!("perftax calibrate {calibrate}")),
+        };
+        let parts = [
+            part("marks", marks, self.mark_ns, "--mechanism uprobe"),
+            part("samples", samples, self.sample_ns, &format!("-e {}", self.event)),
+            part("kernel records", records, self.record_ns, "--mechanism tracepoint"),
+        ];
+        parts.into_iter().filter(|part| part.count > 0).collect()
+    }
 }
 
 /// What a sample of an event costs on a machine, where its profile says.

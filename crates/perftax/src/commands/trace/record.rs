@@ -5,19 +5,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use perftax_cost::document::{Interrupts, KeptSlow, TraceMeta, TraceSpent};
+use perftax_cost::document::{Interrupts, KeptSlow, TraceMeta};
 use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::sys::Ended;
+use perftax_trace::mark_price::mark_ns;
 use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
-use perftax_trace::rings::mark_ns;
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_windows};
 use perftax_trace::{KeepSlow, Tag};
 
 use super::cost::sample_ns;
 use super::pilot::Pilot;
 use super::{META, tagged};
+use crate::commands::plan::percent;
 use crate::failure::Outcome;
 use crate::here::Here;
 use crate::progress;
@@ -187,15 +188,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         mark_ns,
         missing: recorded.missing,
         kept,
-        spent: recorded.spent.map(|spent| TraceSpent {
-            budget: args.budget.unwrap_or(0.0),
-            while_on: spent.while_on,
-            in_all: spent.in_all,
-            on_share: spent.on_share,
-            slices: spent.slices,
-            on_slices: spent.on_slices,
-            pairs: spent.pairs,
-        }),
+        spent: recorded.spent,
         steal_s: recorded.steal_s,
         losses_ns: recorded.losses_ns,
         threads: recorded.names.threads.into_iter().collect(),
@@ -223,11 +216,10 @@ fn is_throttled(mechanism: Mechanism, period: u64) -> bool {
     mechanism != Mechanism::CpuClock || 2_000_000_000 / period.max(1) > limit
 }
 
-/// `1%` as 0.01.
+/// A share that a recording can keep to.
 fn share(text: &str) -> Result<f64, String> {
-    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok()).map(|percent| percent / 100.0);
     let is_share = |share: &f64| (0.0001..=0.5).contains(share);
-    percent.or_else(|| text.parse().ok()).filter(is_share).ok_or_else(|| "needs 0.01% to 50%".into())
+    percent(text).ok().filter(is_share).ok_or_else(|| "needs 0.01% to 50%".into())
 }
 
 fn seconds(seconds: f64) -> Result<Duration> {

@@ -47,6 +47,7 @@ pub struct Args {
 const TAILS: [f64; 2] = [0.99, 0.999];
 /// Slowest messages that are shown.
 const SLOWEST: usize = 20;
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     #[allow(unused_mut)] // without pages
@@ -109,7 +110,7 @@ fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceRep
         latency_between: None,
         watched: answer.population.watched,
         samples: answer.samples,
-        cost: cost(&reading.meta),
+        cost: cost(reading, &answer.threads),
         blames: blames.collect(),
         slowest: answer.slowest.iter().filter_map(|message| slow(reading, answer, message)).collect(),
         labels: Vec::new(),

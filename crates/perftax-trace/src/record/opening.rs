@@ -1,0 +1,115 @@
+//! What of the kernel is opened for a recording.
+
+use perftax_cost::Mechanism;
+use perftax_pmu::event::Catalog;
+use perftax_pmu::machine::Machine;
+use perftax_pmu::oracle::CpuFacts;
+use perftax_pmu::sampler::{Clock, Payload, Sampling};
+use perftax_pmu::sys::Target;
+use perftax_pmu::{Error, Result};
+
+use super::events::{FAULTS, Formats, INTERRUPTS, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
+use super::probes::Probes;
+use super::program::Program;
+use super::source::Source;
+use super::{Recording, Subject, identity};
+
+/// Times that a process's threads are looked up again where they change while their events are opened.
+const ATTEMPTS: usize = 10;
+/// Events that are open, and off.
+pub struct Opened {
+    /// What watches CPUs.
+    pub of_cpus: Vec<Source>,
+    /// What watches the program's threads.
+    pub of_threads: Vec<Source>,
+    /// How tracepoints' records are read; none where none are open.
+    pub formats: Option<Formats>,
+    /// Tracepoints that this kernel does not have.
+    pub missing: Vec<String>,
+    /// Those of the program's threads come on when it is executed.
+    pub is_on_exec: bool,
+}
+
+/// Opens what a recording takes.
+///
+/// # Errors
+/// Where an event cannot be opened.
+pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes: Option<&Probes>) -> Result<Opened> {
+    let register = identity::register(recording).map(|register| register.number);
+    let ring_bytes = recording.ring_pages * rustix::param::page_size();
+    let payload = identity::with_register(Payload::BASIC.with_place().with_raw(), recording, false);
+    let every = |period| Sampling { clock: Clock::MonotonicRaw, ..Sampling::every(period, ring_bytes).carrying(payload) };
+    let cpus: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
+    // What runs already, or is on and off in turn, is switched on by hand.
+    let is_ours = matches!(recording.subject, Subject::Command(_)) && recording.budget.is_none();
+    let of_program = |period| Sampling { inherit: true, enable_on_exec: is_ours, ..every(period) };
+    let sampled = Sampling { mapping_records: true, task_records: true, ..of_program(recording.period) };
+    // Who may watch the program's own mode alone sees no switches; the event still says what was mapped.
+    let leaving = |sampling| {
+        let mut events = Tracepoints::resolve(&LEAVING, sampling, catalog)?.events;
+        for (event, ..) in &mut events {
+            event.modifiers.exclude_kernel = !recording.kernel_noise && recording.event.modifiers.exclude_kernel;
+        }
+        Ok::<_, Error>(events)
+    };
+    // PEBS puts many records together only where none of it is asked: neither our clock nor what tracepoints record.
+    let is_precise = recording.event.mechanism == Mechanism::Pebs;
+    let (mut precise, mut own) = (None, vec![(recording.event.clone(), sampled, Meaning::Sample)]);
+    if is_precise {
+        let payload = identity::with_register(Payload::BASIC.with_place(), recording, true);
+        let sampled_precisely = Sampling { clock: Clock::Perf, ..of_program(recording.period).carrying(payload) };
+        precise = Some((recording.event.clone(), sampled_precisely, Meaning::Sample));
+        own = leaving(Sampling { period: Some(1), ..sampled })?;
+    }
+    let (mut of_cpus, mut formats, mut missing) = (Vec::new(), None, Vec::new());
+    if register.is_some() && !is_precise {
+        own.extend(leaving(of_program(1))?);
+    }
+    let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());
+    if let Some(probes) = probes {
+        of_cpus.push(Source::open(&probes.events(plain, catalog)?, &cpus, recording.ring_pages, None)?);
+    }
+    if recording.kernel_noise {
+        // Other programs' registers are none of ours.
+        let noise = Tracepoints::resolve(&NOISE, plain, catalog)?;
+        if recording.budget.is_none() {
+            own.extend(Tracepoints::resolve(&SYSCALLS, of_program(1), catalog)?.events);
+        }
+        own.extend(Tracepoints::resolve(&FAULTS, of_program(1), catalog)?.events);
+        missing.extend(noise.missing);
+        let mut of_all = noise.events;
+        // Where each sample takes an interrupt a record of each would cost as much again.
+        if is_precise && records_hold_time() {
+            of_all.extend(Tracepoints::resolve(&INTERRUPTS, plain, catalog)?.events);
+        }
+        of_cpus.push(Source::open(&of_all, &cpus, recording.ring_pages, None)?);
+        formats = Some(Formats::read(catalog)?);
+    }
+    let watch = |threads: &[i32]| -> Result<Vec<Source>> {
+        let on_each = |&tid: &i32| recording.cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu));
+        let targets: Vec<Target> = threads.iter().flat_map(on_each).collect();
+        let mut sources = Vec::new();
+        if let Some(precise) = &precise {
+            sources.push(Source::open_precise(precise.clone(), &targets, recording.ring_pages, register, catalog)?);
+        }
+        sources.push(Source::open(&own, &targets, recording.ring_pages, register)?);
+        Ok(sources)
+    };
+    // Threads come and go meanwhile: those that are watched are to be those that there are.
+    let mut threads = program.threads();
+    let mut watched = watch(&threads);
+    for _ in 0..ATTEMPTS {
+        let now = program.threads();
+        if watched.is_ok() && now.iter().all(|tid| threads.contains(tid)) {
+            break;
+        }
+        threads = now;
+        watched = watch(&threads);
+    }
+    Ok(Opened { of_cpus, of_threads: watched?, formats, missing, is_on_exec: is_ours })
+}
+
+/// Whether PEBS records hold a time here, as Skylake's and later ones do (format 3): only then does one interrupt bring many of them.
+fn records_hold_time() -> bool {
+    CpuFacts::of_machine(&Machine::here()).format.is_some_and(|format| format >= 3)
+}

@@ -1,0 +1,106 @@
+//! A trace's tables as one stream in order of time.
+
+use perftax_pmu::Result;
+
+use super::reader::{Batches, Store, mark, read_ahead};
+use super::table::TableReader;
+use super::{KERNEL, MARKS, SAMPLES, codes};
+use crate::kernel::KernelEvent;
+use crate::tracker::{Record, Sampled};
+
+/// The columns of a sample that a message's time is judged by.
+const SAMPLE_COLUMNS: [&str; 4] = ["time_ns", "pid", "tid", "ip"];
+
+/// The three tables, each read ahead.
+pub(super) struct Merge<'s> {
+    store: &'s Store,
+    marks: Stream<4>,
+    kernel: Stream<5>,
+    samples: Stream<4>,
+}
+
+impl<'s> Merge<'s> {
+    /// Of a trace, from its beginning.
+    ///
+    /// # Errors
+    /// Where a table cannot be read.
+    pub fn of(store: &'s Store) -> Result<Self> {
+        let folder = &store.folder;
+        Ok(Self {
+            store,
+            marks: Stream::of(read_ahead(TableReader::open(folder, MARKS.0, MARKS.1)?))?,
+            kernel: Stream::of(read_ahead(TableReader::open(folder, KERNEL.0, KERNEL.1)?))?,
+            samples: Stream::of(read_ahead(TableReader::open(folder, SAMPLES.0, SAMPLE_COLUMNS)?))?,
+        })
+    }
+
+    /// The next so many records, fewer at the end; none after it. At one time the kernel's come before samples before marks.
+    ///
+    /// # Errors
+    /// Where a table cannot be read, or holds what it cannot; `records` then has what came before.
+    pub fn next(&mut self, records: &mut Vec<Record>, most: usize) -> Result<()> {
+        let Self { store, marks, kernel, samples } = self;
+        while records.len() < most {
+            let (mark_ns, kernel_ns, sample_ns) = (marks.time_ns(), kernel.time_ns(), samples.time_ns());
+            if kernel_ns <= sample_ns && kernel_ns <= mark_ns {
+                if kernel.is_over() {
+                    return Ok(());
+                }
+                let of = |at: usize| kernel.batch[at][kernel.row];
+                let what = codes::what(of(3) as u64, of(4) as u64).ok_or_else(|| store.odd(KERNEL.0, (0..5).map(of)))?;
+                records.push(Record::Kernel(KernelEvent { time_ns: kernel_ns, cpu: of(1) as u32, tid: of(2) as u32, what }));
+                kernel.advance()?;
+            } else if sample_ns <= mark_ns {
+                let of = |at: usize| samples.batch[at][samples.row];
+                let (pid, tid) = (of(1) as u32, of(2) as u32);
+                let function = store.symbols.function(pid, of(3) as u64);
+                records.push(Record::Sample(Sampled { time_ns: sample_ns, tid, function }));
+                samples.advance()?;
+            } else {
+                let odd = || store.odd(MARKS.0, (0..4).map(|at| marks.batch[at][marks.row]));
+                records.push(Record::Mark(mark(&marks.batch, marks.row).ok_or_else(odd)?));
+                marks.advance()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A table's rows; the first column is the time.
+struct Stream<const N: usize> {
+    batches: Batches<N>,
+    batch: [Vec<i64>; N],
+    row: usize,
+}
+
+impl<const N: usize> Stream<N> {
+    fn of(batches: Batches<N>) -> Result<Self> {
+        let mut stream = Self { batches, batch: std::array::from_fn(|_| Vec::new()), row: 0 };
+        stream.fill()?;
+        Ok(stream)
+    }
+
+    fn is_over(&self) -> bool {
+        self.row >= self.batch[0].len()
+    }
+
+    /// Of the next row; after the last one, later than any.
+    fn time_ns(&self) -> u64 {
+        self.batch[0].get(self.row).map_or(u64::MAX, |time| *time as u64)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.row += 1;
+        self.fill()
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        while self.is_over() {
+            match self.batches.recv() {
+                Ok(batch) => (self.batch, self.row) = (batch?, 0),
+                Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+}
