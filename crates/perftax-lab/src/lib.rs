@@ -1,5 +1,6 @@
 //! The experiments of perftax: what is run, in which order, and what is written down. Statistics live in `perftax-cost`.
 
+pub mod audit;
 pub mod calibrate;
 pub mod microbench;
 pub mod published;

@@ -3,7 +3,7 @@
 //! Fields that hold the separator, a quote or a line end are quoted as in RFC 4180, section 2. Numbers carry all digits.
 
 use perftax_cost::Estimate;
-use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Sensitivity, Simulation, Verification};
+use perftax_cost::document::{Audit, Bill, Calibration, Plan, Prediction, Sensitivity, Simulation, Verification};
 
 use crate::document::Document;
 use crate::shell;
@@ -59,6 +59,20 @@ pub fn prediction(doc: &Prediction, separator: &str) -> String {
             r.bytes_per_s.to_string(),
         ];
         rows.row([head, ends(Some(&r.overhead)), ends(Some(&r.elapsed_s))].concat());
+    }
+    rows.out
+}
+
+/// One row a comparison.
+pub fn audit(doc: &Audit, separator: &str) -> String {
+    let names =
+        ["experiment", "case", "unit", "expected", "found", "found_low", "found_high", "error", "lost", "throttled", "verdict"];
+    let mut rows = Rows::new(separator, &names);
+    for (experiment, row) in doc.experiments.iter().flat_map(|e| e.rows.iter().map(move |row| (e, row))) {
+        let head = vec![experiment.name.clone(), row.case.clone(), row.unit.clone(), row.expected.to_string()];
+        let verdict = format!("{:?}", row.verdict).to_lowercase();
+        let tail = vec![row.error.estimate.to_string(), row.lost.to_string(), row.throttled.to_string(), verdict];
+        rows.row([head, ends(Some(&row.found)), tail].concat());
     }
     rows.out
 }

@@ -1,7 +1,7 @@
 //! Which document a JSON text holds, for commands that read documents back.
 
 use perftax_cost::document::{
-    Bill, Calibration, MachineProfile, Origin, Plan, Prediction, SCHEMA, Sensitivity, Simulation, Verification,
+    Audit, Bill, Calibration, MachineProfile, Origin, Plan, Prediction, SCHEMA, Sensitivity, Simulation, Verification,
 };
 use serde::de::DeserializeOwned;
 
@@ -22,6 +22,8 @@ pub enum Document {
     Simulation(Box<Simulation>),
     /// `perftax sensitivity`.
     Sensitivity(Box<Sensitivity>),
+    /// `perftax audit`.
+    Audit(Box<Audit>),
 }
 
 /// Why a text holds no document that we can read.
@@ -91,6 +93,7 @@ impl Document {
             "bill" => Self::Bill(typed(&kind, value)?),
             "sim" => Self::Simulation(typed(&kind, value)?),
             "sensitivity" => Self::Sensitivity(typed(&kind, value)?),
+            "audit" => Self::Audit(typed(&kind, value)?),
             other => return Err(ReadError::Foreign(format!("its kind is '{other}', not one that is put side by side"))),
         };
         Ok(vec![document])
@@ -106,6 +109,7 @@ impl Document {
             Self::Bill(doc) => &doc.origin,
             Self::Simulation(doc) => &doc.origin,
             Self::Sensitivity(doc) => &doc.origin,
+            Self::Audit(doc) => &doc.origin,
         }
     }
 
@@ -119,6 +123,7 @@ impl Document {
             Self::Bill(_) => "bill",
             Self::Simulation(_) => "sim",
             Self::Sensitivity(_) => "sensitivity",
+            Self::Audit(_) => "audit",
         }
     }
 
@@ -132,6 +137,7 @@ impl Document {
             Self::Bill(doc) => crate::text::bill(doc),
             Self::Simulation(doc) => crate::text::simulation(doc),
             Self::Sensitivity(doc) => crate::text::sensitivity(doc),
+            Self::Audit(doc) => crate::text::audit(doc),
         }
     }
 
@@ -145,6 +151,7 @@ impl Document {
             Self::Bill(doc) => crate::csv::bill(doc, separator),
             Self::Simulation(doc) => crate::csv::simulation(doc, separator),
             Self::Sensitivity(doc) => crate::csv::sensitivity(doc, separator),
+            Self::Audit(doc) => crate::csv::audit(doc, separator),
         }
     }
 }
@@ -159,6 +166,7 @@ impl serde::Serialize for Document {
             Self::Bill(doc) => doc.serialize(serializer),
             Self::Simulation(doc) => doc.serialize(serializer),
             Self::Sensitivity(doc) => doc.serialize(serializer),
+            Self::Audit(doc) => doc.serialize(serializer),
         }
     }
 }

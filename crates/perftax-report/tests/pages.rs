@@ -41,13 +41,14 @@ fn all_documents() -> Vec<Document> {
         Document::Simulation(Box::new(samples::simulation())),
         Document::Simulation(Box::new(samples::sweep())),
         Document::Sensitivity(Box::new(samples::sensitivity())),
+        Document::Audit(Box::new(samples::audit())),
     ]
 }
 
 #[test]
 fn every_plot_of_every_kind_is_drawn() {
     let page = Page::write("documents", &html::documents(&all_documents()));
-    let plots_by_document = [4, 3, 2, 1, 5, 3, 1, 2, 1];
+    let plots_by_document = [4, 3, 2, 1, 5, 3, 1, 2, 1, 3];
     assert_all_drawn(&page.rendered(), plots_by_document.iter().sum());
 }
 

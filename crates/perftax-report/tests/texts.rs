@@ -58,6 +58,7 @@ fn texts_are_as_reviewed() {
     check_text("simulation.txt", &text::simulation(&samples::simulation()));
     check_text("sweep.txt", &text::simulation(&samples::sweep()));
     check_text("sensitivity.txt", &text::sensitivity(&samples::sensitivity()));
+    check_text("audit.txt", &text::audit(&samples::audit()));
     check_text("trace-message.txt", &text::trace_message(&samples::traced::message(), 3));
     check_text("comparison.txt", &text::comparison(&both()));
 }
@@ -123,6 +124,7 @@ fn documents_are_known_again() {
         Document::Bill(Box::new(samples::bill())),
         Document::Simulation(Box::new(samples::sweep())),
         Document::Sensitivity(Box::new(samples::sensitivity())),
+        Document::Audit(Box::new(samples::audit())),
     ];
     for document in all {
         let json = serde_json::to_string(&document).unwrap();

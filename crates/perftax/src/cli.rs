@@ -14,7 +14,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 our failure, or the measured program failed; 2 usage; 3 this machine cannot do it; \
-4 a negative verdict (the prediction did not hold, no period fits the budget); 126/127 cannot exec / not found; 130 interrupted.";
+4 a negative verdict (the prediction did not hold, an audit row failed, no period fits the budget); 126/127 cannot exec / not found; 130 interrupted.";
 
 /// The commands, in the order in which a user meets them.
 #[derive(Debug, Subcommand)]
@@ -27,6 +27,7 @@ pub enum Command {
     Verify(commands::verify::Args),
     Bill(commands::bill::Args),
     Sensitivity(commands::sensitivity::Args),
+    Audit(commands::audit::Args),
     Sim(commands::sim::Args),
     #[cfg(feature = "trace")]
     Trace(commands::trace::Args),

@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod failure;
 mod here;
+mod journal;
 mod measured;
 mod origin;
 mod output;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Verify(args) => commands::verify::run(&args),
         Command::Bill(args) => commands::bill::run(&args),
         Command::Sensitivity(args) => commands::sensitivity::run(&args),
+        Command::Audit(args) => commands::audit::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
         #[cfg(feature = "trace")]
         Command::Trace(args) => commands::trace::run(&args),

@@ -2,6 +2,7 @@
 //!
 //! Keys carry base SI units; every document starts with its [`Origin`].
 
+mod audit;
 mod bill;
 mod calibration;
 mod origin;
@@ -17,6 +18,7 @@ mod trace_picture;
 mod verification;
 mod workload;
 
+pub use audit::{Audit, AuditRow, AuditedExperiment, Verdict};
 pub use bill::{Bill, BilledEvent, SampleCount, SpanOf};
 pub use calibration::{
     Calibration, Control, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost, StopReason, Witness,
@@ -30,7 +32,7 @@ pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, Si
 pub use tag::{Interrupts, LabelLatencies, ProbeSight, RegisterSight};
 pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, SampledFunction, SlowMessage, TailBlame,
-    TraceCost, TraceDiff, TraceMeta, TraceReport, TraceSpent,
+    ThreadCost, TraceCost, TraceDiff, TraceMeta, TraceReport, TraceSpent,
 };
 pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};

@@ -24,9 +24,14 @@ impl ProbedCalls {
         Self { calls }
     }
 
+    /// Where the function begins.
+    pub fn address() -> u64 {
+        probed as fn(u64) -> u64 as usize as u64
+    }
+
     /// The event that probes it, in perftax's syntax: this program's file, and the function's offset in it.
     pub fn event_text() -> Result<String> {
-        let (path, offset) = file_offset_of(probed as fn(u64) -> u64 as usize as u64)?;
+        let (path, offset) = file_offset_of(Self::address())?;
         Ok(format!("uprobe:{}+{offset:#x}", path.display()))
     }
 }

@@ -1,19 +1,45 @@
 //! First touches of pages.
 
-use perftax_pmu::Result;
+use std::fs::File;
+
 use perftax_pmu::sys::FaultArea;
+use perftax_pmu::{Error, Result};
 
 use super::{Stimulus, noted};
+
+/// Who touches the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sites {
+    /// One instruction.
+    One,
+    /// Four instructions in turn.
+    FourInTurn,
+    /// The kernel, in a read.
+    Kernel,
+}
 
 /// Touches a number of absent pages: one page fault each.
 pub struct PageFaults {
     area: FaultArea,
+    sites: Sites,
+    zero: File,
 }
 
 impl PageFaults {
     /// Work of `faults` page faults.
     pub fn new(faults: usize) -> Result<Self> {
-        Ok(Self { area: FaultArea::new(faults)? })
+        Self::by(Sites::One, faults)
+    }
+
+    /// Work of `faults` page faults; of those by four in turn what four does not divide is left out.
+    pub fn by(sites: Sites, faults: usize) -> Result<Self> {
+        let zero = File::open("/dev/zero").map_err(Error::file("/dev/zero"))?;
+        Ok(Self { area: FaultArea::new(faults)?, sites, zero })
+    }
+
+    /// Where a page begins; they are touched in their order.
+    pub fn address(&self, page: usize) -> u64 {
+        self.area.address(page)
     }
 }
 
@@ -23,7 +49,12 @@ impl Stimulus for PageFaults {
     }
 
     fn run(&mut self) {
-        self.area.touch();
+        match self.sites {
+            Sites::One => self.area.touch(),
+            Sites::FourInTurn => self.area.touch_by_four(),
+            // What it did not read leaves fewer faults than there should be: whoever counts them sees it.
+            Sites::Kernel => self.area.touch_by_kernel(&self.zero).unwrap_or(()),
+        }
     }
 
     fn run_noting(&mut self, ticks: &mut Vec<u32>) {

@@ -8,7 +8,7 @@ mod syscall;
 
 pub use breakpoint::WatchedWrites;
 pub use call::ProbedCalls;
-pub use fault::PageFaults;
+pub use fault::{PageFaults, Sites};
 pub use spin::Spin;
 pub use syscall::Syscalls;
 

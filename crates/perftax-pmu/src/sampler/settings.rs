@@ -50,6 +50,12 @@ impl Payload {
         self
     }
 
+    /// With the data address that the event is about.
+    pub fn with_address(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_ADDR);
+        self
+    }
+
     /// With the chain of callers, by frame pointers.
     pub fn with_callchain(mut self) -> Self {
         self.sample_type |= u64::from(abi::PERF_SAMPLE_CALLCHAIN);

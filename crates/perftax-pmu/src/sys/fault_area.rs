@@ -1,5 +1,7 @@
 //! Memory whose every page faults on first touch, as often as asked: a stimulus with an exactly known number of faults.
 
+use std::fs::File;
+use std::io::Read;
 use std::ptr::NonNull;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -54,11 +56,44 @@ impl FaultArea {
         unsafe { self.base.as_ptr().add(page * self.page_bytes).write_volatile(1) };
     }
 
-    /// Writes one byte to every page.
+    /// Writes one byte to every page, all of them by one instruction, however this is compiled.
     pub fn touch(&mut self) {
         for page in 0..self.pages {
-            self.touch_page(page);
+            self.touch_by_one(page);
         }
+    }
+
+    /// Never inlined: a loop that is unrolled has several stores.
+    #[inline(never)]
+    fn touch_by_one(&mut self, page: usize) {
+        self.touch_page(page);
+    }
+
+    /// Writes one byte to every page, by four instructions in turn; of what four does not divide the rest is left out.
+    #[inline(never)]
+    pub fn touch_by_four(&mut self) {
+        for page in (0..self.pages / 4).map(|turn| 4 * turn) {
+            self.touch_page(page);
+            self.touch_page(page + 1);
+            self.touch_page(page + 2);
+            self.touch_page(page + 3);
+        }
+    }
+
+    /// Has the kernel write to every page: a read of /dev/zero into each.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn touch_by_kernel(&mut self, zero: &File) -> Result<()> {
+        // SAFETY: exactly our own mapping, of initialised (zero) bytes, which nobody else refers to.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.pages * self.page_bytes) };
+        let mut zero = zero;
+        zero.read_exact(bytes).map_err(Error::file("/dev/zero"))
+    }
+
+    /// Where a page begins.
+    pub fn address(&self, page: usize) -> u64 {
+        (self.base.as_ptr() as usize + page * self.page_bytes) as u64
     }
 }
 

@@ -1,5 +1,6 @@
 //! Pages: one offline file each, with its own copy of plotly.js and no reference to any network.
 
+mod audit;
 mod bill;
 mod calibration;
 mod comparison;
@@ -12,7 +13,7 @@ mod simulation;
 mod trace;
 mod verification;
 
-use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Sensitivity, Simulation, TracePicture, Verification};
+use perftax_cost::document::{Audit, Bill, Calibration, Plan, Prediction, Sensitivity, Simulation, TracePicture, Verification};
 
 use crate::document::Document;
 use page::Part;
@@ -52,6 +53,11 @@ pub fn sensitivity(doc: &Sensitivity) -> String {
     page::render(vec![sensitivity::part(doc)])
 }
 
+/// The page of an audit: the errors of each experiment.
+pub fn audit(doc: &Audit) -> String {
+    page::render(vec![audit::part(doc)])
+}
+
 /// The page of a trace: every message over time, the slow ones in pieces, what their extra time went to, what kept CPUs from the program.
 pub fn trace(picture: &TracePicture) -> String {
     trace::page(picture)
@@ -76,5 +82,6 @@ fn part(document: &Document) -> Part {
         Document::Bill(doc) => bill::part(doc),
         Document::Simulation(doc) => simulation::part(doc),
         Document::Sensitivity(doc) => sensitivity::part(doc),
+        Document::Audit(doc) => audit::part(doc),
     }
 }

@@ -5,6 +5,7 @@
 
 use perftax_cost::Estimate;
 
+mod audit;
 mod bill;
 mod calibration;
 mod comparison;
@@ -18,6 +19,7 @@ mod trace_diff;
 mod trace_message;
 mod verification;
 
+pub use audit::audit;
 pub use bill::bill;
 pub use calibration::calibration;
 pub use comparison::comparison;
@@ -30,6 +32,8 @@ pub use trace_diff::trace_diff;
 pub use trace_message::trace_message;
 pub use verification::verification;
 
+#[cfg(feature = "html")]
+pub(crate) use audit::{error as audit_error, expected as audit_expected, found as audit_found};
 #[cfg(feature = "html")]
 pub(crate) use bill::{billed_period, span};
 #[cfg(feature = "html")]

@@ -4,6 +4,7 @@
 
 #![allow(dead_code, unused_imports)] // each test uses a part
 
+mod audited;
 mod simulated;
 pub mod traced;
 
@@ -18,6 +19,7 @@ use perftax_cost::observation::{Block, Run};
 use perftax_cost::yardstick::{ArmShift, Fit};
 use perftax_cost::{Estimate, Mechanism, Warning};
 
+pub use audited::audit;
 pub use simulated::{sensitivity, simulation, sweep};
 
 const WORKLOADS: [(&str, f64); 8] = [

@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub mod audit;
 pub mod bill;
 pub mod calibrate;
 pub mod doctor;

@@ -1,0 +1,159 @@
+//! `perftax audit`: whether samples tell the truth.
+
+use serde::{Deserialize, Serialize};
+
+use super::Origin;
+use crate::Estimate;
+
+/// All experiments of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Audit {
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// Fewer runs of each.
+    pub is_quick: bool,
+    /// One an experiment, in the order in which they were done.
+    pub experiments: Vec<AuditedExperiment>,
+}
+
+impl Audit {
+    /// Rows that did not meet their criterion.
+    pub fn failed(&self) -> impl Iterator<Item = (&AuditedExperiment, &AuditRow)> {
+        let rows = |experiment| move |row| (experiment, row);
+        let all = self.experiments.iter().flat_map(move |experiment| experiment.rows.iter().map(rows(experiment)));
+        all.filter(|(_, row)| row.verdict == Verdict::Failed)
+    }
+}
+
+/// One experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AuditedExperiment {
+    /// What `--only` calls it.
+    pub name: String,
+    /// What it asks.
+    pub question: String,
+    /// How it is answered.
+    pub method: String,
+    /// The figures and tables of the PES study (TPDS'23) that ask the same.
+    pub figures: String,
+    /// What came of it.
+    pub rows: Vec<AuditRow>,
+    /// How long it took, s.
+    pub elapsed_s: f64,
+}
+
+/// One comparison with a truth.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AuditRow {
+    /// What is compared: an event, a period, a number of threads.
+    pub case: String,
+    /// What is counted: `samples`, `events`, `% of the samples`.
+    pub unit: String,
+    /// The truth.
+    pub expected: f64,
+    /// What was found, and from the least to the most over the runs.
+    pub found: Estimate,
+    /// Samples that the kernel could not write, all runs.
+    pub lost: u64,
+    /// Times that the kernel throttled, all runs.
+    pub throttled: u64,
+    /// (found − expected)/expected, signed; where nothing is expected, found itself.
+    pub error: Estimate,
+    /// The largest error that passes, without its sign.
+    pub allowed: f64,
+    /// Whether it passed.
+    pub verdict: Verdict,
+    /// What it means, where that is not plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
+    /// What each run found.
+    pub runs: Vec<f64>,
+}
+
+/// How a row ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// All runs are within what is allowed, and nothing was lost.
+    Passed,
+    /// Not all are.
+    Failed,
+    /// This machine cannot do it; the remark says why.
+    Impossible,
+}
+
+impl AuditRow {
+    /// A row of some runs.
+    pub fn of(case: impl Into<String>, unit: &str, expected: f64, runs: &[f64], allowed: f64) -> Self {
+        let error = |found: f64| if expected == 0.0 { found } else { (found - expected) / expected };
+        let mut sorted = runs.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let mid = crate::bootstrap::quantile(&mut sorted.clone(), 0.5);
+        let (low, high) = (sorted.first().copied().unwrap_or(f64::NAN), sorted.last().copied().unwrap_or(f64::NAN));
+        let is_within = sorted.iter().all(|found| error(*found).abs() <= allowed) && !sorted.is_empty();
+        Self {
+            case: case.into(),
+            unit: unit.into(),
+            expected,
+            found: Estimate::new(mid, low, high),
+            lost: 0,
+            throttled: 0,
+            error: Estimate::new(error(mid), error(low), error(high)),
+            allowed,
+            verdict: if is_within { Verdict::Passed } else { Verdict::Failed },
+            remark: None,
+            runs: runs.to_vec(),
+        }
+    }
+
+    /// A row that this machine has nothing for.
+    pub fn impossible(case: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Impossible, remark: Some(why.into()), ..Self::of(case, "", 0.0, &[0.0], 0.0) }
+    }
+
+    /// With what was lost on the way: whatever was, the row fails.
+    #[must_use]
+    pub fn losing(mut self, lost: u64, throttled: u64) -> Self {
+        (self.lost, self.throttled) = (lost, throttled);
+        if lost + throttled > 0 && self.verdict == Verdict::Passed {
+            self.verdict = Verdict::Failed;
+        }
+        self
+    }
+
+    /// With words.
+    #[must_use]
+    pub fn remarking(self, remark: impl Into<String>) -> Self {
+        Self { remark: Some(remark.into()), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_run_outside_fails_a_row() {
+        let row = |runs: &[f64]| AuditRow::of("x", "samples", 1000.0, runs, 0.001);
+        assert_eq!(row(&[1000.0, 1001.0, 999.0]).verdict, Verdict::Passed);
+        let failed = row(&[1000.0, 1002.0, 1000.0]);
+        assert_eq!((failed.verdict, failed.found.high), (Verdict::Failed, 1002.0));
+        assert!((failed.error.high - 0.002).abs() < 1e-12);
+        assert_eq!(row(&[]).verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn whatever_is_lost_fails_a_row() {
+        let row = AuditRow::of("x", "samples", 10.0, &[10.0], 0.0);
+        assert_eq!(row.clone().losing(0, 0).verdict, Verdict::Passed);
+        assert_eq!(row.clone().losing(1, 0).verdict, Verdict::Failed);
+        assert_eq!(row.losing(0, 1).verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn where_nothing_is_expected_the_error_is_what_came() {
+        let row = AuditRow::of("kernel samples of user code", "samples", 0.0, &[0.0, 3.0], 0.0);
+        assert_eq!((row.error.high, row.verdict), (3.0, Verdict::Failed));
+    }
+}

@@ -1,0 +1,81 @@
+//! Does a sample hold the instruction and the address that it is about?
+
+use std::collections::BTreeSet;
+
+use perftax_cost::document::AuditRow;
+use perftax_pmu::Result;
+use perftax_pmu::sampler::Payload;
+
+use super::{Experiment, Setting, Taking, or_impossible};
+use crate::calibrate::single_event;
+use crate::stimulus::{PageFaults, ProbedCalls, Sites};
+
+/// Faults whose addresses are known one by one, and calls of a function whose address is known.
+pub struct Address;
+
+/// Page faults, and calls, of a run.
+const FAULTS: usize = 20_000;
+const CALLS: u64 = 5_000;
+/// The period, events: each sample's page is the next period's last one.
+const PERIOD: u64 = 97;
+
+impl Experiment for Address {
+    fn name(&self) -> &'static str {
+        "address"
+    }
+
+    fn question(&self) -> &'static str {
+        "does a sample hold the instruction and the address that it is about?"
+    }
+
+    fn method(&self) -> &'static str {
+        "pages touched in order by one instruction: the address in each sample must be the page that ends its period, the instruction always the \
+         same; calls of a probed function: the instruction must be its first"
+    }
+
+    fn figures(&self) -> &'static str {
+        "section 4.2, correctness of what a sample holds"
+    }
+
+    fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
+        let (mut right, mut instructions, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        let event = single_event("page-faults:u", setting.catalog)?;
+        let mut work = PageFaults::by(Sites::One, FAULTS)?;
+        for _ in 0..setting.runs {
+            let addresses: Vec<u64> = (1..=FAULTS as u64 / PERIOD).map(|n| work.address((n * PERIOD) as usize - 1)).collect();
+            let (mut expected, mut at_right, mut by) = (addresses.iter(), 0u64, BTreeSet::new());
+            let run = Taking::looking(setting, &mut work, &event, Some(PERIOD), Payload::BASIC.with_address(), |sample| {
+                at_right += u64::from(sample.address == expected.next().copied());
+                by.extend(sample.ip);
+            })?;
+            right.push(at_right as f64);
+            instructions.push(by.len() as f64);
+            all.push(run);
+        }
+        let (lost, throttled) = Taking::losses(&all);
+        let case = |what: &str| format!("page-faults every {PERIOD}: {what}");
+        let mut rows = vec![
+            AuditRow::of(case("the address"), "samples", (FAULTS as u64 / PERIOD) as f64, &right, 0.0).losing(lost, throttled),
+            AuditRow::of(case("the instruction"), "instructions", 1.0, &instructions, 0.0),
+        ];
+        rows.extend(or_impossible("uprobe: the instruction", calls(setting).map(|row| vec![row]))?);
+        Ok(rows)
+    }
+}
+
+fn calls(setting: &Setting) -> Result<AuditRow> {
+    let event = single_event(&ProbedCalls::event_text()?, setting.catalog)?;
+    event.check_supported(setting.catalog)?;
+    let mut work = ProbedCalls::new(CALLS);
+    let (mut right, mut all) = (Vec::new(), Vec::new());
+    for _ in 0..setting.runs {
+        let mut at_right = 0u64;
+        all.push(Taking::looking(setting, &mut work, &event, Some(PERIOD), Payload::BASIC, |sample| {
+            at_right += u64::from(sample.ip == Some(ProbedCalls::address()));
+        })?);
+        right.push(at_right as f64);
+    }
+    let (lost, throttled) = Taking::losses(&all);
+    let case = format!("uprobe every {PERIOD}: the instruction");
+    Ok(AuditRow::of(case, "samples", (CALLS / PERIOD) as f64, &right, 0.0).losing(lost, throttled))
+}

@@ -1,0 +1,77 @@
+//! Is one sample taken in each period, whatever the period?
+
+use perftax_cost::document::AuditRow;
+use perftax_cost::period::prime_at_least;
+use perftax_pmu::Result;
+
+use super::{Experiment, Setting, Source, Taking, each_source};
+
+/// Samples by period: round, prime, jittered.
+pub struct Interval;
+
+/// Periods that are tried, events.
+const PERIODS: [u64; 4] = [10, 100, 1000, 10_000];
+/// Pieces that a jittered run is cut into, each with a period of its own, and how far those lie around the middle one.
+const PIECES: u64 = 10;
+const JITTER: f64 = 0.1;
+/// Seed of the jitter.
+const SEED: u64 = 20_230_501;
+
+impl Experiment for Interval {
+    fn name(&self) -> &'static str {
+        "interval"
+    }
+
+    fn question(&self) -> &'static str {
+        "does each period bring one sample, at any period?"
+    }
+
+    fn method(&self) -> &'static str {
+        "work of N events sampled every R: N/R samples, rounded down, must arrive; R round, prime, and another one in each tenth of the work"
+    }
+
+    fn figures(&self) -> &'static str {
+        "figures 3, 4, 6 and table III"
+    }
+
+    fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
+        each_source(setting, |source| {
+            let mut rows = Vec::new();
+            for period in PERIODS.into_iter().filter(|period| 10 * period <= source.many()) {
+                for (kind, period) in [("round", period), ("prime", prime_at_least(period + 1).unwrap_or(period))] {
+                    rows.push(at(source, setting, kind, period)?);
+                }
+            }
+            rows.push(jittered(source, setting, source.many() / 100)?);
+            Ok(rows)
+        })
+    }
+}
+
+fn at(source: &Source, setting: &Setting, kind: &str, period: u64) -> Result<AuditRow> {
+    let (mut work, event) = source.work(source.many(), setting.catalog)?;
+    let runs = Taking::runs(setting, work.as_mut(), &event, Some(period))?;
+    let expected = (source.many() + source.own()) / period;
+    Ok(Taking::row(format!("{} every {period} ({kind})", source.name()), expected as f64, &runs))
+}
+
+/// Each piece begins a period anew, as a sampler that sets it at every wakeup does.
+fn jittered(source: &Source, setting: &Setting, middle: u64) -> Result<AuditRow> {
+    let piece = source.many() / PIECES;
+    let (mut work, event) = source.work(piece, setting.catalog)?;
+    let mut rng = fastrand::Rng::with_seed(SEED);
+    let periods: Vec<u64> =
+        (0..PIECES).map(|_| (middle as f64 * (1.0 + JITTER * (2.0 * rng.f64() - 1.0))).round() as u64).collect();
+    let expected: u64 = periods.iter().map(|period| (piece + source.own()) / period).sum();
+    let mut samples = Vec::new();
+    let mut all = Vec::new();
+    for _ in 0..setting.runs {
+        let runs: Vec<Taking> =
+            periods.iter().map(|period| Taking::of(setting, work.as_mut(), &event, Some(*period))).collect::<Result<_>>()?;
+        samples.push(runs.iter().map(|run| run.samples).sum::<u64>() as f64);
+        all.extend(runs);
+    }
+    let (lost, throttled) = Taking::losses(&all);
+    let case = format!("{} every {middle} ± 10 % (jittered)", source.name());
+    Ok(AuditRow::of(case, "samples", expected as f64, &samples, 0.0).losing(lost, throttled))
+}

@@ -1,0 +1,45 @@
+//! Do runs of the same work bring the same?
+
+use perftax_cost::document::AuditRow;
+use perftax_pmu::Result;
+
+use super::{Experiment, Setting, Taking, each_source};
+
+/// Many runs at one period.
+pub struct Stability;
+
+/// Runs for each that the setting asks for.
+const TIMES: usize = 5;
+/// Samples of a run.
+const SAMPLES: u64 = 100;
+
+impl Experiment for Stability {
+    fn name(&self) -> &'static str {
+        "stability"
+    }
+
+    fn question(&self) -> &'static str {
+        "do runs of the same work bring the same number of samples?"
+    }
+
+    fn method(&self) -> &'static str {
+        "many runs at one period; what lies between the least and the most of them, against their median, must be nothing"
+    }
+
+    fn figures(&self) -> &'static str {
+        "figures 3 and 6, from run to run and session to session"
+    }
+
+    fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
+        each_source(setting, |source| {
+            let (mut work, event) = source.work(source.many(), setting.catalog)?;
+            let period = source.many() / SAMPLES + 1;
+            let one = |_| Taking::of(setting, work.as_mut(), &event, Some(period));
+            let runs: Vec<Taking> = (0..TIMES * setting.runs).map(one).collect::<Result<_>>()?;
+            let mut samples: Vec<f64> = runs.iter().map(|run| run.samples as f64).collect();
+            let median = perftax_cost::bootstrap::quantile(&mut samples, 0.5);
+            let case = format!("{} every {period}, {} runs", source.name(), runs.len());
+            Ok(vec![Taking::row(case, median, &runs)])
+        })
+    }
+}

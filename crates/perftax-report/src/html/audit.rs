@@ -1,0 +1,71 @@
+//! The page of an audit.
+
+use perftax_cost::Estimate;
+use perftax_cost::document::{Audit, AuditRow, AuditedExperiment, Verdict};
+
+use super::figure::{Axis, Figure, Trace};
+use super::page::{Grid, Panel, Part};
+use crate::text::{audit_error, audit_expected, audit_found};
+use crate::units;
+
+pub(super) fn part(doc: &Audit) -> Part {
+    let mut part = Part::of(&doc.origin, "Whether samples tell the truth");
+    let rows = || doc.experiments.iter().flat_map(|experiment| &experiment.rows);
+    let of = |verdict: Verdict| rows().filter(|row| row.verdict == verdict).count();
+    let failed = of(Verdict::Failed);
+    part.lead = match failed {
+        0 => "Every comparison that this machine can make came out as it must.".into(),
+        n => format!("{n} comparisons did not come out as they must."),
+    };
+    part.tone = if failed == 0 { "good" } else { "bad" };
+    part.fact("as it must be", of(Verdict::Passed).to_string(), format!("of {} comparisons", rows().count()));
+    part.fact("failed", failed.to_string(), "each has a remark or an error beside it");
+    part.fact("not to be had here", of(Verdict::Impossible).to_string(), "events or mechanisms that this machine lacks");
+    for experiment in &doc.experiments {
+        part.panel(panel(experiment));
+    }
+    part
+}
+
+fn panel(experiment: &AuditedExperiment) -> Panel {
+    let mut table = Grid::new(&["case", "#expected", "#found", "#error", "#lost", "#throttled", "verdict", "remark"]);
+    for row in &experiment.rows {
+        let is_there = row.verdict != Verdict::Impossible;
+        let if_there = |text: String| if is_there { text } else { String::new() };
+        table.row(vec![
+            row.case.clone(),
+            if_there(audit_expected(row)),
+            if_there(audit_found(row)),
+            if_there(audit_error(row)),
+            if_there(units::count(row.lost)),
+            if_there(units::count(row.throttled)),
+            match row.verdict {
+                Verdict::Passed => "passed".into(),
+                Verdict::Failed => "FAILED".into(),
+                Verdict::Impossible => "cannot be had here".into(),
+            },
+            row.remark.clone().unwrap_or_default(),
+        ]);
+    }
+    let caption = format!("{} The study: {}.", sentence(&experiment.method), experiment.figures);
+    let panel = Panel::new(&sentence(&experiment.question), &caption).table(table);
+    let drawn: Vec<&AuditRow> =
+        experiment.rows.iter().filter(|row| row.verdict != Verdict::Impossible && row.expected != 0.0).collect();
+    if drawn.is_empty() {
+        return panel;
+    }
+    let names: Vec<String> = drawn.iter().map(|row| row.case.clone()).collect();
+    let errors: Vec<Estimate> = drawn.iter().map(|row| row.error).collect();
+    let mut figure =
+        Figure::new(110 + 26 * drawn.len() as u32, Axis::share("error, signed").reference_zero(), Axis::names().downwards());
+    figure.add(Trace::forest("error", &errors, &names).colour(0).unlisted());
+    panel.figure(figure)
+}
+
+/// With a capital letter.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if text.ends_with('?') { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}

@@ -1,0 +1,99 @@
+//! `perftax audit` on a terminal.
+
+use owo_colors::OwoColorize;
+use perftax_cost::document::{Audit, AuditRow, AuditedExperiment, Verdict};
+
+use super::plural;
+use crate::sheet::{Sheet, printable};
+use crate::table::Table;
+use crate::units;
+
+/// Every experiment with its rows, and what failed.
+pub fn audit(doc: &Audit) -> String {
+    let mut sheet = Sheet::about(&doc.origin);
+    for experiment in &doc.experiments {
+        sheet.blank();
+        sheet.row(&experiment.name, &format!("{} ({})", experiment.question.bold(), experiment.figures));
+        sheet.row("", &experiment.method);
+        sheet.table(&rows(experiment));
+        for row in &experiment.rows {
+            if let Some(remark) = &row.remark {
+                sheet.row("", &format!("{}: {}", printable(&row.case), printable(remark)));
+            }
+        }
+    }
+    sheet.blank();
+    sheet.row("verdict", &verdict(doc));
+    sheet.warnings(&doc.origin.warnings);
+    sheet.finish()
+}
+
+fn rows(experiment: &AuditedExperiment) -> Table {
+    let mut table = Table::default().left("").right("expected").right("found").right("error").right("lost").left("");
+    for row in &experiment.rows {
+        if row.verdict == Verdict::Impossible {
+            table.row(vec![printable(&row.case), String::new(), "cannot be had here".into()]);
+            continue;
+        }
+        let lost = row.lost + row.throttled;
+        table.row(vec![
+            printable(&row.case),
+            expected(row),
+            found(row),
+            error(row),
+            if lost > 0 { units::count(lost) } else { String::new() },
+            if row.verdict == Verdict::Passed { String::new() } else { "FAILED".bold().to_string() },
+        ]);
+    }
+    table
+}
+
+/// As it is where it is whole: a count that is shortened hides what is missing.
+fn number(value: f64) -> String {
+    if value.fract() == 0.0 && value >= 0.0 { units::count(value as u64) } else { format!("{value:.2}") }
+}
+
+/// What must come.
+pub(crate) fn expected(row: &AuditRow) -> String {
+    format!("{} {}", number(row.expected), row.unit)
+}
+
+/// What was found: from the least to the most of the runs, where they differ.
+pub(crate) fn found(row: &AuditRow) -> String {
+    let found = &row.found;
+    if found.low == found.high {
+        return number(found.estimate);
+    }
+    format!("{} [{}, {}]", number(found.estimate), number(found.low), number(found.high))
+}
+
+/// The error, likewise; beyond nothing expected, what came.
+pub(crate) fn error(row: &AuditRow) -> String {
+    if row.error.low == 0.0 && row.error.high == 0.0 {
+        return "0".into();
+    }
+    if row.expected == 0.0 {
+        return format!("+{}", number(row.error.high));
+    }
+    let percent = |share: f64| format!("{:+.3}", 100.0 * share);
+    if row.error.low == row.error.high {
+        return format!("{} %", percent(row.error.estimate));
+    }
+    format!("{} % [{}, {}]", percent(row.error.estimate), percent(row.error.low), percent(row.error.high))
+}
+
+fn verdict(doc: &Audit) -> String {
+    let all: Vec<&AuditRow> = doc.experiments.iter().flat_map(|experiment| &experiment.rows).collect();
+    let of = |verdict: Verdict| all.iter().filter(|row| row.verdict == verdict).count();
+    let failed: Vec<String> =
+        doc.failed().map(|(experiment, row)| format!("{} ({})", printable(&row.case), experiment.name)).collect();
+    let mut text = format!("{} of {} as they must be", of(Verdict::Passed), plural(&all.len().to_string(), "row", "rows"));
+    if of(Verdict::Impossible) > 0 {
+        text += &format!("; {} cannot be had here", of(Verdict::Impossible));
+    }
+    if failed.is_empty() {
+        text.bold().to_string()
+    } else {
+        format!("{}: {}", format!("{text}; failed").bold(), failed.join(", "))
+    }
+}

@@ -1,0 +1,106 @@
+//! `perftax audit`: can samples be trusted?
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use perftax_cost::Warning;
+use perftax_cost::document::{Audit, AuditedExperiment};
+use perftax_lab::audit::{ALL, Experiment, Fault, Setting, run as done};
+use perftax_pmu::Error;
+use perftax_pmu::guard::check_interrupted;
+use perftax_report::{csv, text};
+
+use crate::failure::Outcome;
+use crate::here::Here;
+use crate::journal::Journal;
+use crate::output::Output;
+use crate::progress;
+
+/// Check whether samples tell the truth on this machine
+///
+/// Work whose events are known by construction is counted and sampled; what came is held against what must come. Exits with 4 where a row
+/// does not meet its criterion.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax audit                        every experiment
+  perftax audit --quick                fewer runs of each
+  perftax audit --only interval,bias   two of them
+  perftax audit --resume audit.state   goes on where it was killed")]
+pub struct Args {
+    /// These experiments only: count, interval, stability, threads, bias, events, mode, address
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Three runs of each instead of ten
+    #[arg(long)]
+    quick: bool,
+    /// Keep what is done in FILE, and start from what is there
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// Have a fault in the sampler, to show that it is found: drop, period, skid, mode, address, alias
+    #[arg(long, value_name = "FAULT", hide = true)]
+    plant: Option<Fault>,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs of each case.
+const RUNS: usize = 10;
+const QUICK_RUNS: usize = 3;
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    args.output.check_writable()?;
+    let chosen = args.chosen()?;
+    let here = Here::read()?;
+    let mut origin = here.origin("audit");
+    let guard = here.throttle_guard(&mut origin)?;
+    if let Some(fault) = args.plant {
+        let message = format!("a fault was planted in the sampler ({fault:?})");
+        origin.warnings.push(Warning::Other { message, remedy: "the same without --plant".into() });
+    }
+    let kind = if args.quick { "quick" } else { "whole" };
+    let head = format!("{} {} {kind} {:?}", here.id.fingerprint, here.kernel, args.plant);
+    let mut journal = args.resume.as_deref().map(|path| Journal::<AuditedExperiment>::open(path, &head)).transpose()?;
+    let runs = if args.quick { QUICK_RUNS } else { RUNS };
+    let setting = Setting { catalog: &here.catalog, cpus: &here.cpus, runs, fault: args.plant };
+    let mut experiments = Vec::new();
+    for experiment in chosen {
+        check_interrupted()?;
+        let kept = journal.iter().flat_map(|journal| journal.entries()).find(|kept| kept.name == experiment.name());
+        if let Some(kept) = kept {
+            experiments.push(kept.clone());
+            continue;
+        }
+        progress::announce(&format!("{}: {}", experiment.name(), experiment.question()));
+        let experiment = done(experiment, &setting)?;
+        if let Some(journal) = &mut journal {
+            journal.add(experiment.clone())?;
+        }
+        experiments.push(experiment);
+    }
+    drop(guard);
+    let document = Audit { origin, is_quick: args.quick, experiments };
+    args.output.write_json(&document)?;
+    #[cfg(feature = "html")]
+    args.output.write_html(|| Ok(perftax_report::html::audit(&document)))?;
+    match &args.output.separator {
+        Some(separator) => args.output.write_text(&csv::audit(&document, separator))?,
+        None => args.output.write_text(&text::audit(&document))?,
+    }
+    Ok(if document.failed().next().is_some() { Outcome::Negative } else { Outcome::Done })
+}
+
+impl Args {
+    /// The experiments asked for, in their own order.
+    fn chosen(&self) -> Result<Vec<&'static dyn Experiment>> {
+        let names: Vec<&str> = ALL.iter().map(|experiment| experiment.name()).collect();
+        if let Some(unknown) = self.only.iter().find(|name| !names.contains(&name.as_str())) {
+            let needed = format!("one or more of {}", names.join(", "));
+            return Err(Error::Argument { argument: "--only", value: unknown.clone(), needed }.into());
+        }
+        let is_chosen =
+            |experiment: &&dyn Experiment| self.only.is_empty() || self.only.iter().any(|name| name == experiment.name());
+        Ok(ALL.into_iter().filter(is_chosen).collect())
+    }
+}

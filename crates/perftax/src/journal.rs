@@ -1,0 +1,97 @@
+//! A file of what is done already: a line that says whose it is, then one line of JSON for each thing done. A line that was cut off when
+//! somebody was killed does not count.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use perftax_pmu::Error;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What is done, and the file that it stands in.
+pub struct Journal<T> {
+    path: PathBuf,
+    file: File,
+    entries: Vec<T>,
+}
+
+impl<T: Serialize + DeserializeOwned> Journal<T> {
+    /// Opens one, or makes it; `head` says whose it is.
+    ///
+    /// # Errors
+    /// Where it cannot be written, or belongs to something else.
+    pub fn open(path: &Path, head: &str) -> Result<Self> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        // Whole lines alone.
+        let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
+        let mut lines = whole.lines();
+        if let Some(found) = lines.next().filter(|found| *found != head) {
+            let value = format!("{}, which begins with '{found}'", path.display());
+            let needed =
+                format!("a file of this machine, kernel and kind of run ('{head}'), or a new one: rm {}", path.display());
+            return Err(Error::Argument { argument: "--resume", value, needed }.into());
+        }
+        let entries = lines
+            .zip(2..)
+            .map(|(line, number)| serde_json::from_str(line).with_context(|| format!("{}, line {number}", path.display())))
+            .collect::<Result<_>>()?;
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let mut file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        file.set_len(whole.len() as u64).with_context(|| format!("cannot write {}", path.display()))?;
+        if whole.is_empty() {
+            writeln!(file, "{head}").with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok(Self { path: path.into(), file, entries })
+    }
+
+    /// What is done.
+    pub fn entries(&self) -> &[T] {
+        &self.entries
+    }
+
+    /// Notes that something is done.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn add(&mut self, entry: T) -> Result<()> {
+        let line = serde_json::to_string(&entry)?;
+        writeln!(self.file, "{line}")
+            .and_then(|()| self.file.sync_data())
+            .with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.entries.push(entry);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    #[test]
+    fn what_was_cut_off_is_done_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        let mut journal = Journal::<u32>::open(&path, "machine 1").unwrap();
+        journal.add(7).unwrap();
+        journal.add(8).unwrap();
+        drop(journal);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() - 1]).unwrap();
+        let mut journal = Journal::<u32>::open(&path, "machine 1").unwrap();
+        assert_eq!(journal.entries(), [7]);
+        journal.add(9).unwrap();
+        assert_eq!(Journal::<u32>::open(&path, "machine 1").unwrap().entries(), [7, 9]);
+        let error = Journal::<u32>::open(&path, "machine 2").err().unwrap().to_string();
+        assert!(error.contains("--resume") && error.contains("machine 1"), "{error}");
+        std::fs::write(&path, "machine 1\nseven\n").unwrap();
+        assert!(format!("{:#}", Journal::<u32>::open(&path, "machine 1").err().unwrap()).contains("line 2"));
+    }
+}

@@ -1,0 +1,79 @@
+//! `perftax audit` on this machine. Needs root, or kernel.perf_event_paranoid of -1, for tracepoints.
+
+#![allow(clippy::unwrap_used)] // tests may
+
+use std::process::{Command, Output};
+
+use perftax_cost::document::{Audit, Verdict};
+
+fn perftax(arguments: &[&str]) -> Output {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Command::new(env!("CARGO_BIN_EXE_perftax")).args(arguments).output().unwrap()
+}
+
+fn audited(arguments: &[&str]) -> (Audit, i32) {
+    let output = perftax(&[&["audit", "--quick", "--json", "-"], arguments].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let document = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {errors}"));
+    (document, output.status.code().unwrap())
+}
+
+#[test]
+fn this_machine_passes() {
+    let (document, code) = audited(&[]);
+    let names: Vec<&str> = document.experiments.iter().map(|experiment| experiment.name.as_str()).collect();
+    assert_eq!(names, ["count", "interval", "stability", "threads", "bias", "events", "mode", "address"]);
+    let failed: Vec<_> = document.failed().map(|(_, row)| row).collect();
+    assert!(failed.is_empty() && code == 0, "{code}: {failed:#?}");
+    for experiment in &document.experiments {
+        let passed = experiment.rows.iter().filter(|row| row.verdict == Verdict::Passed).count();
+        assert!(passed > 0, "{experiment:#?}");
+    }
+    // The same loop, biased at one period and fair at its neighbour, and said so in words.
+    let bias = &document.experiments.iter().find(|experiment| experiment.name == "bias").unwrap().rows;
+    assert_eq!((bias[0].found.estimate, bias[1].found.estimate.round()), (100.0, 25.0));
+    assert!(bias[0].remark.as_ref().unwrap().contains("multiple"), "{bias:?}");
+}
+
+/// Each planted fault is found by the experiment that is there for it.
+#[test]
+fn planted_faults_are_found() {
+    for (fault, experiment) in [
+        ("drop", "interval"),
+        ("period", "interval"),
+        ("skid", "address"),
+        ("mode", "mode"),
+        ("address", "address"),
+        ("alias", "bias"),
+    ] {
+        let (document, code) = audited(&["--only", experiment, "--plant", fault]);
+        let failed: Vec<&str> = document.failed().map(|(_, row)| row.case.as_str()).collect();
+        assert!(!failed.is_empty() && code == 4, "{fault}: {code}, {document:#?}");
+        assert!(document.origin.warnings.iter().any(|warning| warning.to_string().contains("planted")));
+    }
+}
+
+#[test]
+fn it_goes_on_where_it_was_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let state = state.to_str().unwrap();
+    let (first, _) = audited(&["--only", "count", "--resume", state]);
+    let output = perftax(&["audit", "--quick", "--only", "count,mode", "--resume", state, "--json", "-"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("mode: ") && !said.contains("count: "), "{said}");
+    let second: Audit = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((second.experiments.len(), &second.experiments[0]), (2, &first.experiments[0]));
+    // Of another kind of run nothing is taken over.
+    let output = perftax(&["audit", "--only", "count", "--resume", state]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("--resume") && said.contains("rm "), "{said}");
+}
+
+#[test]
+fn what_there_is_not_is_said() {
+    let output = perftax(&["audit", "--only", "count,nothing"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("nothing") && said.contains("stability"), "{said}");
+}
