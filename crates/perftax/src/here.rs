@@ -32,6 +32,16 @@ impl Here {
         Ok(Self { id: machine.id(), kernel: machine.kernel(), catalog, cpus: allowed_cpus()?, machine })
     }
 
+    /// Counters of a core for events of the program's choice, where it has any.
+    pub fn counters(&self) -> Option<usize> {
+        self.machine.general_counters().map(|counters| counters as usize)
+    }
+
+    /// Whether the core's PMU is the emulated one, which counts without error by its making.
+    pub fn is_emulated() -> bool {
+        std::env::var_os("PERFTAX_EMULATED").is_some()
+    }
+
     /// The head of a document of this machine.
     pub fn origin(&self, kind: &str) -> Origin {
         let mut origin = origin::here(kind, self.id.clone(), self.kernel.clone());

@@ -107,6 +107,22 @@ impl AuditRow {
         }
     }
 
+    /// A row of a measured quantity that has an interval of its own: it passes where the interval reaches what was expected, give or take what
+    /// is allowed.
+    pub fn measured(case: impl Into<String>, unit: &str, expected: f64, found: Estimate, allowed: f64, runs: Vec<f64>) -> Self {
+        let row = Self::of(case, unit, expected, &[found.low, found.estimate, found.high], allowed);
+        let (least, most) = (expected * (1.0 - allowed), expected * (1.0 + allowed));
+        let reaches = found.low <= most.max(least) && found.high >= most.min(least);
+        let row = Self { verdict: if reaches { Verdict::Passed } else { Verdict::Failed }, found, runs, ..row };
+        let half_width = (found.high - found.low) / 2.0;
+        // Whatever reaches as far as nothing and twice as much agrees with everything. (Nor is what has no interval.)
+        if half_width < expected.abs() {
+            return row;
+        }
+        let told = "too noisy to tell: its interval is as wide as what is expected; more runs, or a quieter machine";
+        Self { verdict: Verdict::Impossible, remark: Some(told.into()), ..row }
+    }
+
     /// A row that this machine has nothing for.
     pub fn impossible(case: impl Into<String>, why: impl Into<String>) -> Self {
         Self { verdict: Verdict::Impossible, remark: Some(why.into()), ..Self::of(case, "", 0.0, &[0.0], 0.0) }
@@ -120,6 +136,25 @@ impl AuditRow {
             self.verdict = Verdict::Failed;
         }
         self
+    }
+
+    /// Where others took its counter: the share of the time for which it counted. It fails: a share is an estimate of the whole.
+    #[must_use]
+    pub fn sharing(mut self, share: f64) -> Self {
+        let told = format!("multiplexed: it counted for {:.1} % of the time", 100.0 * share);
+        self.remark = Some(self.remark.map_or(told.clone(), |remark| format!("{remark}; {told}")));
+        if self.verdict == Verdict::Passed {
+            self.verdict = Verdict::Failed;
+        }
+        self
+    }
+
+    /// With words before those that it has.
+    #[must_use]
+    pub fn remarking_first(self, first: impl Into<String>) -> Self {
+        let first = first.into();
+        let remark = self.remark.map_or(first.clone(), |remark| format!("{first}; {remark}"));
+        Self { remark: Some(remark), ..self }
     }
 
     /// With words.

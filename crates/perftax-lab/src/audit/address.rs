@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use perftax_cost::document::AuditRow;
 use perftax_pmu::Result;
 use perftax_pmu::sampler::Payload;
+use perftax_pmu::sys::Loop;
 
+use super::core_event::{CoreEvent, Counted, Overflow};
 use super::{Experiment, Setting, Taking, or_impossible};
 use crate::calibrate::single_event;
-use crate::stimulus::{PageFaults, ProbedCalls, Sites};
+use crate::stimulus::{KnownLoop, PageFaults, ProbedCalls, Sites};
 
 /// Faults whose addresses are known one by one, and calls of a function whose address is known.
 pub struct Address;
@@ -16,6 +18,12 @@ pub struct Address;
 /// Page faults, and calls, of a run.
 const FAULTS: usize = 20_000;
 const CALLS: u64 = 5_000;
+/// Turns of the loop of four loads, and the period: what is left over at the end is half a period, so that no sample is taken outside of
+/// the loop.
+const TURNS: u64 = 100_250;
+const PERIOD_OF_LOADS: u64 = 999;
+/// The register that holds the address of the loop's memory (arch/x86/include/uapi/asm/perf_regs.h).
+const SI: u32 = 4;
 /// The period, events: each sample's page is the next period's last one.
 const PERIOD: u64 = 97;
 
@@ -52,15 +60,46 @@ impl Experiment for Address {
             instructions.push(by.len() as f64);
             all.push(run);
         }
-        let (lost, throttled) = Taking::losses(&all);
         let case = |what: &str| format!("page-faults every {PERIOD}: {what}");
         let mut rows = vec![
-            AuditRow::of(case("the address"), "samples", (FAULTS as u64 / PERIOD) as f64, &right, 0.0).losing(lost, throttled),
+            Taking::marked(AuditRow::of(case("the address"), "samples", (FAULTS as u64 / PERIOD) as f64, &right, 0.0), &all),
             AuditRow::of(case("the instruction"), "instructions", 1.0, &instructions, 0.0),
         ];
         rows.extend(or_impossible("uprobe: the instruction", calls(setting).map(|row| vec![row]))?);
+        rows.extend(or_impossible("pebs loads: instruction, address, register", loads(setting))?);
         Ok(rows)
     }
+}
+
+/// Loads whose instruction, address and registers are known.
+fn loads(setting: &Setting) -> Result<Vec<AuditRow>> {
+    let loads = CoreEvent { counted: Counted::Loads, by: Overflow::Pebs };
+    let event = loads.event(false, setting.catalog)?;
+    event.check_supported(setting.catalog)?;
+    let mut work = KnownLoop::new(Loop::FourLoads, TURNS)?;
+    let sites = work.load_sites();
+    let (mut at_instruction, mut at_address, mut in_register, mut all) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let payload = Payload::BASIC.with_address().with_interrupt_register(SI);
+    for _ in 0..setting.runs {
+        let (mut instructions, mut addresses, mut registers) = (0u64, 0u64, 0u64);
+        all.push(Taking::looking(setting, &mut work, &event, Some(PERIOD_OF_LOADS), payload, |sample| {
+            let site = sites.iter().find(|(instruction, _)| sample.ip == Some(*instruction));
+            instructions += u64::from(site.is_some());
+            // A skid must not hide behind another one: the address is the one of that very instruction.
+            addresses += u64::from(site.is_some_and(|(_, datum)| sample.address == Some(*datum)));
+            let register = sample.interrupt_registers.as_ref().and_then(|registers| registers.get(SI));
+            registers += u64::from(register == Some(sites[0].1));
+        })?);
+        at_instruction.push(instructions as f64);
+        at_address.push(addresses as f64);
+        in_register.push(registers as f64);
+    }
+    let expected = loads.samples(4 * TURNS, PERIOD_OF_LOADS) as f64;
+    let row = |what: &str, right: &[f64]| {
+        let case = format!("{} every {PERIOD_OF_LOADS}: {what}", loads.name());
+        Taking::marked(AuditRow::of(case, "samples", expected, right, 0.0), &all)
+    };
+    Ok(vec![row("the instruction", &at_instruction), row("the address", &at_address), row("a register", &in_register)])
 }
 
 fn calls(setting: &Setting) -> Result<AuditRow> {
@@ -75,7 +114,6 @@ fn calls(setting: &Setting) -> Result<AuditRow> {
         })?);
         right.push(at_right as f64);
     }
-    let (lost, throttled) = Taking::losses(&all);
     let case = format!("uprobe every {PERIOD}: the instruction");
-    Ok(AuditRow::of(case, "samples", (CALLS / PERIOD) as f64, &right, 0.0).losing(lost, throttled))
+    Ok(Taking::marked(AuditRow::of(case, "samples", (CALLS / PERIOD) as f64, &right, 0.0), &all))
 }

@@ -30,8 +30,9 @@ impl Experiment for Count {
             let (mut work, event) = source.work(source.many(), setting.catalog)?;
             let runs = Taking::runs(setting, work.as_mut(), &event, None)?;
             let counted: Vec<f64> = runs.iter().map(|run| run.counted as f64).collect();
-            let expected = (source.many() + source.own()) as f64;
-            Ok(vec![AuditRow::of(source.name(), "events", expected, &counted, 0.0)])
+            let expected = (source.many() + source.own(setting)?) as f64;
+            let row = AuditRow::of(source.name(), "events", expected, &counted, source.allowed(setting));
+            Ok(vec![Taking::marked(row, &runs)])
         })
     }
 }

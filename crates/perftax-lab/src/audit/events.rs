@@ -2,12 +2,10 @@
 
 use perftax_cost::document::AuditRow;
 use perftax_pmu::event::Event;
-use perftax_pmu::record::Header;
-use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling};
-use perftax_pmu::sys::Target;
 use perftax_pmu::{Error, Result};
 
-use super::{Experiment, Setting, Source};
+use super::core_event::{CoreEvent, Counted, Overflow};
+use super::{Setting, Source, Taking};
 use crate::stimulus::Stimulus;
 
 /// More and more events over the same work.
@@ -19,10 +17,16 @@ const AT_ONCE: [usize; 7] = [1, 2, 4, 5, 6, 8, 16];
 const DEBUG_REGISTERS: usize = 4;
 /// Samples of each event.
 const SAMPLES: u64 = 50;
-/// Pages of the ring that they share.
-const RING_PAGES: usize = 1024;
+/// Turns of the loop under events that have to take turns: some tens of milliseconds, in which each is left out several times. What all of
+/// them get together does not depend on when they change over.
+const LONG_TURNS: u64 = 8_000_000;
+/// The largest error of what is scaled back by the time for which an event counted, and of the share that rotation leaves.
+const ALLOWED_SCALED: f64 = 0.01;
+const ALLOWED_SHARE: f64 = 0.02;
+/// Period of events that are sampled while they take turns, events.
+const ROTATING_PERIOD: u64 = 100_003;
 
-impl Experiment for Events {
+impl super::Experiment for Events {
     fn name(&self) -> &'static str {
         "events"
     }
@@ -32,8 +36,10 @@ impl Experiment for Events {
     }
 
     fn method(&self) -> &'static str {
-        "the same event opened 1 to 16 times over the same work: each must get N/R samples; where the machine has fewer registers than events, \
-         the kernel must refuse the next one, and not lose its samples"
+        "the same event opened 1 to 16 times over the same work: each must get N/R samples; where the machine has fewer debug registers than \
+         events, the kernel must refuse the next one, and not lose its samples; where a core has fewer counters than events, they take turns: \
+         each is left counters/events of its counts, which scaled by the time it counted must be the whole again; pinned ones do not take \
+         turns: as many as there are counters count, the others must be in error"
     }
 
     fn figures(&self) -> &'static str {
@@ -41,25 +47,32 @@ impl Experiment for Events {
     }
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
-        super::each_source(setting, |source| AT_ONCE.into_iter().map(|count| at_once(source, setting, count)).collect())
+        let mut rows = super::each_source(setting, |source| match source {
+            Source::Core(core) if core.counted != Counted::Loads => Ok(Vec::new()),
+            Source::Core(_) => {
+                let counts = AT_ONCE.into_iter().filter(|count| setting.counters.is_some_and(|counters| *count <= counters));
+                counts.map(|count| at_once(source, setting, count)).collect()
+            }
+            _ => AT_ONCE.into_iter().map(|count| at_once(source, setting, count)).collect(),
+        })?;
+        if let Some(counters) = setting.counters {
+            rows.extend(super::or_impossible("events that take turns", in_turns(setting, counters))?);
+        }
+        Ok(rows)
     }
 }
 
 fn at_once(source: &Source, setting: &Setting, count: usize) -> Result<AuditRow> {
     let (mut work, event) = source.work(source.many(), setting.catalog)?;
-    let period = source.many() / SAMPLES + 1;
+    let period = (source.many() / SAMPLES + 1).max(source.shortest());
     let case = format!("{} every {period}, {count} at once", source.name());
     let is_too_many = *source == Source::Writes && count > DEBUG_REGISTERS;
-    let (mut samples, mut lost, mut throttled) = (Vec::new(), 0, 0);
+    let mut runs = Vec::new();
     for _ in 0..setting.runs {
-        match one_run(work.as_mut(), &event, period, count) {
-            Ok(delivered) => {
-                samples.push(delivered.samples() as f64 / count as f64);
-                (lost, throttled) = (lost + delivered.lost, throttled + delivered.throttled);
-            }
-            Err(error) if is_too_many => {
-                let refusal = error.to_string();
-                let remark = format!("refused, as it must be: {}", refusal.lines().next().unwrap_or_default());
+        match Taking::together(setting, work.as_mut(), &vec![event.clone(); count], Some(period)) {
+            Ok(run) => runs.push(run),
+            Err(Error::Unsupported { .. }) if is_too_many => {
+                let remark = format!("refused, as it must be: there are {DEBUG_REGISTERS} debug registers");
                 return Ok(AuditRow::of(case, "events opened", 0.0, &[0.0], 0.0).remarking(remark));
             }
             Err(Error::System { call, source }) => {
@@ -68,21 +81,80 @@ fn at_once(source: &Source, setting: &Setting, count: usize) -> Result<AuditRow>
             Err(error) => return Err(error),
         }
     }
-    let expected = (source.many() + source.own()) / period;
-    let row = AuditRow::of(case, "samples of each", expected as f64, &samples, 0.0).losing(lost, throttled);
+    let samples: Vec<f64> = runs.iter().map(|run| run.samples as f64 / count as f64).collect();
+    // Events are switched on and off one by one: of several, those in between see the others' switches.
+    let own = if matches!(source, Source::Core(_)) { source.own(setting)? } else { source.own(setting)?.min(1) };
+    let expected = source.samples(source.many() + own, period);
+    let row = Taking::marked(AuditRow::of(case, "samples of each", expected as f64, &samples, source.allowed(setting)), &runs);
     Ok(if is_too_many { row.remarking(format!("opened with {DEBUG_REGISTERS} debug registers")) } else { row })
 }
 
-fn one_run(work: &mut dyn Stimulus, event: &Event, period: u64, count: usize) -> Result<Delivered> {
-    let sampling = Sampling::every(period, RING_PAGES * rustix::param::page_size());
-    work.prepare()?;
-    let events: Vec<(Event, Sampling)> = (0..count).map(|_| (event.clone(), sampling)).collect();
-    let mut sampler = LiveSampler::open(&events, &[Target::ThisThread], RING_PAGES)?;
-    sampler.enable()?;
-    work.run();
-    sampler.disable()?;
-    let mut delivered = Delivered::default();
-    sampler.drain(&mut |header: Header, body| delivered.count(0, header, body))?;
-    delivered.lost = delivered.lost.max(sampler.lost()?);
-    Ok(delivered)
+/// More events than counters: what rotation leaves of each, what scaling makes of it, and pinned ones.
+fn in_turns(setting: &Setting, counters: usize) -> Result<Vec<AuditRow>> {
+    let mut rows = Vec::new();
+    let branches = CoreEvent { counted: Counted::Branches, by: Overflow::Interrupt };
+    let event = branches.event(false, setting.catalog)?;
+    let mut work = CoreEvent::work(LONG_TURNS)?;
+    let truth = branches.events(LONG_TURNS) as f64;
+    // One counting event is the work's measure: no other run is needed for what the switches add to such numbers.
+    for count in AT_ONCE.into_iter().filter(|count| *count > counters) {
+        let left = counters as f64 / count as f64;
+        let (mut shares, mut scaled) = (Vec::new(), Vec::new());
+        for _ in 0..setting.runs.min(3) {
+            let each = Taking::each(setting, &mut work, &vec![event.clone(); count])?;
+            shares.push(100.0 * each.iter().map(|(counted, _)| *counted as f64).sum::<f64>() / (truth * count as f64));
+            scaled
+                .push(100.0 * each.iter().map(|(counted, share)| *counted as f64 / share).sum::<f64>() / (truth * count as f64));
+        }
+        let case = |what: &str| format!("{count} counted on {counters} counters: {what}");
+        let told = format!("{counters}/{count} of the time each: what is not scaled is too few by as much");
+        rows.push(AuditRow::of(case("unscaled"), "% of the events", 100.0 * left, &shares, ALLOWED_SHARE).remarking(told));
+        rows.push(AuditRow::of(case("scaled by the time"), "% of the events", 100.0, &scaled, ALLOWED_SCALED));
+        rows.push(pinned(setting, &event, count, counters)?);
+    }
+    for count in [counters + 1, counters + 2] {
+        rows.extend(sampled_in_turns(setting, &mut work, count, counters)?);
+    }
+    Ok(rows)
+}
+
+/// Pinned events: as many as there are counters count, the others are in error when they are read.
+fn pinned(setting: &Setting, event: &Event, count: usize, counters: usize) -> Result<AuditRow> {
+    let mut event = event.clone();
+    event.modifiers.pinned = true;
+    let mut work = CoreEvent::work(1000)?;
+    let in_error: Vec<f64> = (0..setting.runs)
+        .map(|_| Taking::in_error(&mut work, &vec![event.clone(); count]).map(|count| count as f64))
+        .collect::<Result<_>>()?;
+    let case = format!("{count} pinned on {counters} counters: in error");
+    Ok(AuditRow::of(case, "events", (count - counters) as f64, &in_error, 0.0))
+}
+
+/// Sampled while they take turns, as in the study.
+fn sampled_in_turns(setting: &Setting, work: &mut dyn Stimulus, count: usize, counters: usize) -> Result<Vec<AuditRow>> {
+    let by =
+        if Source::all(setting.catalog).iter().any(|source| matches!(source, Source::Core(core) if core.by == Overflow::Pebs)) {
+            Overflow::Pebs
+        } else {
+            Overflow::Interrupt
+        };
+    let taken = CoreEvent { counted: Counted::Branches, by };
+    let event = taken.event(false, setting.catalog)?;
+    let whole = taken.samples(taken.events(LONG_TURNS), ROTATING_PERIOD) as f64;
+    let (mut shares, mut scaled, mut lost, mut throttled) = (Vec::new(), Vec::new(), 0, 0);
+    for _ in 0..setting.runs.min(3) {
+        let run = Taking::together(setting, work, &vec![event.clone(); count], Some(ROTATING_PERIOD))?;
+        let each = run.samples as f64 / count as f64;
+        shares.push(100.0 * each / whole);
+        scaled.push(100.0 * each / whole * run.enabled_ns as f64 / run.running_ns.max(1) as f64);
+        (lost, throttled) = (lost + run.lost, throttled + run.throttled);
+    }
+    let case = |what: &str| format!("{} every {ROTATING_PERIOD}, {count} on {counters} counters: {what}", taken.name());
+    let left = 100.0 * counters as f64 / count as f64;
+    Ok(vec![
+        AuditRow::of(case("unscaled"), "% of the samples", left, &shares, ALLOWED_SHARE).losing(lost, throttled).remarking(
+            format!("{counters}/{count}: what the study found of five and six events on four counters, 79.9 and 66.6 %"),
+        ),
+        AuditRow::of(case("scaled by the time"), "% of the samples", 100.0, &scaled, ALLOWED_SCALED),
+    ])
 }

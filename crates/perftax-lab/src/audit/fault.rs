@@ -21,12 +21,22 @@ pub enum Fault {
     Address,
     /// The period is brought down to what four divides.
     Alias,
+    /// The kernel's limit of samples a second is far below what is asked for.
+    Throttle,
+    /// More events than counters, which take turns.
+    Multiplex,
+    /// Pinned events have all counters, and ours is pinned, too.
+    Pinned,
 }
 
 /// Samples of which one is dropped.
 const ONE_IN: u64 = 100;
 /// By how much a period is off, events.
 const OFF: u64 = 7;
+/// Events beside ours: more than any core has counters for.
+const RIVALS: usize = 16;
+/// Samples a second: a few each tick.
+const LIMIT_HZ: u64 = 1000;
 /// By how much an address is off, bytes.
 const SHIFT: u64 = 8;
 /// By how much an instruction is off, bytes: less than two instructions, more than none.
@@ -34,13 +44,16 @@ const SKID: u64 = 3;
 
 impl Fault {
     /// All of them, by name.
-    pub const ALL: [(&str, Self); 6] = [
+    pub const ALL: [(&str, Self); 9] = [
         ("drop", Self::Drop),
         ("period", Self::Period),
         ("skid", Self::Skid),
         ("mode", Self::Mode),
         ("address", Self::Address),
         ("alias", Self::Alias),
+        ("throttle", Self::Throttle),
+        ("multiplex", Self::Multiplex),
+        ("pinned", Self::Pinned),
     ];
 
     /// The period that is set.
@@ -58,7 +71,19 @@ impl Fault {
             let modifiers = &mut event.modifiers;
             std::mem::swap(&mut modifiers.exclude_user, &mut modifiers.exclude_kernel);
         }
+        event.modifiers.pinned |= self == Self::Pinned;
         event
+    }
+
+    /// Events that take counters away from it.
+    pub(super) fn rivals(self, event: &Event) -> Vec<Event> {
+        let count = if matches!(self, Self::Multiplex | Self::Pinned) { RIVALS } else { 0 };
+        vec![event.clone(); count]
+    }
+
+    /// The limit that the kernel is given, samples a second.
+    pub fn limit_hz(self) -> Option<u64> {
+        (self == Self::Throttle).then_some(LIMIT_HZ)
     }
 
     /// Whether a sample arrives, the first being number 1.

@@ -10,7 +10,7 @@ use super::{Experiment, Setting, Source, Taking, each_source};
 pub struct Interval;
 
 /// Periods that are tried, events.
-const PERIODS: [u64; 4] = [10, 100, 1000, 10_000];
+const PERIODS: [u64; 5] = [10, 100, 1000, 10_000, 100_000];
 /// Pieces that a jittered run is cut into, each with a period of its own, and how far those lie around the middle one.
 const PIECES: u64 = 10;
 const JITTER: f64 = 0.1;
@@ -37,12 +37,12 @@ impl Experiment for Interval {
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         each_source(setting, |source| {
             let mut rows = Vec::new();
-            for period in PERIODS.into_iter().filter(|period| 10 * period <= source.many()) {
+            for period in PERIODS.into_iter().filter(|period| (source.shortest()..=source.many() / 10).contains(period)) {
                 for (kind, period) in [("round", period), ("prime", prime_at_least(period + 1).unwrap_or(period))] {
                     rows.push(at(source, setting, kind, period)?);
                 }
             }
-            rows.push(jittered(source, setting, source.many() / 100)?);
+            rows.push(jittered(source, setting, (source.many() / 100).max(source.shortest()))?);
             Ok(rows)
         })
     }
@@ -51,18 +51,19 @@ impl Experiment for Interval {
 fn at(source: &Source, setting: &Setting, kind: &str, period: u64) -> Result<AuditRow> {
     let (mut work, event) = source.work(source.many(), setting.catalog)?;
     let runs = Taking::runs(setting, work.as_mut(), &event, Some(period))?;
-    let expected = (source.many() + source.own()) / period;
-    Ok(Taking::row(format!("{} every {period} ({kind})", source.name()), expected as f64, &runs))
+    let expected = source.samples(source.many() + source.own(setting)?, period);
+    Ok(Taking::row(format!("{} every {period} ({kind})", source.name()), expected as f64, &runs, source.allowed(setting)))
 }
 
 /// Each piece begins a period anew, as a sampler that sets it at every wakeup does.
 fn jittered(source: &Source, setting: &Setting, middle: u64) -> Result<AuditRow> {
-    let piece = source.many() / PIECES;
-    let (mut work, event) = source.work(piece, setting.catalog)?;
+    let asked = source.many() / PIECES;
+    let (mut work, event) = source.work(asked, setting.catalog)?;
+    let piece = source.events(asked) + source.own(setting)?;
     let mut rng = fastrand::Rng::with_seed(SEED);
     let periods: Vec<u64> =
         (0..PIECES).map(|_| (middle as f64 * (1.0 + JITTER * (2.0 * rng.f64() - 1.0))).round() as u64).collect();
-    let expected: u64 = periods.iter().map(|period| (piece + source.own()) / period).sum();
+    let expected: u64 = periods.iter().map(|period| source.samples(piece, *period)).sum();
     let mut samples = Vec::new();
     let mut all = Vec::new();
     for _ in 0..setting.runs {
@@ -71,7 +72,7 @@ fn jittered(source: &Source, setting: &Setting, middle: u64) -> Result<AuditRow>
         samples.push(runs.iter().map(|run| run.samples).sum::<u64>() as f64);
         all.extend(runs);
     }
-    let (lost, throttled) = Taking::losses(&all);
     let case = format!("{} every {middle} ± 10 % (jittered)", source.name());
-    Ok(AuditRow::of(case, "samples", expected as f64, &samples, 0.0).losing(lost, throttled))
+    let row = AuditRow::of(case, "samples", expected as f64, &samples, source.allowed(setting));
+    Ok(Taking::marked(row, &all))
 }

@@ -5,11 +5,15 @@
 
 mod address;
 mod bias;
+mod core_event;
 mod count;
 mod events;
 mod fault;
 mod interval;
+mod memory;
 mod mode;
+mod overhead;
+mod programs;
 mod source;
 mod stability;
 mod taking;
@@ -33,6 +37,10 @@ pub struct Setting<'a> {
     pub cpus: &'a [u32],
     /// Runs of everything.
     pub runs: usize,
+    /// Whether a core's PMU counts without error by its making: an emulated one does.
+    pub is_exact: bool,
+    /// Counters of a core for events of the program's choice, where it has any.
+    pub counters: Option<usize>,
     /// What is wrong with the sampler, where that is to be shown.
     pub fault: Option<Fault>,
 }
@@ -64,12 +72,14 @@ pub trait Experiment: Sync {
 }
 
 /// All of them, in the order of the study's section 4.
-pub const ALL: [&dyn Experiment; 8] = [
+pub const ALL: [&dyn Experiment; 10] = [
     &count::Count,
     &interval::Interval,
     &stability::Stability,
     &threads::Threads,
     &bias::Bias,
+    &overhead::Overhead,
+    &memory::Memory,
     &events::Events,
     &mode::Mode,
     &address::Address,
@@ -102,18 +112,23 @@ pub fn run(experiment: &dyn Experiment, setting: &Setting) -> Result<AuditedExpe
 
 /// Rows for each source; one that this machine does not have says why.
 fn each_source(setting: &Setting, rows: impl Fn(&Source) -> Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
-    let of = |source: &Source| or_impossible(source.name(), source.check(setting.catalog).and_then(|()| rows(source)));
-    let all: Vec<Vec<AuditRow>> = Source::ALL.iter().map(of).collect::<Result<_>>()?;
+    let of = |source: &Source| or_impossible(&source.name(), source.check(setting.catalog).and_then(|()| rows(source)));
+    let all: Vec<Vec<AuditRow>> = Source::all(setting.catalog).iter().map(of).collect::<Result<_>>()?;
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Where the event or the right to it is missing: a row that says so.
+/// Where the event or the right to it is missing: a row that says so. A spoiled run makes a row that failed.
 fn or_impossible(case: &str, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
     match rows {
         Err(Error::Unsupported { what, why, .. }) => Ok(vec![AuditRow::impossible(case, format!("cannot {what}: {why}"))]),
         Err(error @ (Error::Permission { .. } | Error::UnknownEvent { .. })) => {
             let said = error.to_string();
             Ok(vec![AuditRow::impossible(case, said.lines().map(str::trim).collect::<Vec<_>>().join("; "))])
+        }
+        Err(error @ Error::Spoiled { .. }) => {
+            let said = error.to_string();
+            let said = said.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+            Ok(vec![AuditRow::of(case, "runs", 0.0, &[], 0.0).remarking(said)])
         }
         other => other,
     }

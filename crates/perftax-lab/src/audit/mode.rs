@@ -2,10 +2,12 @@
 
 use perftax_cost::document::AuditRow;
 use perftax_pmu::Result;
+use perftax_pmu::sys::Loop;
 
+use super::core_event::{CoreEvent, Counted, Overflow};
 use super::{Experiment, Setting, Taking, or_impossible};
 use crate::calibrate::single_event;
-use crate::stimulus::{PageFaults, Sites};
+use crate::stimulus::{KernelLocks, PageFaults, Sites, Stimulus};
 
 /// Faults of user mode and of the kernel's, each sampled in either mode.
 pub struct Mode;
@@ -14,6 +16,11 @@ pub struct Mode;
 const FAULTS: usize = 20_000;
 /// The period, events.
 const PERIOD: u64 = 101;
+/// Locked operations of a run, and their period: 100 periods and a quarter of one are left over for what the kernel locks besides.
+const LOCKED_OPERATIONS: u64 = 1_002_600;
+const LOCKED_PERIOD: u64 = 10_000;
+/// The event: locked loads, by PEBS.
+const LOCKED: CoreEvent = CoreEvent { counted: Counted::Locked, by: Overflow::Pebs };
 
 impl Experiment for Mode {
     fn name(&self) -> &'static str {
@@ -26,7 +33,7 @@ impl Experiment for Mode {
 
     fn method(&self) -> &'static str {
         "pages touched by the program, and pages that the kernel fills for it (read of /dev/zero), each sampled in user and in kernel mode: all \
-         samples in one of them and none in the other"
+         samples in one of them and none in the other; locked operations of the program's, and of the kernel's by perftax.ko, likewise"
     }
 
     fn figures(&self) -> &'static str {
@@ -43,13 +50,36 @@ impl Experiment for Mode {
                 rows.extend(or_impossible(&case, row.map(|row| vec![row]))?);
             }
         }
+        for (by, of_kernel) in [("the program", false), ("the kernel", true)] {
+            for (mode, sampled_kernel) in [("u", false), ("k", true)] {
+                let case = format!("{}:{mode} every {LOCKED_PERIOD}, done by {by}", LOCKED.name());
+                let row = locked(setting, &case, of_kernel, sampled_kernel);
+                rows.extend(or_impossible(&case, row.map(|row| vec![row]))?);
+            }
+        }
         Ok(rows)
     }
+}
+
+/// Locked operations of the program's or, by perftax.ko, of the kernel's.
+fn locked(setting: &Setting, case: &str, of_kernel: bool, sampled_kernel: bool) -> Result<AuditRow> {
+    let event = LOCKED.event(sampled_kernel, setting.catalog)?;
+    let mut work: Box<dyn Stimulus> = if of_kernel {
+        Box::new(KernelLocks::new(LOCKED_OPERATIONS)?)
+    } else {
+        Box::new(CoreEvent::work(LOCKED_OPERATIONS / Loop::Mix.turn().locked)?)
+    };
+    // What the kernel locks on the way in and out, and in interrupts, is less than a period.
+    let expected = if of_kernel == sampled_kernel { LOCKED.samples(LOCKED_OPERATIONS, LOCKED_PERIOD) } else { 0 };
+    let runs = Taking::runs(setting, work.as_mut(), &event, Some(LOCKED_PERIOD))?;
+    // What a run left undone is told by the next one's beginning.
+    work.prepare()?;
+    Ok(Taking::row(case, expected as f64, &runs, 0.0))
 }
 
 fn touched(setting: &Setting, case: &str, mode: &str, sites: Sites, expected: u64) -> Result<AuditRow> {
     let event = single_event(&format!("page-faults:{mode}"), setting.catalog)?;
     let mut work = PageFaults::by(sites, FAULTS)?;
     let runs = Taking::runs(setting, &mut work, &event, Some(PERIOD))?;
-    Ok(Taking::row(case, expected as f64, &runs))
+    Ok(Taking::row(case, expected as f64, &runs, 0.0))
 }

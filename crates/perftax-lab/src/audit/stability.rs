@@ -33,13 +33,13 @@ impl Experiment for Stability {
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         each_source(setting, |source| {
             let (mut work, event) = source.work(source.many(), setting.catalog)?;
-            let period = source.many() / SAMPLES + 1;
+            let period = (source.many() / SAMPLES + 1).max(source.shortest());
             let one = |_| Taking::of(setting, work.as_mut(), &event, Some(period));
             let runs: Vec<Taking> = (0..TIMES * setting.runs).map(one).collect::<Result<_>>()?;
             let mut samples: Vec<f64> = runs.iter().map(|run| run.samples as f64).collect();
             let median = perftax_cost::bootstrap::quantile(&mut samples, 0.5);
             let case = format!("{} every {period}, {} runs", source.name(), runs.len());
-            Ok(vec![Taking::row(case, median, &runs)])
+            Ok(vec![Taking::row(case, median, &runs, source.allowed(setting))])
         })
     }
 }

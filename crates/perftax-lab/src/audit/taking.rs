@@ -1,11 +1,11 @@
 //! Work that is done while an event watches the thread.
 
 use perftax_cost::document::AuditRow;
-use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::record::{Record, Sample, decode};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling};
-use perftax_pmu::sys::Target;
+use perftax_pmu::sys::{OpenEvent, Reading, Target};
+use perftax_pmu::{Error, Result};
 
 use super::Setting;
 use crate::stimulus::Stimulus;
@@ -24,6 +24,10 @@ pub struct Taking {
     pub lost: u64,
     /// Times that it throttled.
     pub throttled: u64,
+    /// Nanoseconds for which the event was on.
+    pub enabled_ns: u64,
+    /// Nanoseconds for which it counted: fewer where others took its counter.
+    pub running_ns: u64,
 }
 
 impl Taking {
@@ -45,17 +49,40 @@ impl Taking {
         event: &Event,
         period: Option<u64>,
         payload: Payload,
+        each: impl FnMut(&Sample),
+    ) -> Result<Self> {
+        Self::under(setting, work, std::slice::from_ref(event), period, payload, each)
+    }
+
+    /// As [`Taking::of`], under several events at once; what they got is added up.
+    ///
+    /// # Errors
+    /// As [`Taking::of`].
+    pub fn together(setting: &Setting, work: &mut dyn Stimulus, events: &[Event], period: Option<u64>) -> Result<Self> {
+        Self::under(setting, work, events, period, Payload::BASIC, |_| ())
+    }
+
+    fn under(
+        setting: &Setting,
+        work: &mut dyn Stimulus,
+        events: &[Event],
+        period: Option<u64>,
+        payload: Payload,
         mut each: impl FnMut(&Sample),
     ) -> Result<Self> {
-        let ring_bytes = RING_PAGES * rustix::param::page_size();
         let fault = setting.fault;
-        let event = fault.map_or(event.clone(), |fault| fault.event(event.clone()));
         let sampling = match period.map(|period| fault.map_or(period, |fault| fault.period(period))) {
-            Some(period) => Sampling::every(period, ring_bytes).carrying(payload),
+            Some(period) => Sampling::every(period, RING_PAGES * rustix::param::page_size()).carrying(payload),
             None => Sampling::COUNTING,
         };
+        let events: Vec<(Event, Sampling)> =
+            events.iter().map(|event| (fault.map_or(event.clone(), |fault| fault.event(event.clone())), sampling)).collect();
         work.prepare()?;
-        let mut sampler = LiveSampler::open(&[(event, sampling)], &[Target::ThisThread], RING_PAGES)?;
+        let rivals = fault.map_or(Vec::new(), |fault| fault.rivals(&events[0].0));
+        let open = |rival: &Event| OpenEvent::open(rival, &Sampling::COUNTING, Target::ThisThread, None);
+        let rivals: Vec<OpenEvent> = rivals.iter().map(open).collect::<Result<_>>()?;
+        rivals.iter().try_for_each(OpenEvent::enable)?;
+        let mut sampler = LiveSampler::open(&events, &[Target::ThisThread], RING_PAGES)?;
         sampler.enable()?;
         work.run();
         sampler.disable()?;
@@ -78,12 +105,45 @@ impl Taking {
             }
         })?;
         outcome?;
+        let readings: Vec<Reading> = sampler.events().iter().map(OpenEvent::read).collect::<Result<_>>()?;
+        let sum = |of: fn(&Reading) -> u64| readings.iter().map(of).sum::<u64>();
         Ok(Self {
-            counted: sampler.events().iter().map(|event| event.read().map(|reading| reading.value)).sum::<Result<u64>>()?,
+            counted: sum(|reading| reading.value),
             samples,
-            lost: delivered.lost.max(sampler.lost()?),
+            lost: delivered.lost.max(sum(|reading| reading.lost)),
             throttled: delivered.throttled,
+            enabled_ns: sum(|reading| reading.time_enabled_ns),
+            running_ns: sum(|reading| reading.time_running_ns),
         })
+    }
+
+    /// Has several events count the work at once: of each its count, and the share of the time for which it counted.
+    ///
+    /// # Errors
+    /// As [`Taking::of`].
+    pub fn each(setting: &Setting, work: &mut dyn Stimulus, events: &[Event]) -> Result<Vec<(u64, f64)>> {
+        let event = |event: &Event| setting.fault.map_or(event.clone(), |fault| fault.event(event.clone()));
+        let readings = counted(work, &events.iter().map(event).collect::<Vec<_>>())?;
+        let of = |reading: Result<Reading>| {
+            reading.map(|reading| (reading.value, reading.time_running_ns as f64 / reading.time_enabled_ns.max(1) as f64))
+        };
+        readings.into_iter().map(of).collect()
+    }
+
+    /// How many of several events are in error after the work.
+    ///
+    /// # Errors
+    /// As [`Taking::of`].
+    pub fn in_error(work: &mut dyn Stimulus, events: &[Event]) -> Result<usize> {
+        let mut in_error = 0;
+        for reading in counted(work, events)? {
+            match reading {
+                Ok(_) => {}
+                Err(Error::Spoiled { .. }) => in_error += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(in_error)
     }
 
     /// As [`Taking::of`], as often as the setting asks for.
@@ -94,15 +154,31 @@ impl Taking {
         (0..setting.runs).map(|_| Self::of(setting, work, event, period)).collect()
     }
 
-    /// Several runs' samples against the number that must come, with what was lost; no error is allowed.
-    pub fn row(case: impl Into<String>, expected: f64, runs: &[Self]) -> AuditRow {
+    /// Several runs' samples against the number that must come, with what was lost.
+    pub fn row(case: impl Into<String>, expected: f64, runs: &[Self], allowed: f64) -> AuditRow {
         let samples: Vec<f64> = runs.iter().map(|run| run.samples as f64).collect();
-        let (lost, throttled) = Self::losses(runs);
-        AuditRow::of(case, "samples", expected, &samples, 0.0).losing(lost, throttled)
+        Self::marked(AuditRow::of(case, "samples", expected, &samples, allowed), runs)
     }
 
-    /// Several runs' losses.
-    pub fn losses(runs: &[Self]) -> (u64, u64) {
-        (runs.iter().map(|run| run.lost).sum(), runs.iter().map(|run| run.throttled).sum())
+    /// A row with what was lost, throttled and shared in the runs that it is of.
+    pub fn marked(row: AuditRow, runs: &[Self]) -> AuditRow {
+        let sum = |of: fn(&Self) -> u64| runs.iter().map(of).sum::<u64>();
+        let row = row.losing(sum(|run| run.lost), sum(|run| run.throttled));
+        let (enabled, running) = (sum(|run| run.enabled_ns), sum(|run| run.running_ns));
+        if running < enabled { row.sharing(running as f64 / enabled as f64) } else { row }
     }
+}
+
+/// Has several events count the work, and reads each.
+fn counted(work: &mut dyn Stimulus, events: &[Event]) -> Result<Vec<Result<Reading>>> {
+    work.prepare()?;
+    let open = |event: &Event| OpenEvent::open(event, &Sampling::COUNTING, Target::ThisThread, None);
+    let events: Vec<OpenEvent> = events.iter().map(open).collect::<Result<_>>()?;
+    events.iter().try_for_each(OpenEvent::enable)?;
+    work.run();
+    // Those in error are off already.
+    for event in &events {
+        event.disable()?;
+    }
+    Ok(events.iter().map(OpenEvent::read).collect())
 }

@@ -42,8 +42,8 @@ impl Experiment for Threads {
 
 /// Each thread of each run is a run of the row.
 fn on(source: &Source, setting: &Setting, count: usize) -> Result<AuditRow> {
-    let period = source.many() / SAMPLES + 1;
-    let expected = (source.many() + source.own()) / period;
+    let period = (source.many() / SAMPLES + 1).max(source.shortest());
+    let expected = source.samples(source.many() + source.own(setting)?, period);
     let mut all = Vec::new();
     for _ in 0..setting.runs {
         let runs: Vec<Taking> = std::thread::scope(|scope| {
@@ -60,5 +60,5 @@ fn on(source: &Source, setting: &Setting, count: usize) -> Result<AuditRow> {
         })?;
         all.extend(runs);
     }
-    Ok(Taking::row(format!("{} every {period}, {count} at once", source.name()), expected as f64, &all))
+    Ok(Taking::row(format!("{} every {period}, {count} at once", source.name()), expected as f64, &all, source.allowed(setting)))
 }

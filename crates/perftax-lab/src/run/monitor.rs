@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use perftax_cost::observation::Run;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::check_interrupted;
-use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, ReaderThread, Sampler, Sampling};
+use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, ReaderThread, Sampler, Sampling, Wakeup};
 use perftax_pmu::sys::{Child, Ended, OpenEvent, Reading, Target};
 use perftax_pmu::{Error, Result};
 
@@ -48,6 +48,8 @@ pub struct Monitor {
     pub attach: Attach,
     /// Ring size in pages, a power of two.
     pub ring_pages: usize,
+    /// A signal to the program's first thread for each sample.
+    pub signal: Option<i32>,
 }
 
 /// What is looked at beside the elapsed time, in every arm alike.
@@ -73,7 +75,7 @@ impl Monitor {
     /// Basic samples, inherited, in a ring as large as one may have without thinking about it.
     pub fn new(event: Event, period: u64) -> Self {
         let ring_pages = if rustix::process::geteuid().is_root() { RING_PAGES } else { RING_PAGES_UNPRIVILEGED };
-        Self { event, period, payload: Payload::BASIC, attach: Attach::Inherited, ring_pages }
+        Self { event, period, payload: Payload::BASIC, attach: Attach::Inherited, ring_pages, signal: None }
     }
 
     /// The same with a ring of so many pages.
@@ -83,7 +85,10 @@ impl Monitor {
 
     fn open(&self, child: &Child, cpus: &[u32]) -> Result<LiveSampler> {
         let ring_bytes = self.ring_pages * rustix::param::page_size();
-        let plain = Sampling::every(self.period, ring_bytes).carrying(self.payload);
+        let mut plain = Sampling::every(self.period, ring_bytes).carrying(self.payload);
+        if self.signal.is_some() {
+            plain.wakeup = Wakeup::EverySample;
+        }
         let (sampling, targets): (_, Vec<Target>) = match self.attach {
             Attach::Inherited => (plain.for_command(), cpus.iter().map(|&c| Target::ThreadOnCpu(child.pid(), c)).collect()),
             Attach::Separate => {
@@ -93,6 +98,9 @@ impl Monitor {
             Attach::PerCpu => (plain, cpus.iter().map(|&c| Target::Cpu(c)).collect()),
         };
         let mut sampler = LiveSampler::open(&[(self.event.clone(), sampling)], &targets, self.ring_pages)?;
+        if let Some(signal) = self.signal {
+            sampler.events().iter().try_for_each(|event| event.signal_thread(child.pid(), signal))?;
+        }
         if self.attach == Attach::PerCpu {
             Sampler::enable(&mut sampler)?;
         }

@@ -3,12 +3,16 @@
 mod breakpoint;
 mod call;
 mod fault;
+mod kernel_locks;
+mod known_loop;
 mod spin;
 mod syscall;
 
 pub use breakpoint::WatchedWrites;
 pub use call::ProbedCalls;
 pub use fault::{PageFaults, Sites};
+pub use kernel_locks::KernelLocks;
+pub use known_loop::KnownLoop;
 pub use spin::Spin;
 pub use syscall::Syscalls;
 

@@ -78,6 +78,16 @@ impl ThrottleGuard {
         Ok(guard)
     }
 
+    /// Sets a limit below what is asked for, to show that throttling is told; dropping the guard restores the knobs.
+    ///
+    /// # Errors
+    /// Where the knobs may not be written.
+    pub fn limit(&mut self, rate_hz: u64) -> Result<()> {
+        self.changed = true;
+        write(&self.directory, PERCENT, 99)?;
+        write(&self.directory, RATE, rate_hz)
+    }
+
     /// Whether the limits are out of the way.
     pub fn is_active(&self) -> bool {
         self.changed || self.percent == 0 && self.rate >= MEASURING_RATE_HZ

@@ -36,7 +36,7 @@ pub fn ibs_names(word: u32) -> Vec<&'static str> {
 
 /// General counters and depth of the branch record: CPUID leaf 0x8000_0022 where there is one (Zen 4 on), else the
 /// number that the feature flag implies (6 with `perfctr_core`, family 15h on; else 4).
-fn counters(machine: &Machine) -> (u32, Option<u32>) {
+pub(super) fn counters(machine: &Machine) -> (u32, Option<u32>) {
     let leaf = machine.cpuid.leaf(0x8000_0022, 0).filter(|leaf| leaf.eax & 1 != 0);
     match leaf {
         Some(leaf) => (leaf.ebx & 0xf, (leaf.eax & 2 != 0).then_some(leaf.ebx >> 4 & 0x3f)),

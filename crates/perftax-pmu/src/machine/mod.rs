@@ -98,6 +98,16 @@ impl Machine {
             .or_else(|| self.pmus.iter().find(|pmu| pmu.is_core()))
     }
 
+    /// Counters of a core for events of the program's choice; none where the kernel shows no core PMU, or nobody says how many.
+    pub fn general_counters(&self) -> Option<u32> {
+        self.core_pmu()?;
+        match self.cpu.vendor {
+            Vendor::Intel => intel::Counters::read(self).map(|counters| counters.general).filter(|general| *general > 0),
+            Vendor::Amd => Some(amd::counters(self).0),
+            _ => None,
+        }
+    }
+
     /// Whether sysfs shows a PMU of this name.
     pub fn has_pmu(&self, name: &str) -> bool {
         self.pmus.iter().any(|pmu| pmu.name == name)

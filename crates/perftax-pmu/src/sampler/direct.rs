@@ -136,6 +136,44 @@ fn not_open(path: &Path, error: io::Error) -> Error {
     }
 }
 
+/// The module's work in the kernel, whose locked operations are known; it needs no counter, and takes no session.
+#[derive(Debug)]
+pub struct KernelWork {
+    device: DirectDevice,
+    path: PathBuf,
+}
+
+impl KernelWork {
+    /// Opens the module's device.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] where the module is not loaded, [`Error::Permission`].
+    pub fn open(path: &Path) -> Result<Self> {
+        let device = DirectDevice::open(path).map_err(|error| match not_open(path, error) {
+            Error::Unsupported { why, remedy, .. } => {
+                Error::Unsupported { what: "have the kernel do locked operations".into(), why, remedy }
+            }
+            error => error,
+        })?;
+        Ok(Self { device, path: path.into() })
+    }
+
+    /// Does so many locked operations in kernel mode.
+    ///
+    /// # Errors
+    /// Where the module refuses, or a signal ended it early.
+    pub fn run(&self, operations: u64) -> Result<()> {
+        let system = |source| Error::System { call: format!("WORK of {}", self.path.display()), source };
+        match self.device.work(operations).map_err(system)? {
+            done if done == operations => Ok(()),
+            done => Err(Error::Spoiled {
+                why: format!("a signal ended the kernel's work after {done} of {operations} operations"),
+                remedy: "again, without the signal".into(),
+            }),
+        }
+    }
+}
+
 impl Event {
     /// Checks that a session of the module can sample the event, and says how its counter is programmed.
     ///

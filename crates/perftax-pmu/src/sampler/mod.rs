@@ -7,7 +7,7 @@ mod reader;
 mod replay;
 mod settings;
 
-pub use direct::{DirectSampler, Pages};
+pub use direct::{DirectSampler, KernelWork, Pages};
 pub use live::LiveSampler;
 pub use probe::LiveProbe;
 pub use reader::{Delivered, ReaderThread};

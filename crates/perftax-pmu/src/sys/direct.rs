@@ -127,6 +127,16 @@ pub struct DirectReading {
     pub count: [u64; EVENTS_MAX],
 }
 
+/// `struct perftax_work`: locked operations in the kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Work {
+    version: u32,
+    reserved: u32,
+    operations: u64,
+    elapsed_ns: u64,
+}
+
 /// The open device: one session at most, which ends with it.
 #[derive(Debug)]
 pub struct DirectDevice(File);
@@ -170,6 +180,13 @@ impl DirectDevice {
         let mut reading = DirectReading { version: VERSION, cpu, ..DirectReading::default() };
         self.call(command(WRITE | READ, 3, size_of::<DirectReading>()), &mut reading)?;
         Ok(reading)
+    }
+
+    /// Has the kernel do so many locked operations; how many it did (fewer after a signal).
+    pub fn work(&self, operations: u64) -> io::Result<u64> {
+        let mut work = Work { version: VERSION, operations, ..Work::default() };
+        self.call(command(WRITE | READ, 5, size_of::<Work>()), &mut work)?;
+        Ok(work.operations)
     }
 
     fn call<T>(&self, command: libc::c_ulong, argument: &mut T) -> io::Result<()> {

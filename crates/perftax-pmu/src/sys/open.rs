@@ -151,6 +151,11 @@ impl OpenEvent {
             action.sa_flags = libc::SA_RESTART;
             check("sigaction", libc::sigaction(signal, &action, std::ptr::null_mut()))?;
         }
+        self.signal_thread(rustix::thread::gettid().as_raw_nonzero().get(), signal)
+    }
+
+    /// Has every wakeup delivered as a signal to a thread, which must have a handler for it, or ignore it.
+    pub fn signal_thread(&self, tid: i32, signal: i32) -> Result<()> {
         let fd = self.fd.as_raw_fd();
         #[repr(C)]
         struct OwnerEx {
@@ -160,7 +165,7 @@ impl OpenEvent {
         const F_SETSIG: libc::c_int = 10;
         const F_SETOWN_EX: libc::c_int = 15;
         const F_OWNER_TID: libc::c_int = 0;
-        let owner = OwnerEx { kind: F_OWNER_TID, pid: rustix::thread::gettid().as_raw_nonzero().get() };
+        let owner = OwnerEx { kind: F_OWNER_TID, pid: tid };
         // SAFETY: plain fcntl calls on a descriptor of ours; `owner` lives across the call.
         unsafe {
             check("fcntl F_SETOWN_EX", libc::fcntl(fd, F_SETOWN_EX, &owner))?;

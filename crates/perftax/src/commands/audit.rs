@@ -37,7 +37,7 @@ pub struct Args {
     /// Keep what is done in FILE, and start from what is there
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Have a fault in the sampler, to show that it is found: drop, period, skid, mode, address, alias
+    /// Have a fault in the sampler, to show that it is found: drop, period, skid, mode, address, alias, throttle, multiplex, pinned
     #[arg(long, value_name = "FAULT", hide = true)]
     plant: Option<Fault>,
     #[command(flatten)]
@@ -54,7 +54,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let chosen = args.chosen()?;
     let here = Here::read()?;
     let mut origin = here.origin("audit");
-    let guard = here.throttle_guard(&mut origin)?;
+    let mut guard = here.throttle_guard(&mut origin)?;
+    if let Some(limit_hz) = args.plant.and_then(Fault::limit_hz) {
+        guard.limit(limit_hz)?;
+    }
     if let Some(fault) = args.plant {
         let message = format!("a fault was planted in the sampler ({fault:?})");
         origin.warnings.push(Warning::Other { message, remedy: "the same without --plant".into() });
@@ -63,7 +66,14 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let head = format!("{} {} {kind} {:?}", here.id.fingerprint, here.kernel, args.plant);
     let mut journal = args.resume.as_deref().map(|path| Journal::<AuditedExperiment>::open(path, &head)).transpose()?;
     let runs = if args.quick { QUICK_RUNS } else { RUNS };
-    let setting = Setting { catalog: &here.catalog, cpus: &here.cpus, runs, fault: args.plant };
+    let setting = Setting {
+        catalog: &here.catalog,
+        cpus: &here.cpus,
+        runs,
+        is_exact: Here::is_emulated(),
+        counters: here.counters(),
+        fault: args.plant,
+    };
     let mut experiments = Vec::new();
     for experiment in chosen {
         check_interrupted()?;

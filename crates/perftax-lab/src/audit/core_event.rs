@@ -1,0 +1,184 @@
+//! Events of the core's PMU, over a loop that makes so many of them.
+
+use perftax_pmu::event::{Catalog, Event, Vendor};
+use perftax_pmu::sys::{Loop, Turn};
+use perftax_pmu::{Error, Result};
+
+use crate::calibrate::single_event;
+use crate::stimulus::KnownLoop;
+
+/// What is counted of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Instructions.
+    Instructions,
+    /// Loads.
+    Loads,
+    /// Stores.
+    Stores,
+    /// Branches.
+    Branches,
+    /// Taken branches.
+    Taken,
+    /// Locked loads.
+    Locked,
+    /// Returns.
+    Returns,
+}
+
+impl Counted {
+    /// All of them: the PES study's mix (TPDS'23, figure 12).
+    pub const ALL: [Self; 7] =
+        [Self::Instructions, Self::Loads, Self::Stores, Self::Branches, Self::Taken, Self::Locked, Self::Returns];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Instructions => "instructions",
+            Self::Loads => "loads",
+            Self::Stores => "stores",
+            Self::Branches => "branches",
+            Self::Taken => "taken branches",
+            Self::Locked => "locked loads",
+            Self::Returns => "returns",
+        }
+    }
+
+    /// How many of them a loop makes.
+    pub fn of(self, turn: &Turn) -> u64 {
+        match self {
+            Self::Instructions => turn.instructions,
+            Self::Loads => turn.loads,
+            Self::Stores => turn.stores,
+            Self::Branches => turn.branches,
+            Self::Taken => turn.taken,
+            Self::Locked => turn.locked,
+            Self::Returns => turn.returns,
+        }
+    }
+
+    /// Event code and unit mask. Intel from Haswell on: SDM volume 3, chapter 20 (MEM_INST_RETIRED, in older generations MEM_UOPS_RETIRED;
+    /// BR_INST_RETIRED). AMD family 17h: PPR, section 2.1.15.4 (LsDispatch, ExRet…).
+    fn selector(self, vendor: Vendor) -> Option<(u64, u64)> {
+        match (self, vendor) {
+            (Self::Instructions, Vendor::Intel | Vendor::Amd) => Some((0xc0, 0)),
+            (Self::Loads, Vendor::Intel) => Some((0xd0, 0x81)),
+            (Self::Stores, Vendor::Intel) => Some((0xd0, 0x82)),
+            (Self::Branches, Vendor::Intel) => Some((0xc4, 0)),
+            (Self::Taken, Vendor::Intel) => Some((0xc4, 0x20)),
+            (Self::Locked, Vendor::Intel) => Some((0xd0, 0x21)),
+            (Self::Returns, Vendor::Intel) => Some((0xc4, 0x08)),
+            (Self::Branches, Vendor::Amd) => Some((0xc2, 0)),
+            (Self::Taken, Vendor::Amd) => Some((0xc4, 0)),
+            (Self::Returns, Vendor::Amd) => Some((0xc8, 0)),
+            (Self::Loads, Vendor::Amd) => Some((0x29, 1)),
+            (Self::Stores, Vendor::Amd) => Some((0x29, 2)),
+            _ => None,
+        }
+    }
+}
+
+/// How a counter's overflow becomes a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overflow {
+    /// By an interrupt.
+    Interrupt,
+    /// By PEBS.
+    Pebs,
+}
+
+/// An event of the core's PMU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoreEvent {
+    /// What it counts.
+    pub counted: Counted,
+    /// How it samples.
+    pub by: Overflow,
+}
+
+/// Turns of the loop in a run.
+pub const TURNS: u64 = 40_000;
+/// The shortest period that experiments use, events: an interrupt each, where it is not PEBS, that must end before the next one comes.
+const SHORTEST_INTERRUPT: u64 = 10_000;
+const SHORTEST_PEBS: u64 = 1000;
+
+impl CoreEvent {
+    /// Those of a vendor's machine: each event as precisely as it can be sampled, and instructions and loads by interrupts, too.
+    pub fn all(vendor: Vendor) -> Vec<Self> {
+        let precise = Counted::ALL.map(|counted| Self { counted, by: Overflow::Pebs });
+        let by = |counted| Self { counted, by: Overflow::Interrupt };
+        match vendor {
+            Vendor::Intel => precise.into_iter().chain([by(Counted::Instructions), by(Counted::Loads)]).collect(),
+            // AMD's precise mechanism is IBS, which counts on its own; ARM's is SPE.
+            _ => Counted::ALL.into_iter().filter(|counted| counted.selector(vendor).is_some()).map(by).collect(),
+        }
+    }
+
+    /// How it is called.
+    pub fn name(self) -> String {
+        let by = match self.by {
+            Overflow::Interrupt => "interrupt",
+            Overflow::Pebs => "pebs",
+        };
+        format!("{by} {}", self.counted.name())
+    }
+
+    /// The event, in user mode or in the kernel's.
+    ///
+    /// # Errors
+    /// Where the machine has no such event.
+    pub fn event(self, of_kernel: bool, catalog: &Catalog) -> Result<Event> {
+        let missing = |why: String| Error::Unsupported {
+            what: format!("sample {}", self.name()),
+            why,
+            remedy: "perftax doctor shows which mechanisms this machine has; perftax vm run -- perftax audit has PEBS emulated"
+                .into(),
+        };
+        let pmu = catalog.core_pmu().ok_or_else(|| {
+            missing(format!("the kernel exposes no core PMU (nothing like {}/cpu)", catalog.devices().display()))
+        })?;
+        let vendor = catalog.vendor();
+        let (code, mask) =
+            self.counted.selector(vendor).ok_or_else(|| missing(format!("no event of {vendor:?}'s is known to count them")))?;
+        let precise = if self.by == Overflow::Pebs { "pp" } else { "" };
+        let mode = if of_kernel { "k" } else { "u" };
+        single_event(&format!("{}/event={code:#x},umask={mask:#x}/{mode}{precise}", pmu.name), catalog)
+    }
+
+    /// A loop of so many turns.
+    ///
+    /// # Errors
+    /// Where it has not been written for this architecture.
+    pub fn work(turns: u64) -> Result<KnownLoop> {
+        KnownLoop::new(Loop::Mix, turns)
+    }
+
+    /// Events of a loop of so many turns.
+    pub fn events(self, turns: u64) -> u64 {
+        let turn = Loop::Mix.turn();
+        // The last branch back falls through.
+        self.counted.of(&turn) * turns - u64::from(self.counted == Counted::Taken)
+    }
+
+    /// Turns that make at most so many events, one at least.
+    pub fn turns(self, events: u64) -> u64 {
+        let last = u64::from(self.counted == Counted::Taken);
+        ((events + last) / self.counted.of(&Loop::Mix.turn())).max(1)
+    }
+
+    /// Samples of so many events. After an overflow PEBS records the event after it, and counts anew from there: one in period + 1
+    /// (SDM volume 3, section 20.6.2.4.2; the study's own data, to within one sample).
+    pub fn samples(self, events: u64, period: u64) -> u64 {
+        match self.by {
+            Overflow::Interrupt => events / period,
+            Overflow::Pebs => events / (period + 1),
+        }
+    }
+
+    /// The shortest period that experiments use, events.
+    pub fn shortest(self) -> u64 {
+        match self.by {
+            Overflow::Interrupt => SHORTEST_INTERRUPT,
+            Overflow::Pebs => SHORTEST_PEBS,
+        }
+    }
+}

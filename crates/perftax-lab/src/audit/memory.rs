@@ -1,0 +1,96 @@
+//! How much memory does sampling take?
+
+use perftax_cost::document::AuditRow;
+use perftax_pmu::sampler::{LiveSampler, Sampling};
+use perftax_pmu::sys::Target;
+use perftax_pmu::{Error, Result};
+
+use super::programs::{Programs, Round, Way};
+use super::{Experiment, Setting, or_impossible};
+use crate::calibrate::single_event;
+
+/// A program's memory, sampled and not, and the kernel's for rings.
+pub struct Memory;
+
+/// The program whose memory is compared.
+const PROGRAM: &str = "perl";
+/// Rings that are mapped at once, and pages of each: enough to stand out of what the machine does besides.
+const RINGS: usize = 16;
+const RING_PAGES: usize = 512;
+/// How far the kernel's free memory may be off, as a share of the rings.
+const ALLOWED: f64 = 0.1;
+
+impl Experiment for Memory {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn question(&self) -> &'static str {
+        "how much memory does sampling take, of the program's and of the kernel's?"
+    }
+
+    fn method(&self) -> &'static str {
+        "a program's largest resident size sampled and alone: the difference must lie within that from one run alone to the next; free memory \
+         with 16 rings mapped and without them: the rings' pages must be missing, and no more than a tenth of that besides"
+    }
+
+    fn figures(&self) -> &'static str {
+        "figures 10 and 11 (prose alone)"
+    }
+
+    fn is_pinned(&self) -> bool {
+        false
+    }
+
+    fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
+        let resident = Programs::new(setting).and_then(|programs| resident(setting, &programs));
+        let mut rows = or_impossible("resident size", resident.map(|row| vec![row]))?;
+        rows.push(rings(setting)?);
+        Ok(rows)
+    }
+}
+
+/// KiB that a sampled run has more than one alone, against the noise of runs alone.
+fn resident(setting: &Setting, programs: &Programs) -> Result<AuditRow> {
+    let rounds = programs.rounds(PROGRAM, setting.runs.max(3))?;
+    let kib = |round: &Round, way: Way| round[way as usize].max_rss_bytes as f64 / 1024.0;
+    let mut alone: Vec<f64> = rounds.iter().map(|round| kib(round, Way::Alone)).collect();
+    let middle = perftax_cost::bootstrap::median(&mut alone);
+    let spread = alone.last().copied().unwrap_or(middle) - alone.first().copied().unwrap_or(middle);
+    let mut sampled: Vec<f64> = rounds.iter().map(|round| kib(round, Way::Sampled)).collect();
+    let found = perftax_cost::bootstrap::median(&mut sampled);
+    // One page is the least that a resident size differs by.
+    let floor = spread.max(rustix::param::page_size() as f64 / 1024.0);
+    let case = format!("{PROGRAM}, largest resident size");
+    let remark = format!("alone {middle:.0} KiB, from run to run {spread:.0}: what lies within {floor:.0} is noise");
+    Ok(AuditRow::of(case, "KiB", middle, &[found], floor / middle.max(1.0)).remarking(remark))
+}
+
+/// KiB of the kernel's that rings take.
+fn rings(setting: &Setting) -> Result<AuditRow> {
+    let event = single_event("page-faults:u", setting.catalog)?;
+    let page = rustix::param::page_size();
+    let mut found = Vec::new();
+    for _ in 0..setting.runs.max(3) {
+        let before = free_kib()?;
+        let open =
+            || LiveSampler::open(&[(event.clone(), Sampling::every(1000, RING_PAGES * page))], &[Target::ThisThread], RING_PAGES);
+        let rings: Vec<LiveSampler> = (0..RINGS).map(|_| open()).collect::<Result<_>>()?;
+        found.push(before - free_kib()?);
+        drop(rings);
+    }
+    // One page more holds what kernel and reader tell each other.
+    let expected = (RINGS * (RING_PAGES + 1) * page) as f64 / 1024.0;
+    let middle = perftax_cost::bootstrap::median(&mut found);
+    let case = format!("{RINGS} rings of {RING_PAGES} pages, free memory");
+    // What others free or take meanwhile is in single runs; the median leaves it out.
+    Ok(AuditRow::of(case, "KiB", expected, &[middle], ALLOWED).remarking(format!("runs: {found:.0?}")))
+}
+
+/// Free memory of the machine, KiB (proc(5)).
+fn free_kib() -> Result<f64> {
+    let path = "/proc/meminfo";
+    let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
+    let free = text.lines().find_map(|line| line.strip_prefix("MemFree:")?.split_whitespace().next()?.parse().ok());
+    free.ok_or_else(|| Error::Malformed { what: path.into(), offset: 0, why: "no line MemFree".into() })
+}

@@ -1,0 +1,172 @@
+//! Real programs, run in turn without sampling, with it, and with a signal to each sample.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process;
+
+use perftax_cost::Estimate;
+use perftax_cost::bootstrap::{REPLICATES, cluster_bootstrap};
+use perftax_cost::observation::Run;
+use perftax_pmu::event::Event;
+use perftax_pmu::{Error, Result};
+
+use super::core_event::{CoreEvent, Counted, Overflow};
+use super::{Setting, Source};
+use crate::calibrate::single_event;
+use crate::run::{Command, Monitor, Watched, run_once};
+use crate::workload::{Workload, default_cache_dir};
+
+/// What is done to a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Nothing.
+    Alone,
+    /// It is sampled.
+    Sampled,
+    /// It is sampled, and each sample is a signal to it.
+    Signalled,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Alone, Self::Sampled, Self::Signalled];
+
+    fn arm(self) -> &'static str {
+        match self {
+            Self::Alone => "alone",
+            Self::Sampled => "sampled",
+            Self::Signalled => "signalled",
+        }
+    }
+}
+
+/// The signal: one that is ignored until the handler is there (SIGURG's default, signal(7)).
+const SIGNAL: i32 = libc::SIGURG;
+/// Instructions to a sample where the core has a PMU: the study's most used interval.
+const INSTRUCTIONS: u64 = 100_000;
+/// Nanoseconds to a sample where it has none: a guest's timer takes some twenty microseconds each time.
+const NANOSECONDS: u64 = 250_000;
+/// Runs of a round that may be spoiled before the program is given up.
+const SPOILED: usize = 8;
+/// Seed of orders and intervals.
+const SEED: u64 = 20_230_501;
+
+/// The preloaded handler's source.
+const HANDLER: &str = include_str!("handler.c");
+
+/// A round: the program once in each way.
+pub type Round = [Run; 3];
+
+/// What samples programs, and what makes their signals harmless.
+pub struct Programs {
+    monitor: Monitor,
+    cpu: u32,
+    /// How the event is called, with its period.
+    pub sampled_by: String,
+    // Removed with it.
+    _folder: tempfile::TempDir,
+    handler: PathBuf,
+}
+
+impl Programs {
+    /// Builds the handler, and chooses the event: instructions by PEBS or by interrupts, else the CPU clock.
+    ///
+    /// # Errors
+    /// Where there is no gcc.
+    pub fn new(setting: &Setting) -> Result<Self> {
+        let folder = tempfile::tempdir().map_err(Error::file(std::env::temp_dir()))?;
+        let (source, handler) = (folder.path().join("handler.c"), folder.path().join("handler.so"));
+        std::fs::write(&source, HANDLER).map_err(Error::file(&source))?;
+        let built = process::Command::new("gcc").args(["-O1", "-shared", "-fPIC", "-o"]).arg(&handler).arg(&source).output();
+        let missing = |why: String| Error::Unsupported {
+            what: "build the signal handler that programs get".into(),
+            why,
+            remedy: "sudo apt-get install gcc".into(),
+        };
+        let output = built.map_err(|error| missing(format!("gcc: {error}")))?;
+        if !output.status.success() {
+            return Err(missing(format!("gcc: {}", String::from_utf8_lossy(&output.stderr).trim())));
+        }
+        let (event, period, unit) = match core(setting)? {
+            Some(event) => (event, INSTRUCTIONS, "instructions"),
+            None => (single_event("cpu-clock:u", setting.catalog)?, NANOSECONDS, "ns"),
+        };
+        let sampled_by = format!("{} every {period} {unit}", event.name);
+        let cpu = setting.cpus.last().copied().unwrap_or(0);
+        Ok(Self { monitor: Monitor::new(event, period), cpu, sampled_by, _folder: folder, handler })
+    }
+
+    /// Runs a shipped workload so many rounds, the ways in random order.
+    ///
+    /// # Errors
+    /// Where it is not installed, fails, or is disturbed again and again.
+    pub fn rounds(&self, name: &str, count: usize) -> Result<Vec<Round>> {
+        let prepared = Workload::load(name)?.prepare(&default_cache_dir())?;
+        let mut command = Command::from_workload(&prepared).on_cpus(vec![self.cpu]);
+        // In every way alike, so that loading it is no difference.
+        command.spec.environment.push((OsString::from("LD_PRELOAD"), self.handler.clone().into()));
+        let mut rng = fastrand::Rng::with_seed(SEED);
+        let watched = Watched { cpus: vec![self.cpu], ..Watched::default() };
+        let run = |way: Way, round: usize| -> Result<Run> {
+            let monitor = Monitor { signal: (way == Way::Signalled).then_some(SIGNAL), ..self.monitor.clone() };
+            let mut last = None;
+            for _ in 0..SPOILED {
+                let run = run_once(&command, (way != Way::Alone).then_some(&monitor), &watched, way.arm(), round as u32)?;
+                match &run.spoiled {
+                    None => return Ok(run),
+                    Some(why) => last = Some(why.clone()),
+                }
+            }
+            Err(Error::Unsupported {
+                what: format!("time {name}"),
+                why: format!("{SPOILED} runs in a row were spoiled, the last one: {}", last.unwrap_or_default()),
+                remedy: "again, on a quieter machine".into(),
+            })
+        };
+        // Once for the caches of files, uncounted.
+        run(Way::Alone, 0)?;
+        let one = |round: usize| {
+            let mut order = Way::ALL;
+            rng.shuffle(&mut order);
+            let mut runs: Vec<(usize, Run)> =
+                order.into_iter().map(|way| Ok((way as usize, run(way, round)?))).collect::<Result<_>>()?;
+            runs.sort_by_key(|(way, _)| *way);
+            let runs: Vec<Run> = runs.into_iter().map(|(_, run)| run).collect();
+            runs.try_into().map_err(|_| Error::Spoiled { why: "a round is not whole".into(), remedy: "again".into() })
+        };
+        (1..=count).map(one).collect()
+    }
+}
+
+/// The core's own event, where there is a PMU.
+fn core(setting: &Setting) -> Result<Option<Event>> {
+    let by = |wanted| move |source: &Source| matches!(source, Source::Core(core) if core.by == wanted);
+    let all = Source::all(setting.catalog);
+    for overflow in [Overflow::Pebs, Overflow::Interrupt] {
+        let event = CoreEvent { counted: Counted::Instructions, by: overflow };
+        if setting.catalog.core_pmu().is_some() && all.iter().any(by(overflow)) {
+            return event.event(false, setting.catalog).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// What a round says of each way: seconds longer than alone, over what.
+pub fn over_rounds(rounds: &[Round], of: impl Fn(&[&Round]) -> f64) -> Estimate {
+    cluster_bootstrap(rounds, of, REPLICATES, SEED).unwrap_or(Estimate::new(f64::NAN, f64::NEG_INFINITY, f64::INFINITY))
+}
+
+/// By how much a way is longer than running alone, median of the rounds.
+pub fn longer(rounds: &[&Round], way: Way) -> f64 {
+    let mut ratios: Vec<f64> = rounds.iter().map(|round| round[way as usize].elapsed_s / round[0].elapsed_s - 1.0).collect();
+    perftax_cost::bootstrap::median(&mut ratios)
+}
+
+/// What a sample takes in a way, seconds, median of the rounds.
+pub fn a_sample_s(rounds: &[&Round], way: Way) -> f64 {
+    let of = |round: &&Round| {
+        let run = &round[way as usize];
+        (run.elapsed_s - round[0].elapsed_s) / run.samples.max(1) as f64
+    };
+    perftax_cost::bootstrap::median(&mut rounds.iter().map(of).collect::<Vec<f64>>())
+}
