@@ -5,6 +5,7 @@
 
 mod address;
 mod bias;
+mod compare;
 mod count;
 mod events;
 mod fault;
@@ -21,6 +22,7 @@ use perftax_cost::document::{AuditRow, AuditedExperiment};
 use perftax_pmu::event::Catalog;
 use perftax_pmu::{Error, Result};
 
+pub use compare::compare;
 pub use fault::Fault;
 pub use source::Source;
 pub use taking::Taking;
