@@ -59,6 +59,23 @@ impl Sheet {
         self.blank();
     }
 
+    /// Columns of words, each wrapped in its width, below an empty line; an empty line between rows.
+    pub(crate) fn columns<const N: usize>(&mut self, titles: [&str; N], widths: [usize; N], rows: &[[String; N]]) {
+        self.blank();
+        for line in side_by_side(titles, widths) {
+            self.line(&format!("  {}", line.dimmed()));
+        }
+        for (at, row) in rows.iter().enumerate() {
+            if at > 0 {
+                self.blank();
+            }
+            for line in side_by_side(row.each_ref().map(String::as_str), widths) {
+                self.line(&format!("  {line}"));
+            }
+        }
+        self.blank();
+    }
+
     /// One line as it is.
     pub(crate) fn line(&mut self, line: &str) {
         self.out.push_str(line);
@@ -117,6 +134,20 @@ pub(crate) fn machine(origin: &Origin) -> String {
 /// The text without control characters: names in documents and recordings come from anywhere, and must not steer a terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// The lines of cells that stand side by side, each wrapped in its width.
+fn side_by_side<const N: usize>(cells: [&str; N], widths: [usize; N]) -> Vec<String> {
+    let cells: Vec<(Vec<String>, usize)> = cells.iter().zip(widths).map(|(cell, width)| (wrapped(cell, width), width)).collect();
+    let highest = cells.iter().map(|(lines, _)| lines.len()).max().unwrap_or(0);
+    let line = |at: usize| {
+        let padded = cells.iter().map(|(lines, width)| {
+            let line = lines.get(at).map_or("", String::as_str);
+            format!("{line}{}", " ".repeat(width.saturating_sub(visible_width(line))))
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
+    };
+    (0..highest).map(line).collect()
 }
 
 /// Lines of at most `width` visible characters, broken at spaces.

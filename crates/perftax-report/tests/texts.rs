@@ -84,6 +84,7 @@ fn every_row_of_separated_values_has_as_many_fields_as_the_first() {
         csv::simulation(&samples::simulation(), "|"),
         csv::simulation(&samples::sweep(), "|"),
         csv::sensitivity(&samples::sensitivity(), "|"),
+        csv::audit(&samples::audit(), "|"),
         csv::comparison(&both(), "|"),
     ];
     for table in tables {

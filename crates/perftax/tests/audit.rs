@@ -34,6 +34,11 @@ fn this_machine_passes() {
     let bias = &document.experiments.iter().find(|experiment| experiment.name == "bias").unwrap().rows;
     assert_eq!((bias[0].found.estimate, bias[1].found.estimate.round()), (100.0, 25.0));
     assert!(bias[0].remark.as_ref().unwrap().contains("multiple"), "{bias:?}");
+    // Every figure of the study has a verdict.
+    for figure in (3..=12).map(|n| format!("figure {n}")).chain(["table III", "figure 14", "execution mode"].map(String::from)) {
+        let verdict = document.comparisons.iter().find(|row| row.figure == figure);
+        assert!(verdict.is_some_and(|row| !row.because.is_empty()), "{figure}: {:#?}", document.comparisons);
+    }
 }
 
 /// Each planted fault is found by the experiment that is there for it.

@@ -15,6 +15,9 @@ pub struct Audit {
     pub is_quick: bool,
     /// One an experiment, in the order in which they were done.
     pub experiments: Vec<AuditedExperiment>,
+    /// What the PES study (TPDS'23) published against what came here, for the experiments that were done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub comparisons: Vec<Comparison>,
 }
 
 impl Audit {
@@ -81,6 +84,48 @@ pub enum Verdict {
     Failed,
     /// This machine cannot do it; the remark says why.
     Impossible,
+}
+
+/// A published figure or table against what came here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The figure or table: `figure 3`, `table III`.
+    pub figure: String,
+    /// What it asks, and by which mechanism.
+    pub asks: String,
+    /// The published numbers, with their unit and machine; where there are none, what is known instead.
+    pub published: String,
+    /// Ours, with their unit; where the mechanism is missing, what others show instead.
+    pub ours: String,
+    /// Where `ours` was measured: `this machine`, `software PMU`.
+    pub place: String,
+    /// How the two compare.
+    pub verdict: ComparisonVerdict,
+    /// Why: it goes on from the verdict's words.
+    pub because: String,
+}
+
+/// How what came here compares with what was published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ComparisonVerdict {
+    /// The numbers agree, or one rule gives both.
+    Reproduced,
+    /// They do not, and it is said why.
+    Differs,
+    /// The mechanism, the program or the published number is missing here.
+    NotHere,
+}
+
+impl Comparison {
+    /// Verdict and reason in one sentence.
+    pub fn conclusion(&self) -> String {
+        match self.verdict {
+            ComparisonVerdict::Reproduced => format!("reproduced: {}", self.because),
+            ComparisonVerdict::Differs => format!("differs because {}", self.because),
+            ComparisonVerdict::NotHere => format!("cannot be measured here: {}", self.because),
+        }
+    }
 }
 
 impl AuditRow {

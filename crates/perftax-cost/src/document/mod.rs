@@ -18,7 +18,7 @@ mod trace_picture;
 mod verification;
 mod workload;
 
-pub use audit::{Audit, AuditRow, AuditedExperiment, Verdict};
+pub use audit::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
 pub use bill::{Bill, BilledEvent, SampleCount, SpanOf};
 pub use calibration::{
     Calibration, Control, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost, StopReason, Witness,

@@ -41,7 +41,7 @@ impl Experiment for Bias {
     }
 
     fn figures(&self) -> &'static str {
-        "figures 7 and 8"
+        "figure 7"
     }
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {

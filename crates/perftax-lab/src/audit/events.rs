@@ -43,7 +43,7 @@ impl super::Experiment for Events {
     }
 
     fn figures(&self) -> &'static str {
-        "figure 12"
+        "figure 12 and table III"
     }
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {

@@ -31,7 +31,7 @@ impl Experiment for Interval {
     }
 
     fn figures(&self) -> &'static str {
-        "figures 3, 4, 6 and table III"
+        "figures 3, 4 and 6"
     }
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {

@@ -27,7 +27,7 @@ impl Experiment for Stability {
     }
 
     fn figures(&self) -> &'static str {
-        "figures 3 and 6, from run to run and session to session"
+        "figures 3, 4 and 6, from run to run and session to session"
     }
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {

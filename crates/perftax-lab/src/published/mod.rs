@@ -1,6 +1,7 @@
 //! Published calibrations, as TOML data under `machines/`: what others measured, so that a prediction can be made for a
 //! machine that is not at hand.
 
+pub mod pes;
 mod shipped;
 
 use std::collections::BTreeMap;

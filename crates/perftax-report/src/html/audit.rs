@@ -5,7 +5,7 @@ use perftax_cost::document::{Audit, AuditRow, AuditedExperiment, Verdict};
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
-use crate::text::{audit_error, audit_expected, audit_found};
+use crate::text::{audit_compared, audit_error, audit_expected, audit_found};
 use crate::units;
 
 pub(super) fn part(doc: &Audit) -> Part {
@@ -24,7 +24,20 @@ pub(super) fn part(doc: &Audit) -> Part {
     for experiment in &doc.experiments {
         part.panel(panel(experiment));
     }
+    if !doc.comparisons.is_empty() {
+        part.panel(comparisons(doc));
+    }
     part
+}
+
+/// Published against ours.
+fn comparisons(doc: &Audit) -> Panel {
+    let mut table = Grid::new(&["figure", "asks", "published", "ours", "measured on", "verdict"]);
+    for row in &doc.comparisons {
+        let cells = [&row.figure, &row.asks, &row.published, &row.ours, &row.place].map(Clone::clone);
+        table.row(cells.into_iter().chain([row.conclusion()]).collect());
+    }
+    Panel::new("Published against ours (PES study, TPDS'23)", &format!("{}.", audit_compared(doc))).table(table)
 }
 
 fn panel(experiment: &AuditedExperiment) -> Panel {

@@ -1,7 +1,7 @@
 //! `perftax audit` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Audit, AuditRow, AuditedExperiment, Verdict};
+use perftax_cost::document::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
 
 use super::plural;
 use crate::sheet::{Sheet, printable};
@@ -22,7 +22,15 @@ pub fn audit(doc: &Audit) -> String {
             }
         }
     }
+    if !doc.comparisons.is_empty() {
+        sheet.blank();
+        sheet.row("study", &format!("{} (PES study, TPDS'23)", "published against ours".bold()));
+        sheet.columns(["", "published", "ours", "verdict"], [21, 26, 26, 29], &comparisons(doc));
+    }
     sheet.blank();
+    if !doc.comparisons.is_empty() {
+        sheet.row("study", &compared(doc));
+    }
     sheet.row("verdict", &verdict(doc));
     sheet.warnings(&doc.origin.warnings);
     sheet.finish()
@@ -46,6 +54,36 @@ fn rows(experiment: &AuditedExperiment) -> Table {
         ]);
     }
     table
+}
+
+/// Published against ours, as cells of a table; what a row has in common with the one above is not said twice.
+fn comparisons(doc: &Audit) -> Vec<[String; 4]> {
+    let cells = |(at, row): (usize, &Comparison)| {
+        let above = at.checked_sub(1).map(|above| &doc.comparisons[above]);
+        let is_again =
+            above.is_some_and(|above| (&above.figure, &above.asks, &above.published) == (&row.figure, &row.asks, &row.published));
+        let [asked, published] = if is_again {
+            [String::new(), String::new()]
+        } else {
+            [format!("{}: {}", row.figure, row.asks), row.published.clone()]
+        };
+        [asked, published, ours(row), row.conclusion()].map(|cell| printable(&cell))
+    };
+    doc.comparisons.iter().enumerate().map(cells).collect()
+}
+
+/// Ours, and where it was measured if not on this machine.
+fn ours(row: &Comparison) -> String {
+    if row.place == "this machine" { row.ours.clone() } else { format!("{}: {}", row.place, row.ours) }
+}
+
+/// How many comparisons ended how.
+pub(crate) fn compared(doc: &Audit) -> String {
+    let of = |verdict: ComparisonVerdict| doc.comparisons.iter().filter(|row| row.verdict == verdict).count();
+    let [reproduced, differ, not_here] =
+        [ComparisonVerdict::Reproduced, ComparisonVerdict::Differs, ComparisonVerdict::NotHere].map(of);
+    let all = plural(&doc.comparisons.len().to_string(), "comparison", "comparisons");
+    format!("{all} with the study: {reproduced} reproduced, {differ} differ, {not_here} cannot be measured here")
 }
 
 /// As it is where it is whole: a count that is shortened hides what is missing.

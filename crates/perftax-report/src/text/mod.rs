@@ -33,7 +33,7 @@ pub use trace_message::trace_message;
 pub use verification::verification;
 
 #[cfg(feature = "html")]
-pub(crate) use audit::{error as audit_error, expected as audit_expected, found as audit_found};
+pub(crate) use audit::{compared as audit_compared, error as audit_error, expected as audit_expected, found as audit_found};
 #[cfg(feature = "html")]
 pub(crate) use bill::{billed_period, span};
 #[cfg(feature = "html")]

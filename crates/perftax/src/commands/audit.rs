@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use perftax_cost::Warning;
 use perftax_cost::document::{Audit, AuditedExperiment};
-use perftax_lab::audit::{ALL, Experiment, Fault, Setting, run as done};
+use perftax_lab::audit::{ALL, Experiment, Fault, Setting, compare, run as done};
+use perftax_lab::published::pes::Pes;
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
 use perftax_report::{csv, text};
@@ -90,7 +91,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         experiments.push(experiment);
     }
     drop(guard);
-    let document = Audit { origin, is_quick: args.quick, experiments };
+    let mut document = Audit { origin, is_quick: args.quick, experiments, comparisons: Vec::new() };
+    document.comparisons = compare(&Pes::shipped()?, &document);
     args.output.write_json(&document)?;
     #[cfg(feature = "html")]
     args.output.write_html(|| Ok(perftax_report::html::audit(&document)))?;

@@ -1,0 +1,178 @@
+//! Figures 5, 7 and 12 and the execution mode: who gets which samples, among threads, instructions, events and modes.
+
+use perftax_cost::Mechanism;
+use perftax_cost::document::{AuditRow, Comparison, ComparisonVerdict, Verdict};
+use perftax_model::Rotation;
+
+use super::{Ours, Row, number_before, on};
+use crate::published::pes::{EventsAtOnce, Maker, Pes, Prose, Spread};
+
+/// The study's counters for PEBS on Cascade Lake (published: 4 before Ice Lake).
+const COUNTERS: u32 = 4;
+/// How near a share must come to that of the rotation, %: the published ones come within 0.3.
+const NEAR_PERCENT: f64 = 1.0;
+/// The same of ours, whose runs may be so short that events take only some hundred turns.
+const NEAR_HERE_PERCENT: f64 = 2.0;
+
+fn prose<'a>(pes: &Pes, number: &str, figure: &'a str) -> Row<'a> {
+    let empty = || (String::from("unknown"), String::from("unknown"));
+    let (asks, published) = pes.prose(number).map_or_else(empty, |Prose { asks, finding, .. }| (asks.clone(), finding.clone()));
+    Row { figure, asks, published }
+}
+
+fn precise<'a>(ours: &Ours<'a>, experiment: &str) -> Vec<&'a AuditRow> {
+    super::HARDWARE[..3].iter().flat_map(|hardware| ours.by(experiment, hardware)).collect()
+}
+
+fn passed(rows: &[&AuditRow]) -> String {
+    let count = rows.iter().filter(|row| row.verdict == Verdict::Passed).count();
+    format!("{count} of {} rows by hardware as they must be", rows.len())
+}
+
+/// Figure 5: there are no numbers, so ours stand alone.
+pub(super) fn threads(pes: &Pes, ours: &Ours) -> Comparison {
+    let rows = precise(ours, "threads");
+    let most = ours.rows("threads").filter_map(|row| number_before(&row.case, " at once")).max().unwrap_or(0);
+    let measured = if rows.is_empty() { ours.instead("threads") } else { passed(&rows) };
+    let because = format!("no published number to hold it against; there are CPUs for {most} threads at once here");
+    prose(pes, "5", "figure 5").not_here(format!("{measured}, to {most} threads"), because)
+}
+
+/// Figure 7: what the arithmetic of the period gives without any bias of the mechanism.
+pub(super) fn bias(pes: &Pes, ours: &Ours) -> Comparison {
+    let row = prose(pes, "7", "figure 7");
+    let share = |row: &AuditRow| {
+        format!("{:.1} % on one instruction, {:.0} % by the period's arithmetic", row.found.estimate, row.expected)
+    };
+    let rows = precise(ours, "bias");
+    if !rows.is_empty() {
+        let text = rows.iter().map(|row| format!("{}: {}", row.case, share(row))).collect::<Vec<_>>().join("; ");
+        // Of shares that arithmetic makes even: what goes beyond is the mechanism's.
+        let is_beyond = |row: &AuditRow| row.expected < 100.0 && row.error.high > row.allowed;
+        let failed = rows.iter().filter(|row| row.verdict == Verdict::Failed).count();
+        return if rows.iter().any(|row| is_beyond(row)) {
+            row.reproduced(text, "a mechanism prefers an instruction at a period that arithmetic makes even")
+        } else if failed > 0 {
+            row.differs(text, format!("samples were lost, or named none of the instructions, in {failed} of {} rows", rows.len()))
+        } else {
+            row.differs(text, "no share goes beyond what the arithmetic of the period gives")
+        };
+    }
+    let others: Vec<String> = ours
+        .rows("bias")
+        .filter(|row| row.verdict != Verdict::Impossible)
+        .map(|row| format!("{}: {}", row.case.split(',').next().unwrap_or(&row.case), share(row)))
+        .collect();
+    let text = if others.is_empty() { "nothing was measured instead".into() } else { others.join("; ") };
+    let because = format!(
+        "{}. Of 12 loads a turn a sampler without bias that takes one in 100,000 always meets the same three, one of them of the four; one in \
+         100,001, as PEBS does, meets each equally often. So the interval alone can make a bias, but would not explain that of PEBS",
+        ours.missing("bias", Mechanism::Pebs)
+    );
+    row.not_here(text, because)
+}
+
+/// Figure 12: more events than counters.
+pub(super) fn events(pes: &Pes, ours: &Ours) -> Vec<Comparison> {
+    let of = |maker: Maker| pes.events.iter().filter(move |row| row.machine == maker);
+    let shares = |row: &EventsAtOnce| Spread::of(row.accuracy_percent.iter().copied());
+    let each = |row: &EventsAtOnce| Some(format!("{} of {}", super::range(&shares(row)?, "%", 1), row.at_once?));
+    let published = of(Maker::Intel).filter_map(each).collect::<Vec<_>>().join(", ");
+    let row = || Row {
+        figure: "figure 12",
+        asks: "samples of several events at once, PEBS".into(),
+        published: format!("{published} {}", on(Maker::Intel)),
+    };
+    let rows = ours.by("events", Mechanism::Pebs.name());
+    let here = match in_turns(&rows) {
+        Some((text, conclusion)) => row().ends(text, super::HERE, conclusion),
+        None if rows.is_empty() => row().not_here(
+            ours.instead("events"),
+            format!("{}; software events need no counter, so they do not take turns", ours.missing("events", Mechanism::Pebs)),
+        ),
+        None => row().not_here(passed(&rows), "no row has more events than counters"),
+    };
+    let rotations: Vec<(u32, f64)> =
+        [4, 5, 6].map(|events| (events, 100.0 * Rotation { events, counters: COUNTERS }.share())).to_vec();
+    let is_published = |(events, share): &(u32, f64)| {
+        let row = of(Maker::Intel).find(|row| row.at_once == Some(*events)).and_then(shares);
+        row.is_some_and(|spread| (spread.least - share).abs().max((spread.most - share).abs()) <= NEAR_PERCENT)
+    };
+    let text = rotations.iter().map(|(events, share)| format!("{share:.1} % of {events}")).collect::<Vec<_>>().join(", ");
+    let conclusion = if rotations.iter().all(is_published) {
+        (
+            ComparisonVerdict::Reproduced,
+            "4/5 and 4/6: events take turns on four counters, and the counts were not scaled by the time that each ran".into(),
+        )
+    } else {
+        (ComparisonVerdict::Differs, "the shares are not those of events that take turns on four counters".into())
+    };
+    let model = row().ends(text, "perf's rotation, modelled", conclusion);
+    let ibs: Vec<String> = of(Maker::Amd)
+        .flat_map(|row| row.events.iter().zip(&row.signed_error_percent))
+        .map(|(event, error)| format!("{event} {} %", super::percent(*error)))
+        .collect();
+    let ibs_row = Row {
+        figure: "figure 12",
+        asks: "kinds of operation told apart by IBS op".into(),
+        published: format!("{} {}", ibs.join(", "), on(Maker::Amd)),
+    };
+    let of_ibs = ours.by("events", Mechanism::IbsOp.name());
+    let ibs = if of_ibs.is_empty() {
+        ibs_row.not_here("nothing".into(), ours.missing("events", Mechanism::IbsOp))
+    } else {
+        let off = Spread::of(of_ibs.iter().map(|row| 100.0 * row.error.estimate));
+        let text = off.map_or(String::new(), |off| super::span(&off));
+        let all = Spread::of(of(Maker::Amd).flat_map(|row| row.signed_error_percent.iter().copied()));
+        match off.zip(all) {
+            Some((off, all)) if all.contains(off.least) && all.contains(off.most) => {
+                ibs_row.reproduced(text, "the errors lie among the published ones")
+            }
+            _ => ibs_row.differs(text, "an error lies outside of the published ones"),
+        }
+    };
+    vec![here, model, ibs]
+}
+
+/// What each of several events got against what events that take turns get. `None` where no row has more events than counters.
+fn in_turns(rows: &[&AuditRow]) -> Option<(String, (ComparisonVerdict, String))> {
+    let cell = |row: &&AuditRow| {
+        let (events, counters) = (number_before(&row.case, " on ")?, number_before(&row.case, " counters: unscaled")?);
+        Some((Rotation { events: events as u32, counters: counters as u32 }, row.found.estimate))
+    };
+    let cells: Vec<(Rotation, f64)> = rows.iter().filter_map(cell).collect();
+    let told =
+        |(rotation, share): &(Rotation, f64)| format!("{share:.1} % of {} on {} counters", rotation.events, rotation.counters);
+    let text = cells.iter().map(told).collect::<Vec<_>>().join(", ");
+    let off = cells.iter().map(|(rotation, share)| (share - 100.0 * rotation.share()).abs()).reduce(f64::max)?;
+    let conclusion = if off <= NEAR_HERE_PERCENT {
+        (
+            ComparisonVerdict::Reproduced,
+            format!(
+                "each is left counters/events of its samples, to within {off:.1} points; the study's machine has four counters"
+            ),
+        )
+    } else {
+        (ComparisonVerdict::Differs, format!("a share is {off:.1} points off counters/events"))
+    };
+    Some((text, conclusion))
+}
+
+/// The execution mode: prose alone.
+pub(super) fn mode(pes: &Pes, ours: &Ours) -> Comparison {
+    let row = prose(pes, "mode", "execution mode");
+    let rows = precise(ours, "mode");
+    if rows.is_empty() {
+        let because = format!(
+            "{}. What it asks holds for the events that are here, with a positive control beside",
+            ours.missing("mode", Mechanism::Pebs)
+        );
+        return row.not_here(ours.instead("mode"), because);
+    }
+    let text = passed(&rows);
+    if rows.iter().all(|row| row.verdict == Verdict::Passed) {
+        row.reproduced(text, "no sample of the other mode, and with a positive control, which the study has not")
+    } else {
+        row.differs(text, "samples came in a mode in which there are none by construction")
+    }
+}
