@@ -6,3 +6,132 @@
 mod address;
 mod bias;
 mod compare;
+mod core_event;
+mod count;
+mod events;
+mod fault;
+mod interval;
+mod memory;
+mod mode;
+mod overhead;
+mod programs;
+mod source;
+mod stability;
+mod taking;
+mod threads;
+
+use std::time::Instant;
+
+use perftax_cost::document::{AuditRow, AuditedExperiment};
+use perftax_pmu::event::Catalog;
+use perftax_pmu::{Error, Result};
+
+pub use compare::compare;
+pub use fault::Fault;
+pub use source::Source;
+pub use taking::Taking;
+
+/// What an experiment is given.
+pub struct Setting<'a> {
+    /// Names of events.
+    pub catalog: &'a Catalog,
+    /// CPUs that may be used; what runs on one alone runs on the last one.
+    pub cpus: &'a [u32],
+    /// Runs of everything.
+    pub runs: usize,
+    /// Whether a core's PMU counts without error by its making: an emulated one does.
+    pub is_exact: bool,
+    /// Counters of a core for events of the program's choice, where it has any.
+    pub counters: Option<usize>,
+    /// What is wrong with the sampler, where that is to be shown.
+    pub fault: Option<Fault>,
+}
+
+/// An experiment of the audit.
+pub trait Experiment: Sync {
+    /// What `--only` calls it.
+    fn name(&self) -> &'static str;
+
+    /// What it asks.
+    fn question(&self) -> &'static str;
+
+    /// How it is answered.
+    fn method(&self) -> &'static str;
+
+    /// The figures and tables of the PES study that ask the same.
+    fn figures(&self) -> &'static str;
+
+    /// Whether it stays on one CPU, the last one; else it looks for CPUs itself.
+    fn is_pinned(&self) -> bool {
+        true
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// Where what is there cannot be used after all. What is not there makes a row that says so.
+    fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>>;
+}
+
+/// All of them, in the order of the study's section 4.
+pub const ALL: [&dyn Experiment; 10] = [
+    &count::Count,
+    &interval::Interval,
+    &stability::Stability,
+    &threads::Threads,
+    &bias::Bias,
+    &overhead::Overhead,
+    &memory::Memory,
+    &events::Events,
+    &mode::Mode,
+    &address::Address,
+];
+
+/// Does one experiment, on a thread of its own.
+///
+/// # Errors
+/// As [`Experiment::rows`].
+pub fn run(experiment: &dyn Experiment, setting: &Setting) -> Result<AuditedExperiment> {
+    let began = Instant::now();
+    let rows = std::thread::scope(|scope| {
+        let pinned = scope.spawn(|| {
+            if experiment.is_pinned() {
+                perftax_pmu::guard::pin_this_thread(setting.cpus.last().copied().unwrap_or(0))?;
+            }
+            or_impossible(experiment.name(), experiment.rows(setting))
+        });
+        pinned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
+    Ok(AuditedExperiment {
+        name: experiment.name().into(),
+        question: experiment.question().into(),
+        method: experiment.method().into(),
+        figures: experiment.figures().into(),
+        rows,
+        elapsed_s: began.elapsed().as_secs_f64(),
+    })
+}
+
+/// Rows for each source; one that this machine does not have says why.
+fn each_source(setting: &Setting, rows: impl Fn(&Source) -> Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
+    let of = |source: &Source| or_impossible(&source.name(), source.check(setting.catalog).and_then(|()| rows(source)));
+    let all: Vec<Vec<AuditRow>> = Source::all(setting.catalog).iter().map(of).collect::<Result<_>>()?;
+    Ok(all.into_iter().flatten().collect())
+}
+
+/// Where the event or the right to it is missing: a row that says so. A spoiled run makes a row that failed.
+fn or_impossible(case: &str, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
+    match rows {
+        Err(Error::Unsupported { what, why, .. }) => Ok(vec![AuditRow::impossible(case, format!("cannot {what}: {why}"))]),
+        Err(error @ (Error::Permission { .. } | Error::UnknownEvent { .. })) => {
+            let said = error.to_string();
+            Ok(vec![AuditRow::impossible(case, said.lines().map(str::trim).collect::<Vec<_>>().join("; "))])
+        }
+        Err(error @ Error::Spoiled { .. }) => {
+            let said = error.to_string();
+            let said = said.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+            Ok(vec![AuditRow::of(case, "runs", 0.0, &[], 0.0).remarking(said)])
+        }
+        other => other,
+    }
+}
