@@ -8,7 +8,7 @@ use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::Loop;
 
 use super::core_event::{CoreEvent, Counted, Overflow};
-use super::{Experiment, Setting, Taking, or_impossible};
+use super::{Experiment, Setting, Taking, by_ibs, or_impossible};
 use crate::calibrate::single_event;
 use crate::stimulus::{KnownLoop, PageFaults, ProbedCalls, Sites};
 
@@ -67,6 +67,7 @@ impl Experiment for Address {
         ];
         rows.extend(or_impossible("uprobe: the instruction", calls(setting).map(|row| vec![row]))?);
         rows.extend(or_impossible("pebs loads: instruction, address, register", loads(setting))?);
+        rows.extend(by_ibs(setting, |ibs, cpu| ibs.places(setting, cpu))?);
         Ok(rows)
     }
 }

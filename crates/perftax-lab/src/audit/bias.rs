@@ -9,7 +9,8 @@ use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::Loop;
 
 use super::core_event::{CoreEvent, Counted, Overflow};
-use super::{Experiment, Setting, Taking, or_impossible};
+use super::ibs::Ibs;
+use super::{Experiment, Setting, Taking, by_ibs, or_impossible};
 use crate::calibrate::single_event;
 use crate::stimulus::{KnownLoop, PageFaults, Sites};
 
@@ -54,6 +55,7 @@ impl Experiment for Bias {
             let row = loads.event(false, setting.catalog).and_then(|event| of_loads(setting, &event, loads, period, &case));
             rows.extend(or_impossible(&case, row.map(|row| vec![row]))?);
         }
+        rows.extend(by_ibs(setting, |ibs, cpu| if ibs == Ibs::Op { ibs.bias(setting, cpu) } else { Ok(Vec::new()) })?);
         Ok(rows)
     }
 }

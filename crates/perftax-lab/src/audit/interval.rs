@@ -4,7 +4,7 @@ use perftax_cost::document::AuditRow;
 use perftax_cost::period::prime_at_least;
 use perftax_pmu::Result;
 
-use super::{Experiment, Setting, Source, Taking, each_source};
+use super::{Experiment, Setting, Source, Taking, by_ibs, each_source};
 
 /// Samples by period: round, prime, jittered.
 pub struct Interval;
@@ -35,7 +35,7 @@ impl Experiment for Interval {
     }
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
-        each_source(setting, |source| {
+        let mut rows = each_source(setting, |source| {
             let mut rows = Vec::new();
             for period in PERIODS.into_iter().filter(|period| (source.shortest()..=source.many() / 10).contains(period)) {
                 for (kind, period) in [("round", period), ("prime", prime_at_least(period + 1).unwrap_or(period))] {
@@ -44,7 +44,9 @@ impl Experiment for Interval {
             }
             rows.push(jittered(source, setting, (source.many() / 100).max(source.shortest()))?);
             Ok(rows)
-        })
+        })?;
+        rows.extend(by_ibs(setting, |ibs, cpu| ibs.intervals(setting, cpu))?);
+        Ok(rows)
     }
 }
 

@@ -10,6 +10,7 @@ mod core_event;
 mod count;
 mod events;
 mod fault;
+mod ibs;
 mod interval;
 mod memory;
 mod mode;
@@ -23,11 +24,12 @@ mod threads;
 use std::time::Instant;
 
 use perftax_cost::document::{AuditRow, AuditedExperiment};
-use perftax_pmu::event::Catalog;
+use perftax_pmu::event::{Catalog, Vendor};
 use perftax_pmu::{Error, Result};
 
 pub use compare::compare;
 pub use fault::Fault;
+use ibs::Ibs;
 pub use source::Source;
 pub use taking::Taking;
 
@@ -116,6 +118,15 @@ pub fn run(experiment: &dyn Experiment, setting: &Setting) -> Result<AuditedExpe
 fn each_source(setting: &Setting, rows: impl Fn(&Source) -> Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
     let of = |source: &Source| or_impossible(&source.name(), source.check(setting.catalog).and_then(|()| rows(source)));
     let all: Vec<Vec<AuditRow>> = Source::all(setting.catalog).iter().map(of).collect::<Result<_>>()?;
+    Ok(all.into_iter().flatten().collect())
+}
+
+/// Rows by AMD's instruction-based sampling: of operations, and of fetches; elsewhere one that says why not.
+fn by_ibs(setting: &Setting, rows: impl Fn(Ibs, u32) -> Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
+    let cpu = setting.cpus.last().copied().unwrap_or(0);
+    let kinds: &[Ibs] = if setting.catalog.vendor() == Vendor::Amd { &[Ibs::Op, Ibs::Fetch] } else { &[Ibs::Op] };
+    let of = |ibs: &Ibs| or_impossible(ibs.name(), ibs.event(setting).and_then(|_| rows(*ibs, cpu)));
+    let all: Vec<Vec<AuditRow>> = kinds.iter().map(of).collect::<Result<_>>()?;
     Ok(all.into_iter().flatten().collect())
 }
 

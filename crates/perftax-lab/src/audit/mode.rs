@@ -5,7 +5,8 @@ use perftax_pmu::Result;
 use perftax_pmu::sys::Loop;
 
 use super::core_event::{CoreEvent, Counted, Overflow};
-use super::{Experiment, Setting, Taking, or_impossible};
+use super::ibs::Ibs;
+use super::{Experiment, Setting, Taking, by_ibs, or_impossible};
 use crate::calibrate::single_event;
 use crate::stimulus::{KernelLocks, PageFaults, Sites, Stimulus};
 
@@ -57,6 +58,10 @@ impl Experiment for Mode {
                 rows.extend(or_impossible(&case, row.map(|row| vec![row]))?);
             }
         }
+        rows.extend(by_ibs(setting, |ibs, cpu| match ibs {
+            Ibs::Op => super::ibs::mode(setting, cpu, &mut KernelLocks::new(LOCKED_OPERATIONS)?, LOCKED_OPERATIONS),
+            Ibs::Fetch => Ok(Vec::new()),
+        })?);
         Ok(rows)
     }
 }

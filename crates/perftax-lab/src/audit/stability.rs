@@ -3,7 +3,7 @@
 use perftax_cost::document::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Setting, Taking, each_source};
+use super::{Experiment, Setting, Taking, by_ibs, each_source};
 
 /// Many runs at one period.
 pub struct Stability;
@@ -31,7 +31,7 @@ impl Experiment for Stability {
     }
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
-        each_source(setting, |source| {
+        let mut rows = each_source(setting, |source| {
             let (mut work, event) = source.work(source.many(), setting.catalog)?;
             let period = (source.many() / SAMPLES + 1).max(source.shortest());
             let one = |_| Taking::of(setting, work.as_mut(), &event, Some(period));
@@ -40,6 +40,8 @@ impl Experiment for Stability {
             let median = perftax_cost::bootstrap::quantile(&mut samples, 0.5);
             let case = format!("{} every {period}, {} runs", source.name(), runs.len());
             Ok(vec![Taking::row(case, median, &runs, source.allowed(setting))])
-        })
+        })?;
+        rows.extend(by_ibs(setting, |ibs, cpu| ibs.stability(setting, cpu, TIMES * setting.runs))?);
+        Ok(rows)
     }
 }

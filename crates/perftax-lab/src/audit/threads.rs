@@ -3,7 +3,7 @@
 use perftax_cost::document::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Setting, Source, Taking, each_source};
+use super::{Experiment, Setting, Source, Taking, by_ibs, each_source};
 
 /// The same work on more and more CPUs.
 pub struct Threads;
@@ -33,10 +33,12 @@ impl Experiment for Threads {
     }
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
-        each_source(setting, |source| {
+        let mut rows = each_source(setting, |source| {
             let counts = (0..).map(|power| 1usize << power).take_while(|count| *count < setting.cpus.len());
             counts.chain([setting.cpus.len()]).map(|count| on(source, setting, count)).collect()
-        })
+        })?;
+        rows.extend(by_ibs(setting, |ibs, _| ibs.threads(setting))?);
+        Ok(rows)
     }
 }
 

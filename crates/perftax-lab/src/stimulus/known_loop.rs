@@ -48,6 +48,11 @@ impl KnownLoop {
         let (code, data) = (self.of.address(), self.memory.scratch_address());
         self.of.load_sites().iter().map(|(instruction, datum)| (code + instruction, data + datum)).collect()
     }
+
+    /// Addresses of a turn's instructions, where they are told.
+    pub fn instructions(&self) -> Vec<u64> {
+        self.of.instruction_sites().iter().map(|instruction| self.of.address() + instruction).collect()
+    }
 }
 
 impl Stimulus for KnownLoop {
@@ -134,6 +139,8 @@ mod tests {
             assert_eq!((turn.locked, turn.returns), (locked, calls), "{of:?}");
             let loads: Vec<u64> = body.iter().filter(|line| reads(line)).map(|line| line.at - lines[0].at).collect();
             if !of.load_sites().is_empty() {
+                let all: Vec<u64> = body.iter().map(|line| line.at - lines[0].at).collect();
+                assert_eq!(of.instruction_sites(), all, "{of:?}");
                 assert_eq!(of.load_sites().iter().map(|(at, _)| *at).collect::<Vec<_>>(), loads, "{of:?}");
             }
         }

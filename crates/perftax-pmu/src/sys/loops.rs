@@ -83,6 +83,14 @@ impl Loop {
         }
     }
 
+    /// Where the instructions of a turn begin, bytes from the beginning of its code; told of the four loads only.
+    pub fn instruction_sites(self) -> &'static [u64] {
+        match self {
+            Self::FourLoads => &[0, 3, 7, 11, 15, 18],
+            Self::Mix | Self::Chase(_) => &[],
+        }
+    }
+
     /// The name of its function, as a disassembly has it.
     pub fn symbol(self) -> &'static str {
         match self {

@@ -1,0 +1,350 @@
+//! AMD's instruction-based sampling: rows of the experiments that ask about samples.
+//!
+//! IBS has no filter for modes, and before Linux 6.2 it samples whole CPUs: the CPU is watched that the work runs on, and of the samples those
+//! of this thread in user mode are kept. Its counter starts again before the kernel's handler returns (perf_ibs_handle_irq,
+//! arch/x86/events/amd/ibs.c): the handler's last operations are counted, so that more samples come than operations over period.
+
+use perftax_cost::document::AuditRow;
+use perftax_pmu::event::{Event, Vendor};
+use perftax_pmu::record::{CpuMode, Record, Sample, decode};
+use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling};
+use perftax_pmu::sys::{Loop, Target};
+use perftax_pmu::{Error, Result};
+
+use super::Setting;
+use crate::calibrate::single_event;
+use crate::stimulus::{KnownLoop, Stimulus};
+
+/// What is sampled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ibs {
+    /// Dispatched operations.
+    Op,
+    /// Fetches.
+    Fetch,
+}
+
+/// Turns of the loop: some hundred samples at the longest period.
+pub const TURNS: u64 = 400_000;
+/// Periods, multiples of 16 as the kernel asks for (perf_ibs_init): the first tells what the handler adds, the others are held against it.
+pub const OP_PERIODS: [u64; 3] = [10_000, 20_000, 40_000];
+/// See [`OP_PERIODS`].
+pub const FETCH_PERIODS: [u64; 3] = [1_600, 3_200, 6_400];
+/// Pages of the ring.
+const RING_PAGES: usize = 1024;
+/// The largest error where what the handler adds is taken off: a clock's interrupt adds its own, and an operation in the middle of an instruction
+/// takes the others along.
+const ALLOWED: f64 = 0.015;
+/// The largest error without that: the study's IBS rows reach from -25 to +9 % (figures 3 and 6).
+const ALLOWED_PLAIN: f64 = 0.25;
+
+/// What came of one run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IbsTaking {
+    /// Samples of this thread in user mode.
+    pub user: u64,
+    /// Samples of this thread in kernel mode.
+    pub kernel: u64,
+    /// Samples that the kernel could not write.
+    pub lost: u64,
+    /// Times that it throttled.
+    pub throttled: u64,
+}
+
+impl Ibs {
+    /// How rows call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Op => "ibs-op",
+            Self::Fetch => "ibs-fetch",
+        }
+    }
+
+    /// The event.
+    ///
+    /// # Errors
+    /// Where the machine has no IBS.
+    pub fn event(self, setting: &Setting) -> Result<Event> {
+        let (pmu, text) = match self {
+            Self::Op => ("ibs_op", "ibs_op/cnt_ctl=1/"),
+            Self::Fetch => ("ibs_fetch", "ibs_fetch//"),
+        };
+        if setting.catalog.pmu(pmu).is_none() {
+            let why = match setting.catalog.vendor() {
+                Vendor::Amd => {
+                    format!("the kernel exposes no {pmu} PMU ({} is missing)", setting.catalog.devices().join(pmu).display())
+                }
+                _ => "instruction-based sampling is AMD's".into(),
+            };
+            return Err(Error::Unsupported {
+                what: format!("sample by {}", self.name()),
+                why,
+                remedy: "perftax vm run --cpu zen2 -- perftax audit has it emulated".into(),
+            });
+        }
+        single_event(text, setting.catalog)
+    }
+
+    /// Periods that are tried.
+    pub fn periods(self) -> [u64; 3] {
+        match self {
+            Self::Op => OP_PERIODS,
+            Self::Fetch => FETCH_PERIODS,
+        }
+    }
+
+    /// Does the work once on a CPU, and looks at each of this thread's samples.
+    ///
+    /// # Errors
+    /// Where the event cannot be opened, or a record cannot be read.
+    pub fn sample(
+        self,
+        setting: &Setting,
+        cpu: u32,
+        work: &mut dyn Stimulus,
+        period: u64,
+        mut each: impl FnMut(&Sample),
+    ) -> Result<IbsTaking> {
+        let event = self.event(setting)?;
+        let fault = setting.fault;
+        let period = fault.map_or(period, |fault| fault.period(period) / 16 * 16);
+        let payload = Payload::BASIC.with_address();
+        let sampling = Sampling::every(period, RING_PAGES * rustix::param::page_size()).carrying(payload);
+        let own = rustix::thread::gettid().as_raw_nonzero().get();
+        work.prepare()?;
+        let mut sampler = LiveSampler::open(&[(event, sampling)], &[Target::Cpu(cpu)], RING_PAGES)?;
+        sampler.enable()?;
+        work.run();
+        sampler.disable()?;
+        let layout = *sampler.layout();
+        let (mut delivered, mut taking, mut arrived, mut outcome) = (Delivered::default(), IbsTaking::default(), 0, Ok(()));
+        sampler.drain(&mut |header, body| {
+            delivered.count(0, header, body);
+            match decode(header, body, &layout) {
+                Ok(Record::Sample(mut sample)) if sample.task.as_ref().is_some_and(|task| task.tid == own as u32) => {
+                    arrived += 1;
+                    if fault.is_some_and(|fault| !fault.lets_through(arrived)) {
+                        return;
+                    }
+                    fault.iter().for_each(|fault| fault.on(&mut sample));
+                    if sample.cpu_mode == CpuMode::User {
+                        taking.user += 1;
+                        each(&sample);
+                    } else {
+                        taking.kernel += 1;
+                    }
+                }
+                Ok(_) => {}
+                Err(error) => outcome = Err(error),
+            }
+        })?;
+        outcome?;
+        (taking.lost, taking.throttled) = (delivered.lost.max(sampler.lost()?), delivered.throttled);
+        Ok(taking)
+    }
+
+    /// Operations, or fetches, of a loop's turns in user mode, as the core's own counter has them where it counts such.
+    fn events(self, setting: &Setting, of: Loop) -> Result<u64> {
+        match self {
+            Self::Fetch => Ok(TURNS),
+            Self::Op => {
+                let pmu = setting.catalog.core_pmu().map_or("cpu", |pmu| pmu.name.as_str());
+                // Retired operations (PPR family 17h, PMCx0C1).
+                let event = single_event(&format!("{pmu}/event=0xc1/u"), setting.catalog)?;
+                let clean = Setting { fault: None, ..*setting };
+                Ok(super::Taking::of(&clean, &mut KnownLoop::new(of, TURNS)?, &event, None)?.counted)
+            }
+        }
+    }
+
+    /// Operations (or fetches) of the program's from one sample to the next at a period: the period's, and one that is tagged, without
+    /// those of the handler's.
+    fn stride(self, setting: &Setting, cpu: u32, of: Loop) -> Result<(u64, f64)> {
+        let events = self.events(setting, of)?;
+        let period = self.periods()[0];
+        let clean = Setting { fault: None, ..*setting };
+        let taking = self.sample(&clean, cpu, &mut KnownLoop::new(of, TURNS)?, period, |_| ())?;
+        Ok((events, (period + 1) as f64 - events as f64 / taking.user.max(1) as f64))
+    }
+
+    /// Samples at each period: against events over period, as the study has them, and with what the handler adds taken off.
+    ///
+    /// # Errors
+    /// As [`Ibs::sample`].
+    pub fn intervals(self, setting: &Setting, cpu: u32) -> Result<Vec<AuditRow>> {
+        let (events, handler) = self.stride(setting, cpu, Loop::FourLoads)?;
+        let mut rows = Vec::new();
+        for period in self.periods() {
+            let runs = self.runs(setting, cpu, Loop::FourLoads, period, setting.runs)?;
+            let plain = events as f64 / period as f64;
+            let right = events as f64 / ((period + 1) as f64 - handler);
+            let case = format!("{} every {period}", self.name());
+            let told = format!(
+                "{:+.1} %: the counter runs again before the handler returns, and counts {handler:.0} of its",
+                100.0 * (right / plain - 1.0)
+            );
+            rows.push(row(&case, plain, &runs, ALLOWED_PLAIN).remarking(told));
+            if period != self.periods()[0] {
+                rows.push(row(&format!("{case}, the handler's taken off"), right, &runs, ALLOWED));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Several runs at one period.
+    ///
+    /// # Errors
+    /// As [`Ibs::sample`].
+    pub fn runs(self, setting: &Setting, cpu: u32, of: Loop, period: u64, count: usize) -> Result<Vec<IbsTaking>> {
+        let mut work = KnownLoop::new(of, TURNS)?;
+        (0..count).map(|_| self.sample(setting, cpu, &mut work, period, |_| ())).collect()
+    }
+
+    /// Runs of the same against their median.
+    ///
+    /// # Errors
+    /// As [`Ibs::sample`].
+    pub fn stability(self, setting: &Setting, cpu: u32, times: usize) -> Result<Vec<AuditRow>> {
+        let period = self.periods()[0];
+        let runs = self.runs(setting, cpu, Loop::FourLoads, period, times)?;
+        let mut samples: Vec<f64> = runs.iter().map(|run| run.user as f64).collect();
+        let median = perftax_cost::bootstrap::median(&mut samples);
+        Ok(vec![row(&format!("{} every {period}, {times} runs", self.name()), median, &runs, ALLOWED)])
+    }
+
+    /// The same work on all CPUs at once, each watched by its own event, against one alone.
+    ///
+    /// # Errors
+    /// As [`Ibs::sample`].
+    pub fn threads(self, setting: &Setting) -> Result<Vec<AuditRow>> {
+        let period = self.periods()[0];
+        let at_once = |cpus: &[u32]| -> Result<Vec<IbsTaking>> {
+            std::thread::scope(|scope| {
+                let start = |cpu: u32| {
+                    scope.spawn(move || {
+                        perftax_pmu::guard::pin_this_thread(cpu)?;
+                        self.sample(setting, cpu, &mut KnownLoop::new(Loop::FourLoads, TURNS)?, period, |_| ())
+                    })
+                };
+                let threads: Vec<_> = cpus.iter().map(|cpu| start(*cpu)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            })
+        };
+        let alone = at_once(&setting.cpus[..1])?;
+        let mut runs = Vec::new();
+        for _ in 0..setting.runs {
+            runs.extend(at_once(setting.cpus)?);
+        }
+        let expected = alone.first().map_or(0, |run| run.user) as f64;
+        Ok(vec![row(
+            &format!("{} every {period}, {} at once against one alone", self.name(), setting.cpus.len()),
+            expected,
+            &runs,
+            ALLOWED,
+        )])
+    }
+
+    /// The instruction of each sample in the loop, and its address.
+    ///
+    /// # Errors
+    /// As [`Ibs::sample`].
+    pub fn places(self, setting: &Setting, cpu: u32) -> Result<Vec<AuditRow>> {
+        let period = self.periods()[0];
+        let mut work = KnownLoop::new(Loop::FourLoads, TURNS)?;
+        let (sites, instructions) = (work.load_sites(), work.instructions());
+        let (begin, end) = (instructions[0], instructions[instructions.len() - 1]);
+        let (mut within, mut at, mut loads, mut addressed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..setting.runs {
+            let (mut in_loop, mut on_one, mut of_loads, mut right) = (0u64, 0u64, 0u64, 0u64);
+            self.sample(setting, cpu, &mut work, period, |sample| {
+                let ip = sample.ip.unwrap_or(0);
+                in_loop += u64::from((begin..=end + 3).contains(&ip));
+                on_one += u64::from(instructions.contains(&ip));
+                if let Some((_, datum)) = sites.iter().find(|(instruction, _)| *instruction == ip) {
+                    of_loads += 1;
+                    right += u64::from(sample.address == Some(*datum));
+                }
+            })?;
+            within.push(in_loop as f64);
+            at.push(on_one as f64);
+            loads.push(of_loads as f64);
+            addressed.push(right as f64);
+        }
+        let share = |part: &[f64], whole: &[f64]| -> Vec<f64> {
+            part.iter().zip(whole).map(|(part, whole)| 100.0 * part / whole.max(1.0)).collect()
+        };
+        let case = |what: &str| format!("{} every {period}: {what}", self.name());
+        let mut rows = vec![AuditRow::of(case("the instruction"), "% of the samples", 100.0, &share(&at, &within), 0.0)];
+        if self == Self::Op {
+            rows.push(AuditRow::of(case("the address"), "% of the samples", 100.0, &share(&addressed, &loads), 0.0));
+        }
+        Ok(rows)
+    }
+
+    /// Shares of four loads, at a period whose stride shares no factor with the loop's operations as far as multiples of 16 allow.
+    ///
+    /// # Errors
+    /// As [`Ibs::sample`].
+    pub fn bias(self, setting: &Setting, cpu: u32) -> Result<Vec<AuditRow>> {
+        let mut work = KnownLoop::new(Loop::FourLoads, TURNS)?;
+        let sites = work.load_sites();
+        let middle = self.periods()[0];
+        let (mut shares, mut by_site) = (Vec::new(), Vec::new());
+        for _ in 0..setting.runs {
+            let mut of_run = vec![0u64; sites.len()];
+            // Another period in each piece: no stride is a multiple of the loop's for long.
+            for period in (0..PIECES).map(|piece| middle + 16 * piece) {
+                self.sample(setting, cpu, &mut work, period, |sample| {
+                    if let Some(site) = sites.iter().position(|(instruction, _)| sample.ip == Some(*instruction)) {
+                        of_run[site] += 1;
+                    }
+                })?;
+            }
+            let all: u64 = of_run.iter().sum();
+            shares.push(100.0 * of_run.iter().max().copied().unwrap_or(0) as f64 / all.max(1) as f64);
+            by_site = of_run;
+        }
+        let told =
+            format!("of the last run {by_site:?} samples; {PIECES} periods from {middle} on in turn, for a single one aliases");
+        let case = format!("{}, four loads in turn", self.name());
+        Ok(vec![AuditRow::of(case, "% of the loads' samples", 25.0, &shares, ALLOWED_BIAS).remarking(told)])
+    }
+}
+
+/// Periods of a run that looks for bias.
+const PIECES: u64 = 10;
+/// How far the foremost load's share may be from a quarter, as a share of it: it is the largest of four counts of some hundreds.
+const ALLOWED_BIAS: f64 = 0.25;
+
+/// Samples in user mode against those that must come.
+fn row(case: &str, expected: f64, runs: &[IbsTaking], allowed: f64) -> AuditRow {
+    let samples: Vec<f64> = runs.iter().map(|run| run.user as f64).collect();
+    let sum = |of: fn(&IbsTaking) -> u64| runs.iter().map(of).sum::<u64>();
+    AuditRow::of(case, "samples", expected, &samples, allowed).losing(sum(|run| run.lost), sum(|run| run.throttled))
+}
+
+/// Kernel-mode operations that were asked for by this thread: none of the samples may say user mode. `locked` so many.
+///
+/// # Errors
+/// As [`Ibs::sample`].
+pub fn mode(setting: &Setting, cpu: u32, work: &mut dyn Stimulus, operations: u64) -> Result<Vec<AuditRow>> {
+    let period = OP_PERIODS[0];
+    let runs: Vec<IbsTaking> =
+        (0..setting.runs).map(|_| Ibs::Op.sample(setting, cpu, work, period, |_| ())).collect::<Result<_>>()?;
+    let kernel: Vec<f64> = runs.iter().map(|run| run.kernel as f64).collect();
+    // Each turn is three instructions (PERFTAX_WORK_INSTRUCTIONS), and so three operations at least.
+    let least = (3 * operations / period) as f64;
+    let reached: Vec<f64> = kernel.iter().map(|found| f64::from(u8::from(*found >= least))).collect();
+    let told = format!("{kernel:?} samples in kernel mode; three instructions a turn are {least:.0} periods at least");
+    Ok(vec![
+        row(&format!("ibs-op every {period}, locked operations of the kernel's: in user mode"), 0.0, &runs, 0.0),
+        AuditRow::of(
+            format!("ibs-op every {period}, locked operations of the kernel's: in kernel mode"),
+            "runs with as many",
+            1.0,
+            &reached,
+            0.0,
+        )
+        .remarking(told),
+    ])
+}
