@@ -30,6 +30,10 @@ pub fn class_of(selector: u64) -> Option<Class> {
         (0x29, 0x01) => Class::Loads,
         (0x29, 0x02) => Class::Stores,
         (0x25, 0x0e) => Class::LockedLoads,
+        // Requests of the first level to the second, and those for data that it did not have, with and without those for instructions,
+        // which the simulated caches do not hold. What perf calls L1-dcache-load-misses, cache-references and cache-misses.
+        (0x60, 0xc8 | 0xff) => Class::L1Misses,
+        (0x64, 0x08 | 0x09) => Class::L2Misses,
         _ => return None,
     })
 }
@@ -46,6 +50,8 @@ mod tests {
             (0x0053_00c1, Some(Class::Uops)),
             (0x0053_0129, Some(Class::Loads)),
             (0x0053_0729, None),
+            (0x0053_0964, Some(Class::L2Misses)),
+            (0x0053_ff60, Some(Class::L1Misses)),
             (0xc0 | 1 << 23 | 16 << 24, Some(Class::Cycles)),
             (0xc0 | 1 << 24, Some(Class::Instructions)),
             (0xc1 | 2 << 24, None),
