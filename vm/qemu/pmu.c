@@ -109,8 +109,8 @@ bool x86_pmu_realize(X86CPU *cpu, Error **errp)
     if (!pmu->engine) {
         error_setg(errp, "pmu=on: no PMU%s is modelled for family %u model %u;"
                    " there is one for Haswell, Broadwell, Skylake-Client,"
-                   " Icelake-Server, EPYC, EPYC-Rome and EPYC-Milan", pmu->settings.caches ? " with caches" : "",
-                   family, model);
+                   " Icelake-Server, EPYC, EPYC-Rome and EPYC-Milan",
+                   pmu->settings.caches ? " with caches" : "", family, model);
         return false;
     }
     return true;
