@@ -1,6 +1,6 @@
 /*
- * An Intel PMU for TCG: what translated code and the rest of QEMU call.
- * Counters, PEBS and branch records themselves are perftax_engine.h's.
+ * A PMU for TCG, Intel's or AMD's: what translated code and the rest of QEMU
+ * call.  Counters, samples and branch records are perftax_engine.h's.
  *
  * An instruction is in flight from the hook at its start until the next hook,
  * interrupt or trap, where it retires: env then holds the state right after
@@ -99,14 +99,18 @@ bool x86_pmu_realize(X86CPU *cpu, Error **errp)
     uint32_t family = (version >> 8) & 0xf;
     uint32_t model = ((version >> 4) & 0xf) | ((version >> 12) & 0xf0);
 
+    if (family == 0xf) {
+        family += (version >> 20) & 0xff;
+    }
+
     pmu->engine = perftax_engine_new(family, model, CPU(cpu)->cpu_index,
                                      machine->smp.max_cpus, &pmu->settings,
                                      &pmu->budget, &memory);
     if (!pmu->engine) {
         error_setg(errp, "pmu=on: no PMU%s is modelled for family %u model %u;"
-                   " there is one for Haswell, Broadwell, Skylake-Client and"
-                   " Icelake-Server", pmu->settings.caches ? " with caches" : "",
-                   family, model);
+                   " there is one for Haswell, Broadwell, Skylake-Client,"
+                   " Icelake-Server, EPYC, EPYC-Rome and EPYC-Milan",
+                   pmu->settings.caches ? " with caches" : "", family, model);
         return false;
     }
     return true;
@@ -136,12 +140,18 @@ void x86_pmu_cpuid(CPUX86State *env, uint32_t *eax, uint32_t *ebx,
     *edx = r[3];
 }
 
+uint32_t x86_pmu_cpuid_ibs(CPUX86State *env)
+{
+    return env->pmu.engine ? perftax_engine_cpuid_ibs(env->pmu.engine) : 0;
+}
+
 /* Classes of the instruction in flight, which the one at @next follows. */
 static uint32_t pmu_classes(CPUX86State *env, uint64_t next)
 {
     X86PMU *pmu = &env->pmu;
     uint32_t classes = pmu->branch & 0xffff;
     uint32_t length = pmu->branch >> 24;
+    uint64_t fetch = pmu->ip / PERFTAX_FETCH_BYTES;
 
     classes |= 1 << PERFTAX_INSTRUCTIONS | 1 << PERFTAX_UOPS;
     classes |= pmu->flight.load ? 1 << PERFTAX_LOADS : 0;
@@ -152,6 +162,8 @@ static uint32_t pmu_classes(CPUX86State *env, uint64_t next)
     if (pmu->flight.load) {
         classes |= (uint32_t)pmu->access & 0xffff;
     }
+    classes |= fetch != pmu->fetched ? 1 << PERFTAX_FETCHES : 0;
+    pmu->fetched = fetch;
     if (pmu->branch) {
         bool conditional = classes & 1 << PERFTAX_CONDITIONAL;
         bool taken = !conditional || next != pmu->ip + length;
@@ -163,6 +175,9 @@ static uint32_t pmu_classes(CPUX86State *env, uint64_t next)
             classes |= (*state >= 2) != taken ? 1 << PERFTAX_MISPREDICTED : 0;
             *state = taken ? MIN(*state + 1, 3) : MAX(*state - 1, 0);
         }
+        if (taken) {
+            pmu->fetched = -1;
+        }
     }
     return classes;
 }
@@ -170,6 +185,7 @@ static uint32_t pmu_classes(CPUX86State *env, uint64_t next)
 /* A budget is used up with an instruction that has retired. */
 static bool __attribute__((noinline)) pmu_used_up(CPUX86State *env, uint64_t next,
                                       uint32_t classes, uint32_t uops,
+                                      uint32_t width,
                                       struct perftax_actions *actions)
 {
     X86PMU *pmu = &env->pmu;
@@ -195,9 +211,10 @@ static bool __attribute__((noinline)) pmu_used_up(CPUX86State *env, uint64_t nex
     retired.privilege = pmu->mode;
     retired.level = pmu->access >> 32 & 0xff;
     retired.latency_cycles = pmu->access >> 48;
+    retired.width = width;
     *actions = perftax_engine_retire(pmu->engine, &retired);
-    return actions->interrupt || actions->stall_ns
-        || memory != pmu->budget.watches_memory
+    return actions->interrupt || actions->sampling_interrupt
+        || actions->stall_ns || memory != pmu->budget.watches_memory
         || granularity != lduw_he_p(pmu->budget.granularity);
 }
 
@@ -211,7 +228,8 @@ static inline bool pmu_retire(CPUX86State *env,
     X86PMU *pmu = &env->pmu;
     uint64_t next = env->eip + env->segs[R_CS].base;
     uint32_t classes = pmu_classes(env, next);
-    uint32_t uops = 1 + pmu->flight.load + 2 * pmu->flight.store;
+    uint32_t uops = 1 + !!pmu->flight.load + 2 * !!pmu->flight.store;
+    uint32_t width = (pmu->flight.load ?: pmu->flight.store) % PMU_ANY_WIDTH;
     int mode = pmu->mode;
     uint32_t watched = classes & pmu->budget.watched[mode];
     bool used_up = false;
@@ -228,7 +246,8 @@ static inline bool pmu_retire(CPUX86State *env,
         pmu->budget.left[mode][i] -= i == PERFTAX_UOPS ? uops : 1;
         used_up |= pmu->budget.left[mode][i] < 0;
     }
-    return unlikely(used_up) && pmu_used_up(env, next, classes, uops, actions);
+    return unlikely(used_up)
+        && pmu_used_up(env, next, classes, uops, width, actions);
 }
 
 /* env is architectural and clocks may be read. */
@@ -248,13 +267,18 @@ static void pmu_act(CPUX86State *env, int mode,
         /* The virtual clock and the core run at 1 GHz. */
         perftax_engine_stand_still(env->pmu.engine, mode, actions->stall_ns);
     }
-    if (actions->interrupt) {
+    if (actions->interrupt || actions->sampling_interrupt) {
         bool locked = qemu_mutex_iothread_locked();
 
         if (!locked) {
             qemu_mutex_lock_iothread();
         }
-        apic_deliver_pmi(env_archcpu(env)->apic_state);
+        if (actions->interrupt) {
+            apic_deliver_pmi(env_archcpu(env)->apic_state);
+        }
+        if (actions->sampling_interrupt) {
+            apic_deliver_extended(env_archcpu(env)->apic_state, 0);
+        }
         if (!locked) {
             qemu_mutex_unlock_iothread();
         }
@@ -319,11 +343,11 @@ void x86_pmu_watch_access(CPUState *cs, vaddr address, bool load, bool store)
     }
     if (load) {
         pmu->load_address = address;
-        pmu->flight.load = 1;
+        pmu->flight.load = PMU_ANY_WIDTH;
     }
     if (store) {
         pmu->store_address = address;
-        pmu->flight.store = 1;
+        pmu->flight.store = PMU_ANY_WIDTH;
     }
     if (pmu->budget.watches_memory) {
         helper_pmu_access(env, address, !load);
@@ -374,8 +398,7 @@ void x86_pmu_nmi_done(CPUX86State *env)
     }
 }
 
-/* do_interrupt_all(): retires or cancels what is in flight. */
-void x86_pmu_boundary(CPUX86State *env, int intno, int is_int, int is_hw)
+static void pmu_boundary(CPUX86State *env, int intno, int is_int, int is_hw)
 {
     X86PMU *pmu = &env->pmu;
     struct perftax_actions actions = { 0 };
@@ -410,6 +433,14 @@ void x86_pmu_boundary(CPUX86State *env, int intno, int is_int, int is_hw)
     if (pmu_retire(env, &actions)) {
         pmu_act(env, mode, &actions);
     }
+}
+
+/* do_interrupt_all(): retires or cancels what is in flight. */
+void x86_pmu_boundary(CPUX86State *env, int intno, int is_int, int is_hw)
+{
+    pmu_boundary(env, intno, is_int, is_hw);
+    /* The handler is fetched, wherever it is. */
+    env->pmu.fetched = -1;
 }
 
 /* SYSCALL retires here: the kernel's blocks may not be followed. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * An Intel PMU for an emulated machine: registers, counters, PEBS, branch records, caches.
+ * A PMU for an emulated machine: registers, counters, caches; of Intel with PEBS and branch records, of AMD with instruction-based
+ * sampling.
  *
  * Whoever emulates the core executes instructions and subtracts what they count as from a budget; the engine is called when a budget
  * is used up, when a register is read or written, and for every access while caches are watched. One engine a core; calls for one
- * engine come from one thread at a time. Meanings and sources: crates/perftax-model/src/intel.
+ * engine come from one thread at a time. Meanings and sources: crates/perftax-model/src/intel
+ * and src/amd.
  */
 #ifndef PERFTAX_ENGINE_H
 #define PERFTAX_ENGINE_H
@@ -13,7 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PERFTAX_CLASSES 16
+#define PERFTAX_CLASSES 24
+
+/* What is fetched at once, as PERFTAX_FETCHES counts. */
+#define PERFTAX_FETCH_BYTES 64
 
 /*
  * Classes of events, numbers of bits and of budgets. The first two are subtracted as one number of 64 bits for a block: while blocks are
@@ -23,6 +28,8 @@ enum {
     PERFTAX_BRANCHES, PERFTAX_INSTRUCTIONS, PERFTAX_UOPS, PERFTAX_CYCLES, PERFTAX_LOADS, PERFTAX_STORES, PERFTAX_TAKEN,
     PERFTAX_MISPREDICTED, PERFTAX_CALLS, PERFTAX_RETURNS, PERFTAX_LOCKED_LOADS, PERFTAX_L1_MISSES, PERFTAX_L2_MISSES,
     PERFTAX_LLC_MISSES, PERFTAX_SLOW_LOADS, PERFTAX_CONDITIONAL,
+    /* The first instruction in its aligned PERFTAX_FETCH_BYTES since the latest fetch, or after a taken branch. */
+    PERFTAX_FETCHES,
 };
 
 /* How closely a mode is to be followed. */
@@ -43,12 +50,14 @@ struct perftax_retired {
     uint32_t classes, uops;
     uint8_t level, privilege;
     uint16_t latency_cycles;
+    uint32_t width;                     /* of the load, or else the store: 1 + log2 of its bytes; 0: not known */
     uint64_t xmm[16][2];
 };
 
 struct perftax_actions {
     uint64_t stall_ns;                  /* the core stands still for so long */
     bool interrupt;                     /* raise the performance interrupt */
+    bool sampling_interrupt;            /* raise that of AMD's instruction-based sampling: extended entry 0 of the local APIC */
 };
 
 struct perftax_settings {
@@ -56,6 +65,7 @@ struct perftax_settings {
     uint32_t skid;
     bool arm_same;                      /* PEBS records the event that overflowed, not the next */
     bool caches;
+    bool ibs_random;                    /* the low bits of AMD's sampling counters start at random, from a seed */
 };
 
 /* The machine's memory at its kernel's addresses; false where it cannot be reached without a fault. */
@@ -78,7 +88,10 @@ perftax_engine *perftax_engine_new(uint32_t family, uint32_t model, uint32_t cor
 void perftax_engine_free(perftax_engine *engine);
 void perftax_engine_reset(perftax_engine *engine);
 void perftax_engine_set(perftax_engine *engine, const struct perftax_settings *settings);
+/* Leaf 0xA. */
 void perftax_engine_cpuid_a(const perftax_engine *engine, uint32_t registers[4]);
+/* EAX of leaf 0x8000001B. */
+uint32_t perftax_engine_cpuid_ibs(const perftax_engine *engine);
 void perftax_engine_tally(const perftax_engine *engine, struct perftax_tally *tally);
 
 /* False where the register is not one of the PMU's, or refuses the value. */

@@ -3,9 +3,12 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perftax_model::cache::{Hierarchy, Level, Who, line_of};
-use perftax_model::intel::{Class, Generation};
+use perftax_model::emulated::Class;
 use perftax_model::machine::{LlcShare, Machine};
+use perftax_model::{amd, intel};
 use serde::Deserialize;
+
+use crate::pmu::Generation;
 
 /// All cores share the last level, so that there is one hierarchy in the process.
 static HIERARCHY: Mutex<Option<Hierarchy>> = Mutex::new(None);
@@ -27,10 +30,12 @@ struct Described {
 
 fn describe(generation: Generation) -> Option<Machine> {
     let text = match generation {
-        Generation::Haswell => include_str!("../../../machines/haswell.toml"),
-        Generation::Broadwell => include_str!("../../../machines/broadwell.toml"),
-        Generation::Skylake => include_str!("../../../machines/skylake.toml"),
-        Generation::IceLake => return None,
+        Generation::Intel(intel::Generation::Haswell) => include_str!("../../../machines/haswell.toml"),
+        Generation::Intel(intel::Generation::Broadwell) => include_str!("../../../machines/broadwell.toml"),
+        Generation::Intel(intel::Generation::Skylake) => include_str!("../../../machines/skylake.toml"),
+        Generation::Amd(amd::Generation::Zen2) => include_str!("../../../machines/zen2.toml"),
+        Generation::Amd(amd::Generation::Zen3) => include_str!("../../../machines/zen3.toml"),
+        Generation::Intel(intel::Generation::IceLake) | Generation::Amd(amd::Generation::Zen) => return None,
     };
     Some(toml::from_str::<Described>(text).ok()?.model)
 }
@@ -73,7 +78,8 @@ mod tests {
 
     #[test]
     fn a_second_load_is_found_where_the_first_left_it() {
-        let mut caches = Caches::of(Generation::Skylake, 0, 1).unwrap_or_else(|| panic!("Skylake is described"));
+        let mut caches =
+            Caches::of(Generation::Intel(intel::Generation::Skylake), 0, 1).unwrap_or_else(|| panic!("Skylake is described"));
         caches.slow_from_cycles = 100;
         let first = caches.access(0x7fff_1234_5678, false);
         let all = Class::L1Misses.bit() | Class::L2Misses.bit() | Class::LlcMisses.bit() | Class::SlowLoads.bit();

@@ -1,24 +1,27 @@
-//! `perftax-model`'s Intel PMU behind a C header (`include/perftax_engine.h`), for an emulated machine.
+//! `perftax-model`'s PMUs, Intel's and AMD's, behind a C header (`include/perftax_engine.h`), for an emulated machine.
 //!
 //! Every function takes what `perftax_engine_new` returned, or memory of the caller's that lives as long as the call.
 
 mod caches;
 mod memory;
+mod pmu;
 
-use perftax_model::intel::{Actions, Arm, Budget, Generation, Pmu, Retired, Settings, Tally};
+use perftax_model::emulated::{Actions, Arm, Budget, Retired, Settings, Tally};
 
 use caches::Caches;
 use memory::HostMemory;
+use pmu::{Generation, Pmu};
 
 /// One core's PMU.
 pub struct Engine {
     pmu: Pmu,
+    core: u32,
     budget: *mut Budget,
     memory: HostMemory,
     caches: Option<Caches>,
 }
 
-/// What the SDM leaves open, in C.
+/// What the manuals leave open, in C.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct CSettings {
@@ -27,6 +30,7 @@ pub struct CSettings {
     skid: u32,
     arm_same: bool,
     caches: bool,
+    ibs_random: bool,
 }
 
 impl From<&CSettings> for Settings {
@@ -37,6 +41,7 @@ impl From<&CSettings> for Settings {
             skid: c.skid,
             arm: if c.arm_same { Arm::Same } else { Arm::Next },
             caches: c.caches,
+            ibs_random: c.ibs_random,
         }
     }
 }
@@ -72,7 +77,7 @@ pub unsafe extern "C" fn perftax_engine_new(
     }
     // SAFETY: the caller's promise.
     unsafe { budget.write(Budget::default()) };
-    Box::into_raw(Box::new(Engine { pmu: Pmu::new(generation, settings), budget, memory, caches }))
+    Box::into_raw(Box::new(Engine { pmu: Pmu::new(generation, core, settings), core, budget, memory, caches }))
 }
 
 /// See the header.
@@ -90,7 +95,7 @@ pub unsafe extern "C" fn perftax_engine_free(engine: *mut Engine) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_reset(engine: &mut Engine) {
-    let fresh = Pmu::new(engine.pmu.generation(), engine.pmu.settings);
+    let fresh = Pmu::new(engine.pmu.generation(), engine.core, *engine.pmu.settings());
     let (pmu, budget, _) = engine.parts();
     *pmu = fresh;
     *budget = Budget::default();
@@ -100,7 +105,7 @@ pub extern "C" fn perftax_engine_reset(engine: &mut Engine) {
 #[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_set(engine: &mut Engine, settings: &CSettings) {
     let caches = engine.caches.is_some();
-    engine.pmu.settings = Settings { caches, ..Settings::from(settings) };
+    *engine.pmu.settings() = Settings { caches, ..Settings::from(settings) };
 }
 
 /// See the header.
@@ -111,8 +116,14 @@ pub extern "C" fn perftax_engine_cpuid_a(engine: &Engine, registers: &mut [u32; 
 
 /// See the header.
 #[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_cpuid_ibs(engine: &Engine) -> u32 {
+    engine.pmu.generation().ibs_capabilities()
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_tally(engine: &Engine, tally: &mut Tally) {
-    *tally = engine.pmu.tally;
+    *tally = engine.pmu.tally();
 }
 
 /// See the header.
@@ -127,7 +138,7 @@ pub extern "C" fn perftax_engine_rdmsr(engine: &mut Engine, number: u32, value: 
 pub extern "C" fn perftax_engine_wrmsr(engine: &mut Engine, number: u32, value: u64) -> bool {
     let (pmu, budget, _) = engine.parts();
     let written = pmu.write(budget, number, value);
-    let slow = pmu.load_latency;
+    let slow = pmu.slow_from_cycles();
     if let Some(caches) = &mut engine.caches {
         caches.slow_from_cycles = slow;
     }

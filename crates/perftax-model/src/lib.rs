@@ -9,9 +9,11 @@
 //! addresses are touched; between two actions of a unit, that is one subtraction ([`unit::Unit::until_action`]).
 
 pub mod advice;
+pub mod amd;
 pub mod cache;
 mod core;
 mod counts;
+pub mod emulated;
 mod event;
 pub mod intel;
 pub mod machine;

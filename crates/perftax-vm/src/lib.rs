@@ -1,4 +1,4 @@
-//! The emulated machine: an unmodified Linux guest that sees an Intel PMU with PEBS, on hosts that have none.
+//! The emulated machine: an unmodified Linux guest that sees an Intel PMU with PEBS, or AMD's with IBS, on hosts that have none.
 //!
 //! - [`Installation`]: the parts that are built once into a cache (QEMU with the PMU of `perftax-model`, a kernel, a file system).
 //! - [`Guest`]: what is run in it: a command, its files, the processor.

@@ -12,6 +12,10 @@ pub enum Generation {
     Skylake,
     /// 8 + 4 counters, adaptive PEBS, 32 branches.
     IceLake,
+    /// AMD: 6 counters, instruction-based sampling.
+    Zen2,
+    /// As Zen 2.
+    Zen3,
 }
 
 impl Generation {
@@ -23,6 +27,8 @@ impl Generation {
             Self::Skylake => "Skylake-Client-noTSX-IBRS",
             // From this version on it has the model number of the real one.
             Self::IceLake => "Icelake-Server-v4",
+            Self::Zen2 => "EPYC-Rome",
+            Self::Zen3 => "EPYC-Milan",
         }
     }
 }
@@ -54,6 +60,8 @@ pub struct Processor {
     pub arm: Arm,
     /// Whether caches are simulated: cache events and latencies, at a tenth of the speed.
     pub caches: bool,
+    /// Whether the counts of AMD's instruction-based sampling start at random, from a seed, as the hardware's do.
+    pub ibs_random: bool,
 }
 
 impl Default for Processor {
@@ -66,6 +74,7 @@ impl Default for Processor {
             skid: 0,
             arm: Arm::Next,
             caches: false,
+            ibs_random: false,
         }
     }
 }
@@ -84,7 +93,8 @@ impl Processor {
                 option.push_str(&format!(",{name}={value}"));
             }
         }
-        for (name, on) in [("pebs-arm-same", self.arm == Arm::Same), ("pmu-caches", self.caches)] {
+        let switches = [("pebs-arm-same", self.arm == Arm::Same), ("pmu-caches", self.caches), ("ibs-random", self.ibs_random)];
+        for (name, on) in switches {
             if on {
                 option.push_str(&format!(",{name}=on"));
             }
@@ -102,5 +112,7 @@ mod tests {
         assert_eq!(Processor::default().option(), "Skylake-Client-noTSX-IBRS,pmu=on,check=off");
         let other = Processor { generation: Generation::Broadwell, assist_ns: 286, arm: Arm::Same, ..Processor::default() };
         assert_eq!(other.option(), "Broadwell-noTSX,pmu=on,check=off,pebs-assist-ns=286,pebs-arm-same=on");
+        let amd = Processor { generation: Generation::Zen2, ibs_random: true, ..Processor::default() };
+        assert_eq!(amd.option(), "EPYC-Rome,pmu=on,check=off,ibs-random=on");
     }
 }

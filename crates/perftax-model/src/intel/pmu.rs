@@ -1,9 +1,9 @@
 //! The PMU of one core.
 
-use super::budget::{Budget, Granularity, KERNEL, USER};
 use super::debug_store::{self, Memory, Occasion};
 use super::generation::COUNTER_BITS;
-use super::{Branches, Class, Generation, Retired, class_of, msr};
+use super::{Actions, Arm, Branches, Budget, Class, Generation, KERNEL, Retired, Settings, Tally, USER, class_of, msr};
+use crate::emulated::{CLOSE, Plan};
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 /// Number of the first fixed counter among all.
@@ -22,58 +22,6 @@ const SELECT_ENABLE: u64 = 1 << 22;
 /// The counter's records hold the groups of MSR_PEBS_DATA_CFG; a fixed counter's such bit is [`FIXED_ADAPTIVE`] + 4 a counter.
 const SELECT_ADAPTIVE: u64 = 1 << 34;
 const FIXED_ADAPTIVE: u64 = 32;
-
-/// Budgets are kept far from the ends of their type, so that a block may overdraw them.
-const MOST_LEFT: u64 = 1 << 30;
-/// Below so many events to the next action every instruction is followed: more than a block has instructions, as a rule.
-const CLOSE: u32 = 16;
-
-/// Which event PEBS records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Arm {
-    /// The one after the overflow, as the SDM says: one sample in period + 1 events.
-    #[default]
-    Next,
-    /// The one that overflowed: one in period.
-    Same,
-}
-
-/// What the SDM leaves to the processor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Time that an assist takes, ns.
-    pub assist_ns: u64,
-    /// Time from the overflow of a buffer or counter to the handler's first instruction, ns.
-    pub interrupt_ns: u64,
-    /// Instructions from an ordinary counter's overflow to its interrupt.
-    pub skid: u32,
-    /// Which event PEBS records.
-    pub arm: Arm,
-    /// Whether the caches are simulated.
-    pub caches: bool,
-}
-
-/// What whoever executes must do now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Actions {
-    /// The core stands still for so long, ns.
-    pub stall_ns: u64,
-    /// Raise the performance interrupt.
-    pub interrupt: bool,
-}
-
-/// How often what happened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Tally {
-    /// Records written.
-    pub records: u64,
-    /// Records that could not be written.
-    pub lost: u64,
-    /// Interrupts raised.
-    pub interrupts: u64,
-}
 
 /// A counter that counts.
 #[derive(Clone, Copy, Debug)]
@@ -373,14 +321,13 @@ impl Pmu {
         let mut overflowed = 0;
         for i in 0..self.running.len() {
             let counter = self.running[i];
-            let events: i64 = counter.modes().map(|mode| passed(&self.start, budget, mode, counter.budgeted())).sum();
+            let events: i64 = counter.modes().map(|mode| self.start.passed(budget, mode, counter.budgeted())).sum();
             let value = self.counter_value(counter.number) as i64 + events;
             overflowed |= u64::from(value > COUNTER_MASK as i64) << counter.number;
             *self.counter(counter.number) = value as u64 & COUNTER_MASK;
         }
         if let Some(left) = &mut self.skidding {
-            let instructions: i64 =
-                [KERNEL, USER].iter().map(|&mode| passed(&self.start, budget, mode, Class::Instructions)).sum();
+            let instructions: i64 = [KERNEL, USER].iter().map(|&mode| self.start.passed(budget, mode, Class::Instructions)).sum();
             *left = left.saturating_sub(u32::try_from(instructions).unwrap_or(0));
         }
         self.start = budget.clone();
@@ -397,53 +344,30 @@ impl Pmu {
     /// Sets the budget: how many events of each class may pass until something is due, and how closely to follow. A block of `need`
     /// instructions must fit, or every instruction is followed.
     fn plan(&mut self, budget: &mut Budget, need: u32) {
-        *budget = Budget { left: [[MOST_LEFT as i32; super::CLASSES]; 2], ..Budget::default() };
-        let mut followed = [false; 2];
-        let mut least = MOST_LEFT;
-        let mut only_blocks = self.armed == 0 && self.skidding.is_none();
-        let mut until = |mode: usize, class: Class, events: u64| {
-            let left = &mut budget.left[mode][class as usize];
-            *left = (*left).min(events.min(MOST_LEFT) as i32);
-            budget.watched[mode] |= class.bit();
-            followed[mode] = true;
-        };
+        let mut plan = Plan::default();
         for counter in &self.running {
-            let modes = counter.modes().count().max(1) as u64;
+            // An armed counter's next event is of interest, whatever its value.
+            let armed = self.armed >> counter.number & 1 == 1;
             let distance = COUNTER_MASK + 1 - self.counter_value(counter.number);
-            // Both modes draw on one counter: each gets half, and the rest is dealt out anew when one is used up.
-            let mut allowed = (distance - 1) / modes;
-            if self.armed >> counter.number & 1 == 1 {
-                allowed = 0;
-            }
-            counter.modes().for_each(|mode| until(mode, counter.budgeted(), allowed));
-            least = least.min(allowed);
-            only_blocks &= matches!(counter.budgeted(), Class::Instructions | Class::Branches);
+            plan.share(counter.counts, counter.budgeted(), if armed { 0 } else { distance - 1 });
         }
         if let Some(left) = self.skidding {
-            let left = u64::from(left.saturating_sub(1));
-            [KERNEL, USER].into_iter().for_each(|mode| until(mode, Class::Instructions, left));
+            plan.skid(left);
         }
-        let records = self.debugctl & DEBUGCTL_BRANCHES != 0 && self.status & STATUS_BRANCHES_FROZEN == 0;
-        budget.records_branches = u8::from(records);
+        if self.armed != 0 {
+            plan.follow_instructions();
+        }
+        if self.debugctl & DEBUGCTL_BRANCHES != 0 && self.status & STATUS_BRANCHES_FROZEN == 0 {
+            plan.record_branches();
+        }
         let of_data = |counter: &Running| {
             let precise = self.pebs_enable >> counter.number & 1 == 1;
             counter.class.bit() & Class::OF_CACHES != 0 || precise && matches!(counter.class, Class::Loads | Class::LockedLoads)
         };
-        budget.watches_memory = u8::from(self.settings.caches && self.running.iter().any(of_data));
-        only_blocks &= !records && least >= u64::from(need);
-        for mode in [KERNEL, USER] {
-            let granularity = match (followed[mode] || records, only_blocks) {
-                (false, _) => Granularity::Off,
-                (true, true) => Granularity::Block,
-                (true, false) => Granularity::Instruction,
-            };
-            budget.granularity[mode] = granularity as u8;
-            if granularity == Granularity::Block {
-                // Only the sign of what is left of instructions is looked at.
-                let left = &mut budget.left[mode];
-                left[Class::Instructions as usize] = left[Class::Instructions as usize].min(left[Class::Branches as usize]);
-            }
+        if self.settings.caches && self.running.iter().any(of_data) {
+            plan.watch_memory();
         }
+        *budget = plan.budget(need);
         self.start = budget.clone();
     }
 
@@ -491,9 +415,4 @@ impl Pmu {
             self.update_running();
         }
     }
-}
-
-/// Events that have passed in a mode since the budget was set.
-fn passed(start: &Budget, budget: &Budget, mode: usize, class: Class) -> i64 {
-    i64::from(start.left[mode][class as usize]) - i64::from(budget.left[mode][class as usize])
 }

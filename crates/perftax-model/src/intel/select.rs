@@ -1,53 +1,6 @@
 //! What event selectors mean.
 
-/// A class of events that counters count. An instruction is of several at once. The numbers are perftax_engine.h's: branches and
-/// instructions side by side, so that whoever executes blocks subtracts both at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Class {
-    /// Branches.
-    Branches = 0,
-    /// Instructions retired.
-    Instructions = 1,
-    /// Micro-operations retired, estimated.
-    Uops = 2,
-    /// Cycles: one an instruction, and those of assists and misses.
-    Cycles = 3,
-    /// Instructions that load.
-    Loads = 4,
-    /// Instructions that store.
-    Stores = 5,
-    /// Branches that were taken.
-    Taken = 6,
-    /// Branches that were mispredicted.
-    Mispredicted = 7,
-    /// Calls.
-    Calls = 8,
-    /// Returns.
-    Returns = 9,
-    /// Loads with a lock.
-    LockedLoads = 10,
-    /// Loads that missed the first level.
-    L1Misses = 11,
-    /// Loads that missed the second level.
-    L2Misses = 12,
-    /// Loads that missed the last level.
-    LlcMisses = 13,
-    /// Loads that took as long as the latency register asks.
-    SlowLoads = 14,
-    /// Conditional branches.
-    Conditional = 15,
-}
-
-impl Class {
-    /// Its bit.
-    pub const fn bit(self) -> u32 {
-        1 << self as u32
-    }
-
-    /// Those that only simulated caches can tell.
-    pub const OF_CACHES: u32 = Self::L1Misses.bit() | Self::L2Misses.bit() | Self::LlcMisses.bit() | Self::SlowLoads.bit();
-}
+use super::Class;
 
 /// The class that a selector counts, by event code and umask (SDM volume 3, tables 20-1 and 20-3 for the architectural events; the
 /// generations' own as in Linux's arch/x86/events/intel and perf's lists); `None` for events that are not modelled, which then count

@@ -8,9 +8,10 @@ use perftax_vm::{Arm, Error, Generation, Guest, Processor, Sources, Terminal};
 
 use crate::failure::Outcome;
 
-/// Run programs in an emulated machine with a PMU: PEBS, branch records and counters without the hardware
+/// Run programs in an emulated machine with a PMU: PEBS, IBS, branch records and counters without the hardware
 ///
-/// QEMU with perftax's PMU boots Debian's unmodified kernel; its perf driver, perf and perftax run inside and see an Intel processor.
+/// QEMU with perftax's PMU boots Debian's unmodified kernel; its perf driver, perf and perftax run inside and see a processor of Intel's
+/// or AMD's.
 /// Time is counted in instructions (1 ns each): the same command gives the same samples.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -18,6 +19,7 @@ Examples:
   perftax vm build
   perftax vm run -- perf stat -e instructions:u,branches:u bzip2 -k /bin/ls
   perftax vm run --cpu broadwell --assist-ns 286 --out p.data -- perf record -o p.data -e instructions:uppp -c 10007 gzip -k /bin/ls
+  perftax vm run --cpu zen2 --out p.data -- perf record -a -o p.data -e ibs_op/cnt_ctl=1/ -c 100000 gzip -k /bin/ls
   perftax vm shell --cpu icelake")]
 pub struct Args {
     #[command(subcommand)]
@@ -74,6 +76,9 @@ struct MachineArgs {
     /// Simulate caches: cache events and load latencies, at a tenth of the speed
     #[arg(long)]
     caches: bool,
+    /// IBS counts start at random, from a seed, as AMD's hardware does it; else at 0
+    #[arg(long)]
+    ibs_random: bool,
     /// Processors
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=32))]
     smp: u32,
@@ -133,6 +138,8 @@ enum Cpu {
     Broadwell,
     Skylake,
     Icelake,
+    Zen2,
+    Zen3,
 }
 
 impl From<Cpu> for Generation {
@@ -142,6 +149,8 @@ impl From<Cpu> for Generation {
             Cpu::Broadwell => Self::Broadwell,
             Cpu::Skylake => Self::Skylake,
             Cpu::Icelake => Self::IceLake,
+            Cpu::Zen2 => Self::Zen2,
+            Cpu::Zen3 => Self::Zen3,
         }
     }
 }
@@ -204,6 +213,7 @@ impl MachineArgs {
                 skid: self.skid,
                 arm: if self.arm_same { Arm::Same } else { Arm::Next },
                 caches: self.caches,
+                ibs_random: self.ibs_random,
             },
             memory_mib: self.memory,
             append: self.append.clone(),

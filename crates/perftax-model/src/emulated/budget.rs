@@ -1,7 +1,9 @@
 //! How many events may pass before the PMU must be told.
 
-/// Number of classes ([`super::Class`]), rounded up.
-pub const CLASSES: usize = 16;
+use super::Class;
+
+/// Number of classes ([`Class`]), rounded up.
+pub const CLASSES: usize = 24;
 /// Index of kernel mode.
 pub const KERNEL: usize = 0;
 /// Index of user mode.
@@ -35,4 +37,11 @@ pub struct Budget {
     pub watches_memory: u8,
     /// Every taken branch is recorded.
     pub records_branches: u8,
+}
+
+impl Budget {
+    /// Events of a class that have passed in a mode since this was the budget.
+    pub fn passed(&self, now: &Self, mode: usize, class: Class) -> i64 {
+        i64::from(self.left[mode][class as usize]) - i64::from(now.left[mode][class as usize])
+    }
 }

@@ -1,0 +1,131 @@
+//! One vendor's PMU or the other's.
+
+use perftax_model::emulated::{Actions, Budget, Retired, Settings, Tally};
+use perftax_model::intel::Memory;
+use perftax_model::{amd, intel};
+
+/// A generation of either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Generation {
+    /// Intel's.
+    Intel(intel::Generation),
+    /// AMD's.
+    Amd(amd::Generation),
+}
+
+impl Generation {
+    /// By the family and model of CPUID leaf 1, extensions added: no family is both vendors'.
+    pub fn of(family: u32, model: u32) -> Option<Self> {
+        intel::Generation::of(family, model).map(Self::Intel).or_else(|| amd::Generation::of(family, model).map(Self::Amd))
+    }
+
+    /// CPUID leaf 0xA, which AMD has not.
+    pub fn cpuid_leaf_a(self) -> [u32; 4] {
+        match self {
+            Self::Intel(generation) => generation.cpuid_leaf_a(),
+            Self::Amd(_) => [0; 4],
+        }
+    }
+
+    /// EAX of CPUID leaf 8000_001B, which Intel has not.
+    pub fn ibs_capabilities(self) -> u32 {
+        match self {
+            Self::Intel(_) => 0,
+            Self::Amd(generation) => generation.ibs_capabilities(),
+        }
+    }
+}
+
+/// Its PMU.
+pub enum Pmu {
+    /// Intel's.
+    Intel(intel::Pmu),
+    /// AMD's.
+    Amd(amd::Pmu),
+}
+
+/// The same call of whichever it is.
+macro_rules! of_either {
+    ($pmu:expr, $bound:ident => $call:expr) => {
+        match $pmu {
+            Pmu::Intel($bound) => $call,
+            Pmu::Amd($bound) => $call,
+        }
+    };
+}
+
+impl Pmu {
+    /// As after a reset, of the core of this number.
+    pub fn new(generation: Generation, core: u32, settings: Settings) -> Self {
+        match generation {
+            Generation::Intel(generation) => Self::Intel(intel::Pmu::new(generation, settings)),
+            Generation::Amd(generation) => Self::Amd(amd::Pmu::new(generation, core, settings)),
+        }
+    }
+
+    /// Its generation.
+    pub fn generation(&self) -> Generation {
+        match self {
+            Self::Intel(pmu) => Generation::Intel(pmu.generation()),
+            Self::Amd(pmu) => Generation::Amd(pmu.generation()),
+        }
+    }
+
+    /// What the manuals leave open.
+    pub fn settings(&mut self) -> &mut Settings {
+        of_either!(self, pmu => &mut pmu.settings)
+    }
+
+    /// How often what happened.
+    pub fn tally(&self) -> Tally {
+        of_either!(self, pmu => pmu.tally)
+    }
+
+    /// See [`intel::Pmu::read`].
+    pub fn read(&mut self, budget: &mut Budget, number: u32) -> Option<u64> {
+        of_either!(self, pmu => pmu.read(budget, number))
+    }
+
+    /// See [`intel::Pmu::write`].
+    pub fn write(&mut self, budget: &mut Budget, number: u32, value: u64) -> bool {
+        of_either!(self, pmu => pmu.write(budget, number, value))
+    }
+
+    /// See [`intel::Pmu::rdpmc`].
+    pub fn rdpmc(&mut self, budget: &mut Budget, number: u32) -> Option<u64> {
+        of_either!(self, pmu => pmu.rdpmc(budget, number))
+    }
+
+    /// See [`intel::Pmu::retire`].
+    pub fn retire(&mut self, budget: &mut Budget, retired: &Retired, memory: &mut impl Memory) -> Actions {
+        match self {
+            Self::Intel(pmu) => pmu.retire(budget, retired, memory),
+            Self::Amd(pmu) => pmu.retire(budget, retired),
+        }
+    }
+
+    /// See [`intel::Pmu::replan`].
+    pub fn replan(&mut self, budget: &mut Budget, instructions: u32) {
+        of_either!(self, pmu => pmu.replan(budget, instructions));
+    }
+
+    /// See [`intel::Pmu::stand_still`].
+    pub fn stand_still(&mut self, budget: &mut Budget, mode: usize, cycles: u64) {
+        of_either!(self, pmu => pmu.stand_still(budget, mode, cycles));
+    }
+
+    /// A branch was taken while branches are recorded, which AMD's never asks for.
+    pub fn branch(&mut self, from: u64, to: u64, mode: usize, mispredicted: bool, cycles: u64) {
+        if let Self::Intel(pmu) = self {
+            pmu.branch(from, to, mode, mispredicted, cycles);
+        }
+    }
+
+    /// Latency from which on a load is a slow one, cycles.
+    pub fn slow_from_cycles(&self) -> u64 {
+        match self {
+            Self::Intel(pmu) => pmu.load_latency,
+            Self::Amd(_) => u64::MAX,
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Numbers of model-specific registers (PPR for family 17h models 31h, 2.1.14.3 and 2.1.14.4).
+
+/// First event selector; counters and selectors take turns.
+pub const PERF_CTL0: u32 = 0xc001_0200;
+/// First counter.
+pub const PERF_CTR0: u32 = 0xc001_0201;
+/// First event selector's old number, of four.
+pub const LEGACY_PERF_CTL0: u32 = 0xc001_0000;
+/// First counter's old number, of four.
+pub const LEGACY_PERF_CTR0: u32 = 0xc001_0004;
+/// IbsFetchCtl.
+pub const IBS_FETCH_CTL: u32 = 0xc001_1030;
+/// IbsFetchLinAd: address of the fetch.
+pub const IBS_FETCH_LINEAR: u32 = 0xc001_1031;
+/// IbsFetchPhysAd.
+pub const IBS_FETCH_PHYSICAL: u32 = 0xc001_1032;
+/// IbsOpCtl.
+pub const IBS_OP_CTL: u32 = 0xc001_1033;
+/// IbsOpRip: address of the instruction.
+pub const IBS_OP_RIP: u32 = 0xc001_1034;
+/// IbsOpData: times, and what branch it was.
+pub const IBS_OP_DATA: u32 = 0xc001_1035;
+/// IbsOpData2: where a load's data came from.
+pub const IBS_OP_DATA2: u32 = 0xc001_1036;
+/// IbsOpData3: what access it was.
+pub const IBS_OP_DATA3: u32 = 0xc001_1037;
+/// IbsDcLinAd: address of the data.
+pub const IBS_DC_LINEAR: u32 = 0xc001_1038;
+/// IbsDcPhysAd.
+pub const IBS_DC_PHYSICAL: u32 = 0xc001_1039;
+/// IbsCtl: the local APIC's extended entry for the interrupt.
+pub const IBS_CTL: u32 = 0xc001_103a;
+/// BpIbsBrTarget: where a taken branch went.
+pub const IBS_BRANCH_TARGET: u32 = 0xc001_103b;
+/// IcIbsExtdCtl: latency of a fetch's translation.
+pub const IBS_FETCH_CTL_EXTENDED: u32 = 0xc001_103c;
+/// IbsOpData4, which these generations do not have: reads as 0.
+pub const IBS_OP_DATA4: u32 = 0xc001_103d;

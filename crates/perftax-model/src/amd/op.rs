@@ -1,0 +1,159 @@
+//! IBS op sampling (AMD64 APM volume 2, 13.3.3; PPR for family 17h models 31h, 2.1.14.3, IbsOpCtl and what follows).
+
+use super::{Random, msr};
+use crate::emulated::{Class, Retired};
+
+/// IbsOpMaxCnt, in units of 16.
+const MAXIMUM: u64 = 0xffff;
+/// IbsOpEn.
+const ENABLE: u64 = 1 << 17;
+/// IbsOpVal: a sample waits, and nothing counts.
+const VALID: u64 = 1 << 18;
+/// IbsOpCntCtl: ops are counted, not cycles.
+const BY_OPS: u64 = 1 << 19;
+/// The upper bits of IbsOpMaxCnt, at their own places.
+const MAXIMUM_EXTENSION: u64 = 0x7f << 20;
+const CURRENT_SHIFT: u32 = 32;
+/// IbsOpCurCnt.
+const CURRENT: u64 = 0x7ff_ffff;
+/// Bits of IbsOpCurCnt that a sample leaves random.
+const RANDOM_BITS: u32 = 7;
+
+/// Data sources of IbsOpData2 before Zen 4: a cache beyond the second level, and memory.
+const SOURCE_CACHE: u64 = 2;
+const SOURCE_MEMORY: u64 = 3;
+/// CacheHitSt: the line was not modified by another core.
+const NOT_MODIFIED: u64 = 1 << 5;
+
+/// The registers. An op counts when its instruction retires: there is no wrong path, and the tagged op always retires.
+///
+/// The sample tells of the instruction as a whole, whichever of its ops was tagged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Op {
+    control: u64,
+    /// IbsOpCurCnt; below 0 where what has not retired yet is not to count.
+    count: i64,
+    rip: u64,
+    data: u64,
+    data2: u64,
+    data3: u64,
+    linear: u64,
+    physical: u64,
+    target: u64,
+}
+
+impl Op {
+    /// The class that is counted now.
+    pub fn class(&self) -> Option<Class> {
+        let running = self.control & (ENABLE | VALID) == ENABLE && self.maximum() > 0;
+        running.then_some(if self.control & BY_OPS != 0 { Class::Uops } else { Class::Cycles })
+    }
+
+    /// Events that may pass until the next one is tagged.
+    pub fn left(&self) -> u64 {
+        u64::try_from(self.maximum() as i64 - self.count).unwrap_or(0)
+    }
+
+    /// So many events have passed; whether one of them was tagged: the first after the count was the maximum.
+    pub fn pass(&mut self, events: i64) -> bool {
+        self.count += events;
+        self.count > self.maximum() as i64
+    }
+
+    /// So many cycles have passed without an op.
+    pub fn stand_still(&mut self, cycles: u64) {
+        if self.class() == Some(Class::Cycles) {
+            let most = self.maximum() as i64;
+            self.count = most.min(self.count.saturating_add_unsigned(cycles)).max(self.count);
+        }
+    }
+
+    /// The next so many events are not to count.
+    pub fn leave_out(&mut self, events: i64) {
+        self.count -= events;
+    }
+
+    /// The tagged op has retired with its instruction.
+    pub fn sample(&mut self, retired: &Retired, random: Option<&mut Random>) {
+        let is = |class: Class| u64::from(retired.classes & class.bit() != 0);
+        let (load, store) = (is(Class::Loads), is(Class::Stores));
+        // Of a load, and only where caches are simulated.
+        let latency = if load == 1 { u64::from(retired.latency_cycles) } else { 0 };
+        let (missed_l1, missed_l2) = (load == 1 && retired.level >= 1, load == 1 && retired.level >= 2);
+        self.rip = retired.ip;
+        // IbsCompToRetCtr is 0; IbsTagToRetCtr: an instruction takes a cycle, a load as long as it takes.
+        self.data = latency.max(1) << 16
+            | is(Class::Returns) << 34
+            | is(Class::Taken) << 35
+            | is(Class::Mispredicted) << 36
+            | is(Class::Branches) << 37;
+        self.data2 = match retired.level {
+            2 if missed_l2 => SOURCE_CACHE | NOT_MODIFIED,
+            3.. if missed_l2 => SOURCE_MEMORY,
+            _ => 0,
+        };
+        self.data3 = load | store << 1;
+        if load | store != 0 {
+            let address = if load == 1 { retired.load_address } else { retired.store_address };
+            let width = u64::from(retired.width & 0xf);
+            let crosses = width > 0 && address % 64 + (1 << (width - 1)) > 64;
+            self.data3 |= u64::from(missed_l1) << 7
+                | u64::from(crosses) << 8
+                | is(Class::LockedLoads) << 15
+                | 1 << 17
+                | u64::from(missed_l2) << 20
+                | width << 22
+                | if missed_l1 { latency << 32 } else { 0 };
+            self.linear = address;
+        } else {
+            self.linear = 0;
+        }
+        self.physical = 0;
+        self.target = if is(Class::Taken) == 1 { retired.next_ip } else { 0 };
+        self.control |= VALID;
+        self.count = random.map_or(0, |random| random.bits(RANDOM_BITS)) as i64;
+    }
+
+    /// Reads a register; `None` where it is not one of these.
+    pub fn read(&self, number: u32) -> Option<u64> {
+        let count = (self.count.max(0) as u64).min(CURRENT);
+        Some(match number {
+            msr::IBS_OP_CTL => self.control | count << CURRENT_SHIFT,
+            msr::IBS_OP_RIP => self.rip,
+            msr::IBS_OP_DATA => self.data,
+            msr::IBS_OP_DATA2 => self.data2,
+            msr::IBS_OP_DATA3 => self.data3,
+            msr::IBS_DC_LINEAR => self.linear,
+            msr::IBS_DC_PHYSICAL => self.physical,
+            msr::IBS_BRANCH_TARGET => self.target,
+            msr::IBS_OP_DATA4 => 0,
+            _ => return None,
+        })
+    }
+
+    /// Writes a register; false where it is not one of these.
+    pub fn write(&mut self, number: u32, value: u64) -> bool {
+        let register = match number {
+            msr::IBS_OP_CTL => {
+                self.control = value & (MAXIMUM | ENABLE | VALID | BY_OPS | MAXIMUM_EXTENSION);
+                self.count = (value >> CURRENT_SHIFT & CURRENT) as i64;
+                return true;
+            }
+            msr::IBS_OP_RIP => &mut self.rip,
+            msr::IBS_OP_DATA => &mut self.data,
+            msr::IBS_OP_DATA2 => &mut self.data2,
+            msr::IBS_OP_DATA3 => &mut self.data3,
+            msr::IBS_DC_LINEAR => &mut self.linear,
+            msr::IBS_DC_PHYSICAL => &mut self.physical,
+            msr::IBS_BRANCH_TARGET => &mut self.target,
+            msr::IBS_OP_DATA4 => return true,
+            _ => return false,
+        };
+        *register = value;
+        true
+    }
+
+    fn maximum(&self) -> u64 {
+        (self.control & MAXIMUM) << 4 | self.control & MAXIMUM_EXTENSION
+    }
+}

@@ -1,0 +1,272 @@
+//! The PMU of one core.
+
+use super::generation::{COUNTER_BITS, COUNTERS};
+use super::{Fetch, Generation, Op, Random, class_of, msr};
+use crate::emulated::{Actions, Budget, CLOSE, Class, Granularity, KERNEL, Plan, Retired, Settings, Tally, USER};
+
+const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
+const SELECT_USER: u64 = 1 << 16;
+const SELECT_KERNEL: u64 = 1 << 17;
+const SELECT_INTERRUPT: u64 = 1 << 20;
+const SELECT_ENABLE: u64 = 1 << 22;
+/// Counters with an old number, too.
+const LEGACY_COUNTERS: u32 = 4;
+/// IbsCtl: extended entry 0 of the local APIC, and that this is valid (bit 8). The firmware's to write; nobody else may.
+const IBS_CTL: u64 = 1 << 8;
+
+/// Who counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Counter(usize),
+    Op,
+    Fetch,
+}
+
+/// What counts now.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    who: Who,
+    class: Class,
+    /// By mode.
+    counts: [bool; 2],
+}
+
+impl Running {
+    /// Cycles pass with instructions; what else takes cycles is added where it happens.
+    fn budgeted(&self) -> Class {
+        if self.class == Class::Cycles { Class::Instructions } else { self.class }
+    }
+}
+
+/// What became due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Due {
+    /// An overflow of a counter that interrupts.
+    interrupt: bool,
+    op: bool,
+    fetch: bool,
+}
+
+/// Registers, and what follows from them.
+#[derive(Clone, Debug)]
+pub struct Pmu {
+    generation: Generation,
+    /// What the manuals leave open; may be changed at any time.
+    pub settings: Settings,
+    counters: [u64; COUNTERS],
+    selectors: [u64; COUNTERS],
+    op: Op,
+    fetch: Fetch,
+    random: Random,
+    running: Vec<Running>,
+    /// Budgets as they were when they were set.
+    start: Budget,
+    /// Instructions until an interrupt that is due.
+    skidding: Option<u32>,
+    /// How often what happened.
+    pub tally: Tally,
+}
+
+impl Pmu {
+    /// As after a reset, of the core of this number.
+    pub fn new(generation: Generation, core: u32, settings: Settings) -> Self {
+        Self {
+            generation,
+            settings,
+            counters: [0; COUNTERS],
+            selectors: [0; COUNTERS],
+            op: Op::default(),
+            fetch: Fetch::default(),
+            random: Random::new(core + 1),
+            running: Vec::new(),
+            start: Budget::default(),
+            skidding: None,
+            tally: Tally::default(),
+        }
+    }
+
+    /// The generation.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// An instruction has retired and its budget is used up: counters are brought up to date, and what is due happens.
+    pub fn retire(&mut self, budget: &mut Budget, retired: &Retired) -> Actions {
+        let Due { mut interrupt, op, fetch } = self.sync(budget);
+        let mut actions = Actions::default();
+        if interrupt && self.settings.skid > 0 && self.skidding.is_none() {
+            self.skidding = Some(self.settings.skid);
+            interrupt = false;
+        } else if self.skidding == Some(0) {
+            self.skidding = None;
+            interrupt = true;
+        }
+        if op {
+            let random = Some(&mut self.random).filter(|_| self.settings.ibs_random);
+            self.op.sample(retired, random);
+        }
+        if fetch {
+            self.fetch.sample(retired);
+        }
+        if op || fetch {
+            self.update_running();
+            self.tally.records += u64::from(op) + u64::from(fetch);
+            actions.sampling_interrupt = true;
+        }
+        actions.interrupt = interrupt;
+        if interrupt || op || fetch {
+            self.tally.interrupts += 1;
+            actions.stall_ns = self.settings.interrupt_ns;
+        }
+        self.plan(budget, CLOSE);
+        actions
+    }
+
+    /// A block of so many instructions does not fit the budget any more.
+    pub fn replan(&mut self, budget: &mut Budget, instructions: u32) {
+        self.bring_up_to_date(budget);
+        self.plan(budget, instructions.max(CLOSE));
+    }
+
+    /// The core stood still for so many cycles: they count as cycles of the mode, and neither overflow nor tag anything (the model's
+    /// interrupts come at instructions).
+    pub fn stand_still(&mut self, budget: &mut Budget, mode: usize, cycles: u64) {
+        self.bring_up_to_date(budget);
+        for running in self.running.iter().filter(|running| running.class == Class::Cycles && running.counts[mode]) {
+            match running.who {
+                Who::Counter(i) => {
+                    let until = COUNTER_MASK + 1 - self.counters[i];
+                    self.counters[i] += cycles.min(until - 1);
+                }
+                Who::Op => self.op.stand_still(cycles),
+                Who::Fetch => {}
+            }
+        }
+        self.plan(budget, CLOSE);
+    }
+
+    /// Reads a register; `None` where it is not one of ours.
+    pub fn read(&mut self, budget: &mut Budget, number: u32) -> Option<u64> {
+        self.bring_up_to_date(budget);
+        if let Some((is_counter, i)) = core_register(number) {
+            return Some(if is_counter { self.counters[i] } else { self.selectors[i] });
+        }
+        if number == msr::IBS_CTL {
+            return Some(IBS_CTL);
+        }
+        self.op.read(number).or_else(|| self.fetch.read(number))
+    }
+
+    /// Writes a register; false where it is not one of ours or refuses the value.
+    pub fn write(&mut self, budget: &mut Budget, number: u32, value: u64) -> bool {
+        self.bring_up_to_date(budget);
+        let followed = budget.granularity[KERNEL];
+        let random = Some(&mut self.random).filter(|_| self.settings.ibs_random);
+        match core_register(number) {
+            Some((true, i)) => self.counters[i] = value & COUNTER_MASK,
+            Some((false, i)) => self.selectors[i] = value,
+            None => {
+                if !self.op.write(number, value) && !self.fetch.write(number, value, random) {
+                    return false;
+                }
+            }
+        }
+        self.update_running();
+        self.plan(budget, CLOSE);
+        // WRMSR itself does not count as an op that follows it. It will be told of where its kind was followed before already.
+        let still = budget.granularity[KERNEL];
+        let told = followed == Granularity::Instruction as u8 || followed == Granularity::Block as u8 && followed == still;
+        if number == msr::IBS_OP_CTL && told && self.op.class().is_some() {
+            self.op.leave_out(1);
+            self.plan(budget, CLOSE);
+        }
+        true
+    }
+
+    /// RDPMC: a core counter; `None` where there is none.
+    pub fn rdpmc(&mut self, budget: &mut Budget, number: u32) -> Option<u64> {
+        self.bring_up_to_date(budget);
+        self.counters.get(number as usize).copied()
+    }
+
+    /// Counters up to date, between two instructions: what becomes due does so with an instruction that retires.
+    fn bring_up_to_date(&mut self, budget: &mut Budget) {
+        let due = self.sync(budget);
+        debug_assert_eq!(due, Due::default());
+    }
+
+    fn update_running(&mut self) {
+        self.running.clear();
+        for (i, &selector) in self.selectors.iter().enumerate() {
+            let counts = [selector & SELECT_KERNEL != 0, selector & SELECT_USER != 0];
+            if let (true, Some(class)) = (selector & SELECT_ENABLE != 0 && counts != [false; 2], class_of(selector)) {
+                self.running.push(Running { who: Who::Counter(i), class, counts });
+            }
+        }
+        // IBS knows no modes.
+        if let Some(class) = self.op.class() {
+            self.running.push(Running { who: Who::Op, class, counts: [true; 2] });
+        }
+        if self.fetch.counts() {
+            self.running.push(Running { who: Who::Fetch, class: Class::Fetches, counts: [true; 2] });
+        }
+    }
+
+    /// Adds what has passed since the budget was set to the counters; what is due.
+    fn sync(&mut self, budget: &mut Budget) -> Due {
+        let mut due = Due::default();
+        let passed = |start: &Budget, mode: usize, class: Class| start.passed(budget, mode, class);
+        for running in &self.running {
+            let modes = [KERNEL, USER].into_iter().filter(|&mode| running.counts[mode]);
+            let events: i64 = modes.map(|mode| passed(&self.start, mode, running.budgeted())).sum();
+            match running.who {
+                Who::Counter(i) => {
+                    let value = self.counters[i] as i64 + events;
+                    due.interrupt |= value > COUNTER_MASK as i64 && self.selectors[i] & SELECT_INTERRUPT != 0;
+                    self.counters[i] = value as u64 & COUNTER_MASK;
+                }
+                Who::Op => due.op |= self.op.pass(events),
+                Who::Fetch => due.fetch |= self.fetch.pass(events),
+            }
+        }
+        if let Some(left) = &mut self.skidding {
+            let instructions: i64 = [KERNEL, USER].iter().map(|&mode| passed(&self.start, mode, Class::Instructions)).sum();
+            *left = left.saturating_sub(u32::try_from(instructions).unwrap_or(0));
+        }
+        self.start = budget.clone();
+        due
+    }
+
+    /// Sets the budget: how many events of each class may pass until something is due, and how closely to follow.
+    fn plan(&mut self, budget: &mut Budget, need: u32) {
+        let mut plan = Plan::default();
+        for running in &self.running {
+            let events = match running.who {
+                Who::Counter(i) => COUNTER_MASK - self.counters[i],
+                Who::Op => self.op.left(),
+                Who::Fetch => self.fetch.left(),
+            };
+            plan.share(running.counts, running.budgeted(), events);
+        }
+        if let Some(left) = self.skidding {
+            plan.skid(left);
+        }
+        let of_data = |running: &Running| running.who == Who::Op || running.class.bit() & Class::OF_CACHES != 0;
+        if self.settings.caches && self.running.iter().any(of_data) {
+            plan.watch_memory();
+            // Accesses are told of with the instructions that make them.
+            plan.follow_instructions();
+        }
+        *budget = plan.budget(need);
+        self.start = budget.clone();
+    }
+}
+
+/// Whether a number is a core counter's or its selector's, and which one.
+fn core_register(number: u32) -> Option<(bool, usize)> {
+    if let Some(i) = number.checked_sub(msr::PERF_CTL0).filter(|&i| i < 2 * COUNTERS as u32) {
+        return Some((i % 2 == 1, i as usize / 2));
+    }
+    let i = number.checked_sub(msr::LEGACY_PERF_CTL0).filter(|&i| i < 2 * LEGACY_COUNTERS)?;
+    Some((i >= LEGACY_COUNTERS, (i % LEGACY_COUNTERS) as usize))
+}

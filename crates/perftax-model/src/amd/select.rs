@@ -1,0 +1,64 @@
+//! What event selectors mean.
+
+use crate::emulated::Class;
+
+/// The class that a selector (PERF_CTL) counts, by event, unit mask and counter mask (PPR for family 17h models 31h, 2.1.14.4; perf's
+/// lists); `None` for events that are not modelled, which then count nothing.
+///
+/// A load-op-store instruction is a load and a store: event 29h has a unit mask of its own for these, which is not modelled, and the
+/// instruction is counted by both of the others.
+pub fn class_of(selector: u64) -> Option<Class> {
+    let (event, umask) = (selector & 0xff | selector >> 24 & 0xf00, selector >> 8 & 0xff);
+    let counter_mask = selector >> 24 & 0xff;
+    let inverted = selector >> 23 & 1 == 1;
+    // Cycles with fewer than so many of something: all of them, as with Intel's.
+    match (counter_mask, inverted) {
+        (0, _) | (1, false) => {}
+        (_, true) => return Some(Class::Cycles),
+        // An instruction takes a cycle: no class has several events in one.
+        (_, false) => return None,
+    }
+    Some(match (event, umask) {
+        (0x76, _) => Class::Cycles,
+        (0xc0, _) => Class::Instructions,
+        (0xc1, _) => Class::Uops,
+        (0xc2, _) => Class::Branches,
+        (0xc3, _) => Class::Mispredicted,
+        (0xc4, _) => Class::Taken,
+        (0xc8, _) => Class::Returns,
+        (0xd1, _) => Class::Conditional,
+        (0x29, 0x01) => Class::Loads,
+        (0x29, 0x02) => Class::Stores,
+        (0x25, 0x0e) => Class::LockedLoads,
+        // Requests of the first level to the second, and those for data that it did not have, with and without those for instructions,
+        // which the simulated caches do not hold. What perf calls L1-dcache-load-misses, cache-references and cache-misses.
+        (0x60, 0xc8 | 0xff) => Class::L1Misses,
+        (0x64, 0x08 | 0x09) => Class::L2Misses,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn perfs_names_mean_what_they_say() {
+        for (selector, class) in [
+            (0x0053_0076, Some(Class::Cycles)),
+            (0x0053_00c0, Some(Class::Instructions)),
+            (0x0053_00c1, Some(Class::Uops)),
+            (0x0053_0129, Some(Class::Loads)),
+            (0x0053_0729, None),
+            (0x0053_0964, Some(Class::L2Misses)),
+            (0x0053_ff60, Some(Class::L1Misses)),
+            (0xc0 | 1 << 23 | 16 << 24, Some(Class::Cycles)),
+            (0xc0 | 1 << 24, Some(Class::Instructions)),
+            (0xc1 | 2 << 24, None),
+            // Bit 8 of the event is bit 32 of the selector: 1c0h is another one.
+            (0xc0 | 1 << 32, None),
+        ] {
+            assert_eq!(class_of(selector), class, "{selector:#x}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What counters count.
+
+/// A class of events that counters count. An instruction is of several at once. The numbers are perftax_engine.h's: branches and
+/// instructions side by side, so that whoever executes blocks subtracts both at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Class {
+    /// Branches.
+    Branches = 0,
+    /// Instructions retired.
+    Instructions = 1,
+    /// Micro-operations retired, estimated.
+    Uops = 2,
+    /// Cycles: one an instruction, and those of assists and misses.
+    Cycles = 3,
+    /// Instructions that load.
+    Loads = 4,
+    /// Instructions that store.
+    Stores = 5,
+    /// Branches that were taken.
+    Taken = 6,
+    /// Branches that were mispredicted.
+    Mispredicted = 7,
+    /// Calls.
+    Calls = 8,
+    /// Returns.
+    Returns = 9,
+    /// Loads with a lock.
+    LockedLoads = 10,
+    /// Loads that missed the first level.
+    L1Misses = 11,
+    /// Loads that missed the second level.
+    L2Misses = 12,
+    /// Loads that missed the last level.
+    LlcMisses = 13,
+    /// Loads that took as long as the latency register asks.
+    SlowLoads = 14,
+    /// Conditional branches.
+    Conditional = 15,
+    /// Fetches: instructions that are the first in their aligned 64 bytes since the latest fetch, or that follow a taken branch, an
+    /// exception or an interrupt.
+    Fetches = 16,
+}
+
+impl Class {
+    /// Its bit.
+    pub const fn bit(self) -> u32 {
+        1 << self as u32
+    }
+
+    /// Those that only simulated caches can tell.
+    pub const OF_CACHES: u32 = Self::L1Misses.bit() | Self::L2Misses.bit() | Self::LlcMisses.bit() | Self::SlowLoads.bit();
+}

@@ -1,0 +1,16 @@
+//! What an emulated machine and the model of its PMU tell each other, whoever made the processor.
+//!
+//! Whoever executes the instructions keeps a [`Budget`]: so many events of each [`Class`] may pass before the PMU must be told of an
+//! instruction that has [`Retired`]. Between two such moments an event costs one subtraction there and nothing here.
+
+mod budget;
+mod class;
+mod plan;
+mod retired;
+mod settings;
+
+pub use budget::{Budget, CLASSES, Granularity, KERNEL, USER};
+pub use class::Class;
+pub use plan::{CLOSE, Plan};
+pub use retired::Retired;
+pub use settings::{Actions, Arm, Settings, Tally};

@@ -1,0 +1,52 @@
+//! What may be set, what is to be done, what was done.
+
+/// Which event PEBS records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arm {
+    /// The one after the overflow, as the SDM says: one sample in period + 1 events.
+    #[default]
+    Next,
+    /// The one that overflowed: one in period.
+    Same,
+}
+
+/// What the manuals leave to the processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Time that an assist takes, ns.
+    pub assist_ns: u64,
+    /// Time from the overflow of a buffer or counter to the handler's first instruction, ns.
+    pub interrupt_ns: u64,
+    /// Instructions from an ordinary counter's overflow to its interrupt.
+    pub skid: u32,
+    /// Which event PEBS records.
+    pub arm: Arm,
+    /// Whether the caches are simulated.
+    pub caches: bool,
+    /// Whether the low bits of AMD's sampling counters start at random, from a seed of the core's own, instead of at 0.
+    pub ibs_random: bool,
+}
+
+/// What whoever executes must do now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Actions {
+    /// The core stands still for so long, ns.
+    pub stall_ns: u64,
+    /// Raise the performance interrupt.
+    pub interrupt: bool,
+    /// Raise the interrupt of instruction-based sampling.
+    pub sampling_interrupt: bool,
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Tally {
+    /// Records written, samples taken.
+    pub records: u64,
+    /// Records that could not be written.
+    pub lost: u64,
+    /// Interrupts raised.
+    pub interrupts: u64,
+}
