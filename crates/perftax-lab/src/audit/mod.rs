@@ -41,6 +41,8 @@ pub struct Setting<'a> {
     pub cpus: &'a [u32],
     /// Runs of everything.
     pub runs: usize,
+    /// Whether what takes minutes is cut short.
+    pub is_quick: bool,
     /// Whether a core's PMU counts without error by its making: an emulated one does.
     pub is_exact: bool,
     /// Counters of a core for events of the program's choice, where it has any.
@@ -130,7 +132,8 @@ fn by_ibs(setting: &Setting, rows: impl Fn(Ibs, u32) -> Result<Vec<AuditRow>>) -
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Where the event or the right to it is missing: a row that says so. A spoiled run makes a row that failed.
+/// Where the event or the right to it is missing: a row that says so. A spoiled run, or a program that did
+/// not do its work, makes a row that failed.
 fn or_impossible(case: &str, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
     match rows {
         Err(Error::Unsupported { what, why, .. }) => Ok(vec![AuditRow::impossible(case, format!("cannot {what}: {why}"))]),
@@ -138,7 +141,7 @@ fn or_impossible(case: &str, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow
             let said = error.to_string();
             Ok(vec![AuditRow::impossible(case, said.lines().map(str::trim).collect::<Vec<_>>().join("; "))])
         }
-        Err(error @ Error::Spoiled { .. }) => {
+        Err(error @ (Error::Spoiled { .. } | Error::CommandFailed { .. } | Error::Exec { .. })) => {
             let said = error.to_string();
             let said = said.lines().map(str::trim).collect::<Vec<_>>().join("; ");
             Ok(vec![AuditRow::of(case, "runs", 0.0, &[], 0.0).remarking(said)])

@@ -59,7 +59,8 @@ impl Experiment for Mode {
             }
         }
         rows.extend(by_ibs(setting, |ibs, cpu| match ibs {
-            Ibs::Op => super::ibs::mode(setting, cpu, &mut KernelLocks::new(LOCKED_OPERATIONS)?, LOCKED_OPERATIONS),
+            // (perftax.ko is Intel's.) A fault and a cleared page take some hundred operations.
+            Ibs::Op => super::ibs::mode(setting, cpu, &mut PageFaults::by(Sites::Kernel, FAULTS)?, 100 * FAULTS as u64),
             Ibs::Fetch => Ok(Vec::new()),
         })?);
         Ok(rows)

@@ -47,7 +47,7 @@ const INSTRUCTIONS: u64 = 100_000;
 /// Nanoseconds to a sample where it has none: a guest's timer takes some twenty microseconds each time.
 const NANOSECONDS: u64 = 250_000;
 /// Runs of a round that may be spoiled before the program is given up.
-const SPOILED: usize = 8;
+const SPOILED: usize = 4;
 /// Seed of orders and intervals.
 const SEED: u64 = 20_230_501;
 

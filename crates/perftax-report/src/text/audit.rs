@@ -48,12 +48,18 @@ fn rows(experiment: &AuditedExperiment) -> Table {
             printable(&row.case),
             expected(row),
             found(row),
-            error(row),
+            middle_error(row),
             if lost > 0 { units::count(lost) } else { String::new() },
             if row.verdict == Verdict::Passed { String::new() } else { "FAILED".bold().to_string() },
         ]);
     }
     table
+}
+
+/// The error in the middle: how far it reaches can be seen from what was found.
+fn middle_error(row: &AuditRow) -> String {
+    let whole = error(row);
+    whole.split_once(" [").map_or(whole.clone(), |(middle, _)| middle.into())
 }
 
 /// Published against ours, as cells of a table; what a row has in common with the one above is not said twice.

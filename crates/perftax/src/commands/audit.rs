@@ -29,7 +29,7 @@ Examples:
   perftax audit --only interval,bias   two of them
   perftax audit --resume audit.state   goes on where it was killed")]
 pub struct Args {
-    /// These experiments only: count, interval, stability, threads, bias, events, mode, address
+    /// These experiments only: count, interval, stability, threads, bias, overhead, memory, events, mode, address
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
     /// Three runs of each instead of ten
@@ -71,6 +71,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         catalog: &here.catalog,
         cpus: &here.cpus,
         runs,
+        is_quick: args.quick,
         is_exact: Here::is_emulated(),
         counters: here.counters(),
         fault: args.plant,

@@ -47,7 +47,12 @@ fn both(pes: &Pes, ours: &Ours, figure: &str, mechanism: Mechanism) -> [Comparis
         let because = if rows.is_empty() {
             ours.missing("interval", mechanism)
         } else {
-            format!("no row by {} is of {}", spoken(mechanism), if figure == "3" { "instructions" } else { "first-level misses" })
+            let lacking = match (figure, mechanism) {
+                ("3", Mechanism::Pebs) => "is of instructions",
+                ("3", _) => "has a signal for each sample, as the study's have",
+                _ => "is of first-level misses",
+            };
+            format!("no row by {} {lacking}", spoken(mechanism))
         };
         row().not_here(instead, because)
     } else {
@@ -73,8 +78,9 @@ fn asked(rows: &[&AuditRow], figure: &str, mechanism: Mechanism) -> Vec<Cell> {
     let misses = of(&|row| row.case.contains("miss"));
     match figure {
         "3" if mechanism == Mechanism::Pebs => of(&|row| row.case.contains("instructions")),
-        "3" => of(&|row| !row.case.contains("miss")),
-        "6" if misses.is_empty() => of(&|_| true),
+        // The study has a signal for each sample, and IBS counts what that takes.
+        "3" => of(&|row| !row.case.contains("miss") && row.case.contains("with a signal")),
+        "6" if misses.is_empty() => of(&|row| !row.case.contains("taken off")),
         _ => misses,
     }
 }
