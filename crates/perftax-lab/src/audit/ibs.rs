@@ -352,8 +352,8 @@ impl Ibs {
         let case = format!("{} every {period}, four loads in turn", self.case());
         if setting.is_exact {
             let told = format!(
-                "the four get {last:?} samples: a count that starts at 0 meets the same instructions again and again (perftax vm run --ibs-random \
-                 starts it at random, as the hardware does). What arithmetic does not foretell would be bias"
+                "the four get {last:?} samples. A count that starts at 0 goes through the loop in fixed steps, whichever instructions those meet \
+                 (perftax vm run --ibs-random starts it at random, as the hardware does); what arithmetic does not foretell would be bias"
             );
             return Ok(vec![AuditRow::of(case, "% as arithmetic foretells", 100.0, &foretold, ALLOWED_FORETOLD).remarking(told)]);
         }

@@ -89,7 +89,7 @@ impl Programs {
         }
         let (event, period, unit) = match core(setting)? {
             Some(event) => (event, INSTRUCTIONS, "instructions"),
-            None => (single_event("cpu-clock:u", setting.catalog)?, NANOSECONDS, "ns"),
+            None => (single_event("cpu-clock", setting.catalog)?, NANOSECONDS, "ns"),
         };
         let sampled_by = format!("{} every {period} {unit}", event.name);
         let cpu = setting.cpus.last().copied().unwrap_or(0);
@@ -106,7 +106,7 @@ impl Programs {
         // In every way alike, so that loading it is no difference.
         command.spec.environment.push((OsString::from("LD_PRELOAD"), self.handler.clone().into()));
         let mut rng = fastrand::Rng::with_seed(SEED);
-        let watched = Watched { cpus: vec![self.cpu], ..Watched::default() };
+        let watched = Watched { cpus: vec![self.cpu], steal_taken_off: Some(self.cpu), ..Watched::default() };
         let run = |way: Way, round: usize| -> Result<Run> {
             let monitor = Monitor { signal: (way == Way::Signalled).then_some(SIGNAL), ..self.monitor.clone() };
             let mut last = None;

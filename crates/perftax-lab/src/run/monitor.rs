@@ -61,6 +61,8 @@ pub struct Watched {
     pub counting: Vec<Event>,
     /// Whether yardsticks run beside the program, one on each of its CPUs.
     pub yardsticks: bool,
+    /// The one CPU that the program runs on, where time that the hypervisor steals there is taken off instead of spoiling the run.
+    pub steal_taken_off: Option<u32>,
     /// Relative slow-down planted after the program's end, to show that the control catches it.
     pub planted_bias: f64,
 }
@@ -164,10 +166,12 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     let mut child = Child::spawn(&command.spec)?;
     let counters = open_counters(&child, watched)?;
     let reader = monitor.map(|m| m.open(&child, &watched.cpus)).transpose()?;
-    let reader = reader.map(|s| ReaderThread::start(s, watched.cpus.len())).transpose()?;
+    let has_signals = monitor.is_some_and(|monitor| monitor.signal.is_some());
+    let start = if has_signals { ReaderThread::start_for_the_end } else { ReaderThread::start };
+    let reader = reader.map(|s| start(s, watched.cpus.len())).transpose()?;
     let measured_cpus = if watched.yardsticks { watched.cpus.as_slice() } else { &[] };
     let yardsticks = measured_cpus.iter().map(|&cpu| YardstickThread::start(cpu)).collect::<Result<Vec<_>>>()?;
-    let steal_before = steal_ns(None)?;
+    let steal_before = steal_ns(watched.steal_taken_off)?;
     child.release()?;
     let late = match monitor {
         Some(monitor) if monitor.attach == Attach::Separate => monitor.attach_to_descendants(&child, &watched.cpus)?,
@@ -178,7 +182,8 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         exit.elapsed_s *= 1.0 + watched.planted_bias;
     }
     let yardsticks = yardsticks.into_iter().map(YardstickThread::finish).collect::<Result<Vec<_>>>()?;
-    let steal_s = (steal_ns(None)?.saturating_sub(steal_before)) as f64 * 1e-9;
+    let steal_s = (steal_ns(watched.steal_taken_off)?.saturating_sub(steal_before)) as f64 * 1e-9;
+    let taken_off_s = if watched.steal_taken_off.is_some() { steal_s } else { 0.0 };
     let mut delivered = reader.map(ReaderThread::finish).transpose()?.unwrap_or_default();
     for reader in late {
         delivered.merge(&reader.finish()?);
@@ -190,7 +195,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         round,
         period,
         arm: arm.into(),
-        elapsed_s: exit.elapsed_s,
+        elapsed_s: exit.elapsed_s - taken_off_s,
         adjusted_s: None,
         yardsticks,
         user_s: exit.usage.user_s,
@@ -206,7 +211,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         minor_faults: exit.usage.minor_faults,
         major_faults: exit.usage.major_faults,
         max_rss_bytes: exit.usage.max_rss_bytes,
-        steal_s,
+        steal_s: steal_s - taken_off_s,
         counts: Default::default(),
         spoiled: None,
     };

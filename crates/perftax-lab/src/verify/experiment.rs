@@ -182,6 +182,7 @@ impl<'a> Experiment<'a> {
             counting: if subject.per_core { vec![self.task_clock.clone()] } else { Vec::new() },
             yardsticks: self.request.yardsticks,
             planted_bias: self.request.planted_bias,
+            steal_taken_off: None,
         };
         let mut round = Round::default();
         for (at, (arm, period)) in arms.iter().enumerate() {

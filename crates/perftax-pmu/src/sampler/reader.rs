@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use perf_event_open_sys::bindings as abi;
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::LiveSampler;
 use crate::error::{Error, Result};
@@ -88,7 +88,20 @@ impl ReaderThread {
     ///
     /// # Errors
     /// Where no event descriptor can be had to stop the thread with.
-    pub fn start(mut sampler: LiveSampler, targets: usize) -> Result<Self> {
+    pub fn start(sampler: LiveSampler, targets: usize) -> Result<Self> {
+        Self::start_looking(sampler, targets, true)
+    }
+
+    /// As [`ReaderThread::start`], but drains at the end alone: a reader that waits would be woken by every sample that is a wakeup. The ring
+    /// must hold all of them.
+    ///
+    /// # Errors
+    /// As [`ReaderThread::start`].
+    pub fn start_for_the_end(sampler: LiveSampler, targets: usize) -> Result<Self> {
+        Self::start_looking(sampler, targets, false)
+    }
+
+    fn start_looking(mut sampler: LiveSampler, targets: usize, is_looking: bool) -> Result<Self> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let stop = Arc::new(stop.map_err(|e| Error::System { call: "eventfd".into(), source: e.into() })?);
         let told = Arc::clone(&stop);
@@ -103,7 +116,12 @@ impl ReaderThread {
                 if last {
                     break;
                 }
-                sampler.wait(told.as_fd())?;
+                if is_looking {
+                    sampler.wait(told.as_fd())?;
+                } else {
+                    // An interrupted call only looks once more.
+                    poll(&mut [PollFd::new(&*told, PollFlags::IN)], None).ok();
+                }
             }
             // LOST records are written only when there is room again; the counter knows of all (Linux 6.0 on).
             delivered.lost = delivered.lost.max(sampler.lost()?);
