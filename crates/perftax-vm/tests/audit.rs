@@ -6,14 +6,18 @@
 mod common;
 
 use perftax_cost::document::{Audit, AuditRow, Verdict};
+use perftax_vm::Generation;
 
 /// Runs a script that writes audits to the share's files, and returns those by name.
 fn audits(script: &str, names: &[&str]) -> Vec<Audit> {
-    let mut share = None;
-    let script = format!("dmesg -c >/dev/null; insmod perftax.ko || exit 9\n{script}");
-    let (output, errors, _) = common::module::boot(&script, |guest| {
+    audits_on(Generation::Skylake, &format!("insmod perftax.ko || exit 9\n{script}"), names)
+}
+
+/// The same on a processor, without the module.
+fn audits_on(generation: Generation, script: &str, names: &[&str]) -> Vec<Audit> {
+    let (output, errors, _) = common::module::boot(script, |guest| {
         guest.processor.assist_ns = 0;
-        share = guest.share.clone();
+        guest.processor.generation = generation;
     });
     let text = |name: &str| {
         let begin = format!("== {name}\n");
@@ -34,9 +38,10 @@ fn samples_are_exact() {
     let audit = &audits("echo == all; perftax audit --quick --json -", &["all"])[0];
     let failed: Vec<_> = audit.failed().map(|(_, row)| row).collect();
     assert!(failed.is_empty(), "{failed:#?}");
-    let impossible = |row: &&&AuditRow| row.verdict == Verdict::Impossible;
-    for experiment in &audit.experiments {
-        let missing: Vec<_> = experiment.rows.iter().filter(|row| impossible(&row)).collect();
+    // There are neither programs in the guest nor IBS in this processor; it is said so.
+    for experiment in audit.experiments.iter().filter(|experiment| !matches!(experiment.name.as_str(), "overhead" | "memory")) {
+        let is_missing = |row: &&AuditRow| row.verdict == Verdict::Impossible && row.case != "ibs-op";
+        let missing: Vec<_> = experiment.rows.iter().filter(is_missing).collect();
         assert!(missing.is_empty(), "{missing:#?}");
     }
     let passed = |experiment: &str, case: &str| {
@@ -54,6 +59,25 @@ fn samples_are_exact() {
     assert_eq!((passed("bias", aliased).1, passed("bias", fair).2.round()), (100.0, 25.0));
 }
 
+/// AMD: operations and fetches, and what a signal to each sample adds: the surplus of the PES study's figure 3.
+#[test]
+fn ibs_is_exact_once_its_handler_is_known() {
+    let audit =
+        &audits_on(Generation::Zen2, "echo == all; perftax audit --quick --only interval,bias,mode,address --json -", &["all"])
+            [0];
+    let failed: Vec<_> = audit.failed().map(|(_, row)| row).collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let row = |experiment: &str, case: &str| {
+        let row = rows(audit, experiment).into_iter().find(|row| row.case == case);
+        row.unwrap_or_else(|| panic!("no {case} in {experiment}: {:#?}", rows(audit, experiment))).clone()
+    };
+    let signalled = row("interval", "ibs-op operations every 100000, with a signal");
+    assert!((0.06..0.1).contains(&signalled.error.estimate), "{signalled:#?}");
+    assert_eq!(row("mode", "ibs-op operations every 10000, of the kernel's: in user mode").found.high, 0.0);
+    assert_eq!(row("address", "ibs-op operations every 10000: the instruction").found.low, 100.0);
+    assert_eq!(row("address", "ibs-op operations every 10000: the address").found.low, 100.0);
+}
+
 /// Faults that are the PMU's or the kernel's: each is found by a named row, with what happened in words.
 #[test]
 fn planted_faults_are_found() {
@@ -61,8 +85,6 @@ fn planted_faults_are_found() {
         ("throttle", "interval", "interrupt instructions every 10000 (round)"),
         ("multiplex", "count", "pebs loads"),
         ("pinned", "count", "pebs loads"),
-        ("drop", "interval", "pebs loads every 1000 (round)"),
-        ("period", "interval", "pebs loads every 1000 (round)"),
         ("skid", "address", "pebs loads every 999: the instruction"),
         ("address", "address", "pebs loads every 999: the address"),
         ("mode", "mode", "pebs locked loads:u every 10000, done by the kernel"),

@@ -134,8 +134,9 @@ impl AuditRow {
         let error = |found: f64| if expected == 0.0 { found } else { (found - expected) / expected };
         let mut sorted = runs.to_vec();
         sorted.sort_by(f64::total_cmp);
-        let mid = crate::bootstrap::quantile(&mut sorted.clone(), 0.5);
-        let (low, high) = (sorted.first().copied().unwrap_or(f64::NAN), sorted.last().copied().unwrap_or(f64::NAN));
+        // Without a run nothing was found; a document holds no number that is none.
+        let mid = if sorted.is_empty() { 0.0 } else { crate::bootstrap::quantile(&mut sorted.clone(), 0.5) };
+        let (low, high) = (sorted.first().copied().unwrap_or(0.0), sorted.last().copied().unwrap_or(0.0));
         let is_within = sorted.iter().all(|found| error(*found).abs() <= allowed) && !sorted.is_empty();
         Self {
             case: case.into(),
@@ -220,7 +221,9 @@ mod tests {
         let failed = row(&[1000.0, 1002.0, 1000.0]);
         assert_eq!((failed.verdict, failed.found.high), (Verdict::Failed, 1002.0));
         assert!((failed.error.high - 0.002).abs() < 1e-12);
-        assert_eq!(row(&[]).verdict, Verdict::Failed);
+        let nothing = row(&[]);
+        assert_eq!((nothing.verdict, nothing.found.estimate), (Verdict::Failed, 0.0));
+        assert!(serde_json::from_str::<AuditRow>(&serde_json::to_string(&nothing).unwrap()).is_ok());
     }
 
     #[test]

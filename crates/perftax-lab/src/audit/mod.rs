@@ -144,7 +144,7 @@ fn or_impossible(case: &str, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow
         Err(error @ (Error::Spoiled { .. } | Error::CommandFailed { .. } | Error::Exec { .. })) => {
             let said = error.to_string();
             let said = said.lines().map(str::trim).collect::<Vec<_>>().join("; ");
-            Ok(vec![AuditRow::of(case, "runs", 0.0, &[], 0.0).remarking(said)])
+            Ok(vec![AuditRow::of(case, "whole runs", 1.0, &[0.0], 0.0).remarking(said)])
         }
         other => other,
     }

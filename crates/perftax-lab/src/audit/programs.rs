@@ -151,9 +151,12 @@ fn core(setting: &Setting) -> Result<Option<Event>> {
     Ok(None)
 }
 
+/// How far an interval reaches that is not known: a finite number, since documents hold no other.
+const UNKNOWN: f64 = 1e12;
+
 /// What a round says of each way: seconds longer than alone, over what.
 pub fn over_rounds(rounds: &[Round], of: impl Fn(&[&Round]) -> f64) -> Estimate {
-    cluster_bootstrap(rounds, of, REPLICATES, SEED).unwrap_or(Estimate::new(f64::NAN, f64::NEG_INFINITY, f64::INFINITY))
+    cluster_bootstrap(rounds, of, REPLICATES, SEED).unwrap_or(Estimate::new(0.0, -UNKNOWN, UNKNOWN))
 }
 
 /// By how much a way is longer than running alone, median of the rounds.

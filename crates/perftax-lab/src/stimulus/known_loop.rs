@@ -71,7 +71,8 @@ impl Stimulus for KnownLoop {
     }
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
 mod tests {
     use std::process::Command;
 
