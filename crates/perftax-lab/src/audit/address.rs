@@ -85,7 +85,9 @@ fn loads(setting: &Setting) -> Result<Vec<AuditRow>> {
         let (mut instructions, mut addresses, mut registers) = (0u64, 0u64, 0u64);
         all.push(Taking::looking(setting, &mut work, &event, Some(PERIOD_OF_LOADS), payload, |sample| {
             let site = sites.iter().find(|(instruction, _)| sample.ip == Some(*instruction));
-            instructions += u64::from(site.is_some());
+            // A skid from one load to the next would still name a load: it must be the one whose datum it is.
+            let owner = sites.iter().find(|(_, datum)| sample.address == Some(*datum));
+            instructions += u64::from(owner.is_some_and(|(instruction, _)| sample.ip == Some(*instruction)));
             // A skid must not hide behind another one: the address is the one of that very instruction.
             addresses += u64::from(site.is_some_and(|(_, datum)| sample.address == Some(*datum)));
             let register = sample.interrupt_registers.as_ref().and_then(|registers| registers.get(SI));
