@@ -12,7 +12,7 @@ use super::core_event::{CoreEvent, Counted, Overflow};
 use super::ibs::Ibs;
 use super::{Experiment, Setting, Taking, by_ibs, or_impossible};
 use crate::calibrate::single_event;
-use crate::stimulus::{KnownLoop, PageFaults, Sites};
+use crate::stimulus::{KnownLoop, PageFaults, Sites, Stimulus};
 
 /// Four stores in turn, sampled at a period that four divides, and at its neighbour.
 pub struct Bias;
@@ -24,6 +24,8 @@ const ALIASED: u64 = 100;
 /// The same of loads that PEBS samples, one in period + 1; and turns of their loop: whole turns of both strides.
 const ALIASED_LOADS: u64 = 999;
 const TURNS: u64 = 100_100;
+/// The event of those.
+const LOADS: CoreEvent = CoreEvent { counted: Counted::Loads, by: Overflow::Pebs };
 /// The largest distance from the share that arithmetic gives: what is left over at the end of the work.
 const ALLOWED: f64 = 0.01;
 
@@ -46,73 +48,77 @@ impl Experiment for Bias {
     }
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
+        let mut rows = Vec::new();
         let event = single_event("page-faults:u", setting.catalog)?;
-        let mut rows: Vec<AuditRow> =
-            [ALIASED, ALIASED + 1].into_iter().map(|period| at(setting, &event, period)).collect::<Result<_>>()?;
-        let loads = CoreEvent { counted: Counted::Loads, by: Overflow::Pebs };
+        let faults = FourInTurn { event: &event, instruction: "store", events: "faults", is_theirs: &|_| true };
+        for period in [ALIASED, ALIASED + 1] {
+            let case = format!("page-faults every {period}, four stores in turn");
+            let mut work = PageFaults::by(Sites::FourInTurn, FAULTS)?;
+            rows.push(foremost(setting, &faults, &mut work, period, period, &case)?);
+        }
         for period in [ALIASED_LOADS, ALIASED_LOADS + 1] {
-            let case = format!("{} every {period}, four loads in turn", loads.name());
-            let row = loads.event(false, setting.catalog).and_then(|event| of_loads(setting, &event, loads, period, &case));
-            rows.extend(or_impossible(&case, row.map(|row| vec![row]))?);
+            let case = format!("{} every {period}, four loads in turn", LOADS.name());
+            rows.extend(or_impossible(&case, of_loads(setting, period, &case).map(|row| vec![row]))?);
         }
         rows.extend(by_ibs(setting, |ibs, cpu| if ibs == Ibs::Op { ibs.bias(setting, cpu) } else { Ok(Vec::new()) })?);
         Ok(rows)
     }
 }
 
-/// Four loads, whose addresses are known: the foremost one's share, and whether all samples are at one of them.
-fn of_loads(setting: &Setting, event: &Event, loads: CoreEvent, period: u64, case: &str) -> Result<AuditRow> {
+/// Loads, whose addresses are known.
+fn of_loads(setting: &Setting, period: u64, case: &str) -> Result<AuditRow> {
+    let event = LOADS.event(false, setting.catalog)?;
     let mut work = KnownLoop::new(Loop::FourLoads, TURNS)?;
     let sites: Vec<u64> = work.load_sites().iter().map(|(instruction, _)| *instruction).collect();
-    let (mut shares, mut all, mut seen) = (Vec::new(), Vec::new(), 0);
-    for _ in 0..setting.runs {
-        let mut by_site = vec![0u64; sites.len()];
-        let run = Taking::looking(setting, &mut work, event, Some(period), Payload::BASIC, |sample| {
-            if let Some(site) = sites.iter().position(|site| sample.ip == Some(*site)) {
-                by_site[site] += 1;
-            }
-        })?;
-        // Of all samples: one that is at none of the four makes every share too small.
-        shares.push(100.0 * by_site.iter().max().copied().unwrap_or(0) as f64 / run.samples.max(1) as f64);
-        seen = seen.max(by_site.iter().filter(|count| **count > 0).count());
-        all.push(run);
-    }
-    // Events from one sample to the next.
-    let stride = (1..=2 * period).find(|events| loads.samples(*events, period) == 1).unwrap_or(period);
-    let is_aliased = stride.is_multiple_of(4);
-    let remark = if is_aliased {
-        format!(
-            "one sample in {stride} loads, a multiple of the loop's four: every sample meets the same load, {seen} of 4 are seen. The period's doing, not the mechanism's"
-        )
-    } else {
-        format!("one sample in {stride} loads, which shares no factor with the loop's four: {seen} of 4 loads are seen")
-    };
-    let row = AuditRow::of(case, "% of the samples", if is_aliased { 100.0 } else { 25.0 }, &shares, ALLOWED);
-    Ok(Taking::marked(row.remarking(remark), &all))
+    let loads = FourInTurn { event: &event, instruction: "load", events: "loads", is_theirs: &|ip| sites.contains(&ip) };
+    foremost(setting, &loads, &mut work, period, LOADS.stride(period), case)
 }
 
-fn at(setting: &Setting, event: &Event, period: u64) -> Result<AuditRow> {
-    let mut work = PageFaults::by(Sites::FourInTurn, FAULTS)?;
+/// What four instructions in turn do, and how they are told from others.
+struct FourInTurn<'a> {
+    event: &'a Event,
+    /// What one of them is, and what it makes.
+    instruction: &'static str,
+    events: &'static str,
+    /// Whether an address is one of theirs.
+    is_theirs: &'a dyn Fn(u64) -> bool,
+}
+
+/// The share of the samples that the foremost of four instructions gets, one sample in `stride` of their events.
+fn foremost(
+    setting: &Setting,
+    of: &FourInTurn,
+    work: &mut dyn Stimulus,
+    period: u64,
+    stride: u64,
+    case: &str,
+) -> Result<AuditRow> {
     let (mut shares, mut all, mut seen) = (Vec::new(), Vec::new(), 0);
     for _ in 0..setting.runs {
         let mut by_instruction: BTreeMap<u64, u64> = BTreeMap::new();
-        let each = |sample: &perftax_pmu::record::Sample| *by_instruction.entry(sample.ip.unwrap_or(0)).or_default() += 1;
-        let run = Taking::looking(setting, &mut work, event, Some(period), Payload::BASIC, each)?;
+        let run = Taking::looking(setting, work, of.event, Some(period), Payload::BASIC, |sample| {
+            if let Some(ip) = sample.ip.filter(|ip| (of.is_theirs)(*ip)) {
+                *by_instruction.entry(ip).or_default() += 1;
+            }
+        })?;
+        // Of all samples: one that is at none of the four makes every share too small.
         let foremost = by_instruction.values().copied().max().unwrap_or(0);
         shares.push(100.0 * foremost as f64 / run.samples.max(1) as f64);
         seen = seen.max(by_instruction.len());
         all.push(run);
     }
-    let is_aliased = period.is_multiple_of(4);
-    let expected = if is_aliased { 100.0 } else { 25.0 };
+    let FourInTurn { instruction, events, .. } = of;
+    let is_aliased = stride.is_multiple_of(4);
     let remark = if is_aliased {
         format!(
-            "{period} is a multiple of the loop's four faults, so every sample meets the same store: {seen} of 4 are seen. The period's doing, not the mechanism's"
+            "one sample in {stride} {events}, a multiple of the loop's four: every sample meets the same {instruction}, {seen} of 4 are seen. The \
+             period's doing, not the mechanism's"
         )
     } else {
-        format!("{period} shares no factor with the loop's four faults: {seen} of 4 stores are seen")
+        format!(
+            "one sample in {stride} {events}, which shares no factor with the loop's four: {seen} of 4 {instruction}s are seen"
+        )
     };
-    let case = format!("page-faults every {period}, four stores in turn");
-    let row = AuditRow::of(case, "% of the samples", expected, &shares, ALLOWED);
+    let row = AuditRow::of(case, "% of the samples", if is_aliased { 100.0 } else { 25.0 }, &shares, ALLOWED);
     Ok(Taking::marked(row.remarking(remark), &all))
 }

@@ -86,6 +86,13 @@ pub enum Overflow {
     Pebs,
 }
 
+impl Overflow {
+    /// The most precise way that a vendor's core has: AMD's precise mechanism is IBS, which counts on its own, ARM's is SPE.
+    pub fn most_precise(vendor: Vendor) -> Self {
+        if vendor == Vendor::Intel { Self::Pebs } else { Self::Interrupt }
+    }
+}
+
 /// An event of the core's PMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreEvent {
@@ -104,13 +111,13 @@ const SHORTEST_PEBS: u64 = 1000;
 impl CoreEvent {
     /// Those of a vendor's machine: each event as precisely as it can be sampled, and instructions and loads by interrupts, too.
     pub fn all(vendor: Vendor) -> Vec<Self> {
-        let precise = Counted::ALL.map(|counted| Self { counted, by: Overflow::Pebs });
-        let by = |counted| Self { counted, by: Overflow::Interrupt };
-        match vendor {
-            Vendor::Intel => precise.into_iter().chain([by(Counted::Instructions), by(Counted::Loads)]).collect(),
-            // AMD's precise mechanism is IBS, which counts on its own; ARM's is SPE.
-            _ => Counted::ALL.into_iter().filter(|counted| counted.selector(vendor).is_some()).map(by).collect(),
-        }
+        let best = Overflow::most_precise(vendor);
+        let known = Counted::ALL.into_iter().filter(|counted| counted.selector(vendor).is_some());
+        let by_interrupts: &[Counted] = if best == Overflow::Interrupt { &[] } else { &[Counted::Instructions, Counted::Loads] };
+        known
+            .map(|counted| Self { counted, by: best })
+            .chain(by_interrupts.iter().map(|counted| Self { counted: *counted, by: Overflow::Interrupt }))
+            .collect()
     }
 
     /// How it is called.
@@ -165,13 +172,18 @@ impl CoreEvent {
         ((events + last) / self.counted.of(&Loop::Mix.turn())).max(1)
     }
 
-    /// Samples of so many events. After an overflow PEBS records the event after it, and counts anew from there: one in period + 1
+    /// Events from one sample to the next. After an overflow PEBS records the event after it, and counts anew from there: period + 1
     /// (SDM volume 3, section 20.6.2.4.2; the study's own data, to within one sample).
-    pub fn samples(self, events: u64, period: u64) -> u64 {
+    pub fn stride(self, period: u64) -> u64 {
         match self.by {
-            Overflow::Interrupt => events / period,
-            Overflow::Pebs => events / (period + 1),
+            Overflow::Interrupt => period,
+            Overflow::Pebs => period + 1,
         }
+    }
+
+    /// Samples of so many events.
+    pub fn samples(self, events: u64, period: u64) -> u64 {
+        events / self.stride(period)
     }
 
     /// The shortest period that experiments use, events.

@@ -49,11 +49,13 @@ impl super::Experiment for Events {
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let mut rows = super::each_source(setting, |source| match source {
             Source::Core(core) if core.counted != Counted::Loads => Ok(Vec::new()),
-            Source::Core(_) => {
-                let counts = AT_ONCE.into_iter().filter(|count| setting.counters.is_some_and(|counters| *count <= counters));
-                counts.map(|count| at_once(source, setting, count)).collect()
+            _ => {
+                let events = source.many() + source.own(setting)?;
+                // More than a core has counters for take turns: see below.
+                let most = if matches!(source, Source::Core(_)) { setting.counters.unwrap_or(0) } else { usize::MAX };
+                let counts = AT_ONCE.into_iter().filter(|count| *count <= most);
+                counts.map(|count| at_once(source, setting, events, count)).collect()
             }
-            _ => AT_ONCE.into_iter().map(|count| at_once(source, setting, count)).collect(),
         })?;
         if let Some(counters) = setting.counters {
             rows.extend(super::or_impossible("events that take turns", in_turns(setting, counters))?);
@@ -62,9 +64,9 @@ impl super::Experiment for Events {
     }
 }
 
-fn at_once(source: &Source, setting: &Setting, count: usize) -> Result<AuditRow> {
+fn at_once(source: &Source, setting: &Setting, events: u64, count: usize) -> Result<AuditRow> {
     let (mut work, event) = source.work(source.many(), setting.catalog)?;
-    let period = (source.many() / SAMPLES + 1).max(source.shortest());
+    let period = source.period_for(SAMPLES);
     let case = format!("{} every {period}, {count} at once", source.name());
     let is_too_many = *source == Source::Writes && count > DEBUG_REGISTERS;
     let mut runs = Vec::new();
@@ -82,9 +84,7 @@ fn at_once(source: &Source, setting: &Setting, count: usize) -> Result<AuditRow>
         }
     }
     let samples: Vec<f64> = runs.iter().map(|run| run.samples as f64 / count as f64).collect();
-    // Events are switched on and off one by one: of several, those in between see the others' switches.
-    let own = if matches!(source, Source::Core(_)) { source.own(setting)? } else { source.own(setting)?.min(1) };
-    let expected = source.samples(source.many() + own, period);
+    let expected = source.samples(events, period);
     let row = Taking::marked(AuditRow::of(case, "samples of each", expected as f64, &samples, source.allowed(setting)), &runs);
     Ok(if is_too_many { row.remarking(format!("opened with {DEBUG_REGISTERS} debug registers")) } else { row })
 }
@@ -96,7 +96,7 @@ fn in_turns(setting: &Setting, counters: usize) -> Result<Vec<AuditRow>> {
     let event = branches.event(false, setting.catalog)?;
     let mut work = CoreEvent::work(LONG_TURNS)?;
     let truth = branches.events(LONG_TURNS) as f64;
-    // One counting event is the work's measure: no other run is needed for what the switches add to such numbers.
+    // What the switches add is nothing to such numbers.
     for count in AT_ONCE.into_iter().filter(|count| *count > counters) {
         let left = counters as f64 / count as f64;
         let (mut shares, mut scaled) = (Vec::new(), Vec::new());
@@ -132,13 +132,7 @@ fn pinned(setting: &Setting, event: &Event, count: usize, counters: usize) -> Re
 
 /// Sampled while they take turns, as in the study.
 fn sampled_in_turns(setting: &Setting, work: &mut dyn Stimulus, count: usize, counters: usize) -> Result<Vec<AuditRow>> {
-    let by =
-        if Source::all(setting.catalog).iter().any(|source| matches!(source, Source::Core(core) if core.by == Overflow::Pebs)) {
-            Overflow::Pebs
-        } else {
-            Overflow::Interrupt
-        };
-    let taken = CoreEvent { counted: Counted::Branches, by };
+    let taken = CoreEvent { counted: Counted::Branches, by: Overflow::most_precise(setting.catalog.vendor()) };
     let event = taken.event(false, setting.catalog)?;
     let whole = taken.samples(taken.events(LONG_TURNS), ROTATING_PERIOD) as f64;
     let (mut shares, mut scaled, mut lost, mut throttled) = (Vec::new(), Vec::new(), 0, 0);

@@ -6,12 +6,14 @@
 
 use perftax_cost::document::AuditRow;
 use perftax_pmu::event::{Event, Vendor};
-use perftax_pmu::record::{CpuMode, Record, Sample, decode};
-use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling, Wakeup};
+use perftax_pmu::record::{CpuMode, Sample};
+use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling, Wakeup};
 use perftax_pmu::sys::{Loop, Target};
 use perftax_pmu::{Error, Result};
 
 use super::Setting;
+use super::taking::{Taking, drained};
+use super::threads::on_each;
 use crate::calibrate::single_event;
 use crate::stimulus::{KnownLoop, Stimulus};
 
@@ -25,11 +27,11 @@ pub enum Ibs {
 }
 
 /// Turns of the loop: some hundred samples at the longest period.
-pub const TURNS: u64 = 400_000;
+const TURNS: u64 = 400_000;
 /// Periods, multiples of 16 as the kernel asks for (perf_ibs_init): the first tells what the handler adds, the others are held against it.
-pub const OP_PERIODS: [u64; 3] = [10_000, 20_000, 40_000];
+const OP_PERIODS: [u64; 3] = [10_000, 20_000, 40_000];
 /// See [`OP_PERIODS`].
-pub const FETCH_PERIODS: [u64; 3] = [1_600, 3_200, 6_400];
+const FETCH_PERIODS: [u64; 3] = [1_600, 3_200, 6_400];
 /// The study's interval, a multiple of 16, and turns for a hundred samples and more of it.
 const SIGNALLED_PERIOD: u64 = 100_000;
 const SIGNALLED_TURNS: u64 = 1_500_000;
@@ -97,7 +99,7 @@ impl Ibs {
     }
 
     /// Periods that are tried.
-    pub fn periods(self) -> [u64; 3] {
+    fn periods(self) -> [u64; 3] {
         match self {
             Self::Op => OP_PERIODS,
             Self::Fetch => FETCH_PERIODS,
@@ -143,55 +145,39 @@ impl Ibs {
         sampler.enable()?;
         work.run();
         sampler.disable()?;
-        let layout = *sampler.layout();
-        let (mut delivered, mut taking, mut arrived, mut outcome) = (Delivered::default(), IbsTaking::default(), 0, Ok(()));
-        sampler.drain(&mut |header, body| {
-            delivered.count(0, header, body);
-            match decode(header, body, &layout) {
-                Ok(Record::Sample(mut sample)) if sample.task.as_ref().is_some_and(|task| task.tid == own as u32) => {
-                    arrived += 1;
-                    if fault.is_some_and(|fault| !fault.lets_through(arrived)) {
-                        return;
-                    }
-                    fault.iter().for_each(|fault| fault.on(&mut sample));
-                    if sample.cpu_mode == CpuMode::User {
-                        taking.user += 1;
-                        each(&sample);
-                    } else {
-                        taking.kernel += 1;
-                    }
-                }
-                Ok(_) => {}
-                Err(error) => outcome = Err(error),
+        let mut taking = IbsTaking::default();
+        let is_ours = |sample: &Sample| sample.task.as_ref().is_some_and(|task| task.tid == own as u32);
+        let delivered = drained(&mut sampler, fault, is_ours, |sample| {
+            if sample.cpu_mode == CpuMode::User {
+                taking.user += 1;
+                each(sample);
+            } else {
+                taking.kernel += 1;
             }
         })?;
-        outcome?;
         (taking.lost, taking.throttled) = (delivered.lost.max(sampler.lost()?), delivered.throttled);
         Ok(taking)
     }
 
     /// Operations, or fetches, of a loop's turns in user mode, as the core's own counter has them where it counts such.
-    fn events(self, setting: &Setting, of: Loop) -> Result<u64> {
+    fn events(self, setting: &Setting) -> Result<u64> {
         match self {
             Self::Fetch => Ok(TURNS),
             Self::Op => {
                 let pmu = setting.catalog.core_pmu().map_or("cpu", |pmu| pmu.name.as_str());
                 // Retired operations (PPR family 17h, PMCx0C1).
                 let event = single_event(&format!("{pmu}/event=0xc1/u"), setting.catalog)?;
-                let clean = Setting { fault: None, ..*setting };
-                Ok(super::Taking::of(&clean, &mut KnownLoop::new(of, TURNS)?, &event, None)?.counted)
+                Ok(Taking::of(&setting.without_fault(), &mut four_loads(TURNS)?, &event, None)?.counted)
             }
         }
     }
 
-    /// Operations (or fetches) of the program's from one sample to the next at a period: the period's, and one that is tagged, without
-    /// those of the handler's.
-    fn stride(self, setting: &Setting, cpu: u32, of: Loop) -> Result<(u64, f64)> {
-        let events = self.events(setting, of)?;
+    /// Operations (or fetches) of the handler's that each sample counts: of the period and the one that is tagged those that are not the
+    /// program's.
+    fn handlers(self, setting: &Setting, cpu: u32, events: u64) -> Result<f64> {
         let period = self.periods()[0];
-        let clean = Setting { fault: None, ..*setting };
-        let taking = self.sample(&clean, cpu, &mut KnownLoop::new(of, TURNS)?, period, |_| ())?;
-        Ok((events, (period + 1) as f64 - events as f64 / taking.user.max(1) as f64))
+        let taking = self.sample(&setting.without_fault(), cpu, &mut four_loads(TURNS)?, period, |_| ())?;
+        Ok((period + 1) as f64 - events as f64 / taking.user.max(1) as f64)
     }
 
     /// Samples at each period: against events over period, as the study has them, and with what the handler adds taken off.
@@ -199,10 +185,11 @@ impl Ibs {
     /// # Errors
     /// As [`Ibs::sample`].
     pub fn intervals(self, setting: &Setting, cpu: u32) -> Result<Vec<AuditRow>> {
-        let (events, handler) = self.stride(setting, cpu, Loop::FourLoads)?;
+        let events = self.events(setting)?;
+        let handler = self.handlers(setting, cpu, events)?;
         let mut rows = Vec::new();
         for period in self.periods() {
-            let runs = self.runs(setting, cpu, Loop::FourLoads, period, setting.runs)?;
+            let runs = self.runs(setting, cpu, period, setting.runs)?;
             let plain = events as f64 / period as f64;
             let right = events as f64 / ((period + 1) as f64 - handler);
             let case = format!("{} every {period}", self.case());
@@ -223,7 +210,7 @@ impl Ibs {
 
     /// At the study's interval, with a signal to each sample as there: what delivering it takes is counted, too.
     fn signalled(self, setting: &Setting, cpu: u32, events_a_turn: f64) -> Result<AuditRow> {
-        let mut work = KnownLoop::new(Loop::FourLoads, SIGNALLED_TURNS)?;
+        let mut work = four_loads(SIGNALLED_TURNS)?;
         let one = |_| self.sample_by(setting, cpu, &mut work, SIGNALLED_PERIOD, Wakeup::EverySample, |_| ());
         let runs: Vec<IbsTaking> = (0..setting.runs).map(one).collect::<Result<_>>()?;
         let events = events_a_turn * SIGNALLED_TURNS as f64;
@@ -240,8 +227,8 @@ impl Ibs {
     ///
     /// # Errors
     /// As [`Ibs::sample`].
-    pub fn runs(self, setting: &Setting, cpu: u32, of: Loop, period: u64, count: usize) -> Result<Vec<IbsTaking>> {
-        let mut work = KnownLoop::new(of, TURNS)?;
+    fn runs(self, setting: &Setting, cpu: u32, period: u64, count: usize) -> Result<Vec<IbsTaking>> {
+        let mut work = four_loads(TURNS)?;
         (0..count).map(|_| self.sample(setting, cpu, &mut work, period, |_| ())).collect()
     }
 
@@ -251,7 +238,7 @@ impl Ibs {
     /// As [`Ibs::sample`].
     pub fn stability(self, setting: &Setting, cpu: u32, times: usize) -> Result<Vec<AuditRow>> {
         let period = self.periods()[0];
-        let runs = self.runs(setting, cpu, Loop::FourLoads, period, times)?;
+        let runs = self.runs(setting, cpu, period, times)?;
         let mut samples: Vec<f64> = runs.iter().map(|run| run.user as f64).collect();
         let median = perftax_cost::bootstrap::median(&mut samples);
         Ok(vec![row(&format!("{} every {period}, {times} runs", self.case()), median, &runs, ALLOWED)])
@@ -263,18 +250,7 @@ impl Ibs {
     /// As [`Ibs::sample`].
     pub fn threads(self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let period = self.periods()[0];
-        let at_once = |cpus: &[u32]| -> Result<Vec<IbsTaking>> {
-            std::thread::scope(|scope| {
-                let start = |cpu: u32| {
-                    scope.spawn(move || {
-                        perftax_pmu::guard::pin_this_thread(cpu)?;
-                        self.sample(setting, cpu, &mut KnownLoop::new(Loop::FourLoads, TURNS)?, period, |_| ())
-                    })
-                };
-                let threads: Vec<_> = cpus.iter().map(|cpu| start(*cpu)).collect();
-                threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-            })
-        };
+        let at_once = |cpus: &[u32]| on_each(cpus, |cpu| self.sample(setting, cpu, &mut four_loads(TURNS)?, period, |_| ()));
         let alone = at_once(&setting.cpus[..1])?;
         let mut runs = Vec::new();
         for _ in 0..setting.runs {
@@ -295,7 +271,7 @@ impl Ibs {
     /// As [`Ibs::sample`].
     pub fn places(self, setting: &Setting, cpu: u32) -> Result<Vec<AuditRow>> {
         let period = self.periods()[0];
-        let mut work = KnownLoop::new(Loop::FourLoads, TURNS)?;
+        let mut work = four_loads(TURNS)?;
         let (sites, instructions) = (work.load_sites(), work.instructions());
         let (begin, end) = (instructions[0], instructions[instructions.len() - 1]);
         let (mut within, mut at, mut loads, mut addressed) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -333,7 +309,7 @@ impl Ibs {
     /// As [`Ibs::sample`].
     pub fn bias(self, setting: &Setting, cpu: u32) -> Result<Vec<AuditRow>> {
         let period = self.periods()[0];
-        let mut work = KnownLoop::new(Loop::FourLoads, TURNS)?;
+        let mut work = four_loads(TURNS)?;
         let instructions = work.instructions();
         let (mut foretold, mut foremost, mut last) = (Vec::new(), Vec::new(), [0u64; LOADS]);
         for _ in 0..setting.runs {
@@ -360,6 +336,11 @@ impl Ibs {
         let told = format!("the four get {last:?} samples; each count starts at random");
         Ok(vec![AuditRow::of(case, "% of the loads' samples", 25.0, &foremost, ALLOWED_BIAS).remarking(told)])
     }
+}
+
+/// The loop that all rows but the mode's are about.
+fn four_loads(turns: u64) -> Result<KnownLoop> {
+    KnownLoop::new(Loop::FourLoads, turns)
 }
 
 /// Loads of the loop.

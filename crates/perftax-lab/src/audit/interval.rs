@@ -36,13 +36,13 @@ impl Experiment for Interval {
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let mut rows = each_source(setting, |source| {
-            let mut rows = Vec::new();
+            let (mut rows, own) = (Vec::new(), source.own(setting)?);
             for period in PERIODS.into_iter().filter(|period| (source.shortest()..=source.many() / 10).contains(period)) {
                 for (kind, period) in [("round", period), ("prime", prime_at_least(period + 1).unwrap_or(period))] {
-                    rows.push(at(source, setting, kind, period)?);
+                    rows.push(at(source, setting, own, kind, period)?);
                 }
             }
-            rows.push(jittered(source, setting, (source.many() / 100).max(source.shortest()))?);
+            rows.push(jittered(source, setting, own, (source.many() / 100).max(source.shortest()))?);
             Ok(rows)
         })?;
         rows.extend(by_ibs(setting, |ibs, cpu| ibs.intervals(setting, cpu))?);
@@ -50,18 +50,18 @@ impl Experiment for Interval {
     }
 }
 
-fn at(source: &Source, setting: &Setting, kind: &str, period: u64) -> Result<AuditRow> {
+fn at(source: &Source, setting: &Setting, own: u64, kind: &str, period: u64) -> Result<AuditRow> {
     let (mut work, event) = source.work(source.many(), setting.catalog)?;
     let runs = Taking::runs(setting, work.as_mut(), &event, Some(period))?;
-    let expected = source.samples(source.many() + source.own(setting)?, period);
+    let expected = source.samples(source.many() + own, period);
     Ok(Taking::row(format!("{} every {period} ({kind})", source.name()), expected as f64, &runs, source.allowed(setting)))
 }
 
 /// Each piece begins a period anew, as a sampler that sets it at every wakeup does.
-fn jittered(source: &Source, setting: &Setting, middle: u64) -> Result<AuditRow> {
+fn jittered(source: &Source, setting: &Setting, own: u64, middle: u64) -> Result<AuditRow> {
     let asked = source.many() / PIECES;
     let (mut work, event) = source.work(asked, setting.catalog)?;
-    let piece = source.events(asked) + source.own(setting)?;
+    let piece = source.events(asked) + own;
     let mut rng = fastrand::Rng::with_seed(SEED);
     let periods: Vec<u64> =
         (0..PIECES).map(|_| (middle as f64 * (1.0 + JITTER * (2.0 * rng.f64() - 1.0))).round() as u64).collect();

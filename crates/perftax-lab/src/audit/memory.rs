@@ -37,7 +37,7 @@ impl Experiment for Memory {
     }
 
     fn figures(&self) -> &'static str {
-        "figures 10 and 11 (prose alone)"
+        "figure 8"
     }
 
     fn is_pinned(&self) -> bool {

@@ -51,6 +51,13 @@ pub struct Setting<'a> {
     pub fault: Option<Fault>,
 }
 
+impl Setting<'_> {
+    /// The same with a sampler that is in order: for what rows are held against.
+    fn without_fault(&self) -> Self {
+        Self { fault: None, ..*self }
+    }
+}
+
 /// An experiment of the audit.
 pub trait Experiment: Sync {
     /// What `--only` calls it.
@@ -135,16 +142,14 @@ fn by_ibs(setting: &Setting, rows: impl Fn(Ibs, u32) -> Result<Vec<AuditRow>>) -
 /// Where the event or the right to it is missing: a row that says so. A spoiled run, or a program that did
 /// not do its work, makes a row that failed.
 fn or_impossible(case: &str, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
+    let in_one_line = |error: Error| error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ");
     match rows {
         Err(Error::Unsupported { what, why, .. }) => Ok(vec![AuditRow::impossible(case, format!("cannot {what}: {why}"))]),
         Err(error @ (Error::Permission { .. } | Error::UnknownEvent { .. })) => {
-            let said = error.to_string();
-            Ok(vec![AuditRow::impossible(case, said.lines().map(str::trim).collect::<Vec<_>>().join("; "))])
+            Ok(vec![AuditRow::impossible(case, in_one_line(error))])
         }
         Err(error @ (Error::Spoiled { .. } | Error::CommandFailed { .. } | Error::Exec { .. })) => {
-            let said = error.to_string();
-            let said = said.lines().map(str::trim).collect::<Vec<_>>().join("; ");
-            Ok(vec![AuditRow::of(case, "whole runs", 1.0, &[0.0], 0.0).remarking(said)])
+            Ok(vec![AuditRow::of(case, "whole runs", 1.0, &[0.0], 0.0).remarking(in_one_line(error))])
         }
         other => other,
     }

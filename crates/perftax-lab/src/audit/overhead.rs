@@ -31,7 +31,7 @@ impl Experiment for Overhead {
     }
 
     fn figures(&self) -> &'static str {
-        "figures 9 and 14"
+        "figures 8, 9 and 14"
     }
 
     fn is_pinned(&self) -> bool {

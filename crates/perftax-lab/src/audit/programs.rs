@@ -7,11 +7,10 @@ use std::process;
 use perftax_cost::Estimate;
 use perftax_cost::bootstrap::{REPLICATES, cluster_bootstrap};
 use perftax_cost::observation::Run;
-use perftax_pmu::event::Event;
 use perftax_pmu::{Error, Result};
 
+use super::Setting;
 use super::core_event::{CoreEvent, Counted, Overflow};
-use super::{Setting, Source};
 use crate::calibrate::single_event;
 use crate::run::{Command, Monitor, Watched, run_once};
 use crate::workload::{Workload, default_cache_dir};
@@ -87,9 +86,11 @@ impl Programs {
         if !output.status.success() {
             return Err(missing(format!("gcc: {}", String::from_utf8_lossy(&output.stderr).trim())));
         }
-        let (event, period, unit) = match core(setting)? {
-            Some(event) => (event, INSTRUCTIONS, "instructions"),
-            None => (single_event("cpu-clock", setting.catalog)?, NANOSECONDS, "ns"),
+        let (event, period, unit) = if setting.catalog.core_pmu().is_some() {
+            let by = Overflow::most_precise(setting.catalog.vendor());
+            (CoreEvent { counted: Counted::Instructions, by }.event(false, setting.catalog)?, INSTRUCTIONS, "instructions")
+        } else {
+            (single_event("cpu-clock", setting.catalog)?, NANOSECONDS, "ns")
         };
         let sampled_by = format!("{} every {period} {unit}", event.name);
         let cpu = setting.cpus.last().copied().unwrap_or(0);
@@ -138,23 +139,10 @@ impl Programs {
     }
 }
 
-/// The core's own event, where there is a PMU.
-fn core(setting: &Setting) -> Result<Option<Event>> {
-    let by = |wanted| move |source: &Source| matches!(source, Source::Core(core) if core.by == wanted);
-    let all = Source::all(setting.catalog);
-    for overflow in [Overflow::Pebs, Overflow::Interrupt] {
-        let event = CoreEvent { counted: Counted::Instructions, by: overflow };
-        if setting.catalog.core_pmu().is_some() && all.iter().any(by(overflow)) {
-            return event.event(false, setting.catalog).map(Some);
-        }
-    }
-    Ok(None)
-}
-
 /// How far an interval reaches that is not known: a finite number, since documents hold no other.
 const UNKNOWN: f64 = 1e12;
 
-/// What a round says of each way: seconds longer than alone, over what.
+/// A statistic of rounds with its interval.
 pub fn over_rounds(rounds: &[Round], of: impl Fn(&[&Round]) -> f64) -> Estimate {
     cluster_bootstrap(rounds, of, REPLICATES, SEED).unwrap_or(Estimate::new(0.0, -UNKNOWN, UNKNOWN))
 }

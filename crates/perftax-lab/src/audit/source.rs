@@ -116,7 +116,7 @@ impl Source {
     /// As [`Taking::of`].
     pub fn own(self, setting: &Setting) -> Result<u64> {
         let Self::Core(core) = self else { return Ok(u64::from(self == Self::Syscalls)) };
-        let setting = Setting { fault: None, ..*setting };
+        let setting = setting.without_fault();
         let (mut work, event) = self.work(1, setting.catalog)?;
         // The first run touches what the others find.
         let runs: Vec<Taking> = (0..4).map(|_| Taking::of(&setting, work.as_mut(), &event, None)).collect::<Result<_>>()?;
@@ -131,6 +131,11 @@ impl Source {
             // The period begins when the event is switched on (perf_swevent_event, kernel/events/core.c).
             _ => events / period,
         }
+    }
+
+    /// A period that brings about so many samples, or the shortest one where that is longer.
+    pub fn period_for(self, samples: u64) -> u64 {
+        (self.many() / samples + 1).max(self.shortest())
     }
 
     /// The shortest period that is tried, events.

@@ -33,7 +33,7 @@ impl Experiment for Stability {
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let mut rows = each_source(setting, |source| {
             let (mut work, event) = source.work(source.many(), setting.catalog)?;
-            let period = (source.many() / SAMPLES + 1).max(source.shortest());
+            let period = source.period_for(SAMPLES);
             let one = |_| Taking::of(setting, work.as_mut(), &event, Some(period));
             let runs: Vec<Taking> = (0..TIMES * setting.runs).map(one).collect::<Result<_>>()?;
             let mut samples: Vec<f64> = runs.iter().map(|run| run.samples as f64).collect();

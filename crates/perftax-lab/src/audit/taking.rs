@@ -7,7 +7,7 @@ use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{OpenEvent, Reading, Target};
 use perftax_pmu::{Error, Result};
 
-use super::Setting;
+use super::{Fault, Setting};
 use crate::stimulus::Stimulus;
 
 /// Pages of the ring: room for a hundred thousand of the smallest samples.
@@ -86,25 +86,16 @@ impl Taking {
         sampler.enable()?;
         work.run();
         sampler.disable()?;
-        let layout = *sampler.layout();
-        let (mut delivered, mut samples, mut arrived, mut outcome) = (Delivered::default(), 0, 0, Ok(()));
-        sampler.drain(&mut |header, body| {
-            delivered.count(0, header, body);
-            match decode(header, body, &layout) {
-                Ok(Record::Sample(mut sample)) => {
-                    arrived += 1;
-                    if fault.is_some_and(|fault| !fault.lets_through(arrived)) {
-                        return;
-                    }
-                    samples += 1;
-                    fault.iter().for_each(|fault| fault.on(&mut sample));
-                    each(&sample);
-                }
-                Ok(_) => {}
-                Err(error) => outcome = Err(error),
-            }
-        })?;
-        outcome?;
+        let mut samples = 0;
+        let delivered = drained(
+            &mut sampler,
+            fault,
+            |_| true,
+            |sample| {
+                samples += 1;
+                each(sample);
+            },
+        )?;
         let readings: Vec<Reading> = sampler.events().iter().map(OpenEvent::read).collect::<Result<_>>()?;
         let sum = |of: fn(&Reading) -> u64| readings.iter().map(of).sum::<u64>();
         Ok(Self {
@@ -167,6 +158,32 @@ impl Taking {
         let (enabled, running) = (sum(|run| run.enabled_ns), sum(|run| run.running_ns));
         if running < enabled { row.sharing(running as f64 / enabled as f64) } else { row }
     }
+}
+
+/// Drains a sampler: looks at each sample that is asked for and that the fault, where one is planted, lets through, as it leaves it.
+pub(super) fn drained(
+    sampler: &mut LiveSampler,
+    fault: Option<Fault>,
+    is_asked: impl Fn(&Sample) -> bool,
+    mut each: impl FnMut(&Sample),
+) -> Result<Delivered> {
+    let layout = *sampler.layout();
+    let (mut delivered, mut arrived, mut outcome) = (Delivered::default(), 0, Ok(()));
+    sampler.drain(&mut |header, body| {
+        delivered.count(0, header, body);
+        match decode(header, body, &layout) {
+            Ok(Record::Sample(mut sample)) if is_asked(&sample) => {
+                arrived += 1;
+                if fault.is_none_or(|fault| fault.lets_through(arrived)) {
+                    fault.iter().for_each(|fault| fault.on(&mut sample));
+                    each(&sample);
+                }
+            }
+            Ok(_) => {}
+            Err(error) => outcome = Err(error),
+        }
+    })?;
+    outcome.map(|()| delivered)
 }
 
 /// Has several events count the work, and reads each.

@@ -34,33 +34,35 @@ impl Experiment for Threads {
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let mut rows = each_source(setting, |source| {
+            let events = source.many() + source.own(setting)?;
             let counts = (0..).map(|power| 1usize << power).take_while(|count| *count < setting.cpus.len());
-            counts.chain([setting.cpus.len()]).map(|count| on(source, setting, count)).collect()
+            counts.chain([setting.cpus.len()]).map(|count| on(source, setting, events, count)).collect()
         })?;
         rows.extend(by_ibs(setting, |ibs, _| ibs.threads(setting))?);
         Ok(rows)
     }
 }
 
+/// Has a thread on each CPU do the same at once.
+pub(super) fn on_each<T: Send>(cpus: &[u32], work: impl Fn(u32) -> Result<T> + Sync) -> Result<Vec<T>> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let start = |cpu: u32| scope.spawn(move || perftax_pmu::guard::pin_this_thread(cpu).and_then(|()| work(cpu)));
+        let threads: Vec<_> = cpus.iter().map(|cpu| start(*cpu)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
+}
+
 /// Each thread of each run is a run of the row.
-fn on(source: &Source, setting: &Setting, count: usize) -> Result<AuditRow> {
-    let period = (source.many() / SAMPLES + 1).max(source.shortest());
-    let expected = source.samples(source.many() + source.own(setting)?, period);
+fn on(source: &Source, setting: &Setting, events: u64, count: usize) -> Result<AuditRow> {
+    let period = source.period_for(SAMPLES);
+    let expected = source.samples(events, period);
     let mut all = Vec::new();
     for _ in 0..setting.runs {
-        let runs: Vec<Taking> = std::thread::scope(|scope| {
-            let start = |cpu: u32| {
-                scope.spawn(move || {
-                    perftax_pmu::guard::pin_this_thread(cpu)?;
-                    let (mut work, event) = source.work(source.many(), setting.catalog)?;
-                    Taking::of(setting, work.as_mut(), &event, Some(period))
-                })
-            };
-            let threads: Vec<_> = setting.cpus.iter().take(count).map(|cpu| start(*cpu)).collect();
-            let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            joined.collect::<Result<_>>()
-        })?;
-        all.extend(runs);
+        all.extend(on_each(&setting.cpus[..count], |_| {
+            let (mut work, event) = source.work(source.many(), setting.catalog)?;
+            Taking::of(setting, work.as_mut(), &event, Some(period))
+        })?);
     }
     Ok(Taking::row(format!("{} every {period}, {count} at once", source.name()), expected as f64, &all, source.allowed(setting)))
 }

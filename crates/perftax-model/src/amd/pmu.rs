@@ -2,7 +2,7 @@
 
 use super::generation::{COUNTER_BITS, COUNTERS};
 use super::{Fetch, Generation, Op, Random, class_of, msr};
-use crate::emulated::{Actions, Budget, CLOSE, Class, Granularity, KERNEL, Plan, Retired, Settings, Tally, USER};
+use crate::emulated::{Actions, Budget, CLOSE, Class, Granularity, KERNEL, Plan, Retired, Settings, Skid, Tally, USER};
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 const SELECT_USER: u64 = 1 << 16;
@@ -61,8 +61,8 @@ pub struct Pmu {
     running: Vec<Running>,
     /// Budgets as they were when they were set.
     start: Budget,
-    /// Instructions until an interrupt that is due.
-    skidding: Option<u32>,
+    /// An interrupt that is due.
+    skid: Skid,
     /// How often what happened.
     pub tally: Tally,
 }
@@ -80,7 +80,7 @@ impl Pmu {
             random: Random::new(core + 1),
             running: Vec::new(),
             start: Budget::default(),
-            skidding: None,
+            skid: Skid::default(),
             tally: Tally::default(),
         }
     }
@@ -94,13 +94,7 @@ impl Pmu {
     pub fn retire(&mut self, budget: &mut Budget, retired: &Retired) -> Actions {
         let Due { mut interrupt, op, fetch } = self.sync(budget);
         let mut actions = Actions::default();
-        if interrupt && self.settings.skid > 0 && self.skidding.is_none() {
-            self.skidding = Some(self.settings.skid);
-            interrupt = false;
-        } else if self.skidding == Some(0) {
-            self.skidding = None;
-            interrupt = true;
-        }
+        interrupt = self.skid.arrives(self.settings.skid, interrupt);
         if op {
             let random = Some(&mut self.random).filter(|_| self.settings.ibs_random);
             self.op.sample(retired, random);
@@ -229,9 +223,9 @@ impl Pmu {
                 Who::Fetch => due.fetch |= self.fetch.pass(events),
             }
         }
-        if let Some(left) = &mut self.skidding {
+        if self.skid.left().is_some() {
             let instructions: i64 = [KERNEL, USER].iter().map(|&mode| passed(&self.start, mode, Class::Instructions)).sum();
-            *left = left.saturating_sub(u32::try_from(instructions).unwrap_or(0));
+            self.skid.pass(instructions);
         }
         self.start = budget.clone();
         due
@@ -248,7 +242,7 @@ impl Pmu {
             };
             plan.share(running.counts, running.budgeted(), events);
         }
-        if let Some(left) = self.skidding {
+        if let Some(left) = self.skid.left() {
             plan.skid(left);
         }
         let of_data = |running: &Running| running.who == Who::Op || running.class.bit() & Class::OF_CACHES != 0;

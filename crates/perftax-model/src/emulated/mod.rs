@@ -8,9 +8,11 @@ mod class;
 mod plan;
 mod retired;
 mod settings;
+mod skid;
 
 pub use budget::{Budget, CLASSES, Granularity, KERNEL, USER};
 pub use class::Class;
 pub use plan::{CLOSE, Plan};
 pub use retired::Retired;
 pub use settings::{Actions, Arm, Settings, Tally};
+pub use skid::Skid;

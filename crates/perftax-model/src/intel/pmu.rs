@@ -3,7 +3,7 @@
 use super::debug_store::{self, Memory, Occasion};
 use super::generation::COUNTER_BITS;
 use super::{Actions, Arm, Branches, Budget, Class, Generation, KERNEL, Retired, Settings, Tally, USER, class_of, msr};
-use crate::emulated::{CLOSE, Plan};
+use crate::emulated::{CLOSE, Plan, Skid};
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 /// Number of the first fixed counter among all.
@@ -70,8 +70,8 @@ pub struct Pmu {
     armed: u64,
     /// Budgets as they were when they were set.
     start: Budget,
-    /// Instructions until an interrupt that is due.
-    skidding: Option<u32>,
+    /// An interrupt that is due.
+    skid: Skid,
     /// How often what happened.
     pub tally: Tally,
 }
@@ -98,7 +98,7 @@ impl Pmu {
             running: Vec::new(),
             armed: 0,
             start: Budget::default(),
-            skidding: None,
+            skid: Skid::default(),
             tally: Tally::default(),
         }
     }
@@ -134,13 +134,7 @@ impl Pmu {
                 interrupt |= counter.interrupts;
             }
         }
-        if interrupt && self.settings.skid > 0 && self.skidding.is_none() {
-            self.skidding = Some(self.settings.skid);
-            interrupt = false;
-        } else if self.skidding == Some(0) {
-            self.skidding = None;
-            interrupt = true;
-        }
+        interrupt = self.skid.arrives(self.settings.skid, interrupt);
         if fired != 0 && self.assist(retired, fired, memory) {
             self.status |= STATUS_BUFFER;
             interrupt = true;
@@ -326,9 +320,9 @@ impl Pmu {
             overflowed |= u64::from(value > COUNTER_MASK as i64) << counter.number;
             *self.counter(counter.number) = value as u64 & COUNTER_MASK;
         }
-        if let Some(left) = &mut self.skidding {
+        if self.skid.left().is_some() {
             let instructions: i64 = [KERNEL, USER].iter().map(|&mode| self.start.passed(budget, mode, Class::Instructions)).sum();
-            *left = left.saturating_sub(u32::try_from(instructions).unwrap_or(0));
+            self.skid.pass(instructions);
         }
         self.start = budget.clone();
         overflowed
@@ -351,7 +345,7 @@ impl Pmu {
             let distance = COUNTER_MASK + 1 - self.counter_value(counter.number);
             plan.share(counter.counts, counter.budgeted(), if armed { 0 } else { distance - 1 });
         }
-        if let Some(left) = self.skidding {
+        if let Some(left) = self.skid.left() {
             plan.skid(left);
         }
         if self.armed != 0 {

@@ -48,18 +48,12 @@ fn rows(experiment: &AuditedExperiment) -> Table {
             printable(&row.case),
             expected(row),
             found(row),
-            middle_error(row),
+            error_in_the_middle(row),
             if lost > 0 { units::count(lost) } else { String::new() },
             if row.verdict == Verdict::Passed { String::new() } else { "FAILED".bold().to_string() },
         ]);
     }
     table
-}
-
-/// The error in the middle: how far it reaches can be seen from what was found.
-fn middle_error(row: &AuditRow) -> String {
-    let whole = error(row);
-    whole.split_once(" [").map_or(whole.clone(), |(middle, _)| middle.into())
 }
 
 /// Published against ours, as cells of a table; what a row has in common with the one above is not said twice.
@@ -113,17 +107,22 @@ pub(crate) fn found(row: &AuditRow) -> String {
 
 /// The error, likewise; beyond nothing expected, what came.
 pub(crate) fn error(row: &AuditRow) -> String {
+    let middle = error_in_the_middle(row);
+    if row.expected == 0.0 || row.error.low == row.error.high {
+        return middle;
+    }
+    format!("{middle} [{:+.3}, {:+.3}]", 100.0 * row.error.low, 100.0 * row.error.high)
+}
+
+/// The error without its interval: how far it reaches can be seen from what was found.
+fn error_in_the_middle(row: &AuditRow) -> String {
     if row.error.low == 0.0 && row.error.high == 0.0 {
         return "0".into();
     }
     if row.expected == 0.0 {
         return format!("+{}", number(row.error.high));
     }
-    let percent = |share: f64| format!("{:+.3}", 100.0 * share);
-    if row.error.low == row.error.high {
-        return format!("{} %", percent(row.error.estimate));
-    }
-    format!("{} % [{}, {}]", percent(row.error.estimate), percent(row.error.low), percent(row.error.high))
+    format!("{:+.3} %", 100.0 * row.error.estimate)
 }
 
 fn verdict(doc: &Audit) -> String {
