@@ -25,9 +25,10 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
-# The emulated machine, once into the cache: its tests need it.
+# The emulated machine, once into the cache, with the distribution's kernel and a newer one: its tests need both.
 machine: build
 	target/release/perftax vm build
+	target/release/perftax vm build --kernel trixie
 
 # The kernel module, for the machine's kernel.
 kmod: machine

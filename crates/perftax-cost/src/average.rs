@@ -18,6 +18,14 @@ pub enum Average {
     Rejecting(f64),
 }
 
+impl Average {
+    /// Of plain values, `NaN` where there are none; those that reject by logarithm ([`Average::Rejecting`]) take positive ones.
+    pub fn of(self, values: impl IntoIterator<Item = f64>) -> f64 {
+        let runs = values.into_iter().map(|time_s| Taken { time_s, quantity: 0.0, switches: 0.0 }).collect();
+        average(self, runs).time_s
+    }
+}
+
 /// The average that `verify` uses. Chosen by simulation (tests/verification.rs): see docs/cost-model.md.
 pub const AVERAGE: Average = Average::Trimmed(0.2);
 

@@ -2,10 +2,14 @@
 
 pub mod audit;
 pub mod calibrate;
+pub mod comm;
+pub mod matrix;
 pub mod microbench;
+pub mod phase;
 pub mod published;
 pub mod recording;
 pub mod run;
+pub mod selfcost;
 pub mod sensitivity;
 pub mod simulation;
 pub mod stimulus;

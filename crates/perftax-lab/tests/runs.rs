@@ -47,7 +47,8 @@ fn undisturbed(monitor: &Monitor) -> perftax_cost::observation::Run {
 fn a_sampled_run_delivers_what_its_own_time_says() {
     let _alone = alone();
     let run = undisturbed(&Monitor::new(event("cpu-clock"), 400_009));
-    assert!(run.samples > 100, "{run:?}");
+    // Some forty milliseconds on a fast processor.
+    assert!(run.samples > 50, "{run:?}");
     assert!((run.samples as f64 / run.expected_samples - 1.0).abs() < 0.2, "{} of {}", run.samples, run.expected_samples);
     assert_eq!(run.samples, run.samples_per_cpu.iter().sum::<u64>());
     assert_eq!((run.lost, run.throttled), (0, 0));

@@ -127,6 +127,16 @@ impl Error {
         }
     }
 
+    /// What is wrong, without its remedy: the first line.
+    pub fn headline(&self) -> String {
+        self.to_string().lines().next().unwrap_or_default().to_string()
+    }
+
+    /// All of it in one line, for a cell of a table.
+    pub fn in_one_line(&self) -> String {
+        self.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ")
+    }
+
     /// A failed file operation.
     pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();

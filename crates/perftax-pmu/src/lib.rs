@@ -4,6 +4,7 @@
 
 mod error;
 pub mod event;
+pub mod fnv;
 pub mod guard;
 pub mod machine;
 pub mod oracle;

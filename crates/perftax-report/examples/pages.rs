@@ -19,6 +19,11 @@ fn main() -> std::io::Result<()> {
         ("verification", html::verification(&samples::verification())),
         ("bill", html::bill(&samples::bill())),
         ("comparison", html::comparison(&both)),
+        ("comm", html::comm(&samples::comm())),
+        ("comm-every", html::comm(&samples::comm_every())),
+        ("comm-watched", html::comm(&samples::comm_watched())),
+        ("comm-many", html::comm(&samples::comm_many())),
+        ("comms", html::comparison(&[samples::comm_every(), samples::comm()].map(|doc| Document::Comm(Box::new(doc))))),
     ];
     for (name, page) in pages {
         std::fs::write(directory.join(format!("{name}.html")), page)?;

@@ -1,7 +1,8 @@
 //! Which document a JSON text holds, for commands that read documents back.
 
 use perftax_cost::document::{
-    Audit, Bill, Calibration, MachineProfile, Origin, Plan, Prediction, SCHEMA, Sensitivity, Simulation, Verification,
+    Audit, Bill, Calibration, Comm, MachineProfile, Matrix, Origin, Phase, Plan, Prediction, SCHEMA, Selfcost, Sensitivity,
+    Simulation, Verification,
 };
 use serde::de::DeserializeOwned;
 
@@ -24,6 +25,14 @@ pub enum Document {
     Sensitivity(Box<Sensitivity>),
     /// `perftax audit`.
     Audit(Box<Audit>),
+    /// `perftax selfcost`.
+    Selfcost(Box<Selfcost>),
+    /// `perftax phase`.
+    Phase(Box<Phase>),
+    /// `perftax matrix`.
+    Matrix(Box<Matrix>),
+    /// `perftax comm`, `perftax sim --comm`.
+    Comm(Box<Comm>),
 }
 
 /// Why a text holds no document that we can read.
@@ -94,6 +103,10 @@ impl Document {
             "sim" => Self::Simulation(typed(&kind, value)?),
             "sensitivity" => Self::Sensitivity(typed(&kind, value)?),
             "audit" => Self::Audit(typed(&kind, value)?),
+            "selfcost" => Self::Selfcost(typed(&kind, value)?),
+            "phase" => Self::Phase(typed(&kind, value)?),
+            "matrix" => Self::Matrix(typed(&kind, value)?),
+            "comm" => Self::Comm(typed(&kind, value)?),
             other => return Err(ReadError::Foreign(format!("its kind is '{other}', not one that is put side by side"))),
         };
         Ok(vec![document])
@@ -110,6 +123,10 @@ impl Document {
             Self::Simulation(doc) => &doc.origin,
             Self::Sensitivity(doc) => &doc.origin,
             Self::Audit(doc) => &doc.origin,
+            Self::Selfcost(doc) => &doc.origin,
+            Self::Phase(doc) => &doc.origin,
+            Self::Matrix(doc) => &doc.origin,
+            Self::Comm(doc) => &doc.origin,
         }
     }
 
@@ -124,6 +141,10 @@ impl Document {
             Self::Simulation(_) => "sim",
             Self::Sensitivity(_) => "sensitivity",
             Self::Audit(_) => "audit",
+            Self::Selfcost(_) => "selfcost",
+            Self::Phase(_) => "phase",
+            Self::Matrix(_) => "matrix",
+            Self::Comm(_) => "comm",
         }
     }
 
@@ -138,6 +159,10 @@ impl Document {
             Self::Simulation(doc) => crate::text::simulation(doc),
             Self::Sensitivity(doc) => crate::text::sensitivity(doc),
             Self::Audit(doc) => crate::text::audit(doc),
+            Self::Selfcost(doc) => crate::text::selfcost(doc),
+            Self::Phase(doc) => crate::text::phase(doc),
+            Self::Matrix(doc) => crate::text::matrix(doc),
+            Self::Comm(doc) => crate::text::comm(doc),
         }
     }
 
@@ -152,6 +177,10 @@ impl Document {
             Self::Simulation(doc) => crate::csv::simulation(doc, separator),
             Self::Sensitivity(doc) => crate::csv::sensitivity(doc, separator),
             Self::Audit(doc) => crate::csv::audit(doc, separator),
+            Self::Selfcost(doc) => crate::csv::selfcost(doc, separator),
+            Self::Phase(doc) => crate::csv::phase(doc, separator),
+            Self::Matrix(doc) => crate::csv::matrix(doc, separator),
+            Self::Comm(doc) => crate::csv::comm(doc, separator),
         }
     }
 }
@@ -167,6 +196,10 @@ impl serde::Serialize for Document {
             Self::Simulation(doc) => doc.serialize(serializer),
             Self::Sensitivity(doc) => doc.serialize(serializer),
             Self::Audit(doc) => doc.serialize(serializer),
+            Self::Selfcost(doc) => doc.serialize(serializer),
+            Self::Phase(doc) => doc.serialize(serializer),
+            Self::Matrix(doc) => doc.serialize(serializer),
+            Self::Comm(doc) => doc.serialize(serializer),
         }
     }
 }

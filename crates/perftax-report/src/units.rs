@@ -86,6 +86,35 @@ pub fn about(n: f64) -> String {
     if !n.is_finite() { unknown(n) } else { grouped(&format!("{n:.*}", decimals_for_value(n))) }
 }
 
+/// A number where there is little place, three digits and a prefix: `427`, `12.3k`, `1.20M`.
+pub fn brief(n: f64) -> String {
+    let (factor, prefix) = match n.abs() {
+        x if x >= 999.5e6 => (1e9, "G"),
+        x if x >= 999.5e3 => (1e6, "M"),
+        x if x >= 999.5 => (1e3, "k"),
+        _ => (1.0, ""),
+    };
+    if !n.is_finite() {
+        return unknown(n);
+    }
+    let scaled = n / factor;
+    let decimals = if factor == 1.0 {
+        decimals_for_value(scaled)
+    } else {
+        2 - (scaled.abs() + 1e-9).log10().floor().clamp(0.0, 2.0) as usize
+    };
+    format!("{scaled:.decimals$}{prefix}")
+}
+
+/// An estimate where there is little place: `12.3k±4%`; `≤1.2k` where it may be nothing.
+pub fn brief_estimate(e: &Estimate) -> String {
+    match e.half_width() {
+        0.0 => brief(e.estimate),
+        _ if e.low <= 0.0 || e.estimate <= 0.0 => format!("≤{}", brief(e.high)),
+        half => format!("{}±{:.0}%", brief(e.estimate), 100.0 * half / e.estimate),
+    }
+}
+
 /// A rate a second: `427/s`, `12.3 k/s`.
 pub fn rate(per_s: f64) -> String {
     match per_s.abs() {
@@ -335,6 +364,16 @@ mod tests {
         assert_eq!(rate(427.3), "427/s");
         assert_eq!(rate(123_456.0), "123 k/s");
         assert_eq!(share(0.01), "1 %");
+    }
+
+    #[test]
+    fn numbers_with_little_place() {
+        let brief_of = [0.0, 0.0312, 7.0, 42.5, 427.0, 999.0, 999.9, 1000.0, 12_345.0, 999_999.0, 1.2e9].map(brief);
+        assert_eq!(brief_of, ["0", "0.0312", "7", "42.5", "427", "999", "1.00k", "1.00k", "12.3k", "1.00M", "1.20G"]);
+        assert_eq!(brief_estimate(&Estimate::new(12_345.0, 11_840.0, 12_850.0)), "12.3k±4%");
+        assert_eq!(brief_estimate(&Estimate::new(300.0, -100.0, 1_220.0)), "≤1.22k");
+        assert_eq!(brief_estimate(&Estimate::exact(17.0)), "17");
+        assert_eq!(brief(f64::NAN), "unknown");
     }
 
     #[test]

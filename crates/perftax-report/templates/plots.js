@@ -22,6 +22,7 @@
       axis.automargin = true;
       if (axis.title) axis.title.font = { size: 14 };
     });
+    (layout.updatemenus || []).forEach(function (menu) { menu.bgcolor = paper; menu.bordercolor = line; menu.font = { color: ink, size: 13 }; });
     (layout.annotations || []).forEach(function (a) { a.font = Object.assign({ size: 13 }, a.font, { color: ink }); });
     return layout;
   }

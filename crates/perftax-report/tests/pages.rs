@@ -20,7 +20,10 @@ fn assert_all_drawn(dom: &str, wanted: usize) {
         let id = format!("plot {}", plot.split('"').next().unwrap_or("?"));
         assert!(!plot.contains("could not be drawn"), "{id} failed: {}", &plot[..plot.len().min(300)]);
         assert!(plot.contains("main-svg"), "{id} has no drawing");
-        assert!(plot.contains("class=\"point\"") || plot.contains("js-line"), "{id} has axes, but nothing between them");
+        assert!(
+            ["class=\"point\"", "js-line", "class=\"hm\""].iter().any(|mark| plot.contains(mark)),
+            "{id} has axes, but nothing between them"
+        );
     }
 }
 
@@ -42,13 +45,21 @@ fn all_documents() -> Vec<Document> {
         Document::Simulation(Box::new(samples::sweep())),
         Document::Sensitivity(Box::new(samples::sensitivity())),
         Document::Audit(Box::new(samples::audit())),
+        Document::Selfcost(Box::new(samples::selfcost())),
+        Document::Phase(Box::new(samples::phase())),
+        Document::Phase(Box::new(samples::phase_by_time())),
+        Document::Matrix(Box::new(samples::matrix())),
+        Document::Comm(Box::new(samples::comm())),
+        Document::Comm(Box::new(samples::comm_every())),
+        Document::Comm(Box::new(samples::comm_watched())),
+        Document::Comm(Box::new(samples::comm_many())),
     ]
 }
 
 #[test]
 fn every_plot_of_every_kind_is_drawn() {
     let page = Page::write("documents", &html::documents(&all_documents()));
-    let plots_by_document = [4, 3, 2, 1, 5, 3, 1, 2, 1, 3];
+    let plots_by_document = [4, 3, 2, 1, 5, 3, 1, 2, 1, 3, 10, 3, 3, 7, 4, 3, 2, 3];
     assert_all_drawn(&page.rendered(), plots_by_document.iter().sum());
 }
 
@@ -57,6 +68,74 @@ fn every_plot_of_a_comparison_is_drawn() {
     let both = [samples::calibration(), samples::other_calibration()].map(|c| Document::Calibration(Box::new(c)));
     let page = Page::write("comparison", &html::comparison(&both));
     assert_all_drawn(&page.rendered(), 3);
+}
+
+#[test]
+fn every_plot_of_two_price_lists_is_drawn() {
+    let both = [samples::selfcost(), samples::other_selfcost()].map(|doc| Document::Selfcost(Box::new(doc)));
+    let page = Page::write("price-lists", &html::comparison(&both));
+    assert_all_drawn(&page.rendered(), 5);
+}
+
+#[test]
+fn two_runs_under_the_same_events_are_two_curves() {
+    let both = [samples::phase(), samples::phase_by_time()].map(|phase| Document::Phase(Box::new(phase)));
+    let page = Page::write("phases", &html::comparison(&both));
+    assert_all_drawn(&page.rendered(), 2);
+}
+
+#[test]
+fn grids_of_several_machines_are_one() {
+    let both = [samples::matrix(), samples::other_matrix()].map(|matrix| Document::Matrix(Box::new(matrix)));
+    let page = Page::write("grids", &html::comparison(&both));
+    let dom = page.rendered();
+    assert_all_drawn(&dom, 4);
+    assert!(dom.contains("Xeon E5-2695 v2") && dom.contains("cells of two machines or more"), "the table of all machines");
+}
+
+#[test]
+fn transfers_side_by_side_say_how_far_apart_they_are() {
+    let both = [samples::comm_every(), samples::comm()].map(|doc| Document::Comm(Box::new(doc)));
+    let dom = Page::write("transfers", &html::comparison(&both)).rendered();
+    assert_all_drawn(&dom, 1);
+    assert!(dom.contains("total variation distance") && dom.contains("4 of 4"), "the distance, and the lines in common");
+}
+
+#[test]
+fn a_line_unfolds_to_its_instructions() {
+    let dom = Page::write("lines", &html::comm(&samples::comm())).rendered();
+    let table = &dom[dom.find("Lines and their instructions").unwrap()..];
+    let table = &table[..table.find("</section>").unwrap()];
+    assert_eq!(table.matches("<details").count(), 4, "a line each");
+    for wanted in ["counters.c:17", "alignas(64)", "allocated at queue_new queue.c:12", "take [counters]", "8–15"] {
+        assert!(table.contains(wanted), "{wanted} is not in the table");
+    }
+}
+
+/// What must be said of every cell.
+#[test]
+fn every_cell_of_a_grid_has_its_pairs_interval_samples_and_whether_it_is_excluded() {
+    let doc = samples::matrix();
+    let dom = Page::write("grid", &html::matrix(&doc)).rendered();
+    let table = &dom[dom.find("Every cell").unwrap()..];
+    let rows: Vec<Vec<String>> = table[..table.find("</table>").unwrap()]
+        .split("<tr")
+        .skip(2)
+        .map(|row| {
+            row.split("<td").skip(1).map(|cell| cell[cell.find('>').unwrap() + 1..cell.find("</td").unwrap()].into()).collect()
+        })
+        .collect();
+    assert_eq!(rows.len(), doc.cells.len());
+    for (row, cell) in rows.iter().zip(&doc.cells) {
+        assert_eq!(row.len(), 17, "{row:?}");
+        assert_eq!((row[5].as_str(), row[6].as_str()), ("9", "1"), "pairs, spoiled: {row:?}");
+        assert!(row[8].contains('±') || row[8].contains('['), "an interval: {row:?}");
+        assert_eq!(row[16] == "no", cell.excluded.is_none(), "{row:?}");
+        if cell.key.mode.samples() {
+            let numbers: Vec<u64> = row[11..15].iter().map(|number| number.replace(',', "").parse().unwrap()).collect();
+            assert_eq!(numbers, [cell.expected_samples as u64, cell.samples, cell.lost, cell.throttled]);
+        }
+    }
 }
 
 #[test]
@@ -76,7 +155,11 @@ fn names_from_a_document_cannot_become_markup() {
     let mut bill = samples::bill();
     bill.by_thread[0].key = "1/1 </script><img src=x onerror=alert(1)>".into();
     bill.events[0].event = "<a href='javascript:alert(1)'>x</a>".into();
-    let page = without_plotter(&html::bill(&bill));
+    let mut comm = samples::comm();
+    comm.threads[1].name = "<img src=x onerror=alert(2)>".into();
+    comm.lines[0].name = "</script><img src=x>".into();
+    comm.lines[1].sites[0].function = "<a href='javascript:alert(1)'>x</a>".into();
+    let page = without_plotter(&html::documents(&[Document::Bill(Box::new(bill)), Document::Comm(Box::new(comm))]));
     assert!(!page.contains("<img src=x"), "a thread's name became an element");
     assert!(!page.contains("<a href"), "an event's name became a link");
     assert!(!page.contains("1/1 </script>"), "a thread's name ended a script");

@@ -47,6 +47,18 @@ fn both() -> [Document; 2] {
     [samples::calibration(), samples::other_calibration()].map(|c| Document::Calibration(Box::new(c)))
 }
 
+fn both_selfcosts() -> [Document; 2] {
+    [samples::selfcost(), samples::other_selfcost()].map(|doc| Document::Selfcost(Box::new(doc)))
+}
+
+fn grids() -> [Document; 2] {
+    [samples::matrix(), samples::other_matrix()].map(|matrix| Document::Matrix(Box::new(matrix)))
+}
+
+fn shared() -> [Document; 2] {
+    [samples::comm_every(), samples::comm()].map(|doc| Document::Comm(Box::new(doc)))
+}
+
 #[test]
 fn texts_are_as_reviewed() {
     check_text("calibration.txt", &text::calibration(&samples::calibration()));
@@ -59,8 +71,21 @@ fn texts_are_as_reviewed() {
     check_text("sweep.txt", &text::simulation(&samples::sweep()));
     check_text("sensitivity.txt", &text::sensitivity(&samples::sensitivity()));
     check_text("audit.txt", &text::audit(&samples::audit()));
+    check_text("selfcost.txt", &text::selfcost(&samples::selfcost()));
+    check_text("selfcosts.txt", &text::comparison(&both_selfcosts()));
+    check_text("phase.txt", &text::phase(&samples::phase()));
+    check_text("phase-by-time.txt", &text::phase(&samples::phase_by_time()));
+    check_text("phases.txt", &text::comparison(&[samples::phase(), samples::phase()].map(|p| Document::Phase(Box::new(p)))));
     check_text("trace-message.txt", &text::trace_message(&samples::traced::message(), 3));
     check_text("comparison.txt", &text::comparison(&both()));
+    check_text("matrix-plan.txt", &text::matrix_plan(&samples::matrix()));
+    check_text("matrix.txt", &text::matrix(&samples::matrix()));
+    check_text("matrices.txt", &text::comparison(&grids()));
+    check_text("comm.txt", &text::comm(&samples::comm()));
+    check_text("comm-every.txt", &text::comm(&samples::comm_every()));
+    check_text("comm-watched.txt", &text::comm(&samples::comm_watched()));
+    check_text("comm-many.txt", &text::comm(&samples::comm_many()));
+    check_text("comms.txt", &text::comparison(&shared()));
 }
 
 #[test]
@@ -69,8 +94,12 @@ fn separated_values_are_as_reviewed() {
     check("plan.csv", &csv::plan(&samples::plan(), ","));
     check("bill.csv", &csv::bill(&samples::bill(), ";"));
     check("sweep.csv", &csv::simulation(&samples::sweep(), ","));
+    check("selfcost.csv", &csv::selfcost(&samples::selfcost(), ","));
     check("sensitivity.csv", &csv::sensitivity(&samples::sensitivity(), ","));
     check("comparison.csv", &csv::comparison(&both(), ","));
+    check("comm.csv", &csv::comm(&samples::comm(), ","));
+    check("comm-cores.csv", &csv::comm_cores(&samples::comm(), ","));
+    check("comm-lines.csv", &csv::comm_lines(&samples::comm(), ","));
 }
 
 #[test]
@@ -85,7 +114,14 @@ fn every_row_of_separated_values_has_as_many_fields_as_the_first() {
         csv::simulation(&samples::sweep(), "|"),
         csv::sensitivity(&samples::sensitivity(), "|"),
         csv::audit(&samples::audit(), "|"),
+        csv::selfcost(&samples::selfcost(), "|"),
+        csv::phase(&samples::phase(), "|"),
+        csv::matrix(&samples::matrix(), "|"),
+        csv::comm(&samples::comm_watched(), "|"),
+        csv::comm_cores(&samples::comm_every(), "|"),
+        csv::comm_lines(&samples::comm_many(), "|"),
         csv::comparison(&both(), "|"),
+        csv::comparison(&shared(), "|"),
     ];
     for table in tables {
         let fields: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
@@ -126,6 +162,11 @@ fn documents_are_known_again() {
         Document::Simulation(Box::new(samples::sweep())),
         Document::Sensitivity(Box::new(samples::sensitivity())),
         Document::Audit(Box::new(samples::audit())),
+        Document::Selfcost(Box::new(samples::selfcost())),
+        Document::Phase(Box::new(samples::phase())),
+        Document::Matrix(Box::new(samples::matrix())),
+        Document::Comm(Box::new(samples::comm())),
+        Document::Comm(Box::new(samples::comm_watched())),
     ];
     for document in all {
         let json = serde_json::to_string(&document).unwrap();

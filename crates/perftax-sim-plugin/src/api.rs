@@ -30,11 +30,17 @@ pub type VcpuCb = extern "C" fn(Id, c_uint);
 pub type TransCb = extern "C" fn(Id, *mut Tb);
 pub type ExecCb = extern "C" fn(c_uint, *mut c_void);
 pub type MemCb = extern "C" fn(c_uint, MemInfo, u64, *mut c_void);
+/// A system call begins: its number and eight arguments.
+pub type SyscallCb = extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
+/// It has ended: its number and result.
+pub type SyscallRetCb = extern "C" fn(Id, c_uint, i64, i64);
 pub type ExitCb = extern "C" fn(Id, *mut c_void);
 
 unsafe extern "C" {
     pub fn qemu_plugin_register_vcpu_init_cb(id: Id, cb: VcpuCb);
     pub fn qemu_plugin_register_vcpu_exit_cb(id: Id, cb: VcpuCb);
+    pub fn qemu_plugin_register_vcpu_syscall_cb(id: Id, cb: SyscallCb);
+    pub fn qemu_plugin_register_vcpu_syscall_ret_cb(id: Id, cb: SyscallRetCb);
     pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, cb: TransCb);
     pub fn qemu_plugin_register_vcpu_tb_exec_cb(tb: *mut Tb, cb: ExecCb, flags: c_int, data: *mut c_void);
     pub fn qemu_plugin_register_vcpu_tb_exec_inline(tb: *mut Tb, op: c_int, at: *mut c_void, imm: u64);
@@ -46,5 +52,6 @@ unsafe extern "C" {
     pub fn qemu_plugin_insn_size(insn: *const Insn) -> usize;
     pub fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;
     pub fn qemu_plugin_mem_is_store(info: MemInfo) -> bool;
+    pub fn qemu_plugin_mem_size_shift(info: MemInfo) -> c_uint;
     pub fn qemu_plugin_outs(text: *const c_char);
 }

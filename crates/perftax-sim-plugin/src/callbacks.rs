@@ -1,28 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! What QEMU calls when a block is translated and when the program ends.
 
-use std::ffi::{CString, c_void};
+use std::ffi::c_void;
 use std::ptr;
-use std::sync::OnceLock;
 
 use crate::block::{Block, Repeat};
 use crate::decode::decode;
-use crate::pipeline::{self, Pipeline};
+use crate::pipeline::Pipeline;
 use crate::state::{self, State, lock, state};
 use crate::vcpu::MOST_BLOCKS;
-use crate::{accesses, api, finish, passes, threads};
-
-/// The file that a fork leaves behind.
-static FORK_MARK: OnceLock<CString> = OnceLock::new();
+use crate::{accesses, api, finish, fork, passes, threads};
 
 /// Registers everything.
 pub fn register(id: api::Id, state: State) {
-    let mark = CString::new(format!("{}.forked", state.request.outcome));
-    if !state::set(state) || mark.is_ok_and(|mark| FORK_MARK.set(mark).is_err()) {
+    fork::watch(&state.request.outcome);
+    if !state::set(state) {
         return;
     }
-    // SAFETY: a handler that only sets a flag and makes a system call, which a child may do at once.
-    unsafe { libc::pthread_atfork(None, None, Some(on_fork)) };
     // SAFETY: the functions have the signatures that version 1 of the interface asks for.
     unsafe {
         api::qemu_plugin_register_vcpu_init_cb(id, threads::on_start);
@@ -32,18 +26,9 @@ pub fn register(id: api::Id, state: State) {
     }
 }
 
-/// A fork begins: nothing that it does is simulated. It leaves a mark, so that whoever asked knows.
-unsafe extern "C" fn on_fork() {
-    pipeline::fork();
-    if let Some(mark) = FORK_MARK.get() {
-        // SAFETY: a string that ends in a zero byte; the file may be there already.
-        unsafe { libc::close(libc::open(mark.as_ptr(), libc::O_CREAT | libc::O_WRONLY | libc::O_CLOEXEC, 0o600)) };
-    }
-}
-
 extern "C" fn on_exit(_: api::Id, _: *mut c_void) {
     let state = state();
-    if pipeline::is_fork() {
+    if fork::is_child() {
         // Its parent's counts are in it.
         return;
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use perftax_model::run::{CoreOutcome, Mapping, Outcome, ThreadOutcome};
 use perftax_model::{Counts, Event};
+use serde::Serialize;
 
 use crate::simulator::Simulator;
 use crate::state::{State, lock};
@@ -79,6 +80,11 @@ pub fn outcome(state: &State, threads: &[Vcpu], simulator: Option<&Simulator>) -
 /// Files mapped into the program's address space. QEMU puts the guest at a fixed distance from its own addresses, which whoever
 /// started it chose and knows; these are QEMU's.
 fn mappings() -> Vec<Mapping> {
+    all_mappings().into_iter().filter(|mapping| mapping.path.starts_with('/')).collect()
+}
+
+/// Likewise, with what belongs to no file.
+pub fn all_mappings() -> Vec<Mapping> {
     let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return Vec::new() };
     maps.lines().filter_map(mapping).collect()
 }
@@ -87,7 +93,7 @@ fn mapping(line: &str) -> Option<Mapping> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
     let offset = fields.nth(1)?;
-    let path = fields.nth(2).filter(|path| path.starts_with('/'))?;
+    let path = fields.nth(2).unwrap_or_default();
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     Some(Mapping { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, path: path.into() })
 }
@@ -96,7 +102,7 @@ fn mapping(line: &str) -> Option<Mapping> {
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write(outcome: &Outcome, path: &str) -> std::io::Result<()> {
+pub fn write<T: Serialize>(outcome: &T, path: &str) -> std::io::Result<()> {
     let text = serde_json::to_vec(outcome)?;
     let path = Path::new(path);
     let unfinished = path.with_extension("unfinished");
@@ -112,6 +118,7 @@ mod tests {
     fn a_line_of_maps_is_read() {
         let found = mapping("7f10-7f20 r-xp 00001000 fe:00 1234     /usr/bin/bzip2").unwrap();
         assert_eq!((found.start, found.end, found.offset, found.path.as_str()), (0x7f10, 0x7f20, 0x1000, "/usr/bin/bzip2"));
-        assert_eq!(mapping("7f10-7f20 rw-p 00000000 00:00 0 "), None);
+        assert_eq!(mapping("7f10-7f20 rw-p 00000000 00:00 0 ").unwrap().path, "");
+        assert_eq!(mapping("something else"), None);
     }
 }

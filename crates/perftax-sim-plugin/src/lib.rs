@@ -3,15 +3,18 @@
 //! drive the model.
 //!
 //! Loaded by `qemu-x86_64 -plugin libperftax_sim_plugin.so,request=FILE`; the request and the outcome are JSON
-//! ([`perftax_model::run`]). `perftax sim` does all that.
+//! ([`perftax_model::run`]). With `comm=FILE` it sees which threads share which lines instead ([`perftax_comm::run`]). `perftax sim`
+//! does all that.
 
 mod accesses;
 mod api;
 mod batch;
 mod block;
 mod callbacks;
+mod comm;
 mod decode;
 mod finish;
+mod fork;
 mod passes;
 mod pipeline;
 mod samples;
@@ -23,6 +26,7 @@ mod vcpu;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
+use serde::de::DeserializeOwned;
 use state::State;
 
 /// Version of the plugin interface that this was built for.
@@ -52,18 +56,19 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn install(id: api::Id, arguments: impl Iterator<Item = String>) -> Result<(), String> {
-    let mut request = None;
-    for argument in arguments {
-        match argument.split_once('=') {
-            Some(("request", path)) => request = Some(path.to_string()),
-            _ => return Err(format!("argument {argument}: the only one is request=FILE")),
-        }
+    let arguments: Vec<String> = arguments.collect();
+    match arguments.iter().map(|argument| argument.split_once('=')).collect::<Vec<_>>()[..] {
+        [Some(("request", path))] => callbacks::register(id, State::new(asked(path)?)?),
+        [Some(("comm", path))] => comm::register(id, asked(path)?),
+        _ => return Err(format!("arguments {arguments:?}: needs request=FILE or comm=FILE")),
     }
-    let path = request.ok_or("needs request=FILE")?;
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("cannot read {path}: {e}"))?;
-    let request = serde_json::from_str(&text).map_err(|e| format!("{path} is no request: {e}"))?;
-    callbacks::register(id, State::new(request)?);
     Ok(())
+}
+
+/// A request, from its file.
+fn asked<T: DeserializeOwned>(path: &str) -> Result<T, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))?;
+    serde_json::from_str(&text).map_err(|e| format!("{path} is no request: {e}"))
 }
 
 /// Tells the user something.

@@ -2,29 +2,16 @@
 //! From the program's threads to the simulator: on a thread of its own, so that the program runs on meanwhile.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
 use crate::batch::Batch;
+use crate::fork;
 use crate::simulator::Simulator;
 use crate::state::lock;
 
 /// Batches on their way at most: more would only fill the host's caches.
 const IN_FLIGHT: usize = 4;
-
-/// This process is a fork of the program that was started.
-static FORK: AtomicBool = AtomicBool::new(false);
-
-/// Says that this process is a fork.
-pub fn fork() {
-    FORK.store(true, Ordering::Relaxed);
-}
-
-/// Whether it is.
-pub fn is_fork() -> bool {
-    FORK.load(Ordering::Relaxed)
-}
 
 enum Message {
     Batch(Box<Batch>),
@@ -65,7 +52,7 @@ impl Pipeline {
 
     /// A fork of the program has no simulator: what it does is not simulated.
     fn send(&self, message: Message) {
-        if is_fork() {
+        if fork::is_child() {
             return;
         }
         let orders = lock(&self.orders).clone();

@@ -96,7 +96,10 @@ impl Guest {
             let words: Vec<String> = self.argv.iter().map(|word| quote(word)).collect();
             archive.add(Path::new("/run/command"), format!("exec {}\n", words.join(" ")).as_bytes(), true);
         }
-        let mut environment = format!("export PERFTAX_EMULATED={}\n", if self.fast { "fast" } else { "icount" });
+        let with = [("caches", self.processor.caches), ("ibs-random", self.processor.ibs_random)];
+        let with: Vec<&str> = with.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect();
+        let how = if self.fast { "fast" } else { "icount" };
+        let mut environment = format!("export PERFTAX_EMULATED={how} PERFTAX_EMULATED_WITH={}\n", with.join(","));
         for (name, value) in &self.environment {
             environment.push_str(&format!("export {name}={}\n", quote(value)));
         }

@@ -110,7 +110,8 @@ impl Sources {
         Ok(cache_folder().join(format!("guest-{:016x}", hasher.finish())))
     }
 
-    /// The parts, as far as they are built.
+    /// The parts, as far as they are built; with another kernel than the distribution's: a package, an image, or the name of a suite of
+    /// Debian's archive, whose kernel it is then.
     ///
     /// # Errors
     /// [`Error::Missing`] where they are not.
@@ -128,7 +129,10 @@ impl Sources {
             return Err(Error::Missing {
                 what: "the emulated machine".into(),
                 why: format!("there is no {}", file.display()),
-                remedy: "perftax vm build   (once; about five minutes)".into(),
+                remedy: match kernel {
+                    Some(kernel) => format!("perftax vm build --kernel {}   (once)", kernel.display()),
+                    None => "perftax vm build   (once; about five minutes)".into(),
+                },
             });
         }
         Ok(found)

@@ -28,7 +28,11 @@ pub enum Command {
     Bill(commands::bill::Args),
     Sensitivity(commands::sensitivity::Args),
     Audit(commands::audit::Args),
+    Selfcost(commands::selfcost::Args),
+    Phase(commands::phase::Args),
+    Matrix(commands::matrix::Args),
     Sim(commands::sim::Args),
+    Comm(commands::comm::Args),
     #[cfg(feature = "trace")]
     Trace(commands::trace::Args),
     Vm(commands::vm::Args),

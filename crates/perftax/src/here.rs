@@ -6,7 +6,7 @@ use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::guard::{ThrottleGuard, allowed_cpus};
-use perftax_pmu::machine::Machine;
+use perftax_pmu::machine::{Machine, Topology};
 use perftax_pmu::sampler::LiveProbe;
 
 use crate::origin;
@@ -37,9 +37,35 @@ impl Here {
         self.machine.general_counters().map(|counters| counters as usize)
     }
 
+    /// Which of the CPUs share a core.
+    pub fn topology(&self) -> Topology {
+        Topology::read(&self.machine.root, &self.cpus)
+    }
+
     /// Whether the core's PMU is the emulated one, which counts without error by its making.
     pub fn is_emulated() -> bool {
         std::env::var_os("PERFTAX_EMULATED").is_some()
+    }
+
+    /// Whether loads can miss: on the emulated machine only with `--caches`.
+    pub fn has_caches() -> bool {
+        !Self::emulated_lacks("caches")
+    }
+
+    /// Whether IBS starts its counts at random: on the emulated machine only with `--ibs-random`.
+    pub fn has_random_starts() -> bool {
+        !Self::emulated_lacks("ibs-random")
+    }
+
+    /// Whether this is an emulated machine without something that can be asked for: it says what it has.
+    fn emulated_lacks(what: &str) -> bool {
+        let has = std::env::var("PERFTAX_EMULATED_WITH").unwrap_or_default();
+        Self::is_emulated() && !has.split(',').any(|had| had == what)
+    }
+
+    /// Whether time is made of instructions: the emulated machine's is, unless it was told to be fast.
+    pub fn counts_instructions() -> bool {
+        std::env::var_os("PERFTAX_EMULATED").is_some_and(|how| how == "icount")
     }
 
     /// The head of a document of this machine.

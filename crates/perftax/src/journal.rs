@@ -10,6 +10,9 @@ use perftax_pmu::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+/// Characters that are shown of a foreign file's first line.
+const SHOWN: usize = 100;
+
 /// What is done, and the file that it stands in.
 pub struct Journal<T> {
     path: PathBuf,
@@ -31,7 +34,13 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         // Whole lines alone.
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
         let mut lines = whole.lines();
-        if let Some(found) = lines.next().filter(|found| *found != head) {
+        // Without a whole line it can only be a head that was cut off.
+        let foreign = match lines.next() {
+            Some(found) => Some(found).filter(|found| *found != head),
+            None => text.lines().next().filter(|cut| !head.starts_with(cut)),
+        };
+        if let Some(found) = foreign {
+            let found: String = found.chars().take(SHOWN).collect();
             let value = format!("{}, which begins with '{found}'", path.display());
             let needed =
                 format!("a file of this machine, kernel and kind of run ('{head}'), or a new one: rm {}", path.display());
@@ -91,6 +100,12 @@ mod tests {
         assert_eq!(Journal::<u32>::open(&path, "machine 1").unwrap().entries(), [7, 9]);
         let error = Journal::<u32>::open(&path, "machine 2").err().unwrap().to_string();
         assert!(error.contains("--resume") && error.contains("machine 1"), "{error}");
+        // What has no whole line is somebody else's, unless it is a head that was cut off.
+        std::fs::write(&path, "{\"precious\":1}").unwrap();
+        assert!(Journal::<u32>::open(&path, "machine 1").is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"precious\":1}");
+        std::fs::write(&path, "machi").unwrap();
+        assert!(Journal::<u32>::open(&path, "machine 1").unwrap().entries().is_empty());
         std::fs::write(&path, "machine 1\nseven\n").unwrap();
         assert!(format!("{:#}", Journal::<u32>::open(&path, "machine 1").err().unwrap()).contains("line 2"));
     }

@@ -33,7 +33,11 @@ fn main() -> ExitCode {
         Command::Bill(args) => commands::bill::run(&args),
         Command::Sensitivity(args) => commands::sensitivity::run(&args),
         Command::Audit(args) => commands::audit::run(&args),
+        Command::Selfcost(args) => commands::selfcost::run(&args),
+        Command::Phase(args) => commands::phase::run(&args),
+        Command::Matrix(args) => commands::matrix::run(&args),
         Command::Sim(args) => commands::sim::run(&args),
+        Command::Comm(args) => commands::comm::run(&args),
         #[cfg(feature = "trace")]
         Command::Trace(args) => commands::trace::run(&args),
         Command::Vm(args) => commands::vm::run(&args),

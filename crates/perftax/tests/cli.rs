@@ -30,9 +30,23 @@ fn commands() -> Vec<String> {
 #[test]
 fn every_command_is_there_and_its_help_has_an_example() {
     let commands = commands();
-    for wanted in
-        ["doctor", "list", "calibrate", "predict", "plan", "verify", "bill", "sim", "vm", "sensitivity", "trace", "report"]
-    {
+    for wanted in [
+        "doctor",
+        "list",
+        "calibrate",
+        "predict",
+        "plan",
+        "verify",
+        "bill",
+        "sim",
+        "vm",
+        "sensitivity",
+        "selfcost",
+        "trace",
+        "matrix",
+        "comm",
+        "report",
+    ] {
         assert!(commands.iter().any(|c| c == wanted), "{wanted} is not in {commands:?}");
     }
     for command in commands {

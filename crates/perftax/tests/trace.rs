@@ -111,9 +111,12 @@ fn a_regression_is_named() {
     }
     let diff = perftax(&["trace", "diff", &path("before"), &path("after"), "--json", "-"]);
     let diff: TraceDiff = serde_json::from_slice(&diff.stdout).unwrap();
-    let named = diff.changes.iter().find(|change| change.is_sampled && change.is_resolved()).unwrap();
+    // What the machine does besides may make the rest slower, too (the program's usual work is to read the clock): never from nothing.
+    let is_new = |before_ns: f64| before_ns < 100.0;
+    let mut changes = diff.changes.iter().filter(|change| change.is_sampled && change.is_resolved());
+    let named = changes.find(|change| is_new(change.before_ns.estimate)).unwrap();
     assert_eq!(named.detail.as_deref(), Some("regressed [delays]"), "{:?}", &diff.changes[..8]);
-    assert!(named.before_ns.estimate < 100.0 && named.more_ns.low > 500.0, "{named:?}");
+    assert!(named.more_ns.low > 500.0, "{named:?}");
     let median = &diff.latency[0];
     assert!(median.quantile == 0.5 && median.after_ns.low > median.before_ns.high + 500.0, "{median:?}");
 }

@@ -21,7 +21,7 @@ fn stdout(outcome: &OutputAssert) -> String {
 }
 
 fn program(name: &str, folder: &Path) -> String {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../perftax-vm/tests/programs/{name}.S"));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../perftax-vm/tests/guests/programs/{name}.S"));
     let program = folder.join(name);
     let mut gcc = Process::new("gcc");
     gcc.args(["-nostdlib", "-static", "-no-pie", "-DN=200000", "-o"]).arg(&program).arg(source);

@@ -128,6 +128,9 @@ impl Comparison {
     }
 }
 
+/// How the remark of an event begins for which no truth can be made.
+const NO_TRUTH: &str = "no truth for it here";
+
 impl AuditRow {
     /// A row of some runs.
     pub fn of(case: impl Into<String>, unit: &str, expected: f64, runs: &[f64], allowed: f64) -> Self {
@@ -172,6 +175,21 @@ impl AuditRow {
     /// A row that this machine has nothing for.
     pub fn impossible(case: impl Into<String>, why: impl Into<String>) -> Self {
         Self { verdict: Verdict::Impossible, remark: Some(why.into()), ..Self::of(case, "", 0.0, &[0.0], 0.0) }
+    }
+
+    /// A row of an event for which no truth can be made, and why not.
+    pub fn without_truth(case: impl Into<String>, why: &str) -> Self {
+        Self::impossible(case, format!("{NO_TRUTH}: {why}"))
+    }
+
+    /// Whether it says that no truth can be made, and not that something is missing.
+    pub fn has_no_truth(&self) -> bool {
+        self.verdict == Verdict::Impossible && self.remark.as_ref().is_some_and(|remark| remark.starts_with(NO_TRUTH))
+    }
+
+    /// What an impossible row says instead of a number.
+    pub fn instead(&self) -> &'static str {
+        if self.has_no_truth() { NO_TRUTH } else { "cannot be had here" }
     }
 
     /// With what was lost on the way: whatever was, the row fails.
@@ -232,6 +250,13 @@ mod tests {
         assert_eq!(row.clone().losing(0, 0).verdict, Verdict::Passed);
         assert_eq!(row.clone().losing(1, 0).verdict, Verdict::Failed);
         assert_eq!(row.losing(0, 1).verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn what_is_missing_and_what_cannot_be_known_are_told_apart() {
+        let rows = [AuditRow::impossible("x", "no such counter"), AuditRow::without_truth("y", "nobody knows")];
+        assert_eq!(rows.each_ref().map(AuditRow::instead), ["cannot be had here", "no truth for it here"]);
+        assert!(!AuditRow::of("x", "events", 1.0, &[1.0], 0.0).has_no_truth());
     }
 
     #[test]

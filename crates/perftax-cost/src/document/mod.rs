@@ -5,11 +5,17 @@
 mod audit;
 mod bill;
 mod calibration;
+mod comm;
+mod comm_likeness;
+mod matrix;
 mod origin;
+mod phase;
 mod plan;
 mod prediction;
 mod profile;
+mod selfcost;
 mod sensitivity;
+mod series;
 mod simulation;
 mod tag;
 mod trace;
@@ -23,11 +29,22 @@ pub use bill::{Bill, BilledEvent, SampleCount, SpanOf};
 pub use calibration::{
     Calibration, Control, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost, StopReason, Witness,
 };
+pub use comm::{
+    Comm, CommAdvice, CommCost, CommEvidence, CommExact, CommLine, CommPair, CommPlace, CommShare, CommSite, CommThread, CommWay,
+};
+pub use comm_likeness::CommLikeness;
+pub use matrix::{
+    Jump, MULTIPLEXED_BELOW, Matrix, MatrixCell, MatrixControl, MatrixEvent, MatrixImpossible, MatrixKey, MatrixMode, MatrixPair,
+    MatrixPilot, MatrixPlacement, MatrixPlan, MatrixRun, MatrixSet, MatrixSetEvent,
+};
 pub use origin::{MachineId, Origin, SCHEMA};
+pub use phase::{Phase, PhaseInterval, PhaseStretch};
 pub use plan::{Plan, Reason};
 pub use prediction::{Prediction, PredictionRow};
 pub use profile::MachineProfile;
+pub use selfcost::{Cost, CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceSection, Selfcost};
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
+pub use series::Series;
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
 pub use tag::{Interrupts, LabelLatencies, ProbeSight, RegisterSight};
 pub use trace::{

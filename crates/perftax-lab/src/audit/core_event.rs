@@ -56,6 +56,12 @@ impl Counted {
         }
     }
 
+    /// The vendor's own event for it in perf's words, under a name; none where there is no core PMU, or none is known.
+    pub fn in_perfs_words(self, name: &str, catalog: &Catalog) -> Option<String> {
+        let ((code, mask), pmu) = (self.selector(catalog.vendor())?, catalog.core_pmu()?);
+        Some(format!("{}/event={code:#x},umask={mask:#x},name={name}/", pmu.name))
+    }
+
     /// Event code and unit mask. Intel from Haswell on: SDM volume 3, chapter 20 (MEM_INST_RETIRED, in older generations MEM_UOPS_RETIRED;
     /// BR_INST_RETIRED). AMD family 17h: PPR, section 2.1.15.4 (LsDispatch, ExRet…).
     fn selector(self, vendor: Vendor) -> Option<(u64, u64)> {

@@ -29,7 +29,7 @@ pub enum Ibs {
 /// Turns of the loop: some hundred samples at the longest period.
 const TURNS: u64 = 400_000;
 /// Periods, multiples of 16 as the kernel asks for (perf_ibs_init): the first tells what the handler adds, the others are held against it.
-const OP_PERIODS: [u64; 3] = [10_000, 20_000, 40_000];
+pub(super) const OP_PERIODS: [u64; 3] = [10_000, 20_000, 40_000];
 /// See [`OP_PERIODS`].
 const FETCH_PERIODS: [u64; 3] = [1_600, 3_200, 6_400];
 /// The study's interval, a multiple of 16, and turns for a hundred samples and more of it.
@@ -136,7 +136,7 @@ impl Ibs {
         let event = self.event(setting)?;
         let fault = setting.fault;
         let period = fault.map_or(period, |fault| fault.period(period) / 16 * 16);
-        let payload = Payload::BASIC.with_address().with_interrupt_register(DI);
+        let payload = Payload::BASIC.with_address().with_data_source().with_interrupt_register(DI);
         let sampling = Sampling { wakeup, ..Sampling::every(period, 0).carrying(payload) };
         let own = rustix::thread::gettid().as_raw_nonzero().get();
         work.prepare()?;
@@ -167,12 +167,7 @@ impl Ibs {
     fn events(self, setting: &Setting) -> Result<u64> {
         match self {
             Self::Fetch => Ok(TURNS),
-            Self::Op => {
-                let pmu = setting.catalog.core_pmu().map_or("cpu", |pmu| pmu.name.as_str());
-                // Retired operations (PPR family 17h, PMCx0C1).
-                let event = single_event(&format!("{pmu}/event=0xc1/u"), setting.catalog)?;
-                Ok(Taking::of(&setting.without_fault(), &mut four_loads(TURNS)?, &event, None)?.counted)
-            }
+            Self::Op => operations(setting, &mut four_loads(TURNS)?),
         }
     }
 
@@ -342,6 +337,13 @@ impl Ibs {
     }
 }
 
+/// Operations that a piece of work retires in user mode, by the core's own counter (PPR family 17h, PMCx0C1).
+pub(super) fn operations(setting: &Setting, work: &mut dyn Stimulus) -> Result<u64> {
+    let pmu = setting.catalog.core_pmu().map_or("cpu", |pmu| pmu.name.as_str());
+    let event = single_event(&format!("{pmu}/event=0xc1/u"), setting.catalog)?;
+    Ok(Taking::of(&setting.without_fault(), work, &event, None)?.counted)
+}
+
 /// The loop that all rows but the mode's are about.
 fn four_loads(turns: u64) -> Result<KnownLoop> {
     KnownLoop::new(Loop::FourLoads, turns)
@@ -390,7 +392,7 @@ fn share_foretold(places: &[Place]) -> f64 {
 }
 
 /// Samples in user mode against those that must come.
-fn row(case: &str, expected: f64, runs: &[IbsTaking], allowed: f64) -> AuditRow {
+pub(super) fn row(case: &str, expected: f64, runs: &[IbsTaking], allowed: f64) -> AuditRow {
     let samples: Vec<f64> = runs.iter().map(|run| run.user as f64).collect();
     let (lost, throttled) = losses(runs);
     // A sample and a half more or less is nothing.

@@ -10,9 +10,11 @@ mod core_event;
 mod count;
 mod events;
 mod fault;
+mod generic;
 mod ibs;
 mod interval;
 mod memory;
+mod misses;
 mod mode;
 mod overhead;
 mod programs;
@@ -28,6 +30,7 @@ use perftax_pmu::event::{Catalog, Vendor};
 use perftax_pmu::{Error, Result};
 
 pub use compare::compare;
+pub(crate) use core_event::Counted;
 pub use fault::Fault;
 use ibs::Ibs;
 pub use source::Source;
@@ -45,6 +48,10 @@ pub struct Setting<'a> {
     pub is_quick: bool,
     /// Whether a core's PMU counts without error by its making: an emulated one does.
     pub is_exact: bool,
+    /// Whether loads can miss: an emulated machine has caches only where it was asked to.
+    pub has_caches: bool,
+    /// Whether IBS starts its counts at random, as the hardware does: an emulated one does where it was asked to.
+    pub has_random_starts: bool,
     /// Counters of a core for events of the program's choice, where it has any.
     pub counters: Option<usize>,
     /// What is wrong with the sampler, where that is to be shown.
@@ -84,10 +91,11 @@ pub trait Experiment: Sync {
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>>;
 }
 
-/// All of them, in the order of the study's section 4.
-pub const ALL: [&dyn Experiment; 10] = [
+/// All of them: those of the PES study in the order of its section 4, then what it does not ask.
+pub const ALL: [&dyn Experiment; 12] = [
     &count::Count,
     &interval::Interval,
+    &misses::Misses,
     &stability::Stability,
     &threads::Threads,
     &bias::Bias,
@@ -96,6 +104,7 @@ pub const ALL: [&dyn Experiment; 10] = [
     &events::Events,
     &mode::Mode,
     &address::Address,
+    &generic::Generic,
 ];
 
 /// Does one experiment, on a thread of its own.
@@ -142,14 +151,13 @@ fn by_ibs(setting: &Setting, rows: impl Fn(Ibs, u32) -> Result<Vec<AuditRow>>) -
 /// Where the event or the right to it is missing: a row that says so. A spoiled run, or a program that did
 /// not do its work, makes a row that failed.
 fn or_impossible(case: &str, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
-    let in_one_line = |error: Error| error.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ");
     match rows {
         Err(Error::Unsupported { what, why, .. }) => Ok(vec![AuditRow::impossible(case, format!("cannot {what}: {why}"))]),
         Err(error @ (Error::Permission { .. } | Error::UnknownEvent { .. })) => {
-            Ok(vec![AuditRow::impossible(case, in_one_line(error))])
+            Ok(vec![AuditRow::impossible(case, error.in_one_line())])
         }
         Err(error @ (Error::Spoiled { .. } | Error::CommandFailed { .. } | Error::Exec { .. })) => {
-            Ok(vec![AuditRow::of(case, "whole runs", 1.0, &[0.0], 0.0).remarking(in_one_line(error))])
+            Ok(vec![AuditRow::of(case, "whole runs", 1.0, &[0.0], 0.0).remarking(error.in_one_line())])
         }
         other => other,
     }

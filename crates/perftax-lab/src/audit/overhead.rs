@@ -41,10 +41,10 @@ impl Experiment for Overhead {
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let programs = Programs::new(setting)?;
         let (rounds, names) = if setting.is_quick { (2, &PROGRAMS[..1]) } else { (setting.runs, &PROGRAMS[..]) };
-        let price = programs.rounds(YARDSTICK, rounds)?;
+        let price = programs.rounds(YARDSTICK, rounds, &Way::ALL)?;
         let mut rows = Vec::new();
         for name in names {
-            let of = programs.rounds(name, rounds).map(|of| of_program(name, &programs.sampled_by, &of, &price));
+            let of = programs.rounds(name, rounds, &Way::ALL).map(|of| of_program(name, &programs.sampled_by, &of, &price));
             rows.extend(or_impossible(name, of)?);
         }
         if setting.is_quick {
@@ -60,7 +60,7 @@ fn of_program(name: &str, sampled_by: &str, rounds: &[Round], price: &[Round]) -
         let price_us = 1e6 * a_sample_s(&all_of_price, way);
         let found = over_rounds(rounds, |rounds| 1e6 * a_sample_s(rounds, way));
         let longer = over_rounds(rounds, |rounds| 100.0 * longer(rounds, way));
-        let mut samples: Vec<f64> = rounds.iter().map(|round| round[way as usize].samples as f64).collect();
+        let mut samples: Vec<f64> = rounds.iter().map(|round| round.of(way).samples as f64).collect();
         let samples = perftax_cost::bootstrap::median(&mut samples);
         let runs: Vec<f64> = rounds.iter().map(|round| 1e6 * a_sample_s(&[round], way)).collect();
         let remark = format!(

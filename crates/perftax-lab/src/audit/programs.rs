@@ -7,6 +7,7 @@ use std::process;
 use perftax_cost::Estimate;
 use perftax_cost::bootstrap::{REPLICATES, cluster_bootstrap};
 use perftax_cost::observation::Run;
+use perftax_cost::verification::AVERAGE;
 use perftax_pmu::{Error, Result};
 
 use super::Setting;
@@ -29,6 +30,8 @@ pub enum Way {
 impl Way {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Alone, Self::Sampled, Self::Signalled];
+    /// Without signals.
+    pub const QUIET: [Self; 2] = [Self::Alone, Self::Sampled];
 
     fn arm(self) -> &'static str {
         match self {
@@ -43,8 +46,9 @@ impl Way {
 const SIGNAL: i32 = libc::SIGURG;
 /// Instructions to a sample where the core has a PMU: the study's most used interval.
 const INSTRUCTIONS: u64 = 100_000;
-/// Nanoseconds to a sample where it has none: a guest's timer takes some twenty microseconds each time.
-const NANOSECONDS: u64 = 250_000;
+/// Nanoseconds to a sample where it has none: a guest's timer takes some twenty microseconds each time, which is a fifth of that, far more than
+/// one run differs from the next.
+const NANOSECONDS: u64 = 100_000;
 /// Runs of a round that may be spoiled before the program is given up.
 const SPOILED: usize = 4;
 /// Seed of orders and intervals.
@@ -53,8 +57,21 @@ const SEED: u64 = 20_230_501;
 /// The preloaded handler's source.
 const HANDLER: &str = include_str!("handler.c");
 
-/// A round: the program once in each way.
-pub type Round = [Run; 3];
+/// A round: the program once in each of some ways, alone among them.
+pub struct Round(Vec<(Way, Run)>);
+
+impl Round {
+    /// The run in a way that the round has.
+    pub fn of(&self, way: Way) -> &Run {
+        let run = self.0.iter().find(|(of, _)| *of == way);
+        &run.expect("a round is asked for its own ways").1
+    }
+
+    /// By how much the run in a way is longer than the one alone, seconds.
+    fn more_s(&self, way: Way) -> f64 {
+        self.of(way).elapsed_s - self.of(Way::Alone).elapsed_s
+    }
+}
 
 /// What samples programs, and what makes their signals harmless.
 pub struct Programs {
@@ -97,11 +114,11 @@ impl Programs {
         Ok(Self { monitor: Monitor::new(event, period), cpu, sampled_by, _folder: folder, handler })
     }
 
-    /// Runs a shipped workload so many rounds, the ways in random order.
+    /// Runs a shipped workload so many rounds, each way once, in random order.
     ///
     /// # Errors
     /// Where it is not installed, fails, or is disturbed again and again.
-    pub fn rounds(&self, name: &str, count: usize) -> Result<Vec<Round>> {
+    pub fn rounds(&self, name: &str, count: usize, ways: &[Way]) -> Result<Vec<Round>> {
         let prepared = Workload::load(name)?.prepare(&default_cache_dir())?;
         let mut command = Command::from_workload(&prepared).on_cpus(vec![self.cpu]);
         // In every way alike, so that loading it is no difference.
@@ -127,13 +144,9 @@ impl Programs {
         // Once for the caches of files, uncounted.
         run(Way::Alone, 0)?;
         let one = |round: usize| {
-            let mut order = Way::ALL;
+            let mut order = ways.to_vec();
             rng.shuffle(&mut order);
-            let mut runs: Vec<(usize, Run)> =
-                order.into_iter().map(|way| Ok((way as usize, run(way, round)?))).collect::<Result<_>>()?;
-            runs.sort_by_key(|(way, _)| *way);
-            let runs: Vec<Run> = runs.into_iter().map(|(_, run)| run).collect();
-            runs.try_into().map_err(|_| Error::Spoiled { why: "a round is not whole".into(), remedy: "again".into() })
+            order.into_iter().map(|way| Ok((way, run(way, round)?))).collect::<Result<_>>().map(Round)
         };
         (1..=count).map(one).collect()
     }
@@ -147,17 +160,12 @@ pub fn over_rounds(rounds: &[Round], of: impl Fn(&[&Round]) -> f64) -> Estimate 
     cluster_bootstrap(rounds, of, REPLICATES, SEED).unwrap_or(Estimate::new(0.0, -UNKNOWN, UNKNOWN))
 }
 
-/// By how much a way is longer than running alone, median of the rounds.
+/// By how much a way is longer than running alone, averaged over the rounds as `verify` does.
 pub fn longer(rounds: &[&Round], way: Way) -> f64 {
-    let mut ratios: Vec<f64> = rounds.iter().map(|round| round[way as usize].elapsed_s / round[0].elapsed_s - 1.0).collect();
-    perftax_cost::bootstrap::median(&mut ratios)
+    AVERAGE.of(rounds.iter().map(|round| round.more_s(way) / round.of(Way::Alone).elapsed_s))
 }
 
-/// What a sample takes in a way, seconds, median of the rounds.
+/// What a sample takes in a way, seconds, averaged likewise.
 pub fn a_sample_s(rounds: &[&Round], way: Way) -> f64 {
-    let of = |round: &&Round| {
-        let run = &round[way as usize];
-        (run.elapsed_s - round[0].elapsed_s) / run.samples.max(1) as f64
-    };
-    perftax_cost::bootstrap::median(&mut rounds.iter().map(of).collect::<Vec<f64>>())
+    AVERAGE.of(rounds.iter().map(|round| round.more_s(way) / round.of(way).samples.max(1) as f64))
 }

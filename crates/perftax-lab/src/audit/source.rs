@@ -25,7 +25,7 @@ pub enum Source {
 
 /// The largest error of a core's counts and samples that passes on a real machine: interrupts are counted as instructions there, and
 /// PEBS misses what lies in its shadow (Weaver's ISPASS'13 study of overcount; the PES study, figure 3).
-const ALLOWED_ON_HARDWARE: f64 = 0.01;
+pub(super) const ALLOWED_ON_HARDWARE: f64 = 0.01;
 
 impl Source {
     /// Those that need no PMU.

@@ -88,7 +88,7 @@ impl SwitchBench {
                 let measured = measured.unwrap_or_else(|_| Err(failed("the switching thread", "panicked")));
                 let mut block = match measured {
                     Err(error @ Error::Permission { .. }) if monitoring.is_some() => {
-                        self.skipped.push(format!("{name}: {}", error.to_string().lines().next().unwrap_or_default()));
+                        self.skipped.push(format!("{name}: {}", error.headline()));
                         self.arms.retain(|kept| kept.name != name);
                         continue;
                     }

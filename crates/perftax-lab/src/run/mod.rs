@@ -6,6 +6,7 @@ mod survey;
 mod yardstick;
 
 pub use command::Command;
-pub use monitor::{Attach, Monitor, Watched, run_once};
+pub(crate) use monitor::succeeded;
+pub use monitor::{Attach, Monitor, Watched, run_once, usual_ring_pages};
 pub use survey::{Survey, survey};
 pub use yardstick::YardstickThread;

@@ -73,10 +73,15 @@ const RING_PAGES: usize = 512;
 /// Ring for everybody else, pages: all that perf_event_mlock_kb allows.
 const RING_PAGES_UNPRIVILEGED: usize = 128;
 
+/// Pages of a ring as large as one may have without thinking about it.
+pub fn usual_ring_pages() -> usize {
+    if rustix::process::geteuid().is_root() { RING_PAGES } else { RING_PAGES_UNPRIVILEGED }
+}
+
 impl Monitor {
-    /// Basic samples, inherited, in a ring as large as one may have without thinking about it.
+    /// Basic samples, inherited, in a ring of the usual size.
     pub fn new(event: Event, period: u64) -> Self {
-        let ring_pages = if rustix::process::geteuid().is_root() { RING_PAGES } else { RING_PAGES_UNPRIVILEGED };
+        let ring_pages = usual_ring_pages();
         Self { event, period, payload: Payload::BASIC, attach: Attach::Inherited, ring_pages, signal: None }
     }
 
@@ -263,7 +268,7 @@ fn open_counters(child: &Child, watched: &Watched) -> Result<Vec<(String, Vec<Op
     Ok(counters)
 }
 
-pub(super) fn succeeded(command: &Command, ended: Ended) -> Result<()> {
+pub(crate) fn succeeded(command: &Command, ended: Ended) -> Result<()> {
     // On a terminal the signal that interrupts us also ends the program: that is no failure of its own.
     check_interrupted()?;
     let how = match ended {

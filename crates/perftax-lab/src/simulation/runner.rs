@@ -7,6 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use perftax_model::run::{Outcome, Request};
 use perftax_pmu::{Error, Result};
+use serde::de::DeserializeOwned;
 
 use super::Installation;
 
@@ -46,6 +47,20 @@ const STACK_BYTES: &str = "8388608";
 /// # Errors
 /// Where the program cannot be executed, or ended so that nothing came back.
 pub fn simulate(installation: &Installation, guest: &Guest, request: &Request) -> Result<Simulated> {
+    let (outcome, code, forked) = run_with_plugin(installation, guest, request.seed, "request", |outcome| {
+        serde_json::to_vec(&Request { outcome, ..request.clone() })
+    })?;
+    Ok(Simulated { outcome, code, forked })
+}
+
+/// Runs the program with the plugin, which is given a request of some kind; what came back, the program's code, and whether it forked.
+pub(super) fn run_with_plugin<T: DeserializeOwned>(
+    installation: &Installation,
+    guest: &Guest,
+    seed: u64,
+    kind: &str,
+    request: impl FnOnce(String) -> serde_json::Result<Vec<u8>>,
+) -> Result<(Option<T>, i32, bool)> {
     let program = guest.argv.first().ok_or_else(|| Error::Argument {
         argument: "CMD",
         value: "missing".into(),
@@ -54,13 +69,13 @@ pub fn simulate(installation: &Installation, guest: &Guest, request: &Request) -
     let resolved = resolve(program)?;
     let folder = tempfile::tempdir().map_err(Error::file(std::env::temp_dir()))?;
     let (asked, came) = (folder.path().join("request.json"), folder.path().join("outcome.json"));
-    let request = Request { outcome: came.to_string_lossy().into_owned(), ..request.clone() };
-    let text = serde_json::to_vec(&request).map_err(|e| Error::System { call: "writing JSON".into(), source: e.into() })?;
+    let text = request(came.to_string_lossy().into_owned())
+        .map_err(|e| Error::System { call: "writing JSON".into(), source: e.into() })?;
     std::fs::write(&asked, text).map_err(Error::file(&asked))?;
 
     let mut command = Command::new(&installation.qemu);
-    let plugin = format!("{},request={}", installation.plugin.display(), asked.display());
-    command.args(["-seed", &request.seed.to_string(), "-s", STACK_BYTES, "-plugin", &plugin]);
+    let plugin = format!("{},{kind}={}", installation.plugin.display(), asked.display());
+    command.args(["-seed", &seed.to_string(), "-s", STACK_BYTES, "-plugin", &plugin]);
     command.arg("-0").arg(program).arg(&resolved).args(&guest.argv[1..]);
     command.env_clear().envs(ENVIRONMENT).envs(guest.environment.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &guest.directory {
@@ -84,7 +99,7 @@ pub fn simulate(installation: &Installation, guest: &Guest, request: &Request) -
         Err(_) => None,
     };
     let forked = came.with_file_name("outcome.json.forked").exists();
-    Ok(Simulated { outcome, code: code_of(status), forked })
+    Ok((outcome, code_of(status), forked))
 }
 
 /// Exit code, or 128 + signal, as shells report it.
@@ -95,12 +110,17 @@ fn code_of(status: ExitStatus) -> i32 {
 impl Simulated {
     /// Why there is no outcome.
     pub fn without(&self, program: &str) -> Error {
-        let how = match self.code {
-            code @ 129.. => format!("was killed by signal {} before the model could report", code - 128),
-            code => format!("ended with code {code} and no report: it replaced itself by exec, which qemu-user does not follow"),
-        };
-        Error::CommandFailed { command: program.into(), how }
+        no_outcome(self.code, program)
     }
+}
+
+/// Why a program that ended so left no outcome.
+pub(super) fn no_outcome(code: i32, program: &str) -> Error {
+    let how = match code {
+        code @ 129.. => format!("was killed by signal {} before the model could report", code - 128),
+        code => format!("ended with code {code} and no report: it replaced itself by exec, which qemu-user does not follow"),
+    };
+    Error::CommandFailed { command: program.into(), how }
 }
 
 /// The program's file, looked for as a shell would.

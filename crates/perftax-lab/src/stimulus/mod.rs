@@ -6,6 +6,7 @@ mod fault;
 mod kernel_locks;
 mod known_loop;
 mod spin;
+mod switch;
 mod syscall;
 
 pub use breakpoint::WatchedWrites;
@@ -14,6 +15,7 @@ pub use fault::{PageFaults, Sites};
 pub use kernel_locks::KernelLocks;
 pub use known_loop::KnownLoop;
 pub use spin::Spin;
+pub use switch::{Migrations, Sleeps};
 pub use syscall::Syscalls;
 
 use perftax_pmu::Result;

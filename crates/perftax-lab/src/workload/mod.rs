@@ -7,6 +7,7 @@ mod shipped;
 
 use std::path::{Path, PathBuf};
 
+use perftax_pmu::fnv::{FNV_OFFSET, fnv1a};
 use perftax_pmu::{Error, Result};
 use serde::Deserialize;
 
@@ -88,11 +89,7 @@ impl Workload {
 
     /// Hash over everything that decides what `prepare` makes: names the folder in the cache.
     pub(crate) fn key(&self) -> u64 {
-        // FNV-1a, 64 bits: the same in every build, unlike the standard library's hasher.
-        [self.name.as_bytes(), &[0], self.prepare.as_bytes()]
-            .concat()
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+        [self.name.as_bytes(), &[0], self.prepare.as_bytes()].into_iter().fold(FNV_OFFSET, fnv1a)
     }
 }
 

@@ -30,7 +30,7 @@ pub use catalog::{Catalog, Pmu};
 pub use format::FormatField;
 pub use listing::{EventKind, Filter, ListedEvent, list};
 pub use modifiers::Modifiers;
-pub use nearest::near;
+pub use nearest::{among, near};
 pub use parse::{parse, parse_groups};
 pub use selector::Selector;
 pub use static_probe::{StaticProbe, fetch_text, static_probes};

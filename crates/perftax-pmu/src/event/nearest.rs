@@ -27,7 +27,7 @@ pub fn near(name: &str, catalog: &Catalog) -> Vec<String> {
 }
 
 /// The names nearest to `name` among `names`, best first, at most five.
-pub(super) fn among(name: &str, names: impl IntoIterator<Item = String>) -> Vec<String> {
+pub fn among(name: &str, names: impl IntoIterator<Item = String>) -> Vec<String> {
     let wanted = normal(name);
     let names: Vec<(String, String)> = names.into_iter().map(|name| (normal(&name), name)).collect();
     let alike = best(&names, MOST, LEAST_LIKENESS, |candidate| likeness(&wanted, candidate));

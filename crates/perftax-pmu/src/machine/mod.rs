@@ -24,6 +24,7 @@ mod noise;
 mod pmu;
 mod privilege;
 mod root;
+mod topology;
 mod virtualisation;
 
 pub use capability::Capability;
@@ -37,6 +38,7 @@ pub use mitigations::Mitigations;
 pub use pmu::Pmu;
 pub use privilege::Privilege;
 pub use root::Root;
+pub use topology::{Smt, Topology};
 pub use virtualisation::Virtualisation;
 
 /// A machine, read once.

@@ -1,6 +1,7 @@
 //! Samplers: sources of perf records, live or replayed, behind one trait.
 
 mod direct;
+mod group;
 mod live;
 mod probe;
 mod reader;
@@ -8,6 +9,7 @@ mod replay;
 mod settings;
 
 pub use direct::{DirectSampler, KernelWork, Pages};
+pub use group::{GroupCounts, GroupSampler};
 pub use live::LiveSampler;
 pub use probe::LiveProbe;
 pub use reader::{Delivered, ReaderThread};

@@ -62,7 +62,7 @@ impl Probe for LiveProbe<'_> {
         };
         match self.try_open(&text) {
             Ok(_) => Opening::Opened,
-            Err(error) => Opening::Refused(error.to_string().lines().next().unwrap_or_default().to_string()),
+            Err(error) => Opening::Refused(error.headline()),
         }
     }
 

@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use super::LiveSampler;
 use crate::error::{Error, Result};
 use crate::record::Header;
-use crate::sys::thread_cpu_ns;
+use crate::sys::{OpenEvent, Reading, thread_cpu_ns};
 
 /// What came out of the rings during a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Delivered {
     pub bytes: u64,
     /// What each open event had counted at the end (nanoseconds for clocks), in the order of [`LiveSampler::events`].
     pub counted: Vec<u64>,
+    /// What each open event says when it is read at the end, in the same order.
+    pub readings: Vec<Reading>,
     /// CPU time that draining took.
     pub reader_cpu_ns: u64,
 }
@@ -53,6 +55,7 @@ impl Delivered {
         self.others += other.others;
         self.bytes += other.bytes;
         self.counted.extend_from_slice(&other.counted);
+        self.readings.extend_from_slice(&other.readings);
         self.reader_cpu_ns += other.reader_cpu_ns;
     }
 
@@ -125,7 +128,8 @@ impl ReaderThread {
             }
             // LOST records are written only when there is room again; the counter knows of all (Linux 6.0 on).
             delivered.lost = delivered.lost.max(sampler.lost()?);
-            delivered.counted = sampler.events().iter().map(|e| e.read().map(|r| r.value)).collect::<Result<_>>()?;
+            delivered.readings = sampler.events().iter().map(OpenEvent::read).collect::<Result<_>>()?;
+            delivered.counted = delivered.readings.iter().map(|reading| reading.value).collect();
             delivered.reader_cpu_ns = thread_cpu_ns();
             Ok(delivered)
         });

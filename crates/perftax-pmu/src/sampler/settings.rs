@@ -56,6 +56,12 @@ impl Payload {
         self
     }
 
+    /// With where the data came from, of which level of the caches.
+    pub fn with_data_source(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_DATA_SRC);
+        self
+    }
+
     /// With the chain of callers, by frame pointers.
     pub fn with_callchain(mut self) -> Self {
         self.sample_type |= u64::from(abi::PERF_SAMPLE_CALLCHAIN);
@@ -81,6 +87,13 @@ impl Payload {
     pub fn with_group_read(mut self) -> Self {
         self.sample_type |= u64::from(abi::PERF_SAMPLE_READ);
         self.group_read = true;
+        self
+    }
+
+    /// With the latest taken branches, as `perf record -b` has them: of every kind, in the modes that the event counts in.
+    pub fn with_branches(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_BRANCH_STACK);
+        self.branch_sample_type = u64::from(abi::PERF_SAMPLE_BRANCH_ANY);
         self
     }
 

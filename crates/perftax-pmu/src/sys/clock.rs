@@ -78,6 +78,36 @@ impl Tsc {
         monotonic_ns()
     }
 
+    /// The counter now, once everything before it is done, and before anything behind it begins: RDTSCP waits for what is before, LFENCE holds
+    /// back what is behind (SDM volume 2, RDTSCP).
+    #[inline(always)]
+    pub fn ordered() -> u64 {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let mut processor = 0;
+            // SAFETY: as in `now`; RDTSCP is there since 2008, LFENCE with SSE2; `processor` lives across the call.
+            unsafe {
+                let ticks = core::arch::x86_64::__rdtscp(&mut processor);
+                core::arch::x86_64::_mm_lfence();
+                ticks
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        {
+            let counter: u64;
+            // SAFETY: as in `now`, between two barriers.
+            unsafe { core::arch::asm!("isb", "mrs {}, cntvct_el0", "isb", out(reg) counter, options(nostack)) };
+            counter
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        monotonic_ns()
+    }
+
+    /// Ticks to a nanosecond.
+    pub fn ticks_per_ns(self) -> f64 {
+        self.ticks_per_ns
+    }
+
     /// Nanoseconds for a number of ticks.
     pub fn ns(self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_ns

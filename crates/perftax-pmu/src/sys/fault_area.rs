@@ -91,6 +91,18 @@ impl FaultArea {
         zero.read_exact(bytes).map_err(Error::file("/dev/zero"))
     }
 
+    /// A page as words, without touching it: whoever writes there first has it fault.
+    pub fn words(&mut self, page: usize) -> &mut [u64] {
+        assert!(page < self.pages, "page {page} of {}", self.pages);
+        // SAFETY: within the mapping, as just checked, and aligned to a page; its bytes are initialised (zero), and nobody else refers to them.
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.base.as_ptr().add(page * self.page_bytes).cast(),
+                self.page_bytes / size_of::<u64>(),
+            )
+        }
+    }
+
     /// Where a page begins.
     pub fn address(&self, page: usize) -> u64 {
         (self.base.as_ptr() as usize + page * self.page_bytes) as u64

@@ -19,6 +19,9 @@ static LOCK: Mutex<()> = Mutex::new(());
 /// Makes libpfm encode events of CPUs other than the one it runs on. Read once, by `pfm_initialize`.
 const ENCODE_INACTIVE: &str = "LIBPFM_ENCODE_INACTIVE";
 
+/// Makes libpfm believe in one processor. Read once, by `pfm_initialize`.
+const FORCE_PMU: &str = "LIBPFM_FORCE_PMU";
+
 const PFM_SUCCESS: c_int = 0;
 const PFM_ERR_INVAL: c_int = -2;
 const PFM_ERR_NOTFOUND: c_int = -4;
@@ -329,6 +332,57 @@ impl Libpfm {
     }
 }
 
+/// libpfm as if the processor were the one of this name, until the value is dropped; then as it is again. For libraries that find no PMU of this
+/// processor and then refuse software events, too.
+///
+/// # Errors
+/// The loader's or the library's words.
+pub(super) fn forced(processor: &str) -> Result<Forced, String> {
+    let guard = lock();
+    // SAFETY: loading runs the library's initialisers; libpfm has none beyond the C runtime's.
+    let library = unsafe { Library::new(LIBRARY) }.map_err(words_of_loader)?;
+    // SAFETY: the symbols have the types that pfmlib.h declares: void pfm_terminate(void), pfm_err_t pfm_initialize(void).
+    let forced = unsafe {
+        Forced {
+            terminate: symbol(&library, c"pfm_terminate")?,
+            initialize: symbol(&library, c"pfm_initialize")?,
+            variable: Some(Variable::set(FORCE_PMU, processor)),
+            _library: library,
+        }
+    };
+    forced.begin_anew();
+    drop(guard);
+    Ok(forced)
+}
+
+/// See [`forced`].
+pub(super) struct Forced {
+    terminate: unsafe extern "C" fn(),
+    initialize: unsafe extern "C" fn() -> c_int,
+    variable: Option<Variable>,
+    _library: Library,
+}
+
+impl Forced {
+    fn begin_anew(&self) {
+        // As `load` has it: what was loaded before goes on encoding events of other CPUs.
+        let _inactive = Variable::set(ENCODE_INACTIVE, "1");
+        // SAFETY: both take nothing; libpfm then looks at the processor and its variables again. No event is being encoded: LOCK is held.
+        unsafe {
+            (self.terminate)();
+            (self.initialize)();
+        }
+    }
+}
+
+impl Drop for Forced {
+    fn drop(&mut self) {
+        let _guard = lock();
+        self.variable = None;
+        self.begin_anew();
+    }
+}
+
 /// libloading keeps the loader's own words, which name the file, in the source of its error.
 fn words_of_loader(error: libloading::Error) -> String {
     std::error::Error::source(&error).map_or_else(|| error.to_string(), |source| source.to_string())
@@ -336,7 +390,7 @@ fn words_of_loader(error: libloading::Error) -> String {
 
 /// # Safety
 /// `T` must be the type of the symbol's function.
-unsafe fn symbol<T: Copy>(library: &Library, name: &CStr) -> Result<T, String> {
+pub(super) unsafe fn symbol<T: Copy>(library: &Library, name: &CStr) -> Result<T, String> {
     // SAFETY: the caller vouches for the type.
     unsafe { library.get::<T>(name) }.map(|symbol| *symbol).map_err(|error| error.to_string())
 }

@@ -12,6 +12,10 @@ pub enum Loop {
     FourLoads,
     /// A chain of loads, each at the address that the one before has read; so many instructions to each.
     Chase(Ratio),
+    /// A branch that goes by a coin, see [`Loop::coin`]: where the coin says so it is taken, over one instruction.
+    Coin,
+    /// Twenty multiplications, each of what the one before gave.
+    Multiply,
 }
 
 /// Instructions to one load of a chase: the study's load-miss ratios of 1/20 to 1/100.
@@ -71,7 +75,19 @@ impl Loop {
             Self::Mix => Turn { instructions: 11, loads: 5, stores: 4, branches: 4, taken: 3, locked: 2, returns: 1 },
             Self::FourLoads => Turn { instructions: 6, loads: 4, branches: 1, taken: 1, ..Turn::default() },
             Self::Chase(ratio) => Turn { instructions: ratio.instructions(), loads: 1, branches: 1, taken: 1, ..Turn::default() },
+            // A turn in which the coin's branch falls through.
+            Self::Coin => Turn { instructions: 17, branches: 2, taken: 1, ..Turn::default() },
+            Self::Multiply => Turn { instructions: 22, branches: 1, taken: 1, ..Turn::default() },
         }
+    }
+
+    /// Whether the branch of [`Loop::Coin`] is taken where so many turns are left, this one included: a bit of the number's hash (the
+    /// finaliser of SplitMix64; Steele, Lea & Flood, OOPSLA'14), which no predictor knows before it has seen it.
+    pub fn coin(left: u64) -> bool {
+        let mut hash = left.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        hash = (hash ^ hash >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        hash = (hash ^ hash >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        hash >> 40 & 1 == 0
     }
 
     /// Its loads where nothing else reads memory: offsets of the instruction in its code, and of the data in the scratch memory, bytes.
@@ -79,7 +95,7 @@ impl Loop {
         match self {
             // The first has no displacement and so three bytes, the others four (SDM volume 2, section 2.1).
             Self::FourLoads => &[(0, 0), (3, 8), (7, 16), (11, 24)],
-            Self::Mix | Self::Chase(_) => &[],
+            Self::Mix | Self::Chase(_) | Self::Coin | Self::Multiply => &[],
         }
     }
 
@@ -87,7 +103,7 @@ impl Loop {
     pub fn instruction_sites(self) -> &'static [u64] {
         match self {
             Self::FourLoads => &[0, 3, 7, 11, 15, 18],
-            Self::Mix | Self::Chase(_) => &[],
+            Self::Mix | Self::Chase(_) | Self::Coin | Self::Multiply => &[],
         }
     }
 
@@ -101,6 +117,8 @@ impl Loop {
             Self::Chase(Ratio::Of60) => "perftax_loop_chase_60",
             Self::Chase(Ratio::Of80) => "perftax_loop_chase_80",
             Self::Chase(Ratio::Of100) => "perftax_loop_chase_100",
+            Self::Coin => "perftax_loop_coin",
+            Self::Multiply => "perftax_loop_multiply",
         }
     }
 }
@@ -209,6 +227,41 @@ mod x86_64 {
         "perftax_chase 80",
         "perftax_chase 100",
         ".purgem perftax_chase",
+        ".balign 64",
+        ".globl perftax_loop_coin",
+        ".type perftax_loop_coin,@function",
+        "perftax_loop_coin:",
+        "2: movabsq $0x9e3779b97f4a7c15, %rax",
+        "imulq %rdi, %rax",
+        "movq %rax, %rdx",
+        "shrq $30, %rdx",
+        "xorq %rdx, %rax",
+        "movabsq $0xbf58476d1ce4e5b9, %rdx",
+        "imulq %rdx, %rax",
+        "movq %rax, %rdx",
+        "shrq $27, %rdx",
+        "xorq %rdx, %rax",
+        "movabsq $0x94d049bb133111eb, %rdx",
+        "imulq %rdx, %rax",
+        "btq $40, %rax",
+        "jnc 3f",
+        "nop",
+        "3: decq %rdi",
+        "jnz 2b",
+        "ret",
+        ".size perftax_loop_coin, . - perftax_loop_coin",
+        ".balign 64",
+        ".globl perftax_loop_multiply",
+        ".type perftax_loop_multiply,@function",
+        "perftax_loop_multiply:",
+        "2:",
+        ".rept 20",
+        "imulq %rax, %rax",
+        ".endr",
+        "decq %rdi",
+        "jnz 2b",
+        "ret",
+        ".size perftax_loop_multiply, . - perftax_loop_multiply",
         ".popsection",
         options(att_syntax)
     );
@@ -223,6 +276,8 @@ mod x86_64 {
         fn perftax_loop_chase_60(turns: u64, memory: *mut u64);
         fn perftax_loop_chase_80(turns: u64, memory: *mut u64);
         fn perftax_loop_chase_100(turns: u64, memory: *mut u64);
+        fn perftax_loop_coin(turns: u64, memory: *mut u64);
+        fn perftax_loop_multiply(turns: u64, memory: *mut u64);
     }
 
     impl Loop {
@@ -235,6 +290,8 @@ mod x86_64 {
                 Self::Chase(Ratio::Of60) => perftax_loop_chase_60,
                 Self::Chase(Ratio::Of80) => perftax_loop_chase_80,
                 Self::Chase(Ratio::Of100) => perftax_loop_chase_100,
+                Self::Coin => perftax_loop_coin,
+                Self::Multiply => perftax_loop_multiply,
             }
         }
 
@@ -250,7 +307,7 @@ mod x86_64 {
         #[inline(never)]
         pub fn run(self, turns: u64, memory: &mut LoopMemory) {
             let of = match self {
-                Self::Mix | Self::FourLoads => memory.scratch.as_mut_ptr(),
+                Self::Mix | Self::FourLoads | Self::Coin | Self::Multiply => memory.scratch.as_mut_ptr(),
                 Self::Chase(_) => memory.nodes.as_mut_ptr(),
             };
             // SAFETY: the loops follow the C calling convention; those that write stay within the scratch words, and the chain of a chase

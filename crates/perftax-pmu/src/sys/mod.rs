@@ -2,18 +2,27 @@
 
 mod child;
 mod clock;
+mod counter_page;
 pub mod direct;
+mod exec_stop;
 mod fault_area;
+pub mod libpapi;
 pub mod libpfm;
 mod loops;
 mod open;
 mod realtime;
 mod ring;
+pub mod self_monitor;
+mod token_ring;
 
 pub use child::{Child, ChildSpec, Ended, Exit, Stdio, Usage};
 pub use clock::{Tsc, monotonic_ns, monotonic_raw_ns, process_cpu_ns, thread_cpu_ns, thread_involuntary_switches};
+pub use counter_page::CounterPage;
+pub use exec_stop::{AtExec, Stopped};
 pub use fault_area::FaultArea;
 pub use loops::{Loop, LoopMemory, NODE_BYTES, NODES, Ratio, Turn};
 pub use open::{OpenEvent, Reading, Target};
 pub use realtime::make_this_thread_realtime;
 pub use ring::Ring;
+pub use self_monitor::SelfMonitor;
+pub use token_ring::{Passes, TokenRing};

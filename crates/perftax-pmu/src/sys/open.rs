@@ -90,6 +90,11 @@ impl OpenEvent {
         }
     }
 
+    /// Whether what it is read by holds the samples lost (`PERF_FORMAT_LOST`).
+    pub fn has_lost(&self) -> bool {
+        self.has_lost
+    }
+
     /// Starts counting or sampling.
     pub fn enable(&self) -> Result<()> {
         // SAFETY: the descriptor is ours and open; the argument is a plain number.
@@ -108,6 +113,22 @@ impl OpenEvent {
         // SAFETY: the kernel writes one u64 to `id`.
         check("ioctl PERF_EVENT_IOC_ID", unsafe { ioctls::ID(self.fd.as_raw_fd(), &mut id) })?;
         Ok(id)
+    }
+
+    /// Aims an open breakpoint at another place, and switches it on or off: for every thread that inherited it, too (`PERF_EVENT_IOC_MODIFY_ATTRIBUTES`,
+    /// Linux 4.17 on). Event and sampling are those that it was opened with, but for the place.
+    ///
+    /// # Errors
+    /// Where the kernel refuses the place.
+    pub fn aim(&self, event: &Event, sampling: &Sampling, is_on: bool) -> Result<()> {
+        let mut attr = attribute(event, sampling, None);
+        if self.has_lost {
+            attr.read_format |= u64::from(abi::PERF_FORMAT_LOST);
+        }
+        attr.set_disabled(u64::from(!is_on));
+        // SAFETY: the descriptor is ours and open; `attr` is a valid attribute of the size that it states, alive across the call.
+        let outcome = unsafe { ioctls::MODIFY_ATTRIBUTES(self.fd.as_raw_fd(), &mut attr) };
+        check(&format!("ioctl PERF_EVENT_IOC_MODIFY_ATTRIBUTES for {}", event.name), outcome)
     }
 
     /// Sends the records of this event into the ring of another.
@@ -183,8 +204,17 @@ impl AsFd for OpenEvent {
 }
 
 fn open_raw(attr: &mut abi::perf_event_attr, target: Target, group: Option<&OpenEvent>) -> io::Result<OwnedFd> {
+    open_beside(attr, target, group.map(AsFd::as_fd))
+}
+
+/// perf_event_open(2), as a member of `leader`'s group where there is one.
+pub(super) fn open_beside(
+    attr: &mut abi::perf_event_attr,
+    target: Target,
+    leader: Option<BorrowedFd<'_>>,
+) -> io::Result<OwnedFd> {
     let (pid, cpu) = target.pid_and_cpu();
-    let group_fd = group.map_or(-1, |g| g.fd.as_raw_fd());
+    let group_fd = leader.map_or(-1, |leader| leader.as_raw_fd());
     // SAFETY: `attr` is a valid attribute of the size that it states, alive across the call.
     let fd = unsafe { perf_event_open(attr, pid, cpu, group_fd, u64::from(abi::PERF_FLAG_FD_CLOEXEC) as _) };
     if fd < 0 {
@@ -194,7 +224,7 @@ fn open_raw(attr: &mut abi::perf_event_attr, target: Target, group: Option<&Open
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn attribute(event: &Event, sampling: &Sampling, uprobe_path: Option<&std::ffi::CStr>) -> abi::perf_event_attr {
+pub(super) fn attribute(event: &Event, sampling: &Sampling, uprobe_path: Option<&std::ffi::CStr>) -> abi::perf_event_attr {
     let mut attr = abi::perf_event_attr { size: size_of::<abi::perf_event_attr>() as u32, ..Default::default() };
     attr.type_ = event.pmu_type;
     attr.config = event.config;
@@ -263,7 +293,7 @@ fn paranoid() -> String {
 }
 
 /// Translates the kernel's terse answer into what the user can do about it.
-fn explain(error: io::Error, event: &Event, target: Target) -> Error {
+pub(super) fn explain(error: io::Error, event: &Event, target: Target) -> Error {
     let what = format!("sample {}", event.name);
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
@@ -283,6 +313,11 @@ fn explain(error: io::Error, event: &Event, target: Target) -> Error {
             what,
             why: format!("perf_event_open says {error}; PMU type {} config {:#x}", event.pmu_type, event.config),
             remedy: "perftax doctor shows which mechanisms this machine has".into(),
+        },
+        Some(libc::EBUSY | libc::ENOSPC) if event.breakpoint_type != 0 => Error::Unsupported {
+            what,
+            why: format!("its debug registers are taken ({error})"),
+            remedy: "end the debugger or profiler that has them, or take fewer (perftax comm --watchpoints 2)".into(),
         },
         Some(libc::EBUSY | libc::ENOSPC) => Error::Unsupported {
             what,

@@ -20,7 +20,11 @@ pub(super) fn part(doc: &Audit) -> Part {
     part.tone = if failed == 0 { "good" } else { "bad" };
     part.fact("as it must be", of(Verdict::Passed).to_string(), format!("of {} comparisons", rows().count()));
     part.fact("failed", failed.to_string(), "each has a remark or an error beside it");
-    part.fact("not to be had here", of(Verdict::Impossible).to_string(), "events or mechanisms that this machine lacks");
+    part.fact(
+        "not to be had here",
+        of(Verdict::Impossible).to_string(),
+        "events or mechanisms that this machine lacks, or whose truth nobody knows",
+    );
     for experiment in &doc.experiments {
         part.panel(panel(experiment));
     }
@@ -55,7 +59,7 @@ fn panel(experiment: &AuditedExperiment) -> Panel {
             match row.verdict {
                 Verdict::Passed => "passed".into(),
                 Verdict::Failed => "FAILED".into(),
-                Verdict::Impossible => "cannot be had here".into(),
+                Verdict::Impossible => row.instead().into(),
             },
             row.remark.clone().unwrap_or_default(),
         ]);

@@ -54,6 +54,10 @@ pub(super) fn part(documents: &[Document]) -> Part {
     plans(&mut part, &of_kind!(documents, Plan));
     verifications(&mut part, &of_kind!(documents, Verification));
     bills(&mut part, &of_kind!(documents, Bill));
+    super::selfcost_comparison::panels(&mut part, &of_kind!(documents, Selfcost));
+    super::phase::side_by_side(&mut part, &of_kind!(documents, Phase));
+    part.panels.extend(super::matrix::together(&of_kind!(documents, Matrix)));
+    part.panels.extend(super::comm::together(&of_kind!(documents, Comm)));
     part
 }
 

@@ -73,6 +73,11 @@ impl Axis {
         Self::reading(title, units::about).with(json!({"tickformat": "~s", "hoverformat": ",.4~r"}))
     }
 
+    /// Pure numbers, as they are.
+    pub(super) fn number(title: &str) -> Self {
+        Self::reading(title, units::about).with(json!({"tickformat": "~g", "hoverformat": ".4~g"}))
+    }
+
     /// The sampling period of a mechanism: a time or a number of events.
     pub(super) fn period(mechanism: Mechanism) -> Self {
         if mechanism.is_time_driven() { Self::time("sampling period") } else { Self::count("sampling period (events)") }
@@ -100,6 +105,15 @@ impl Axis {
             .collect();
         let texts: Vec<String> = ticks.iter().map(|&x| (self.text)(x)).collect();
         self.with(json!({"type": "log", "tickvals": ticks, "ticktext": texts}))
+    }
+
+    pub(super) fn titled(self, title: &str) -> Self {
+        self.with(json!({"title": {"text": title}}))
+    }
+
+    /// Without numbers or names at its ticks: those of a plot beside it are the same.
+    pub(super) fn unlabelled(self) -> Self {
+        self.with(json!({"showticklabels": false}))
     }
 
     pub(super) fn zero_based(self) -> Self {
@@ -247,6 +261,48 @@ impl Trace {
     /// Bars upwards, above names.
     pub(super) fn bars_up(name: &str, names: &[String], y: &[f64]) -> Self {
         Self(json!({"type": "bar", "name": label(name), "x": labels(names), "y": y}))
+    }
+
+    /// Bars upwards with intervals, above names.
+    pub(super) fn bars_between(name: &str, names: &[String], y: &[Estimate]) -> Self {
+        Self(json!({"type": "bar", "name": label(name), "x": labels(names), "y": centres(y), "error_y": intervals(y)}))
+    }
+
+    /// A heat map of fractions in per cent, symmetric around 0 so that no colour stands for less than nothing; each field with its text,
+    /// none where there is no number.
+    pub(super) fn heat(columns: &[String], rows: &[String], fields: &[Vec<Option<f64>>], texts: &[Vec<String>]) -> Self {
+        let most = fields.iter().flatten().flatten().fold(0.01_f64, |most, value| most.max(value.abs()));
+        let texts: Vec<Vec<String>> = texts.iter().map(|row| labels(row)).collect();
+        Self(json!({
+            "type": "heatmap", "x": labels(columns), "y": labels(rows), "z": fields, "text": texts, "texttemplate": "%{text}",
+            "hovertemplate": "%{y}, %{x}: %{text}<extra></extra>", "zmin": -most, "zmax": most, "xgap": 2, "ygap": 2,
+            "colorscale": [[0, "#3b7dd8"], [0.5, "#e9e9e4"], [1, "#e0752d"]], "textfont": {"color": "#1c1c1c"},
+            "colorbar": {"tickformat": "~%", "title": {"text": "overhead"}},
+        }))
+    }
+
+    /// A heat map of what is nothing or more, on the figure's `coloraxis`; each field with its text and what it says when pointed at. Without
+    /// texts where there are none.
+    pub(super) fn map(
+        columns: &[String],
+        rows: &[String],
+        fields: &[Vec<Option<f64>>],
+        texts: &[Vec<String>],
+        said: &[Vec<String>],
+    ) -> Self {
+        let [texts, said] = [texts, said].map(|all| all.iter().map(|row| labels(row)).collect::<Vec<_>>());
+        let map = Self(json!({
+            "type": "heatmap", "x": labels(columns), "y": labels(rows), "z": fields, "hovertext": said, "hoverinfo": "text",
+            "coloraxis": "coloraxis", "xgap": 1, "ygap": 1, "hoverongaps": false,
+        }));
+        if texts.is_empty() { map } else { map.with(json!({"text": texts, "texttemplate": "%{text}"})) }
+    }
+
+    /// Words at places, without marks.
+    pub(super) fn words(x: &[String], y: &[String], words: &[String]) -> Self {
+        Self(json!({
+            "type": "scatter", "mode": "text", "x": labels(x), "y": labels(y), "text": labels(words), "hoverinfo": "skip", "showlegend": false,
+        }))
     }
 
     /// Anything plotly.js knows beside.

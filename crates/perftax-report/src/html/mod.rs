@@ -3,17 +3,25 @@
 mod audit;
 mod bill;
 mod calibration;
+mod comm;
 mod comparison;
 mod figure;
+mod matrix;
 mod page;
+mod phase;
 mod plan;
 mod prediction;
+mod selfcost;
+mod selfcost_comparison;
 mod sensitivity;
 mod simulation;
 mod trace;
 mod verification;
 
-use perftax_cost::document::{Audit, Bill, Calibration, Plan, Prediction, Sensitivity, Simulation, TracePicture, Verification};
+use perftax_cost::document::{
+    Audit, Bill, Calibration, Comm, Matrix, Phase, Plan, Prediction, Selfcost, Sensitivity, Simulation, TracePicture,
+    Verification,
+};
 
 use crate::document::Document;
 use page::Part;
@@ -58,6 +66,26 @@ pub fn audit(doc: &Audit) -> String {
     page::render(vec![audit::part(doc)])
 }
 
+/// The page of a price list: box plots, growth with the events, ratios.
+pub fn selfcost(doc: &Selfcost) -> String {
+    page::render(vec![selfcost::part(doc)])
+}
+
+/// The page of two events over a run: their curves, their ratio with its stretches, one against the other.
+pub fn phase(doc: &Phase) -> String {
+    page::render(vec![phase::part(doc)])
+}
+
+/// The page of a grid: overheads as a heat map and as bars, where events take turns, volume of data, every cell.
+pub fn matrix(doc: &Matrix) -> String {
+    page::render(vec![matrix::part(doc)])
+}
+
+/// The page of transfers between threads: heat maps, the lines with their instructions, what it rests on.
+pub fn comm(doc: &Comm) -> String {
+    page::render(vec![comm::part(doc)])
+}
+
 /// The page of a trace: every message over time, the slow ones in pieces, what their extra time went to, what kept CPUs from the program.
 pub fn trace(picture: &TracePicture) -> String {
     trace::page(picture)
@@ -83,5 +111,9 @@ fn part(document: &Document) -> Part {
         Document::Simulation(doc) => simulation::part(doc),
         Document::Sensitivity(doc) => sensitivity::part(doc),
         Document::Audit(doc) => audit::part(doc),
+        Document::Selfcost(doc) => selfcost::part(doc),
+        Document::Phase(doc) => phase::part(doc),
+        Document::Matrix(doc) => matrix::part(doc),
+        Document::Comm(doc) => comm::part(doc),
     }
 }

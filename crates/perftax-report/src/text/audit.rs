@@ -40,7 +40,7 @@ fn rows(experiment: &AuditedExperiment) -> Table {
     let mut table = Table::default().left("").right("expected").right("found").right("error").right("lost").left("");
     for row in &experiment.rows {
         if row.verdict == Verdict::Impossible {
-            table.row(vec![printable(&row.case), String::new(), "cannot be had here".into()]);
+            table.row(vec![printable(&row.case), String::new(), row.instead().into()]);
             continue;
         }
         let lost = row.lost + row.throttled;
@@ -131,8 +131,12 @@ fn verdict(doc: &Audit) -> String {
     let failed: Vec<String> =
         doc.failed().map(|(experiment, row)| format!("{} ({})", printable(&row.case), experiment.name)).collect();
     let mut text = format!("{} of {} as they must be", of(Verdict::Passed), plural(&all.len().to_string(), "row", "rows"));
-    if of(Verdict::Impossible) > 0 {
-        text += &format!("; {} cannot be had here", of(Verdict::Impossible));
+    let without_truth = all.iter().filter(|row| row.has_no_truth()).count();
+    if of(Verdict::Impossible) > without_truth {
+        text += &format!("; {} cannot be had here", of(Verdict::Impossible) - without_truth);
+    }
+    if without_truth > 0 {
+        text += &format!("; of {without_truth} nobody knows the truth");
     }
     if failed.is_empty() {
         text.bold().to_string()

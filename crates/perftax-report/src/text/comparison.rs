@@ -1,7 +1,7 @@
 //! `perftax report` on a terminal: several machines or kernels side by side.
 
 use perftax_cost::Estimate;
-use perftax_cost::document::{Bill, Calibration, Plan, Prediction, Verification};
+use perftax_cost::document::{Bill, Calibration, Matrix, MatrixKey, MatrixMode, Plan, Prediction, Verification};
 
 use crate::document::Document;
 use crate::sheet::{Sheet, printable};
@@ -52,6 +52,10 @@ fn tables(documents: &[Document]) -> Vec<Table> {
         plans(&of_kind!(Plan)),
         verifications(&of_kind!(Verification)),
         bills(&of_kind!(Bill)),
+        super::selfcost_comparison::selfcosts(&of_kind!(Selfcost)),
+        super::phase::side_by_side(&of_kind!(Phase)),
+        matrices(&of_kind!(Matrix)),
+        super::comm_comparison::side_by_side(&of_kind!(Comm)),
     ];
     all.into_iter().flatten().collect()
 }
@@ -216,4 +220,36 @@ fn bills(docs: &[(String, &Bill)]) -> Vec<Table> {
         ]);
     }
     vec![table]
+}
+
+/// The cells of all grids, in the order of a grid.
+pub(crate) fn keys<'a>(docs: impl Iterator<Item = &'a Matrix>) -> Vec<&'a MatrixKey> {
+    let mut keys: Vec<&MatrixKey> = docs.flat_map(|doc| doc.cells.iter().map(|cell| &cell.key)).collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// One grid with the machines side by side: a row for each cell, a column for each machine.
+fn matrices(docs: &[(String, &Matrix)]) -> Vec<Table> {
+    // A terminal has no place for more columns; the page and -x have all.
+    const MOST: usize = 4;
+    let table = |chunk: &[(String, &Matrix)]| {
+        let mut table = Table::default().left("program").left("watched by").right("period").right("at once").right("events");
+        for (label, _) in chunk {
+            table = table.right(label);
+        }
+        for key in keys(chunk.iter().map(|(_, doc)| *doc)) {
+            let cell = |(_, doc): &(String, &Matrix)| {
+                doc.cells.iter().find(|cell| cell.key == *key).map_or("—".into(), crate::text::matrix::marked)
+            };
+            let events = if key.mode == MatrixMode::Off { String::new() } else { key.events.to_string() };
+            let mut row = vec![printable(&key.workload), super::matrix::watcher(key), super::matrix::divisor(key)];
+            row.extend([key.instances.to_string(), events]);
+            row.extend(chunk.iter().map(cell));
+            table.row(row);
+        }
+        table
+    };
+    docs.chunks(MOST).map(table).collect()
 }

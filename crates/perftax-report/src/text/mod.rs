@@ -8,9 +8,16 @@ use perftax_cost::Estimate;
 mod audit;
 mod bill;
 mod calibration;
+mod comm;
+mod comm_comparison;
+mod comm_lines;
 mod comparison;
+mod matrix;
+mod phase;
 mod plan;
 mod prediction;
+mod selfcost;
+mod selfcost_comparison;
 mod sensitivity;
 mod simulation;
 mod tag;
@@ -22,9 +29,13 @@ mod verification;
 pub use audit::audit;
 pub use bill::bill;
 pub use calibration::calibration;
+pub use comm::comm;
 pub use comparison::comparison;
+pub use matrix::{matrix, matrix_plan};
+pub use phase::phase;
 pub use plan::plan;
 pub use prediction::prediction;
+pub use selfcost::selfcost;
 pub use sensitivity::sensitivity;
 pub use simulation::simulation;
 pub use trace::trace;
@@ -39,7 +50,31 @@ pub(crate) use bill::{billed_period, span};
 #[cfg(feature = "html")]
 pub(crate) use calibration::unit_of_term;
 #[cfg(feature = "html")]
-pub(crate) use comparison::{label, ratio};
+pub(crate) use comm::{
+    blind as comm_blind, evidence as comm_evidence, exact as comm_exact, lost as comm_lost, members as comm_members,
+    program as comm_program, thread_label as comm_thread, way as comm_way,
+};
+#[cfg(feature = "html")]
+pub(crate) use comm_comparison::{compared_lines as comm_compared_lines, shared_pairs as comm_shared_pairs};
+#[cfg(feature = "html")]
+pub(crate) use comm_lines::{
+    access as comm_access, advice as comm_advice, bytes as comm_bytes, name as comm_name, pairs as comm_pairs,
+    source as comm_source, threads as comm_threads, word as comm_word,
+};
+#[cfg(feature = "html")]
+pub(crate) use comparison::{keys as grid_keys, label, ratio};
+#[cfg(feature = "html")]
+pub(crate) use matrix::{
+    brief as matrix_brief, divisor as matrix_divisor, events_of, impossible_rows, marks as matrix_marks, watcher,
+};
+pub(crate) use phase::interval as phase_interval;
+#[cfg(feature = "html")]
+pub(crate) use selfcost::{
+    cost as selfcost_cost, distinct as selfcost_distinct, kept as selfcost_kept, method as selfcost_method,
+    number as selfcost_number, points as selfcost_points,
+};
+#[cfg(feature = "html")]
+pub(crate) use selfcost_comparison::{compared as selfcost_compared, compared_fits as selfcost_compared_fits};
 
 /// An estimate as text, or the word that it is not known.
 pub(crate) fn known(e: Option<&Estimate>, text: fn(&Estimate) -> String) -> String {

@@ -5,6 +5,10 @@
 #![allow(dead_code, unused_imports)] // each test uses a part
 
 mod audited;
+mod gridded;
+mod phased;
+mod priced;
+mod shared;
 mod simulated;
 pub mod traced;
 
@@ -20,6 +24,10 @@ use perftax_cost::yardstick::{ArmShift, Fit};
 use perftax_cost::{Estimate, Mechanism, Warning};
 
 pub use audited::audit;
+pub use gridded::{matrix, other_matrix};
+pub use phased::{phase, phase_by_time};
+pub use priced::{other_selfcost, selfcost};
+pub use shared::{comm, comm_every, comm_many, comm_watched};
 pub use simulated::{sensitivity, simulation, sweep};
 
 const WORKLOADS: [(&str, f64); 8] = [

@@ -2,7 +2,8 @@
  * register MESSAGES DELAY_NS [library] [truth]: two threads that handle so many messages each, of some ten microseconds, with their ids in r13 (even
  * ones are the first thread's). Every hundredth of a thread is delayed, in turn by spinning, by waiting in a system call, by the kernel's
  * work in one. With `library` most of the time goes to a library that uses r13 for itself. With `truth` it says at its end how long each
- * message took by its own clock: number, ns.
+ * message took by its own clock: number, ns from before its beginning to behind its end, ns from behind its beginning to before its end. Who
+ * is interrupted between the clock and the message has a first number that is too long, and a second one that is not.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@
 
 static uint64_t messages, delay_ns;
 static int has_library;
-static uint64_t *took;
+static uint64_t *took, *within;
 
 static uint64_t now(void)
 {
@@ -76,6 +77,8 @@ static void *work(void *of)
         uint64_t began = now();
 
         perftax_register_begin(id);
+        uint64_t inside = now();
+
         if (has_library)
             sort(id);
         else
@@ -86,6 +89,7 @@ static void *work(void *of)
             case 1: nanosleep(&pause, 0); break;
             case 2: read_for(delay_ns); break;
             }
+        within[id] = now() - inside;
         perftax_register_end();
         took[id] = now() - began;
     }
@@ -100,7 +104,8 @@ int main(int argc, char **argv)
     delay_ns = argc > 2 ? strtoull(argv[2], 0, 10) : 500000;
     has_library = argc > 3 && !strcmp(argv[3], "library");
     took = calloc(2 * messages + 2, sizeof *took);
-    if (!took)
+    within = calloc(2 * messages + 2, sizeof *within);
+    if (!took || !within)
         return 1;
     if (pthread_create(&second, 0, work, (void *)1))
         return 1;
@@ -109,6 +114,6 @@ int main(int argc, char **argv)
         return 1;
     if (argc > 3 && !strcmp(argv[argc - 1], "truth"))
         for (uint64_t id = 2; id < 2 * messages + 2; id++)
-            printf("%llu %llu\n", (unsigned long long)id, (unsigned long long)took[id]);
+            printf("%llu %llu %llu\n", (unsigned long long)id, (unsigned long long)took[id], (unsigned long long)within[id]);
     return 0;
 }

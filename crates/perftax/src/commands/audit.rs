@@ -29,7 +29,8 @@ Examples:
   perftax audit --only interval,bias   two of them
   perftax audit --resume audit.state   goes on where it was killed")]
 pub struct Args {
-    /// These experiments only: count, interval, stability, threads, bias, overhead, memory, events, mode, address
+    /// These experiments only: count, interval, misses, stability, threads, bias, overhead, memory, events, mode,
+    /// address, generic
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
     /// Three runs of each instead of ten
@@ -73,6 +74,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         runs,
         is_quick: args.quick,
         is_exact: Here::is_emulated(),
+        has_caches: Here::has_caches(),
+        has_random_starts: Here::has_random_starts(),
         counters: here.counters(),
         fault: args.plant,
     };

@@ -3,11 +3,15 @@
 pub mod audit;
 pub mod bill;
 pub mod calibrate;
+pub mod comm;
 pub mod doctor;
 pub mod list;
+pub mod matrix;
+pub mod phase;
 pub mod plan;
 pub mod predict;
 pub mod report;
+pub mod selfcost;
 pub mod sensitivity;
 pub mod sim;
 #[cfg(feature = "trace")]

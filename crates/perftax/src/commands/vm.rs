@@ -38,6 +38,7 @@ enum Action {
 #[command(after_help = "\
 Examples:
   perftax vm build
+  perftax vm build --kernel trixie        Debian 13's kernel beside the distribution's
   perftax vm build --tarball qemu-7.2.22.tar.xz --kernel /boot/vmlinuz")]
 struct BuildArgs {
     /// Build it anew
@@ -46,8 +47,8 @@ struct BuildArgs {
     /// A QEMU 7.2 source archive, where there is no apt-get
     #[arg(long, value_name = "FILE")]
     tarball: Option<PathBuf>,
-    /// A kernel package (.deb) or image instead of the distribution's
-    #[arg(long, value_name = "FILE")]
+    /// Another kernel than the distribution's: a package (.deb), an image, or a suite of Debian's archive (trixie)
+    #[arg(long, value_name = "FILE|SUITE")]
     kernel: Option<PathBuf>,
 }
 
@@ -85,8 +86,8 @@ struct MachineArgs {
     /// Memory, MiB
     #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(256..=65536))]
     memory: u32,
-    /// A kernel package (.deb) or image instead of the distribution's
-    #[arg(long, value_name = "FILE")]
+    /// Another kernel, as vm build --kernel made it: a package (.deb), an image, or a suite of Debian's archive
+    #[arg(long, value_name = "FILE|SUITE")]
     kernel: Option<PathBuf>,
     /// Arguments for the kernel
     #[arg(long, value_name = "ARGUMENTS", default_value = "")]
@@ -114,6 +115,7 @@ struct MachineArgs {
 Examples:
   perftax vm run -- perf stat -e instructions:u true
   perftax vm run --share tests --out samples.data -- perf record -o samples.data -e instructions:uppp -c 10007 ./prog
+  perftax vm run --kernel trixie -- perftax doctor
   perftax vm run -- perftax list")]
 struct RunArgs {
     #[command(flatten)]

@@ -26,6 +26,8 @@ pub fn compare(published: &Pes, audit: &Audit) -> Vec<Comparison> {
     let mut all = Vec::new();
     if ours.has("interval") {
         all.extend(accuracy::at_one_interval(published, &ours, "3"));
+    }
+    if ours.has("interval") || ours.has("misses") {
         all.extend(accuracy::at_one_interval(published, &ours, "4"));
     }
     if ours.has("threads") {

@@ -1,5 +1,6 @@
 //! `perftax sim`: what sampling would do on a machine that is not at hand.
 
+mod comm;
 #[cfg(feature = "parquet")]
 mod samples;
 
@@ -7,7 +8,7 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use perftax_cost::Warning;
-use perftax_cost::document::{Origin, SCHEMA, SimulatedRun, Simulation};
+use perftax_cost::document::{MachineId, Origin, SCHEMA, SimulatedRun, Simulation};
 use perftax_lab::published::Published;
 use perftax_lab::simulation::{Guest, Installation, simulate, summary};
 use perftax_model::Event;
@@ -31,6 +32,7 @@ Examples:
   perftax sim -- bzip2 -kc big > /dev/null
   perftax sim --machine zen2 --mechanism ibs-op -c 100000 -- ./server
   perftax sim --machine haswell --sweep buffer=16K,256K,4M -c 2000 --discard -- ./solver
+  perftax sim --comm -c 10007 --html comm.html -- xz -T4 -k FILE   (which threads share which cache lines)
   perftax sim --count -- ls")]
 pub struct Args {
     /// The machine: a shipped one (broadwell, haswell, skylake, cascade-lake, ivy-bridge, zen2, zen3) or a .toml
@@ -78,6 +80,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
+    comm: comm::CommArgs,
+    #[command(flatten)]
     target: Target,
     #[command(flatten)]
     output: Output,
@@ -118,10 +122,13 @@ const DEFAULT_PERIOD: u64 = 100_003;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
-    let published = Published::load(&args.machine)?;
-    let machine = published.model()?;
     let installation = Installation::find()?;
     let guest = args.guest()?;
+    if args.comm.comm {
+        return comm::run(args, &installation, &guest);
+    }
+    let published = Published::load(&args.machine)?;
+    let machine = published.model()?;
     let requests = args.requests(machine)?;
     let mut origin = origin(&published);
     #[cfg(feature = "parquet")]
@@ -265,14 +272,19 @@ impl Args {
     }
 }
 
-/// The head of the document: the modelled machine, and no date, so that the same command gives the same bytes.
+/// The head of the document: the modelled machine.
 fn origin(published: &Published) -> Origin {
     let mut machine = published.machine_id();
     machine.name = format!("{} ({}), modelled", published.cpu, published.microarchitecture);
     machine.fingerprint = format!("model-{}", published.name);
+    modelled("sim", machine)
+}
+
+/// A head of no date, so that the same command gives the same bytes.
+fn modelled(kind: &str, machine: MachineId) -> Origin {
     Origin {
         schema: SCHEMA,
-        kind: "sim".into(),
+        kind: kind.into(),
         perftax: env!("CARGO_PKG_VERSION").into(),
         machine,
         kernel: String::new(),

@@ -1,0 +1,94 @@
+//! Cache lines, and bytes within one.
+
+use serde::{Deserialize, Serialize};
+
+/// Bytes of a cache line: what x86-64 processors transfer between cores.
+pub const LINE_BYTES: u64 = 64;
+
+/// A cache line, by number: its address over [`LINE_BYTES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Line(pub u64);
+
+impl Line {
+    /// The line of an address.
+    pub fn of(address: u64) -> Self {
+        Self(address / LINE_BYTES)
+    }
+
+    /// Its first byte's address.
+    pub fn address(self) -> u64 {
+        self.0 * LINE_BYTES
+    }
+}
+
+/// Bytes of one line: bit `i` for byte `i`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// So many from an offset on; what lies behind the line's end is left out.
+    pub fn new(offset: u64, bytes: u64) -> Self {
+        let all = if bytes >= LINE_BYTES { u64::MAX } else { (1 << bytes) - 1 };
+        Self(if offset >= LINE_BYTES { 0 } else { all << offset })
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// How many.
+    pub fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// Whether any is in both.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Those in either.
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The lowest, and how far from it the highest lies, in bytes; none where it is empty.
+    pub fn extent(self) -> Option<(u64, u64)> {
+        let first = u64::from(self.0.trailing_zeros());
+        (!self.is_empty()).then(|| (first, LINE_BYTES - u64::from(self.0.leading_zeros()) - first))
+    }
+}
+
+/// The lines that an access touches, and which bytes of each: two where it straddles.
+pub fn lines_of(address: u64, bytes: u64) -> impl Iterator<Item = (Line, Bytes)> {
+    let first = Line::of(address);
+    let last = Line::of(address.saturating_add(bytes.max(1) - 1));
+    (first.0..=last.0).map(Line).map(move |line| {
+        let from = address.max(line.address());
+        let to = address.saturating_add(bytes).min(line.address().saturating_add(LINE_BYTES));
+        (line, Bytes::new(from - line.address(), to.saturating_sub(from)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_of_a_line() {
+        assert_eq!(Bytes::new(0, 64).0, u64::MAX);
+        assert_eq!(Bytes::new(8, 8).0, 0xff00);
+        assert_eq!(Bytes::new(62, 8).0, 0b11 << 62, "cut at the line's end");
+        assert_eq!(Bytes::new(8, 4).with(Bytes::new(20, 1)).extent(), Some((8, 13)));
+        assert_eq!(Bytes::default().extent(), None);
+        assert!(Bytes::new(0, 8).overlaps(Bytes::new(7, 1)) && !Bytes::new(0, 8).overlaps(Bytes::new(8, 8)));
+    }
+
+    #[test]
+    fn an_access_that_straddles_touches_two_lines() {
+        let touched: Vec<_> = lines_of(0x103c, 8).collect();
+        assert_eq!(touched, [(Line(0x40), Bytes::new(60, 4)), (Line(0x41), Bytes::new(0, 4))]);
+        assert_eq!(lines_of(0x1040, 64).count(), 1);
+        assert_eq!(lines_of(0x1040, 0).collect::<Vec<_>>(), [(Line(0x41), Bytes(0))]);
+    }
+}

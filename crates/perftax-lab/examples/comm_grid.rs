@@ -1,0 +1,170 @@
+//! Estimates of transfers against the truth, over a grid: `comm_grid SHARING [SECONDS_PER_CELL…]` runs the microbenchmark
+//! (workloads/sharing.c, built) in the simulation at every kind, number of threads and sharing fraction, with samples at four periods
+//! beside the truth in each run, and prints a Markdown table and what it says. `scripts/acceptance comm-sim` does.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use perftax_comm::run::{Estimated, Outcome, Request};
+use perftax_lab::simulation::{Guest, Installation, simulate_comm};
+
+const KINDS: [&str; 7] = ["true", "false", "mixed", "read-write", "producer-consumer", "lock", "ring"];
+const THREADS: [u64; 5] = [2, 4, 8, 16, 32];
+/// Primes near 1K, 10K, 100K and 500K.
+const PERIODS: [u64; 4] = [1009, 10_007, 100_003, 500_009];
+/// Operations of all threads together.
+const OPERATIONS: u64 = 3_000_000;
+
+/// One estimate beside the truth.
+struct Cell {
+    kind: &'static str,
+    threads: u64,
+    fraction: f64,
+    period: u64,
+    exact: f64,
+    estimate: f64,
+    evidence: u64,
+    covered: bool,
+    /// Volume whose kind of sharing is wrong.
+    mistaken: f64,
+}
+
+impl Cell {
+    fn of(kind: &'static str, threads: u64, fraction: f64, outcome: &Outcome, estimated: &Estimated) -> Self {
+        let (mut yes, mut no) = (0, 0);
+        for (_, counts) in &outcome.exact.pairs {
+            yes += counts.true_sharing;
+            no += counts.false_sharing;
+        }
+        let total = estimated.transfers.total;
+        let exact = (yes + no) as f64;
+        let share = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let mistaken = share(total.true_sharing.estimate, total.total.estimate) - share(yes as f64, exact);
+        let mistaken = if total.evidence > 0 { mistaken.abs() } else { 0.0 };
+        Self {
+            kind,
+            threads,
+            fraction,
+            period: estimated.period,
+            exact,
+            estimate: total.total.estimate,
+            evidence: total.evidence,
+            covered: total.total.contains(exact),
+            mistaken,
+        }
+    }
+
+    fn error(&self) -> f64 {
+        if self.exact > 0.0 { (self.estimate / self.exact - 1.0).abs() } else { f64::from(self.estimate > 0.0) }
+    }
+
+    /// max(10 %, 3/√evidence).
+    fn is_within(&self) -> bool {
+        self.error() <= 0.1_f64.max(3.0 / (self.evidence as f64).sqrt())
+    }
+}
+
+fn main() -> ExitCode {
+    let Some(program) = std::env::args_os().nth(1) else {
+        eprintln!("usage: comm_grid SHARING   (workloads/sharing.c, built)");
+        return ExitCode::from(2);
+    };
+    match measure(&program) {
+        Ok(cells) => {
+            report(&cells);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("comm_grid: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(program: &OsString) -> perftax_pmu::Result<Vec<Cell>> {
+    let installation = Installation::find()?;
+    let mut cells = Vec::new();
+    for kind in KINDS {
+        for threads in THREADS {
+            for tenths in 0..=10 {
+                let fraction = f64::from(tenths) / 10.0;
+                let words = [kind.to_string(), fraction.to_string(), threads.to_string(), (OPERATIONS / threads).to_string()];
+                let argv = std::iter::once(program.clone()).chain(words.map(OsString::from)).collect();
+                let guest = Guest { argv, silent: true, ..Guest::default() };
+                let simulated = simulate_comm(&installation, &guest, &request(tenths + 1))?;
+                let Some(outcome) = &simulated.outcome else { return Err(simulated.without(kind)) };
+                cells.extend(outcome.estimates.iter().map(|estimated| Cell::of(kind, threads, fraction, outcome, estimated)));
+            }
+            eprintln!("comm_grid: {kind}, {threads} threads");
+        }
+    }
+    Ok(cells)
+}
+
+fn request(seed: u32) -> Request {
+    Request {
+        periods: PERIODS.to_vec(),
+        registers: 4,
+        delay: 0,
+        quantum: 16,
+        seed: u64::from(seed),
+        most_lines: 10,
+        outcome: String::new(),
+    }
+}
+
+/// Share of cells for which something holds, as text.
+fn share(cells: &[&Cell], holds: impl Fn(&Cell) -> bool) -> String {
+    let held = cells.iter().filter(|cell| holds(cell)).count();
+    format!("{held} of {} ({:.1} %)", cells.len(), 100.0 * held as f64 / cells.len().max(1) as f64)
+}
+
+fn report(cells: &[Cell]) {
+    println!(
+        "| kind | period | cells | within max(10 %, 3/√evidence) | interval holds the truth | median error | worst error | kind of sharing right |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
+    for kind in KINDS {
+        for period in PERIODS {
+            let of: Vec<&Cell> = cells.iter().filter(|c| c.kind == kind && c.period == period && c.fraction > 0.0).collect();
+            let mut errors: Vec<f64> = of.iter().map(|cell| cell.error()).collect();
+            errors.sort_by(f64::total_cmp);
+            println!(
+                "| {kind} | {period} | {} | {} | {} | {:.1} % | {:.1} % | {:.2} % |",
+                of.len(),
+                share(&of, Cell::is_within),
+                share(&of, |cell| cell.covered),
+                100.0 * errors[errors.len() / 2],
+                100.0 * errors[errors.len() - 1],
+                100.0 * right(&of)
+            );
+        }
+    }
+    let shared: Vec<&Cell> = cells.iter().filter(|cell| cell.fraction > 0.0).collect();
+    let unshared: Vec<&Cell> = cells.iter().filter(|cell| cell.fraction == 0.0).collect();
+    let dense: Vec<&Cell> = shared.iter().copied().filter(|cell| cell.fraction >= 0.3 && cell.period <= 10_007).collect();
+    println!(
+        "\nAll cells with a fraction above 0: within {}; interval holds the truth in {}.",
+        share(&shared, Cell::is_within),
+        share(&shared, |c| c.covered)
+    );
+    println!(
+        "Evidence of 200 and more at fractions from 0.3 on and periods of 1009 and 10007: {}.",
+        share(&dense, |c| c.evidence >= 200)
+    );
+    println!("Kind of sharing right in {:.2} % of the volume.", 100.0 * right(&shared));
+    println!("Fraction 0: nothing between the workers reported in {}.", share(&unshared, |cell| cell.estimate <= cell.exact));
+    println!("\nCells outside:\n");
+    println!("| kind | threads | fraction | period | exact | estimate | evidence |\n|---|---|---|---|---|---|---|");
+    for cell in shared.iter().filter(|cell| !cell.is_within()) {
+        let Cell { kind, threads, fraction, period, exact, estimate, evidence, .. } = cell;
+        println!("| {kind} | {threads} | {fraction} | {period} | {exact:.0} | {estimate:.0} | {evidence} |");
+    }
+}
+
+/// Share of the volume whose kind of sharing is right.
+fn right(cells: &[&Cell]) -> f64 {
+    let volume: f64 = cells.iter().map(|cell| cell.exact).sum();
+    let mistaken: f64 = cells.iter().map(|cell| cell.exact * cell.mistaken).sum();
+    1.0 - mistaken / volume.max(1.0)
+}

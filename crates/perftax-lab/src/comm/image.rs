@@ -1,0 +1,193 @@
+//! The code of watched processes: what stands before an address that was sampled.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use iced_x86::InstructionInfoFactory;
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+
+use super::decode::{Candidates, Code, LONGEST, operand_bytes};
+use super::maps::{Mapped, maps, seen_by};
+
+/// A function that is longer is not read from its start.
+const LONGEST_FUNCTION: u64 = 1 << 16;
+
+/// Where functions stand in one file.
+#[derive(Debug, Default)]
+struct Functions {
+    /// File offset of each loaded range, its size, and its address.
+    ranges: Vec<(u64, u64, u64)>,
+    /// First address and one behind the last, ascending.
+    functions: Vec<(u64, u64)>,
+}
+
+/// The processes, as far as their code was looked at.
+pub struct Images {
+    maps: HashMap<u32, Vec<Mapped>>,
+    /// Whose memory a process had a copy of.
+    parents: HashMap<u32, u32>,
+    files: HashMap<PathBuf, Functions>,
+    known: HashMap<(u32, u64), Candidates>,
+    /// Bytes that instructions touch.
+    operands: HashMap<(u32, u64), Option<u64>>,
+    factory: InstructionInfoFactory,
+}
+
+impl Default for Images {
+    fn default() -> Self {
+        let (maps, parents, files) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let (known, operands) = (HashMap::new(), HashMap::new());
+        Self { maps, parents, files, known, operands, factory: InstructionInfoFactory::new() }
+    }
+}
+
+impl Images {
+    /// Notes what a process has mapped now: once it is gone, it cannot be asked.
+    pub fn read(&mut self, pid: u32) {
+        if let Ok(now) = maps(pid)
+            && !now.is_empty()
+        {
+            self.maps.insert(pid, now);
+        }
+    }
+
+    /// A process began as a copy of another.
+    pub fn forked(&mut self, pid: u32, parent: u32) {
+        if pid != parent {
+            self.parents.insert(pid, parent);
+        }
+    }
+
+    /// What a process had mapped when it was last asked, or its parent where it never could be.
+    pub fn maps(&self, pid: u32) -> &[Mapped] {
+        let mut pid = pid;
+        // As many generations as there can be; what is wrong must not run forever.
+        for _ in 0..64 {
+            match (self.maps.get(&pid), self.parents.get(&pid)) {
+                (Some(maps), _) => return maps,
+                (None, Some(parent)) => pid = *parent,
+                (None, None) => break,
+            }
+        }
+        &[]
+    }
+
+    /// What may have trapped with the next instruction at `ip`.
+    pub fn candidates(&mut self, pid: u32, ip: u64, bits: u32) -> &Candidates {
+        if !self.known.contains_key(&(pid, ip)) {
+            let found = self.look_up(pid, ip, bits);
+            self.known.insert((pid, ip), found);
+        }
+        self.known.entry((pid, ip)).or_default()
+    }
+
+    /// Bytes that the memory operand of the instruction at an address touches; none where that is not known.
+    pub fn operand_bytes(&mut self, pid: u32, ip: u64) -> Option<u64> {
+        if let Some(known) = self.operands.get(&(pid, ip)) {
+            return *known;
+        }
+        let holds = |map: &&Mapped| (map.from..map.to).contains(&ip);
+        if self.maps(pid).iter().find(holds).is_none() {
+            self.read(pid);
+        }
+        let map = self.maps(pid).iter().find(holds).cloned();
+        let code = map.map(|map| read(pid, &map, ip, ip.saturating_add(LONGEST).min(map.to)));
+        let found = code.and_then(|code| operand_bytes(&code, ip, &mut self.factory));
+        self.operands.insert((pid, ip), found);
+        found
+    }
+
+    fn look_up(&mut self, pid: u32, ip: u64, bits: u32) -> Candidates {
+        let before = ip.saturating_sub(1);
+        let holds = |map: &&Mapped| (map.from..map.to).contains(&before);
+        if !self.maps.contains_key(&pid) || self.maps(pid).iter().find(holds).is_none() {
+            self.read(pid);
+        }
+        let Some(map) = self.maps(pid).iter().find(holds).cloned() else { return Candidates::default() };
+        let function = self.function(pid, &map, before).filter(|start| ip - start <= LONGEST_FUNCTION);
+        let start = function.unwrap_or(ip.saturating_sub(LONGEST).max(map.from));
+        let bytes = read(pid, &map, start, ip.saturating_add(LONGEST).min(map.to));
+        Candidates::at(ip, Code { bytes: &bytes, start, is_function: function.is_some(), bits }, &mut self.factory)
+    }
+
+    /// The first address of the function that an address lies in.
+    fn function(&mut self, pid: u32, map: &Mapped, address: u64) -> Option<u64> {
+        if !map.path.is_absolute() {
+            return None;
+        }
+        let file = self.files.entry(map.path.clone()).or_insert_with(|| functions(&seen_by(pid, &map.path)).unwrap_or_default());
+        let offset = address - map.from + map.file_offset;
+        let (from, _, at) = file.ranges.iter().find(|(from, size, _)| (*from..from.saturating_add(*size)).contains(&offset))?;
+        let in_file = offset - from + at;
+        let behind = file.functions.partition_point(|(start, _)| *start <= in_file);
+        let (start, end) = file.functions.get(behind.checked_sub(1)?)?;
+        (in_file < *end).then(|| address - (in_file - start))
+    }
+}
+
+/// Code of a process: its memory, or once it is gone the file that it was mapped from.
+fn read(pid: u32, map: &Mapped, from: u64, to: u64) -> Vec<u8> {
+    let mut bytes = vec![0; to.saturating_sub(from) as usize];
+    let memory = File::open(format!("/proc/{pid}/mem"));
+    if memory.is_ok_and(|memory| memory.read_exact_at(&mut bytes, from).is_ok()) {
+        return bytes;
+    }
+    let file = File::open(seen_by(pid, &map.path));
+    match file.and_then(|file| file.read_at(&mut bytes, from.saturating_sub(map.from) + map.file_offset)) {
+        Ok(read) => bytes.truncate(read),
+        Err(_) => bytes.clear(),
+    }
+    bytes
+}
+
+fn functions(path: &Path) -> Option<Functions> {
+    let data = ReadCache::new(File::open(path).ok()?);
+    let parsed = object::File::parse(&data).ok()?;
+    let ranges = parsed.segments().map(|segment| {
+        let (from, size) = segment.file_range();
+        (from, size, segment.address())
+    });
+    let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
+    let is_function = |kind: SymbolKind, bytes: u64| kind == SymbolKind::Text && bytes > 0;
+    let mut functions: Vec<(u64, u64)> = symbols
+        .filter(|symbol| !symbol.is_undefined() && is_function(symbol.kind(), symbol.size()))
+        .map(|symbol| (symbol.address(), symbol.address().saturating_add(symbol.size())))
+        .collect();
+    functions.sort_unstable();
+    functions.dedup_by_key(|(start, _)| *start);
+    Some(Functions { ranges: ranges.collect(), functions })
+}
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod tests {
+    use super::*;
+
+    /// Some code of ours, whose bytes are looked at.
+    #[inline(never)]
+    fn landmark(x: &mut u64) {
+        *x = std::hint::black_box(*x).wrapping_mul(3);
+    }
+
+    #[test]
+    fn a_function_of_ours_is_read_from_its_start() {
+        let mut x = 1;
+        landmark(&mut x);
+        let address = landmark as fn(&mut u64) as usize as u64;
+        let pid = std::process::id();
+        let mut images = Images::default();
+        images.read(pid);
+        let map = images.maps(pid).iter().find(|map| (map.from..map.to).contains(&address)).cloned();
+        let map = map.filter(|map| map.is_code).map(|map| (images.function(pid, &map, address + 4), map));
+        let Some((Some(start), map)) = map else { panic!("the function is not found") };
+        assert_eq!(start, address);
+        let in_memory = read(pid, &map, start, start + 32);
+        assert_eq!(in_memory, read(u32::MAX, &map, start, start + 32), "its file has the same bytes");
+        // A child that nobody could ask has what its parent had.
+        images.forked(pid + 1, pid);
+        assert_eq!(images.maps(pid + 1), images.maps(pid));
+        assert_eq!(*images.candidates(u32::MAX, 0x10, 64), Candidates::default());
+    }
+}

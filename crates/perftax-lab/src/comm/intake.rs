@@ -1,0 +1,143 @@
+//! From records to what happened, in order of time.
+
+use perftax_comm::{Bytes, Kind, lines_of};
+use perftax_cost::document::CommEvidence;
+use perftax_pmu::record::{Record, RegisterAbi, Sample};
+
+use super::accounts::{Entry, Seen};
+use super::image::Images;
+use super::plan::{Piece, Plan};
+use super::reorder::Reorder;
+
+/// General registers, flags and the instruction pointer: what a sample carries of each (`Payload::with_user_registers`).
+const REGISTERS: usize = 24;
+
+/// A trap as it was sampled: two of one thread with the same of all but the place are one instruction's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Trap {
+    tid: u32,
+    ip: u64,
+    registers: [u64; REGISTERS],
+}
+
+/// The last trap of a ring, which may go on: an instruction that touches two watched pieces traps for each, one record after the other.
+struct Pending {
+    trap: Trap,
+    time_ns: u64,
+    seen: Seen,
+    pieces: Vec<Piece>,
+}
+
+/// What has come, and waits to be put in order.
+pub struct Intake {
+    /// Pieces, and whether processes share each.
+    pieces: Vec<(Piece, bool)>,
+    pending: Vec<Option<Pending>>,
+    /// Where code stands.
+    pub images: Images,
+    /// Entries.
+    pub reorder: Reorder<Entry>,
+    /// What it rests on.
+    pub evidence: CommEvidence,
+    /// Traps by instructions that wrote.
+    pub stores: u64,
+}
+
+impl Intake {
+    /// For a plan's pieces (and whether each is shared), and so many rings.
+    pub fn new(plan: &Plan, is_shared: impl Fn(Piece) -> bool, rings: usize) -> Self {
+        Self {
+            pieces: plan.pieces.iter().map(|piece| (*piece, is_shared(*piece))).collect(),
+            pending: (0..rings).map(|_| None).collect(),
+            images: Images::default(),
+            reorder: Reorder::default(),
+            evidence: CommEvidence::default(),
+            stores: 0,
+        }
+    }
+
+    /// From now on registers watch a plan's pieces. What trapped before has been taken.
+    pub fn aim_at(&mut self, plan: &Plan) {
+        self.pieces = plan.pieces.iter().map(|piece| (*piece, false)).collect();
+    }
+
+    /// Takes a record of a ring.
+    pub fn take(&mut self, ring: usize, record: &Record<'_>) {
+        match record {
+            Record::Sample(sample) => self.trap(ring, sample),
+            Record::Lost(lost) => self.lost(lost.lost, lost.sample_id.time_ns),
+            Record::LostSamples(lost) => self.lost(lost.lost, lost.sample_id.time_ns),
+            Record::Throttle(_) => self.evidence.throttled += 1,
+            Record::Comm(comm) => {
+                let name = String::from_utf8_lossy(comm.name).into_owned();
+                let (pid, tid, is_exec) = (comm.task.pid, comm.task.tid, comm.by_exec);
+                self.reorder.push(comm.sample_id.time_ns.unwrap_or(0), Entry::Name { pid, tid, name, is_exec });
+            }
+            Record::Fork(fork) => {
+                self.images.forked(fork.task.pid, fork.parent.pid);
+                self.reorder.push(fork.time_ns, Entry::Fork { tid: fork.task.tid, parent: fork.parent.tid });
+            }
+            _ => {}
+        }
+    }
+
+    /// All that has come so far has been taken.
+    pub fn settle(&mut self) {
+        for pending in self.pending.iter_mut().filter_map(Option::take) {
+            self.reorder.push(pending.time_ns, Entry::Access(pending.seen));
+        }
+    }
+
+    fn lost(&mut self, records: u64, time_ns: Option<u64>) {
+        self.evidence.lost_traps += records;
+        self.reorder.push(time_ns.unwrap_or(0), Entry::Lost);
+    }
+
+    fn trap(&mut self, ring: usize, sample: &Sample<'_>) {
+        let (Some(task), Some(time_ns), Some(ip), Some(address)) = (sample.task, sample.time_ns, sample.ip, sample.address)
+        else {
+            return;
+        };
+        let Some(&(piece, is_shared)) = self.pieces.iter().find(|(piece, _)| piece.address == address) else { return };
+        self.evidence.traps += 1;
+        let mut registers = [0; REGISTERS];
+        let dump = sample.user_registers;
+        for (number, value) in dump.iter().flat_map(|dump| dump.iter()) {
+            if let Some(register) = registers.get_mut(number as usize) {
+                *register = value;
+            }
+        }
+        let trap = Trap { tid: task.tid, ip, registers };
+        if let Some(pending) = self.pending[ring].as_mut()
+            && pending.trap == trap
+            && !pending.pieces.contains(&piece)
+            && pending.seen.line == piece.line()
+        {
+            // Registers are the same, so the access is: what it touches besides is known by this piece alone where they do not tell.
+            pending.seen.bytes = pending.seen.bytes.with(piece.bytes_of_line());
+            pending.pieces.push(piece);
+            return;
+        }
+        if let Some(before) = self.pending[ring].take() {
+            self.reorder.push(before.time_ns, Entry::Access(before.seen));
+        }
+        let has_registers = dump.is_some_and(|dump| dump.abi != RegisterAbi::None);
+        let bits = if dump.is_some_and(|dump| dump.abi == RegisterAbi::Bits32) { 32 } else { 64 };
+        let value = |number: u32| registers.get(number as usize).copied().filter(|_| has_registers);
+        let touch = self.images.candidates(task.pid, ip, bits).touch(piece.address, piece.bytes, value);
+        self.evidence.undecoded += u64::from(touch.is_none());
+        // The bytes of the line that are touched: as registers say, or else those that are watched.
+        let exact = touch.and_then(|touch| {
+            let mut lines = lines_of(touch.address?, touch.bytes);
+            lines.find(|(line, _)| *line == piece.line()).map(|(_, bytes)| bytes)
+        });
+        let bytes: Bytes = exact.unwrap_or(piece.bytes_of_line());
+        // One that cannot be told is taken to read: it may fetch a line, and makes none stale.
+        let kind = if touch.is_some_and(|touch| touch.is_store) { Kind::Store } else { Kind::Load };
+        self.stores += u64::from(kind.is_store());
+        let cpu = sample.cpu.unwrap_or(0);
+        let at = touch.map_or(ip.saturating_sub(1), |touch| touch.ip);
+        let seen = Seen { pid: task.pid, tid: task.tid, cpu, ip: at, kind, line: piece.line(), bytes, is_shared };
+        self.pending[ring] = Some(Pending { trap, time_ns, seen, pieces: vec![piece] });
+    }
+}

@@ -1,0 +1,240 @@
+//! What a process has mapped, and where its data symbols are.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use perftax_pmu::event::among;
+use perftax_pmu::{Error, Result};
+
+use super::place::{At, Place, PlaceName};
+
+/// A line of `/proc/PID/maps`; without a path: memory of no file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// First address.
+    pub from: u64,
+    /// One behind the last.
+    pub to: u64,
+    /// Whether other processes that have it mapped see what is written.
+    pub is_shared: bool,
+    /// Whether it is code.
+    pub is_code: bool,
+    /// Where in the file it begins.
+    pub file_offset: u64,
+    /// The file, `[heap]`, `[stack]` and the like; empty for others.
+    pub path: PathBuf,
+}
+
+/// What a process has mapped.
+///
+/// # Errors
+/// Where it is gone, or may not be looked at.
+pub fn maps(pid: u32) -> Result<Vec<Mapped>> {
+    let path = format!("/proc/{pid}/maps");
+    let text = std::fs::read_to_string(&path).map_err(|error| not_readable(pid, &path, error))?;
+    Ok(text.lines().filter_map(line).collect())
+}
+
+fn line(line: &str) -> Option<Mapped> {
+    let mut words = line.splitn(6, ' ');
+    let (from, to) = words.next()?.split_once('-')?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    let rights = words.next()?;
+    let file_offset = hex(words.next()?)?;
+    let path = PathBuf::from(words.nth(2).unwrap_or_default().trim_start());
+    let (is_shared, is_code) = (rights.ends_with('s'), rights.contains('x'));
+    Some(Mapped { from: hex(from)?, to: hex(to)?, is_shared, is_code, file_offset, path })
+}
+
+fn not_readable(pid: u32, path: &str, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => Error::Permission {
+            what: format!("watch process {pid}"),
+            knob: "the right to trace it".into(),
+            value: "refused".into(),
+            needed: "its owner, or CAP_SYS_PTRACE".into(),
+            command: "run perftax as that user, or as root".into(),
+        },
+        _ => Error::File { path: path.into(), source: error },
+    }
+}
+
+/// A file as a process sees it, whatever is mounted where.
+pub fn seen_by(pid: u32, path: &Path) -> PathBuf {
+    let seen = PathBuf::from(format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap_or(path));
+    if seen.exists() { seen } else { path.into() }
+}
+
+/// A data symbol.
+struct Variable {
+    name: String,
+    address: u64,
+    bytes: u64,
+    is_thread_local: bool,
+    is_global: bool,
+}
+
+/// A program or library of a process, by what its symbols say.
+struct Module {
+    path: PathBuf,
+    /// What is added to its file's addresses.
+    bias: u64,
+    variables: Vec<Variable>,
+}
+
+/// Data symbols of all that a process has mapped, the program first.
+pub struct Variables {
+    modules: Vec<Module>,
+    maps: Vec<Mapped>,
+    is_whole: bool,
+}
+
+impl Variables {
+    /// Of a process as it is now. Before its libraries are there, it is not whole.
+    ///
+    /// # Errors
+    /// As [`maps`].
+    pub fn of(pid: u32, is_whole: bool) -> Result<Self> {
+        let maps = maps(pid)?;
+        let mut modules: Vec<Module> = Vec::new();
+        // A file's first mapping holds its header.
+        for map in maps.iter().filter(|map| map.file_offset == 0 && map.path.is_absolute()) {
+            if modules.iter().all(|module| module.path != map.path) {
+                modules.extend(module(pid, map));
+            }
+        }
+        Ok(Self { modules, maps, is_whole })
+    }
+
+    /// The place of a name; none where it is not mapped yet.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where it cannot be watched or is not there, with what is nearest.
+    pub fn find(&self, place: &PlaceName) -> Result<Option<Place>> {
+        let (address, size) = match &place.at {
+            At::Address(address) => (*address, None),
+            At::Symbol { name, offset } => match self.symbol(name, place)? {
+                Some((address, size)) => (address.wrapping_add(*offset), size.checked_sub(*offset)),
+                None if self.is_whole => return Err(self.unknown(name, place)),
+                None => return Ok(None),
+            },
+        };
+        let map = self.maps.iter().find(|map| (map.from..map.to).contains(&address));
+        // The kernel's half is refused whatever is mapped.
+        let found = place.found_at(address, size, map.is_some_and(|map| map.is_shared))?;
+        match map {
+            Some(_) => Ok(Some(found)),
+            None if self.is_whole => Err(Error::Argument {
+                argument: "--watch",
+                value: place.text.clone(),
+                needed: "an address that the program has mapped (see /proc/PID/maps)".into(),
+            }),
+            None => Ok(None),
+        }
+    }
+
+    fn symbol(&self, name: &str, place: &PlaceName) -> Result<Option<(u64, u64)>> {
+        let wrong = |needed: String| Error::Argument { argument: "--watch", value: place.text.clone(), needed };
+        for module in &self.modules {
+            let all: Vec<&Variable> = module.variables.iter().filter(|variable| variable.name == name).collect();
+            let of_all: Vec<&Variable> = all.iter().filter(|variable| variable.is_global).copied().collect();
+            let mut meant = if of_all.is_empty() { all } else { of_all };
+            meant.sort_by_key(|variable| variable.address);
+            meant.dedup_by_key(|variable| variable.address);
+            match meant[..] {
+                [] => {}
+                [one] if one.is_thread_local => {
+                    return Err(wrong("a variable that threads share: it is thread-local, each has its own".into()));
+                }
+                [one] => return Ok(Some((module.bias.wrapping_add(one.address), one.bytes))),
+                _ => {
+                    let module = module.path.display();
+                    return Err(wrong(format!(
+                        "a name that stands for one place: {} static variables of {module} are called so; watch one by its address",
+                        meant.len()
+                    )));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn unknown(&self, name: &str, place: &PlaceName) -> Error {
+        let program = self.modules.first().map_or_else(|| "the program".into(), |module| module.path.display().to_string());
+        let names = self.modules.iter().flat_map(|module| &module.variables).map(|variable| variable.name.clone());
+        let nearest = among(name, names);
+        let help =
+            if nearest.is_empty() { format!("nm {program} lists them") } else { format!("nearest: {}", nearest.join(", ")) };
+        let needed = format!("a data symbol of {program} or its libraries; {help}");
+        Error::Argument { argument: "--watch", value: place.text.clone(), needed }
+    }
+}
+
+fn module(pid: u32, map: &Mapped) -> Option<Module> {
+    let data = ReadCache::new(File::open(seen_by(pid, &map.path)).ok()?);
+    let parsed = object::File::parse(&data).ok()?;
+    let first = parsed.segments().map(|segment| segment.address()).min().unwrap_or(0);
+    let is_data = |kind: SymbolKind| !matches!(kind, SymbolKind::Text | SymbolKind::File | SymbolKind::Section);
+    let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
+    let variables = symbols
+        .filter(|symbol| !symbol.is_undefined() && is_data(symbol.kind()))
+        .filter_map(|symbol| {
+            let name = symbol.name().ok().filter(|name| !name.is_empty())?;
+            Some(Variable {
+                // Of dynamic symbols without their version.
+                name: name.split('@').next().unwrap_or(name).into(),
+                address: symbol.address(),
+                bytes: symbol.size(),
+                is_thread_local: symbol.kind() == SymbolKind::Tls,
+                is_global: symbol.is_global(),
+            })
+        })
+        .collect();
+    Some(Module { path: map.path.clone(), bias: map.from.wrapping_sub(first & !0xfff), variables })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    /// glibc's own variable for the name of the program, read through its address.
+    #[test]
+    fn a_variable_of_a_library_is_found() {
+        let here = Variables::of(std::process::id(), true).unwrap();
+        let place = |text: &str| here.find(&PlaceName::parse(text).unwrap());
+        let found = place("program_invocation_name").unwrap().unwrap();
+        assert_eq!((found.bytes, found.is_shared), (8, false));
+        let memory = File::open("/proc/self/mem").unwrap();
+        let mut pointer = [0; 8];
+        memory.read_exact_at(&mut pointer, found.address).unwrap();
+        let wanted = std::env::args().next().unwrap();
+        let mut text = vec![0; wanted.len()];
+        memory.read_exact_at(&mut text, u64::from_ne_bytes(pointer)).unwrap();
+        assert_eq!(String::from_utf8_lossy(&text), wanted);
+        let behind = place("program_invocation_name+3").unwrap().unwrap();
+        assert_eq!((behind.address, behind.bytes), (found.address + 3, 5));
+        let error = place("program_invocation_nome").err().unwrap().to_string();
+        assert!(error.contains("nearest: program_invocation_name"), "{error}");
+        let error = place("0x10").err().unwrap().to_string();
+        assert!(error.contains("mapped"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_there_yet_may_come() {
+        let early = Variables::of(std::process::id(), false).unwrap();
+        assert_eq!(early.find(&PlaceName::parse("no_such_symbol_at_all").unwrap()).unwrap(), None);
+        assert!(early.find(&PlaceName::parse("0xffffffffff600000").unwrap()).is_err(), "the kernel's half");
+    }
+
+    #[test]
+    fn lines_of_maps() {
+        let map = line("7f12a000-7f12b000 rw-s 00001000 08:01 1234567                    /dev/shm/a b").unwrap();
+        assert_eq!((map.from, map.to, map.file_offset, map.is_shared), (0x7f12_a000, 0x7f12_b000, 0x1000, true));
+        assert_eq!(map.path, Path::new("/dev/shm/a b"));
+        assert_eq!(line("7f12a000-7f12b000 r-xp 00000000 00:00 0 ").unwrap().path, Path::new(""));
+    }
+}

@@ -1,0 +1,157 @@
+//! The document of what was found.
+
+use std::collections::BTreeMap;
+
+use perftax_comm::{LineTransfers, Transfers, estimate};
+use perftax_cost::Warning;
+use perftax_cost::document::{Comm, CommEvidence, CommPair, CommShare, CommThread, CommWay, Origin};
+use perftax_pmu::{Error, Result};
+
+use super::Found;
+use crate::comm::document::{self, Called};
+use crate::comm::{Images, Naming, Price};
+
+/// Lines in the document: more are of no use to anybody.
+const MOST_LINES: usize = 1000;
+
+/// Share of the traps whose instruction may be unknown: what they did would be missing from every follow.
+const MOST_UNDECODED: f64 = 0.1;
+
+impl Found {
+    /// Whether what came can be estimated from.
+    ///
+    /// # Errors
+    /// Where too many traps are of instructions that are not known.
+    pub fn check(&self) -> Result<()> {
+        let CommEvidence { traps, undecoded, .. } = self.records;
+        if undecoded as f64 <= MOST_UNDECODED * traps as f64 {
+            return Ok(());
+        }
+        Err(Error::Spoiled {
+            why: format!("of {undecoded} of {traps} traps it is not known which instruction it was, as of calls and returns"),
+            remedy: "perftax sim --comm -- … sees every access of the program; perftax comm --watch SYMBOL -- … the lines that you name".into(),
+        })
+    }
+
+    /// The document.
+    pub fn document(&self, mut origin: Origin, program: Vec<String>, price: Price, naming: &mut dyn Naming) -> Comm {
+        origin.warnings.extend(self.warnings());
+        let transfers = estimate(&self.evidence, &self.board, self.counted[1]);
+        let threads = self.threads.document();
+        let mut called = OfProcess { naming, images: &self.images, pid: self.pid };
+        let lines = transfers.lines.iter().take(MOST_LINES).map(|line| of_line(line, &mut called)).collect();
+        Comm {
+            origin,
+            program,
+            way: CommWay::Sampled {
+                events: vec![self.sampling.events.loads.name.clone(), self.sampling.events.stores.name.clone()],
+                period: self.sampling.period,
+                watchpoints: self.sampling.registers,
+            },
+            elapsed_s: self.elapsed_ns as f64 * 1e-9,
+            total: document::estimated(&transfers.total),
+            pairs: document::pairs(transfers.pairs.iter().map(|(pair, shares)| (*pair, document::estimated(shares)))),
+            core_pairs: core_pairs(&transfers, &threads),
+            threads,
+            lines,
+            evidence: self.evidence(),
+            cost: Some(price.cost(self.records.traps, self.aiming_ns, self.cpu_ns, self.armed_ns, self.elapsed_ns)),
+        }
+    }
+
+    fn evidence(&self) -> CommEvidence {
+        CommEvidence {
+            samples: self.evidence.load_samples + self.evidence.stores(),
+            accesses: self.counted.iter().sum(),
+            followed: self.evidence.follows.len() as u64,
+            unfollowed: self.evidence.busy,
+            silent: self.evidence.silent(),
+            evicted: self.board.evicted(),
+            ..self.records
+        }
+    }
+
+    /// What weakens the result.
+    fn warnings(&self) -> Vec<Warning> {
+        let mut all = Vec::new();
+        let mut warn = |message: String, remedy: &str| all.push(Warning::Other { message, remedy: remedy.into() });
+        let records = &self.records;
+        if records.lost_samples + records.lost_traps > 0 {
+            warn(
+                format!("{} samples and {} traps were lost: the rings were full", records.lost_samples, records.lost_traps),
+                "-m with a larger power of two, or a longer -c",
+            );
+        }
+        if records.throttled > 0 {
+            warn(
+                format!("the kernel throttled {} times: accesses meanwhile are missing", records.throttled),
+                "sysctl kernel.perf_event_max_sample_rate=1000000, or a longer -c",
+            );
+        }
+        if records.unwatched_threads > 0 {
+            warn(
+                format!("{} threads were created while perftax came, and are not watched", records.unwatched_threads),
+                "start the program under perftax, or attach again",
+            );
+        }
+        if self.crowded > 0 {
+            warn(
+                format!("{} follows ended early: their lines are read all the time, which traps each time", self.crowded),
+                "nothing: of those the first store alone counts",
+            );
+        }
+        if self.unaffordable > 0 {
+            warn(format!("{} samples were not followed for the budget", self.unaffordable), "a larger --budget, or a longer run");
+        }
+        if self.evidence.stores() == 0 {
+            warn("no store was sampled".into(), "a shorter -c, or a longer run");
+        }
+        all
+    }
+}
+
+fn of_line(line: &LineTransfers, called: &mut dyn Called) -> perftax_cost::document::CommLine {
+    let pairs = line.pairs.iter().map(|((from, to), transfers)| (*from, *to, *transfers)).collect();
+    document::line(line.line, document::estimated(&line.shares), pairs, &line.sites, called)
+}
+
+/// Transfers between cores, by the core that each thread ran on the most. Sums over pairs of threads; their intervals are added as if
+/// they had nothing to do with each other.
+fn core_pairs(transfers: &Transfers, threads: &[CommThread]) -> Vec<CommPair> {
+    let core = |thread: u32| threads.get(thread as usize).and_then(|thread| thread.core);
+    let mut by_cores: BTreeMap<(u32, u32), CommShare> = BTreeMap::new();
+    for ((from, to), shares) in &transfers.pairs {
+        let (Some(from), Some(to)) = (core(*from), core(*to)) else { continue };
+        if from == to {
+            continue;
+        }
+        let share = document::estimated(shares);
+        by_cores
+            .entry((from, to))
+            .and_modify(|sum| {
+                sum.total = sum.total.plus(&share.total);
+                sum.true_sharing = sum.true_sharing.plus(&share.true_sharing);
+                sum.false_sharing = sum.false_sharing.plus(&share.false_sharing);
+                sum.evidence += share.evidence;
+            })
+            .or_insert(share);
+    }
+    document::pairs(by_cores.into_iter())
+}
+
+/// Names in one process.
+struct OfProcess<'a> {
+    naming: &'a mut dyn Naming,
+    images: &'a Images,
+    pid: u32,
+}
+
+impl Called for OfProcess<'_> {
+    fn line(&mut self, address: u64) -> String {
+        self.naming.data(self.images, self.pid, address)
+    }
+
+    fn code(&mut self, ip: u64) -> (String, Option<String>) {
+        self.naming.code(self.images, self.pid, ip)
+    }
+}

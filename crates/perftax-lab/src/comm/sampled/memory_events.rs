@@ -1,0 +1,57 @@
+//! What samples loads and stores with the addresses of their data.
+
+use perftax_pmu::event::{Catalog, Event, Vendor};
+use perftax_pmu::{Error, Result};
+
+use crate::audit::Counted;
+use crate::calibrate::single_event;
+
+/// Events that count all loads and all stores of a program, and sample some of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemoryEvents {
+    /// Loads.
+    pub loads: Event,
+    /// Stores.
+    pub stores: Event,
+}
+
+impl MemoryEvents {
+    /// Those of this machine: PEBS of MEM_INST_RETIRED (in older generations MEM_UOPS_RETIRED), which names the instruction and the data of
+    /// each (SDM volume 3, 20.6.2.4 "PEBS records").
+    ///
+    /// # Errors
+    /// Where nothing samples memory accesses, with what does without.
+    pub fn of(catalog: &Catalog) -> Result<Self> {
+        let missing = |why: String| Error::Unsupported {
+            what: "sample loads and stores with their addresses".into(),
+            why,
+            remedy: "perftax comm --watch SYMBOL -- … watches lines that you name, on every machine with debug registers; \
+                     perftax sim --comm -- … sees every access; perftax vm run --smp 4 -- perftax comm … has an emulated PMU"
+                .into(),
+        };
+        match (catalog.core_pmu(), catalog.vendor()) {
+            (None, _) => {
+                return Err(missing(format!(
+                    "the kernel exposes no core PMU (nothing like {}/cpu)",
+                    catalog.devices().display()
+                )));
+            }
+            (Some(_), Vendor::Intel) => {}
+            (Some(_), Vendor::Amd) => {
+                return Err(missing(
+                    "this machine's IBS is not built in yet: its samples are of all operations, not of accesses".into(),
+                ));
+            }
+            (Some(_), _) => {
+                return Err(missing("this machine's core has no event of all loads or all stores that is known".into()));
+            }
+        }
+        let event = |counted: Counted, name: &str| -> Result<Event> {
+            let text = counted.in_perfs_words(name, catalog).ok_or_else(|| missing(format!("{name} have no event here")))?;
+            let event = single_event(&format!("{text}upp"), catalog)?;
+            event.check_supported(catalog).map_err(|error| missing(error.in_one_line()))?;
+            Ok(event)
+        };
+        Ok(Self { loads: event(Counted::Loads, "loads")?, stores: event(Counted::Stores, "stores")? })
+    }
+}

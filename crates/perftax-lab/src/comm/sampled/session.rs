@@ -1,0 +1,438 @@
+//! Sampling and following, from the first instruction (or from when we came) to the end.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use perftax_comm::{Access, Board, Detective, End, Evidence, Kind, LINE_BYTES, Line, Patience, Settings, Words, lines_of};
+use perftax_cost::Estimate;
+use perftax_cost::document::CommEvidence;
+use perftax_pmu::Result;
+use perftax_pmu::event::Catalog;
+use perftax_pmu::guard::{check_interrupted, raise_descriptor_limit};
+use perftax_pmu::record::{Record, Sample};
+use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns};
+
+use super::MemoryEvents;
+use super::threads::Threads;
+use crate::comm::accounts::Entry;
+use crate::comm::image::Images;
+use crate::comm::intake::Intake;
+use crate::comm::plan::{Piece, Plan};
+use crate::comm::program::{Program, Subject, hold, join, thread_name, threads};
+use crate::comm::watcher::Watcher;
+
+/// From one look at the rings to the next, at most.
+const LOOK: Duration = Duration::from_millis(1);
+/// Stores that a line is followed for.
+const STORES: u32 = 8;
+/// How long a line is followed where nothing traps, samples.
+const PATIENCE: Patience = Patience { least: 16, most: 1024 };
+/// Traps after which it is left at any rate: threads that wait for a flag read it all the time.
+const MOST_TRAPS: u64 = 256;
+/// Traps of unknown instructions after which it is left: as a rule calls and returns, on a stack that is one thread's own.
+const MOST_UNDECODED: u64 = 8;
+/// Longest that a line is watched where no samples come, ns.
+const LONGEST_NS: u64 = 200_000_000;
+/// How long a program that was told to end may take.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What is to be found out.
+#[derive(Clone, Debug)]
+pub struct Sampling {
+    /// Of whom.
+    pub subject: Subject,
+    /// By which events.
+    pub events: MemoryEvents,
+    /// Accesses of a kind between samples.
+    pub period: u64,
+    /// Debug registers to use of each thread, 1 to 4.
+    pub registers: u32,
+    /// The share of the program's CPU time that traps may take.
+    pub budget: Option<f64>,
+    /// What a trap costs, ns; needed where there is a budget.
+    pub trap_ns: Option<Estimate>,
+    /// For how long; none: until the program ends, or we are interrupted.
+    pub at_most: Option<Duration>,
+    /// Pages of each CPU's ring; a power of two.
+    pub ring_pages: usize,
+    /// The core of each CPU that the program may run on.
+    pub core_of: HashMap<u32, u32>,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+}
+
+/// What was found.
+pub struct Found {
+    /// How the program ended.
+    pub ended: Ended,
+    /// Its first process.
+    pub pid: u32,
+    /// From the start of watching to its end, ns.
+    pub elapsed_ns: u64,
+    /// Time for which a line was watched, ns.
+    pub armed_ns: u64,
+    /// CPU time that the program used meanwhile, ns; none where it was not told.
+    pub cpu_ns: Option<u64>,
+    /// What aiming registers took, ns.
+    pub aiming_ns: u64,
+    /// Loads and stores counted.
+    pub counted: [u64; 2],
+    /// Follows and samples.
+    pub evidence: Evidence,
+    /// How lines are used.
+    pub board: Board,
+    /// What came, and what was lost.
+    pub records: CommEvidence,
+    /// Follows that ended for too many traps.
+    pub crowded: u64,
+    /// Samples that were not followed for the budget.
+    pub unaffordable: u64,
+    /// Threads.
+    pub threads: Threads,
+    /// What processes had mapped.
+    pub images: Images,
+    /// How it was sampled.
+    pub sampling: Sampling,
+}
+
+/// Runs the program, its output untouched, or joins it, samples its accesses and follows lines.
+///
+/// # Errors
+/// Where events cannot be opened, or the program cannot be executed. A program that fails has been sampled all the same.
+pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
+    let mut cpus: Vec<u32> = sampling.core_of.keys().copied().collect();
+    cpus.sort_unstable();
+    let mut program = Program::open(&sampling.subject)?;
+    let mut watcher = Watcher::new(&cpus, sampling.ring_pages, catalog)?;
+    watcher.sample([&sampling.events.loads, &sampling.events.stores], sampling.period);
+    // Registers are opened at addresses that nobody uses, and aimed later.
+    let nowhere = plan_of(Line(0), Words((1 << sampling.registers) - 1));
+    let (mut session, held) = match &mut program {
+        Program::Child(child) => {
+            watcher.follow(child.pid())?;
+            let (held, _) = hold(child, &[])?;
+            watcher.open_breakpoints(child.pid(), &nowhere)?;
+            (Session::of(sampling, watcher, child.pid() as u32), Some(held))
+        }
+        Program::Process { pid, .. } => {
+            raise_descriptor_limit();
+            let unwatched = join(*pid, &mut watcher, &nowhere)?;
+            let mut session = Session::of(sampling, watcher, *pid);
+            session.intake.evidence.unwatched_threads = unwatched.len() as u64;
+            for tid in threads(*pid) {
+                thread_name(*pid, tid).into_iter().for_each(|name| session.threads.name(tid as u32, name));
+            }
+            (session, None)
+        }
+    };
+    session.begin()?;
+    held.map_or(Ok(()), AtExec::let_go)?;
+    session.follow(&mut program)?;
+    session.finish(program)
+}
+
+/// Some words of a line, all at once.
+fn plan_of(line: Line, words: Words) -> Plan {
+    let piece = |word: u32| Piece { address: line.address() + u64::from(word) * 8, bytes: 8 };
+    let pieces: Vec<Piece> = words.iter().map(piece).collect();
+    let turns = vec![(0..pieces.len()).collect()];
+    Plan { pieces, turns }
+}
+
+/// A sampled access, and when it was.
+#[derive(Clone, Copy)]
+struct Sampled {
+    time_ns: u64,
+    access: Access,
+}
+
+/// What goes on.
+struct Session<'a> {
+    sampling: &'a Sampling,
+    watcher: Watcher,
+    intake: Intake,
+    detective: Detective,
+    threads: Threads,
+    pid: u32,
+    began_ns: u64,
+    ended_ns: Option<u64>,
+    pursuit: Option<Pursuit>,
+    armed_ns: u64,
+    aiming_ns: u64,
+    cpu_ns: Option<u64>,
+    crowded: u64,
+    unaffordable: u64,
+    counted: [u64; 2],
+}
+
+/// A line that is watched now.
+struct Pursuit {
+    since_ns: u64,
+    /// Traps, and stores among them, before it.
+    traps_before: u64,
+    stores_before: u64,
+    undecoded_before: u64,
+    /// Traps at the last sample, and samples since they grew.
+    traps_seen: u64,
+    idle: u32,
+    /// When samples were taken meanwhile, ns.
+    samples_ns: Vec<u64>,
+}
+
+impl<'a> Session<'a> {
+    fn of(sampling: &'a Sampling, watcher: Watcher, pid: u32) -> Self {
+        let settings = Settings {
+            registers: sampling.registers,
+            stores: STORES,
+            patience: PATIENCE,
+            is_common: true,
+            at_once: false,
+            seed: sampling.seed,
+        };
+        let mut intake = Intake::new(&Plan::default(), |_| false, sampling.core_of.len());
+        intake.images.read(pid);
+        Self {
+            sampling,
+            watcher,
+            intake,
+            detective: Detective::new(settings),
+            threads: Threads::default(),
+            pid,
+            began_ns: 0,
+            ended_ns: None,
+            pursuit: None,
+            armed_ns: 0,
+            aiming_ns: 0,
+            cpu_ns: None,
+            crowded: 0,
+            unaffordable: 0,
+            counted: [0; 2],
+        }
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.look()?;
+        self.began_ns = monotonic_raw_ns();
+        self.watcher.start_sampling()
+    }
+
+    /// Looks, until the program ends, or the time is over.
+    fn follow(&mut self, program: &mut Program) -> Result<()> {
+        let began = Instant::now();
+        let mut told_to_end: Option<Instant> = None;
+        loop {
+            let is_over = self.sampling.at_most.is_some_and(|at_most| began.elapsed() >= at_most);
+            if is_over && self.ended_ns.is_none() {
+                self.stop()?;
+                if matches!(program, Program::Process { .. }) {
+                    program.stop();
+                }
+            }
+            if check_interrupted().is_err() {
+                match told_to_end {
+                    None => program.stop(),
+                    Some(since) if since.elapsed() > GRACE => program.kill(),
+                    Some(_) => {}
+                }
+                told_to_end.get_or_insert_with(Instant::now);
+            }
+            // Asked before looking: what is written after its end is nobody's.
+            let last = program.has_ended();
+            if let Some(now_ns) = program.cpu_ns().filter(|_| self.ended_ns.is_none()) {
+                self.cpu_ns = Some(now_ns);
+            }
+            if let Err(error) = self.look() {
+                program.kill();
+                return Err(error);
+            }
+            if last {
+                return Ok(());
+            }
+            self.watcher.wait(LOOK)?;
+        }
+    }
+
+    /// Sampling ends, whatever the program does.
+    fn stop(&mut self) -> Result<()> {
+        self.counted = self.watcher.stop_sampling()?;
+        self.leave(End::Cut)?;
+        self.ended_ns = Some(monotonic_raw_ns());
+        Ok(())
+    }
+
+    /// Takes what has come: samples in order of time; traps wait until their line is left.
+    fn look(&mut self) -> Result<()> {
+        for sampled in self.drain()? {
+            if self.ended_ns.is_none() {
+                self.take(&sampled)?;
+            }
+        }
+        self.leave_if_due()
+    }
+
+    fn drain(&mut self) -> Result<Vec<Sampled>> {
+        let mut samples = Vec::new();
+        let (intake, threads, core_of) = (&mut self.intake, &mut self.threads, &self.sampling.core_of);
+        self.watcher.drain_with(|ring, record, event| match (&record, event) {
+            (Record::Sample(sample), Some(event)) => {
+                let kind = if event == 0 { Kind::Load } else { Kind::Store };
+                samples.extend(access(sample, kind, &mut intake.images, threads, core_of));
+            }
+            _ => intake.take(ring, &record),
+        })?;
+        intake.settle();
+        samples.sort_by_key(|sampled| sampled.time_ns);
+        Ok(samples)
+    }
+
+    fn take(&mut self, sampled: &Sampled) -> Result<()> {
+        if let Some(pursuit) = &mut self.pursuit {
+            let traps = self.intake.evidence.traps;
+            pursuit.idle = if traps > pursuit.traps_seen { 0 } else { pursuit.idle + 1 };
+            pursuit.traps_seen = traps;
+            pursuit.samples_ns.push(sampled.time_ns);
+        }
+        self.leave_if_due()?;
+        if self.pursuit.is_none() && sampled.access.kind.is_store() && !self.can_afford() {
+            self.unaffordable += 1;
+            self.detective.pass(&sampled.access);
+            return Ok(());
+        }
+        self.detective.sample(&sampled.access);
+        if self.pursuit.is_none()
+            && let Some((line, words)) = self.detective.common_aim()
+        {
+            self.arm(line, words)?;
+        }
+        Ok(())
+    }
+
+    /// Whether one more line may be followed: what it is foreseen to cost fits into the budget.
+    fn can_afford(&self) -> bool {
+        let (Some(budget), Some(trap_ns)) = (self.sampling.budget, self.sampling.trap_ns) else { return true };
+        let traps = self.intake.evidence.traps as f64;
+        let follows = self.detective.follows().max(1) as f64;
+        let spent_ns = traps * trap_ns.high + self.aiming_ns as f64;
+        let used_ns = self.cpu_ns.unwrap_or(0) as f64 - spent_ns;
+        spent_ns * (1.0 + 1.0 / follows) <= budget * used_ns
+    }
+
+    fn arm(&mut self, line: Line, words: Words) -> Result<()> {
+        let before_ns = monotonic_raw_ns();
+        let plan = plan_of(line, words);
+        self.intake.aim_at(&plan);
+        self.watcher.on(&plan, 0)?;
+        let now_ns = monotonic_raw_ns();
+        self.aiming_ns += now_ns - before_ns;
+        let traps = self.intake.evidence.traps;
+        self.pursuit = Some(Pursuit {
+            since_ns: now_ns,
+            traps_before: traps,
+            stores_before: self.intake.stores,
+            undecoded_before: self.intake.evidence.undecoded,
+            traps_seen: traps,
+            idle: 0,
+            samples_ns: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn leave_if_due(&mut self) -> Result<()> {
+        let Some(pursuit) = &self.pursuit else { return Ok(()) };
+        let traps = self.intake.evidence.traps - pursuit.traps_before;
+        if self.intake.stores - pursuit.stores_before >= self.detective.wanted() {
+            return self.leave(End::Full);
+        }
+        let undecoded = self.intake.evidence.undecoded - pursuit.undecoded_before;
+        if undecoded >= MOST_UNDECODED && 2 * undecoded >= traps {
+            return self.leave(End::Cut);
+        }
+        if traps >= MOST_TRAPS {
+            self.crowded += 1;
+            return self.leave(End::Cut);
+        }
+        // Where the program sleeps no samples come; others may be worth more by then.
+        let is_old = monotonic_raw_ns() - pursuit.since_ns > LONGEST_NS && traps == 0;
+        if pursuit.idle > self.detective.patience() || is_old { self.leave(End::Silent) } else { Ok(()) }
+    }
+
+    /// The registers go off, and what trapped is handed on in order of time.
+    fn leave(&mut self, end: End) -> Result<()> {
+        let Some(pursuit) = self.pursuit.take() else { return Ok(()) };
+        let before_ns = monotonic_raw_ns();
+        self.watcher.off()?;
+        let now_ns = monotonic_raw_ns();
+        self.aiming_ns += now_ns - before_ns;
+        self.armed_ns += now_ns - pursuit.since_ns;
+        // Samples among what is still to come name other lines: they are told, and followed by nobody.
+        for sampled in self.drain()? {
+            self.detective.pass(&sampled.access);
+        }
+        let (detective, threads, core_of) = (&mut self.detective, &mut self.threads, &self.sampling.core_of);
+        let mut samples_ns = pursuit.samples_ns.into_iter().peekable();
+        self.intake.reorder.flush(u64::MAX, |time_ns, entry| match entry {
+            Entry::Access(seen) => {
+                let mut idle = 0;
+                while samples_ns.next_if(|sample_ns| *sample_ns < time_ns).is_some() {
+                    idle += 1;
+                }
+                detective.idled(idle);
+                let core = core_of.get(&seen.cpu).copied().unwrap_or(seen.cpu);
+                let thread = threads.number(seen.pid, seen.tid, core, time_ns);
+                detective.seen(&Access { thread, line: seen.line, bytes: seen.bytes, kind: seen.kind, ip: seen.ip });
+            }
+            Entry::Name { tid, name, .. } => threads.name(tid, name),
+            Entry::Fork { tid, parent } => threads.created(tid, parent, time_ns),
+            Entry::Begin { .. } | Entry::End | Entry::Lost => {}
+        });
+        self.detective.end(end);
+        Ok(())
+    }
+
+    fn finish(mut self, program: Program) -> Result<Found> {
+        if self.ended_ns.is_none() {
+            self.stop()?;
+        }
+        let ended_ns = self.ended_ns.unwrap_or_else(monotonic_raw_ns);
+        self.look()?;
+        self.intake.evidence.lost_samples += self.watcher.lost_samples()?;
+        self.intake.evidence.lost_traps = self.intake.evidence.lost_traps.max(self.watcher.lost().unwrap_or(0));
+        drop(self.watcher);
+        let (ended, used_ns) = program.finish()?;
+        let (evidence, board) = self.detective.finish();
+        Ok(Found {
+            ended,
+            pid: self.pid,
+            elapsed_ns: ended_ns.saturating_sub(self.began_ns),
+            armed_ns: self.armed_ns,
+            cpu_ns: used_ns.or(self.cpu_ns),
+            aiming_ns: self.aiming_ns,
+            counted: self.counted,
+            evidence,
+            board,
+            records: self.intake.evidence,
+            crowded: self.crowded,
+            unaffordable: self.unaffordable,
+            threads: self.threads,
+            images: self.intake.images,
+            sampling: self.sampling.clone(),
+        })
+    }
+}
+
+/// What a sample tells of an access. Its instruction is the very one (`:pp`); how many bytes it touches stands there.
+fn access(
+    sample: &Sample<'_>,
+    kind: Kind,
+    images: &mut Images,
+    threads: &mut Threads,
+    core_of: &HashMap<u32, u32>,
+) -> Option<Sampled> {
+    let (task, time_ns, ip, address) = (sample.task?, sample.time_ns?, sample.ip?, sample.address?);
+    let cpu = sample.cpu.unwrap_or(0);
+    let thread = threads.number(task.pid, task.tid, core_of.get(&cpu).copied().unwrap_or(cpu), time_ns);
+    let touched = images.operand_bytes(task.pid, ip).unwrap_or(1).clamp(1, LINE_BYTES);
+    // One that straddles is its first line's: the second one is as likely to be sampled by another.
+    let (line, bytes) = lines_of(address, touched).next()?;
+    Some(Sampled { time_ns, access: Access { thread, line, bytes, kind, ip } })
+}

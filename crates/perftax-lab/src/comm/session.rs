@@ -1,0 +1,372 @@
+//! Watching, from the first instruction (or from when we came) to the end.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use perftax_cost::Estimate;
+use perftax_cost::document::CommEvidence;
+use perftax_pmu::event::Catalog;
+use perftax_pmu::guard::{check_interrupted, raise_descriptor_limit};
+use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns, thread_cpu_ns};
+use perftax_pmu::{Error, Result};
+
+use super::accounts::{Accounts, Entry};
+use super::budget::{Controller, SLICE_NS};
+use super::image::Images;
+use super::intake::Intake;
+use super::place::{Place, PlaceName};
+use super::plan::{Piece, Plan};
+use super::program::{Program, Subject, find, hold, join, thread_name, threads};
+use super::watcher::Watcher;
+
+/// Length of a slice where places take turns and there is no budget, ns.
+const TURN_NS: u64 = 20_000_000;
+/// A slice is at least so many times as long as switching to it takes.
+const LEAST_TIMES_SWITCHING: u64 = 10;
+/// From one look at the rings to the next, at most.
+const LOOK: Duration = Duration::from_millis(5);
+/// For how long entries are held back, so that those of other CPUs find their place, ns.
+const HOLD_BACK_NS: u64 = 50_000_000;
+/// How long a program that was told to end may take.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What is to be watched.
+#[derive(Clone, Debug)]
+pub struct Watching {
+    /// Who.
+    pub subject: Subject,
+    /// Where.
+    pub places: Vec<PlaceName>,
+    /// Debug registers to use of each thread, 1 to 4.
+    pub registers: usize,
+    /// The share of the program's CPU time that watching may take.
+    pub budget: Option<f64>,
+    /// What a trap costs, ns; needed where there is a budget.
+    pub trap_ns: Option<Estimate>,
+    /// For how long; none: until the program ends, or we are interrupted.
+    pub at_most: Option<Duration>,
+    /// Pages of each CPU's ring; a power of two.
+    pub ring_pages: usize,
+    /// The core of each CPU that the program may run on.
+    pub core_of: HashMap<u32, u32>,
+}
+
+/// What was seen.
+pub struct Watched {
+    /// How the program ended.
+    pub ended: Ended,
+    /// What was watched.
+    pub places: Vec<Place>,
+    /// Its turns.
+    pub plan: Plan,
+    /// Registers that were used of each thread.
+    pub registers: usize,
+    /// From the start of watching to its end, ns.
+    pub elapsed_ns: u64,
+    /// Threads, lines, transfers, slices.
+    pub accounts: Accounts,
+    /// What it rests on.
+    pub evidence: CommEvidence,
+    /// Everything was watched all the time.
+    pub is_exact: bool,
+    /// CPU time that switching registers on and off took, ns.
+    pub switching_ns: u64,
+    /// CPU time that the program used meanwhile, ns; none where it was not told.
+    pub cpu_ns: Option<u64>,
+    /// Entries that came late, and counted as of when they came.
+    pub late: u64,
+    /// What processes had mapped.
+    pub images: Images,
+    /// Its first process.
+    pub pid: u32,
+}
+
+/// Runs the program, its output untouched, or joins it, and watches it.
+///
+/// # Errors
+/// Where a place is not found, events cannot be opened, or the program cannot be executed. A program that fails has been watched all the
+/// same.
+pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
+    let mut cpus: Vec<u32> = watching.core_of.keys().copied().collect();
+    cpus.sort_unstable();
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Error::Unsupported {
+            what: "tell which instruction a debug register trapped at".into(),
+            why: "only x86's are known".into(),
+            remedy: "perftax sim --comm sees every access of a program".into(),
+        });
+    }
+    let mut program = Program::open(&watching.subject)?;
+    let mut watcher = Watcher::new(&cpus, watching.ring_pages, catalog)?;
+    let (mut session, held) = match &mut program {
+        Program::Child(child) => {
+            watcher.follow(child.pid())?;
+            let (held, places) = hold(child, &watching.places)?;
+            let session = Session::of(watching, places, watcher, child.pid() as u32);
+            (session.opened(child.pid())?, Some(held))
+        }
+        Program::Process { pid, .. } => {
+            raise_descriptor_limit();
+            let places = find(*pid, &watching.places)?;
+            (Session::of(watching, places, watcher, *pid).joined(*pid)?, None)
+        }
+    };
+    session.begin(&program)?;
+    held.map_or(Ok(()), AtExec::let_go)?;
+    session.follow(&mut program, watching.at_most)?;
+    session.finish(program)
+}
+
+/// Watching that goes on.
+struct Session {
+    watcher: Watcher,
+    intake: Intake,
+    accounts: Accounts,
+    plan: Plan,
+    places: Vec<Place>,
+    budget: Option<Controller>,
+    pid: u32,
+    began_ns: u64,
+    ended_ns: Option<u64>,
+    /// The turn that is next, or on.
+    turn: usize,
+    /// Since when registers are on; none: they are off.
+    on_ns: Option<u64>,
+    slice_ns: u64,
+    switching_ns: u64,
+    /// What the last switching on took, ns.
+    switched_ns: u64,
+    /// Traps before the slice that is on.
+    traps_before: u64,
+    /// What the program had used at the last look.
+    cpu_ns: Option<u64>,
+    /// Watching ended before the program.
+    is_cut_short: bool,
+}
+
+impl Session {
+    fn of(watching: &Watching, places: Vec<Place>, watcher: Watcher, pid: u32) -> Self {
+        let plan = Plan::of(&places, watching.registers);
+        let is_shared = |piece: Piece| {
+            let holds = |place: &&Place| (place.address..place.address + place.bytes).contains(&piece.address);
+            places.iter().find(holds).is_some_and(|place| place.is_shared)
+        };
+        let trap_ns = watching.trap_ns.map_or(0.0, |trap_ns| trap_ns.high);
+        let mut session = Self {
+            intake: Intake::new(&plan, is_shared, watching.core_of.len()),
+            accounts: Accounts::new(plan.clone(), watching.core_of.clone()),
+            watcher,
+            plan,
+            places,
+            budget: watching.budget.map(|budget| Controller::new(budget, trap_ns)),
+            pid,
+            began_ns: 0,
+            ended_ns: None,
+            turn: 0,
+            on_ns: None,
+            slice_ns: if watching.budget.is_some() { SLICE_NS } else { TURN_NS },
+            switching_ns: 0,
+            switched_ns: 0,
+            traps_before: 0,
+            cpu_ns: None,
+            is_cut_short: false,
+        };
+        session.intake.images.read(pid);
+        session
+    }
+
+    /// Opens the breakpoints of a program of one thread, whose others inherit them.
+    fn opened(mut self, tid: i32) -> Result<Self> {
+        self.watcher.open_breakpoints(tid, &self.plan)?;
+        Ok(self)
+    }
+
+    /// Opens those of all threads of a process that runs.
+    fn joined(mut self, pid: u32) -> Result<Self> {
+        for tid in join(pid, &mut self.watcher, &self.plan)? {
+            self.accounts.is_unwatched(tid as u32);
+        }
+        for tid in threads(pid) {
+            thread_name(pid, tid).into_iter().for_each(|name| self.accounts.name(tid as u32, name));
+        }
+        Ok(self)
+    }
+
+    /// Everything is watched all the time.
+    fn is_always_on(&self) -> bool {
+        self.budget.is_none() && self.plan.turns.len() <= 1
+    }
+
+    fn begin(&mut self, program: &Program) -> Result<()> {
+        self.look(0)?;
+        self.began_ns = monotonic_raw_ns();
+        self.accounts.begin(self.began_ns);
+        self.cpu_ns = program.cpu_ns();
+        if self.budget.is_none() { self.on() } else { Ok(()) }
+    }
+
+    /// Looks, and takes turns, until the program ends, or the time is over.
+    fn follow(&mut self, program: &mut Program, at_most: Option<Duration>) -> Result<()> {
+        let began = Instant::now();
+        let mut told_to_end: Option<Instant> = None;
+        loop {
+            let is_over = at_most.is_some_and(|at_most| began.elapsed() >= at_most);
+            if is_over && self.ended_ns.is_none() {
+                // A command of ours goes on by itself.
+                self.off()?;
+                self.ended_ns = Some(monotonic_raw_ns());
+                self.is_cut_short = true;
+                if matches!(program, Program::Process { .. }) {
+                    program.stop();
+                }
+            }
+            // Whoever interrupts us wants the program to end, and what was seen.
+            if check_interrupted().is_err() {
+                match told_to_end {
+                    None => program.stop(),
+                    Some(since) if since.elapsed() > GRACE => program.kill(),
+                    Some(_) => {}
+                }
+                told_to_end.get_or_insert_with(Instant::now);
+            }
+            // Asked before looking: what is written after its end is nobody's.
+            let last = program.has_ended();
+            if let Some(now_ns) = program.cpu_ns().filter(|_| self.ended_ns.is_none()) {
+                self.cpu_ns = Some(now_ns);
+            }
+            if let Err(error) = self.look(monotonic_raw_ns().saturating_sub(HOLD_BACK_NS)) {
+                program.kill();
+                return Err(error);
+            }
+            if last {
+                self.ended_ns.get_or_insert_with(monotonic_raw_ns);
+                return Ok(());
+            }
+            if self.ended_ns.is_none() {
+                self.take_turns()?;
+            }
+            self.watcher.wait(self.until_next())?;
+        }
+    }
+
+    /// How long there is nothing to do but to look.
+    fn until_next(&self) -> Duration {
+        let end_ns = self.on_ns.filter(|_| !self.is_always_on()).map(|on_ns| on_ns + self.slice_ns);
+        let left = end_ns.map_or(LOOK, |end_ns| Duration::from_nanos(end_ns.saturating_sub(monotonic_raw_ns())));
+        left.clamp(Duration::from_micros(100), LOOK)
+    }
+
+    fn take_turns(&mut self) -> Result<()> {
+        if self.is_always_on() {
+            return Ok(());
+        }
+        match self.on_ns {
+            Some(on_ns) if monotonic_raw_ns() >= on_ns + self.slice_ns => {
+                let is_next_at_once = self.budget.is_none();
+                self.end_slice(!is_next_at_once)?;
+                self.turn = (self.turn + 1) % self.plan.turns.len().max(1);
+                if is_next_at_once { self.on() } else { Ok(()) }
+            }
+            Some(_) => Ok(()),
+            None => {
+                let cpu_ns = self.cpu_ns.unwrap_or(0);
+                let may_begin = self.budget.as_ref().is_none_or(|budget| budget.may_begin(self.turn, cpu_ns));
+                if may_begin { self.on() } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Registers on, for the turn that is next.
+    fn on(&mut self) -> Result<()> {
+        let before_ns = thread_cpu_ns();
+        self.watcher.on(&self.plan, self.turn)?;
+        // Time for which somebody else had the CPU is not what switching takes.
+        self.switched_ns = thread_cpu_ns() - before_ns;
+        let now_ns = monotonic_raw_ns();
+        self.switching_ns += self.switched_ns;
+        self.slice_ns = self.slice_ns.max(LEAST_TIMES_SWITCHING * self.switched_ns);
+        self.traps_before = self.intake.evidence.traps;
+        self.on_ns = Some(now_ns);
+        // What trapped before all were on does not count.
+        self.intake.reorder.push(now_ns, Entry::Begin { turn: self.turn });
+        Ok(())
+    }
+
+    fn off(&mut self) -> Result<()> {
+        self.end_slice(true)
+    }
+
+    /// The slice is over, for what is counted; registers go off unless the next turn aims them elsewhere at once.
+    fn end_slice(&mut self, is_to_be_off: bool) -> Result<()> {
+        if self.on_ns.take().is_none() {
+            return Ok(());
+        }
+        self.intake.reorder.push(monotonic_raw_ns(), Entry::End);
+        let before_ns = thread_cpu_ns();
+        if is_to_be_off {
+            self.watcher.off()?;
+        }
+        let off_ns = thread_cpu_ns() - before_ns;
+        self.switching_ns += off_ns;
+        // What it cost is told by what has come since.
+        self.drain()?;
+        let traps = self.intake.evidence.traps - self.traps_before;
+        if let Some(budget) = &mut self.budget {
+            budget.ended(self.turn, traps, off_ns + self.switched_ns);
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        let intake = &mut self.intake;
+        self.watcher.drain(|ring, record| intake.take(ring, &record))?;
+        self.intake.settle();
+        Ok(())
+    }
+
+    /// Takes what has come since the last look, and accounts for what is from before a time.
+    fn look(&mut self, until_ns: u64) -> Result<()> {
+        self.drain()?;
+        let accounts = &mut self.accounts;
+        self.intake.reorder.flush(until_ns, |time_ns, entry| accounts.take(time_ns, entry));
+        Ok(())
+    }
+
+    fn finish(mut self, program: Program) -> Result<Watched> {
+        let ended_ns = self.ended_ns.unwrap_or_else(monotonic_raw_ns);
+        // A process that is not ours is left without registers of ours.
+        self.off()?;
+        self.look(u64::MAX)?;
+        self.accounts.end(ended_ns);
+        let lost = self.watcher.lost().unwrap_or(0);
+        let registers = self.watcher.registers();
+        let is_exact = self.is_always_on();
+        drop(self.watcher);
+        let mut evidence = self.intake.evidence;
+        evidence.lost_traps = evidence.lost_traps.max(lost);
+        evidence.accesses = self.accounts.accesses;
+        evidence.unwatched_threads = self.accounts.unwatched();
+        let (ended, used_ns) = program.finish()?;
+        // Of one that was watched to its end the kernel knows all, what ended before its last look included.
+        let cpu_ns = if self.is_cut_short { self.cpu_ns } else { used_ns.or(self.cpu_ns) };
+        if self.accounts.slices.is_empty() && self.places.is_empty() {
+            let why = "the command ended before it began".to_string();
+            return Err(Error::Spoiled { why, remedy: "run it by itself first".into() });
+        }
+        Ok(Watched {
+            ended,
+            places: self.places,
+            plan: self.plan,
+            registers,
+            elapsed_ns: ended_ns.saturating_sub(self.began_ns),
+            evidence,
+            is_exact,
+            switching_ns: self.switching_ns,
+            cpu_ns,
+            late: self.intake.reorder.late,
+            images: self.intake.images,
+            accounts: self.accounts,
+            pid: self.pid,
+        })
+    }
+}

@@ -1,0 +1,16 @@
+//! The CERN study's grid (openlab 2014): what counting and sampling cost, over modes × events × instances × periods × programs.
+//!
+//! [`Grid`] crosses them and says what this machine does not have, [`Instances`] runs copies of a program, [`Watch`] opens a mode's events
+//! on them, and [`measure`] makes pairs of both until a cell is known well enough.
+
+mod event_set;
+mod experiment;
+mod grid;
+mod instances;
+mod watch;
+
+pub use event_set::EventSet;
+pub use experiment::{Goal, measure, pilot};
+pub use grid::{Cells, Grid, Planned};
+pub use instances::{Instances, Ran};
+pub use watch::{Monitors, Seen, Waiting, Watch, Watching};

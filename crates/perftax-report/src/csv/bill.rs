@@ -1,0 +1,40 @@
+//! `perftax bill` as separated values.
+
+use perftax_cost::document::Bill;
+
+use super::{Rows, ends};
+
+/// One row an event.
+pub fn bill(doc: &Bill, separator: &str) -> String {
+    let names = [
+        "event",
+        "mechanism",
+        "period",
+        "frequency",
+        "samples",
+        "lost",
+        "throttled",
+        "running",
+        "alpha_ns",
+        "alpha_low_ns",
+        "alpha_high_ns",
+        "cost_s",
+        "cost_low_s",
+        "cost_high_s",
+    ];
+    let mut rows = Rows::new(separator, &names);
+    for e in &doc.events {
+        let head = vec![
+            e.event.clone(),
+            e.mechanism.map_or(String::new(), |m| m.to_string()),
+            e.period.map_or(String::new(), |p| p.to_string()),
+            e.frequency.map_or(String::new(), |f| f.to_string()),
+            e.samples.to_string(),
+            e.lost.to_string(),
+            e.throttled.to_string(),
+            e.running.map_or(String::new(), |r| r.to_string()),
+        ];
+        rows.row([head, ends(e.alpha_ns.as_ref()), ends(e.cost_s.as_ref())].concat());
+    }
+    rows.out
+}

@@ -1,0 +1,79 @@
+//! The main table of a document as separated values: a line of names, then one line a row, base SI units in the names.
+//!
+//! Fields that hold the separator, a quote or a line end are quoted as in RFC 4180, section 2. Numbers carry all digits.
+
+use perftax_cost::Estimate;
+
+mod audit;
+mod bill;
+mod calibration;
+mod comm;
+mod comparison;
+mod matrix;
+mod phase;
+mod plan;
+mod prediction;
+mod selfcost;
+mod sensitivity;
+mod simulation;
+mod verification;
+
+pub use audit::audit;
+pub use bill::bill;
+pub use calibration::calibration;
+pub use comm::{comm, comm_cores, comm_lines};
+pub use comparison::comparison;
+pub use matrix::matrix;
+pub use phase::phase;
+pub use plan::plan;
+pub use prediction::prediction;
+pub use selfcost::selfcost;
+pub use sensitivity::sensitivity;
+pub use simulation::simulation;
+pub use verification::verification;
+
+struct Rows<'a> {
+    separator: &'a str,
+    out: String,
+}
+
+impl<'a> Rows<'a> {
+    fn new(separator: &'a str, names: &[&str]) -> Self {
+        let mut rows = Self { separator, out: String::new() };
+        rows.row(names.iter().map(ToString::to_string).collect());
+        rows
+    }
+
+    fn row(&mut self, cells: Vec<String>) {
+        let fields: Vec<String> = cells.iter().map(|cell| field(cell, self.separator)).collect();
+        self.out += &fields.join(self.separator);
+        self.out.push('\n');
+    }
+}
+
+fn field(text: &str, separator: &str) -> String {
+    let quoted = (!separator.is_empty() && text.contains(separator)) || text.contains(['"', '\n', '\r']);
+    if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
+}
+
+/// An estimate and its ends, or three empty fields.
+fn ends(e: Option<&Estimate>) -> Vec<String> {
+    e.map_or(vec![String::new(); 3], |e| [e.estimate, e.low, e.high].map(|x| x.to_string()).to_vec())
+}
+
+/// The word that a variant has in JSON.
+fn word(variant: &impl serde::Serialize) -> String {
+    serde_json::to_value(variant).ok().and_then(|value| value.as_str().map(String::from)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn awkward_fields_are_quoted() {
+        assert_eq!(field("cpu/event=0xc2,umask=1/", ","), "\"cpu/event=0xc2,umask=1/\"");
+        assert_eq!(field("say \"hi\"", ";"), "\"say \"\"hi\"\"\"");
+        assert_eq!(field("plain", ","), "plain");
+    }
+}

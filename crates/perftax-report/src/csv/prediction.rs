@@ -1,0 +1,34 @@
+//! `perftax predict` as separated values.
+
+use perftax_cost::document::Prediction;
+
+use super::{Rows, ends};
+
+/// One row a period.
+pub fn prediction(doc: &Prediction, separator: &str) -> String {
+    let names = [
+        "event",
+        "period",
+        "samples",
+        "samples_per_s",
+        "bytes_per_s",
+        "overhead",
+        "overhead_low",
+        "overhead_high",
+        "elapsed_s",
+        "elapsed_low_s",
+        "elapsed_high_s",
+    ];
+    let mut rows = Rows::new(separator, &names);
+    for r in &doc.rows {
+        let head = vec![
+            doc.event.clone(),
+            r.period.to_string(),
+            r.samples.to_string(),
+            r.samples_per_s.to_string(),
+            r.bytes_per_s.to_string(),
+        ];
+        rows.row([head, ends(Some(&r.overhead)), ends(Some(&r.elapsed_s))].concat());
+    }
+    rows.out
+}

@@ -1,0 +1,59 @@
+//! How alike two documents of transfers are.
+
+#![allow(clippy::unwrap_used)]
+
+mod samples;
+
+use perftax_cost::Estimate;
+use perftax_cost::document::{Comm, CommPair};
+
+/// A document of these transfers alone, exact.
+fn of(pairs: &[(u32, u32, f64)]) -> Comm {
+    let mut doc = samples::comm_every();
+    let share = doc.pairs[0].share;
+    let pair = |&(from, to, transfers): &(u32, u32, f64)| {
+        let total = Estimate::exact(transfers);
+        CommPair { from, to, share: perftax_cost::document::CommShare { total, ..share } }
+    };
+    doc.pairs = pairs.iter().map(pair).collect();
+    doc
+}
+
+#[test]
+fn the_distance_of_shares_is_half_the_sum_of_what_they_differ_by() {
+    let a = of(&[(0, 1, 30.0), (1, 0, 10.0)]);
+    assert_eq!(a.likeness(&a).distance, 0.0);
+    let scaled = of(&[(1, 0, 1.0), (0, 1, 3.0)]);
+    assert_eq!(a.likeness(&scaled).distance, 0.0, "shares, in any order");
+    let b = of(&[(0, 1, 20.0), (1, 0, 10.0), (2, 0, 10.0)]);
+    let likeness = a.likeness(&b);
+    assert!((likeness.distance - 0.25).abs() < 1e-12, "{likeness:?}");
+    assert_eq!(likeness.chance, 0.0, "nothing is left to chance where all is exact");
+    assert_eq!(a.likeness(&of(&[(2, 3, 5.0)])).distance, 1.0, "nothing in common");
+}
+
+#[test]
+fn intervals_say_what_chance_brings() {
+    let mut a = of(&[(0, 1, 50.0), (1, 0, 50.0)]);
+    a.pairs[0].share.total = Estimate::new(50.0, 40.0, 60.0);
+    let likeness = a.likeness(&of(&[(0, 1, 50.0), (1, 0, 50.0)]));
+    // Half of the mean size of a normal deviate whose 95 % interval is ±0.1 wide.
+    let mean = 0.1 / 1.96 * (2.0 / std::f64::consts::PI).sqrt();
+    assert!((likeness.chance - mean / 2.0).abs() < 1e-12, "{likeness:?}");
+}
+
+#[test]
+fn lines_are_the_same_by_name_and_by_address_where_a_name_is_not_one_line_s() {
+    let a = samples::comm_every();
+    let mut b = samples::comm();
+    // Loaded elsewhere: names hold, addresses do not.
+    for line in &mut b.lines {
+        line.address += 0x1000;
+    }
+    let likeness = a.likeness(&b);
+    assert_eq!((likeness.lines_in_common, likeness.lines), (3, 4), "one line has no name");
+    b.lines[2].name = b.lines[0].name.clone();
+    assert_eq!(a.likeness(&b).lines_in_common, 1, "two lines of one name are told by address");
+    b.lines[1].allocated_at = vec!["elsewhere".into()];
+    assert_eq!(a.likeness(&b).lines_in_common, 0, "another allocation is another object");
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Threads take turns: one at a time goes on, for some accesses, then the one that has waited longest.
+//!
+//! So the order of all accesses is known, threads meet as often as on cores of their own, and two runs of a program are alike as far as its
+//! system calls are. A thread that is inside a system call has no turn; nor does anybody else have to wait for it. But who wakes others goes
+//! on only when they have come back from the kernel: on cores of their own they would be there at once.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use crate::state::lock;
+
+/// After so long without an access of whoever has the turn, another takes it. QEMU stops all threads for some of its own work, and then the
+/// one that has the turn waits for those that wait for theirs.
+const LONGEST: Duration = Duration::from_millis(5);
+
+/// Who has the turn, and who waits.
+pub struct Turns {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+    quantum: u32,
+}
+
+/// Who came longer ago than that was woken by somebody whom nobody told of (a thread's end wakes who joins it).
+const EARLY: Duration = Duration::from_millis(20);
+/// Longest that whoever woke others waits for them.
+const COMING: Duration = Duration::from_millis(200);
+
+struct Inner {
+    /// Threads that were woken, or created, and have not come yet.
+    coming: u32,
+    /// When threads came whose waking was not told yet: they may be faster than who woke them.
+    came: VecDeque<Instant>,
+    holder: Option<u32>,
+    waiting: VecDeque<u32>,
+    /// Turns begun.
+    begun: u64,
+    /// Of them taken from a holder that did not go on.
+    taken: u64,
+    rng: fastrand::Rng,
+}
+
+impl Turns {
+    /// Turns of so many accesses in the mean.
+    pub fn new(quantum: u32, seed: u64) -> Self {
+        let rng = fastrand::Rng::with_seed(seed);
+        let inner = Inner { coming: 0, came: VecDeque::new(), holder: None, waiting: VecDeque::new(), begun: 0, taken: 0, rng };
+        Self { inner: Mutex::new(inner), changed: Condvar::new(), quantum: quantum.max(1) }
+    }
+
+    /// So many threads were woken, or created, by one that has no turn now: it waits for them.
+    pub fn woke(&self, threads: u32) {
+        let mut inner = lock(&self.inner);
+        let now = Instant::now();
+        inner.came.retain(|came| now.duration_since(*came) < EARLY);
+        let here = threads.min(inner.came.len() as u32);
+        inner.came.drain(..here as usize);
+        inner.coming += threads - here;
+        let until = now + COMING;
+        while inner.coming > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                // They are not ours, or have ended.
+                inner.coming = 0;
+                break;
+            }
+            inner = match self.changed.wait_timeout(inner, left) {
+                Ok((inner, _)) => inner,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+    }
+
+    /// Waits for a turn; how many accesses it lasts. `came`: it was waiting in the kernel, or is new.
+    pub fn begin(&self, thread: u32, came: bool) -> u32 {
+        let mut inner = lock(&self.inner);
+        if came {
+            if inner.coming > 0 {
+                inner.coming -= 1;
+                self.changed.notify_all();
+            } else {
+                inner.came.push_back(Instant::now());
+            }
+        }
+        if inner.holder.is_none() {
+            inner.holder = Some(thread);
+        }
+        self.wait(inner, thread)
+    }
+
+    /// Others may go on: their turns first, then another of this thread's.
+    pub fn pass(&self, thread: u32) -> u32 {
+        let mut inner = lock(&self.inner);
+        if inner.holder == Some(thread)
+            && let Some(next) = inner.waiting.pop_front()
+        {
+            inner.holder = Some(next);
+            self.changed.notify_all();
+        }
+        self.wait(inner, thread)
+    }
+
+    fn wait(&self, mut inner: MutexGuard<'_, Inner>, thread: u32) -> u32 {
+        if inner.holder != Some(thread) {
+            inner.waiting.push_back(thread);
+        }
+        while inner.holder != Some(thread) {
+            let before = inner.begun;
+            let (now, wait) = match self.changed.wait_timeout(inner, LONGEST) {
+                Ok(woken) => woken,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+            inner = now;
+            if wait.timed_out() && inner.begun == before && inner.holder != Some(thread) {
+                inner.waiting.retain(|other| *other != thread);
+                inner.holder = Some(thread);
+                inner.taken += 1;
+            }
+        }
+        inner.begun += 1;
+        // Of any length: a fixed one would beat in time with loops.
+        inner.rng.u32(1..=2 * self.quantum - 1)
+    }
+
+    /// The thread goes where it needs no turn.
+    pub fn end(&self, thread: u32) {
+        let mut inner = lock(&self.inner);
+        inner.waiting.retain(|other| *other != thread);
+        if inner.holder == Some(thread) {
+            inner.holder = inner.waiting.pop_front();
+            self.changed.notify_all();
+        }
+    }
+
+    /// Turns that were taken.
+    pub fn taken(&self) -> u64 {
+        lock(&self.inner).taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_go_round_and_a_holder_that_sleeps_does_not_stop_the_others() {
+        let turns = Turns::new(4, 1);
+        assert!((1..8).contains(&turns.begin(1, false)));
+        assert!((1..8).contains(&turns.pass(1)), "nobody else waits");
+        std::thread::scope(|scope| {
+            // Thread 1 has the turn and does nothing: 2 and 3 take it.
+            for thread in [2, 3] {
+                let turns = &turns;
+                scope.spawn(move || {
+                    turns.begin(thread, false);
+                    turns.end(thread);
+                });
+            }
+        });
+        assert!(turns.taken() >= 1);
+        turns.end(1);
+        assert_eq!(lock(&turns.inner).holder, None);
+    }
+
+    #[test]
+    fn who_wakes_waits_for_those_who_come() {
+        let turns = Turns::new(4, 1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                turns.begin(2, true);
+                turns.end(2);
+            });
+            turns.woke(1);
+        });
+        assert_eq!(lock(&turns.inner).coming, 0);
+        turns.woke(1);
+        assert_eq!(lock(&turns.inner).coming, 0, "nobody comes, and nobody waits for ever");
+    }
+}

@@ -1,0 +1,110 @@
+//! Booting the machine from a test.
+#![allow(clippy::unwrap_used, dead_code)] // a helper of a test that cannot unwrap has failed; not every test needs all of them
+
+pub mod module;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use perftax_vm::{Finished, Guest, Sources, Terminal, run};
+
+/// What a guest says.
+#[derive(Clone, Default)]
+pub struct Said(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Said {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Said {
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+/// A program's source.
+pub fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/programs").join(name)
+}
+
+/// A folder with a C program compiled into it.
+pub fn compiled(name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-static", "-o"]).arg(folder.path().join(name.trim_end_matches(".c"))).arg(source(name));
+    assert!(gcc.status().unwrap().success());
+    folder
+}
+
+/// Assembles a program without a library into a folder; `options` are gcc's.
+pub fn assemble(folder: &Path, name: &str, options: &[&str]) {
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-nostdlib", "-static", "-no-pie"]).args(options).arg("-o").arg(folder.join(name));
+    assert!(gcc.status().unwrap().success(), "{name} {options:?}");
+}
+
+/// Runs a command; its output, its errors, and how it ended.
+pub fn boot(argv: &[String], change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
+    boot_with(argv, Path::new("/bin/true"), change)
+}
+
+/// The same, with this program as the guest's `perftax`.
+pub fn boot_with(argv: &[String], perftax: &Path, change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
+    boot_kernel(None, argv, perftax, change)
+}
+
+/// The same, under another kernel than the distribution's.
+pub fn boot_kernel(
+    kernel: Option<&Path>,
+    argv: &[String],
+    perftax: &Path,
+    change: impl FnOnce(&mut Guest),
+) -> (String, String, Finished) {
+    let mut guest = Guest::new(argv.to_vec());
+    change(&mut guest);
+    let installation = Sources::find().unwrap().installation(kernel).unwrap();
+    let (output, errors) = (Said::default(), Said::default());
+    let terminal = Terminal { output: Box::new(output.clone()), errors: Box::new(errors.clone()) };
+    let finished = run(&installation, &guest, perftax, terminal).unwrap();
+    (output.text(), errors.text(), finished)
+}
+
+/// Calibrates before all others; once more where the A/A control refuses it, which has one honest calibration in a hundred refused.
+pub const CALIBRATE: &str = "\
+calibrate() {
+    chrt -f 1 perftax calibrate \"$@\" >/dev/null || chrt -f 1 perftax calibrate --seed 2 \"$@\" >/dev/null
+}
+";
+
+/// Compiles a kernel module of `tests/guests/modules` into a folder, for the machine's own kernel (its headers come with `make kmod`).
+pub fn compile_module(folder: &Path, name: &str) {
+    let installation = Sources::find().unwrap().installation(None).unwrap();
+    let release = std::fs::read_to_string(installation.kernel.with_file_name("kernel")).unwrap();
+    let headers = PathBuf::from(format!("/usr/src/linux-headers-{}", release.trim()));
+    assert!(headers.is_dir(), "{} is not there: make kmod", headers.display());
+    let build = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/guests/modules").join(format!("{name}.c"));
+    std::fs::copy(source, build.path().join(format!("{name}.c"))).unwrap();
+    std::fs::write(build.path().join("Kbuild"), format!("obj-m := {name}.o\n")).unwrap();
+    let mut make = Command::new("make");
+    make.arg("-s").arg("-C").arg(&headers).arg(format!("M={}", build.path().display())).args(["W=1", "modules"]);
+    let output = make.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !said.contains("warning:"), "{said}");
+    std::fs::copy(build.path().join(format!("{name}.ko")), folder.join(format!("{name}.ko"))).unwrap();
+}
+
+/// This build of perftax, for the guest.
+pub fn perftax() -> PathBuf {
+    let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
+    assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
+    perftax
+}

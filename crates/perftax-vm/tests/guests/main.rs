@@ -1,0 +1,20 @@
+//! Guests that are booted, two at a time: one program of tests, so that no processor waits for the last guest of a file. They need the machine,
+//! the module and perftax built (`make build machine kmod`); `make test` sees to that.
+
+#![allow(clippy::unwrap_used)] // tests may
+
+mod audit;
+mod comm;
+mod common;
+mod direct_cost;
+mod exactness;
+mod generic;
+mod ibs;
+mod kernel;
+mod kmod;
+mod machine;
+mod matrix;
+mod oracle;
+mod phase;
+mod selfcost;
+mod trace;

@@ -1,0 +1,357 @@
+//! `perftax comm`: which threads share which cache lines.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use perftax_comm::LINE_BYTES;
+use perftax_cost::document::Comm;
+use perftax_cost::{Estimate, Mechanism};
+use perftax_lab::comm::naming::Names;
+use perftax_lab::comm::{
+    At, Images, Mapped, MemoryEvents, Naming, Place, PlaceName, Price, Sampling, Subject, Watching, sample, trap_ns, watch,
+};
+use perftax_model::run::Mapping;
+use perftax_model::unit::LONGEST_PERIOD;
+use perftax_pmu::Error;
+use perftax_pmu::guard::online_cpus;
+use perftax_pmu::machine::{Root, Topology};
+use perftax_pmu::sys::Ended;
+use perftax_report::{csv, text};
+
+use super::plan::percent;
+use crate::failure::Outcome;
+use crate::here::Here;
+use crate::output::{Output, write_atomically};
+use crate::progress::announce;
+
+/// Find which threads share which cache lines, true sharing told from false
+///
+/// Where loads and stores can be sampled (Intel PEBS), samples name lines, and debug registers of all threads watch each for a moment:
+/// how many transfers there are, between whom, of which lines. With --watch no PMU is needed: debug registers watch the places that
+/// you name, and nothing else. Nothing runs in the program, and it needs no rebuild. Every access to a watched place traps (some 10 µs
+/// each in a guest), so a program that touches it all the time is slowed down much unless there is a --budget. Accesses by the
+/// kernel are not seen.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax comm -c 10007 --html comm.html -- ./server
+  perftax comm --watch counters/16 --json comm.json -- ./server
+  perftax comm --watch queue+0x40/8 --watch queue+0x48/8 --budget 5% --time 10 -p 4711")]
+pub struct Args {
+    /// A place to watch, again and again: SYMBOL[+OFFSET][/BYTES], as nm prints it, or 0xADDRESS[/BYTES]; without BYTES all of the
+    /// symbol, or 8 at an address
+    #[arg(long, value_name = "PLACE")]
+    watch: Vec<String>,
+    /// Watch the lines of a file: an address 0x... at the beginning of each of its lines, or a document of perftax comm --json, of which
+    /// what was touched is watched. Addresses are those of one run: take them from this very process (-p), or a program that is not
+    /// position-independent
+    #[arg(long, value_name = "FILE")]
+    lines_from: Option<PathBuf>,
+    /// Loads, and stores, between samples of each
+    #[arg(short = 'c', long = "period", value_name = "R", default_value_t = 10_007, conflicts_with_all = ["watch", "lines_from"],
+          value_parser = clap::value_parser!(u64).range(100..=LONGEST_PERIOD))]
+    period: u64,
+    /// Seed of what is drawn where a line has more words than registers
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["watch", "lines_from"])]
+    seed: u64,
+    /// Debug registers to take of each thread (x86 has 4)
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=4))]
+    watchpoints: u64,
+    /// Spend at most this share of the program's CPU time: registers are on in slices
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    budget: Option<f64>,
+    /// Pages of each CPU's ring; a power of two
+    #[arg(short = 'm', long, value_name = "PAGES", default_value_t = 128)]
+    ring_pages: usize,
+    /// Watch for so many seconds; a command goes on by itself
+    #[arg(long, value_name = "S")]
+    time: Option<f64>,
+    /// Watch a process that runs already, until it ends, ^C or --time
+    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
+    pid: Option<u32>,
+    #[command(flatten)]
+    tables: Tables,
+    #[command(flatten)]
+    output: Output,
+    /// The program, after --
+    #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Tables beside the main one, which is of pairs of threads.
+#[derive(Debug, clap::Args)]
+pub struct Tables {
+    /// Write the lines, and who touches them, as comma-separated values to FILE
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    lines_csv: Option<PathBuf>,
+    /// Write the pairs of cores likewise
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    cores_csv: Option<PathBuf>,
+}
+
+impl Tables {
+    /// Writes those that were asked for.
+    pub fn write(&self, document: &Comm) -> Result<()> {
+        if let Some(path) = &self.lines_csv {
+            write_atomically(path, csv::comm_lines(document, ",").as_bytes())?;
+        }
+        if let Some(path) = &self.cores_csv {
+            write_atomically(path, csv::comm_cores(document, ",").as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// What calibrate calls the event of a debug register.
+const CALIBRATED: &str = "mem:ADDRESS/8:w:u";
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    args.output.check_writable()?;
+    let here = Here::read()?;
+    let (document, ended) = if args.names_places() { watched(args, &here)? } else { sampled(args, &here)? };
+    args.output.write_json(&document)?;
+    #[cfg(feature = "html")]
+    args.output.write_html(|| Ok(perftax_report::html::comm(&document)))?;
+    args.tables.write(&document)?;
+    let text = match &args.output.separator {
+        Some(separator) => csv::comm(&document, separator),
+        None => text::comm(&document),
+    };
+    // A command keeps its stdout.
+    if args.pid.is_some() {
+        args.output.write_text(&text)?
+    } else {
+        args.output.write_beside_child(&text)?
+    }
+    let code = match ended {
+        Ended::Code(code) => u8::try_from(code).unwrap_or(1),
+        Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
+    };
+    Ok(if code == 0 { Outcome::Done } else { Outcome::Passed(code) })
+}
+
+/// Debug registers on the places that were named.
+fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
+    let places = args.places()?;
+    let mut origin = here.origin("comm");
+    let program = args.program();
+    let trap_ns = price(here, args.budget.is_some())?;
+    let watching = Watching {
+        subject: args.subject(),
+        places,
+        registers: args.watchpoints as usize,
+        budget: args.budget,
+        trap_ns,
+        at_most: args.time.map(seconds).transpose()?,
+        ring_pages: args.pages()?,
+        core_of: cores()?,
+    };
+    // Whoever traps no faster than the kernel's limit leaves it alone. Where another perftax holds it, throttling is counted and said.
+    let guard = if is_throttled(trap_ns) { here.throttle_guard(&mut origin).ok() } else { None };
+    let watched = watch(&watching, &here.catalog)?;
+    drop(guard);
+    let price = Price { trap_ns, budget: args.budget };
+    let document = watched.document(origin, program, price, &mut Called::of(watched.places.clone()));
+    Ok((document, watched.ended))
+}
+
+/// Samples of loads and stores, and debug registers on the lines that they name.
+fn sampled(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
+    let events = MemoryEvents::of(&here.catalog)?;
+    let mut origin = here.origin("comm");
+    let program = args.program();
+    let trap_ns = price(here, args.budget.is_some())?;
+    let sampling = Sampling {
+        subject: args.subject(),
+        events,
+        period: args.period,
+        registers: args.watchpoints as u32,
+        budget: args.budget,
+        trap_ns,
+        at_most: args.time.map(seconds).transpose()?,
+        ring_pages: args.pages()?,
+        core_of: cores()?,
+        seed: args.seed,
+    };
+    let guard = here.throttle_guard(&mut origin)?;
+    let found = sample(&sampling, &here.catalog)?;
+    drop(guard);
+    found.check()?;
+    let price = Price { trap_ns, budget: args.budget };
+    let document = found.document(origin, program, price, &mut Called::of(Vec::new()));
+    Ok((document, found.ended))
+}
+
+impl Args {
+    fn names_places(&self) -> bool {
+        !self.watch.is_empty() || self.lines_from.is_some()
+    }
+
+    fn subject(&self) -> Subject {
+        self.pid.map_or_else(|| Subject::Command(self.command.clone()), Subject::Process)
+    }
+
+    /// What is named, of both kinds.
+    fn places(&self) -> Result<Vec<PlaceName>> {
+        let mut places = self.watch.iter().map(|text| PlaceName::parse(text)).collect::<Result<Vec<_>, Error>>()?;
+        if let Some(path) = &self.lines_from {
+            places.extend(lines_of(path)?);
+        }
+        if places.is_empty() {
+            let needed = "a file that names lines".into();
+            return Err(Error::Argument { argument: "--lines-from", value: "one without any".into(), needed }.into());
+        }
+        Ok(places)
+    }
+
+    fn pages(&self) -> Result<usize> {
+        if self.ring_pages.is_power_of_two() && (8..=1 << 18).contains(&self.ring_pages) {
+            return Ok(self.ring_pages);
+        }
+        let needed = "a power of two from 8 to 262144".into();
+        Err(Error::Argument { argument: "-m", value: self.ring_pages.to_string(), needed }.into())
+    }
+
+    /// The command, or what the process was started as.
+    fn program(&self) -> Vec<String> {
+        match self.pid {
+            Some(pid) => {
+                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+                words.map(|word| String::from_utf8_lossy(word).into_owned()).chain([format!("(process {pid})")]).collect()
+            }
+            None => self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        }
+    }
+}
+
+/// The lines that a file names.
+fn lines_of(path: &Path) -> Result<Vec<PlaceName>> {
+    let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
+    if text.trim_start().starts_with('{') {
+        let comm: Comm =
+            serde_json::from_str(&text).with_context(|| format!("{} is no document of perftax comm (--json)", path.display()))?;
+        return Ok(comm.lines.iter().flat_map(touched).collect());
+    }
+    let mut places = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let Some(word) = line.split_whitespace().next().filter(|word| !word.starts_with('#')) else { continue };
+        let address = word.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex.trim_end_matches(','), 16).ok());
+        let address = address.ok_or_else(|| Error::Argument {
+            argument: "--lines-from",
+            value: format!("{}, line {number}: '{word}'", path.display()),
+            needed: "an address such as 0x55d0c8a04040 at the beginning of each line".into(),
+        })?;
+        places.push(PlaceName::of_line(address));
+    }
+    Ok(places)
+}
+
+/// What a document saw touched of a line; all of it where it does not say.
+fn touched(line: &perftax_cost::document::CommLine) -> Vec<PlaceName> {
+    let of_site = |site: &perftax_cost::document::CommSite| {
+        let (address, bytes) = (line.address + u64::from(site.offset), u64::from(site.bytes));
+        PlaceName { text: format!("{address:#x}/{bytes}"), at: At::Address(address), bytes: Some(bytes) }
+    };
+    let mut places: Vec<PlaceName> = line.sites.iter().filter(|site| site.bytes > 0).map(of_site).collect();
+    places.sort_by(|a, b| a.text.cmp(&b.text));
+    places.dedup();
+    if places.is_empty() { vec![PlaceName::of_line(line.address)] } else { places }
+}
+
+/// What a trap costs here: as calibrated, or measured now. Without a budget nothing hangs on it.
+fn price(here: &Here, is_needed: bool) -> Result<Option<Estimate>> {
+    let profile = crate::profile::load(&here.id)?;
+    let known = profile.as_ref().and_then(|profile| profile.find(Mechanism::Breakpoint, CALIBRATED));
+    if let Some(calibration) = known {
+        return Ok(Some(calibration.alpha_ns));
+    }
+    match trap_ns(&here.catalog) {
+        Ok(trap_ns) => {
+            if is_needed {
+                announce(&format!(
+                    "a trap costs {:.1} µs here, measured just now (perftax calibrate --mechanism breakpoint tells it better)",
+                    trap_ns.estimate / 1000.0
+                ));
+            }
+            Ok(Some(trap_ns))
+        }
+        Err(error) if is_needed => Err(error.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether traps can come faster than the kernel lets an event sample, as they do where no hypervisor slows them down.
+fn is_throttled(trap_ns: Option<Estimate>) -> bool {
+    let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
+    let limit: f64 = limit.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0.0);
+    trap_ns.is_some_and(|trap_ns| 1e9 / trap_ns.low.max(1.0) > limit)
+}
+
+/// The core of each CPU that there is, by the first CPU of it.
+fn cores() -> Result<HashMap<u32, u32>> {
+    let topology = Topology::read(&Root::here(), &online_cpus()?);
+    let of_core = |core: &Vec<u32>| core.first().map(|first| core.iter().map(|cpu| (*cpu, *first)).collect::<Vec<_>>());
+    Ok(topology.cores.iter().filter_map(of_core).flatten().collect())
+}
+
+/// A share that watching can keep to.
+fn share(text: &str) -> Result<f64, String> {
+    let is_share = |share: &f64| (0.0001..=0.5).contains(share);
+    percent(text).ok().filter(is_share).ok_or_else(|| "needs 0.01% to 50%".into())
+}
+
+fn seconds(seconds: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        Error::Argument { argument: "--time", value: seconds.to_string(), needed: "seconds, 0 or more".into() }.into()
+    })
+}
+
+/// Names of addresses: data by what the user called it, or by what lies there.
+struct Called {
+    places: Vec<Place>,
+    names: HashMap<u32, Names>,
+}
+
+impl Called {
+    fn of(places: Vec<Place>) -> Self {
+        Self { places, names: HashMap::new() }
+    }
+
+    /// Names of a process, as it was mapped when it was last looked at.
+    fn names(&mut self, images: &Images, pid: u32) -> &mut Names {
+        self.names.entry(pid).or_insert_with(|| {
+            let mapping = |map: &Mapped| Mapping {
+                start: map.from,
+                end: map.to,
+                offset: map.file_offset,
+                path: map.path.to_string_lossy().into_owned(),
+            };
+            Names::below(Path::new(&format!("/proc/{pid}/root")), images.maps(pid).iter().map(mapping).collect())
+        })
+    }
+}
+
+impl Naming for Called {
+    fn data(&mut self, images: &Images, pid: u32, address: u64) -> String {
+        let found = self.names(images, pid).lying_in(address, LINE_BYTES - address % LINE_BYTES);
+        if found.object.is_some() {
+            return found.name;
+        }
+        let holds = |place: &&Place| (place.address..place.address + place.bytes).contains(&address);
+        match self.places.iter().find(holds) {
+            Some(place) if place.address == address => place.name.clone(),
+            Some(place) => format!("{} ({:#x} in)", place.name, address - place.address),
+            None => found.name,
+        }
+    }
+
+    fn code(&mut self, images: &Images, pid: u32, ip: u64) -> (String, Option<String>) {
+        let found = self.names(images, pid).code(ip);
+        (found.function, found.source)
+    }
+}

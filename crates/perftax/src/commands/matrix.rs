@@ -1,0 +1,418 @@
+//! `perftax matrix`: what counting and sampling cost, over modes × events × instances × periods × programs.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use perftax_cost::document::{
+    Matrix, MatrixCell, MatrixControl, MatrixKey, MatrixMode, MatrixPilot, MatrixPlacement, MatrixPlan, Origin,
+};
+use perftax_cost::matrix::{Foreseen, VARIATION_LIMIT, control, variation};
+use perftax_lab::matrix::{Cells, EventSet, Goal, Grid, Instances, Monitors, Planned, measure, pilot};
+use perftax_lab::run::{Command, usual_ring_pages};
+use perftax_lab::workload::{Workload, default_cache_dir, find_program};
+use perftax_pmu::Error;
+use perftax_pmu::fnv::{FNV_OFFSET, fnv1a};
+use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::sys::{Ring, Stdio};
+use perftax_report::{csv, text, units};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Outcome;
+use crate::here::Here;
+use crate::journal::Journal;
+use crate::output::Output;
+use crate::progress::{Progress, announce};
+
+/// Measure what counting and sampling cost: modes × events × instances × periods × programs
+///
+/// Each cell of the grid is made of pairs of an unmonitored and a monitored run, in random order, until its overhead is known as well as
+/// was asked for; off against off is always among the cells. The plan comes first, with the time that it will take. Copies of a program
+/// are pinned, to one CPU of each core first and to their SMT siblings last. Exits with 4 where off differs from off.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax matrix -w perl -w bzip2 --dry-run           the plan, and the time it takes
+  perftax matrix -w perl --resume grid.state          goes on where it was killed
+  perftax matrix -g clock --events 1,4 --divide 1,10 --instances 1,2 -- bzip2 -kf big
+  perftax report node1.json node2.json                several machines in one grid")]
+pub struct Args {
+    /// A shipped workload by name, or a workload description (.toml); may be repeated
+    #[arg(short, long, value_name = "NAME", conflicts_with = "command")]
+    workload: Vec<String>,
+    /// How programs are watched: counting, sampling, pebs, lbr
+    #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_values_t = MatrixMode::WATCHING)]
+    modes: Vec<MatrixMode>,
+    /// A set of events: clock, core, kernel, retired, or a description (.toml); may be repeated (usual: core; clock and kernel without a PMU)
+    #[arg(short = 'g', long = "group", value_name = "SET")]
+    sets: Vec<String>,
+    /// How many events of a set
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1, 4, 8, 16], value_parser = clap::value_parser!(u32).range(1..=1000))]
+    events: Vec<u32>,
+    /// How many copies of a program at once (usual: one, one a core, two a core)
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096))]
+    instances: Vec<u32>,
+    /// What the periods of a set are divided by
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1, 10, 100], value_parser = clap::value_parser!(u64).range(1..))]
+    divide: Vec<u64>,
+    /// Sessions that watch: each (one a copy), one (for all copies), cpus (one for whole CPUs)
+    #[arg(long, value_name = "WHO", default_value = "each", value_parser = ["each", "one", "cpus"])]
+    monitors: String,
+    /// Go on until each overhead is known this well: half of its interval, in percentage points
+    #[arg(long, value_name = "POINTS", default_value_t = 2.0)]
+    precision: f64,
+    /// Pairs of each cell at least
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    least_pairs: u32,
+    /// Pairs of each cell at most
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    most_pairs: u32,
+    /// Begin no further cell after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 1200)]
+    time: u64,
+    /// Say what would be measured and how long it takes: each program is run three times, unmonitored
+    #[arg(long)]
+    dry_run: bool,
+    /// Keep what is done in FILE, and start from what is there
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+    /// Pages of each ring, a power of two (usual: 512; 128 without the right to lock memory)
+    #[arg(short = 'm', long, value_name = "PAGES")]
+    mmap_pages: Option<usize>,
+    /// Run no yardstick beside the programs (it needs CAP_SYS_NICE and takes the machine's own variation out)
+    #[arg(long)]
+    no_yardstick: bool,
+    /// Seed of the random order
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    output: Output,
+    /// The command, after --
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Unmonitored runs of each program before the grid.
+const PILOT_RUNS: u32 = 3;
+
+/// What `--resume` keeps.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Kept {
+    /// The runs before the grid.
+    Pilot(MatrixPilot),
+    /// A cell that is done.
+    Cell(Box<MatrixCell>),
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    args.output.check_writable()?;
+    args.check()?;
+    let here = Here::read()?;
+    let mut origin = here.origin("matrix");
+    let commands = args.commands()?;
+    let grid = args.grid(&here, &commands)?;
+    let cells = grid.cells(&here.catalog)?;
+    if let (true, Some(first)) = (cells.planned.iter().all(|cell| cell.watch.is_none()), cells.impossible.first()) {
+        let remedy = "perftax doctor shows what this machine can measure".into();
+        return Err(Error::Unsupported { what: "measure any cell".into(), why: first.why.clone(), remedy }.into());
+    }
+    let head = args.head(&here, &grid, &commands);
+    let mut journal = args.resume.as_deref().map(|path| Journal::<Kept>::open(path, &head)).transpose()?;
+    let guard = here.throttle_guard(&mut origin)?;
+    perftax_pmu::guard::raise_descriptor_limit();
+    let bench = Bench { args, commands: &commands, order: here.topology().order() };
+    let pilots = bench.pilots(&grid, &mut journal)?;
+    let mut document = args.document(origin, &here, &grid, &cells, pilots);
+    announce(&format!("the plan\n{}", text::matrix_plan(&document).trim_end()));
+    if !args.dry_run {
+        bench.measure(&mut document, cells, &mut journal)?;
+        conclude(&mut document);
+    }
+    drop(guard);
+    args.output.write_json(&document)?;
+    if args.dry_run {
+        if args.output.output.is_some() {
+            args.output.write_text(&text::matrix_plan(&document))?;
+        }
+    } else {
+        #[cfg(feature = "html")]
+        args.output.write_html(|| Ok(perftax_report::html::matrix(&document)))?;
+        match &args.output.separator {
+            Some(separator) => args.output.write_text(&csv::matrix(&document, separator))?,
+            None => args.output.write_text(&text::matrix(&document))?,
+        }
+    }
+    let is_refused = document.controls.iter().any(|control| !control.control.passed);
+    Ok(if is_refused { Outcome::Negative } else { Outcome::Done })
+}
+
+/// Programs, and the CPUs that they go to.
+struct Bench<'a> {
+    args: &'a Args,
+    commands: &'a [Command],
+    order: Vec<u32>,
+}
+
+impl Bench<'_> {
+    fn instances(&self, workload: &str, copies: u32) -> Result<Instances> {
+        let command = self.commands.iter().find(|command| command.name == workload);
+        let command = command.ok_or_else(|| anyhow::anyhow!("{workload} is no program of this grid"))?;
+        // Emulated time is the same each time: nothing is left to be taken out.
+        Ok(Instances::placed(command, copies, &self.order, !self.args.no_yardstick && !Here::is_emulated()))
+    }
+
+    /// Runs before the grid, as far as they are not kept.
+    fn pilots(&self, grid: &Grid, journal: &mut Option<Journal<Kept>>) -> Result<Vec<MatrixPilot>> {
+        let mut pilots = Vec::new();
+        for (workload, &copies) in grid.workloads.iter().flat_map(|name| grid.instances.iter().map(move |n| (name, n))) {
+            let is_it = |pilot: &&MatrixPilot| pilot.workload == *workload && pilot.instances == copies;
+            let kept = journal.iter().flat_map(|journal| journal.entries()).find_map(|kept| match kept {
+                Kept::Pilot(pilot) => Some(pilot).filter(is_it),
+                Kept::Cell(_) => None,
+            });
+            if let Some(kept) = kept {
+                pilots.push(kept.clone());
+                continue;
+            }
+            let pilot = pilot(&self.instances(workload, copies)?, PILOT_RUNS)?;
+            if let Some(journal) = journal {
+                journal.add(Kept::Pilot(pilot.clone()))?;
+            }
+            pilots.push(pilot);
+        }
+        Ok(pilots)
+    }
+
+    /// Measures the cells that are not kept, in random order, until the time is out.
+    fn measure(&self, document: &mut Matrix, cells: Cells, journal: &mut Option<Journal<Kept>>) -> Result<()> {
+        let mut rng = fastrand::Rng::with_seed(self.args.seed);
+        let mut left = cells.planned;
+        rng.shuffle(&mut left);
+        let kept: Vec<MatrixCell> = journal
+            .iter()
+            .flat_map(|journal| journal.entries())
+            .filter_map(|kept| match kept {
+                Kept::Cell(cell) => Some(cell.as_ref().clone()),
+                Kept::Pilot(_) => None,
+            })
+            .collect();
+        left.retain(|planned| !kept.iter().any(|cell| cell.key == planned.key));
+        if !kept.is_empty() {
+            announce(&format!("{} cells are done already, {} are left", kept.len(), left.len()));
+        }
+        document.cells = kept;
+        let (started, limit) = (Instant::now(), Duration::from_secs(self.args.time));
+        let bar = Progress::new("measuring", left.len() as u64);
+        let many = left.len();
+        for (done, planned) in left.into_iter().enumerate() {
+            check_interrupted()?;
+            let remaining = limit.saturating_sub(started.elapsed());
+            if remaining.is_zero() {
+                document.unmeasured.push(planned.key);
+                continue;
+            }
+            // What a cell leaves of its share, the others have.
+            let until = Instant::now() + remaining / (many - done) as u32;
+            let cell = self.cell(&planned, document, until, &mut rng, |pairs, half_width| {
+                let width = half_width.map_or(String::new(), |width| format!(" ±{:.2} points", width * 100.0));
+                bar.at(done as u64, format!("{} pair {pairs}{width}", planned.key));
+            })?;
+            if let Some(journal) = journal {
+                journal.add(Kept::Cell(Box::new(cell.clone())))?;
+            }
+            document.cells.push(cell);
+        }
+        bar.finish();
+        document.cells.sort_by(|a, b| a.key.cmp(&b.key));
+        document.unmeasured.sort();
+        Ok(())
+    }
+
+    fn cell(
+        &self,
+        planned: &Planned,
+        document: &Matrix,
+        until: Instant,
+        rng: &mut fastrand::Rng,
+        each: impl FnMut(u32, Option<f64>),
+    ) -> Result<MatrixCell> {
+        let key = &planned.key;
+        let pilot =
+            document.plan.pilots.iter().find(|pilot| (&pilot.workload, pilot.instances) == (&key.workload, key.instances));
+        let pilot_s = pilot.map_or(0.0, |pilot| pilot.elapsed_s.iter().copied().fold(0.0, f64::max));
+        let goal = Goal {
+            precision: document.plan.precision,
+            least_pairs: self.args.least_pairs,
+            most_pairs: self.args.most_pairs.max(self.args.least_pairs),
+            until,
+        };
+        Ok(measure(planned, &self.instances(&key.workload, key.instances)?, pilot_s, &goal, rng, each)?)
+    }
+}
+
+/// The controls, and the cells that fall with them.
+fn conclude(document: &mut Matrix) {
+    let alone: Vec<&MatrixCell> = document.cells.iter().filter(|cell| cell.key.mode == MatrixMode::Off).collect();
+    let of = |cell: &&MatrixCell| {
+        let MatrixKey { workload, instances, .. } = cell.key.clone();
+        Some(MatrixControl { workload, instances, control: control(&cell.observations, alone.len())? })
+    };
+    document.controls = alone.iter().filter_map(of).collect();
+    for cell in document.cells.iter_mut().filter(|cell| cell.key.mode != MatrixMode::Off && cell.excluded.is_none()) {
+        let is_its = |control: &&MatrixControl| control.workload == cell.key.workload && control.instances == cell.key.instances;
+        if !document.controls.iter().any(|control| is_its(&control)) {
+            cell.excluded = Some("off against off was not measured for it, or in fewer than two pairs".into());
+        }
+    }
+    for failed in document.controls.iter().filter(|control| !control.control.passed) {
+        let falls = |cell: &&mut MatrixCell| cell.key.workload == failed.workload && cell.key.instances == failed.instances;
+        for cell in document.cells.iter_mut().filter(falls).filter(|cell| cell.excluded.is_none()) {
+            let difference = units::estimate_share(&failed.control.difference);
+            cell.excluded = Some(format!("off against off differs by {difference}: something slows one arm and not the other"));
+        }
+    }
+}
+
+impl Args {
+    fn check(&self) -> Result<()> {
+        if !(self.precision > 0.0 && self.precision < 100.0) {
+            let needed = "above 0 and below 100 percentage points".into();
+            return Err(Error::Argument { argument: "--precision", value: self.precision.to_string(), needed }.into());
+        }
+        if self.dry_run && (self.output.html.is_some() || self.output.separator.is_some()) {
+            let needed = "without --html and -x: a plan has a text and JSON".into();
+            return Err(Error::Argument { argument: "--dry-run", value: "given".into(), needed }.into());
+        }
+        self.mmap_pages.map(Ring::check_pages).transpose()?;
+        Ok(())
+    }
+
+    /// The programs, each name once.
+    fn commands(&self) -> Result<Vec<Command>> {
+        let mut commands: Vec<Command> = Vec::new();
+        for name in &self.workload {
+            let command = Command::from_workload(&Workload::load(name)?.prepare(&default_cache_dir())?);
+            match commands.iter().find(|known| known.name == command.name) {
+                None => commands.push(command),
+                Some(known) if known.words() == command.words() => {}
+                Some(known) => {
+                    let needed = format!("another name than that of {}", known.words().join(" "));
+                    return Err(Error::Argument { argument: "-w", value: name.clone(), needed }.into());
+                }
+            }
+        }
+        if commands.is_empty() {
+            if self.command.is_empty() {
+                let needed = "a command after --, or workloads with -w".into();
+                return Err(Error::Argument { argument: "COMMAND", value: "missing".into(), needed }.into());
+            }
+            commands.push(Command::from_argv(self.command.clone(), Stdio::Discard));
+        }
+        Ok(commands)
+    }
+
+    fn grid(&self, here: &Here, commands: &[Command]) -> Result<Grid> {
+        let usual: &[&str] = if here.catalog.core_pmu().is_some() { &["core"] } else { &["clock", "kernel"] };
+        let names: Vec<&str> = if self.sets.is_empty() { usual.to_vec() } else { self.sets.iter().map(String::as_str).collect() };
+        let sets = once(names.iter().map(|name| EventSet::load(name)).collect::<Result<Vec<_>, _>>()?);
+        if let Some(twice) = sets.iter().enumerate().find_map(|(at, set)| sets[..at].iter().find(|other| other.name == set.name))
+        {
+            let needed = "sets of different names".into();
+            return Err(Error::Argument { argument: "-g", value: twice.name.clone(), needed }.into());
+        }
+        let cores = here.topology().cores.len().max(1) as u32;
+        let instances = if self.instances.is_empty() { vec![1, cores, 2 * cores] } else { self.instances.clone() };
+        Ok(Grid {
+            workloads: commands.iter().map(|command| command.name.clone()).collect(),
+            modes: once(self.modes.clone()),
+            sets,
+            events: once(self.events.clone()),
+            instances: once(instances),
+            divisors: once(self.divide.clone()),
+            monitors: match self.monitors.as_str() {
+                "one" => Monitors::One,
+                "cpus" => Monitors::Cpus,
+                _ => Monitors::Each,
+            },
+            ring_pages: self.mmap_pages.unwrap_or_else(usual_ring_pages),
+        })
+    }
+
+    /// What a file of `--resume` belongs to: everything that a cell's numbers depend on.
+    fn head(&self, here: &Here, grid: &Grid, commands: &[Command]) -> String {
+        let words: Vec<Vec<String>> = commands.iter().map(Command::words).collect();
+        let programs: Vec<_> = commands.iter().map(fingerprint).collect();
+        let all = format!(
+            "{grid:?} {words:?} {programs:?} {:?} {} {} {} {}",
+            here.topology().order(),
+            self.least_pairs,
+            self.most_pairs,
+            self.no_yardstick,
+            env!("CARGO_PKG_VERSION"),
+        );
+        let hash = fnv1a(FNV_OFFSET, all.as_bytes());
+        let precision = self.precision;
+        format!("{} {} matrix {hash:016x} ±{precision} points of {}", here.id.fingerprint, here.kernel, grid.workloads.join(","))
+    }
+
+    /// The document with its plan, and nothing measured yet.
+    fn document(&self, origin: Origin, here: &Here, grid: &Grid, cells: &Cells, pilots: Vec<MatrixPilot>) -> Matrix {
+        let topology = here.topology();
+        let precision = self.precision / 100.0;
+        let most_pairs = self.most_pairs.max(self.least_pairs);
+        let of = |planned: &Planned| {
+            let key = &planned.key;
+            let pilot = pilots.iter().find(|pilot| (&pilot.workload, pilot.instances) == (&key.workload, key.instances))?;
+            let runs = pilot.elapsed_s.len().max(1) as f64;
+            Some((pilot.elapsed_s.iter().sum::<f64>() / runs, variation(&pilot.elapsed_s)))
+        };
+        let runs: Vec<(f64, f64)> = cells.planned.iter().filter_map(of).collect();
+        let foreseen = Foreseen::of(&runs, precision, (self.least_pairs, most_pairs), self.time as f64);
+        Matrix {
+            origin,
+            monitors: grid.monitors.name().into(),
+            placement: MatrixPlacement {
+                cpus: topology.order(),
+                cores: topology.cores.len() as u32,
+                smt: topology.smt.name().into(),
+            },
+            counters: here.counters().map(|counters| counters as u32),
+            sets: grid.sets.iter().map(EventSet::described).collect(),
+            plan: MatrixPlan {
+                precision,
+                variation_limit: VARIATION_LIMIT,
+                least_pairs: self.least_pairs,
+                most_pairs,
+                time_limit_s: self.time as f64,
+                cells: cells.planned.len() as u32,
+                foreseen_s: foreseen.time_s,
+                foreseen_half_width: foreseen.half_width,
+                pilots,
+            },
+            cells: Vec::new(),
+            impossible: cells.impossible.clone(),
+            unmeasured: Vec::new(),
+            controls: Vec::new(),
+        }
+    }
+}
+
+/// Size and time of the last change of a program's file, as far as it is found: a program that was compiled anew is another one.
+fn fingerprint(command: &Command) -> Option<(u64, Option<std::time::SystemTime>)> {
+    let found = find_program(command.words().first()?)?;
+    let file = found.metadata().ok()?;
+    Some((file.len(), file.modified().ok()))
+}
+
+/// Without repetitions, in the same order.
+fn once<T: PartialEq>(all: Vec<T>) -> Vec<T> {
+    let mut kept = Vec::new();
+    for one in all {
+        if !kept.contains(&one) {
+            kept.push(one);
+        }
+    }
+    kept
+}

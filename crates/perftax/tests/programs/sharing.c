@@ -1,0 +1,117 @@
+/* Threads that share lines in known ways: sharing WHAT [ROUNDS [THREADS]].
+ *
+ * Hand-overs are forced: a token goes around among the threads by a futex-free spin on a line of its own, so that every touch of the watched
+ * line comes after another thread's, whatever the scheduler does.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct pair { volatile uint64_t first, second; };
+
+_Alignas(64) struct pair counters;          /* side by side: falsely shared */
+_Alignas(64) volatile uint64_t one_lock;    /* truly shared */
+_Alignas(64) volatile uint64_t words[8];    /* a whole line, a word a thread */
+_Alignas(64) volatile uint64_t lines[8][8]; /* eight lines */
+_Alignas(64) static volatile unsigned turn; /* never watched */
+_Alignas(64) __thread volatile uint64_t own;
+
+static unsigned rounds = 200, threads = 2;
+
+/* Waits for the token. */
+static void wait_for(unsigned who) {
+    while (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) % threads != who) sched_yield();
+}
+
+static void pass(void) {
+    __atomic_fetch_add(&turn, 1, __ATOMIC_RELEASE);
+}
+
+__attribute__((noinline)) static void bump_first(void) {
+    counters.first++; /* FIRST */
+}
+
+__attribute__((noinline)) static void bump_second(void) {
+    counters.second++; /* SECOND */
+}
+
+__attribute__((noinline)) static void take_lock(void) {
+    one_lock++; /* LOCK */
+}
+
+__attribute__((noinline)) static void bump_word(unsigned who) {
+    words[who]++;
+}
+
+__attribute__((noinline)) static void bump_lines(unsigned who) {
+    for (unsigned line = 0; line < 8; line++) lines[line][who]++;
+}
+
+enum { FALSE, TRUE, WORDS, LINES } what;
+
+static void *work(void *argument) {
+    unsigned who = (unsigned)(uintptr_t)argument;
+    char name[16];
+    snprintf(name, sizeof name, "worker-%u", who);
+    pthread_setname_np(pthread_self(), name);
+    for (unsigned i = 0; i < rounds; i++) {
+        wait_for(who);
+        switch (what) {
+        case FALSE: who % 2 ? bump_second() : bump_first(); break;
+        case TRUE: take_lock(); break;
+        case WORDS: bump_word(who % 8); break;
+        case LINES: bump_lines(who % 8); break;
+        }
+        own++;
+        pass();
+    }
+    return NULL;
+}
+
+static void run(void) {
+    pthread_t all[1024];
+    for (unsigned i = 0; i < threads; i++) pthread_create(&all[i], NULL, work, (void *)(uintptr_t)i);
+    for (unsigned i = 0; i < threads; i++) pthread_join(all[i], NULL);
+}
+
+int main(int count, char **arguments) {
+    const char *wanted = count > 1 ? arguments[1] : "false";
+    if (count > 2) rounds = (unsigned)atoi(arguments[2]);
+    if (count > 3) threads = (unsigned)atoi(arguments[3]);
+    if (threads < 1 || threads > 1024) return 2;
+    what = !strcmp(wanted, "true") ? TRUE : !strcmp(wanted, "words") ? WORDS : !strcmp(wanted, "lines") ? LINES : FALSE;
+    if (!strcmp(wanted, "fork")) {
+        /* Parent and child touch the same addresses, each in its own memory. */
+        pid_t child = fork();
+        if (child == 0) {
+            for (unsigned i = 0; i < rounds; i++) take_lock();
+            _exit(0);
+        }
+        for (unsigned i = 0; i < rounds; i++) take_lock();
+        waitpid(child, NULL, 0);
+        /* What is executed instead has other things there. */
+        execlp("true", "true", (char *)NULL);
+        return 1;
+    }
+    if (!strcmp(wanted, "leave")) {
+        /* The first thread ends before the others. */
+        pthread_t other[2];
+        threads = 2;
+        for (unsigned i = 0; i < 2; i++) pthread_create(&other[i], NULL, work, (void *)(uintptr_t)i);
+        pthread_exit(NULL);
+    }
+    if (!strcmp(wanted, "killed")) {
+        run();
+        raise(SIGKILL);
+    }
+    run();
+    printf("done\n");
+    return !strcmp(wanted, "seven") ? 7 : 0;
+}
