@@ -1,13 +1,15 @@
 //! `perftax comm`: which threads share which cache lines, by debug registers on them. The lines are those that the user names, or, where
 //! memory accesses can be sampled, those that samples name (`sampled`).
 //!
-//!     program     the subject: held where it begins, or joined; `maps` finds places (`place`) in it
-//!     plan        places → pieces that a register can watch, and turns where there are more than registers
-//!     watcher     breakpoint events of all threads, one ring a CPU
-//!     session     looks, takes turns, keeps to the `budget` (`trap_cost`)
-//!       └ intake  records → accesses (`image`, `decode`: which instruction it was), put in order (`reorder`)
-//!          └ accounts     accesses → threads, lines, transfers
-//!     estimate    transfers seen → transfers there were; `report` makes the document
+//! ```text
+//! program     the subject: held where it begins, or joined; `maps` finds places (`place`) in it
+//! plan        places → pieces that a register can watch, and turns where there are more than registers
+//! watcher     breakpoint events of all threads, one ring a CPU
+//! session     looks, takes turns, keeps to the `budget` (`trap_cost`)
+//!   └ intake  records → accesses (`image`, `decode`: which instruction it was), put in order (`reorder`)
+//!      └ accounts     accesses → threads, lines, transfers
+//! estimate    transfers seen → transfers there were; `report` makes the document
+//! ```
 //!
 //! `document` turns transfers into their document, whoever saw them; `naming` says what lies at an address, `heap` which object was allocated there; both serve simulations, too.
 

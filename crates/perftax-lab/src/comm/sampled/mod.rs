@@ -1,9 +1,11 @@
 //! Sampled accesses name lines, and debug registers watch them: which threads share lines, without anybody having named one.
 //!
-//!     memory_events   what samples loads and stores with their addresses here
-//!     session         looks at the rings, has a sampled line followed, and leaves it again
-//!       └ threads     threads by number, with names and cores
-//!     found           evidence → the document
+//! ```text
+//! memory_events   what samples loads and stores with their addresses here
+//! session         looks at the rings, has a sampled line followed, and leaves it again
+//!   └ threads     threads by number, with names and cores
+//! found           evidence → the document
+//! ```
 
 mod found;
 mod memory_events;
