@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::access::{Access, Kind, Thread};
 use crate::board::{Board, Words};
-use crate::estimate::Evidence;
+use crate::evidence::Evidence;
 use crate::follow::{End, Follow, Patience};
 use crate::line::{Bytes, Line};
 use crate::registers::{words_for, words_for_all, words_for_owner};

@@ -1,9 +1,11 @@
-//! Estimates of transfers against the truth, over a grid: `comm_grid SHARING [SECONDS_PER_CELL…]` runs the microbenchmark
+//! Estimates of transfers against the truth, over a grid: `comm_grid SHARING [OPERATIONS [KIND…]]` runs the microbenchmark
 //! (workloads/sharing.c, built) in the simulation at every kind, number of threads and sharing fraction, with samples at four periods
 //! beside the truth in each run, and prints a Markdown table and what it says. `scripts/acceptance comm-sim` does.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use perftax_comm::run::{Estimated, Outcome, Request};
 use perftax_lab::simulation::{Guest, Installation, simulate_comm};
@@ -12,8 +14,8 @@ const KINDS: [&str; 7] = ["true", "false", "mixed", "read-write", "producer-cons
 const THREADS: [u64; 5] = [2, 4, 8, 16, 32];
 /// Primes near 1K, 10K, 100K and 500K.
 const PERIODS: [u64; 4] = [1009, 10_007, 100_003, 500_009];
-/// Operations of all threads together.
-const OPERATIONS: u64 = 3_000_000;
+/// Operations of all threads together, unless said otherwise.
+const OPERATIONS: u64 = 8_000_000;
 
 /// One estimate beside the truth.
 struct Cell {
@@ -64,14 +66,26 @@ impl Cell {
     }
 }
 
+/// One run: a row of cells, of all periods.
+#[derive(Clone, Copy)]
+struct Run {
+    kind: &'static str,
+    threads: u64,
+    tenths: u32,
+}
+
 fn main() -> ExitCode {
-    let Some(program) = std::env::args_os().nth(1) else {
-        eprintln!("usage: comm_grid SHARING   (workloads/sharing.c, built)");
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let operations = words.get(1).map_or(Some(OPERATIONS), |word| word.to_str()?.parse().ok());
+    let (Some(program), Some(operations)) = (words.first(), operations) else {
+        eprintln!("usage: comm_grid SHARING [OPERATIONS [KIND…]]   (SHARING: workloads/sharing.c, built)");
         return ExitCode::from(2);
     };
-    match measure(&program) {
+    let is_asked = |kind: &&str| words.len() < 3 || words[2..].iter().any(|word| word == kind);
+    let kinds: Vec<&'static str> = KINDS.into_iter().filter(is_asked).collect();
+    match measure(program, operations, &kinds) {
         Ok(cells) => {
-            report(&cells);
+            report(&kinds, &cells);
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -81,24 +95,52 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure(program: &OsString) -> perftax_pmu::Result<Vec<Cell>> {
+/// All runs, as many at a time as there are CPUs: in the simulation nothing hangs on time.
+fn measure(program: &OsString, operations: u64, kinds: &[&'static str]) -> perftax_pmu::Result<Vec<Cell>> {
     let installation = Installation::find()?;
-    let mut cells = Vec::new();
-    for kind in KINDS {
-        for threads in THREADS {
-            for tenths in 0..=10 {
-                let fraction = f64::from(tenths) / 10.0;
-                let words = [kind.to_string(), fraction.to_string(), threads.to_string(), (OPERATIONS / threads).to_string()];
-                let argv = std::iter::once(program.clone()).chain(words.map(OsString::from)).collect();
-                let guest = Guest { argv, silent: true, ..Guest::default() };
-                let simulated = simulate_comm(&installation, &guest, &request(tenths + 1))?;
-                let Some(outcome) = &simulated.outcome else { return Err(simulated.without(kind)) };
-                cells.extend(outcome.estimates.iter().map(|estimated| Cell::of(kind, threads, fraction, outcome, estimated)));
-            }
-            eprintln!("comm_grid: {kind}, {threads} threads");
+    let row = |kind: &&'static str| {
+        let kind = *kind;
+        THREADS.into_iter().flat_map(move |threads| (0..=10).map(move |tenths| Run { kind, threads, tenths }))
+    };
+    let runs: Vec<Run> = kinds.iter().flat_map(row).collect();
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(run) = runs.get(number) else { return };
+                    let cells = cells(&installation, program, operations, *run);
+                    if let Ok(mut done) = done.lock() {
+                        eprintln!(
+                            "comm_grid: {} of {}: {}, {} threads, {}0 %",
+                            done.len() + 1,
+                            runs.len(),
+                            run.kind,
+                            run.threads,
+                            run.tenths
+                        );
+                        done.push((number, cells));
+                    }
+                }
+            });
         }
-    }
-    Ok(cells)
+    });
+    let mut done = done.into_inner().unwrap_or_default();
+    done.sort_by_key(|(number, _)| *number);
+    let rows: perftax_pmu::Result<Vec<Vec<Cell>>> = done.into_iter().map(|(_, cells)| cells).collect();
+    Ok(rows?.into_iter().flatten().collect())
+}
+
+fn cells(installation: &Installation, program: &OsString, operations: u64, run: Run) -> perftax_pmu::Result<Vec<Cell>> {
+    let Run { kind, threads, tenths } = run;
+    let fraction = f64::from(tenths) / 10.0;
+    let words = [kind.to_string(), fraction.to_string(), threads.to_string(), (operations / threads).to_string()];
+    let argv = std::iter::once(program.clone()).chain(words.map(OsString::from)).collect();
+    let guest = Guest { argv, silent: true, ..Guest::default() };
+    let simulated = simulate_comm(installation, &guest, &request(tenths + 1))?;
+    let Some(outcome) = &simulated.outcome else { return Err(simulated.without(kind)) };
+    Ok(outcome.estimates.iter().map(|estimated| Cell::of(kind, threads, fraction, outcome, estimated)).collect())
 }
 
 fn request(seed: u32) -> Request {
@@ -119,12 +161,12 @@ fn share(cells: &[&Cell], holds: impl Fn(&Cell) -> bool) -> String {
     format!("{held} of {} ({:.1} %)", cells.len(), 100.0 * held as f64 / cells.len().max(1) as f64)
 }
 
-fn report(cells: &[Cell]) {
+fn report(kinds: &[&str], cells: &[Cell]) {
     println!(
         "| kind | period | cells | within max(10 %, 3/√evidence) | interval holds the truth | median error | worst error | kind of sharing right |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    for kind in KINDS {
+    for &kind in kinds {
         for period in PERIODS {
             let of: Vec<&Cell> = cells.iter().filter(|c| c.kind == kind && c.period == period && c.fraction > 0.0).collect();
             let mut errors: Vec<f64> = of.iter().map(|cell| cell.error()).collect();

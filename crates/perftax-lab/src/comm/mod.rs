@@ -4,6 +4,7 @@
 //! ```text
 //! program     the subject: held where it begins, or joined; `maps` finds places (`place`) in it
 //! plan        places → pieces that a register can watch, and turns where there are more than registers
+//! attend      the loop around it
 //! watcher     breakpoint events of all threads, one ring a CPU
 //! session     looks, takes turns, keeps to the `budget` (`trap_cost`)
 //!   └ intake  records → accesses (`image`, `decode`: which instruction it was), put in order (`reorder`)
@@ -14,6 +15,7 @@
 //! `document` turns transfers into their document, whoever saw them; `naming` says what lies at an address, `heap` which object was allocated there; both serve simulations, too.
 
 mod accounts;
+mod attend;
 mod budget;
 mod decode;
 pub mod document;

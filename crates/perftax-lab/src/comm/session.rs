@@ -1,16 +1,17 @@
 //! Watching, from the first instruction (or from when we came) to the end.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use perftax_cost::Estimate;
 use perftax_cost::document::CommEvidence;
 use perftax_pmu::event::Catalog;
-use perftax_pmu::guard::{check_interrupted, raise_descriptor_limit};
+use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
 use super::accounts::{Accounts, Entry};
+use super::attend::{Watch, attend};
 use super::budget::{Controller, SLICE_NS};
 use super::image::Images;
 use super::intake::Intake;
@@ -27,8 +28,6 @@ const LEAST_TIMES_SWITCHING: u64 = 10;
 const LOOK: Duration = Duration::from_millis(5);
 /// For how long entries are held back, so that those of other CPUs find their place, ns.
 const HOLD_BACK_NS: u64 = 50_000_000;
-/// How long a program that was told to end may take.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// What is to be watched.
 #[derive(Clone, Debug)]
@@ -113,7 +112,7 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
     };
     session.begin(&program)?;
     held.map_or(Ok(()), AtExec::let_go)?;
-    session.follow(&mut program, watching.at_most)?;
+    attend(&mut program, watching.at_most, &mut session)?;
     session.finish(program)
 }
 
@@ -198,55 +197,11 @@ impl Session {
     }
 
     fn begin(&mut self, program: &Program) -> Result<()> {
-        self.look(0)?;
+        self.take_until(0)?;
         self.began_ns = monotonic_raw_ns();
         self.accounts.begin(self.began_ns);
         self.cpu_ns = program.cpu_ns();
         if self.budget.is_none() { self.on() } else { Ok(()) }
-    }
-
-    /// Looks, and takes turns, until the program ends, or the time is over.
-    fn follow(&mut self, program: &mut Program, at_most: Option<Duration>) -> Result<()> {
-        let began = Instant::now();
-        let mut told_to_end: Option<Instant> = None;
-        loop {
-            let is_over = at_most.is_some_and(|at_most| began.elapsed() >= at_most);
-            if is_over && self.ended_ns.is_none() {
-                // A command of ours goes on by itself.
-                self.off()?;
-                self.ended_ns = Some(monotonic_raw_ns());
-                self.is_cut_short = true;
-                if matches!(program, Program::Process { .. }) {
-                    program.stop();
-                }
-            }
-            // Whoever interrupts us wants the program to end, and what was seen.
-            if check_interrupted().is_err() {
-                match told_to_end {
-                    None => program.stop(),
-                    Some(since) if since.elapsed() > GRACE => program.kill(),
-                    Some(_) => {}
-                }
-                told_to_end.get_or_insert_with(Instant::now);
-            }
-            // Asked before looking: what is written after its end is nobody's.
-            let last = program.has_ended();
-            if let Some(now_ns) = program.cpu_ns().filter(|_| self.ended_ns.is_none()) {
-                self.cpu_ns = Some(now_ns);
-            }
-            if let Err(error) = self.look(monotonic_raw_ns().saturating_sub(HOLD_BACK_NS)) {
-                program.kill();
-                return Err(error);
-            }
-            if last {
-                self.ended_ns.get_or_insert_with(monotonic_raw_ns);
-                return Ok(());
-            }
-            if self.ended_ns.is_none() {
-                self.take_turns()?;
-            }
-            self.watcher.wait(self.until_next())?;
-        }
     }
 
     /// How long there is nothing to do but to look.
@@ -325,7 +280,7 @@ impl Session {
     }
 
     /// Takes what has come since the last look, and accounts for what is from before a time.
-    fn look(&mut self, until_ns: u64) -> Result<()> {
+    fn take_until(&mut self, until_ns: u64) -> Result<()> {
         self.drain()?;
         let accounts = &mut self.accounts;
         self.intake.reorder.flush(until_ns, |time_ns, entry| accounts.take(time_ns, entry));
@@ -336,7 +291,7 @@ impl Session {
         let ended_ns = self.ended_ns.unwrap_or_else(monotonic_raw_ns);
         // A process that is not ours is left without registers of ours.
         self.off()?;
-        self.look(u64::MAX)?;
+        self.take_until(u64::MAX)?;
         self.accounts.end(ended_ns);
         let lost = self.watcher.lost().unwrap_or(0);
         let registers = self.watcher.registers();
@@ -368,5 +323,33 @@ impl Session {
             accounts: self.accounts,
             pid: self.pid,
         })
+    }
+}
+
+impl Watch for Session {
+    fn stop(&mut self) -> Result<()> {
+        self.off()?;
+        self.ended_ns = Some(monotonic_raw_ns());
+        self.is_cut_short = true;
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.ended_ns.is_some()
+    }
+
+    fn used(&mut self, cpu_ns: u64) {
+        self.cpu_ns = Some(cpu_ns);
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.take_until(monotonic_raw_ns().saturating_sub(HOLD_BACK_NS))
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        if !self.is_stopped() {
+            self.take_turns()?;
+        }
+        self.watcher.wait(self.until_next())
     }
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use perftax_comm::{LineTransfers, Transfers, estimate};
+use perftax_comm::{Board, Evidence, LineTransfers, Transfers, estimate};
 use perftax_cost::Warning;
 use perftax_cost::document::{Comm, CommEvidence, CommPair, CommShare, CommThread, CommWay, Origin};
+use perftax_pmu::sys::Ended;
 use perftax_pmu::{Error, Result};
 
-use super::Found;
+use super::session::Sampling;
+use super::threads::Threads;
 use crate::comm::document::{self, Called};
 use crate::comm::{Images, Naming, Price};
 
@@ -16,6 +18,40 @@ const MOST_LINES: usize = 1000;
 
 /// Share of the traps whose instruction may be unknown: what they did would be missing from every follow.
 const MOST_UNDECODED: f64 = 0.1;
+
+/// What was found.
+pub struct Found {
+    /// How the program ended.
+    pub ended: Ended,
+    /// Its first process.
+    pub pid: u32,
+    /// From the start of watching to its end, ns.
+    pub elapsed_ns: u64,
+    /// Time for which a line was watched, ns.
+    pub armed_ns: u64,
+    /// CPU time that the program used meanwhile, ns; none where it was not told.
+    pub cpu_ns: Option<u64>,
+    /// What aiming registers took, ns.
+    pub aiming_ns: u64,
+    /// Loads and stores counted.
+    pub counted: [u64; 2],
+    /// Follows and samples.
+    pub evidence: Evidence,
+    /// How lines are used.
+    pub board: Board,
+    /// What came, and what was lost.
+    pub records: CommEvidence,
+    /// Follows that ended for too many traps.
+    pub crowded: u64,
+    /// Samples that were not followed for the budget.
+    pub unaffordable: u64,
+    /// Threads.
+    pub threads: Threads,
+    /// What processes had mapped.
+    pub images: Images,
+    /// How it was sampled.
+    pub sampling: Sampling,
+}
 
 impl Found {
     /// Whether what came can be estimated from.

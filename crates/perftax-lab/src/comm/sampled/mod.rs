@@ -12,5 +12,6 @@ mod memory_events;
 mod session;
 mod threads;
 
+pub use found::Found;
 pub use memory_events::MemoryEvents;
-pub use session::{Found, Sampling, sample};
+pub use session::{Sampling, sample};

@@ -1,20 +1,21 @@
 //! Sampling and following, from the first instruction (or from when we came) to the end.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use perftax_comm::{Access, Board, Detective, End, Evidence, Kind, LINE_BYTES, Line, Patience, Settings, Words, lines_of};
+use perftax_comm::{Access, Detective, End, Kind, LINE_BYTES, Line, Patience, Settings, Words, lines_of};
 use perftax_cost::Estimate;
-use perftax_cost::document::CommEvidence;
 use perftax_pmu::Result;
 use perftax_pmu::event::Catalog;
-use perftax_pmu::guard::{check_interrupted, raise_descriptor_limit};
+use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::record::{Record, Sample};
-use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns};
+use perftax_pmu::sys::{AtExec, monotonic_raw_ns};
 
 use super::MemoryEvents;
+use super::found::Found;
 use super::threads::Threads;
 use crate::comm::accounts::Entry;
+use crate::comm::attend::{Watch, attend};
 use crate::comm::image::Images;
 use crate::comm::intake::Intake;
 use crate::comm::plan::{Piece, Plan};
@@ -33,8 +34,6 @@ const MOST_TRAPS: u64 = 256;
 const MOST_UNDECODED: u64 = 8;
 /// Longest that a line is watched where no samples come, ns.
 const LONGEST_NS: u64 = 200_000_000;
-/// How long a program that was told to end may take.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// What is to be found out.
 #[derive(Clone, Debug)]
@@ -59,40 +58,6 @@ pub struct Sampling {
     pub core_of: HashMap<u32, u32>,
     /// Seed of everything that is drawn.
     pub seed: u64,
-}
-
-/// What was found.
-pub struct Found {
-    /// How the program ended.
-    pub ended: Ended,
-    /// Its first process.
-    pub pid: u32,
-    /// From the start of watching to its end, ns.
-    pub elapsed_ns: u64,
-    /// Time for which a line was watched, ns.
-    pub armed_ns: u64,
-    /// CPU time that the program used meanwhile, ns; none where it was not told.
-    pub cpu_ns: Option<u64>,
-    /// What aiming registers took, ns.
-    pub aiming_ns: u64,
-    /// Loads and stores counted.
-    pub counted: [u64; 2],
-    /// Follows and samples.
-    pub evidence: Evidence,
-    /// How lines are used.
-    pub board: Board,
-    /// What came, and what was lost.
-    pub records: CommEvidence,
-    /// Follows that ended for too many traps.
-    pub crowded: u64,
-    /// Samples that were not followed for the budget.
-    pub unaffordable: u64,
-    /// Threads.
-    pub threads: Threads,
-    /// What processes had mapped.
-    pub images: Images,
-    /// How it was sampled.
-    pub sampling: Sampling,
 }
 
 /// Runs the program, its output untouched, or joins it, samples its accesses and follows lines.
@@ -127,7 +92,7 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
     };
     session.begin()?;
     held.map_or(Ok(()), AtExec::let_go)?;
-    session.follow(&mut program)?;
+    attend(&mut program, sampling.at_most, &mut session)?;
     session.finish(program)
 }
 
@@ -214,60 +179,6 @@ impl<'a> Session<'a> {
         self.look()?;
         self.began_ns = monotonic_raw_ns();
         self.watcher.start_sampling()
-    }
-
-    /// Looks, until the program ends, or the time is over.
-    fn follow(&mut self, program: &mut Program) -> Result<()> {
-        let began = Instant::now();
-        let mut told_to_end: Option<Instant> = None;
-        loop {
-            let is_over = self.sampling.at_most.is_some_and(|at_most| began.elapsed() >= at_most);
-            if is_over && self.ended_ns.is_none() {
-                self.stop()?;
-                if matches!(program, Program::Process { .. }) {
-                    program.stop();
-                }
-            }
-            if check_interrupted().is_err() {
-                match told_to_end {
-                    None => program.stop(),
-                    Some(since) if since.elapsed() > GRACE => program.kill(),
-                    Some(_) => {}
-                }
-                told_to_end.get_or_insert_with(Instant::now);
-            }
-            // Asked before looking: what is written after its end is nobody's.
-            let last = program.has_ended();
-            if let Some(now_ns) = program.cpu_ns().filter(|_| self.ended_ns.is_none()) {
-                self.cpu_ns = Some(now_ns);
-            }
-            if let Err(error) = self.look() {
-                program.kill();
-                return Err(error);
-            }
-            if last {
-                return Ok(());
-            }
-            self.watcher.wait(LOOK)?;
-        }
-    }
-
-    /// Sampling ends, whatever the program does.
-    fn stop(&mut self) -> Result<()> {
-        self.counted = self.watcher.stop_sampling()?;
-        self.leave(End::Cut)?;
-        self.ended_ns = Some(monotonic_raw_ns());
-        Ok(())
-    }
-
-    /// Takes what has come: samples in order of time; traps wait until their line is left.
-    fn look(&mut self) -> Result<()> {
-        for sampled in self.drain()? {
-            if self.ended_ns.is_none() {
-                self.take(&sampled)?;
-            }
-        }
-        self.leave_if_due()
     }
 
     fn drain(&mut self) -> Result<Vec<Sampled>> {
@@ -417,6 +328,37 @@ impl<'a> Session<'a> {
             images: self.intake.images,
             sampling: self.sampling.clone(),
         })
+    }
+}
+
+impl Watch for Session<'_> {
+    fn stop(&mut self) -> Result<()> {
+        self.counted = self.watcher.stop_sampling()?;
+        self.leave(End::Cut)?;
+        self.ended_ns = Some(monotonic_raw_ns());
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.ended_ns.is_some()
+    }
+
+    fn used(&mut self, cpu_ns: u64) {
+        self.cpu_ns = Some(cpu_ns);
+    }
+
+    /// Samples in order of time; traps wait until their line is left.
+    fn look(&mut self) -> Result<()> {
+        for sampled in self.drain()? {
+            if !self.is_stopped() {
+                self.take(&sampled)?;
+            }
+        }
+        self.leave_if_due()
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.watcher.wait(LOOK)
     }
 }
 

@@ -4,23 +4,14 @@
 //! "Data Memory and I/O Breakpoint Exception Conditions"). What stands before that address cannot be read backwards without doubt on x86,
 //! so there may be several [`Candidates`]; the registers of the sample then tell which of them touched the place.
 
-use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, OpAccess, OpKind, Register,
-    UsedMemory,
-};
+mod operand;
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory};
+
+use operand::{Lie, Operand, SP, operands};
 
 /// The longest instruction, bytes (SDM vol. 2, 2.3.11).
 pub const LONGEST: u64 = 15;
-/// How far beyond the element that trapped a repeated string instruction may have come: it works in groups of up to a line
-/// (SDM vol. 1, "Fast-String Operation").
-const GROUP_BYTES: u64 = 64;
-/// Numbers of registers (`asm/perf_regs.h`).
-const FLAGS: u32 = 9;
-const SI: u32 = 4;
-const DI: u32 = 5;
-/// The direction flag: string instructions go down.
-const DIRECTION: u64 = 1 << 10;
-
 /// Code that ends, or is read, somewhere behind the address that was sampled.
 #[derive(Clone, Copy, Debug)]
 pub struct Code<'a> {
@@ -32,32 +23,6 @@ pub struct Code<'a> {
     pub is_function: bool,
     /// Of the program: 64 or 32.
     pub bits: u32,
-}
-
-/// Where an access goes, as far as registers after it still tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// base + index · scale + displacement.
-    Computed { base: Option<u32>, index: Option<u32>, scale: u64, displacement: u64, is_32_bits: bool },
-    /// Just behind where a string instruction goes on, by the register that points there.
-    Behind(u32),
-    /// By registers that the instruction itself wrote, the base of a segment, or a vector of indices.
-    Unknown,
-}
-
-/// One access of an instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Operand {
-    place: Place,
-    bytes: u64,
-    is_store: bool,
-}
-
-/// How an operand and a watched place lie.
-enum Lie {
-    Apart,
-    Touching { address: Option<u64> },
-    NotKnown,
 }
 
 /// What an instruction did to a watched place.
@@ -73,9 +38,16 @@ pub struct Touch {
     pub bytes: u64,
 }
 
-/// Instructions that may be the one that trapped: where each stands, and its accesses.
+/// Instructions that may be the one that trapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Candidates(Vec<(u64, Vec<Operand>)>);
+pub struct Candidates {
+    /// The address that was sampled.
+    ip: u64,
+    /// Bytes of a return address.
+    word_bytes: u64,
+    /// Those that stand before it: where each does, and its accesses.
+    before: Vec<(u64, Vec<Operand>)>,
+}
 
 impl Candidates {
     /// Those that end at a sampled address, or stay there because they repeat.
@@ -93,13 +65,13 @@ impl Candidates {
         let repeats = |one: &Instruction| one.is_string_instruction() && (one.has_rep_prefix() || one.has_repne_prefix());
         let itself = one(ip, code).filter(repeats);
         found.extend(itself.and_then(|instruction| operands(&instruction, factory)));
-        Self(found)
+        Self { ip, word_bytes: u64::from(code.bits) / 8, before: found }
     }
 
     /// What was done to a place, by the registers after it; none where that cannot be told.
     pub fn touch(&self, address: u64, bytes: u64, register: impl Fn(u32) -> Option<u64>) -> Option<Touch> {
         let (mut certain, mut possible) = (Vec::new(), Vec::new());
-        for (ip, candidate) in &self.0 {
+        for (ip, candidate) in &self.before {
             let mut touching: Option<Touch> = None;
             let mut maybe: Option<Touch> = None;
             for operand in candidate {
@@ -114,10 +86,29 @@ impl Candidates {
             certain.extend(touching);
             possible.extend(maybe.filter(|_| touching.is_none()));
         }
+        if certain.is_empty()
+            && let Some(touch) = self.call_or_return(address, bytes, &register)
+        {
+            return Some(touch);
+        }
         let all = if certain.is_empty() { possible } else { certain };
         let agree = all.windows(2).all(|two| two[0].is_store == two[1].is_store);
         let first = all.first().copied().filter(|_| agree)?;
         Some(all.into_iter().fold(first, |a, b| together(a, b, a.is_store)))
+    }
+
+    /// Calls and returns go elsewhere, so they do not stand before the address that was sampled. But a call has just written what the stack
+    /// pointer points to then, and a return has read what lies below it.
+    fn call_or_return(&self, address: u64, bytes: u64, register: impl Fn(u32) -> Option<u64>) -> Option<Touch> {
+        let top = register(SP)?;
+        let holds = |at: u64| address <= at && at + self.word_bytes <= address.saturating_add(bytes);
+        let below = top.checked_sub(self.word_bytes)?;
+        let touch = |ip, is_store, at| Touch { ip, is_store, address: Some(at), bytes: self.word_bytes };
+        match (holds(top), holds(below)) {
+            (true, _) => Some(touch(self.ip, true, top)),
+            (_, true) => Some(touch(self.ip.wrapping_sub(1), false, below)),
+            _ => None,
+        }
     }
 }
 
@@ -132,30 +123,6 @@ pub fn operand_bytes(code: &[u8], ip: u64, factory: &mut InstructionInfoFactory)
 fn together(a: Touch, b: Touch, is_store: bool) -> Touch {
     let address = a.address.filter(|_| a.address == b.address);
     Touch { ip: a.ip.min(b.ip), is_store, address, bytes: a.bytes.max(b.bytes) }
-}
-
-impl Operand {
-    fn lies(&self, address: u64, bytes: u64, register: impl Fn(u32) -> Option<u64>) -> Lie {
-        let overlaps = |from: u64, to: u64| from < address.saturating_add(bytes) && address < to;
-        match self.place {
-            Place::Computed { base, index, scale, displacement, is_32_bits } => {
-                let value = |number: Option<u32>| number.map_or(Some(0), &register);
-                let (Some(base), Some(index)) = (value(base), value(index)) else { return Lie::NotKnown };
-                let sum = base.wrapping_add(index.wrapping_mul(scale)).wrapping_add(displacement);
-                let at = if is_32_bits { sum & u64::from(u32::MAX) } else { sum };
-                if overlaps(at, at.saturating_add(self.bytes)) { Lie::Touching { address: Some(at) } } else { Lie::Apart }
-            }
-            Place::Behind(number) => {
-                let (Some(next), Some(flags)) = (register(number), register(FLAGS)) else { return Lie::NotKnown };
-                let (from, to) = match flags & DIRECTION {
-                    0 => (next.saturating_sub(GROUP_BYTES), next),
-                    _ => (next.saturating_add(self.bytes), next.saturating_add(self.bytes + GROUP_BYTES)),
-                };
-                if overlaps(from, to) { Lie::Touching { address: None } } else { Lie::Apart }
-            }
-            Place::Unknown => Lie::NotKnown,
-        }
-    }
 }
 
 /// The instruction that ends at an address, all before it having been read from the start of its function.
@@ -175,93 +142,9 @@ fn one(at: u64, code: Code<'_>) -> Option<Instruction> {
     decoder.can_decode().then(|| decoder.decode()).filter(|instruction| !instruction.is_invalid())
 }
 
-/// What it does to memory; none where nothing, or where what is executed next is not what stands next.
-fn operands(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Option<(u64, Vec<Operand>)> {
-    let goes_on = matches!(instruction.flow_control(), FlowControl::Next | FlowControl::ConditionalBranch);
-    if !goes_on {
-        return None;
-    }
-    let info = factory.info(instruction);
-    let all: Vec<Operand> = match instruction.is_string_instruction() {
-        true => (0..instruction.op_count()).filter_map(|number| of_string(instruction, info, number)).collect(),
-        false => info.used_memory().iter().filter_map(|memory| of_memory(memory, info)).collect(),
-    };
-    (!all.is_empty()).then(|| (instruction.ip(), all))
-}
-
-fn of_string(instruction: &Instruction, info: &InstructionInfo, number: u32) -> Option<Operand> {
-    let register = match instruction.op_kind(number) {
-        OpKind::MemoryESRDI | OpKind::MemoryESEDI | OpKind::MemoryESDI => DI,
-        OpKind::MemorySegRSI | OpKind::MemorySegESI | OpKind::MemorySegSI => SI,
-        _ => return None,
-    };
-    let is_store = writes(info.op_access(number))?;
-    Some(Operand { place: Place::Behind(register), bytes: instruction.memory_size().size() as u64, is_store })
-}
-
-fn of_memory(memory: &UsedMemory, info: &InstructionInfo) -> Option<Operand> {
-    let is_store = writes(memory.access())?;
-    let bytes = memory.memory_size().size() as u64;
-    let is_written = |register: Register| {
-        let changes = |access| writes(access) == Some(true);
-        info.used_registers()
-            .iter()
-            .any(|used| used.register().full_register() == register.full_register() && changes(used.access()))
-    };
-    let numbered = |register: Register| match register {
-        Register::None => Some(None),
-        _ if is_written(register) => None,
-        _ => number_of(register).map(Some),
-    };
-    // The base of FS and GS is not in samples; the other segments begin at 0 in all that Linux runs.
-    let is_flat = !matches!(memory.segment(), Register::FS | Register::GS);
-    let place = match (numbered(memory.base()), numbered(memory.index())) {
-        (Some(base), Some(index)) if is_flat && bytes > 0 => Place::Computed {
-            base,
-            index,
-            scale: memory.scale().into(),
-            displacement: memory.displacement(),
-            is_32_bits: memory.base().is_gpr32() || memory.index().is_gpr32(),
-        },
-        _ => Place::Unknown,
-    };
-    Some(Operand { place, bytes, is_store })
-}
-
-/// Whether an access writes; none where it is none.
-fn writes(access: OpAccess) -> Option<bool> {
-    match access {
-        OpAccess::Read | OpAccess::CondRead => Some(false),
-        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite => Some(true),
-        OpAccess::None | OpAccess::NoMemAccess => None,
-    }
-}
-
-/// A general register's number in `asm/perf_regs.h`.
-fn number_of(register: Register) -> Option<u32> {
-    Some(match register.full_register() {
-        Register::RAX => 0,
-        Register::RBX => 1,
-        Register::RCX => 2,
-        Register::RDX => 3,
-        Register::RSI => SI,
-        Register::RDI => DI,
-        Register::RBP => 6,
-        Register::RSP => 7,
-        Register::R8 => 16,
-        Register::R9 => 17,
-        Register::R10 => 18,
-        Register::R11 => 19,
-        Register::R12 => 20,
-        Register::R13 => 21,
-        Register::R14 => 22,
-        Register::R15 => 23,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use super::operand::{DI, DIRECTION, SI};
     use super::*;
 
     #[test]
@@ -315,8 +198,31 @@ mod tests {
     #[test]
     fn registers_that_are_gone_leave_the_address_open() {
         assert_eq!(touch(&[0x48, 0x8b, 0x1b], true, &[(RBX, 1)]), Some((false, None, 8)));
-        assert_eq!(touch(&[0x53], true, &[(7, 0x5000)]), Some((true, None, 8)), "push");
         assert_eq!(touch(&[0x64, 0x8b, 0x03], true, &[]), Some((false, None, 4)), "by FS");
+    }
+
+    #[test]
+    fn the_stack_pointer_tells_of_pushes_and_pops() {
+        assert_eq!(touch(&[0x53], true, &[(SP, 0x5000)]), known(true, 0x5000, 8), "push %rbx");
+        assert_eq!(touch(&[0x53], true, &[(SP, 0x4fe0)]), None, "push to another place");
+        assert_eq!(touch(&[0x5b], true, &[(SP, 0x5008)]), known(false, 0x5000, 8), "pop %rbx");
+        assert_eq!(touch(&[0xc9], true, &[(SP, 0x5008)]), known(false, 0x5000, 8), "leave");
+        // push 0x10(%rsp): reads by the pointer as it was, writes at where it comes to.
+        let push = [0xff, 0x74, 0x24, 0x10];
+        assert_eq!(touch(&push, true, &[(SP, 0x5000)]), known(true, 0x5000, 8), "it writes there");
+        assert_eq!(touch(&push, true, &[(SP, 0x4fe8)]), known(false, 0x5000, 8), "it reads there");
+    }
+
+    #[test]
+    fn calls_and_returns_are_told_by_the_stack() {
+        // The first instruction of a function, behind the return of the one before it.
+        assert_eq!(touch(&[0xc3], true, &[(SP, 0x5000)]), known(true, 0x5000, 8), "called");
+        assert_eq!(touch(&[0xc3], false, &[(SP, 0x5000)]), known(true, 0x5000, 8), "called, and no symbol");
+        // What stands behind call 0x1005.
+        assert_eq!(touch(&[0xe8, 0, 0, 0, 0], true, &[(SP, 0x5008)]), known(false, 0x5000, 8), "returned");
+        assert_eq!(touch(&[0xe8, 0, 0, 0, 0], true, &[(SP, 0x5010)]), None, "neither");
+        // An instruction that is sure to have touched the place goes before: mov (%rsp),%rax.
+        assert_eq!(touch(&[0x48, 0x8b, 0x04, 0x24], true, &[(SP, 0x5000)]), known(false, 0x5000, 8));
     }
 
     #[test]
