@@ -259,6 +259,11 @@ impl Detective {
         let Some(following) = self.following.take() else { return };
         let mut follow = following.follow;
         follow.end = end;
+        if !follow.tells() {
+            self.evidence.cut += 1;
+            self.evidence.stray += follow.traps;
+            return;
+        }
         if !follow.is_shared() {
             *self.private.entry(follow.line).or_default() += 1;
         } else {

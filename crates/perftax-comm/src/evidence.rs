@@ -19,6 +19,8 @@ pub struct Evidence {
     pub busy: u64,
     /// Samples of stores to lines that were private so far, and not followed again.
     pub known_private: u64,
+    /// Follows that were cut short before they told anything.
+    pub cut: u64,
     /// Traps of lines that were no longer followed.
     pub stray: u64,
 }

@@ -175,15 +175,22 @@ impl Follow {
     /// Where they came after longer than any follow waits for them, the sampled one alone counts, too: others of its kind ended there.
     ///
     /// Armed late, the sampled store's burst is over as a rule, and the next one is seen from its beginning. So a random number of stores is
-    /// left out first; where they stopped coming, all that came are whole bursts, and count.
+    /// left out first; where they stopped coming, all that came are whole bursts, and count. Of one that was cut short it is not known
+    /// what would have followed the last store.
     fn counted(&self) -> &[Stored] {
         let last = self.stores.len() - 1;
         match (self.at_once, self.end) {
             (true, End::Full) if self.patience.always_waits(self.waited) => &self.stores[..last],
             (true, _) => &self.stores[..1],
-            (false, End::Full) => &self.stores[(1 + self.skip as usize).min(last - 1)..last],
-            (false, End::Silent | End::Cut) => &self.stores[1.min(last)..],
+            (false, End::Full) => &self.stores[(1 + self.skip as usize).min(last)..last],
+            (false, End::Cut) => &self.stores[1.min(last)..last],
+            (false, End::Silent) => &self.stores[1.min(last)..],
         }
+    }
+
+    /// Whether it says anything: armed late and cut short, it may not.
+    pub fn tells(&self) -> bool {
+        !self.counted().is_empty()
     }
 
     /// Stores that must trap before it has come to its end, to count so many.

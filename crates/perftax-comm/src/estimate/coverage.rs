@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::access::Thread;
 use crate::board::{Board, Words};
 use crate::follow::Follow;
-use crate::line::{Bytes, Line};
+use crate::line::Line;
 
 /// Which follows could have seen a thread: in the others no register of its watched the words that it is known to touch.
 pub(super) struct Sighted {
@@ -44,23 +44,18 @@ fn sees(follow: &Follow, thread: Thread, words: Words) -> bool {
 pub(super) struct Storing {
     /// By instruction: threads, and words that they store to in lines that it stores to, with samples.
     around: FxHashMap<u64, FxHashMap<(Thread, Words), u64>>,
-    /// Places in lines that an instruction stores to.
-    places: FxHashMap<u64, FxHashSet<Bytes>>,
 }
 
 impl Storing {
     pub fn of(board: &Board, follows: &[Follow]) -> Self {
         let asked: FxHashSet<u64> = follows.iter().map(|follow| follow.ip).collect();
-        let mut storing = Self { around: FxHashMap::default(), places: FxHashMap::default() };
+        let mut storing = Self { around: FxHashMap::default() };
         for (_, uses) in board.lines() {
             let sampled = || uses.iter().filter(|u| u.kind.is_store() && u.samples > 0);
             let ips: FxHashSet<u64> = sampled().map(|u| u.ip).filter(|ip| asked.contains(ip)).collect();
             for ip in ips {
                 let around = storing.around.entry(ip).or_default();
                 sampled().for_each(|u| *around.entry((u.thread, Words::of(u.bytes))).or_default() += u.samples);
-            }
-            for u in sampled().filter(|u| asked.contains(&u.ip)) {
-                storing.places.entry(u.ip).or_default().insert(u.bytes);
             }
         }
         storing
@@ -70,9 +65,8 @@ impl Storing {
     /// stores to, of the other threads' by what is known of the line itself.
     pub fn seen(&self, follow: &Follow, board: &Board) -> f64 {
         let is_seen = |thread: Thread, words: Words| follow.words_of(thread).0 & words.0 != 0;
-        let around = || self.around.get(&follow.ip).into_iter().flatten().filter(|((thread, _), _)| *thread == follow.owner);
-        let all: u64 = around().map(|(_, samples)| samples).sum();
-        let own: u64 = around().filter(|((thread, words), _)| is_seen(*thread, *words)).map(|(_, samples)| samples).sum();
+        let all: u64 = self.around(follow).map(|(_, samples)| samples).sum();
+        let own: u64 = self.around(follow).filter(|(words, _)| is_seen(follow.owner, *words)).map(|(_, samples)| samples).sum();
         let own = if own > 0 { own as f64 / all as f64 } else { 1.0 };
         let (mut seen, mut all) = (0.0, 0.0);
         for u in board.uses(follow.line).iter().filter(|u| u.kind.is_store() && u.samples > 0) {
@@ -84,12 +78,19 @@ impl Storing {
         if seen > 0.0 { seen / all } else { own }
     }
 
-    /// For how many stores a sampled one stands that registers came too late to see followed by another: as many as the instruction has
-    /// places in lines.
+    /// For how many stores a sampled one stands that registers came too late to see followed by another: as many as there are words that
+    /// its thread stores to in the lines that the instruction stores to.
     pub fn visit(&self, follow: &Follow) -> f64 {
         if !follow.is_late() {
             return 1.0;
         }
-        self.places.get(&follow.ip).map_or(1, |places| places.len().max(1)) as f64
+        self.around(follow).count().max(1) as f64
+    }
+
+    /// Words that a follow's owner stores to in lines that the sampled instruction stores to, with samples.
+    fn around(&self, follow: &Follow) -> impl Iterator<Item = (Words, u64)> {
+        let owner = follow.owner;
+        let around = self.around.get(&follow.ip).into_iter().flatten();
+        around.filter(move |((thread, _), _)| *thread == owner).map(|((_, words), samples)| (*words, *samples))
     }
 }

@@ -41,6 +41,8 @@ pub struct Intake {
     pub evidence: CommEvidence,
     /// Traps by instructions that wrote.
     pub stores: u64,
+    /// What trapped before was seen by some of the registers alone: they are aimed one after the other, thread by thread.
+    from_ns: u64,
 }
 
 impl Intake {
@@ -53,12 +55,20 @@ impl Intake {
             reorder: Reorder::default(),
             evidence: CommEvidence::default(),
             stores: 0,
+            from_ns: 0,
         }
     }
 
-    /// From now on registers watch a plan's pieces. What trapped before has been taken.
+    /// From now on registers are aimed at a plan's pieces. What trapped before has been taken; what traps before all of them are aimed
+    /// ([`Self::aimed`]) is counted, and tells nothing.
     pub fn aim_at(&mut self, plan: &Plan) {
         self.pieces = plan.pieces.iter().map(|piece| (*piece, false)).collect();
+        self.from_ns = u64::MAX;
+    }
+
+    /// All registers of all threads have been aimed.
+    pub fn aimed(&mut self, from_ns: u64) {
+        self.from_ns = from_ns;
     }
 
     /// Takes a record of a ring.
@@ -100,6 +110,9 @@ impl Intake {
         };
         let Some(&(piece, is_shared)) = self.pieces.iter().find(|(piece, _)| piece.address == address) else { return };
         self.evidence.traps += 1;
+        if time_ns < self.from_ns {
+            return;
+        }
         let mut registers = [0; REGISTERS];
         let dump = sample.user_registers;
         for (number, value) in dump.iter().flat_map(|dump| dump.iter()) {

@@ -29,7 +29,7 @@ const STORES: u32 = 8;
 /// How long a line is followed where nothing traps, samples.
 const PATIENCE: Patience = Patience { least: 16, most: 1024 };
 /// Traps after which it is left at any rate: threads that wait for a flag read it all the time.
-const MOST_TRAPS: u64 = 256;
+const MOST_TRAPS: u64 = 4096;
 /// Traps of unknown instructions after which it is left: as a rule calls and returns, on a stack that is one thread's own.
 const MOST_UNDECODED: u64 = 8;
 /// Longest that a line is watched where no samples come, ns.
@@ -234,7 +234,12 @@ impl<'a> Session<'a> {
         self.intake.aim_at(&plan);
         self.watcher.on(&plan, 0)?;
         let now_ns = monotonic_raw_ns();
+        self.intake.aimed(now_ns);
         self.aiming_ns += now_ns - before_ns;
+        // Samples that came meanwhile find the registers taken.
+        for sampled in self.drain()? {
+            self.detective.pass(&sampled.access);
+        }
         let traps = self.intake.evidence.traps;
         self.pursuit = Some(Pursuit {
             since_ns: now_ns,
@@ -251,8 +256,9 @@ impl<'a> Session<'a> {
     fn leave_if_due(&mut self) -> Result<()> {
         let Some(pursuit) = &self.pursuit else { return Ok(()) };
         let traps = self.intake.evidence.traps - pursuit.traps_before;
+        // The detective itself says which store was the last that counts.
         if self.intake.stores - pursuit.stores_before >= self.detective.wanted() {
-            return self.leave(End::Full);
+            return self.leave(End::Cut);
         }
         let undecoded = self.intake.evidence.undecoded - pursuit.undecoded_before;
         if undecoded >= MOST_UNDECODED && 2 * undecoded >= traps {
@@ -282,6 +288,8 @@ impl<'a> Session<'a> {
         let (detective, threads, core_of) = (&mut self.detective, &mut self.threads, &self.sampling.core_of);
         let mut samples_ns = pursuit.samples_ns.into_iter().peekable();
         self.intake.reorder.flush(u64::MAX, |time_ns, entry| match entry {
+            // They go off one after the other, too.
+            Entry::Access(_) if time_ns > before_ns => {}
             Entry::Access(seen) => {
                 let mut idle = 0;
                 while samples_ns.next_if(|sample_ns| *sample_ns < time_ns).is_some() {
@@ -294,6 +302,8 @@ impl<'a> Session<'a> {
             }
             Entry::Name { tid, name, .. } => threads.name(tid, name),
             Entry::Fork { tid, parent } => threads.created(tid, parent, time_ns),
+            // What came after it is not known.
+            Entry::Lost if (pursuit.since_ns..=before_ns).contains(&time_ns) => detective.end(End::Cut),
             Entry::Begin { .. } | Entry::End | Entry::Lost => {}
         });
         self.detective.end(end);
