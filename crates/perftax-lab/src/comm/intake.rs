@@ -1,5 +1,7 @@
 //! From records to what happened, in order of time.
 
+use std::collections::HashSet;
+
 use perftax_comm::{Bytes, Kind, lines_of};
 use perftax_cost::document::CommEvidence;
 use perftax_pmu::record::{Record, RegisterAbi, Sample};
@@ -39,10 +41,15 @@ pub struct Intake {
     pub reorder: Reorder<Entry>,
     /// What it rests on.
     pub evidence: CommEvidence,
-    /// Traps by instructions that wrote.
-    pub stores: u64,
     /// What trapped before was seen by some of the registers alone: they are aimed one after the other, thread by thread.
     from_ns: u64,
+    /// What trapped later is not needed: so many stores trapped on one CPU before.
+    until_ns: u64,
+    /// How many those are, and how many trapped on each CPU since registers were aimed.
+    wanted: u64,
+    stores_of_ring: Vec<u64>,
+    /// Whose traps count; none: all, for nobody else's come.
+    ours: Option<HashSet<u32>>,
 }
 
 impl Intake {
@@ -54,8 +61,11 @@ impl Intake {
             images: Images::default(),
             reorder: Reorder::default(),
             evidence: CommEvidence::default(),
-            stores: 0,
             from_ns: 0,
+            until_ns: u64::MAX,
+            wanted: u64::MAX,
+            stores_of_ring: vec![0; rings],
+            ours: None,
         }
     }
 
@@ -66,9 +76,23 @@ impl Intake {
         self.from_ns = u64::MAX;
     }
 
-    /// All registers of all threads have been aimed.
-    pub fn aimed(&mut self, from_ns: u64) {
+    /// Traps of a process, and of those that it creates, count, and no others.
+    pub fn only(&mut self, pid: u32) {
+        self.ours = Some(HashSet::from([pid]));
+    }
+
+    /// All registers of all threads have been aimed, and so many stores are to be seen: what comes after them is counted, and not looked at,
+    /// for a place that all threads write to traps faster than we can tell what it was.
+    pub fn aimed(&mut self, from_ns: u64, wanted: u64) {
         self.from_ns = from_ns;
+        self.until_ns = u64::MAX;
+        self.wanted = wanted;
+        self.stores_of_ring.fill(0);
+    }
+
+    /// Whether all stores that are wanted have come.
+    pub fn has_enough(&self) -> bool {
+        self.stores_of_ring.iter().sum::<u64>() >= self.wanted
     }
 
     /// Takes a record of a ring.
@@ -85,6 +109,10 @@ impl Intake {
             }
             Record::Fork(fork) => {
                 self.images.forked(fork.task.pid, fork.parent.pid);
+                // Of the program's own tasks alone the kernel tells what they create.
+                if let Some(ours) = &mut self.ours {
+                    ours.insert(fork.task.pid);
+                }
                 self.reorder.push(fork.time_ns, Entry::Fork { tid: fork.task.tid, parent: fork.parent.tid });
             }
             _ => {}
@@ -110,7 +138,8 @@ impl Intake {
         };
         let Some(&(piece, is_shared)) = self.pieces.iter().find(|(piece, _)| piece.address == address) else { return };
         self.evidence.traps += 1;
-        if time_ns < self.from_ns {
+        let is_needed = (self.from_ns..=self.until_ns).contains(&time_ns);
+        if !is_needed || self.ours.as_ref().is_some_and(|ours| !ours.contains(&task.pid)) {
             return;
         }
         let mut registers = [0; REGISTERS];
@@ -147,7 +176,10 @@ impl Intake {
         let bytes: Bytes = exact.unwrap_or(piece.bytes_of_line());
         // One that cannot be told is taken to read: it may fetch a line, and makes none stale.
         let kind = if touch.is_some_and(|touch| touch.is_store) { Kind::Store } else { Kind::Load };
-        self.stores += u64::from(kind.is_store());
+        self.stores_of_ring[ring] += u64::from(kind.is_store());
+        if self.stores_of_ring[ring] >= self.wanted {
+            self.until_ns = self.until_ns.min(time_ns);
+        }
         let cpu = sample.cpu.unwrap_or(0);
         let at = touch.map_or(ip.saturating_sub(1), |touch| touch.ip);
         let seen = Seen { pid: task.pid, tid: task.tid, cpu, ip: at, kind, line: piece.line(), bytes, is_shared };

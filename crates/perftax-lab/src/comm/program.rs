@@ -179,7 +179,7 @@ enum Status {
 
 /// Opens the events of all threads of a process, off; returns those that are watched in part alone.
 ///
-/// First all threads are made to tell what they create, then each gets its breakpoints: whoever is created meanwhile has all of its
+/// First all threads are made to tell what they create, then each gets its breakpoints, unless those of the CPUs watch it: whoever is created meanwhile has all of its
 /// parent's, or none, or (told by when it was created) some.
 ///
 /// # Errors
@@ -208,6 +208,10 @@ pub fn join(pid: u32, watcher: &mut Watcher, plan: &Plan) -> Result<Vec<i32>> {
         // Parents before children.
         new.sort_by_key(|tid| births.get(tid).map_or(0, |(_, time_ns)| *time_ns));
         for tid in new {
+            if watcher.is_everywhere() {
+                known.insert(tid, Status::Watched);
+                continue;
+            }
             let inherited =
                 births.get(&tid).and_then(|&(parent, time_ns)| match (watcher.opened_ns(parent), known.get(&parent)) {
                     (Some((from_ns, _)), _) if time_ns < from_ns => None,

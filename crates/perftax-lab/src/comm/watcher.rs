@@ -20,6 +20,9 @@ use super::plan::{Piece, Plan};
 /// From one look to the next where rings of threads that have ended are always "ready".
 const AFTER_AN_END: Duration = Duration::from_millis(1);
 
+/// In the place of a thread's number: whoever runs on a CPU.
+const ALL_THREADS: i32 = -1;
+
 /// Breakpoints of one thread, by CPU and register.
 struct Armed {
     tid: i32,
@@ -38,6 +41,8 @@ pub struct Watcher {
     /// What tells of tasks: by thread, then CPU. The first thread's own the rings.
     followed: Vec<(i32, Vec<OpenEvent>)>,
     armed: Vec<Armed>,
+    /// Registers are those of the CPUs, whoever runs there.
+    is_everywhere: bool,
     rings: Vec<Ring>,
     /// What each register is aimed at, and whether it is on.
     aimed: Vec<(Piece, bool)>,
@@ -69,6 +74,7 @@ impl Watcher {
             layout: every.payload.layout(),
             followed: Vec::new(),
             armed: Vec::new(),
+            is_everywhere: false,
             rings: Vec::new(),
             aimed: Vec::new(),
             sampled: Vec::new(),
@@ -168,6 +174,33 @@ impl Watcher {
     /// # Errors
     /// Where the registers are taken, or the kernel refuses.
     pub fn open_breakpoints(&mut self, tid: i32, plan: &Plan) -> Result<bool> {
+        self.open_registers(tid, |cpu| Target::ThreadOnCpu(tid, cpu), plan)
+    }
+
+    /// Opens each CPU's breakpoints, off, whoever runs there: aiming them takes a call for each CPU and register, where those of threads
+    /// take one for each thread besides (`perf_event_modify_attr` goes through all that inherited one, and interrupts each one's CPU
+    /// twice). Traps of other programs at the same addresses come, too.
+    ///
+    /// Says whether that is permitted: it needs CAP_PERFMON, or kernel.perf_event_paranoid of 0 or less.
+    ///
+    /// # Errors
+    /// Where the registers are taken, or the kernel refuses.
+    pub fn open_everywhere(&mut self, plan: &Plan) -> Result<bool> {
+        match self.open_registers(ALL_THREADS, Target::Cpu, plan) {
+            Err(Error::Permission { .. }) => Ok(false),
+            opened => {
+                self.is_everywhere = true;
+                opened
+            }
+        }
+    }
+
+    /// Whether registers watch whoever runs.
+    pub fn is_everywhere(&self) -> bool {
+        self.is_everywhere
+    }
+
+    fn open_registers(&mut self, tid: i32, target: impl Fn(u32) -> Target, plan: &Plan) -> Result<bool> {
         let turn = plan.turns.iter().max_by_key(|turn| turn.len());
         let pieces: Vec<Piece> = turn.into_iter().flatten().map(|&number| plan.pieces[number]).collect();
         let began_ns = monotonic_raw_ns();
@@ -176,7 +209,8 @@ impl Watcher {
             let mut of_cpu = Vec::new();
             for &piece in &pieces {
                 let event = self.aimed_at(piece);
-                let open = match OpenEvent::open(&event, &self.breakpoint.1, Target::ThreadOnCpu(tid, cpu), None) {
+                let sampling = Sampling { inherit: tid != ALL_THREADS, ..self.breakpoint.1 };
+                let open = match OpenEvent::open(&event, &sampling, target(cpu), None) {
                     Ok(open) => open,
                     Err(error) if is_gone(&error) => return Ok(false),
                     Err(error) => return Err(self.explained(error)),
@@ -230,11 +264,12 @@ impl Watcher {
     fn set(&mut self, wanted: Vec<(Piece, bool)>) -> Result<()> {
         for (register, (before, now)) in self.aimed.iter().zip(&wanted).enumerate().filter(|(_, (before, now))| before != now) {
             let event = self.aimed_at(now.0);
+            let sampling = Sampling { inherit: !self.is_everywhere, ..self.breakpoint.1 };
             for open in self.armed.iter().flat_map(|armed| &armed.breakpoints).filter_map(|of_cpu| of_cpu.get(register)) {
                 match (before.0 == now.0, now.1) {
                     (true, true) => open.enable()?,
                     (true, false) => open.disable()?,
-                    (false, is_on) => open.aim(&event, &self.breakpoint.1, is_on)?,
+                    (false, is_on) => open.aim(&event, &sampling, is_on)?,
                 }
             }
         }

@@ -51,6 +51,8 @@ pub struct Found {
     pub images: Images,
     /// How it was sampled.
     pub sampling: Sampling,
+    /// Registers were aimed thread by thread: those of the CPUs may not be had.
+    pub is_by_thread: bool,
 }
 
 impl Found {
@@ -134,6 +136,12 @@ impl Found {
             warn(
                 format!("{} follows ended early: their lines are read all the time, which traps each time", self.crowded),
                 "nothing: of those the first store alone counts",
+            );
+        }
+        if self.is_by_thread {
+            warn(
+                "registers had to be aimed thread by thread, which takes long: few lines could be followed".into(),
+                "CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0",
             );
         }
         if self.unaffordable > 0 {

@@ -76,11 +76,17 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
         Program::Child(child) => {
             watcher.follow(child.pid())?;
             let (held, _) = hold(child, &[])?;
-            watcher.open_breakpoints(child.pid(), &nowhere)?;
+            if !watcher.open_everywhere(&nowhere)? {
+                watcher.open_breakpoints(child.pid(), &nowhere)?;
+            }
             (Session::of(sampling, watcher, child.pid() as u32), Some(held))
         }
         Program::Process { pid, .. } => {
             raise_descriptor_limit();
+            let first = watcher.follow(*pid as i32)?;
+            if first {
+                watcher.open_everywhere(&nowhere)?;
+            }
             let unwatched = join(*pid, &mut watcher, &nowhere)?;
             let mut session = Session::of(sampling, watcher, *pid);
             session.intake.evidence.unwatched_threads = unwatched.len() as u64;
@@ -133,9 +139,8 @@ struct Session<'a> {
 /// A line that is watched now.
 struct Pursuit {
     since_ns: u64,
-    /// Traps, and stores among them, before it.
+    /// Traps before it.
     traps_before: u64,
-    stores_before: u64,
     undecoded_before: u64,
     /// Traps at the last sample, and samples since they grew.
     traps_seen: u64,
@@ -156,6 +161,9 @@ impl<'a> Session<'a> {
         };
         let mut intake = Intake::new(&Plan::default(), |_| false, sampling.core_of.len());
         intake.images.read(pid);
+        if watcher.is_everywhere() {
+            intake.only(pid);
+        }
         Self {
             sampling,
             watcher,
@@ -234,7 +242,7 @@ impl<'a> Session<'a> {
         self.intake.aim_at(&plan);
         self.watcher.on(&plan, 0)?;
         let now_ns = monotonic_raw_ns();
-        self.intake.aimed(now_ns);
+        self.intake.aimed(now_ns, self.detective.wanted());
         self.aiming_ns += now_ns - before_ns;
         // Samples that came meanwhile find the registers taken.
         for sampled in self.drain()? {
@@ -244,7 +252,6 @@ impl<'a> Session<'a> {
         self.pursuit = Some(Pursuit {
             since_ns: now_ns,
             traps_before: traps,
-            stores_before: self.intake.stores,
             undecoded_before: self.intake.evidence.undecoded,
             traps_seen: traps,
             idle: 0,
@@ -257,7 +264,7 @@ impl<'a> Session<'a> {
         let Some(pursuit) = &self.pursuit else { return Ok(()) };
         let traps = self.intake.evidence.traps - pursuit.traps_before;
         // The detective itself says which store was the last that counts.
-        if self.intake.stores - pursuit.stores_before >= self.detective.wanted() {
+        if self.intake.has_enough() {
             return self.leave(End::Cut);
         }
         let undecoded = self.intake.evidence.undecoded - pursuit.undecoded_before;
@@ -318,6 +325,7 @@ impl<'a> Session<'a> {
         self.look()?;
         self.intake.evidence.lost_samples += self.watcher.lost_samples()?;
         self.intake.evidence.lost_traps = self.intake.evidence.lost_traps.max(self.watcher.lost().unwrap_or(0));
+        let is_by_thread = !self.watcher.is_everywhere();
         drop(self.watcher);
         let (ended, used_ns) = program.finish()?;
         let (evidence, board) = self.detective.finish();
@@ -337,6 +345,7 @@ impl<'a> Session<'a> {
             threads: self.threads,
             images: self.intake.images,
             sampling: self.sampling.clone(),
+            is_by_thread,
         })
     }
 }
