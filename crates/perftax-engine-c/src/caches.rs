@@ -1,8 +1,9 @@
 //! The caches of the emulated machine: private ones for each core, one last level for all.
 //!
-//! Two models. One says who has a good copy of a line and who has written to it, and evicts nothing: where loads are sampled by latency on
-//! several cores, it tells a load that is fetched out of another core's cache. The other, where it is asked for, has sets and ways that
-//! evict, and no coherence. A load's place is the first's where another core's copy is the good one, else the second's.
+//! Two models. One says who has a good copy of a line and who has written to it, and evicts nothing: where loads are sampled by
+//! latency on several cores, it tells a load that is fetched out of another core's cache. The other, where it is asked for, has
+//! sets and ways that evict, and no coherence. A load's place is the first's where another core's copy is the good one, else
+//! the second's.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -24,9 +25,9 @@ struct Shared {
 
 static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 
-/// What fetching a line out of another core's cache takes beyond a hit in the last level, ns: clean, and modified. From the metrics that perf
-/// 6.1 has for Skylake: tma_data_sharing 16.5 and tma_contested_accesses 18.5, tma_l3_hit_latency 6.5. (Haswell's and Broadwell's say 60
-/// cycles for a modified line, 29 for a hit in the last level: as much at 2.6 GHz.)
+/// What fetching a line out of another core's cache takes beyond a hit in the last level, ns: clean, and modified. From the
+/// metrics that perf 6.1 has for Skylake: tma_data_sharing 16.5 and tma_contested_accesses 18.5, tma_l3_hit_latency 6.5.
+/// (Haswell's and Broadwell's say 60 cycles for a modified line, 29 for a hit in the last level: as much at 2.6 GHz.)
 const SNOOPED_NS: [f64; 2] = [16.5 - 6.5, 18.5 - 6.5];
 
 /// A core's way to them.
@@ -65,8 +66,8 @@ fn shared() -> MutexGuard<'static, Option<Shared>> {
 }
 
 impl Caches {
-    /// For one core of so many; `None` where the generation's caches are not described, or none are to be modelled. `evicting`: with sets
-    /// and ways.
+    /// For one core of so many; `None` where the generation's caches are not described, or none are to be modelled. `evicting`:
+    /// with sets and ways.
     pub fn of(generation: Generation, core: u32, cores: u32, evicting: bool) -> Option<Self> {
         let machine = describe(generation)?;
         // AMD's samples have other words for what other caches hold. A core alone that evicts needs no second opinion.

@@ -66,8 +66,9 @@ pub(super) fn store(memory: &mut impl Memory, store: u64, retired: &Retired, occ
     Stored { written: true, due: end >= threshold }
 }
 
-/// Encoding of where a load was found, by [`Retired::level`] (SDM volume 3, load latency facility; pebs_data_source in Linux's ds.c): first
-/// level, second level, last level, local memory, and the last level with another core's copy found clean, or modified (HITM).
+/// Encoding of where a load was found, by [`Retired::level`] (SDM volume 3, load latency facility; pebs_data_source in Linux's
+/// ds.c): first level, second level, last level, local memory, and the last level with another core's copy found clean, or
+/// modified (HITM).
 const LOAD_SOURCES: [u64; 6] = [0x1, 0x3, 0x4, 0xa, 0x6, 0x7];
 /// A store found its line in the first level (precise_datala_hsw in Linux's ds.c).
 const STORE_HIT: u64 = 1;
