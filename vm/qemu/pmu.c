@@ -1,6 +1,7 @@
 /*
  * A PMU for TCG, Intel's or AMD's: what translated code and the rest of QEMU
- * call.  Counters, samples and branch records are perftax_engine.h's.
+ * call, but for accesses (pmu_access.c).  Counters, samples and branch
+ * records are perftax_engine.h's.
  *
  * An instruction is in flight from the hook at its start until the next hook,
  * interrupt or trap, where it retires: env then holds the state right after
@@ -320,38 +321,6 @@ void helper_pmu_insn(CPUX86State *env)
     pmu->access = 0;
     pmu->mode = pmu_mode(env);
     pmu->ip = env->eip + env->segs[R_CS].base;
-}
-
-/* An access of translated code, while the caches are watched. */
-void helper_pmu_access(CPUX86State *env, target_ulong address, uint32_t store)
-{
-    uint64_t found = perftax_engine_access(env->pmu.engine, address, store);
-
-    if (!store) {
-        env->pmu.access = MAX(env->pmu.access, found) | (uint32_t)found;
-    }
-}
-
-/* An access of a helper. */
-void x86_pmu_watch_access(CPUState *cs, vaddr address, bool load, bool store)
-{
-    CPUX86State *env = cs->env_ptr;
-    X86PMU *pmu = &env->pmu;
-
-    if (!pmu->flight.all) {
-        return;
-    }
-    if (load) {
-        pmu->load_address = address;
-        pmu->flight.load = PMU_ANY_WIDTH;
-    }
-    if (store) {
-        pmu->store_address = address;
-        pmu->flight.store = PMU_ANY_WIDTH;
-    }
-    if (pmu->budget.watches_memory) {
-        helper_pmu_access(env, address, !load);
-    }
 }
 
 /*

@@ -107,7 +107,10 @@ void perftax_engine_branch(perftax_engine *engine, uint64_t from, uint64_t to, u
                            uint64_t cycles);
 void perftax_engine_stand_still(perftax_engine *engine, uint32_t mode, uint64_t cycles);
 
-/* Classes that the access adds (a load's misses), its level in bits 39:32 and its latency in cycles in bits 63:48. */
-uint64_t perftax_engine_access(perftax_engine *engine, uint64_t address, bool write);
+/*
+ * An access to an address, whose byte lies at `place` in the machine's memory: any numbering that is the same for all cores, 0 where it is
+ * not known. Classes that the access adds (a load's misses), its level in bits 39:32 and its latency in cycles in bits 63:48.
+ */
+uint64_t perftax_engine_access(perftax_engine *engine, uint64_t address, uint64_t place, bool write);
 
 #endif

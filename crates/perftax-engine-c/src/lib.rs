@@ -71,7 +71,7 @@ pub unsafe extern "C" fn perftax_engine_new(
     // SAFETY: the caller's promise.
     let (settings, memory) = unsafe { (Settings::from(&*settings), *memory) };
     let Some(generation) = Generation::of(family, model) else { return std::ptr::null_mut() };
-    let caches = if settings.caches { Caches::of(generation, core, cores) } else { None };
+    let caches = Caches::of(generation, core, cores, settings.caches);
     if settings.caches && caches.is_none() {
         return std::ptr::null_mut();
     }
@@ -104,7 +104,7 @@ pub extern "C" fn perftax_engine_reset(engine: &mut Engine) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_set(engine: &mut Engine, settings: &CSettings) {
-    let caches = engine.caches.is_some();
+    let caches = engine.pmu.settings().caches;
     *engine.pmu.settings() = Settings { caches, ..Settings::from(settings) };
 }
 
@@ -141,6 +141,8 @@ pub extern "C" fn perftax_engine_wrmsr(engine: &mut Engine, number: u32, value: 
     let slow = pmu.slow_from_cycles();
     if let Some(caches) = &mut engine.caches {
         caches.slow_from_cycles = slow;
+        // What the caches saw before something else is counted is of no event of now.
+        caches.store_missed = false;
     }
     written
 }
@@ -155,6 +157,9 @@ pub extern "C" fn perftax_engine_rdpmc(engine: &mut Engine, number: u32, value: 
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_retire(engine: &mut Engine, retired: &Retired) -> Actions {
+    if let (Pmu::Intel(pmu), Some(caches)) = (&mut engine.pmu, &engine.caches) {
+        pmu.store_missed = caches.store_missed;
+    }
     let (pmu, budget, memory) = engine.parts();
     pmu.retire(budget, retired, memory)
 }
@@ -181,6 +186,6 @@ pub extern "C" fn perftax_engine_stand_still(engine: &mut Engine, mode: u32, cyc
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn perftax_engine_access(engine: &mut Engine, address: u64, write: bool) -> u64 {
-    engine.caches.as_mut().map_or(0, |caches| caches.access(address, write))
+pub extern "C" fn perftax_engine_access(engine: &mut Engine, address: u64, place: u64, write: bool) -> u64 {
+    engine.caches.as_mut().map_or(0, |caches| caches.access(address, place, write))
 }

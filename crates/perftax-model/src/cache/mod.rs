@@ -1,9 +1,11 @@
 //! Caches: what they hold, and what takes whose place.
 
+mod coherence;
 mod hierarchy;
 mod policy;
 mod set_associative;
 
+pub use coherence::{Coherence, Holder, MOST_CORES};
 pub use hierarchy::{Hierarchy, Level, Traffic, Who};
 pub use policy::Policy;
 pub use set_associative::{Evicted, SetAssociative};

@@ -13,6 +13,6 @@ mod skid;
 pub use budget::{Budget, CLASSES, Granularity, KERNEL, USER};
 pub use class::Class;
 pub use plan::{CLOSE, Plan};
-pub use retired::Retired;
+pub use retired::{CLEAN, MODIFIED, Retired};
 pub use settings::{Actions, Arm, Settings, Tally};
 pub use skid::Skid;

@@ -1,5 +1,10 @@
 //! What retires.
 
+/// [`Retired::level`] of a line that one other core has, and has not written to.
+pub const CLEAN: u8 = 4;
+/// [`Retired::level`] of a line that another core has written to, and that was fetched out of its cache.
+pub const MODIFIED: u8 = 5;
+
 /// An instruction that has retired, and the state of the core right after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
@@ -22,7 +27,7 @@ pub struct Retired {
     pub classes: u32,
     /// Micro-operations.
     pub uops: u32,
-    /// Where its load was found: 0 the first level, 1 the second, 2 the last, 3 memory.
+    /// Where its load was found: 0 the first level, 1 the second, 2 the last, 3 memory, [`CLEAN`], [`MODIFIED`].
     pub level: u8,
     /// [`super::KERNEL`] or [`super::USER`].
     pub privilege: u8,

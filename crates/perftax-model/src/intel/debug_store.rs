@@ -32,6 +32,8 @@ pub(super) struct Occasion<'a> {
     pub counters: u64,
     /// The class of the first of them.
     pub class: Class,
+    /// The store that it is about found no good copy of the line in the core's own cache.
+    pub store_missed: bool,
     /// MSR_PEBS_DATA_CFG, where the counter asks for more than the basic group.
     pub groups: u64,
     pub branches: &'a Branches,
@@ -64,24 +66,31 @@ pub(super) fn store(memory: &mut impl Memory, store: u64, retired: &Retired, occ
     Stored { written: true, due: end >= threshold }
 }
 
+/// Encoding of where a load was found, by [`Retired::level`] (SDM volume 3, load latency facility; pebs_data_source in Linux's
+/// ds.c): first level, second level, last level, local memory, and the last level with another core's copy found clean, or
+/// modified (HITM).
+const LOAD_SOURCES: [u64; 6] = [0x1, 0x3, 0x4, 0xa, 0x6, 0x7];
+/// A store found its line in the first level (precise_datala_hsw in Linux's ds.c).
+const STORE_HIT: u64 = 1;
+
 /// Address, source and latency of the data that the event is about.
-fn data(retired: &Retired, class: Class) -> (u64, u64, u64) {
+fn data(retired: &Retired, occasion: &Occasion) -> (u64, u64, u64) {
     let locked = u64::from(retired.classes & Class::LockedLoads.bit() != 0) << 5;
-    match class {
-        Class::Stores => (retired.store_address, 1 | locked, 0),
+    let stored = (retired.store_address, if occasion.store_missed { 0 } else { STORE_HIT } | locked, 0);
+    match occasion.class {
+        Class::Stores => stored,
         _ if retired.classes & Class::Loads.bit() != 0 => {
-            // Linux's pebs_data_source: first level, second level, last level, local memory.
-            let source = [0x1, 0x3, 0x4, 0xa][usize::from(retired.level & 3)];
+            let source = LOAD_SOURCES.get(usize::from(retired.level)).copied().unwrap_or(LOAD_SOURCES[0]);
             (retired.load_address, source | locked, u64::from(retired.latency_cycles))
         }
-        _ if retired.classes & Class::Stores.bit() != 0 => (retired.store_address, 1 | locked, 0),
+        _ if retired.classes & Class::Stores.bit() != 0 => stored,
         _ => (0, 0, 0),
     }
 }
 
 /// The registers in a record's order: flags, ip, ax, then as the format has them.
 fn record(retired: &Retired, occasion: &Occasion) -> Vec<u64> {
-    let (address, source, latency) = data(retired, occasion.class);
+    let (address, source, latency) = data(retired, occasion);
     let r = &retired.registers;
     let [ax, cx, dx, bx, sp, bp, si, di] = [r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7]];
     if occasion.generation.format() < 4 {
@@ -112,4 +121,41 @@ fn record(retired: &Retired, occasion: &Occasion) -> Vec<u64> {
     let bytes = 8 * record.len() as u64;
     record[0] = groups & 0xffff_ffff_ffff | bytes << 48;
     record
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::emulated::{CLEAN, MODIFIED};
+
+    #[test]
+    fn sources_are_what_linux_reads() {
+        let branches = Branches::new(Generation::Skylake);
+        let occasion = |class, store_missed| Occasion {
+            generation: Generation::Skylake,
+            counters: 1,
+            class,
+            store_missed,
+            groups: 0,
+            branches: &branches,
+        };
+        let load = |level, latency_cycles| Retired {
+            load_address: 0x1240,
+            store_address: 0x5680,
+            classes: Class::Loads.bit() | Class::Stores.bit(),
+            level,
+            latency_cycles,
+            ..Retired::default()
+        };
+        // pebs_data_source: 7 is PERF_MEM_SNOOP_HITM, 6 PERF_MEM_SNOOP_HIT.
+        let slow = occasion(Class::SlowLoads, false);
+        assert_eq!(data(&load(MODIFIED, 74), &slow), (0x1240, 7, 74));
+        assert_eq!(data(&load(CLEAN, 69), &slow), (0x1240, 6, 69));
+        assert_eq!(data(&load(0, 4), &slow), (0x1240, 1, 4));
+        let locked = Retired { classes: Class::Loads.bit() | Class::LockedLoads.bit(), ..load(MODIFIED, 74) };
+        assert_eq!(data(&locked, &slow), (0x1240, 0x27, 74));
+        // A store's: whether it hit the first level.
+        assert_eq!(data(&load(MODIFIED, 74), &occasion(Class::Stores, true)), (0x5680, 0, 0));
+        assert_eq!(data(&load(0, 4), &occasion(Class::Stores, false)), (0x5680, 1, 0));
+    }
 }

@@ -61,6 +61,8 @@ pub struct Pmu {
     data_config: u64,
     /// Latency from which on loads are [`Class::SlowLoads`], cycles.
     pub load_latency: u64,
+    /// The latest store found no good copy of its line in the core's own cache.
+    pub store_missed: bool,
     store: u64,
     debugctl: u64,
     ignored: [u64; 3],
@@ -91,6 +93,7 @@ impl Pmu {
             pebs_enable: 0,
             data_config: 0,
             load_latency: 0,
+            store_missed: false,
             store: 0,
             debugctl: 0,
             ignored: [0; 3],
@@ -358,7 +361,9 @@ impl Pmu {
             let precise = self.pebs_enable >> counter.number & 1 == 1;
             counter.class.bit() & Class::OF_CACHES != 0 || precise && matches!(counter.class, Class::Loads | Class::LockedLoads)
         };
-        if self.settings.caches && self.running.iter().any(of_data) {
+        // Latencies are told without caches that evict, too: by who has written to the line.
+        let of_latency = |counter: &Running| counter.class == Class::SlowLoads;
+        if self.running.iter().any(|counter| of_latency(counter) || self.settings.caches && of_data(counter)) {
             plan.watch_memory();
         }
         *budget = plan.budget(need);
@@ -382,6 +387,7 @@ impl Pmu {
             generation: self.generation,
             counters: fired,
             class: first.class,
+            store_missed: self.store_missed,
             groups: if adaptive { self.data_config } else { 0 },
             branches: &self.branches,
         };

@@ -74,7 +74,7 @@ struct MachineArgs {
     /// PEBS records the event that overflows the counter, not the next one
     #[arg(long)]
     arm_same: bool,
-    /// Simulate caches: cache events and load latencies, at a tenth of the speed
+    /// Simulate caches: cache events, at a tenth of the speed
     #[arg(long)]
     caches: bool,
     /// IBS counts start at random, from a seed, as AMD's hardware does it; else at 0
