@@ -18,7 +18,7 @@ mod budget;
 mod decode;
 pub mod document;
 mod estimate;
-pub mod heap;
+mod heap;
 mod image;
 mod intake;
 mod maps;

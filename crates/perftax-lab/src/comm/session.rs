@@ -12,11 +12,12 @@ use perftax_pmu::{Error, Result};
 
 use super::accounts::{Accounts, Entry};
 use super::budget::{Controller, SLICE_NS};
+use super::heap::Heaps;
 use super::image::Images;
 use super::intake::Intake;
 use super::place::{Place, PlaceName};
 use super::plan::{Piece, Plan};
-use super::program::{Program, Subject, find, hold, join, thread_name, threads};
+use super::program::{Libraries, Program, Subject, find, hold, join, thread_name, threads};
 use super::watcher::Watcher;
 
 /// Length of a slice where places take turns and there is no budget, ns.
@@ -49,6 +50,8 @@ pub struct Watching {
     pub ring_pages: usize,
     /// The core of each CPU that the program may run on.
     pub core_of: HashMap<u32, u32>,
+    /// Whether objects of the heap are told, by probes on the allocator.
+    pub is_heap_told: bool,
 }
 
 /// What was seen.
@@ -79,6 +82,10 @@ pub struct Watched {
     pub images: Images,
     /// Its first process.
     pub pid: u32,
+    /// What lay where; none where that was not asked for.
+    pub heaps: Option<Heaps>,
+    /// Whether it ran before we came.
+    pub is_joined: bool,
 }
 
 /// Runs the program, its output untouched, or joins it, and watches it.
@@ -101,13 +108,20 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
     let (mut session, held) = match &mut program {
         Program::Child(child) => {
             watcher.follow(child.pid())?;
-            let (held, places) = hold(child, &watching.places)?;
+            let libraries = if watching.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
+            let (held, places) = hold(child, &watching.places, libraries)?;
+            if watching.is_heap_told {
+                watcher.probe_allocator(child.pid() as u32, catalog)?;
+            }
             let session = Session::of(watching, places, watcher, child.pid() as u32);
             (session.opened(child.pid())?, Some(held))
         }
         Program::Process { pid, .. } => {
             raise_descriptor_limit();
             let places = find(*pid, &watching.places)?;
+            if watching.is_heap_told {
+                watcher.probe_allocator(*pid, catalog)?;
+            }
             (Session::of(watching, places, watcher, *pid).joined(*pid)?, None)
         }
     };
@@ -142,6 +156,8 @@ struct Session {
     cpu_ns: Option<u64>,
     /// Watching ended before the program.
     is_cut_short: bool,
+    heaps: Option<Heaps>,
+    is_joined: bool,
 }
 
 impl Session {
@@ -153,6 +169,8 @@ impl Session {
         };
         let trap_ns = watching.trap_ns.map_or(0.0, |trap_ns| trap_ns.high);
         let mut session = Self {
+            heaps: watcher.heaps(),
+            is_joined: matches!(watching.subject, Subject::Process(_)),
             intake: Intake::new(&plan, is_shared, watching.core_of.len()),
             accounts: Accounts::new(plan.clone(), watching.core_of.clone()),
             watcher,
@@ -327,8 +345,16 @@ impl Session {
     /// Takes what has come since the last look, and accounts for what is from before a time.
     fn look(&mut self, until_ns: u64) -> Result<()> {
         self.drain()?;
-        let accounts = &mut self.accounts;
-        self.intake.reorder.flush(until_ns, |time_ns, entry| accounts.take(time_ns, entry));
+        let (accounts, heaps) = (&mut self.accounts, &mut self.heaps);
+        self.intake.reorder.flush(until_ns, |time_ns, entry| {
+            if let (Some(heaps), Entry::Access(seen)) = (heaps.as_mut(), &entry) {
+                heaps.touched(seen.pid, seen.line.address(), seen.bytes, time_ns);
+            }
+            accounts.take(time_ns, entry);
+        });
+        if let (Some(heaps), Some(probes)) = (&mut self.heaps, self.watcher.probes()) {
+            heaps.look(probes, &mut self.intake.images, until_ns)?;
+        }
         Ok(())
     }
 
@@ -339,6 +365,9 @@ impl Session {
         self.look(u64::MAX)?;
         self.accounts.end(ended_ns);
         let lost = self.watcher.lost().unwrap_or(0);
+        if let (Some(heaps), Some(probes)) = (&mut self.heaps, self.watcher.probes()) {
+            heaps.end(probes);
+        }
         let registers = self.watcher.registers();
         let is_exact = self.is_always_on();
         drop(self.watcher);
@@ -367,6 +396,8 @@ impl Session {
             images: self.intake.images,
             accounts: self.accounts,
             pid: self.pid,
+            heaps: self.heaps,
+            is_joined: self.is_joined,
         })
     }
 }

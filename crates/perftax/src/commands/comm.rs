@@ -57,6 +57,10 @@ pub struct Args {
     /// Seed of what is drawn where a line has more words than registers
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["watch", "lines_from"])]
     seed: u64,
+    /// Say which object of the heap a line lies in, and who allocated it: by probes on malloc, free and their like in what the program
+    /// has loaded. Every call of them takes a few µs more, --budget or not. Needs root
+    #[arg(long)]
+    heap: bool,
     /// Debug registers to take of each thread (x86 has 4)
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=4))]
     watchpoints: u64,
@@ -149,6 +153,7 @@ fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
         at_most: args.time.map(seconds).transpose()?,
         ring_pages: args.pages()?,
         core_of: cores()?,
+        is_heap_told: args.heap,
     };
     // Whoever traps no faster than the kernel's limit leaves it alone. Where another perftax holds it, throttling is counted and said.
     let guard = if is_throttled(trap_ns) { here.throttle_guard(&mut origin).ok() } else { None };
@@ -176,6 +181,7 @@ fn sampled(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
         ring_pages: args.pages()?,
         core_of: cores()?,
         seed: args.seed,
+        is_heap_told: args.heap,
     };
     let guard = here.throttle_guard(&mut origin)?;
     let found = sample(&sampling, &here.catalog)?;

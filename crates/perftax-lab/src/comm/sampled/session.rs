@@ -15,10 +15,11 @@ use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns};
 use super::MemoryEvents;
 use super::threads::Threads;
 use crate::comm::accounts::Entry;
+use crate::comm::heap::Heaps;
 use crate::comm::image::Images;
 use crate::comm::intake::Intake;
 use crate::comm::plan::{Piece, Plan};
-use crate::comm::program::{Program, Subject, hold, join, thread_name, threads};
+use crate::comm::program::{Libraries, Program, Subject, hold, join, thread_name, threads};
 use crate::comm::watcher::Watcher;
 
 /// From one look at the rings to the next, at most.
@@ -33,6 +34,8 @@ const MOST_TRAPS: u64 = 256;
 const MOST_UNDECODED: u64 = 8;
 /// Longest that a line is watched where no samples come, ns.
 const LONGEST_NS: u64 = 200_000_000;
+/// For how long what the allocator did is held back, so that what other CPUs tell finds its place, ns.
+const HOLD_BACK_NS: u64 = 50_000_000;
 /// How long a program that was told to end may take.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -59,6 +62,8 @@ pub struct Sampling {
     pub core_of: HashMap<u32, u32>,
     /// Seed of everything that is drawn.
     pub seed: u64,
+    /// Whether objects of the heap are told, by probes on the allocator.
+    pub is_heap_told: bool,
 }
 
 /// What was found.
@@ -93,6 +98,8 @@ pub struct Found {
     pub images: Images,
     /// How it was sampled.
     pub sampling: Sampling,
+    /// What lay where; none where that was not asked for.
+    pub heaps: Option<Heaps>,
 }
 
 /// Runs the program, its output untouched, or joins it, samples its accesses and follows lines.
@@ -110,12 +117,19 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
     let (mut session, held) = match &mut program {
         Program::Child(child) => {
             watcher.follow(child.pid())?;
-            let (held, _) = hold(child, &[])?;
+            let libraries = if sampling.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
+            let (held, _) = hold(child, &[], libraries)?;
+            if sampling.is_heap_told {
+                watcher.probe_allocator(child.pid() as u32, catalog)?;
+            }
             watcher.open_breakpoints(child.pid(), &nowhere)?;
             (Session::of(sampling, watcher, child.pid() as u32), Some(held))
         }
         Program::Process { pid, .. } => {
             raise_descriptor_limit();
+            if sampling.is_heap_told {
+                watcher.probe_allocator(*pid, catalog)?;
+            }
             let unwatched = join(*pid, &mut watcher, &nowhere)?;
             let mut session = Session::of(sampling, watcher, *pid);
             session.intake.evidence.unwatched_threads = unwatched.len() as u64;
@@ -163,6 +177,7 @@ struct Session<'a> {
     crowded: u64,
     unaffordable: u64,
     counted: [u64; 2],
+    heaps: Option<Heaps>,
 }
 
 /// A line that is watched now.
@@ -192,6 +207,7 @@ impl<'a> Session<'a> {
         let mut intake = Intake::new(&Plan::default(), |_| false, sampling.core_of.len());
         intake.images.read(pid);
         Self {
+            heaps: watcher.heaps(),
             sampling,
             watcher,
             intake,
@@ -267,7 +283,16 @@ impl<'a> Session<'a> {
                 self.take(&sampled)?;
             }
         }
+        self.look_at_heaps(monotonic_raw_ns().saturating_sub(HOLD_BACK_NS))?;
         self.leave_if_due()
+    }
+
+    /// Takes what the allocator's probes say, up to a time.
+    fn look_at_heaps(&mut self, until_ns: u64) -> Result<()> {
+        match (&mut self.heaps, self.watcher.probes()) {
+            (Some(heaps), Some(probes)) => heaps.look(probes, &mut self.intake.images, until_ns),
+            _ => Ok(()),
+        }
     }
 
     fn drain(&mut self) -> Result<Vec<Sampled>> {
@@ -369,6 +394,7 @@ impl<'a> Session<'a> {
             self.detective.pass(&sampled.access);
         }
         let (detective, threads, core_of) = (&mut self.detective, &mut self.threads, &self.sampling.core_of);
+        let heaps = &mut self.heaps;
         let mut samples_ns = pursuit.samples_ns.into_iter().peekable();
         self.intake.reorder.flush(u64::MAX, |time_ns, entry| match entry {
             Entry::Access(seen) => {
@@ -377,6 +403,7 @@ impl<'a> Session<'a> {
                     idle += 1;
                 }
                 detective.idled(idle);
+                heaps.iter_mut().for_each(|heaps| heaps.touched(seen.pid, seen.line.address(), seen.bytes, time_ns));
                 let core = core_of.get(&seen.cpu).copied().unwrap_or(seen.cpu);
                 let thread = threads.number(seen.pid, seen.tid, core, time_ns);
                 detective.seen(&Access { thread, line: seen.line, bytes: seen.bytes, kind: seen.kind, ip: seen.ip });
@@ -397,6 +424,10 @@ impl<'a> Session<'a> {
         self.look()?;
         self.intake.evidence.lost_samples += self.watcher.lost_samples()?;
         self.intake.evidence.lost_traps = self.intake.evidence.lost_traps.max(self.watcher.lost().unwrap_or(0));
+        self.look_at_heaps(u64::MAX)?;
+        if let (Some(heaps), Some(probes)) = (&mut self.heaps, self.watcher.probes()) {
+            heaps.end(probes);
+        }
         drop(self.watcher);
         let (ended, used_ns) = program.finish()?;
         let (evidence, board) = self.detective.finish();
@@ -416,6 +447,7 @@ impl<'a> Session<'a> {
             threads: self.threads,
             images: self.intake.images,
             sampling: self.sampling.clone(),
+            heaps: self.heaps,
         })
     }
 }
