@@ -56,9 +56,9 @@ impl Intake {
         }
     }
 
-    /// From now on registers watch a plan's pieces. What trapped before has been taken.
-    pub fn aim_at(&mut self, plan: &Plan) {
-        self.pieces = plan.pieces.iter().map(|piece| (*piece, false)).collect();
+    /// From now on registers watch a plan's pieces (whether each is shared). What trapped before has been taken.
+    pub fn aim_at(&mut self, plan: &Plan, is_shared: impl Fn(Piece) -> bool) {
+        self.pieces = plan.pieces.iter().map(|piece| (*piece, is_shared(*piece))).collect();
     }
 
     /// Takes a record of a ring.

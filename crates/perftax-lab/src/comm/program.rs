@@ -148,7 +148,7 @@ fn find_held(stops: &mut AtExec, pid: u32, names: &[PlaceName], wanted: Librarie
         stopped => return Err(not_loaded(stopped)),
     }
     let early = Variables::of(pid, false)?;
-    let found = names.iter().map(|name| early.find(name)).collect::<Result<Option<Vec<Place>>>>()?;
+    let found = look_up(&early, names).collect::<Result<Option<Vec<Place>>>>()?;
     if let Some(found) = found.filter(|_| wanted == Libraries::AsNeeded) {
         return Ok(found);
     }
@@ -172,7 +172,15 @@ fn find_held(stops: &mut AtExec, pid: u32, names: &[PlaceName], wanted: Librarie
 /// Where one is not found.
 pub fn find(pid: u32, names: &[PlaceName]) -> Result<Vec<Place>> {
     let all = Variables::of(pid, true)?;
-    names.iter().filter_map(|name| all.find(name).transpose()).collect()
+    look_up(&all, names).filter_map(Result::transpose).collect()
+}
+
+/// Places one by one; those of objects that are not there yet stand where they wait.
+fn look_up(variables: &Variables, names: &[PlaceName]) -> impl Iterator<Item = Result<Option<Place>>> {
+    names
+        .iter()
+        .enumerate()
+        .map(|(number, name)| name.awaited(number).map_or_else(|| variables.find(name), |place| Ok(Some(place))))
 }
 
 /// How a thread that runs already has come to be watched.

@@ -168,6 +168,10 @@ impl Watched {
                 "watch fewer bytes of a line: SYMBOL+OFFSET/BYTES",
             );
         }
+        for unmet in &self.unmet {
+            let remedy = "a longer run; a function that allocates (itself, or by what it calls) and is not inlined; a lower #N";
+            warn(format!("{unmet} was never there: no such object was allocated"), remedy);
+        }
         if self.accounts.slices.is_empty() {
             warn("nothing was watched: the budget was never enough for a slice".into(), "a longer run, or a larger --budget");
         } else if self.accounts.accesses == 0 {

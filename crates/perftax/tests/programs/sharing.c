@@ -63,8 +63,8 @@ __attribute__((noinline)) static struct pair *make_pairs(size_t count) {
 
 __attribute__((noinline)) static void make_all(void) {
     made = make_pairs(256); /* CALLED */
-    made += 4; /* in the middle of a line or at its beginning, as the allocator has it */
-    asm volatile("" ::: "memory");
+    /* Into the next line: two pairs fill half of one, and objects begin at any multiple of 16. */
+    made += 4;
 }
 
 __attribute__((noinline)) static void bump_made(unsigned who) {
@@ -118,6 +118,14 @@ int main(int count, char **arguments) {
         /* What is executed instead has other things there. */
         execlp("true", "true", (char *)NULL);
         return 1;
+    }
+    if (!strcmp(wanted, "late")) {
+        /* Two objects; who waits for the second has some time to aim at it. */
+        what = HEAP;
+        for (volatile int i = 0; i < 2; i++) make_all();
+        usleep(500000);
+        run();
+        return 0;
     }
     if (!strcmp(wanted, "heap")) {
         /* Where the object will lie is told before it is there, to who then joins and lets us go on. */

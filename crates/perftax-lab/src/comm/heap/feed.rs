@@ -8,10 +8,12 @@ use std::sync::Arc;
 use perftax_comm::Bytes;
 use perftax_pmu::Result;
 use perftax_pmu::record::{Record, Sample};
+use perftax_pmu::sys::monotonic_raw_ns;
 
 use super::allocator::{Does, Function, first_argument};
+use super::awaited::Awaited;
 use super::lines::{Lines, Placed};
-use super::objects::{Call, Heap, HeapEvidence};
+use super::objects::{Call, Heap, HeapEvidence, HeapObject};
 use super::probes::{AX, At, BP, Probes, SP};
 use super::unwind::{Frame, Unwinder};
 use crate::comm::image::Images;
@@ -21,6 +23,9 @@ use crate::comm::reorder::Reorder;
 const MOST_FREED: usize = 100_000;
 /// Addresses of unknown code that a process's mappings are read for again.
 const MOST_UNKNOWN: usize = 1000;
+
+/// What the kernel takes from a record's time to its being there, at most, ns.
+const WRITING_NS: u64 = 1_000_000;
 
 /// What comes out of the rings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +81,9 @@ pub struct Heaps {
     lost: u64,
     hits: u64,
     is_whole: bool,
+    /// Objects of a process that are waited for, and those of them that have come.
+    awaited: (u32, Vec<Awaited>),
+    arrived: Vec<(usize, Arc<HeapObject>)>,
 }
 
 impl Heaps {
@@ -94,16 +102,36 @@ impl Heaps {
             lost: 0,
             hits: 0,
             is_whole: true,
+            awaited: (0, Vec::new()),
+            arrived: Vec::new(),
         }
     }
 
-    /// Takes what has come, and accounts for what is from before a time.
+    /// Objects of a process that are waited for.
+    pub fn wait_for(&mut self, pid: u32, awaited: Vec<Awaited>) {
+        self.awaited = (pid, awaited);
+    }
+
+    /// The places of those that have not come yet.
+    pub fn waiting(&self) -> Vec<usize> {
+        self.awaited.1.iter().filter(|awaited| awaited.seen < awaited.number).map(|awaited| awaited.place).collect()
+    }
+
+    /// Those that have come since they were asked for last, with the places that they are for.
+    pub fn arrived(&mut self) -> Vec<(usize, Arc<HeapObject>)> {
+        std::mem::take(&mut self.arrived)
+    }
+
+    /// Takes what has come; what is from before a time is looked up where lines were touched.
     ///
     /// # Errors
     /// Where a ring holds what is no record.
     pub fn look(&mut self, probes: &mut Probes, images: &mut Images, until_ns: u64) -> Result<()> {
+        // All that was written before has come when all rings have been read.
+        let complete_ns = monotonic_raw_ns().saturating_sub(WRITING_NS);
         probes.drain(|record, at| self.take(&record, at, images))?;
         self.is_whole = probes.is_whole;
+        self.account_until(if until_ns == u64::MAX { until_ns } else { complete_ns });
         self.settle(until_ns);
         Ok(())
     }
@@ -192,10 +220,14 @@ impl Heaps {
     }
 
     /// Accounts for what has come from before a time.
-    fn settle(&mut self, until_ns: u64) {
+    fn account_until(&mut self, until_ns: u64) {
         let mut reorder = std::mem::take(&mut self.reorder);
         reorder.flush(until_ns, |time_ns, entry| self.account(time_ns, entry));
         self.reorder = reorder;
+    }
+
+    /// Looks up what lay where lines were touched before a time.
+    fn settle(&mut self, until_ns: u64) {
         let heaps = &self.heaps;
         self.lines.settle(until_ns, |pid| heaps.get(&pid).map(AsRef::as_ref));
     }
@@ -217,7 +249,12 @@ impl Heaps {
                     }
                     _ => result,
                 };
-                self.change(pid, |heap| heap.returned(tid, stack, function, address, at_ns));
+                let object = self.change(pid, |heap| heap.returned(tid, stack, function, address, at_ns));
+                if let Some(object) = object.filter(|_| pid == self.awaited.0) {
+                    let all = self.awaited.1.iter_mut();
+                    let met = all.filter_map(|awaited| awaited.is(&object).then(|| (awaited.place, Arc::clone(&object))));
+                    self.arrived.extend(met);
+                }
             }
             Entry::Freed(pid, address) => self.change(pid, |heap| heap.free(address, at_ns)),
             Entry::Forked { pid, parent } => {
@@ -237,11 +274,12 @@ impl Heaps {
     }
 
     /// What a child inherits is its parent's until one of them changes it.
-    fn change(&mut self, pid: u32, change: impl FnOnce(&mut Heap)) {
+    fn change<T>(&mut self, pid: u32, change: impl FnOnce(&mut Heap) -> T) -> T {
         let heap = Arc::make_mut(self.heaps.entry(pid).or_insert_with(|| Arc::new(Heap::new(MOST_FREED))));
         let before = heap.evidence();
-        change(heap);
+        let outcome = change(heap);
         self.evidence.add_since(before, heap.evidence());
+        outcome
     }
 
     /// Some bytes of a line were touched.
@@ -318,6 +356,11 @@ mod tests {
         entries.into_iter().for_each(|(time_ns, entry)| heaps.reorder.push(time_ns, entry));
     }
 
+    fn settle(heaps: &mut Heaps, until_ns: u64) {
+        heaps.account_until(until_ns);
+        heaps.settle(until_ns);
+    }
+
     /// Callers, bytes, offset, number and times of what lay in a line.
     fn found(heaps: &Heaps, pid: u32, line: u64) -> Vec<(u64, u64, i64, u64, u64)> {
         let of = |placed: &Placed| (placed.callers[0], placed.bytes, placed.offset, placed.number, placed.times);
@@ -332,9 +375,9 @@ mod tests {
         heaps.touched(1, 0x1000, Bytes::new(0, 64), 30);
         heaps.touched(1, 0x1040, Bytes::new(0, 64), 30);
         heaps.touched(1, 0x1080, Bytes::new(0, 64), 30);
-        heaps.settle(25);
+        settle(&mut heaps, 25);
         assert_eq!(found(&heaps, 1, 0x1000), [], "not yet");
-        heaps.settle(40);
+        settle(&mut heaps, 40);
         assert_eq!(found(&heaps, 1, 0x1000), [(7, 96, -0x20, 1, 1)]);
         assert_eq!(found(&heaps, 1, 0x1040), [(7, 96, 0x20, 1, 1)]);
         assert_eq!(found(&heaps, 1, 0x1080), [], "behind its end");
@@ -348,7 +391,7 @@ mod tests {
         feed(&mut heaps, vec![(30, called(1, 1, 1, 64, 8)), (40, returned(1, 1, 1, 12, &[5, 0x3000]))]);
         heaps.touched(1, 0x2000, Bytes::new(0, 64), 50);
         heaps.touched(1, 0x3000, Bytes::new(0, 64), 50);
-        heaps.settle(60);
+        settle(&mut heaps, 60);
         assert_eq!((found(&heaps, 1, 0x2000), found(&heaps, 1, 0x3000)), (vec![(7, 64, 0, 1, 1)], vec![]), "12: ENOMEM");
     }
 
@@ -362,7 +405,7 @@ mod tests {
         feed(&mut heaps, vec![(40, Entry::Freed(2, 0x1000)), (50, called(2, 2, 0, 32, 8)), (60, returned(2, 2, 0, 0x1000, &[]))]);
         feed(&mut heaps, vec![(70, Entry::Forked { pid: 3, parent: 1 }), (80, Entry::Executed(3))]);
         (1..=3).for_each(|pid| heaps.touched(pid, 0x1000, Bytes::new(0, 64), 90));
-        heaps.settle(100);
+        settle(&mut heaps, 100);
         assert_eq!(found(&heaps, 1, 0x1000), [(7, 64, 0, 1, 1)]);
         assert_eq!(found(&heaps, 2, 0x1000), [(8, 32, 0, 1, 1)]);
         assert_eq!(found(&heaps, 3, 0x1000), [], "another program");
@@ -377,12 +420,12 @@ mod tests {
             feed(&mut heaps, vec![(at, called(1, 1, 0, 64, 7)), (at + 10, returned(1, 1, 0, 0x1000, &[]))]);
             feed(&mut heaps, vec![(at + 50, Entry::Freed(1, 0x1000))]);
             heaps.touched(1, 0x1000, Bytes::new(0, 64), at + 20);
-            heaps.settle(at + 90);
+            settle(&mut heaps, at + 90);
         }
         assert_eq!(found(&heaps, 1, 0x1000), [(7, 64, 0, 1, 5)]);
         // Between two looks it is freed and touched: what lay there then counts.
         heaps.touched(1, 0x1000, Bytes::new(0, 64), 430);
-        heaps.settle(600);
+        settle(&mut heaps, 600);
         assert_eq!(found(&heaps, 1, 0x1000), [(7, 64, 0, 1, 5)]);
     }
 
@@ -394,8 +437,21 @@ mod tests {
         feed(&mut heaps, vec![(40, called(1, 1, 0, 64, 8)), (50, returned(1, 1, 0, 0x2000, &[]))]);
         heaps.touched(1, 0x1000, Bytes::new(0, 64), 60);
         heaps.touched(1, 0x2000, Bytes::new(0, 64), 60);
-        heaps.settle(70);
+        settle(&mut heaps, 70);
         let sure = |line| heaps.objects(1, line)[0].is_sure;
         assert_eq!((sure(0x1000), sure(0x2000), heaps.lost(), heaps.hits()), (false, true, 5, 5));
+    }
+
+    #[test]
+    fn what_is_waited_for_is_told_when_it_comes() {
+        let mut heaps = heaps();
+        heaps.wait_for(1, vec![Awaited { place: 3, code: vec![(6, 7)], number: 2, seen: 0 }]);
+        for (pid, address) in [(2, 0x1000), (1, 0x2000), (1, 0x3000), (1, 0x4000)] {
+            assert_eq!(heaps.waiting().is_empty(), address > 0x3000);
+            feed(&mut heaps, vec![(address, called(pid, pid, 0, 64, 7)), (address + 1, returned(pid, pid, 0, address, &[]))]);
+            heaps.account_until(address + 2);
+        }
+        let arrived: Vec<_> = heaps.arrived().iter().map(|(place, object)| (*place, object.address)).collect();
+        assert_eq!((arrived, heaps.arrived().len()), (vec![(3, 0x3000)], 0));
     }
 }

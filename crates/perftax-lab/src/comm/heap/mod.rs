@@ -7,9 +7,11 @@
 //! feed        records of all processes → calls, returns, frees in order of time, to each process's own
 //!   └ objects     heap of one process: what lay at an address at a time
 //! lines       what lay in the lines that were touched, each time that they were; `named` by who allocated it
+//! awaited     objects that are to be watched once they are there
 //! ```
 
 mod allocator;
+mod awaited;
 mod feed;
 mod lines;
 mod named;
@@ -17,6 +19,7 @@ mod objects;
 mod probes;
 mod unwind;
 
+pub use awaited::{Awaited, code_of};
 pub use feed::Heaps;
 pub use named::named;
 pub use probes::Probes;

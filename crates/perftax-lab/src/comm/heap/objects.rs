@@ -137,8 +137,8 @@ impl Heap {
         calls.push(Pending { call, replaces_since });
     }
 
-    /// A function that allocates returns to a thread, whose stack pointer is then `stack`.
-    pub fn returned(&mut self, thread: u32, stack: u64, function: usize, address: u64, at_ns: u64) {
+    /// A function that allocates returns to a thread, whose stack pointer is then `stack`. The object that the program has got by it.
+    pub fn returned(&mut self, thread: u32, stack: u64, function: usize, address: u64, at_ns: u64) -> Option<Arc<HeapObject>> {
         let called_at = stack.wrapping_sub(RETURN_ADDRESS_BYTES);
         let calls = self.calls.entry(thread).or_default();
         while calls.last().is_some_and(|pending| pending.call.stack < called_at) {
@@ -148,17 +148,17 @@ impl Heap {
         let is_its = |pending: &&Pending| pending.call.stack == called_at && pending.call.function == function;
         let Some(pending) = calls.last().filter(is_its).cloned() else {
             self.evidence.lost_calls += 1;
-            return;
+            return None;
         };
         calls.pop();
         // Where nothing could be had, realloc leaves the old object as it is. One that asks for nothing may have freed it.
         if !calls.is_empty() || (address == 0 && pending.call.bytes > 0) {
-            return;
+            return None;
         }
-        self.allocated(pending, address, at_ns);
+        self.allocated(pending, address, at_ns)
     }
 
-    fn allocated(&mut self, pending: Pending, address: u64, at_ns: u64) {
+    fn allocated(&mut self, pending: Pending, address: u64, at_ns: u64) -> Option<Arc<HeapObject>> {
         let Pending { call, replaces_since } = pending;
         // By now another thread may have been given what the old one left.
         let is_still = |old: &u64| self.live.get(old).is_some_and(|object| Some(object.from_ns) == replaces_since);
@@ -166,7 +166,7 @@ impl Heap {
             self.free(old, at_ns);
         }
         if address == 0 {
-            return;
+            return None;
         }
         let number = self.numbers.entry(Arc::clone(&call.callers)).or_default();
         *number += 1;
@@ -176,7 +176,9 @@ impl Heap {
         let object = HeapObject { address, bytes, callers, number, from_ns: at_ns, until_ns: None };
         self.end_what_lies_in(&object, at_ns);
         self.evidence.allocated += 1;
-        self.live.insert(address, Arc::new(object));
+        let object = Arc::new(object);
+        self.live.insert(address, Arc::clone(&object));
+        Some(object)
     }
 
     /// A thread calls `free(address)`. What was allocated before anybody looked is not known, and that is no loss.

@@ -345,7 +345,7 @@ impl<'a> Session<'a> {
     fn arm(&mut self, line: Line, words: Words) -> Result<()> {
         let before_ns = monotonic_raw_ns();
         let plan = plan_of(line, words);
-        self.intake.aim_at(&plan);
+        self.intake.aim_at(&plan, |_| false);
         self.watcher.on(&plan, 0)?;
         let now_ns = monotonic_raw_ns();
         self.aiming_ns += now_ns - before_ns;
