@@ -107,12 +107,17 @@ pub fn functions(pid: u32, maps: &[Mapped]) -> Result<Vec<Function>> {
     }
     if functions.is_empty() {
         let searched: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+        let is_replaced = searched.iter().any(|path| path.ends_with(" (deleted)"));
+        let remedy = if is_replaced {
+            "files of the program were replaced while it runs: start it again, then perftax"
+        } else {
+            "a program that is linked statically and stripped has no such table: keep its symbols (no -s, no strip), or link it \
+             dynamically; or leave --heap out"
+        };
         return Err(Error::Unsupported {
             what: "tell objects of the heap (--heap)".into(),
             why: format!("no symbol table of {} names malloc and free", searched.join(", ")),
-            remedy: "a program that is linked statically and stripped has no such table: keep its symbols (no -s, no strip), or link it \
-                     dynamically; or leave --heap out"
-                .into(),
+            remedy: remedy.into(),
         });
     }
     Ok(functions)

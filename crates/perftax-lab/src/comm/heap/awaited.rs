@@ -57,7 +57,7 @@ pub fn code_of(pid: u32, maps: &[Mapped], function: &str, place: &str) -> Result
     found.sort_unstable();
     found.dedup();
     if found.is_empty() {
-        let nearest = among(function, names.into_iter());
+        let nearest = among(function, names);
         let help = if nearest.is_empty() { String::new() } else { format!("; nearest: {}", nearest.join(", ")) };
         let needed = format!("a function of the program or its libraries, one that is not inlined{help}");
         return Err(Error::Argument { argument: "--watch", value: place.into(), needed });

@@ -27,8 +27,10 @@ pub struct Placed {
     pub is_sure: bool,
 }
 
-/// What tells objects in a line apart: callers, bytes, offset.
-type Key = Vec<(Arc<[u64]>, u64, i64)>;
+/// What tells an object in a line from others: callers, bytes, offset.
+type Part = (Arc<[u64]>, u64, i64);
+/// What tells what lies in a line from what else may.
+type Key = Vec<Part>;
 
 /// Touches that found the same.
 #[derive(Debug)]
@@ -38,9 +40,15 @@ struct Found {
     numbers: Vec<BTreeSet<u64>>,
 }
 
-/// Touches of a line that were not looked into yet.
+/// Touches of a line that come within so long are looked up together, ns: what lay there at the last of them.
+const TOGETHER_NS: u64 = 100_000;
+/// Lines that are looked up; further ones are left without names.
+const MOST_LINES: usize = 200_000;
+
+/// Touches of a line that were not looked up yet.
 #[derive(Clone, Copy, Debug)]
 struct Touch {
+    first_ns: u64,
     latest_ns: u64,
     touches: u64,
     bytes: Bytes,
@@ -49,31 +57,41 @@ struct Touch {
 /// Lines by process and address.
 #[derive(Debug, Default)]
 pub struct Lines {
-    touched: HashMap<(u32, u64), Touch>,
+    touched: HashMap<(u32, u64), Vec<Touch>>,
     found: HashMap<(u32, u64), HashMap<Key, Found>>,
 }
 
 impl Lines {
-    /// Some bytes of a line were touched.
+    /// Some bytes of a line were touched. Touches of a line come in order of time, as far as can be.
     pub fn touched(&mut self, pid: u32, line: u64, bytes: Bytes, at_ns: u64) {
-        let touch = self.touched.entry((pid, line)).or_insert(Touch { latest_ns: at_ns, touches: 0, bytes });
-        touch.latest_ns = touch.latest_ns.max(at_ns);
-        touch.bytes = touch.bytes.with(bytes);
-        touch.touches += 1;
+        if self.found.len() >= MOST_LINES && !self.found.contains_key(&(pid, line)) {
+            return;
+        }
+        let touches = self.touched.entry((pid, line)).or_default();
+        match touches.last_mut().filter(|last| at_ns.saturating_sub(last.first_ns) < TOGETHER_NS) {
+            Some(last) => {
+                last.latest_ns = last.latest_ns.max(at_ns);
+                last.bytes = last.bytes.with(bytes);
+                last.touches += 1;
+            }
+            None => touches.push(Touch { first_ns: at_ns, latest_ns: at_ns, touches: 1, bytes }),
+        }
     }
 
-    /// Looks up what lay where lines were touched, of touches before a time, up to which the heaps are known. Touches of a line that come
-    /// between two looks count for what its last one found.
+    /// Looks up what lay where lines were touched, of touches before a time, up to which the heaps are known.
     pub fn settle<'h>(&mut self, until_ns: u64, heap: impl Fn(u32) -> Option<&'h Heap>) {
         let found = &mut self.found;
-        self.touched.retain(|&(pid, line), touch| {
-            if touch.latest_ns >= until_ns {
-                return true;
-            }
-            if let Some(heap) = heap(pid) {
-                look_up(heap, line, *touch, found.entry((pid, line)).or_default());
-            }
-            false
+        self.touched.retain(|&(pid, line), touches| {
+            touches.retain(|touch| {
+                if touch.latest_ns >= until_ns {
+                    return true;
+                }
+                if let Some(heap) = heap(pid) {
+                    look_up(heap, line, *touch, found.entry((pid, line)).or_default());
+                }
+                false
+            });
+            !touches.is_empty()
         });
     }
 
@@ -84,7 +102,7 @@ impl Lines {
         let Some((key, found)) = found.max_by_key(|(key, found)| (found.touches, std::cmp::Reverse(*key))) else {
             return Vec::new();
         };
-        let placed = |((callers, bytes, offset), numbers): (&(Arc<[u64]>, u64, i64), &BTreeSet<u64>)| Placed {
+        let placed = |((callers, bytes, offset), numbers): (&Part, &BTreeSet<u64>)| Placed {
             callers: Arc::clone(callers),
             bytes: *bytes,
             offset: *offset,

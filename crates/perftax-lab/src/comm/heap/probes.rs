@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use perf_event_open_sys::bindings::PERF_SAMPLE_READ;
 use perftax_pmu::event::{Catalog, Event, parse};
-use perftax_pmu::guard::{ProbeDefinition, ProbeDefinitions};
+use perftax_pmu::guard::{ProbeDefinition, ProbeDefinitions, raise_descriptor_limit};
 use perftax_pmu::record::{Layout, Record, decode};
 use perftax_pmu::sampler::{Clock, Payload, Sampling};
 use perftax_pmu::sys::{OpenEvent, Ring, Target};
@@ -76,6 +76,8 @@ impl Probes {
                 remedy: "leave --heap out".into(),
             });
         }
+        // A place takes two events on each CPU.
+        raise_descriptor_limit();
         let tracefs = catalog.tracefs().ok_or_else(|| Error::Unsupported {
             what: "probe an allocator (--heap)".into(),
             why: "tracefs is not mounted at /sys/kernel/tracing".into(),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use perftax_comm::{Access, Board, Detective, End, Evidence, Kind, LINE_BYTES, Line, Patience, Settings, Words, lines_of};
+use perftax_comm::{Access, Board, Bytes, Detective, End, Evidence, Kind, LINE_BYTES, Line, Patience, Settings, Words, lines_of};
 use perftax_cost::Estimate;
 use perftax_cost::document::CommEvidence;
 use perftax_pmu::Result;
@@ -298,8 +298,14 @@ impl<'a> Session<'a> {
     fn drain(&mut self) -> Result<Vec<Sampled>> {
         let mut samples = Vec::new();
         let (intake, threads, core_of) = (&mut self.intake, &mut self.threads, &self.sampling.core_of);
+        let heaps = &mut self.heaps;
         self.watcher.drain_with(|ring, record, event| match (&record, event) {
             (Record::Sample(sample), Some(event)) => {
+                if let (Some(heaps), Some(task), Some(time_ns), Some(address)) =
+                    (heaps.as_mut(), sample.task, sample.time_ns, sample.address)
+                {
+                    heaps.touched(task.pid, Line::of(address).address(), Bytes::new(address % LINE_BYTES, 1), time_ns);
+                }
                 let kind = if event == 0 { Kind::Load } else { Kind::Store };
                 samples.extend(access(sample, kind, &mut intake.images, threads, core_of));
             }
