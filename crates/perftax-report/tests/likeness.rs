@@ -5,7 +5,7 @@
 mod samples;
 
 use perftax_cost::Estimate;
-use perftax_cost::document::{Comm, CommPair};
+use perftax_cost::document::{Comm, CommObject, CommPair};
 
 /// A document of these transfers alone, exact.
 fn of(pairs: &[(u32, u32, f64)]) -> Comm {
@@ -56,4 +56,29 @@ fn lines_are_the_same_by_name_and_by_address_where_a_name_is_not_one_line_s() {
     assert_eq!(a.likeness(&b).lines_in_common, 1, "two lines of one name are told by address");
     b.lines[1].allocated_at = vec!["elsewhere".into()];
     assert_eq!(a.likeness(&b).lines_in_common, 0, "another allocation is another object");
+}
+
+#[test]
+fn lines_of_the_heap_are_the_same_by_who_allocated_them() {
+    let object = |number, times| CommObject {
+        bytes: 64,
+        offset: 0x40,
+        number,
+        times,
+        allocated_at: vec!["queue_new (queue.c:12)".into(), "main (counters.c:80)".into()],
+        is_sure: true,
+    };
+    let (mut a, mut b) = (samples::comm_every(), samples::comm());
+    for (doc, times) in [(&mut a, 200), (&mut b, 231)] {
+        doc.lines[1].objects = vec![object(1, times)];
+        doc.lines[1].name = doc.lines[1].objects[0].name();
+        doc.lines[1].address += times * 64;
+        doc.lines[3].objects = vec![object(2, 1)];
+    }
+    let keys: Vec<String> = a.top_lines().map(|(key, _)| key).collect();
+    assert_eq!(keys[1], "objects of 64 bytes+0x40 of queue_new (queue.c:12)");
+    assert_eq!(keys[3], "object #2 of 64 bytes+0x40 of queue_new (queue.c:12)");
+    assert_eq!(a.likeness(&b).lines_in_common, 4, "at other addresses, and another number of them");
+    b.lines[3].objects[0].number = 3;
+    assert_eq!(a.likeness(&b).lines_in_common, 3);
 }

@@ -176,8 +176,11 @@ pub struct CommLine {
     pub address: u64,
     /// What lies there, as far as it is known: `symbol+0x8 [program]`, `heap`, `stack of thread 3`, …
     pub name: String,
-    /// Where the object was allocated, innermost first; empty where that is not known.
+    /// Where the object was allocated, innermost first; empty where that is not known. Of several objects, the first one.
     pub allocated_at: Vec<String>,
+    /// The objects of the heap that lay there, by address; empty where they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<CommObject>,
     /// How many transfers.
     #[serde(flatten)]
     pub share: CommShare,
@@ -187,6 +190,42 @@ pub struct CommLine {
     pub sites: Vec<CommSite>,
     /// What to do about it.
     pub advice: CommAdvice,
+}
+
+/// An object of the heap, or several that lay in one place one after the other, all allocated by the same callers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommObject {
+    /// Bytes that were asked for.
+    pub bytes: u64,
+    /// The line's first byte, counted from the object's: below 0 where the object begins in the line.
+    pub offset: i64,
+    /// It is that many-th that its callers allocated, from 1 on; of several objects, the first.
+    pub number: u64,
+    /// How many lay there one after the other.
+    pub times: u64,
+    /// Where it was allocated, innermost first.
+    pub allocated_at: Vec<String>,
+    /// Whether no record of an allocation was lost from its own on: else another may have lain there.
+    pub is_sure: bool,
+}
+
+impl CommObject {
+    /// What it is called: `object of 4096 bytes+0x40`, `object #3 of 24 bytes`, `212 objects of 64 bytes`.
+    pub fn name(&self) -> String {
+        let perhaps = if self.is_sure { "" } else { "perhaps " };
+        let many = if self.times > 1 { format!("{} ", self.times) } else { String::new() };
+        format!("{perhaps}{many}{}", self.name_in_any_run())
+    }
+
+    /// Likewise, without what differs from run to run.
+    pub(super) fn name_in_any_run(&self) -> String {
+        let offset = if self.offset > 0 { format!("+{:#x}", self.offset) } else { String::new() };
+        match (self.times, self.number) {
+            (2.., _) => format!("objects of {} bytes{offset}", self.bytes),
+            (_, 2..) => format!("object #{} of {} bytes{offset}", self.number, self.bytes),
+            _ => format!("object of {} bytes{offset}", self.bytes),
+        }
+    }
 }
 
 /// An instruction that touches a line.
@@ -251,6 +290,12 @@ pub struct CommEvidence {
     pub evicted: u64,
     /// Traps whose instruction could not be told, and so not whether it wrote.
     pub undecoded: u64,
+    /// Objects of the heap whose allocation was seen.
+    #[serde(default)]
+    pub allocations: u64,
+    /// Records of the heap that were lost, or whose other half was: objects are not known, or not surely, for them.
+    #[serde(default)]
+    pub lost_allocations: u64,
 }
 
 /// What it cost.
@@ -262,8 +307,11 @@ pub struct CommCost {
     pub armed: f64,
     /// The budget, a share of the program's time; none where none was given.
     pub budget: Option<f64>,
-    /// What it took of the program's time, a share.
+    /// What it took of the program's time, a share; probes are not in it.
     pub overhead: Option<Estimate>,
+    /// Times that a probe on the allocator was hit.
+    #[serde(default)]
+    pub probes: u64,
 }
 
 #[cfg(test)]
@@ -272,6 +320,19 @@ mod tests {
 
     fn share(true_sharing: Estimate, false_sharing: Estimate) -> CommShare {
         CommShare { total: true_sharing.plus(&false_sharing), true_sharing, false_sharing, evidence: 7, exact: None }
+    }
+
+    #[test]
+    fn objects_are_called_by_what_tells_them_apart() {
+        let object = CommObject { bytes: 64, offset: 0, number: 1, times: 1, allocated_at: Vec::new(), is_sure: true };
+        assert_eq!(object.name(), "object of 64 bytes");
+        let third = CommObject { bytes: 4096, offset: 0x40, number: 3, ..object.clone() };
+        assert_eq!(third.name(), "object #3 of 4096 bytes+0x40");
+        let many = CommObject { offset: -16, number: 2, times: 212, is_sure: false, ..object };
+        assert_eq!(
+            (many.name().as_str(), many.name_in_any_run().as_str()),
+            ("perhaps 212 objects of 64 bytes", "objects of 64 bytes")
+        );
     }
 
     #[test]

@@ -54,14 +54,11 @@ impl Comm {
         CommLikeness { distance, chance, lines_in_common: ours.intersection(&theirs).count(), lines }
     }
 
-    /// The lines with the most transfers, each with what tells it from the others in another run.
+    /// The lines with the most transfers, each with what tells it from the others in another run: objects of the heap by who allocated them,
+    /// others by name, and by address where that is not one line's.
     pub fn top_lines(&self) -> impl Iterator<Item = (String, &CommLine)> {
-        let is_one = |line: &CommLine| self.lines.iter().filter(|other| same(other, line)).count() == 1;
-        let key = move |line: &CommLine| match (line.name.is_empty() || !is_one(line), line.allocated_at.first()) {
-            (true, _) => format!("{:#x}", line.address),
-            (false, None) => line.name.clone(),
-            (false, Some(site)) => format!("{} of {site}", line.name),
-        };
+        let is_one = |key: &String| self.lines.iter().filter_map(key_of).filter(|other| other == key).count() == 1;
+        let key = move |line: &CommLine| key_of(line).filter(is_one).unwrap_or_else(|| format!("{:#x}", line.address));
         self.lines.iter().take(TOP).map(move |line| (key(line), line))
     }
 
@@ -70,6 +67,15 @@ impl Comm {
     }
 }
 
-fn same(a: &CommLine, b: &CommLine) -> bool {
-    (&a.name, &a.allocated_at) == (&b.name, &b.allocated_at)
+/// What tells a line from others; none where it has no name.
+fn key_of(line: &CommLine) -> Option<String> {
+    let of = |name: &str, allocated_at: &[String]| match allocated_at.first() {
+        Some(site) => format!("{name} of {site}"),
+        None => name.into(),
+    };
+    if !line.objects.is_empty() {
+        let objects = line.objects.iter().map(|object| of(&object.name_in_any_run(), &object.allocated_at));
+        return Some(objects.collect::<Vec<_>>().join(", "));
+    }
+    (!line.name.is_empty()).then(|| of(&line.name, &line.allocated_at))
 }

@@ -176,6 +176,12 @@ impl Accounts {
         self.since_ns = Some(now_ns);
     }
 
+    /// Registers are aimed elsewhere from now on, in as many turns.
+    pub fn aim_at(&mut self, plan: Plan) {
+        self.plan = plan;
+        self.class_of.clear();
+    }
+
     /// A thread is called so.
     pub fn name(&mut self, tid: u32, name: String) {
         if let Some(&number) = self.numbers.get(&tid) {

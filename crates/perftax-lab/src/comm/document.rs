@@ -1,15 +1,22 @@
 //! From transfers to their document, whoever saw them.
 
 use perftax_comm::{Access, Kind, Line, Shares, Site, Thread, Touched, advice};
-use perftax_cost::document::{CommLine, CommPair, CommShare, CommSite};
+use perftax_cost::document::{CommLine, CommObject, CommPair, CommShare, CommSite};
 
 /// Sites of a line that are shown.
 const MOST_SITES: usize = 64;
+/// Objects of a line that are named; the rest is counted.
+const MOST_NAMED: usize = 3;
 
 /// Says what addresses are called.
 pub trait Called {
     /// What lies in the line that begins at an address.
     fn line(&mut self, address: u64) -> String;
+
+    /// The objects of the heap that lay in it when it was touched, as far as they are known.
+    fn objects(&mut self, _address: u64) -> Vec<CommObject> {
+        Vec::new()
+    }
 
     /// The function of an instruction, and its source line where that is known.
     fn code(&mut self, ip: u64) -> (String, Option<String>);
@@ -37,15 +44,25 @@ pub fn line(
     called: &mut dyn Called,
 ) -> CommLine {
     pairs.sort_by(|a, b| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1))));
+    let objects = called.objects(line.address());
     CommLine {
         address: line.address(),
-        name: called.line(line.address()),
-        allocated_at: Vec::new(),
+        name: name_of(&objects).unwrap_or_else(|| called.line(line.address())),
+        allocated_at: objects.first().map(|object| object.allocated_at.clone()).unwrap_or_default(),
+        objects,
         advice: advice(share.true_sharing.estimate, share.false_sharing.estimate, &touched(line, sites)),
         share,
         pairs,
         sites: merged(sites, called),
     }
+}
+
+/// What a line is called that objects of the heap lie in; none where none do.
+pub fn name_of(objects: &[CommObject]) -> Option<String> {
+    let names: Vec<String> = objects.iter().take(MOST_NAMED).map(CommObject::name).collect();
+    let rest = objects.len().saturating_sub(MOST_NAMED);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    (!objects.is_empty()).then(|| format!("{}{more}", names.join(", ")))
 }
 
 /// What each thread does to a line, as its sites tell.

@@ -69,16 +69,19 @@ impl Intake {
         }
     }
 
-    /// From now on registers are aimed at a plan's pieces. What trapped before has been taken; what traps before all of them are aimed
-    /// ([`Self::aimed`]) is counted, and tells nothing.
-    pub fn aim_at(&mut self, plan: &Plan) {
-        self.pieces = plan.pieces.iter().map(|piece| (*piece, false)).collect();
-        self.from_ns = u64::MAX;
+    /// From now on registers watch a plan's pieces (whether each is shared). What trapped before has been taken.
+    pub fn aim_at(&mut self, plan: &Plan, is_shared: impl Fn(Piece) -> bool) {
+        self.pieces = plan.pieces.iter().map(|piece| (*piece, is_shared(*piece))).collect();
     }
 
     /// Traps of a process, and of those that it creates, count, and no others.
     pub fn only(&mut self, pid: u32) {
         self.ours = Some(HashSet::from([pid]));
+    }
+
+    /// What traps before all registers are aimed ([`Self::aimed`]) is counted, and tells nothing.
+    pub fn wait_for_aim(&mut self) {
+        self.from_ns = u64::MAX;
     }
 
     /// All registers of all threads have been aimed, and so many stores are to be seen: what comes after them is counted, and not looked at,

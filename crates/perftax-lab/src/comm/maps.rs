@@ -114,6 +114,8 @@ impl Variables {
     pub fn find(&self, place: &PlaceName) -> Result<Option<Place>> {
         let (address, size) = match &place.at {
             At::Address(address) => (*address, None),
+            // It is nowhere yet.
+            At::Heap { .. } => return Ok(None),
             At::Symbol { name, offset } => match self.symbol(name, place)? {
                 Some((address, size)) => (address.wrapping_add(*offset), size.checked_sub(*offset)),
                 None if self.is_whole => return Err(self.unknown(name, place)),

@@ -1,4 +1,4 @@
-//! Places in memory as the user names them: `SYMBOL[+OFFSET][/BYTES]`, `0xADDRESS[/BYTES]`.
+//! Places in memory as the user names them: `SYMBOL[+OFFSET][/BYTES]`, `0xADDRESS[/BYTES]`, `heap:FUNCTION[#N][+OFFSET][/BYTES]`.
 
 use perftax_comm::LINE_BYTES;
 use perftax_pmu::{Error, Result};
@@ -33,7 +33,19 @@ pub enum At {
         /// Bytes behind its first.
         offset: u64,
     },
+    /// So far into an object of the heap that is not there yet.
+    Heap {
+        /// Who allocates it, itself or by what it calls.
+        function: String,
+        /// It is that many-th, from 1 on.
+        number: u64,
+        /// Bytes behind its first.
+        offset: u64,
+    },
 }
+
+/// Where places lie that are not there yet: in what no program has mapped (vm.mmap_min_addr).
+const NOWHERE: u64 = 0x1000;
 
 /// A place that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +74,23 @@ impl PlaceName {
             }
             None => (text, None),
         };
+        if let Some(object) = place.strip_prefix("heap:") {
+            let (object, offset) = match object.rsplit_once('+') {
+                Some((object, offset)) => (object, number(offset).ok_or_else(|| wrong("heap:FUNCTION+OFFSET, OFFSET in bytes"))?),
+                None => (object, 0),
+            };
+            let (function, nth) = match object.rsplit_once('#') {
+                Some((function, nth)) => {
+                    (function, number(nth).filter(|nth| *nth > 0).ok_or_else(|| wrong("heap:FUNCTION#N, N from 1 on"))?)
+                }
+                None => (object, 1),
+            };
+            if function.is_empty() {
+                return Err(wrong("heap:FUNCTION[#N][+OFFSET][/BYTES]"));
+            }
+            let at = At::Heap { function: function.into(), number: nth, offset };
+            return Ok(Self { text: text.into(), at, bytes });
+        }
         let at = match place.strip_prefix("0x") {
             Some(hex) => At::Address(u64::from_str_radix(hex, 16).map_err(|_| wrong("0xADDRESS[/BYTES], hexadecimal"))?),
             None => {
@@ -76,6 +105,18 @@ impl PlaceName {
             }
         };
         Ok(Self { text: text.into(), at, bytes })
+    }
+
+    /// Whether it is an object's that is not there yet.
+    pub fn is_of_heap(&self) -> bool {
+        matches!(self.at, At::Heap { .. })
+    }
+
+    /// Where a place stands until its object is there, apart from other such places, and lying to its line as it will; none for others.
+    pub fn awaited(&self, number: usize) -> Option<Place> {
+        let At::Heap { offset, .. } = &self.at else { return None };
+        let address = NOWHERE + number as u64 * 2 * MOST_BYTES + offset % LINE_BYTES;
+        Some(Place { address, bytes: self.bytes.unwrap_or(WORD_BYTES), name: self.text.clone(), is_shared: false })
     }
 
     /// The place of a whole line.
@@ -132,6 +173,20 @@ mod tests {
             let error = PlaceName::parse(wrong).err().unwrap_or_else(|| panic!("{wrong} was read"));
             assert!(error.exit_code() == 2 && error.to_string().contains("--watch"), "{error}");
         }
+    }
+
+    #[test]
+    fn objects_that_are_not_there_yet_are_named_by_who_makes_them() {
+        let read = |text: &str| PlaceName::parse(text).map(|place| (place.at, place.bytes)).unwrap();
+        let heap = |function: &str, number, offset| At::Heap { function: function.into(), number, offset };
+        assert_eq!(read("heap:make"), (heap("make", 1, 0), None));
+        assert_eq!(read("heap:pool::make#3+0x48/16"), (heap("pool::make", 3, 0x48), Some(16)));
+        for wrong in ["heap:", "heap:a#0", "heap:a#x", "heap:a+x", "heap:a/0"] {
+            assert!(PlaceName::parse(wrong).is_err(), "{wrong}");
+        }
+        let place = PlaceName::parse("heap:make+0x48/16").unwrap().awaited(1).unwrap();
+        assert_eq!((place.address % 64, place.bytes, place.address < 0x10000), (8, 16, true));
+        assert_eq!(PlaceName::parse("table").unwrap().awaited(1), None);
     }
 
     #[test]

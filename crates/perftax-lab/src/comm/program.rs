@@ -32,6 +32,15 @@ const TELLING: Duration = Duration::from_millis(1);
 const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
 
+/// Whether a program's libraries must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Libraries {
+    /// Where a place is not in the program itself.
+    AsNeeded,
+    /// At any rate.
+    Loaded,
+}
+
 /// A program under watch.
 pub enum Program {
     /// Ours.
@@ -117,17 +126,17 @@ impl Program {
 
 /// A child that has executed its program, and the places that were found in it.
 ///
-/// Libraries are waited for only where the program itself does not have all of them.
+/// Libraries are waited for only where they are `wanted`, or the program itself does not have all places.
 ///
 /// # Errors
 /// Where it cannot be executed, or a place is not found: it is ended then before its first instruction.
-pub fn hold(child: &mut Child, names: &[PlaceName]) -> Result<(AtExec, Vec<Place>)> {
+pub fn hold(child: &mut Child, names: &[PlaceName], wanted: Libraries) -> Result<(AtExec, Vec<Place>)> {
     let mut stops = AtExec::release(child)?;
-    let places = find_held(&mut stops, child.pid() as u32, names)?;
+    let places = find_held(&mut stops, child.pid() as u32, names, wanted)?;
     Ok((stops, places))
 }
 
-fn find_held(stops: &mut AtExec, pid: u32, names: &[PlaceName]) -> Result<Vec<Place>> {
+fn find_held(stops: &mut AtExec, pid: u32, names: &[PlaceName], wanted: Libraries) -> Result<Vec<Place>> {
     let not_loaded = |stopped| Error::System {
         call: "loading the command".into(),
         source: std::io::Error::other(if stopped == Stopped::Ended { "it ended" } else { "it took more than a minute" }),
@@ -139,8 +148,8 @@ fn find_held(stops: &mut AtExec, pid: u32, names: &[PlaceName]) -> Result<Vec<Pl
         stopped => return Err(not_loaded(stopped)),
     }
     let early = Variables::of(pid, false)?;
-    let found = names.iter().map(|name| early.find(name)).collect::<Result<Option<Vec<Place>>>>()?;
-    if let Some(found) = found {
+    let found = look_up(&early, names).collect::<Result<Option<Vec<Place>>>>()?;
+    if let Some(found) = found.filter(|_| wanted == Libraries::AsNeeded) {
         return Ok(found);
     }
     match stops.wait_for_entry(LOADING)? {
@@ -163,7 +172,15 @@ fn find_held(stops: &mut AtExec, pid: u32, names: &[PlaceName]) -> Result<Vec<Pl
 /// Where one is not found.
 pub fn find(pid: u32, names: &[PlaceName]) -> Result<Vec<Place>> {
     let all = Variables::of(pid, true)?;
-    names.iter().filter_map(|name| all.find(name).transpose()).collect()
+    look_up(&all, names).filter_map(Result::transpose).collect()
+}
+
+/// Places one by one; those of objects that are not there yet stand where they wait.
+fn look_up(variables: &Variables, names: &[PlaceName]) -> impl Iterator<Item = Result<Option<Place>>> {
+    names
+        .iter()
+        .enumerate()
+        .map(|(number, name)| name.awaited(number).map_or_else(|| variables.find(name), |place| Ok(Some(place))))
 }
 
 /// How a thread that runs already has come to be watched.

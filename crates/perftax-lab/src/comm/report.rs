@@ -10,7 +10,9 @@ use perftax_cost::{Estimate, Warning};
 
 use super::Images;
 use super::accounts::{Accounts, Kept, LineSeen};
+use super::document::name_of;
 use super::estimate::Estimator;
+use super::heap::{Heaps, named};
 use super::session::Watched;
 
 /// Says what addresses of a process are called.
@@ -32,6 +34,7 @@ impl Watched {
     pub fn document(&self, mut origin: Origin, program: Vec<String>, price: Price, naming: &mut dyn Naming) -> Comm {
         origin.warnings.extend(self.warnings());
         origin.warnings.extend(self.slowed(price));
+        origin.warnings.extend(self.heaps.iter().flat_map(|heaps| warnings_of_heap(heaps, self.is_joined)));
         let accounts = &self.accounts;
         let estimator = Estimator::new(accounts, self.elapsed_ns, self.plan.turns.len(), self.is_exact);
         let places = self.places.iter().map(|p| CommPlace { address: p.address, bytes: p.bytes, name: p.name.clone() });
@@ -51,8 +54,8 @@ impl Watched {
             pairs: pairs(accounts, &estimator, |kept| kept.threads),
             core_pairs: pairs(accounts, &estimator, |kept| kept.cores).into_iter().filter(|pair| pair.from != pair.to).collect(),
             lines: self.lines(&estimator, naming),
-            evidence: CommEvidence { ..self.evidence },
-            cost: Some(self.cost(price)),
+            evidence: with_heap(self.evidence, self.heaps.as_ref()),
+            cost: Some(with_probes(self.cost(price), self.heaps.as_ref())),
         }
     }
 
@@ -71,10 +74,14 @@ impl Watched {
                 between.into_iter().map(|((from, to), of_pair)| (from, to, estimator.share(of_pair).total.estimate)).collect();
             pairs.sort_by(|a, b| b.2.total_cmp(&a.2).then((a.0, a.1).cmp(&(b.0, b.1))));
             let pid = seen.processes.first().copied().unwrap_or(self.pid);
+            let objects = self.heaps.as_ref().map(|heaps| heaps.objects(pid, line.address())).unwrap_or_default();
+            let objects = named(&objects, |ip| naming.code(&self.images, pid, ip));
+            let name = name_of(&objects);
             lines.push(CommLine {
                 address: line.address(),
-                name: naming.data(&self.images, pid, self.first_watched(line.address())),
-                allocated_at: Vec::new(),
+                name: name.unwrap_or_else(|| naming.data(&self.images, pid, self.first_watched(line.address()))),
+                allocated_at: objects.first().map(|object| object.allocated_at.clone()).unwrap_or_default(),
+                objects,
                 advice: advice(share.true_sharing.estimate, share.false_sharing.estimate, &seen.touched),
                 share,
                 pairs,
@@ -161,6 +168,10 @@ impl Watched {
                 "watch fewer bytes of a line: SYMBOL+OFFSET/BYTES",
             );
         }
+        for unmet in &self.unmet {
+            let remedy = "a longer run; a function that allocates (itself, or by what it calls) and is not inlined; a lower #N";
+            warn(format!("{unmet} was never there: no such object was allocated"), remedy);
+        }
         if self.accounts.slices.is_empty() {
             warn("nothing was watched: the budget was never enough for a slice".into(), "a longer run, or a larger --budget");
         } else if self.accounts.accesses == 0 {
@@ -198,8 +209,43 @@ impl Price {
             armed: if elapsed_ns > 0 { (on_ns as f64 / elapsed_ns as f64).min(1.0) } else { 0.0 },
             budget: self.budget,
             overhead,
+            probes: 0,
         }
     }
+}
+
+/// What is known of heaps.
+pub(super) fn with_heap(evidence: CommEvidence, heaps: Option<&Heaps>) -> CommEvidence {
+    let Some(heaps) = heaps else { return evidence };
+    let seen = heaps.evidence();
+    CommEvidence { allocations: seen.allocated, lost_allocations: heaps.lost() + seen.lost_returns + seen.lost_calls, ..evidence }
+}
+
+/// What probes cost is told by how often they were hit.
+pub(super) fn with_probes(cost: CommCost, heaps: Option<&Heaps>) -> CommCost {
+    CommCost { probes: heaps.map_or(0, Heaps::hits), ..cost }
+}
+
+/// What weakens what is said of heaps.
+pub(super) fn warnings_of_heap(heaps: &Heaps, is_joined: bool) -> Vec<Warning> {
+    let mut all = Vec::new();
+    if heaps.lost() > 0 {
+        let message = format!(
+            "{} records of the allocator were lost: objects that were allocated before are said with 'perhaps', others may be unknown",
+            heaps.lost()
+        );
+        all.push(other(message, "fewer other programs on this machine, or a real-time priority for perftax (chrt -f 1)"));
+    }
+    if !heaps.is_whole() {
+        let message =
+            "this kernel may take probes off threads when others end: objects that they allocate then are not known".into();
+        all.push(other(message, "Linux 6.12 or later"));
+    }
+    if is_joined {
+        let message = "objects that were allocated before perftax came are not known".into();
+        all.push(other(message, "start the program under perftax: perftax comm --heap … -- COMMAND"));
+    }
+    all
 }
 
 fn other(message: String, remedy: &str) -> Warning {

@@ -13,11 +13,12 @@ use perftax_pmu::{Error, Result};
 use super::accounts::{Accounts, Entry};
 use super::attend::{Watch, attend};
 use super::budget::{Controller, SLICE_NS};
+use super::heap::{Awaited, Heaps, code_of};
 use super::image::Images;
 use super::intake::Intake;
-use super::place::{Place, PlaceName};
+use super::place::{At, Place, PlaceName};
 use super::plan::{Piece, Plan};
-use super::program::{Program, Subject, find, hold, join, thread_name, threads};
+use super::program::{Libraries, Program, Subject, find, hold, join, thread_name, threads};
 use super::watcher::Watcher;
 
 /// Length of a slice where places take turns and there is no budget, ns.
@@ -26,6 +27,8 @@ const TURN_NS: u64 = 20_000_000;
 const LEAST_TIMES_SWITCHING: u64 = 10;
 /// From one look at the rings to the next, at most.
 const LOOK: Duration = Duration::from_millis(5);
+/// Likewise, while an object is waited for that is to be watched.
+const WAITING: Duration = Duration::from_millis(1);
 /// For how long entries are held back, so that those of other CPUs find their place, ns.
 const HOLD_BACK_NS: u64 = 50_000_000;
 
@@ -48,6 +51,8 @@ pub struct Watching {
     pub ring_pages: usize,
     /// The core of each CPU that the program may run on.
     pub core_of: HashMap<u32, u32>,
+    /// Whether objects of the heap are told, by probes on the allocator.
+    pub is_heap_told: bool,
 }
 
 /// What was seen.
@@ -56,6 +61,8 @@ pub struct Watched {
     pub ended: Ended,
     /// What was watched.
     pub places: Vec<Place>,
+    /// What was to be watched, and did not come: objects of the heap.
+    pub unmet: Vec<String>,
     /// Its turns.
     pub plan: Plan,
     /// Registers that were used of each thread.
@@ -78,6 +85,10 @@ pub struct Watched {
     pub images: Images,
     /// Its first process.
     pub pid: u32,
+    /// What lay where; none where that was not asked for.
+    pub heaps: Option<Heaps>,
+    /// Whether it ran before we came.
+    pub is_joined: bool,
 }
 
 /// Runs the program, its output untouched, or joins it, and watches it.
@@ -100,20 +111,33 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
     let (mut session, held) = match &mut program {
         Program::Child(child) => {
             watcher.follow(child.pid())?;
-            let (held, places) = hold(child, &watching.places)?;
+            let libraries = if watching.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
+            let (held, places) = hold(child, &watching.places, libraries)?;
+            if watching.is_heap_told {
+                watcher.probe_allocator(child.pid() as u32, catalog)?;
+            }
             let session = Session::of(watching, places, watcher, child.pid() as u32);
-            (session.opened(child.pid())?, Some(held))
+            (session.awaiting(&watching.places)?.opened(child.pid())?, Some(held))
         }
         Program::Process { pid, .. } => {
             raise_descriptor_limit();
             let places = find(*pid, &watching.places)?;
-            (Session::of(watching, places, watcher, *pid).joined(*pid)?, None)
+            if watching.is_heap_told {
+                watcher.probe_allocator(*pid, catalog)?;
+            }
+            (Session::of(watching, places, watcher, *pid).awaiting(&watching.places)?.joined(*pid)?, None)
         }
     };
     session.begin(&program)?;
     held.map_or(Ok(()), AtExec::let_go)?;
     attend(&mut program, watching.at_most, &mut session)?;
     session.finish(program)
+}
+
+/// Whether processes share a piece.
+fn is_shared(places: &[Place], piece: Piece) -> bool {
+    let holds = |place: &&Place| (place.address..place.address + place.bytes).contains(&piece.address);
+    places.iter().find(holds).is_some_and(|place| place.is_shared)
 }
 
 /// Watching that goes on.
@@ -141,18 +165,24 @@ struct Session {
     cpu_ns: Option<u64>,
     /// Watching ended before the program.
     is_cut_short: bool,
+    heaps: Option<Heaps>,
+    is_joined: bool,
+    /// What the user named, where objects of the heap are among it.
+    names: Vec<PlaceName>,
+    /// Debug registers to use of each thread.
+    registers: usize,
 }
 
 impl Session {
     fn of(watching: &Watching, places: Vec<Place>, watcher: Watcher, pid: u32) -> Self {
         let plan = Plan::of(&places, watching.registers);
-        let is_shared = |piece: Piece| {
-            let holds = |place: &&Place| (place.address..place.address + place.bytes).contains(&piece.address);
-            places.iter().find(holds).is_some_and(|place| place.is_shared)
-        };
         let trap_ns = watching.trap_ns.map_or(0.0, |trap_ns| trap_ns.high);
         let mut session = Self {
-            intake: Intake::new(&plan, is_shared, watching.core_of.len()),
+            heaps: watcher.heaps(),
+            is_joined: matches!(watching.subject, Subject::Process(_)),
+            names: Vec::new(),
+            registers: watching.registers,
+            intake: Intake::new(&plan, |piece| is_shared(&places, piece), watching.core_of.len()),
             accounts: Accounts::new(plan.clone(), watching.core_of.clone()),
             watcher,
             plan,
@@ -172,6 +202,50 @@ impl Session {
         };
         session.intake.images.read(pid);
         session
+    }
+
+    /// Waits for those of the places that are of objects which are not there yet.
+    fn awaiting(mut self, names: &[PlaceName]) -> Result<Self> {
+        let Some(heaps) = self.heaps.as_mut().filter(|_| self.places.len() == names.len()) else { return Ok(self) };
+        let mut awaited = Vec::new();
+        for (place, name) in names.iter().enumerate() {
+            if let At::Heap { function, number, .. } = &name.at {
+                let code = code_of(self.pid, self.intake.images.maps(self.pid), function, &name.text)?;
+                awaited.push(Awaited { place, code, number: *number, seen: 0 });
+                if self.plan.turns.len() > 1 {
+                    return Err(Error::Argument {
+                        argument: "--watch",
+                        value: name.text.clone(),
+                        needed: "as few places that all are watched at once, since objects of the heap take no turns: \
+                                 four of 8 bytes are the most"
+                            .into(),
+                    });
+                }
+            }
+        }
+        self.names = names.to_vec();
+        heaps.wait_for(self.pid, awaited);
+        Ok(self)
+    }
+
+    /// Registers are aimed at objects that have come.
+    fn meet(&mut self) -> Result<()> {
+        let arrived = self.heaps.as_mut().map(Heaps::arrived).unwrap_or_default();
+        if arrived.is_empty() {
+            return Ok(());
+        }
+        for (number, object) in arrived {
+            let At::Heap { offset, .. } = self.names[number].at else { continue };
+            self.places[number] = self.names[number].found_at(object.address.wrapping_add(offset), None, false)?;
+        }
+        let was_on = self.on_ns.is_some();
+        self.off()?;
+        self.plan = Plan::of(&self.places, self.registers);
+        self.turn = 0;
+        let places = &self.places;
+        self.intake.aim_at(&self.plan, |piece| is_shared(places, piece));
+        self.accounts.aim_at(self.plan.clone());
+        if was_on { self.on() } else { Ok(()) }
     }
 
     /// Opens the breakpoints of a program of one thread, whose others inherit them.
@@ -207,8 +281,9 @@ impl Session {
     /// How long there is nothing to do but to look.
     fn until_next(&self) -> Duration {
         let end_ns = self.on_ns.filter(|_| !self.is_always_on()).map(|on_ns| on_ns + self.slice_ns);
-        let left = end_ns.map_or(LOOK, |end_ns| Duration::from_nanos(end_ns.saturating_sub(monotonic_raw_ns())));
-        left.clamp(Duration::from_micros(100), LOOK)
+        let longest = if self.heaps.as_ref().is_some_and(|heaps| !heaps.waiting().is_empty()) { WAITING } else { LOOK };
+        let left = end_ns.map_or(longest, |end_ns| Duration::from_nanos(end_ns.saturating_sub(monotonic_raw_ns())));
+        left.clamp(Duration::from_micros(100), longest)
     }
 
     fn take_turns(&mut self) -> Result<()> {
@@ -282,8 +357,16 @@ impl Session {
     /// Takes what has come since the last look, and accounts for what is from before a time.
     fn take_until(&mut self, until_ns: u64) -> Result<()> {
         self.drain()?;
-        let accounts = &mut self.accounts;
-        self.intake.reorder.flush(until_ns, |time_ns, entry| accounts.take(time_ns, entry));
+        let (accounts, heaps) = (&mut self.accounts, &mut self.heaps);
+        self.intake.reorder.flush(until_ns, |time_ns, entry| {
+            if let (Some(heaps), Entry::Access(seen)) = (heaps.as_mut(), &entry) {
+                heaps.touched(seen.pid, seen.line.address(), seen.bytes, time_ns);
+            }
+            accounts.take(time_ns, entry);
+        });
+        if let (Some(heaps), Some(probes)) = (&mut self.heaps, self.watcher.probes()) {
+            heaps.look(probes, &mut self.intake.images, until_ns)?;
+        }
         Ok(())
     }
 
@@ -294,6 +377,9 @@ impl Session {
         self.take_until(u64::MAX)?;
         self.accounts.end(ended_ns);
         let lost = self.watcher.lost().unwrap_or(0);
+        if let (Some(heaps), Some(probes)) = (&mut self.heaps, self.watcher.probes()) {
+            heaps.end(probes);
+        }
         let registers = self.watcher.registers();
         let is_exact = self.is_always_on();
         drop(self.watcher);
@@ -302,15 +388,20 @@ impl Session {
         evidence.accesses = self.accounts.accesses;
         evidence.unwatched_threads = self.accounts.unwatched();
         let (ended, used_ns) = program.finish()?;
+        let waiting = self.heaps.as_ref().map(Heaps::waiting).unwrap_or_default();
+        let unmet = waiting.iter().map(|place| self.names[*place].text.clone()).collect();
+        let has_places = !self.places.is_empty();
+        let places = self.places.into_iter().enumerate().filter(|(place, _)| !waiting.contains(place));
         // Of one that was watched to its end the kernel knows all, what ended before its last look included.
         let cpu_ns = if self.is_cut_short { self.cpu_ns } else { used_ns.or(self.cpu_ns) };
-        if self.accounts.slices.is_empty() && self.places.is_empty() {
+        if self.accounts.slices.is_empty() && !has_places {
             let why = "the command ended before it began".to_string();
             return Err(Error::Spoiled { why, remedy: "run it by itself first".into() });
         }
         Ok(Watched {
             ended,
-            places: self.places,
+            places: places.map(|(_, place)| place).collect(),
+            unmet,
             plan: self.plan,
             registers,
             elapsed_ns: ended_ns.saturating_sub(self.began_ns),
@@ -322,6 +413,8 @@ impl Session {
             images: self.intake.images,
             accounts: self.accounts,
             pid: self.pid,
+            heaps: self.heaps,
+            is_joined: self.is_joined,
         })
     }
 }
@@ -348,6 +441,7 @@ impl Watch for Session {
 
     fn wait(&mut self) -> Result<()> {
         if !self.is_stopped() {
+            self.meet()?;
             self.take_turns()?;
         }
         self.watcher.wait(self.until_next())

@@ -15,6 +15,7 @@ use perftax_pmu::sys::{OpenEvent, Ring, Target, monotonic_raw_ns};
 use perftax_pmu::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::heap::{self, Heaps, Probes};
 use super::plan::{Piece, Plan};
 
 /// From one look to the next where rings of threads that have ended are always "ready".
@@ -52,6 +53,8 @@ pub struct Watcher {
     samplers: Vec<Vec<OpenEvent>>,
     /// Which of what is sampled an event's identity belongs to.
     sampler_of: HashMap<u64, usize>,
+    /// Probes on an allocator, where there are any.
+    probes: Option<Probes>,
 }
 
 impl Watcher {
@@ -80,6 +83,7 @@ impl Watcher {
             sampled: Vec::new(),
             samplers: Vec::new(),
             sampler_of: HashMap::new(),
+            probes: None,
         })
     }
 
@@ -89,6 +93,28 @@ impl Watcher {
         let sampling = Sampling { period: Some(period), wakeup: Wakeup::EverySample, ..self.tasks.1 };
         let sampling = Sampling { task_records: false, ..sampling };
         self.sampled = events.into_iter().map(|event| (event.clone(), sampling)).collect();
+    }
+
+    /// Probes the allocator of a process as it is mapped now: for threads that are followed already and for those that will be.
+    ///
+    /// # Errors
+    /// Where it has none that can be told, or the kernel refuses.
+    pub fn probe_allocator(&mut self, pid: u32, catalog: &Catalog) -> Result<()> {
+        // One that has ended says why when it is waited for.
+        let Some(mut probes) = heap::probes_of(pid, &self.cpus, catalog)? else { return Ok(()) };
+        self.followed.iter().try_for_each(|(tid, _)| probes.follow(*tid))?;
+        self.probes = Some(probes);
+        Ok(())
+    }
+
+    /// What probes will tell; none where nothing is probed.
+    pub fn heaps(&self) -> Option<Heaps> {
+        self.probes.as_ref().map(|probes| Heaps::of(probes.functions.clone()))
+    }
+
+    /// The probes.
+    pub fn probes(&mut self) -> Option<&mut Probes> {
+        self.probes.as_mut()
     }
 
     /// Sampling begins.
@@ -143,6 +169,9 @@ impl Watcher {
             tasks.push(open);
         }
         self.followed.push((tid, tasks));
+        if let Some(probes) = &mut self.probes {
+            probes.follow(tid)?;
+        }
         self.open_samplers(tid)
     }
 

@@ -16,6 +16,8 @@ pub struct ProbeDefinition {
     pub path: PathBuf,
     /// Offset of the instruction.
     pub offset: u64,
+    /// Whether it is hit where the function that begins there returns.
+    pub is_return: bool,
     /// Offset of the program's counter of watchers.
     pub semaphore: Option<u64>,
     /// What is fetched, as `name=how:type`.
@@ -61,7 +63,8 @@ impl ProbeDefinitions {
             return Err(Error::Argument { argument: "the probed program", value: path.into_owned(), needed });
         }
         let semaphore = definition.semaphore.map_or_else(String::new, |at| format!("({at:#x})"));
-        let mut line = format!("p:{}/{} {path}:{:#x}{semaphore}", self.group, definition.name, definition.offset);
+        let kind = if definition.is_return { 'r' } else { 'p' };
+        let mut line = format!("{kind}:{}/{} {path}:{:#x}{semaphore}", self.group, definition.name, definition.offset);
         definition.fetches.iter().for_each(|fetch| line.extend([" ", fetch.as_str()]));
         append(&self.knob, &line).map_err(|source| match source.kind() {
             ErrorKind::PermissionDenied => Error::Permission {
@@ -69,7 +72,7 @@ impl ProbeDefinitions {
                 knob: self.knob.display().to_string(),
                 value: "closed to this user".into(),
                 needed: "root".into(),
-                command: "sudo perftax trace record …".into(),
+                command: "sudo perftax …".into(),
             },
             _ => Error::System { call: format!("writing '{line}' to {}", self.knob.display()), source },
         })?;
@@ -121,6 +124,7 @@ mod tests {
             name: name.into(),
             path: path.into(),
             offset: 0x12,
+            is_return: false,
             semaphore: Some(0x34),
             fetches: vec!["text=+0(%di):string".into()],
         }
@@ -139,6 +143,16 @@ mod tests {
         let added: Vec<&str> = text.lines().skip(2).collect();
         let defined = format!("p:{group}/start_0 /bin/y:0x12(0x34) text=+0(%di):string");
         assert_eq!(added, ["-:perftax_4194305/start_0".to_string(), defined, format!("-:{group}/start_0")]);
+    }
+
+    #[test]
+    fn returns_are_probed_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let knob = folder.path().join("uprobe_events");
+        std::fs::write(&knob, "").unwrap();
+        let at_return = ProbeDefinition { is_return: true, semaphore: None, fetches: Vec::new(), ..definition("back", "/bin/y") };
+        let guard = ProbeDefinitions::define(folder.path(), &[at_return]).unwrap();
+        assert_eq!(std::fs::read_to_string(&knob).unwrap(), format!("r:{}/back /bin/y:0x12\n", guard.group()));
     }
 
     #[test]

@@ -83,6 +83,13 @@ impl Payload {
         self
     }
 
+    /// With a copy of the user stack beside the registers that are asked for; of no bytes it says that alone.
+    pub fn with_stack_copy(mut self, bytes: u32) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_STACK_USER);
+        self.stack_user_bytes = bytes;
+        self
+    }
+
     /// With the counts of all events of the group.
     pub fn with_group_read(mut self) -> Self {
         self.sample_type |= u64::from(abi::PERF_SAMPLE_READ);

@@ -3,6 +3,7 @@
 use perftax_cost::document::{Comm, CommLine, CommPair, CommShare, CommSite};
 
 use super::{Rows, ends, word};
+use crate::text::comm_allocations;
 
 /// What [`shares`] writes.
 const SHARES: [&str; 12] = [
@@ -61,7 +62,7 @@ pub fn comm_lines(doc: &Comm, separator: &str) -> String {
 }
 
 fn of_line(number: usize, line: &CommLine) -> Vec<String> {
-    vec![number.to_string(), format!("{:#x}", line.address), line.name.clone(), line.allocated_at.join(" < ")]
+    vec![number.to_string(), format!("{:#x}", line.address), line.name.clone(), comm_allocations(line).join("; ")]
 }
 
 /// Writer, reader and transfers of each pair (`0>1:120.5 1>0:118`), and what to do.

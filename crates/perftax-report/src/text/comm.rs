@@ -226,7 +226,11 @@ fn rests_on(sheet: &mut Sheet, doc: &Comm) {
 pub(crate) fn evidence(doc: &Comm) -> String {
     let evidence = &doc.evidence;
     let accesses = units::count(evidence.accesses);
-    match doc.way {
+    let heap = match evidence.allocations {
+        0 => String::new(),
+        n => format!("; {}", plural(&units::count(n), "object of the heap", "objects of the heap")),
+    };
+    let of_accesses = match doc.way {
         CommWay::Every => format!("all of {accesses} accesses"),
         CommWay::Sampled { .. } => format!(
             "{} of {accesses} accesses, {}; {} had a register put on their line, {} found the registers taken, {} saw nothing come",
@@ -237,7 +241,8 @@ pub(crate) fn evidence(doc: &Comm) -> String {
             plural(&units::count(evidence.silent), "line", "lines"),
         ),
         CommWay::Watched { .. } => plural(&units::count(evidence.traps), "trap", "traps"),
-    }
+    };
+    of_accesses + &heap
 }
 
 /// What was lost, each kind that was.
@@ -250,6 +255,7 @@ pub(crate) fn lost(doc: &Comm) -> String {
         (evidence.unwatched_threads, "thread that could not be watched", "threads that could not be watched"),
         (evidence.evicted, "line dropped from the board for want of room", "lines dropped from the board for want of room"),
         (evidence.undecoded, "trap of an unknown instruction", "traps of unknown instructions"),
+        (evidence.lost_allocations, "allocation lost", "allocations lost"),
     ];
     let lost: Vec<String> =
         kinds.into_iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| plural(&units::count(n), one, many)).collect();
@@ -271,5 +277,8 @@ fn cost(sheet: &mut Sheet, doc: &Comm) {
         said.push(format!("a trap takes {}", units::estimate_ns(trap)));
     }
     said.push(format!("registers were armed for {} of the time", units::share(cost.armed)));
+    if cost.probes > 0 {
+        said.push(format!("{} on the allocator besides", plural(&units::count(cost.probes), "hit of a probe", "hits of probes")));
+    }
     sheet.row("cost", &said.join("; "));
 }

@@ -55,8 +55,8 @@ fn overview(lines: &[CommLine]) -> Table {
 fn detail(sheet: &mut Sheet, doc: &Comm, number: usize, line: &CommLine) {
     sheet.blank();
     sheet.row(&format!("line {number}"), &format!("{} at {:#x}", name(line).bold(), line.address));
-    if !line.allocated_at.is_empty() {
-        sheet.row("", &format!("allocated at {}", printable(&line.allocated_at.join(" < "))));
+    for (i, allocation) in allocations(line).iter().enumerate() {
+        sheet.row("", &if i == 0 { format!("allocated at {allocation}") } else { allocation.clone() });
     }
     let rests = if doc.is_exact() { String::new() } else { format!("; rests on {} observed", units::count(line.share.evidence)) };
     sheet.row("", &format!("{}{rests}", kinds(&line.share)));
@@ -78,6 +78,17 @@ fn detail(sheet: &mut Sheet, doc: &Comm, number: usize, line: &CommLine) {
 /// What lies there, or that it is not known.
 pub(crate) fn name(line: &CommLine) -> String {
     if line.name.is_empty() { "unnamed memory".into() } else { printable(&line.name) }
+}
+
+/// Where what lies there was allocated, and by whom what lies beside it was.
+pub(crate) fn allocations(line: &CommLine) -> Vec<String> {
+    let chain = |frames: &[String]| printable(&frames.join(" < "));
+    let first = Some(chain(&line.allocated_at)).filter(|first| !first.is_empty());
+    let beside = line.objects.iter().skip(1).map(|object| {
+        let at = if object.allocated_at.is_empty() { "an unknown place".into() } else { chain(&object.allocated_at) };
+        format!("beside it {}, allocated at {at}", object.name())
+    });
+    first.into_iter().chain(beside).collect()
 }
 
 /// Between whom, the most first.

@@ -56,6 +56,7 @@ pub(crate) use comm::{
 };
 #[cfg(feature = "html")]
 pub(crate) use comm_comparison::{compared_lines as comm_compared_lines, shared_pairs as comm_shared_pairs};
+pub(crate) use comm_lines::allocations as comm_allocations;
 #[cfg(feature = "html")]
 pub(crate) use comm_lines::{
     access as comm_access, advice as comm_advice, bytes as comm_bytes, name as comm_name, pairs as comm_pairs,

@@ -50,6 +50,7 @@ impl Probes {
                     name: known.clone(),
                     path: binary.clone(),
                     offset: probe.offset,
+                    is_return: false,
                     semaphore: probe.semaphore,
                     fetches: fetch.into_iter().collect(),
                 });

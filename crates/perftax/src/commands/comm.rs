@@ -39,10 +39,12 @@ use crate::progress::announce;
 Examples:
   perftax comm -c 10007 --html comm.html -- ./server
   perftax comm --watch counters/16 --json comm.json -- ./server
-  perftax comm --watch queue+0x40/8 --watch queue+0x48/8 --budget 5% --time 10 -p 4711")]
+  perftax comm --watch queue+0x40/8 --watch queue+0x48/8 --budget 5% --time 10 -p 4711
+  perftax comm --watch heap:make_queue+0x40/16 -- ./server")]
 pub struct Args {
     /// A place to watch, again and again: SYMBOL[+OFFSET][/BYTES], as nm prints it, or 0xADDRESS[/BYTES]; without BYTES all of the
-    /// symbol, or 8 at an address
+    /// symbol, or 8 at an address. heap:FUNCTION[#N][+OFFSET][/BYTES] is the N-th object of the heap that FUNCTION allocates, itself
+    /// or by what it calls, from some milliseconds after its allocation on (with --heap)
     #[arg(long, value_name = "PLACE")]
     watch: Vec<String>,
     /// Watch the lines of a file: an address 0x... at the beginning of each of its lines, or a document of perftax comm --json, of which
@@ -57,6 +59,10 @@ pub struct Args {
     /// Seed of what is drawn where a line has more words than registers
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["watch", "lines_from"])]
     seed: u64,
+    /// Say which object of the heap a line lies in, and who allocated it: by probes on malloc, free and their like in what the program
+    /// has loaded. Each call of them traps, malloc twice: some 10 µs each in a guest, 1 to 2 else, whatever the --budget. Needs root
+    #[arg(long)]
+    heap: bool,
     /// Debug registers to take of each thread (x86 has 4)
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=4))]
     watchpoints: u64,
@@ -140,6 +146,7 @@ fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
     let mut origin = here.origin("comm");
     let program = args.program();
     let trap_ns = price(here, args.budget.is_some())?;
+    let is_heap_told = args.heap || places.iter().any(PlaceName::is_of_heap);
     let watching = Watching {
         subject: args.subject(),
         places,
@@ -149,6 +156,7 @@ fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
         at_most: args.time.map(seconds).transpose()?,
         ring_pages: args.pages()?,
         core_of: cores()?,
+        is_heap_told,
     };
     // Whoever traps no faster than the kernel's limit leaves it alone. Where another perftax holds it, throttling is counted and said.
     let guard = if is_throttled(trap_ns) { here.throttle_guard(&mut origin).ok() } else { None };
@@ -176,6 +184,7 @@ fn sampled(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
         ring_pages: args.pages()?,
         core_of: cores()?,
         seed: args.seed,
+        is_heap_told: args.heap,
     };
     let guard = here.throttle_guard(&mut origin)?;
     let found = sample(&sampling, &here.catalog)?;

@@ -54,7 +54,25 @@ __attribute__((noinline)) static void bump_lines(unsigned who) {
     for (unsigned line = 0; line < 8; line++) lines[line][who]++;
 }
 
-enum { FALSE, TRUE, WORDS, LINES } what;
+/* An object of the heap, by way of a function that is inlined or not. */
+static struct pair *made;
+
+__attribute__((noinline)) static struct pair *make_pairs(size_t count) {
+    return calloc(count, sizeof(struct pair)); /* MADE */
+}
+
+__attribute__((noinline)) static void make_all(void) {
+    made = make_pairs(256); /* CALLED */
+    /* Into the next line: two pairs fill half of one, and objects begin at any multiple of 16. */
+    made += 4;
+}
+
+__attribute__((noinline)) static void bump_made(unsigned who) {
+    if (who % 2) made->second++;
+    else made->first++;
+}
+
+enum { FALSE, TRUE, WORDS, LINES, HEAP } what;
 
 static void *work(void *argument) {
     unsigned who = (unsigned)(uintptr_t)argument;
@@ -68,6 +86,7 @@ static void *work(void *argument) {
         case TRUE: take_lock(); break;
         case WORDS: bump_word(who % 8); break;
         case LINES: bump_lines(who % 8); break;
+        case HEAP: bump_made(who); break;
         }
         own++;
         pass();
@@ -99,6 +118,29 @@ int main(int count, char **arguments) {
         /* What is executed instead has other things there. */
         execlp("true", "true", (char *)NULL);
         return 1;
+    }
+    if (!strcmp(wanted, "late")) {
+        /* Two objects; who waits for the second has some time to aim at it. */
+        what = HEAP;
+        for (volatile int i = 0; i < 2; i++) make_all();
+        usleep(500000);
+        run();
+        return 0;
+    }
+    if (!strcmp(wanted, "heap")) {
+        /* Where the object will lie is told before it is there, to who then joins and lets us go on. */
+        what = HEAP;
+        make_all();
+        struct pair *told = made;
+        free(told - 4);
+        char address[32];
+        int bytes = snprintf(address, sizeof address, "%p\n", (void *)told);
+        if (write(1, address, (size_t)bytes) != bytes) return 4;
+        raise(SIGSTOP);
+        make_all();
+        if (made != told) return 3;
+        run();
+        return 0;
     }
     if (!strcmp(wanted, "leave")) {
         /* The first thread ends before the others. */

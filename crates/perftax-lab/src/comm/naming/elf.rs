@@ -163,7 +163,7 @@ impl Object {
 }
 
 /// As the source has it: Rust's and C++'s names are folded for the linker.
-fn demangled(linked: &str) -> String {
+pub(in crate::comm) fn demangled(linked: &str) -> String {
     // Rust's older names are C++'s with a hash of 16 digits at their end; without it, `head` would pass for a hash.
     let has_hash = linked.strip_suffix('E').and_then(|name| name.rsplit_once("17h")).is_some_and(|(_, hash)| hash.len() == 16);
     if let Some(rust) = rustc_demangle::try_demangle(linked).ok().filter(|_| has_hash || linked.starts_with("_R")) {

@@ -15,6 +15,7 @@ pub use maps::mappings_of;
 pub use search::{NotFound, Symbol};
 
 use elf::Object;
+pub(in crate::comm) use elf::demangled;
 use space::{Place, Space};
 
 /// Names of a cache line's variables that are said; the rest is counted.

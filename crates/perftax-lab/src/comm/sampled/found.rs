@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use perftax_comm::{Board, Evidence, LineTransfers, Transfers, estimate};
 use perftax_cost::Warning;
-use perftax_cost::document::{Comm, CommEvidence, CommPair, CommShare, CommThread, CommWay, Origin};
+use perftax_cost::document::{Comm, CommEvidence, CommObject, CommPair, CommShare, CommThread, CommWay, Origin};
 use perftax_pmu::sys::Ended;
 use perftax_pmu::{Error, Result};
 
 use super::session::Sampling;
 use super::threads::Threads;
 use crate::comm::document::{self, Called};
-use crate::comm::{Images, Naming, Price};
+use crate::comm::heap::{Heaps, named};
+use crate::comm::report::{warnings_of_heap, with_heap, with_probes};
+use crate::comm::{Images, Naming, Price, Subject};
 
 /// Lines in the document: more are of no use to anybody.
 const MOST_LINES: usize = 1000;
@@ -53,6 +55,8 @@ pub struct Found {
     pub sampling: Sampling,
     /// Registers were aimed thread by thread: those of the CPUs may not be had.
     pub is_by_thread: bool,
+    /// What lay where; none where that was not asked for.
+    pub heaps: Option<Heaps>,
 }
 
 impl Found {
@@ -74,9 +78,11 @@ impl Found {
     /// The document.
     pub fn document(&self, mut origin: Origin, program: Vec<String>, price: Price, naming: &mut dyn Naming) -> Comm {
         origin.warnings.extend(self.warnings());
+        let is_joined = matches!(self.sampling.subject, Subject::Process(_));
+        origin.warnings.extend(self.heaps.iter().flat_map(|heaps| warnings_of_heap(heaps, is_joined)));
         let transfers = estimate(&self.evidence, &self.board, self.counted[1]);
         let threads = self.threads.document();
-        let mut called = OfProcess { naming, images: &self.images, pid: self.pid };
+        let mut called = OfProcess { naming, images: &self.images, pid: self.pid, heaps: self.heaps.as_ref() };
         let lines = transfers.lines.iter().take(MOST_LINES).map(|line| of_line(line, &mut called)).collect();
         Comm {
             origin,
@@ -92,8 +98,11 @@ impl Found {
             core_pairs: core_pairs(&transfers, &threads),
             threads,
             lines,
-            evidence: self.evidence(),
-            cost: Some(price.cost(self.records.traps, self.aiming_ns, self.cpu_ns, self.armed_ns, self.elapsed_ns)),
+            evidence: with_heap(self.evidence(), self.heaps.as_ref()),
+            cost: Some(with_probes(
+                price.cost(self.records.traps, self.aiming_ns, self.cpu_ns, self.armed_ns, self.elapsed_ns),
+                self.heaps.as_ref(),
+            )),
         }
     }
 
@@ -188,11 +197,17 @@ struct OfProcess<'a> {
     naming: &'a mut dyn Naming,
     images: &'a Images,
     pid: u32,
+    heaps: Option<&'a Heaps>,
 }
 
 impl Called for OfProcess<'_> {
     fn line(&mut self, address: u64) -> String {
         self.naming.data(self.images, self.pid, address)
+    }
+
+    fn objects(&mut self, address: u64) -> Vec<CommObject> {
+        let objects = self.heaps.map(|heaps| heaps.objects(self.pid, address)).unwrap_or_default();
+        named(&objects, |ip| self.naming.code(self.images, self.pid, ip))
     }
 
     fn code(&mut self, ip: u64) -> (String, Option<String>) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use perftax_comm::{Access, Detective, End, Kind, LINE_BYTES, Line, Patience, Settings, Words, lines_of};
+use perftax_comm::{Access, Bytes, Detective, End, Kind, LINE_BYTES, Line, Patience, Settings, Words, lines_of};
 use perftax_cost::Estimate;
 use perftax_pmu::Result;
 use perftax_pmu::event::Catalog;
@@ -16,10 +16,11 @@ use super::found::Found;
 use super::threads::Threads;
 use crate::comm::accounts::Entry;
 use crate::comm::attend::{Watch, attend};
+use crate::comm::heap::Heaps;
 use crate::comm::image::Images;
 use crate::comm::intake::Intake;
 use crate::comm::plan::{Piece, Plan};
-use crate::comm::program::{Program, Subject, hold, join, thread_name, threads};
+use crate::comm::program::{Libraries, Program, Subject, hold, join, thread_name, threads};
 use crate::comm::watcher::Watcher;
 
 /// From one look at the rings to the next, at most.
@@ -34,6 +35,8 @@ const MOST_TRAPS: u64 = 4096;
 const MOST_UNDECODED: u64 = 8;
 /// Longest that a line is watched where no samples come, ns.
 const LONGEST_NS: u64 = 200_000_000;
+/// For how long what the allocator did is held back, so that what other CPUs tell finds its place, ns.
+const HOLD_BACK_NS: u64 = 50_000_000;
 
 /// What is to be found out.
 #[derive(Clone, Debug)]
@@ -58,6 +61,8 @@ pub struct Sampling {
     pub core_of: HashMap<u32, u32>,
     /// Seed of everything that is drawn.
     pub seed: u64,
+    /// Whether objects of the heap are told, by probes on the allocator.
+    pub is_heap_told: bool,
 }
 
 /// Runs the program, its output untouched, or joins it, samples its accesses and follows lines.
@@ -75,7 +80,11 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
     let (mut session, held) = match &mut program {
         Program::Child(child) => {
             watcher.follow(child.pid())?;
-            let (held, _) = hold(child, &[])?;
+            let libraries = if sampling.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
+            let (held, _) = hold(child, &[], libraries)?;
+            if sampling.is_heap_told {
+                watcher.probe_allocator(child.pid() as u32, catalog)?;
+            }
             if !watcher.open_everywhere(&nowhere)? {
                 watcher.open_breakpoints(child.pid(), &nowhere)?;
             }
@@ -83,8 +92,10 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
         }
         Program::Process { pid, .. } => {
             raise_descriptor_limit();
-            let first = watcher.follow(*pid as i32)?;
-            if first {
+            if sampling.is_heap_told {
+                watcher.probe_allocator(*pid, catalog)?;
+            }
+            if watcher.follow(*pid as i32)? {
                 watcher.open_everywhere(&nowhere)?;
             }
             let unwatched = join(*pid, &mut watcher, &nowhere)?;
@@ -134,6 +145,7 @@ struct Session<'a> {
     crowded: u64,
     unaffordable: u64,
     counted: [u64; 2],
+    heaps: Option<Heaps>,
 }
 
 /// A line that is watched now.
@@ -165,6 +177,7 @@ impl<'a> Session<'a> {
             intake.only(pid);
         }
         Self {
+            heaps: watcher.heaps(),
             sampling,
             watcher,
             intake,
@@ -189,11 +202,25 @@ impl<'a> Session<'a> {
         self.watcher.start_sampling()
     }
 
+    /// Takes what the allocator's probes say, up to a time.
+    fn look_at_heaps(&mut self, until_ns: u64) -> Result<()> {
+        match (&mut self.heaps, self.watcher.probes()) {
+            (Some(heaps), Some(probes)) => heaps.look(probes, &mut self.intake.images, until_ns),
+            _ => Ok(()),
+        }
+    }
+
     fn drain(&mut self) -> Result<Vec<Sampled>> {
         let mut samples = Vec::new();
         let (intake, threads, core_of) = (&mut self.intake, &mut self.threads, &self.sampling.core_of);
+        let heaps = &mut self.heaps;
         self.watcher.drain_with(|ring, record, event| match (&record, event) {
             (Record::Sample(sample), Some(event)) => {
+                if let (Some(heaps), Some(task), Some(time_ns), Some(address)) =
+                    (heaps.as_mut(), sample.task, sample.time_ns, sample.address)
+                {
+                    heaps.touched(task.pid, Line::of(address).address(), Bytes::new(address % LINE_BYTES, 1), time_ns);
+                }
                 let kind = if event == 0 { Kind::Load } else { Kind::Store };
                 samples.extend(access(sample, kind, &mut intake.images, threads, core_of));
             }
@@ -239,7 +266,8 @@ impl<'a> Session<'a> {
     fn arm(&mut self, line: Line, words: Words) -> Result<()> {
         let before_ns = monotonic_raw_ns();
         let plan = plan_of(line, words);
-        self.intake.aim_at(&plan);
+        self.intake.aim_at(&plan, |_| false);
+        self.intake.wait_for_aim();
         self.watcher.on(&plan, 0)?;
         let now_ns = monotonic_raw_ns();
         self.intake.aimed(now_ns, self.detective.wanted());
@@ -293,6 +321,7 @@ impl<'a> Session<'a> {
             self.detective.pass(&sampled.access);
         }
         let (detective, threads, core_of) = (&mut self.detective, &mut self.threads, &self.sampling.core_of);
+        let heaps = &mut self.heaps;
         let mut samples_ns = pursuit.samples_ns.into_iter().peekable();
         self.intake.reorder.flush(u64::MAX, |time_ns, entry| match entry {
             // They go off one after the other, too.
@@ -303,6 +332,7 @@ impl<'a> Session<'a> {
                     idle += 1;
                 }
                 detective.idled(idle);
+                heaps.iter_mut().for_each(|heaps| heaps.touched(seen.pid, seen.line.address(), seen.bytes, time_ns));
                 let core = core_of.get(&seen.cpu).copied().unwrap_or(seen.cpu);
                 let thread = threads.number(seen.pid, seen.tid, core, time_ns);
                 detective.seen(&Access { thread, line: seen.line, bytes: seen.bytes, kind: seen.kind, ip: seen.ip });
@@ -326,6 +356,10 @@ impl<'a> Session<'a> {
         self.intake.evidence.lost_samples += self.watcher.lost_samples()?;
         self.intake.evidence.lost_traps = self.intake.evidence.lost_traps.max(self.watcher.lost().unwrap_or(0));
         let is_by_thread = !self.watcher.is_everywhere();
+        self.look_at_heaps(u64::MAX)?;
+        if let (Some(heaps), Some(probes)) = (&mut self.heaps, self.watcher.probes()) {
+            heaps.end(probes);
+        }
         drop(self.watcher);
         let (ended, used_ns) = program.finish()?;
         let (evidence, board) = self.detective.finish();
@@ -346,6 +380,7 @@ impl<'a> Session<'a> {
             images: self.intake.images,
             sampling: self.sampling.clone(),
             is_by_thread,
+            heaps: self.heaps,
         })
     }
 }
@@ -373,6 +408,7 @@ impl Watch for Session<'_> {
                 self.take(&sampled)?;
             }
         }
+        self.look_at_heaps(monotonic_raw_ns().saturating_sub(HOLD_BACK_NS))?;
         self.leave_if_due()
     }
 

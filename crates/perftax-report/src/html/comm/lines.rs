@@ -8,7 +8,8 @@ use crate::html::figure::{Axis, Figure};
 use crate::html::page::Panel;
 use crate::sheet::printable;
 use crate::text::{
-    comm_access, comm_advice, comm_bytes, comm_exact, comm_name, comm_pairs, comm_source, comm_threads, comm_word,
+    comm_access, comm_advice, comm_allocations, comm_bytes, comm_exact, comm_name, comm_pairs, comm_source, comm_threads,
+    comm_word,
 };
 use crate::units;
 
@@ -106,7 +107,7 @@ fn row(i: usize, line: &CommLine) -> Row {
         number: i + 1,
         name: comm_name(line),
         address: format!("{:#x}", line.address),
-        allocated_at: printable(&line.allocated_at.join(" < ")),
+        allocated_at: comm_allocations(line).join("; "),
         total: units::estimate_number(&line.share.total),
         true_sharing: units::estimate_number(&line.share.true_sharing),
         false_sharing: units::estimate_number(&line.share.false_sharing),

@@ -145,6 +145,9 @@ fn rests_on(doc: &Comm) -> Panel {
             row("a trap", units::estimate_ns(trap));
         }
         row("armed", format!("for {} of the time", units::share(cost.armed)));
+        if cost.probes > 0 {
+            row("probes on the allocator", format!("{} hits", units::count(cost.probes)));
+        }
         if let Some(overhead) = &cost.overhead {
             row("cost", format!("{} of the program's time", units::estimate_share(overhead)));
         }
