@@ -11,7 +11,8 @@
 //! estimate    transfers seen → transfers there were; `report` makes the document
 //! ```
 //!
-//! `document` turns transfers into their document, whoever saw them; `naming` says what lies at an address, `heap` which object was allocated there; both serve simulations, too.
+//! `document` turns transfers into their document, whoever saw them, and `naming` says what lies at an address: both serve simulations, too.
+//! `heap` says which object was allocated there, and by whom.
 
 mod accounts;
 mod budget;
