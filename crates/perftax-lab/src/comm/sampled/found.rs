@@ -59,6 +59,9 @@ pub struct Found {
     pub heaps: Option<Heaps>,
 }
 
+/// Share of the samples that may be missing without being said: counters and samplers do not start at once.
+const MOST_MISSING: f64 = 0.02;
+
 impl Found {
     /// Whether what came can be estimated from.
     ///
@@ -118,6 +121,17 @@ impl Found {
         }
     }
 
+    /// Samples that there should be, by the accesses that were counted.
+    fn expected(&self) -> f64 {
+        self.counted.iter().map(|accesses| *accesses as f64 / self.sampling.period as f64).sum()
+    }
+
+    /// How many of them neither came nor are known to be lost.
+    fn missing(&self) -> f64 {
+        let came = self.evidence.load_samples + self.evidence.stores() + self.records.lost_samples;
+        (self.expected() - came as f64).max(0.0)
+    }
+
     /// What weakens the result.
     fn warnings(&self) -> Vec<Warning> {
         let mut all = Vec::new();
@@ -127,6 +141,16 @@ impl Found {
             warn(
                 format!("{} samples and {} traps were lost: the rings were full", records.lost_samples, records.lost_traps),
                 "-m with a larger power of two, or a longer -c",
+            );
+        }
+        let missing = self.missing();
+        if missing > MOST_MISSING * self.expected() {
+            warn(
+                format!(
+                    "{missing:.0} of {:.0} samples that there should be by the counters did not come: totals may be too small by as much",
+                    self.expected()
+                ),
+                "a longer -c",
             );
         }
         if records.throttled > 0 {
