@@ -161,6 +161,28 @@ fn an_ordinary_overflow_interrupts_where_the_skid_says() {
     }
 }
 
+/// A switch between threads of like events: Linux clears PEBS_ENABLE and restores it, and leaves the counters alone. One that has just
+/// overflowed still records its next event; one that was written to since does not.
+#[test]
+fn what_is_armed_stays_so_until_its_counter_is_written() {
+    for written in [false, true] {
+        let mut core = Core::new(Generation::Skylake, Settings { arm: Arm::Next, ..Settings::default() });
+        core.count(0, INSTRUCTIONS_USER, 100);
+        core.sample(&[(0, 100)], 1, 200);
+        for i in 0..100 {
+            assert!(!core.execute(i, 0).interrupt);
+        }
+        core.write(msr::PEBS_ENABLE, 0);
+        if written {
+            core.write(msr::FULL_WIDTH_PERFCTR0, (1 << 48) - 100);
+        }
+        core.write(msr::PEBS_ENABLE, 1);
+        let until = (100..1000).find(|i| core.execute(*i, 0).interrupt);
+        assert_eq!(until, Some(if written { 200 } else { 100 }));
+        assert_eq!(core.drain().len(), 1);
+    }
+}
+
 #[test]
 fn pebs_records_the_next_event_and_reloads() {
     for (arm, every) in [(Arm::Next, 101), (Arm::Same, 100)] {

@@ -206,17 +206,19 @@ impl Pmu {
         match number {
             msr::GLOBAL_STATUS_RESET => self.status &= !value,
             msr::GLOBAL_STATUS_SET => self.status |= value,
-            msr::PEBS_ENABLE => {
-                self.pebs_enable = value;
-                self.armed &= value;
-            }
+            // What is armed stays so: Linux clears and restores this register around a switch between threads with like events, and leaves the
+            // counters alone there (kernel/events/core.c, `context_equiv`). One that is beyond its overflow by then would fire no more.
+            msr::PEBS_ENABLE => self.pebs_enable = value,
             number if (msr::PERFCTR0..msr::PERFCTR0 + general).contains(&number) => {
+                self.armed &= !(1 << (number - msr::PERFCTR0));
                 self.general[(number - msr::PERFCTR0) as usize] = value as u32 as i32 as u64 & COUNTER_MASK;
             }
             number if (msr::FULL_WIDTH_PERFCTR0..msr::FULL_WIDTH_PERFCTR0 + general).contains(&number) => {
+                self.armed &= !(1 << (number - msr::FULL_WIDTH_PERFCTR0));
                 self.general[(number - msr::FULL_WIDTH_PERFCTR0) as usize] = value & COUNTER_MASK;
             }
             number if (msr::FIXED_CTR0..msr::FIXED_CTR0 + self.generation.fixed() as u32).contains(&number) => {
+                self.armed &= !(1 << (FIXED + u64::from(number - msr::FIXED_CTR0)));
                 self.fixed[(number - msr::FIXED_CTR0) as usize] = value & COUNTER_MASK;
             }
             number => {
