@@ -12,22 +12,43 @@ use perftax_cost::document::{Comm, CommAdvice};
 #[test]
 fn hand_overs_are_counted() {
     const EACH: u64 = 500;
-    let share = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/sharing.c");
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-g", "-static", "-pthread", "-o"]).arg(share.path().join("sharing")).arg(source);
-    assert!(gcc.status().unwrap().success());
-    let script = format!("perftax comm --watch mailbox/32 --json - -- ./sharing producer-consumer 1 4 {EACH}\n");
-    std::fs::write(share.path().join("script"), script).unwrap();
-    let (output, errors, finished) = common::boot_with(&["sh", "script"].map(String::from), &common::perftax(), |guest| {
-        guest.share = Some(share.path().into());
-        guest.processor.count = 4;
-    });
-    assert_eq!(finished.code, 0, "{output}{errors}");
-    let comm: Comm = serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}{errors}"));
+    let comm = comm(&format!("--watch mailbox/32 --json - -- ./sharing producer-consumer 1 4 {EACH}"));
     // Four words are stored and loaded each time.
     assert_eq!((comm.evidence.traps, comm.evidence.undecoded, comm.evidence.lost_traps), (8 * EACH, 0, 0));
     assert_eq!((comm.total.true_sharing.estimate, comm.total.false_sharing.estimate), (EACH as f64, 0.0));
     assert_eq!((comm.pairs.len(), comm.lines.len(), comm.lines[0].advice), (1, 1, CommAdvice::Move));
     assert!(comm.lines[0].sites.iter().all(|site| site.source.as_deref().is_some_and(|at| at.contains("sharing.c:"))));
+}
+
+/// Nobody named a line: samples do, and registers follow each for a few stores. Of each hand-over three transfers: the line that is filled, the
+/// flag that says so, and the flag that says that it was read. The pairs are whoever was started first with whom.
+#[test]
+fn sampled_lines_are_followed() {
+    const EACH: f64 = 20_000.0;
+    let comm = comm(&format!("-m 1024 -c 251 --json - -- ./sharing producer-consumer 1 4 {EACH}"));
+    let total = comm.total.total;
+    assert!((total.estimate / (6.0 * EACH) - 1.0).abs() < 0.2, "{total:?}, {:?}", comm.evidence);
+    assert!(comm.total.true_sharing.estimate > 0.95 * total.estimate, "{:?}", comm.total);
+    assert!(comm.total.evidence >= 50, "{:?}", comm.evidence);
+    let of_lines: f64 = comm.lines.iter().take(4).map(|line| line.share.total.estimate).sum();
+    assert!(of_lines > 0.95 * total.estimate, "{:?}", comm.lines);
+    for name in ["mailbox", "mailbox+0x40", "flag", "flag+0x40"] {
+        assert!(comm.lines[..4].iter().any(|line| line.name.starts_with(name)), "{name}");
+    }
+}
+
+/// What `perftax comm` says of the microbenchmark, on four processors.
+fn comm(arguments: &str) -> Comm {
+    let share = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/sharing.c");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-g", "-static", "-pthread", "-o"]).arg(share.path().join("sharing")).arg(source);
+    assert!(gcc.status().unwrap().success());
+    std::fs::write(share.path().join("script"), format!("perftax comm {arguments}\n")).unwrap();
+    let (output, errors, finished) = common::boot_with(&["sh", "script"].map(String::from), &common::perftax(), |guest| {
+        guest.share = Some(share.path().into());
+        guest.processor.count = 4;
+    });
+    assert_eq!(finished.code, 0, "{output}{errors}");
+    serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}{errors}"))
 }
