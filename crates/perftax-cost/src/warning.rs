@@ -68,6 +68,11 @@ pub enum Warning {
         /// time_running / time_enabled, a fraction.
         running: f64,
     },
+    /// Debug exceptions came without a reason (a hypervisor that loses DR6), each for a breakpoint's hit that was missed.
+    StrayTraps {
+        /// How many.
+        traps: u64,
+    },
     /// Anything a command wants to say that has no variant yet.
     Other {
         /// What it is.
@@ -101,6 +106,9 @@ impl Warning {
                 "perftax calibrate on the machine in question, or name its profile with --profile".into()
             }
             Self::Multiplexed { .. } => "measure fewer events at once".into(),
+            Self::StrayTraps { .. } => {
+                "on bare metal, or another hypervisor: a program that is watched there can die of SIGTRAP".into()
+            }
             Self::Other { remedy, .. } => remedy.clone(),
         }
     }
@@ -139,6 +147,9 @@ impl fmt::Display for Warning {
             Self::ForeignProfile { profile, here } => write!(f, "the profile is of '{profile}', not of '{here}'"),
             Self::Multiplexed { event, running } => {
                 write!(f, "{event} was counted only {:.0} % of the time (multiplexed)", running * 100.0)
+            }
+            Self::StrayTraps { traps } => {
+                write!(f, "{traps} hits of breakpoints were missed: their debug exceptions came without a reason (DR6 was empty)")
             }
             Self::Other { message, .. } => f.write_str(message),
         }

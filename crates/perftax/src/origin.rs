@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use perftax_cost::Warning;
 use perftax_cost::document::{MachineId, Origin, SCHEMA};
 
 /// The origin of a document of the given kind, taken now on this machine.
@@ -16,4 +17,10 @@ pub fn here(kind: &str, machine: MachineId, kernel: String) -> Origin {
         command: std::env::args().collect(),
         warnings: Vec::new(),
     }
+}
+
+/// What to say where a hypervisor hid hits of this process's own breakpoints.
+pub fn hidden_hits() -> Option<Warning> {
+    let traps = perftax_pmu::sys::stray_traps();
+    (traps > 0).then_some(Warning::StrayTraps { traps })
 }

@@ -15,7 +15,7 @@ fn perftax(arguments: &[&str]) -> Output {
 fn audited(arguments: &[&str]) -> (Audit, i32) {
     let output = perftax(&[&["audit", "--quick", "--json", "-"], arguments].concat());
     let errors = String::from_utf8_lossy(&output.stderr);
-    let document = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {errors}"));
+    let document = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{}: {e}: {errors}", output.status));
     (document, output.status.code().unwrap())
 }
 

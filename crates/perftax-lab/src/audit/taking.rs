@@ -4,7 +4,7 @@ use perftax_cost::document::AuditRow;
 use perftax_pmu::event::Event;
 use perftax_pmu::record::{Record, Sample, decode};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling};
-use perftax_pmu::sys::{OpenEvent, Reading, Target};
+use perftax_pmu::sys::{OpenEvent, Reading, Target, stray_traps};
 use perftax_pmu::{Error, Result};
 
 use super::{Fault, Setting};
@@ -12,6 +12,8 @@ use crate::stimulus::Stimulus;
 
 /// Pages of the ring: room for a hundred thousand of the smallest samples.
 const RING_PAGES: usize = 1024;
+/// Times that work is done whose hits were hidden.
+const MOST_ATTEMPTS: usize = 5;
 
 /// What came of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +38,7 @@ impl Taking {
     /// # Errors
     /// Where the event cannot be opened, or a record cannot be read.
     pub fn of(setting: &Setting, work: &mut dyn Stimulus, event: &Event, period: Option<u64>) -> Result<Self> {
-        Self::looking(setting, work, event, period, Payload::BASIC, |_| ())
+        undisturbed(|| Self::looking(setting, work, event, period, Payload::BASIC, |_| ()))
     }
 
     /// As [`Taking::of`]; looks at each sample.
@@ -59,7 +61,7 @@ impl Taking {
     /// # Errors
     /// As [`Taking::of`].
     pub fn together(setting: &Setting, work: &mut dyn Stimulus, events: &[Event], period: Option<u64>) -> Result<Self> {
-        Self::under(setting, work, events, period, Payload::BASIC, |_| ())
+        undisturbed(|| Self::under(setting, work, events, period, Payload::BASIC, |_| ()))
     }
 
     fn under(
@@ -114,7 +116,8 @@ impl Taking {
     /// As [`Taking::of`].
     pub fn each(setting: &Setting, work: &mut dyn Stimulus, events: &[Event]) -> Result<Vec<(u64, f64)>> {
         let event = |event: &Event| setting.fault.map_or(event.clone(), |fault| fault.event(event.clone()));
-        let readings = counted(work, &events.iter().map(event).collect::<Vec<_>>())?;
+        let events: Vec<Event> = events.iter().map(event).collect();
+        let readings = undisturbed(|| counted(work, &events))?;
         let of = |reading: Result<Reading>| {
             reading.map(|reading| (reading.value, reading.time_running_ns as f64 / reading.time_enabled_ns.max(1) as f64))
         };
@@ -127,7 +130,7 @@ impl Taking {
     /// As [`Taking::of`].
     pub fn in_error(work: &mut dyn Stimulus, events: &[Event]) -> Result<usize> {
         let mut in_error = 0;
-        for reading in counted(work, events)? {
+        for reading in undisturbed(|| counted(work, events))? {
             match reading {
                 Ok(_) => {}
                 Err(Error::Spoiled { .. }) => in_error += 1,
@@ -184,6 +187,19 @@ pub(super) fn drained(
         }
     })?;
     outcome.map(|()| delivered)
+}
+
+/// Takes something again where a hypervisor hid a breakpoint's hit meanwhile, which is no sampler's fault. Where it does so each time, hits are missing.
+fn undisturbed<T>(mut take: impl FnMut() -> Result<T>) -> Result<T> {
+    let mut attempts = 1;
+    loop {
+        let strays = stray_traps();
+        let taken = take()?;
+        if stray_traps() == strays || attempts == MOST_ATTEMPTS {
+            return Ok(taken);
+        }
+        attempts += 1;
+    }
 }
 
 /// Has several events count the work, and reads each.

@@ -50,6 +50,13 @@ pub enum Ended {
     Signal(i32),
 }
 
+impl Ended {
+    /// Whether a breakpoint, or what the kernel took for one, killed it.
+    pub fn is_by_trap(self) -> bool {
+        self == Self::Signal(libc::SIGTRAP)
+    }
+}
+
 /// What the kernel accounted to a process and to those of its children that it waited for (getrusage(2)).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {

@@ -13,6 +13,7 @@ mod open;
 mod realtime;
 mod ring;
 pub mod self_monitor;
+mod stray_trap;
 mod token_ring;
 
 pub use child::{Child, ChildSpec, Ended, Exit, Stdio, Usage};
@@ -25,4 +26,5 @@ pub use open::{OpenEvent, Reading, Target};
 pub use realtime::make_this_thread_realtime;
 pub use ring::Ring;
 pub use self_monitor::SelfMonitor;
+pub use stray_trap::stray_traps;
 pub use token_ring::{Passes, TokenRing};

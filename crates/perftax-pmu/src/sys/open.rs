@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use perf_event_open_sys::bindings as abi;
 use perf_event_open_sys::{ioctls, perf_event_open};
 
+use super::stray_trap::outlive_stray_traps;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::sampler::Sampling;
@@ -75,6 +76,9 @@ impl OpenEvent {
             ),
             None => None,
         };
+        if event.breakpoint_type != 0 {
+            outlive_stray_traps();
+        }
         let mut attr = attribute(event, sampling, path.as_deref());
         let with_lost = u64::from(abi::PERF_FORMAT_LOST);
         attr.read_format |= with_lost;

@@ -5,14 +5,15 @@
 //! system calls are. A thread that is inside a system call has no turn; nor does anybody else have to wait for it. But who wakes others goes
 //! on only when they have come back from the kernel: on cores of their own they would be there at once.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::state::lock;
 
-/// After so long without an access of whoever has the turn, another takes it. QEMU stops all threads for some of its own work, and then the
-/// one that has the turn waits for those that wait for theirs.
+/// After so long without an access of whoever has the turn, another takes it if that one sleeps. QEMU stops all threads for some of its own
+/// work, and then the one that has the turn waits for those that wait for theirs. One that could run, and does not since the host is busy, keeps it:
+/// else who meets whom would depend on the host's load.
 const LONGEST: Duration = Duration::from_millis(5);
 
 /// Who has the turn, and who waits.
@@ -33,6 +34,8 @@ struct Inner {
     /// When threads came whose waking was not told yet: they may be faster than who woke them.
     came: VecDeque<Instant>,
     holder: Option<u32>,
+    /// Threads of the host, by the program's.
+    hosts: HashMap<u32, i32>,
     waiting: VecDeque<u32>,
     /// Turns begun.
     begun: u64,
@@ -45,7 +48,16 @@ impl Turns {
     /// Turns of so many accesses in the mean.
     pub fn new(quantum: u32, seed: u64) -> Self {
         let rng = fastrand::Rng::with_seed(seed);
-        let inner = Inner { coming: 0, came: VecDeque::new(), holder: None, waiting: VecDeque::new(), begun: 0, taken: 0, rng };
+        let inner = Inner {
+            coming: 0,
+            came: VecDeque::new(),
+            holder: None,
+            hosts: HashMap::new(),
+            waiting: VecDeque::new(),
+            begun: 0,
+            taken: 0,
+            rng,
+        };
         Self { inner: Mutex::new(inner), changed: Condvar::new(), quantum: quantum.max(1) }
     }
 
@@ -83,6 +95,8 @@ impl Turns {
                 inner.came.push_back(Instant::now());
             }
         }
+        // SAFETY: gettid(2) takes nothing and cannot fail.
+        inner.hosts.insert(thread, unsafe { libc::gettid() });
         if inner.holder.is_none() {
             inner.holder = Some(thread);
         }
@@ -112,7 +126,7 @@ impl Turns {
                 Err(poisoned) => poisoned.into_inner(),
             };
             inner = now;
-            if wait.timed_out() && inner.begun == before && inner.holder != Some(thread) {
+            if wait.timed_out() && inner.begun == before && inner.holder != Some(thread) && !inner.is_holder_runnable() {
                 inner.waiting.retain(|other| *other != thread);
                 inner.holder = Some(thread);
                 inner.taken += 1;
@@ -139,6 +153,16 @@ impl Turns {
     }
 }
 
+impl Inner {
+    /// Whether who has the turn could run, as the host's kernel says (proc(5), /proc/pid/stat: R), or runs.
+    fn is_holder_runnable(&self) -> bool {
+        let tid = self.holder.and_then(|holder| self.hosts.get(&holder));
+        let stat = tid.and_then(|tid| std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok());
+        // The name before it may hold anything, parentheses too.
+        stat.and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('R'))).unwrap_or(false)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,6 +185,28 @@ mod tests {
         assert!(turns.taken() >= 1);
         turns.end(1);
         assert_eq!(lock(&turns.inner).holder, None);
+    }
+
+    #[test]
+    fn a_holder_that_could_run_keeps_its_turn() {
+        let turns = Turns::new(4, 1);
+        std::thread::scope(|scope| {
+            let (begun, has_begun) = std::sync::mpsc::channel();
+            let turns = &turns;
+            scope.spawn(move || {
+                turns.begin(1, false);
+                begun.send(()).ok();
+                let until = Instant::now() + 10 * LONGEST;
+                while Instant::now() < until {
+                    std::hint::spin_loop();
+                }
+                turns.end(1);
+            });
+            has_begun.recv().ok();
+            turns.begin(2, false);
+            turns.end(2);
+        });
+        assert_eq!(turns.taken(), 0);
     }
 
     #[test]

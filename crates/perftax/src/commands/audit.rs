@@ -14,6 +14,7 @@ use perftax_report::{csv, text};
 use crate::failure::Outcome;
 use crate::here::Here;
 use crate::journal::Journal;
+use crate::origin::hidden_hits;
 use crate::output::Output;
 use crate::progress;
 
@@ -95,6 +96,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         experiments.push(experiment);
     }
     drop(guard);
+    origin.warnings.extend(hidden_hits());
     let mut document = Audit { origin, is_quick: args.quick, experiments, comparisons: Vec::new() };
     document.comparisons = compare(&Pes::shipped()?, &document);
     args.output.write_json(&document)?;

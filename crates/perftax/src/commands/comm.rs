@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use perftax_comm::LINE_BYTES;
 use perftax_cost::document::Comm;
-use perftax_cost::{Estimate, Mechanism};
+use perftax_cost::{Estimate, Mechanism, Warning};
 use perftax_lab::comm::naming::Names;
 use perftax_lab::comm::{
     At, Images, Mapped, MemoryEvents, Naming, Place, PlaceName, Price, Sampling, Subject, Watching, sample, trap_ns, watch,
@@ -118,7 +118,8 @@ const CALIBRATED: &str = "mem:ADDRESS/8:w:u";
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let here = Here::read()?;
-    let (document, ended) = if args.names_places() { watched(args, &here)? } else { sampled(args, &here)? };
+    let (mut document, ended) = if args.names_places() { watched(args, &here)? } else { sampled(args, &here)? };
+    document.origin.warnings.extend(trapped(ended));
     args.output.write_json(&document)?;
     #[cfg(feature = "html")]
     args.output.write_html(|| Ok(perftax_report::html::comm(&document)))?;
@@ -138,6 +139,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
     };
     Ok(if code == 0 { Outcome::Done } else { Outcome::Passed(code) })
+}
+
+/// Hypervisors that lose a debug exception's reason (`perftax_pmu::sys::stray_traps`) have the kernel kill who is watched.
+fn trapped(ended: Ended) -> Option<Warning> {
+    ended.is_by_trap().then(|| Warning::Other {
+        message: "the program was killed by SIGTRAP, maybe since a debug register's exception came without its reason, as under some hypervisors: \
+                  this result ends there"
+            .into(),
+        remedy: "again; or on bare metal, where that does not happen".into(),
+    })
 }
 
 /// Debug registers on the places that were named.

@@ -11,6 +11,7 @@ use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::here::Here;
+use crate::origin::hidden_hits;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
 
@@ -92,6 +93,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let measured = measured(&setting, |round| progress.at(round as u64, ""));
     progress.finish();
     drop(guard);
+    origin.warnings.extend(hidden_hits());
     let measured = measured?;
     let scale = measured.scale;
     if scale.unit == CostUnit::Instructions && (scale.ticks_per_unit - 1.0).abs() > 1e-9 {
