@@ -59,6 +59,19 @@ pub struct LineTransfers {
     pub pairs: Vec<((Thread, Thread), f64)>,
     /// Instructions that were seen to touch it, with how often.
     pub sites: Vec<(Site, u64)>,
+    /// What all that rests on.
+    pub rest: Rest,
+}
+
+/// The observations of one line: its transfers are stores a sample × samples × the mean of what followed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rest {
+    /// Stores of the program for each sample of one.
+    pub stores_per_sample: f64,
+    /// Samples of stores to the line.
+    pub store_samples: u64,
+    /// Transfers that followed a store, in the mean of each follow.
+    pub transfers_per_store: Vec<f64>,
 }
 
 /// Estimates the transfers of a program that executed `stores` stores.
@@ -91,7 +104,9 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
         };
         let mut pairs: Vec<_> = means.by_key.iter().filter_map(of_pair).collect();
         pairs.sort_by_key(|(pair, _)| *pair);
-        LineTransfers { line, shares: shares_of(weight, sum), pairs, sites: sites(board, line) }
+        let rest =
+            Rest { stores_per_sample: weight, store_samples: means.samples as u64, transfers_per_store: means.each.clone() };
+        LineTransfers { line, shares: shares_of(weight, sum), pairs, sites: sites(board, line), rest }
     };
     let shared = lines.iter().filter(|(_, means)| !means.by_key.is_empty());
     let mut by_line: Vec<_> = shared.map(|(line, means)| of_line(*line, means)).collect();
@@ -126,7 +141,7 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
     let storing = Storing::of(board, &evidence.follows);
     let of_line = |(line, follows): (Line, Vec<&Follow>)| {
         let samples = evidence.store_samples.get(&line).copied().unwrap_or(0) as f64;
-        let mut means = LineMeans { samples, follows: follows.len() as f64, by_key: FxHashMap::default() };
+        let mut means = LineMeans { samples, follows: follows.len() as f64, ..LineMeans::default() };
         let sighted = Sighted::of(line, &follows, board);
         for follow in &follows {
             let visit = storing.visit(follow);
@@ -141,6 +156,7 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
                     }
                 }
             }
+            means.each.push(own.get(&Key { pair: None, kind: Sharing::Any }).copied().unwrap_or(0.0));
             for (key, y) in own {
                 let moments = means.by_key.entry(key).or_default();
                 moments.sum += y;

@@ -37,6 +37,8 @@ pub(super) struct LineMeans {
     pub samples: f64,
     pub follows: f64,
     pub by_key: FxHashMap<Key, Moments>,
+    /// y of each follow, whoever fetched.
+    pub each: Vec<f64>,
 }
 
 /// A sum over lines, and its variance.

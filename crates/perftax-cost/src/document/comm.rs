@@ -190,6 +190,20 @@ pub struct CommLine {
     pub sites: Vec<CommSite>,
     /// What to do about it.
     pub advice: CommAdvice,
+    /// The observations that an estimate from samples rests on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest: Option<CommRest>,
+}
+
+/// A sampled line's observations: its transfers are `stores_per_sample` × `store_samples` × the mean of `transfers_per_store`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CommRest {
+    /// Stores of the program for each sample of one.
+    pub stores_per_sample: f64,
+    /// Samples of stores to the line.
+    pub store_samples: u64,
+    /// Transfers that followed a store, in the mean of each follow of the line.
+    pub transfers_per_store: Vec<f64>,
 }
 
 /// An object of the heap, or several that lay in one place one after the other, all allocated by the same callers.

@@ -30,8 +30,8 @@ pub use calibration::{
     Calibration, Control, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost, StopReason, Witness,
 };
 pub use comm::{
-    Comm, CommAdvice, CommCost, CommEvidence, CommExact, CommLine, CommObject, CommPair, CommPlace, CommShare, CommSite,
-    CommThread, CommWay,
+    Comm, CommAdvice, CommCost, CommEvidence, CommExact, CommLine, CommObject, CommPair, CommPlace, CommRest, CommShare,
+    CommSite, CommThread, CommWay,
 };
 pub use comm_likeness::CommLikeness;
 pub use matrix::{

@@ -54,6 +54,7 @@ pub fn line(
         share,
         pairs,
         sites: merged(sites, called),
+        rest: None,
     }
 }
 

@@ -86,6 +86,7 @@ impl Watched {
                 share,
                 pairs,
                 sites: sites(seen, pid, &self.images, naming),
+                rest: None,
             });
         }
         lines.sort_by(|a, b| b.share.total.estimate.total_cmp(&a.share.total.estimate).then(a.address.cmp(&b.address)));

@@ -187,6 +187,7 @@ fn counters(share: CommShare) -> CommLine {
         pairs: vec![(0, 1, 60_000.0), (1, 0, 59_100.0)],
         sites: vec![site(true, 0, 17, &[0], 1_204), site(true, 8, 17, &[1], 1_187)],
         advice: CommAdvice::Pad,
+        rest: None,
     }
 }
 
@@ -204,6 +205,7 @@ fn queue(share: CommShare) -> CommLine {
         pairs: vec![(3, 0, 9_000.0), (2, 0, 8_900.0), (1, 0, 8_100.0)],
         sites,
         advice: CommAdvice::Move,
+        rest: None,
     }
 }
 
@@ -217,6 +219,7 @@ fn configuration(share: CommShare) -> CommLine {
         pairs: vec![(0, 1, 1_000.0), (0, 2, 700.0), (0, 3, 100.0)],
         sites: vec![site(true, 8, 61, &[0], 80), site(false, 0, 62, &[1, 2, 3], 71)],
         advice: CommAdvice::Split,
+        rest: None,
     }
 }
 
@@ -230,5 +233,6 @@ fn unnamed(share: CommShare) -> CommLine {
         pairs: vec![(0, 1, 90.0)],
         sites: Vec::new(),
         advice: CommAdvice::None,
+        rest: None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use perftax_comm::{Board, Evidence, LineTransfers, Transfers, estimate};
 use perftax_cost::Warning;
-use perftax_cost::document::{Comm, CommEvidence, CommObject, CommPair, CommShare, CommThread, CommWay, Origin};
+use perftax_cost::document::{Comm, CommEvidence, CommObject, CommPair, CommRest, CommShare, CommThread, CommWay, Origin};
 use perftax_pmu::sys::Ended;
 use perftax_pmu::{Error, Result};
 
@@ -189,7 +189,13 @@ impl Found {
 
 fn of_line(line: &LineTransfers, called: &mut dyn Called) -> perftax_cost::document::CommLine {
     let pairs = line.pairs.iter().map(|((from, to), transfers)| (*from, *to, *transfers)).collect();
-    document::line(line.line, document::estimated(&line.shares), pairs, &line.sites, called)
+    let rest = CommRest {
+        stores_per_sample: line.rest.stores_per_sample,
+        store_samples: line.rest.store_samples,
+        transfers_per_store: line.rest.transfers_per_store.clone(),
+    };
+    let told = document::line(line.line, document::estimated(&line.shares), pairs, &line.sites, called);
+    perftax_cost::document::CommLine { rest: Some(rest), ..told }
 }
 
 /// Transfers between cores, by the core that each thread ran on the most. Sums over pairs of threads; their intervals are added as if
