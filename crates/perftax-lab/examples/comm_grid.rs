@@ -112,14 +112,7 @@ fn measure(program: &OsString, operations: u64, kinds: &[&'static str]) -> perft
                     let Some(run) = runs.get(number) else { return };
                     let cells = cells(&installation, program, operations, *run);
                     if let Ok(mut done) = done.lock() {
-                        eprintln!(
-                            "comm_grid: {} of {}: {}, {} threads, {}0 %",
-                            done.len() + 1,
-                            runs.len(),
-                            run.kind,
-                            run.threads,
-                            run.tenths
-                        );
+                        eprintln!("comm_grid: {} of {}: {}", done.len() + 1, runs.len(), told(*run, &cells));
                         done.push((number, cells));
                     }
                 }
@@ -130,6 +123,19 @@ fn measure(program: &OsString, operations: u64, kinds: &[&'static str]) -> perft
     done.sort_by_key(|(number, _)| *number);
     let rows: perftax_pmu::Result<Vec<Vec<Cell>>> = done.into_iter().map(|(_, cells)| cells).collect();
     Ok(rows?.into_iter().flatten().collect())
+}
+
+/// A run in a line: what an interrupted grid leaves behind.
+fn told(run: Run, cells: &perftax_pmu::Result<Vec<Cell>>) -> String {
+    let of = |cell: &Cell| {
+        let covered = if cell.covered { "held" } else { "not held" };
+        format!("; {}: {:.0} of {:.0}, evidence {}, {covered}", cell.period, cell.estimate, cell.exact, cell.evidence)
+    };
+    let estimates = match cells {
+        Ok(cells) => cells.iter().map(of).collect(),
+        Err(error) => format!("; {error}"),
+    };
+    format!("{}, {} threads, {}0 %{estimates}", run.kind, run.threads, run.tenths)
 }
 
 fn cells(installation: &Installation, program: &OsString, operations: u64, run: Run) -> perftax_pmu::Result<Vec<Cell>> {
