@@ -118,6 +118,6 @@ pub extern "C" fn on_return(_: api::Id, index: c_uint, number: i64, result: i64)
         _ => 0,
     };
     if woke > 0 {
-        comm().turns.woke(woke);
+        comm().turns.woke(woke, number != libc::SYS_futex);
     }
 }

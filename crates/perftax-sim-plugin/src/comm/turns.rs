@@ -27,6 +27,10 @@ pub struct Turns {
 const EARLY: Duration = Duration::from_millis(20);
 /// Longest that whoever woke others waits for them.
 const COMING: Duration = Duration::from_millis(200);
+/// From one look at them to the next, at most.
+const LOOK: Duration = Duration::from_millis(1);
+/// Looks in a row at which none was on its way, after which none is waited for.
+const QUIET_LOOKS: u32 = 2;
 
 struct Inner {
     /// Threads that were woken, or created, and have not come yet.
@@ -61,8 +65,9 @@ impl Turns {
         Self { inner: Mutex::new(inner), changed: Condvar::new(), quantum: quantum.max(1) }
     }
 
-    /// So many threads were woken, or created, by one that has no turn now: it waits for them.
-    pub fn woke(&self, threads: u32) {
+    /// So many threads were woken, or created, by one that has no turn now: it waits for them. Those that were woken are known: where none of them
+    /// is on its way, as the host's kernel says, they came before it was told that they would, or are not ours.
+    pub fn woke(&self, threads: u32, are_new: bool) {
         let mut inner = lock(&self.inner);
         let now = Instant::now();
         inner.came.retain(|came| now.duration_since(*came) < EARLY);
@@ -70,14 +75,15 @@ impl Turns {
         inner.came.drain(..here as usize);
         inner.coming += threads - here;
         let until = now + COMING;
+        let mut quiet = 0;
         while inner.coming > 0 {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                // They are not ours, or have ended.
+            quiet = if are_new || inner.is_somebody_coming() { 0 } else { quiet + 1 };
+            if quiet > QUIET_LOOKS || Instant::now() >= until {
+                // They are not ours, or have ended, or are here.
                 inner.coming = 0;
                 break;
             }
-            inner = match self.changed.wait_timeout(inner, left) {
+            inner = match self.changed.wait_timeout(inner, LOOK) {
                 Ok((inner, _)) => inner,
                 Err(poisoned) => poisoned.into_inner().0,
             };
@@ -156,11 +162,23 @@ impl Turns {
 impl Inner {
     /// Whether who has the turn could run, as the host's kernel says (proc(5), /proc/pid/stat: R), or runs.
     fn is_holder_runnable(&self) -> bool {
-        let tid = self.holder.and_then(|holder| self.hosts.get(&holder));
-        let stat = tid.and_then(|tid| std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).ok());
-        // The name before it may hold anything, parentheses too.
-        stat.and_then(|stat| stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('R'))).unwrap_or(false)
+        self.holder.and_then(|holder| self.hosts.get(&holder)).is_some_and(|tid| is_runnable(*tid))
     }
+
+    /// Whether a thread without a turn could run, and does not wait for one.
+    fn is_somebody_coming(&self) -> bool {
+        // SAFETY: gettid(2) takes nothing and cannot fail.
+        let own = unsafe { libc::gettid() };
+        let is_outside = |thread: &u32| self.holder != Some(*thread) && !self.waiting.contains(thread);
+        self.hosts.iter().any(|(thread, tid)| *tid != own && is_outside(thread) && is_runnable(*tid))
+    }
+}
+
+/// Whether a thread of ours runs or could run: `R` in /proc/pid/stat (proc(5)).
+fn is_runnable(tid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
+    // The name before it may hold anything, parentheses too.
+    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R')))
 }
 
 #[cfg(test)]
@@ -217,10 +235,14 @@ mod tests {
                 turns.begin(2, true);
                 turns.end(2);
             });
-            turns.woke(1);
+            turns.woke(1, true);
         });
         assert_eq!(lock(&turns.inner).coming, 0);
-        turns.woke(1);
-        assert_eq!(lock(&turns.inner).coming, 0, "nobody comes, and nobody waits for ever");
+        for are_new in [true, false] {
+            let before = Instant::now();
+            turns.woke(1, are_new);
+            assert_eq!(lock(&turns.inner).coming, 0, "nobody comes, and nobody waits for ever");
+            assert!(are_new || before.elapsed() < COMING, "who was woken would be on its way");
+        }
     }
 }
