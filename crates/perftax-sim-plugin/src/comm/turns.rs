@@ -122,10 +122,11 @@ impl Turns {
     }
 
     fn wait(&self, mut inner: MutexGuard<'_, Inner>, thread: u32) -> u32 {
-        if inner.holder != Some(thread) {
-            inner.waiting.push_back(thread);
-        }
         while inner.holder != Some(thread) {
+            // One whose turn was taken before it could begin waits again.
+            if !inner.waiting.contains(&thread) {
+                inner.waiting.push_back(thread);
+            }
             let before = inner.begun;
             let (now, wait) = match self.changed.wait_timeout(inner, LONGEST) {
                 Ok(woken) => woken,
