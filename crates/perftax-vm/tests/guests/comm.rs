@@ -21,20 +21,26 @@ fn hand_overs_are_counted() {
 }
 
 /// Nobody named a line: samples do, and registers follow each for a few stores. Of each hand-over three transfers: the line that is filled, the
-/// flag that says so, and the flag that says that it was read. The pairs are whoever was started first with whom.
+/// flag that says so, and the flag that says that it was read. The pairs are whoever was started first with whom. Threads that wait for each other
+/// fall into step with the sampler, with each period at other places (docs/comm.md): the mean of two is what is asked.
 #[test]
 fn sampled_lines_are_followed() {
     const EACH: f64 = 20_000.0;
-    let comm = comm(&format!("-m 1024 -c 251 --json - -- ./sharing producer-consumer 1 4 {EACH}"));
-    let total = comm.total.total;
-    assert!((total.estimate / (6.0 * EACH) - 1.0).abs() < 0.2, "{total:?}, {:?}", comm.evidence);
-    assert!(comm.total.true_sharing.estimate > 0.95 * total.estimate, "{:?}", comm.total);
-    assert!(comm.total.evidence >= 50, "{:?}", comm.evidence);
-    let of_lines: f64 = comm.lines.iter().take(4).map(|line| line.share.total.estimate).sum();
-    assert!(of_lines > 0.95 * total.estimate, "{:?}", comm.lines);
-    for name in ["mailbox", "mailbox+0x40", "flag", "flag+0x40"] {
-        assert!(comm.lines[..4].iter().any(|line| line.name.starts_with(name)), "{name}");
+    let mut found = Vec::new();
+    for period in [251, 379] {
+        let comm = comm(&format!("-m 1024 -c {period} --json - -- ./sharing producer-consumer 1 4 {EACH}"));
+        let total = comm.total.total;
+        assert!(comm.total.true_sharing.estimate > 0.95 * total.estimate, "{:?}", comm.total);
+        assert!(comm.total.evidence >= 50, "{:?}", comm.evidence);
+        let of_lines: f64 = comm.lines.iter().take(4).map(|line| line.share.total.estimate).sum();
+        assert!(of_lines > 0.95 * total.estimate, "{:?}", comm.lines);
+        for name in ["mailbox", "mailbox+0x40", "flag", "flag+0x40"] {
+            assert!(comm.lines[..4].iter().any(|line| line.name.starts_with(name)), "{name}");
+        }
+        found.push(total.estimate);
     }
+    let mean = found.iter().sum::<f64>() / found.len() as f64;
+    assert!((mean / (6.0 * EACH) - 1.0).abs() < 0.2, "{found:?}");
 }
 
 /// What `perftax comm` says of the microbenchmark, on four processors.
