@@ -4,39 +4,16 @@
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used)] // tests may
 
-use std::path::{Path, PathBuf};
+mod sharing;
+
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use perftax_cost::document::{Comm, CommAdvice, CommSite, CommWay};
 
-/// A folder with the test's program. One test at a time: what one makes of the CPUs is not to be another's trouble.
-struct Place {
-    folder: tempfile::TempDir,
-    program: PathBuf,
-    _turn: MutexGuard<'static, ()>,
-}
+use sharing::{Place, said};
 
 impl Place {
-    fn new() -> Self {
-        static TURN: Mutex<()> = Mutex::new(());
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("sharing");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/sharing.c");
-        let mut cc = Command::new("cc");
-        cc.args(["-g", "-O1", "-Wall", "-Werror", "-pthread", "-o"]).arg(&program).arg(source);
-        assert!(cc.status().unwrap().success());
-        Self { folder, program, _turn: turn }
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
-        command.arg("comm").args(arguments).env("XDG_DATA_HOME", self.folder.path()).env("NO_COLOR", "1").stdin(Stdio::null());
-        command
-    }
-
     fn perftax(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
@@ -108,10 +85,6 @@ fn wait_for_events(watching: &Child) {
     }
 }
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 /// The functions that touch a line, without where in them.
 fn functions(comm: &Comm, line: usize) -> Vec<&str> {
     let sites = comm.lines[line].sites.iter();
@@ -127,7 +100,7 @@ fn seen(comm: &Comm) -> (u64, f64, f64) {
 
 #[test]
 fn counters_side_by_side_are_falsely_shared() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let (comm, code) = place.watch(&["--watch", "counters"], &["false", "150"]);
     assert_eq!(code, Some(0));
     // The token goes from one to the other and back 150 times: each hand-over but the first finds the line stale.
@@ -160,7 +133,7 @@ fn counters_side_by_side_are_falsely_shared() {
 
 #[test]
 fn one_lock_is_truly_shared() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let (comm, code) = place.watch(&["--watch", "one_lock", "--watch", "counters"], &["true", "150"]);
     assert_eq!((code, seen(&comm)), (Some(0), (299, 299.0, 0.0)));
     assert_eq!((functions(&comm, 0), comm.lines[0].advice), (vec!["take_lock"], CommAdvice::Move));
@@ -168,7 +141,7 @@ fn one_lock_is_truly_shared() {
 
 #[test]
 fn two_hundred_threads_are_all_watched() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let (comm, code) = place.watch(&["--watch", "counters"], &["false", "2", "200"]);
     assert_eq!((code, comm.threads.len(), comm.evidence.unwatched_threads), (Some(0), 200, 0));
     assert_eq!((comm.total.evidence, comm.evidence.traps), (399, 800));
@@ -185,7 +158,7 @@ fn two_hundred_threads_are_all_watched() {
 
 #[test]
 fn children_have_memory_of_their_own_and_other_programs_are_not_meant() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let (comm, code) = place.watch(&["--watch", "one_lock"], &["fork", "100"]);
     assert_eq!((code, comm.evidence.traps, comm.total.evidence), (Some(0), 400, 0));
     let processes: Vec<_> = comm.threads.iter().map(|thread| thread.process).collect();
@@ -196,7 +169,7 @@ fn children_have_memory_of_their_own_and_other_programs_are_not_meant() {
 
 #[test]
 fn what_the_program_does_to_end_is_passed_on() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let (comm, code) = place.watch(&["--watch", "counters"], &["killed", "50"]);
     assert_eq!((code, comm.total.evidence), (Some(128 + 9), 99));
     let (comm, code) = place.watch(&["--watch", "counters"], &["seven", "50"]);
@@ -208,7 +181,7 @@ fn what_the_program_does_to_end_is_passed_on() {
 
 #[test]
 fn more_places_than_registers_take_turns() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     // Eight lines of two words: two lines fit four registers at once.
     let places: Vec<String> = (0..8).map(|line| format!("lines+{}/16", 64 * line)).collect();
     let options: Vec<&str> = places.iter().flat_map(|place| ["--watch", place]).collect();
@@ -229,7 +202,7 @@ fn more_places_than_registers_take_turns() {
 
 #[test]
 fn a_budget_is_kept() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let running = place.running(&["false", "1000000000"]).with_threads(3);
     let (comm, output) = place.attach(&running, &["--watch", "counters", "--budget", "5%", "--time", "3"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -244,7 +217,7 @@ fn a_budget_is_kept() {
 /// A process that runs is joined, left alone, joined again by what was found first, and killed while it is watched.
 #[test]
 fn a_process_is_joined_and_left() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let mut running = place.running(&["false", "1000000000"]).with_threads(3);
     let (comm, output) = place.attach(&running, &["--watch", "counters", "--time", "0.5"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -275,7 +248,7 @@ fn a_process_is_joined_and_left() {
 
 #[test]
 fn a_command_goes_on_when_its_time_is_over() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let (comm, code) = place.watch(&["--watch", "counters", "--time", "0.02"], &["seven", "2000"]);
     assert_eq!(code, Some(7));
     assert!(comm.elapsed_s < 5.0 && comm.evidence.traps < 8000, "{} {:?}", comm.elapsed_s, comm.evidence);
@@ -284,7 +257,7 @@ fn a_command_goes_on_when_its_time_is_over() {
 /// Descriptors that perftax has while it watches do not grow with what the program creates.
 #[test]
 fn threads_that_are_created_take_no_descriptors() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let program = place.program.to_str().unwrap();
     let mut most = Vec::new();
     for threads in ["2", "300"] {
@@ -302,7 +275,7 @@ fn threads_that_are_created_take_no_descriptors() {
 
 #[test]
 fn too_few_descriptors_and_registers_are_said() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let running = place.running(&["false", "1000000000", "40"]).with_threads(41);
     let perftax = env!("CARGO_BIN_EXE_perftax");
     let script = format!("ulimit -n 60; exec {perftax} comm --watch counters -p {} --time 1", running.pid());
@@ -322,7 +295,7 @@ fn too_few_descriptors_and_registers_are_said() {
 
 #[test]
 fn wrong_arguments_are_said() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let program = place.program.to_str().unwrap();
     let wrong: [(&[&str], i32, &str); 12] = [
         (&["--watch", "counters", "-c", "1009", "--", program], 2, "cannot be used with"),
@@ -349,7 +322,7 @@ fn wrong_arguments_are_said() {
 /// Without a place lines are sampled, where loads and stores can be: elsewhere that is said, with what does without.
 #[test]
 fn who_names_no_place_needs_samples() {
-    let place = Place::new();
+    let place = Place::new(&[]);
     let output = place.perftax(&["--", place.program.to_str().unwrap(), "false", "3"]);
     let has_pmu = std::path::Path::new("/sys/bus/event_source/devices/cpu").exists();
     if has_pmu && output.status.success() {

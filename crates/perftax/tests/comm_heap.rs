@@ -3,45 +3,17 @@
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used)] // tests may
 
+mod sharing;
+
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use perftax_cost::document::{Comm, CommObject};
 
-/// A folder with the test's program. One test at a time: what one makes of the CPUs is not to be another's trouble.
-struct Place {
-    folder: tempfile::TempDir,
-    program: PathBuf,
-    _turn: MutexGuard<'static, ()>,
-}
+use sharing::{Place, said};
 
 impl Place {
-    /// The program, built with these options besides: without frame pointers, as compilers do.
-    fn new(options: &[&str]) -> Self {
-        static TURN: Mutex<()> = Mutex::new(());
-        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("sharing");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/sharing.c");
-        let mut cc = Command::new("cc");
-        cc.args(["-g", "-O1", "-fomit-frame-pointer", "-Wall", "-Werror", "-pthread"])
-            .args(options)
-            .arg("-o")
-            .arg(&program)
-            .arg(source);
-        assert!(cc.status().unwrap().success());
-        Self { folder, program, _turn: turn }
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
-        command.arg("comm").args(arguments).env("XDG_DATA_HOME", self.folder.path()).env("NO_COLOR", "1").stdin(Stdio::null());
-        command
-    }
-
     /// A run of the program under perftax.
     fn run(&self, options: &[&str], program: &[&str]) -> Output {
         let arguments = [options, &["--", self.program.to_str().unwrap()], program].concat();
@@ -55,10 +27,6 @@ impl Place {
         let text = std::fs::read_to_string(&document).unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
         serde_json::from_str(&text).unwrap()
     }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// The line of the source that has a mark.
