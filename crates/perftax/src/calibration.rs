@@ -8,6 +8,7 @@ use perftax_lab::published::{Published, shipped};
 use perftax_pmu::guard::check_interrupted;
 
 use crate::here::Here;
+use crate::origin::hidden_hits;
 use crate::progress::Progress;
 
 /// The document of an outcome.
@@ -15,6 +16,7 @@ use crate::progress::Progress;
 /// # Errors
 /// Where the A/A control failed: a result whose two unmonitored arms differ is refused.
 pub fn document(here: &Here, mut origin: Origin, spec: &Spec, goal: &Goal, outcome: Outcome) -> Result<Calibration> {
+    origin.warnings.extend(hidden_hits());
     let conclusion = outcome.conclusion;
     if let Some(control) = conclusion.control.filter(|control| !control.passed) {
         bail!(

@@ -11,7 +11,6 @@ use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::origin::hidden_hits;
 use crate::output::Output;
 use crate::{calibration, profile, progress};
 
@@ -124,7 +123,6 @@ pub fn run(args: &Args) -> Result<Outcome> {
     ));
     let outcome = calibration::run(&spec, goal, args.seed)?;
     drop(guard);
-    origin.warnings.extend(hidden_hits());
     let document = calibration::document(&here, origin, &spec, &goal, outcome)?;
     if !(args.no_save || args.no_timestamp || mechanism.only_measures()) {
         let path = profile::save(&document)?;
