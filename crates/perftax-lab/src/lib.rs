@@ -9,6 +9,7 @@ pub mod phase;
 pub mod published;
 pub mod recording;
 pub mod run;
+mod segments;
 pub mod selfcost;
 pub mod sensitivity;
 pub mod simulation;

@@ -6,10 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use iced_x86::InstructionInfoFactory;
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 
 use super::decode::{Candidates, Code, LONGEST, operand_bytes};
 use super::maps::{Mapped, maps, seen_by};
+use crate::segments::Segments;
 
 /// A function that is longer is not read from its start.
 const LONGEST_FUNCTION: u64 = 1 << 16;
@@ -17,8 +18,7 @@ const LONGEST_FUNCTION: u64 = 1 << 16;
 /// Where functions stand in one file.
 #[derive(Debug, Default)]
 struct Functions {
-    /// File offset of each loaded range, its size, and its address.
-    ranges: Vec<(u64, u64, u64)>,
+    segments: Segments,
     /// First address and one behind the last, ascending.
     functions: Vec<(u64, u64)>,
 }
@@ -119,8 +119,7 @@ impl Images {
         }
         let file = self.files.entry(map.path.clone()).or_insert_with(|| functions(&seen_by(pid, &map.path)).unwrap_or_default());
         let offset = address - map.from + map.file_offset;
-        let (from, _, at) = file.ranges.iter().find(|(from, size, _)| (*from..from.saturating_add(*size)).contains(&offset))?;
-        let in_file = offset - from + at;
+        let in_file = file.segments.address(offset)?;
         let behind = file.functions.partition_point(|(start, _)| *start <= in_file);
         let (start, end) = file.functions.get(behind.checked_sub(1)?)?;
         (in_file < *end).then(|| address - (in_file - start))
@@ -145,10 +144,6 @@ fn read(pid: u32, map: &Mapped, from: u64, to: u64) -> Vec<u8> {
 fn functions(path: &Path) -> Option<Functions> {
     let data = ReadCache::new(File::open(path).ok()?);
     let parsed = object::File::parse(&data).ok()?;
-    let ranges = parsed.segments().map(|segment| {
-        let (from, size) = segment.file_range();
-        (from, size, segment.address())
-    });
     let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
     let is_function = |kind: SymbolKind, bytes: u64| kind == SymbolKind::Text && bytes > 0;
     let mut functions: Vec<(u64, u64)> = symbols
@@ -157,7 +152,7 @@ fn functions(path: &Path) -> Option<Functions> {
         .collect();
     functions.sort_unstable();
     functions.dedup_by_key(|(start, _)| *start);
-    Some(Functions { ranges: ranges.collect(), functions })
+    Some(Functions { segments: Segments::of(&parsed), functions })
 }
 
 #[cfg(test)]

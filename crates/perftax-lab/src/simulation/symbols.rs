@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use crate::segments::Segments;
+use object::{Object, ObjectSymbol, SymbolKind};
 use perftax_model::run::Mapping;
 
 /// Functions of one file, by address.
 #[derive(Debug, Default)]
 struct File {
-    /// File offset of each loaded range, its size, and its address.
-    ranges: Vec<(u64, u64, u64)>,
+    segments: Segments,
     /// Address, size and name, by address.
     functions: Vec<(u64, u64, String)>,
 }
@@ -34,10 +34,7 @@ impl Symbols {
         let file = self.files.entry(mapping.path.clone()).or_insert_with(|| read(&mapping.path));
         let short = mapping.path.rsplit('/').next().unwrap_or_default();
         let unnamed = || Some(format!("{short}+{offset:#x}"));
-        let Some(&(from, _, at)) = file.ranges.iter().find(|(from, size, _)| (*from..from + size).contains(&offset)) else {
-            return unnamed();
-        };
-        let place = offset - from + at;
+        let Some(place) = file.segments.address(offset) else { return unnamed() };
         let behind = file.functions.partition_point(|(start, _, _)| *start <= place);
         match behind.checked_sub(1).map(|i| &file.functions[i]) {
             Some((start, size, name)) if place < start + (*size).max(1) => Some(match place - start {
@@ -53,10 +50,6 @@ impl Symbols {
 fn read(path: &str) -> File {
     let Ok(bytes) = std::fs::read(path) else { return File::default() };
     let Ok(object) = object::File::parse(&*bytes) else { return File::default() };
-    let ranges = object.segments().map(|segment| {
-        let (from, size) = segment.file_range();
-        (from, size, segment.address())
-    });
     let mut functions: Vec<(u64, u64, String)> = object
         .symbols()
         .chain(object.dynamic_symbols())
@@ -65,7 +58,7 @@ fn read(path: &str) -> File {
         .collect();
     functions.sort();
     functions.dedup_by_key(|(start, _, _)| *start);
-    File { ranges: ranges.collect(), functions }
+    File { segments: Segments::of(&object), functions }
 }
 
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use perftax_pmu::{Error, Result};
 
 use crate::comm::maps::{Mapped, seen_by};
+use crate::segments::Segments;
 
 /// Registers that hold a function's first three arguments, by their numbers in `asm/perf_regs.h` (x86-64 psABI 3.2.3: rdi, rsi, rdx).
 const ARGUMENTS: [u32; 3] = [5, 4, 3];
@@ -149,17 +150,7 @@ fn of_file(path: &Path) -> Vec<Function> {
 fn symbols(path: &Path) -> Option<Vec<(String, u64)>> {
     let data = ReadCache::new(File::open(path).ok()?);
     let parsed = object::File::parse(&data).ok()?;
-    let segments: Vec<(u64, u64, u64)> = parsed
-        .segments()
-        .map(|segment| {
-            let (offset, bytes) = segment.file_range();
-            (segment.address(), bytes, offset)
-        })
-        .collect();
-    let offset = |address: u64| {
-        let (start, _, offset) = segments.iter().find(|(start, bytes, _)| address >= *start && address - start < *bytes)?;
-        Some(address - start + offset)
-    };
+    let segments = Segments::of(&parsed);
     let all = parsed.symbols().chain(parsed.dynamic_symbols());
     let is_ours = |name: &str| {
         PREFIXES
@@ -169,7 +160,7 @@ fn symbols(path: &Path) -> Option<Vec<(String, u64)>> {
     let functions = all.filter(|symbol| !symbol.is_undefined() && symbol.kind() == SymbolKind::Text).filter_map(|symbol| {
         let name = symbol.name().ok()?;
         let name = name.split('@').next().unwrap_or(name);
-        is_ours(name).then(|| Some((name.to_string(), offset(symbol.address())?)))?
+        is_ours(name).then(|| Some((name.to_string(), segments.offset(symbol.address())?)))?
     });
     Some(functions.collect())
 }

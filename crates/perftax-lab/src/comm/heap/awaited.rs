@@ -2,13 +2,14 @@
 
 use std::fs::File;
 
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use perftax_pmu::event::among;
 use perftax_pmu::{Error, Result};
 
 use super::objects::HeapObject;
 use crate::comm::maps::{Mapped, seen_by};
 use crate::comm::naming::demangled;
+use crate::segments::Segments;
 
 /// An object that is waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,18 +70,10 @@ pub fn code_of(pid: u32, maps: &[Mapped], function: &str, place: &str) -> Result
 fn functions(pid: u32, map: &Mapped, each: &mut dyn FnMut(&str, u64, u64)) -> Option<()> {
     let data = ReadCache::new(File::open(seen_by(pid, &map.path)).ok()?);
     let parsed = object::File::parse(&data).ok()?;
-    let segments: Vec<(u64, u64, u64)> = parsed
-        .segments()
-        .map(|segment| {
-            let (offset, bytes) = segment.file_range();
-            (segment.address(), bytes, offset)
-        })
-        .collect();
+    let segments = Segments::of(&parsed);
     for symbol in parsed.symbols().chain(parsed.dynamic_symbols()) {
         let is_there = !symbol.is_undefined() && symbol.kind() == SymbolKind::Text && symbol.size() > 0;
-        let at = symbol.address();
-        let holds = |(start, bytes, _): &&(u64, u64, u64)| at >= *start && at - start < *bytes;
-        let offset = segments.iter().find(holds).map(|(start, _, offset)| at - start + offset);
+        let offset = segments.offset(symbol.address());
         let from = offset.filter(|_| is_there).and_then(|offset| offset.checked_sub(map.file_offset)).map(|at| map.from + at);
         if let (Some(from), Ok(name)) = (from.filter(|from| *from < map.to), symbol.name()) {
             each(name.split('@').next().unwrap_or(name), from, symbol.size());

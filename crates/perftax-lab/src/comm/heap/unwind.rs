@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, RegisterRule, UnwindContext, UnwindSection, X86_64};
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Object, ObjectSection};
 
 use crate::comm::maps::{Mapped, seen_by};
+use crate::segments::Segments;
 
 /// Callers that are told at most.
 pub const MOST: usize = 12;
@@ -31,7 +32,7 @@ struct Rule {
 #[derive(Debug, Default)]
 struct Tables {
     /// Offset in the file, bytes and address of what is loaded.
-    segments: Vec<(u64, u64, u64)>,
+    segments: Segments,
     frames: Vec<u8>,
     index: Vec<u8>,
     bases: BaseAddresses,
@@ -109,9 +110,7 @@ impl Unwinder {
         }
         let file = self.files.get_mut(&map.path)?;
         let offset = at - map.from + map.file_offset;
-        let holds = |(from, bytes, _): &&(u64, u64, u64)| offset >= *from && offset - from < *bytes;
-        let (from, _, address) = file.segments.iter().find(holds)?;
-        let address = offset - from + address;
+        let address = file.segments.address(offset)?;
         if let Some(known) = file.known.get(&address) {
             return *known;
         }
@@ -129,14 +128,10 @@ impl Tables {
             let section = elf.section_by_name(name)?;
             Some((section.address(), section.data().ok()?.to_vec()))
         };
-        let segments = elf.segments().map(|segment| {
-            let (offset, bytes) = segment.file_range();
-            (offset, bytes, segment.address())
-        });
         let (frames_at, frames) = section(".eh_frame")?;
         let (index_at, index) = section(".eh_frame_hdr").unwrap_or_default();
         let bases = BaseAddresses::default().set_eh_frame(frames_at).set_eh_frame_hdr(index_at);
-        Some(Self { segments: segments.collect(), frames, index, bases, known: HashMap::new() })
+        Some(Self { segments: Segments::of(&elf), frames, index, bases, known: HashMap::new() })
     }
 
     fn look_up(&self, address: u64) -> Option<Rule> {
