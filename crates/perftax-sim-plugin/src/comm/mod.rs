@@ -2,6 +2,7 @@
 //! Which threads share which lines: every access of the program is seen, in the order of a schedule of ours.
 
 mod accesses;
+mod cpu;
 mod engine;
 mod finish;
 mod threads;
@@ -50,6 +51,7 @@ pub fn register(id: api::Id, request: Request) {
     if COMM.set(comm).is_err() {
         return;
     }
+    cpu::keep_to_one();
     // SAFETY: the functions have the signatures that version 1 of the interface asks for.
     unsafe {
         api::qemu_plugin_register_vcpu_init_cb(id, threads::on_start);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use crate::api;
 use crate::state::lock;
 
-use super::comm;
+use super::{comm, cpu};
 
 /// Threads at a time.
 pub const MOST: usize = 1024;
@@ -69,6 +69,7 @@ pub extern "C" fn on_start(_: api::Id, index: c_uint) {
     slot.left.store(0, Ordering::Relaxed);
     slot.came.store(true, Ordering::Relaxed);
     lock(&comm().engine).thread_started(thread);
+    comm().turns.start(thread);
     slot.is_known.store(true, Ordering::Release);
 }
 
@@ -100,11 +101,13 @@ pub extern "C" fn on_system_call(
     slot.left.store(0, Ordering::Relaxed);
     let asked = if number == libc::SYS_futex { operation as i64 & OPERATION } else { -1 };
     slot.asked.store(asked, Ordering::Relaxed);
-    comm().turns.end(slot.thread.load(Ordering::Relaxed));
+    comm().turns.leave(slot.thread.load(Ordering::Relaxed));
+    cpu::before(number);
 }
 
 /// It is back; its next access waits for its turn.
 pub extern "C" fn on_return(_: api::Id, index: c_uint, number: i64, result: i64) {
+    cpu::after(number);
     let slot = slot(index);
     slot.left.store(0, Ordering::Relaxed);
     let asked = slot.asked.load(Ordering::Relaxed);

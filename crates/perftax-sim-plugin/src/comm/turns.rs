@@ -5,8 +5,8 @@
 //! system calls are. A thread that is inside a system call has no turn; nor does anybody else have to wait for it. But who wakes others goes
 //! on only when they have come back from the kernel: on cores of their own they would be there at once.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crate::state::lock;
@@ -19,7 +19,8 @@ const LONGEST: Duration = Duration::from_millis(5);
 /// Who has the turn, and who waits.
 pub struct Turns {
     inner: Mutex<Inner>,
-    changed: Condvar,
+    /// Threads that were waited for have come.
+    came: Condvar,
     quantum: u32,
 }
 
@@ -32,6 +33,14 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Looks in a row at which none was on its way, after which none is waited for.
 const QUIET_LOOKS: u32 = 2;
 
+/// A thread of the host.
+#[derive(Default)]
+struct Host {
+    tid: i32,
+    /// Rung when it has the turn: its own, so that nobody else wakes.
+    bell: Arc<Condvar>,
+}
+
 struct Inner {
     /// Threads that were woken, or created, and have not come yet.
     coming: u32,
@@ -39,8 +48,10 @@ struct Inner {
     came: VecDeque<Instant>,
     holder: Option<u32>,
     /// Threads of the host, by the program's.
-    hosts: HashMap<u32, i32>,
+    hosts: HashMap<u32, Host>,
     waiting: VecDeque<u32>,
+    /// Threads that are in the kernel, or on their way back, or new.
+    outside: HashSet<u32>,
     /// Turns begun.
     begun: u64,
     /// Of them taken from a holder that did not go on.
@@ -58,11 +69,12 @@ impl Turns {
             holder: None,
             hosts: HashMap::new(),
             waiting: VecDeque::new(),
+            outside: HashSet::new(),
             begun: 0,
             taken: 0,
             rng,
         };
-        Self { inner: Mutex::new(inner), changed: Condvar::new(), quantum: quantum.max(1) }
+        Self { inner: Mutex::new(inner), came: Condvar::new(), quantum: quantum.max(1) }
     }
 
     /// So many threads were woken, or created, by one that has no turn now: it waits for them. Those that were woken are known: where none of them
@@ -77,32 +89,43 @@ impl Turns {
         let until = now + COMING;
         let mut quiet = 0;
         while inner.coming > 0 {
-            quiet = if are_new || inner.is_somebody_coming() { 0 } else { quiet + 1 };
-            if quiet > QUIET_LOOKS || Instant::now() >= until {
-                // They are not ours, or have ended, or are here.
-                inner.coming = 0;
-                break;
-            }
-            inner = match self.changed.wait_timeout(inner, LOOK) {
+            let before = inner.coming;
+            inner = match self.came.wait_timeout(inner, LOOK) {
                 Ok((inner, _)) => inner,
                 Err(poisoned) => poisoned.into_inner().0,
             };
+            if inner.coming < before {
+                continue;
+            }
+            // Looking takes longer than they mostly do.
+            quiet = if are_new || inner.is_somebody_coming() { 0 } else { quiet + 1 };
+            if quiet >= QUIET_LOOKS || Instant::now() >= until {
+                // They are not ours, or have ended, or are here.
+                inner.coming = 0;
+            }
         }
+    }
+
+    /// A thread is there, and will come.
+    pub fn start(&self, thread: u32) {
+        lock(&self.inner).outside.insert(thread);
     }
 
     /// Waits for a turn; how many accesses it lasts. `came`: it was waiting in the kernel, or is new.
     pub fn begin(&self, thread: u32, came: bool) -> u32 {
         let mut inner = lock(&self.inner);
+        inner.outside.remove(&thread);
         if came {
             if inner.coming > 0 {
                 inner.coming -= 1;
-                self.changed.notify_all();
+                self.came.notify_all();
             } else {
                 inner.came.push_back(Instant::now());
             }
         }
         // SAFETY: gettid(2) takes nothing and cannot fail.
-        inner.hosts.insert(thread, unsafe { libc::gettid() });
+        let tid = unsafe { libc::gettid() };
+        inner.hosts.entry(thread).or_default().tid = tid;
         if inner.holder.is_none() {
             inner.holder = Some(thread);
         }
@@ -112,23 +135,34 @@ impl Turns {
     /// Others may go on: their turns first, then another of this thread's.
     pub fn pass(&self, thread: u32) -> u32 {
         let mut inner = lock(&self.inner);
+        if inner.waiting.is_empty() && !inner.outside.is_empty() {
+            // Who could come back from the kernel, but for the CPU that we have, comes now.
+            drop(inner);
+            std::thread::yield_now();
+            inner = lock(&self.inner);
+        }
         if inner.holder == Some(thread)
             && let Some(next) = inner.waiting.pop_front()
         {
-            inner.holder = Some(next);
-            self.changed.notify_all();
+            inner.waiting.push_back(thread);
+            let bell = inner.hand_to(next);
+            // Who is woken goes on at once, and would stop again for what we have locked.
+            drop(inner);
+            bell.notify_one();
+            inner = lock(&self.inner);
         }
         self.wait(inner, thread)
     }
 
     fn wait(&self, mut inner: MutexGuard<'_, Inner>, thread: u32) -> u32 {
+        let bell = Arc::clone(&inner.hosts.entry(thread).or_default().bell);
         while inner.holder != Some(thread) {
             // One whose turn was taken before it could begin waits again.
             if !inner.waiting.contains(&thread) {
                 inner.waiting.push_back(thread);
             }
             let before = inner.begun;
-            let (now, wait) = match self.changed.wait_timeout(inner, LONGEST) {
+            let (now, wait) = match bell.wait_timeout(inner, LONGEST) {
                 Ok(woken) => woken,
                 Err(poisoned) => poisoned.into_inner(),
             };
@@ -144,13 +178,31 @@ impl Turns {
         inner.rng.u32(1..=2 * self.quantum - 1)
     }
 
-    /// The thread goes where it needs no turn.
+    /// The thread goes where it needs no turn: into the kernel.
+    pub fn leave(&self, thread: u32) {
+        self.give_up(thread, true);
+    }
+
+    /// The thread is no more.
     pub fn end(&self, thread: u32) {
+        self.give_up(thread, false);
+    }
+
+    fn give_up(&self, thread: u32, comes_back: bool) {
         let mut inner = lock(&self.inner);
+        if comes_back {
+            inner.outside.insert(thread);
+        } else {
+            inner.outside.remove(&thread);
+        }
         inner.waiting.retain(|other| *other != thread);
         if inner.holder == Some(thread) {
-            inner.holder = inner.waiting.pop_front();
-            self.changed.notify_all();
+            inner.holder = None;
+            if let Some(next) = inner.waiting.pop_front() {
+                let bell = inner.hand_to(next);
+                drop(inner);
+                bell.notify_one();
+            }
         }
     }
 
@@ -161,9 +213,15 @@ impl Turns {
 }
 
 impl Inner {
+    /// Whose turn it is from now on; the bell to be rung.
+    fn hand_to(&mut self, next: u32) -> Arc<Condvar> {
+        self.holder = Some(next);
+        Arc::clone(&self.hosts.entry(next).or_default().bell)
+    }
+
     /// Whether who has the turn could run, as the host's kernel says (proc(5), /proc/pid/stat: R), or runs.
     fn is_holder_runnable(&self) -> bool {
-        self.holder.and_then(|holder| self.hosts.get(&holder)).is_some_and(|tid| is_runnable(*tid))
+        self.holder.and_then(|holder| self.hosts.get(&holder)).is_some_and(|host| is_runnable(host.tid))
     }
 
     /// Whether a thread without a turn could run, and does not wait for one.
@@ -171,7 +229,7 @@ impl Inner {
         // SAFETY: gettid(2) takes nothing and cannot fail.
         let own = unsafe { libc::gettid() };
         let is_outside = |thread: &u32| self.holder != Some(*thread) && !self.waiting.contains(thread);
-        self.hosts.iter().any(|(thread, tid)| *tid != own && is_outside(thread) && is_runnable(*tid))
+        self.hosts.iter().any(|(thread, host)| host.tid != own && is_outside(thread) && is_runnable(host.tid))
     }
 }
 
@@ -191,6 +249,8 @@ mod tests {
         let turns = Turns::new(4, 1);
         assert!((1..8).contains(&turns.begin(1, false)));
         assert!((1..8).contains(&turns.pass(1)), "nobody else waits");
+        turns.start(9);
+        assert!((1..8).contains(&turns.pass(1)), "one that is in the kernel is not waited for");
         std::thread::scope(|scope| {
             // Thread 1 has the turn and does nothing: 2 and 3 take it.
             for thread in [2, 3] {
