@@ -196,7 +196,8 @@ impl Detective {
 
     fn begin(&mut self, store: &Access) {
         let Settings { stores, patience, at_once, .. } = self.settings;
-        let follow = Follow::new(store, at_once, self.rng.u32(0..stores.max(1)), patience);
+        let follow =
+            Follow::new(store, self.evidence.stores().saturating_sub(1), at_once, self.rng.u32(0..stores.max(1)), patience);
         let patience = patience.draw(&mut self.rng);
         let mut following = Following { follow, aims: Vec::new(), idle: 0, patience };
         let sampled = Words::of(store.bytes);

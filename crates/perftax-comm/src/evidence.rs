@@ -5,6 +5,7 @@ use rustc_hash::FxHashMap;
 use crate::access::Access;
 use crate::follow::{End, Follow};
 use crate::line::Line;
+use crate::pieces::{Progress, Spread};
 
 /// Everything that was collected.
 #[derive(Clone, Debug, Default)]
@@ -13,8 +14,10 @@ pub struct Evidence {
     pub follows: Vec<Follow>,
     /// Samples of loads.
     pub load_samples: u64,
-    /// Samples of stores, by line.
-    pub store_samples: FxHashMap<Line, u64>,
+    /// How many stores were sampled.
+    pub progress: Progress,
+    /// Samples of stores, by line and piece of the run.
+    pub store_samples: FxHashMap<Line, Spread>,
     /// Samples of stores that found the registers taken.
     pub busy: u64,
     /// Samples of stores to lines that were private so far, and not followed again.
@@ -29,7 +32,11 @@ impl Evidence {
     /// Notes a sample.
     pub fn sampled(&mut self, access: &Access) {
         if access.kind.is_store() {
-            *self.store_samples.entry(access.line).or_default() += 1;
+            let (piece, halved) = self.progress.advance();
+            if halved {
+                self.store_samples.values_mut().for_each(Spread::halve);
+            }
+            self.store_samples.entry(access.line).or_default().add(piece);
         } else {
             self.load_samples += 1;
         }
@@ -37,7 +44,7 @@ impl Evidence {
 
     /// Samples of stores.
     pub fn stores(&self) -> u64 {
-        self.store_samples.values().sum()
+        self.progress.samples()
     }
 
     /// Traps.

@@ -78,6 +78,8 @@ pub struct Follow {
     pub owner: Thread,
     /// The sampled instruction.
     pub ip: u64,
+    /// The number of the sample, from 0 on.
+    pub sample: u64,
     /// What each thread's registers watched.
     pub watched: Vec<(Thread, Words)>,
     /// What those of all other threads watched: live, registers are set for all at once.
@@ -103,7 +105,7 @@ pub struct Follow {
 
 impl Follow {
     /// Begins at a sampled store.
-    pub fn new(store: &Access, at_once: bool, skip: u32, patience: Patience) -> Self {
+    pub fn new(store: &Access, sample: u64, at_once: bool, skip: u32, patience: Patience) -> Self {
         Self {
             waited: 0,
             patience,
@@ -111,6 +113,7 @@ impl Follow {
             line: store.line,
             owner: store.thread,
             ip: store.ip,
+            sample,
             watched: Vec::new(),
             common: Words::default(),
             traps: 0,
@@ -240,7 +243,7 @@ mod tests {
     #[test]
     fn what_few_waited_for_stands_for_many() {
         let store = Access { thread: 0, line: Line(1), bytes: Bytes::new(0, 8), kind: Store, ip: 0 };
-        let mut follow = Follow::new(&store, true, 0, PATIENCE);
+        let mut follow = Follow::new(&store, 0, true, 0, PATIENCE);
         follow.take(1, Load, Bytes::new(0, 8), 64);
         follow.end = End::Silent;
         assert_eq!(follow.fetches(1.0).map(|(_, each)| each).collect::<Vec<_>>(), [2.0]);
@@ -248,7 +251,7 @@ mod tests {
 
     fn follow(at_once: bool, end: End, sequence: &[(Thread, Kind)]) -> Vec<(Thread, Thread, f64)> {
         let store = Access { thread: 0, line: Line(1), bytes: Bytes::new(0, 8), kind: Store, ip: 0 };
-        let mut follow = Follow::new(&store, at_once, 0, PATIENCE);
+        let mut follow = Follow::new(&store, 0, at_once, 0, PATIENCE);
         sequence.iter().for_each(|&(thread, kind)| follow.take(thread, kind, Bytes::new(0, 8), 0));
         follow.end = end;
         follow.fetches(1.0).map(|(f, each)| (f.from, f.to, each)).collect()
@@ -280,7 +283,7 @@ mod tests {
     #[test]
     fn stores_that_are_not_watched_count_too() {
         let store = Access { thread: 0, line: Line(1), bytes: Bytes::new(0, 8), kind: Store, ip: 0 };
-        let mut follow = Follow::new(&store, true, 0, PATIENCE);
+        let mut follow = Follow::new(&store, 0, true, 0, PATIENCE);
         [(0, Store), (1, Load), (0, Store)].iter().for_each(|&(thread, kind)| follow.take(thread, kind, Bytes::new(0, 8), 0));
         follow.end = End::Full;
         // Of two stores that count one is followed; as many were not seen.

@@ -11,6 +11,7 @@ mod evidence;
 mod exact;
 mod follow;
 mod line;
+mod pieces;
 mod registers;
 pub mod run;
 mod simulated;

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::access::Thread;
 use crate::board::{Board, Words};
 use crate::follow::Follow;
-use crate::line::Line;
+use crate::line::{Bytes, Line};
 
 /// Which follows could have seen a thread: in the others no register of its watched the words that it is known to touch.
 pub(super) struct Sighted {
@@ -85,6 +85,11 @@ impl Storing {
             return 1.0;
         }
         self.around(follow).count().max(1) as f64
+    }
+
+    /// Whether a follow's owner stores to some of these bytes in lines that the sampled instruction stores to.
+    pub fn stores_to(&self, follow: &Follow, bytes: Bytes) -> bool {
+        self.around(follow).any(|(words, _)| words.0 & Words::of(bytes).0 != 0)
     }
 
     /// Words that a follow's owner stores to in lines that the sampled instruction stores to, with samples.

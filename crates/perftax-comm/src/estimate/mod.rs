@@ -7,6 +7,7 @@
 
 mod coverage;
 mod moments;
+mod strata;
 
 use std::collections::BTreeMap;
 
@@ -20,9 +21,11 @@ use crate::census::Site;
 use crate::evidence::Evidence;
 use crate::follow::{Fetch, Follow};
 use crate::line::{Bytes, Line};
+use crate::pieces::{Progress, Spread};
 
 use coverage::{Sighted, Storing};
 use moments::{Key, LineMeans, Moments, Sharing, Sum, Unfollowed, variation};
+use strata::Strata;
 
 /// Transfers by kind of sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -92,8 +95,8 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
         sum.add(&unfollowed.sum(key));
     }
     let shares = |pair| {
-        let sum = |kind| sums.get(&Key { pair, kind }).copied().unwrap_or_default();
-        shares_of(weight, sum)
+        let sum = |kind| sums.get(&Key { pair, kind }).cloned().unwrap_or_default();
+        shares_of(weight, &evidence.progress, sum)
     };
     let pairs = sums.keys().filter(|key| key.kind == Sharing::Any).filter_map(|key| key.pair);
     let of_line = |line: Line, means: &LineMeans| {
@@ -106,7 +109,7 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
         pairs.sort_by_key(|(pair, _)| *pair);
         let rest =
             Rest { stores_per_sample: weight, store_samples: means.samples as u64, transfers_per_store: means.each.clone() };
-        LineTransfers { line, shares: shares_of(weight, sum), pairs, sites: sites(board, line), rest }
+        LineTransfers { line, shares: shares_of(weight, &evidence.progress, sum), pairs, sites: sites(board, line), rest }
     };
     let shared = lines.iter().filter(|(_, means)| !means.by_key.is_empty());
     let mut by_line: Vec<_> = shared.map(|(line, means)| of_line(*line, means)).collect();
@@ -122,8 +125,8 @@ fn sites(board: &Board, line: Line) -> Vec<(Site, u64)> {
     sites
 }
 
-fn shares_of(weight: f64, sum: impl Fn(Sharing) -> Sum) -> Shares {
-    let estimate = |kind| sum(kind).estimate(weight);
+fn shares_of(weight: f64, progress: &Progress, sum: impl Fn(Sharing) -> Sum) -> Shares {
+    let estimate = |kind| sum(kind).estimate(weight, progress);
     Shares {
         total: estimate(Sharing::Any),
         true_sharing: estimate(Sharing::True),
@@ -139,17 +142,21 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
         by_line.entry(follow.line).or_default().push(follow);
     }
     let storing = Storing::of(board, &evidence.follows);
+    let none = Spread::default();
     let of_line = |(line, follows): (Line, Vec<&Follow>)| {
-        let samples = evidence.store_samples.get(&line).copied().unwrap_or(0) as f64;
-        let mut means = LineMeans { samples, follows: follows.len() as f64, ..LineMeans::default() };
+        let spread = evidence.store_samples.get(&line).unwrap_or(&none);
+        let began: Vec<usize> = follows.iter().map(|follow| evidence.progress.piece_of(follow.sample)).collect();
+        let strata = Strata::of(spread, &began);
+        let samples = spread.total() as f64;
+        let mut means = LineMeans { samples, follows: follows.len() as f64, strata, ..LineMeans::default() };
         let sighted = Sighted::of(line, &follows, board);
-        for follow in &follows {
+        for (number, follow) in follows.iter().enumerate() {
             let visit = storing.visit(follow);
             let mut own: FxHashMap<Key, f64> = FxHashMap::default();
             for (fetch, each) in follow.fetches(storing.seen(follow, board)) {
                 let Some(weight) = sighted.weight(follow, fetch.to) else { continue };
                 let y = each / visit * weight;
-                let kind = if is_true(board, line, &fetch) { Sharing::True } else { Sharing::False };
+                let kind = if is_true(board, &storing, follow, &fetch) { Sharing::True } else { Sharing::False };
                 for kind in [Sharing::Any, kind] {
                     for pair in [None, Some((fetch.from, fetch.to))] {
                         *own.entry(Key { pair, kind }).or_default() += y;
@@ -158,10 +165,8 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
             }
             means.each.push(own.get(&Key { pair: None, kind: Sharing::Any }).copied().unwrap_or(0.0));
             for (key, y) in own {
-                let moments = means.by_key.entry(key).or_default();
-                moments.sum += y;
-                moments.squares += y * y;
-                moments.seen += 1;
+                let (stratum, strata) = (means.strata.of_follow(number), means.strata.len());
+                means.by_key.entry(key).or_default().add(y, stratum, strata);
             }
         }
         (line, means)
@@ -169,11 +174,16 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
     by_line.into_iter().map(of_line).collect()
 }
 
+/// Store samples of a line that name all the words that are stored to, as a rule.
+const ENOUGH_SAMPLES: u64 = 16;
+
 /// True sharing: the access that fetched touched bytes that other threads are known to store to.
 ///
 /// A follow sees only what was written since the sampled store; a thread that fetches may need what was written earlier. What others write
-/// in this line at all stands for it.
-fn is_true(board: &Board, line: Line, fetch: &Fetch) -> bool {
-    let others = board.uses(line).iter().filter(|u| u.kind.is_store() && u.thread != fetch.to);
-    others.fold(Bytes::default(), |all, u| all.with(u.bytes)).overlaps(fetch.bytes)
+/// in this line at all stands for it; where few samples told, also what the owner writes in other lines that the sampled instruction stores to.
+fn is_true(board: &Board, storing: &Storing, follow: &Follow, fetch: &Fetch) -> bool {
+    let others = || board.uses(follow.line).iter().filter(|u| u.kind.is_store() && u.thread != fetch.to);
+    let known = others().fold(Bytes::default(), |all, u| all.with(u.bytes)).overlaps(fetch.bytes);
+    let is_told = known || others().map(|u| u.samples).sum::<u64>() >= ENOUGH_SAMPLES || follow.owner == fetch.to;
+    known || !is_told && storing.stores_to(follow, fetch.bytes)
 }

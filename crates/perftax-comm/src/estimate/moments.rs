@@ -7,6 +7,9 @@ use statrs::distribution::{ContinuousCDF, Gamma};
 use crate::access::Thread;
 use crate::evidence::Evidence;
 use crate::line::Line;
+use crate::pieces::{MOST_PIECES, Progress};
+
+use super::strata::Strata;
 
 /// Which transfers are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,12 +26,27 @@ pub(super) enum Sharing {
 }
 
 /// Moments of y over the follows of some lines.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Moments {
-    pub sum: f64,
-    pub squares: f64,
+    /// Of y, by stratum.
+    sums: Vec<f64>,
+    /// Of y².
+    squares: f64,
     /// Follows in which there was any.
-    pub seen: u64,
+    seen: u64,
+}
+
+impl Moments {
+    pub fn add(&mut self, y: f64, stratum: usize, strata: usize) {
+        self.sums.resize(strata, 0.0);
+        self.sums[stratum] += y;
+        self.squares += y * y;
+        self.seen += 1;
+    }
+
+    fn sum(&self) -> f64 {
+        self.sums.iter().sum()
+    }
 }
 
 /// What the follows of one line say.
@@ -36,35 +54,53 @@ pub(super) struct Moments {
 pub(super) struct LineMeans {
     pub samples: f64,
     pub follows: f64,
+    pub strata: Strata,
     pub by_key: FxHashMap<Key, Moments>,
     /// y of each follow, whoever fetched.
     pub each: Vec<f64>,
 }
 
 /// A sum over lines, and its variance.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Sum {
     pub value: f64,
-    pub variance: f64,
+    /// Of the means of y.
+    of_means: f64,
+    /// Of how often stores were drawn, were they drawn independently.
+    of_draws: f64,
+    /// The value, by piece of the run.
+    pieces: [f64; MOST_PIECES],
     pub seen: u64,
 }
 
+impl Default for Sum {
+    fn default() -> Self {
+        Self { value: 0.0, of_means: 0.0, of_draws: 0.0, pieces: [0.0; MOST_PIECES], seen: 0 }
+    }
+}
+
 impl LineMeans {
-    /// Samples times mean, and its variance: of the number of samples (Poisson), and of the mean.
+    /// Samples times mean, stratum by stratum, and its variance: of the number of samples, and of the means.
     pub fn sum(&self, moments: &Moments, unlike: f64) -> Sum {
-        let mean = moments.sum / self.follows;
-        let of_mean = if self.follows > 1.0 {
-            let variance = (moments.squares / self.follows - mean * mean).max(0.0) * self.follows / (self.follows - 1.0);
-            // A line's follows may all agree by chance: never less than one more, unlike the others, would make of it.
-            variance / self.follows + (mean / (self.follows + 1.0)).powi(2)
-        } else {
-            unlike * mean * mean
-        };
-        Sum {
-            value: self.samples * mean,
-            variance: self.samples * mean * mean + self.samples.powi(2) * of_mean,
-            seen: moments.seen,
+        let mut sum = Sum { seen: moments.seen, ..Sum::default() };
+        let means: Vec<f64> = self.strata.iter().zip(&moments.sums).map(|(stratum, y)| y / stratum.follows).collect();
+        for (piece, samples, stratum) in self.strata.pieces() {
+            sum.pieces[piece] += samples * means[stratum];
+            sum.value += samples * means[stratum];
+            sum.of_draws += samples * means[stratum].powi(2);
         }
+        let mean = moments.sum() / self.follows;
+        sum.of_means = if self.follows > 1.0 {
+            let explained: f64 = self.strata.iter().zip(&means).map(|(stratum, mean)| stratum.follows * mean * mean).sum();
+            let degrees = self.follows - self.strata.len() as f64;
+            let variance = (moments.squares - explained).max(0.0) / degrees;
+            let of_each: f64 = self.strata.iter().map(|stratum| stratum.samples.powi(2) / stratum.follows).sum();
+            // A line's follows may all agree by chance: never less than one more, unlike the others, would make of it.
+            variance * of_each + (self.samples * mean / (self.follows + 1.0)).powi(2)
+        } else {
+            unlike * sum.value.powi(2)
+        };
+        sum
     }
 }
 
@@ -74,7 +110,7 @@ pub(super) fn variation(lines: &FxHashMap<Line, LineMeans>) -> f64 {
     let several = lines.values().filter(|means| means.follows > 1.0).filter_map(|means| Some((means, means.by_key.get(&any)?)));
     let (mut squares, mut means) = (0.0, 0.0);
     for (line, moments) in several {
-        let mean = moments.sum / line.follows;
+        let mean = moments.sum() / line.follows;
         squares += (moments.squares - line.follows * mean * mean).max(0.0);
         means += (line.follows - 1.0) * mean * mean;
     }
@@ -84,39 +120,47 @@ pub(super) fn variation(lines: &FxHashMap<Line, LineMeans>) -> f64 {
 /// Lines that were sampled, and never followed.
 pub(super) struct Unfollowed {
     samples: f64,
+    pieces: [f64; MOST_PIECES],
     /// Follows of lines that were sampled as seldom.
     follows: f64,
-    by_key: FxHashMap<Key, Moments>,
+    /// Sums of y and y² over them.
+    by_key: FxHashMap<Key, (f64, f64)>,
 }
 
 impl Unfollowed {
     pub fn of(evidence: &Evidence, lines: &FxHashMap<Line, LineMeans>) -> Self {
-        let left = || evidence.store_samples.iter().filter(|(line, _)| !lines.contains_key(line)).map(|(_, samples)| *samples);
-        let most = left().max().unwrap_or(0) as f64;
-        let mut like = Self { samples: left().sum::<u64>() as f64, follows: 0.0, by_key: FxHashMap::default() };
+        let mut like = Self { samples: 0.0, pieces: [0.0; MOST_PIECES], follows: 0.0, by_key: FxHashMap::default() };
+        let mut most = 0.0_f64;
+        for (_, spread) in evidence.store_samples.iter().filter(|(line, _)| !lines.contains_key(line)) {
+            let total = spread.total() as f64;
+            like.samples += total;
+            most = most.max(total);
+            spread.iter().for_each(|(piece, samples)| like.pieces[piece] += samples);
+        }
         for means in lines.values().filter(|means| means.samples <= most) {
             // Each sample of such a line counts once, however often the line was followed.
             let each = means.samples / means.follows;
             like.follows += means.samples;
             for (key, moments) in &means.by_key {
-                let all = like.by_key.entry(*key).or_default();
-                all.sum += each * moments.sum;
-                all.squares += each * moments.squares;
-                all.seen += moments.seen;
+                let (sum, squares) = like.by_key.entry(*key).or_default();
+                *sum += each * moments.sum();
+                *squares += each * moments.squares;
             }
         }
         like
     }
 
     pub fn sum(&self, key: &Key) -> Sum {
-        let Some(moments) = self.by_key.get(key).filter(|_| self.follows > 0.0 && self.samples > 0.0) else {
+        let Some((sum, squares)) = self.by_key.get(key).filter(|_| self.follows > 0.0 && self.samples > 0.0) else {
             return Sum::default();
         };
-        let mean = moments.sum / self.follows;
-        let variance = (moments.squares / self.follows - mean * mean).max(mean * mean);
+        let mean = sum / self.follows;
+        let variance = (squares / self.follows - mean * mean).max(mean * mean);
         Sum {
             value: self.samples * mean,
-            variance: self.samples * (variance + mean * mean) + self.samples.powi(2) * variance / self.follows,
+            of_means: self.samples.powi(2) * variance / self.follows,
+            of_draws: self.samples * (variance + mean * mean),
+            pieces: self.pieces.map(|samples| samples * mean),
             // They are others' observations, counted there.
             seen: 0,
         }
@@ -126,22 +170,81 @@ impl Unfollowed {
 impl Sum {
     pub fn add(&mut self, other: &Self) {
         self.value += other.value;
-        self.variance += other.variance;
+        self.of_means += other.of_means;
+        self.of_draws += other.of_draws;
+        self.pieces.iter_mut().zip(other.pieces).for_each(|(all, piece)| *all += piece);
         self.seen += other.seen;
+    }
+
+    /// That of the means, and of how often stores were drawn: as if independently, or as pieces of the run say where that is more. Threads
+    /// that wait for one another fall into step with a sampler of a fixed period, and samples that come one after the other are alike then.
+    fn variance(&self, progress: &Progress) -> f64 {
+        /// Fewer pieces say too little of how unlike they are.
+        const LEAST_PIECES: usize = 8;
+        let mut pieces = self.pieces[..progress.whole()].to_vec();
+        let mut most = self.of_draws;
+        while pieces.len() >= LEAST_PIECES {
+            most = most.max(from_neighbours(&pieces) / progress.whole_share());
+            // What is alike for longer than a piece shows in longer ones.
+            pieces = pieces.chunks_exact(2).map(|two| two.iter().sum()).collect();
+        }
+        self.of_means + most
     }
 
     /// With so many stores a sample. The interval is a gamma distribution's of the same mean and variance, its upper end with one more
     /// observation, as for counts of few (Garwood, Biometrika 28, 1936); of what was not seen at most 3.7 samples' worth could have been.
-    pub fn estimate(&self, weight: f64) -> Estimate {
+    pub fn estimate(&self, weight: f64, progress: &Progress) -> Estimate {
         /// 97.5 % point of a Poisson mean of which nothing was seen: -ln 0.025.
         const UNSEEN: f64 = 3.689;
         if self.value <= 0.0 {
             return Estimate::new(0.0, 0.0, UNSEEN * weight);
         }
-        let observations = self.value * self.value / self.variance.max(f64::MIN_POSITIVE);
+        let observations = self.value * self.value / self.variance(progress).max(f64::MIN_POSITIVE);
         let each = self.value / observations;
         let low = Gamma::new(observations, 1.0).map_or(0.0, |gamma| gamma.inverse_cdf(0.025) * each);
         let high = Gamma::new(observations + 1.0, 1.0).map_or(f64::MAX, |gamma| gamma.inverse_cdf(0.975) * each);
         Estimate::new(weight * self.value, weight * low.min(self.value), weight * high.max(self.value))
+    }
+}
+
+/// The variance of a sum by its parts, from how much each differs from the next (von Neumann, Annals of Mathematical Statistics 12, 1941): what changes slowly, as
+/// phases of a program do, is left out.
+fn from_neighbours(parts: &[f64]) -> f64 {
+    let squares: f64 = parts.windows(2).map(|two| (two[1] - two[0]).powi(2)).sum();
+    squares / 2.0 * parts.len() as f64 / (parts.len() - 1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_vary_tell_how_their_sum_does() {
+        let rng = &mut fastrand::Rng::with_seed(3);
+        let of = |rng: &mut fastrand::Rng, slope: f64| {
+            let parts: Vec<f64> = (0..48).map(|i| f64::from(i) * slope + f64::from(rng.u32(0..100))).collect();
+            from_neighbours(&parts)
+        };
+        // 48 parts, each of the variance (100² - 1) / 12.
+        for slope in [0.0, 5.0] {
+            let mean = (0..200).map(|_| of(rng, slope)).sum::<f64>() / 200.0;
+            assert!((mean / (48.0 * 9999.0 / 12.0) - 1.0).abs() < 0.1, "{slope}: {mean}");
+        }
+    }
+
+    /// Samples that come in runs of alike ones vary more than independent ones do.
+    #[test]
+    fn runs_of_alike_samples_widen_the_interval() {
+        let mut progress = Progress::default();
+        (0..1024).for_each(|_| {
+            progress.advance();
+        });
+        let with = |pieces: [f64; MOST_PIECES]| {
+            let sum = Sum { value: 512.0, of_means: 0.0, of_draws: 512.0, pieces, seen: 512 };
+            sum.variance(&progress)
+        };
+        assert_eq!(with([8.0; MOST_PIECES]), 512.0);
+        let runs = std::array::from_fn(|piece| if piece / 2 % 2 == 0 { 16.0 } else { 0.0 });
+        assert!(with(runs) > 8.0 * 512.0, "{}", with(runs));
     }
 }
