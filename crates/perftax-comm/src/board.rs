@@ -39,6 +39,11 @@ impl Words {
         (0..WORDS).filter(move |word| self.has(*word))
     }
 
+    /// The first one's; 0 where there is none.
+    pub fn first(self) -> u32 {
+        self.iter().next().unwrap_or(0)
+    }
+
     /// Whether a word is among them.
     pub fn has(self, word: u32) -> bool {
         self.0 & 1 << word != 0

@@ -162,7 +162,7 @@ impl Detective {
         let mut changed = false;
         if let Some(following) = self.following.as_mut().filter(|_| !self.settings.is_common) {
             following.idle += 1;
-            if following.idle > following.patience {
+            if following.idle > following.patience || following.follow.is_settled(following.idle) {
                 self.end(End::Silent);
                 changed = true;
             }
@@ -195,7 +195,8 @@ impl Detective {
     }
 
     fn begin(&mut self, store: &Access) {
-        let Settings { stores, patience, at_once, .. } = self.settings;
+        let Settings { stores, at_once, .. } = self.settings;
+        let patience = self.settings.patience.early(self.evidence.stores());
         let follow =
             Follow::new(store, self.evidence.stores().saturating_sub(1), at_once, self.rng.u32(0..stores.max(1)), patience);
         let patience = patience.draw(&mut self.rng);
@@ -265,10 +266,12 @@ impl Detective {
             self.evidence.stray += follow.traps;
             return;
         }
-        if !follow.is_shared() {
-            *self.private.entry(follow.line).or_default() += 1;
-        } else {
+        if follow.is_shared() {
             self.private.remove(&follow.line);
+        } else if end == End::Full || follow.traps == 0 {
+            // One that was left early says little: were its line followed less often for that, lines of which the first store that was drawn
+            // was followed by a transfer would weigh too much, and others too little.
+            *self.private.entry(follow.line).or_default() += 1;
         }
         self.evidence.follows.push(follow);
     }

@@ -52,6 +52,13 @@ pub struct Patience {
 }
 
 impl Patience {
+    /// Of one that begins when there were so many samples: a first line that nobody touches again is not to take the whole of a short run.
+    pub fn early(self, samples: u64) -> Self {
+        /// Of what there was so far.
+        const SHARE: u64 = 4;
+        Self { most: u64::from(self.most).min(samples / SHARE).max(u64::from(self.least)) as u32, ..self }
+    }
+
     /// Draws how many samples a follow waits for.
     pub fn draw(self, rng: &mut fastrand::Rng) -> u32 {
         let u = rng.f64().max(1e-6);
@@ -78,6 +85,8 @@ pub struct Follow {
     pub owner: Thread,
     /// The sampled instruction.
     pub ip: u64,
+    /// The first word that it stores to.
+    pub first_word: u32,
     /// The number of the sample, from 0 on.
     pub sample: u64,
     /// What each thread's registers watched.
@@ -113,6 +122,7 @@ impl Follow {
             line: store.line,
             owner: store.thread,
             ip: store.ip,
+            first_word: Words::of(store.bytes).first(),
             sample,
             watched: Vec::new(),
             common: Words::default(),
@@ -164,6 +174,21 @@ impl Follow {
         !self.at_once && self.stores() == 0
     }
 
+    /// Whether a thread was seen to fetch the line.
+    pub fn has_fetched(&self, thread: Thread) -> bool {
+        self.stores.iter().flat_map(|store| &store.fetches).any(|fetch| fetch.to == thread)
+    }
+
+    /// Whether the sampled store counts: registers were armed before anything could happen after it.
+    pub fn counts_sampled(&self) -> bool {
+        self.at_once
+    }
+
+    /// Whether waiting longer tells nothing: what follows the sampled store is known, and others came too late to count.
+    pub fn is_settled(&self, idle: u32) -> bool {
+        self.at_once && self.stores() > 0 && !self.patience.always_waits(self.waited.max(idle))
+    }
+
     /// Whether any other thread than the owner touched the line.
     pub fn is_shared(&self) -> bool {
         self.stores.iter().any(|store| !store.fetches.is_empty())
@@ -207,10 +232,11 @@ impl Follow {
     ///
     /// `seen` is the share of the line's stores that registers watch. Where it is not all of them, a store that trapped is followed by what
     /// follows those that did not, too; the sampled store with a register on the next one is not.
-    pub fn fetches(&self, seen: f64) -> impl Iterator<Item = (Fetch, f64)> {
-        let counted = self.counted();
+    /// Where it is not known (none), the sampled store alone counts.
+    pub fn fetches(&self, seen: Option<f64>) -> impl Iterator<Item = (Fetch, f64)> {
+        let counted = if seen.is_none() && self.at_once { &self.stores[..1] } else { self.counted() };
         let is_sampled_alone = self.at_once && counted.len() == 1;
-        let each = if is_sampled_alone || self.is_late() { 1.0 } else { seen } / counted.len() as f64;
+        let each = if is_sampled_alone || self.is_late() { 1.0 } else { seen.unwrap_or(1.0) } / counted.len() as f64;
         let is_full = counted.len() > 1 && self.end == End::Full;
         let weight = move |fetch: &Fetch| if is_full { each } else { each / self.patience.waits(fetch.waited) };
         counted.iter().flat_map(|store| &store.fetches).map(move |fetch| (*fetch, weight(fetch)))
@@ -246,7 +272,7 @@ mod tests {
         let mut follow = Follow::new(&store, 0, true, 0, PATIENCE);
         follow.take(1, Load, Bytes::new(0, 8), 64);
         follow.end = End::Silent;
-        assert_eq!(follow.fetches(1.0).map(|(_, each)| each).collect::<Vec<_>>(), [2.0]);
+        assert_eq!(follow.fetches(Some(1.0)).map(|(_, each)| each).collect::<Vec<_>>(), [2.0]);
     }
 
     fn follow(at_once: bool, end: End, sequence: &[(Thread, Kind)]) -> Vec<(Thread, Thread, f64)> {
@@ -254,7 +280,7 @@ mod tests {
         let mut follow = Follow::new(&store, 0, at_once, 0, PATIENCE);
         sequence.iter().for_each(|&(thread, kind)| follow.take(thread, kind, Bytes::new(0, 8), 0));
         follow.end = end;
-        follow.fetches(1.0).map(|(f, each)| (f.from, f.to, each)).collect()
+        follow.fetches(Some(1.0)).map(|(f, each)| (f.from, f.to, each)).collect()
     }
 
     #[test]
@@ -287,8 +313,8 @@ mod tests {
         [(0, Store), (1, Load), (0, Store)].iter().for_each(|&(thread, kind)| follow.take(thread, kind, Bytes::new(0, 8), 0));
         follow.end = End::Full;
         // Of two stores that count one is followed; as many were not seen.
-        assert_eq!(follow.fetches(0.5).map(|(_, each)| each).collect::<Vec<_>>(), [0.25]);
+        assert_eq!(follow.fetches(Some(0.5)).map(|(_, each)| each).collect::<Vec<_>>(), [0.25]);
         follow.end = End::Silent;
-        assert_eq!(follow.fetches(0.5).count(), 0, "the sampled store was followed by the next one");
+        assert_eq!(follow.fetches(Some(0.5)).count(), 0, "the sampled store was followed by the next one");
     }
 }

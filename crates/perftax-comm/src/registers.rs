@@ -28,7 +28,7 @@ pub fn words_for(board: &Board, line: Line, thread: Thread, sampled: Words, regi
 pub fn words_for_all(board: &Board, line: Line, sampled: Words, registers: u32, rng: &mut fastrand::Rng) -> Words {
     let mut known: Vec<u32> = board.all_words(line).iter().collect();
     rng.shuffle(&mut known);
-    let first = sampled.iter().next().unwrap_or(0);
+    let first = sampled.first();
     let mut chosen = Words::default();
     for word in sampled.iter().chain(known).chain(first..WORDS).chain(0..first) {
         if chosen.count() < registers {
@@ -48,7 +48,7 @@ pub fn words_for_owner(
     registers: u32,
     rng: &mut fastrand::Rng,
 ) -> Words {
-    let first = sampled.iter().next().unwrap_or(0);
+    let first = sampled.first();
     let mut own: Vec<u32> = board.words(line, thread).iter().collect();
     rng.shuffle(&mut own);
     let upwards = (first..WORDS).chain(0..first);

@@ -156,6 +156,21 @@ pub fn prime_at_least(n: u64) -> Option<u64> {
     (n.max(2)..=u64::MAX).find(|&n| is_prime(n))
 }
 
+/// So many primes around `period`, up to 5 % from it and evenly apart, as far as there are any: for samplers that are not to fall into step with one another.
+pub fn primes_around(period: u64, count: usize) -> Vec<u64> {
+    /// From the first to the last, of the period.
+    const SPREAD: f64 = 0.1;
+    let mut primes = Vec::with_capacity(count);
+    for number in 0..count {
+        let place = (number as f64 + 0.5) / count as f64 - 0.5;
+        let wanted = (period as f64 * (1.0 + SPREAD * place)).round() as u64;
+        let near: Vec<u64> = prime_at_most(wanted).into_iter().chain(prime_at_least(wanted)).collect();
+        let distance = |prime: &&u64| (primes.contains(*prime), prime.abs_diff(wanted));
+        primes.push(near.iter().min_by_key(distance).copied().unwrap_or(period));
+    }
+    primes
+}
+
 /// The largest prime at or below `n`; `None` below 2.
 pub fn prime_at_most(n: u64) -> Option<u64> {
     (2..=n).rev().find(|&n| is_prime(n))
@@ -198,6 +213,8 @@ mod tests {
 
     #[test]
     fn known_primes_and_known_liars() {
+        assert_eq!(primes_around(251, 4), [241, 251, 257, 263]);
+        assert_eq!(primes_around(100_003, 1), [100_003]);
         let small: Vec<u64> = (0..30).filter(|n| is_prime(*n)).collect();
         assert_eq!(small, [2, 3, 5, 7, 11, 13, 17, 19, 23, 29]);
         assert!(is_prime(18_446_744_073_709_551_557), "the largest 64-bit prime");

@@ -2,12 +2,13 @@
 //!
 //! A store drawn at random from a program's stores is followed by y transfers to thread u (0 or 1 for each u) before the line's next store.
 //! With n samples that stand for S stores, the transfers are estimated as S/n · Σ n_l · ȳ_l over lines l: n_l samples of its stores, ȳ_l the
-//! mean over its follows. Lines that were sampled while another was followed have none; they take the mean of other lines that were
-//! sampled as seldom. docs/comm.md says what is assumed, and what the variance is made of.
+//! mean over its follows. Lines that were sampled while another was followed have none; what follows stores of the same instructions in other
+//! lines stands for theirs. docs/comm.md says what is assumed, and what the variance is made of.
 
 mod coverage;
 mod moments;
 mod strata;
+mod unfollowed;
 
 use std::collections::BTreeMap;
 
@@ -24,8 +25,9 @@ use crate::line::{Bytes, Line};
 use crate::pieces::{Progress, Spread};
 
 use coverage::{Sighted, Storing};
-use moments::{Key, LineMeans, Moments, Sharing, Sum, Unfollowed, variation};
+use moments::{Key, LineMeans, Moments, Sharing, Sum, variation};
 use strata::Strata;
+use unfollowed::Unfollowed;
 
 /// Transfers by kind of sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,7 +85,7 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
     let weight = if samples > 0 { stores as f64 / samples as f64 } else { 0.0 };
     let lines = line_means(evidence, board);
     let unlike = variation(&lines);
-    let unfollowed = Unfollowed::of(evidence, &lines);
+    let unfollowed = Unfollowed::of(evidence, board, &lines);
 
     let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
     for means in lines.values() {
@@ -164,10 +166,11 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
                 }
             }
             means.each.push(own.get(&Key { pair: None, kind: Sharing::Any }).copied().unwrap_or(0.0));
-            for (key, y) in own {
+            for (key, y) in &own {
                 let (stratum, strata) = (means.strata.of_follow(number), means.strata.len());
-                means.by_key.entry(key).or_default().add(y, stratum, strata);
+                means.by_key.entry(*key).or_default().add(*y, stratum, strata);
             }
+            means.by_follow.push((follow.ip, own));
         }
         (line, means)
     };

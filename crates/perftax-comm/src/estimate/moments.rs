@@ -5,7 +5,6 @@ use rustc_hash::FxHashMap;
 use statrs::distribution::{ContinuousCDF, Gamma};
 
 use crate::access::Thread;
-use crate::evidence::Evidence;
 use crate::line::Line;
 use crate::pieces::{MOST_PIECES, Progress};
 
@@ -58,6 +57,8 @@ pub(super) struct LineMeans {
     pub by_key: FxHashMap<Key, Moments>,
     /// y of each follow, whoever fetched.
     pub each: Vec<f64>,
+    /// The sampled instruction of each, and y by kind.
+    pub by_follow: Vec<(u64, FxHashMap<Key, f64>)>,
 }
 
 /// A sum over lines, and its variance.
@@ -65,11 +66,11 @@ pub(super) struct LineMeans {
 pub(super) struct Sum {
     pub value: f64,
     /// Of the means of y.
-    of_means: f64,
+    pub of_means: f64,
     /// Of how often stores were drawn, were they drawn independently.
-    of_draws: f64,
+    pub of_draws: f64,
     /// The value, by piece of the run.
-    pieces: [f64; MOST_PIECES],
+    pub pieces: [f64; MOST_PIECES],
     pub seen: u64,
 }
 
@@ -115,56 +116,6 @@ pub(super) fn variation(lines: &FxHashMap<Line, LineMeans>) -> f64 {
         means += (line.follows - 1.0) * mean * mean;
     }
     if means > 0.0 { (squares / means).max(0.1) } else { 1.0 }
-}
-
-/// Lines that were sampled, and never followed.
-pub(super) struct Unfollowed {
-    samples: f64,
-    pieces: [f64; MOST_PIECES],
-    /// Follows of lines that were sampled as seldom.
-    follows: f64,
-    /// Sums of y and y² over them.
-    by_key: FxHashMap<Key, (f64, f64)>,
-}
-
-impl Unfollowed {
-    pub fn of(evidence: &Evidence, lines: &FxHashMap<Line, LineMeans>) -> Self {
-        let mut like = Self { samples: 0.0, pieces: [0.0; MOST_PIECES], follows: 0.0, by_key: FxHashMap::default() };
-        let mut most = 0.0_f64;
-        for (_, spread) in evidence.store_samples.iter().filter(|(line, _)| !lines.contains_key(line)) {
-            let total = spread.total() as f64;
-            like.samples += total;
-            most = most.max(total);
-            spread.iter().for_each(|(piece, samples)| like.pieces[piece] += samples);
-        }
-        for means in lines.values().filter(|means| means.samples <= most) {
-            // Each sample of such a line counts once, however often the line was followed.
-            let each = means.samples / means.follows;
-            like.follows += means.samples;
-            for (key, moments) in &means.by_key {
-                let (sum, squares) = like.by_key.entry(*key).or_default();
-                *sum += each * moments.sum();
-                *squares += each * moments.squares;
-            }
-        }
-        like
-    }
-
-    pub fn sum(&self, key: &Key) -> Sum {
-        let Some((sum, squares)) = self.by_key.get(key).filter(|_| self.follows > 0.0 && self.samples > 0.0) else {
-            return Sum::default();
-        };
-        let mean = sum / self.follows;
-        let variance = (squares / self.follows - mean * mean).max(mean * mean);
-        Sum {
-            value: self.samples * mean,
-            of_means: self.samples.powi(2) * variance / self.follows,
-            of_draws: self.samples * (variance + mean * mean),
-            pieces: self.pieces.map(|samples| samples * mean),
-            // They are others' observations, counted there.
-            seen: 0,
-        }
-    }
 }
 
 impl Sum {

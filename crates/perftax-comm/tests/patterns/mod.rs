@@ -16,13 +16,15 @@ pub enum Pattern {
     ReadWrite,
     /// Pairs: one fills a line with eight stores, the other loads all of it.
     Stream,
+    /// The same by eight instructions each, as compilers peel such loops, with many lines (512 a pair, read eight lines later).
+    Peeled,
     /// A lock (load, store), two words that it protects, the lock again.
     Lock,
 }
 
 /// All of them.
-pub const PATTERNS: [Pattern; 6] =
-    [Pattern::True, Pattern::False, Pattern::Mixed, Pattern::ReadWrite, Pattern::Stream, Pattern::Lock];
+pub const PATTERNS: [Pattern; 7] =
+    [Pattern::True, Pattern::False, Pattern::Mixed, Pattern::ReadWrite, Pattern::Stream, Pattern::Peeled, Pattern::Lock];
 
 /// Accesses of `threads` threads; a share `fraction` of the operations touches shared lines, the others the thread's own.
 pub struct Program {
@@ -101,16 +103,19 @@ impl Program {
                 let kind = if thread == 0 { Kind::Store } else { Kind::Load };
                 self.push(thread, line, 16, 8, kind, 12 + u64::from(thread == 0));
             }
-            Pattern::Stream => {
+            Pattern::Stream | Pattern::Peeled => {
                 // A ring of 64 lines a pair: what was filled 32 lines ago is read.
+                let is_peeled = self.pattern == Pattern::Peeled;
+                let (slots, behind) = if is_peeled { (512, 8) } else { (64, 32) };
                 let pair = thread / 2;
-                let base = SHARED + 200 + 100 * u64::from(pair);
+                let base = SHARED + 1000 + 1000 * u64::from(pair);
                 let fills = thread.is_multiple_of(2);
                 let at = self.filled[thread as usize];
                 self.filled[thread as usize] += 1;
-                let line = base + if fills { at % 64 } else { (at + 32) % 64 };
+                let line = base + if fills { at % slots } else { (at + slots - behind) % slots };
                 let kind = if fills { Kind::Store } else { Kind::Load };
-                (0..8).for_each(|word| self.push(thread, line, 8 * word, 8, kind, 14 + u64::from(fills)));
+                let ip = |word: u64| 100 + u64::from(fills) + if is_peeled { 2 * word } else { 0 };
+                (0..8).for_each(|word| self.push(thread, line, 8 * word, 8, kind, ip(word)));
             }
             Pattern::Lock => {
                 if self.holder.is_some() {

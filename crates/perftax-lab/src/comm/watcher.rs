@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use perftax_cost::period::primes_around;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::record::{Layout, Record, decode};
 use perftax_pmu::sampler::{Clock, Payload, Sampling, Wakeup};
@@ -49,6 +50,8 @@ pub struct Watcher {
     aimed: Vec<(Piece, bool)>,
     /// What is sampled beside, where anything is.
     sampled: Vec<(Event, Sampling)>,
+    /// By which period, by CPU.
+    periods: Vec<u64>,
     /// Its events: by thread, CPU, then what is sampled.
     samplers: Vec<Vec<OpenEvent>>,
     /// Which of what is sampled an event's identity belongs to.
@@ -81,6 +84,7 @@ impl Watcher {
             rings: Vec::new(),
             aimed: Vec::new(),
             sampled: Vec::new(),
+            periods: Vec::new(),
             samplers: Vec::new(),
             sampler_of: HashMap::new(),
             probes: None,
@@ -89,9 +93,13 @@ impl Watcher {
 
     /// Has threads that are followed from now on sampled, too, once [`Self::start_sampling`] says so: each event by a period, its samples in
     /// the same rings. A sample wakes the reader, for what it names is to be watched at once.
+    ///
+    /// Each CPU has a prime of its own near the period: threads that wait for one another, sampled one in as many, fall into step with the
+    /// sampler, and then all samples hit the same few instructions for a while.
     pub fn sample<'e>(&mut self, events: impl IntoIterator<Item = &'e Event>, period: u64) {
         let sampling = Sampling { period: Some(period), wakeup: Wakeup::EverySample, ..self.tasks.1 };
         let sampling = Sampling { task_records: false, ..sampling };
+        self.periods = primes_around(period, self.cpus.len());
         self.sampled = events.into_iter().map(|event| (event.clone(), sampling)).collect();
     }
 
@@ -180,7 +188,8 @@ impl Watcher {
         for (number, &cpu) in self.cpus.iter().enumerate() {
             let mut of_cpu = Vec::new();
             for (which, (event, sampling)) in self.sampled.iter().enumerate() {
-                let open = match OpenEvent::open(event, sampling, Target::ThreadOnCpu(tid, cpu), None) {
+                let sampling = Sampling { period: self.periods.get(number).copied(), ..*sampling };
+                let open = match OpenEvent::open(event, &sampling, Target::ThreadOnCpu(tid, cpu), None) {
                     Ok(open) => open,
                     Err(error) if is_gone(&error) => return Ok(false),
                     Err(error) => return Err(self.explained(error)),
