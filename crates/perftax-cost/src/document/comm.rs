@@ -46,8 +46,11 @@ pub enum CommWay {
     Sampled {
         /// The events sampled.
         events: Vec<String>,
-        /// Events between samples.
+        /// Events between samples; between those of stores, where loads have a period of their own.
         period: u64,
+        /// Loads between samples of them, where they have a period of their own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        loads_period: Option<u64>,
         /// Debug registers of each thread that were used.
         watchpoints: u32,
     },

@@ -33,6 +33,14 @@ struct Armed {
     opened_ns: (u64, u64),
 }
 
+/// An event that is sampled.
+struct Sampled {
+    event: Event,
+    sampling: Sampling,
+    /// By which period, by CPU.
+    periods: Vec<u64>,
+}
+
 /// All events, and the rings that they write into.
 pub struct Watcher {
     cpus: Vec<u32>,
@@ -49,9 +57,7 @@ pub struct Watcher {
     /// What each register is aimed at, and whether it is on.
     aimed: Vec<(Piece, bool)>,
     /// What is sampled beside, where anything is.
-    sampled: Vec<(Event, Sampling)>,
-    /// By which period, by CPU.
-    periods: Vec<u64>,
+    sampled: Vec<Sampled>,
     /// Its events: by thread, CPU, then what is sampled.
     samplers: Vec<Vec<OpenEvent>>,
     /// Which of what is sampled an event's identity belongs to.
@@ -84,7 +90,6 @@ impl Watcher {
             rings: Vec::new(),
             aimed: Vec::new(),
             sampled: Vec::new(),
-            periods: Vec::new(),
             samplers: Vec::new(),
             sampler_of: HashMap::new(),
             probes: None,
@@ -96,11 +101,14 @@ impl Watcher {
     ///
     /// Each CPU has a prime of its own near the period: threads that wait for one another, sampled one in as many, fall into step with the
     /// sampler, and then all samples hit the same few instructions for a while.
-    pub fn sample<'e>(&mut self, events: impl IntoIterator<Item = &'e Event>, period: u64) {
-        let sampling = Sampling { period: Some(period), wakeup: Wakeup::EverySample, ..self.tasks.1 };
-        let sampling = Sampling { task_records: false, ..sampling };
-        self.periods = primes_around(period, self.cpus.len());
-        self.sampled = events.into_iter().map(|event| (event.clone(), sampling)).collect();
+    pub fn sample<'e>(&mut self, events: impl IntoIterator<Item = (&'e Event, u64)>) {
+        let sampling = Sampling { wakeup: Wakeup::EverySample, task_records: false, ..self.tasks.1 };
+        let of_event = |(event, period): (&Event, u64)| Sampled {
+            event: event.clone(),
+            sampling,
+            periods: primes_around(period, self.cpus.len()),
+        };
+        self.sampled = events.into_iter().map(of_event).collect();
     }
 
     /// Probes the allocator of a process as it is mapped now: for threads that are followed already and for those that will be.
@@ -187,8 +195,8 @@ impl Watcher {
     fn open_samplers(&mut self, tid: i32) -> Result<bool> {
         for (number, &cpu) in self.cpus.iter().enumerate() {
             let mut of_cpu = Vec::new();
-            for (which, (event, sampling)) in self.sampled.iter().enumerate() {
-                let sampling = Sampling { period: self.periods.get(number).copied(), ..*sampling };
+            for (which, Sampled { event, sampling, periods }) in self.sampled.iter().enumerate() {
+                let sampling = Sampling { period: periods.get(number).copied(), ..*sampling };
                 let open = match OpenEvent::open(event, &sampling, Target::ThreadOnCpu(tid, cpu), None) {
                     Ok(open) => open,
                     Err(error) if is_gone(&error) => return Ok(false),

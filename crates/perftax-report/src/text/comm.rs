@@ -62,10 +62,11 @@ pub(crate) fn way(doc: &Comm) -> String {
     let registers = |n: u32| plural(&n.to_string(), "debug register", "debug registers");
     match &doc.way {
         CommWay::Every => "every access, in a simulation: a cache for each thread, which never runs full".into(),
-        CommWay::Sampled { events, period, watchpoints } => format!(
-            "samples of {}, one in {}, and {} of each thread on the lines that they name",
+        CommWay::Sampled { events, period, loads_period, watchpoints } => format!(
+            "samples of {}, one in {}{}, and {} of each thread on the lines that they name",
             printable(&events.join(" and ")),
             units::count(*period),
+            loads_period.map_or(String::new(), |period| format!(" stores and {} loads", units::count(period))),
             registers(*watchpoints)
         ),
         CommWay::Watched { watchpoints, .. } => {

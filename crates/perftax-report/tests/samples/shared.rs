@@ -40,7 +40,7 @@ pub fn comm() -> Comm {
         }
     };
     let events = ["mem-loads", "mem-stores"].map(String::from).to_vec();
-    let mut doc = of(4, CommWay::Sampled { events, period: 10_007, watchpoints: 4 }, share);
+    let mut doc = of(4, CommWay::Sampled { events, period: 10_007, loads_period: None, watchpoints: 4 }, share);
     if let Some(exact) = doc.pairs[5].share.exact.as_mut() {
         exact.true_sharing += 4_000;
     }

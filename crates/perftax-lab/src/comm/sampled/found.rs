@@ -93,6 +93,7 @@ impl Found {
             way: CommWay::Sampled {
                 events: vec![self.sampling.events.loads.name.clone(), self.sampling.events.stores.name.clone()],
                 period: self.sampling.period,
+                loads_period: Some(self.sampling.loads_period()),
                 watchpoints: self.sampling.registers,
             },
             elapsed_s: self.elapsed_ns as f64 * 1e-9,
@@ -123,7 +124,8 @@ impl Found {
 
     /// Samples that there should be, by the accesses that were counted.
     fn expected(&self) -> f64 {
-        self.counted.iter().map(|accesses| *accesses as f64 / self.sampling.period as f64).sum()
+        let periods = [self.sampling.loads_period(), self.sampling.period];
+        self.counted.iter().zip(periods).map(|(accesses, period)| *accesses as f64 / period as f64).sum()
     }
 
     /// How many of them neither came nor are known to be lost.

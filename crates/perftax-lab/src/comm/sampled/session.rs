@@ -45,7 +45,7 @@ pub struct Sampling {
     pub subject: Subject,
     /// By which events.
     pub events: MemoryEvents,
-    /// Accesses of a kind between samples.
+    /// Stores between samples.
     pub period: u64,
     /// Debug registers to use of each thread, 1 to 4.
     pub registers: u32,
@@ -65,6 +65,15 @@ pub struct Sampling {
     pub is_heap_told: bool,
 }
 
+impl Sampling {
+    /// Loads between samples of them: they tell which words a thread touches, and no more, while threads that wait for a flag load without end.
+    pub fn loads_period(&self) -> u64 {
+        /// Of the stores' period.
+        const TIMES: u64 = 8;
+        self.period.saturating_mul(TIMES)
+    }
+}
+
 /// Runs the program, its output untouched, or joins it, samples its accesses and follows lines.
 ///
 /// # Errors
@@ -74,7 +83,7 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
     cpus.sort_unstable();
     let mut program = Program::open(&sampling.subject)?;
     let mut watcher = Watcher::new(&cpus, sampling.ring_pages, catalog)?;
-    watcher.sample([&sampling.events.loads, &sampling.events.stores], sampling.period);
+    watcher.sample([(&sampling.events.loads, sampling.loads_period()), (&sampling.events.stores, sampling.period)]);
     // Registers are opened at addresses that nobody uses, and aimed later.
     let nowhere = plan_of(Line(0), Words((1 << sampling.registers) - 1));
     let (mut session, held) = match &mut program {
