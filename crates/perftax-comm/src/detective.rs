@@ -187,6 +187,16 @@ impl Detective {
         self.evidence.busy += u64::from(access.kind.is_store());
     }
 
+    /// A sampled load that took long, and whether it fetched the line out of another core's cache.
+    pub fn took_long(&mut self, load: &Access, has_fetched: bool) {
+        let fetches = self.evidence.fetches.get_or_insert_default();
+        fetches.samples += 1;
+        if has_fetched {
+            fetches.loads.push(*load);
+            self.board.sampled(load);
+        }
+    }
+
     /// A line that was found private again and again is followed less and less often: what it shares is a mean over its follows, which
     /// does not depend on how many there are.
     fn is_worth(&mut self, line: Line) -> bool {

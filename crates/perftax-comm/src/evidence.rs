@@ -7,6 +7,24 @@ use crate::follow::{End, Follow};
 use crate::line::Line;
 use crate::pieces::{Progress, Spread};
 
+/// Loads that were seen to fetch a line which another core had modified, of those that took long: by PEBS's data source (HITM).
+#[derive(Clone, Debug, Default)]
+pub struct Fetches {
+    /// Those sampled.
+    pub loads: Vec<Access>,
+    /// Samples of loads that took long, wherever they found their data.
+    pub samples: u64,
+    /// Such loads counted.
+    pub counted: u64,
+}
+
+impl Fetches {
+    /// For how many loads a sample stands.
+    pub fn weight(&self) -> f64 {
+        if self.samples > 0 { self.counted as f64 / self.samples as f64 } else { 0.0 }
+    }
+}
+
 /// Everything that was collected.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
@@ -18,6 +36,8 @@ pub struct Evidence {
     pub progress: Progress,
     /// Samples of stores, by line and piece of the run.
     pub store_samples: FxHashMap<Line, Spread>,
+    /// Loads that were seen to fetch; none where nothing samples them.
+    pub fetches: Option<Fetches>,
     /// Samples of stores that found the registers taken.
     pub busy: u64,
     /// Samples of stores to lines that were private so far, and not followed again.

@@ -6,6 +6,7 @@
 //! lines stands for theirs. docs/comm.md says what is assumed, and what the variance is made of.
 
 mod coverage;
+mod fetched;
 mod moments;
 mod strata;
 mod unfollowed;
@@ -25,7 +26,8 @@ use crate::line::{Bytes, Line};
 use crate::pieces::{Progress, Spread};
 
 use coverage::{Sighted, Storing};
-use moments::{Key, LineMeans, Moments, Sharing, Sum, variation};
+use fetched::Fetched;
+use moments::{Key, LineMeans, Sharing, Sum, variation};
 use strata::Strata;
 use unfollowed::Unfollowed;
 
@@ -51,6 +53,10 @@ pub struct Transfers {
     pub pairs: Vec<((Thread, Thread), Shares)>,
     /// By line, those with the most first.
     pub lines: Vec<LineTransfers>,
+    /// Sampled loads that fetched what nobody is known to have written; left out.
+    pub untold: u64,
+    /// Those that fetched what nobody but the loading thread is known to write, which had moved to another core; left out.
+    pub moved: u64,
 }
 
 /// The transfers of one line.
@@ -79,44 +85,73 @@ pub struct Rest {
     pub transfers_per_store: Vec<f64>,
 }
 
+/// Follows from which on they alone tell of a line, where fetching loads were sampled, too.
+const ENOUGH_FOLLOWS: f64 = 8.0;
+
 /// Estimates the transfers of a program that executed `stores` stores.
+///
+/// Where loads that fetch were sampled, they tell of all lines that were followed seldom: how often is not what was seen there, so choosing by it
+/// is no bias.
 pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
     let samples = evidence.stores();
     let weight = if samples > 0 { stores as f64 / samples as f64 } else { 0.0 };
     let lines = line_means(evidence, board);
-    let unlike = variation(&lines);
-    let unfollowed = Unfollowed::of(evidence, board, &lines);
+    let fetched = evidence.fetches.as_ref().map(|fetches| Fetched::of(fetches, board, weight));
+    let by_line = sums_of_lines(&lines, fetched.as_ref());
 
     let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
-    for means in lines.values() {
-        for (key, moments) in &means.by_key {
-            sums.entry(*key).or_default().add(&means.sum(moments, unlike));
+    for (key, sum) in by_line.values().flatten() {
+        sums.entry(*key).or_default().add(sum);
+    }
+    if fetched.is_none() {
+        let unfollowed = Unfollowed::of(evidence, board, &lines);
+        for (key, sum) in &mut sums {
+            sum.add(&unfollowed.sum(key));
         }
     }
-    for (key, sum) in &mut sums {
-        sum.add(&unfollowed.sum(key));
-    }
-    let shares = |pair| {
-        let sum = |kind| sums.get(&Key { pair, kind }).cloned().unwrap_or_default();
+    let shares = |pair, sums: &dyn Fn(&Key) -> Option<Sum>| {
+        let sum = |kind| sums(&Key { pair, kind }).unwrap_or_default();
         shares_of(weight, &evidence.progress, sum)
     };
     let pairs = sums.keys().filter(|key| key.kind == Sharing::Any).filter_map(|key| key.pair);
-    let of_line = |line: Line, means: &LineMeans| {
-        let sum = |kind| means.by_key.get(&Key { pair: None, kind }).map_or(Sum::default(), |moments| means.sum(moments, unlike));
-        let of_pair = |(key, moments): (&Key, &Moments)| {
-            let pair = key.pair.filter(|_| key.kind == Sharing::Any)?;
-            Some((pair, weight * means.sum(moments, unlike).value))
-        };
-        let mut pairs: Vec<_> = means.by_key.iter().filter_map(of_pair).collect();
+    let of_line = |line: Line, own: &FxHashMap<Key, Sum>| {
+        let of_pair = |(key, sum): (&Key, &Sum)| Some((key.pair.filter(|_| key.kind == Sharing::Any)?, weight * sum.value));
+        let mut pairs: Vec<_> = own.iter().filter_map(of_pair).collect();
         pairs.sort_by_key(|(pair, _)| *pair);
-        let rest =
-            Rest { stores_per_sample: weight, store_samples: means.samples as u64, transfers_per_store: means.each.clone() };
-        LineTransfers { line, shares: shares_of(weight, &evidence.progress, sum), pairs, sites: sites(board, line), rest }
+        let followed = lines.get(&line);
+        let rest = Rest {
+            stores_per_sample: weight,
+            store_samples: followed.map_or(0, |means| means.samples as u64),
+            transfers_per_store: followed.map(|means| means.each.clone()).unwrap_or_default(),
+        };
+        let shares = shares(None, &|key| own.get(key).cloned());
+        LineTransfers { line, shares, pairs, sites: sites(board, line), rest }
     };
-    let shared = lines.iter().filter(|(_, means)| !means.by_key.is_empty());
-    let mut by_line: Vec<_> = shared.map(|(line, means)| of_line(*line, means)).collect();
-    by_line.sort_by(|a, b| b.shares.total.estimate.total_cmp(&a.shares.total.estimate).then(a.line.cmp(&b.line)));
-    Transfers { total: shares(None), pairs: pairs.map(|pair| (pair, shares(Some(pair)))).collect(), lines: by_line }
+    let mut told: Vec<_> = by_line.iter().map(|(line, own)| of_line(*line, own)).collect();
+    told.sort_by(|a, b| b.shares.total.estimate.total_cmp(&a.shares.total.estimate).then(a.line.cmp(&b.line)));
+    let all = |key: &Key| sums.get(key).cloned();
+    Transfers {
+        total: shares(None, &all),
+        pairs: pairs.map(|pair| (pair, shares(Some(pair), &all))).collect(),
+        lines: told,
+        untold: fetched.as_ref().map_or(0, |fetched| fetched.untold),
+        moved: fetched.as_ref().map_or(0, |fetched| fetched.moved),
+    }
+}
+
+/// What is known of each line that was seen to be shared.
+fn sums_of_lines(lines: &FxHashMap<Line, LineMeans>, fetched: Option<&Fetched>) -> BTreeMap<Line, FxHashMap<Key, Sum>> {
+    let unlike = variation(lines);
+    let is_told = |means: &LineMeans| fetched.is_none() || means.follows >= ENOUGH_FOLLOWS;
+    let sums = |means: &LineMeans| means.by_key.iter().map(|(key, moments)| (*key, means.sum(moments, unlike))).collect();
+    let followed = lines.iter().filter(|(_, means)| is_told(means) && !means.by_key.is_empty());
+    let mut by_line: BTreeMap<Line, FxHashMap<Key, Sum>> = followed.map(|(line, means)| (*line, sums(means))).collect();
+    for (line, sums) in fetched.into_iter().flat_map(|fetched| &fetched.by_line) {
+        if lines.get(line).is_none_or(|means| !is_told(means)) {
+            by_line.insert(*line, sums.clone());
+        }
+    }
+    by_line
 }
 
 /// Instructions that touch a line, those seen most often first.

@@ -307,6 +307,15 @@ pub struct CommEvidence {
     pub evicted: u64,
     /// Traps whose instruction could not be told, and so not whether it wrote.
     pub undecoded: u64,
+    /// Sampled loads that found their line modified in another core's cache, where such were sampled.
+    #[serde(default)]
+    pub fetches: u64,
+    /// Of them those of lines that nobody is known to write: left out.
+    #[serde(default)]
+    pub untold_fetches: u64,
+    /// Of them those of lines that nobody but the loading thread is known to write, which had moved to another core: left out.
+    #[serde(default)]
+    pub moved_fetches: u64,
     /// Objects of the heap whose allocation was seen.
     #[serde(default)]
     pub allocations: u64,

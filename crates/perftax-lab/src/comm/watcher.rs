@@ -75,7 +75,7 @@ impl Watcher {
         let event = |text: &str| -> Result<Event> {
             parse(text, catalog)?.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })
         };
-        let payload = Payload::BASIC.with_place().with_address().with_user_registers();
+        let payload = Payload::BASIC.with_place().with_address().with_data_source().with_user_registers();
         let ring_bytes = ring_pages * rustix::param::page_size();
         let every = Sampling { inherit: true, clock: Clock::MonotonicRaw, ..Sampling::every(1, ring_bytes).carrying(payload) };
         Ok(Self {
@@ -145,8 +145,8 @@ impl Watcher {
     ///
     /// # Errors
     /// Where an event cannot be read.
-    pub fn stop_sampling<const KINDS: usize>(&self) -> Result<[u64; KINDS]> {
-        let mut counted = [0; KINDS];
+    pub fn stop_sampling(&self) -> Result<Vec<u64>> {
+        let mut counted = vec![0; self.sampled.len()];
         for of_cpu in &self.samplers {
             of_cpu.iter().try_for_each(OpenEvent::disable)?;
             for (sum, event) in counted.iter_mut().zip(of_cpu) {

@@ -98,7 +98,12 @@ fn estimated_document(
     Comm {
         origin,
         program,
-        way: CommWay::Sampled { events: vec!["loads".into(), "stores".into()], period: estimated.period, loads_period: None, watchpoints: registers },
+        way: CommWay::Sampled {
+            events: vec!["loads".into(), "stores".into()],
+            period: estimated.period,
+            loads_period: None,
+            watchpoints: registers,
+        },
         elapsed_s: 0.0,
         threads: threads(outcome),
         total: CommShare { exact: Some(exact_of(total(outcome))), ..document::estimated(&transfers.total) },

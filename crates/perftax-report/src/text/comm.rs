@@ -243,7 +243,17 @@ pub(crate) fn evidence(doc: &Comm) -> String {
         ),
         CommWay::Watched { .. } => plural(&units::count(evidence.traps), "trap", "traps"),
     };
-    of_accesses + &heap
+    let fetches = match evidence.fetches {
+        0 => String::new(),
+        n => format!(
+            "; {} found a line that another core had modified: {} of them one that the thread had written itself before it moved, {} one \
+             that nobody is known to write",
+            plural(&units::count(n), "load", "loads"),
+            units::count(evidence.moved_fetches),
+            units::count(evidence.untold_fetches)
+        ),
+    };
+    of_accesses + &fetches + &heap
 }
 
 /// What was lost, each kind that was.

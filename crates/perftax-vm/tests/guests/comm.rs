@@ -31,7 +31,7 @@ fn sampled_lines_are_followed() {
         let comm = comm(&format!("-m 1024 -c {period} --json - -- ./sharing producer-consumer 1 4 {EACH}"));
         let total = comm.total.total;
         assert!(comm.total.true_sharing.estimate > 0.95 * total.estimate, "{:?}", comm.total);
-        assert!(comm.total.evidence >= 50, "{:?}", comm.evidence);
+        assert!(comm.total.evidence >= 50 && comm.evidence.fetches >= 50, "{:?}", comm.evidence);
         let of_lines: f64 = comm.lines.iter().take(4).map(|line| line.share.total.estimate).sum();
         assert!(of_lines > 0.95 * total.estimate, "{:?}", comm.lines);
         for name in ["mailbox", "mailbox+0x40", "flag", "flag+0x40"] {

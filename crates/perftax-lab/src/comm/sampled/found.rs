@@ -35,8 +35,8 @@ pub struct Found {
     pub cpu_ns: Option<u64>,
     /// What aiming registers took, ns.
     pub aiming_ns: u64,
-    /// Loads and stores counted.
-    pub counted: [u64; 2],
+    /// Loads and stores counted, and loads that take long where they were sampled.
+    pub counted: Vec<u64>,
     /// Follows and samples.
     pub evidence: Evidence,
     /// How lines are used.
@@ -83,7 +83,7 @@ impl Found {
         origin.warnings.extend(self.warnings());
         let is_joined = matches!(self.sampling.subject, Subject::Process(_));
         origin.warnings.extend(self.heaps.iter().flat_map(|heaps| warnings_of_heap(heaps, is_joined)));
-        let transfers = estimate(&self.evidence, &self.board, self.counted[1]);
+        let transfers = estimate(&self.evidence, &self.board, self.counted.get(1).copied().unwrap_or(0));
         let threads = self.threads.document();
         let mut called = OfProcess { naming, images: &self.images, pid: self.pid, heaps: self.heaps.as_ref() };
         let lines = transfers.lines.iter().take(MOST_LINES).map(|line| of_line(line, &mut called)).collect();
@@ -91,7 +91,7 @@ impl Found {
             origin,
             program,
             way: CommWay::Sampled {
-                events: vec![self.sampling.events.loads.name.clone(), self.sampling.events.stores.name.clone()],
+                events: self.sampling.events.names(),
                 period: self.sampling.period,
                 loads_period: Some(self.sampling.loads_period()),
                 watchpoints: self.sampling.registers,
@@ -102,7 +102,7 @@ impl Found {
             core_pairs: core_pairs(&transfers, &threads),
             threads,
             lines,
-            evidence: with_heap(self.evidence(), self.heaps.as_ref()),
+            evidence: with_heap(self.evidence(&transfers), self.heaps.as_ref()),
             cost: Some(with_probes(
                 price.cost(self.records.traps, self.aiming_ns, self.cpu_ns, self.armed_ns, self.elapsed_ns),
                 self.heaps.as_ref(),
@@ -110,14 +110,17 @@ impl Found {
         }
     }
 
-    fn evidence(&self) -> CommEvidence {
+    fn evidence(&self, transfers: &Transfers) -> CommEvidence {
         CommEvidence {
             samples: self.evidence.load_samples + self.evidence.stores(),
-            accesses: self.counted.iter().sum(),
+            accesses: self.counted.iter().take(2).sum(),
             followed: self.evidence.follows.len() as u64,
             unfollowed: self.evidence.busy,
             silent: self.evidence.silent(),
             evicted: self.board.evicted(),
+            untold_fetches: transfers.untold,
+            moved_fetches: transfers.moved,
+            fetches: self.evidence.fetches.as_ref().map_or(0, |fetches| fetches.loads.len() as u64),
             ..self.records
         }
     }

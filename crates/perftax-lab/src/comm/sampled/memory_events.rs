@@ -13,9 +13,20 @@ pub struct MemoryEvents {
     pub loads: Event,
     /// Stores.
     pub stores: Event,
+    /// Loads that take long, with where they found their data; none where the machine or its kernel cannot tell.
+    pub slow_loads: Option<Event>,
 }
 
+/// Loads that take so many cycles are sampled with where they found their data: more than a hit in the second level takes, less than to fetch a
+/// line out of another core's cache (perf c2c has the same, tools/perf/arch/x86/util/mem-events.c).
+const SLOW_CYCLES: u64 = 30;
+
 impl MemoryEvents {
+    /// What they are called.
+    pub fn names(&self) -> Vec<String> {
+        [&self.loads, &self.stores].into_iter().chain(&self.slow_loads).map(|event| event.name.clone()).collect()
+    }
+
     /// Those of this machine: PEBS of MEM_INST_RETIRED (in older generations MEM_UOPS_RETIRED), which names the instruction and the data of
     /// each (SDM volume 3, 20.6.2.4 "PEBS records").
     ///
@@ -52,6 +63,13 @@ impl MemoryEvents {
             event.check_supported(catalog).map_err(|error| missing(error.in_one_line()))?;
             Ok(event)
         };
-        Ok(Self { loads: event(Counted::Loads, "loads")?, stores: event(Counted::Stores, "stores")? })
+        // MEM_TRANS_RETIRED.LOAD_LATENCY (SDM volume 3, 20.3.4.4.2 "Load Latency Performance Monitoring Facility").
+        let slow_loads = catalog
+            .core_pmu()
+            .and_then(|pmu| {
+                single_event(&format!("{}/event=0xcd,umask=0x1,ldlat={SLOW_CYCLES},name=slow-loads/upp", pmu.name), catalog).ok()
+            })
+            .filter(|event| event.check_supported(catalog).is_ok());
+        Ok(Self { loads: event(Counted::Loads, "loads")?, stores: event(Counted::Stores, "stores")?, slow_loads })
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use perftax_comm::{Access, Bytes, Detective, End, Kind, LINE_BYTES, Line, Patience, Settings, Words, lines_of};
 use perftax_cost::Estimate;
 use perftax_pmu::Result;
-use perftax_pmu::event::Catalog;
+use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::record::{Record, Sample};
 use perftax_pmu::sys::{AtExec, monotonic_raw_ns};
@@ -72,7 +72,24 @@ impl Sampling {
         const TIMES: u64 = 8;
         self.period.saturating_mul(TIMES)
     }
+
+    /// Loads that take long between samples of them: few do, and each that fetched a line is a transfer.
+    fn slow_loads_period(&self) -> u64 {
+        /// Of the stores' period.
+        const PART: u64 = 8;
+        (self.period / PART).max(1)
+    }
+
+    /// What is sampled, with its period: in the order of [`Kind`] there, then loads that take long.
+    fn sampled(&self) -> impl Iterator<Item = (&Event, u64)> {
+        let of_all = [(&self.events.loads, self.loads_period()), (&self.events.stores, self.period)];
+        of_all.into_iter().chain(self.events.slow_loads.iter().map(|event| (event, self.slow_loads_period())))
+    }
 }
+
+/// Which of what is sampled is the stores, and the loads that take long.
+const SAMPLED_STORES: usize = 1;
+const SAMPLED_SLOW_LOADS: usize = 2;
 
 /// Runs the program, its output untouched, or joins it, samples its accesses and follows lines.
 ///
@@ -83,7 +100,7 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
     cpus.sort_unstable();
     let mut program = Program::open(&sampling.subject)?;
     let mut watcher = Watcher::new(&cpus, sampling.ring_pages, catalog)?;
-    watcher.sample([(&sampling.events.loads, sampling.loads_period()), (&sampling.events.stores, sampling.period)]);
+    watcher.sample(sampling.sampled());
     // Registers are opened at addresses that nobody uses, and aimed later.
     let nowhere = plan_of(Line(0), Words((1 << sampling.registers) - 1));
     let (mut session, held) = match &mut program {
@@ -153,7 +170,7 @@ struct Session<'a> {
     cpu_ns: Option<u64>,
     crowded: u64,
     unaffordable: u64,
-    counted: [u64; 2],
+    counted: Vec<u64>,
     heaps: Option<Heaps>,
 }
 
@@ -201,7 +218,7 @@ impl<'a> Session<'a> {
             cpu_ns: None,
             crowded: 0,
             unaffordable: 0,
-            counted: [0; 2],
+            counted: Vec::new(),
         }
     }
 
@@ -222,7 +239,7 @@ impl<'a> Session<'a> {
     fn drain(&mut self) -> Result<Vec<Sampled>> {
         let mut samples = Vec::new();
         let (intake, threads, core_of) = (&mut self.intake, &mut self.threads, &self.sampling.core_of);
-        let heaps = &mut self.heaps;
+        let (heaps, detective) = (&mut self.heaps, &mut self.detective);
         self.watcher.drain_with(|ring, record, event| match (&record, event) {
             (Record::Sample(sample), Some(event)) => {
                 if let (Some(heaps), Some(task), Some(time_ns), Some(address)) =
@@ -230,8 +247,14 @@ impl<'a> Session<'a> {
                 {
                     heaps.touched(task.pid, Line::of(address).address(), Bytes::new(address % LINE_BYTES, 1), time_ns);
                 }
-                let kind = if event == 0 { Kind::Load } else { Kind::Store };
-                samples.extend(access(sample, kind, &mut intake.images, threads, core_of));
+                let kind = if event == SAMPLED_STORES { Kind::Store } else { Kind::Load };
+                let sampled = access(sample, kind, &mut intake.images, threads, core_of);
+                if event == SAMPLED_SLOW_LOADS {
+                    let has_fetched = sample.data_source.is_some_and(|source| source.snoop().hit_modified);
+                    sampled.iter().for_each(|sampled| detective.took_long(&sampled.access, has_fetched));
+                } else {
+                    samples.extend(sampled);
+                }
             }
             _ => intake.take(ring, &record),
         })?;
@@ -371,7 +394,10 @@ impl<'a> Session<'a> {
         }
         drop(self.watcher);
         let (ended, used_ns) = program.finish()?;
-        let (evidence, board) = self.detective.finish();
+        let (mut evidence, board) = self.detective.finish();
+        if let Some(slow_loads) = self.counted.get(SAMPLED_SLOW_LOADS) {
+            evidence.fetches.get_or_insert_default().counted = *slow_loads;
+        }
         Ok(Found {
             ended,
             pid: self.pid,
