@@ -8,7 +8,7 @@ use perftax_cost::document::{Comm, CommEvidence, CommObject, CommPair, CommRest,
 use perftax_pmu::sys::Ended;
 use perftax_pmu::{Error, Result};
 
-use super::session::Sampling;
+use super::sampling::Sampling;
 use super::threads::Threads;
 use crate::comm::document::{self, Called};
 use crate::comm::heap::{Heaps, named};

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! memory_events   what samples loads and stores with their addresses here
+//! sampling        what is to be found out, and by which samples
 //! session         looks at the rings, has a sampled line followed, and leaves it again
 //!   └ threads     threads by number, with names and cores
 //! found           evidence → the document
@@ -9,9 +10,11 @@
 
 mod found;
 mod memory_events;
+mod sampling;
 mod session;
 mod threads;
 
 pub use found::Found;
 pub use memory_events::MemoryEvents;
-pub use session::{Sampling, sample};
+pub use sampling::Sampling;
+pub use session::sample;

@@ -4,15 +4,14 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use perftax_comm::{Access, Bytes, Detective, End, Kind, LINE_BYTES, Line, Patience, Settings, Words, lines_of};
-use perftax_cost::Estimate;
 use perftax_pmu::Result;
-use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::event::Catalog;
 use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::record::{Record, Sample};
 use perftax_pmu::sys::{AtExec, monotonic_raw_ns};
 
-use super::MemoryEvents;
 use super::found::Found;
+use super::sampling::{SAMPLED_SLOW_LOADS, SAMPLED_STORES, Sampling};
 use super::threads::Threads;
 use crate::comm::accounts::Entry;
 use crate::comm::attend::{Watch, attend};
@@ -20,7 +19,7 @@ use crate::comm::heap::Heaps;
 use crate::comm::image::Images;
 use crate::comm::intake::Intake;
 use crate::comm::plan::{Piece, Plan};
-use crate::comm::program::{Libraries, Program, Subject, hold, join, thread_name, threads};
+use crate::comm::program::{Libraries, Program, hold, join, thread_name, threads};
 use crate::comm::watcher::Watcher;
 
 /// From one look at the rings to the next, at most.
@@ -37,59 +36,6 @@ const MOST_UNDECODED: u64 = 8;
 const LONGEST_NS: u64 = 200_000_000;
 /// For how long what the allocator did is held back, so that what other CPUs tell finds its place, ns.
 const HOLD_BACK_NS: u64 = 50_000_000;
-
-/// What is to be found out.
-#[derive(Clone, Debug)]
-pub struct Sampling {
-    /// Of whom.
-    pub subject: Subject,
-    /// By which events.
-    pub events: MemoryEvents,
-    /// Stores between samples.
-    pub period: u64,
-    /// Debug registers to use of each thread, 1 to 4.
-    pub registers: u32,
-    /// The share of the program's CPU time that traps may take.
-    pub budget: Option<f64>,
-    /// What a trap costs, ns; needed where there is a budget.
-    pub trap_ns: Option<Estimate>,
-    /// For how long; none: until the program ends, or we are interrupted.
-    pub at_most: Option<Duration>,
-    /// Pages of each CPU's ring; a power of two.
-    pub ring_pages: usize,
-    /// The core of each CPU that the program may run on.
-    pub core_of: HashMap<u32, u32>,
-    /// Seed of everything that is drawn.
-    pub seed: u64,
-    /// Whether objects of the heap are told, by probes on the allocator.
-    pub is_heap_told: bool,
-}
-
-impl Sampling {
-    /// Loads between samples of them: they tell which words a thread touches, and no more, while threads that wait for a flag load without end.
-    pub fn loads_period(&self) -> u64 {
-        /// Of the stores' period.
-        const TIMES: u64 = 8;
-        self.period.saturating_mul(TIMES)
-    }
-
-    /// Loads that take long between samples of them: few do, and each that fetched a line is a transfer.
-    fn slow_loads_period(&self) -> u64 {
-        /// Of the stores' period.
-        const PART: u64 = 8;
-        (self.period / PART).max(1)
-    }
-
-    /// What is sampled, with its period: in the order of [`Kind`] there, then loads that take long.
-    fn sampled(&self) -> impl Iterator<Item = (&Event, u64)> {
-        let of_all = [(&self.events.loads, self.loads_period()), (&self.events.stores, self.period)];
-        of_all.into_iter().chain(self.events.slow_loads.iter().map(|event| (event, self.slow_loads_period())))
-    }
-}
-
-/// Which of what is sampled is the stores, and the loads that take long.
-const SAMPLED_STORES: usize = 1;
-const SAMPLED_SLOW_LOADS: usize = 2;
 
 /// Runs the program, its output untouched, or joins it, samples its accesses and follows lines.
 ///
