@@ -16,6 +16,10 @@ pub struct Counts {
     pub true_sharing: u64,
     /// False sharing.
     pub false_sharing: u64,
+    /// Of both, by stores.
+    pub by_stores: u64,
+    /// Of both, by loads of threads after the first one to fetch the line since it was written.
+    pub by_later_loads: u64,
 }
 
 impl Counts {
@@ -25,8 +29,10 @@ impl Counts {
     }
 
     /// One more.
-    pub fn add(&mut self, is_true: bool) {
-        *(if is_true { &mut self.true_sharing } else { &mut self.false_sharing }) += 1;
+    pub fn add(&mut self, transfer: &Transfer) {
+        *(if transfer.is_true { &mut self.true_sharing } else { &mut self.false_sharing }) += 1;
+        self.by_stores += u64::from(transfer.to_kind.is_store());
+        self.by_later_loads += u64::from(!transfer.to_kind.is_store() && transfer.is_clean);
     }
 }
 
@@ -34,6 +40,8 @@ impl std::ops::AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.true_sharing += other.true_sharing;
         self.false_sharing += other.false_sharing;
+        self.by_stores += other.by_stores;
+        self.by_later_loads += other.by_later_loads;
     }
 }
 
@@ -80,10 +88,10 @@ impl Census {
         let line = self.lines.entry(transfer.line).or_default();
         let pair = (transfer.from, transfer.to);
         match line.pairs.iter_mut().find(|(other, _)| *other == pair) {
-            Some((_, counts)) => counts.add(transfer.is_true),
+            Some((_, counts)) => counts.add(transfer),
             None => {
                 let mut counts = Counts::default();
-                counts.add(transfer.is_true);
+                counts.add(transfer);
                 line.pairs.push((pair, counts));
             }
         }
@@ -140,13 +148,14 @@ mod tests {
             from_bytes: bytes,
             to_ip: 2,
             to_bytes: bytes,
-            to_kind: Kind::Load,
+            to_kind: if line == 1 { Kind::Store } else { Kind::Load },
+            is_clean: line == 1 || from == 1,
         };
         for (line, from, to, is_true) in [(1, 0, 1, true), (2, 0, 1, false), (2, 0, 1, true), (2, 1, 0, true)] {
             census.add(&transfer(line, from, to, is_true));
         }
-        assert_eq!(census.total(), Counts { true_sharing: 3, false_sharing: 1 });
-        assert_eq!(census.pairs()[&(0, 1)], Counts { true_sharing: 2, false_sharing: 1 });
+        assert_eq!(census.total(), Counts { true_sharing: 3, false_sharing: 1, by_stores: 1, by_later_loads: 1 });
+        assert_eq!(census.pairs()[&(0, 1)], Counts { true_sharing: 2, false_sharing: 1, by_stores: 1, by_later_loads: 0 });
         let lines = census.lines();
         assert_eq!((lines[0].0, lines[0].1.total().total()), (Line(2), 3));
         let seen: Vec<_> = lines[0].1.sites.iter().map(|(site, seen)| (site.thread, site.ip, *seen)).collect();

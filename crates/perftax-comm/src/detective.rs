@@ -76,7 +76,7 @@ struct Following {
     follow: Follow,
     /// By thread.
     aims: Vec<Option<Words>>,
-    /// Samples since the last trap.
+    /// Samples since the last trap that told something.
     idle: u32,
     /// Samples without a trap after which it is left.
     patience: u32,
@@ -138,10 +138,10 @@ impl Detective {
         self.following.as_ref().map_or(0, |following| following.patience)
     }
 
-    /// So many samples came since the last trap, where traps are handed on later.
+    /// So many more samples came without a trap, where traps are handed on later.
     pub fn idled(&mut self, samples: u32) {
         if let Some(following) = &mut self.following {
-            following.idle = samples;
+            following.idle += samples;
         }
     }
 
@@ -259,7 +259,9 @@ impl Detective {
             return;
         };
         self.board.trapped(access);
-        let idle = std::mem::take(&mut following.idle);
+        // A thread that reads the line again and again does not keep it from being left.
+        let is_telling = access.kind.is_store() || !following.follow.is_fresh(access.thread);
+        let idle = if is_telling { std::mem::take(&mut following.idle) } else { 0 };
         following.follow.take(access.thread, access.kind, access.bytes, idle);
         if following.follow.stores() >= following.follow.wanted(self.settings.stores) {
             self.end(End::Full);

@@ -34,6 +34,8 @@ pub struct Transfer {
     pub to_bytes: Bytes,
     /// What it does.
     pub to_kind: Kind,
+    /// Whether another thread fetched the line before, since it was written last: it is clean by then, in a cache that all share.
+    pub is_clean: bool,
 }
 
 /// The last store to a line.
@@ -42,6 +44,8 @@ struct Last {
     thread: Thread,
     ip: u64,
     bytes: Bytes,
+    /// Whether another thread has fetched it since.
+    is_fetched: bool,
 }
 
 /// What is known of one line.
@@ -92,14 +96,18 @@ impl State {
             to_ip: access.ip,
             to_bytes: access.bytes,
             to_kind: access.kind,
+            is_clean: last.is_fetched,
         });
+        if let Some(last) = self.last.as_mut().filter(|_| transfer.is_some()) {
+            last.is_fetched = true;
+        }
         match own {
             Some(own) => self.copies[own].1 = Bytes::default(),
             None => self.copies.push((access.thread, Bytes::default())),
         }
         if access.kind.is_store() && !access.bytes.is_empty() {
             self.written = self.written.with(access.bytes);
-            self.last = Some(Last { thread: access.thread, ip: access.ip, bytes: access.bytes });
+            self.last = Some(Last { thread: access.thread, ip: access.ip, bytes: access.bytes, is_fetched: false });
             for (_, stale) in self.copies.iter_mut().filter(|(thread, _)| *thread != access.thread) {
                 *stale = stale.with(access.bytes);
             }
@@ -147,6 +155,16 @@ mod tests {
         // Thread 2 fetches from 1, and needs what 0 wrote.
         let all = [(2, Load, 0), (0, Store, 0), (1, Store, 8), (2, Load, 0)];
         assert_eq!(transfers(&all), [(0, 1, false), (1, 2, true)]);
+    }
+
+    /// The first reader finds the line modified, others find it clean, until it is written again.
+    #[test]
+    fn readers_after_the_first_find_it_clean() {
+        let mut exact = Exact::default();
+        let all = [(0, Store), (1, Load), (2, Load), (3, Store), (0, Load), (1, Store)];
+        let transfers = all.iter().filter_map(|&(thread, kind)| exact.take(&access(thread, kind, 0)));
+        let clean: Vec<_> = transfers.map(|transfer| (transfer.to, transfer.is_clean)).collect();
+        assert_eq!(clean, [(1, false), (2, true), (3, true), (0, false), (1, true)]);
     }
 
     #[test]

@@ -28,6 +28,8 @@ pub struct Fetch {
     pub to: Thread,
     /// Bytes that the fetching access touched.
     pub bytes: Bytes,
+    /// Whether it was a load that found the line modified in another's cache: the first one after the store.
+    pub is_shown: bool,
     /// The longest time without any trap before it since the line was followed, in samples.
     pub waited: u32,
 }
@@ -141,9 +143,9 @@ impl Follow {
         self.waited = self.waited.max(idle);
         if !self.is_fresh(thread) {
             self.fresh.push(thread);
-            let fetch = Fetch { from: self.writer, to: thread, bytes, waited: self.waited };
             if let Some(last) = self.stores.last_mut() {
-                last.fetches.push(fetch);
+                let is_shown = !kind.is_store() && last.fetches.is_empty();
+                last.fetches.push(Fetch { from: self.writer, to: thread, bytes, is_shown, waited: self.waited });
             }
         }
         if kind.is_store() {

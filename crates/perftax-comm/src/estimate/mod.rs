@@ -7,6 +7,7 @@
 
 mod coverage;
 mod fetched;
+mod hidden;
 mod moments;
 mod strata;
 mod unfollowed;
@@ -27,6 +28,7 @@ use crate::pieces::{Progress, Spread};
 
 use coverage::{Sighted, Storing};
 use fetched::Fetched;
+use hidden::Hidden;
 use moments::{Key, LineMeans, Sharing, Sum, variation};
 use strata::Strata;
 use unfollowed::Unfollowed;
@@ -57,6 +59,8 @@ pub struct Transfers {
     pub untold: u64,
     /// Those that fetched what nobody but the loading thread is known to write, which had moved to another core; left out.
     pub moved: u64,
+    /// Follows saw transfers that no fetching load shows, and too few that one does to tell how many there are: these are left out.
+    pub is_hidden_untold: bool,
 }
 
 /// The transfers of one line.
@@ -85,9 +89,6 @@ pub struct Rest {
     pub transfers_per_store: Vec<f64>,
 }
 
-/// Follows from which on they alone tell of a line, where fetching loads were sampled, too.
-const ENOUGH_FOLLOWS: f64 = 8.0;
-
 /// Estimates the transfers of a program that executed `stores` stores.
 ///
 /// Where loads that fetch were sampled, they tell of all lines that were followed seldom: how often is not what was seen there, so choosing by it
@@ -97,13 +98,16 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
     let weight = if samples > 0 { stores as f64 / samples as f64 } else { 0.0 };
     let lines = line_means(evidence, board);
     let fetched = evidence.fetches.as_ref().map(|fetches| Fetched::of(fetches, board, weight));
-    let by_line = sums_of_lines(&lines, fetched.as_ref());
+    let hidden = fetched.as_ref().map_or_else(Hidden::default, |fetched| Hidden::of(&lines, fetched));
+    let by_line = sums_of_lines(&lines, fetched.as_ref(), &hidden);
 
     let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
     for (key, sum) in by_line.values().flatten() {
         sums.entry(*key).or_default().add(sum);
     }
-    if fetched.is_none() {
+    if fetched.is_some() {
+        hidden.widen(&mut sums, &lines);
+    } else {
         let unfollowed = Unfollowed::of(evidence, board, &lines);
         for (key, sum) in &mut sums {
             sum.add(&unfollowed.sum(key));
@@ -134,21 +138,31 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
         total: shares(None, &all),
         pairs: pairs.map(|pair| (pair, shares(Some(pair), &all))).collect(),
         lines: told,
+        is_hidden_untold: fetched.is_some() && hidden.is_untold(&lines),
         untold: fetched.as_ref().map_or(0, |fetched| fetched.untold),
         moved: fetched.as_ref().map_or(0, |fetched| fetched.moved),
     }
 }
 
 /// What is known of each line that was seen to be shared.
-fn sums_of_lines(lines: &FxHashMap<Line, LineMeans>, fetched: Option<&Fetched>) -> BTreeMap<Line, FxHashMap<Key, Sum>> {
+fn sums_of_lines(
+    lines: &FxHashMap<Line, LineMeans>,
+    fetched: Option<&Fetched>,
+    hidden: &Hidden,
+) -> BTreeMap<Line, FxHashMap<Key, Sum>> {
     let unlike = variation(lines);
-    let is_told = |means: &LineMeans| fetched.is_none() || means.follows >= ENOUGH_FOLLOWS;
+    let is_told = |means: &LineMeans| fetched.is_none() || means.is_told();
     let sums = |means: &LineMeans| means.by_key.iter().map(|(key, moments)| (*key, means.sum(moments, unlike))).collect();
     let followed = lines.iter().filter(|(_, means)| is_told(means) && !means.by_key.is_empty());
     let mut by_line: BTreeMap<Line, FxHashMap<Key, Sum>> = followed.map(|(line, means)| (*line, sums(means))).collect();
     for (line, sums) in fetched.into_iter().flat_map(|fetched| &fetched.by_line) {
         if lines.get(line).is_none_or(|means| !is_told(means)) {
             by_line.insert(*line, sums.clone());
+        }
+    }
+    for (line, means) in lines.iter().filter(|(_, means)| !is_told(means)) {
+        for (key, sum) in hidden.sums(means) {
+            by_line.entry(*line).or_default().entry(key).or_default().add(&sum);
         }
     }
     by_line
@@ -190,6 +204,7 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
         for (number, follow) in follows.iter().enumerate() {
             let visit = storing.visit(follow);
             let mut own: FxHashMap<Key, f64> = FxHashMap::default();
+            let (mut shown, mut hidden) = (0.0, FxHashMap::<Key, f64>::default());
             for (fetch, each) in follow.fetches(storing.seen(follow, board)) {
                 let Some(weight) = sighted.weight(follow, fetch.to) else { continue };
                 let y = each / visit * weight;
@@ -197,9 +212,19 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
                 for kind in [Sharing::Any, kind] {
                     for pair in [None, Some((fetch.from, fetch.to))] {
                         *own.entry(Key { pair, kind }).or_default() += y;
+                        if !fetch.is_shown {
+                            *hidden.entry(Key { pair, kind }).or_default() += y;
+                        }
                     }
                 }
+                if fetch.is_shown {
+                    shown += y;
+                }
             }
+            if shown > 0.0 {
+                means.shown.add(shown);
+            }
+            hidden.into_iter().for_each(|(key, y)| means.hidden.entry(key).or_default().add(y));
             means.each.push(own.get(&Key { pair: None, kind: Sharing::Any }).copied().unwrap_or(0.0));
             for (key, y) in &own {
                 let (stratum, strata) = (means.strata.of_follow(number), means.strata.len());

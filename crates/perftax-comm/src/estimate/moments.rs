@@ -48,6 +48,32 @@ impl Moments {
     }
 }
 
+/// Transfers that follows saw, by a count of each.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counted {
+    pub sum: f64,
+    pub squares: f64,
+    pub seen: u64,
+}
+
+impl Counted {
+    pub fn add(&mut self, y: f64) {
+        self.sum += y;
+        self.squares += y * y;
+        self.seen += 1;
+    }
+
+    /// Others, each of which stands for so many.
+    pub fn take(&mut self, other: &Self, weight: f64) {
+        self.sum += weight * other.sum;
+        self.squares += weight * weight * other.squares;
+        self.seen += other.seen;
+    }
+}
+
+/// Follows from which on they alone tell of a line, where fetching loads were sampled, too.
+const ENOUGH_FOLLOWS: f64 = 8.0;
+
 /// What the follows of one line say.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineMeans {
@@ -59,6 +85,10 @@ pub(super) struct LineMeans {
     pub each: Vec<f64>,
     /// The sampled instruction of each, and y by kind.
     pub by_follow: Vec<(u64, FxHashMap<Key, f64>)>,
+    /// Transfers that a load would show, whoever fetched.
+    pub shown: Counted,
+    /// Those that none would.
+    pub hidden: FxHashMap<Key, Counted>,
 }
 
 /// A sum over lines, and its variance.
@@ -81,6 +111,11 @@ impl Default for Sum {
 }
 
 impl LineMeans {
+    /// Whether follows alone tell of it.
+    pub fn is_told(&self) -> bool {
+        self.follows >= ENOUGH_FOLLOWS
+    }
+
     /// Samples times mean, stratum by stratum, and its variance: of the number of samples, and of the means.
     pub fn sum(&self, moments: &Moments, unlike: f64) -> Sum {
         let mut sum = Sum { seen: moments.seen, ..Sum::default() };

@@ -124,6 +124,11 @@ impl CommExact {
     pub fn total(&self) -> u64 {
         self.true_sharing + self.false_sharing
     }
+
+    /// By loads that found the line modified in another core's cache.
+    pub fn by_first_loads(&self) -> u64 {
+        self.total().saturating_sub(self.by_stores + self.by_later_loads)
+    }
 }
 
 impl Comm {
@@ -158,6 +163,13 @@ pub struct CommExact {
     pub true_sharing: u64,
     /// False sharing.
     pub false_sharing: u64,
+    /// Of both, by stores.
+    #[serde(default)]
+    pub by_stores: u64,
+    /// Of both, by loads of threads after the first one to fetch the line since it was written: it is clean by then. What is left of the total are loads
+    /// that find it modified in another core's cache (HITM), the only ones that hardware's samples of loads show.
+    #[serde(default)]
+    pub by_later_loads: u64,
 }
 
 /// Transfers from one thread (or core) to another.

@@ -48,6 +48,10 @@ pub struct Intake {
     /// How many those are, and how many trapped on each CPU since registers were aimed.
     wanted: u64,
     stores_of_ring: Vec<u64>,
+    /// Traps that told something since registers were aimed: stores, and loads of threads that had not touched the line since the last one.
+    telling: u64,
+    /// Threads that have touched it since.
+    fresh: HashSet<u32>,
     /// Whose traps count; none: all, for nobody else's come.
     ours: Option<HashSet<u32>>,
 }
@@ -65,6 +69,8 @@ impl Intake {
             until_ns: u64::MAX,
             wanted: u64::MAX,
             stores_of_ring: vec![0; rings],
+            telling: 0,
+            fresh: HashSet::new(),
             ours: None,
         }
     }
@@ -91,6 +97,14 @@ impl Intake {
         self.until_ns = u64::MAX;
         self.wanted = wanted;
         self.stores_of_ring.fill(0);
+        self.telling = 0;
+        self.fresh.clear();
+    }
+
+    /// Traps that told something since registers were aimed. A thread that reads a line again and again tells nothing more; seen in the order
+    /// of rings, which will do to say how long a line has been silent.
+    pub fn telling(&self) -> u64 {
+        self.telling
     }
 
     /// Whether all stores that are wanted have come.
@@ -180,6 +194,10 @@ impl Intake {
         // One that cannot be told is taken to read: it may fetch a line, and makes none stale.
         let kind = if touch.is_some_and(|touch| touch.is_store) { Kind::Store } else { Kind::Load };
         self.stores_of_ring[ring] += u64::from(kind.is_store());
+        if kind.is_store() {
+            self.fresh.clear();
+        }
+        self.telling += u64::from(self.fresh.insert(task.tid));
         if self.stores_of_ring[ring] >= self.wanted {
             self.until_ns = self.until_ns.min(time_ns);
         }

@@ -153,7 +153,8 @@ fn threads(outcome: &Outcome) -> Vec<CommThread> {
 }
 
 fn exact_of(counts: Counts) -> CommExact {
-    CommExact { true_sharing: counts.true_sharing, false_sharing: counts.false_sharing }
+    let Counts { true_sharing, false_sharing, by_stores, by_later_loads } = counts;
+    CommExact { true_sharing, false_sharing, by_stores, by_later_loads }
 }
 
 fn exactly(counts: Counts) -> CommShare {

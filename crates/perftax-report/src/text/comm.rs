@@ -129,6 +129,11 @@ fn total(sheet: &mut Sheet, doc: &Comm) {
         let (known, covered) = doc.covered();
         sheet.row("exact", &format!("{exact}; of {}, {covered} intervals hold it", plural(&known.to_string(), "pair", "pairs")));
     }
+    if let Some(exact) = doc.total.exact.filter(|exact| exact.total() > 0) {
+        let share = |part: u64| units::share(part as f64 / exact.total() as f64);
+        let (first, later, stores) = (share(exact.by_first_loads()), share(exact.by_later_loads), share(exact.by_stores));
+        sheet.row("fetched", &format!("{first} by loads that found the line modified, {later} by later readers, {stores} by stores"));
+    }
 }
 
 fn matrices(sheet: &mut Sheet, doc: &Comm) {

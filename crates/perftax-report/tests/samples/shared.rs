@@ -36,7 +36,7 @@ pub fn comm() -> Comm {
             true_sharing: true_estimate,
             false_sharing: false_estimate,
             evidence: (true_sharing + false_sharing) / 90,
-            exact: Some(CommExact { true_sharing, false_sharing }),
+            exact: Some(CommExact { true_sharing, false_sharing, by_stores: false_sharing / 3, by_later_loads: true_sharing / 5 }),
         }
     };
     let events = ["mem-loads", "mem-stores"].map(String::from).to_vec();

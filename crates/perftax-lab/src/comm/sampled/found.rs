@@ -84,6 +84,14 @@ impl Found {
         let is_joined = matches!(self.sampling.subject, Subject::Process(_));
         origin.warnings.extend(self.heaps.iter().flat_map(|heaps| warnings_of_heap(heaps, is_joined)));
         let transfers = estimate(&self.evidence, &self.board, self.counted.get(1).copied().unwrap_or(0));
+        if transfers.is_hidden_untold {
+            origin.warnings.push(Warning::Other {
+                message: "registers saw lines fetched by stores, or by a second reader, which no sampled load shows, and too seldom to tell how \
+                          often: totals may be too small"
+                    .into(),
+                remedy: "a longer run; --watch of the lines in question counts all of their transfers".into(),
+            });
+        }
         let threads = self.threads.document();
         let mut called = OfProcess { naming, images: &self.images, pid: self.pid, heaps: self.heaps.as_ref() };
         let lines = transfers.lines.iter().take(MOST_LINES).map(|line| of_line(line, &mut called)).collect();

@@ -126,8 +126,8 @@ struct Pursuit {
     /// Traps before it.
     traps_before: u64,
     undecoded_before: u64,
-    /// Traps at the last sample, and samples since they grew.
-    traps_seen: u64,
+    /// Traps that told something at the last sample, and samples since they grew.
+    telling: u64,
     idle: u32,
     /// When samples were taken meanwhile, ns.
     samples_ns: Vec<u64>,
@@ -211,9 +211,9 @@ impl<'a> Session<'a> {
 
     fn take(&mut self, sampled: &Sampled) -> Result<()> {
         if let Some(pursuit) = &mut self.pursuit {
-            let traps = self.intake.evidence.traps;
-            pursuit.idle = if traps > pursuit.traps_seen { 0 } else { pursuit.idle + 1 };
-            pursuit.traps_seen = traps;
+            let telling = self.intake.telling();
+            pursuit.idle = if telling > pursuit.telling { 0 } else { pursuit.idle + 1 };
+            pursuit.telling = telling;
             pursuit.samples_ns.push(sampled.time_ns);
         }
         self.leave_if_due()?;
@@ -254,12 +254,11 @@ impl<'a> Session<'a> {
         for sampled in self.drain()? {
             self.detective.pass(&sampled.access);
         }
-        let traps = self.intake.evidence.traps;
         self.pursuit = Some(Pursuit {
             since_ns: now_ns,
-            traps_before: traps,
+            traps_before: self.intake.evidence.traps,
             undecoded_before: self.intake.evidence.undecoded,
-            traps_seen: traps,
+            telling: self.intake.telling(),
             idle: 0,
             samples_ns: Vec::new(),
         });
@@ -282,7 +281,7 @@ impl<'a> Session<'a> {
             return self.leave(End::Cut);
         }
         // Where the program sleeps no samples come; others may be worth more by then.
-        let is_old = monotonic_raw_ns() - pursuit.since_ns > LONGEST_NS && traps == 0;
+        let is_old = monotonic_raw_ns() - pursuit.since_ns > LONGEST_NS && self.intake.telling() == 0;
         if pursuit.idle > self.detective.patience() || is_old { self.leave(End::Silent) } else { Ok(()) }
     }
 
