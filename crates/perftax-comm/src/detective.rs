@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use crate::access::{Access, Kind, Thread};
 use crate::board::{Board, Words};
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, Fetching};
 use crate::follow::{End, Follow, Patience};
 use crate::line::{Bytes, Line};
 use crate::registers::{words_for, words_for_all, words_for_owner};
@@ -192,9 +192,15 @@ impl Detective {
         let fetches = self.evidence.fetches.get_or_insert_default();
         fetches.samples += 1;
         if has_fetched {
-            fetches.loads.push(*load);
+            fetches.loads.push(Fetching { access: *load, sample: self.evidence.progress.samples() });
             self.board.sampled(load);
         }
+    }
+
+    /// A sampled store that missed the first-level cache; where it is followed, too, [`Self::sample`] is told besides.
+    pub fn missed(&mut self, store: &Access) {
+        let sample = self.evidence.progress.samples();
+        self.evidence.fetches.get_or_insert_default().stores.push(Fetching { access: *store, sample });
     }
 
     /// A line that was found private again and again is followed less and less often: what it shares is a mean over its follows, which

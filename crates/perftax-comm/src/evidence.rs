@@ -7,11 +7,22 @@ use crate::follow::{End, Follow};
 use crate::line::Line;
 use crate::pieces::{Progress, Spread};
 
-/// Loads that were seen to fetch a line which another core had modified, of those that took long: by PEBS's data source (HITM).
+/// A sampled access that fetched its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetching {
+    /// The access.
+    pub access: Access,
+    /// How many stores had been sampled before.
+    pub sample: u64,
+}
+
+/// Accesses that were seen to fetch, by PEBS's data source.
 #[derive(Clone, Debug, Default)]
 pub struct Fetches {
-    /// Those sampled.
-    pub loads: Vec<Access>,
+    /// Sampled loads that found the line modified in another core's cache (HITM), of those that took long.
+    pub loads: Vec<Fetching>,
+    /// Sampled stores that missed the first-level cache.
+    pub stores: Vec<Fetching>,
     /// Samples of loads that took long, wherever they found their data.
     pub samples: u64,
     /// Such loads counted.

@@ -28,7 +28,7 @@ pub struct Fetch {
     pub to: Thread,
     /// Bytes that the fetching access touched.
     pub bytes: Bytes,
-    /// Whether it was a load that found the line modified in another's cache: the first one after the store.
+    /// Whether hardware's samples would show it: it was a store, or the first load after the store, which found the line modified in another's cache.
     pub is_shown: bool,
     /// The longest time without any trap before it since the line was followed, in samples.
     pub waited: u32,
@@ -144,7 +144,7 @@ impl Follow {
         if !self.is_fresh(thread) {
             self.fresh.push(thread);
             if let Some(last) = self.stores.last_mut() {
-                let is_shown = !kind.is_store() && last.fetches.is_empty();
+                let is_shown = kind.is_store() || last.fetches.is_empty();
                 last.fetches.push(Fetch { from: self.writer, to: thread, bytes, is_shown, waited: self.waited });
             }
         }

@@ -22,7 +22,7 @@ pub use board::{Board, Use, WORD_BYTES, WORDS, Words};
 pub use census::{Census, Counts, LineCensus, Site};
 pub use detective::{Aim, Detective, Settings, Trap, trapped};
 pub use estimate::{LineTransfers, Shares, Transfers, estimate};
-pub use evidence::{Evidence, Fetches};
+pub use evidence::{Evidence, Fetches, Fetching};
 pub use exact::{Exact, Transfer};
 pub use follow::{End, Fetch, Follow, Patience};
 pub use line::{Bytes, LINE_BYTES, Line, lines_of};

@@ -1,26 +1,41 @@
-//! Transfers by loads that were seen to fetch: each sampled one stands for as many, followed or not.
+//! Transfers by accesses that were seen to fetch: each sampled one stands for as many, followed or not.
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::{Access, Thread};
 use crate::board::Board;
 use crate::evidence::Fetches;
 use crate::line::{Bytes, Line};
+use crate::pieces::{MOST_PIECES, Progress};
 
-use super::moments::{Key, Sharing, Sum};
+use super::moments::{Key, LineMeans, Sharing, Sum};
 
 /// Lines on either side in which to look for who writes: 64 KiB. A buffer that is written through once has a sampled store every some KiB.
 const NEAR_LINES: u64 = 1024;
 
-/// What fetching loads say of each line.
+/// Follows from which on they alone tell of a line: they see transfers between threads that share a core, and later readers.
+const ENOUGH_FOLLOWS: f64 = 8.0;
+
+/// Samples that fetched a line, from which on they can say that follows saw too much.
+const ENOUGH_SEEN: u64 = 8;
+
+/// Follows that saw so many times as many transfers as samples allow saw what traps did: a thread that takes microseconds for a store
+/// lets others come in between, if they do not wait for it.
+const DISTURBED_TIMES: f64 = 2.0;
+
+/// What sampled accesses that fetched say of each line.
 #[derive(Default)]
 pub(super) struct Fetched {
     pub by_line: BTreeMap<Line, FxHashMap<Key, Sum>>,
+    /// Lines that follows tell of.
+    pub told_by_follows: FxHashSet<Line>,
+    /// Lines that they would, had traps not disturbed them.
+    pub disturbed: u64,
     /// Samples of whose line nobody is known to write: the kernel, or somebody too seldom.
     pub untold: u64,
-    /// Samples of lines that nobody but the loading thread is known to write: it had moved to another core.
+    /// Samples of lines that nobody but the thread itself is known to write: it had moved to another core, or the line was evicted.
     pub moved: u64,
 }
 
@@ -31,11 +46,14 @@ struct Writers {
 
 impl Fetched {
     /// Each sample is worth so many transfers in units of what a sample of a store is worth.
-    pub fn of(fetches: &Fetches, board: &Board, stores_per_sample: f64) -> Self {
-        let worth = if stores_per_sample > 0.0 { fetches.weight() / stores_per_sample } else { 0.0 };
+    pub fn of(fetches: &Fetches, board: &Board, progress: &Progress, stores_per_sample: f64) -> Self {
+        let of_loads = if stores_per_sample > 0.0 { fetches.weight() / stores_per_sample } else { 0.0 };
         let writers = Writers::of(board);
         let mut all = Self::default();
-        for load in &fetches.loads {
+        let loads = fetches.loads.iter().map(|load| (load, of_loads));
+        for (fetching, worth) in loads.chain(fetches.stores.iter().map(|store| (store, 1.0))) {
+            let load = &fetching.access;
+            let piece = progress.piece_of(fetching.sample).min(MOST_PIECES - 1);
             let Some(told) = writers.of_line(load.line) else {
                 all.untold += 1;
                 continue;
@@ -50,12 +68,11 @@ impl Fetched {
             let sums = all.by_line.entry(load.line).or_default();
             let mut add = |pair, value: f64, seen| {
                 for kind in [Sharing::Any, kind] {
-                    sums.entry(Key { pair, kind }).or_default().add(&Sum {
-                        value,
-                        of_draws: value * worth,
-                        seen,
-                        ..Sum::default()
-                    });
+                    let sum = sums.entry(Key { pair, kind }).or_default();
+                    sum.value += value;
+                    sum.of_draws += value * worth;
+                    sum.pieces[piece] += value;
+                    sum.seen += seen;
                 }
             };
             add(None, worth, 1);
@@ -67,6 +84,24 @@ impl Fetched {
             }
         }
         all
+    }
+}
+
+impl Fetched {
+    /// Which lines follows tell of.
+    pub fn beside(mut self, lines: &FxHashMap<Line, LineMeans>, unlike: f64) -> Self {
+        let any = Key { pair: None, kind: Sharing::Any };
+        for (line, means) in lines.iter().filter(|(_, means)| means.follows >= ENOUGH_FOLLOWS) {
+            let seen = means.by_key.get(&any).map_or(0.0, |moments| means.sum(moments, unlike).value);
+            let samples = self.by_line.get(line).and_then(|sums| sums.get(&any)).filter(|sum| sum.seen >= ENOUGH_SEEN);
+            let is_disturbed = samples.is_some_and(|sum| seen > DISTURBED_TIMES * (sum.value + 2.0 * sum.of_draws.sqrt()));
+            if is_disturbed {
+                self.disturbed += 1;
+            } else {
+                self.told_by_follows.insert(*line);
+            }
+        }
+        self
     }
 }
 
@@ -104,6 +139,7 @@ fn is_true(writers: &Writers, load: &Access) -> bool {
 mod tests {
     use super::*;
     use crate::access::Kind;
+    use crate::evidence::Fetching;
 
     fn access(thread: Thread, line: u64, offset: u64, kind: Kind) -> Access {
         Access { thread, line: Line(line), bytes: Bytes::new(offset, 8), kind, ip: 1 }
@@ -115,8 +151,9 @@ mod tests {
         [access(0, 100, 0, Kind::Store), access(2, 300, 8, Kind::Store)].iter().for_each(|store| board.sampled(store));
         let load = |thread, line, offset| access(thread, line, offset, Kind::Load);
         let loads = vec![load(1, 100, 0), load(1, 100, 32), load(1, 130, 0), load(0, 100, 0), load(1, 50_000, 0)];
-        let fetches = Fetches { loads, samples: 10, counted: 1000 };
-        let fetched = Fetched::of(&fetches, &board, 50.0);
+        let loads = loads.into_iter().map(|access| Fetching { access, sample: 0 }).collect();
+        let fetches = Fetches { loads, stores: Vec::new(), samples: 10, counted: 1000 };
+        let fetched = Fetched::of(&fetches, &board, &Progress::default(), 50.0);
         assert_eq!((fetched.untold, fetched.moved), (1, 1));
         let value = |line, pair, kind| fetched.by_line[&Line(line)].get(&Key { pair, kind }).map(|sum| sum.value);
         // 100 loads a sample, in units of 50 stores.

@@ -55,12 +55,14 @@ pub struct Transfers {
     pub pairs: Vec<((Thread, Thread), Shares)>,
     /// By line, those with the most first.
     pub lines: Vec<LineTransfers>,
-    /// Sampled loads that fetched what nobody is known to have written; left out.
+    /// Sampled accesses that fetched what nobody is known to have written; left out.
     pub untold: u64,
-    /// Those that fetched what nobody but the loading thread is known to write, which had moved to another core; left out.
+    /// Those that fetched what nobody but the thread itself is known to write, which had moved to another core, or whose line was evicted; left out.
     pub moved: u64,
-    /// Follows saw transfers that no fetching load shows, and too few that one does to tell how many there are: these are left out.
+    /// Follows saw transfers that no sample shows, and too few that one does to tell how many there are: these are left out.
     pub is_hidden_untold: bool,
+    /// Lines of which follows saw far more transfers than samples allow: traps made them so.
+    pub disturbed_lines: u64,
 }
 
 /// The transfers of one line.
@@ -91,22 +93,24 @@ pub struct Rest {
 
 /// Estimates the transfers of a program that executed `stores` stores.
 ///
-/// Where loads that fetch were sampled, they tell of all lines that were followed seldom: how often is not what was seen there, so choosing by it
-/// is no bias.
+/// Where accesses that fetch were sampled, they tell of all lines that were followed seldom: how often is not what was seen there, so choosing by
+/// it is no bias.
 pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
     let samples = evidence.stores();
     let weight = if samples > 0 { stores as f64 / samples as f64 } else { 0.0 };
     let lines = line_means(evidence, board);
-    let fetched = evidence.fetches.as_ref().map(|fetches| Fetched::of(fetches, board, weight));
+    let unlike = variation(&lines);
+    let fetched =
+        evidence.fetches.as_ref().map(|fetches| Fetched::of(fetches, board, &evidence.progress, weight).beside(&lines, unlike));
     let hidden = fetched.as_ref().map_or_else(Hidden::default, |fetched| Hidden::of(&lines, fetched));
-    let by_line = sums_of_lines(&lines, fetched.as_ref(), &hidden);
+    let by_line = sums_of_lines(&lines, unlike, fetched.as_ref(), &hidden);
 
     let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
     for (key, sum) in by_line.values().flatten() {
         sums.entry(*key).or_default().add(sum);
     }
-    if fetched.is_some() {
-        hidden.widen(&mut sums, &lines);
+    if let Some(fetched) = &fetched {
+        hidden.widen(&mut sums, &lines, fetched);
     } else {
         let unfollowed = Unfollowed::of(evidence, board, &lines);
         for (key, sum) in &mut sums {
@@ -138,7 +142,8 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
         total: shares(None, &all),
         pairs: pairs.map(|pair| (pair, shares(Some(pair), &all))).collect(),
         lines: told,
-        is_hidden_untold: fetched.is_some() && hidden.is_untold(&lines),
+        is_hidden_untold: hidden.is_untold,
+        disturbed_lines: fetched.as_ref().map_or(0, |fetched| fetched.disturbed),
         untold: fetched.as_ref().map_or(0, |fetched| fetched.untold),
         moved: fetched.as_ref().map_or(0, |fetched| fetched.moved),
     }
@@ -147,20 +152,20 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
 /// What is known of each line that was seen to be shared.
 fn sums_of_lines(
     lines: &FxHashMap<Line, LineMeans>,
+    unlike: f64,
     fetched: Option<&Fetched>,
     hidden: &Hidden,
 ) -> BTreeMap<Line, FxHashMap<Key, Sum>> {
-    let unlike = variation(lines);
-    let is_told = |means: &LineMeans| fetched.is_none() || means.is_told();
+    let is_told = |line: &Line| fetched.is_none_or(|fetched| fetched.told_by_follows.contains(line));
     let sums = |means: &LineMeans| means.by_key.iter().map(|(key, moments)| (*key, means.sum(moments, unlike))).collect();
-    let followed = lines.iter().filter(|(_, means)| is_told(means) && !means.by_key.is_empty());
+    let followed = lines.iter().filter(|(line, means)| is_told(line) && !means.by_key.is_empty());
     let mut by_line: BTreeMap<Line, FxHashMap<Key, Sum>> = followed.map(|(line, means)| (*line, sums(means))).collect();
     for (line, sums) in fetched.into_iter().flat_map(|fetched| &fetched.by_line) {
-        if lines.get(line).is_none_or(|means| !is_told(means)) {
+        if !is_told(line) {
             by_line.insert(*line, sums.clone());
         }
     }
-    for (line, means) in lines.iter().filter(|(_, means)| !is_told(means)) {
+    for (line, means) in lines.iter().filter(|(line, _)| !is_told(line)) {
         for (key, sum) in hidden.sums(means) {
             by_line.entry(*line).or_default().entry(key).or_default().add(&sum);
         }

@@ -71,9 +71,6 @@ impl Counted {
     }
 }
 
-/// Follows from which on they alone tell of a line, where fetching loads were sampled, too.
-const ENOUGH_FOLLOWS: f64 = 8.0;
-
 /// What the follows of one line say.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineMeans {
@@ -85,7 +82,7 @@ pub(super) struct LineMeans {
     pub each: Vec<f64>,
     /// The sampled instruction of each, and y by kind.
     pub by_follow: Vec<(u64, FxHashMap<Key, f64>)>,
-    /// Transfers that a load would show, whoever fetched.
+    /// Transfers that a sampled access would show, whoever fetched.
     pub shown: Counted,
     /// Those that none would.
     pub hidden: FxHashMap<Key, Counted>,
@@ -111,11 +108,6 @@ impl Default for Sum {
 }
 
 impl LineMeans {
-    /// Whether follows alone tell of it.
-    pub fn is_told(&self) -> bool {
-        self.follows >= ENOUGH_FOLLOWS
-    }
-
     /// Samples times mean, stratum by stratum, and its variance: of the number of samples, and of the means.
     pub fn sum(&self, moments: &Moments, unlike: f64) -> Sum {
         let mut sum = Sum { seen: moments.seen, ..Sum::default() };

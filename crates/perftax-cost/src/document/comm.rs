@@ -322,10 +322,14 @@ pub struct CommEvidence {
     /// Sampled loads that found their line modified in another core's cache, where such were sampled.
     #[serde(default)]
     pub fetches: u64,
-    /// Of them those of lines that nobody is known to write: left out.
+    /// Sampled stores that missed the first-level cache, where such loads were sampled.
+    #[serde(default)]
+    pub missed_stores: u64,
+    /// Of both those of lines that nobody is known to write: left out.
     #[serde(default)]
     pub untold_fetches: u64,
-    /// Of them those of lines that nobody but the loading thread is known to write, which had moved to another core: left out.
+    /// Of both those of lines that nobody but the thread itself is known to write, which had moved to another core, or whose line was evicted: left
+    /// out.
     #[serde(default)]
     pub moved_fetches: u64,
     /// Objects of the heap whose allocation was seen.

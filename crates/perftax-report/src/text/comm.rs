@@ -132,7 +132,10 @@ fn total(sheet: &mut Sheet, doc: &Comm) {
     if let Some(exact) = doc.total.exact.filter(|exact| exact.total() > 0) {
         let share = |part: u64| units::share(part as f64 / exact.total() as f64);
         let (first, later, stores) = (share(exact.by_first_loads()), share(exact.by_later_loads), share(exact.by_stores));
-        sheet.row("fetched", &format!("{first} by loads that found the line modified, {later} by later readers, {stores} by stores"));
+        sheet.row(
+            "fetched",
+            &format!("{first} by loads that found the line modified, {later} by later readers, {stores} by stores"),
+        );
     }
 }
 
@@ -248,12 +251,13 @@ pub(crate) fn evidence(doc: &Comm) -> String {
         ),
         CommWay::Watched { .. } => plural(&units::count(evidence.traps), "trap", "traps"),
     };
-    let fetches = match evidence.fetches {
+    let fetches = match evidence.fetches + evidence.missed_stores {
         0 => String::new(),
-        n => format!(
-            "; {} found a line that another core had modified: {} of them one that the thread had written itself before it moved, {} one \
-             that nobody is known to write",
-            plural(&units::count(n), "load", "loads"),
+        _ => format!(
+            "; {} found a line that another core had modified, {} missed: {} of them one that nobody but the thread itself is known to write, {} \
+             one that nobody is",
+            plural(&units::count(evidence.fetches), "load", "loads"),
+            plural(&units::count(evidence.missed_stores), "store", "stores"),
             units::count(evidence.moved_fetches),
             units::count(evidence.untold_fetches)
         ),

@@ -36,7 +36,12 @@ pub fn comm() -> Comm {
             true_sharing: true_estimate,
             false_sharing: false_estimate,
             evidence: (true_sharing + false_sharing) / 90,
-            exact: Some(CommExact { true_sharing, false_sharing, by_stores: false_sharing / 3, by_later_loads: true_sharing / 5 }),
+            exact: Some(CommExact {
+                true_sharing,
+                false_sharing,
+                by_stores: false_sharing / 3,
+                by_later_loads: true_sharing / 5,
+            }),
         }
     };
     let events = ["mem-loads", "mem-stores"].map(String::from).to_vec();
@@ -161,6 +166,8 @@ fn add(sum: &mut CommShare, share: &CommShare) {
     if let (Some(exact), Some(more)) = (sum.exact.as_mut(), share.exact) {
         exact.true_sharing += more.true_sharing;
         exact.false_sharing += more.false_sharing;
+        exact.by_stores += more.by_stores;
+        exact.by_later_loads += more.by_later_loads;
     }
 }
 

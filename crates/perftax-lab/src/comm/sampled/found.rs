@@ -86,10 +86,23 @@ impl Found {
         let transfers = estimate(&self.evidence, &self.board, self.counted.get(1).copied().unwrap_or(0));
         if transfers.is_hidden_untold {
             origin.warnings.push(Warning::Other {
-                message: "registers saw lines fetched by stores, or by a second reader, which no sampled load shows, and too seldom to tell how \
-                          often: totals may be too small"
+                message: "registers saw lines fetched by a second reader, which no sample shows, and too seldom to tell how often: totals may be \
+                          too small"
                     .into(),
                 remedy: "a longer run; --watch of the lines in question counts all of their transfers".into(),
+            });
+        }
+        if transfers.disturbed_lines > 0 {
+            origin.warnings.push(Warning::Other {
+                message: format!(
+                    "{} fetched far less often than registers saw: threads that contend without waiting for each other come in between where a \
+                     store takes a trap",
+                    match transfers.disturbed_lines {
+                        1 => "1 line was".into(),
+                        n => format!("{n} lines were"),
+                    }
+                ),
+                remedy: "nothing: of those, sampled accesses that fetched tell, which takes no trap".into(),
             });
         }
         let threads = self.threads.document();
@@ -129,6 +142,7 @@ impl Found {
             untold_fetches: transfers.untold,
             moved_fetches: transfers.moved,
             fetches: self.evidence.fetches.as_ref().map_or(0, |fetches| fetches.loads.len() as u64),
+            missed_stores: self.evidence.fetches.as_ref().map_or(0, |fetches| fetches.stores.len() as u64),
             ..self.records
         }
     }

@@ -184,6 +184,7 @@ impl<'a> Session<'a> {
 
     fn drain(&mut self) -> Result<Vec<Sampled>> {
         let mut samples = Vec::new();
+        let is_fetch_told = self.sampling.events.slow_loads.is_some();
         let (intake, threads, core_of) = (&mut self.intake, &mut self.threads, &self.sampling.core_of);
         let (heaps, detective) = (&mut self.heaps, &mut self.detective);
         self.watcher.drain_with(|ring, record, event| match (&record, event) {
@@ -199,6 +200,10 @@ impl<'a> Session<'a> {
                     let has_fetched = sample.data_source.is_some_and(|source| source.snoop().hit_modified);
                     sampled.iter().for_each(|sampled| detective.took_long(&sampled.access, has_fetched));
                 } else {
+                    let has_missed = is_fetch_told
+                        && event == SAMPLED_STORES
+                        && sample.data_source.is_some_and(|source| source.level_flags().miss && source.level_flags().l1);
+                    sampled.iter().filter(|_| has_missed).for_each(|sampled| detective.missed(&sampled.access));
                     samples.extend(sampled);
                 }
             }
