@@ -14,6 +14,9 @@ use super::moments::{Key, LineMeans, Sharing, Sum};
 
 /// Lines on either side in which to look for who writes: 64 KiB. A buffer that is written through once has a sampled store every some KiB.
 const NEAR_LINES: u64 = 1024;
+/// Lines on either side in which another thread must be known to store where a store missed: 512 bytes. A store misses as well where its line was
+/// evicted, and most that do are of a thread's own data.
+const NEAR_STORED_LINES: u64 = 8;
 
 /// Follows from which on they alone tell of a line: they see transfers between threads that share a core, and later readers.
 const ENOUGH_FOLLOWS: f64 = 8.0;
@@ -54,7 +57,8 @@ impl Fetched {
         for (fetching, worth) in loads.chain(fetches.stores.iter().map(|store| (store, 1.0))) {
             let load = &fetching.access;
             let piece = progress.piece_of(fetching.sample).min(MOST_PIECES - 1);
-            let Some(told) = writers.of_line(load.line) else {
+            let told = if load.kind.is_store() { writers.of_stored(load) } else { writers.of_line(load.line) };
+            let Some(told) = told else {
                 all.untold += 1;
                 continue;
             };
@@ -118,6 +122,14 @@ impl Writers {
         Self { by_line }
     }
 
+    /// Who stores to a line that a store missed: to the nearest one that another thread is known to store to, or to itself.
+    fn of_stored(&self, store: &Access) -> Option<&[(Thread, Bytes, u64)]> {
+        let near = Line(store.line.0.saturating_sub(NEAR_STORED_LINES))..=Line(store.line.0.saturating_add(NEAR_STORED_LINES));
+        let of_others = self.by_line.range(near).filter(|(_, stores)| stores.iter().any(|(thread, _, _)| *thread != store.thread));
+        let nearest = of_others.min_by_key(|(line, _)| line.0.abs_diff(store.line.0)).map(|(_, stores)| stores);
+        nearest.or_else(|| self.by_line.get(&store.line)).map(Vec::as_slice)
+    }
+
     /// Who stores to a line, or to the nearest one that anybody is known to store to.
     fn of_line(&self, line: Line) -> Option<&[(Thread, Bytes, u64)]> {
         let above = self.by_line.range(line..).next();
@@ -160,5 +172,19 @@ mod tests {
         assert_eq!(value(100, None, Sharing::Any), Some(4.0));
         assert_eq!((value(100, None, Sharing::True), value(100, None, Sharing::False)), (Some(2.0), Some(2.0)));
         assert_eq!(value(130, Some((0, 1)), Sharing::True), Some(2.0), "as the line that is 30 further down");
+    }
+
+    /// A store that missed is a fetch where another thread stores next to it, and an eviction where none does.
+    #[test]
+    fn stores_that_missed_are_fetches_where_others_store() {
+        let mut board = Board::default();
+        let store = |thread, line| access(thread, line, 0, Kind::Store);
+        let missed = [store(1, 100), store(1, 104), store(1, 130)];
+        [store(0, 101)].iter().chain(&missed).for_each(|store| board.sampled(store));
+        let stores = missed.map(|access| Fetching { access, sample: 0 }).to_vec();
+        let fetched = Fetched::of(&Fetches { stores, ..Fetches::default() }, &board, &Progress::default(), 50.0);
+        let value = |line| fetched.by_line.get(&Line(line))?.get(&Key { pair: Some((0, 1)), kind: Sharing::Any }).map(|sum| sum.value);
+        assert_eq!([100, 104, 130].map(value), [Some(1.0), Some(1.0), None]);
+        assert_eq!((fetched.untold, fetched.moved), (0, 1));
     }
 }

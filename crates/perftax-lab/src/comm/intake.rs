@@ -43,11 +43,14 @@ pub struct Intake {
     pub evidence: CommEvidence,
     /// What trapped before was seen by some of the registers alone: they are aimed one after the other, thread by thread.
     from_ns: u64,
-    /// What trapped later is not needed: so many stores trapped on one CPU before.
+    /// What trapped later is not needed: so many stores trapped on one CPU before, or so many traps came of it at all.
     until_ns: u64,
-    /// How many those are, and how many trapped on each CPU since registers were aimed.
+    /// How many those stores are, and how many trapped on each CPU since registers were aimed.
     wanted: u64,
     stores_of_ring: Vec<u64>,
+    /// How many those traps are, and how many came of each CPU since.
+    most: u64,
+    traps_of_ring: Vec<u64>,
     /// Traps that told something since registers were aimed: stores, and loads of threads that had not touched the line since the last one.
     telling: u64,
     /// Threads that have touched it since.
@@ -69,6 +72,8 @@ impl Intake {
             until_ns: u64::MAX,
             wanted: u64::MAX,
             stores_of_ring: vec![0; rings],
+            most: u64::MAX,
+            traps_of_ring: vec![0; rings],
             telling: 0,
             fresh: HashSet::new(),
             ours: None,
@@ -90,15 +95,22 @@ impl Intake {
         self.from_ns = u64::MAX;
     }
 
-    /// All registers of all threads have been aimed, and so many stores are to be seen: what comes after them is counted, and not looked at,
-    /// for a place that all threads write to traps faster than we can tell what it was.
-    pub fn aimed(&mut self, from_ns: u64, wanted: u64) {
+    /// All registers of all threads have been aimed, and so many stores are to be seen, or so many traps: what comes after them is counted, and
+    /// not looked at, for a place that all threads write to, or read, traps faster than we can tell what it was.
+    pub fn aimed(&mut self, from_ns: u64, wanted: u64, most: u64) {
         self.from_ns = from_ns;
         self.until_ns = u64::MAX;
         self.wanted = wanted;
         self.stores_of_ring.fill(0);
+        self.most = most;
+        self.traps_of_ring.fill(0);
         self.telling = 0;
         self.fresh.clear();
+    }
+
+    /// When all that was wanted had come, of one CPU at least; what came later may have been left out. Never: the latest time.
+    pub fn until_ns(&self) -> u64 {
+        self.until_ns
     }
 
     /// Traps that told something since registers were aimed. A thread that reads a line again and again tells nothing more; seen in the order
@@ -156,6 +168,10 @@ impl Intake {
         let Some(&(piece, is_shared)) = self.pieces.iter().find(|(piece, _)| piece.address == address) else { return };
         self.evidence.traps += 1;
         let is_needed = (self.from_ns..=self.until_ns).contains(&time_ns);
+        self.traps_of_ring[ring] += 1;
+        if self.traps_of_ring[ring] >= self.most {
+            self.until_ns = self.until_ns.min(time_ns);
+        }
         if !is_needed || self.ours.as_ref().is_some_and(|ours| !ours.contains(&task.pid)) {
             return;
         }

@@ -30,6 +30,8 @@ const STORES: u32 = 8;
 const PATIENCE: Patience = Patience { least: 16, most: 1024 };
 /// Traps after which it is left at any rate: threads that wait for a flag read it all the time.
 const MOST_TRAPS: u64 = 4096;
+/// Samples after which it is left at any rate: a store once in a while would keep a line for the whole of a run.
+const MOST_SAMPLES: usize = 4096;
 /// Traps of unknown instructions after which it is left: as a rule calls and returns, on a stack that is one thread's own.
 const MOST_UNDECODED: u64 = 8;
 /// Longest that a line is watched where no samples come, ns.
@@ -253,7 +255,7 @@ impl<'a> Session<'a> {
         self.intake.wait_for_aim();
         self.watcher.on(&plan, 0)?;
         let now_ns = monotonic_raw_ns();
-        self.intake.aimed(now_ns, self.detective.wanted());
+        self.intake.aimed(now_ns, self.detective.wanted(), MOST_TRAPS);
         self.aiming_ns += now_ns - before_ns;
         // Samples that came meanwhile find the registers taken.
         for sampled in self.drain()? {
@@ -285,6 +287,9 @@ impl<'a> Session<'a> {
             self.crowded += 1;
             return self.leave(End::Cut);
         }
+        if pursuit.samples_ns.len() > MOST_SAMPLES {
+            return self.leave(End::Cut);
+        }
         // Where the program sleeps no samples come; others may be worth more by then.
         let is_old = monotonic_raw_ns() - pursuit.since_ns > LONGEST_NS && self.intake.telling() == 0;
         if pursuit.idle > self.detective.patience() || is_old { self.leave(End::Silent) } else { Ok(()) }
@@ -304,10 +309,11 @@ impl<'a> Session<'a> {
         }
         let (detective, threads, core_of) = (&mut self.detective, &mut self.threads, &self.sampling.core_of);
         let heaps = &mut self.heaps;
+        let until_ns = before_ns.min(self.intake.until_ns());
         let mut samples_ns = pursuit.samples_ns.into_iter().peekable();
         self.intake.reorder.flush(u64::MAX, |time_ns, entry| match entry {
-            // They go off one after the other, too.
-            Entry::Access(_) if time_ns > before_ns => {}
+            // They go off one after the other, too; and what came after all that was wanted is not known of all CPUs.
+            Entry::Access(_) if time_ns > until_ns => {}
             Entry::Access(seen) => {
                 let mut idle = 0;
                 while samples_ns.next_if(|sample_ns| *sample_ns < time_ns).is_some() {
@@ -322,7 +328,7 @@ impl<'a> Session<'a> {
             Entry::Name { tid, name, .. } => threads.name(tid, name),
             Entry::Fork { tid, parent } => threads.created(tid, parent, time_ns),
             // What came after it is not known.
-            Entry::Lost if (pursuit.since_ns..=before_ns).contains(&time_ns) => detective.end(End::Cut),
+            Entry::Lost if (pursuit.since_ns..=until_ns).contains(&time_ns) => detective.end(End::Cut),
             Entry::Begin { .. } | Entry::End | Entry::Lost => {}
         });
         self.detective.end(end);
