@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::{Access, Thread};
-use crate::board::Board;
+use crate::board::{Board, Use};
 use crate::evidence::Fetches;
 use crate::line::{Bytes, Line};
 use crate::pieces::{MOST_PIECES, Progress};
 
+use super::ENOUGH_SAMPLES;
 use super::moments::{Key, LineMeans, Sharing, Sum};
 
 /// Lines on either side in which to look for who writes: 64 KiB. A buffer that is written through once has a sampled store every some KiB.
@@ -44,7 +45,9 @@ pub(super) struct Fetched {
 
 /// Who stores to lines, as far as samples and traps told.
 struct Writers {
-    by_line: BTreeMap<Line, Vec<(Thread, Bytes, u64)>>,
+    by_line: BTreeMap<Line, Vec<Use>>,
+    /// Bytes that each instruction stores to, in whatever line.
+    by_ip: FxHashMap<u64, Bytes>,
 }
 
 impl Fetched {
@@ -62,8 +65,8 @@ impl Fetched {
                 all.untold += 1;
                 continue;
             };
-            let others: Vec<_> = told.iter().filter(|(thread, _, _)| *thread != load.thread).collect();
-            let stores: u64 = others.iter().map(|(_, _, stores)| stores).sum();
+            let others: Vec<_> = told.iter().filter(|used| used.thread != load.thread).collect();
+            let stores: u64 = others.iter().map(|used| seen(used)).sum();
             if stores == 0 {
                 all.moved += 1;
                 continue;
@@ -81,7 +84,7 @@ impl Fetched {
             };
             add(None, worth, 1);
             let mut by_writer: BTreeMap<Thread, u64> = BTreeMap::new();
-            others.iter().for_each(|(thread, _, stores)| *by_writer.entry(*thread).or_default() += stores);
+            others.iter().for_each(|used| *by_writer.entry(used.thread).or_default() += seen(used));
             // It was one of them: who stores more, in proportion.
             for (writer, own) in by_writer {
                 add(Some((writer, load.thread)), worth * own as f64 / stores as f64, 1);
@@ -111,27 +114,30 @@ impl Fetched {
 
 impl Writers {
     fn of(board: &Board) -> Self {
-        let mut by_line = BTreeMap::new();
+        let (mut by_line, mut by_ip) = (BTreeMap::new(), FxHashMap::<u64, Bytes>::default());
         for (line, uses) in board.lines() {
-            let stores = uses.iter().filter(|u| u.kind.is_store()).map(|u| (u.thread, u.bytes, u.samples + u.traps));
-            let stores: Vec<_> = stores.collect();
+            let stores: Vec<Use> = uses.iter().filter(|used| used.kind.is_store()).copied().collect();
+            for used in &stores {
+                let bytes = by_ip.entry(used.ip).or_default();
+                *bytes = bytes.with(used.bytes);
+            }
             if !stores.is_empty() {
                 by_line.insert(line, stores);
             }
         }
-        Self { by_line }
+        Self { by_line, by_ip }
     }
 
     /// Who stores to a line that a store missed: to the nearest one that another thread is known to store to, or to itself.
-    fn of_stored(&self, store: &Access) -> Option<&[(Thread, Bytes, u64)]> {
+    fn of_stored(&self, store: &Access) -> Option<&[Use]> {
         let near = Line(store.line.0.saturating_sub(NEAR_STORED_LINES))..=Line(store.line.0.saturating_add(NEAR_STORED_LINES));
-        let of_others = self.by_line.range(near).filter(|(_, stores)| stores.iter().any(|(thread, _, _)| *thread != store.thread));
+        let of_others = self.by_line.range(near).filter(|(_, stores)| stores.iter().any(|used| used.thread != store.thread));
         let nearest = of_others.min_by_key(|(line, _)| line.0.abs_diff(store.line.0)).map(|(_, stores)| stores);
         nearest.or_else(|| self.by_line.get(&store.line)).map(Vec::as_slice)
     }
 
     /// Who stores to a line, or to the nearest one that anybody is known to store to.
-    fn of_line(&self, line: Line) -> Option<&[(Thread, Bytes, u64)]> {
+    fn of_line(&self, line: Line) -> Option<&[Use]> {
         let above = self.by_line.range(line..).next();
         let below = self.by_line.range(..line).next_back();
         let near = above.into_iter().chain(below).min_by_key(|(near, _)| near.0.abs_diff(line.0))?;
@@ -139,12 +145,20 @@ impl Writers {
     }
 }
 
-/// True sharing: it loaded bytes that others are known to store to. Where nobody is known to store to this very line, what its neighbour's
-/// writer stores next to it is taken to be what was loaded.
-fn is_true(writers: &Writers, load: &Access) -> bool {
-    let Some(own) = writers.by_line.get(&load.line) else { return true };
-    let others = || own.iter().filter(|(thread, _, _)| *thread != load.thread);
-    others().count() == 0 || others().any(|(_, bytes, _)| bytes.overlaps(load.bytes))
+/// How often a store was seen.
+fn seen(used: &Use) -> u64 {
+    used.samples + used.traps
+}
+
+/// True sharing: it touched bytes that others are known to store to. Where few samples told, also those that others' instructions store to in other
+/// lines; where nobody is known to store to this very line, what its neighbour's writer stores next to it is taken to be what was touched.
+fn is_true(writers: &Writers, access: &Access) -> bool {
+    let others = || writers.by_line.get(&access.line).into_iter().flatten().filter(|used| used.thread != access.thread);
+    if others().count() == 0 || others().any(|used| used.bytes.overlaps(access.bytes)) {
+        return true;
+    }
+    let is_told = others().map(|used| used.samples).sum::<u64>() >= ENOUGH_SAMPLES;
+    !is_told && others().filter_map(|used| writers.by_ip.get(&used.ip)).any(|bytes| bytes.overlaps(access.bytes))
 }
 
 #[cfg(test)]
@@ -183,7 +197,8 @@ mod tests {
         [store(0, 101)].iter().chain(&missed).for_each(|store| board.sampled(store));
         let stores = missed.map(|access| Fetching { access, sample: 0 }).to_vec();
         let fetched = Fetched::of(&Fetches { stores, ..Fetches::default() }, &board, &Progress::default(), 50.0);
-        let value = |line| fetched.by_line.get(&Line(line))?.get(&Key { pair: Some((0, 1)), kind: Sharing::Any }).map(|sum| sum.value);
+        let value =
+            |line| fetched.by_line.get(&Line(line))?.get(&Key { pair: Some((0, 1)), kind: Sharing::Any }).map(|sum| sum.value);
         assert_eq!([100, 104, 130].map(value), [Some(1.0), Some(1.0), None]);
         assert_eq!((fetched.untold, fetched.moved), (0, 1));
     }
