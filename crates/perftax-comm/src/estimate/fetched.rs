@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::{Access, Thread};
-use crate::board::{Board, Use};
+use crate::board::{Board, Use, Words};
 use crate::evidence::Fetches;
 use crate::line::{Bytes, Line};
 use crate::pieces::{MOST_PIECES, Progress};
@@ -46,7 +46,7 @@ pub(super) struct Fetched {
 /// Who stores to lines, as far as samples and traps told.
 struct Writers {
     by_line: BTreeMap<Line, Vec<Use>>,
-    /// Bytes that each instruction stores to, in whatever line.
+    /// Bytes that a thread stores to in lines that an instruction of it stores to, by instruction.
     by_ip: FxHashMap<u64, Bytes>,
 }
 
@@ -118,8 +118,9 @@ impl Writers {
         for (line, uses) in board.lines() {
             let stores: Vec<Use> = uses.iter().filter(|used| used.kind.is_store()).copied().collect();
             for used in &stores {
+                let own = stores.iter().filter(|other| other.thread == used.thread);
                 let bytes = by_ip.entry(used.ip).or_default();
-                *bytes = bytes.with(used.bytes);
+                *bytes = own.fold(*bytes, |all, other| all.with(other.bytes));
             }
             if !stores.is_empty() {
                 by_line.insert(line, stores);
@@ -150,15 +151,19 @@ fn seen(used: &Use) -> u64 {
     used.samples + used.traps
 }
 
-/// True sharing: it touched bytes that others are known to store to. Where few samples told, also those that others' instructions store to in other
-/// lines; where nobody is known to store to this very line, what its neighbour's writer stores next to it is taken to be what was touched.
+/// Words of a line from which on a thread that stores to so many is taken to write through it: PEBS hardly ever samples the first store after a wait.
+const MOST_WORDS: u32 = 4;
+
+/// True sharing: it touched bytes that others are known to store to. Where few samples told, also those that they store to in other lines by the same
+/// instructions; where nobody is known to store to this very line, what its neighbour's writer stores next to it is taken to be what was touched.
 fn is_true(writers: &Writers, access: &Access) -> bool {
     let others = || writers.by_line.get(&access.line).into_iter().flatten().filter(|used| used.thread != access.thread);
     if others().count() == 0 || others().any(|used| used.bytes.overlaps(access.bytes)) {
         return true;
     }
     let is_told = others().map(|used| used.samples).sum::<u64>() >= ENOUGH_SAMPLES;
-    !is_told && others().filter_map(|used| writers.by_ip.get(&used.ip)).any(|bytes| bytes.overlaps(access.bytes))
+    let stores_to = |bytes: &Bytes| bytes.overlaps(access.bytes) || Words::of(*bytes).count() >= MOST_WORDS;
+    !is_told && others().filter_map(|used| writers.by_ip.get(&used.ip)).any(stores_to)
 }
 
 #[cfg(test)]
@@ -201,5 +206,21 @@ mod tests {
             |line| fetched.by_line.get(&Line(line))?.get(&Key { pair: Some((0, 1)), kind: Sharing::Any }).map(|sum| sum.value);
         assert_eq!([100, 104, 130].map(value), [Some(1.0), Some(1.0), None]);
         assert_eq!((fetched.untold, fetched.moved), (0, 1));
+    }
+
+    /// Line 1 is told by one sample; what its instruction's thread stores to in other lines tells the rest.
+    #[test]
+    fn other_lines_tell_what_is_written() {
+        let kinds = |stores: &[(u64, u64)], loaded: u64| {
+            let mut board = Board::default();
+            let store = |&(line, offset): &(u64, u64)| Access { ip: 10 + offset, ..access(0, line, offset, Kind::Store) };
+            stores.iter().map(store).for_each(|store| board.sampled(&store));
+            is_true(&Writers::of(&board), &access(1, 1, loaded, Kind::Load))
+        };
+        assert!(!kinds(&[(1, 8)], 0), "another word");
+        assert!(kinds(&[(1, 8), (2, 8), (2, 0)], 0), "its thread stores to word 0, too, where it stores to word 1");
+        assert!(!kinds(&[(1, 8), (2, 16), (2, 0)], 0), "elsewhere it may");
+        assert!(kinds(&[(1, 8), (2, 8), (2, 16), (3, 8), (3, 24), (3, 32)], 0), "it writes through its lines");
+        assert!(!kinds(&[(1, 8); 16], 0), "told by this very line");
     }
 }
