@@ -18,6 +18,8 @@ const NEAR_LINES: u64 = 1024;
 /// Lines on either side in which another thread must be known to store where a store missed: 512 bytes. A store misses as well where its line was
 /// evicted, and most that do are of a thread's own data.
 const NEAR_STORED_LINES: u64 = 8;
+/// Stores seen of a line from which on it is known whose it is: of one that nobody else was seen to store to, neighbours tell nothing.
+const KNOWN_STORES: u64 = 4;
 
 /// Follows from which on they alone tell of a line: they see transfers between threads that share a core, and later readers.
 const ENOUGH_FOLLOWS: f64 = 8.0;
@@ -129,12 +131,15 @@ impl Writers {
         Self { by_line, by_ip }
     }
 
-    /// Who stores to a line that a store missed: to the nearest one that another thread is known to store to, or to itself.
+    /// Who stores to a line that a store missed; of a line of which little was seen, who stores next to it.
     fn of_stored(&self, store: &Access) -> Option<&[Use]> {
+        let is_others = |stores: &&Vec<Use>| stores.iter().any(|used| used.thread != store.thread);
+        let own = self.by_line.get(&store.line);
+        let is_known = own.is_some_and(|stores| is_others(&stores) || stores.iter().map(seen).sum::<u64>() >= KNOWN_STORES);
         let near = Line(store.line.0.saturating_sub(NEAR_STORED_LINES))..=Line(store.line.0.saturating_add(NEAR_STORED_LINES));
-        let of_others = self.by_line.range(near).filter(|(_, stores)| stores.iter().any(|used| used.thread != store.thread));
+        let of_others = self.by_line.range(near).filter(|(_, stores)| !is_known && is_others(stores));
         let nearest = of_others.min_by_key(|(line, _)| line.0.abs_diff(store.line.0)).map(|(_, stores)| stores);
-        nearest.or_else(|| self.by_line.get(&store.line)).map(Vec::as_slice)
+        nearest.or(own).map(Vec::as_slice)
     }
 
     /// Who stores to a line, or to the nearest one that anybody is known to store to.
@@ -198,14 +203,15 @@ mod tests {
     fn stores_that_missed_are_fetches_where_others_store() {
         let mut board = Board::default();
         let store = |thread, line| access(thread, line, 0, Kind::Store);
-        let missed = [store(1, 100), store(1, 104), store(1, 130)];
-        [store(0, 101)].iter().chain(&missed).for_each(|store| board.sampled(store));
+        let missed = [store(1, 100), store(1, 104), store(1, 130), store(1, 107)];
+        [store(0, 101), store(1, 107), store(1, 107), store(1, 107)].iter().chain(&missed).for_each(|store| board.sampled(store));
         let stores = missed.map(|access| Fetching { access, sample: 0 }).to_vec();
         let fetched = Fetched::of(&Fetches { stores, ..Fetches::default() }, &board, &Progress::default(), 50.0);
         let value =
             |line| fetched.by_line.get(&Line(line))?.get(&Key { pair: Some((0, 1)), kind: Sharing::Any }).map(|sum| sum.value);
         assert_eq!([100, 104, 130].map(value), [Some(1.0), Some(1.0), None]);
-        assert_eq!((fetched.untold, fetched.moved), (0, 1));
+        assert_eq!(value(107), None, "seen often enough, and nobody else there");
+        assert_eq!((fetched.untold, fetched.moved), (0, 2));
     }
 
     /// Line 1 is told by one sample; what its instruction's thread stores to in other lines tells the rest.
