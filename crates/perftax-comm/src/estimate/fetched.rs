@@ -15,9 +15,9 @@ use super::moments::{Key, LineMeans, Sharing, Sum};
 
 /// Lines on either side in which to look for who writes: 64 KiB. A buffer that is written through once has a sampled store every some KiB.
 const NEAR_LINES: u64 = 1024;
-/// Lines on either side in which another thread must be known to store where a store missed: 512 bytes. A store misses as well where its line was
+/// Lines on either side in which another thread must be known to store where a store missed: 4 KiB. A store misses as well where its line was
 /// evicted, and most that do are of a thread's own data.
-const NEAR_STORED_LINES: u64 = 8;
+const NEAR_STORED_LINES: u64 = 64;
 /// Stores seen of a line from which on it is known whose it is: of one that nobody else was seen to store to, neighbours tell nothing.
 const KNOWN_STORES: u64 = 4;
 
@@ -203,13 +203,13 @@ mod tests {
     fn stores_that_missed_are_fetches_where_others_store() {
         let mut board = Board::default();
         let store = |thread, line| access(thread, line, 0, Kind::Store);
-        let missed = [store(1, 100), store(1, 104), store(1, 130), store(1, 107)];
+        let missed = [store(1, 100), store(1, 104), store(1, 230), store(1, 107)];
         [store(0, 101), store(1, 107), store(1, 107), store(1, 107)].iter().chain(&missed).for_each(|store| board.sampled(store));
         let stores = missed.map(|access| Fetching { access, sample: 0 }).to_vec();
         let fetched = Fetched::of(&Fetches { stores, ..Fetches::default() }, &board, &Progress::default(), 50.0);
         let value =
             |line| fetched.by_line.get(&Line(line))?.get(&Key { pair: Some((0, 1)), kind: Sharing::Any }).map(|sum| sum.value);
-        assert_eq!([100, 104, 130].map(value), [Some(1.0), Some(1.0), None]);
+        assert_eq!([100, 104, 230].map(value), [Some(1.0), Some(1.0), None]);
         assert_eq!(value(107), None, "seen often enough, and nobody else there");
         assert_eq!((fetched.untold, fetched.moved), (0, 2));
     }
