@@ -28,8 +28,6 @@ pub struct Fetch {
     pub to: Thread,
     /// Bytes that the fetching access touched.
     pub bytes: Bytes,
-    /// Whether hardware's samples would show it: it was a store, or the first load after the store, which found the line modified in another's cache.
-    pub is_shown: bool,
     /// The longest time without any trap before it since the line was followed, in samples.
     pub waited: u32,
 }
@@ -144,8 +142,7 @@ impl Follow {
         if !self.is_fresh(thread) {
             self.fresh.push(thread);
             if let Some(last) = self.stores.last_mut() {
-                let is_shown = kind.is_store() || last.fetches.is_empty();
-                last.fetches.push(Fetch { from: self.writer, to: thread, bytes, is_shown, waited: self.waited });
+                last.fetches.push(Fetch { from: self.writer, to: thread, bytes, waited: self.waited });
             }
         }
         if kind.is_store() {

@@ -7,7 +7,6 @@
 
 mod coverage;
 mod fetched;
-mod hidden;
 mod moments;
 mod strata;
 mod unfollowed;
@@ -28,7 +27,6 @@ use crate::pieces::{Progress, Spread};
 
 use coverage::{Sighted, Storing};
 use fetched::Fetched;
-use hidden::Hidden;
 use moments::{Key, LineMeans, Sharing, Sum, variation};
 use strata::Strata;
 use unfollowed::Unfollowed;
@@ -59,8 +57,6 @@ pub struct Transfers {
     pub untold: u64,
     /// Those that fetched what nobody but the thread itself is known to write, which had moved to another core, or whose line was evicted; left out.
     pub moved: u64,
-    /// Follows saw transfers that no sample shows, and too few that one does to tell how many there are: these are left out.
-    pub is_hidden_untold: bool,
     /// Lines of which follows saw far more transfers than samples allow: traps made them so.
     pub disturbed_lines: u64,
 }
@@ -102,16 +98,13 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
     let unlike = variation(&lines);
     let fetched =
         evidence.fetches.as_ref().map(|fetches| Fetched::of(fetches, board, &evidence.progress, weight).beside(&lines, unlike));
-    let hidden = fetched.as_ref().map_or_else(Hidden::default, |fetched| Hidden::of(&lines, fetched));
-    let by_line = sums_of_lines(&lines, unlike, fetched.as_ref(), &hidden);
+    let by_line = sums_of_lines(&lines, unlike, fetched.as_ref());
 
     let mut sums: BTreeMap<Key, Sum> = BTreeMap::new();
     for (key, sum) in by_line.values().flatten() {
         sums.entry(*key).or_default().add(sum);
     }
-    if let Some(fetched) = &fetched {
-        hidden.widen(&mut sums, &lines, fetched);
-    } else {
+    if fetched.is_none() {
         let unfollowed = Unfollowed::of(evidence, board, &lines);
         for (key, sum) in &mut sums {
             sum.add(&unfollowed.sum(key));
@@ -142,7 +135,6 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
         total: shares(None, &all),
         pairs: pairs.map(|pair| (pair, shares(Some(pair), &all))).collect(),
         lines: told,
-        is_hidden_untold: hidden.is_untold,
         disturbed_lines: fetched.as_ref().map_or(0, |fetched| fetched.disturbed),
         untold: fetched.as_ref().map_or(0, |fetched| fetched.untold),
         moved: fetched.as_ref().map_or(0, |fetched| fetched.moved),
@@ -154,7 +146,6 @@ fn sums_of_lines(
     lines: &FxHashMap<Line, LineMeans>,
     unlike: f64,
     fetched: Option<&Fetched>,
-    hidden: &Hidden,
 ) -> BTreeMap<Line, FxHashMap<Key, Sum>> {
     let is_told = |line: &Line| fetched.is_none_or(|fetched| fetched.told_by_follows.contains(line));
     let sums = |means: &LineMeans| means.by_key.iter().map(|(key, moments)| (*key, means.sum(moments, unlike))).collect();
@@ -163,11 +154,6 @@ fn sums_of_lines(
     for (line, sums) in fetched.into_iter().flat_map(|fetched| &fetched.by_line) {
         if !is_told(line) {
             by_line.insert(*line, sums.clone());
-        }
-    }
-    for (line, means) in lines.iter().filter(|(line, _)| !is_told(line)) {
-        for (key, sum) in hidden.sums(means) {
-            by_line.entry(*line).or_default().entry(key).or_default().add(&sum);
         }
     }
     by_line
@@ -209,7 +195,6 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
         for (number, follow) in follows.iter().enumerate() {
             let visit = storing.visit(follow);
             let mut own: FxHashMap<Key, f64> = FxHashMap::default();
-            let (mut shown, mut hidden) = (0.0, FxHashMap::<Key, f64>::default());
             for (fetch, each) in follow.fetches(storing.seen(follow, board)) {
                 let Some(weight) = sighted.weight(follow, fetch.to) else { continue };
                 let y = each / visit * weight;
@@ -217,19 +202,9 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
                 for kind in [Sharing::Any, kind] {
                     for pair in [None, Some((fetch.from, fetch.to))] {
                         *own.entry(Key { pair, kind }).or_default() += y;
-                        if !fetch.is_shown {
-                            *hidden.entry(Key { pair, kind }).or_default() += y;
-                        }
                     }
                 }
-                if fetch.is_shown {
-                    shown += y;
-                }
             }
-            if shown > 0.0 {
-                means.shown.add(shown);
-            }
-            hidden.into_iter().for_each(|(key, y)| means.hidden.entry(key).or_default().add(y));
             means.each.push(own.get(&Key { pair: None, kind: Sharing::Any }).copied().unwrap_or(0.0));
             for (key, y) in &own {
                 let (stratum, strata) = (means.strata.of_follow(number), means.strata.len());

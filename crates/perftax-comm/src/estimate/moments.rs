@@ -48,29 +48,6 @@ impl Moments {
     }
 }
 
-/// Transfers that follows saw, by a count of each.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counted {
-    pub sum: f64,
-    pub squares: f64,
-    pub seen: u64,
-}
-
-impl Counted {
-    pub fn add(&mut self, y: f64) {
-        self.sum += y;
-        self.squares += y * y;
-        self.seen += 1;
-    }
-
-    /// Others, each of which stands for so many.
-    pub fn take(&mut self, other: &Self, weight: f64) {
-        self.sum += weight * other.sum;
-        self.squares += weight * weight * other.squares;
-        self.seen += other.seen;
-    }
-}
-
 /// What the follows of one line say.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineMeans {
@@ -82,10 +59,6 @@ pub(super) struct LineMeans {
     pub each: Vec<f64>,
     /// The sampled instruction of each, and y by kind.
     pub by_follow: Vec<(u64, FxHashMap<Key, f64>)>,
-    /// Transfers that a sampled access would show, whoever fetched.
-    pub shown: Counted,
-    /// Those that none would.
-    pub hidden: FxHashMap<Key, Counted>,
 }
 
 /// A sum over lines, and its variance.

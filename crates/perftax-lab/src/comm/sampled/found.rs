@@ -84,14 +84,6 @@ impl Found {
         let is_joined = matches!(self.sampling.subject, Subject::Process(_));
         origin.warnings.extend(self.heaps.iter().flat_map(|heaps| warnings_of_heap(heaps, is_joined)));
         let transfers = estimate(&self.evidence, &self.board, self.counted.get(1).copied().unwrap_or(0));
-        if transfers.is_hidden_untold {
-            origin.warnings.push(Warning::Other {
-                message: "registers saw lines fetched by a second reader, which no sample shows, and too seldom to tell how often: totals may be \
-                          too small"
-                    .into(),
-                remedy: "a longer run; --watch of the lines in question counts all of their transfers".into(),
-            });
-        }
         if transfers.disturbed_lines > 0 {
             origin.warnings.push(Warning::Other {
                 message: format!(
