@@ -60,21 +60,21 @@ impl Fetched {
         let mut all = Self::default();
         let loads = fetches.loads.iter().map(|load| (load, of_loads));
         for (fetching, worth) in loads.chain(fetches.stores.iter().map(|store| (store, 1.0))) {
-            let load = &fetching.access;
+            let access = &fetching.access;
             let piece = progress.piece_of(fetching.sample).min(MOST_PIECES - 1);
-            let told = if load.kind.is_store() { writers.of_stored(load) } else { writers.of_line(load.line) };
+            let told = if access.kind.is_store() { writers.of_stored(access) } else { writers.of_line(access.line) };
             let Some(told) = told else {
                 all.untold += 1;
                 continue;
             };
-            let others: Vec<_> = told.iter().filter(|used| used.thread != load.thread).collect();
+            let others: Vec<_> = told.iter().filter(|used| used.thread != access.thread).collect();
             let stores: u64 = others.iter().map(|used| seen(used)).sum();
             if stores == 0 {
                 all.moved += 1;
                 continue;
             }
-            let kind = if is_true(&writers, load) { Sharing::True } else { Sharing::False };
-            let sums = all.by_line.entry(load.line).or_default();
+            let kind = if is_true(&writers, access) { Sharing::True } else { Sharing::False };
+            let sums = all.by_line.entry(access.line).or_default();
             let mut add = |pair, value: f64, seen| {
                 for kind in [Sharing::Any, kind] {
                     let sum = sums.entry(Key { pair, kind }).or_default();
@@ -89,20 +89,17 @@ impl Fetched {
             others.iter().for_each(|used| *by_writer.entry(used.thread).or_default() += seen(used));
             // It was one of them: who stores more, in proportion.
             for (writer, own) in by_writer {
-                add(Some((writer, load.thread)), worth * own as f64 / stores as f64, 1);
+                add(Some((writer, access.thread)), worth * own as f64 / stores as f64, 1);
             }
         }
         all
     }
-}
 
-impl Fetched {
     /// Which lines follows tell of.
     pub fn beside(mut self, lines: &FxHashMap<Line, LineMeans>, unlike: f64) -> Self {
-        let any = Key { pair: None, kind: Sharing::Any };
         for (line, means) in lines.iter().filter(|(_, means)| means.follows >= ENOUGH_FOLLOWS) {
-            let seen = means.by_key.get(&any).map_or(0.0, |moments| means.sum(moments, unlike).value);
-            let samples = self.by_line.get(line).and_then(|sums| sums.get(&any)).filter(|sum| sum.seen >= ENOUGH_SEEN);
+            let seen = means.by_key.get(&Key::ALL).map_or(0.0, |moments| means.sum(moments, unlike).value);
+            let samples = self.by_line.get(line).and_then(|sums| sums.get(&Key::ALL)).filter(|sum| sum.seen >= ENOUGH_SEEN);
             let is_disturbed = samples.is_some_and(|sum| seen > DISTURBED_TIMES * (sum.value + 2.0 * sum.of_draws.sqrt()));
             if is_disturbed {
                 self.disturbed += 1;

@@ -205,7 +205,7 @@ fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> 
                     }
                 }
             }
-            means.each.push(own.get(&Key { pair: None, kind: Sharing::Any }).copied().unwrap_or(0.0));
+            means.each.push(own.get(&Key::ALL).copied().unwrap_or(0.0));
             for (key, y) in &own {
                 let (stratum, strata) = (means.strata.of_follow(number), means.strata.len());
                 means.by_key.entry(*key).or_default().add(*y, stratum, strata);

@@ -24,6 +24,11 @@ pub(super) enum Sharing {
     False,
 }
 
+impl Key {
+    /// All transfers.
+    pub const ALL: Self = Self { pair: None, kind: Sharing::Any };
+}
+
 /// Moments of y over the follows of some lines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Moments {
@@ -107,8 +112,8 @@ impl LineMeans {
 
 /// How unlike follows of one line are: the squared coefficient of variation, over all lines with several; 1 where there is none.
 pub(super) fn variation(lines: &FxHashMap<Line, LineMeans>) -> f64 {
-    let any = Key { pair: None, kind: Sharing::Any };
-    let several = lines.values().filter(|means| means.follows > 1.0).filter_map(|means| Some((means, means.by_key.get(&any)?)));
+    let several =
+        lines.values().filter(|means| means.follows > 1.0).filter_map(|means| Some((means, means.by_key.get(&Key::ALL)?)));
     let (mut squares, mut means) = (0.0, 0.0);
     for (line, moments) in several {
         let mean = moments.sum() / line.follows;
