@@ -67,8 +67,8 @@ fn hardware_events_are_counted_in_instructions_and_to_the_instruction() {
     assert!(rdpmc < 100.0 && call > 10.0 * rdpmc, "rdpmc {rdpmc}, read() {call}");
     // A counter that is never started by its reader starts at no zero: what was counted between is the difference of two readings.
     let twice = hardware("start, stop, read", "rdpmc, twice", 1);
-    // A few instructions around the reading are there once: how many is the compiler's choice.
-    assert!((1.9 * rdpmc..2.5 * rdpmc).contains(&twice), "{rdpmc} once, {twice} twice");
+    // An instruction or two around the reading are there once: how many is the compiler's choice.
+    assert!((2.0 * rdpmc - 2.0..2.5 * rdpmc).contains(&twice), "{rdpmc} once, {twice} twice");
     assert!(twice < 0.1 * hardware("start, stop, read", "ioctl and read(), singles", 1));
     // Starting a group grows by the same for each event.
     let fit =
