@@ -223,7 +223,8 @@ fn a_process_is_joined_and_left() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(comm.total.evidence > 10 && comm.total.true_sharing.estimate == 0.0, "{:?}", comm.total);
     assert!(comm.program[0].ends_with("sharing") && comm.program.last().unwrap().starts_with("(process"));
-    assert!(running.0.try_wait().unwrap().is_none());
+    let ended = running.0.try_wait().unwrap();
+    assert!(ended.is_none(), "{ended:?}");
     let first = place.folder.path().join("first.json");
     std::fs::write(&first, &output.stdout).unwrap();
     let lines = place.folder.path().join("lines.txt");

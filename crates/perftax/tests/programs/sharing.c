@@ -2,6 +2,9 @@
  *
  * Hand-overs are forced: a token goes around among the threads by a futex-free spin on a line of its own, so that every touch of the watched
  * line comes after another thread's, whatever the scheduler does.
+ *
+ * A debug exception that a hypervisor stripped of its reason (docs/comm.md) is outlived and said: one in a million traps, and not what the tests
+ * are about.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -94,6 +97,18 @@ static void *work(void *argument) {
     return NULL;
 }
 
+/* An exception without a reason is TRAP_BRKPT to Linux. Any other trap kills. */
+static void outlive(int signal, siginfo_t *info, void *context) {
+    (void)context;
+    if (info->si_code == TRAP_BRKPT) {
+        static const char said[] = "sharing: outlived a debug exception without a reason\n";
+        if (write(2, said, sizeof said - 1) < 0) _exit(5);
+        return;
+    }
+    sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
+    raise(signal);
+}
+
 static void run(void) {
     pthread_t all[1024];
     for (unsigned i = 0; i < threads; i++) pthread_create(&all[i], NULL, work, (void *)(uintptr_t)i);
@@ -101,6 +116,7 @@ static void run(void) {
 }
 
 int main(int count, char **arguments) {
+    sigaction(SIGTRAP, &(struct sigaction){ .sa_sigaction = outlive, .sa_flags = SA_SIGINFO | SA_RESTART }, NULL);
     const char *wanted = count > 1 ? arguments[1] : "false";
     if (count > 2) rounds = (unsigned)atoi(arguments[2]);
     if (count > 3) threads = (unsigned)atoi(arguments[3]);
