@@ -11,14 +11,33 @@
 
 #include "perftax_tag.h"
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 static void spin(uint64_t ns)
 {
-    struct timespec from, now;
+    uint64_t from = now_ns();
 
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    while (now_ns() - from < ns)
+        ;
+}
+
+/* The kernel's work for so long, however fast this machine clears memory. */
+static int busy_kernel(int zero, uint64_t ns)
+{
+    static char buffer[8 << 20];
+    uint64_t from = now_ns();
+
     do
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((uint64_t)(now.tv_sec - from.tv_sec) * 1000000000 + (uint64_t)now.tv_nsec - (uint64_t)from.tv_nsec < ns);
+        if (read(zero, buffer, sizeof buffer) < 0)
+            return -1;
+    while (now_ns() - from < ns);
+    return 0;
 }
 
 static __attribute__((noinline)) uint64_t regressed(uint64_t x, uint64_t steps)
@@ -36,7 +55,6 @@ int main(int argc, char **argv)
     uint64_t messages = argc > 1 ? strtoull(argv[1], 0, 10) : 1000;
     uint64_t steps = argc > 3 ? strtoull(argv[3], 0, 10) : 0, x = 88172645463325252u;
     int zero = open("/dev/zero", O_RDONLY), turn = 0;
-    static char buffer[8 << 20];
 
     for (uint64_t id = 1; id <= messages; id++) {
         struct timespec pause = { 0, 3000000 };
@@ -48,9 +66,8 @@ int main(int argc, char **argv)
             switch (turn++ % 4) {
             case 0: nanosleep(&pause, 0); break;
             case 1:
-                for (int i = 0; i < 4; i++)
-                    if (read(zero, buffer, sizeof buffer) < 0)
-                        return 1;
+                if (busy_kernel(zero, 3000000) < 0)
+                    return 1;
                 break;
             case 2: spin(3000000); break;
             case 3:
