@@ -212,6 +212,7 @@ static bool __attribute__((noinline)) pmu_used_up(CPUX86State *env, uint64_t nex
     retired.privilege = pmu->mode;
     retired.level = pmu->access >> 32 & 0xff;
     retired.latency_cycles = pmu->access >> 48;
+    retired.store_missed = pmu->access & PERFTAX_STORE_MISSED;
     retired.width = width;
     *actions = perftax_engine_retire(pmu->engine, &retired);
     return actions->interrupt || actions->sampling_interrupt

@@ -48,8 +48,14 @@ void helper_pmu_access(CPUX86State *env, target_ulong address, uint32_t store)
     uint64_t found = perftax_engine_access(env->pmu.engine, address, place,
                                            store);
 
-    if (!store) {
-        env->pmu.access = MAX(env->pmu.access, found) | (uint32_t)found;
+    /* An instruction may access memory in several parts. */
+    if (store) {
+        env->pmu.access |= found;
+    } else {
+        uint64_t missed = env->pmu.access & PERFTAX_STORE_MISSED;
+
+        env->pmu.access = MAX(env->pmu.access - missed, found)
+            | (uint32_t)found | missed;
     }
 }
 

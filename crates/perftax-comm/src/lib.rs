@@ -3,6 +3,7 @@
 
 mod access;
 mod advice;
+mod anonymous;
 mod board;
 mod census;
 mod detective;
@@ -18,6 +19,7 @@ mod simulated;
 
 pub use access::{Access, Kind, Thread};
 pub use advice::{LEAST_TRANSFERS, Touched, advice};
+pub use anonymous::{Anonymous, AnonymousOf};
 pub use board::{Board, Use, WORD_BYTES, WORDS, Words};
 pub use census::{Census, Counts, LineCensus, Site};
 pub use detective::{Aim, Detective, Settings, Trap, trapped};

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::access::Thread;
+use crate::anonymous::Anonymous;
 use crate::census::{Counts, LineCensus};
 use crate::estimate::Transfers;
 use crate::line::Line;
@@ -41,6 +42,10 @@ pub struct Outcome {
     pub estimates: Vec<Estimated>,
     /// Where the program and its libraries were mapped.
     pub mappings: Vec<Mapped>,
+    /// What it mapped from no file.
+    pub anonymous: Anonymous,
+    /// Where brk(2) gave it memory: first address, and behind the last; none where it never asked.
+    pub heap: Option<(u64, u64)>,
 }
 
 /// Transfers as they were.

@@ -50,7 +50,8 @@ struct perftax_retired {
     uint32_t classes, uops;
     uint8_t level, privilege;
     uint16_t latency_cycles;
-    uint32_t width;                     /* of the load, or else the store: 1 + log2 of its bytes; 0: not known */
+    uint16_t width;                     /* of the load, or else the store: 1 + log2 of its bytes; 0: not known */
+    bool store_missed;                  /* an access of it came with PERFTAX_STORE_MISSED */
     uint64_t xmm[16][2];
 };
 
@@ -107,9 +108,13 @@ void perftax_engine_branch(perftax_engine *engine, uint64_t from, uint64_t to, u
                            uint64_t cycles);
 void perftax_engine_stand_still(perftax_engine *engine, uint32_t mode, uint64_t cycles);
 
+/* The store found no good copy of the line in the core's own cache. */
+#define PERFTAX_STORE_MISSED (UINT64_C(1) << 40)
+
 /*
  * An access to an address, whose byte lies at `place` in the machine's memory: any numbering that is the same for all cores, 0 where it is
- * not known. Classes that the access adds (a load's misses), its level in bits 39:32 and its latency in cycles in bits 63:48.
+ * not known. Of a load classes that it adds (misses), its level in bits 39:32 and its latency in cycles in bits 63:48; of a store
+ * PERFTAX_STORE_MISSED or 0.
  */
 uint64_t perftax_engine_access(perftax_engine *engine, uint64_t address, uint64_t place, bool write);
 

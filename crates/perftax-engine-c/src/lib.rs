@@ -141,8 +141,6 @@ pub extern "C" fn perftax_engine_wrmsr(engine: &mut Engine, number: u32, value: 
     let slow = pmu.slow_from_cycles();
     if let Some(caches) = &mut engine.caches {
         caches.slow_from_cycles = slow;
-        // What the caches saw before something else is counted is of no event of now.
-        caches.store_missed = false;
     }
     written
 }
@@ -157,9 +155,6 @@ pub extern "C" fn perftax_engine_rdpmc(engine: &mut Engine, number: u32, value: 
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_retire(engine: &mut Engine, retired: &Retired) -> Actions {
-    if let (Pmu::Intel(pmu), Some(caches)) = (&mut engine.pmu, &engine.caches) {
-        pmu.store_missed = caches.store_missed;
-    }
     let (pmu, budget, memory) = engine.parts();
     pmu.retire(budget, retired, memory)
 }

@@ -1,5 +1,6 @@
 //! The code of watched processes: what stands before an address that was sampled.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use iced_x86::InstructionInfoFactory;
 use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
+use perftax_comm::AnonymousOf;
 
 use super::decode::{Candidates, Code, LONGEST, operand_bytes};
 use super::maps::{Mapped, maps, seen_by};
@@ -33,13 +35,40 @@ pub struct Images {
     /// Bytes that instructions touch.
     operands: HashMap<(u32, u64), Option<u64>>,
     factory: InstructionInfoFactory,
+    /// What processes did to memory of no file, in any order.
+    memory: Vec<(u64, MemoryChange)>,
+    /// What came of it; made when it is asked for.
+    anonymous: OnceCell<AnonymousOf>,
 }
+
+/// What a process did to its memory.
+#[derive(Clone, Copy, Debug)]
+enum MemoryChange {
+    /// It can write there, and no file is behind it.
+    Writable { pid: u32, start: u64, end: u64 },
+    /// It was created by another.
+    Forked { pid: u32, parent: u32 },
+    /// It executes another program.
+    Replaced { pid: u32 },
+}
+
+/// Changes that are remembered: a program that maps memory all the time has no use for their names.
+const MOST_CHANGES: usize = 1 << 20;
 
 impl Default for Images {
     fn default() -> Self {
         let (maps, parents, files) = (HashMap::new(), HashMap::new(), HashMap::new());
         let (known, operands) = (HashMap::new(), HashMap::new());
-        Self { maps, parents, files, known, operands, factory: InstructionInfoFactory::new() }
+        Self {
+            maps,
+            parents,
+            files,
+            known,
+            operands,
+            factory: InstructionInfoFactory::new(),
+            memory: Vec::new(),
+            anonymous: OnceCell::new(),
+        }
     }
 }
 
@@ -54,10 +83,48 @@ impl Images {
     }
 
     /// A process began as a copy of another.
-    pub fn forked(&mut self, pid: u32, parent: u32) {
+    pub fn forked(&mut self, pid: u32, parent: u32, time_ns: u64) {
         if pid != parent {
             self.parents.insert(pid, parent);
+            self.changed(time_ns, MemoryChange::Forked { pid, parent });
         }
+    }
+
+    /// A process can write to these addresses, and no file is behind them.
+    pub fn writable(&mut self, pid: u32, start: u64, end: u64, time_ns: u64) {
+        self.changed(time_ns, MemoryChange::Writable { pid, start, end });
+    }
+
+    /// A process executes another program.
+    pub fn replaced(&mut self, pid: u32, time_ns: u64) {
+        self.changed(time_ns, MemoryChange::Replaced { pid });
+    }
+
+    fn changed(&mut self, time_ns: u64, change: MemoryChange) {
+        if self.memory.len() < MOST_CHANGES {
+            self.memory.push((time_ns, change));
+            self.anonymous = OnceCell::new();
+        }
+    }
+
+    /// What an address of memory of no file is called, by all that has come.
+    pub fn anonymous(&self, pid: u32, address: u64) -> Option<String> {
+        self.anonymous.get_or_init(|| self.replay()).name(pid, address)
+    }
+
+    /// Rings are read one after the other; what happened is in order of time.
+    fn replay(&self) -> AnonymousOf {
+        let mut memory = self.memory.clone();
+        memory.sort_by_key(|(time_ns, _)| *time_ns);
+        let mut all = AnonymousOf::default();
+        for (_, change) in memory {
+            match change {
+                MemoryChange::Writable { pid, start, end } => all.writable(pid, start, end),
+                MemoryChange::Forked { pid, parent } => all.forked(pid, parent),
+                MemoryChange::Replaced { pid } => all.replaced(pid),
+            }
+        }
+        all
     }
 
     /// What a process had mapped when it was last asked, or its parent where it never could be.
@@ -181,7 +248,7 @@ mod tests {
         let in_memory = read(pid, &map, start, start + 32);
         assert_eq!(in_memory, read(u32::MAX, &map, start, start + 32), "its file has the same bytes");
         // A child that nobody could ask has what its parent had.
-        images.forked(pid + 1, pid);
+        images.forked(pid + 1, pid, 0);
         assert_eq!(images.maps(pid + 1), images.maps(pid));
         assert_eq!(*images.candidates(u32::MAX, 0x10, 64), Candidates::default());
     }

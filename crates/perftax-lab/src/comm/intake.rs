@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use perftax_comm::{Bytes, Kind, lines_of};
 use perftax_cost::document::CommEvidence;
-use perftax_pmu::record::{Record, RegisterAbi, Sample};
+use perftax_pmu::record::{Mmap, Record, RegisterAbi, Sample};
 
 use super::accounts::{Entry, Seen};
 use super::image::Images;
@@ -13,6 +13,9 @@ use super::reorder::Reorder;
 
 /// General registers, flags and the instruction pointer: what a sample carries of each (`Payload::with_user_registers`).
 const REGISTERS: usize = 24;
+
+/// What the kernel writes where a mapping has no file (kernel/events/core.c, `perf_event_mmap_event`).
+const NO_FILE: &[u8] = b"//anon";
 
 /// A trap as it was sampled: two of one thread with the same of all but the place are one instruction's.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -134,15 +137,25 @@ impl Intake {
             Record::Comm(comm) => {
                 let name = String::from_utf8_lossy(comm.name).into_owned();
                 let (pid, tid, is_exec) = (comm.task.pid, comm.task.tid, comm.by_exec);
+                if is_exec {
+                    self.images.replaced(pid, comm.sample_id.time_ns.unwrap_or(0));
+                }
                 self.reorder.push(comm.sample_id.time_ns.unwrap_or(0), Entry::Name { pid, tid, name, is_exec });
             }
             Record::Fork(fork) => {
-                self.images.forked(fork.task.pid, fork.parent.pid);
+                self.images.forked(fork.task.pid, fork.parent.pid, fork.time_ns);
                 // Of the program's own tasks alone the kernel tells what they create.
                 if let Some(ours) = &mut self.ours {
                     ours.insert(fork.task.pid);
                 }
                 self.reorder.push(fork.time_ns, Entry::Fork { tid: fork.task.tid, parent: fork.parent.tid });
+            }
+            Record::Mmap2(mmap) => {
+                let Mmap { task, address, length, path, sample_id, .. } = mmap.mapping;
+                if path == NO_FILE && mmap.protection & libc::PROT_WRITE as u32 != 0 {
+                    let end = address.saturating_add(length);
+                    self.images.writable(task.pid, address, end, sample_id.time_ns.unwrap_or(0));
+                }
             }
             _ => {}
         }

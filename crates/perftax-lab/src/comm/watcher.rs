@@ -82,7 +82,10 @@ impl Watcher {
             cpus: cpus.to_vec(),
             ring_pages,
             breakpoint: (event("mem:0x8/8:rw:u")?, every),
-            tasks: (event("dummy:u")?, Sampling { task_records: true, ..every }),
+            tasks: (
+                event("dummy:u")?,
+                Sampling { task_records: true, mapping_records: true, data_mapping_records: true, ..every },
+            ),
             layout: every.payload.layout(),
             followed: Vec::new(),
             armed: Vec::new(),
@@ -102,7 +105,8 @@ impl Watcher {
     /// Each CPU has a prime of its own near the period: threads that wait for one another, sampled one in as many, fall into step with the
     /// sampler, and then all samples hit the same few instructions for a while.
     pub fn sample<'e>(&mut self, events: impl IntoIterator<Item = (&'e Event, u64)>) {
-        let sampling = Sampling { wakeup: Wakeup::EverySample, task_records: false, ..self.tasks.1 };
+        let quiet = Sampling { task_records: false, mapping_records: false, data_mapping_records: false, ..self.tasks.1 };
+        let sampling = Sampling { wakeup: Wakeup::EverySample, ..quiet };
         let of_event = |(event, period): (&Event, u64)| Sampled {
             event: event.clone(),
             sampling,

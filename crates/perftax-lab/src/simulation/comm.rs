@@ -12,7 +12,7 @@ use perftax_pmu::{Error, Result};
 use super::runner::{no_outcome, run_with_plugin};
 use super::{Guest, Installation};
 use crate::comm::document::{self, Called};
-use crate::comm::naming::{CodePlace, Names};
+use crate::comm::naming::{CodePlace, Names, plus};
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -174,23 +174,33 @@ fn unseen(total: Estimate) -> CommShare {
 }
 
 /// What stands where.
-struct Named(Names);
+struct Named<'a> {
+    names: Names,
+    outcome: &'a Outcome,
+}
 
-impl Named {
-    fn of(outcome: &Outcome) -> Self {
+impl<'a> Named<'a> {
+    fn of(outcome: &'a Outcome) -> Self {
         let mapping =
             |m: &perftax_comm::run::Mapped| Mapping { start: m.start, end: m.end, offset: m.offset, path: m.path.clone() };
-        Self(Names::of(outcome.mappings.iter().map(mapping).collect()))
+        Self { names: Names::of(outcome.mappings.iter().map(mapping).collect()), outcome }
     }
 }
 
-impl Called for Named {
+impl Called for Named<'_> {
     fn line(&mut self, address: u64) -> String {
-        self.0.lying_in(address, LINE_BYTES).name
+        let found = self.names.lying_in(address, LINE_BYTES);
+        if found.is_known() {
+            return found.name;
+        }
+        match self.outcome.heap.filter(|(start, end)| (*start..*end).contains(&address)) {
+            Some((start, _)) => plus("heap", address - start),
+            None => self.outcome.anonymous.name(address).unwrap_or(found.name),
+        }
     }
 
     fn code(&mut self, ip: u64) -> (String, Option<String>) {
-        let CodePlace { function, source } = self.0.code(ip);
+        let CodePlace { function, source } = self.names.code(ip);
         (function, source)
     }
 }

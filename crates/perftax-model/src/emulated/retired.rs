@@ -34,7 +34,9 @@ pub struct Retired {
     /// Cycles that its load took.
     pub latency_cycles: u16,
     /// Width of its load, or else of its store: 1 + the base-2 logarithm of its bytes; 0 where it is not known.
-    pub width: u32,
+    pub width: u16,
+    /// Its store, or a part of it, found no good copy of the line in the core's own cache.
+    pub store_missed: bool,
     /// XMM registers, of which 16 bytes each, where the adaptive record holds them.
     pub xmm: [[u64; 2]; 16],
 }

@@ -32,8 +32,6 @@ pub(super) struct Occasion<'a> {
     pub counters: u64,
     /// The class of the first of them.
     pub class: Class,
-    /// The store that it is about found no good copy of the line in the core's own cache.
-    pub store_missed: bool,
     /// MSR_PEBS_DATA_CFG, where the counter asks for more than the basic group.
     pub groups: u64,
     pub branches: &'a Branches,
@@ -76,7 +74,7 @@ const STORE_HIT: u64 = 1;
 /// Address, source and latency of the data that the event is about.
 fn data(retired: &Retired, occasion: &Occasion) -> (u64, u64, u64) {
     let locked = u64::from(retired.classes & Class::LockedLoads.bit() != 0) << 5;
-    let stored = (retired.store_address, if occasion.store_missed { 0 } else { STORE_HIT } | locked, 0);
+    let stored = (retired.store_address, if retired.store_missed { 0 } else { STORE_HIT } | locked, 0);
     match occasion.class {
         Class::Stores => stored,
         _ if retired.classes & Class::Loads.bit() != 0 => {
@@ -131,14 +129,7 @@ mod tests {
     #[test]
     fn sources_are_what_linux_reads() {
         let branches = Branches::new(Generation::Skylake);
-        let occasion = |class, store_missed| Occasion {
-            generation: Generation::Skylake,
-            counters: 1,
-            class,
-            store_missed,
-            groups: 0,
-            branches: &branches,
-        };
+        let occasion = |class| Occasion { generation: Generation::Skylake, counters: 1, class, groups: 0, branches: &branches };
         let load = |level, latency_cycles| Retired {
             load_address: 0x1240,
             store_address: 0x5680,
@@ -148,14 +139,15 @@ mod tests {
             ..Retired::default()
         };
         // pebs_data_source: 7 is PERF_MEM_SNOOP_HITM, 6 PERF_MEM_SNOOP_HIT.
-        let slow = occasion(Class::SlowLoads, false);
+        let slow = occasion(Class::SlowLoads);
         assert_eq!(data(&load(MODIFIED, 74), &slow), (0x1240, 7, 74));
         assert_eq!(data(&load(CLEAN, 69), &slow), (0x1240, 6, 69));
         assert_eq!(data(&load(0, 4), &slow), (0x1240, 1, 4));
         let locked = Retired { classes: Class::Loads.bit() | Class::LockedLoads.bit(), ..load(MODIFIED, 74) };
         assert_eq!(data(&locked, &slow), (0x1240, 0x27, 74));
         // A store's: whether it hit the first level.
-        assert_eq!(data(&load(MODIFIED, 74), &occasion(Class::Stores, true)), (0x5680, 0, 0));
-        assert_eq!(data(&load(0, 4), &occasion(Class::Stores, false)), (0x5680, 1, 0));
+        let missed = Retired { store_missed: true, ..load(MODIFIED, 74) };
+        assert_eq!(data(&missed, &occasion(Class::Stores)), (0x5680, 0, 0));
+        assert_eq!(data(&load(0, 4), &occasion(Class::Stores)), (0x5680, 1, 0));
     }
 }

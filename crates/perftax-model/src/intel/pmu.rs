@@ -61,8 +61,6 @@ pub struct Pmu {
     data_config: u64,
     /// Latency from which on loads are [`Class::SlowLoads`], cycles.
     pub load_latency: u64,
-    /// The latest store found no good copy of its line in the core's own cache.
-    pub store_missed: bool,
     store: u64,
     debugctl: u64,
     ignored: [u64; 3],
@@ -93,7 +91,6 @@ impl Pmu {
             pebs_enable: 0,
             data_config: 0,
             load_latency: 0,
-            store_missed: false,
             store: 0,
             debugctl: 0,
             ignored: [0; 3],
@@ -389,7 +386,6 @@ impl Pmu {
             generation: self.generation,
             counters: fired,
             class: first.class,
-            store_missed: self.store_missed,
             groups: if adaptive { self.data_config } else { 0 },
             branches: &self.branches,
         };

@@ -160,6 +160,8 @@ pub struct Sampling {
     pub task_records: bool,
     /// Whether MMAP2 records of code are wanted, which symbols need.
     pub mapping_records: bool,
+    /// Whether they are wanted of data, too, of a file or of none.
+    pub data_mapping_records: bool,
     /// When the reader is woken.
     pub wakeup: Wakeup,
     /// The clock of the samples' times.
@@ -185,6 +187,7 @@ impl Sampling {
         enable_on_exec: false,
         task_records: false,
         mapping_records: false,
+        data_mapping_records: false,
         wakeup: Wakeup::Bytes(u32::MAX),
         clock: Clock::Perf,
     };

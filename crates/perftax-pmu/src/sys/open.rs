@@ -276,6 +276,7 @@ pub(super) fn attribute(event: &Event, sampling: &Sampling, uprobe_path: Option<
         if sampling.mapping_records {
             attr.set_mmap(1);
             attr.set_mmap2(1);
+            attr.set_mmap_data(sampling.data_mapping_records.into());
         }
         match sampling.wakeup {
             crate::sampler::Wakeup::EverySample => attr.__bindgen_anon_2.wakeup_events = 1,

@@ -5,16 +5,19 @@ mod accesses;
 mod cpu;
 mod engine;
 mod finish;
+mod memory;
 mod threads;
 mod turns;
 
 use std::sync::{Mutex, OnceLock};
 
 use iced_x86::InstructionInfoFactory;
+use perftax_comm::Anonymous;
 use perftax_comm::run::Request;
 
 use crate::{api, fork};
 use engine::Engine;
+use memory::Heap;
 use turns::Turns;
 
 /// One run.
@@ -24,6 +27,10 @@ struct Comm {
     turns: Turns,
     /// What is known of lines.
     engine: Mutex<Engine>,
+    /// What it mapped from no file.
+    anonymous: Mutex<Anonymous>,
+    /// What brk(2) gave it.
+    heap: Heap,
     /// Where instructions are looked into.
     factory: Mutex<InstructionInfoFactory>,
 }
@@ -44,6 +51,8 @@ pub fn register(id: api::Id, request: Request) {
     let comm = Comm {
         turns: Turns::new(request.quantum, request.seed),
         engine: Mutex::new(Engine::new(&request)),
+        anonymous: Mutex::default(),
+        heap: Heap::default(),
         factory: Mutex::new(InstructionInfoFactory::new()),
         request,
     };

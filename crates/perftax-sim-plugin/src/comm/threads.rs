@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 use crate::api;
 use crate::state::lock;
 
+use super::memory::Asked;
 use super::{comm, cpu};
 
 /// Threads at a time.
@@ -24,6 +25,8 @@ pub struct Slot {
     pub came: AtomicBool,
     /// What it asked of futex(2), -1: nothing.
     asked: AtomicI64,
+    /// What memory it asked for.
+    memory: Asked,
 }
 
 impl Slot {
@@ -34,6 +37,7 @@ impl Slot {
             is_known: AtomicBool::new(false),
             came: AtomicBool::new(true),
             asked: AtomicI64::new(-1),
+            memory: Asked::new(),
         }
     }
 }
@@ -88,10 +92,10 @@ pub extern "C" fn on_system_call(
     _: api::Id,
     index: c_uint,
     number: i64,
-    _: u64,
-    operation: u64,
-    _: u64,
-    _: u64,
+    first: u64,
+    second: u64,
+    third: u64,
+    fourth: u64,
     _: u64,
     _: u64,
     _: u64,
@@ -99,8 +103,9 @@ pub extern "C" fn on_system_call(
 ) {
     let slot = slot(index);
     slot.left.store(0, Ordering::Relaxed);
-    let asked = if number == libc::SYS_futex { operation as i64 & OPERATION } else { -1 };
+    let asked = if number == libc::SYS_futex { second as i64 & OPERATION } else { -1 };
     slot.asked.store(asked, Ordering::Relaxed);
+    slot.memory.before(number, [first, second, third, fourth]);
     comm().turns.leave(slot.thread.load(Ordering::Relaxed));
     cpu::before(number);
 }
@@ -110,6 +115,7 @@ pub extern "C" fn on_return(_: api::Id, index: c_uint, number: i64, result: i64)
     cpu::after(number);
     let slot = slot(index);
     slot.left.store(0, Ordering::Relaxed);
+    slot.memory.after(number, result);
     let asked = slot.asked.load(Ordering::Relaxed);
     if WAITS.contains(&asked) && result == 0 {
         slot.came.store(true, Ordering::Relaxed);

@@ -366,7 +366,8 @@ impl Naming for Called {
         match self.places.iter().find(holds) {
             Some(place) if place.address == address => place.name.clone(),
             Some(place) => format!("{} ({:#x} in)", place.name, address - place.address),
-            None => found.name,
+            None if found.is_known() => found.name,
+            None => images.anonymous(pid, address).unwrap_or(found.name),
         }
     }
 

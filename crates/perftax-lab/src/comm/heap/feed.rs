@@ -152,7 +152,7 @@ impl Heaps {
             Record::Lost(lost) => self.lose(lost.lost, lost.sample_id.time_ns),
             Record::LostSamples(lost) => self.lose(lost.lost, lost.sample_id.time_ns),
             Record::Fork(fork) if fork.task.pid != fork.parent.pid => {
-                images.forked(fork.task.pid, fork.parent.pid);
+                images.forked(fork.task.pid, fork.parent.pid, fork.time_ns);
                 self.reorder.push(fork.time_ns, Entry::Forked { pid: fork.task.pid, parent: fork.parent.pid });
             }
             Record::Exit(exit) => self.reorder.push(exit.time_ns, Entry::Ended(exit.task.pid, exit.task.tid)),

@@ -47,6 +47,13 @@ pub struct DataPlace {
     pub object: Option<DataObject>,
 }
 
+impl DataPlace {
+    /// Whether it has any name but its address.
+    pub fn is_known(&self) -> bool {
+        self.object.is_some() || !self.name.starts_with("0x")
+    }
+}
+
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataObject {
@@ -141,7 +148,7 @@ fn nameless(object: &Object, at: u64) -> String {
 }
 
 /// `name+0x12`; the name alone at its start.
-fn plus(name: &str, offset: u64) -> String {
+pub(crate) fn plus(name: &str, offset: u64) -> String {
     if offset == 0 { name.into() } else { format!("{name}+{offset:#x}") }
 }
 

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! What the program can write to without a file behind it, as its system calls say: told as the kernel tells perf of it
+//! (`PERF_RECORD_MMAP2`), so that a run on a machine and a simulated one call it alike.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::state::lock;
+
+use super::comm;
+
+/// Pages are that large (Linux on x86-64).
+const PAGE: u64 = 4096;
+
+/// Addresses that brk(2) gave; all zero: none yet.
+#[derive(Default)]
+pub struct Heap {
+    start: AtomicU64,
+    end: AtomicU64,
+}
+
+impl Heap {
+    /// First address, and behind the last.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
+        (end > start).then_some((start, end))
+    }
+
+    /// brk(2) said that it ends there: the first time, before anything was asked for, that is where it begins.
+    fn ends(&self, at: u64) {
+        let _ = self.start.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
+        self.end.fetch_max(at, Ordering::Relaxed);
+    }
+}
+
+/// Memory that a thread has asked for, until the call returns.
+#[derive(Default)]
+pub struct Asked {
+    /// Where, as far as that is known before the call returns.
+    start: AtomicU64,
+    /// 0: nothing.
+    bytes: AtomicU64,
+}
+
+impl Asked {
+    /// Nothing.
+    pub const fn new() -> Self {
+        Self { start: AtomicU64::new(0), bytes: AtomicU64::new(0) }
+    }
+
+    /// A system call begins.
+    pub fn before(&self, number: i64, arguments: [u64; 4]) {
+        let [start, bytes, protection, flags] = arguments;
+        let is_writable = protection & libc::PROT_WRITE as u64 != 0;
+        let is_asked = match number {
+            libc::SYS_mmap => is_writable && flags & libc::MAP_ANONYMOUS as u64 != 0,
+            // What was reserved first: threads' stacks, arenas.
+            libc::SYS_mprotect => is_writable,
+            _ => false,
+        };
+        self.start.store(start, Ordering::Relaxed);
+        self.bytes.store(if is_asked { bytes } else { 0 }, Ordering::Relaxed);
+    }
+
+    /// It has returned.
+    pub fn after(&self, number: i64, result: i64) {
+        if number == libc::SYS_brk {
+            comm().heap.ends(result as u64);
+        }
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        let start = match number {
+            libc::SYS_mmap => result as u64,
+            _ => self.start.load(Ordering::Relaxed),
+        };
+        // An error is a small negative number.
+        if bytes > 0 && !(-MOST_ERRORS..0).contains(&result) {
+            lock(&comm().anonymous).writable(start, start.saturating_add(bytes.next_multiple_of(PAGE)));
+        }
+    }
+}
+
+/// Errors that Linux has room for (include/linux/err.h, MAX_ERRNO).
+const MOST_ERRORS: i64 = 4095;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_heap_begins_where_the_first_answer_says() {
+        let heap = Heap::default();
+        assert_eq!(heap.range(), None);
+        [0x5000, 0x5000, 0x2_6000, 0x1_0000].into_iter().for_each(|at| heap.ends(at));
+        assert_eq!(heap.range(), Some((0x5000, 0x2_6000)));
+    }
+}
