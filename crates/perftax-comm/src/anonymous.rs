@@ -21,10 +21,11 @@ pub struct Piece {
 ///
 /// What was unmapped is not taken off: the kernel's records do not tell of it. Memory that is mapped where some was before is called as that was.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
 pub struct Anonymous {
     /// By address; they do not overlap.
     pieces: Vec<Piece>,
+    /// What brk(2) gave: first address, and behind the last.
+    heap: Option<(u64, u64)>,
 }
 
 impl Anonymous {
@@ -50,12 +51,21 @@ impl Anonymous {
         }
     }
 
-    /// What an address is called: `mmap #2 of 139264 bytes+0x40`.
+    /// The memory that brk(2) gives lies there now.
+    pub fn heap(&mut self, start: u64, end: u64) {
+        let (first, last) = self.heap.unwrap_or((start, end));
+        self.heap = Some((first.min(start), last.max(end)));
+    }
+
+    /// What an address is called: `heap+0x40`, `mmap #2 of 139264 bytes+0x40`.
     pub fn name(&self, address: u64) -> Option<String> {
+        let plus = |start: u64| if address > start { format!("+{:#x}", address - start) } else { String::new() };
+        if let Some((start, _)) = self.heap.filter(|(start, end)| (*start..*end).contains(&address)) {
+            return Some(format!("heap{}", plus(start)));
+        }
         let at = self.pieces.partition_point(|piece| piece.end <= address);
         let Piece { start, end, number } = *self.pieces.get(at).filter(|piece| piece.start <= address)?;
-        let plus = if address > start { format!("+{:#x}", address - start) } else { String::new() };
-        Some(format!("mmap #{number} of {} bytes{plus}", end - start))
+        Some(format!("mmap #{number} of {} bytes{}", end - start, plus(start)))
     }
 }
 
@@ -69,6 +79,11 @@ impl AnonymousOf {
     /// A process can write to these addresses.
     pub fn writable(&mut self, process: u32, start: u64, end: u64) {
         self.by_process.entry(process).or_default().writable(start, end);
+    }
+
+    /// The memory that brk(2) gives a process lies there now.
+    pub fn heap(&mut self, process: u32, start: u64, end: u64) {
+        self.by_process.entry(process).or_default().heap(start, end);
     }
 
     /// A process was created by another.
@@ -111,6 +126,16 @@ mod tests {
         let before = all.clone();
         all.writable(0x4000, 0xc000);
         assert_eq!(all, before);
+    }
+
+    #[test]
+    fn the_heap_is_one_however_it_grows() {
+        let mut all = Anonymous::default();
+        all.heap(0x5000, 0x6000);
+        all.heap(0x5000, 0x9000);
+        assert_eq!(all.name(0x5000).as_deref(), Some("heap"));
+        assert_eq!(all.name(0x8fc0).as_deref(), Some("heap+0x3fc0"));
+        assert_eq!(all.name(0x9000), None);
     }
 
     #[test]

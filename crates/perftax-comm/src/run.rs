@@ -42,10 +42,8 @@ pub struct Outcome {
     pub estimates: Vec<Estimated>,
     /// Where the program and its libraries were mapped.
     pub mappings: Vec<Mapped>,
-    /// What it mapped from no file.
+    /// Its memory of no file.
     pub anonymous: Anonymous,
-    /// Where brk(2) gave it memory: first address, and behind the last; none where it never asked.
-    pub heap: Option<(u64, u64)>,
 }
 
 /// Transfers as they were.

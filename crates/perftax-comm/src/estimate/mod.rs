@@ -129,7 +129,13 @@ pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
         LineTransfers { line, shares, pairs, sites: sites(board, line), rest }
     };
     let mut told: Vec<_> = by_line.iter().map(|(line, own)| of_line(*line, own)).collect();
-    told.sort_by(|a, b| b.shares.total.estimate.total_cmp(&a.shares.total.estimate).then(a.line.cmp(&b.line)));
+    // By what they have at least: of thousands of lines with a few transfers each, some are sampled twice by chance, and would come before
+    // those that have many.
+    told.sort_by(|a, b| {
+        let (a_total, b_total) = (&a.shares.total, &b.shares.total);
+        let by_estimate = b_total.estimate.total_cmp(&a_total.estimate);
+        b_total.low.total_cmp(&a_total.low).then(by_estimate).then(a.line.cmp(&b.line))
+    });
     let all = |key: &Key| sums.get(key).cloned();
     Transfers {
         total: shares(None, &all),

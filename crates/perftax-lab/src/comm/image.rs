@@ -46,6 +46,8 @@ pub struct Images {
 enum MemoryChange {
     /// It can write there, and no file is behind it.
     Writable { pid: u32, start: u64, end: u64 },
+    /// What brk(2) gives lies there now.
+    Heap { pid: u32, start: u64, end: u64 },
     /// It was created by another.
     Forked { pid: u32, parent: u32 },
     /// It executes another program.
@@ -95,6 +97,11 @@ impl Images {
         self.changed(time_ns, MemoryChange::Writable { pid, start, end });
     }
 
+    /// The memory that brk(2) gives a process lies there now.
+    pub fn heap(&mut self, pid: u32, start: u64, end: u64, time_ns: u64) {
+        self.changed(time_ns, MemoryChange::Heap { pid, start, end });
+    }
+
     /// A process executes another program.
     pub fn replaced(&mut self, pid: u32, time_ns: u64) {
         self.changed(time_ns, MemoryChange::Replaced { pid });
@@ -120,6 +127,7 @@ impl Images {
         for (_, change) in memory {
             match change {
                 MemoryChange::Writable { pid, start, end } => all.writable(pid, start, end),
+                MemoryChange::Heap { pid, start, end } => all.heap(pid, start, end),
                 MemoryChange::Forked { pid, parent } => all.forked(pid, parent),
                 MemoryChange::Replaced { pid } => all.replaced(pid),
             }

@@ -16,6 +16,8 @@ const REGISTERS: usize = 24;
 
 /// What the kernel writes where a mapping has no file (kernel/events/core.c, `perf_event_mmap_event`).
 const NO_FILE: &[u8] = b"//anon";
+/// What it writes of what brk(2) gives.
+const HEAP: &[u8] = b"[heap]";
 
 /// A trap as it was sampled: two of one thread with the same of all but the place are one instruction's.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,9 +154,11 @@ impl Intake {
             }
             Record::Mmap2(mmap) => {
                 let Mmap { task, address, length, path, sample_id, .. } = mmap.mapping;
+                let (end, time_ns) = (address.saturating_add(length), sample_id.time_ns.unwrap_or(0));
                 if path == NO_FILE && mmap.protection & libc::PROT_WRITE as u32 != 0 {
-                    let end = address.saturating_add(length);
-                    self.images.writable(task.pid, address, end, sample_id.time_ns.unwrap_or(0));
+                    self.images.writable(task.pid, address, end, time_ns);
+                } else if path == HEAP {
+                    self.images.heap(task.pid, address, end, time_ns);
                 }
             }
             _ => {}

@@ -12,7 +12,7 @@ use perftax_pmu::{Error, Result};
 use super::runner::{no_outcome, run_with_plugin};
 use super::{Guest, Installation};
 use crate::comm::document::{self, Called};
-use crate::comm::naming::{CodePlace, Names, plus};
+use crate::comm::naming::{CodePlace, Names};
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -193,10 +193,7 @@ impl Called for Named<'_> {
         if found.is_known() {
             return found.name;
         }
-        match self.outcome.heap.filter(|(start, end)| (*start..*end).contains(&address)) {
-            Some((start, _)) => plus("heap", address - start),
-            None => self.outcome.anonymous.name(address).unwrap_or(found.name),
-        }
+        self.outcome.anonymous.name(address).unwrap_or(found.name)
     }
 
     fn code(&mut self, ip: u64) -> (String, Option<String>) {

@@ -26,7 +26,6 @@ pub extern "C" fn on_exit(_: api::Id, _: *mut c_void) {
         estimates: engine.estimates(most),
         mappings: finish::all_mappings().into_iter().map(mapped).collect(),
         anonymous: std::mem::take(&mut *lock(&comm.anonymous)),
-        heap: comm.heap.range(),
     };
     if let Err(error) = finish::write(&outcome, &comm.request.outcome) {
         crate::say(&format!("perftax_sim_plugin: cannot write {}: {error}\n", comm.request.outcome));

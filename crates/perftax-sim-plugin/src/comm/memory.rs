@@ -11,27 +11,6 @@ use super::comm;
 /// Pages are that large (Linux on x86-64).
 const PAGE: u64 = 4096;
 
-/// Addresses that brk(2) gave; all zero: none yet.
-#[derive(Default)]
-pub struct Heap {
-    start: AtomicU64,
-    end: AtomicU64,
-}
-
-impl Heap {
-    /// First address, and behind the last.
-    pub fn range(&self) -> Option<(u64, u64)> {
-        let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
-        (end > start).then_some((start, end))
-    }
-
-    /// brk(2) said that it ends there: the first time, before anything was asked for, that is where it begins.
-    fn ends(&self, at: u64) {
-        let _ = self.start.compare_exchange(0, at, Ordering::Relaxed, Ordering::Relaxed);
-        self.end.fetch_max(at, Ordering::Relaxed);
-    }
-}
-
 /// Memory that a thread has asked for, until the call returns.
 #[derive(Default)]
 pub struct Asked {
@@ -64,7 +43,8 @@ impl Asked {
     /// It has returned.
     pub fn after(&self, number: i64, result: i64) {
         if number == libc::SYS_brk {
-            comm().heap.ends(result as u64);
+            // The first answer, before anything was asked for, is where it begins.
+            lock(&comm().anonymous).heap(result as u64, result as u64);
         }
         let bytes = self.bytes.swap(0, Ordering::Relaxed);
         let start = match number {
@@ -80,16 +60,3 @@ impl Asked {
 
 /// Errors that Linux has room for (include/linux/err.h, MAX_ERRNO).
 const MOST_ERRORS: i64 = 4095;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_heap_begins_where_the_first_answer_says() {
-        let heap = Heap::default();
-        assert_eq!(heap.range(), None);
-        [0x5000, 0x5000, 0x2_6000, 0x1_0000].into_iter().for_each(|at| heap.ends(at));
-        assert_eq!(heap.range(), Some((0x5000, 0x2_6000)));
-    }
-}

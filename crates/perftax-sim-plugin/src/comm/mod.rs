@@ -17,7 +17,6 @@ use perftax_comm::run::Request;
 
 use crate::{api, fork};
 use engine::Engine;
-use memory::Heap;
 use turns::Turns;
 
 /// One run.
@@ -27,10 +26,8 @@ struct Comm {
     turns: Turns,
     /// What is known of lines.
     engine: Mutex<Engine>,
-    /// What it mapped from no file.
+    /// Its memory of no file.
     anonymous: Mutex<Anonymous>,
-    /// What brk(2) gave it.
-    heap: Heap,
     /// Where instructions are looked into.
     factory: Mutex<InstructionInfoFactory>,
 }
@@ -52,7 +49,6 @@ pub fn register(id: api::Id, request: Request) {
         turns: Turns::new(request.quantum, request.seed),
         engine: Mutex::new(Engine::new(&request)),
         anonymous: Mutex::default(),
-        heap: Heap::default(),
         factory: Mutex::new(InstructionInfoFactory::new()),
         request,
     };

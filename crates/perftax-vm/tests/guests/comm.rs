@@ -43,12 +43,31 @@ fn sampled_lines_are_followed() {
     assert!((mean / (6.0 * EACH) - 1.0).abs() < 0.2, "{found:?}");
 }
 
+/// Lines that are fetched by stores alone, each the first of the vectors that fill its line: in the emulator a vector is stored in parts, of
+/// which the first misses. So many transfers by construction.
+#[test]
+fn vectors_that_miss_are_seen() {
+    const ROUNDS: f64 = 200.0;
+    const LINES: f64 = 512.0;
+    let comm = comm_of("tests/guests/programs/vectors.c", &format!("-m 1024 -c 251 --json - -- ./vectors {ROUNDS} {LINES}"));
+    let of_buffer = comm.lines.iter().filter(|line| line.name.starts_with("buffer"));
+    let found: f64 = of_buffer.map(|line| line.share.total.estimate).sum();
+    assert!((found / ((ROUNDS - 1.0) * LINES) - 1.0).abs() < 0.2, "{found}: {:?} {:?}", comm.total, comm.evidence);
+    assert!(comm.evidence.missed_stores >= 200, "{:?}", comm.evidence);
+}
+
 /// What `perftax comm` says of the microbenchmark, on four processors.
 fn comm(arguments: &str) -> Comm {
+    comm_of("../../workloads/sharing.c", arguments)
+}
+
+/// What it says of a program that is compiled from a source of this repository, by its file's name.
+fn comm_of(source: &str, arguments: &str) -> Comm {
     let share = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/sharing.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-g", "-static", "-pthread", "-o"]).arg(share.path().join("sharing")).arg(source);
+    let program = share.path().join(source.file_stem().unwrap());
+    gcc.args(["-O2", "-g", "-static", "-pthread", "-o"]).arg(program).arg(source);
     assert!(gcc.status().unwrap().success());
     std::fs::write(share.path().join("script"), format!("perftax comm {arguments}\n")).unwrap();
     let (output, errors, finished) = common::boot_with(&["sh", "script"].map(String::from), &common::perftax(), |guest| {

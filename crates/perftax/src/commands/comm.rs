@@ -96,9 +96,17 @@ pub struct Tables {
     /// Write the pairs of cores likewise
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     cores_csv: Option<PathBuf>,
+    /// Lines in the result at most, those with the most transfers first
+    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..))]
+    most_lines: u32,
 }
 
 impl Tables {
+    /// Lines in the document at most.
+    pub fn most_lines(&self) -> usize {
+        self.most_lines as usize
+    }
+
     /// Writes those that were asked for.
     pub fn write(&self, document: &Comm) -> Result<()> {
         if let Some(path) = &self.lines_csv {
@@ -120,6 +128,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let here = Here::read()?;
     let (mut document, ended) = if args.names_places() { watched(args, &here)? } else { sampled(args, &here)? };
     document.origin.warnings.extend(trapped(ended));
+    document.lines.truncate(args.tables.most_lines());
     args.output.write_json(&document)?;
     #[cfg(feature = "html")]
     args.output.write_html(|| Ok(perftax_report::html::comm(&document)))?;
@@ -202,7 +211,7 @@ fn sampled(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
     drop(guard);
     found.check()?;
     let price = Price { trap_ns, budget: args.budget };
-    let document = found.document(origin, program, price, &mut Called::of(Vec::new()));
+    let document = found.document(origin, program, price, args.tables.most_lines(), &mut Called::of(Vec::new()));
     Ok((document, found.ended))
 }
 

@@ -148,7 +148,7 @@ fn nameless(object: &Object, at: u64) -> String {
 }
 
 /// `name+0x12`; the name alone at its start.
-pub(crate) fn plus(name: &str, offset: u64) -> String {
+fn plus(name: &str, offset: u64) -> String {
     if offset == 0 { name.into() } else { format!("{name}+{offset:#x}") }
 }
 

@@ -15,9 +15,6 @@ use crate::comm::heap::{Heaps, named};
 use crate::comm::report::{warnings_of_heap, with_heap, with_probes};
 use crate::comm::{Images, Naming, Price, Subject};
 
-/// Lines in the document: more are of no use to anybody.
-const MOST_LINES: usize = 1000;
-
 /// Share of the traps whose instruction may be unknown: what they did would be missing from every follow.
 const MOST_UNDECODED: f64 = 0.1;
 
@@ -78,8 +75,15 @@ impl Found {
         })
     }
 
-    /// The document.
-    pub fn document(&self, mut origin: Origin, program: Vec<String>, price: Price, naming: &mut dyn Naming) -> Comm {
+    /// The document, with so many lines at most.
+    pub fn document(
+        &self,
+        mut origin: Origin,
+        program: Vec<String>,
+        price: Price,
+        most_lines: usize,
+        naming: &mut dyn Naming,
+    ) -> Comm {
         origin.warnings.extend(self.warnings());
         let is_joined = matches!(self.sampling.subject, Subject::Process(_));
         origin.warnings.extend(self.heaps.iter().flat_map(|heaps| warnings_of_heap(heaps, is_joined)));
@@ -99,7 +103,7 @@ impl Found {
         }
         let threads = self.threads.document();
         let mut called = OfProcess { naming, images: &self.images, pid: self.pid, heaps: self.heaps.as_ref() };
-        let lines = transfers.lines.iter().take(MOST_LINES).map(|line| of_line(line, &mut called)).collect();
+        let lines = transfers.lines.iter().take(most_lines).map(|line| of_line(line, &mut called)).collect();
         Comm {
             origin,
             program,

@@ -49,10 +49,10 @@ impl Sampling {
         self.period.saturating_mul(TIMES)
     }
 
-    /// Loads that take long between samples of them: few do, and each that fetched a line is a transfer.
+    /// Loads that take long between samples of them: some one in a hundred does, and each that fetched a line is a transfer.
     fn slow_loads_period(&self) -> u64 {
         /// Of the stores' period.
-        const PART: u64 = 8;
+        const PART: u64 = 64;
         (self.period / PART).max(1)
     }
 

@@ -32,9 +32,6 @@ pub struct CommArgs {
     tables: Tables,
 }
 
-/// Lines in the document: more are of no use to anybody.
-const MOST_LINES: usize = 1000;
-
 /// Runs the command: the model has no part in it but its name, which the origin bears.
 pub fn run(args: &super::Args, installation: &Installation, guest: &Guest) -> Result<Outcome> {
     let request = Request {
@@ -43,7 +40,7 @@ pub fn run(args: &super::Args, installation: &Installation, guest: &Guest) -> Re
         delay: args.comm.delay,
         quantum: args.comm.quantum,
         seed: args.seed,
-        most_lines: MOST_LINES,
+        most_lines: args.comm.tables.most_lines(),
         outcome: String::new(),
     };
     let simulated = simulate_comm(installation, guest, &request)?;
