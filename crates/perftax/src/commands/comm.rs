@@ -52,10 +52,15 @@ pub struct Args {
     /// position-independent
     #[arg(long, value_name = "FILE")]
     lines_from: Option<PathBuf>,
-    /// Stores between samples; loads are sampled an eighth as often, loads that take long eight times as often
+    /// Stores between samples; loads are sampled an eighth as often
     #[arg(short = 'c', long = "period", value_name = "R", default_value_t = 10_007, conflicts_with_all = ["watch", "lines_from"],
           value_parser = clap::value_parser!(u64).range(100..=LONGEST_PERIOD))]
     period: u64,
+    /// Loads that take long (30 cycles and more) between samples, where the machine tells where they found their data; without it a 32nd of
+    /// -c, 10 at least. The shorter, the better lines with few transfers are told apart
+    #[arg(long, value_name = "R", conflicts_with_all = ["watch", "lines_from"],
+          value_parser = clap::value_parser!(u64).range(1..=LONGEST_PERIOD))]
+    slow_loads_period: Option<u64>,
     /// Seed of what is drawn where a line has more words than registers
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["watch", "lines_from"])]
     seed: u64,
@@ -197,6 +202,7 @@ fn sampled(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
         subject: args.subject(),
         events,
         period: args.period,
+        slow_loads_period: args.slow_loads_period,
         registers: args.watchpoints as u32,
         budget: args.budget,
         trap_ns,

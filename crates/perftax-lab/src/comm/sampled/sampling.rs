@@ -23,6 +23,8 @@ pub struct Sampling {
     pub events: MemoryEvents,
     /// Stores between samples.
     pub period: u64,
+    /// Loads that take long between samples of them; none: as it is chosen for the stores' period.
+    pub slow_loads_period: Option<u64>,
     /// Debug registers to use of each thread, 1 to 4.
     pub registers: u32,
     /// The share of the program's CPU time that traps may take.
@@ -52,8 +54,10 @@ impl Sampling {
     /// Loads that take long between samples of them: some one in a hundred does, and each that fetched a line is a transfer.
     fn slow_loads_period(&self) -> u64 {
         /// Of the stores' period.
-        const PART: u64 = 64;
-        (self.period / PART).max(1)
+        const PART: u64 = 32;
+        /// A shorter one beats in time with loops, prime or not.
+        const LEAST: u64 = 10;
+        self.slow_loads_period.unwrap_or((self.period / PART).max(LEAST))
     }
 
     /// What is sampled, with its period: in the order of [`Kind`] there, then loads that take long.
