@@ -25,14 +25,16 @@ pub struct Fetches {
     pub stores: Vec<Fetching>,
     /// Samples of loads that took long, wherever they found their data.
     pub samples: u64,
-    /// Such loads counted.
+    /// Such loads counted beside those sampled.
     pub counted: u64,
 }
 
 impl Fetches {
-    /// For how many loads a sample stands.
+    /// For how many loads a sample stands: those counted, and itself. PEBS records the event after the one that overflows, and the counter
+    /// begins anew with the record, so the recorded one is not counted (SDM volume 3, 20.6.2.4; Linux counts a period a sample,
+    /// `intel_pmu_save_and_restart_reload` in arch/x86/events/intel/ds.c).
     pub fn weight(&self) -> f64 {
-        if self.samples > 0 { self.counted as f64 / self.samples as f64 } else { 0.0 }
+        if self.samples > 0 { (self.counted + self.samples) as f64 / self.samples as f64 } else { 0.0 }
     }
 }
 
@@ -91,5 +93,18 @@ impl Evidence {
     /// Follows that ran their whole length.
     pub fn full(&self) -> u64 {
         self.follows.iter().filter(|follow| follow.end == End::Full).count() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One in three was recorded, and of the others the kernel counts two a sample.
+    #[test]
+    fn a_sample_stands_for_itself_too() {
+        let fetches = Fetches { samples: 100, counted: 200, ..Fetches::default() };
+        assert!((fetches.weight() - 3.0).abs() < 1e-9);
+        assert!(Fetches::default().weight().abs() < 1e-9);
     }
 }
