@@ -185,7 +185,7 @@ mod tests {
         let load = |thread, line, offset| access(thread, line, offset, Kind::Load);
         let loads = vec![load(1, 100, 0), load(1, 100, 32), load(1, 130, 0), load(0, 100, 0), load(1, 50_000, 0)];
         let loads = loads.into_iter().map(|access| Fetching { access, sample: 0 }).collect();
-        let fetches = Fetches { loads, stores: Vec::new(), samples: 10, counted: 1000 };
+        let fetches = Fetches { loads, stores: Vec::new(), samples: 10, counted: 990 };
         let fetched = Fetched::of(&fetches, &board, &Progress::default(), 50.0);
         assert_eq!((fetched.untold, fetched.moved), (1, 1));
         let value = |line, pair, kind| fetched.by_line[&Line(line)].get(&Key { pair, kind }).map(|sum| sum.value);
