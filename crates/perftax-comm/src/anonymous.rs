@@ -24,6 +24,9 @@ pub struct Piece {
 pub struct Anonymous {
     /// By address; they do not overlap.
     pieces: Vec<Piece>,
+    /// How many there are of each size; who is told of the pieces needs only their numbers.
+    #[serde(skip)]
+    of_size: FxHashMap<u64, u32>,
     /// What brk(2) gave: first address, and behind the last.
     heap: Option<(u64, u64)>,
 }
@@ -45,9 +48,10 @@ impl Anonymous {
             new.push((from, end));
         }
         for (start, end) in new {
-            let number = 1 + self.pieces.iter().filter(|piece| piece.end - piece.start == end - start).count() as u32;
+            let number = self.of_size.entry(end - start).or_default();
+            *number += 1;
             let at = self.pieces.partition_point(|piece| piece.end <= start);
-            self.pieces.insert(at, Piece { start, end, number });
+            self.pieces.insert(at, Piece { start, end, number: *number });
         }
     }
 

@@ -102,8 +102,8 @@ impl Watcher {
     /// Has threads that are followed from now on sampled, too, once [`Self::start_sampling`] says so: each event by a period, its samples in
     /// the same rings. A sample wakes the reader, for what it names is to be watched at once.
     ///
-    /// Each CPU has a prime of its own near the period (and samples one in as many): threads that wait for one another, sampled one in as many, fall into step with the
-    /// sampler, and then all samples hit the same few instructions for a while.
+    /// Each CPU samples one in a prime of its own near the period: threads that wait for one another, sampled one in as many everywhere, fall into
+    /// step with the sampler, and then all samples hit the same few instructions for a while.
     pub fn sample<'e>(&mut self, events: impl IntoIterator<Item = (&'e Event, u64)>) {
         let quiet = Sampling { task_records: false, mapping_records: false, data_mapping_records: false, ..self.tasks.1 };
         let sampling = Sampling { wakeup: Wakeup::EverySample, ..quiet };
