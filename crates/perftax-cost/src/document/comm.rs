@@ -338,6 +338,9 @@ pub struct CommEvidence {
     /// Records of the heap that were lost, or whose other half was: objects are not known, or not surely, for them.
     #[serde(default)]
     pub lost_allocations: u64,
+    /// Mappings of memory of no file that were more than are remembered: lines there are called by their addresses.
+    #[serde(default)]
+    pub unnamed_mappings: u64,
 }
 
 /// What it cost.

@@ -37,6 +37,8 @@ pub struct Images {
     factory: InstructionInfoFactory,
     /// What processes did to memory of no file, in any order.
     memory: Vec<(u64, MemoryChange)>,
+    /// Mappings that were more than are remembered.
+    unnamed: u64,
     /// What came of it; made when it is asked for.
     anonymous: OnceCell<AnonymousOf>,
 }
@@ -54,7 +56,7 @@ enum MemoryChange {
     Replaced { pid: u32 },
 }
 
-/// Changes that are remembered: a program that maps memory all the time has no use for their names.
+/// Changes after which mappings are not remembered any more, but counted: 40 bytes each.
 const MOST_CHANGES: usize = 1 << 20;
 
 impl Default for Images {
@@ -69,6 +71,7 @@ impl Default for Images {
             operands,
             factory: InstructionInfoFactory::new(),
             memory: Vec::new(),
+            unnamed: 0,
             anonymous: OnceCell::new(),
         }
     }
@@ -94,7 +97,16 @@ impl Images {
 
     /// A process can write to these addresses, and no file is behind them.
     pub fn writable(&mut self, pid: u32, start: u64, end: u64, time_ns: u64) {
-        self.changed(time_ns, MemoryChange::Writable { pid, start, end });
+        if self.memory.len() < MOST_CHANGES {
+            self.changed(time_ns, MemoryChange::Writable { pid, start, end });
+        } else {
+            self.unnamed += 1;
+        }
+    }
+
+    /// Mappings that were more than are remembered: what lies there is called by its address.
+    pub fn unnamed(&self) -> u64 {
+        self.unnamed
     }
 
     /// The memory that brk(2) gives a process lies there now.
@@ -108,10 +120,8 @@ impl Images {
     }
 
     fn changed(&mut self, time_ns: u64, change: MemoryChange) {
-        if self.memory.len() < MOST_CHANGES {
-            self.memory.push((time_ns, change));
-            self.anonymous = OnceCell::new();
-        }
+        self.memory.push((time_ns, change));
+        self.anonymous = OnceCell::new();
     }
 
     /// What an address of memory of no file is called, by all that has come.
@@ -259,5 +269,19 @@ mod tests {
         images.forked(pid + 1, pid, 0);
         assert_eq!(images.maps(pid + 1), images.maps(pid));
         assert_eq!(*images.candidates(u32::MAX, 0x10, 64), Candidates::default());
+    }
+
+    #[test]
+    fn mappings_that_are_too_many_are_counted_and_processes_are_not() {
+        let mut images = Images::default();
+        (0..MOST_CHANGES).for_each(|time_ns| images.writable(1, 0x1000, 0x2000, time_ns as u64));
+        let after = MOST_CHANGES as u64;
+        images.writable(1, 0x9000, 0xa000, after);
+        images.writable(1, 0xb000, 0xc000, after);
+        images.forked(2, 1, after);
+        images.replaced(1, after + 1);
+        assert_eq!(images.unnamed(), 2);
+        assert_eq!(images.anonymous(2, 0x1000).as_deref(), Some("mmap #1 of 4096 bytes"));
+        assert_eq!((images.anonymous(2, 0x9000), images.anonymous(1, 0x1000)), (None, None));
     }
 }

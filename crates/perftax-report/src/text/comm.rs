@@ -276,6 +276,7 @@ pub(crate) fn lost(doc: &Comm) -> String {
         (evidence.evicted, "line dropped from the board for want of room", "lines dropped from the board for want of room"),
         (evidence.undecoded, "trap of an unknown instruction", "traps of unknown instructions"),
         (evidence.lost_allocations, "allocation lost", "allocations lost"),
+        (evidence.unnamed_mappings, "mapping without a name", "mappings without names"),
     ];
     let lost: Vec<String> =
         kinds.into_iter().filter(|(n, ..)| *n > 0).map(|(n, one, many)| plural(&units::count(n), one, many)).collect();

@@ -12,7 +12,7 @@ use perftax_cost::document::{Comm, CommAdvice};
 #[test]
 fn hand_overs_are_counted() {
     const EACH: u64 = 500;
-    let comm = comm(&format!("--watch mailbox/32 --json - -- ./sharing producer-consumer 1 4 {EACH}"));
+    let comm = comm(&format!("perftax comm --watch mailbox/32 --json - -- ./sharing producer-consumer 1 4 {EACH}"));
     // Four words are stored and loaded each time.
     assert_eq!((comm.evidence.traps, comm.evidence.undecoded, comm.evidence.lost_traps), (8 * EACH, 0, 0));
     assert_eq!((comm.total.true_sharing.estimate, comm.total.false_sharing.estimate), (EACH as f64, 0.0));
@@ -28,7 +28,7 @@ fn sampled_lines_are_followed() {
     const EACH: f64 = 20_000.0;
     let mut found = Vec::new();
     for period in [251, 379] {
-        let comm = comm(&format!("-m 1024 -c {period} --json - -- ./sharing producer-consumer 1 4 {EACH}"));
+        let comm = comm(&format!("perftax comm -m 1024 -c {period} --json - -- ./sharing producer-consumer 1 4 {EACH}"));
         let total = comm.total.total;
         assert!(comm.total.true_sharing.estimate > 0.95 * total.estimate, "{:?}", comm.total);
         assert!(comm.total.evidence >= 50 && comm.evidence.fetches >= 50, "{:?}", comm.evidence);
@@ -49,27 +49,42 @@ fn sampled_lines_are_followed() {
 fn vectors_that_miss_are_seen() {
     const ROUNDS: f64 = 200.0;
     const LINES: f64 = 512.0;
-    let comm = comm_of("tests/guests/programs/vectors.c", &format!("-m 1024 -c 251 --json - -- ./vectors {ROUNDS} {LINES}"));
+    let comm = comm_of(
+        "tests/guests/programs/vectors.c",
+        &format!("perftax comm -m 1024 -c 251 --json - -- ./vectors {ROUNDS} {LINES}"),
+    );
     let of_buffer = comm.lines.iter().filter(|line| line.name.starts_with("buffer"));
     let found: f64 = of_buffer.map(|line| line.share.total.estimate).sum();
     assert!((found / ((ROUNDS - 1.0) * LINES) - 1.0).abs() < 0.2, "{found}: {:?} {:?}", comm.total, comm.evidence);
     assert!(comm.evidence.missed_stores >= 200, "{:?}", comm.evidence);
 }
 
-/// What `perftax comm` says of the microbenchmark, on four processors.
-fn comm(arguments: &str) -> Comm {
-    comm_of("../../workloads/sharing.c", arguments)
+/// Four threads on one processor, each of which stores to a word of its own under a register of its own: the kernel leaves the registers as they
+/// are where it changes from one such thread to another, and what one has hit is not the next one's.
+#[test]
+fn a_trap_is_one_threads() {
+    const STORES: u64 = 4000;
+    let watched: String = (0..4).map(|word| format!("--watch apart+{:#x}/8 ", 8 * word)).collect();
+    let comm = comm(&format!("taskset 1 perftax comm {watched} --json - -- ./sharing false 1 4 {STORES}"));
+    assert_eq!((comm.evidence.traps, comm.evidence.undecoded, comm.evidence.lost_traps), (STORES, 0, 0));
+    assert_eq!(comm.total.true_sharing.estimate, 0.0, "{:?}", comm.total);
+    assert!(comm.total.false_sharing.estimate > 0.0, "{:?}", comm.total);
+}
+
+/// What a command with `perftax comm` says of the microbenchmark, on four processors.
+fn comm(command: &str) -> Comm {
+    comm_of("../../workloads/sharing.c", command)
 }
 
 /// What it says of a program that is compiled from a source of this repository, by its file's name.
-fn comm_of(source: &str, arguments: &str) -> Comm {
+fn comm_of(source: &str, command: &str) -> Comm {
     let share = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let mut gcc = Command::new("gcc");
     let program = share.path().join(source.file_stem().unwrap());
     gcc.args(["-O2", "-g", "-static", "-pthread", "-o"]).arg(program).arg(source);
     assert!(gcc.status().unwrap().success());
-    std::fs::write(share.path().join("script"), format!("perftax comm {arguments}\n")).unwrap();
+    std::fs::write(share.path().join("script"), format!("{command}\n")).unwrap();
     let (output, errors, finished) = common::boot_with(&["sh", "script"].map(String::from), &common::perftax(), |guest| {
         guest.share = Some(share.path().into());
         guest.processor.count = 4;

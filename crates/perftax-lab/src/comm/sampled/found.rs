@@ -139,6 +139,7 @@ impl Found {
             moved_fetches: transfers.moved,
             fetches: self.evidence.fetches.as_ref().map_or(0, |fetches| fetches.loads.len() as u64),
             missed_stores: self.evidence.fetches.as_ref().map_or(0, |fetches| fetches.stores.len() as u64),
+            unnamed_mappings: self.images.unnamed(),
             ..self.records
         }
     }
@@ -202,6 +203,15 @@ impl Found {
         }
         if self.unaffordable > 0 {
             warn(format!("{} samples were not followed for the budget", self.unaffordable), "a larger --budget, or a longer run");
+        }
+        if self.images.unnamed() > 0 {
+            warn(
+                format!(
+                    "{} mappings came after the most that are noted: lines there have addresses instead of names",
+                    self.images.unnamed()
+                ),
+                "a shorter run, or --heap, which names what malloc gives",
+            );
         }
         if self.evidence.stores() == 0 {
             warn("no store was sampled".into(), "a shorter -c, or a longer run");
