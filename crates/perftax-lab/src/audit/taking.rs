@@ -8,6 +8,7 @@ use perftax_pmu::sys::{OpenEvent, Reading, Target, stray_traps};
 use perftax_pmu::{Error, Result};
 
 use super::{Fault, Setting};
+use crate::calibrate::single_event;
 use crate::stimulus::Stimulus;
 
 /// Pages of the ring: room for a hundred thousand of the smallest samples.
@@ -83,6 +84,7 @@ impl Taking {
         let rivals = fault.map_or(Vec::new(), |fault| fault.rivals(&events[0].0));
         let open = |rival: &Event| OpenEvent::open(rival, &Sampling::COUNTING, Target::ThisThread, None);
         let rivals: Vec<OpenEvent> = rivals.iter().map(open).collect::<Result<_>>()?;
+        rehearse(setting)?;
         rivals.iter().try_for_each(OpenEvent::enable)?;
         let mut sampler = LiveSampler::open(&events, &[Target::ThisThread], RING_PAGES)?;
         sampler.enable()?;
@@ -161,6 +163,14 @@ impl Taking {
         let (enabled, running) = (sum(|run| run.enabled_ns), sum(|run| run.running_ns));
         if running < enabled { row.sharing(running as f64 / enabled as f64) } else { row }
     }
+}
+
+/// Switches an event that counts nothing on and off: code that was not executed before would make page faults of its own between the real ones.
+fn rehearse(setting: &Setting) -> Result<()> {
+    let nothing = single_event("dummy", setting.catalog)?;
+    let mut sampler = LiveSampler::open(&[(nothing, Sampling::COUNTING)], &[Target::ThisThread], 1)?;
+    sampler.enable()?;
+    sampler.disable()
 }
 
 /// Drains a sampler: looks at each sample that is asked for and that the fault, where one is planted, lets through, as it leaves it.
