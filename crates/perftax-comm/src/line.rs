@@ -5,20 +5,39 @@ use serde::{Deserialize, Serialize};
 /// Bytes of a cache line: what x86-64 processors transfer between cores.
 pub const LINE_BYTES: u64 = 64;
 
-/// A cache line, by number: its address over [`LINE_BYTES`].
+/// Bits of a line's number: addresses have 57 bits at most and the sign (SDM volume 1, 3.3.7.1), lines six less.
+const NUMBER_BITS: u32 = 52;
+
+/// A cache line, by number: its address over [`LINE_BYTES`], and above [`NUMBER_BITS`] bits the address space that it lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Line(pub u64);
 
 impl Line {
     /// The line of an address.
     pub fn of(address: u64) -> Self {
-        Self(address / LINE_BYTES)
+        Self((address / LINE_BYTES) & (u64::MAX >> (u64::BITS - NUMBER_BITS)))
     }
 
     /// Its first byte's address.
     pub fn address(self) -> u64 {
-        self.0 * LINE_BYTES
+        let above = u64::BITS - NUMBER_BITS;
+        // The kernel's half of the addresses begins with ones.
+        ((self.0 << above).cast_signed() >> above).cast_unsigned().wrapping_mul(LINE_BYTES)
     }
+
+    /// The same address in another address space, of which there are [`Self::SPACES`]; [`Line::of`] gives those of number 0.
+    #[must_use]
+    pub fn in_space(self, space: u16) -> Self {
+        Self(Self::of(self.address()).0 | u64::from(space % Self::SPACES) << NUMBER_BITS)
+    }
+
+    /// The number of its address space.
+    pub fn space(self) -> u16 {
+        (self.0 >> NUMBER_BITS) as u16
+    }
+
+    /// Address spaces that are told apart.
+    pub const SPACES: u16 = 1 << (u64::BITS - NUMBER_BITS);
 }
 
 /// Bytes of one line: bit `i` for byte `i`.
@@ -73,6 +92,17 @@ pub fn lines_of(address: u64, bytes: u64) -> impl Iterator<Item = (Line, Bytes)>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_two_address_spaces_are_two() {
+        for address in [0, 0x7fff_ffff_f040, 0x00ff_ffff_ffff_ffc0, 0xffff_ffff_8100_0040, 0xff00_0000_0000_0000] {
+            let line = Line::of(address);
+            assert_eq!((line.address(), line.space()), (address, 0));
+            let other = line.in_space(4095);
+            assert_eq!((other.address(), other.space()), (address, 4095));
+            assert!(other != line && other.in_space(0) == line);
+        }
+    }
 
     #[test]
     fn bytes_of_a_line() {

@@ -55,6 +55,8 @@ pub struct Decoded {
     pub repetition: Few,
     /// Bytes of its largest memory operand.
     pub bytes: u32,
+    /// It writes where it has read: one address, unlike those of a move from memory to memory.
+    pub modifies: bool,
 }
 
 impl Decoded {
@@ -73,10 +75,11 @@ pub fn decode(code: &[u8], ip: u64, factory: &mut InstructionInfoFactory) -> Dec
     let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
     let instruction = decoder.decode();
     let mut decoded = Decoded::default();
+    let Accesses { loads, stores, modifies } = memory_accesses(&instruction, factory);
+    decoded.modifies = modifies;
     let counts = &mut decoded.counts;
     counts[Event::Instructions] = 1;
     counts[Event::DispatchedOps] = 1;
-    let (loads, stores) = memory_accesses(&instruction, factory);
     counts[Event::Loads] = u16::from(loads);
     counts[Event::Stores] = u16::from(stores);
     let exchanges = instruction.mnemonic() == Mnemonic::Xchg && loads;
@@ -110,7 +113,16 @@ pub fn decode(code: &[u8], ip: u64, factory: &mut InstructionInfoFactory) -> Dec
     decoded
 }
 
-fn memory_accesses(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> (bool, bool) {
+/// What an instruction does to memory.
+#[derive(Clone, Copy, Default)]
+struct Accesses {
+    loads: bool,
+    stores: bool,
+    /// Both at one address.
+    modifies: bool,
+}
+
+fn memory_accesses(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Accesses {
     // Most instructions have neither a memory operand nor the stack's, and need not be looked into.
     let touches_memory = |operand| {
         !matches!(
@@ -127,19 +139,19 @@ fn memory_accesses(instruction: &Instruction, factory: &mut InstructionInfoFacto
         )
     };
     if !instruction.is_stack_instruction() && !(0..instruction.op_count()).any(touches_memory) {
-        return (false, false);
+        return Accesses::default();
     }
     let info = factory.info_options(instruction, InstructionInfoOptions::NO_REGISTER_USAGE);
-    let (mut loads, mut stores) = (false, false);
+    let mut all = Accesses::default();
     for memory in info.used_memory() {
         match memory.access() {
-            OpAccess::Read | OpAccess::CondRead => loads = true,
-            OpAccess::Write | OpAccess::CondWrite => stores = true,
-            OpAccess::ReadWrite | OpAccess::ReadCondWrite => (loads, stores) = (true, true),
+            OpAccess::Read | OpAccess::CondRead => all.loads = true,
+            OpAccess::Write | OpAccess::CondWrite => all.stores = true,
+            OpAccess::ReadWrite | OpAccess::ReadCondWrite => all = Accesses { loads: true, stores: true, modifies: true },
             OpAccess::None | OpAccess::NoMemAccess => {}
         }
     }
-    (loads, stores)
+    all
 }
 
 fn is_system_call(instruction: &Instruction) -> bool {
@@ -185,6 +197,22 @@ mod tests {
         assert_eq!(of(&[0x48, 0x87, 0xc3]).counts[Event::LockedOps], 0, "xchg of registers");
         assert!(of(&[0xf3, 0x48, 0xa5]).repeats && !of(&[0x48, 0xa5]).repeats, "rep movsq");
         assert!(!of(&[0xf3, 0x0f, 0x1e, 0xfa]).repeats, "endbr64 has the prefix and repeats nothing");
+    }
+
+    #[test]
+    fn what_is_modified_is_told_from_what_is_moved() {
+        let modifies = |code: &[u8]| of(code).modifies;
+        assert!(modifies(&[0x48, 0x01, 0x03]), "add %rax,(%rbx)");
+        assert!(modifies(&[0x48, 0x87, 0x03]), "xchg %rax,(%rbx)");
+        assert!(modifies(&[0xf0, 0x48, 0x0f, 0xb1, 0x0b]), "lock cmpxchg %rcx,(%rbx)");
+        for (code, text) in [
+            (&[0x48, 0xa5][..], "movsq"),
+            (&[0xf3, 0xa4], "rep movsb"),
+            (&[0xff, 0x33], "push (%rbx)"),
+            (&[0xff, 0x13], "call *(%rbx)"),
+        ] {
+            assert!(of(code).accesses() == (true, true) && !modifies(code), "{text}");
+        }
     }
 
     #[test]

@@ -27,15 +27,7 @@ pub struct Output {
 impl Output {
     /// Fails early, before anything is measured, where an output could not be written afterwards.
     pub fn check_writable(&self) -> Result<()> {
-        for path in [&self.json, &self.html, &self.output].into_iter().flatten().filter(|p| !is_stdout(p) && !is_special(p)) {
-            if path.is_dir() {
-                anyhow::bail!("cannot write {}: it is a folder, needs to be a file", path.display());
-            }
-            let partial = partial_name(path);
-            File::create(&partial).with_context(|| format!("cannot write {}", path.display()))?;
-            std::fs::remove_file(&partial).ok();
-        }
-        Ok(())
+        [&self.json, &self.html, &self.output].into_iter().flatten().try_for_each(|path| check_file(path))
     }
 
     /// Writes the document as JSON where that was asked for.
@@ -103,6 +95,20 @@ fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".partial-{}", std::process::id()));
     path.with_file_name(name)
+}
+
+/// Says before a long measurement that a file could not be written after it.
+pub fn check_file(path: &Path) -> Result<()> {
+    if is_stdout(path) || is_special(path) {
+        return Ok(());
+    }
+    if path.is_dir() {
+        anyhow::bail!("cannot write {}: it is a folder, needs to be a file", path.display());
+    }
+    let partial = partial_name(path);
+    File::create(&partial).with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::remove_file(&partial).ok();
+    Ok(())
 }
 
 /// Writes a file under a temporary name beside its place and renames it, so that no partial file is ever seen.

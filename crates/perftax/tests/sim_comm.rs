@@ -15,11 +15,16 @@ struct Sharing {
 
 impl Sharing {
     fn build() -> Self {
-        let folder = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/sharing.c");
-        let built =
-            Command::new("cc").args(["-O2", "-g", "-pthread", "-o"]).arg(folder.path().join("sharing")).arg(source).status();
-        assert!(built.unwrap().success());
+        Self::built(&std::fs::read(source).unwrap())
+    }
+
+    fn built(source: &[u8]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("sharing.c"), source).unwrap();
+        let mut gcc = Command::new("cc");
+        gcc.args(["-O2", "-g", "-pthread", "-o", "sharing", "sharing.c"]).current_dir(folder.path());
+        assert!(gcc.status().unwrap().success());
         Self { folder }
     }
 
@@ -151,4 +156,30 @@ fn what_does_not_go_together_is_said() {
         assert_eq!(code, Some(2), "{arguments:?}: {text}");
     }
     assert_eq!(said(&["--comm", "--", "/nonexistent/program"]).0, Some(127));
+}
+
+/// A copy by a string instruction reads one place and writes another: each line that it reads is a transfer.
+#[test]
+fn what_is_moved_from_memory_to_memory_is_read() {
+    const SOURCE: &str = r#"
+#include <pthread.h>
+#include <string.h>
+static char filled[64 * 64] __attribute__((aligned(64))), copied[64 * 64] __attribute__((aligned(64)));
+static void *copy(void *unused)
+{
+    void *to = copied, *from = filled;
+    long bytes = sizeof filled;
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+    return unused;
+}
+int main(void)
+{
+    pthread_t thread;
+    memset(filled, 1, sizeof filled);
+    return pthread_create(&thread, NULL, copy, NULL) || pthread_join(thread, NULL);
+}
+"#;
+    let sharing = Sharing::built(SOURCE.as_bytes());
+    let comm = sharing.run(&[], &[]);
+    assert_eq!((transfers(&comm, "filled"), transfers(&comm, "copied")), ((64.0, 0.0), (0.0, 0.0)));
 }

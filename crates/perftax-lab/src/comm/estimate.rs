@@ -15,6 +15,10 @@ use super::accounts::{Accounts, Kept};
 const REPLICATES: usize = 1000;
 /// Rounds below which resampling them says little, and a Poisson interval stands in.
 const LEAST_ROUNDS: usize = 3;
+/// Rounds that are told apart at most.
+const MOST_ROUNDS: usize = 2048;
+/// The upper end of a 95 % interval for a count of which none was seen: -ln 0.025 (Garwood 1936).
+const UNSEEN: f64 = 3.689;
 
 /// What a slice's transfers stand for.
 pub struct Estimator {
@@ -34,7 +38,8 @@ pub struct Estimator {
 impl Estimator {
     /// For what was seen in `elapsed_ns`, in `turns` that took turns.
     pub fn new(accounts: &Accounts, elapsed_ns: u64, turns: usize, is_exact: bool) -> Self {
-        let turns = turns.max(1);
+        // Of a long run several rounds are one: a replicate remembers how often it has each.
+        let turns = turns.max(1) * accounts.slices.len().div_ceil(turns.max(1)).div_ceil(MOST_ROUNDS).max(1);
         let rounds = accounts.slices.len().div_ceil(turns);
         let mut by_round = vec![vec![0.0; accounts.classes.len()]; rounds];
         for (number, slice) in accounts.slices.iter().enumerate() {
@@ -95,10 +100,15 @@ impl Estimator {
     fn estimate(&self, seen: &[(usize, usize, f64)]) -> Estimate {
         // Not sum(): that of nothing is -0.
         let count = seen.iter().fold(0.0, |sum, (.., count)| sum + count);
-        if self.is_exact || count == 0.0 {
+        if self.is_exact {
             return Estimate::exact(count);
         }
         let stands_for = |on_ns: &[f64], class: usize| if on_ns[class] > 0.0 { self.elapsed_ns / on_ns[class] } else { 0.0 };
+        if count == 0.0 {
+            // There may have been some while registers were off, most where they were off the longest.
+            let most = (0..self.on_ns.len()).map(|class| stands_for(&self.on_ns, class)).fold(0.0, f64::max);
+            return Estimate::new(0.0, 0.0, UNSEEN * (most - 1.0).max(0.0));
+        }
         let estimate: f64 = seen.iter().map(|(_, class, count)| count * stands_for(&self.on_ns, *class)).sum();
         let (low, high) = match small_sample_factor(self.rounds, CONFIDENCE).filter(|_| !self.times.is_empty()) {
             Some(widen) => {

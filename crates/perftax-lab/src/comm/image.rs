@@ -168,6 +168,15 @@ impl Images {
         self.known.entry((pid, ip)).or_default()
     }
 
+    /// Whether a process shares what it has at an address with others.
+    pub fn is_shared(&mut self, pid: u32, address: u64) -> bool {
+        let holds = |map: &&Mapped| (map.from..map.to).contains(&address);
+        if self.maps(pid).iter().find(holds).is_none() {
+            self.read(pid);
+        }
+        self.maps(pid).iter().find(holds).is_some_and(|map| map.is_shared)
+    }
+
     /// Bytes that the memory operand of the instruction at an address touches; none where that is not known.
     pub fn operand_bytes(&mut self, pid: u32, ip: u64) -> Option<u64> {
         if let Some(known) = self.operands.get(&(pid, ip)) {

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! `document` turns transfers into their document, whoever saw them, and `naming` says what lies at an address: both serve simulations, too.
-//! `heap` says which object was allocated there, and by whom.
+//! `recorded` takes lines from a recording by perf c2c. `heap` says which object was allocated there, and by whom.
 
 mod accounts;
 mod attend;
@@ -29,6 +29,7 @@ pub mod naming;
 mod place;
 mod plan;
 mod program;
+mod recorded;
 mod reorder;
 mod report;
 mod sampled;
@@ -40,6 +41,7 @@ pub use image::Images;
 pub use maps::Mapped;
 pub use place::{At, Place, PlaceName};
 pub use program::Subject;
+pub use recorded::{RecordedLines, recorded_lines};
 pub use report::{Naming, Price};
 pub use sampled::{Found, MemoryEvents, Sampling, sample};
 pub use session::{Watched, Watching, watch};

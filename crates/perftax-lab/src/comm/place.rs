@@ -8,7 +8,7 @@ const WORD_BYTES: u64 = 8;
 /// The most that can be watched at one place: sixteen lines.
 const MOST_BYTES: u64 = 16 * LINE_BYTES;
 /// Where the kernel's half of the addresses begins on x86-64 and AArch64, whatever the depth of page tables.
-const KERNEL_HALF: u64 = 1 << 63;
+pub(super) const KERNEL_HALF: u64 = 1 << 63;
 
 /// A place as it was named.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -174,7 +174,7 @@ impl Watcher {
     /// # Errors
     /// Where it refuses.
     pub fn follow(&mut self, tid: i32) -> Result<bool> {
-        let mut tasks = Vec::new();
+        let (mut tasks, mut rings) = (Vec::new(), Vec::new());
         for number in 0..self.cpus.len() {
             let target = Target::ThreadOnCpu(tid, self.cpus[number]);
             let open = match OpenEvent::open(&self.tasks.0, &self.tasks.1, target, None) {
@@ -184,11 +184,12 @@ impl Watcher {
             };
             match self.followed.first() {
                 Some((_, first)) => open.redirect_to(&first[number])?,
-                None => self.rings.push(Ring::map(&open, self.ring_pages).map_err(|error| self.explained(error))?),
+                None => rings.push(Ring::map(&open, self.ring_pages).map_err(|error| self.explained(error))?),
             }
             open.enable()?;
             tasks.push(open);
         }
+        self.rings.extend(rings);
         self.followed.push((tid, tasks));
         if let Some(probes) = &mut self.probes {
             probes.follow(tid)?;

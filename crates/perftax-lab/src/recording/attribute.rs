@@ -37,6 +37,12 @@ pub struct Attribute {
     pub enable_on_exec: bool,
     /// Bytes of user stack copied with each sample.
     pub stack_user_bytes: u32,
+    /// `branch_sample_type`.
+    pub branch_sample_type: u64,
+    /// `sample_regs_user`: which registers of user mode samples have.
+    pub user_registers: u64,
+    /// `sample_regs_intr`: which of the sampled instruction.
+    pub interrupt_registers: u64,
 }
 
 /// Size of the first published `perf_event_attr` (`PERF_ATTR_SIZE_VER0`, Linux 2.6.31): none is shorter.
@@ -65,6 +71,9 @@ impl Attribute {
             sample_id_all: bit(18),
             enable_on_exec: bit(12),
             stack_user_bytes: order.u32(bytes, 88).unwrap_or(0),
+            branch_sample_type: order.u64(bytes, 72).unwrap_or(0),
+            user_registers: order.u64(bytes, 80).unwrap_or(0),
+            interrupt_registers: order.u64(bytes, 96).unwrap_or(0),
         };
         Some((attribute, size))
     }

@@ -108,9 +108,13 @@ impl Counts {
     }
 }
 
+/// Looks at a sample: its event, the bits of its header, and its body.
+pub type Look<'a> = dyn FnMut(&Attribute, u16, &[u8]) + 'a;
+
 /// Counts records as they come.
-pub struct Counter {
+pub struct Counter<'a> {
     order: Order,
+    look: Option<&'a mut Look<'a>>,
     events: Vec<EventCounts>,
     layouts: Vec<Layout>,
     /// Whether one layout finds the id in every record.
@@ -122,11 +126,12 @@ pub struct Counter {
     pub features: Features,
 }
 
-impl Counter {
+impl<'a> Counter<'a> {
     /// Nothing counted yet.
-    pub fn new(order: Order) -> Self {
+    pub fn new(order: Order, look: Option<&'a mut Look<'a>>) -> Self {
         Self {
             order,
+            look,
             events: Vec::new(),
             layouts: Vec::new(),
             ids_agree: true,
@@ -158,7 +163,7 @@ impl Counter {
     pub fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
         *self.counts.records.entry(kind).or_default() += 1;
         match kind {
-            kind::SAMPLE => self.sample(body),
+            kind::SAMPLE => self.sample(misc, body),
             kind::HEADER_ATTR => self.header_attr(body),
             kind::HEADER_FEATURE => {
                 if let Some(feature) = self.order.u64(body, 0).and_then(|f| u32::try_from(f).ok()) {
@@ -189,12 +194,15 @@ impl Counter {
         (self.events, self.counts, self.features)
     }
 
-    fn sample(&mut self, body: &[u8]) {
+    fn sample(&mut self, misc: u16, body: &[u8]) {
         let id = self.layouts.first().and_then(|l| l.sample_id(self.order, body));
         let Some(index) = self.event_of(id) else {
             self.counts.unknown_samples += 1;
             return;
         };
+        if let Some(look) = &mut self.look {
+            look(&self.events[index].attribute, misc, body);
+        }
         let layout = &self.layouts[index];
         let belongs = layout.of_sample(self.order, body);
         if let Some(at) = layout.sample_read {

@@ -31,7 +31,7 @@ use perftax_pmu::{Error, Result};
 
 pub use attribute::Attribute;
 pub use billing::bill;
-pub use counts::{Counts, EventCounts, Thread};
+pub use counts::{Counts, EventCounts, Look, Thread};
 pub use features::Features;
 pub use mechanism::mechanism_of;
 pub use slices::{Slices, Track};
@@ -69,15 +69,27 @@ impl Recording {
     /// [`Error::File`] where it cannot be opened or read, [`Error::Malformed`] where it is not a recording by perf or its
     /// header is damaged. Damage further back is a [`Fault`] of the recording, not an error.
     pub fn open(path: &Path) -> Result<Self> {
+        Self::opened(path, None)
+    }
+
+    /// As [`Recording::open`]; looks at each sample of a known event.
+    ///
+    /// # Errors
+    /// As [`Recording::open`].
+    pub fn open_looking<'a>(path: &Path, look: &'a mut Look<'a>) -> Result<Self> {
+        Self::opened(path, Some(look))
+    }
+
+    fn opened<'a>(path: &Path, look: Option<&'a mut Look<'a>>) -> Result<Self> {
         if path.as_os_str() == "-" {
-            return Self::read(std::io::stdin().lock(), "-");
+            return walk::stream(std::io::stdin().lock(), "-", look);
         }
         let name = path.display().to_string();
         if path.is_dir() {
-            return walk::directory(path, &name);
+            return walk::directory(path, &name, look);
         }
         let file = std::fs::File::open(path).map_err(Error::file(path))?;
-        Self::read(file, &name)
+        walk::stream(file, &name, look)
     }
 
     /// Reads a recording from any stream of bytes; `name` is for messages.
@@ -85,7 +97,7 @@ impl Recording {
     /// # Errors
     /// As [`Recording::open`].
     pub fn read(input: impl std::io::Read, name: &str) -> Result<Self> {
-        walk::stream(input, name)
+        walk::stream(input, name, None)
     }
 
     /// First to last sample, seconds; None where samples carry no time or there are fewer than two.

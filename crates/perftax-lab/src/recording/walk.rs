@@ -8,7 +8,7 @@ use perftax_pmu::{Error, Result};
 
 use super::bytes::{Cursor, Order};
 use super::compressed::Decompressor;
-use super::counts::Counter;
+use super::counts::{Counter, Look};
 use super::features::Features;
 use super::header::{self, Header};
 use super::kind;
@@ -21,18 +21,18 @@ const RECORD_HEADER_BYTES: u64 = 8;
 const MOST_FEATURE_BYTES: u64 = 16 << 20;
 
 /// Reads a recording from a stream.
-pub fn stream(input: impl Read, name: &str) -> Result<Recording> {
+pub fn stream<'a>(input: impl Read, name: &str, look: Option<&'a mut Look<'a>>) -> Result<Recording> {
     let mut source = Source::new(input);
-    let (counter, piped, fault) = whole(&mut source, name)?;
+    let (counter, piped, fault) = whole(&mut source, name, look)?;
     Ok(recording(counter, name, piped, fault))
 }
 
 /// Reads the directory of `perf record --threads`: `data` with the header, `data.0`, `data.1` … with records only.
-pub fn directory(path: &Path, name: &str) -> Result<Recording> {
+pub fn directory<'a>(path: &Path, name: &str, look: Option<&'a mut Look<'a>>) -> Result<Recording> {
     let open = |file: &Path| File::open(file).map_err(Error::file(file));
     let head = path.join("data");
     let mut source = Source::new(open(&head)?);
-    let (mut counter, piped, mut fault) = whole(&mut source, &head.display().to_string())?;
+    let (mut counter, piped, mut fault) = whole(&mut source, &head.display().to_string(), look)?;
     for number in 0u32.. {
         let part = path.join(format!("data.{number}"));
         if !part.exists() {
@@ -44,14 +44,18 @@ pub fn directory(path: &Path, name: &str) -> Result<Recording> {
     Ok(recording(counter, name, piped, fault))
 }
 
-fn recording(counter: Counter, name: &str, piped: bool, fault: Option<Fault>) -> Recording {
+fn recording(counter: Counter<'_>, name: &str, piped: bool, fault: Option<Fault>) -> Recording {
     let (events, counts, features) = counter.finish();
     Recording { name: name.into(), piped, events, counts, features, fault }
 }
 
-fn whole<R: Read>(source: &mut Source<R>, name: &str) -> Result<(Counter, bool, Option<Fault>)> {
+fn whole<'a, R: Read>(
+    source: &mut Source<R>,
+    name: &str,
+    look: Option<&'a mut Look<'a>>,
+) -> Result<(Counter<'a>, bool, Option<Fault>)> {
     let Header { order, piped, data_bytes, features, attributes } = header::read(source, name)?;
-    let mut counter = Counter::new(order);
+    let mut counter = Counter::new(order, look);
     for (attribute, ids) in attributes {
         counter.add_event(attribute, ids);
     }
@@ -67,7 +71,11 @@ fn whole<R: Read>(source: &mut Source<R>, name: &str) -> Result<(Counter, bool, 
 }
 
 /// Counts records up to the end of the data section, or of the input where its length is not known.
-fn records<R: Read>(source: &mut Source<R>, counter: &mut Counter, data_bytes: Option<u64>) -> std::io::Result<Option<Fault>> {
+fn records<R: Read>(
+    source: &mut Source<R>,
+    counter: &mut Counter<'_>,
+    data_bytes: Option<u64>,
+) -> std::io::Result<Option<Fault>> {
     let order = counter.order();
     let end = data_bytes.map(|n| source.position().saturating_add(n));
     let mut decompressor = Decompressor::new();

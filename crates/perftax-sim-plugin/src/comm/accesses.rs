@@ -17,8 +17,7 @@ use super::threads::slot;
 /// What is known of an instruction that accesses memory.
 struct Accessing {
     ip: u64,
-    loads: bool,
-    stores: bool,
+    modifies: bool,
 }
 
 /// Registers what sees the accesses of a block.
@@ -35,7 +34,7 @@ pub extern "C" fn on_translation(_: api::Id, tb: *mut api::Tb) {
                 continue;
             }
             // Blocks stay translated as long as the program runs.
-            let accessing = Box::leak(Box::new(Accessing { ip, loads, stores }));
+            let accessing = Box::leak(Box::new(Accessing { ip, modifies: decoded.modifies }));
             let data = std::ptr::from_mut(accessing).cast::<c_void>();
             api::qemu_plugin_register_vcpu_mem_cb(insn, on_access, api::NO_REGS, api::MEM_RW, data);
         }
@@ -47,8 +46,8 @@ extern "C" fn on_access(index: c_uint, info: api::MemInfo, address: u64, data: *
     let accessing = unsafe { &*data.cast::<Accessing>() };
     // SAFETY: the information that QEMU passed.
     let (is_store, shift) = unsafe { (api::qemu_plugin_mem_is_store(info), api::qemu_plugin_mem_size_shift(info)) };
-    // Of an instruction that reads and writes, the write alone: a core needs the line for itself from the start.
-    if !is_store && accessing.loads && accessing.stores {
+    // Of an instruction that writes where it read, the write alone: a core needs the line for itself from the start.
+    if !is_store && accessing.modifies {
         return;
     }
     if fork::is_child() {

@@ -8,6 +8,8 @@ use crate::state::lock;
 
 use super::comm;
 
+/// Flags of memory that is its process's own, and no file's.
+const PRIVATE: u64 = (libc::MAP_ANONYMOUS | libc::MAP_PRIVATE) as u64;
 /// Pages are that large (Linux on x86-64).
 const PAGE: u64 = 4096;
 
@@ -31,7 +33,8 @@ impl Asked {
         let [start, bytes, protection, flags] = arguments;
         let is_writable = protection & libc::PROT_WRITE as u64 != 0;
         let is_asked = match number {
-            libc::SYS_mmap => is_writable && flags & libc::MAP_ANONYMOUS as u64 != 0,
+            // The kernel has a file behind what is shared (`/dev/zero`).
+            libc::SYS_mmap => is_writable && flags & PRIVATE == PRIVATE,
             // What was reserved first: threads' stacks, arenas.
             libc::SYS_mprotect => is_writable,
             _ => false,

@@ -71,6 +71,16 @@ fn a_trap_is_one_threads() {
     assert!(comm.total.false_sharing.estimate > 0.0, "{:?}", comm.total);
 }
 
+/// Lines that perf c2c finds here are watched in a run of its own: the program is linked statically, and its variables lie where they lay.
+#[test]
+fn lines_are_taken_from_perf_c2c() {
+    let record = "perf c2c record -o /tmp/c2c.data -- -q -c 61 ./sharing read-write 0.5 4 20000 >/dev/null";
+    let comm = comm(&format!("{record} && perftax comm --lines-from /tmp/c2c.data --json - -- ./sharing read-write 0.5 4 20000"));
+    let found: Vec<_> = comm.lines.iter().filter(|line| line.share.total.estimate > 0.0).collect();
+    assert!(!found.is_empty() && found.iter().all(|line| line.name.contains("common")), "{:?}", comm.lines);
+    assert!(comm.total.true_sharing.estimate > 0.0, "{:?}", comm.total);
+}
+
 /// What a command with `perftax comm` says of the microbenchmark, on four processors.
 fn comm(command: &str) -> Comm {
     comm_of("../../workloads/sharing.c", command)

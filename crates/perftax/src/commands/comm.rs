@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +13,8 @@ use perftax_cost::document::Comm;
 use perftax_cost::{Estimate, Mechanism, Warning};
 use perftax_lab::comm::naming::Names;
 use perftax_lab::comm::{
-    At, Images, Mapped, MemoryEvents, Naming, Place, PlaceName, Price, Sampling, Subject, Watching, sample, trap_ns, watch,
+    At, Images, Mapped, MemoryEvents, Naming, Place, PlaceName, Price, RecordedLines, Sampling, Subject, Watching,
+    recorded_lines, sample, trap_ns, watch,
 };
 use perftax_model::run::Mapping;
 use perftax_model::unit::LONGEST_PERIOD;
@@ -24,7 +27,7 @@ use perftax_report::{csv, text};
 use super::plan::percent;
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::output::{Output, write_atomically};
+use crate::output::{Output, check_file, write_atomically};
 use crate::progress::announce;
 
 /// Find which threads share which cache lines, true sharing told from false
@@ -48,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "PLACE")]
     watch: Vec<String>,
     /// Watch the lines of a file: an address 0x... at the beginning of each of its lines, or a document of perftax comm --json, of which
-    /// what was touched is watched. Addresses are those of one run: take them from this very process (-p), or a program that is not
+    /// what was touched is watched, or a recording by perf c2c record: lines that loads found modified, the first 16. Addresses are those of one run: take them from this very process (-p), or a program that is not
     /// position-independent
     #[arg(long, value_name = "FILE")]
     lines_from: Option<PathBuf>,
@@ -101,7 +104,7 @@ pub struct Tables {
     /// Write the pairs of cores likewise
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     cores_csv: Option<PathBuf>,
-    /// Lines in the result at most, those with the most transfers first
+    /// Lines in the result at most, those with the most transfers first, where they are estimated by their intervals' lower ends
     #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..))]
     most_lines: u32,
 }
@@ -112,15 +115,19 @@ impl Tables {
         self.most_lines as usize
     }
 
-    /// Writes those that were asked for.
+    /// Fails early where one could not be written afterwards.
+    pub fn check_writable(&self) -> Result<()> {
+        [&self.lines_csv, &self.cores_csv].into_iter().flatten().try_for_each(|path| check_file(path))
+    }
+
+    /// Writes those that were asked for; one that cannot be written keeps no other from it.
     pub fn write(&self, document: &Comm) -> Result<()> {
-        if let Some(path) = &self.lines_csv {
-            write_atomically(path, csv::comm_lines(document, ",").as_bytes())?;
-        }
-        if let Some(path) = &self.cores_csv {
-            write_atomically(path, csv::comm_cores(document, ",").as_bytes())?;
-        }
-        Ok(())
+        let write = |path: &Option<PathBuf>, table: fn(&Comm, &str) -> String| match path {
+            Some(path) => write_atomically(path, table(document, ",").as_bytes()),
+            None => Ok(()),
+        };
+        let written = [write(&self.lines_csv, csv::comm_lines), write(&self.cores_csv, csv::comm_cores)];
+        written.into_iter().collect()
     }
 }
 
@@ -130,24 +137,25 @@ const CALIBRATED: &str = "mem:ADDRESS/8:w:u";
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
+    args.tables.check_writable()?;
     let here = Here::read()?;
     let (mut document, ended) = if args.names_places() { watched(args, &here)? } else { sampled(args, &here)? };
     document.origin.warnings.extend(trapped(ended));
     document.lines.truncate(args.tables.most_lines());
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::comm(&document)))?;
-    args.tables.write(&document)?;
     let text = match &args.output.separator {
         Some(separator) => csv::comm(&document, separator),
         None => text::comm(&document),
     };
-    // A command keeps its stdout.
-    if args.pid.is_some() {
-        args.output.write_text(&text)?
-    } else {
-        args.output.write_beside_child(&text)?
-    }
+    // What cannot be written keeps nothing else from being.
+    let written = [
+        args.output.write_json(&document),
+        #[cfg(feature = "html")]
+        args.output.write_html(|| Ok(perftax_report::html::comm(&document))),
+        args.tables.write(&document),
+        // A command keeps its stdout.
+        if args.pid.is_some() { args.output.write_text(&text) } else { args.output.write_beside_child(&text) },
+    ];
+    written.into_iter().collect::<Result<()>>()?;
     let code = match ended {
         Ended::Code(code) => u8::try_from(code).unwrap_or(1),
         Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
@@ -234,7 +242,7 @@ impl Args {
     fn places(&self) -> Result<Vec<PlaceName>> {
         let mut places = self.watch.iter().map(|text| PlaceName::parse(text)).collect::<Result<Vec<_>, Error>>()?;
         if let Some(path) = &self.lines_from {
-            places.extend(lines_of(path)?);
+            places.extend(lines_of(path, self.pid)?);
         }
         if places.is_empty() {
             let needed = "a file that names lines".into();
@@ -264,8 +272,13 @@ impl Args {
     }
 }
 
-/// The lines that a file names.
-fn lines_of(path: &Path) -> Result<Vec<PlaceName>> {
+/// The lines that a file names, and where it is a recording those of one process.
+fn lines_of(path: &Path, process: Option<u32>) -> Result<Vec<PlaceName>> {
+    if is_recording(path)? {
+        let recorded = recorded_lines(path, process)?;
+        announce(&told(&recorded));
+        return Ok(recorded.places);
+    }
     let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
     if text.trim_start().starts_with('{') {
         let comm: Comm =
@@ -284,6 +297,34 @@ fn lines_of(path: &Path) -> Result<Vec<PlaceName>> {
         places.push(PlaceName::of_line(address));
     }
     Ok(places)
+}
+
+/// Whether perf wrote it; what `perf record --threads` writes is a folder.
+fn is_recording(path: &Path) -> Result<bool> {
+    if path.is_dir() {
+        return Ok(true);
+    }
+    let mut magic = Vec::new();
+    let file = File::open(path).map_err(Error::file(path))?;
+    file.take(RECORDING.len() as u64).read_to_end(&mut magic).map_err(Error::file(path))?;
+    Ok(magic == RECORDING)
+}
+
+/// The first bytes of perf.data (Linux, tools/perf/util/header.c).
+const RECORDING: &[u8] = b"PERFILE2";
+
+/// What was taken of a recording, and what was not.
+fn told(recorded: &RecordedLines) -> String {
+    let RecordedLines { process, lines, fetches, lines_left_out, fetches_of_others, cut, .. } = recorded;
+    let cut = cut.iter().map(|cut| format!("; the recording ends early, {cut}")).collect::<String>();
+    let more = if *lines_left_out > 0 { format!("; {lines_left_out} more lines are left out") } else { String::new() };
+    let others = match fetches_of_others {
+        0 => String::new(),
+        n => format!("; {n} more are other processes' (-p tells whose to take)"),
+    };
+    format!(
+        "lines of process {process} that the recording saw fetched out of another core's cache: {lines}, by {fetches} sampled loads{more}{others}{cut}"
+    )
 }
 
 /// What a document saw touched of a line; all of it where it does not say.

@@ -9,6 +9,7 @@ use perftax_pmu::sys::Ended;
 use perftax_pmu::{Error, Result};
 
 use super::sampling::Sampling;
+use super::spaces::Spaces;
 use super::threads::Threads;
 use crate::comm::document::{self, Called};
 use crate::comm::heap::{Heaps, named};
@@ -46,6 +47,8 @@ pub struct Found {
     pub unaffordable: u64,
     /// Threads.
     pub threads: Threads,
+    /// Whose memory lines are.
+    pub spaces: Spaces,
     /// What processes had mapped.
     pub images: Images,
     /// How it was sampled.
@@ -103,7 +106,11 @@ impl Found {
         }
         let threads = self.threads.document();
         let mut called = OfProcess { naming, images: &self.images, pid: self.pid, heaps: self.heaps.as_ref() };
-        let lines = transfers.lines.iter().take(most_lines).map(|line| of_line(line, &mut called)).collect();
+        let of_its_process = |line: &LineTransfers| {
+            called.pid = self.spaces.process(line.line);
+            of_line(line, &mut called)
+        };
+        let lines = transfers.lines.iter().take(most_lines).map(of_its_process).collect();
         Comm {
             origin,
             program,

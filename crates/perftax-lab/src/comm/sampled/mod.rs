@@ -4,7 +4,8 @@
 //! memory_events   what samples loads and stores with their addresses here
 //! sampling        what is to be found out, and by which samples
 //! session         looks at the rings, has a sampled line followed, and leaves it again
-//!   └ threads     threads by number, with names and cores
+//!   ├ threads     threads by number, with names and cores
+//!   └ spaces      whose memory a line is
 //! found           evidence → the document
 //! ```
 
@@ -12,6 +13,7 @@ mod found;
 mod memory_events;
 mod sampling;
 mod session;
+mod spaces;
 mod threads;
 
 pub use found::Found;

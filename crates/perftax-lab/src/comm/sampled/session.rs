@@ -12,6 +12,7 @@ use perftax_pmu::sys::{AtExec, monotonic_raw_ns};
 
 use super::found::Found;
 use super::sampling::{SAMPLED_SLOW_LOADS, SAMPLED_STORES, Sampling};
+use super::spaces::Spaces;
 use super::threads::Threads;
 use crate::comm::accounts::Entry;
 use crate::comm::attend::{Watch, attend};
@@ -109,6 +110,7 @@ struct Session<'a> {
     intake: Intake,
     detective: Detective,
     threads: Threads,
+    spaces: Spaces,
     pid: u32,
     began_ns: u64,
     ended_ns: Option<u64>,
@@ -157,6 +159,7 @@ impl<'a> Session<'a> {
             intake,
             detective: Detective::new(settings),
             threads: Threads::default(),
+            spaces: Spaces::new(pid),
             pid,
             began_ns: 0,
             ended_ns: None,
@@ -188,7 +191,7 @@ impl<'a> Session<'a> {
         let mut samples = Vec::new();
         let is_fetch_told = self.sampling.events.slow_loads.is_some();
         let (intake, threads, core_of) = (&mut self.intake, &mut self.threads, &self.sampling.core_of);
-        let (heaps, detective) = (&mut self.heaps, &mut self.detective);
+        let (heaps, detective, spaces) = (&mut self.heaps, &mut self.detective, &mut self.spaces);
         self.watcher.drain_with(|ring, record, event| match (&record, event) {
             (Record::Sample(sample), Some(event)) => {
                 if let (Some(heaps), Some(task), Some(time_ns), Some(address)) =
@@ -197,7 +200,7 @@ impl<'a> Session<'a> {
                     heaps.touched(task.pid, Line::of(address).address(), Bytes::new(address % LINE_BYTES, 1), time_ns);
                 }
                 let kind = if event == SAMPLED_STORES { Kind::Store } else { Kind::Load };
-                let sampled = access(sample, kind, &mut intake.images, threads, core_of);
+                let sampled = access(sample, kind, &mut intake.images, threads, spaces, core_of);
                 if event == SAMPLED_SLOW_LOADS {
                     let has_fetched = sample.data_source.is_some_and(|source| source.snoop().hit_modified);
                     sampled.iter().for_each(|sampled| detective.took_long(&sampled.access, has_fetched));
@@ -209,7 +212,14 @@ impl<'a> Session<'a> {
                     samples.extend(sampled);
                 }
             }
-            _ => intake.take(ring, &record),
+            _ => {
+                if let Record::Comm(comm) = &record
+                    && comm.by_exec
+                {
+                    spaces.replaced(comm.task.pid);
+                }
+                intake.take(ring, &record);
+            }
         })?;
         intake.settle();
         samples.sort_by_key(|sampled| sampled.time_ns);
@@ -308,8 +318,8 @@ impl<'a> Session<'a> {
             self.detective.pass(&sampled.access);
         }
         let (detective, threads, core_of) = (&mut self.detective, &mut self.threads, &self.sampling.core_of);
-        let heaps = &mut self.heaps;
         let until_ns = before_ns.min(self.intake.until_ns());
+        let (heaps, spaces, images) = (&mut self.heaps, &mut self.spaces, &mut self.intake.images);
         let mut samples_ns = pursuit.samples_ns.into_iter().peekable();
         self.intake.reorder.flush(u64::MAX, |time_ns, entry| match entry {
             // They go off one after the other, too; and what came after all that was wanted is not known of all CPUs.
@@ -323,7 +333,8 @@ impl<'a> Session<'a> {
                 heaps.iter_mut().for_each(|heaps| heaps.touched(seen.pid, seen.line.address(), seen.bytes, time_ns));
                 let core = core_of.get(&seen.cpu).copied().unwrap_or(seen.cpu);
                 let thread = threads.number(seen.pid, seen.tid, core, time_ns);
-                detective.seen(&Access { thread, line: seen.line, bytes: seen.bytes, kind: seen.kind, ip: seen.ip });
+                let line = spaces.line(seen.pid, seen.line, |pid, address| images.is_shared(pid, address));
+                detective.seen(&Access { thread, line, bytes: seen.bytes, kind: seen.kind, ip: seen.ip });
             }
             Entry::Name { tid, name, .. } => threads.name(tid, name),
             Entry::Fork { tid, parent } => threads.created(tid, parent, time_ns),
@@ -335,14 +346,31 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Threads that were created or named while no line is watched: nothing waits for its place in time then.
+    fn meet(&mut self) {
+        let threads = &mut self.threads;
+        if self.pursuit.is_none() {
+            self.intake.reorder.flush(u64::MAX, |time_ns, entry| match entry {
+                Entry::Name { tid, name, .. } => threads.name(tid, name),
+                Entry::Fork { tid, parent } => threads.created(tid, parent, time_ns),
+                Entry::Access(_) | Entry::Lost | Entry::Begin { .. } | Entry::End => {}
+            });
+        }
+    }
+
     fn finish(mut self, program: Program) -> Result<Found> {
-        if self.ended_ns.is_none() {
+        // Of one that goes on the kernel's sum is of more than was watched.
+        let is_cut_short = self.is_stopped();
+        if !is_cut_short {
             self.stop()?;
         }
         let ended_ns = self.ended_ns.unwrap_or_else(monotonic_raw_ns);
         self.look()?;
-        self.intake.evidence.lost_samples += self.watcher.lost_samples()?;
-        self.intake.evidence.lost_traps = self.intake.evidence.lost_traps.max(self.watcher.lost().unwrap_or(0));
+        // The rings tell what was lost, whatever it was; from Linux 6.0 on each event tells its own.
+        let lost_samples = self.watcher.lost_samples()?;
+        let records = &mut self.intake.evidence;
+        records.lost_samples += lost_samples;
+        records.lost_traps = records.lost_traps.saturating_sub(lost_samples).max(self.watcher.lost().unwrap_or(0));
         let is_by_thread = !self.watcher.is_everywhere();
         self.look_at_heaps(u64::MAX)?;
         if let (Some(heaps), Some(probes)) = (&mut self.heaps, self.watcher.probes()) {
@@ -359,7 +387,7 @@ impl<'a> Session<'a> {
             pid: self.pid,
             elapsed_ns: ended_ns.saturating_sub(self.began_ns),
             armed_ns: self.armed_ns,
-            cpu_ns: used_ns.or(self.cpu_ns),
+            cpu_ns: used_ns.filter(|_| !is_cut_short).or(self.cpu_ns),
             aiming_ns: self.aiming_ns,
             counted: self.counted,
             evidence,
@@ -368,6 +396,7 @@ impl<'a> Session<'a> {
             crowded: self.crowded,
             unaffordable: self.unaffordable,
             threads: self.threads,
+            spaces: self.spaces,
             images: self.intake.images,
             sampling: self.sampling.clone(),
             is_by_thread,
@@ -400,7 +429,9 @@ impl Watch for Session<'_> {
             }
         }
         self.look_at_heaps(monotonic_raw_ns().saturating_sub(HOLD_BACK_NS))?;
-        self.leave_if_due()
+        self.leave_if_due()?;
+        self.meet();
+        Ok(())
     }
 
     fn wait(&mut self) -> Result<()> {
@@ -414,6 +445,7 @@ fn access(
     kind: Kind,
     images: &mut Images,
     threads: &mut Threads,
+    spaces: &mut Spaces,
     core_of: &HashMap<u32, u32>,
 ) -> Option<Sampled> {
     let (task, time_ns, ip, address) = (sample.task?, sample.time_ns?, sample.ip?, sample.address?);
@@ -422,5 +454,6 @@ fn access(
     let touched = images.operand_bytes(task.pid, ip).unwrap_or(1).clamp(1, LINE_BYTES);
     // One that straddles is its first line's: the second one is as likely to be sampled by another.
     let (line, bytes) = lines_of(address, touched).next()?;
+    let line = spaces.line(task.pid, line, |pid, address| images.is_shared(pid, address));
     Some(Sampled { time_ns, access: Access { thread, line, bytes, kind, ip } })
 }

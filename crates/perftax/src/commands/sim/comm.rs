@@ -34,6 +34,7 @@ pub struct CommArgs {
 
 /// Runs the command: the model has no part in it but its name, which the origin bears.
 pub fn run(args: &super::Args, installation: &Installation, guest: &Guest) -> Result<Outcome> {
+    args.comm.tables.check_writable()?;
     let request = Request {
         periods: args.period.into_iter().collect(),
         registers: args.comm.watchpoints,
@@ -53,14 +54,18 @@ pub fn run(args: &super::Args, installation: &Installation, guest: &Guest) -> Re
     origin.warnings = warnings(&simulated, outcome.accesses[1]);
     let program = guest.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let document = comm_document(origin, program, outcome, outcome.estimates.first(), request.registers);
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::comm(&document)))?;
-    args.comm.tables.write(&document)?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&csv::comm(&document, separator))?,
-        None => args.output.write_beside_child(&text::comm(&document))?,
-    }
+    // What cannot be written keeps nothing else from being.
+    let written = [
+        args.output.write_json(&document),
+        #[cfg(feature = "html")]
+        args.output.write_html(|| Ok(perftax_report::html::comm(&document))),
+        args.comm.tables.write(&document),
+        match &args.output.separator {
+            Some(separator) => args.output.write_text(&csv::comm(&document, separator)),
+            None => args.output.write_beside_child(&text::comm(&document)),
+        },
+    ];
+    written.into_iter().collect::<Result<()>>()?;
     Ok(Outcome::Passed(code))
 }
 

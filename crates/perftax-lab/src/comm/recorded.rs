@@ -1,0 +1,129 @@
+//! Lines that a recording by `perf c2c record` names, to be watched.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use perftax_comm::Line;
+use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
+use perftax_pmu::{Error, Result};
+
+use super::place::{At, KERNEL_HALF, PlaceName};
+use crate::recording::{Attribute, Recording};
+
+/// Lines that are taken of a recording: each takes a turn of its own where more of its words are touched than there are registers.
+const MOST_LINES: usize = 16;
+/// What a debug register watches.
+const WORD_BYTES: u64 = 8;
+
+/// What a recording says of shared lines.
+#[derive(Debug, Default, PartialEq)]
+pub struct RecordedLines {
+    /// Whose lines they are.
+    pub process: u32,
+    /// Words of them that were seen touched, line by line, the one that was fetched the most often first.
+    pub places: Vec<PlaceName>,
+    /// How many lines these are.
+    pub lines: usize,
+    /// Lines of this process that were left out for being more.
+    pub lines_left_out: usize,
+    /// Sampled loads that found a line of these modified in another core's cache.
+    pub fetches: u64,
+    /// Those of other processes.
+    pub fetches_of_others: u64,
+    /// Where and why reading had to stop before the recording's end, if it did.
+    pub cut: Option<String>,
+}
+
+/// What samples say of one line.
+#[derive(Default)]
+struct Seen {
+    fetches: u64,
+    words: BTreeSet<u64>,
+}
+
+/// Reads a recording's samples of loads and stores, as `perf c2c record` takes them, and takes the lines that loads found modified in another core's
+/// cache (HITM, or a peer's): of one process, the given one where it is in there, else that with the most.
+///
+/// # Errors
+/// Where it cannot be read, has no such samples, or not one that found a line modified.
+pub fn recorded_lines(path: &Path, process: Option<u32>) -> Result<RecordedLines> {
+    let mut seen: BTreeMap<u32, BTreeMap<Line, Seen>> = BTreeMap::new();
+    let (mut told, mut broken) = (0_u64, None);
+    let recording = Recording::open_looking(path, &mut |attribute, misc, body| match sample(attribute, misc, body) {
+        Ok(Some(sample)) => told += u64::from(take(&sample, &mut seen)),
+        Ok(None) => {}
+        Err(error) => broken = Some(error),
+    })?;
+    if let Some(error) = broken {
+        return Err(error);
+    }
+    let wrong = |value: String, needed: &str| Error::Argument {
+        argument: "--lines-from",
+        value: format!("{}, {value}", path.display()),
+        needed: needed.into(),
+    };
+    if told == 0 {
+        let samples: u64 = recording.events.iter().map(|event| event.samples).sum();
+        let what = format!("whose {samples} samples tell no addresses with their data sources");
+        return Err(wrong(what, "a recording by perf c2c record, or perf record -d --weight of loads and stores"));
+    }
+    let fetches = |lines: &BTreeMap<Line, Seen>| lines.values().map(|seen| seen.fetches).sum::<u64>();
+    let all: u64 = seen.values().map(&fetches).sum();
+    let of_most = seen.iter().max_by_key(|(_, lines)| fetches(lines)).map(|(process, _)| *process);
+    let process = process.filter(|process| seen.contains_key(process)).or(of_most).unwrap_or_default();
+    let lines = seen.remove(&process).unwrap_or_default();
+    let own = fetches(&lines);
+    let mut lines: Vec<(Line, Seen)> = lines.into_iter().filter(|(_, seen)| seen.fetches > 0).collect();
+    if lines.is_empty() {
+        let what = format!("of whose {told} samples of the program's data no load found a line modified in another core's cache");
+        return Err(wrong(what, "one of a longer run, or with more samples: perf c2c record -F 20000 (or -c 100)"));
+    }
+    lines.sort_by_key(|(line, seen)| (std::cmp::Reverse(seen.fetches), *line));
+    let lines_left_out = lines.len().saturating_sub(MOST_LINES);
+    lines.truncate(MOST_LINES);
+    let word = |address: u64| PlaceName {
+        text: format!("{address:#x}/{WORD_BYTES}"),
+        at: At::Address(address),
+        bytes: Some(WORD_BYTES),
+    };
+    let places = lines.iter().flat_map(|(_, seen)| seen.words.iter().copied().map(word)).collect();
+    let cut = recording.fault.map(|fault| format!("at byte {}: {}", fault.at_byte, fault.why));
+    Ok(RecordedLines { process, places, lines: lines.len(), lines_left_out, fetches: own, fetches_of_others: all - own, cut })
+}
+
+/// A sample with an address and where it found its data; none where its event's have neither.
+fn sample<'a>(attribute: &Attribute, misc: u16, body: &'a [u8]) -> Result<Option<Sample<'a>>> {
+    use perftax_pmu::oracle::sample as bit;
+    if !attribute.samples(bit::ADDR | bit::DATA_SRC | bit::TID) {
+        return Ok(None);
+    }
+    let layout = Layout {
+        sample_type: attribute.sample_type,
+        read_format: attribute.read_format,
+        branch_sample_type: attribute.branch_sample_type,
+        sample_regs_user: attribute.user_registers,
+        sample_regs_intr: attribute.interrupt_registers,
+        sample_id_all: attribute.sample_id_all,
+    };
+    let size = u16::try_from(Header::BYTES + body.len()).unwrap_or(u16::MAX);
+    match decode(Header { kind: SAMPLE, misc, size }, body, &layout)? {
+        Record::Sample(sample) => Ok(Some(sample)),
+        _ => Ok(None),
+    }
+}
+
+/// PERF_RECORD_SAMPLE.
+const SAMPLE: u32 = 9;
+
+/// Takes a sample of the program's data; whether it was one.
+fn take(sample: &Sample<'_>, seen: &mut BTreeMap<u32, BTreeMap<Line, Seen>>) -> bool {
+    let (Some(task), Some(address), Some(source)) = (sample.task, sample.address, sample.data_source) else { return false };
+    if address == 0 || address >= KERNEL_HALF {
+        return false;
+    }
+    let line = seen.entry(task.pid).or_default().entry(Line::of(address)).or_default();
+    let snoop = source.snoop();
+    line.fetches += u64::from(source.operation().load && (snoop.hit_modified || snoop.peer));
+    line.words.insert(address / WORD_BYTES * WORD_BYTES);
+    true
+}
