@@ -71,6 +71,21 @@ fn a_trap_is_one_threads() {
     assert!(comm.total.false_sharing.estimate > 0.0, "{:?}", comm.total);
 }
 
+/// A process and its child each add to a variable at the same address, which is two, and to one that they share.
+#[test]
+fn a_childs_memory_is_its_own() {
+    let comm = comm_of("tests/guests/programs/forks.c", "perftax comm -m 1024 -c 251 --json - -- ./forks 300000");
+    let transfers = |is: &dyn Fn(&str) -> bool| -> f64 {
+        comm.lines.iter().filter(|line| is(&line.name)).map(|line| line.share.total.estimate).sum()
+    };
+    assert_eq!(transfers(&|name| name.starts_with("own")), 0.0, "{:?}", comm.lines);
+    assert!(
+        transfers(&|name| name.contains("zero")) > 0.9 * comm.total.total.estimate && comm.total.evidence >= 50,
+        "{:?}",
+        comm.lines
+    );
+}
+
 /// Lines that perf c2c finds here are watched in a run of its own: the program is linked statically, and its variables lie where they lay.
 #[test]
 fn lines_are_taken_from_perf_c2c() {
