@@ -170,11 +170,16 @@ impl Images {
 
     /// Whether a process shares what it has at an address with others.
     pub fn is_shared(&mut self, pid: u32, address: u64) -> bool {
+        self.map_of(pid, address).is_some_and(|map| map.is_shared)
+    }
+
+    /// What a process has mapped at an address; it is asked again where nothing was known to be there.
+    fn map_of(&mut self, pid: u32, address: u64) -> Option<&Mapped> {
         let holds = |map: &&Mapped| (map.from..map.to).contains(&address);
         if self.maps(pid).iter().find(holds).is_none() {
             self.read(pid);
         }
-        self.maps(pid).iter().find(holds).is_some_and(|map| map.is_shared)
+        self.maps(pid).iter().find(holds)
     }
 
     /// Bytes that the memory operand of the instruction at an address touches; none where that is not known.
@@ -182,11 +187,7 @@ impl Images {
         if let Some(known) = self.operands.get(&(pid, ip)) {
             return *known;
         }
-        let holds = |map: &&Mapped| (map.from..map.to).contains(&ip);
-        if self.maps(pid).iter().find(holds).is_none() {
-            self.read(pid);
-        }
-        let map = self.maps(pid).iter().find(holds).cloned();
+        let map = self.map_of(pid, ip).cloned();
         let code = map.map(|map| read(pid, &map, ip, ip.saturating_add(LONGEST).min(map.to)));
         let found = code.and_then(|code| operand_bytes(&code, ip, &mut self.factory));
         self.operands.insert((pid, ip), found);

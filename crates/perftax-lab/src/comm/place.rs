@@ -4,7 +4,7 @@ use perftax_comm::LINE_BYTES;
 use perftax_pmu::{Error, Result};
 
 /// Bytes watched at an address where nothing else is said: a word.
-const WORD_BYTES: u64 = 8;
+pub(super) const WORD_BYTES: u64 = 8;
 /// The most that can be watched at one place: sixteen lines.
 const MOST_BYTES: u64 = 16 * LINE_BYTES;
 /// Where the kernel's half of the addresses begins on x86-64 and AArch64, whatever the depth of page tables.

@@ -7,13 +7,11 @@ use perftax_comm::Line;
 use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
 use perftax_pmu::{Error, Result};
 
-use super::place::{At, KERNEL_HALF, PlaceName};
+use super::place::{At, KERNEL_HALF, PlaceName, WORD_BYTES};
 use crate::recording::{Attribute, Recording};
 
 /// Lines that are taken of a recording: each takes a turn of its own where more of its words are touched than there are registers.
 const MOST_LINES: usize = 16;
-/// What a debug register watches.
-const WORD_BYTES: u64 = 8;
 
 /// What a recording says of shared lines.
 #[derive(Debug, Default, PartialEq)]

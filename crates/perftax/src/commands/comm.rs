@@ -51,8 +51,8 @@ pub struct Args {
     #[arg(long, value_name = "PLACE")]
     watch: Vec<String>,
     /// Watch the lines of a file: an address 0x... at the beginning of each of its lines, or a document of perftax comm --json, of which
-    /// what was touched is watched, or a recording by perf c2c record: lines that loads found modified, the first 16. Addresses are those of one run: take them from this very process (-p), or a program that is not
-    /// position-independent
+    /// what was touched is watched, or a recording by perf c2c record: lines that loads found modified, the first 16. Addresses are those
+    /// of one run: take them from this very process (-p), or a program that is not position-independent
     #[arg(long, value_name = "FILE")]
     lines_from: Option<PathBuf>,
     /// Stores between samples; loads are sampled an eighth as often
