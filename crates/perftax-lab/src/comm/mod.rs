@@ -45,4 +45,4 @@ pub use recorded::{RecordedLines, recorded_lines};
 pub use report::{Naming, Price};
 pub use sampled::{Found, MemoryEvents, Sampling, sample};
 pub use session::{Watched, Watching, watch};
-pub use trap_cost::trap_ns;
+pub use trap_cost::{calibrated_trap_ns, trap_ns};

@@ -1,13 +1,19 @@
-//! What a trap of a debug register costs here, measured on ourselves in a fraction of a second: for who has not calibrated.
+//! What a trap of a debug register costs here: as calibrated, or, for who has not, measured on ourselves in a fraction of a second.
 
-use perftax_cost::Estimate;
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
+use perftax_cost::document::MachineProfile;
+use perftax_cost::prediction::FRESH_S;
+use perftax_cost::{Estimate, Mechanism};
 use perftax_pmu::event::{Catalog, parse};
 use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{Target, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
+use crate::recording::{Attribute, price_of};
 use crate::stimulus::{Stimulus, WatchedWrites};
+
+/// What calibrate calls the event of a debug register.
+const CALIBRATED: &str = "mem:ADDRESS/8:w:u";
 
 /// Writes of a block: some 5 ms of traps.
 const WRITES: u64 = 300;
@@ -15,6 +21,20 @@ const WRITES: u64 = 300;
 const BLOCKS: usize = 24;
 /// Pages of the ring: more than the samples of a block take.
 const RING_PAGES: usize = 64;
+
+/// What the record of a trap holds: registers most of all, for which instruction it was and what it touched hangs on them.
+pub(super) fn payload() -> Payload {
+    Payload::BASIC.with_place().with_address().with_data_source().with_user_registers()
+}
+
+/// The same as [`trap_ns`], as it was calibrated: α and what registers cost on top of it. None where it was not, by a calibration that
+/// knows no price of registers, or one of more than an hour ago (`now_s`, seconds since 1970): costs were seen to change by half since.
+pub fn calibrated_trap_ns(profile: &MachineProfile, now_s: f64) -> Option<Estimate> {
+    let attribute = Attribute { period: Some(1), sample_type: payload().sample_type, ..Attribute::default() };
+    let price = price_of(profile, Mechanism::Breakpoint, CALIBRATED, &attribute, now_s)?;
+    let is_fresh = now_s - price.calibration.origin.taken_at_s <= FRESH_S;
+    (is_fresh && price.exact && price.unpriced_payload.is_empty()).then_some(price.alpha_ns)
+}
 
 /// The CPU time that a trap adds to what the program does, ns, its record included.
 ///
@@ -24,8 +44,7 @@ pub fn trap_ns(catalog: &Catalog) -> Result<Estimate> {
     let mut work = WatchedWrites::new(WRITES);
     let text = work.event_text();
     let event = parse(&text, catalog)?.pop().ok_or_else(|| Error::EventSyntax { text, why: "names no event".into() })?;
-    let payload = Payload::BASIC.with_place().with_address().with_user_registers();
-    let sampling = Sampling::every(1, RING_PAGES * rustix::param::page_size()).carrying(payload);
+    let sampling = Sampling::every(1, RING_PAGES * rustix::param::page_size()).carrying(payload());
     let mut sampler = LiveSampler::open(&[(event, sampling)], &[Target::ThisThread], RING_PAGES)?;
     let timed = |work: &mut WatchedWrites| {
         // A trap is handled in its thread's own time, and what takes the CPU away meanwhile is not.
@@ -55,7 +74,63 @@ pub fn trap_ns(catalog: &Catalog) -> Result<Estimate> {
 mod tests {
     #![allow(clippy::unwrap_used)] // tests may
 
+    use std::collections::BTreeMap;
+
+    use perftax_cost::document::{Calibration, MachineId, Origin, SCHEMA, StopReason};
+
     use super::*;
+
+    const TAKEN_AT_S: f64 = 1_000.0;
+
+    fn profile(event: &str, terms: &[(&str, f64)]) -> MachineProfile {
+        let origin = Origin {
+            schema: SCHEMA,
+            perftax: String::new(),
+            kind: String::new(),
+            machine: MachineId::default(),
+            kernel: String::new(),
+            taken_at_s: TAKEN_AT_S,
+            command: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let calibration = Calibration {
+            origin,
+            mechanism: Mechanism::Breakpoint,
+            event: event.into(),
+            alpha_ns: Estimate::new(9_300.0, 9_200.0, 9_400.0),
+            floor_ns: None,
+            samples: 1,
+            expected_samples: 1.0,
+            lost: 0,
+            throttled: 0,
+            terms: terms.iter().map(|(name, ns)| (name.to_string(), Estimate::exact(*ns))).collect::<BTreeMap<_, _>>(),
+            linearity: None,
+            control: None,
+            witness: None,
+            direct: None,
+            drift: 0.0,
+            sessions: 1,
+            elapsed_s: 1.0,
+            stopped: StopReason::Precision,
+            blocks: Vec::new(),
+        };
+        MachineProfile { schema: SCHEMA, machine: MachineId::default(), kernel: String::new(), calibrations: vec![calibration] }
+    }
+
+    #[test]
+    fn a_traps_registers_are_in_its_price() {
+        let known = profile(CALIBRATED, &[("user-regs", 1_000.0), ("user-stack", 4_000.0)]);
+        let trap_ns = calibrated_trap_ns(&known, TAKEN_AT_S).unwrap();
+        assert_eq!((trap_ns.estimate, trap_ns.low, trap_ns.high), (10_300.0, 10_200.0, 10_400.0));
+    }
+
+    #[test]
+    fn what_does_not_price_a_trap_is_not_taken() {
+        let known = profile(CALIBRATED, &[("user-regs", 1_000.0)]);
+        assert_eq!(calibrated_trap_ns(&known, TAKEN_AT_S + FRESH_S + 1.0), None, "of yesterday");
+        assert_eq!(calibrated_trap_ns(&profile(CALIBRATED, &[]), TAKEN_AT_S), None, "without registers");
+        assert_eq!(calibrated_trap_ns(&profile("mem:0x1000:x", &[("user-regs", 1_000.0)]), TAKEN_AT_S), None, "of another event");
+    }
 
     #[test]
     fn a_trap_costs_more_than_nothing() {

@@ -11,13 +11,14 @@ use std::time::Duration;
 use perftax_cost::period::primes_around;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::record::{Layout, Record, decode};
-use perftax_pmu::sampler::{Clock, Payload, Sampling, Wakeup};
+use perftax_pmu::sampler::{Clock, Sampling, Wakeup};
 use perftax_pmu::sys::{OpenEvent, Ring, Target, monotonic_raw_ns};
 use perftax_pmu::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::heap::{self, Heaps, Probes};
 use super::plan::{Piece, Plan};
+use super::trap_cost::payload;
 
 /// From one look to the next where rings of threads that have ended are always "ready".
 const AFTER_AN_END: Duration = Duration::from_millis(1);
@@ -75,9 +76,8 @@ impl Watcher {
         let event = |text: &str| -> Result<Event> {
             parse(text, catalog)?.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })
         };
-        let payload = Payload::BASIC.with_place().with_address().with_data_source().with_user_registers();
         let ring_bytes = ring_pages * rustix::param::page_size();
-        let every = Sampling { inherit: true, clock: Clock::MonotonicRaw, ..Sampling::every(1, ring_bytes).carrying(payload) };
+        let every = Sampling { inherit: true, clock: Clock::MonotonicRaw, ..Sampling::every(1, ring_bytes).carrying(payload()) };
         Ok(Self {
             cpus: cpus.to_vec(),
             ring_pages,

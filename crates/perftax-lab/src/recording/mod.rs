@@ -34,6 +34,7 @@ pub use billing::bill;
 pub use counts::{Counts, EventCounts, Look, Thread};
 pub use features::Features;
 pub use mechanism::mechanism_of;
+pub(crate) use price::price_of;
 pub use slices::{Slices, Track};
 
 /// What one recording says about its sampling.

@@ -1,20 +1,20 @@
 //! `perftax comm`: which threads share which cache lines.
 
+mod lines;
+mod price;
+
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use perftax_comm::LINE_BYTES;
+use perftax_cost::Warning;
 use perftax_cost::document::Comm;
-use perftax_cost::{Estimate, Mechanism, Warning};
 use perftax_lab::comm::naming::Names;
 use perftax_lab::comm::{
-    At, Images, Mapped, MemoryEvents, Naming, Place, PlaceName, Price, RecordedLines, Sampling, Subject, Watching,
-    recorded_lines, sample, trap_ns, watch,
+    Images, Mapped, MemoryEvents, Naming, Place, PlaceName, Price, Sampling, Subject, Watching, sample, watch,
 };
 use perftax_model::run::Mapping;
 use perftax_model::unit::LONGEST_PERIOD;
@@ -24,11 +24,12 @@ use perftax_pmu::machine::{Root, Topology};
 use perftax_pmu::sys::Ended;
 use perftax_report::{csv, text};
 
+use self::lines::lines_of;
+use self::price::{is_throttled, price};
 use super::plan::percent;
 use crate::failure::Outcome;
 use crate::here::Here;
 use crate::output::{Output, check_file, write_atomically};
-use crate::progress::announce;
 
 /// Find which threads share which cache lines, true sharing told from false
 ///
@@ -130,9 +131,6 @@ impl Tables {
         written.into_iter().collect()
     }
 }
-
-/// What calibrate calls the event of a debug register.
-const CALIBRATED: &str = "mem:ADDRESS/8:w:u";
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
@@ -270,102 +268,6 @@ impl Args {
             None => self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         }
     }
-}
-
-/// The lines that a file names, and where it is a recording those of one process.
-fn lines_of(path: &Path, process: Option<u32>) -> Result<Vec<PlaceName>> {
-    if is_recording(path)? {
-        let recorded = recorded_lines(path, process)?;
-        announce(&told(&recorded));
-        return Ok(recorded.places);
-    }
-    let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
-    if text.trim_start().starts_with('{') {
-        let comm: Comm =
-            serde_json::from_str(&text).with_context(|| format!("{} is no document of perftax comm (--json)", path.display()))?;
-        return Ok(comm.lines.iter().flat_map(touched).collect());
-    }
-    let mut places = Vec::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let Some(word) = line.split_whitespace().next().filter(|word| !word.starts_with('#')) else { continue };
-        let address = word.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex.trim_end_matches(','), 16).ok());
-        let address = address.ok_or_else(|| Error::Argument {
-            argument: "--lines-from",
-            value: format!("{}, line {number}: '{word}'", path.display()),
-            needed: "an address such as 0x55d0c8a04040 at the beginning of each line".into(),
-        })?;
-        places.push(PlaceName::of_line(address));
-    }
-    Ok(places)
-}
-
-/// Whether perf wrote it; what `perf record --threads` writes is a folder.
-fn is_recording(path: &Path) -> Result<bool> {
-    if path.is_dir() {
-        return Ok(true);
-    }
-    let mut magic = Vec::new();
-    let file = File::open(path).map_err(Error::file(path))?;
-    file.take(RECORDING.len() as u64).read_to_end(&mut magic).map_err(Error::file(path))?;
-    Ok(magic == RECORDING)
-}
-
-/// The first bytes of perf.data (Linux, tools/perf/util/header.c).
-const RECORDING: &[u8] = b"PERFILE2";
-
-/// What was taken of a recording, and what was not.
-fn told(recorded: &RecordedLines) -> String {
-    let RecordedLines { process, lines, fetches, lines_left_out, fetches_of_others, cut, .. } = recorded;
-    let cut = cut.iter().map(|cut| format!("; the recording ends early, {cut}")).collect::<String>();
-    let more = if *lines_left_out > 0 { format!("; {lines_left_out} more lines are left out") } else { String::new() };
-    let others = match fetches_of_others {
-        0 => String::new(),
-        n => format!("; {n} more are other processes' (-p tells whose to take)"),
-    };
-    format!(
-        "lines of process {process} that the recording saw fetched out of another core's cache: {lines}, by {fetches} sampled loads{more}{others}{cut}"
-    )
-}
-
-/// What a document saw touched of a line; all of it where it does not say.
-fn touched(line: &perftax_cost::document::CommLine) -> Vec<PlaceName> {
-    let of_site = |site: &perftax_cost::document::CommSite| {
-        let (address, bytes) = (line.address + u64::from(site.offset), u64::from(site.bytes));
-        PlaceName { text: format!("{address:#x}/{bytes}"), at: At::Address(address), bytes: Some(bytes) }
-    };
-    let mut places: Vec<PlaceName> = line.sites.iter().filter(|site| site.bytes > 0).map(of_site).collect();
-    places.sort_by(|a, b| a.text.cmp(&b.text));
-    places.dedup();
-    if places.is_empty() { vec![PlaceName::of_line(line.address)] } else { places }
-}
-
-/// What a trap costs here: as calibrated, or measured now. Without a budget nothing hangs on it.
-fn price(here: &Here, is_needed: bool) -> Result<Option<Estimate>> {
-    let profile = crate::profile::load(&here.id)?;
-    let known = profile.as_ref().and_then(|profile| profile.find(Mechanism::Breakpoint, CALIBRATED));
-    if let Some(calibration) = known {
-        return Ok(Some(calibration.alpha_ns));
-    }
-    match trap_ns(&here.catalog) {
-        Ok(trap_ns) => {
-            if is_needed {
-                announce(&format!(
-                    "a trap costs {:.1} µs here, measured just now (perftax calibrate --mechanism breakpoint tells it better)",
-                    trap_ns.estimate / 1000.0
-                ));
-            }
-            Ok(Some(trap_ns))
-        }
-        Err(error) if is_needed => Err(error.into()),
-        Err(_) => Ok(None),
-    }
-}
-
-/// Whether traps can come faster than the kernel lets an event sample, as they do where no hypervisor slows them down.
-fn is_throttled(trap_ns: Option<Estimate>) -> bool {
-    let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
-    let limit: f64 = limit.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0.0);
-    trap_ns.is_some_and(|trap_ns| 1e9 / trap_ns.low.max(1.0) > limit)
 }
 
 /// The core of each CPU that there is, by the first CPU of it.
