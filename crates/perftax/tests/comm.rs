@@ -132,6 +132,20 @@ fn counters_side_by_side_are_falsely_shared() {
 }
 
 #[test]
+fn values_that_are_asked_for_go_to_stdout() {
+    let place = Place::new(&[]);
+    let program = place.program.to_str().unwrap();
+    let output = place.perftax(&["--watch", "counters", "-x", ";", "--", program, "false", "20"]);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let values = stdout.strip_prefix("done\n").expect("what the program says comes first");
+    let rows: Vec<Vec<&str>> = values.lines().map(|line| line.split(';').collect()).collect();
+    assert_eq!(rows.len(), 3, "a header and two pairs: {stdout}");
+    assert!(rows.iter().all(|row| row.len() == rows[0].len() && row.len() > 5), "{stdout}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!stderr.contains("counters"), "the text was not asked for: {stderr}");
+}
+
+#[test]
 fn one_lock_is_truly_shared() {
     let place = Place::new(&[]);
     let (comm, code) = place.watch(&["--watch", "one_lock", "--watch", "counters"], &["true", "150"]);

@@ -150,10 +150,8 @@ impl Sum {
     /// With so many stores a sample. The interval is a gamma distribution's of the same mean and variance, its upper end with one more
     /// observation, as for counts of few (Garwood, Biometrika 28, 1936); of what was not seen at most 3.7 samples' worth could have been.
     pub fn estimate(&self, weight: f64, progress: &Progress) -> Estimate {
-        /// 97.5 % point of a Poisson mean of which nothing was seen: -ln 0.025.
-        const UNSEEN: f64 = 3.689;
         if self.value <= 0.0 {
-            return Estimate::new(0.0, 0.0, UNSEEN * weight);
+            return Estimate::new(0.0, 0.0, Estimate::MOST_UNSEEN * weight);
         }
         let observations = self.value * self.value / self.variance(progress).max(f64::MIN_POSITIVE);
         let each = self.value / observations;

@@ -17,8 +17,6 @@ const REPLICATES: usize = 1000;
 const LEAST_ROUNDS: usize = 3;
 /// Rounds that are told apart at most.
 const MOST_ROUNDS: usize = 2048;
-/// The upper end of a 95 % interval for a count of which none was seen: -ln 0.025 (Garwood 1936).
-const UNSEEN: f64 = 3.689;
 
 /// What a slice's transfers stand for.
 pub struct Estimator {
@@ -107,7 +105,7 @@ impl Estimator {
         if count == 0.0 {
             // There may have been some while registers were off, most where they were off the longest.
             let most = (0..self.on_ns.len()).map(|class| stands_for(&self.on_ns, class)).fold(0.0, f64::max);
-            return Estimate::new(0.0, 0.0, UNSEEN * (most - 1.0).max(0.0));
+            return Estimate::new(0.0, 0.0, Estimate::MOST_UNSEEN * (most - 1.0).max(0.0));
         }
         let estimate: f64 = seen.iter().map(|(_, class, count)| count * stands_for(&self.on_ns, *class)).sum();
         let (low, high) = match small_sample_factor(self.rounds, CONFIDENCE).filter(|_| !self.times.is_empty()) {

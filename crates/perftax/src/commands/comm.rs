@@ -121,13 +121,25 @@ impl Tables {
         [&self.lines_csv, &self.cores_csv].into_iter().flatten().try_for_each(|path| check_file(path))
     }
 
-    /// Writes those that were asked for; one that cannot be written keeps no other from it.
-    pub fn write(&self, document: &Comm) -> Result<()> {
-        let write = |path: &Option<PathBuf>, table: fn(&Comm, &str) -> String| match path {
+    /// Writes the document wherever it was asked for, these tables among others; what cannot be written keeps nothing else from being.
+    /// A command that ran keeps its stdout, but for values that were asked for there.
+    pub fn write_all(&self, output: &Output, document: &Comm, ran_a_command: bool) -> Result<()> {
+        let table = |path: &Option<PathBuf>, table: fn(&Comm, &str) -> String| match path {
             Some(path) => write_atomically(path, table(document, ",").as_bytes()),
             None => Ok(()),
         };
-        let written = [write(&self.lines_csv, csv::comm_lines), write(&self.cores_csv, csv::comm_cores)];
+        let written = [
+            output.write_json(document),
+            #[cfg(feature = "html")]
+            output.write_html(|| Ok(perftax_report::html::comm(document))),
+            table(&self.lines_csv, csv::comm_lines),
+            table(&self.cores_csv, csv::comm_cores),
+            match &output.separator {
+                Some(separator) => output.write_text(&csv::comm(document, separator)),
+                None if ran_a_command => output.write_beside_child(&text::comm(document)),
+                None => output.write_text(&text::comm(document)),
+            },
+        ];
         written.into_iter().collect()
     }
 }
@@ -140,20 +152,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let (mut document, ended) = if args.names_places() { watched(args, &here)? } else { sampled(args, &here)? };
     document.origin.warnings.extend(trapped(ended));
     document.lines.truncate(args.tables.most_lines());
-    let text = match &args.output.separator {
-        Some(separator) => csv::comm(&document, separator),
-        None => text::comm(&document),
-    };
-    // What cannot be written keeps nothing else from being.
-    let written = [
-        args.output.write_json(&document),
-        #[cfg(feature = "html")]
-        args.output.write_html(|| Ok(perftax_report::html::comm(&document))),
-        args.tables.write(&document),
-        // A command keeps its stdout.
-        if args.pid.is_some() { args.output.write_text(&text) } else { args.output.write_beside_child(&text) },
-    ];
-    written.into_iter().collect::<Result<()>>()?;
+    args.tables.write_all(&args.output, &document, args.pid.is_none())?;
     let code = match ended {
         Ended::Code(code) => u8::try_from(code).unwrap_or(1),
         Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),

@@ -5,7 +5,6 @@ use perftax_comm::run::Request;
 use perftax_cost::Warning;
 use perftax_cost::document::MachineId;
 use perftax_lab::simulation::{Guest, Installation, SimulatedComm, comm_document, simulate_comm};
-use perftax_report::{csv, text};
 
 use crate::commands::comm::Tables;
 use crate::failure::Outcome;
@@ -54,18 +53,7 @@ pub fn run(args: &super::Args, installation: &Installation, guest: &Guest) -> Re
     origin.warnings = warnings(&simulated, outcome.accesses[1]);
     let program = guest.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let document = comm_document(origin, program, outcome, outcome.estimates.first(), request.registers);
-    // What cannot be written keeps nothing else from being.
-    let written = [
-        args.output.write_json(&document),
-        #[cfg(feature = "html")]
-        args.output.write_html(|| Ok(perftax_report::html::comm(&document))),
-        args.comm.tables.write(&document),
-        match &args.output.separator {
-            Some(separator) => args.output.write_text(&csv::comm(&document, separator)),
-            None => args.output.write_beside_child(&text::comm(&document)),
-        },
-    ];
-    written.into_iter().collect::<Result<()>>()?;
+    args.comm.tables.write_all(&args.output, &document, true)?;
     Ok(Outcome::Passed(code))
 }
 
