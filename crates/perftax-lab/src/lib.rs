@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod calibrate;
 pub mod comm;
+mod counted;
 pub mod matrix;
 pub mod microbench;
 pub mod phase;

@@ -242,10 +242,13 @@ fn a_process_is_joined_and_left() {
     let first = place.folder.path().join("first.json");
     std::fs::write(&first, &output.stdout).unwrap();
     let lines = place.folder.path().join("lines.txt");
-    std::fs::write(&lines, format!("# the line\n{:#x} 12 %\n", comm.lines[0].address)).unwrap();
-    for file in [first, lines] {
+    std::fs::write(&lines, format!("# the line\n{:#x} 12 %\n0x10 nowhere\n", comm.lines[0].address)).unwrap();
+    for (file, absent) in [(first, false), (lines, true)] {
         let (again, output) = place.attach(&running, &["--lines-from", file.to_str().unwrap(), "--time", "0.5"]);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let is_said =
+            again.origin.warnings.iter().any(|warning| warning.to_string().contains("--lines-from that are not watched: 1 "));
+        assert_eq!(is_said, absent, "{:?}", again.origin.warnings);
         assert!(again.lines[0].address == comm.lines[0].address && again.total.evidence > 0, "{:?}", again.total);
     }
     // Killed: what was seen until then is shown.
@@ -312,7 +315,9 @@ fn too_few_descriptors_and_registers_are_said() {
 fn wrong_arguments_are_said() {
     let place = Place::new(&[]);
     let program = place.program.to_str().unwrap();
-    let wrong: [(&[&str], i32, &str); 12] = [
+    let absent = place.folder.path().join("absent");
+    std::fs::write(&absent, "0x10\n0x1010\n").unwrap();
+    let wrong: [(&[&str], i32, &str); 13] = [
         (&["--watch", "counters", "-c", "1009", "--", program], 2, "cannot be used with"),
         (&["--watch", "conters", "--", program], 2, "nearest: counters"),
         (&["--watch", "counters", "--", "env", program], 2, "name the program itself"),
@@ -325,6 +330,7 @@ fn wrong_arguments_are_said() {
         (&["--watch", "counters", "-m", "9", "--", program], 2, "a power of two"),
         (&["--watch", "counters", "--", "/no/such/program"], 127, "/no/such/program"),
         (&["--lines-from", "/etc/hostname", "--", program], 2, "at the beginning of each line"),
+        (&["--lines-from", absent.to_str().unwrap(), "--", program], 2, "--lines-from is 2 addresses, needs some that"),
     ];
     for (arguments, code, message) in wrong {
         let output = place.perftax(arguments);

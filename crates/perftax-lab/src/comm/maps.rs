@@ -107,7 +107,7 @@ impl Variables {
         Ok(Self { modules, maps, is_whole })
     }
 
-    /// The place of a name; none where it is not mapped yet.
+    /// The place of a name; none where it is not mapped yet, or never, and may be absent.
     ///
     /// # Errors
     /// [`Error::Argument`] where it cannot be watched or is not there, with what is nearest.
@@ -127,6 +127,7 @@ impl Variables {
         let found = place.found_at(address, size, map.is_some_and(|map| map.is_shared))?;
         match map {
             Some(_) => Ok(Some(found)),
+            None if place.may_be_absent => Ok(None),
             None if self.is_whole => Err(Error::Argument {
                 argument: "--watch",
                 value: place.text.clone(),
@@ -223,6 +224,8 @@ mod tests {
         assert!(error.contains("nearest: program_invocation_name"), "{error}");
         let error = place("0x10").err().unwrap().to_string();
         assert!(error.contains("mapped"), "{error}");
+        let one_of_many = PlaceName { may_be_absent: true, ..PlaceName::at_address(0x10, 8) };
+        assert_eq!(here.find(&one_of_many).unwrap(), None);
     }
 
     #[test]

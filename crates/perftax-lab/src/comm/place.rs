@@ -19,6 +19,8 @@ pub struct PlaceName {
     pub at: At,
     /// Bytes; none: all of a symbol, from its offset on, or a word.
     pub bytes: Option<u64>,
+    /// Whether the others are watched without it where the program has nothing mapped there: it is one of many that a file names.
+    pub may_be_absent: bool,
 }
 
 /// Where a place begins.
@@ -89,7 +91,7 @@ impl PlaceName {
                 return Err(wrong("heap:FUNCTION[#N][+OFFSET][/BYTES]"));
             }
             let at = At::Heap { function: function.into(), number: nth, offset };
-            return Ok(Self { text: text.into(), at, bytes });
+            return Ok(Self { text: text.into(), at, bytes, may_be_absent: false });
         }
         let at = match place.strip_prefix("0x") {
             Some(hex) => At::Address(u64::from_str_radix(hex, 16).map_err(|_| wrong("0xADDRESS[/BYTES], hexadecimal"))?),
@@ -104,7 +106,7 @@ impl PlaceName {
                 At::Symbol { name: name.into(), offset }
             }
         };
-        Ok(Self { text: text.into(), at, bytes })
+        Ok(Self { text: text.into(), at, bytes, may_be_absent: false })
     }
 
     /// Whether it is an object's that is not there yet.
@@ -119,10 +121,14 @@ impl PlaceName {
         Some(Place { address, bytes: self.bytes.unwrap_or(WORD_BYTES), name: self.text.clone(), is_shared: false })
     }
 
+    /// So many bytes from an address on.
+    pub fn at_address(address: u64, bytes: u64) -> Self {
+        Self { text: format!("{address:#x}/{bytes}"), at: At::Address(address), bytes: Some(bytes), may_be_absent: false }
+    }
+
     /// The place of a whole line.
     pub fn of_line(address: u64) -> Self {
-        let line = address & !(LINE_BYTES - 1);
-        Self { text: format!("{line:#x}/{LINE_BYTES}"), at: At::Address(line), bytes: Some(LINE_BYTES) }
+        Self::at_address(address & !(LINE_BYTES - 1), LINE_BYTES)
     }
 
     /// The place from an address on: a symbol's with its size, or where it was named.

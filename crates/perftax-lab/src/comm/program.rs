@@ -130,13 +130,13 @@ impl Program {
 ///
 /// # Errors
 /// Where it cannot be executed, or a place is not found: it is ended then before its first instruction.
-pub fn hold(child: &mut Child, names: &[PlaceName], wanted: Libraries) -> Result<(AtExec, Vec<Place>)> {
+pub fn hold(child: &mut Child, names: &[PlaceName], wanted: Libraries) -> Result<(AtExec, Located)> {
     let mut stops = AtExec::release(child)?;
     let places = find_held(&mut stops, child.pid() as u32, names, wanted)?;
     Ok((stops, places))
 }
 
-fn find_held(stops: &mut AtExec, pid: u32, names: &[PlaceName], wanted: Libraries) -> Result<Vec<Place>> {
+fn find_held(stops: &mut AtExec, pid: u32, names: &[PlaceName], wanted: Libraries) -> Result<Located> {
     let not_loaded = |stopped| Error::System {
         call: "loading the command".into(),
         source: std::io::Error::other(if stopped == Stopped::Ended { "it ended" } else { "it took more than a minute" }),
@@ -144,12 +144,12 @@ fn find_held(stops: &mut AtExec, pid: u32, names: &[PlaceName], wanted: Librarie
     match stops.wait_for_exec(LOADING)? {
         Stopped::AtExec => {}
         // What could not be executed says why when it is waited for.
-        Stopped::Ended => return Ok(Vec::new()),
+        Stopped::Ended => return Ok(Located::default()),
         stopped => return Err(not_loaded(stopped)),
     }
     let early = Variables::of(pid, false)?;
-    let found = look_up(&early, names).collect::<Result<Option<Vec<Place>>>>()?;
-    if let Some(found) = found.filter(|_| wanted == Libraries::AsNeeded) {
+    let found = Located::of(&early, names)?;
+    if found.absent == 0 && wanted == Libraries::AsNeeded {
         return Ok(found);
     }
     match stops.wait_for_entry(LOADING)? {
@@ -170,17 +170,46 @@ fn find_held(stops: &mut AtExec, pid: u32, names: &[PlaceName], wanted: Librarie
 ///
 /// # Errors
 /// Where one is not found.
-pub fn find(pid: u32, names: &[PlaceName]) -> Result<Vec<Place>> {
-    let all = Variables::of(pid, true)?;
-    look_up(&all, names).filter_map(Result::transpose).collect()
+pub fn find(pid: u32, names: &[PlaceName]) -> Result<Located> {
+    let found = Located::of(&Variables::of(pid, true)?, names)?;
+    if found.places.is_empty() && found.absent > 0 {
+        return Err(Error::Argument {
+            argument: "--lines-from",
+            value: format!("{} addresses", found.absent),
+            needed: "some that the program has mapped where watching begins: in another run libraries, stacks and the heap lie elsewhere. \
+                     Take them from a process that runs (-p), or a program that is not position-independent"
+                .into(),
+        });
+    }
+    Ok(found)
 }
 
-/// Places one by one; those of objects that are not there yet stand where they wait.
-fn look_up(variables: &Variables, names: &[PlaceName]) -> impl Iterator<Item = Result<Option<Place>>> {
-    names
-        .iter()
-        .enumerate()
-        .map(|(number, name)| name.awaited(number).map_or_else(|| variables.find(name), |place| Ok(Some(place))))
+/// Places that were looked for.
+#[derive(Debug, Default)]
+pub struct Located {
+    /// Those that were found.
+    pub places: Vec<Place>,
+    /// How each was named.
+    pub names: Vec<PlaceName>,
+    /// How many others there are.
+    pub absent: usize,
+}
+
+impl Located {
+    /// Those of objects that are not there yet stand where they wait.
+    fn of(variables: &Variables, names: &[PlaceName]) -> Result<Self> {
+        let mut all = Self::default();
+        for (number, name) in names.iter().enumerate() {
+            match name.awaited(number).map_or_else(|| variables.find(name), |place| Ok(Some(place)))? {
+                Some(place) => {
+                    all.places.push(place);
+                    all.names.push(name.clone());
+                }
+                None => all.absent += 1,
+            }
+        }
+        Ok(all)
+    }
 }
 
 /// How a thread that runs already has come to be watched.

@@ -7,7 +7,7 @@ use perftax_comm::Line;
 use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
 use perftax_pmu::{Error, Result};
 
-use super::place::{At, KERNEL_HALF, PlaceName, WORD_BYTES};
+use super::place::{KERNEL_HALF, PlaceName, WORD_BYTES};
 use crate::recording::{Attribute, Recording};
 
 /// Lines that are taken of a recording: each takes a turn of its own where more of its words are touched than there are registers.
@@ -79,11 +79,7 @@ pub fn recorded_lines(path: &Path, process: Option<u32>) -> Result<RecordedLines
     lines.sort_by_key(|(line, seen)| (std::cmp::Reverse(seen.fetches), *line));
     let lines_left_out = lines.len().saturating_sub(MOST_LINES);
     lines.truncate(MOST_LINES);
-    let word = |address: u64| PlaceName {
-        text: format!("{address:#x}/{WORD_BYTES}"),
-        at: At::Address(address),
-        bytes: Some(WORD_BYTES),
-    };
+    let word = |address: u64| PlaceName::at_address(address, WORD_BYTES);
     let places = lines.iter().flat_map(|(_, seen)| seen.words.iter().copied().map(word)).collect();
     let cut = recording.fault.map(|fault| format!("at byte {}: {}", fault.at_byte, fault.why));
     Ok(RecordedLines { process, places, lines: lines.len(), lines_left_out, fetches: own, fetches_of_others: all - own, cut })

@@ -169,6 +169,15 @@ impl Watched {
                 "watch fewer bytes of a line: SYMBOL+OFFSET/BYTES",
             );
         }
+        if self.absent > 0 {
+            warn(
+                format!(
+                    "places of --lines-from that are not watched: {} (the program had nothing mapped there when watching began)",
+                    self.absent
+                ),
+                "take lines from a process that runs (-p): in another run stacks, libraries and the heap lie elsewhere",
+            );
+        }
         for unmet in &self.unmet {
             let remedy = "a longer run; a function that allocates (itself, or by what it calls) and is not inlined; a lower #N";
             warn(format!("{unmet} was never there: no such object was allocated"), remedy);

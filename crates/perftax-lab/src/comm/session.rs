@@ -18,7 +18,7 @@ use super::image::Images;
 use super::intake::Intake;
 use super::place::{At, Place, PlaceName};
 use super::plan::{Piece, Plan};
-use super::program::{Libraries, Program, Subject, find, hold, join, thread_name, threads};
+use super::program::{Libraries, Located, Program, Subject, find, hold, join, thread_name, threads};
 use super::watcher::Watcher;
 
 /// Length of a slice where places take turns and there is no budget, ns.
@@ -61,6 +61,8 @@ pub struct Watched {
     pub ended: Ended,
     /// What was watched.
     pub places: Vec<Place>,
+    /// Places of a file where the program had nothing mapped when watching began.
+    pub absent: usize,
     /// What was to be watched, and did not come: objects of the heap.
     pub unmet: Vec<String>,
     /// Its turns.
@@ -112,20 +114,19 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
         Program::Child(child) => {
             watcher.follow(child.pid())?;
             let libraries = if watching.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
-            let (held, places) = hold(child, &watching.places, libraries)?;
+            let (held, located) = hold(child, &watching.places, libraries)?;
             if watching.is_heap_told {
                 watcher.probe_allocator(child.pid() as u32, catalog)?;
             }
-            let session = Session::of(watching, places, watcher, child.pid() as u32);
-            (session.awaiting(&watching.places)?.opened(child.pid())?, Some(held))
+            (Session::of(watching, located, watcher, child.pid() as u32)?.opened(child.pid())?, Some(held))
         }
         Program::Process { pid, .. } => {
             raise_descriptor_limit();
-            let places = find(*pid, &watching.places)?;
+            let located = find(*pid, &watching.places)?;
             if watching.is_heap_told {
                 watcher.probe_allocator(*pid, catalog)?;
             }
-            (Session::of(watching, places, watcher, *pid).awaiting(&watching.places)?.joined(*pid)?, None)
+            (Session::of(watching, located, watcher, *pid)?.joined(*pid)?, None)
         }
     };
     session.begin(&program)?;
@@ -167,20 +168,24 @@ struct Session {
     is_cut_short: bool,
     heaps: Option<Heaps>,
     is_joined: bool,
-    /// What the user named, where objects of the heap are among it.
+    /// How each place was named.
     names: Vec<PlaceName>,
+    /// Places of a file that are not there.
+    absent: usize,
     /// Debug registers to use of each thread.
     registers: usize,
 }
 
 impl Session {
-    fn of(watching: &Watching, places: Vec<Place>, watcher: Watcher, pid: u32) -> Self {
+    fn of(watching: &Watching, located: Located, watcher: Watcher, pid: u32) -> Result<Self> {
+        let Located { places, names, absent } = located;
         let plan = Plan::of(&places, watching.registers);
         let trap_ns = watching.trap_ns.map_or(0.0, |trap_ns| trap_ns.high);
         let mut session = Self {
             heaps: watcher.heaps(),
             is_joined: matches!(watching.subject, Subject::Process(_)),
-            names: Vec::new(),
+            names,
+            absent,
             registers: watching.registers,
             intake: Intake::new(&plan, |piece| is_shared(&places, piece), watching.core_of.len()),
             accounts: Accounts::new(plan.clone(), watching.core_of.clone()),
@@ -201,14 +206,14 @@ impl Session {
             is_cut_short: false,
         };
         session.intake.images.read(pid);
-        session
+        session.awaiting()
     }
 
     /// Waits for those of the places that are of objects which are not there yet.
-    fn awaiting(mut self, names: &[PlaceName]) -> Result<Self> {
-        let Some(heaps) = self.heaps.as_mut().filter(|_| self.places.len() == names.len()) else { return Ok(self) };
+    fn awaiting(mut self) -> Result<Self> {
+        let Some(heaps) = self.heaps.as_mut() else { return Ok(self) };
         let mut awaited = Vec::new();
-        for (place, name) in names.iter().enumerate() {
+        for (place, name) in self.names.iter().enumerate() {
             if let At::Heap { function, number, .. } = &name.at {
                 let code = code_of(self.pid, self.intake.images.maps(self.pid), function, &name.text)?;
                 awaited.push(Awaited { place, code, number: *number, seen: 0 });
@@ -223,7 +228,6 @@ impl Session {
                 }
             }
         }
-        self.names = names.to_vec();
         heaps.wait_for(self.pid, awaited);
         Ok(self)
     }
@@ -402,6 +406,7 @@ impl Session {
             ended,
             places: places.map(|(_, place)| place).collect(),
             unmet,
+            absent: self.absent,
             plan: self.plan,
             registers,
             elapsed_ns: ended_ns.saturating_sub(self.began_ns),

@@ -12,13 +12,14 @@ use perftax_cost::period::primes_around;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::record::{Layout, Record, decode};
 use perftax_pmu::sampler::{Clock, Sampling, Wakeup};
-use perftax_pmu::sys::{OpenEvent, Ring, Target, monotonic_raw_ns};
+use perftax_pmu::sys::{OpenEvent, Reading, Ring, Target, monotonic_raw_ns};
 use perftax_pmu::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::heap::{self, Heaps, Probes};
 use super::plan::{Piece, Plan};
 use super::trap_cost::payload;
+use crate::counted::Counted;
 
 /// From one look to the next where rings of threads that have ended are always "ready".
 const AFTER_AN_END: Duration = Duration::from_millis(1);
@@ -60,7 +61,7 @@ pub struct Watcher {
     /// What is sampled beside, where anything is.
     sampled: Vec<Sampled>,
     /// Its events: by thread, CPU, then what is sampled.
-    samplers: Vec<Vec<OpenEvent>>,
+    samplers: Vec<Vec<Vec<OpenEvent>>>,
     /// Which of what is sampled an event's identity belongs to.
     sampler_of: HashMap<u64, usize>,
     /// Probes on an allocator, where there are any.
@@ -143,22 +144,27 @@ impl Watcher {
     /// # Errors
     /// Where the kernel refuses.
     pub fn start_sampling(&self) -> Result<()> {
-        self.samplers.iter().flatten().try_for_each(OpenEvent::enable)
+        self.samplers().try_for_each(OpenEvent::enable)
     }
 
-    /// Sampling ends; how many events of each kind there were.
+    /// Sampling ends; how often each event was seen.
     ///
     /// # Errors
     /// Where an event cannot be read.
-    pub fn stop_sampling(&self) -> Result<Vec<u64>> {
-        let mut counted = vec![0; self.sampled.len()];
-        for of_cpu in &self.samplers {
-            of_cpu.iter().try_for_each(OpenEvent::disable)?;
-            for (sum, event) in counted.iter_mut().zip(of_cpu) {
-                *sum += event.read()?.value;
+    pub fn stop_sampling(&self) -> Result<Vec<Counted>> {
+        self.samplers().try_for_each(OpenEvent::disable)?;
+        let mut counted = vec![Counted::default(); self.sampled.len()];
+        for of_thread in &self.samplers {
+            for (which, sum) in counted.iter_mut().enumerate() {
+                let readings = of_thread.iter().filter_map(|of_cpu| of_cpu.get(which)).map(OpenEvent::read);
+                sum.add(&readings.collect::<Result<Vec<Reading>>>()?);
             }
         }
         Ok(counted)
+    }
+
+    fn samplers(&self) -> impl Iterator<Item = &OpenEvent> {
+        self.samplers.iter().flatten().flatten()
     }
 
     /// Samples that the kernel could not write, as it counts them (Linux 6.0 on).
@@ -166,7 +172,7 @@ impl Watcher {
     /// # Errors
     /// Where an event cannot be read.
     pub fn lost_samples(&self) -> Result<u64> {
-        self.samplers.iter().flatten().map(|open| open.read().map(|reading| reading.lost)).sum()
+        self.samplers().map(|open| open.read().map(|reading| reading.lost)).sum()
     }
 
     /// Has the kernel tell what a thread, and what it creates, begins and ends. Says whether it was still there.
@@ -199,13 +205,17 @@ impl Watcher {
 
     /// Opens what is sampled of a thread, off. Says whether it was still there.
     fn open_samplers(&mut self, tid: i32) -> Result<bool> {
-        for (number, &cpu) in self.cpus.iter().enumerate() {
+        let (mut of_thread, mut is_there) = (Vec::new(), true);
+        'cpus: for (number, &cpu) in self.cpus.iter().enumerate() {
             let mut of_cpu = Vec::new();
             for (which, Sampled { event, sampling, periods }) in self.sampled.iter().enumerate() {
                 let sampling = Sampling { period: periods.get(number).copied(), ..*sampling };
                 let open = match OpenEvent::open(event, &sampling, Target::ThreadOnCpu(tid, cpu), None) {
                     Ok(open) => open,
-                    Err(error) if is_gone(&error) => return Ok(false),
+                    Err(error) if is_gone(&error) => {
+                        is_there = false;
+                        break 'cpus;
+                    }
                     Err(error) => return Err(self.explained(error)),
                 };
                 if let Some((_, first)) = self.followed.first() {
@@ -214,11 +224,10 @@ impl Watcher {
                 self.sampler_of.insert(open.id()?, which);
                 of_cpu.push(open);
             }
-            if !of_cpu.is_empty() {
-                self.samplers.push(of_cpu);
-            }
+            of_thread.push(of_cpu);
         }
-        Ok(true)
+        self.samplers.push(of_thread);
+        Ok(is_there)
     }
 
     /// Opens a thread's breakpoints, off, at the first turn's pieces. Says whether it was still there.

@@ -10,6 +10,7 @@ use perftax_pmu::sys::{Child, Ended, OpenEvent, Reading, Target};
 use perftax_pmu::{Error, Result};
 
 use super::{Command, YardstickThread};
+use crate::counted::Counted;
 use crate::system::steal_ns;
 
 /// How events are attached to a program.
@@ -234,19 +235,11 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     Ok(run)
 }
 
-/// Share of the time that the counters of an event must have run, all CPUs together: less is multiplexing, the rest is what lies
-/// between enabling one and the next.
-const RUNNING_LEAST: f64 = 0.95;
-
 /// Refuses counts of counters that were shared with others: those are extrapolations, and predictions would not say so.
 fn check_running(event: &str, readings: &[Reading]) -> Result<()> {
-    // A counter bound to one CPU is enabled while the program runs anywhere, and runs while it is there.
-    let running: u64 = readings.iter().map(|r| r.time_running_ns).sum();
-    let enabled = readings.iter().map(|r| r.time_enabled_ns).max().unwrap_or(0);
-    let share = running as f64 / enabled as f64;
-    if enabled == 0 || share >= RUNNING_LEAST {
-        return Ok(());
-    }
+    let mut counted = Counted::default();
+    counted.add(readings);
+    let Some(share) = counted.multiplexed() else { return Ok(()) };
     Err(Error::Unsupported {
         what: format!("count {event}"),
         why: format!("its counter was shared with others and ran {:.0} % of the time (multiplexing)", share * 100.0),

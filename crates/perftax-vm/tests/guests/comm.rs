@@ -5,6 +5,7 @@ use crate::common;
 use std::path::Path;
 use std::process::Command;
 
+use perftax_cost::Warning;
 use perftax_cost::document::{Comm, CommAdvice};
 
 /// Lines that one thread fills and another reads, each time once: so many transfers by construction, whatever the schedule is. The debug
@@ -96,13 +97,43 @@ fn lines_are_taken_from_perf_c2c() {
     assert!(comm.total.true_sharing.estimate > 0.0, "{:?}", comm.total);
 }
 
+/// Another profiler that has more events than there are counters takes turns with the sampled ones: said, with how long they had one. One
+/// that leaves them none spoils the run.
+#[test]
+fn counters_that_are_shared_are_said() {
+    let command = "perftax comm -m 1024 -c 251 --json - -- ./sharing producer-consumer 1 4 20000";
+    let is_shared = |warning: &Warning| matches!(warning, Warning::Multiplexed { running, .. } if *running < 0.9);
+    let alone = comm(command);
+    assert!(!alone.origin.warnings.iter().any(is_shared), "{:?}", alone.origin.warnings);
+    let beside = |event: &str, count: usize| {
+        let events = vec![event; count].join(",");
+        format!("perf stat -a -o /dev/null -e {events} sleep 1000 & sleep 1; {command}")
+    };
+    let shared = comm(&beside("instructions:u", 4));
+    assert!(shared.origin.warnings.iter().any(is_shared), "{:?}", shared.origin.warnings);
+    // Pinned events take no turns.
+    let (output, errors, code) = run_of(MICROBENCHMARK, &beside("instructions:uD", 16));
+    assert_eq!((output.as_str(), code), ("", 1), "{errors}");
+    assert!(errors.contains("never had a counter") && errors.contains("end other profilers"), "{errors}");
+}
+
 /// What a command with `perftax comm` says of the microbenchmark, on four processors.
 fn comm(command: &str) -> Comm {
-    comm_of("../../workloads/sharing.c", command)
+    comm_of(MICROBENCHMARK, command)
 }
+
+/// Its source.
+const MICROBENCHMARK: &str = "../../workloads/sharing.c";
 
 /// What it says of a program that is compiled from a source of this repository, by its file's name.
 fn comm_of(source: &str, command: &str) -> Comm {
+    let (output, errors, code) = run_of(source, command);
+    assert_eq!(code, 0, "{output}{errors}");
+    serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}{errors}"))
+}
+
+/// What a command prints, says besides, and ends with.
+fn run_of(source: &str, command: &str) -> (String, String, i32) {
     let share = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let mut gcc = Command::new("gcc");
@@ -114,6 +145,5 @@ fn comm_of(source: &str, command: &str) -> Comm {
         guest.share = Some(share.path().into());
         guest.processor.count = 4;
     });
-    assert_eq!(finished.code, 0, "{output}{errors}");
-    serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}{errors}"))
+    (output, errors, finished.code)
 }

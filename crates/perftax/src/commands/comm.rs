@@ -239,7 +239,7 @@ impl Args {
     fn places(&self) -> Result<Vec<PlaceName>> {
         let mut places = self.watch.iter().map(|text| PlaceName::parse(text)).collect::<Result<Vec<_>, Error>>()?;
         if let Some(path) = &self.lines_from {
-            places.extend(lines_of(path, self.pid)?);
+            places.extend(lines_of(path, self.pid)?.into_iter().map(|place| PlaceName { may_be_absent: true, ..place }));
         }
         if places.is_empty() {
             let needed = "a file that names lines".into();

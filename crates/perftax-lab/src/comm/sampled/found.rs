@@ -15,6 +15,7 @@ use crate::comm::document::{self, Called};
 use crate::comm::heap::{Heaps, named};
 use crate::comm::report::{warnings_of_heap, with_heap, with_probes};
 use crate::comm::{Images, Naming, Price, Subject};
+use crate::counted::Counted;
 
 /// Share of the traps whose instruction may be unknown: what they did would be missing from every follow.
 const MOST_UNDECODED: f64 = 0.1;
@@ -34,7 +35,7 @@ pub struct Found {
     /// What aiming registers took, ns.
     pub aiming_ns: u64,
     /// Loads and stores counted, and loads that take long where they were sampled.
-    pub counted: Vec<u64>,
+    pub counted: Vec<Counted>,
     /// Follows and samples.
     pub evidence: Evidence,
     /// How lines are used.
@@ -66,8 +67,16 @@ impl Found {
     /// Whether what came can be estimated from.
     ///
     /// # Errors
-    /// Where too many traps are of instructions that are not known.
+    /// Where an event had no counter all the time, or too many traps are of instructions that are not known.
     pub fn check(&self) -> Result<()> {
+        if let Some((event, _)) = self.of_events().find(|(_, counted)| counted.multiplexed() == Some(0.0)) {
+            return Err(Error::Spoiled {
+                why: format!("the event {event} never had a counter: other events had them all the time"),
+                remedy:
+                    "end other profilers, such as perf stat -a; sysctl kernel.nmi_watchdog=0 frees one counter; or a longer run"
+                        .into(),
+            });
+        }
         let CommEvidence { traps, undecoded, .. } = self.records;
         if undecoded as f64 <= MOST_UNDECODED * traps as f64 {
             return Ok(());
@@ -90,7 +99,7 @@ impl Found {
         origin.warnings.extend(self.warnings());
         let is_joined = matches!(self.sampling.subject, Subject::Process(_));
         origin.warnings.extend(self.heaps.iter().flat_map(|heaps| warnings_of_heap(heaps, is_joined)));
-        let transfers = estimate(&self.evidence, &self.board, self.counted.get(1).copied().unwrap_or(0));
+        let transfers = estimate(&self.evidence, &self.board, self.counted.get(1).map_or(0, |stores| stores.events));
         if transfers.disturbed_lines > 0 {
             origin.warnings.push(Warning::Other {
                 message: format!(
@@ -137,7 +146,7 @@ impl Found {
     fn evidence(&self, transfers: &Transfers) -> CommEvidence {
         CommEvidence {
             samples: self.evidence.load_samples + self.evidence.stores(),
-            accesses: self.counted.iter().take(2).sum(),
+            accesses: self.counted.iter().take(2).map(|counted| counted.events).sum(),
             followed: self.evidence.follows.len() as u64,
             unfollowed: self.evidence.busy,
             silent: self.evidence.silent(),
@@ -151,10 +160,15 @@ impl Found {
         }
     }
 
+    /// Each sampled event's name, and how often it came.
+    fn of_events(&self) -> impl Iterator<Item = (String, &Counted)> {
+        self.sampling.events.names().into_iter().zip(&self.counted)
+    }
+
     /// Samples that there should be, by the accesses that were counted.
     fn expected(&self) -> f64 {
         let periods = [self.sampling.loads_period(), self.sampling.period];
-        self.counted.iter().zip(periods).map(|(accesses, period)| *accesses as f64 / period as f64).sum()
+        self.counted.iter().zip(periods).map(|(accesses, period)| accesses.events as f64 / period as f64).sum()
     }
 
     /// How many of them neither came nor are known to be lost.
@@ -223,6 +237,11 @@ impl Found {
         if self.evidence.stores() == 0 {
             warn("no store was sampled".into(), "a shorter -c, or a longer run");
         }
+        let of_events = self.sampling.events.names().into_iter().zip(&self.counted);
+        // What came while other events had the counters is missing from totals.
+        all.extend(
+            of_events.filter_map(|(event, counted)| Some(Warning::Multiplexed { event, running: counted.multiplexed()? })),
+        );
         all
     }
 }

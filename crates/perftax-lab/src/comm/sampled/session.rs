@@ -22,6 +22,7 @@ use crate::comm::intake::Intake;
 use crate::comm::plan::{Piece, Plan};
 use crate::comm::program::{Libraries, Program, hold, join, thread_name, threads};
 use crate::comm::watcher::Watcher;
+use crate::counted::Counted;
 
 /// From one look at the rings to the next, at most.
 const LOOK: Duration = Duration::from_millis(1);
@@ -120,7 +121,7 @@ struct Session<'a> {
     cpu_ns: Option<u64>,
     crowded: u64,
     unaffordable: u64,
-    counted: Vec<u64>,
+    counted: Vec<Counted>,
     heaps: Option<Heaps>,
 }
 
@@ -380,7 +381,7 @@ impl<'a> Session<'a> {
         let (ended, used_ns) = program.finish()?;
         let (mut evidence, board) = self.detective.finish();
         if let Some(slow_loads) = self.counted.get(SAMPLED_SLOW_LOADS) {
-            evidence.fetches.get_or_insert_default().counted = *slow_loads;
+            evidence.fetches.get_or_insert_default().counted = slow_loads.events;
         }
         Ok(Found {
             ended,
