@@ -105,7 +105,9 @@ impl Warning {
             Self::ForeignProfile { .. } => {
                 "perftax calibrate on the machine in question, or name its profile with --profile".into()
             }
-            Self::Multiplexed { .. } => "measure fewer events at once".into(),
+            Self::Multiplexed { .. } => {
+                "end other profilers, free one counter (sysctl kernel.nmi_watchdog=0), or measure fewer events at once".into()
+            }
             Self::StrayTraps { .. } => {
                 "on bare metal, or another hypervisor: a program that is watched there can die of SIGTRAP".into()
             }

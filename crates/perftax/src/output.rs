@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use perftax_pmu::Error;
 use serde::Serialize;
 
 /// The output options that every command has.
@@ -25,8 +26,19 @@ pub struct Output {
 }
 
 impl Output {
-    /// Fails early, before anything is measured, where an output could not be written afterwards.
+    /// Fails early, before anything is measured, where an output could not be written afterwards, or two would be written into one.
     pub fn check_writable(&self) -> Result<()> {
+        let on_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(is_stdout);
+        let values = self.separator.is_some() && self.output.as_deref().is_none_or(is_stdout);
+        let text = self.separator.is_none() && on_stdout(&self.output);
+        let all = [("--json -", on_stdout(&self.json)), ("--html -", on_stdout(&self.html)), ("-x", values), ("-o -", text)];
+        let wanted: Vec<&str> = all.iter().filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| *name).collect();
+        if wanted.len() > 1 {
+            let needed = "one of them; the others in files, -x with -o FILE".into();
+            return Err(
+                Error::Argument { argument: "stdout", value: format!("wanted by {}", wanted.join(" and ")), needed }.into()
+            );
+        }
         [&self.json, &self.html, &self.output].into_iter().flatten().try_for_each(|path| check_file(path))
     }
 

@@ -317,7 +317,8 @@ fn wrong_arguments_are_said() {
     let program = place.program.to_str().unwrap();
     let absent = place.folder.path().join("absent");
     std::fs::write(&absent, "0x10\n0x1010\n").unwrap();
-    let wrong: [(&[&str], i32, &str); 13] = [
+    let wrong: [(&[&str], i32, &str); 14] = [
+        (&["--watch", "counters", "--json", "-", "-x", ",", "--", program], 2, "stdout is wanted by --json - and -x"),
         (&["--watch", "counters", "-c", "1009", "--", program], 2, "cannot be used with"),
         (&["--watch", "conters", "--", program], 2, "nearest: counters"),
         (&["--watch", "counters", "--", "env", program], 2, "name the program itself"),

@@ -123,11 +123,13 @@ impl Variables {
             },
         };
         let map = self.maps.iter().find(|map| (map.from..map.to).contains(&address));
+        if map.is_none() && place.may_be_absent {
+            return Ok(None);
+        }
         // The kernel's half is refused whatever is mapped.
         let found = place.found_at(address, size, map.is_some_and(|map| map.is_shared))?;
         match map {
             Some(_) => Ok(Some(found)),
-            None if place.may_be_absent => Ok(None),
             None if self.is_whole => Err(Error::Argument {
                 argument: "--watch",
                 value: place.text.clone(),
@@ -226,6 +228,8 @@ mod tests {
         assert!(error.contains("mapped"), "{error}");
         let one_of_many = PlaceName { may_be_absent: true, ..PlaceName::at_address(0x10, 8) };
         assert_eq!(here.find(&one_of_many).unwrap(), None);
+        let kernels = PlaceName { may_be_absent: true, ..PlaceName::at_address(0xffff_8881_0000_0000, 64) };
+        assert_eq!(here.find(&kernels).unwrap(), None);
     }
 
     #[test]

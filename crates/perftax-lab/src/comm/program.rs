@@ -176,8 +176,8 @@ pub fn find(pid: u32, names: &[PlaceName]) -> Result<Located> {
         return Err(Error::Argument {
             argument: "--lines-from",
             value: format!("{} addresses", found.absent),
-            needed: "some that the program has mapped where watching begins: in another run libraries, stacks and the heap lie elsewhere. \
-                     Take them from a process that runs (-p), or a program that is not position-independent"
+            needed: "some that the program has mapped when watching begins: in another run libraries, stacks and the heap lie elsewhere. \
+                     Take them from the process itself (-p), or from a program that is not position-independent"
                 .into(),
         });
     }

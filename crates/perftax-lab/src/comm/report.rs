@@ -175,7 +175,11 @@ impl Watched {
                     "places of --lines-from that are not watched: {} (the program had nothing mapped there when watching began)",
                     self.absent
                 ),
-                "take lines from a process that runs (-p): in another run stacks, libraries and the heap lie elsewhere",
+                if self.is_joined {
+                    "take lines from this very process: what it had there is unmapped, or they are another's, or the kernel's"
+                } else {
+                    "take lines from a process that runs (-p): in another run stacks, libraries and the heap lie elsewhere"
+                },
             );
         }
         for unmet in &self.unmet {

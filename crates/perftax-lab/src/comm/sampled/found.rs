@@ -72,9 +72,8 @@ impl Found {
         if let Some((event, _)) = self.of_events().find(|(_, counted)| counted.multiplexed() == Some(0.0)) {
             return Err(Error::Spoiled {
                 why: format!("the event {event} never had a counter: other events had them all the time"),
-                remedy:
-                    "end other profilers, such as perf stat -a; sysctl kernel.nmi_watchdog=0 frees one counter; or a longer run"
-                        .into(),
+                remedy: "end other profilers (perf stat -a), free one counter (sysctl kernel.nmi_watchdog=0), or a longer run"
+                    .into(),
             });
         }
         let CommEvidence { traps, undecoded, .. } = self.records;

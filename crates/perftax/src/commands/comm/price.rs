@@ -20,7 +20,7 @@ pub fn price(here: &Here, is_needed: bool) -> Result<Option<Estimate>> {
         Ok(trap_ns) => {
             if is_needed {
                 announce(&format!(
-                    "a trap costs {:.1} µs here, measured just now (perftax calibrate --mechanism breakpoint tells it better)",
+                    "a trap costs {:.1} µs here, measured just now (perftax calibrate --mechanism breakpoint, within the hour and without --quick, tells it better)",
                     trap_ns.estimate / 1000.0
                 ));
             }
