@@ -106,7 +106,7 @@ impl Warning {
                 "perftax calibrate on the machine in question, or name its profile with --profile".into()
             }
             Self::Multiplexed { .. } => {
-                "end other profilers, free one counter (sysctl kernel.nmi_watchdog=0), or measure fewer events at once".into()
+                "end other profilers; sysctl kernel.nmi_watchdog=0 frees a counter; or measure fewer events".into()
             }
             Self::StrayTraps { .. } => {
                 "on bare metal, or another hypervisor: a program that is watched there can die of SIGTRAP".into()
