@@ -1,7 +1,6 @@
 //! What predictions need: the cost of a sample, from wherever it is to be had, and the program, measured.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use perftax_cost::document::{Calibration, MachineProfile, Origin, WorkloadProfile};
@@ -16,6 +15,7 @@ use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sampler::Payload;
 
 use crate::here::Here;
+use crate::origin::now_s;
 use crate::progress::Progress;
 use crate::simulated::CountsFrom;
 use crate::target::Target;
@@ -148,7 +148,7 @@ fn priced(calibration: Calibration, event: Option<&Event>, origin: &mut Origin) 
         });
     }
     let mut cost = Cost::from(&calibration);
-    let age_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64()) - calibration.origin.taken_at_s;
+    let age_s = now_s() - calibration.origin.taken_at_s;
     cost.drift = drift_at_age(&calibration, age_s);
     if age_s > FRESH_S {
         origin.warnings.push(Warning::OldCalibration { age_s, drift: cost.drift });

@@ -5,6 +5,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use perftax_cost::Warning;
 use perftax_cost::document::{MachineId, Origin, SCHEMA};
 
+/// Seconds since 1970, as documents say when they were taken.
+pub fn now_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
 /// The origin of a document of the given kind, taken now on this machine.
 pub fn here(kind: &str, machine: MachineId, kernel: String) -> Origin {
     Origin {
@@ -13,7 +18,7 @@ pub fn here(kind: &str, machine: MachineId, kernel: String) -> Origin {
         perftax: env!("CARGO_PKG_VERSION").into(),
         machine,
         kernel,
-        taken_at_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64()),
+        taken_at_s: now_s(),
         command: std::env::args().collect(),
         warnings: Vec::new(),
     }

@@ -205,29 +205,35 @@ impl Watcher {
 
     /// Opens what is sampled of a thread, off. Says whether it was still there.
     fn open_samplers(&mut self, tid: i32) -> Result<bool> {
-        let (mut of_thread, mut is_there) = (Vec::new(), true);
-        'cpus: for (number, &cpu) in self.cpus.iter().enumerate() {
-            let mut of_cpu = Vec::new();
-            for (which, Sampled { event, sampling, periods }) in self.sampled.iter().enumerate() {
-                let sampling = Sampling { period: periods.get(number).copied(), ..*sampling };
-                let open = match OpenEvent::open(event, &sampling, Target::ThreadOnCpu(tid, cpu), None) {
-                    Ok(open) => open,
-                    Err(error) if is_gone(&error) => {
-                        is_there = false;
-                        break 'cpus;
-                    }
-                    Err(error) => return Err(self.explained(error)),
-                };
-                if let Some((_, first)) = self.followed.first() {
-                    open.redirect_to(&first[number])?;
-                }
-                self.sampler_of.insert(open.id()?, which);
-                of_cpu.push(open);
+        let mut of_thread = Vec::with_capacity(self.cpus.len());
+        while of_thread.len() < self.cpus.len() {
+            match self.open_samplers_on(tid, of_thread.len())? {
+                Some(of_cpu) => of_thread.push(of_cpu),
+                None => break,
             }
-            of_thread.push(of_cpu);
         }
+        let is_there = of_thread.len() == self.cpus.len();
         self.samplers.push(of_thread);
         Ok(is_there)
+    }
+
+    /// The same on one CPU, by its number among ours; none where the thread is gone.
+    fn open_samplers_on(&mut self, tid: i32, number: usize) -> Result<Option<Vec<OpenEvent>>> {
+        let mut of_cpu = Vec::with_capacity(self.sampled.len());
+        for (which, Sampled { event, sampling, periods }) in self.sampled.iter().enumerate() {
+            let sampling = Sampling { period: periods.get(number).copied(), ..*sampling };
+            let open = match OpenEvent::open(event, &sampling, Target::ThreadOnCpu(tid, self.cpus[number]), None) {
+                Ok(open) => open,
+                Err(error) if is_gone(&error) => return Ok(None),
+                Err(error) => return Err(self.explained(error)),
+            };
+            if let Some((_, first)) = self.followed.first() {
+                open.redirect_to(&first[number])?;
+            }
+            self.sampler_of.insert(open.id()?, which);
+            of_cpu.push(open);
+        }
+        Ok(Some(of_cpu))
     }
 
     /// Opens a thread's breakpoints, off, at the first turn's pieces. Says whether it was still there.

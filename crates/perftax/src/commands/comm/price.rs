@@ -1,18 +1,16 @@
 //! What a trap costs here.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use anyhow::Result;
 use perftax_cost::Estimate;
 use perftax_lab::comm::{calibrated_trap_ns, trap_ns};
 
 use crate::here::Here;
+use crate::origin::now_s;
 use crate::progress::announce;
 
 /// What a trap costs here: as calibrated within the hour, or measured now. Without a budget nothing hangs on it.
 pub fn price(here: &Here, is_needed: bool) -> Result<Option<Estimate>> {
-    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
-    let calibrated = crate::profile::load(&here.id)?.and_then(|profile| calibrated_trap_ns(&profile, now_s));
+    let calibrated = crate::profile::load(&here.id)?.and_then(|profile| calibrated_trap_ns(&profile, now_s()));
     if calibrated.is_some() {
         return Ok(calibrated);
     }
@@ -20,7 +18,8 @@ pub fn price(here: &Here, is_needed: bool) -> Result<Option<Estimate>> {
         Ok(trap_ns) => {
             if is_needed {
                 announce(&format!(
-                    "a trap costs {:.1} µs here, measured just now (perftax calibrate --mechanism breakpoint, within the hour and without --quick, tells it better)",
+                    "a trap costs {:.1} µs here, measured just now (perftax calibrate --mechanism breakpoint, within the hour and \
+                     without --quick, tells it better)",
                     trap_ns.estimate / 1000.0
                 ));
             }
