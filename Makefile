@@ -4,7 +4,7 @@
 # make help   the other targets
 SHELL = /bin/sh
 .DEFAULT_GOAL = build
-.PHONY: build plan test setup lint machine kmod unit acceptance bench install clean help
+.PHONY: build plan test setup tree lint machine kmod unit acceptance bench install clean help
 
 CARGO ?= cargo
 BUDGET ?= 1%
@@ -16,27 +16,30 @@ build:
 plan: build
 	scripts/plan-demo $(BUDGET)
 
-test: setup lint machine kmod unit
+test: setup tree lint machine kmod unit
 
 setup:
-	scripts/setup
+	scripts/stage setup scripts/setup
+
+# All that tests need, compiled once: they, the program, the simulator's plugin, the emulated machine's engine.
+tree:
+	scripts/stage compile $(CARGO) build --workspace --lib --bins --tests --locked
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	scripts/stage lint $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # The emulated machine, once into the cache, with the distribution's kernel and a newer one: its tests need both.
-machine: build
-	target/release/perftax vm build
-	target/release/perftax vm build --kernel trixie
+machine: tree
+	scripts/stage machine target/debug/perftax vm build
+	scripts/stage machine-trixie target/debug/perftax vm build --kernel trixie
 
 # The kernel module, for the machine's kernel.
 kmod: machine
-	kmod/build $(KDIR)
+	PERFTAX=target/debug/perftax scripts/stage kmod kmod/build $(KDIR)
 
-unit:
-	$(CARGO) build --locked -p perftax-sim-plugin
-	$(CARGO) test --workspace --locked
+unit: tree
+	CARGO=$(CARGO) scripts/stage tests scripts/test
 
 acceptance: setup build
 	scripts/acceptance

@@ -19,7 +19,9 @@
 #include "exec/exec-all.h"
 #include "hw/boards.h"
 #include "hw/i386/apic.h"
+#include "migration/vmstate.h"
 #include "sysemu/cpu-timers.h"
+#include "sysemu/runstate.h"
 #include "tcg/helper-tcg.h"
 
 /* Registers of the emulation itself: a guest's root may change what it does. */
@@ -27,6 +29,7 @@
 #define MSR_EMULATION_INTERRUPT_NS  0x50540001
 #define MSR_EMULATION_SKID          0x50540002
 #define MSR_EMULATION_ARM_SAME      0x50540003
+#define MSR_EMULATION_PAUSE         0x50540008
 #define MSR_EMULATION_RECORDS       0x50540010
 #define MSR_EMULATION_LOST          0x50540011
 #define MSR_EMULATION_INTERRUPTS    0x50540012
@@ -124,6 +127,90 @@ void x86_pmu_reset(CPUX86State *env)
     if (pmu->engine) {
         perftax_engine_reset(pmu->engine);
         pmu->flight.all = 0;
+    }
+}
+
+/* The number of the register that has this place among those that are saved. */
+static bool pmu_saves(X86PMU *pmu, unsigned place, uint32_t *number)
+{
+    return place < PMU_SAVED
+        && perftax_engine_saves(pmu->engine, place, number);
+}
+
+static int pmu_pre_save(void *opaque)
+{
+    X86PMU *pmu = &((X86CPU *)opaque)->env.pmu;
+    uint32_t number;
+    unsigned i;
+
+    memset(pmu->saved, 0, sizeof(pmu->saved));
+    for (i = 0; pmu_saves(pmu, i, &number); i++) {
+        perftax_engine_rdmsr(pmu->engine, number, &pmu->saved[i]);
+    }
+    return 0;
+}
+
+static int pmu_post_load(void *opaque, int version)
+{
+    X86PMU *pmu = &((X86CPU *)opaque)->env.pmu;
+    uint32_t number;
+    unsigned i;
+
+    perftax_engine_reset(pmu->engine);
+    pmu->flight.all = 0;
+    pmu->branch = 0;
+    pmu->access = 0;
+    pmu->fetched = -1;
+    pmu->unwound_ip = -1;
+    for (i = 0; pmu_saves(pmu, i, &number); i++) {
+        perftax_engine_restore(pmu->engine, number, pmu->saved[i]);
+    }
+    return 0;
+}
+
+static bool pmu_needed(void *opaque)
+{
+    return ((X86CPU *)opaque)->env.pmu.engine != NULL;
+}
+
+const VMStateDescription vmstate_x86_pmu = {
+    .name = "cpu/perftax_pmu",
+    .version_id = 1,
+    .minimum_version_id = 1,
+    .needed = pmu_needed,
+    .pre_save = pmu_pre_save,
+    .post_load = pmu_post_load,
+    .fields = (VMStateField[]) {
+        VMSTATE_UINT64_ARRAY(env.pmu.saved, X86CPU, PMU_SAVED),
+        VMSTATE_INT64(env.pmu.nmi_instructions, X86CPU),
+        VMSTATE_UINT8_ARRAY(env.pmu.predictor, X86CPU, 4096),
+        VMSTATE_END_OF_LIST()
+    }
+};
+
+/* Stops the machine with this instruction, where that is wanted. */
+static void pmu_pause(CPUX86State *env)
+{
+    CPUState *cs;
+    bool locked = qemu_mutex_iothread_locked();
+
+    if (!env->pmu.pauses) {
+        return;
+    }
+    if (!locked) {
+        qemu_mutex_lock_iothread();
+    }
+    if (icount_enabled()) {
+        icount_hold();
+    }
+    CPU_FOREACH(cs) {
+        cs->stop = true;
+    }
+    qemu_system_vmstop_request_prepare();
+    qemu_system_vmstop_request(RUN_STATE_PAUSED);
+    cpu_exit(env_cpu(env));
+    if (!locked) {
+        qemu_mutex_unlock_iothread();
     }
 }
 
@@ -501,6 +588,9 @@ bool x86_pmu_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
     case MSR_EMULATION_ARM_SAME:
         *value = pmu->settings.arm_same;
         return true;
+    case MSR_EMULATION_PAUSE:
+        *value = pmu->pauses;
+        return true;
     case MSR_EMULATION_RECORDS:
         *value = tally.records;
         return true;
@@ -538,6 +628,9 @@ bool x86_pmu_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
     case MSR_EMULATION_ARM_SAME:
         pmu->settings.arm_same = value;
         break;
+    case MSR_EMULATION_PAUSE:
+        pmu_pause(env);
+        return true;
     default:
         block = pmu_begin_access(env);
         known = perftax_engine_wrmsr(pmu->engine, msr, value);

@@ -100,6 +100,11 @@ bool perftax_engine_rdmsr(perftax_engine *engine, uint32_t number, uint64_t *val
 bool perftax_engine_wrmsr(perftax_engine *engine, uint32_t number, uint64_t value);
 bool perftax_engine_rdpmc(perftax_engine *engine, uint32_t number, uint64_t *value);
 
+/* The register at this place among those that make up the state, in the order in which they are to be restored; false past the last. */
+bool perftax_engine_saves(const perftax_engine *engine, size_t place, uint32_t *number);
+/* Gives a register the value that it had: right after a reset, with what was read of each. The caches stay empty. */
+void perftax_engine_restore(perftax_engine *engine, uint32_t number, uint64_t value);
+
 /* A budget fell below 0 with this instruction, which is subtracted already. */
 struct perftax_actions perftax_engine_retire(perftax_engine *engine, const struct perftax_retired *retired);
 /* The next block, of so many instructions, does not fit the budget; nothing of it is subtracted. */

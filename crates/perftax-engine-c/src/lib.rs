@@ -147,6 +147,18 @@ pub extern "C" fn perftax_engine_wrmsr(engine: &mut Engine, number: u32, value: 
 
 /// See the header.
 #[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_saves(engine: &Engine, place: usize, number: &mut u32) -> bool {
+    engine.pmu.state().nth(place).map(|found| *number = found).is_some()
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_restore(engine: &mut Engine, number: u32, value: u64) {
+    perftax_engine_wrmsr(engine, engine.pmu.restored_by(number), value);
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_rdpmc(engine: &mut Engine, number: u32, value: &mut u64) -> bool {
     let (pmu, budget, _) = engine.parts();
     pmu.rdpmc(budget, number).map(|read| *value = read).is_some()

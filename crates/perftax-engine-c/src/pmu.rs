@@ -91,6 +91,26 @@ impl Pmu {
         of_either!(self, pmu => pmu.write(budget, number, value))
     }
 
+    /// Numbers of the registers that make up its state, each before those that start something by it.
+    pub fn state(&self) -> impl Iterator<Item = u32> + '_ {
+        let ranges = match self {
+            Self::Intel(_) => intel::msr::STATE,
+            Self::Amd(_) => amd::msr::STATE,
+        };
+        ranges.iter().cloned().flatten().filter(|number| match self {
+            Self::Intel(pmu) => pmu.generation().has(*number),
+            Self::Amd(_) => true,
+        })
+    }
+
+    /// The register that gives another its value: itself, but for what only shows.
+    pub fn restored_by(&self, number: u32) -> u32 {
+        match self {
+            Self::Intel(_) if number == intel::msr::GLOBAL_STATUS => intel::msr::GLOBAL_STATUS_SET,
+            _ => number,
+        }
+    }
+
     /// See [`intel::Pmu::rdpmc`].
     pub fn rdpmc(&mut self, budget: &mut Budget, number: u32) -> Option<u64> {
         of_either!(self, pmu => pmu.rdpmc(budget, number))

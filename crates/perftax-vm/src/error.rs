@@ -41,6 +41,9 @@ pub enum Error {
         /// As the user wrote it.
         program: String,
     },
+    /// The user broke it off.
+    #[error("interrupted: the machine is switched off, no output was brought back")]
+    Interrupted,
     /// The guest did not get as far as the command, or not to its end.
     #[error("the guest {how}{}", console(console_tail))]
     Guest {
@@ -52,11 +55,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit code of a command that fails so: 3 this machine lacks something, 127 no such program, 1 anything else.
+    /// The exit code of a command that fails so: 3 this machine lacks something, 127 no such program, 130 interrupted, 1
+    /// anything else.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Missing { .. } => 3,
             Self::NoProgram { .. } => 127,
+            Self::Interrupted => 130,
             _ => 1,
         }
     }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::processor::Processor;
 
 /// A command and what it needs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Guest {
     /// The command; nothing: a shell.
     pub argv: Vec<String>,
@@ -22,6 +22,8 @@ pub struct Guest {
     pub append: String,
     /// A folder of the host's that is copied to /share before the machine boots; the command runs there.
     pub share: Option<PathBuf>,
+    /// The machine was booted with such a folder, and has it: the command runs there.
+    pub has_share: bool,
     /// Programs that are brought along beside those that the command names.
     pub with: Vec<String>,
     /// Files and folders of the guest's that are copied out when the command has ended; relative ones to where it ran.
@@ -41,6 +43,8 @@ pub struct Guest {
 /// Where the command runs.
 const HOME: &str = "/root";
 const SHARE: &str = "/share";
+/// Where our own program stands in the guest.
+const US: &str = "/usr/local/bin/perftax";
 
 impl Guest {
     /// A command on the default processor.
@@ -51,6 +55,7 @@ impl Guest {
             memory_mib: 1024,
             append: String::new(),
             share: None,
+            has_share: false,
             with: Vec::new(),
             outputs: Vec::new(),
             output_folder: PathBuf::from("."),
@@ -63,33 +68,39 @@ impl Guest {
 
     /// Folder that the command runs in.
     pub fn folder(&self) -> &'static Path {
-        Path::new(if self.share.is_some() { SHARE } else { HOME })
+        Path::new(if self.has_share || self.share.is_some() { SHARE } else { HOME })
     }
 
-    /// What the guest finds beside its base file system, which has `programs`: `us`, our own program, included.
+    /// What the guest finds beside its base file system, which has `programs`: `us` as `perftax`, the shared folder, what the command names.
     ///
     /// # Errors
     /// Where something cannot be read, or the command's program is nowhere.
-    pub fn files(&self, us: &Path, programs: &BTreeSet<String>) -> Result<Archive> {
-        let mut archive = Archive::default();
-        bring(&mut archive, us, Path::new("/usr/local/bin/perftax"))?;
+    pub fn bring_programs(&self, archive: &mut Archive, us: Option<&Path>, programs: &BTreeSet<String>) -> Result<()> {
+        if let Some(us) = us {
+            bring(archive, us, Path::new(US), Symbols::Left)?;
+        }
         if let Some(folder) = &self.share {
             archive.copy_folder(folder, Path::new(SHARE))?;
         }
         for program in &self.with {
             let found = find(program).ok_or_else(|| Error::NoProgram { program: program.clone() })?;
-            bring(&mut archive, &found, &place(program, &found))?;
+            bring(archive, &found, &place(program, &found), Symbols::Brought)?;
         }
         for (position, word) in self.argv.iter().enumerate() {
             let own = word == "perftax" || programs.contains(word) || self.in_share(word);
             match find(word) {
                 _ if own => {}
                 // A word may be anything; only the first must be a program.
-                Some(found) => bring(&mut archive, &found, &place(word, &found))?,
+                Some(found) => bring(archive, &found, &place(word, &found), Symbols::Brought)?,
                 None if position == 0 => return Err(Error::NoProgram { program: word.clone() }),
                 None => {}
             }
         }
+        Ok(())
+    }
+
+    /// What it is to do: the command, its environment, what is wanted of it afterwards.
+    pub fn give_orders(&self, archive: &mut Archive) {
         if self.argv.is_empty() {
             archive.add(Path::new("/run/shell"), b"", false);
         } else {
@@ -106,7 +117,6 @@ impl Guest {
         archive.add(Path::new("/run/environment"), environment.as_bytes(), false);
         let outputs: String = self.outputs.iter().map(|path| format!("{}\n", self.folder().join(path).display())).collect();
         archive.add(Path::new("/run/outputs"), outputs.as_bytes(), false);
-        Ok(archive)
     }
 
     fn in_share(&self, word: &str) -> bool {
@@ -119,15 +129,51 @@ fn place(word: &str, found: &Path) -> PathBuf {
     if word.contains('/') { found.to_path_buf() } else { Path::new("/usr/local/bin").join(word) }
 }
 
+/// Whether a program's symbols come along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Symbols {
+    Brought,
+    Left,
+}
+
 /// A program with its libraries; a file that is none, as it is.
-fn bring(archive: &mut Archive, from: &Path, to: &Path) -> Result<()> {
+fn bring(archive: &mut Archive, from: &Path, to: &Path, symbols: Symbols) -> Result<()> {
     let file = from.canonicalize().map_err(Error::file(from))?;
-    archive.copy(&file, to)?;
+    match symbols {
+        Symbols::Brought => archive.copy(&file, to)?,
+        Symbols::Left => archive.add(to, &loaded_part(std::fs::read(&file).map_err(Error::file(&file))?), true),
+    }
     for library in libraries(&file)? {
         let file = library.canonicalize().map_err(Error::file(&library))?;
         archive.copy(&file, &library)?;
     }
     Ok(())
+}
+
+/// A 64-bit ELF file without what no segment holds: nine tenths of ours are for debuggers, and the guest would unpack them at every boot.
+/// Anything else, as it is.
+fn loaded_part(mut file: Vec<u8>) -> Vec<u8> {
+    // Figures 4 and 10 of the ELF-64 object file format: where headers stand, and their fields.
+    let number = |file: &[u8], at: usize, bytes: usize| {
+        file.get(at..at + bytes).map(|field| field.iter().rev().fold(0_u64, |all, byte| all << 8 | u64::from(*byte)))
+    };
+    let end = |file: &[u8]| {
+        let is_elf = file.starts_with(b"\x7fELF\x02\x01");
+        let (headers, size, count) = (number(file, 32, 8)?, number(file, 54, 2)?, number(file, 56, 2)?);
+        let ends = (0..count).map(|index| {
+            let at = usize::try_from(headers + index * size).ok()?;
+            Some(number(file, at + 8, 8)?.checked_add(number(file, at + 32, 8)?)?.max(headers + count * size))
+        });
+        let end = ends.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+        usize::try_from(end).ok().filter(|end| is_elf && *end <= file.len())
+    };
+    if let Some(end) = end(&file) {
+        // No sections: their place, and how many and which names them.
+        file[40..48].fill(0);
+        file[60..64].fill(0);
+        file.truncate(end);
+    }
+    file
 }
 
 /// One word for a shell.
@@ -145,11 +191,19 @@ mod tests {
         ["perf", "dmesg"].map(String::from).into()
     }
 
+    /// All that a guest finds.
+    fn files(guest: &Guest, us: &Path) -> Result<Archive> {
+        let mut archive = Archive::default();
+        guest.bring_programs(&mut archive, Some(us), &own())?;
+        guest.give_orders(&mut archive);
+        Ok(archive)
+    }
+
     #[test]
     fn programs_come_with_what_they_need() {
         let guest = Guest::new(["perf", "stat", "--", "bzip2", "it's"].map(String::from).to_vec());
-        let archive = guest.files(Path::new("/bin/true"), &own()).unwrap();
-        assert!(archive.has(Path::new("/usr/local/bin/bzip2")) && archive.has(Path::new("/usr/local/bin/perftax")));
+        let archive = files(&guest, Path::new("/bin/true")).unwrap();
+        assert!(archive.has(Path::new("/usr/local/bin/bzip2")) && archive.has(Path::new(US)));
         assert!(!archive.has(Path::new("/usr/local/bin/perf")), "the guest has its own");
         let bytes = archive.finish();
         let text = String::from_utf8_lossy(&bytes);
@@ -159,8 +213,23 @@ mod tests {
 
     #[test]
     fn a_command_must_exist_somewhere() {
-        let missing = Guest::new(vec!["no-such-program".into()]).files(Path::new("/bin/true"), &own());
+        let missing = files(&Guest::new(vec!["no-such-program".into()]), Path::new("/bin/true"));
         assert!(matches!(missing, Err(Error::NoProgram { .. })));
-        assert!(Guest::new(vec!["dmesg".into()]).files(Path::new("/bin/true"), &own()).is_ok());
+        assert!(files(&Guest::new(vec!["dmesg".into()]), Path::new("/bin/true")).is_ok());
+    }
+
+    #[test]
+    fn what_no_segment_holds_stays_here_and_the_rest_runs() {
+        let own = std::env::current_exe().unwrap();
+        let whole = std::fs::read(&own).unwrap();
+        let part = loaded_part(whole.clone());
+        assert!(part.len() < whole.len());
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("part");
+        std::fs::write(&program, part).unwrap();
+        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        assert!(std::process::Command::new(&program).arg("--list").output().unwrap().status.success());
+        assert_eq!(loaded_part(b"\x7fELF\x02\x01 cut".to_vec()), b"\x7fELF\x02\x01 cut");
+        assert_eq!(loaded_part(b"#!/bin/sh\n".to_vec()), b"#!/bin/sh\n");
     }
 }

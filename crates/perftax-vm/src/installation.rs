@@ -21,7 +21,7 @@ pub struct Sources {
 }
 
 /// The parts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Installation {
     /// QEMU.
     pub qemu: PathBuf,
@@ -102,7 +102,7 @@ impl Sources {
 
     fn guest_folder(&self, kernel: Option<&Path>) -> Result<PathBuf> {
         let mut hasher = DefaultHasher::new();
-        for name in ["build-guest", "guest/init"] {
+        for name in ["build-guest", "guest/init", "guest/orders.c"] {
             let file = self.folder.join(name);
             std::fs::read(&file).map_err(Error::file(&file))?.hash(&mut hasher);
         }
@@ -121,8 +121,8 @@ impl Sources {
         let names = std::fs::read_to_string(guest.join("programs")).unwrap_or_default();
         let found = Installation {
             qemu,
-            kernel: guest.join("vmlinuz"),
-            base: guest.join("base.cpio.gz"),
+            kernel: guest.join("image"),
+            base: guest.join("base.cpio"),
             programs: names.lines().map(String::from).collect(),
         };
         if let Some(file) = [&found.qemu, &found.kernel, &found.base].into_iter().find(|file| !file.is_file()) {
@@ -155,7 +155,7 @@ impl Sources {
             command.args(tarball);
             step(command, "building QEMU")?;
         }
-        if !guest.join("base.cpio.gz").is_file() {
+        if !guest.join("base.cpio").is_file() {
             let mut command = Command::new(self.folder.join("build-guest"));
             command.arg(&guest).args(kernel);
             step(command, "making the guest")?;

@@ -3,13 +3,18 @@
 //! - [`Installation`]: the parts that are built once into a cache (QEMU with the PMU of `perftax-model`, a kernel, a file system).
 //! - [`Guest`]: what is run in it: a command, its files, the processor.
 //! - [`run`]: boots it, streams what the command says, brings its outputs and exit code back.
+//! - [`Resident`]: a machine that has booted once; each command starts where it stood then.
+//! - [`keeper`]: who keeps such a machine for others.
 
 mod archive;
 mod closure;
+mod emulator;
 mod error;
 mod guest;
 mod installation;
+pub mod keeper;
 mod processor;
+mod resident;
 mod run;
 
 pub use archive::Archive;
@@ -17,4 +22,5 @@ pub use error::{Error, Result};
 pub use guest::Guest;
 pub use installation::{Installation, Sources, cache_folder};
 pub use processor::{Arm, Generation, Processor};
+pub use resident::Resident;
 pub use run::{Finished, Terminal, run};

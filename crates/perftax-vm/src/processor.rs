@@ -1,7 +1,7 @@
 //! The processor that the guest sees.
 
 /// A generation whose PMU is modelled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Generation {
     /// 4 + 3 counters, PEBS format 2, 16 branches.
     Haswell,
@@ -34,7 +34,7 @@ impl Generation {
 }
 
 /// Which event PEBS records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Arm {
     /// The one after the overflow: one in period + 1.
     #[default]
@@ -44,7 +44,7 @@ pub enum Arm {
 }
 
 /// A processor, and what its manual leaves open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Processor {
     /// Its generation.
     pub generation: Generation,
@@ -80,6 +80,11 @@ impl Default for Processor {
 }
 
 impl Processor {
+    /// The processor that a saved machine of this one booted with: what may differ from command to command is at its default.
+    pub fn as_booted(&self) -> Self {
+        Self { generation: self.generation, count: self.count, caches: self.caches, ..Self::default() }
+    }
+
     /// QEMU's -cpu; properties at their defaults are left out.
     pub fn option(&self) -> String {
         let usual = Self::default();

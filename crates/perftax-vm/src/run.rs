@@ -1,15 +1,14 @@
-//! Boots the machine, and tells what became of the command.
+//! Runs a command in the machine, and tells what became of it.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, Uid, chownat, mknodat};
-
+use crate::archive::Archive;
+use crate::emulator::{Emulator, Start};
 use crate::error::{Error, Result};
 use crate::guest::Guest;
 use crate::installation::Installation;
@@ -20,6 +19,8 @@ pub struct Terminal {
     pub output: Box<dyn Write + Send>,
     /// Its standard error.
     pub errors: Box<dyn Write + Send>,
+    /// Whether the user has broken it off.
+    pub interrupted: fn() -> bool,
 }
 
 /// How it ended.
@@ -31,106 +32,38 @@ pub struct Finished {
     pub missing: Vec<String>,
 }
 
-/// The user and the group `nobody`: what the emulator becomes once everything is open, where root started it.
-const NOBODY: u32 = 65_534;
-
-/// Lines of the console that an error quotes.
-const TAIL: usize = 8;
-
-/// Firmware and boot code, as Debian's seabios and qemu-system-data install them.
-const FIRMWARE: [&str; 2] = ["/usr/share/seabios", "/usr/share/qemu"];
-
-/// Runs the guest's command, or a shell on this terminal; `us` is our own program, which the guest finds as `perftax`.
+/// Boots the machine and runs the guest's command, or a shell on this terminal; `us` is our own program, which the guest finds as
+/// `perftax`.
 ///
 /// # Errors
 /// Where the machine cannot be started, the guest panics, or time runs out.
 pub fn run(installation: &Installation, guest: &Guest, us: &Path, terminal: Terminal) -> Result<Finished> {
-    let folder = tempfile::tempdir().map_err(Error::file(std::env::temp_dir()))?;
-    let at = |name: &str| folder.path().join(name);
-    let mut initrd = fs::read(&installation.base).map_err(Error::file(&installation.base))?;
-    initrd.resize(initrd.len().next_multiple_of(4), 0);
-    initrd.extend(guest.files(us, &installation.programs)?.finish());
-    fs::write(at("initrd"), initrd).map_err(Error::file(at("initrd")))?;
-    fs::create_dir(at("out")).map_err(Error::file(at("out")))?;
-    // A root that may not give the folder away (a container's) cannot become somebody else either.
-    let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
-    let gives_up_root =
-        rustix::process::geteuid().is_root() && chownat(CWD, at("out"), Some(user), Some(group), AtFlags::empty()).is_ok();
-    for name in ["output", "errors", "control"] {
-        mknodat(CWD, at(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(|e| Error::file(at(name))(e.into()))?;
-    }
-    let shell = guest.argv.is_empty();
-    let mut child = start(installation, guest, folder.path(), gives_up_root)?;
-    let output = copy(at("output"), terminal.output);
-    let errors = copy(at("errors"), terminal.errors);
-    let said = listen(at("control"));
-    let ended = wait(&mut child, &said, guest.timeout, shell);
-    // Whoever still waits for a line to be opened is let go.
-    for name in ["output", "errors", "control"] {
-        File::options().write(true).read(true).open(at(name)).ok();
-    }
-    let console = lines(&at("console"));
-    let (code, mut missing) = ended.map_err(|how| {
-        let panic = console.iter().find_map(|line| line.find("Kernel panic").map(|at| line[at..].to_string()));
-        let how = panic.map_or(how, |panic| format!("panicked: {panic}"));
-        Error::Guest { how, console_tail: console[console.len().saturating_sub(TAIL)..].to_vec() }
+    let mut files = Archive::default();
+    guest.bring_programs(&mut files, Some(us), &installation.programs)?;
+    let mut orders = Archive::default();
+    guest.give_orders(&mut orders);
+    converse(Emulator::start(installation, guest, orders, &Start::Boot(&files))?, guest, terminal)
+}
+
+/// From the machine's start to the command's end.
+pub(crate) fn converse(mut emulator: Emulator, guest: &Guest, terminal: Terminal) -> Result<Finished> {
+    let output = copy(emulator.at("output"), terminal.output);
+    let errors = copy(emulator.at("errors"), terminal.errors);
+    let said = listen(emulator.at("control"));
+    let ended = wait(&mut emulator, &said, guest, terminal.interrupted);
+    // It has nothing more to do: the guest's files are written, and its lines are drained before it says its code.
+    emulator.child.kill().ok();
+    emulator.child.wait().ok();
+    emulator.release_lines();
+    let (code, mut missing) = ended.map_err(|how| match how {
+        Ended::Interrupted => Error::Interrupted,
+        Ended::Badly(how) => emulator.complaint(how),
     })?;
     for thread in [output, errors] {
         thread.join().ok();
     }
-    missing.extend(bring_out(&at("out"), guest)?);
+    missing.extend(bring_out(&emulator.at("out"), guest)?);
     Ok(Finished { code, missing })
-}
-
-fn start(installation: &Installation, guest: &Guest, folder: &Path, gives_up_root: bool) -> Result<Child> {
-    let shell = guest.argv.is_empty();
-    let mut command = Command::new(&installation.qemu);
-    for firmware in FIRMWARE {
-        if !Path::new(firmware).is_dir() {
-            return Err(Error::Missing {
-                what: "QEMU's firmware".into(),
-                why: format!("there is no {firmware}"),
-                remedy: "apt-get install seabios qemu-system-data".into(),
-            });
-        }
-        command.args(["-L", firmware]);
-    }
-    let at = |name: &str| folder.join(name).display().to_string();
-    if gives_up_root {
-        command.args(["-runas", &format!("{NOBODY}:{NOBODY}")]);
-    }
-    // No network, no disk, no clock of the host's: nothing but these lines goes in or out while the command runs.
-    command.args(["-M", "pc", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none"]);
-    command.args(["-m", &guest.memory_mib.to_string(), "-smp", &guest.processor.count.to_string()]);
-    command.args(["-cpu", &guest.processor.option(), "-seed", &guest.seed.to_string()]);
-    if guest.fast {
-        command.args(["-accel", "tcg,thread=multi"]);
-    } else {
-        command.args(["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]);
-        command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
-    }
-    if shell {
-        command.args(["-serial", "stdio"]);
-    } else {
-        command.args(["-serial", &format!("file:{}", at("console"))]);
-    }
-    for name in ["output", "errors", "control"] {
-        command.args(["-serial", &format!("file:{}", at(name))]);
-    }
-    if !guest.outputs.is_empty() {
-        command.args(["-fsdev", &format!("local,id=out,path={},security_model=none", at("out"))]);
-        command.args(["-device", "virtio-9p-pci,fsdev=out,mount_tag=out"]);
-    }
-    command.args(["-kernel", &installation.kernel.display().to_string(), "-initrd", &at("initrd")]);
-    let quiet = "console=ttyS0 quiet loglevel=4 nmi_watchdog=0 nokaslr random.trust_cpu=on panic=-1 8250.nr_uarts=4";
-    command.args(["-append", &format!("{quiet} {}", guest.append)]);
-    command.stdin(if shell { Stdio::inherit() } else { Stdio::null() }).stdout(if shell {
-        Stdio::inherit()
-    } else {
-        Stdio::null()
-    });
-    command.stderr(File::create(folder.join("qemu")).map_err(Error::file(folder.join("qemu")))?);
-    command.spawn().map_err(Error::file(&installation.qemu))
 }
 
 /// Copies a line of the guest's to where it goes, as it comes.
@@ -146,7 +79,7 @@ fn copy(from: PathBuf, mut to: Box<dyn Write + Send>) -> std::thread::JoinHandle
 }
 
 /// What the guest's first process says.
-fn listen(from: PathBuf) -> Receiver<String> {
+pub(crate) fn listen(from: PathBuf) -> Receiver<String> {
     let (say, said) = channel();
     std::thread::spawn(move || {
         let Ok(from) = File::open(from) else { return };
@@ -159,50 +92,55 @@ fn listen(from: PathBuf) -> Receiver<String> {
     said
 }
 
+/// Why there is no exit code.
+enum Ended {
+    Interrupted,
+    Badly(String),
+}
+
+impl From<String> for Ended {
+    fn from(how: String) -> Self {
+        Self::Badly(how)
+    }
+}
+
 /// Waits for the end: the exit code and the outputs that are missing, or what went wrong.
-fn wait(child: &mut Child, said: &Receiver<String>, timeout: Duration, shell: bool) -> Result<(i32, Vec<String>), String> {
-    let started = Instant::now();
-    let (mut code, mut missing, mut ready) = (None, Vec::new(), false);
-    let status = loop {
+fn wait(
+    emulator: &mut Emulator,
+    said: &Receiver<String>,
+    guest: &Guest,
+    interrupted: fn() -> bool,
+) -> Result<(i32, Vec<String>), Ended> {
+    let (started, shell) = (Instant::now(), guest.argv.is_empty());
+    let (mut missing, mut ready) = (Vec::new(), false);
+    loop {
         match said.recv_timeout(Duration::from_millis(20)) {
             Ok(line) => match line.trim().split_once(' ') {
-                Some(("exit", number)) => code = number.parse().ok(),
+                Some(("exit", number)) if !shell => {
+                    let code = number.parse().map_err(|_| format!("said '{line}' for its exit code"))?;
+                    return Ok((code, missing));
+                }
                 Some(("missing" | "lost", what)) => missing.push(what.to_string()),
                 _ => ready |= line.trim() == "ready",
             },
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                if let Some(status) = child.try_wait().map_err(|error| format!("cannot be waited for: {error}"))? {
-                    break status;
+                let status = emulator.child.try_wait().map_err(|error| format!("cannot be waited for: {error}"))?;
+                match status {
+                    Some(status) if shell && status.success() => return Ok((0, missing)),
+                    Some(_) if ready => return Err("ended in the middle of the command: its kernel may have panicked".to_string().into()),
+                    Some(status) => return Err(format!("did not boot (QEMU: {status})").into()),
+                    None => std::thread::sleep(Duration::from_millis(1)),
                 }
-                std::thread::sleep(Duration::from_millis(5));
             }
         }
-        if started.elapsed() > timeout && !shell {
-            child.kill().ok();
-            child.wait().ok();
+        if started.elapsed() > guest.timeout && !shell {
             let doing = if ready { "running the command" } else { "booting" };
-            return Err(format!("was still {doing} after {} s: give it more with --timeout", timeout.as_secs()));
+            return Err(format!("was still {doing} after {} s: give it more with --timeout", guest.timeout.as_secs()).into());
         }
-    };
-    while let Ok(line) = said.try_recv() {
-        if let Some(("exit", number)) = line.trim().split_once(' ') {
-            code = number.parse().ok();
+        if interrupted() && !shell {
+            return Err(Ended::Interrupted);
         }
     }
-    match code {
-        Some(code) => Ok((code, missing)),
-        None if shell && status.success() => Ok((0, missing)),
-        None if ready => Err("ended in the middle of the command: its kernel may have panicked".into()),
-        None => Err(format!("did not boot (QEMU: {status})")),
-    }
-}
-
-/// The lines of the console, and QEMU's own complaints.
-fn lines(console: &Path) -> Vec<String> {
-    let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let text = read(console) + &read(&console.with_file_name("qemu"));
-    let printable = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>();
-    text.lines().map(printable).filter(|line| !line.trim().is_empty()).collect()
 }
 
 /// Moves the outputs to where they are wanted; those that are neither files nor folders are named, not moved: a guest may write what it

@@ -1,5 +1,7 @@
 //! Numbers of model-specific registers (PPR for family 17h models 31h, 2.1.14.3 and 2.1.14.4).
 
+use std::ops::RangeInclusive;
+
 /// First event selector; counters and selectors take turns.
 pub const PERF_CTL0: u32 = 0xc001_0200;
 /// First counter.
@@ -36,3 +38,25 @@ pub const IBS_BRANCH_TARGET: u32 = 0xc001_103b;
 pub const IBS_FETCH_CTL_EXTENDED: u32 = 0xc001_103c;
 /// IbsOpData4, which these generations do not have: reads as 0.
 pub const IBS_OP_DATA4: u32 = 0xc001_103d;
+
+/// Registers that make up a PMU's state, in the order in which they are written back: what starts sampling comes last.
+pub const STATE: &[RangeInclusive<u32>] = &[
+    PERF_CTR0..=PERF_CTR0,
+    PERF_CTR0 + 2..=PERF_CTR0 + 2,
+    PERF_CTR0 + 4..=PERF_CTR0 + 4,
+    PERF_CTR0 + 6..=PERF_CTR0 + 6,
+    PERF_CTR0 + 8..=PERF_CTR0 + 8,
+    PERF_CTR0 + 10..=PERF_CTR0 + 10,
+    PERF_CTL0..=PERF_CTL0,
+    PERF_CTL0 + 2..=PERF_CTL0 + 2,
+    PERF_CTL0 + 4..=PERF_CTL0 + 4,
+    PERF_CTL0 + 6..=PERF_CTL0 + 6,
+    PERF_CTL0 + 8..=PERF_CTL0 + 8,
+    PERF_CTL0 + 10..=PERF_CTL0 + 10,
+    IBS_FETCH_LINEAR..=IBS_FETCH_PHYSICAL,
+    IBS_OP_RIP..=IBS_DC_PHYSICAL,
+    IBS_BRANCH_TARGET..=IBS_FETCH_CTL_EXTENDED,
+    IBS_CTL..=IBS_CTL,
+    IBS_FETCH_CTL..=IBS_FETCH_CTL,
+    IBS_OP_CTL..=IBS_OP_CTL,
+];

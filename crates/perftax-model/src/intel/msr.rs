@@ -1,5 +1,7 @@
 //! Numbers of model-specific registers (SDM volume 4, tables 2-2 and 2-39).
 
+use std::ops::RangeInclusive;
+
 /// First of the general counters, written as 32 bits and sign-extended.
 pub const PERFCTR0: u32 = 0xc1;
 /// First of their full-width aliases.
@@ -46,3 +48,23 @@ pub const OFFCORE_RSP0: u32 = 0x1a6;
 pub const OFFCORE_RSP1: u32 = 0x1a7;
 /// Front-end events: accepted and ignored.
 pub const PEBS_FRONTEND: u32 = 0x3f7;
+
+/// Registers that make up a PMU's state, in the order in which they are written back: what starts counters comes last.
+pub const STATE: &[RangeInclusive<u32>] = &[
+    FULL_WIDTH_PERFCTR0..=FULL_WIDTH_PERFCTR0 + 7,
+    FIXED_CTR0..=FIXED_CTR0 + 3,
+    PERFEVTSEL0..=PERFEVTSEL0 + 7,
+    FIXED_CTR_CTRL..=FIXED_CTR_CTRL,
+    OFFCORE_RSP0..=OFFCORE_RSP1,
+    PEBS_DATA_CFG..=PEBS_DATA_CFG,
+    PEBS_LD_LAT..=PEBS_FRONTEND,
+    DS_AREA..=DS_AREA,
+    LBR_SELECT..=LBR_TOS,
+    LBR_FROM0..=LBR_FROM0 + 31,
+    LBR_TO0..=LBR_TO0 + 31,
+    LBR_INFO0..=LBR_INFO0 + 31,
+    DEBUGCTL..=DEBUGCTL,
+    PEBS_ENABLE..=PEBS_ENABLE,
+    GLOBAL_STATUS..=GLOBAL_STATUS,
+    GLOBAL_CTRL..=GLOBAL_CTRL,
+];

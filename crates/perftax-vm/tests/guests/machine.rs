@@ -19,7 +19,7 @@ fn programs(folder: &Path) {
 
 /// Runs a script beside the programs; its output, its errors, and how it ended.
 fn boot(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
-    boot_with(script, Path::new("/bin/true"), change)
+    boot_with(script, &common::perftax(), change)
 }
 
 /// The same, with this program as the guest's `perftax`.
@@ -193,8 +193,7 @@ fn two_runs_are_alike() {
 /// Runs a script of calibrations, in which KNOB reads and writes registers of the emulation; the numbers of its lines `name: number`, and
 /// all that it said.
 fn calibrated(script: &str) -> (Vec<f64>, String) {
-    let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
-    assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
+    let perftax = common::perftax();
     let folder = common::compiled("knob.c");
     let knob = folder.path().join("knob").to_string_lossy().into_owned();
     let (output, errors, finished) =
@@ -334,7 +333,7 @@ fn what_goes_wrong_is_said() {
     let fails = |change: &dyn Fn(&mut Guest)| {
         let mut guest = Guest::new(vec!["sleep".into(), "1000".into()]);
         change(&mut guest);
-        let terminal = Terminal { output: Box::new(std::io::sink()), errors: Box::new(std::io::sink()) };
+        let terminal = Terminal { output: Box::new(std::io::sink()), errors: Box::new(std::io::sink()), interrupted: || false };
         run(&installation, &guest, Path::new("/bin/true"), terminal).unwrap_err().to_string()
     };
     let late = fails(&|guest| guest.timeout = std::time::Duration::from_secs(2));

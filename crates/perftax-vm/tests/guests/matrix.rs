@@ -2,7 +2,6 @@
 //! four counters. Needs the machine and perftax built (`make build machine`); `make test` sees to that.
 
 use crate::common;
-use std::path::Path;
 
 use perftax_cost::document::{Matrix, MatrixCell, MatrixMode, MatrixPair};
 use perftax_vm::Generation;
@@ -14,8 +13,7 @@ fn grid(arguments: &str) -> Matrix {
     let script =
         format!("echo -1 >/proc/sys/kernel/sched_rt_runtime_us; chrt -f 1 perftax matrix {arguments} --json - -- ./turns\n");
     std::fs::write(folder.path().join("script"), script).unwrap();
-    let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
-    assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
+    let perftax = common::perftax();
     let (output, errors, _) = common::boot_with(&["sh", "script"].map(String::from), &perftax, |guest| {
         guest.with = vec!["chrt".into()];
         guest.share = Some(folder.path().into());

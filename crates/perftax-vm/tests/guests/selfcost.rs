@@ -15,8 +15,7 @@ fn papi() -> String {
 
 /// The list, twice in one boot.
 fn twice(only: &str) -> [Selfcost; 2] {
-    let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
-    assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
+    let perftax = common::perftax();
     let folder = tempfile::tempdir().unwrap();
     let script = format!("for run in a b; do perftax selfcost --quick --only {only} --json $run.json || exit 9; done");
     let (output, errors, _) = common::boot_with(&["sh", "-c", &script].map(String::from), &perftax, |guest| {

@@ -22,8 +22,7 @@ type Truth = BTreeMap<u64, (u64, u64)>;
 /// The report, and the truth.
 fn recorded(generation: Generation) -> (TraceReport, Truth) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let perftax = root.join("target/release/perftax");
-    assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
+    let perftax = common::perftax();
     let share = tempfile::tempdir().unwrap();
     let mut gcc = Command::new("gcc");
     gcc.args(["-D_GNU_SOURCE", "-O2", "-ffixed-r13", "-pthread", "-static", "-I"]).arg(root.join("crates/perftax-tag/include"));

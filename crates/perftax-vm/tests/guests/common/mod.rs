@@ -5,9 +5,11 @@ pub mod module;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use perftax_vm::{Finished, Guest, Sources, Terminal, run};
+use perftax_vm::{Finished, Guest, Installation, Resident, Sources, Terminal};
 
 /// What a guest says.
 #[derive(Clone, Default)]
@@ -53,7 +55,7 @@ pub fn assemble(folder: &Path, name: &str, options: &[&str]) {
 
 /// Runs a command; its output, its errors, and how it ended.
 pub fn boot(argv: &[String], change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
-    boot_with(argv, Path::new("/bin/true"), change)
+    boot_with(argv, &perftax(), change)
 }
 
 /// The same, with this program as the guest's `perftax`.
@@ -71,10 +73,24 @@ pub fn boot_kernel(
     let mut guest = Guest::new(argv.to_vec());
     change(&mut guest);
     let installation = Sources::find().unwrap().installation(kernel).unwrap();
+    let resident = resident(kernel, &installation, perftax, &guest);
     let (output, errors) = (Said::default(), Said::default());
-    let terminal = Terminal { output: Box::new(output.clone()), errors: Box::new(errors.clone()) };
-    let finished = run(&installation, &guest, perftax, terminal).unwrap();
+    let terminal = Terminal { output: Box::new(output.clone()), errors: Box::new(errors.clone()), interrupted: || false };
+    let finished = resident.exec(&installation, &guest, terminal).unwrap();
     (output.text(), errors.text(), finished)
+}
+
+/// A machine of this kind that has booted once for all tests of this program; it goes with the program.
+fn resident(kernel: Option<&Path>, installation: &Installation, perftax: &Path, guest: &Guest) -> Arc<Resident> {
+    type Machines = BTreeMap<String, Arc<OnceLock<Arc<Resident>>>>;
+    static MACHINES: Mutex<Machines> = Mutex::new(BTreeMap::new());
+    let machine = Guest { with: Vec::new(), share: None, outputs: Vec::new(), environment: Vec::new(), ..guest.clone() };
+    let machine = Guest { processor: machine.processor.as_booted(), timeout: Duration::from_secs(600), ..machine };
+    let machine = Guest { argv: vec!["true".into()], ..machine };
+    let key = format!("{kernel:?} {perftax:?} {machine:?}");
+    // A test that failed while it booted one is not this one's failure.
+    let place = Arc::clone(MACHINES.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default());
+    Arc::clone(place.get_or_init(|| Arc::new(Resident::boot(installation, &machine, perftax).unwrap())))
 }
 
 /// Calibrates before all others; once more where the A/A control refuses it, which has one honest calibration in a hundred refused.
@@ -104,7 +120,8 @@ pub fn compile_module(folder: &Path, name: &str) {
 
 /// This build of perftax, for the guest.
 pub fn perftax() -> PathBuf {
-    let perftax = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/release/perftax");
-    assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
+    let tests = std::env::current_exe().unwrap();
+    let perftax = tests.parent().and_then(Path::parent).unwrap().join("perftax");
+    assert!(perftax.is_file(), "{} is not there: cargo build --workspace --bins", perftax.display());
     perftax
 }

@@ -22,8 +22,7 @@ pub fn boot(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String, F
         assert!(gcc.status().unwrap().success());
     }
     std::fs::write(folder.path().join("script"), script).unwrap();
-    let perftax = root.join("target/release/perftax");
-    assert!(perftax.is_file(), "{} is not there: make build", perftax.display());
+    let perftax = super::perftax();
     super::boot_with(&["sh", "script"].map(String::from), &perftax, |guest| {
         guest.with = vec!["chrt".into()];
         guest.share = Some(folder.path().into());

@@ -1,10 +1,12 @@
 //! `perftax vm`: an unmodified Linux guest that sees a PMU with PEBS, on a machine that has none.
 
+mod resident;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
-use perftax_vm::{Arm, Error, Generation, Guest, Processor, Sources, Terminal};
+use perftax_vm::{Arm, Error, Finished, Generation, Guest, Processor, Sources, Terminal};
 
 use crate::failure::Outcome;
 
@@ -20,6 +22,9 @@ Examples:
   perftax vm run -- perf stat -e instructions:u,branches:u bzip2 -k /bin/ls
   perftax vm run --cpu broadwell --assist-ns 286 --out p.data -- perf record -o p.data -e instructions:uppp -c 10007 gzip -k /bin/ls
   perftax vm run --cpu zen2 --out p.data -- perf record -a -o p.data -e ibs_op/cnt_ctl=1/ -c 100000 gzip -k /bin/ls
+  perftax vm up ci --cpu icelake
+  perftax vm exec ci -- perf stat -e instructions:u true
+  perftax vm down ci
   perftax vm shell --cpu icelake")]
 pub struct Args {
     #[command(subcommand)]
@@ -30,6 +35,10 @@ pub struct Args {
 enum Action {
     Build(BuildArgs),
     Run(RunArgs),
+    Up(resident::UpArgs),
+    Exec(resident::ExecArgs),
+    Down(resident::DownArgs),
+    List(resident::ListArgs),
     Shell(MachineArgs),
 }
 
@@ -92,6 +101,19 @@ struct MachineArgs {
     /// Arguments for the kernel
     #[arg(long, value_name = "ARGUMENTS", default_value = "")]
     append: String,
+    #[command(flatten)]
+    brought: BroughtArgs,
+    /// Let processors run at the same time and time by the host's clock: faster, and no two runs are alike
+    #[arg(long)]
+    fast: bool,
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+}
+
+/// What a guest finds beside its own files.
+#[derive(Clone, Debug, clap::Args)]
+struct BroughtArgs {
     /// Copy a folder into the guest before it boots; the command runs there
     #[arg(long, value_name = "FOLDER")]
     share: Option<PathBuf>,
@@ -101,12 +123,20 @@ struct MachineArgs {
     /// Add a variable to the command's environment
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     environment: Vec<(String, String)>,
-    /// Let processors run at the same time and time by the host's clock: faster, and no two runs are alike
-    #[arg(long)]
-    fast: bool,
-    /// Seed of everything random
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+}
+
+/// What comes back, and when the command must have ended.
+#[derive(Clone, Debug, clap::Args)]
+struct BackArgs {
+    /// Copy a file or folder out when the command has ended
+    #[arg(long = "out", value_name = "PATH")]
+    outputs: Vec<PathBuf>,
+    /// Where outputs go
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    out_folder: PathBuf,
+    /// Real seconds that it may take
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
 }
 
 /// Run a command in it: its output is ours, its exit code too
@@ -120,15 +150,8 @@ Examples:
 struct RunArgs {
     #[command(flatten)]
     machine: MachineArgs,
-    /// Copy a file or folder out when the command has ended
-    #[arg(long = "out", value_name = "PATH")]
-    outputs: Vec<PathBuf>,
-    /// Where outputs go
-    #[arg(long, value_name = "FOLDER", default_value = ".")]
-    out_folder: PathBuf,
-    /// Real seconds that it may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
-    timeout: u64,
+    #[command(flatten)]
+    back: BackArgs,
     /// The command, after --
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -162,14 +185,14 @@ pub fn run(args: &Args) -> Result<Outcome> {
     match &args.action {
         Action::Build(args) => build(args),
         Action::Run(args) => {
-            let guest = Guest {
-                outputs: args.outputs.clone(),
-                output_folder: args.out_folder.clone(),
-                timeout: Duration::from_secs(args.timeout),
-                ..args.machine.guest(args.command.clone())?
-            };
+            let mut guest = args.machine.guest(args.command.clone())?;
+            args.back.complete(&mut guest);
             boot(&args.machine, &guest)
         }
+        Action::Up(args) => resident::up(args),
+        Action::Exec(args) => resident::exec(args),
+        Action::Down(args) => resident::down(args),
+        Action::List(args) => resident::list(args),
         Action::Shell(args) => boot(args, &args.guest(Vec::new())?),
     }
 }
@@ -187,26 +210,27 @@ fn build(args: &BuildArgs) -> Result<Outcome> {
 fn boot(machine: &MachineArgs, guest: &Guest) -> Result<Outcome> {
     let installation = Sources::find()?.installation(machine.kernel.as_deref())?;
     let us = std::env::current_exe()?;
-    let terminal = Terminal { output: Box::new(std::io::stdout()), errors: Box::new(std::io::stderr()) };
-    let finished = perftax_vm::run(&installation, guest, &us, terminal)?;
+    Ok(ended(&perftax_vm::run(&installation, guest, &us, terminal())?))
+}
+
+/// The program's own output is ours.
+fn terminal() -> Terminal {
+    let interrupted = perftax_pmu::guard::interrupted;
+    Terminal { output: Box::new(std::io::stdout()), errors: Box::new(std::io::stderr()), interrupted }
+}
+
+/// Our exit code.
+fn ended(finished: &Finished) -> Outcome {
     for output in &finished.missing {
         anstream::eprintln!("perftax: output not brought back: {output}");
     }
     let code = u8::try_from(finished.code).unwrap_or(1);
-    Ok(Outcome::Passed(if code == 0 && !finished.missing.is_empty() { 1 } else { code }))
+    Outcome::Passed(if code == 0 && !finished.missing.is_empty() { 1 } else { code })
 }
 
 impl MachineArgs {
     fn guest(&self, argv: Vec<String>) -> Result<Guest> {
-        if let Some(share) = self.share.as_deref().filter(|share| !share.is_dir()) {
-            return Err(Error::Missing {
-                what: "the folder to share".into(),
-                why: format!("{} is no folder", share.display()),
-                remedy: "--share FOLDER".into(),
-            }
-            .into());
-        }
-        Ok(Guest {
+        let mut guest = Guest {
             processor: Processor {
                 generation: self.cpu.into(),
                 count: self.smp,
@@ -219,13 +243,37 @@ impl MachineArgs {
             },
             memory_mib: self.memory,
             append: self.append.clone(),
-            share: self.share.as_deref().map(Path::to_path_buf),
-            with: self.with.clone(),
-            environment: self.environment.clone(),
             fast: self.fast,
             seed: self.seed,
             ..Guest::new(argv)
-        })
+        };
+        self.brought.complete(&mut guest)?;
+        Ok(guest)
+    }
+}
+
+impl BroughtArgs {
+    fn complete(&self, guest: &mut Guest) -> Result<()> {
+        if let Some(share) = self.share.as_deref().filter(|share| !share.is_dir()) {
+            return Err(Error::Missing {
+                what: "the folder to share".into(),
+                why: format!("{} is no folder", share.display()),
+                remedy: "--share FOLDER".into(),
+            }
+            .into());
+        }
+        guest.share = self.share.as_deref().map(Path::to_path_buf);
+        guest.with.clone_from(&self.with);
+        guest.environment.clone_from(&self.environment);
+        Ok(())
+    }
+}
+
+impl BackArgs {
+    fn complete(&self, guest: &mut Guest) {
+        guest.outputs.clone_from(&self.outputs);
+        guest.output_folder.clone_from(&self.out_folder);
+        guest.timeout = Duration::from_secs(self.timeout);
     }
 }
 

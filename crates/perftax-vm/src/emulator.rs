@@ -1,0 +1,223 @@
+//! QEMU, started: what it is told, and the lines by which the guest speaks.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::fs::{AtFlags, CWD, FileType, Gid, MemfdFlags, Mode, Uid, chownat, memfd_create, mknodat};
+
+use crate::archive::Archive;
+use crate::error::{Error, Result};
+use crate::guest::Guest;
+use crate::installation::Installation;
+
+/// The user and the group `nobody`: what the emulator becomes once everything is open, where root started it.
+const NOBODY: u32 = 65_534;
+
+/// Firmware and boot code, as Debian's seabios and qemu-system-data install them.
+const FIRMWARE: [&str; 2] = ["/usr/share/seabios", "/usr/share/qemu"];
+
+/// Memory in which a guest finds what it is to do: its first page says how many pages of an archive follow.
+const ORDERS_BYTES: u64 = 512 << 20;
+const PAGE: usize = 4096;
+
+/// Told to every kernel. Its tests of its own ciphers are a third of its boot.
+const KERNEL_ARGUMENTS: &str =
+    "console=ttyS0 quiet loglevel=4 nmi_watchdog=0 nokaslr random.trust_cpu=on panic=-1 8250.nr_uarts=4 cryptomgr.notests=1";
+
+/// Lines of the console that an error quotes.
+const TAIL: usize = 8;
+
+/// How a machine comes to be.
+pub enum Start<'a> {
+    /// It boots, with these files beside the base ones.
+    Boot(&'a Archive),
+    /// The same, and it stops to be saved; its memory is this file.
+    BootToSave(&'a Archive, &'a OwnedFd),
+    /// It was saved: its memory, which stays as it is, and the rest of its state.
+    Load(&'a OwnedFd, &'a OwnedFd),
+}
+
+/// One that runs. Killed when it is dropped.
+pub struct Emulator {
+    /// QEMU.
+    pub child: Child,
+    folder: tempfile::TempDir,
+    /// The orders' memory, as long as QEMU has not mapped it.
+    _orders: OwnedFd,
+}
+
+/// Memory that is nobody's file: gone with the last process that has it.
+///
+/// # Errors
+/// Where the kernel has none left.
+pub fn memory(name: &str, bytes: u64) -> Result<OwnedFd> {
+    let named = |error: rustix::io::Errno| Error::file(format!("memory for {name}"))(error.into());
+    let memory = memfd_create(name, MemfdFlags::CLOEXEC).map_err(named)?;
+    rustix::fs::ftruncate(&memory, bytes).map_err(named)?;
+    Ok(memory)
+}
+
+/// Where another process of this user's opens it.
+pub fn path_of(memory: &OwnedFd) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd())
+}
+
+impl Emulator {
+    /// Starts it; `orders` is what the guest unpacks before its command.
+    ///
+    /// # Errors
+    /// Where something that it needs is missing, or is too large.
+    pub fn start(installation: &Installation, guest: &Guest, orders: Archive, how: &Start<'_>) -> Result<Self> {
+        let folder = tempfile::tempdir().map_err(Error::file(std::env::temp_dir()))?;
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("out")).map_err(Error::file(at("out")))?;
+        // A root that may not give the folder away (a container's) cannot become somebody else either.
+        let (user, group) = (Uid::from_raw(NOBODY), Gid::from_raw(NOBODY));
+        let gives_up_root =
+            rustix::process::geteuid().is_root() && chownat(CWD, at("out"), Some(user), Some(group), AtFlags::empty()).is_ok();
+        if gives_up_root {
+            // Passed through, not listed: the state is written by who gave up being root.
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).map_err(Error::file(folder.path()))?;
+        }
+        for name in ["output", "errors", "control"] {
+            mknodat(CWD, at(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(|e| Error::file(at(name))(e.into()))?;
+        }
+        let orders = written(orders)?;
+        let mut command = Command::new(&installation.qemu);
+        for firmware in FIRMWARE {
+            if !Path::new(firmware).is_dir() {
+                return Err(Error::Missing {
+                    what: "QEMU's firmware".into(),
+                    why: format!("there is no {firmware}"),
+                    remedy: "apt-get install seabios qemu-system-data".into(),
+                });
+            }
+            command.args(["-L", firmware]);
+        }
+        if gives_up_root {
+            command.args(["-runas", &format!("{NOBODY}:{NOBODY}")]);
+        }
+        machine(&mut command, guest, folder.path(), &orders, how);
+        if let Start::Boot(files) | Start::BootToSave(files, _) = how {
+            let mut initrd = fs::read(&installation.base).map_err(Error::file(&installation.base))?;
+            initrd.resize(initrd.len().next_multiple_of(4), 0);
+            initrd.extend((*files).clone().finish());
+            fs::write(at("initrd"), initrd).map_err(Error::file(at("initrd")))?;
+            command.args(["-kernel", &installation.kernel.display().to_string(), "-initrd", &at("initrd").display().to_string()]);
+            command.args(["-append", &format!("{KERNEL_ARGUMENTS} {}", guest.append)]);
+        }
+        let shell = guest.argv.is_empty() && matches!(how, Start::Boot(_));
+        match how {
+            Start::BootToSave(..) => command.stdin(Stdio::piped()).stdout(Stdio::piped()),
+            _ if shell => command.stdin(Stdio::inherit()).stdout(Stdio::inherit()),
+            _ => command.stdin(Stdio::null()).stdout(Stdio::null()),
+        };
+        command.stderr(File::create(at("qemu")).map_err(Error::file(at("qemu")))?);
+        let child = command.spawn().map_err(Error::file(&installation.qemu))?;
+        Ok(Self { child, folder, _orders: orders })
+    }
+
+    /// A file of the run's: a line of the guest's, `out`.
+    pub fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Lets go of whoever still waits for a line to be opened.
+    pub fn release_lines(&self) {
+        for name in ["output", "errors", "control"] {
+            File::options().write(true).read(true).open(self.at(name)).ok();
+        }
+    }
+
+    /// An error about the guest, with what its console said last.
+    pub fn complaint(&self, how: String) -> Error {
+        let console = lines(&self.at("console"), &self.at("qemu"));
+        let panic = console.iter().find_map(|line| line.find("Kernel panic").map(|at| line[at..].to_string()));
+        let how = panic.map_or(how, |panic| format!("panicked: {panic}"));
+        Error::Guest { how, console_tail: console[console.len().saturating_sub(TAIL)..].to_vec() }
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        self.release_lines();
+    }
+}
+
+/// What makes up the machine: the same for one that is saved and those that load it.
+fn machine(command: &mut Command, guest: &Guest, folder: &Path, orders: &OwnedFd, how: &Start<'_>) {
+    let at = |name: &str| folder.join(name).display().to_string();
+    // No network, no disk, no clock of the host's: nothing but these lines goes in or out while the command runs.
+    command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-monitor", "none"]);
+    command.args(["-m", &guest.memory_mib.to_string(), "-smp", &guest.processor.count.to_string()]);
+    let ram = |file: &OwnedFd, share: &str| {
+        format!("memory-backend-file,id=ram,size={}M,mem-path={},share={share}", guest.memory_mib, path_of(file))
+    };
+    let mut processor = guest.processor.option();
+    match how {
+        Start::Boot(_) => drop(command.args(["-M", "pc"])),
+        Start::BootToSave(_, memory) => {
+            processor.push_str(",pmu-pauses=on");
+            command.args(["-M", "pc,memory-backend=ram", "-object", &ram(memory, "on"), "-qmp", "stdio"]);
+        }
+        Start::Load(memory, state) => {
+            command.args(["-M", "pc,memory-backend=ram", "-object", &ram(memory, "off")]);
+            command.args(["-incoming", &format!("exec:cat {}", path_of(state))]);
+        }
+    }
+    // Of memory that is shared the file is the state; who loads it runs at once.
+    command.args(["-global", "migration.x-ignore-shared=on", "-global", "migration.store-global-state=off"]);
+    command.args(["-cpu", &processor, "-seed", &guest.seed.to_string()]);
+    if guest.fast {
+        command.args(["-accel", "tcg,thread=multi"]);
+    } else {
+        command.args(["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]);
+        command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
+    }
+    if guest.argv.is_empty() && matches!(how, Start::Boot(_)) {
+        command.args(["-serial", "stdio"]);
+    } else {
+        command.args(["-serial", &format!("file:{}", at("console"))]);
+    }
+    for name in ["output", "errors", "control"] {
+        command.args(["-serial", &format!("file:{}", at(name))]);
+    }
+    let shared = format!("memory-backend-file,id=orders,size={ORDERS_BYTES},mem-path={},share=on", path_of(orders));
+    command.args(["-object", &shared, "-device", "ivshmem-plain,memdev=orders,master=on"]);
+    command.args(["-fsdev", &format!("local,id=out,path={},security_model=none", at("out"))]);
+    command.args(["-device", "virtio-9p-pci,fsdev=out,mount_tag=out"]);
+}
+
+/// Orders as the guest finds them.
+fn written(orders: Archive) -> Result<OwnedFd> {
+    let bytes = orders.finish();
+    let pages = bytes.len().div_ceil(PAGE);
+    if (pages + 1) * PAGE > ORDERS_BYTES as usize {
+        let source = std::io::Error::other(format!(
+            "the command, what it needs and the shared folder have {} MiB, and {} fit",
+            bytes.len() >> 20,
+            ORDERS_BYTES >> 20
+        ));
+        return Err(Error::File { path: "orders".into(), source });
+    }
+    let memory = memory("orders", ORDERS_BYTES)?;
+    let mut file = File::from(memory.as_fd().try_clone_to_owned().map_err(Error::file("orders"))?);
+    let mut first = format!("{pages}\n").into_bytes();
+    first.resize(PAGE, 0);
+    file.write_all(&first).and_then(|()| file.write_all(&bytes)).map_err(Error::file("orders"))?;
+    Ok(memory)
+}
+
+/// The lines of the console, and QEMU's own complaints.
+fn lines(console: &Path, qemu: &Path) -> Vec<String> {
+    let read = |path: &Path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let text = read(console) + &read(qemu);
+    let printable = |line: &str| line.chars().filter(|c| !c.is_control()).collect::<String>();
+    text.lines().map(printable).filter(|line| !line.trim().is_empty()).collect()
+}
