@@ -87,7 +87,7 @@ impl Guest {
             bring(archive, &found, &place(program, &found), Symbols::Brought)?;
         }
         for (position, word) in self.argv.iter().enumerate() {
-            let own = word == "perftax" || programs.contains(word) || self.in_share(word);
+            let own = word == "perftax" || programs.contains(word) || self.in_share(word) || is_kernels(word);
             match find(word) {
                 _ if own => {}
                 // A word may be anything; only the first must be a program.
@@ -122,6 +122,11 @@ impl Guest {
     fn in_share(&self, word: &str) -> bool {
         self.share.as_ref().is_some_and(|share| !Path::new(word).is_absolute() && share.join(word).exists())
     }
+}
+
+/// Whether a word names what the guest's own kernel shows.
+fn is_kernels(word: &str) -> bool {
+    ["/proc", "/sys", "/dev"].iter().any(|folder| Path::new(word).starts_with(folder))
 }
 
 /// Where a program stands in the guest: where the command names it.
@@ -216,6 +221,8 @@ mod tests {
         let missing = files(&Guest::new(vec!["no-such-program".into()]), Path::new("/bin/true"));
         assert!(matches!(missing, Err(Error::NoProgram { .. })));
         assert!(files(&Guest::new(vec!["dmesg".into()]), Path::new("/bin/true")).is_ok());
+        let own = files(&Guest::new(["dmesg", "/proc/uptime"].map(String::from).to_vec()), Path::new("/bin/true")).unwrap();
+        assert!(!own.has(Path::new("/proc/uptime")), "the guest's kernel has its own");
     }
 
     #[test]

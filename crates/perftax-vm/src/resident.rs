@@ -61,8 +61,8 @@ impl Resident {
     /// As [`crate::run`].
     pub fn exec(&self, installation: &Installation, guest: &Guest, terminal: Terminal) -> Result<Finished> {
         let mut orders = Archive::default();
-        guest.bring_programs(&mut orders, None, &installation.programs)?;
         guest.give_orders(&mut orders);
+        guest.bring_programs(&mut orders, None, &installation.programs)?;
         let emulator = Emulator::start(installation, guest, orders, &Start::Load(&self.memory, &self.state))?;
         converse(emulator, guest, terminal)
     }
