@@ -11,6 +11,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PidfdFlags, pidfd_open};
 
+use super::exec_image::ExecImage;
 use crate::error::{Error, Result};
 use crate::guard::check_interrupted;
 use crate::sys::monotonic_ns;
@@ -98,17 +99,21 @@ pub struct Child {
 }
 
 impl Child {
-    /// Forks a child that stops before `execvp`.
+    /// Forks a child that stops before it executes the program: `argv`'s first word, looked up in our PATH as execvp(3) does.
+    ///
+    /// # Errors
+    /// Where a file cannot be opened or a process cannot be made. A program that cannot be executed says so in [`Child::wait`].
     pub fn spawn(spec: &ChildSpec) -> Result<Self> {
+        Self::spawn_image(spec, ExecImage::of(&spec.argv)?)
+    }
+
+    fn spawn_image(spec: &ChildSpec, mut image: ExecImage) -> Result<Self> {
         let program = PathBuf::from(spec.argv.first().ok_or(Error::Argument {
             argument: "COMMAND",
             value: "empty".into(),
             needed: "a program to run, after --".into(),
         })?);
         // Everything that allocates happens before the fork: after it, only async-signal-safe calls are allowed.
-        let argv = spec.argv.iter().map(|a| c_string(a.as_bytes())).collect::<Result<Vec<_>>>()?;
-        let mut argv_pointers: Vec<_> = argv.iter().map(|a| a.as_ptr()).collect();
-        argv_pointers.push(std::ptr::null());
         let environment = environment(&spec.environment)?;
         let mut environment_pointers: Vec<_> = environment.iter().map(|a| a.as_ptr()).collect();
         environment_pointers.push(std::ptr::null());
@@ -157,10 +162,10 @@ impl Child {
                     }
                 };
                 if opened == 1 {
+                    let mut errno = *libc::__errno_location();
                     if ok {
-                        libc::execvpe(argv_pointers[0], argv_pointers.as_ptr(), environment_pointers.as_ptr());
+                        errno = image.execute(&environment_pointers);
                     }
-                    let errno = *libc::__errno_location();
                     libc::write(failure_write.as_raw_fd(), (&raw const errno).cast(), size_of::<i32>());
                 }
                 libc::_exit(127)
@@ -287,7 +292,7 @@ fn environment(set: &[(OsString, OsString)]) -> Result<Vec<CString>> {
     ours.chain(set.iter().cloned()).map(|(name, value)| c_string(&[name.as_bytes(), b"=", value.as_bytes()].concat())).collect()
 }
 
-fn c_string(bytes: &[u8]) -> Result<CString> {
+pub(super) fn c_string(bytes: &[u8]) -> Result<CString> {
     CString::new(bytes).map_err(|_| Error::Argument {
         argument: "COMMAND",
         value: String::from_utf8_lossy(bytes).into_owned(),
@@ -311,5 +316,81 @@ fn cpu_set(cpus: &[u32]) -> libc::cpu_set_t {
             libc::CPU_SET(cpu as usize, &mut set);
         }
         set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// Writes a file with these rights into a folder that is made where it is missing.
+    fn file(path: PathBuf, text: &str, rights: u32) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(rights)).unwrap();
+    }
+
+    /// Executes a command in a folder, with this PATH (`@` is the folder): the file `said`, and the program's exit code or ours.
+    fn run(folder: &Path, argv: &[&str], path: Option<&str>) -> (String, u8) {
+        let said = folder.join("said");
+        std::fs::remove_file(&said).ok();
+        let (argv, path) = (argv.iter().map(Into::into).collect(), path.map(|path| path.replace('@', folder.to_str().unwrap())));
+        let (directory, output) = (Some(folder.into()), Stdio::Discard);
+        let spec = ChildSpec { argv, directory, stdin: None, output, cpus: None, environment: Vec::new() };
+        let image = ExecImage::in_path(&spec.argv, path.as_deref().map(AsRef::as_ref)).unwrap();
+        let mut child = Child::spawn_image(&spec, image).unwrap();
+        child.release().unwrap();
+        let code = match child.wait() {
+            Ok(Exit { ended: Ended::Code(code), .. }) => code as u8,
+            Ok(exit) => panic!("{exit:?}"),
+            Err(error) => error.exit_code(),
+        };
+        (std::fs::read_to_string(said).unwrap_or_default().trim_end().into(), code)
+    }
+
+    /// As `sh` and execvp(3) have it.
+    #[test]
+    fn programs_are_found_as_execvp_finds_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let script = |text: &str| format!("#!/bin/sh\necho {text} $# \"$1\" >said; exit 7\n");
+        file(folder.join("own"), &script("own"), 0o755);
+        file(folder.join("a/tool"), &script("a"), 0o755);
+        file(folder.join("b/tool"), &script("b"), 0o755);
+        file(folder.join("refused/tool"), &script("refused"), 0o644);
+        file(folder.join("refused/only"), &script("refused"), 0o644);
+        file(folder.join("plain/plain"), "echo plain $# \"$1\" \"$0\" >said; exit 7\n", 0o755);
+        file(folder.join("file"), "", 0o644);
+        let ran = |argv: &[&str], path: &str| run(folder, argv, Some(path));
+        let said = |text: &str| (text.to_string(), 7);
+
+        assert_eq!(ran(&["tool", "x y"], "@/a:@/b"), said("a 1 x y"), "the first one");
+        assert_eq!(
+            ran(&["tool"], "@/none:@/file:@/refused:@/b"),
+            said("b 0"),
+            "behind what is not there, no folder, not executable"
+        );
+        assert_eq!(ran(&["tool"], "a"), said("a 0"), "a relative folder is below the child's");
+        for path in ["", ":@/none", "@/none:", "@/none::@/a"] {
+            assert_eq!(ran(&["own"], path), said("own 0"), "an empty element of {path:?} is the current folder");
+        }
+        assert_eq!(ran(&["./own", "1"], "@/none"), said("own 1 1"), "a name with a slash");
+        assert_eq!(ran(&["b/tool"], "@/a"), said("b 0"), "a name with a slash is not looked for in PATH");
+        let plain = folder.join("plain/plain");
+        let by_shell = said(&format!("plain 1 x y {}", plain.display()));
+        assert_eq!(ran(&["plain", "x y"], "@/a:@/plain:@/b"), by_shell, "a script without #! is the shell's");
+        assert_eq!(ran(&[plain.to_str().unwrap(), "x y"], ""), by_shell);
+
+        assert_eq!(ran(&["only"], "@/refused:@/a"), (String::new(), 126), "EACCES is remembered");
+        assert_eq!(ran(&["refused/only"], "@/a"), (String::new(), 126));
+        assert_eq!(ran(&["a"], "@"), (String::new(), 126), "a folder");
+        assert_eq!(ran(&["no_such"], "@/a:@/b"), (String::new(), 127));
+        assert_eq!(ran(&["./no_such"], "@"), (String::new(), 127));
+        assert_eq!(ran(&[""], "@"), (String::new(), 127), "a name of nothing");
+        assert_eq!(ran(&["own"], "@/none"), (String::new(), 127), "the current folder is not in PATH");
+        assert_eq!(run(folder, &["sh", "-c", "exit 7"], None), (String::new(), 7), "without PATH: /bin and /usr/bin");
     }
 }

@@ -4,6 +4,7 @@ mod child;
 mod clock;
 mod counter_page;
 pub mod direct;
+mod exec_image;
 mod exec_stop;
 mod fault_area;
 pub mod libpapi;
