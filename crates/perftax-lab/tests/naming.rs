@@ -19,6 +19,7 @@ struct Program {
     object: u64,
     local: u64,
     work: u64,
+    f: u64,
     /// Its file, which goes away with it.
     _folder: tempfile::TempDir,
 }
@@ -36,8 +37,8 @@ impl Program {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let addresses = line.split_whitespace().map(|text| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap());
-        let [counters, quiet, large, object, local, work] = addresses.collect::<Vec<_>>().try_into().unwrap();
-        Self { child, counters, quiet, large, object, local, work, _folder: folder }
+        let [counters, quiet, large, object, local, work, f] = addresses.collect::<Vec<_>>().try_into().unwrap();
+        Self { child, counters, quiet, large, object, local, work, f, _folder: folder }
     }
 
     fn names(&self) -> Names {
@@ -82,6 +83,7 @@ fn check_code(program: &Program) {
     let names = program.names();
     let first = names.code(program.work);
     assert_eq!(first.function, "work [prog]");
+    assert_eq!(names.code(program.f).function, "f [prog]", "no abbreviation of C++'s");
     let seen: Vec<CodePlace> = (0..32).map(|offset| names.code(program.work + offset)).collect();
     assert_eq!(seen[1].function, "work+0x1 [prog]");
     let inlined = format!("naming.c:{} < naming.c:{}", line_of("inlined here"), line_of("called here"));
@@ -98,6 +100,11 @@ fn check_symbols(program: &Program) {
     assert_eq!((found[0].address, found[0].bytes), (program.counters, 16));
     assert!(found[0].path.ends_with("/prog"), "{found:?}");
     assert_eq!(names.symbol("large").unwrap()[0].address, program.large);
+    // Never mangled: no abbreviations of C++'s types.
+    for name in ["s", "i"] {
+        let address = names.symbol(name).unwrap()[0].address;
+        assert_eq!(names.data(address).name, format!("{name} [prog]"));
+    }
     let missing = names.symbol("cuonters").unwrap_err();
     assert_eq!(missing.nearest.first().map(String::as_str), Some("counters [prog]"), "{missing}");
     let missing = names.symbol("own").unwrap_err();

@@ -11,6 +11,7 @@ pub mod oracle;
 pub mod record;
 pub mod resctrl;
 pub mod sampler;
+pub mod symbol;
 pub mod sys;
 
 pub use error::{Error, Result};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use perftax_pmu::record::Mmap;
+use perftax_pmu::symbol::demangled;
 use rustc_hash::FxHashSet;
 
 use super::attach;
@@ -131,7 +132,7 @@ fn names(symbolizer: &Symbolizer, source: &Source<'_>, input: Input<&[u64]>) -> 
     let wanted = match input {
         Input::AbsAddr(all) | Input::VirtOffset(all) | Input::FileOffset(all) => all.len(),
     };
-    let name = |symbolized: Symbolized<'_>| symbolized.into_sym().map_or_else(String::new, |symbol| symbol.name.into_owned());
+    let name = |symbolized: Symbolized<'_>| symbolized.into_sym().map_or_else(String::new, |symbol| demangled(&symbol.name));
     match symbolizer.symbolize(source, input) {
         Ok(all) if all.len() == wanted => all.into_iter().map(name).collect(),
         _ => vec![String::new(); wanted],
@@ -140,7 +141,37 @@ fn names(symbolizer: &Symbolizer, source: &Source<'_>, input: Input<&[u64]>) -> 
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
     use super::*;
+
+    /// Symbols alone name a trace's functions; `f` and `s` are C++'s abbreviations of types.
+    #[test]
+    fn functions_of_c_are_not_demangled_and_those_of_cpp_are() {
+        use object::{Object, ObjectSymbol};
+        let folder = tempfile::tempdir().unwrap();
+        let (source, library) = (folder.path().join("a.c"), folder.path().join("a library.so"));
+        std::fs::write(
+            &source,
+            "int f(int x) { return x * 3; }\nint s(int x) { return x * 5; }\nint _Z3addii(int x) { return x * 7; }\n",
+        )
+        .unwrap();
+        let built = std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+        assert!(built.unwrap().success());
+        let bytes = std::fs::read(&library).unwrap();
+        let parsed = object::File::parse(&*bytes).unwrap();
+        let mut mappings = Mappings::default();
+        let mapping = Mapping { from: 0x10_0000, to: 0x20_0000, file_offset: 0, path: library };
+        mappings.by_pid.insert(7, vec![mapping]);
+        for (linked, name) in [("f", "f"), ("s", "s"), ("_Z3addii", "add(int, int)")] {
+            let symbol = parsed.symbols().find(|symbol| symbol.name() == Ok(linked)).unwrap();
+            // Code lies in the file as it lies in memory: linkers begin a shared library at address 0.
+            let ip = 0x10_0000 + symbol.address();
+            mappings.seen(7, ip);
+            let function = &mappings.resolve()[&(7, ip)];
+            assert_eq!((function.name.as_str(), function.module.as_str()), (name, "a library.so"));
+        }
+    }
 
     /// A function whose address is asked for.
     #[inline(never)]

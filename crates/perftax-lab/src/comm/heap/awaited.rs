@@ -4,11 +4,11 @@ use std::fs::File;
 
 use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use perftax_pmu::event::among;
+use perftax_pmu::symbol::demangled;
 use perftax_pmu::{Error, Result};
 
 use super::objects::HeapObject;
 use crate::comm::maps::{Mapped, seen_by};
-use crate::comm::naming::demangled;
 use crate::segments::Segments;
 
 /// An object that is waited for.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use object::{Object as _, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use perftax_pmu::symbol::demangled;
 
 /// Pages that segments are mapped in (x86-64 psABI, "Program Loading").
 const PAGE: u64 = 4096;
@@ -162,27 +163,9 @@ impl Object {
     }
 }
 
-/// As the source has it: Rust's and C++'s names are folded for the linker.
-pub(in crate::comm) fn demangled(linked: &str) -> String {
-    // Rust's older names are C++'s with a hash of 16 digits at their end; without it, `head` would pass for a hash.
-    let has_hash = linked.strip_suffix('E').and_then(|name| name.rsplit_once("17h")).is_some_and(|(_, hash)| hash.len() == 16);
-    if let Some(rust) = rustc_demangle::try_demangle(linked).ok().filter(|_| has_hash || linked.starts_with("_R")) {
-        return format!("{rust:#}");
-    }
-    let cpp = cpp_demangle::Symbol::new(linked).ok().and_then(|symbol| symbol.demangle().ok());
-    cpp.unwrap_or_else(|| linked.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_as_in_the_source() {
-        assert_eq!(demangled("counters"), "counters");
-        assert_eq!(demangled("_ZN4pool7pending17h0123456789abcdefE"), "pool::pending");
-        assert_eq!(demangled("_ZN5queue4headE"), "queue::head");
-    }
 
     /// As `readelf -lW` has it of a small program that is not position-independent: data begin in the page where the code's constants end.
     fn program() -> Object {

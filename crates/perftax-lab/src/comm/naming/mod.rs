@@ -10,12 +10,12 @@ use std::path::Path;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 use perftax_model::run::Mapping;
+use perftax_pmu::symbol::demangled;
 
 pub use maps::mappings_of;
 pub use search::{NotFound, Symbol};
 
 use elf::Object;
-pub(in crate::comm) use elf::demangled;
 use space::{Place, Space};
 
 /// Names of a cache line's variables that are said; the rest is counted.
@@ -87,9 +87,10 @@ impl Names {
         let path = self.space.on_disk(&mapping.path);
         let found = path.is_file().then(|| self.symbolized(&path, offset)).flatten();
         match found {
-            Some(symbol) => {
-                CodePlace { function: format!("{} [{file}]", plus(&symbol.name, symbol.offset as u64)), source: source(&symbol) }
-            }
+            Some(symbol) => CodePlace {
+                function: format!("{} [{file}]", plus(&demangled(&symbol.name), symbol.offset as u64)),
+                source: source(&symbol),
+            },
             None => CodePlace { function: plus(file, offset), source: None },
         }
     }

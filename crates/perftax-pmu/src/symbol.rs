@@ -1,0 +1,47 @@
+//! Names of symbols.
+
+/// A symbol's name as the source has it. Only what the mangling of C++ (`_Z`) or Rust (`_R`, formerly `_Z`) made is folded back: demanglers
+/// take a C variable `s` for C++'s abbreviation of `short`.
+pub fn demangled(linked: &str) -> String {
+    let rust = || rustc_demangle::try_demangle(linked).ok().map(|name| format!("{name:#}"));
+    let cpp = || cpp_demangle::Symbol::new(linked).ok().and_then(|symbol| symbol.demangle().ok());
+    let found = match linked {
+        _ if linked.starts_with("_R") => rust(),
+        _ if linked.starts_with("_Z") && has_rusts_hash(linked) => rust(),
+        _ if linked.starts_with("_Z") => cpp(),
+        _ => None,
+    };
+    found.unwrap_or_else(|| linked.into())
+}
+
+/// Rust's older names are C++'s with a hash of 16 digits at their end (`17h0123456789abcdefE`), and what LLVM adds (`.llvm.1234`) behind;
+/// without this question, the last part of any C++ name would pass for a hash.
+fn has_rusts_hash(linked: &str) -> bool {
+    let Some((hash, rest)) = linked.rsplit_once("17h").and_then(|(_, tail)| tail.split_once('E')) else { return false };
+    hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()) && (rest.is_empty() || rest.starts_with('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_as_in_the_source() {
+        assert_eq!(demangled("_ZN4pool7pending17h0123456789abcdefE"), "pool::pending");
+        assert_eq!(demangled("_ZN4pool7pending17h0123456789abcdefE.llvm.123"), "pool::pending");
+        assert_eq!(demangled("_RNvCs1234_7mycrate3foo"), "mycrate::foo");
+        assert_eq!(demangled("_ZN5queue4headE"), "queue::head");
+        assert_eq!(demangled("_Z3addii"), "add(int, int)");
+        assert_eq!(demangled("_ZN1a17head_of_the_queueE"), "a::head_of_the_queue");
+    }
+
+    #[test]
+    fn what_was_never_mangled_stays() {
+        // C++'s abbreviations of types, and beginnings that Mach-O and Windows have for what is mangled.
+        let letters = ('a'..='z').map(String::from);
+        let others = ["counters", "Ss", "St", "Dn", "_Z", "_Reset", "_R", "_Z@", "__ZN1a1bE", "ZN1a1bE", "RNvC1a1b", "", "é"];
+        for name in letters.chain(others.map(String::from)) {
+            assert_eq!(demangled(&name), name);
+        }
+    }
+}
