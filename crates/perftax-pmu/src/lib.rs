@@ -8,6 +8,7 @@ pub mod fnv;
 pub mod guard;
 pub mod machine;
 pub mod oracle;
+pub mod process;
 pub mod record;
 pub mod resctrl;
 pub mod sampler;

@@ -85,15 +85,17 @@ fn mappings() -> Vec<Mapping> {
 
 /// Likewise, with what belongs to no file.
 pub fn all_mappings() -> Vec<Mapping> {
-    let Ok(maps) = std::fs::read_to_string("/proc/self/maps") else { return Vec::new() };
-    maps.lines().filter_map(mapping).collect()
+    let Ok(maps) = std::fs::read("/proc/self/maps") else { return Vec::new() };
+    // A path may be anything but UTF-8.
+    String::from_utf8_lossy(&maps).lines().filter_map(mapping).collect()
 }
 
+/// A line of /proc/PID/maps (proc(5)): range, rights, offset, device, inode, and a path, which may hold spaces.
 fn mapping(line: &str) -> Option<Mapping> {
-    let mut fields = line.split_ascii_whitespace();
+    let mut fields = line.splitn(6, ' ');
     let (start, end) = fields.next()?.split_once('-')?;
     let offset = fields.nth(1)?;
-    let path = fields.nth(2).unwrap_or_default();
+    let path = fields.nth(2).unwrap_or_default().trim_start_matches(' ');
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     Some(Mapping { start: hex(start)?, end: hex(end)?, offset: hex(offset)?, path: path.into() })
 }
@@ -119,6 +121,10 @@ mod tests {
         let found = mapping("7f10-7f20 r-xp 00001000 fe:00 1234     /usr/bin/bzip2").unwrap();
         assert_eq!((found.start, found.end, found.offset, found.path.as_str()), (0x7f10, 0x7f20, 0x1000, "/usr/bin/bzip2"));
         assert_eq!(mapping("7f10-7f20 rw-p 00000000 00:00 0 ").unwrap().path, "");
+        assert_eq!(
+            mapping("7f10-7f20 r-xp 0 fe:00 1    /opt/a  folder/bzip2 (deleted)").unwrap().path,
+            "/opt/a  folder/bzip2 (deleted)"
+        );
         assert_eq!(mapping("something else"), None);
     }
 }

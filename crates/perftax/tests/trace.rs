@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use perftax_cost::document::{TraceDiff, TraceReport};
 
@@ -22,11 +23,16 @@ fn perftax(arguments: &[&str]) -> Output {
 }
 
 fn delays(folder: &Path) -> PathBuf {
+    built("delays", folder)
+}
+
+/// A program of perftax-trace's tests.
+fn built(name: &str, folder: &Path) -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let program = folder.join("delays");
+    let program = folder.join(name);
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-Wall", "-Werror", "-pthread", "-I"]).arg(crates.join("perftax-tag/include"));
-    gcc.arg("-o").arg(&program).arg(crates.join("perftax-trace/tests/programs/delays.c"));
+    gcc.arg("-o").arg(&program).arg(crates.join(format!("perftax-trace/tests/programs/{name}.c")));
     assert!(gcc.status().unwrap().success());
     program
 }
@@ -156,6 +162,75 @@ fn a_program_that_runs_is_joined_and_left() {
     assert!(refused.status.code() == Some(3) && said(&refused).contains("perftax_tag_state"), "{}", said(&refused));
     silent.kill().unwrap();
     silent.wait().unwrap();
+}
+
+/// Ends with its test.
+struct Running(Child);
+
+impl Running {
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits until something is so of it.
+    fn until(&mut self, what: &str, is_so: impl Fn(u32) -> bool) {
+        let began = Instant::now();
+        while !is_so(self.pid()) {
+            assert!(self.0.try_wait().unwrap().is_none(), "it has ended, and not {what}");
+            assert!(began.elapsed() < Duration::from_secs(60), "not {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// A process goes on when its first thread has ended: it is recorded on, and can be joined then.
+#[test]
+fn a_process_without_its_first_thread_is_recorded() {
+    // In a path with spaces, as some are.
+    let folder = tempfile::Builder::new().prefix("with two  spaces").tempdir().unwrap();
+    let program = built("leaderless", folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let run = |later: &str| Running(Command::new(&program).arg(later).stdin(Stdio::piped()).spawn().unwrap());
+    one_at_a_time(|| {
+        let mut running = run("5000");
+        let mut record = Command::new(env!("CARGO_BIN_EXE_perftax"));
+        record.args(["trace", "record", "-p", &running.pid().to_string(), "-o", &path("ends")]);
+        let recording = record.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        running.until("listened to", |pid| {
+            let maps = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/maps")).unwrap_or_default();
+            maps.contains("/perftax-marks-")
+        });
+        drop(running.0.stdin.take());
+        let recorded = recording.wait_with_output().unwrap();
+        assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+    });
+    // Its last message, long after its first thread has ended.
+    let shown = perftax(&["trace", "show", &path("ends"), "1005000"]);
+    assert_eq!(shown.status.code(), Some(0), "{}", said(&shown));
+    let text = String::from_utf8_lossy(&shown.stdout);
+    let report = perftax(&["trace", "report", &path("ends"), "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(text.contains("1005000") && report.meta.program.concat().contains("leaderless"), "{text} {:?}", report.meta.program);
+
+    let mut running = run("1000000000");
+    drop(running.0.stdin.take());
+    running.until("without its first thread", |pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('Z')
+    });
+    let joined = perftax(&["trace", "record", "-p", &running.pid().to_string(), "--time", "1", "-o", &path("ended")]);
+    assert_eq!(joined.status.code(), Some(0), "{}", said(&joined));
+    let report = perftax(&["trace", "report", &path("ended"), "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(report.messages > 0 && report.meta.program.concat().contains("leaderless"), "{:?}", report.meta);
+    assert!(running.0.try_wait().unwrap().is_none(), "it is left alone");
 }
 
 /// What was written before the disk was full is a trace.

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use iced_x86::InstructionInfoFactory;
 use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use perftax_comm::AnonymousOf;
+use perftax_pmu::process::{MapLine, file_of, seen_by};
 
 use super::decode::{Candidates, Code, LONGEST, operand_bytes};
-use super::maps::{Mapped, maps, seen_by};
+use super::maps::maps;
 use crate::segments::Segments;
 
 /// A function that is longer is not read from its start.
@@ -27,7 +28,7 @@ struct Functions {
 
 /// The processes, as far as their code was looked at.
 pub struct Images {
-    maps: HashMap<u32, Vec<Mapped>>,
+    maps: HashMap<u32, Vec<MapLine>>,
     /// Whose memory a process had a copy of.
     parents: HashMap<u32, u32>,
     files: HashMap<PathBuf, Functions>,
@@ -146,7 +147,7 @@ impl Images {
     }
 
     /// What a process had mapped when it was last asked, or its parent where it never could be.
-    pub fn maps(&self, pid: u32) -> &[Mapped] {
+    pub fn maps(&self, pid: u32) -> &[MapLine] {
         let mut pid = pid;
         // As many generations as there can be; what is wrong must not run forever.
         for _ in 0..64 {
@@ -174,8 +175,8 @@ impl Images {
     }
 
     /// What a process has mapped at an address; it is asked again where nothing was known to be there.
-    fn map_of(&mut self, pid: u32, address: u64) -> Option<&Mapped> {
-        let holds = |map: &&Mapped| (map.from..map.to).contains(&address);
+    fn map_of(&mut self, pid: u32, address: u64) -> Option<&MapLine> {
+        let holds = |map: &&MapLine| (map.from..map.to).contains(&address);
         if self.maps(pid).iter().find(holds).is_none() {
             self.read(pid);
         }
@@ -196,7 +197,7 @@ impl Images {
 
     fn look_up(&mut self, pid: u32, ip: u64, bits: u32) -> Candidates {
         let before = ip.saturating_sub(1);
-        let holds = |map: &&Mapped| (map.from..map.to).contains(&before);
+        let holds = |map: &&MapLine| (map.from..map.to).contains(&before);
         if !self.maps.contains_key(&pid) || self.maps(pid).iter().find(holds).is_none() {
             self.read(pid);
         }
@@ -208,7 +209,7 @@ impl Images {
     }
 
     /// The first address of the function that an address lies in.
-    fn function(&mut self, pid: u32, map: &Mapped, address: u64) -> Option<u64> {
+    fn function(&mut self, pid: u32, map: &MapLine, address: u64) -> Option<u64> {
         if !map.path.is_absolute() {
             return None;
         }
@@ -222,9 +223,9 @@ impl Images {
 }
 
 /// Code of a process: its memory, or once it is gone the file that it was mapped from.
-fn read(pid: u32, map: &Mapped, from: u64, to: u64) -> Vec<u8> {
+fn read(pid: u32, map: &MapLine, from: u64, to: u64) -> Vec<u8> {
     let mut bytes = vec![0; to.saturating_sub(from) as usize];
-    let memory = File::open(format!("/proc/{pid}/mem"));
+    let memory = File::open(file_of(pid, "mem"));
     if memory.is_ok_and(|memory| memory.read_exact_at(&mut bytes, from).is_ok()) {
         return bytes;
     }

@@ -1,69 +1,30 @@
 //! What a process has mapped, and where its data symbols are.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 use perftax_pmu::event::among;
+use perftax_pmu::process::{self, MapLine, seen_by};
 use perftax_pmu::{Error, Result};
 
 use super::place::{At, Place, PlaceName};
-
-/// A line of `/proc/PID/maps`; without a path: memory of no file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mapped {
-    /// First address.
-    pub from: u64,
-    /// One behind the last.
-    pub to: u64,
-    /// Whether other processes that have it mapped see what is written.
-    pub is_shared: bool,
-    /// Whether it is code.
-    pub is_code: bool,
-    /// Where in the file it begins.
-    pub file_offset: u64,
-    /// The file, `[heap]`, `[stack]` and the like; empty for others.
-    pub path: PathBuf,
-}
 
 /// What a process has mapped.
 ///
 /// # Errors
 /// Where it is gone, or may not be looked at.
-pub fn maps(pid: u32) -> Result<Vec<Mapped>> {
-    let path = format!("/proc/{pid}/maps");
-    let text = std::fs::read_to_string(&path).map_err(|error| not_readable(pid, &path, error))?;
-    Ok(text.lines().filter_map(line).collect())
-}
-
-fn line(line: &str) -> Option<Mapped> {
-    let mut words = line.splitn(6, ' ');
-    let (from, to) = words.next()?.split_once('-')?;
-    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-    let rights = words.next()?;
-    let file_offset = hex(words.next()?)?;
-    let path = PathBuf::from(words.nth(2).unwrap_or_default().trim_start());
-    let (is_shared, is_code) = (rights.ends_with('s'), rights.contains('x'));
-    Some(Mapped { from: hex(from)?, to: hex(to)?, is_shared, is_code, file_offset, path })
-}
-
-fn not_readable(pid: u32, path: &str, error: std::io::Error) -> Error {
-    match error.kind() {
-        std::io::ErrorKind::PermissionDenied => Error::Permission {
+pub fn maps(pid: u32) -> Result<Vec<MapLine>> {
+    process::maps(pid).map_err(|error| match error {
+        Error::File { path, source } if source.kind() == std::io::ErrorKind::PermissionDenied => Error::Permission {
             what: format!("watch process {pid}"),
-            knob: "the right to trace it".into(),
+            knob: format!("the right to trace it ({})", path.display()),
             value: "refused".into(),
             needed: "its owner, or CAP_SYS_PTRACE".into(),
             command: "run perftax as that user, or as root".into(),
         },
-        _ => Error::File { path: path.into(), source: error },
-    }
-}
-
-/// A file as a process sees it, whatever is mounted where.
-pub fn seen_by(pid: u32, path: &Path) -> PathBuf {
-    let seen = PathBuf::from(format!("/proc/{pid}/root")).join(path.strip_prefix("/").unwrap_or(path));
-    if seen.exists() { seen } else { path.into() }
+        other => other,
+    })
 }
 
 /// A data symbol.
@@ -86,7 +47,7 @@ struct Module {
 /// Data symbols of all that a process has mapped, the program first.
 pub struct Variables {
     modules: Vec<Module>,
-    maps: Vec<Mapped>,
+    maps: Vec<MapLine>,
     is_whole: bool,
 }
 
@@ -176,7 +137,7 @@ impl Variables {
     }
 }
 
-fn module(pid: u32, map: &Mapped) -> Option<Module> {
+fn module(pid: u32, map: &MapLine) -> Option<Module> {
     let data = ReadCache::new(File::open(seen_by(pid, &map.path)).ok()?);
     let parsed = object::File::parse(&data).ok()?;
     let first = parsed.segments().map(|segment| segment.address()).min().unwrap_or(0);
@@ -237,13 +198,5 @@ mod tests {
         let early = Variables::of(std::process::id(), false).unwrap();
         assert_eq!(early.find(&PlaceName::parse("no_such_symbol_at_all").unwrap()).unwrap(), None);
         assert!(early.find(&PlaceName::parse("0xffffffffff600000").unwrap()).is_err(), "the kernel's half");
-    }
-
-    #[test]
-    fn lines_of_maps() {
-        let map = line("7f12a000-7f12b000 rw-s 00001000 08:01 1234567                    /dev/shm/a b").unwrap();
-        assert_eq!((map.from, map.to, map.file_offset, map.is_shared), (0x7f12_a000, 0x7f12_b000, 0x1000, true));
-        assert_eq!(map.path, Path::new("/dev/shm/a b"));
-        assert_eq!(line("7f12a000-7f12b000 r-xp 00000000 00:00 0 ").unwrap().path, Path::new(""));
     }
 }

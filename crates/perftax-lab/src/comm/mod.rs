@@ -38,7 +38,7 @@ mod trap_cost;
 mod watcher;
 
 pub use image::Images;
-pub use maps::Mapped;
+pub use perftax_pmu::process::MapLine;
 pub use place::{At, Place, PlaceName};
 pub use program::Subject;
 pub use recorded::{RecordedLines, recorded_lines};

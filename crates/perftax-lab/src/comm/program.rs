@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::time::Duration;
 
+use perftax_pmu::process::{has_ended, threads};
 use perftax_pmu::record::Record;
 use perftax_pmu::sys::{AtExec, Child, ChildSpec, Ended, Stdio, Stopped, process_cpu_ns};
 use perftax_pmu::{Error, Result};
@@ -70,7 +71,7 @@ impl Program {
                 Ok(Self::Child(Child::spawn(&spec)?))
             }
             Subject::Process(pid) => {
-                let cpu_ns = process_cpu_ns(*pid).filter(|_| !is_gone(*pid)).ok_or_else(|| gone(*pid))?;
+                let cpu_ns = process_cpu_ns(*pid).filter(|_| !has_ended(*pid)).ok_or_else(|| gone(*pid))?;
                 Ok(Self::Process { pid: *pid, cpu_ns, is_left: false })
             }
         }
@@ -89,7 +90,7 @@ impl Program {
         match self {
             Self::Child(child) => child.has_ended(),
             Self::Process { is_left: true, .. } => true,
-            Self::Process { pid, .. } => is_gone(*pid),
+            Self::Process { pid, .. } => has_ended(*pid),
         }
     }
 
@@ -290,27 +291,10 @@ fn hear(watcher: &mut Watcher, births: &mut HashMap<i32, (i32, u64)>) -> Result<
     })
 }
 
-/// A process's threads.
-pub fn threads(pid: u32) -> Vec<i32> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
 /// What a thread is called.
 pub fn thread_name(pid: u32, tid: i32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
     Some(name.trim_end().into())
-}
-
-/// Whether no thread of a process is left to run: its first one may end before the others.
-fn is_gone(pid: u32) -> bool {
-    let has_ended = |tid: i32| {
-        // State Z: it has ended, and nobody has asked.
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
-        stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
-    };
-    // Those of a few hundred are asked only where the first one has ended.
-    has_ended(pid as i32) && threads(pid).into_iter().all(has_ended)
 }
 
 fn gone(pid: u32) -> Error {

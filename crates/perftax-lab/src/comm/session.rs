@@ -7,6 +7,7 @@ use perftax_cost::Estimate;
 use perftax_cost::document::CommEvidence;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::guard::raise_descriptor_limit;
+use perftax_pmu::process::threads;
 use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
@@ -18,7 +19,7 @@ use super::image::Images;
 use super::intake::Intake;
 use super::place::{At, Place, PlaceName};
 use super::plan::{Piece, Plan};
-use super::program::{Libraries, Located, Program, Subject, find, hold, join, thread_name, threads};
+use super::program::{Libraries, Located, Program, Subject, find, hold, join, thread_name};
 use super::watcher::Watcher;
 
 /// Length of a slice where places take turns and there is no budget, ns.

@@ -64,21 +64,15 @@ fn read(path: &str) -> File {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::naming::mappings_of;
 
     /// This test's own program, at an address of this very function.
     #[test]
     fn a_function_is_found_in_its_file() {
         let program = std::env::current_exe().unwrap();
-        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         let address = a_function_is_found_in_its_file as *const () as u64;
-        let own = maps.lines().filter(|line| line.ends_with(program.to_str().unwrap()));
-        let mappings = own.map(|line| {
-            let mut fields = line.split_ascii_whitespace();
-            let (start, end) = fields.next().unwrap().split_once('-').unwrap();
-            let hex = |text| u64::from_str_radix(text, 16).unwrap();
-            let offset = hex(fields.nth(1).unwrap());
-            Mapping { start: hex(start), end: hex(end), offset, path: program.to_str().unwrap().into() }
-        });
+        let own = mappings_of(std::process::id()).unwrap();
+        let mappings = own.into_iter().filter(|mapping| mapping.path == program.to_str().unwrap());
         let mut symbols = Symbols::of(mappings.collect());
         let name = symbols.name(address + 1).unwrap();
         assert!(name.contains("a_function_is_found") && name.ends_with("+0x1"), "{name}");

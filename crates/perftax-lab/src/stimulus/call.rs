@@ -3,6 +3,7 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 
+use perftax_pmu::process::{MapLine, maps};
 use perftax_pmu::{Error, Result};
 
 use super::{Stimulus, noted};
@@ -38,21 +39,16 @@ impl ProbedCalls {
 
 /// Which file is mapped at an address of this process, and the offset in it.
 fn file_offset_of(address: u64) -> Result<(PathBuf, u64)> {
-    let maps_path = "/proc/self/maps";
-    let maps = std::fs::read_to_string(maps_path).map_err(Error::file(maps_path))?;
-    let found = maps.lines().find_map(|line| {
-        let mut fields = line.split_ascii_whitespace();
-        let (start, end) = fields.next()?.split_once('-')?;
-        let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-        let offset = u64::from_str_radix(fields.nth(1)?, 16).ok()?;
-        let path = fields.nth(2)?;
-        (start..end).contains(&address).then(|| (PathBuf::from(path), address - start + offset))
-    });
-    found.ok_or_else(|| Error::Unsupported {
+    file_offset_in(&maps(std::process::id())?, address).ok_or_else(|| Error::Unsupported {
         what: "probe a function of its own".into(),
-        why: format!("address {address:#x} stands in no file of {maps_path}"),
+        why: format!("address {address:#x} stands in no file of /proc/self/maps"),
         remedy: "name a program and symbol: -e uprobe:PATH:SYMBOL".into(),
     })
+}
+
+fn file_offset_in(maps: &[MapLine], address: u64) -> Option<(PathBuf, u64)> {
+    let map = maps.iter().find(|map| (map.from..map.to).contains(&address) && map.path.is_absolute())?;
+    Some((map.path.clone(), address - map.from + map.file_offset))
 }
 
 impl Stimulus for ProbedCalls {
@@ -72,5 +68,22 @@ impl Stimulus for ProbedCalls {
 
     fn truth(&self) -> Option<u64> {
         Some(self.calls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    #[test]
+    fn a_path_with_spaces_is_whole() {
+        let lines = ["1000-2000 rw-p 00000000 00:00 0 ", "2000-3000 r-xp 00004000 fe:00 7     /opt/a folder/perftax"];
+        let maps: Vec<MapLine> = lines.iter().filter_map(|line| MapLine::parse(line.as_bytes())).collect();
+        assert_eq!(file_offset_in(&maps, 0x2010), Some(("/opt/a folder/perftax".into(), 0x4010)));
+        assert_eq!(file_offset_in(&maps, 0x1010), None, "memory of no file");
+        let own = file_offset_of(ProbedCalls::address()).unwrap();
+        assert_eq!(own.0, std::env::current_exe().unwrap());
     }
 }

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::process::has_ended;
 
 /// A definition: a probe at one place of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,16 +102,10 @@ fn remove_left_behind(knob: &Path) {
     for line in text.lines() {
         let name = line.split_whitespace().next().and_then(|word| word.split_once(':')).map_or("", |(_, name)| name);
         let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('/')).and_then(|(pid, _)| pid.parse::<u32>().ok());
-        if pid.is_some_and(|pid| pid == std::process::id() || !runs(pid)) {
+        if pid.is_some_and(|pid| pid == std::process::id() || has_ended(pid)) {
             append(knob, &format!("-:{name}")).ok();
         }
     }
-}
-
-/// Whether a process is there, and more than its parent's memory of it (proc(5): the state stands behind the name).
-fn runs(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 #[cfg(test)]

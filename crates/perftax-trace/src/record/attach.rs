@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSegment, ObjectSymbol};
+use perftax_pmu::process::{MapLine, file_of, maps};
 use perftax_pmu::{Error, Result};
 
 /// `perftax_tag_state`: nobody listens.
@@ -37,7 +38,7 @@ impl Attached {
     /// # Errors
     /// Where it is gone, belongs to somebody else, has no marks, or is listened to by another.
     pub fn attach(pid: u32, folder: &Path) -> Result<Self> {
-        let path = PathBuf::from(format!("/proc/{pid}/mem"));
+        let path = file_of(pid, "mem");
         let sites = sites(pid)?;
         let unsupported = |why: String, remedy: &str| Error::Unsupported {
             what: format!("listen to the marks of process {pid}"),
@@ -100,44 +101,13 @@ impl Drop for Attached {
     }
 }
 
-/// A line of `/proc/PID/maps`; without a path: memory of no file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MapLine {
-    pub from: u64,
-    pub to: u64,
-    pub is_code: bool,
-    pub is_writable: bool,
-    pub file_offset: u64,
-    pub path: PathBuf,
-}
-
-/// What files a process has mapped.
-///
-/// # Errors
-/// Where it is gone, or belongs to somebody else.
-pub(super) fn maps(pid: u32) -> Result<Vec<MapLine>> {
-    let path = PathBuf::from(format!("/proc/{pid}/maps"));
-    let text = std::fs::read_to_string(&path).map_err(Error::file(&path))?;
-    let line = |line: &str| {
-        let mut words = line.split_ascii_whitespace();
-        let (from, to) = words.next()?.split_once('-')?;
-        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-        let rights = words.next()?;
-        let (is_code, is_writable) = (rights.contains('x'), rights.contains('w'));
-        let file_offset = hex(words.next()?)?;
-        let path = PathBuf::from(words.skip(2).collect::<Vec<_>>().join(" "));
-        Some(MapLine { from: hex(from)?, to: hex(to)?, is_code, is_writable, file_offset, path })
-    };
-    Ok(text.lines().filter_map(line).collect())
-}
-
 fn sites(pid: u32) -> Result<Vec<Site>> {
     let mut sites: Vec<Site> = Vec::new();
     let maps = maps(pid)?;
     // A file's first mapping holds its header.
     for map in maps.iter().filter(|map| map.file_offset == 0 && map.path.is_absolute()) {
         // As the process sees it, whatever is mounted where.
-        let seen = PathBuf::from(format!("/proc/{pid}/root")).join(map.path.strip_prefix("/").unwrap_or(&map.path));
+        let seen = file_of(pid, "root").join(map.path.strip_prefix("/").unwrap_or(&map.path));
         let Ok(file) = File::open(seen) else { continue };
         let data = object::ReadCache::new(file);
         let Ok(parsed) = object::File::parse(&data) else { continue };

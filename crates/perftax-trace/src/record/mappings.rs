@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use perftax_pmu::process::{maps, threads};
 use perftax_pmu::record::Mmap;
 use perftax_pmu::symbol::demangled;
 use rustc_hash::FxHashSet;
 
-use super::attach;
 use crate::names::Names;
 use crate::store::{Function, Symbols};
 
@@ -50,16 +50,15 @@ impl Mappings {
     /// What a process that runs has mapped now, and what its threads are called. What is gone meanwhile says nothing.
     pub fn read(&mut self, pid: u32, names: &mut Names) {
         let known = self.by_pid.entry(pid).or_default();
-        for map in attach::maps(pid).into_iter().flatten().filter(|map| map.is_code && !map.path.as_os_str().is_empty()) {
+        for map in maps(pid).into_iter().flatten().filter(|map| map.is_code && !map.path.as_os_str().is_empty()) {
             let mapping = Mapping { from: map.from, to: map.to, file_offset: map.file_offset, path: map.path };
             if !known.contains(&mapping) {
                 known.push(mapping);
             }
         }
-        for entry in std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
-            let name = std::fs::read_to_string(entry.path().join("comm"));
-            if let (Some(tid), Ok(name)) = (entry.file_name().to_str().and_then(|tid| tid.parse().ok()), name) {
-                names.threads.insert(tid, name.trim_end().into());
+        for tid in threads(pid) {
+            if let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")) {
+                names.threads.insert(tid as u32, name.trim_end().into());
             }
         }
     }

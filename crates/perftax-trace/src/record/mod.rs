@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use perftax_cost::document::TraceSpent;
 use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::process::file_of;
 use perftax_pmu::sys::Exit;
 use perftax_pmu::{Error, Result};
 
@@ -48,7 +49,7 @@ impl Subject {
     pub fn program(&self) -> PathBuf {
         match self {
             Self::Command(argv) => argv.first().map(PathBuf::from).unwrap_or_default(),
-            Self::Process(pid) => std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default(),
+            Self::Process(pid) => std::fs::read_link(file_of(*pid, "exe")).unwrap_or_default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use perftax_pmu::process::{has_ended, running_threads};
 use perftax_pmu::sys::{Child, ChildSpec, Ended, Exit, Stdio, Usage, process_cpu_ns};
 use perftax_pmu::{Error, Result};
 
@@ -40,7 +41,7 @@ impl Program {
                 Ok(Self::Child(Child::spawn(&spec)?))
             }
             Subject::Process(pid) => {
-                let cpu_ns = process_cpu_ns(*pid).ok_or_else(|| Error::Argument {
+                let cpu_ns = process_cpu_ns(*pid).filter(|_| !has_ended(*pid)).ok_or_else(|| Error::Argument {
                     argument: "-p",
                     value: pid.to_string(),
                     needed: "the number of a process that runs".into(),
@@ -62,7 +63,7 @@ impl Program {
     pub fn threads(&self) -> Vec<i32> {
         match self {
             Self::Child(child) => vec![child.pid()],
-            Self::Process { pid, .. } => threads(*pid),
+            Self::Process { pid, .. } => running_threads(*pid),
         }
     }
 
@@ -85,7 +86,7 @@ impl Program {
         match self {
             Self::Child(child) => child.has_ended(),
             Self::Process { is_left: true, .. } => true,
-            Self::Process { pid, .. } => is_gone(*pid),
+            Self::Process { pid, .. } => has_ended(*pid),
         }
     }
 
@@ -119,18 +120,6 @@ impl Program {
             }
         }
     }
-}
-
-/// A process's threads.
-fn threads(pid: u32) -> Vec<i32> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
-fn is_gone(pid: u32) -> bool {
-    // State Z: it has ended, and its parent has not asked.
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
 /// Lets the process's user write into a folder of ours.

@@ -5,7 +5,7 @@ mod price;
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -14,13 +14,14 @@ use perftax_cost::Warning;
 use perftax_cost::document::Comm;
 use perftax_lab::comm::naming::Names;
 use perftax_lab::comm::{
-    Images, Mapped, MemoryEvents, Naming, Place, PlaceName, Price, Sampling, Subject, Watching, sample, watch,
+    Images, MapLine, MemoryEvents, Naming, Place, PlaceName, Price, Sampling, Subject, Watching, sample, watch,
 };
 use perftax_model::run::Mapping;
 use perftax_model::unit::LONGEST_PERIOD;
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::{Root, Topology};
+use perftax_pmu::process::file_of;
 use perftax_pmu::sys::Ended;
 use perftax_report::{csv, text};
 
@@ -260,7 +261,7 @@ impl Args {
     fn program(&self) -> Vec<String> {
         match self.pid {
             Some(pid) => {
-                let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let line = std::fs::read(file_of(pid, "cmdline")).unwrap_or_default();
                 let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
                 words.map(|word| String::from_utf8_lossy(word).into_owned()).chain([format!("(process {pid})")]).collect()
             }
@@ -302,13 +303,13 @@ impl Called {
     /// Names of a process, as it was mapped when it was last looked at.
     fn names(&mut self, images: &Images, pid: u32) -> &mut Names {
         self.names.entry(pid).or_insert_with(|| {
-            let mapping = |map: &Mapped| Mapping {
+            let mapping = |map: &MapLine| Mapping {
                 start: map.from,
                 end: map.to,
                 offset: map.file_offset,
                 path: map.path.to_string_lossy().into_owned(),
             };
-            Names::below(Path::new(&format!("/proc/{pid}/root")), images.maps(pid).iter().map(mapping).collect())
+            Names::below(&file_of(pid, "root"), images.maps(pid).iter().map(mapping).collect())
         })
     }
 }

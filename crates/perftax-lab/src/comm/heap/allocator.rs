@@ -6,9 +6,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
+use perftax_pmu::process::{MapLine, seen_by};
 use perftax_pmu::{Error, Result};
 
-use crate::comm::maps::{Mapped, seen_by};
 use crate::segments::Segments;
 
 /// Registers that hold a function's first three arguments, by their numbers in `asm/perf_regs.h` (x86-64 psABI 3.2.3: rdi, rsi, rdx).
@@ -99,7 +99,7 @@ pub struct Function {
 ///
 /// # Errors
 /// `Unsupported` where there is no malloc.
-pub fn functions(pid: u32, maps: &[Mapped]) -> Result<Vec<Function>> {
+pub fn functions(pid: u32, maps: &[MapLine]) -> Result<Vec<Function>> {
     let files: BTreeSet<&Path> =
         maps.iter().filter(|map| map.is_code && map.path.is_absolute()).map(|map| map.path.as_path()).collect();
     let mut functions: Vec<Function> = Vec::new();

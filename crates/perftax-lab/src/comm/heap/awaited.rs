@@ -4,11 +4,11 @@ use std::fs::File;
 
 use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 use perftax_pmu::event::among;
+use perftax_pmu::process::{MapLine, seen_by};
 use perftax_pmu::symbol::demangled;
 use perftax_pmu::{Error, Result};
 
 use super::objects::HeapObject;
-use crate::comm::maps::{Mapped, seen_by};
 use crate::segments::Segments;
 
 /// An object that is waited for.
@@ -41,7 +41,7 @@ impl Awaited {
 ///
 /// # Errors
 /// [`Error::Argument`] where there is none, with the nearest.
-pub fn code_of(pid: u32, maps: &[Mapped], function: &str, place: &str) -> Result<Vec<(u64, u64)>> {
+pub fn code_of(pid: u32, maps: &[MapLine], function: &str, place: &str) -> Result<Vec<(u64, u64)>> {
     let (mut found, mut names) = (Vec::new(), Vec::new());
     for map in maps.iter().filter(|map| map.is_code && map.path.is_absolute()) {
         let mut each = |name: &str, from: u64, bytes: u64| {
@@ -67,7 +67,7 @@ pub fn code_of(pid: u32, maps: &[Mapped], function: &str, place: &str) -> Result
 }
 
 /// Functions in what is mapped there: name, address in the process, bytes.
-fn functions(pid: u32, map: &Mapped, each: &mut dyn FnMut(&str, u64, u64)) -> Option<()> {
+fn functions(pid: u32, map: &MapLine, each: &mut dyn FnMut(&str, u64, u64)) -> Option<()> {
     let data = ReadCache::new(File::open(seen_by(pid, &map.path)).ok()?);
     let parsed = object::File::parse(&data).ok()?;
     let segments = Segments::of(&parsed);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use perftax_comm::Bytes;
 use perftax_pmu::Result;
+use perftax_pmu::process::file_of;
 use perftax_pmu::record::{Record, Sample};
 use perftax_pmu::sys::monotonic_raw_ns;
 
@@ -318,7 +319,7 @@ fn stored(pid: u32, variable: u64, stack: u64, copied: &[u8]) -> Option<u64> {
     let on_stack = variable.checked_sub(stack).and_then(|at| copied.get(usize::try_from(at).ok()?..)?.first_chunk());
     let word = on_stack.copied().or_else(|| {
         let mut word = [0; 8];
-        File::open(format!("/proc/{pid}/mem")).ok()?.read_exact_at(&mut word, variable).ok()?;
+        File::open(file_of(pid, "mem")).ok()?.read_exact_at(&mut word, variable).ok()?;
         Some(word)
     });
     word.map(u64::from_le_bytes)

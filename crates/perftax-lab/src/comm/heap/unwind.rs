@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use gimli::{BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, RegisterRule, UnwindContext, UnwindSection, X86_64};
 use object::{Object, ObjectSection};
+use perftax_pmu::process::{MapLine, seen_by};
 
-use crate::comm::maps::{Mapped, seen_by};
 use crate::segments::Segments;
 
 /// Callers that are told at most.
@@ -72,7 +72,7 @@ pub struct Unwinder {
 impl Unwinder {
     /// Return addresses of those who called a function that has just begun, innermost first, given what its process has mapped and a copy of
     /// its stack from its stack pointer on. They end where the copy does, or where a caller is not told by tables or frame pointers.
-    pub fn callers(&mut self, pid: u32, maps: &[Mapped], mut frame: Frame, stack: &[u8]) -> Vec<u64> {
+    pub fn callers(&mut self, pid: u32, maps: &[MapLine], mut frame: Frame, stack: &[u8]) -> Vec<u64> {
         let copied = Copied { from: frame.stack, bytes: stack };
         let mut callers = Vec::new();
         let mut next = copied.word(frame.stack);
@@ -88,7 +88,7 @@ impl Unwinder {
     }
 
     /// The return address of the frame that an address is in; `frame` becomes its caller's.
-    fn step(&mut self, pid: u32, map: &Mapped, at: u64, frame: &mut Frame, copied: Copied<'_>) -> Option<u64> {
+    fn step(&mut self, pid: u32, map: &MapLine, at: u64, frame: &mut Frame, copied: Copied<'_>) -> Option<u64> {
         let rule = self.rule(pid, map, at).unwrap_or(Rule { is_from_rbp: true, offset: 16, return_address: -8, rbp: Some(-16) });
         let top = if rule.is_from_rbp { frame.base } else { frame.stack }.wrapping_add_signed(rule.offset);
         // A caller's frame lies above.
@@ -101,7 +101,7 @@ impl Unwinder {
         Some(caller)
     }
 
-    fn rule(&mut self, pid: u32, map: &Mapped, at: u64) -> Option<Rule> {
+    fn rule(&mut self, pid: u32, map: &MapLine, at: u64) -> Option<Rule> {
         if !map.path.is_absolute() {
             return None;
         }
@@ -165,8 +165,8 @@ mod tests {
 
     use super::*;
 
-    fn map(from: u64, to: u64) -> Mapped {
-        Mapped { from, to, is_shared: false, is_code: true, file_offset: 0, path: PathBuf::new() }
+    fn map(from: u64, to: u64) -> MapLine {
+        MapLine { from, to, is_shared: false, is_code: true, is_writable: false, file_offset: 0, path: PathBuf::new() }
     }
 
     fn stack(words: &[u64]) -> Vec<u8> {

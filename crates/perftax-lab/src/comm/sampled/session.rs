@@ -7,6 +7,7 @@ use perftax_comm::{Access, Bytes, Detective, End, Kind, LINE_BYTES, Line, Patien
 use perftax_pmu::Result;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::guard::raise_descriptor_limit;
+use perftax_pmu::process::threads;
 use perftax_pmu::record::{Record, Sample};
 use perftax_pmu::sys::{AtExec, monotonic_raw_ns};
 
@@ -20,7 +21,7 @@ use crate::comm::heap::Heaps;
 use crate::comm::image::Images;
 use crate::comm::intake::Intake;
 use crate::comm::plan::{Piece, Plan};
-use crate::comm::program::{Libraries, Program, hold, join, thread_name, threads};
+use crate::comm::program::{Libraries, Program, hold, join, thread_name};
 use crate::comm::watcher::Watcher;
 use crate::counted::Counted;
 

@@ -9,6 +9,7 @@ use perftax_cost::document::{Interrupts, KeptSlow, TraceMeta};
 use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
+use perftax_pmu::process::file_of;
 use perftax_pmu::sys::Ended;
 use perftax_trace::mark_price::mark_ns;
 use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
@@ -97,6 +98,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut origin = here.origin("trace");
     // Whoever samples below the kernel's limits leaves them alone, and may do so beside others.
     let guard = if is_throttled(mechanism, args.period) { Some(here.throttle_guard(&mut origin)?) } else { None };
+    // A process that ends takes its words with it.
+    let words = program(args);
     let recording = Recording {
         subject: match args.pid {
             Some(pid) => Subject::Process(pid),
@@ -165,7 +168,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let rows = [room.marks, room.samples, room.kernel];
     let meta = TraceMeta {
         origin,
-        program: program(args),
+        program: words,
         code,
         elapsed_s: recorded.exit.elapsed_s,
         cpu_s: recorded.exit.usage.user_s + recorded.exit.usage.system_s,
@@ -232,7 +235,7 @@ fn seconds(seconds: f64) -> Result<Duration> {
 fn program(args: &Args) -> Vec<String> {
     match args.pid {
         Some(pid) => {
-            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let line = std::fs::read(file_of(pid, "cmdline")).unwrap_or_default();
             let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
             words.map(|word| String::from_utf8_lossy(word).into_owned()).chain([format!("(process {pid})")]).collect()
         }

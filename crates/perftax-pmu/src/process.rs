@@ -1,0 +1,193 @@
+//! Processes as /proc shows them (proc(5)): their threads, whether they run, what they have mapped.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// A process's threads, those among them that have ended but were not reaped; none where it is gone.
+pub fn threads(pid: u32) -> Vec<i32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Those of them that have not ended: what events can be opened on.
+pub fn running_threads(pid: u32) -> Vec<i32> {
+    threads(pid).into_iter().filter(|tid| runs(pid, *tid)).collect()
+}
+
+/// Whether no thread of a process is left to run. The first one may end before the others: it stays as a zombie until they have ended,
+/// and by itself says nothing.
+pub fn has_ended(pid: u32) -> bool {
+    running_thread(pid).is_none()
+}
+
+/// A thread of a process that has not ended: the first one where it runs, else another. /proc shows a process's memory, mappings, root
+/// and program by each of its threads, but by none that has ended.
+pub fn running_thread(pid: u32) -> Option<u32> {
+    // Those of a few hundred are asked only where the first one has ended.
+    if runs(pid, pid as i32) {
+        return Some(pid);
+    }
+    threads(pid).into_iter().find(|tid| runs(pid, *tid)).map(|tid| tid as u32)
+}
+
+fn runs(pid: u32, tid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+    // The name may hold anything, the state stands behind it. Z: it has ended, and nobody has asked.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// A file of a process in /proc that threads which have ended do not have: `maps`, `mem`, `exe`, `root`, `cmdline`.
+pub fn file_of(pid: u32, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/{name}", running_thread(pid).unwrap_or(pid)))
+}
+
+/// A file as a process sees it, whatever is mounted where; as we see it where that cannot be looked at.
+pub fn seen_by(pid: u32, path: &Path) -> PathBuf {
+    let seen = file_of(pid, "root").join(path.strip_prefix("/").unwrap_or(path));
+    if seen.exists() { seen } else { path.into() }
+}
+
+/// A line of `/proc/PID/maps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapLine {
+    /// First address.
+    pub from: u64,
+    /// One behind the last.
+    pub to: u64,
+    /// Whether it is code.
+    pub is_code: bool,
+    /// Whether the process may write there.
+    pub is_writable: bool,
+    /// Whether other processes that have it mapped see what is written.
+    pub is_shared: bool,
+    /// Where in the file it begins.
+    pub file_offset: u64,
+    /// The file, `[heap]`, `[stack]` and the like; empty for memory of no file.
+    pub path: PathBuf,
+}
+
+impl MapLine {
+    /// Reads a line: range, rights, offset, device, inode, and a path, which may hold spaces. None where it is something else.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        let mut fields = line.splitn(6, |byte| *byte == b' ');
+        let mut field = || std::str::from_utf8(fields.next()?).ok();
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        let (from, to) = field()?.split_once('-')?;
+        let (rights, offset, _device, _inode) = (field()?, field()?, field()?, field()?);
+        // Padded in front, and with nothing behind; a line without a path ends with a space.
+        let path = fields.next().unwrap_or_default();
+        let padding = path.iter().take_while(|byte| **byte == b' ').count();
+        Some(Self {
+            from: hex(from)?,
+            to: hex(to)?,
+            is_code: rights.contains('x'),
+            is_writable: rights.contains('w'),
+            is_shared: rights.ends_with('s'),
+            file_offset: hex(offset)?,
+            path: OsStr::from_bytes(&path[padding..]).into(),
+        })
+    }
+}
+
+/// What a process has mapped, in the order of addresses.
+///
+/// # Errors
+/// Where it is gone, or belongs to somebody else.
+pub fn maps(pid: u32) -> Result<Vec<MapLine>> {
+    let path = file_of(pid, "maps");
+    let text = std::fs::read(&path).map_err(Error::file(&path))?;
+    Ok(text.split(|byte| *byte == b'\n').filter_map(MapLine::parse).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    fn parsed(line: &str) -> Option<MapLine> {
+        MapLine::parse(line.as_bytes())
+    }
+
+    #[test]
+    fn lines_of_maps_keep_the_spaces_of_paths() {
+        let line = parsed("7f10-7f20 r-xp 00001000 fe:00 1234     /opt/a  program (deleted)").unwrap();
+        assert_eq!((line.from, line.to, line.file_offset), (0x7f10, 0x7f20, 0x1000));
+        assert_eq!((line.is_code, line.is_writable, line.is_shared), (true, false, false));
+        assert_eq!(line.path, Path::new("/opt/a  program (deleted)"));
+        let line = parsed("7f12a000-7f12b000 rw-s 00001000 08:01 1234567                    /dev/shm/a b").unwrap();
+        assert_eq!((line.is_code, line.is_writable, line.is_shared), (false, true, true));
+        assert_eq!(line.path, Path::new("/dev/shm/a b"));
+        assert_eq!(parsed("7f10-7f20 rw-p 00000000 00:00 0 ").unwrap().path, Path::new(""));
+        assert_eq!(
+            parsed("7ffd0-7ffe0 rw-p 00000000 00:00 0                          [stack]").unwrap().path,
+            Path::new("[stack]")
+        );
+        assert_eq!(parsed("no line of maps at all"), None);
+        assert_eq!(parsed(""), None);
+        let odd = MapLine::parse(b"7f10-7f20 r-xp 00001000 fe:00 1234 /opt/\xff x").unwrap();
+        assert_eq!(odd.path.as_os_str().as_bytes(), b"/opt/\xff x", "a path that is no UTF-8");
+    }
+
+    /// Ends with its test.
+    struct Running(Child);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            self.0.kill().ok();
+            self.0.wait().ok();
+        }
+    }
+
+    #[test]
+    fn a_program_below_a_folder_with_spaces_is_among_its_maps() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("a  folder of programs/sleep for long");
+        std::fs::create_dir(program.parent().unwrap()).unwrap();
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let running = Running(Command::new(&program).arg("60").stdin(Stdio::null()).spawn().unwrap());
+        let program = program.canonicalize().unwrap();
+        let is_there = || maps(running.0.id()).unwrap().iter().any(|line| line.path == program && line.is_code);
+        // It is spawned before the kernel has mapped all of it.
+        let began = std::time::Instant::now();
+        while !is_there() {
+            assert!(began.elapsed().as_secs() < 30, "{:?}", maps(running.0.id()));
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(seen_by(running.0.id(), &program).exists());
+        assert!(maps(u32::MAX).unwrap_err().to_string().contains("/proc/4294967295/maps"));
+    }
+
+    /// perl cannot end one thread of several, so it is C.
+    #[test]
+    fn a_process_without_its_first_thread_runs_on() {
+        let source = "#include <pthread.h>\n#include <unistd.h>\n\
+            static void *rest(void *x) { char c; read(0, &c, 1); return x; }\n\
+            int main(void) { pthread_t t; pthread_create(&t, 0, rest, 0); pthread_exit(0); }\n";
+        let folder = tempfile::tempdir().unwrap();
+        let (text, program) = (folder.path().join("a.c"), folder.path().join("a) S (b"));
+        std::fs::write(&text, source).unwrap();
+        assert!(Command::new("cc").args(["-pthread", "-o"]).args([&program, &text]).status().unwrap().success());
+        let mut running = Running(Command::new(&program).stdin(Stdio::piped()).spawn().unwrap());
+        let pid = running.0.id();
+        let began = std::time::Instant::now();
+        while running_thread(pid) == Some(pid) {
+            assert!(began.elapsed().as_secs() < 30, "its first thread does not end");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(!has_ended(pid));
+        assert_eq!((threads(pid).len(), running_threads(pid).len()), (2, 1));
+        assert!(maps(pid).unwrap().iter().any(|line| line.path == program.canonicalize().unwrap()));
+        assert_eq!(std::fs::read_link(file_of(pid, "exe")).unwrap(), program.canonicalize().unwrap());
+        drop(running.0.stdin.take());
+        while !has_ended(pid) {
+            assert!(began.elapsed().as_secs() < 30, "it does not end");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(has_ended(u32::MAX), "no such process");
+    }
+}
