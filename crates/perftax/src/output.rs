@@ -20,7 +20,7 @@ pub struct Output {
     /// Write one offline HTML page to FILE, or to stdout with -
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub html: Option<PathBuf>,
-    /// Write the text to FILE instead of the terminal, or to stdout with -
+    /// Write the text, or with -x the values, to FILE, or to stdout with -
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub output: Option<PathBuf>,
 }
@@ -56,17 +56,17 @@ impl Output {
         write_file_or_stdout(path, &page()?)
     }
 
-    /// Text of a command whose result *is* the text (doctor, list, bill): to stdout, or the -o file.
-    /// Nothing where JSON goes to stdout.
+    /// Writes the text, or the separated values, of a command that has stdout to itself, running no program or discarding its output: to
+    /// stdout, or the -o file. JSON or a page that was asked for on stdout is there alone.
     pub fn write_text(&self, text: &str) -> Result<()> {
         match &self.output {
             Some(path) => write_file_or_stdout(path, &strip(text)),
-            None if self.json.as_deref().is_some_and(is_stdout) => Ok(()),
+            None if [&self.json, &self.html].into_iter().flatten().any(|path| is_stdout(path)) => Ok(()),
             None => write_stdout(text),
         }
     }
 
-    /// Text of a command that runs the user's program, which keeps stdout: to stderr, or the -o file.
+    /// Writes the text of a command that passes its program's output through, which has stdout then: to stderr, or the -o file.
     pub fn write_beside_child(&self, text: &str) -> Result<()> {
         match &self.output {
             Some(path) => write_file_or_stdout(path, &strip(text)),

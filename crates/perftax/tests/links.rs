@@ -84,11 +84,7 @@ fn the_first_screen_names_the_two_commands() {
     let screen: Vec<&str> = readme.lines().take(24).collect();
     for command in ["make plan", "make test"] {
         let is_command = |line: &&str| line.starts_with("    ") && line.trim_start().starts_with(command);
-        assert!(
-            screen.iter().any(|line| is_command(line)),
-            "{command} is no command of the first screen:\n{}",
-            screen.join("\n")
-        );
+        assert!(screen.iter().any(is_command), "{command} is no command of the first screen:\n{}", screen.join("\n"));
         let target = format!("\n{}:", &command["make ".len()..]);
         assert!(std::fs::read_to_string(root().join("Makefile")).unwrap().contains(&target), "{target} is not in the Makefile");
     }

@@ -125,17 +125,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let bench = Bench { args, commands: &commands, order: here.topology().order() };
     let pilots = bench.pilots(&grid, &mut journal)?;
     let mut document = args.document(origin, &here, &grid, &cells, pilots);
-    announce(&format!("the plan\n{}", text::matrix_plan(&document).trim_end()));
     if !args.dry_run {
+        announce(&format!("the plan\n{}", text::matrix_plan(&document).trim_end()));
         bench.measure(&mut document, cells, &mut journal)?;
         conclude(&mut document);
     }
     drop(guard);
     args.output.write_json(&document)?;
     if args.dry_run {
-        if args.output.output.is_some() {
-            args.output.write_text(&text::matrix_plan(&document))?;
-        }
+        args.output.write_text(&text::matrix_plan(&document))?;
     } else {
         #[cfg(feature = "html")]
         args.output.write_html(|| Ok(perftax_report::html::matrix(&document)))?;

@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.output.write_html(|| Ok(perftax_report::html::plan(&document)))?;
     match &args.output.separator {
         Some(separator) => args.output.write_text(&csv::plan(&document, separator))?,
-        None => args.output.write_beside_child(&text::plan(&document))?,
+        None => args.output.write_text(&text::plan(&document))?,
     }
     Ok(if feasible { Outcome::Done } else { Outcome::Negative })
 }

@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.output.write_html(|| Ok(perftax_report::html::prediction(&document)))?;
     match &args.output.separator {
         Some(separator) => args.output.write_text(&csv::prediction(&document, separator))?,
-        None => args.output.write_beside_child(&text::prediction(&document))?,
+        None => args.output.write_text(&text::prediction(&document))?,
     }
     Ok(Outcome::Done)
 }

@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.output.write_html(|| Ok(perftax_report::html::sensitivity(&document)))?;
     match &args.output.separator {
         Some(separator) => args.output.write_text(&csv::sensitivity(&document, separator))?,
-        None => args.output.write_beside_child(&text::sensitivity(&document))?,
+        None => args.output.write_text(&text::sensitivity(&document))?,
     }
     Ok(Outcome::Done)
 }

@@ -114,7 +114,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.output.write_html(|| Ok(perftax_report::html::verification(&document)))?;
     match &args.output.separator {
         Some(separator) => args.output.write_text(&csv::verification(&document, separator))?,
-        None => args.output.write_beside_child(&text::verification(&document))?,
+        None => args.output.write_text(&text::verification(&document))?,
     }
     Ok(if document.held { Outcome::Done } else { Outcome::Negative })
 }

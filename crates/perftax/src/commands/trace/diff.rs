@@ -32,7 +32,7 @@ pub struct Args {
     /// Write the result as JSON to FILE, or to stdout with -
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the text to FILE instead of the terminal, or to stdout with -
+    /// Write the text to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

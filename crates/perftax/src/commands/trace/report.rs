@@ -38,7 +38,7 @@ pub struct Args {
     #[cfg(feature = "html")]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write the text to FILE instead of the terminal, or to stdout with -
+    /// Write the text to FILE instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -85,10 +85,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         output.write_html(|| Ok(perftax_report::html::trace(&picture)))?;
     }
     output.write_json(&document)?;
-    // Where a page goes to stdout, the text would be in it.
-    if output.html.as_deref().is_none_or(|path| path.as_os_str() != "-") || output.output.is_some() {
-        output.write_text(&text::trace(&document))?;
-    }
+    output.write_text(&text::trace(&document))?;
     Ok(Outcome::Done)
 }
 
