@@ -1,13 +1,17 @@
 /*
- * Writes to standard output what a guest is to do: orders FILE, where FILE is the memory of the device that it shares with whoever started it.
- * Its first page says in decimal how many pages of an archive follow. Without a library: it is half of what a guest starts with.
+ * Writes to standard output what a guest is to do: orders FILE MSR, where FILE is the memory of the device that it shares with whoever started
+ * it, and MSR the processor's registers. Its first page says in decimal how many pages of an archive follow. Before it is looked at a write to a
+ * register of the emulation stops the machine where that is to be saved, so that each that loads it finds orders of its own. Without a library,
+ * so that little is left to do then.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #define PAGE 4096L
 
-enum { SYS_write = 1, SYS_open = 2, SYS_mmap = 9, SYS_exit = 60 };
-enum { O_RDONLY = 0, PROT_READ = 1, MAP_SHARED = 1 };
+enum { SYS_write = 1, SYS_open = 2, SYS_mmap = 9, SYS_pwrite64 = 18 };
+enum { O_RDONLY = 0, O_WRONLY = 1, PROT_READ = 1, MAP_SHARED = 1 };
+/* The emulation's (vm/qemu/pmu.c). */
+enum { MSR_EMULATION_PAUSE = 0x50540008 };
 
 static long call(long number, long a, long b, long c, long d, long e)
 {
@@ -30,10 +34,16 @@ static const char *mapped(long file, long bytes)
 /* The exit code: 0, or 1 where the memory cannot be read or the output not be written. */
 __attribute__((used)) static int start(const long *stack)
 {
-    const char *name = stack[0] == 2 ? (const char *)stack[2] : "";
-    long file = call(SYS_open, (long)name, O_RDONLY, 0, 0, 0), pages = 0, done = 0, bytes, wrote, i;
-    const char *memory = mapped(file, PAGE);
+    long file, registers, one = 1, pages = 0, done = 0, bytes, wrote, i;
+    const char *memory;
 
+    if (stack[0] != 3) {
+        return 1;
+    }
+    file = call(SYS_open, stack[2], O_RDONLY, 0, 0, 0);
+    registers = call(SYS_open, stack[3], O_WRONLY, 0, 0, 0);
+    call(SYS_pwrite64, registers, (long)&one, sizeof(one), MSR_EMULATION_PAUSE, 0);
+    memory = mapped(file, PAGE);
     for (i = 0; memory && memory[i] >= '0' && memory[i] <= '9'; i++) {
         pages = 10 * pages + memory[i] - '0';
     }

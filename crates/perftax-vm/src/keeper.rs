@@ -171,7 +171,16 @@ impl Keeper {
     ///
     /// # Errors
     /// Where waiting fails.
-    pub fn keep(&self, resident: &Resident, lent: &Lent, lifetime: Lifetime) -> Result<()> {
+    pub fn keep(self, resident: &Resident, lent: &Lent, lifetime: Lifetime) -> Result<()> {
+        let mut users = Vec::new();
+        let kept = self.lend(&mut users, resident, lent, lifetime);
+        // Whoever waits for it to be gone hears so when the name is free, and not before.
+        drop(self);
+        drop(users);
+        kept
+    }
+
+    fn lend(&self, users: &mut Vec<UnixStream>, resident: &Resident, lent: &Lent, lifetime: Lifetime) -> Result<()> {
         let description = serde_json::to_vec(lent).map_err(|error| Error::file(&self.path)(error.into()))?;
         let waiting = |error: rustix::io::Errno| Error::file(&self.path)(error.into());
         let with = match lifetime.with.and_then(|pid| Pid::from_raw(pid.cast_signed())) {
@@ -182,7 +191,6 @@ impl Keeper {
             },
             None => None,
         };
-        let mut users: Vec<UnixStream> = Vec::new();
         let mut idle_since = Instant::now();
         loop {
             let left = if users.is_empty() { lifetime.idle.saturating_sub(idle_since.elapsed()) } else { lifetime.idle };
@@ -221,7 +229,6 @@ impl Keeper {
                 }
             });
             if wanted_gone {
-                std::fs::remove_file(&self.path).ok();
                 return Ok(());
             }
             if ready[0] && let Ok((user, _)) = self.listener.accept() {
