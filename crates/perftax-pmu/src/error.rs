@@ -59,6 +59,16 @@ pub enum Error {
         /// The command that sets it.
         command: String,
     },
+    /// Another perftax is measuring, and was not waited for long enough.
+    #[error("another perftax is measuring ({} is locked){}, and the two would disturb each other\n  {remedy}", lock.display(), waited_text(*waited_s))]
+    Busy {
+        /// The lock.
+        lock: PathBuf,
+        /// For how long it was waited.
+        waited_s: u64,
+        /// What to do instead.
+        remedy: String,
+    },
     /// A run that was spoiled (throttled, lost, stolen) and cannot be used.
     #[error("the measurement was spoiled: {why}\n  {remedy}")]
     Spoiled {
@@ -119,7 +129,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::EventSyntax { .. } | Self::Argument { .. } => 2,
-            Self::UnknownEvent { .. } | Self::Unsupported { .. } | Self::Permission { .. } => 3,
+            Self::UnknownEvent { .. } | Self::Unsupported { .. } | Self::Permission { .. } | Self::Busy { .. } => 3,
             Self::Exec { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,
             Self::Exec { .. } => 126,
             Self::Interrupted(_) => 130,
@@ -142,6 +152,10 @@ impl Error {
         let path = path.into();
         move |source| Self::File { path, source }
     }
+}
+
+fn waited_text(waited_s: u64) -> String {
+    if waited_s == 0 { String::new() } else { format!(", waited {waited_s} s") }
 }
 
 fn exec_hint(source: &std::io::Error) -> &'static str {

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::guard::guardian::{Duty, Guardian};
 
 /// Where it is mounted.
 pub const ROOT: &str = "/sys/fs/resctrl";
@@ -54,7 +55,10 @@ impl Resctrl {
     pub fn group(&self, name: &str) -> Result<Group> {
         let folder = self.root.join(name);
         match fs::create_dir(&folder) {
-            Ok(()) => Ok(Group { of: self.clone(), folder }),
+            Ok(()) => {
+                let guardian = Guardian::start(&Duty::Folder(folder.clone()));
+                Ok(Group { of: self.clone(), folder, guardian })
+            }
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(Error::Permission {
                 what: "allocate cache".into(),
                 knob: format!("{} belongs to", self.root.display()),
@@ -72,6 +76,8 @@ impl Resctrl {
 pub struct Group {
     of: Resctrl,
     folder: PathBuf,
+    /// Removes it where this process is killed.
+    guardian: Option<Guardian>,
 }
 
 impl Group {
@@ -108,6 +114,9 @@ impl Drop for Group {
     fn drop(&mut self) {
         // The kernel moves what is left in it to the root group.
         fs::remove_dir(&self.folder).ok();
+        if let Some(guardian) = self.guardian.take() {
+            guardian.dismiss();
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// How a command that did not fail ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +38,29 @@ fn message(error: &anyhow::Error) -> String {
     })
 }
 
-/// Has SIGINT and SIGTERM noticed between observations, so that knobs are put back and no file is left half written.
+/// Has SIGINT and SIGTERM noticed between observations, so that knobs are put back and no file is left half written; where a command does not
+/// notice them within some two seconds, it is ended all the same.
 pub fn notice_signals() {
     let flag = perftax_pmu::guard::on_signal_restore();
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM] {
         // Registering fails only for signals that cannot be caught.
         signal_hook::flag::register(signal, std::sync::Arc::clone(&flag)).ok();
     }
+    // Without a pipe, signals are noticed by the flag alone.
+    let Ok((noticed, notice)) = std::io::pipe() else { return };
+    for signal in [SIGINT, SIGTERM] {
+        notice.try_clone().and_then(|notice| signal_hook::low_level::pipe::register(signal, notice)).ok();
+    }
+    perftax_pmu::guard::watch_interrupts_by(noticed.into());
+    perftax_pmu::guard::end_on_interrupt(|| {
+        crate::output::remove_partials();
+        // Not by a stream whose lock another thread may hold.
+        std::fs::write("/dev/stderr", ENDED).ok();
+    });
 }
+
+/// Said where perftax had to be ended.
+const ENDED: &str = "perftax: interrupted: it was ended in the middle of what it did; every knob was put back\n";
 
 fn code_of(error: &anyhow::Error) -> u8 {
     let of_cause = |cause: &(dyn std::error::Error + 'static)| {

@@ -1,5 +1,7 @@
 //! This machine, as the commands that measure see it: identity, event names, mechanisms, profile.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use perftax_cost::document::{MachineId, Origin};
 use perftax_cost::{Mechanism, Warning};
@@ -10,6 +12,8 @@ use perftax_pmu::machine::{Machine, Topology};
 use perftax_pmu::sampler::LiveProbe;
 
 use crate::origin;
+use crate::progress::announce;
+use crate::wait::Wait;
 
 /// Everything that a measuring command needs to know about where it runs.
 pub struct Here {
@@ -22,6 +26,8 @@ pub struct Here {
     /// CPUs that this process may use, ascending.
     pub cpus: Vec<u32>,
     machine: Machine,
+    /// How long to wait for another perftax that measures.
+    longest_wait: Duration,
 }
 
 impl Here {
@@ -29,7 +35,12 @@ impl Here {
     pub fn read() -> Result<Self> {
         let machine = Machine::here();
         let catalog = Catalog::of_this_machine();
-        Ok(Self { id: machine.id(), kernel: machine.kernel(), catalog, cpus: allowed_cpus()?, machine })
+        Ok(Self { id: machine.id(), kernel: machine.kernel(), catalog, cpus: allowed_cpus()?, machine, longest_wait: Duration::ZERO })
+    }
+
+    /// The same, for a command that measures alone.
+    pub fn read_waiting(wait: Wait) -> Result<Self> {
+        Ok(Self { longest_wait: wait.longest()?, ..Self::read()? })
     }
 
     /// Counters of a core for events of the program's choice, where it has any.
@@ -150,9 +161,18 @@ impl Here {
         Err(Error::Unsupported { what: format!("sample by {mechanism}"), why: status.why_not, remedy }.into())
     }
 
-    /// Raises the kernel's sampling limits until dropped, and says so where it may not.
+    /// Raises the kernel's sampling limits until dropped, and says so where it may not. Waits for another perftax that measures as long as it was
+    /// asked for.
     pub fn throttle_guard(&self, origin: &mut Origin) -> Result<ThrottleGuard> {
-        let guard = ThrottleGuard::raise()?;
+        let longest = self.longest_wait;
+        let mut told = || announce(&format!("another perftax is measuring: waiting for it, {} s at most", longest.as_secs()));
+        let guard = ThrottleGuard::raise_within(longest, &mut told).map_err(|error| match error {
+            Error::Busy { lock, waited_s, remedy } => {
+                let how = if waited_s == 0 { "--wait waits for it" } else { "--wait=SECONDS waits longer" };
+                Error::Busy { lock, waited_s, remedy: format!("{how}; {remedy}") }
+            }
+            other => other,
+        })?;
         if !guard.is_active() {
             let (rate, percent) = guard.limits();
             origin.warnings.push(perftax_cost::Warning::Other {

@@ -1,8 +1,10 @@
 //! Where results go: text for people, JSON, separated values, HTML. Files appear whole or not at all.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use perftax_pmu::Error;
@@ -103,6 +105,27 @@ fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 
+/// What is being written, and has not yet been put in its place.
+static PARTIALS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Notes a file or folder under a temporary name, so that it goes where the process is ended before it is complete.
+pub fn note_partial(partial: &Path) {
+    PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).insert(partial.into());
+}
+
+/// It is complete, or removed.
+pub fn forget_partial(partial: &Path) {
+    PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).remove(partial);
+}
+
+/// Removes everything that is not complete: the process ends now. Waits for no other thread.
+pub fn remove_partials() {
+    let Ok(partials) = PARTIALS.try_lock() else { return };
+    for partial in partials.iter() {
+        if partial.is_dir() { std::fs::remove_dir_all(partial) } else { std::fs::remove_file(partial) }.ok();
+    }
+}
+
 fn partial_name(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(format!(".partial-{}", std::process::id()));
@@ -148,6 +171,7 @@ impl Partial {
     /// For a file at this place.
     pub fn create(path: &Path) -> Result<Self> {
         let partial = partial_name(path);
+        note_partial(&partial);
         let file = File::create(&partial).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Self { path: path.into(), partial, file, finished: false })
     }
@@ -176,5 +200,6 @@ impl Drop for Partial {
         if !self.finished {
             std::fs::remove_file(&self.partial).ok();
         }
+        forget_partial(&self.partial);
     }
 }

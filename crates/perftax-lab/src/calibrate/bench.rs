@@ -5,10 +5,12 @@ use std::time::Instant;
 use perftax_cost::Mechanism;
 use perftax_cost::observation::Block;
 use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sys::{Tsc, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};
 use perftax_pmu::{Error, Result};
 
 use super::arm::{Arm, Monitoring, OFF_AGAIN};
+use super::feedback;
 use super::floor::FloorSample;
 use super::source::{Source, Stopped};
 use super::spec::Spec;
@@ -59,18 +61,21 @@ impl Bench {
             skipped: Vec::new(),
         };
         for arm in spec.arms() {
-            let source = match &arm.monitoring {
-                None => None,
-                Some(monitoring) => match bench.open(monitoring, catalog) {
-                    Ok(source) => Some(source),
-                    // Only the arms that α does not depend on may be missing, and it is said which.
-                    Err(error) if is_optional(&arm) => {
-                        let reason = error.to_string();
-                        bench.skipped.push(format!("{}: {}", arm.name, reason.lines().next().unwrap_or_default()));
-                        continue;
-                    }
-                    Err(error) => return Err(error),
-                },
+            check_interrupted()?;
+            let opened = arm.monitoring.map(|monitoring| bench.open(&monitoring, catalog)).transpose();
+            let tested = opened.and_then(|mut source| {
+                source.iter_mut().filter(|_| !open_per_block).try_for_each(|source| bench.check_feedback(source))?;
+                Ok(source)
+            });
+            let source = match tested {
+                Ok(source) => source,
+                Err(error @ Error::Interrupted(_)) => return Err(error),
+                // Only the arms that α does not depend on may be missing, and it is said which.
+                Err(error) if is_optional(&arm) => {
+                    bench.skipped.push(format!("{}: {}", arm.name, error.headline()));
+                    continue;
+                }
+                Err(error) => return Err(error),
             };
             bench.arms.push((arm, source.filter(|_| !open_per_block)));
         }
@@ -87,9 +92,33 @@ impl Bench {
         &self.skipped
     }
 
-    /// One session: `rounds` passes over all arms in random order; where every block opens its own event, those that α does not
+    /// Refuses an arm that raises the event that it samples. An event that the work brings along (a watched variable, a probed function) is raised by
+    /// nothing else.
+    fn check_feedback(&mut self, source: &mut Source) -> Result<()> {
+        let Source::Perf(perf) = &*source else { return Ok(()) };
+        self.stimulus.prepare()?;
+        let (event, truth) = (perf.event(), self.stimulus.truth());
+        let stimulus = &mut self.stimulus;
+        let feedback = feedback::test(event, truth, || {
+            event.enable()?;
+            stimulus.run();
+            event.disable()
+        })?;
+        // What came is nobody's.
+        source.stop(self.tsc)?;
+        match feedback.why_not(&self.event.name) {
+            None => Ok(()),
+            Some(why) => Err(Error::Unsupported {
+                what: format!("measure what a sample of {} costs", self.event.name),
+                why,
+                remedy: "perftax calibrate with the mechanism alone (--mechanism), or a longer period (-c)".into(),
+            }),
+        }
+    }
+
+    /// One session, which must be done by `until`: `rounds` passes over all arms in random order; where every block opens its own event, those that α does not
     /// come from take part in one round of [`DEAR_ROUNDS`] only.
-    pub fn session(&mut self, session: u32, rounds: u32, catalog: &Catalog) -> Result<Vec<Block>> {
+    pub fn session(&mut self, session: u32, rounds: u32, until: Instant, catalog: &Catalog) -> Result<Vec<Block>> {
         let mut blocks = Vec::with_capacity(rounds as usize * self.arms.len());
         let mut order: Vec<usize> = (0..self.arms.len()).collect();
         for round in 0..rounds {
@@ -97,6 +126,10 @@ impl Bench {
             for &index in &order {
                 if self.opening_is_dear() && round % DEAR_ROUNDS != 0 && !decides_alpha(&self.arms[index].0) {
                     continue;
+                }
+                check_interrupted()?;
+                if Instant::now() >= until {
+                    return Err(overdue(blocks.len()));
                 }
                 blocks.push(self.block(index, session, round, catalog)?);
             }
@@ -253,6 +286,13 @@ fn miscounted(block: &Block) -> Option<String> {
     let found = (block.samples + block.lost) as f64;
     (block.period > 0 && (found - block.expected).abs() > slack)
         .then(|| format!("{found} samples, {} by construction", block.expected))
+}
+
+fn overdue(blocks: usize) -> Error {
+    Error::Spoiled {
+        why: format!("the time was up after {blocks} blocks of a session, which takes a second or so on a quiet machine"),
+        remedy: "quieten the machine, or give it more time with --time".into(),
+    }
 }
 
 /// Burns the given share of the time since `start_ns`.

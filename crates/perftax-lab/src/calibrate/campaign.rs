@@ -21,7 +21,7 @@ use super::worker::Worker;
 pub struct Goal {
     /// Relative half-width of α asked for, a fraction.
     pub half_width: f64,
-    /// Elapsed time that it may take.
+    /// Elapsed time that it may take. Sessions that are under way then are finished, for [`GRACE`] at most.
     pub time_limit: Duration,
     /// From the start of one session to the start of the next. Costs are correlated over fractions of a second (0.17 at 0.3 s on
     /// the recorded log); much closer sessions look more precise than they are.
@@ -98,6 +98,9 @@ pub struct Campaign {
     half_width: Option<f64>,
 }
 
+/// How much longer than its time limit a campaign may take: two sessions are made in any case, which takes a few seconds on a quiet machine.
+pub const GRACE: Duration = Duration::from_secs(30);
+
 /// Sessions after which the number needed is foreseen.
 const PILOT_SESSIONS: u32 = 3;
 
@@ -147,10 +150,21 @@ impl Campaign {
     }
 
     /// One more session, at once. Returns its blocks' range.
+    ///
+    /// # Errors
+    /// What the session meets; where it takes more than a minute.
     pub fn session(&mut self) -> Result<&[Block]> {
+        self.session_until(None)
+    }
+
+    fn session_until(&mut self, until: Option<Instant>) -> Result<&[Block]> {
         self.last_session = Some(Instant::now());
         let before = self.blocks.len();
-        let mut result = self.worker.session(self.goal.rounds)?;
+        let rounds = self.goal.rounds;
+        let mut result = match until {
+            Some(until) => self.worker.session_until(rounds, until)?,
+            None => self.worker.session(rounds)?,
+        };
         if let Some(switching) = &mut self.switching {
             result.blocks.extend(switching.session(self.sessions, self.goal.rounds)?);
         }
@@ -194,8 +208,9 @@ impl Campaign {
 
     /// Adds sessions until it is done. `each` is told after every session and may break off with an error.
     pub fn run(&mut self, mut each: impl FnMut(&Progress) -> Result<()>) -> Result<StopReason> {
+        let until = self.started + self.goal.time_limit + GRACE;
         loop {
-            self.session()?;
+            self.session_until(Some(until))?;
             each(&self.progress())?;
             if let Some(reason) = self.is_done() {
                 return Ok(reason);

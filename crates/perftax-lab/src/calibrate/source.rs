@@ -89,6 +89,11 @@ impl Source {
 }
 
 impl Perf {
+    /// The event that is sampled.
+    pub fn event(&self) -> &OpenEvent {
+        &self.sampler.events()[0]
+    }
+
     fn interrupts(&self) -> Result<u64> {
         self.counts_interrupts_of.map_or(Ok(0), performance_interrupts)
     }

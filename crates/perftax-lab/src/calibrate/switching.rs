@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 
 use perftax_cost::observation::Block;
 use perftax_pmu::event::Event;
-use perftax_pmu::guard::pin_this_thread;
+use perftax_pmu::guard::{check_interrupted, pin_this_thread};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling};
 use perftax_pmu::sys::{Target, monotonic_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
@@ -82,6 +82,7 @@ impl SwitchBench {
         for round in 0..rounds {
             self.rng.shuffle(&mut self.arms);
             for Arm { name, monitoring } in self.arms.clone() {
+                check_interrupted()?;
                 let (cpu, event) = (self.cpu, self.event.clone());
                 // A fresh thread, so that its perf context holds nothing but what the arm opens.
                 let measured = std::thread::spawn(move || switches(cpu, &event, monitoring)).join();

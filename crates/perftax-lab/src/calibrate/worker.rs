@@ -1,13 +1,14 @@
 //! The measuring thread: pinned when it starts, gone when it ends, so that no affinity has to be put back.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use perftax_cost::Mechanism;
 use perftax_cost::observation::Block;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::guard::pin_this_thread;
-use perftax_pmu::sys::Tsc;
+use perftax_pmu::sys::{Tsc, disable_open_events};
 use perftax_pmu::{Error, Result};
 
 use super::bench::Bench;
@@ -27,20 +28,33 @@ pub struct SessionResult {
 
 /// A calibration that runs one session whenever asked.
 pub struct Worker {
-    orders: Option<Sender<u32>>,
+    orders: Option<Sender<Order>>,
     results: Receiver<Result<SessionResult>>,
     thread: Option<JoinHandle<()>>,
     event: Event,
     skipped: Vec<String>,
+    cpu: u32,
 }
+
+/// A session to be made.
+struct Order {
+    rounds: u32,
+    /// By when.
+    until: Instant,
+}
+
+/// How long a session may take at most, which takes a second or so: a machine that is so busy gives no measurement.
+const LONGEST: Duration = Duration::from_secs(60);
+/// How much later than that the thread must have answered: after its block, and once more after its events were switched off.
+const ANSWER: Duration = Duration::from_secs(2);
 
 impl Worker {
     /// Starts the thread, pins it and opens the bench on it.
     pub fn start(spec: &Spec, seed: u64) -> Result<Self> {
-        let (orders, todo) = channel::<u32>();
+        let (orders, todo) = channel::<Order>();
         let (done, results) = channel();
         let (ready, opened) = channel();
-        let spec = spec.clone();
+        let (spec, cpu) = (spec.clone(), spec.cpu);
         let thread = std::thread::spawn(move || {
             let bench = pin_this_thread(spec.cpu).and_then(|()| {
                 let catalog = Catalog::of_this_machine();
@@ -58,8 +72,8 @@ impl Worker {
             };
             let tsc = Tsc::calibrated();
             let handler = Handler::of(spec.mechanism, &catalog);
-            for (session, rounds) in (0..).zip(todo) {
-                let result = bench.session(session, rounds, &catalog).and_then(|blocks| {
+            for (session, Order { rounds, until }) in (0..).zip(todo) {
+                let result = bench.session(session, rounds, until, &catalog).and_then(|blocks| {
                     // Of a record that nobody reads no single operation tells.
                     let floor_ns = match spec.mechanism {
                         Mechanism::PebsDirect => None,
@@ -80,8 +94,9 @@ impl Worker {
                 }
             }
         });
-        let (event, skipped) = opened.recv().map_err(|_| ended())??;
-        Ok(Self { orders: Some(orders), results, thread: Some(thread), event, skipped })
+        // Opening a few probes takes a second; whether arms feed themselves, each some milliseconds.
+        let (event, skipped) = answer(&opened, Instant::now() + LONGEST).ok_or_else(|| silent(cpu))??;
+        Ok(Self { orders: Some(orders), results, thread: Some(thread), event, skipped, cpu })
     }
 
     /// The event measured.
@@ -94,10 +109,44 @@ impl Worker {
         &self.skipped
     }
 
-    /// Runs one session of `rounds` rounds and waits for it.
+    /// Runs one session of `rounds` rounds and waits for it, a minute at most.
+    ///
+    /// # Errors
+    /// What the session meets; where it takes too long.
     pub fn session(&mut self, rounds: u32) -> Result<SessionResult> {
-        self.orders.as_ref().and_then(|orders| orders.send(rounds).ok()).ok_or_else(ended)?;
-        self.results.recv().map_err(|_| ended())?
+        self.session_until(rounds, Instant::now() + LONGEST)
+    }
+
+    /// The same with a time by when it must be done, if that is earlier.
+    ///
+    /// # Errors
+    /// As [`Self::session`].
+    pub fn session_until(&mut self, rounds: u32, until: Instant) -> Result<SessionResult> {
+        let until = until.min(Instant::now() + LONGEST);
+        self.orders.as_ref().and_then(|orders| orders.send(Order { rounds, until }).ok()).ok_or_else(ended)?;
+        answer(&self.results, until).unwrap_or_else(|| {
+            // It is not waited for: it may never come.
+            self.thread = None;
+            Err(silent(self.cpu))
+        })
+    }
+}
+
+/// What a measuring thread answers; none where it does not, although all events were switched off.
+fn answer<T>(from: &Receiver<Result<T>>, until: Instant) -> Option<Result<T>> {
+    let in_time = from.recv_timeout(until.saturating_duration_since(Instant::now()) + ANSWER);
+    match in_time {
+        Ok(answer) => return Some(answer),
+        Err(RecvTimeoutError::Disconnected) => return Some(Err(ended())),
+        Err(RecvTimeoutError::Timeout) => {}
+    }
+    // Whatever it is caught in, its own events do not keep it there.
+    disable_open_events();
+    match from.recv_timeout(ANSWER) {
+        // What was measured while events were switched off is none.
+        Ok(answer) => Some(answer.and_then(|_| Err(late()))),
+        Err(RecvTimeoutError::Disconnected) => Some(Err(ended())),
+        Err(RecvTimeoutError::Timeout) => None,
     }
 }
 
@@ -107,6 +156,20 @@ impl Drop for Worker {
         if let Some(thread) = self.thread.take() {
             thread.join().ok();
         }
+    }
+}
+
+fn late() -> Error {
+    Error::Spoiled {
+        why: format!("the measuring thread came back only when its events were switched off, after {} s", LONGEST.as_secs()),
+        remedy: "a longer period with -c, another event, or a machine that is less busy".into(),
+    }
+}
+
+fn silent(cpu: u32) -> Error {
+    Error::Spoiled {
+        why: format!("the measuring thread on CPU {cpu} does not answer; its events were switched off"),
+        remedy: "see what runs on that CPU (ps -eLo psr,stat,comm), or measure on another one with --cpu".into(),
     }
 }
 

@@ -8,7 +8,7 @@ use perftax_pmu::guard::check_interrupted;
 use super::program::Program;
 
 /// How long a program that was told to end may take.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Who watches a program.
 pub trait Watch {
@@ -54,6 +54,7 @@ pub fn attend(program: &mut Program, at_most: Option<Duration>, watch: &mut impl
             }
         }
         if check_interrupted().is_err() {
+            perftax_pmu::guard::take_interrupt_as_end();
             match told_to_end {
                 None => program.stop(),
                 Some(since) if since.elapsed() > GRACE => program.kill(),

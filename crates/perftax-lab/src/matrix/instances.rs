@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use perftax_cost::document::MatrixRun;
 use perftax_pmu::guard::{check_interrupted, interrupted};
-use perftax_pmu::sys::{Child, Exit};
+use perftax_pmu::sys::{Child, Exit, kill_with_descendants};
 use perftax_pmu::{Error, Result};
 
 use super::watch::{Seen, Waiting, Watch};
@@ -126,7 +126,8 @@ fn release_and_wait(children: Vec<Child>, limit: Duration) -> Result<Option<Vec<
                 Err(RecvTimeoutError::Timeout) if interrupted() || started.elapsed() > limit => {
                     is_stopped = true;
                     for (pid, _) in pids.iter().zip(&ended).filter(|(_, ended)| !ended.load(Ordering::Acquire)) {
-                        kill(*pid);
+                        // What they have made would go on beside all later cells.
+                        kill_with_descendants(*pid, &|_| false);
                     }
                 }
                 Err(_) => {}
@@ -138,17 +139,6 @@ fn release_and_wait(children: Vec<Child>, limit: Duration) -> Result<Option<Vec<
         return Ok(None);
     }
     exits.into_iter().collect::<Result<Vec<_>>>().map(Some)
-}
-
-/// Kills a process and those that it has made: they would go on beside all later cells.
-fn kill(pid: i32) {
-    // As the kernel lists them (CONFIG_PROC_CHILDREN); where it does not, the first one alone is killed.
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    if let Some(pid) = rustix::process::Pid::from_raw(pid) {
-        // One that is gone already is no error.
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
-    }
-    children.split_whitespace().filter_map(|child| child.parse().ok()).for_each(kill);
 }
 
 fn ended_early() -> Error {

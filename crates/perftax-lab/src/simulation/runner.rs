@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use perftax_model::run::{Outcome, Request};
+use perftax_pmu::sys::{die_with_us, kill_with_descendants, wait_for_end};
 use perftax_pmu::{Error, Result};
 use serde::de::DeserializeOwned;
 
@@ -89,7 +90,7 @@ pub(super) fn run_with_plugin<T: DeserializeOwned>(
     }
     // The program's own name is qemu's first argument, too: nothing of it reaches the guest.
     command.arg0("qemu-x86_64");
-    let status = command.status().map_err(|source| Error::Exec { program: installation.qemu.clone(), source })?;
+    let status = status_of(&mut command, &installation.qemu)?;
     let outcome = match std::fs::read(&came) {
         Ok(text) => Some(serde_json::from_slice(&text).map_err(|e| Error::Malformed {
             what: "the plugin's outcome".into(),
@@ -100,6 +101,17 @@ pub(super) fn run_with_plugin<T: DeserializeOwned>(
     };
     let forked = came.with_file_name("outcome.json.forked").exists();
     Ok((outcome, code_of(status), forked))
+}
+
+/// Runs a command to its end, or kills it, and what it has started, once SIGINT or SIGTERM has come.
+fn status_of(command: &mut Command, program: &Path) -> Result<ExitStatus> {
+    let mut child = die_with_us(command).spawn().map_err(|source| Error::Exec { program: program.into(), source })?;
+    let waited = wait_for_end(child.id() as i32);
+    if waited.is_err() {
+        kill_with_descendants(child.id() as i32, &|_| false);
+    }
+    let status = child.wait().map_err(|source| Error::System { call: "wait for the simulation".into(), source });
+    waited.and(status)
 }
 
 /// Exit code, or 128 + signal, as shells report it.

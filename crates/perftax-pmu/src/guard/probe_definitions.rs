@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use super::guardian::{Duty, Guardian};
 use crate::error::{Error, Result};
 use crate::process::has_ended;
 
@@ -31,6 +32,8 @@ pub struct ProbeDefinitions {
     knob: PathBuf,
     group: String,
     names: Vec<String>,
+    /// Removes them where this process is killed.
+    guardian: Option<Guardian>,
 }
 
 /// Groups are named by the process that made them, so that one that was killed is known by its number.
@@ -45,7 +48,8 @@ impl ProbeDefinitions {
         let knob = tracefs.join("uprobe_events");
         remove_left_behind(&knob);
         let group = format!("{PREFIX}{}", std::process::id());
-        let mut guard = Self { knob, group, names: Vec::new() };
+        let guardian = Guardian::start(&Duty::Probes { knob: knob.clone(), group: group.clone() });
+        let mut guard = Self { knob, group, names: Vec::new(), guardian };
         for definition in definitions {
             guard.add(definition)?;
         }
@@ -88,6 +92,9 @@ impl Drop for ProbeDefinitions {
             // Nothing can be done here; the next recording tries again.
             append(&self.knob, &format!("-:{}/{name}", self.group)).ok();
         }
+        if let Some(guardian) = self.guardian.take() {
+            guardian.dismiss();
+        }
     }
 }
 
@@ -96,11 +103,24 @@ fn append(knob: &Path, line: &str) -> std::io::Result<()> {
     OpenOptions::new().append(true).open(knob)?.write_all(format!("{line}\n").as_bytes())
 }
 
-/// Removes what processes that are no more have defined.
-fn remove_left_behind(knob: &Path) {
+/// Names of all definitions, as GROUP/NAME; none where the knob may not be read.
+fn defined(knob: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(knob).unwrap_or_default();
-    for line in text.lines() {
-        let name = line.split_whitespace().next().and_then(|word| word.split_once(':')).map_or("", |(_, name)| name);
+    let name = |line: &str| Some(line.split_whitespace().next()?.split_once(':')?.1.to_string());
+    text.lines().filter_map(name).collect()
+}
+
+/// Removes a group of a process that was killed; whether nothing of it is left.
+pub(super) fn remove_group(knob: &Path, group: &str) -> bool {
+    let is_its = |name: &String| name.split_once('/').is_some_and(|(of, _)| of == group);
+    // Each by itself: one that is refused keeps no other.
+    let left = defined(knob).into_iter().filter(is_its).filter(|name| append(knob, &format!("-:{name}")).is_err());
+    left.count() == 0
+}
+
+/// Removes what processes that are no more have defined.
+pub(super) fn remove_left_behind(knob: &Path) {
+    for name in defined(knob) {
         let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('/')).and_then(|(pid, _)| pid.parse::<u32>().ok());
         if pid.is_some_and(|pid| pid == std::process::id() || has_ended(pid)) {
             append(knob, &format!("-:{name}")).ok();

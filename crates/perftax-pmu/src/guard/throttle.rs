@@ -5,14 +5,15 @@
 //! percentage also resets what the kernel has learned about the length of its interrupts.
 //!
 //! Only one process at a time may hold the knobs: two that restored what the other had set would leave the wrong values. What
-//! they were is kept in the lock file, so that the next run also repairs what a killed one left behind.
+//! they were is noted in the lock file: a guardian process restores it where this one is killed, and the next start of perftax where both were.
 
-use std::fs::File;
-use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{Access, access};
 
+use super::guardian::{Duty, Guardian};
+use super::lock::{LeftBehind, Lock, waiting_time};
 use crate::error::{Error, Result};
 
 /// Highest rate asked for while measuring, samples a second: above anything this tool drives a source with.
@@ -29,42 +30,58 @@ pub struct ThrottleGuard {
     rate: u64,
     percent: u64,
     changed: bool,
-    lock: Option<File>,
+    lock: Option<Lock>,
+    /// Restores them where this process is killed.
+    guardian: Option<Guardian>,
 }
 
+/// The kernel's knobs.
+pub(super) const DIRECTORY: &str = "/proc/sys/kernel";
 /// Where the lock and the values to be restored are kept.
-const LOCK: &str = "/run/lock/perftax-throttle";
+pub(super) const LOCK: &str = "/run/lock/perftax-throttle";
 
 impl ThrottleGuard {
-    /// Raises the limits. Without the right to write them it says so: see [`Self::is_active`].
-    pub fn raise() -> Result<Self> {
-        Self::raise_in(Path::new("/proc/sys/kernel"), Path::new(LOCK))
-    }
-
-    /// The same on another directory of knobs.
+    /// Raises the limits. Without the right to write them it says so: see [`Self::is_active`]. Waits for another perftax that is measuring as long
+    /// as the variable `PERFTAX_WAIT` says (seconds), and else not at all.
     ///
     /// # Errors
-    /// Where a knob is missing, and where another process holds the lock.
-    pub fn raise_in(directory: &Path, lock: &Path) -> Result<Self> {
+    /// As [`Self::raise_within`].
+    pub fn raise() -> Result<Self> {
+        Self::raise_within(waiting_time(), &mut || ())
+    }
+
+    /// The same, waiting for another perftax that is measuring for so long at most. `told` is called once where there is one.
+    ///
+    /// # Errors
+    /// `Busy` where another process still holds the lock; where a knob is missing; where SIGINT or SIGTERM came meanwhile.
+    pub fn raise_within(longest: Duration, told: &mut dyn FnMut()) -> Result<Self> {
+        Self::raise_in(Path::new(DIRECTORY), Path::new(LOCK), longest, told)
+    }
+
+    fn raise_in(directory: &Path, lock: &Path, longest: Duration, told: &mut dyn FnMut()) -> Result<Self> {
+        let lock = Lock::take(lock, longest, told)?;
+        // Read under the lock: before, they may have been those of whoever had it.
         let mut guard = Self {
             directory: directory.into(),
             rate: read(directory, RATE)?,
             percent: read(directory, PERCENT)?,
             changed: false,
-            lock: None,
+            lock,
+            guardian: None,
         };
-        if let Some((file, left_behind)) = take_lock(lock)? {
-            if let Some((rate, percent)) = left_behind {
+        if let Some(lock) = &mut guard.lock {
+            if let Some((rate, percent)) = values(&lock.noted()) {
                 (guard.rate, guard.percent, guard.changed) = (rate, percent, true);
             }
-            guard.lock = Some(file);
-            guard.note(&format!("{} {}\n", guard.rate, guard.percent));
+            lock.note(&format!("{} {}\n", guard.rate, guard.percent));
         }
         // A percentage of 0 or 100 forbids writing the rate; any value between allows it.
         let (rate_now, percent_now) = (read(directory, RATE)?, read(directory, PERCENT)?);
-        if matches!(percent_now, 0 | 100) && rate_now >= MEASURING_RATE_HZ {
+        if matches!(percent_now, 0 | 100) && rate_now >= MEASURING_RATE_HZ || access(&directory.join(RATE), Access::WRITE_OK).is_err()
+        {
             return Ok(guard);
         }
+        guard.have_guarded();
         if matches!(percent_now, 0 | 100) {
             if write(directory, PERCENT, 99).is_err() {
                 return Ok(guard);
@@ -78,11 +95,24 @@ impl ThrottleGuard {
         Ok(guard)
     }
 
+    /// Has a guardian watch over this process, before anything is changed.
+    fn have_guarded(&mut self) {
+        if self.guardian.is_none() {
+            self.guardian = Guardian::start(&Duty::Limits {
+                directory: self.directory.clone(),
+                lock: self.lock.as_ref().map(|lock| lock.path().into()),
+                rate: self.rate,
+                percent: self.percent,
+            });
+        }
+    }
+
     /// Sets a limit below what is asked for, to show that throttling is told; dropping the guard restores the knobs.
     ///
     /// # Errors
     /// Where the knobs may not be written.
     pub fn limit(&mut self, rate_hz: u64) -> Result<()> {
+        self.have_guarded();
         self.changed = true;
         write(&self.directory, PERCENT, 99)?;
         write(&self.directory, RATE, rate_hz)
@@ -98,15 +128,6 @@ impl ThrottleGuard {
         (self.rate, self.percent)
     }
 
-    /// Writes what is to be restored into the lock file; nothing once it has been.
-    fn note(&mut self, text: &str) {
-        if let Some(file) = &mut self.lock {
-            let noted = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(text.as_bytes()));
-            // Without the note only the repair after a kill is lost.
-            noted.ok();
-        }
-    }
-
     /// The command that raises them by hand, in the right order.
     pub fn remedy() -> String {
         format!("sudo sysctl kernel.{PERCENT}=99 kernel.{RATE}={MEASURING_RATE_HZ} && sudo sysctl kernel.{PERCENT}=0")
@@ -116,37 +137,43 @@ impl ThrottleGuard {
 impl Drop for ThrottleGuard {
     fn drop(&mut self) {
         if self.changed {
-            // The percentage must allow writing the rate, and its final value comes last.
-            write(&self.directory, PERCENT, 99).ok();
-            write(&self.directory, RATE, self.rate).ok();
-            write(&self.directory, PERCENT, self.percent).ok();
+            restore(&self.directory, self.rate, self.percent);
         }
-        self.note("");
+        if let Some(lock) = &mut self.lock {
+            lock.note("");
+        }
+        if let Some(guardian) = self.guardian.take() {
+            guardian.dismiss();
+        }
     }
 }
 
-/// Rate and percentage that a killed process should have restored.
-type LeftBehind = Option<(u64, u64)>;
+/// Writes both knobs. The percentage must allow writing the rate, and its final value comes last.
+pub(super) fn restore(directory: &Path, rate: u64, percent: u64) {
+    write(directory, PERCENT, 99).ok();
+    write(directory, RATE, rate).ok();
+    write(directory, PERCENT, percent).ok();
+}
 
-/// The lock file, held, with what a killed process left in it; none where it cannot be made (another user's, read-only).
-fn take_lock(path: &Path) -> Result<Option<(File, LeftBehind)>> {
-    let Ok(mut file) = File::options().read(true).write(true).create(true).truncate(false).open(path) else { return Ok(None) };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            return Err(Error::Unsupported {
-                what: "measure now".into(),
-                why: format!("another perftax is measuring ({} is locked), and the two would disturb each other", path.display()),
-                remedy: format!("wait for it; fuser {} names it", path.display()),
-            });
+/// Restores what a killed process has noted in the lock file. Whether nothing is left to be done: where somebody holds the lock, he does it later.
+pub(super) fn repair(directory: &Path, lock: &Path) -> bool {
+    match Lock::left_behind(lock) {
+        LeftBehind::Nothing => true,
+        LeftBehind::Held => false,
+        LeftBehind::Noted(mut lock) => {
+            if let Some((rate, percent)) = values(&lock.noted()) {
+                restore(directory, rate, percent);
+            }
+            lock.note("");
+            true
         }
-        Err(error) => return Err(Error::System { call: format!("flock of {}", path.display()), source: error.into() }),
     }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(Error::file(path))?;
-    let mut numbers = text.split_ascii_whitespace().filter_map(|word| word.parse().ok());
-    let left_behind = numbers.next().zip(numbers.next());
-    Ok(Some((file, left_behind)))
+}
+
+/// Rate and percentage of a note.
+fn values(note: &str) -> Option<(u64, u64)> {
+    let mut numbers = note.split_ascii_whitespace().filter_map(|word| word.parse().ok());
+    numbers.next().zip(numbers.next())
 }
 
 fn read(directory: &Path, knob: &str) -> Result<u64> {
@@ -167,6 +194,12 @@ fn write(directory: &Path, knob: &str, value: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guard::lock::SHORTEST_WAIT;
+
+    fn raise_in(directory: &Path, lock: &Path) -> Result<ThrottleGuard> {
+        ThrottleGuard::raise_in(directory, lock, Duration::ZERO, &mut || ())
+    }
+
 
     /// A directory that behaves as the kernel's for plain values.
     fn knobs(rate: u64, percent: u64) -> tempfile::TempDir {
@@ -179,7 +212,7 @@ mod tests {
     #[test]
     fn raises_and_restores() {
         let directory = knobs(100_000, 25);
-        let guard = ThrottleGuard::raise_in(directory.path(), &directory.path().join("lock")).unwrap();
+        let guard = raise_in(directory.path(), &directory.path().join("lock")).unwrap();
         assert!(guard.is_active());
         assert_eq!(read(directory.path(), RATE).unwrap(), MEASURING_RATE_HZ);
         assert_eq!(read(directory.path(), PERCENT).unwrap(), 0);
@@ -193,7 +226,7 @@ mod tests {
         let directory = knobs(63_000, 100);
         let path = directory.path().to_path_buf();
         let outcome = std::panic::catch_unwind(move || {
-            let _guard = ThrottleGuard::raise_in(&path, &path.join("lock")).unwrap();
+            let _guard = raise_in(&path, &path.join("lock")).unwrap();
             panic!("planted");
         });
         assert!(outcome.is_err());
@@ -205,12 +238,12 @@ mod tests {
     fn a_second_holder_is_refused() {
         let directory = knobs(100_000, 25);
         let lock = directory.path().join("lock");
-        let first = ThrottleGuard::raise_in(directory.path(), &lock).unwrap();
-        let message = ThrottleGuard::raise_in(directory.path(), &lock).unwrap_err().to_string();
+        let first = raise_in(directory.path(), &lock).unwrap();
+        let message = raise_in(directory.path(), &lock).unwrap_err().to_string();
         assert!(message.contains("another perftax is measuring"), "{message}");
         drop(first);
         assert_eq!(read(directory.path(), RATE).unwrap(), 100_000);
-        drop(ThrottleGuard::raise_in(directory.path(), &lock).unwrap());
+        drop(raise_in(directory.path(), &lock).unwrap());
         assert_eq!(read(directory.path(), PERCENT).unwrap(), 25);
     }
 
@@ -218,21 +251,61 @@ mod tests {
     fn repairs_what_a_killed_process_left_behind() {
         let directory = knobs(100_000, 25);
         let lock = directory.path().join("lock");
-        let guard = ThrottleGuard::raise_in(directory.path(), &lock).unwrap();
+        let guard = raise_in(directory.path(), &lock).unwrap();
         let noted = std::fs::read_to_string(&lock).unwrap();
         drop(guard);
         // As a process that was killed while it measured leaves them.
         write(directory.path(), RATE, MEASURING_RATE_HZ).unwrap();
         write(directory.path(), PERCENT, 0).unwrap();
         std::fs::write(&lock, noted).unwrap();
-        drop(ThrottleGuard::raise_in(directory.path(), &lock).unwrap());
+        drop(raise_in(directory.path(), &lock).unwrap());
         assert_eq!((read(directory.path(), RATE).unwrap(), read(directory.path(), PERCENT).unwrap()), (100_000, 25));
+    }
+
+    #[test]
+    fn any_start_repairs_what_a_killed_process_left_behind_unless_somebody_measures() {
+        let directory = knobs(100_000, 25);
+        let lock = directory.path().join("lock");
+        let now = || (read(directory.path(), RATE).unwrap(), read(directory.path(), PERCENT).unwrap());
+        let guard = raise_in(directory.path(), &lock).unwrap();
+        repair(directory.path(), &lock);
+        assert_eq!(now(), (MEASURING_RATE_HZ, 0), "whoever measures was disturbed");
+        let noted = std::fs::read_to_string(&lock).unwrap();
+        drop(guard);
+        write(directory.path(), RATE, MEASURING_RATE_HZ).unwrap();
+        write(directory.path(), PERCENT, 0).unwrap();
+        std::fs::write(&lock, noted).unwrap();
+        repair(directory.path(), &lock);
+        assert_eq!((now(), std::fs::read_to_string(&lock).unwrap()), ((100_000, 25), String::new()));
+        // Once is enough: what is set afterwards is somebody's wish.
+        write(directory.path(), PERCENT, 50).unwrap();
+        repair(directory.path(), &lock);
+        assert_eq!(now(), (100_000, 50));
+    }
+
+    #[test]
+    fn a_holder_is_waited_for() {
+        let directory = knobs(100_000, 25);
+        let lock = directory.path().join("lock");
+        let first = raise_in(directory.path(), &lock).unwrap();
+        let mut times_told = 0;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                std::thread::sleep(3 * SHORTEST_WAIT);
+                drop(first);
+            });
+            let second = ThrottleGuard::raise_in(directory.path(), &lock, Duration::from_secs(60), &mut || times_told += 1).unwrap();
+            // What the first one had raised is not taken for what was there.
+            assert_eq!(second.limits(), (100_000, 25));
+        });
+        assert_eq!(times_told, 1);
+        assert_eq!(read(directory.path(), PERCENT).unwrap(), 25);
     }
 
     #[test]
     fn says_which_knob_is_missing() {
         let directory = tempfile::tempdir().unwrap();
-        let message = ThrottleGuard::raise_in(directory.path(), &directory.path().join("lock")).unwrap_err().to_string();
+        let message = raise_in(directory.path(), &directory.path().join("lock")).unwrap_err().to_string();
         assert!(message.contains(RATE), "{message}");
     }
 
@@ -240,16 +313,15 @@ mod tests {
     #[test]
     fn the_kernels_own_knobs_come_back() {
         let kernel = Path::new("/proc/sys/kernel");
-        let before = (read(kernel, RATE).unwrap(), read(kernel, PERCENT).unwrap());
-        let guard = match ThrottleGuard::raise() {
-            Ok(guard) => guard,
-            // Whoever measures beside this test holds the knobs; the values are his to put back.
-            Err(error) => return assert!(error.to_string().contains("another perftax is measuring"), "{error}"),
-        };
+        let mut guard = ThrottleGuard::raise().unwrap();
+        let before = guard.limits();
         if guard.changed {
             assert_eq!(read(kernel, PERCENT).unwrap(), 0);
         }
+        // Restored while the lock is still held: whoever waits for it may change them next.
+        let lock = guard.lock.take();
         drop(guard);
         assert_eq!((read(kernel, RATE).unwrap(), read(kernel, PERCENT).unwrap()), before);
+        lock.unwrap().note("");
     }
 }

@@ -13,7 +13,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::exec_image::ExecImage;
 use crate::error::{Error, Result};
-use crate::guard::check_interrupted;
+use crate::guard::{check_interrupted, interrupt_descriptor};
 use crate::sys::monotonic_ns;
 
 /// Where the child's standard output and error go.
@@ -210,7 +210,7 @@ impl Child {
 
     /// Waits for the end. Where SIGINT or SIGTERM comes first, the child is killed.
     pub fn wait(mut self) -> Result<Exit> {
-        self.wait_for_end_or_interrupt()?;
+        wait_for_end(self.pid)?;
         let mut status = 0;
         // SAFETY: an all-zero rusage is valid; the kernel fills it.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -240,20 +240,6 @@ impl Child {
         Ok(Exit { ended, elapsed_s, usage: Usage::from(usage) })
     }
 
-    /// Returns when the child has ended, or with an error once SIGINT or SIGTERM has come. wait4 would be restarted after a
-    /// signal, poll never is (signal(7)).
-    fn wait_for_end_or_interrupt(&self) -> Result<()> {
-        let pid = rustix::process::Pid::from_raw(self.pid);
-        // Kernels before 5.3 have no such descriptor: then signals are noticed when the child has ended.
-        let Some(Ok(ended)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return Ok(()) };
-        loop {
-            match poll(&mut [PollFd::new(&ended, PollFlags::IN)], None) {
-                Err(rustix::io::Errno::INTR) => check_interrupted()?,
-                _ => return Ok(()),
-            }
-        }
-    }
-
     /// Sends a signal; a child that is gone already is no error.
     pub fn signal(&self, signal: i32) {
         // SAFETY: the pid is our own unreaped child, so it cannot have been given to another process.
@@ -264,11 +250,47 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         if !self.reaped {
-            self.signal(libc::SIGKILL);
+            // What it has started would go on beside whatever comes next.
+            kill_with_descendants(self.pid, &|_| false);
             // SAFETY: reaps our own child; the status is not wanted.
             unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
         }
     }
+}
+
+/// Returns when a child of ours has ended, which is not reaped by it.
+///
+/// # Errors
+/// Once SIGINT or SIGTERM has come, be it before this is called.
+pub fn wait_for_end(pid: i32) -> Result<()> {
+    let pid = rustix::process::Pid::from_raw(pid);
+    // Kernels before 5.3 have no such descriptor: then signals are noticed when the child has ended.
+    let Some(Ok(ended)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return Ok(()) };
+    let mut fds = vec![PollFd::new(&ended, PollFlags::IN)];
+    fds.extend(interrupt_descriptor().map(|signal| PollFd::from_borrowed_fd(signal, PollFlags::IN)));
+    loop {
+        // wait4 would be restarted after a signal, poll never is (signal(7)).
+        match poll(&mut fds, None) {
+            Err(rustix::io::Errno::INTR) => check_interrupted()?,
+            // A child that has ended has done its work, signal or not.
+            Ok(_) if fds[0].revents().is_empty() => check_interrupted()?,
+            _ => return Ok(()),
+        }
+    }
+}
+
+/// Kills a process and all that it has started, directly or not, as the kernel lists them (CONFIG_PROC_CHILDREN; without it, the process alone).
+/// Those that `is_spared` are not killed, but what they have started is, unless it is spared, too.
+pub fn kill_with_descendants(pid: i32, is_spared: &dyn Fn(i32) -> bool) {
+    // Asked before it is killed: its children are somebody else's then. What it starts meanwhile is missed.
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children: Vec<String> = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect();
+    if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|pid| !is_spared(pid.as_raw_nonzero().get())) {
+        // One that is gone already is no error.
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
+    }
+    let children = children.iter().flat_map(|list| list.split_ascii_whitespace()).filter_map(|child| child.parse().ok());
+    children.for_each(|child| kill_with_descendants(child, is_spared));
 }
 
 impl From<libc::rusage> for Usage {

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use perf_event_open_sys::bindings as abi;
 use perf_event_open_sys::{ioctls, perf_event_open};
 
+use super::registry;
 use super::stray_trap::outlive_stray_traps;
 use crate::error::{Error, Result};
 use crate::event::Event;
@@ -83,15 +84,21 @@ impl OpenEvent {
         let with_lost = u64::from(abi::PERF_FORMAT_LOST);
         attr.read_format |= with_lost;
         match open_raw(&mut attr, target, group) {
-            Ok(fd) => Ok(Self { fd, has_lost: true }),
+            Ok(fd) => Self { fd, has_lost: true }.entered(),
             // PERF_FORMAT_LOST came with Linux 6.0: older kernels say EINVAL to it.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 attr.read_format &= !with_lost;
                 let fd = open_raw(&mut attr, target, group).map_err(|e| explain(e, event, target))?;
-                Ok(Self { fd, has_lost: false })
+                Self { fd, has_lost: false }.entered()
             }
             Err(error) => Err(explain(error, event, target)),
         }
+    }
+
+    fn entered(self) -> Result<Self> {
+        registry::check_on()?;
+        registry::enter(self.fd.as_raw_fd());
+        Ok(self)
     }
 
     /// Whether what it is read by holds the samples lost (`PERF_FORMAT_LOST`).
@@ -101,6 +108,7 @@ impl OpenEvent {
 
     /// Starts counting or sampling.
     pub fn enable(&self) -> Result<()> {
+        registry::check_on()?;
         // SAFETY: the descriptor is ours and open; the argument is a plain number.
         check("ioctl PERF_EVENT_IOC_ENABLE", unsafe { ioctls::ENABLE(self.fd.as_raw_fd(), 0) })
     }
@@ -198,6 +206,12 @@ impl OpenEvent {
             let flags = libc::fcntl(fd, libc::F_GETFL);
             check("fcntl O_ASYNC", libc::fcntl(fd, libc::F_SETFL, flags | libc::O_ASYNC))
         }
+    }
+}
+
+impl Drop for OpenEvent {
+    fn drop(&mut self) {
+        registry::leave(self.fd.as_raw_fd());
     }
 }
 

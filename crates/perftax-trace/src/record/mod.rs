@@ -148,7 +148,7 @@ impl Recorded {
 /// From one look at the rings to the next.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long a program that was told to end may take.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(1);
 /// Where a program finds the folder for its rings, and their size (`perftax_tag.h`).
 const FOLDER_VARIABLE: &str = "PERFTAX_MARKS";
 const CAPACITY_VARIABLE: &str = "PERFTAX_MARKS_CAPACITY";
@@ -172,6 +172,7 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
         // Whoever interrupts us wants the program to end, and what was recorded.
         let is_over = recording.at_most.is_some_and(|at_most| began.elapsed() >= at_most);
         if is_over || perftax_pmu::guard::check_interrupted().is_err() {
+            perftax_pmu::guard::take_interrupt_as_end();
             match told_to_end {
                 None => program.stop(),
                 Some(since) if since.elapsed() > GRACE => program.kill(),

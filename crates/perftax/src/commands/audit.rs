@@ -17,6 +17,7 @@ use crate::journal::Journal;
 use crate::origin::hidden_hits;
 use crate::output::Output;
 use crate::progress;
+use crate::wait::Wait;
 
 /// Check whether samples tell the truth on this machine
 ///
@@ -44,6 +45,8 @@ pub struct Args {
     #[arg(long, value_name = "FAULT", hide = true)]
     plant: Option<Fault>,
     #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -55,7 +58,7 @@ const QUICK_RUNS: usize = 3;
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let chosen = args.chosen()?;
-    let here = Here::read()?;
+    let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("audit");
     let mut guard = here.throttle_guard(&mut origin)?;
     if let Some(limit_hz) = args.plant.and_then(Fault::limit_hz) {

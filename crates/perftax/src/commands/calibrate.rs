@@ -13,6 +13,7 @@ use crate::failure::Outcome;
 use crate::here::Here;
 use crate::output::Output;
 use crate::{calibration, profile, progress};
+use crate::wait::Wait;
 
 /// Measure what one sample costs on this machine
 ///
@@ -72,6 +73,8 @@ pub struct Args {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, hide = true)]
     plant_bias: f64,
     #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -96,7 +99,7 @@ fn buffer_size(text: &str) -> Result<u64, String> {
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let goal = args.goal()?;
-    let here = Here::read()?;
+    let here = Here::read_waiting(args.wait)?;
     let (event, mechanism) = here.choose(args.event.as_deref(), args.mechanism)?;
     check_period(args.period, mechanism)?;
     let buffers = args.buffers(mechanism)?;

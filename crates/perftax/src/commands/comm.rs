@@ -31,6 +31,7 @@ use super::plan::percent;
 use crate::failure::Outcome;
 use crate::here::Here;
 use crate::output::{Output, check_file, write_atomically};
+use crate::wait::Wait;
 
 /// Find which threads share which cache lines, true sharing told from false
 ///
@@ -91,6 +92,8 @@ pub struct Args {
     #[command(flatten)]
     tables: Tables,
     #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
     output: Output,
     /// The program, after --
     #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
@@ -149,7 +152,7 @@ impl Tables {
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     args.tables.check_writable()?;
-    let here = Here::read()?;
+    let here = Here::read_waiting(args.wait)?;
     let (mut document, ended) = if args.names_places() { watched(args, &here)? } else { sampled(args, &here)? };
     document.origin.warnings.extend(trapped(ended));
     document.lines.truncate(args.tables.most_lines());
@@ -190,7 +193,10 @@ fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
         is_heap_told,
     };
     // Whoever traps no faster than the kernel's limit leaves it alone. Where another perftax holds it, throttling is counted and said.
-    let guard = if is_throttled(trap_ns) { here.throttle_guard(&mut origin).ok() } else { None };
+    let guard = match is_throttled(trap_ns).then(|| here.throttle_guard(&mut origin)).transpose() {
+        Err(error) if matches!(error.downcast_ref(), Some(Error::Busy { .. })) => None,
+        raised => raised?,
+    };
     let watched = watch(&watching, &here.catalog)?;
     drop(guard);
     let price = Price { trap_ns, budget: args.budget };

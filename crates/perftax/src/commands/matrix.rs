@@ -24,6 +24,7 @@ use crate::here::Here;
 use crate::journal::Journal;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
+use crate::wait::Wait;
 
 /// Measure what counting and sampling cost: modes × events × instances × periods × programs
 ///
@@ -87,6 +88,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
     output: Output,
     /// The command, after --
     #[arg(last = true, value_name = "COMMAND")]
@@ -109,7 +112,7 @@ enum Kept {
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     args.check()?;
-    let here = Here::read()?;
+    let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("matrix");
     let commands = args.commands()?;
     let grid = args.grid(&here, &commands)?;

@@ -14,6 +14,7 @@ use crate::here::Here;
 use crate::output::Output;
 use crate::progress::announce;
 use crate::target::Target;
+use crate::wait::Wait;
 
 /// Show two events over a program's run, at fixed intervals of instructions
 ///
@@ -41,6 +42,8 @@ pub struct Args {
     #[command(flatten)]
     target: Target,
     #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -50,7 +53,7 @@ const LEAST_PERIOD: u64 = 1000;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
-    let here = Here::read()?;
+    let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("phase");
     let curve = args.curve(&here)?;
     let command = args.target.command()?;

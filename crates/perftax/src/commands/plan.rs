@@ -15,6 +15,7 @@ use crate::here::Here;
 use crate::measured::{Known, PayloadChoice, Program, Wanted, resolve};
 use crate::output::Output;
 use crate::simulated::CountsFrom;
+use crate::wait::Wait;
 
 /// Choose the settings that keep sampling within a budget
 ///
@@ -57,6 +58,8 @@ pub struct Args {
     #[command(flatten)]
     program: Program,
     #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -64,7 +67,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     args.check()?;
-    let here = Here::read()?;
+    let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("plan");
     let wanted = Wanted {
         event: args.event.as_deref(),

@@ -16,6 +16,7 @@ use crate::here::Here;
 use crate::measured::{PayloadChoice, Program, resolve};
 use crate::output::Output;
 use crate::simulated::CountsFrom;
+use crate::wait::Wait;
 
 /// Predict what sampling would cost a program, over periods
 ///
@@ -52,13 +53,15 @@ pub struct Args {
     #[command(flatten)]
     program: Program,
     #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
     output: Output,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
-    let here = Here::read()?;
+    let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("predict");
     let wanted = crate::measured::Wanted {
         event: args.event.as_deref(),

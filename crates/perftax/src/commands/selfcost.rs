@@ -14,6 +14,7 @@ use crate::here::Here;
 use crate::origin::hidden_hits;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
+use crate::wait::Wait;
 
 /// The price list of perf_event: start, stop, read, open, and context switches while events are open
 ///
@@ -41,6 +42,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
     output: Output,
 }
 
@@ -67,7 +70,7 @@ const SECTIONS: [(&str, PriceSection); 5] = [
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let sections = args.sections()?;
-    let here = Here::read()?;
+    let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("selfcost");
     let cpu = args.cpu.unwrap_or_else(|| here.measuring_cpu());
     let guard = here.throttle_guard(&mut origin)?;

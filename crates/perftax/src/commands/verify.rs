@@ -22,6 +22,7 @@ use crate::failure::Outcome;
 use crate::here::Here;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
+use crate::wait::Wait;
 
 /// Run programs with and without sampling, and compare with what was predicted
 ///
@@ -93,6 +94,8 @@ pub struct Args {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, hide = true)]
     plant_bias: f64,
     #[command(flatten)]
+    wait: Wait,
+    #[command(flatten)]
     output: Output,
     /// The command, after --
     #[arg(last = true, value_name = "COMMAND")]
@@ -102,7 +105,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
-    let here = Here::read()?;
+    let here = Here::read_waiting(args.wait)?;
     let request = args.request(&here)?;
     let mut origin = here.origin("verify");
     let guard = here.throttle_guard(&mut origin)?;

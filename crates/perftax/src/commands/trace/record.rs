@@ -22,7 +22,9 @@ use super::{META, tagged};
 use crate::commands::plan::percent;
 use crate::failure::Outcome;
 use crate::here::Here;
+use crate::output::{forget_partial, note_partial};
 use crate::progress;
+use crate::wait::Wait;
 
 /// Run a program, and record its messages into a folder
 #[derive(Debug, clap::Args)]
@@ -66,6 +68,8 @@ pub struct Args {
     /// With -p: stop after so many seconds
     #[arg(long, value_name = "S", requires = "pid")]
     time: Option<f64>,
+    #[command(flatten)]
+    wait: Wait,
     /// The program, after --
     #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -92,7 +96,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = "a power of two from 64 to 67108864".into();
         return Err(Error::Argument { argument: "--ring-marks", value: args.ring_marks.to_string(), needed }.into());
     }
-    let here = Here::read()?;
+    let here = Here::read_waiting(args.wait)?;
     let (event, mechanism) = here.choose(Some(&args.event), None)?;
     crate::commands::calibrate::check_period(Some(args.period), mechanism)?;
     let mut origin = here.origin("trace");
@@ -315,6 +319,7 @@ impl NewFolder {
         let mut name = wanted.file_name().with_context(|| format!("{} names no folder", wanted.display()))?.to_os_string();
         name.push(format!(".{}.partial", std::process::id()));
         let partial = wanted.with_file_name(name);
+        note_partial(&partial);
         std::fs::create_dir(&partial).map_err(Error::file(&partial))?;
         Ok(Self { wanted: wanted.into(), partial })
     }
@@ -329,5 +334,6 @@ impl Drop for NewFolder {
     fn drop(&mut self) {
         // Gone already where it was kept.
         std::fs::remove_dir_all(&self.partial).ok();
+        forget_partial(&self.partial);
     }
 }

@@ -182,6 +182,8 @@ impl From<Cpu> for Generation {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
+    // ^C is the guest's.
+    perftax_pmu::guard::take_interrupt_as_end();
     match &args.action {
         Action::Build(args) => build(args),
         Action::Run(args) => {
