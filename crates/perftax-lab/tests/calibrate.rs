@@ -111,3 +111,37 @@ fn a_cpu_that_is_not_ours_is_an_error() {
     let message = Worker::start(&Spec { cpu: 4095, ..spec(Mechanism::CpuClock, Depth::Alpha) }, 1).err().unwrap().to_string();
     assert!(message.contains("--cpu is 4095"), "{message}");
 }
+
+/// A system call's tracepoint is raised by the return from a signal's handler: an arm with signals would never end. Needs tracefs (root).
+#[test]
+fn an_event_that_an_arm_raises_itself_is_measured_without_that_arm() {
+    let _alone = alone();
+    for name in ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"] {
+        let event =
+            perftax_pmu::event::parse(name, &perftax_pmu::event::Catalog::of_this_machine()).map(|mut events| events.remove(0));
+        let event = match event {
+            Ok(event) => event,
+            Err(error) if !rustix::process::geteuid().is_root() => return eprintln!("not tried, as a plain user: {error}"),
+            Err(error) => panic!("{error}"),
+        };
+        let mut worker = Worker::start(&Spec { event: Some(event), ..spec(Mechanism::Tracepoint, Depth::Full) }, 3).unwrap();
+        let skipped = worker.skipped().join("\n");
+        assert!(skipped.starts_with("signal: ") && skipped.contains(&format!("it raises {name} itself")), "{skipped}");
+        let blocks = worker.session(3).unwrap().blocks;
+        assert!(blocks.iter().all(|block| block.arm != "signal") && blocks.iter().any(|block| block.arm == "callchain"));
+        // What timing a block takes of system calls is in what must come.
+        for block in blocks.iter().filter(|block| block.period == 1 && block.lost == 0) {
+            assert_eq!(block.samples as f64, block.expected, "{name} {}", block.arm);
+        }
+    }
+}
+
+#[test]
+fn a_session_that_takes_too_long_is_broken_off() {
+    let _alone = alone();
+    let mut worker = Worker::start(&spec(Mechanism::CpuClock, Depth::Alpha), 3).unwrap();
+    let error = worker.session_until(u32::MAX, std::time::Instant::now() + Duration::from_millis(300)).unwrap_err();
+    assert!(matches!(&error, Error::Spoiled { why, .. } if why.contains("the time was up")), "{error}");
+    // The thread is still there, and answers.
+    assert!(!worker.session(1).unwrap().blocks.is_empty());
+}

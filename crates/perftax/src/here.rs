@@ -35,7 +35,14 @@ impl Here {
     pub fn read() -> Result<Self> {
         let machine = Machine::here();
         let catalog = Catalog::of_this_machine();
-        Ok(Self { id: machine.id(), kernel: machine.kernel(), catalog, cpus: allowed_cpus()?, machine, longest_wait: Duration::ZERO })
+        Ok(Self {
+            id: machine.id(),
+            kernel: machine.kernel(),
+            catalog,
+            cpus: allowed_cpus()?,
+            machine,
+            longest_wait: Duration::ZERO,
+        })
     }
 
     /// The same, for a command that measures alone.
@@ -165,7 +172,11 @@ impl Here {
     /// asked for.
     pub fn throttle_guard(&self, origin: &mut Origin) -> Result<ThrottleGuard> {
         let longest = self.longest_wait;
-        let mut told = || announce(&format!("another perftax is measuring: waiting for it, {} s at most", longest.as_secs()));
+        let mut has_waited = false;
+        let mut told = || {
+            has_waited = true;
+            announce(&format!("another perftax is measuring: waiting for it, {} s at most", longest.as_secs()));
+        };
         let guard = ThrottleGuard::raise_within(longest, &mut told).map_err(|error| match error {
             Error::Busy { lock, waited_s, remedy } => {
                 let how = if waited_s == 0 { "--wait waits for it" } else { "--wait=SECONDS waits longer" };
@@ -173,6 +184,9 @@ impl Here {
             }
             other => other,
         })?;
+        if has_waited {
+            announce("the other perftax is done");
+        }
         if !guard.is_active() {
             let (rate, percent) = guard.limits();
             origin.warnings.push(perftax_cost::Warning::Other {

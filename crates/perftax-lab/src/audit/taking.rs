@@ -2,6 +2,7 @@
 
 use perftax_cost::document::AuditRow;
 use perftax_pmu::event::Event;
+use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::record::{Record, Sample, decode};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{OpenEvent, Reading, Target, stray_traps};
@@ -73,6 +74,7 @@ impl Taking {
         payload: Payload,
         mut each: impl FnMut(&Sample),
     ) -> Result<Self> {
+        check_interrupted()?;
         let fault = setting.fault;
         let sampling = match period.map(|period| fault.map_or(period, |fault| fault.period(period))) {
             Some(period) => Sampling::every(period, RING_PAGES * rustix::param::page_size()).carrying(payload),

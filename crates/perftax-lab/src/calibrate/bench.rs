@@ -29,6 +29,26 @@ pub struct Bench {
     tsc: Tsc,
     rng: fastrand::Rng,
     skipped: Vec<String>,
+    /// Events of a block that are not of its work: what times the block makes system calls, too.
+    own_events: u64,
+}
+
+/// What a block took.
+#[derive(Clone, Copy, Debug)]
+struct Timed {
+    wall_ns: u64,
+    cpu_ns: u64,
+    involuntary_switches: u64,
+}
+
+/// Does work, which is told when it began.
+fn timed(work: impl FnOnce(u64)) -> Timed {
+    let switches = thread_involuntary_switches();
+    let (wall_before, cpu_before) = (monotonic_ns(), thread_cpu_ns());
+    work(wall_before);
+    let (cpu_after, wall_after) = (thread_cpu_ns(), monotonic_ns());
+    let involuntary_switches = thread_involuntary_switches() - switches;
+    Timed { wall_ns: wall_after - wall_before, cpu_ns: cpu_after - cpu_before, involuntary_switches }
 }
 
 impl Bench {
@@ -59,7 +79,11 @@ impl Bench {
             tsc: Tsc::calibrated(),
             rng: fastrand::Rng::with_seed(seed),
             skipped: Vec::new(),
+            own_events: 0,
         };
+        if bench.spec.mechanism == Mechanism::Tracepoint {
+            bench.own_events = bench.count_own_events(catalog)?;
+        }
         for arm in spec.arms() {
             check_interrupted()?;
             let opened = arm.monitoring.map(|monitoring| bench.open(&monitoring, catalog)).transpose();
@@ -92,6 +116,17 @@ impl Bench {
         &self.skipped
     }
 
+    /// Counts the events of a block without work.
+    fn count_own_events(&mut self, catalog: &Catalog) -> Result<u64> {
+        let Some(monitoring) = Arm::counting("", true).monitoring else { return Ok(0) };
+        let mut source = self.open(&monitoring, catalog)?;
+        let before = source.counted()?;
+        source.start()?;
+        timed(|_| ());
+        source.stop(self.tsc)?;
+        Ok(source.counted()? - before)
+    }
+
     /// Refuses an arm that raises the event that it samples. An event that the work brings along (a watched variable, a probed function) is raised by
     /// nothing else.
     fn check_feedback(&mut self, source: &mut Source) -> Result<()> {
@@ -111,7 +146,7 @@ impl Bench {
             Some(why) => Err(Error::Unsupported {
                 what: format!("measure what a sample of {} costs", self.event.name),
                 why,
-                remedy: "perftax calibrate with the mechanism alone (--mechanism), or a longer period (-c)".into(),
+                remedy: "another event of that mechanism (the cost belongs to the mechanism, hardly to the event), or a longer period with -c".into(),
             }),
         }
     }
@@ -189,21 +224,17 @@ impl Bench {
             source.start()?;
         }
 
-        let switches = thread_involuntary_switches();
-        let (wall_before, cpu_before) = (monotonic_ns(), thread_cpu_ns());
-        self.stimulus.run();
-        if self.spec.planted_bias > 0.0 && arm.name == OFF_AGAIN {
-            linger(wall_before, self.spec.planted_bias);
-        }
-        let (cpu_after, wall_after) = (thread_cpu_ns(), monotonic_ns());
-        let involuntary_switches = thread_involuntary_switches() - switches;
-
+        let (stimulus, bias) = (&mut self.stimulus, self.spec.planted_bias);
+        let Timed { wall_ns, cpu_ns, involuntary_switches } = timed(|began_ns| {
+            stimulus.run();
+            if bias > 0.0 && arm.name == OFF_AGAIN {
+                linger(began_ns, bias);
+            }
+        });
         let stopped = match own.as_mut().or(self.arms[index].1.as_mut()) {
             Some(source) => source.stop(self.tsc)?,
             None => Stopped::default(),
         };
-        let wall_ns = wall_after - wall_before;
-        let cpu_ns = cpu_after - cpu_before;
         let steal_ns = steal_ns(Some(self.spec.cpu))?.saturating_sub(steal_before);
         let mut block = Block {
             session,
@@ -245,7 +276,7 @@ impl Bench {
     fn expected(&self, arm: &Arm, cpu_ns: u64, delivered: u64) -> f64 {
         let Some(period) = arm.monitoring.map(|m| m.sampling.period.unwrap_or(1)) else { return 0.0 };
         match self.stimulus.truth() {
-            Some(truth) => truth as f64 / period as f64,
+            Some(truth) => (truth + self.own_events) as f64 / period as f64,
             None if self.spec.mechanism.is_time_driven() => cpu_ns as f64 / period as f64,
             // A free-running counter has no truth by construction; its own samples are all there is.
             None => delivered as f64,

@@ -85,7 +85,10 @@ impl Feedback {
             Self::Raises { events, of_work } => {
                 Some(format!("it raises {event} itself: {events} times at least, where its work does {of_work} times"))
             }
-            Self::Stuck => Some(format!("work of milliseconds was not done in {} s: each sample of {event} calls for the next", LONGEST.as_secs())),
+            Self::Stuck => Some(format!(
+                "work of milliseconds was not done in {} s: each sample of {event} calls for the next",
+                LONGEST.as_secs()
+            )),
         }
     }
 }

@@ -68,6 +68,14 @@ impl Source {
         Ok(Self::Perf(Perf { sampler, _members: members, counts_interrupts_of, interrupts_before: 0 }))
     }
 
+    /// Events counted so far; 0 of our own module's.
+    pub fn counted(&self) -> Result<u64> {
+        match self {
+            Self::Perf(perf) => Ok(perf.event().read()?.value),
+            Self::Direct(_) => Ok(0),
+        }
+    }
+
     /// Starts.
     pub fn start(&mut self) -> Result<()> {
         match self {

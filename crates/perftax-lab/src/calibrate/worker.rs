@@ -161,7 +161,7 @@ impl Drop for Worker {
 
 fn late() -> Error {
     Error::Spoiled {
-        why: format!("the measuring thread came back only when its events were switched off, after {} s", LONGEST.as_secs()),
+        why: "the measuring thread came back only when its events were switched off".into(),
         remedy: "a longer period with -c, another event, or a machine that is less busy".into(),
     }
 }

@@ -114,7 +114,9 @@ fn open(path: &Path, may_create: bool) -> std::io::Result<File> {
     let mut options = File::options();
     options.read(true).write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32);
     match options.open(path) {
-        Err(error) if may_create && error.kind() == std::io::ErrorKind::NotFound => options.create(true).truncate(false).open(path),
+        Err(error) if may_create && error.kind() == std::io::ErrorKind::NotFound => {
+            options.create(true).truncate(false).open(path)
+        }
         other => other,
     }
 }

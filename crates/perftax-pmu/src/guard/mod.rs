@@ -13,9 +13,7 @@ pub use affinity::{allowed_cpus, online_cpus, pin_this_thread};
 pub use descriptors::raise_descriptor_limit;
 pub use guardian::{repair, served_as_guardian};
 pub(crate) use interrupt::interrupt_descriptor;
-pub use interrupt::{
-    Interrupted, check_interrupted, interrupted, on_signal_restore, take_interrupt_as_end, watch_interrupts_by,
-};
+pub use interrupt::{Interrupted, check_interrupted, interrupted, on_signal_restore, take_interrupt_as_end, watch_interrupts_by};
 pub use lock::{WAIT_VARIABLE, waiting_time};
 pub use probe_definitions::{ProbeDefinition, ProbeDefinitions};
 pub use throttle::ThrottleGuard;

@@ -77,7 +77,8 @@ impl ThrottleGuard {
         }
         // A percentage of 0 or 100 forbids writing the rate; any value between allows it.
         let (rate_now, percent_now) = (read(directory, RATE)?, read(directory, PERCENT)?);
-        if matches!(percent_now, 0 | 100) && rate_now >= MEASURING_RATE_HZ || access(&directory.join(RATE), Access::WRITE_OK).is_err()
+        if matches!(percent_now, 0 | 100) && rate_now >= MEASURING_RATE_HZ
+            || access(&directory.join(RATE), Access::WRITE_OK).is_err()
         {
             return Ok(guard);
         }
@@ -200,7 +201,6 @@ mod tests {
         ThrottleGuard::raise_in(directory, lock, Duration::ZERO, &mut || ())
     }
 
-
     /// A directory that behaves as the kernel's for plain values.
     fn knobs(rate: u64, percent: u64) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
@@ -294,7 +294,8 @@ mod tests {
                 std::thread::sleep(3 * SHORTEST_WAIT);
                 drop(first);
             });
-            let second = ThrottleGuard::raise_in(directory.path(), &lock, Duration::from_secs(60), &mut || times_told += 1).unwrap();
+            let second =
+                ThrottleGuard::raise_in(directory.path(), &lock, Duration::from_secs(60), &mut || times_told += 1).unwrap();
             // What the first one had raised is not taken for what was there.
             assert_eq!(second.limits(), (100_000, 25));
         });

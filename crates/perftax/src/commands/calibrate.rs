@@ -12,8 +12,8 @@ use perftax_report::{csv, text};
 use crate::failure::Outcome;
 use crate::here::Here;
 use crate::output::Output;
-use crate::{calibration, profile, progress};
 use crate::wait::Wait;
+use crate::{calibration, profile, progress};
 
 /// Measure what one sample costs on this machine
 ///

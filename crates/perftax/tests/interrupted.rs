@@ -1,0 +1,240 @@
+//! SIGINT, SIGTERM and SIGKILL at any moment of every command that measures: it ends, knobs are as they were, nothing is half written, no process is
+//! left. `PERFTAX_MOMENTS` says at how many moments (3), `PERFTAX_ENDS_WITHIN` within how many seconds it must have ended (20, for busy machines).
+
+#![allow(clippy::unwrap_used)] // tests may
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+const KNOBS: [&str; 2] = ["perf_event_max_sample_rate", "perf_cpu_time_max_percent"];
+const LOCK: &str = "/run/lock/perftax-throttle";
+const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
+const SIGTERM: i32 = 15;
+/// From the start of a command to the last moment.
+const LAST_MOMENT: Duration = Duration::from_millis(1000);
+/// How long others may take to restore what a killed command has left, or to be gone.
+const LONG: Duration = Duration::from_secs(20);
+
+fn number(variable: &str, usual: u32) -> u32 {
+    std::env::var(variable).map_or(usual, |text| text.parse().unwrap())
+}
+
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap().split_whitespace().nth(1) == Some("0")
+}
+
+fn knobs() -> [String; 2] {
+    KNOBS.map(|knob| std::fs::read_to_string(format!("/proc/sys/kernel/{knob}")).unwrap().trim().to_string())
+}
+
+/// The knobs while nobody measures, and nothing is left to be restored.
+fn knobs_at_rest() -> [String; 2] {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(600) {
+        let Ok(mut file) = File::open(LOCK) else { return knobs() };
+        if file.try_lock().is_ok() {
+            let mut note = String::new();
+            std::io::Read::read_to_string(&mut file, &mut note).unwrap();
+            if note.is_empty() {
+                return knobs();
+            }
+            assert!(began.elapsed() < LONG, "what a killed command has changed is not restored: {note}");
+        }
+        drop(file);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    panic!("another perftax has been measuring for ten minutes");
+}
+
+/// A process, and when it was started: its number may be given to another one. None where it is gone, or only its parent's memory.
+fn process(pid: u32) -> Option<(u32, String)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    (!fields.starts_with(['Z', 'X'])).then(|| (pid, fields.split(' ').nth(19).unwrap().to_string()))
+}
+
+/// All that a process has started, directly or not.
+fn descendants(pid: u32) -> BTreeSet<(u32, String)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect::<String>();
+    let children = lists.split_whitespace().map(|child| child.parse::<u32>().unwrap());
+    children.flat_map(|child| process(child).into_iter().chain(descendants(child))).collect()
+}
+
+/// What is measured in all tests together.
+struct Place {
+    folder: tempfile::TempDir,
+    profile: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let profile = folder.path().join("profile.json");
+        let machine = serde_json::json!({"name": "made up", "fingerprint": "0", "cpu": "made up", "microcode": "",
+            "virtualisation": "none", "mitigations": "", "cpus": 2});
+        let calibration = serde_json::json!({
+            "schema": 1, "kind": "calibrate", "perftax": "0.1.0", "kernel": "6.1", "taken_at_s": 4e9, "command": [],
+            "machine": machine, "mechanism": "cpu-clock", "event": "cpu-clock",
+            "alpha_ns": {"estimate": 5000.0, "low": 4800.0, "high": 5200.0, "confidence": 0.95},
+            "floor_ns": null, "samples": 1000, "expected_samples": 1000.0, "lost": 0, "throttled": 0, "terms": {},
+            "linearity": null, "control": null, "witness": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
+            "stopped": "precision", "blocks": []
+        });
+        let all = serde_json::json!({"schema": 1, "machine": machine, "kernel": "6.1", "calibrations": [calibration]});
+        std::fs::write(&profile, all.to_string()).unwrap();
+        Self { folder, profile }
+    }
+
+    /// The program whose threads share a line, for `comm`.
+    fn sharing(&self) -> String {
+        let program = self.folder.path().join("sharing");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/sharing.c");
+        let mut cc = Command::new("cc");
+        assert!(cc.args(["-g", "-O1", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap().success());
+        program.to_str().unwrap().into()
+    }
+}
+
+/// A program that goes on for an hour, and one that takes a fraction of a second: for commands that run it many times.
+const LASTING: [&str; 4] = ["--", "perl", "-e", "1 while 1"];
+const SHORT: [&str; 4] = ["--", "perl", "-e", "my $i = 0; $i++ while $i < 3e6"];
+
+/// What came of a signal.
+struct Ended {
+    status: ExitStatus,
+    after: Duration,
+}
+
+/// Starts a command in a folder of its own, sends it a signal after a while, and looks at what is left.
+fn interrupt(place: &Place, arguments: &[&str], signal: i32, moment: Duration) -> Ended {
+    let before = knobs_at_rest();
+    let folder = tempfile::tempdir().unwrap();
+    let log = place.folder.path().join(format!("log-{:?}", std::thread::current().id()));
+    let what = format!("perftax {} with signal {signal} after {moment:?}", arguments.join(" "));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_perftax"))
+        .args(arguments)
+        .current_dir(folder.path())
+        .env("XDG_DATA_HOME", place.folder.path())
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(&log).unwrap())
+        .spawn()
+        .unwrap();
+    let said = || std::fs::read_to_string(&log).unwrap();
+    std::thread::sleep(moment);
+    // Whoever waits for the lock is not measuring yet.
+    while said().lines().last().is_some_and(|line| line.contains("waiting for it")) {
+        std::thread::sleep(moment.max(Duration::from_millis(20)));
+    }
+    assert!(child.try_wait().unwrap().is_none(), "{what}: it ended by itself: {}", said());
+    let started = descendants(child.id());
+    let sent = Instant::now();
+    assert!(Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status().unwrap().success());
+    let within = Duration::from_secs(number("PERFTAX_ENDS_WITHIN", 20).into());
+    let status = end_of(&mut child, within).unwrap_or_else(|| panic!("{what}: it goes on: {}", said()));
+    let ended = Ended { status, after: sent.elapsed() };
+    assert_eq!(knobs_at_rest(), before, "{what}");
+    let is_left = || started.iter().filter(|(pid, since)| process(*pid).is_some_and(|now| now.1 == *since)).collect::<Vec<_>>();
+    while !is_left().is_empty() {
+        assert!(sent.elapsed() < LONG, "{what}: these go on: {:?}", is_left());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for file in std::fs::read_dir(folder.path()).unwrap().flatten() {
+        let (name, path) = (file.file_name().into_string().unwrap(), file.path());
+        match name.as_str() {
+            // What recording is broken off by is the way to end it.
+            "result.json" => drop(serde_json::from_slice::<serde_json::Value>(&std::fs::read(&path).unwrap()).expect(&what)),
+            "trace" => {
+                drop(serde_json::from_slice::<serde_json::Value>(&std::fs::read(path.join("meta.json")).unwrap()).expect(&what))
+            }
+            // Nobody can take that away but who is killed; it bears no name that is read.
+            partial if signal == SIGKILL && partial.contains("partial") => {}
+            other => panic!("{what}: {other} is left"),
+        }
+    }
+    ended
+}
+
+fn end_of(child: &mut Child, within: Duration) -> Option<ExitStatus> {
+    let began = Instant::now();
+    while began.elapsed() < within {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    None
+}
+
+/// Every signal at every moment of each of the commands.
+fn interrupt_all(place: &Place, commands: &[Vec<&str>]) {
+    let moments = number("PERFTAX_MOMENTS", 3);
+    let mut slowest = (Duration::ZERO, String::new());
+    for arguments in commands {
+        for moment in 0..moments {
+            // Denser at the beginning, where things are opened and started.
+            let share = f64::from(moment + 1) / f64::from(moments);
+            let moment = LAST_MOMENT.mul_f64(share * share);
+            for signal in [SIGINT, SIGTERM, SIGKILL] {
+                let Ended { status, after } = interrupt(place, arguments, signal, moment);
+                // The command's own end where it is recorded until then; by the signal itself where it came before it was to be noticed.
+                let is_right =
+                    status.signal() == Some(signal) || matches!(status.code(), Some(130 | 137)) || arguments[0] == "trace";
+                assert!(is_right, "{arguments:?} with signal {signal} after {moment:?}: {status}");
+                if after > slowest.0 {
+                    slowest = (after, format!("{} with signal {signal} after {moment:?}", arguments[0]));
+                }
+            }
+        }
+    }
+    println!("the slowest to end of {} commands at {moments} moments: {} took {:?}", commands.len(), slowest.1, slowest.0);
+}
+
+/// Those that take the lock, one after another.
+#[test]
+fn what_measures_alone_ends_on_every_signal() {
+    let place = Place::new();
+    let profile = place.profile.to_str().unwrap();
+    let with = |arguments: &[&'static str], program: &[&'static str]| [arguments, program].concat();
+    let mut commands = vec![
+        with(&["calibrate", "-e", "cpu-clock", "--json", "result.json"], &[]),
+        with(&["audit", "--quick", "--only", "count,interval,overhead", "--json", "result.json"], &[]),
+        with(&["selfcost", "--json", "result.json"], &[]),
+        with(&["verify", "-e", "cpu-clock", "--no-yardstick", "--json", "result.json"], &SHORT),
+        with(&["matrix", "-g", "clock", "--events", "1", "--no-yardstick", "--json", "result.json"], &SHORT),
+        with(&["phase", "-e", "page-faults,context-switches", "--every", "cpu-clock:1000000", "--json", "result.json"], &LASTING),
+    ];
+    if is_root() {
+        commands.push(with(&["calibrate", "-e", "raw_syscalls:sys_enter", "--json", "result.json"], &[]));
+        commands.push(with(&["trace", "record", "-c", "20011", "-o", "trace"], &LASTING));
+    }
+    assert!(Path::new(profile).exists());
+    interrupt_all(&place, &commands);
+}
+
+/// Those that measure beside others.
+#[test]
+fn what_measures_beside_others_ends_on_every_signal() {
+    let place = Place::new();
+    let (profile, sharing) = (place.profile.to_str().unwrap(), place.sharing());
+    let predict = |command| [&[command, "--profile", profile, "-e", "cpu-clock", "--json", "result.json"], &LASTING[..]].concat();
+    let mut commands = vec![predict("plan"), predict("predict"), [&["sim", "--json", "result.json"], &LASTING[..]].concat()];
+    if cfg!(target_arch = "x86_64") {
+        commands.push(vec!["comm", "--watch", "counters", "--json", "result.json", "--", &sharing, "false", "100000000"]);
+    }
+    if is_root() {
+        commands.push([&["sensitivity", "--method", "eviction", "--json", "result.json"], &SHORT[..]].concat());
+    }
+    interrupt_all(&place, &commands);
+}
