@@ -142,6 +142,13 @@ impl Error {
         self.to_string().lines().next().unwrap_or_default().to_string()
     }
 
+    /// What to do about it: the lines after the first, where there are any.
+    pub fn remedy(&self) -> Option<String> {
+        let text = self.to_string();
+        let (_, rest) = text.split_once('\n')?;
+        Some(rest.lines().map(str::trim).collect::<Vec<_>>().join("; "))
+    }
+
     /// All of it in one line, for a cell of a table.
     pub fn in_one_line(&self) -> String {
         self.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ")

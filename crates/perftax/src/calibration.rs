@@ -48,8 +48,8 @@ pub fn document(here: &Here, mut origin: Origin, spec: &Spec, goal: &Goal, outco
     }
     for skipped in &outcome.skipped {
         origin.warnings.push(Warning::Other {
-            message: format!("not measured: {skipped}"),
-            remedy: "run as root, or raise kernel.perf_event_mlock_kb".into(),
+            message: format!("not measured: {}: {}", skipped.arm, skipped.why),
+            remedy: skipped.remedy.clone(),
         });
     }
     let witness = Handler::of(spec.mechanism, &here.catalog).and_then(|h| conclude_witness(h.source(), &outcome.witness));

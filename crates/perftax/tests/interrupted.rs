@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 const KNOBS: [&str; 2] = ["perf_event_max_sample_rate", "perf_cpu_time_max_percent"];
@@ -20,6 +20,13 @@ const SIGTERM: i32 = 15;
 const LAST_MOMENT: Duration = Duration::from_millis(1000);
 /// How long others may take to restore what a killed command has left, or to be gone.
 const LONG: Duration = Duration::from_secs(20);
+
+/// Held to be written by tests in which no other perftax may start: any start repairs.
+static STARTS: RwLock<()> = RwLock::new(());
+
+fn nobody_else_starts() -> RwLockWriteGuard<'static, ()> {
+    STARTS.write().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn number(variable: &str, usual: u32) -> u32 {
     std::env::var(variable).map_or(usual, |text| text.parse().unwrap())
@@ -68,7 +75,7 @@ fn descendants(pid: u32) -> BTreeSet<(u32, String)> {
     children.flat_map(|child| process(child).into_iter().chain(descendants(child))).collect()
 }
 
-/// What is measured in all tests together.
+/// What a test needs.
 struct Place {
     folder: tempfile::TempDir,
     profile: PathBuf,
@@ -115,6 +122,7 @@ struct Ended {
 
 /// Starts a command in a folder of its own, sends it a signal after a while, and looks at what is left.
 fn interrupt(place: &Place, arguments: &[&str], signal: i32, moment: Duration) -> Ended {
+    let _starts = STARTS.read().unwrap_or_else(PoisonError::into_inner);
     let before = knobs_at_rest();
     let folder = tempfile::tempdir().unwrap();
     let log = place.folder.path().join(format!("log-{:?}", std::thread::current().id()));
@@ -205,7 +213,7 @@ fn interrupt_all(place: &Place, commands: &[Vec<&str>]) {
 #[test]
 fn what_measures_alone_ends_on_every_signal() {
     let place = Place::new();
-    let profile = place.profile.to_str().unwrap();
+    let sharing = place.sharing();
     let with = |arguments: &[&'static str], program: &[&'static str]| [arguments, program].concat();
     let mut commands = vec![
         with(&["calibrate", "-e", "cpu-clock", "--json", "result.json"], &[]),
@@ -215,11 +223,13 @@ fn what_measures_alone_ends_on_every_signal() {
         with(&["matrix", "-g", "clock", "--events", "1", "--no-yardstick", "--json", "result.json"], &SHORT),
         with(&["phase", "-e", "page-faults,context-switches", "--every", "cpu-clock:1000000", "--json", "result.json"], &LASTING),
     ];
+    if cfg!(target_arch = "x86_64") {
+        commands.push(vec!["comm", "--watch", "counters", "--json", "result.json", "--", &sharing, "false", "100000000"]);
+    }
     if is_root() {
         commands.push(with(&["calibrate", "-e", "raw_syscalls:sys_enter", "--json", "result.json"], &[]));
         commands.push(with(&["trace", "record", "-c", "20011", "-o", "trace"], &LASTING));
     }
-    assert!(Path::new(profile).exists());
     interrupt_all(&place, &commands);
 }
 
@@ -227,14 +237,115 @@ fn what_measures_alone_ends_on_every_signal() {
 #[test]
 fn what_measures_beside_others_ends_on_every_signal() {
     let place = Place::new();
-    let (profile, sharing) = (place.profile.to_str().unwrap(), place.sharing());
+    let profile = place.profile.to_str().unwrap();
     let predict = |command| [&[command, "--profile", profile, "-e", "cpu-clock", "--json", "result.json"], &LASTING[..]].concat();
     let mut commands = vec![predict("plan"), predict("predict"), [&["sim", "--json", "result.json"], &LASTING[..]].concat()];
-    if cfg!(target_arch = "x86_64") {
-        commands.push(vec!["comm", "--watch", "counters", "--json", "result.json", "--", &sharing, "false", "100000000"]);
-    }
     if is_root() {
         commands.push([&["sensitivity", "--method", "eviction", "--json", "result.json"], &SHORT[..]].concat());
     }
     interrupt_all(&place, &commands);
+}
+
+fn send(signal: &str, pid: u32) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+/// A calibration that has changed the knobs, its output in a pipe, and its guardian.
+fn calibrating(place: &Place) -> (Child, u32) {
+    let child = Command::new(env!("CARGO_BIN_EXE_perftax"))
+        .args(["calibrate", "-e", "cpu-clock", "--no-save"])
+        .env("XDG_DATA_HOME", place.folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(600) {
+        for (pid, _) in descendants(child.id()) {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            if line.starts_with(b"perftax-guardian") && std::fs::read_dir(format!("/proc/{pid}/fd")).is_ok_and(|fds| fds.count() == 1) {
+                return (child, pid);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("no guardian");
+}
+
+#[test]
+fn a_guardian_holds_nothing_and_restores_when_perftax_is_killed() {
+    if !is_root() {
+        return eprintln!("not tried: a plain user changes no knob");
+    }
+    let _alone = nobody_else_starts();
+    let place = Place::new();
+    let before = knobs_at_rest();
+    let (child, guardian) = calibrating(&place);
+    // It can do nothing for now: what perftax leaves is seen.
+    send("-STOP", guardian);
+    while knobs() == before {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    send("-KILL", child.id());
+    // Whoever reads perftax's output sees its end, although the guardian is there.
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(SIGKILL));
+    let held = std::fs::read_link(format!("/proc/{guardian}/fd/0")).unwrap();
+    assert!(held.to_string_lossy().starts_with("pipe:"), "{held:?}");
+    assert_eq!(std::fs::read_link(format!("/proc/{guardian}/cwd")).unwrap(), Path::new("/"));
+    send("-CONT", guardian);
+    assert_eq!(knobs_at_rest(), before);
+    let began = Instant::now();
+    while process(guardian).is_some() {
+        assert!(began.elapsed() < LONG, "the guardian goes on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn any_start_repairs_what_a_killed_command_and_its_guardian_have_left() {
+    if !is_root() {
+        return eprintln!("not tried: a plain user changes no knob");
+    }
+    let _alone = nobody_else_starts();
+    let place = Place::new();
+    let before = knobs_at_rest();
+    let (child, guardian) = calibrating(&place);
+    while knobs() == before {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    send("-KILL", guardian);
+    send("-KILL", child.id());
+    assert_eq!(child.wait_with_output().unwrap().status.signal(), Some(SIGKILL));
+    assert!(Command::new(env!("CARGO_BIN_EXE_perftax")).args(["report", "--help"]).stdout(Stdio::null()).status().unwrap().success());
+    assert_eq!(knobs_at_rest(), before);
+}
+
+#[test]
+fn whoever_measures_is_waited_for_as_long_as_was_asked_for() {
+    let Ok(lock) = File::options().read(true).write(true).create(true).truncate(false).open(LOCK) else {
+        return eprintln!("not tried: {LOCK} is another user's, and locks nobody out");
+    };
+    let _alone = nobody_else_starts();
+    knobs_at_rest();
+    lock.lock().unwrap();
+    let place = Place::new();
+    let calibrate = |wait: &[&str], variable: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
+        command.args(["calibrate", "-e", "cpu-clock", "--no-save"]).args(wait).env("XDG_DATA_HOME", place.folder.path());
+        command.env_remove("PERFTAX_WAIT").envs(variable.map(|value| ("PERFTAX_WAIT", value))).stdin(Stdio::null());
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = calibrate(&[], None);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("another perftax is measuring") && said.contains("--wait waits for it") && !said.contains("waiting"), "{said}");
+    for (wait, variable) in [(&["--wait=1"][..], None), (&[], Some("1")), (&["--wait=1"], Some("0"))] {
+        let (code, said) = calibrate(wait, variable);
+        assert_eq!(code, Some(3), "{said}");
+        assert!(said.contains("waiting for it, 1 s at most") && said.contains("waited 1 s"), "{said}");
+    }
+    let (code, said) = calibrate(&[], Some("soon"));
+    assert!(code == Some(2) && said.contains("PERFTAX_WAIT is 'soon'"), "{code:?} {said}");
 }

@@ -1,5 +1,6 @@
 //! The arms of a calibration.
 
+use perftax_pmu::Error;
 use perftax_pmu::sampler::{Pages, Payload, Sampling, Wakeup};
 
 /// The arm without any monitoring.
@@ -34,6 +35,25 @@ pub struct Arm {
     pub name: String,
     /// What is opened; none opens nothing.
     pub monitoring: Option<Monitoring>,
+}
+
+/// An arm that is not measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its name.
+    pub arm: String,
+    /// Why.
+    pub why: String,
+    /// What to do about it.
+    pub remedy: String,
+}
+
+impl Skipped {
+    /// By an error: the arms that α does not depend on may be missing.
+    pub(super) fn by(arm: &str, error: &Error) -> Self {
+        let remedy = error.remedy().unwrap_or_else(|| "run as root, or raise kernel.perf_event_mlock_kb".into());
+        Self { arm: arm.into(), why: error.headline(), remedy }
+    }
 }
 
 /// A buffer of our own kernel module's, instead of perf's.

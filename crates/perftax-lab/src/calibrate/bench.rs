@@ -9,7 +9,7 @@ use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sys::{Tsc, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};
 use perftax_pmu::{Error, Result};
 
-use super::arm::{Arm, Monitoring, OFF_AGAIN};
+use super::arm::{Arm, Monitoring, OFF_AGAIN, Skipped};
 use super::feedback;
 use super::floor::FloorSample;
 use super::source::{Source, Stopped};
@@ -28,7 +28,7 @@ pub struct Bench {
     open_per_block: bool,
     tsc: Tsc,
     rng: fastrand::Rng,
-    skipped: Vec<String>,
+    skipped: Vec<Skipped>,
     /// Events of a block that are not of its work: what times the block makes system calls, too.
     own_events: u64,
 }
@@ -96,7 +96,7 @@ impl Bench {
                 Err(error @ Error::Interrupted(_)) => return Err(error),
                 // Only the arms that α does not depend on may be missing, and it is said which.
                 Err(error) if is_optional(&arm) => {
-                    bench.skipped.push(format!("{}: {}", arm.name, error.headline()));
+                    bench.skipped.push(Skipped::by(&arm.name, &error));
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -112,7 +112,7 @@ impl Bench {
     }
 
     /// Arms that could not be opened, each with the reason.
-    pub fn skipped(&self) -> &[String] {
+    pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
@@ -144,9 +144,10 @@ impl Bench {
         match feedback.why_not(&self.event.name) {
             None => Ok(()),
             Some(why) => Err(Error::Unsupported {
-                what: format!("measure what a sample of {} costs", self.event.name),
+                what: format!("measure {} so", self.event.name),
                 why,
-                remedy: "another event of that mechanism (the cost belongs to the mechanism, hardly to the event), or a longer period with -c".into(),
+                remedy: "another event of its mechanism (the cost belongs to the mechanism, hardly to the event), or a longer period with -c"
+                    .into(),
             }),
         }
     }

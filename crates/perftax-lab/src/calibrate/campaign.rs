@@ -9,7 +9,7 @@ use perftax_cost::observation::Block;
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 
-use super::arm::{OFF, OFF_AGAIN, ON};
+use super::arm::{OFF, OFF_AGAIN, ON, Skipped};
 use super::conclude::{Conclusion, alpha_of, conclude};
 use super::spec::{Depth, Spec, baseline, clock};
 use super::switching::SwitchBench;
@@ -76,7 +76,7 @@ pub struct Outcome {
     /// Elapsed time.
     pub elapsed_s: f64,
     /// Arms that could not be opened, each with the reason.
-    pub skipped: Vec<String>,
+    pub skipped: Vec<Skipped>,
     /// What the pilot foresaw.
     pub foresight: Option<Foresight>,
 }

@@ -15,7 +15,7 @@ mod switching;
 mod witness;
 mod worker;
 
-pub use arm::{Arm, EACH, IDLE, OFF, OFF_AGAIN, ON, USER_STACK_BYTES};
+pub use arm::{Arm, EACH, IDLE, OFF, OFF_AGAIN, ON, Skipped, USER_STACK_BYTES};
 pub use bench::Bench;
 pub(crate) use bench::single_event;
 pub use campaign::{Campaign, GRACE, Goal, Outcome, Progress};

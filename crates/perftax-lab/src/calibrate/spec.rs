@@ -188,18 +188,18 @@ impl Spec {
                 None | Some("page-faults" | "faults" | "minor-faults") => {
                     (Box::new(PageFaults::new(FAULTS)?), own("page-faults"))
                 }
-                Some(other) => return Err(no_stimulus(other, "page-faults")),
+                Some(other) => return Err(no_stimulus(other, "-e page-faults")),
             },
             Mechanism::Tracepoint => match self.event.as_ref().map(|e| base_name(&e.name)) {
                 None => (Box::new(Syscalls::new(SYSCALLS)), Some(self.default_tracepoint())),
                 Some("syscalls:sys_enter_getppid" | "raw_syscalls:sys_enter" | "raw_syscalls:sys_exit") => {
                     (Box::new(Syscalls::new(SYSCALLS)), None)
                 }
-                Some(other) => return Err(no_stimulus(other, "raw_syscalls:sys_enter")),
+                Some(other) => return Err(no_stimulus(other, "-e raw_syscalls:sys_enter")),
             },
             Mechanism::Breakpoint => {
                 if let Some(event) = &self.event {
-                    return Err(no_stimulus(&event.name, "--mechanism breakpoint, without -e"));
+                    return Err(no_stimulus(&event.name, "--mechanism breakpoint"));
                 }
                 let writes = WatchedWrites::new(WATCHED_WRITES);
                 let text = writes.event_text();
@@ -207,7 +207,7 @@ impl Spec {
             }
             Mechanism::Uprobe => {
                 if let Some(event) = &self.event {
-                    return Err(no_stimulus(&event.name, "--mechanism uprobe, without -e"));
+                    return Err(no_stimulus(&event.name, "--mechanism uprobe"));
                 }
                 (Box::new(ProbedCalls::new(PROBED_CALLS)), Some(ProbedCalls::event_text()?))
             }
@@ -343,7 +343,7 @@ fn no_stimulus(event: &str, instead: &str) -> Error {
     Error::Unsupported {
         what: format!("calibrate {event}"),
         why: "calibrating needs work whose number of events is known by construction, and there is none for this event".into(),
-        remedy: format!("perftax calibrate -e {instead}   (the cost belongs to the mechanism, hardly to the event)"),
+        remedy: format!("perftax calibrate {instead}   (the cost belongs to the mechanism, hardly to the event)"),
     }
 }
 

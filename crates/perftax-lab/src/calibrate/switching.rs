@@ -14,6 +14,7 @@ use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling};
 use perftax_pmu::sys::{Target, monotonic_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
+use super::arm::Skipped;
 use super::spec::{Depth, Spec};
 use crate::run::Attach;
 use crate::system::steal_ns;
@@ -52,7 +53,7 @@ pub struct SwitchBench {
     event: Event,
     rng: fastrand::Rng,
     arms: Vec<Arm>,
-    skipped: Vec<String>,
+    skipped: Vec<Skipped>,
 }
 
 impl SwitchBench {
@@ -72,7 +73,7 @@ impl SwitchBench {
     }
 
     /// Arms that could not be opened, each with the reason: watching a CPU takes more rights than watching oneself.
-    pub fn skipped(&self) -> &[String] {
+    pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
@@ -89,7 +90,7 @@ impl SwitchBench {
                 let measured = measured.unwrap_or_else(|_| Err(failed("the switching thread", "panicked")));
                 let mut block = match measured {
                     Err(error @ Error::Permission { .. }) if monitoring.is_some() => {
-                        self.skipped.push(format!("{name}: {}", error.headline()));
+                        self.skipped.push(Skipped::by(&name, &error));
                         self.arms.retain(|kept| kept.name != name);
                         continue;
                     }

@@ -11,6 +11,7 @@ use perftax_pmu::guard::pin_this_thread;
 use perftax_pmu::sys::{Tsc, disable_open_events};
 use perftax_pmu::{Error, Result};
 
+use super::arm::Skipped;
 use super::bench::Bench;
 use super::spec::{Depth, Spec};
 use super::witness::{Handler, WitnessSample};
@@ -32,7 +33,7 @@ pub struct Worker {
     results: Receiver<Result<SessionResult>>,
     thread: Option<JoinHandle<()>>,
     event: Event,
-    skipped: Vec<String>,
+    skipped: Vec<Skipped>,
     cpu: u32,
 }
 
@@ -105,7 +106,7 @@ impl Worker {
     }
 
     /// Arms that could not be opened, each with the reason.
-    pub fn skipped(&self) -> &[String] {
+    pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 

@@ -140,6 +140,9 @@ impl Child {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 // Rust ignores SIGPIPE, and what is ignored stays so across exec: a pipeline would then never end.
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                // At its gate it would run our handlers, and live on.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                libc::signal(libc::SIGTERM, libc::SIG_DFL);
                 let mut ok = true;
                 if let Some(set) = &affinity {
                     ok &= libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set) == 0;

@@ -64,7 +64,12 @@ pub struct Reading {
 pub struct OpenEvent {
     fd: OwnedFd,
     has_lost: bool,
+    /// Whether reading it gives the counts of its whole group.
+    reads_group: bool,
 }
+
+/// Most events of a group that is read as one.
+const GROUP_MAX: usize = 64;
 
 impl OpenEvent {
     /// Opens an event. `group` makes it a member of that leader's group.
@@ -82,14 +87,15 @@ impl OpenEvent {
         }
         let mut attr = attribute(event, sampling, path.as_deref());
         let with_lost = u64::from(abi::PERF_FORMAT_LOST);
+        let reads_group = attr.read_format & u64::from(abi::PERF_FORMAT_GROUP) != 0;
         attr.read_format |= with_lost;
         match open_raw(&mut attr, target, group) {
-            Ok(fd) => Self { fd, has_lost: true }.entered(),
+            Ok(fd) => Self { fd, has_lost: true, reads_group }.entered(),
             // PERF_FORMAT_LOST came with Linux 6.0: older kernels say EINVAL to it.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 attr.read_format &= !with_lost;
                 let fd = open_raw(&mut attr, target, group).map_err(|e| explain(e, event, target))?;
-                Self { fd, has_lost: false }.entered()
+                Self { fd, has_lost: false, reads_group }.entered()
             }
             Err(error) => Err(explain(error, event, target)),
         }
@@ -149,10 +155,13 @@ impl OpenEvent {
         check("ioctl PERF_EVENT_IOC_SET_OUTPUT", unsafe { ioctls::SET_OUTPUT(self.fd.as_raw_fd(), owner.fd.as_raw_fd()) })
     }
 
-    /// Reads the counter.
+    /// Reads the counter; of a group that is read as one, the leader's.
     pub fn read(&self) -> Result<Reading> {
-        let mut bytes = [0u8; 32];
-        let wanted = if self.has_lost { 32 } else { 24 };
+        // struct read_format: the value and two times; with GROUP the number of events, the two times, then the value, the identity and, where it is
+        // told, the loss of each, the leader first.
+        let mut bytes = [0u8; 8 * (3 + 3 * GROUP_MAX)];
+        let (value, enabled, running, lost) = if self.reads_group { (3, 1, 2, 5) } else { (0, 1, 2, 3) };
+        let wanted = 8 * (1 + if self.has_lost { lost } else { running.max(value) });
         let got = rustix::io::read(&self.fd, &mut bytes[..])
             .map_err(|e| Error::System { call: "read of a counter".into(), source: e.into() })?;
         if got == 0 {
@@ -166,10 +175,10 @@ impl OpenEvent {
         }
         let word = |i: usize| u64::from_ne_bytes(std::array::from_fn(|b| bytes[i * 8 + b]));
         Ok(Reading {
-            value: word(0),
-            time_enabled_ns: word(1),
-            time_running_ns: word(2),
-            lost: if self.has_lost { word(3) } else { 0 },
+            value: word(value),
+            time_enabled_ns: word(enabled),
+            time_running_ns: word(running),
+            lost: if self.has_lost { word(lost) } else { 0 },
         })
     }
 

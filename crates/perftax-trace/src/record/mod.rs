@@ -166,6 +166,8 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
     let mut session = Session::open(recording, catalog, &program, marks.path(), probes)?;
     session.listener.anchor();
     let (began, stolen_before) = (Instant::now(), steal_s());
+    // Nothing is recorded yet: whoever interrupts now wants nothing to begin.
+    perftax_pmu::guard::check_interrupted()?;
     program.release(recording, marks.path())?;
     let mut told_to_end: Option<Instant> = None;
     loop {
