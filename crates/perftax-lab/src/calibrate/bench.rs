@@ -155,7 +155,7 @@ impl Bench {
     /// One session, which must be done by `until`: `rounds` passes over all arms in random order; where every block opens its own event, those that α does not
     /// come from take part in one round of [`DEAR_ROUNDS`] only.
     pub fn session(&mut self, session: u32, rounds: u32, until: Instant, catalog: &Catalog) -> Result<Vec<Block>> {
-        let mut blocks = Vec::with_capacity(rounds as usize * self.arms.len());
+        let mut blocks = Vec::new();
         let mut order: Vec<usize> = (0..self.arms.len()).collect();
         for round in 0..rounds {
             self.rng.shuffle(&mut order);

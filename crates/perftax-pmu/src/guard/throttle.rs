@@ -78,7 +78,7 @@ impl ThrottleGuard {
         // A percentage of 0 or 100 forbids writing the rate; any value between allows it.
         let (rate_now, percent_now) = (read(directory, RATE)?, read(directory, PERCENT)?);
         if matches!(percent_now, 0 | 100) && rate_now >= MEASURING_RATE_HZ
-            || access(&directory.join(RATE), Access::WRITE_OK).is_err()
+            || access(directory.join(RATE), Access::WRITE_OK).is_err()
         {
             return Ok(guard);
         }
