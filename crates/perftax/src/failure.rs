@@ -1,5 +1,8 @@
 //! From a command's outcome to the documented exit code.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -54,8 +57,9 @@ pub fn notice_signals() {
     perftax_pmu::guard::watch_interrupts_by(noticed.into());
     perftax_pmu::guard::end_on_interrupt(|| {
         crate::output::remove_partials();
-        // Not by a stream whose lock another thread may hold.
-        std::fs::write("/dev/stderr", ENDED).ok();
+        // Not by the stream, whose lock another thread may hold.
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned().map(File::from);
+        stderr.and_then(|mut stderr| stderr.write_all(ENDED.as_bytes())).ok();
     });
 }
 

@@ -369,3 +369,33 @@ fn whoever_measures_is_waited_for_as_long_as_was_asked_for() {
     let (code, said) = calibrate(&[], Some("soon"));
     assert!(code == Some(2) && said.contains("PERFTAX_WAIT is 'soon'"), "{code:?} {said}");
 }
+
+/// What waits where no signal is looked at is ended by the watchdog: here, for a pipe that nobody writes.
+#[test]
+fn what_does_not_look_at_signals_is_ended_all_the_same() {
+    let _starts = STARTS.read().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, log) = (folder.path().join("pipe"), folder.path().join("log"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::fs::write(&log, "kept\n").unwrap();
+    for signal in ["-INT", "-TERM"] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_perftax"))
+            .arg("report")
+            .arg(&pipe)
+            .stdin(Stdio::null())
+            .stderr(File::options().append(true).open(&log).unwrap())
+            .spawn()
+            .unwrap();
+        // Its watchdog is there: signals are noticed.
+        let began = Instant::now();
+        while std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap().count() < 2 {
+            assert!(began.elapsed() < LONG);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        send(signal, child.id());
+        let status = end_of(&mut child, LONG).expect("it goes on");
+        assert_eq!(status.code(), Some(130));
+    }
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert_eq!((said.starts_with("kept\n"), said.matches("it was ended in the middle").count()), (true, 2), "{said}");
+}

@@ -102,6 +102,11 @@ impl Lock {
 
     /// Writes what is to be restored; nothing once it has been.
     pub fn note(&mut self, text: &str) {
+        if rustix::process::geteuid().is_root() {
+            // Else what root notes in a file that a plain user has made would not be believed. Where it fails it was root's already, or only the
+            // repair after a kill is lost.
+            rustix::fs::fchown(&self.file, Some(rustix::fs::Uid::ROOT), None).ok();
+        }
         let noted = self.file.set_len(0).and_then(|()| self.file.rewind()).and_then(|()| self.file.write_all(text.as_bytes()));
         // Without the note only the repair after a kill is lost.
         noted.ok();

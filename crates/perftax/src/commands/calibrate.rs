@@ -41,7 +41,7 @@ pub struct Args {
     /// Stop when the 95 % interval of the cost is this narrow, in per cent
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0)]
     precision: f64,
-    /// Stop after this many seconds in any case
+    /// Stop after this many seconds; what is under way then is finished within 30 s more, or broken off
     #[arg(long, value_name = "SECONDS", default_value_t = 118)]
     time: u64,
     /// Seconds from one session to the next: closer ones are not independent
