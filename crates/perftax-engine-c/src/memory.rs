@@ -23,3 +23,17 @@ impl Memory for HostMemory {
         (self.write)(self.of, address, words.as_ptr(), words.len())
     }
 }
+
+#[cfg(test)]
+impl HostMemory {
+    /// That of a machine which cannot be reached.
+    pub const NONE: Self = {
+        extern "C" fn read(_: *mut c_void, _: u64, _: *mut u64) -> bool {
+            false
+        }
+        extern "C" fn write(_: *mut c_void, _: u64, _: *const u64, _: usize) -> bool {
+            false
+        }
+        Self { of: std::ptr::null_mut(), read, write }
+    };
+}

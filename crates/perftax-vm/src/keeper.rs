@@ -49,6 +49,8 @@ pub struct Loan {
 
 /// What a user says who wants the machine, and who wants it gone.
 const LEND: &[u8] = b"lend\n";
+/// The same, but looking is not using.
+const SHOW: &[u8] = b"show\n";
 const DOWN: &[u8] = b"down\n";
 /// Longest description that is taken, bytes.
 const MAX_DESCRIPTION: usize = 1 << 16;
@@ -66,7 +68,8 @@ fn folder() -> Result<PathBuf> {
     for part in [folder.as_path()].into_iter().chain(folder.parent()) {
         let found = std::fs::symlink_metadata(part).map_err(Error::file(part))?;
         if found.uid() != geteuid().as_raw() || !found.is_dir() || found.mode() & 0o022 != 0 {
-            let source = std::io::Error::other("it must be a folder of yours that nobody else may write to: set XDG_RUNTIME_DIR to one");
+            let source =
+                std::io::Error::other("it must be a folder of yours that nobody else may write to: set XDG_RUNTIME_DIR to one");
             return Err(Error::File { path: part.into(), source });
         }
     }
@@ -105,7 +108,11 @@ fn connect(name: &str) -> Result<UnixStream> {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
             // One that was killed leaves its socket behind.
             std::fs::remove_file(&path).ok();
-            Error::Missing { what: format!("the machine '{name}'"), why: "no such machine is up".into(), remedy: format!("perftax vm up {name}") }
+            Error::Missing {
+                what: format!("the machine '{name}'"),
+                why: "no such machine is up".into(),
+                remedy: format!("perftax vm up {name}"),
+            }
         }
         _ => Error::file(&path)(error),
     })
@@ -116,9 +123,21 @@ fn connect(name: &str) -> Result<UnixStream> {
 /// # Errors
 /// [`Error::Missing`] where none is up.
 pub fn borrow(name: &str) -> Result<Loan> {
+    receive_loan(name, LEND)
+}
+
+/// Looks at the machine of a name: that keeps it no longer.
+///
+/// # Errors
+/// [`Error::Missing`] where none is up.
+pub fn look_at(name: &str) -> Result<Loan> {
+    receive_loan(name, SHOW)
+}
+
+fn receive_loan(name: &str, wish: &[u8]) -> Result<Loan> {
     let mut user = connect(name)?;
     let path = socket(name)?;
-    user.write_all(LEND).map_err(Error::file(&path))?;
+    user.write_all(wish).map_err(Error::file(&path))?;
     let (description, parts) = receive(&user).map_err(Error::file(&path))?;
     let lent = serde_json::from_slice(&description).map_err(|error| Error::file(&path)(error.into()))?;
     Ok(Loan { resident: Resident::of_parts(parts), lent, _user: user })
@@ -146,6 +165,13 @@ pub fn detach() -> std::io::Result<()> {
     Ok(rustix::process::setsid().map(drop)?)
 }
 
+/// Whoever has connected.
+struct User {
+    line: UnixStream,
+    /// Has been lent the machine.
+    borrows: bool,
+}
+
 /// A name that is this process's to keep.
 pub struct Keeper {
     listener: UnixListener,
@@ -160,7 +186,8 @@ impl Keeper {
     pub fn of(name: &str) -> Result<Self> {
         let path = socket(name)?;
         if connect(name).is_ok() {
-            let source = std::io::Error::other(format!("a machine of that name is up; take it down with: perftax vm down {name}"));
+            let source =
+                std::io::Error::other(format!("a machine of that name is up; take it down with: perftax vm down {name}"));
             return Err(Error::File { path: name.into(), source });
         }
         let listener = UnixListener::bind(&path).map_err(Error::file(&path))?;
@@ -180,7 +207,7 @@ impl Keeper {
         kept
     }
 
-    fn lend(&self, users: &mut Vec<UnixStream>, resident: &Resident, lent: &Lent, lifetime: Lifetime) -> Result<()> {
+    fn lend(&self, users: &mut Vec<User>, resident: &Resident, lent: &Lent, lifetime: Lifetime) -> Result<()> {
         let description = serde_json::to_vec(lent).map_err(|error| Error::file(&self.path)(error.into()))?;
         let waiting = |error: rustix::io::Errno| Error::file(&self.path)(error.into());
         let with = match lifetime.with.and_then(|pid| Pid::from_raw(pid.cast_signed())) {
@@ -193,13 +220,17 @@ impl Keeper {
         };
         let mut idle_since = Instant::now();
         loop {
-            let left = if users.is_empty() { lifetime.idle.saturating_sub(idle_since.elapsed()) } else { lifetime.idle };
+            if users.iter().any(|user| user.borrows) {
+                idle_since = Instant::now();
+            }
+            let left = lifetime.idle.saturating_sub(idle_since.elapsed());
             if left.is_zero() {
                 return Ok(());
             }
             let ready = {
                 let first = [PollFd::new(&self.listener, PollFlags::IN)];
-                let mut all: Vec<PollFd<'_>> = first.into_iter().chain(users.iter().map(|user| PollFd::new(user, PollFlags::IN))).collect();
+                let mut all: Vec<PollFd<'_>> =
+                    first.into_iter().chain(users.iter().map(|user| PollFd::new(&user.line, PollFlags::IN))).collect();
                 all.extend(with.as_ref().map(|process| PollFd::new(process, PollFlags::IN)));
                 let timeout = Timespec::try_from(left).unwrap_or(Timespec { tv_sec: 60, tv_nsec: 0 });
                 match poll(&mut all, Some(&timeout)) {
@@ -213,14 +244,18 @@ impl Keeper {
             }
             let mut place = 0;
             let mut wanted_gone = false;
+            let borrowed = users.iter().any(|user| user.borrows);
             users.retain_mut(|user| {
                 place += 1;
                 if !ready[place] {
                     return true;
                 }
                 let mut said = [0; 5];
-                match std::io::Read::read(user, &mut said) {
-                    Ok(5) if said == LEND => send(user, &description, resident).is_ok(),
+                match std::io::Read::read(&mut user.line, &mut said) {
+                    Ok(5) if said == LEND || said == SHOW => {
+                        user.borrows |= said == LEND;
+                        send(&user.line, &description, resident).is_ok()
+                    }
                     Ok(5) if said == DOWN => {
                         wanted_gone = true;
                         true
@@ -231,12 +266,14 @@ impl Keeper {
             if wanted_gone {
                 return Ok(());
             }
-            if ready[0] && let Ok((user, _)) = self.listener.accept() {
+            if ready[0]
+                && let Ok((line, _)) = self.listener.accept()
+            {
                 // Whoever says nothing holds nobody up.
-                user.set_read_timeout(Some(Duration::from_secs(1))).ok();
-                users.push(user);
+                line.set_read_timeout(Some(Duration::from_secs(1))).ok();
+                users.push(User { line, borrows: false });
             }
-            if !users.is_empty() {
+            if borrowed {
                 idle_since = Instant::now();
             }
         }

@@ -93,7 +93,9 @@ fn save(emulator: &mut Emulator, timeout: Duration) -> Result<OwnedFd> {
             let said = monitor.wait_for("\"return\": {\"", deadline)?;
             match said {
                 said if said.contains("\"completed\"") => return Ok(()),
-                said if said.contains("\"failed\"") || said.contains("\"cancelled\"") => return Err(format!("cannot be saved: {said}")),
+                said if said.contains("\"failed\"") || said.contains("\"cancelled\"") => {
+                    return Err(format!("cannot be saved: {said}"));
+                }
                 _ => std::thread::sleep(Duration::from_millis(5)),
             }
         }
@@ -130,7 +132,9 @@ impl Monitor {
                 Ok(line) if line.contains("\"error\"") => return Err(format!("refuses to be saved: {line}")),
                 Ok(line) if line.contains(what) => return Ok(line),
                 Ok(_) => {}
-                Err(RecvTimeoutError::Timeout) => return Err("was still booting when its time was over: give it more with --timeout".into()),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err("was still booting when its time was over: give it more with --timeout".into());
+                }
                 Err(RecvTimeoutError::Disconnected) => return Err("did not boot".into()),
             }
         }

@@ -127,7 +127,9 @@ fn wait(
                 let status = emulator.child.try_wait().map_err(|error| format!("cannot be waited for: {error}"))?;
                 match status {
                     Some(status) if shell && status.success() => return Ok((0, missing)),
-                    Some(_) if ready => return Err("ended in the middle of the command: its kernel may have panicked".to_string().into()),
+                    Some(_) if ready => {
+                        return Err("ended in the middle of the command: its kernel may have panicked".to_string().into());
+                    }
                     Some(status) => return Err(format!("did not boot (QEMU: {status})").into()),
                     None => std::thread::sleep(Duration::from_millis(1)),
                 }

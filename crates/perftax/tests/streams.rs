@@ -59,7 +59,7 @@ const ALL: &[Form] = &[Json, Html, Values];
 
 /// A program of its own CPU time, which writes something.
 const BUSY: [&str; 3] =
-    ["perl", "-e", "$| = 1; print STDOUT qq(out\\n); print STDERR qq(err\\n); my $i = 0; $i++ while $i < 3e5"];
+    ["perl", "-e", "$| = 1; print STDOUT qq(out\\n); print STDERR qq(err\\n); my $i = 0; $i++ while $i < 3e6"];
 /// One that is over at once.
 const BRIEF: [&str; 3] = ["sh", "-c", "echo out; echo err >&2"];
 

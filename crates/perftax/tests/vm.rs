@@ -111,3 +111,53 @@ fn what_cannot_be_is_said() {
         assert!(stderr(&outcome).contains(words), "{arguments:?}: {}", stderr(&outcome));
     }
 }
+
+/// Takes a machine down, also where a test fails.
+struct Down(String);
+
+impl Drop for Down {
+    fn drop(&mut self) {
+        Process::new(cargo_bin!("perftax")).args(["vm", "down", &self.0]).output().unwrap();
+    }
+}
+
+#[test]
+fn a_machine_stays_until_it_is_taken_down() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("input"), "shared\n").unwrap();
+    let share = folder.path().to_str().unwrap();
+    let name = format!("test-{}", std::process::id());
+    let _down = Down(name.clone());
+    perftax(&["vm", "up", &name, "--share", share, "--while", &std::process::id().to_string()]).success();
+    let twice = perftax(&["vm", "up", &name]).code(1);
+    assert!(stderr(&twice).contains("vm down"), "{}", stderr(&twice));
+    let listed = stdout(&perftax(&["vm", "list"]).success());
+    assert!(listed.lines().any(|line| line.starts_with(&name) && line.contains("Skylake") && line.contains("MiB")), "{listed}");
+    // Its folder is there, what a command brings, its code, its streams, its outputs; nothing of an earlier one.
+    let command = "cat input; cat /proc/uptime; ls; echo said >&2; echo out >made; exit $CODE";
+    let exec = ["vm", "exec", &name, "--env", "CODE=7", "--out", "made", "--out-folder", share, "--", "sh", "-c", command];
+    let first = perftax(&exec).code(7);
+    assert!(stdout(&first).starts_with("shared\n") && stderr(&first).contains("said"), "{first:?}");
+    assert_eq!(std::fs::read_to_string(folder.path().join("made")).unwrap(), "out\n");
+    assert_eq!(stdout(&perftax(&exec).code(7)), stdout(&first), "the same clock, and nothing that the first one made");
+    perftax(&["vm", "down", &name]).success();
+    let gone = perftax(&["vm", "exec", &name, "--", "true"]).code(3);
+    assert!(stderr(&gone).contains(&format!("perftax vm up {name}")), "{}", stderr(&gone));
+}
+
+#[test]
+fn a_machine_goes_when_nobody_uses_it() {
+    let name = format!("idle-{}", std::process::id());
+    let _down = Down(name.clone());
+    perftax(&["vm", "up", &name, "--idle", "1"]).success();
+    let began = std::time::Instant::now();
+    while stdout(&perftax(&["vm", "list"]).success()).contains(&name) {
+        // Asking is no use; a minute is for machines that are busy.
+        assert!(began.elapsed().as_secs() < 60, "it stays");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    for (name, words) in [("a/b", "letters, digits"), (".x", "no '.' first"), ("", "1 to 64")] {
+        let refused = perftax(&["vm", "up", name]).failure();
+        assert!(stderr(&refused).contains(words), "{name}: {}", stderr(&refused));
+    }
+}

@@ -16,5 +16,6 @@ mod machine;
 mod matrix;
 mod oracle;
 mod phase;
+mod resident;
 mod selfcost;
 mod trace;

@@ -3,11 +3,11 @@
 
 pub mod module;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::collections::BTreeMap;
-use std::time::Duration;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use perftax_vm::{Finished, Guest, Installation, Resident, Sources, Terminal};
 
@@ -27,7 +27,7 @@ impl std::io::Write for Said {
 }
 
 impl Said {
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 }
@@ -81,7 +81,7 @@ pub fn boot_kernel(
 }
 
 /// A machine of this kind that has booted once for all tests of this program; it goes with the program.
-fn resident(kernel: Option<&Path>, installation: &Installation, perftax: &Path, guest: &Guest) -> Arc<Resident> {
+pub fn resident(kernel: Option<&Path>, installation: &Installation, perftax: &Path, guest: &Guest) -> Arc<Resident> {
     type Machines = BTreeMap<String, Arc<OnceLock<Arc<Resident>>>>;
     static MACHINES: Mutex<Machines> = Mutex::new(BTreeMap::new());
     let machine = Guest { with: Vec::new(), share: None, outputs: Vec::new(), environment: Vec::new(), ..guest.clone() };

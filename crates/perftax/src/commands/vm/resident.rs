@@ -100,9 +100,10 @@ pub fn up(args: &UpArgs) -> Result<Outcome> {
         .spawn()
         .context("cannot start the machine's keeper")?;
     // It outlives us, and so gets lines of its own: whoever waits for ours to end does not wait for it.
-    let errors = keeper.stderr.take().map(|errors| {
-        std::thread::spawn(move || std::io::copy(&mut BufReader::new(errors), &mut std::io::stderr()).ok())
-    });
+    let errors = keeper
+        .stderr
+        .take()
+        .map(|errors| std::thread::spawn(move || std::io::copy(&mut BufReader::new(errors), &mut std::io::stderr()).ok()));
     let mut said = String::new();
     if let Some(output) = keeper.stdout.take() {
         BufReader::new(output).read_line(&mut said).context("cannot hear the machine's keeper")?;
@@ -160,7 +161,7 @@ pub fn down(args: &DownArgs) -> Result<Outcome> {
 pub fn list(_: &ListArgs) -> Result<Outcome> {
     let mut text = String::new();
     for name in keeper::names()? {
-        let loan = keeper::borrow(&name)?;
+        let loan = keeper::look_at(&name)?;
         let (guest, held) = (&loan.lent.guest, loan.resident.bytes() >> 20);
         let kernel = loan.lent.installation.kernel.parent().unwrap_or(Path::new("")).join("kernel");
         let kernel = std::fs::read_to_string(kernel).unwrap_or_default();
