@@ -137,7 +137,7 @@ fn a_machine_stays_until_it_is_taken_down() {
     let command = "cat input; cat /proc/uptime; ls; echo said >&2; echo out >made; exit $CODE";
     let exec = ["vm", "exec", &name, "--env", "CODE=7", "--out", "made", "--out-folder", share, "--", "sh", "-c", command];
     let first = perftax(&exec).code(7);
-    assert!(stdout(&first).starts_with("shared\n") && stderr(&first).contains("said"), "{first:?}");
+    assert!(stdout(&first).starts_with("shared\n") && stderr(&first).contains("said"), "{}", stderr(&first));
     assert_eq!(std::fs::read_to_string(folder.path().join("made")).unwrap(), "out\n");
     assert_eq!(stdout(&perftax(&exec).code(7)), stdout(&first), "the same clock, and nothing that the first one made");
     perftax(&["vm", "down", &name]).success();
