@@ -31,6 +31,9 @@ const KERNEL_ARGUMENTS: &str =
 /// Lines of the console that an error quotes.
 const TAIL: usize = 8;
 
+/// Serial lines behind the console's, in the order in which the guest has them: what the command says, its errors, what the guest says to us.
+pub const LINES: [&str; 3] = ["output", "errors", "control"];
+
 /// How a machine comes to be.
 pub enum Start<'a> {
     /// It boots, with these files beside the base ones.
@@ -83,7 +86,7 @@ impl Emulator {
             // Passed through, not listed: the state is written by who gave up being root.
             fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).map_err(Error::file(folder.path()))?;
         }
-        for name in ["output", "errors", "control"] {
+        for name in LINES {
             mknodat(CWD, at(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(|e| Error::file(at(name))(e.into()))?;
         }
         let orders = written(orders)?;
@@ -110,10 +113,9 @@ impl Emulator {
             command.args(["-kernel", &installation.kernel.display().to_string(), "-initrd", &at("initrd").display().to_string()]);
             command.args(["-append", &format!("{KERNEL_ARGUMENTS} {}", guest.append)]);
         }
-        let shell = guest.argv.is_empty() && matches!(how, Start::Boot(_));
         match how {
             Start::BootToSave(..) => command.stdin(Stdio::piped()).stdout(Stdio::piped()),
-            _ if shell => command.stdin(Stdio::inherit()).stdout(Stdio::inherit()),
+            _ if is_shell(guest, how) => command.stdin(Stdio::inherit()).stdout(Stdio::inherit()),
             _ => command.stdin(Stdio::null()).stdout(Stdio::null()),
         };
         command.stderr(File::create(at("qemu")).map_err(Error::file(at("qemu")))?);
@@ -126,9 +128,11 @@ impl Emulator {
         self.folder.path().join(name)
     }
 
-    /// Lets go of whoever still waits for a line to be opened.
-    pub fn release_lines(&self) {
-        for name in ["output", "errors", "control"] {
+    /// Switches it off, and lets go of whoever still waits for a line to be opened.
+    pub fn switch_off(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        for name in LINES {
             File::options().write(true).read(true).open(self.at(name)).ok();
         }
     }
@@ -144,10 +148,13 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-        self.release_lines();
+        self.switch_off();
     }
+}
+
+/// Whether the console is a shell on this terminal.
+fn is_shell(guest: &Guest, how: &Start<'_>) -> bool {
+    guest.argv.is_empty() && matches!(how, Start::Boot(_))
 }
 
 /// What makes up the machine: the same for one that is saved and those that load it.
@@ -180,12 +187,12 @@ fn machine(command: &mut Command, guest: &Guest, folder: &Path, orders: &OwnedFd
         command.args(["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]);
         command.args(["-rtc", "base=2026-01-01T00:00:00,clock=vm"]);
     }
-    if guest.argv.is_empty() && matches!(how, Start::Boot(_)) {
+    if is_shell(guest, how) {
         command.args(["-serial", "stdio"]);
     } else {
         command.args(["-serial", &format!("file:{}", at("console"))]);
     }
-    for name in ["output", "errors", "control"] {
+    for name in LINES {
         command.args(["-serial", &format!("file:{}", at(name))]);
     }
     let shared = format!("memory-backend-file,id=orders,size={ORDERS_BYTES},mem-path={},share=on", path_of(orders));

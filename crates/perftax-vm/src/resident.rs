@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Gid, Uid};
 
 use crate::archive::Archive;
-use crate::emulator::{Emulator, Start, memory};
+use crate::emulator::{Emulator, LINES, Start, memory};
 use crate::error::{Error, Result};
 use crate::guest::Guest;
 use crate::installation::Installation;
@@ -39,7 +39,7 @@ impl Resident {
         let ram = memory("guest", u64::from(guest.memory_mib) << 20)?;
         let mut emulator = Emulator::start(installation, guest, Archive::default(), &Start::BootToSave(&files, &ram))?;
         // QEMU opens no line that nobody listens to.
-        let _said = ["output", "errors", "control"].map(|line| listen(emulator.at(line)));
+        let _said = LINES.map(|line| listen(emulator.at(line)));
         let state = save(&mut emulator, guest.timeout)?;
         Ok(Self { memory: ram, state })
     }

@@ -52,9 +52,7 @@ pub(crate) fn converse(mut emulator: Emulator, guest: &Guest, terminal: Terminal
     let said = listen(emulator.at("control"));
     let ended = wait(&mut emulator, &said, guest, terminal.interrupted);
     // It has nothing more to do: the guest's files are written, and its lines are drained before it says its code.
-    emulator.child.kill().ok();
-    emulator.child.wait().ok();
-    emulator.release_lines();
+    emulator.switch_off();
     let (code, mut missing) = ended.map_err(|how| match how {
         Ended::Interrupted => Error::Interrupted,
         Ended::Badly(how) => emulator.complaint(how),
