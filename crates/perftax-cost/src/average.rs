@@ -1,6 +1,6 @@
 //! Averages of whole-program runs, which a disturbance now and then makes much longer.
 //!
-//! Chosen by simulation (tests/verification.rs): with one run in ten disturbed by 15 % on average, a trimmed mean narrows the
+//! Chosen by simulation (tests/public/verification.rs): with one run in ten disturbed by 15 % on average, a trimmed mean narrows the
 //! interval of E two- to threefold against the plain mean and keeps its coverage; without disturbances it costs a tenth.
 
 use crate::bootstrap::median;
@@ -26,7 +26,7 @@ impl Average {
     }
 }
 
-/// The average that `verify` uses. Chosen by simulation (tests/verification.rs): see docs/cost-model.md.
+/// The average that `verify` uses. Chosen by simulation (tests/public/verification.rs): see docs/cost-model.md.
 pub const AVERAGE: Average = Average::Trimmed(0.2);
 
 /// Standard deviation of a normal distribution over its median absolute deviation.

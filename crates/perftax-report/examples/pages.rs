@@ -1,7 +1,7 @@
 //! Writes documents with plausible numbers, as pages and as JSON, into a directory:
 //! `cargo run -p perftax-report --example pages -- DIR`.
 
-#[path = "../tests/samples/mod.rs"]
+#[path = "../tests/public/samples/mod.rs"]
 mod samples;
 
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! Prints every text for documents with plausible numbers: `cargo run -p perftax-report --example texts`.
 
-#[path = "../tests/samples/mod.rs"]
+#[path = "../tests/public/samples/mod.rs"]
 mod samples;
 
 use perftax_report::{Document, text};

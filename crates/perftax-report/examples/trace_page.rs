@@ -1,7 +1,7 @@
 //! Writes the page of a generated trace: `cargo run --release -p perftax-report --example trace_page -- MESSAGES FILE [spread]`; with
 //! `spread` its ids have all 62 bits. What `scripts/trace-page` measures.
 
-#[path = "../tests/samples/mod.rs"]
+#[path = "../tests/public/samples/mod.rs"]
 mod samples;
 
 use perftax_report::html;

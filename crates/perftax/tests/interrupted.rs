@@ -103,7 +103,7 @@ impl Place {
     /// The program whose threads share a line, for `comm`.
     fn sharing(&self) -> String {
         let program = self.folder.path().join("sharing");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/sharing.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands/sharing.c");
         let mut cc = Command::new("cc");
         assert!(cc.args(["-g", "-O1", "-pthread", "-o"]).arg(&program).arg(source).status().unwrap().success());
         program.to_str().unwrap().into()

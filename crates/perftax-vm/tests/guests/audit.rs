@@ -32,8 +32,10 @@ fn rows<'a>(audit: &'a Audit, experiment: &str) -> Vec<&'a AuditRow> {
 
 #[test]
 fn samples_are_exact() {
-    let audit =
-        &audits("echo == all; perftax audit --quick --only count,interval,bias,memory,events,mode,address --json -", &["all"])[0];
+    let audit = &audits(
+        "echo == all; perftax audit --quick --runs 1 --only count,interval,bias,memory,events,mode,address --json -",
+        &["all"],
+    )[0];
     let failed: Vec<_> = audit.failed().map(|(_, row)| row).collect();
     assert!(failed.is_empty(), "{failed:#?}");
     // There are neither programs in the guest nor IBS in this processor; it is said so.
@@ -60,9 +62,11 @@ fn samples_are_exact() {
 /// AMD: operations and fetches, and what a signal to each sample adds: the surplus of the PES study's figure 3.
 #[test]
 fn ibs_is_exact_once_its_handler_is_known() {
-    let audit =
-        &audits_on(Generation::Zen2, "echo == all; perftax audit --quick --only interval,bias,mode,address --json -", &["all"])
-            [0];
+    let audit = &audits_on(
+        Generation::Zen2,
+        "echo == all; perftax audit --quick --runs 1 --only interval,bias,mode,address --json -",
+        &["all"],
+    )[0];
     let failed: Vec<_> = audit.failed().map(|(_, row)| row).collect();
     assert!(failed.is_empty(), "{failed:#?}");
     let row = |experiment: &str, case: &str| {
@@ -89,7 +93,9 @@ fn planted_faults_are_found() {
         ("alias", "bias", "pebs loads every 999, four loads in turn"),
     ];
     let run = |(fault, experiment, _): &(&str, &str, &str)| {
-        format!("echo == {fault}; perftax audit --quick --only {experiment} --plant {fault} --json -; test $? = 4 || exit 8\n")
+        format!(
+            "echo == {fault}; perftax audit --quick --runs 1 --only {experiment} --plant {fault} --json -; test $? = 4 || exit 8\n"
+        )
     };
     let script: String = faults.iter().map(run).collect();
     let all = audits(&script, &faults.map(|(fault, _, _)| fault));

@@ -27,13 +27,19 @@ fn programs(folder: &Path) {
 }
 
 fn boot(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
-    let folder = tempfile::tempdir().unwrap();
-    programs(folder.path());
-    std::fs::write(folder.path().join("script"), script).unwrap();
+    let folder = beside_programs(script);
     common::boot(&["sh", "script"].map(String::from), |guest| {
         guest.share = Some(folder.path().into());
         change(guest);
     })
+}
+
+/// A folder with a script and the programs.
+fn beside_programs(script: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    programs(folder.path());
+    std::fs::write(folder.path().join("script"), script).unwrap();
+    folder
 }
 
 /// Lines `NAME NUMBER…`, the numbers by name; a name that comes twice has all of its numbers.
@@ -144,7 +150,13 @@ perf script -i /tmp/data -F cpu,time,ip
 cat /proc/uptime
 "
     );
-    let once = || boot(&script, |guest| guest.processor.count = 2);
+    let folder = beside_programs(&script);
+    let once = || {
+        common::boot_anew(&["sh", "script"].map(String::from), &common::perftax(), |guest| {
+            guest.share = Some(folder.path().into());
+            guest.processor.count = 2;
+        })
+    };
     let (output, errors, _) = once();
     let found = numbers(&output);
     // taskset is counted, too, up to its exec: the same instructions before both.

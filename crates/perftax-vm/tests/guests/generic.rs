@@ -9,7 +9,7 @@ use perftax_vm::Generation;
 
 /// The experiment's rows on a processor, and the exit code, after a command of the shell's.
 fn rows(generation: Generation, share: Option<&Path>, before: &str) -> (Vec<AuditRow>, i32) {
-    let script = format!("{before} perftax audit --quick --only generic --json -");
+    let script = format!("{before} perftax audit --quick --runs 1 --only generic --json -");
     let (output, errors, finished) = common::boot_with(&["sh".into(), "-c".into(), script], &common::perftax(), |guest| {
         guest.processor.generation = generation;
         guest.share = share.map(Path::to_path_buf);

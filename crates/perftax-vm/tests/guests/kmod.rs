@@ -85,12 +85,12 @@ echo own $(./direct count 10007 65536 1000)
 dmesg | grep -o 'perftax: page-table.*'
 for n in 1 16 200 1000; do
     before=$(nmis)
-    echo ride-$n $(./direct ride $n perf record -q -e instructions:upp -c 10007 -o /tmp/perf.data dd if=/dev/zero of=/dev/null bs=100 count=200000 2>/dev/null) $(( $(nmis) - before )) $(samples)
+    echo ride-$n $(./direct ride $n perf record -q -e instructions:upp -c 10007 -o /tmp/perf.data dd if=/dev/zero of=/dev/null bs=100 count=60000 2>/dev/null) $(( $(nmis) - before )) $(samples)
 done
-perf record -q -e instructions:upp -c 10007 -o /tmp/perf.data sh -c 'while :; do :; done' 2>/dev/null & sleep 2
-before=$(nmis); sleep 0.5; echo before $(( $(nmis) - before ))
-echo running $(./direct ride 16 sleep 0.5)
-before=$(nmis); sleep 0.5; echo after $(( $(nmis) - before ))
+perf record -q -e instructions:upp -c 10007 -o /tmp/perf.data sh -c 'while :; do :; done' 2>/dev/null & sleep 0.5
+before=$(nmis); sleep 0.2; echo before $(( $(nmis) - before ))
+echo running $(./direct ride 16 sleep 0.2)
+before=$(nmis); sleep 0.2; echo after $(( $(nmis) - before ))
 kill %1; wait
 perf stat -x, -e instructions:u true 2>&1 | grep -c instructions",
     );
@@ -168,7 +168,7 @@ echo first $(cat /tmp/first)
 ./direct count 10007 65536 100000000 >/tmp/first & sleep 1.2
 echo freezer >/sys/power/pm_test; echo mem >/sys/power/state; wait
 echo suspended $(cat /tmp/first)
-for i in 1 2 3 4 5 6 7 8 9 10; do ./direct count 1009 65536 50000000 >/dev/null & sleep 0.$i; kill -9 $!; done; wait
+for i in 1 2 3 4 5 6 7 8 9; do ./direct count 1009 65536 50000000 >/dev/null & sleep 0.0$i; kill -9 $!; done; wait
 echo user::1000:1000::/:/bin/sh >>/etc/passwd; chmod 755 . direct
 echo unprivileged $(su user -c '/share/direct count 10007 65536 1000')
 echo perfmon $(PERFMON_ALONE=1 ./direct count 10007 65536 100000)

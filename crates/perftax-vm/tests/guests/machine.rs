@@ -211,11 +211,12 @@ fn calibrated(script: &str) -> (Vec<f64>, String) {
 /// its terms for an interrupt and the records that it finds are the instructions that the handler executed, as the emulator counts them.
 #[test]
 fn calibrate_finds_what_was_injected() {
-    let costs = [0.0, 232.0, 238.0, 286.0, 1000.0];
+    let costs = common::some_of(&[0.0, 232.0, 238.0, 1000.0, 286.0]);
+    let listed = costs.iter().map(|cost| format!("{cost} ")).collect::<String>();
     // Registers of the emulation: the assist's cost; interrupts raised, and instructions in their handlers.
     let script = "\
 echo -1 >/proc/sys/kernel/sched_rt_runtime_us
-for cost in 0 232 238 286 1000; do
+for cost in COSTS; do
     KNOB 0x50540000 $cost || exit 9
     interrupts=$(KNOB 0x50540012) instructions=$(KNOB 0x50540013)
     calibrate -e instructions:uppp --quick --no-save --time 8 --json $cost.json || exit 8
@@ -224,20 +225,17 @@ for cost in 0 232 238 286 1000; do
     echo instructions: $(($(KNOB 0x50540013) - instructions))
 done
 ";
-    let (numbers, output) = calibrated(script);
+    let (numbers, output) = calibrated(&script.replace("COSTS", &listed));
     assert_eq!(numbers.len(), 11 * costs.len(), "{output}");
-    let mut covered = 0;
     for (cost, found) in costs.into_iter().zip(numbers.chunks(11)) {
-        let (estimate, low, high) = (found[0], found[1], found[2]);
-        covered += usize::from(low <= cost && cost <= high);
+        // Whether its interval holds the truth is counted over many: scripts/vm-known-answers.
+        let estimate = found[0];
         assert!((estimate - cost).abs() <= (0.03 * cost).max(8.0), "{cost}: {estimate}");
         let (copy, interrupt) = (found[3], found[6]);
         let truth = found[10] / found[9];
         let drain = interrupt + RECORDS_PER_INTERRUPT * copy;
         assert!((drain / truth - 1.0).abs() < 0.05, "{cost}: {drain} ns an interrupt, {truth} instructions of 1 ns\n{output}");
     }
-    // Of 95 % intervals one in twenty misses: fewer than three of five would be one in a thousand. scripts/vm-known-answers counts.
-    assert!(covered >= 3, "{covered} of 5\n{output}");
 }
 
 /// Of 200 bytes each in a buffer of 64 KiB, four fewer than fit (perftax-pmu's oracle).

@@ -38,6 +38,9 @@ pub struct Args {
     /// Three runs of each instead of ten
     #[arg(long)]
     quick: bool,
+    /// Runs of each: 10, or 3 with --quick, unless said
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    runs: Option<u16>,
     /// Keep what is done in FILE, and start from what is there
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
@@ -69,9 +72,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
         origin.warnings.push(Warning::Other { message, remedy: "the same without --plant".into() });
     }
     let kind = if args.quick { "quick" } else { "whole" };
-    let head = format!("{} {} {kind} {:?}", here.id.fingerprint, here.kernel, args.plant);
+    let runs = args.runs.map_or(if args.quick { QUICK_RUNS } else { RUNS }, usize::from);
+    let head = format!("{} {} {kind} {runs} {:?}", here.id.fingerprint, here.kernel, args.plant);
     let mut journal = args.resume.as_deref().map(|path| Journal::<AuditedExperiment>::open(path, &head)).transpose()?;
-    let runs = if args.quick { QUICK_RUNS } else { RUNS };
     let setting = Setting {
         catalog: &here.catalog,
         cpus: &here.cpus,

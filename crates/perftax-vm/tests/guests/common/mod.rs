@@ -70,17 +70,29 @@ pub fn boot_kernel(
     perftax: &Path,
     change: impl FnOnce(&mut Guest),
 ) -> (String, String, Finished) {
+    let guest = changed(argv, change);
+    let installation = Sources::find().unwrap().installation(kernel).unwrap();
+    let machine = resident(kernel, &installation, perftax, &guest);
+    said(|terminal| machine.exec(&installation, &guest, terminal).unwrap())
+}
+
+/// The same in a machine that boots for it: copies of one with several processors count alike, but their clocks may differ (docs/vm.md).
+pub fn boot_anew(argv: &[String], perftax: &Path, change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
+    let guest = changed(argv, change);
+    let installation = Sources::find().unwrap().installation(None).unwrap();
+    said(|terminal| run(&installation, &guest, perftax, terminal).unwrap())
+}
+
+fn changed(argv: &[String], change: impl FnOnce(&mut Guest)) -> Guest {
     let mut guest = Guest::new(argv.to_vec());
     change(&mut guest);
-    let installation = Sources::find().unwrap().installation(kernel).unwrap();
+    guest
+}
+
+fn said(command: impl FnOnce(Terminal) -> Finished) -> (String, String, Finished) {
     let (output, errors) = (Said::default(), Said::default());
     let terminal = Terminal { output: Box::new(output.clone()), errors: Box::new(errors.clone()), interrupted: || false };
-    // Copies of a machine with several processors count alike, but their clocks may differ (docs/vm.md), which a boot's do not.
-    let finished = if guest.processor.count > 1 {
-        run(&installation, &guest, perftax, terminal).unwrap()
-    } else {
-        resident(kernel, &installation, perftax, &guest).exec(&installation, &guest, terminal).unwrap()
-    };
+    let finished = command(terminal);
     (output.text(), errors.text(), finished)
 }
 
@@ -95,6 +107,11 @@ pub fn resident(kernel: Option<&Path>, installation: &Installation, perftax: &Pa
     // A test that failed while it booted one is not this one's failure.
     let place = Arc::clone(MACHINES.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default());
     Arc::clone(place.get_or_init(|| Arc::new(Resident::boot(installation, &machine, perftax).unwrap())))
+}
+
+/// The first and the last of several that show the same; all of them where `PERFTAX_ALL` is set, as by `scripts/acceptance long-tests`.
+pub fn some_of<T: Copy>(all: &[T]) -> Vec<T> {
+    if std::env::var_os("PERFTAX_ALL").is_some() { all.to_vec() } else { vec![all[0], all[all.len() - 1]] }
 }
 
 /// Calibrates before all others; once more where the A/A control refuses it, which has one honest calibration in a hundred refused.

@@ -1,0 +1,339 @@
+//! Records built byte by byte from the kernel's and perf's headers, in both byte orders, and what a bill makes of them.
+
+use std::collections::BTreeMap;
+
+use perftax_cost::document::{Bill, Calibration, MachineId, MachineProfile, Origin, SpanOf, StopReason};
+use perftax_cost::{Estimate, Mechanism, Warning};
+use perftax_lab::recording::{self, Recording};
+
+/// A piped recording in the making.
+struct Pipe {
+    big: bool,
+    bytes: Vec<u8>,
+}
+
+impl Pipe {
+    fn new(big: bool) -> Self {
+        let mut pipe = Self { big, bytes: if big { b"2ELIFREP".to_vec() } else { b"PERFILE2".to_vec() } };
+        let size = pipe.words(&[16]);
+        pipe.bytes.extend(size);
+        pipe
+    }
+
+    fn words(&self, words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|w| if self.big { w.to_be_bytes() } else { w.to_le_bytes() }).collect()
+    }
+
+    fn halves(&self, halves: &[u32]) -> Vec<u8> {
+        halves.iter().flat_map(|w| if self.big { w.to_be_bytes() } else { w.to_le_bytes() }).collect()
+    }
+
+    fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        let bytes = self.record_bytes(kind, misc, body);
+        self.bytes.extend(bytes);
+    }
+
+    fn record_bytes(&self, kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
+        let short = |x: u16| if self.big { x.to_be_bytes() } else { x.to_le_bytes() };
+        [&self.halves(&[kind])[..], &short(misc), &short(8 + body.len() as u16), body].concat()
+    }
+
+    /// `PERF_RECORD_HEADER_ATTR` of a 64-byte attribute; flags as bits in the order of declaration.
+    #[allow(clippy::too_many_arguments)] // the fields of an attribute, in the order of the ABI
+    fn event(&mut self, pmu_type: u32, config: u64, period: u64, sample_type: u64, read_format: u64, flags: u64, ids: &[u64]) {
+        let flags = if self.big { flags.reverse_bits() } else { flags };
+        let mut body = self.halves(&[pmu_type, 64]);
+        body.extend(self.words(&[config, period, sample_type, read_format, flags]));
+        body.extend(self.halves(&[0, 0]));
+        body.extend(self.words(&[0]));
+        body.extend(self.words(ids));
+        self.record(64, 0, &body);
+    }
+
+    /// A sample of IDENTIFIER|IP|TID|TIME|CPU.
+    fn sample(&mut self, id: u64, tid: u32, time: u64, cpu: u32) {
+        let body = [self.words(&[id, 0x40_1000]), self.halves(&[tid, tid]), self.words(&[time]), self.halves(&[cpu, 0])].concat();
+        self.record(9, 2, &body);
+    }
+
+    /// The trailer of other records: TID|TIME|CPU|IDENTIFIER.
+    fn trailer(&self, id: u64, tid: u32, time: u64) -> Vec<u8> {
+        [self.halves(&[tid, tid]), self.words(&[time]), self.halves(&[0, 0]), self.words(&[id])].concat()
+    }
+
+    fn with_trailer(&mut self, kind: u32, misc: u16, body: Vec<u8>, id: u64, time: u64) {
+        let body = [body, self.trailer(id, 7, time)].concat();
+        self.record(kind, misc, &body);
+    }
+
+    fn read(&self) -> Recording {
+        Recording::read(&self.bytes[..], "built").unwrap()
+    }
+}
+
+const SAMPLE_TYPE: u64 = 1 << 16 | 1 | 1 << 1 | 1 << 2 | 1 << 7;
+const SAMPLE_ID_ALL: u64 = 1 << 18;
+const ENABLE_ON_EXEC: u64 = 1 << 12;
+const TIMES: u64 = 3;
+const MS: u64 = 1_000_000;
+
+/// Two events, cpu-clock (id 10, 11) and page-faults (id 20), of a command that ran from 1 ms to 1001 ms.
+fn two_events(big: bool) -> Pipe {
+    let mut pipe = Pipe::new(big);
+    pipe.event(1, 0, 1_000_000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL | ENABLE_ON_EXEC, &[10, 11]);
+    pipe.event(1, 2, 1, SAMPLE_TYPE, TIMES, SAMPLE_ID_ALL, &[20]);
+    let comm = [pipe.halves(&[7, 7]), b"program\0".to_vec()].concat();
+    pipe.with_trailer(3, 1 << 13, comm, 10, MS);
+    pipe
+}
+
+fn exit(pipe: &mut Pipe) {
+    let body = [pipe.halves(&[7, 1, 7, 1]), pipe.words(&[1001 * MS])].concat();
+    pipe.with_trailer(4, 0, body, 10, 1001 * MS);
+}
+
+#[test]
+fn every_record_in_both_byte_orders() {
+    for big in [false, true] {
+        let mut pipe = two_events(big);
+        let name = [pipe.words(&[2, 20]), b"my-faults\0\0\0\0\0\0\0".to_vec()].concat();
+        pipe.record(78, 0, &name); // EVENT_UPDATE, name
+        pipe.sample(10, 7, 2 * MS, 0);
+        pipe.sample(11, 8, 3 * MS, 1);
+        pipe.sample(20, 7, 4 * MS, 0);
+        pipe.sample(0, 7, 5 * MS, 0); // id 0 stands for the first event
+        pipe.sample(99, 7, 6 * MS, 0); // nobody's
+        let lost = pipe.words(&[20, 40]);
+        pipe.with_trailer(2, 0, lost, 20, 7 * MS);
+        let hardware_lost = pipe.words(&[2]);
+        pipe.with_trailer(13, 0, hardware_lost, 11, 7 * MS);
+        let filtered = pipe.words(&[5]);
+        pipe.with_trailer(13, 1 << 15, filtered, 10, 7 * MS);
+        let throttle = pipe.words(&[8 * MS, 11, 11]);
+        pipe.with_trailer(5, 0, throttle.clone(), 11, 8 * MS);
+        pipe.with_trailer(6, 0, throttle, 11, 9 * MS);
+        let fork = [pipe.halves(&[8, 7, 8, 7]), pipe.words(&[2 * MS])].concat();
+        pipe.with_trailer(7, 0, fork, 10, 2 * MS);
+        let values = [pipe.halves(&[7, 7]), pipe.words(&[123, 1000, 250])].concat();
+        pipe.with_trailer(8, 0, values, 20, 9 * MS);
+        let aux = pipe.words(&[0, 64, 8]);
+        pipe.with_trailer(11, 0, aux, 10, 9 * MS);
+        let auxtrace = pipe.words(&[24, 0, 0, 0, 0]);
+        pipe.record(71, 0, &auxtrace);
+        pipe.bytes.extend([9; 24]); // AUX data that look like samples must be passed over
+        exit(&mut pipe);
+        let recording = pipe.read();
+        assert_eq!(recording.fault, None);
+        let (clock, faults) = (&recording.events[0], &recording.events[1]);
+        assert_eq!((clock.name.as_str(), faults.name.as_str()), ("cpu-clock", "my-faults"), "big endian {big}");
+        assert_eq!((clock.samples, clock.lost(), clock.filtered, clock.throttled), (3, 2, 5, 1));
+        assert_eq!((faults.samples, faults.lost(), faults.throttled), (1, 40, 0));
+        assert_eq!(faults.running(), Some(0.25));
+        assert_eq!(recording.counts.unknown_samples, 1);
+        assert_eq!(recording.counts.aux_lossy, 1);
+        assert_eq!(recording.counts.comm(8), "program");
+        assert_eq!(recording.counts.by_cpu[&(1, 0)], 1);
+        assert_eq!(recording.command_span_s(), Some(1.0));
+    }
+}
+
+#[test]
+fn compressed_records_cut_anywhere() {
+    for kind in [81, 83] {
+        let mut pipe = two_events(false);
+        let mut plain = Vec::new();
+        for i in 0..500 {
+            let body = [pipe.words(&[10, i, 7 | 7 << 32, i * MS, 0])].concat();
+            plain.extend(pipe.record_bytes(9, 2, &body));
+        }
+        let mut packed = vec![0; 1 << 16];
+        let length = zstd_safe::compress(&mut packed[..], &plain, 1).unwrap();
+        for piece in packed[..length].chunks(37) {
+            let body = match kind {
+                81 => piece.to_vec(),
+                _ => [&pipe.words(&[piece.len() as u64])[..], piece, &[0; 3]].concat(),
+            };
+            pipe.record(kind, 0, &body);
+        }
+        let recording = pipe.read();
+        assert_eq!(recording.fault, None);
+        assert_eq!(recording.events[0].samples, 500, "type {kind}");
+    }
+}
+
+#[test]
+fn an_exploding_stream_is_refused() {
+    let mut pipe = two_events(false);
+    let mut packed = vec![0; 1 << 20];
+    // 256 MiB of zeros fit into a few KiB: as records they would also be of length 0.
+    let sample = pipe.record_bytes(9, 2, &[0; 40]);
+    let plain: Vec<u8> = sample.iter().copied().cycle().take(48 * 1_000_000).collect();
+    let length = zstd_safe::compress(&mut packed[..], &plain, 1).unwrap();
+    assert!(length < 8_000, "{length}");
+    pipe.record(81, 0, &packed[..length]);
+    assert!(pipe.read().fault.unwrap().why.contains("expand"));
+}
+
+fn origin(taken_at_s: f64) -> Origin {
+    Origin {
+        schema: 1,
+        kind: "bill".into(),
+        perftax: "0".into(),
+        machine: MachineId::default(),
+        kernel: String::new(),
+        taken_at_s,
+        command: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
+fn calibration(mechanism: Mechanism, event: &str, alpha_ns: f64, drift: f64) -> Calibration {
+    Calibration {
+        origin: origin(1000.0),
+        mechanism,
+        event: event.into(),
+        alpha_ns: Estimate::new(alpha_ns, alpha_ns * 0.9, alpha_ns * 1.1),
+        floor_ns: None,
+        samples: 1,
+        expected_samples: 1.0,
+        lost: 0,
+        throttled: 0,
+        terms: BTreeMap::from([("callchain".to_string(), Estimate::exact(2_000.0))]),
+        linearity: None,
+        control: None,
+        witness: None,
+        direct: None,
+        drift,
+        sessions: 1,
+        elapsed_s: 1.0,
+        stopped: StopReason::Precision,
+        blocks: Vec::new(),
+    }
+}
+
+fn profile(calibrations: Vec<Calibration>) -> MachineProfile {
+    MachineProfile { schema: 1, machine: MachineId::default(), kernel: String::new(), calibrations }
+}
+
+fn bill(pipe: &Pipe, profile: Option<&MachineProfile>) -> Bill {
+    recording::bill(&pipe.read(), profile, origin(1060.0))
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-9 * b.abs().max(1e-9)
+}
+
+/// `clock` samples on CPU `cpu`, one a millisecond from 2 ms on.
+fn clock_samples(pipe: &mut Pipe, many: u64, cpu: u32) {
+    for i in 0..many {
+        pipe.sample(10, 7 + cpu, 2 * MS + i * MS, cpu);
+    }
+}
+
+#[test]
+fn samples_and_losses_times_alpha() {
+    let mut pipe = two_events(false);
+    clock_samples(&mut pipe, 900, 0);
+    let lost = pipe.words(&[10, 100]);
+    pipe.with_trailer(2, 0, lost, 10, 7 * MS);
+    exit(&mut pipe);
+    let bill = bill(&pipe, Some(&profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 20_000.0, 0.0)])));
+    // 1000 × 20 µs = 20 ms of a run of 1 s: 20 / 980.
+    let cost = bill.cost_s.unwrap();
+    assert!(near(cost.estimate, 0.020) && near(cost.low, 0.018) && near(cost.high, 0.022), "{cost:?}");
+    assert_eq!((bill.span_s, bill.span_of), (1.0, SpanOf::Command));
+    let share = bill.share_of_run.unwrap();
+    assert!(
+        near(share.estimate, 0.020 / 0.980) && near(share.low, 0.018 / 0.982) && near(share.high, 0.022 / 0.978),
+        "{share:?}"
+    );
+    assert_eq!(bill.by_thread[0].key, "7/7 program");
+    assert!(bill.origin.warnings.contains(&Warning::LostRecords { lost: 100 }));
+    // An event that never fired needs no price.
+    assert_eq!(bill.events[1].cost_s, Some(Estimate::exact(0.0)));
+    assert_eq!(bill.origin.warnings.len(), 1, "{:?}", bill.origin.warnings);
+}
+
+#[test]
+fn drift_widens_and_payload_adds() {
+    let mut pipe = Pipe::new(false);
+    pipe.event(1, 0, 1_000_000, SAMPLE_TYPE | 1 << 5 | 1 << 13, 0, SAMPLE_ID_ALL, &[10]);
+    clock_samples(&mut pipe, 100, 0);
+    let bill = bill(&pipe, Some(&profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 18_000.0, 0.5)])));
+    let alpha = bill.events[0].alpha_ns.unwrap();
+    assert!(near(alpha.estimate, 20_000.0), "call chains cost 2 µs on top: {alpha:?}");
+    let half = (0.1_f64 * 18_000.0).hypot(0.5 * 20_000.0);
+    assert!(near(alpha.high - alpha.estimate, half), "{alpha:?}");
+    assert_eq!(bill.events[0].payload, ["callchain"]);
+    assert!(bill.origin.warnings.iter().any(|w| w.to_string().contains("user-stack")), "{:?}", bill.origin.warnings);
+    assert_eq!(bill.span_of, SpanOf::Samples);
+}
+
+#[test]
+fn two_cpus_delay_the_run_by_the_busier() {
+    let mut pipe = two_events(false);
+    clock_samples(&mut pipe, 900, 0);
+    clock_samples(&mut pipe, 450, 1);
+    exit(&mut pipe);
+    let bill = bill(&pipe, Some(&profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 20_000.0, 0.0)])));
+    assert!(near(bill.cost_s.unwrap().estimate, 0.027));
+    let elapsed = bill.elapsed_cost_s.unwrap().estimate;
+    assert!((elapsed - 0.018).abs() < 0.0002, "{elapsed}");
+    assert_eq!(bill.by_cpu.iter().map(|c| c.samples).collect::<Vec<_>>(), [900, 450]);
+}
+
+#[test]
+fn unpriced_events() {
+    let mut pipe = two_events(false);
+    clock_samples(&mut pipe, 10, 0);
+    pipe.sample(20, 7, 4 * MS, 0);
+    exit(&mut pipe);
+    let none = bill(&pipe, None);
+    assert_eq!((none.cost_s, none.share_of_run), (None, None));
+    assert_eq!(none.events[0].samples, 10);
+    let partly = bill(&pipe, Some(&profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 20_000.0, 0.0)])));
+    assert!(near(partly.cost_s.unwrap().estimate, 0.0002));
+    assert_eq!((partly.events[1].alpha_ns, partly.events[1].cost_s), (None, None));
+    let warning = partly.origin.warnings.iter().find(|w| w.to_string().contains("page-faults is not priced")).unwrap();
+    assert_eq!(warning.remedy(), "perftax calibrate -e page-faults");
+    let other = bill(&pipe, Some(&profile(vec![calibration(Mechanism::Software, "context-switches", 800.0, 0.0)])));
+    assert!(
+        other.origin.warnings.iter().any(|w| w.to_string().contains("page-faults is priced with the cost of context-switches"))
+    );
+}
+
+#[test]
+fn nothing_sampled_costs_nothing() {
+    let mut pipe = two_events(false);
+    exit(&mut pipe);
+    let bill = bill(&pipe, None);
+    assert_eq!(bill.cost_s, Some(Estimate::exact(0.0)));
+    assert_eq!(bill.share_of_run, Some(Estimate::exact(0.0)));
+    assert!(bill.origin.warnings[0].to_string().contains("no samples"));
+}
+
+#[test]
+fn a_price_beyond_the_run_has_no_share() {
+    let mut pipe = two_events(false);
+    clock_samples(&mut pipe, 900, 0);
+    exit(&mut pipe);
+    let bill = bill(&pipe, Some(&profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 2_000_000.0, 0.0)])));
+    assert_eq!(bill.share_of_run, None);
+    assert!(bill.origin.warnings.iter().any(|w| w.to_string().contains("as long as the whole run")));
+    assert!(serde_json::to_string(&bill).unwrap().contains("\"share_of_run\":null"));
+}
+
+#[test]
+fn another_machines_and_old_prices_are_said() {
+    let mut pipe = two_events(false);
+    let text = [pipe.words(&[4]), pipe.halves(&[8]), b"6.1.0\0\0\0".to_vec()].concat();
+    pipe.record(80, 0, &text); // HEADER_FEATURE, OSRELEASE
+    clock_samples(&mut pipe, 10, 0);
+    let profile = MachineProfile {
+        kernel: "6.18.0".into(),
+        ..profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 20_000.0, 0.07)])
+    };
+    let bill = recording::bill(&pipe.read(), Some(&profile), origin(1000.0 + 7200.0));
+    assert!(bill.origin.warnings.iter().any(|w| matches!(w, Warning::ForeignProfile { .. })), "{:?}", bill.origin.warnings);
+    assert!(bill.origin.warnings.contains(&Warning::OldCalibration { age_s: 7200.0, drift: 0.25 }));
+}

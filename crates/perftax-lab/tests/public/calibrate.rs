@@ -1,0 +1,141 @@
+//! Calibration on the live kernel: counts that must equal truths known by construction, and a control that must catch a bias.
+
+use std::time::Duration;
+
+use perftax_cost::Mechanism;
+use perftax_cost::document::StopReason;
+use perftax_lab::calibrate::{Buffers, Campaign, Depth, Goal, Spec, Worker};
+use perftax_pmu::Error;
+use perftax_pmu::sampler::Payload;
+
+use crate::alone;
+
+fn spec(mechanism: Mechanism, depth: Depth) -> Spec {
+    let cpu = *perftax_pmu::guard::allowed_cpus().unwrap().last().unwrap();
+    Spec {
+        buffers: Buffers::default(),
+        event: None,
+        mechanism,
+        cpu,
+        depth,
+        period: None,
+        payload: Payload::BASIC,
+        planted_bias: 0.0,
+    }
+}
+
+/// Every sampled block without loss delivers exactly events/period samples; counting arms deliver none.
+fn counts_are_exact(mechanism: Mechanism) {
+    let _alone = alone();
+    let mut worker = Worker::start(&spec(mechanism, Depth::Full), 3).unwrap();
+    let blocks = worker.session(3).unwrap().blocks;
+    let sampled: Vec<_> = blocks.iter().filter(|b| b.period > 0).collect();
+    assert!(sampled.iter().any(|b| b.arm == "on" && b.period == 1), "{mechanism}: no arm at period 1");
+    for block in &sampled {
+        assert_eq!((block.lost, block.throttled), (0, 0), "{mechanism} {}", block.arm);
+        // The kernel counts up to the period from where the last block left off: a remainder may complete in this one.
+        let (samples, expected) = (block.samples as f64, block.expected);
+        let slack = if block.period == 1 { 0.0 } else { 1.0 };
+        assert!((samples - expected).abs() <= slack, "{mechanism} {}: {samples} samples, {expected} by construction", block.arm);
+    }
+    for block in blocks.iter().filter(|b| b.period == 0) {
+        assert_eq!(block.samples, 0, "{mechanism} {}", block.arm);
+    }
+}
+
+#[test]
+fn page_faults_are_counted_exactly() {
+    counts_are_exact(Mechanism::Software);
+}
+
+#[test]
+fn watchpoint_hits_are_counted_exactly() {
+    counts_are_exact(Mechanism::Breakpoint);
+}
+
+#[test]
+fn tracepoint_hits_are_counted_exactly() {
+    counts_are_exact(Mechanism::Tracepoint);
+}
+
+#[test]
+fn uprobe_hits_are_counted_exactly() {
+    counts_are_exact(Mechanism::Uprobe);
+}
+
+#[test]
+fn cpu_clock_delivers_about_what_the_period_says() {
+    let _alone = alone();
+    let mut worker = Worker::start(&spec(Mechanism::CpuClock, Depth::Alpha), 3).unwrap();
+    // A block of 2.5 ms loses much to one pause of the hypervisor's: the median block is what the period gives.
+    let blocks = (0..4).flat_map(|_| worker.session(10).unwrap().blocks).collect::<Vec<_>>();
+    let on = blocks.iter().filter(|b| b.arm == "on" && b.expected > 0.0);
+    let mut ratios: Vec<f64> = on.map(|b| b.samples as f64 / b.expected).collect();
+    ratios.sort_by(f64::total_cmp);
+    let median = ratios[ratios.len() / 2];
+    assert!((median - 1.0).abs() < 0.15, "{median} of {ratios:?}");
+}
+
+/// A bias far above any noise must be caught; that 3 % is caught is a matter of statistics, shown by `make acceptance`.
+#[test]
+fn the_control_catches_a_planted_bias() {
+    let _alone = alone();
+    let planted = Spec { planted_bias: 0.5, ..spec(Mechanism::CpuClock, Depth::Alpha) };
+    let goal = Goal { spacing: Duration::ZERO, rounds: 8, ..Goal::QUICK };
+    // A campaign on a machine that is busy with something else is refused as spoiled: then another one.
+    let control = (0..20).find_map(|seed| {
+        let mut campaign = Campaign::start(&planted, goal, seed).unwrap();
+        for _ in 0..6 {
+            campaign.session().unwrap();
+        }
+        match campaign.finish(StopReason::TimeLimit) {
+            // Few usable sessions see nothing.
+            Ok(outcome) => outcome.conclusion.control.filter(|control| control.detects < 0.2),
+            Err(Error::Spoiled { .. }) => None,
+            Err(error) => panic!("{error}"),
+        }
+    });
+    let control = control.expect("twenty campaigns, and none that was quiet enough");
+    assert!(!control.passed, "{control:?}");
+    assert!(control.difference.estimate > 0.2, "{control:?}");
+}
+
+#[test]
+fn a_cpu_that_is_not_ours_is_an_error() {
+    let message = Worker::start(&Spec { cpu: 4095, ..spec(Mechanism::CpuClock, Depth::Alpha) }, 1).err().unwrap().to_string();
+    assert!(message.contains("--cpu is 4095"), "{message}");
+}
+
+/// A system call's tracepoint is raised by the return from a signal's handler: an arm with signals would never end. Needs tracefs (root).
+#[test]
+fn an_event_that_an_arm_raises_itself_is_measured_without_that_arm() {
+    let _alone = alone();
+    for name in ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"] {
+        let event =
+            perftax_pmu::event::parse(name, &perftax_pmu::event::Catalog::of_this_machine()).map(|mut events| events.remove(0));
+        let event = match event {
+            Ok(event) => event,
+            Err(error) if !rustix::process::geteuid().is_root() => return eprintln!("not tried, as a plain user: {error}"),
+            Err(error) => panic!("{error}"),
+        };
+        let mut worker = Worker::start(&Spec { event: Some(event), ..spec(Mechanism::Tracepoint, Depth::Full) }, 3).unwrap();
+        let [skipped] = worker.skipped() else { panic!("{:?}", worker.skipped()) };
+        assert!(skipped.arm == "signal" && skipped.why.contains(&format!("it raises {name} itself")), "{skipped:?}");
+        let blocks = worker.session(3).unwrap().blocks;
+        assert!(blocks.iter().all(|block| block.arm != "signal") && blocks.iter().any(|block| block.arm == "callchain"));
+        // What timing a block takes of system calls is in what must come.
+        for block in blocks.iter().filter(|block| block.period == 1 && block.lost == 0) {
+            assert_eq!(block.samples as f64, block.expected, "{name} {}", block.arm);
+        }
+    }
+}
+
+#[test]
+fn a_session_that_takes_too_long_is_broken_off() {
+    let _alone = alone();
+    let mut worker = Worker::start(&spec(Mechanism::CpuClock, Depth::Alpha), 3).unwrap();
+    let error = worker.session_until(1_000_000, std::time::Instant::now() + Duration::from_millis(300)).unwrap_err();
+    assert!(matches!(&error, Error::Spoiled { why, .. } if why.contains("the time was up")), "{error}");
+    // The thread is still there, and answers.
+    assert!(!worker.session(1).unwrap().blocks.is_empty());
+}

@@ -1,0 +1,21 @@
+//! What this crate offers, from outside. One program: what its tests need is compiled once.
+
+#![allow(clippy::unwrap_used)] // tests may
+
+mod bill_fixtures;
+mod bill_perf;
+mod bill_records;
+mod bill_support;
+mod calibrate;
+mod figure_3;
+mod naming;
+mod recorded_lines;
+mod runs;
+mod simulation;
+mod workloads;
+
+/// Tests that measure take turns: they would disturb each other.
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

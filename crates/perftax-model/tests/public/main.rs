@@ -1,0 +1,9 @@
+//! What this crate offers, from outside. One program: what its tests need is compiled once.
+
+#![allow(clippy::unwrap_used)] // tests may
+
+mod amd;
+mod common;
+mod figure3;
+mod intel;
+mod properties;

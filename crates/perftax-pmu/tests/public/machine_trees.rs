@@ -1,0 +1,331 @@
+//! Machines that are not at hand, as trees of files: what doctor must say of each, written down beforehand.
+
+use std::path::Path;
+
+use perftax_cost::Mechanism;
+use perftax_pmu::machine::{Cpuid, Fact, FilesOnly, Group, Machine, Opening, Probe, Root, Vendor};
+use perftax_pmu::oracle::CpuFacts;
+use tempfile::TempDir;
+
+const ROOT_STATUS: &str = "Name:\tperftax\nCapEff:\t000001ffffffffff\n";
+const USER_STATUS: &str = "Name:\tperftax\nCapEff:\t0000000000000000\n";
+
+struct Tree(TempDir);
+
+impl Tree {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let tree = Self(tempfile::tempdir().unwrap());
+        files.iter().for_each(|(path, text)| tree.write(path, text.as_bytes()));
+        tree
+    }
+
+    fn write(&self, path: &str, bytes: &[u8]) {
+        let path = self.0.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    fn machine(&self, leaves: &[(u32, u32, [u32; 4])]) -> Machine {
+        Machine::read(Root::at(Path::new(self.0.path())), Cpuid::recorded(leaves))
+    }
+}
+
+fn fact(machine: &Machine, name: &str) -> Fact {
+    machine.facts(&FilesOnly).into_iter().find(|f| f.name == name).unwrap_or_else(|| panic!("no fact '{name}'"))
+}
+
+fn available(machine: &Machine) -> Vec<Mechanism> {
+    machine.mechanisms(&FilesOnly).into_iter().filter(|m| m.available).map(|m| m.mechanism).collect()
+}
+
+const DEVICES: &str = "sys/bus/event_source/devices";
+
+fn software_pmus(tree: &Tree) {
+    for (name, kind) in [("software", "1"), ("tracepoint", "2"), ("breakpoint", "5"), ("uprobe", "7")] {
+        tree.write(&format!("{DEVICES}/{name}/type"), kind.as_bytes());
+    }
+}
+
+/// A Skylake client on bare metal, an ordinary user, Debian's paranoid level.
+fn skylake() -> Tree {
+    let tree = Tree::new(&[
+        (
+            "proc/cpuinfo",
+            "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 94\nmodel name\t: Intel(R) Core(TM) i5-6400 CPU @ 2.70GHz\n\
+             stepping\t: 3\nmicrocode\t: 0xf0\nflags\t\t: fpu pti dts arch_perfmon pebs bts\n\nprocessor\t: 1\nvendor_id\t: GenuineIntel\n",
+        ),
+        ("proc/self/status", USER_STATUS),
+        ("proc/self/mounts", "tracefs /sys/kernel/tracing tracefs rw 0 0\n"),
+        ("proc/self/cgroup", "0::/user.slice/a\n"),
+        ("proc/sys/kernel/osrelease", "6.1.0-18-amd64\n"),
+        ("proc/sys/kernel/perf_event_paranoid", "3\n"),
+        ("proc/sys/kernel/perf_event_max_sample_rate", "1250\n"),
+        ("proc/sys/kernel/perf_cpu_time_max_percent", "25\n"),
+        ("proc/sys/kernel/perf_event_mlock_kb", "516\n"),
+        ("proc/sys/kernel/nmi_watchdog", "1\n"),
+        ("boot/config-6.1.0-18-amd64", "CONFIG_HZ=250\n# CONFIG_IRQ_TIME_ACCOUNTING is not set\nCONFIG_HZ_250=y\n"),
+        ("sys/devices/system/cpu/online", "0-3\n"),
+        ("sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n"),
+        ("sys/devices/system/cpu/vulnerabilities/mds", "Mitigation: Clear CPU buffers; SMT disabled\n"),
+        ("sys/devices/system/cpu/vulnerabilities/retbleed", "Not affected\n"),
+        ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+        ("sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", "intel_pstate\n"),
+        ("sys/devices/system/cpu/intel_pstate/no_turbo", "0\n"),
+        ("sys/devices/system/cpu/smt/active", "1\n"),
+        ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
+        ("sys/devices/system/clocksource/clocksource0/available_clocksource", "tsc hpet acpi_pm\n"),
+        ("sys/fs/cgroup/user.slice/a/cpu.max", "max 100000\n"),
+        ("sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n"),
+    ]);
+    software_pmus(&tree);
+    for (file, text) in [
+        ("type", "4"),
+        ("rdpmc", "1"),
+        ("caps/max_precise", "3"),
+        ("caps/branches", "32"),
+        ("format/event", "config:0-7"),
+        ("format/umask", "config:8-15"),
+    ] {
+        tree.write(&format!("{DEVICES}/cpu/{file}"), text.as_bytes());
+    }
+    tree
+}
+
+/// Leaf 0xA of a Skylake: version 4, 4 general of 48 bits, 3 fixed of 48 bits.
+const SKYLAKE_LEAVES: [(u32, u32, [u32; 4]); 2] = [(1, 0, [0x506e3, 0, 0, 0]), (0xa, 0, [0x0730_0404, 0, 0, 0x603])];
+
+#[test]
+fn skylake_bare_metal_as_a_user() {
+    let tree = skylake();
+    let machine = tree.machine(&SKYLAKE_LEAVES);
+    assert_eq!(machine.cpu.vendor, Vendor::Intel);
+    assert_eq!(machine.id().cpus, 4);
+    assert_eq!(machine.id().virtualisation, "none");
+    assert_eq!(machine.id().mitigations, "PTI on | mds: Mitigation: Clear CPU buffers; SMT disabled");
+    assert_eq!(fact(&machine, "counters").value, "4 general (48 bit), 3 fixed (48 bit)");
+    assert_eq!(fact(&machine, "LBR").value, "32 branches");
+    assert_eq!(fact(&machine, "precise level").value, "3 (:ppp)");
+    assert_eq!(fact(&machine, "page-table isolation").value, "on");
+    assert_eq!(fact(&machine, "HZ").value, "250");
+    assert_eq!(fact(&machine, "IRQ time accounting").value, "off");
+    assert_eq!(fact(&machine, "cgroup CPU limit").value, "1.50 CPUs");
+    assert!(fact(&machine, "clocksource").fix.contains("echo tsc"));
+    assert!(fact(&machine, "turbo").fix.contains("intel_pstate/no_turbo"));
+    assert!(fact(&machine, "perf_event_max_sample_rate").meaning.contains("below the default"));
+    assert!(fact(&machine, "NMI watchdog").fix.contains("nmi_watchdog=0"));
+    let pebs = fact(&machine, "PEBS");
+    assert_eq!(pebs.value, "format 3 (by model: skylake)");
+    assert_eq!(pebs.fix, "sudo modprobe msr");
+    // Paranoid 3 takes everything from a user, and says with which command it comes back.
+    assert_eq!(available(&machine), []);
+    let clock = machine.mechanism(Mechanism::CpuClock, &FilesOnly);
+    assert_eq!(clock.why_not, "kernel.perf_event_paranoid is 3, needs 2 or less (or CAP_PERFMON)");
+    assert_eq!(clock.remedy, "sudo sysctl kernel.perf_event_paranoid=2");
+    assert!(machine.mechanism(Mechanism::Uprobe, &FilesOnly).why_not.contains("CAP_PERFMON"));
+}
+
+#[test]
+fn privilege_opens_what_the_files_show() {
+    let tree = skylake();
+    tree.write("proc/self/status", ROOT_STATUS.as_bytes());
+    let all = [
+        Mechanism::Pebs,
+        Mechanism::Pmi,
+        Mechanism::CpuClock,
+        Mechanism::Software,
+        Mechanism::Breakpoint,
+        Mechanism::Tracepoint,
+        Mechanism::Uprobe,
+    ];
+    assert_eq!(available(&tree.machine(&SKYLAKE_LEAVES)), all);
+    // Level 2 without privilege: the own user mode, but neither tracepoints nor uprobes.
+    tree.write("proc/self/status", USER_STATUS.as_bytes());
+    tree.write("proc/sys/kernel/perf_event_paranoid", b"2\n");
+    assert_eq!(available(&tree.machine(&SKYLAKE_LEAVES)), all[..5]);
+}
+
+#[test]
+fn what_the_kernel_refuses_is_not_available() {
+    struct Refusing;
+    impl Probe for Refusing {
+        fn open(&self, mechanism: Mechanism) -> Opening {
+            if mechanism == Mechanism::Pmi { Opening::Refused("EBUSY".into()) } else { Opening::Opened }
+        }
+        fn breakpoint_slots(&self) -> Option<u32> {
+            Some(3)
+        }
+    }
+    let tree = skylake();
+    tree.write("proc/self/status", ROOT_STATUS.as_bytes());
+    let machine = tree.machine(&SKYLAKE_LEAVES);
+    let status = machine.mechanism(Mechanism::Pmi, &Refusing);
+    assert!(!status.available && status.why_not.contains("EBUSY"));
+    assert!(machine.mechanism(Mechanism::Pebs, &Refusing).available);
+    let slots = machine.facts(&Refusing).into_iter().find(|f| f.name == "breakpoint slots").unwrap();
+    assert_eq!(slots.value, "3 (counted)");
+}
+
+#[test]
+fn ice_lake_server_with_readable_registers() {
+    let tree = Tree::new(&[
+        (
+            "proc/cpuinfo",
+            "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 106\nmodel name : Intel(R) Xeon(R) Platinum 8375C CPU @ 2.90GHz\nstepping : 6\nmicrocode : 0xd0003f5\n",
+        ),
+        ("proc/self/status", ROOT_STATUS),
+        ("proc/sys/kernel/osrelease", "6.12.9\n"),
+        ("proc/sys/kernel/perf_event_paranoid", "1\n"),
+        ("sys/devices/system/cpu/vulnerabilities/meltdown", "Not affected\n"),
+    ]);
+    software_pmus(&tree);
+    tree.write(&format!("{DEVICES}/cpu/type"), b"4\n");
+    tree.write(&format!("{DEVICES}/cpu/caps/max_precise"), b"3\n");
+    // IA32_PERF_CAPABILITIES: LBR format 5, PEBS trap and registers, format 4, baseline; IA32_MISC_ENABLE: PEBS there.
+    let mut registers = vec![0; 0x400];
+    registers[0x345..0x34d].copy_from_slice(&0x44c5_u64.to_le_bytes());
+    registers[0x1a0..0x1a8].copy_from_slice(&0x0085_0089_u64.to_le_bytes()[..8]);
+    registers[0x1a1] = 0x00;
+    tree.write("dev/cpu/0/msr", &registers);
+    // Version 5, 8 general, 4 fixed by bitmap and number.
+    let machine = tree.machine(&[(1, 0, [0x606a6, 0, 0, 0]), (0xa, 0, [0x0830_0805, 0, 0xf, 0x604])]);
+    assert_eq!(fact(&machine, "PEBS").value, "format 4, adaptive");
+    assert_eq!(fact(&machine, "counters").value, "8 general (48 bit), 4 fixed (48 bit)");
+    assert_eq!(fact(&machine, "page-table isolation").value, "off");
+    assert_eq!(fact(&machine, "HZ").value, "unknown");
+    let cpu = CpuFacts::of_machine(&machine);
+    assert_eq!((cpu.format, cpu.baseline, cpu.general, cpu.fixed), (Some(4), true, 8, 4));
+    assert_eq!(cpu.no_pebs, None);
+    // The firmware can switch PEBS off: bit 12 of IA32_MISC_ENABLE.
+    registers[0x1a1] = 0x10;
+    tree.write("dev/cpu/0/msr", &registers);
+    assert_eq!(fact(&machine, "PEBS").value, "switched off");
+}
+
+#[test]
+fn zen_3_has_ibs_and_no_pebs() {
+    let tree = Tree::new(&[
+        (
+            "proc/cpuinfo",
+            "processor : 0\nvendor_id : AuthenticAMD\ncpu family : 25\nmodel : 1\nmodel name : AMD EPYC 7763 64-Core Processor\nstepping : 1\nmicrocode : 0xa0011d1\nflags : perfctr_core ibs\n",
+        ),
+        ("proc/self/status", ROOT_STATUS),
+        ("proc/sys/kernel/osrelease", "6.1.0\n"),
+        ("proc/sys/kernel/perf_event_paranoid", "2\n"),
+        ("sys/devices/system/cpu/smt/control", "notsupported\n"),
+        ("sys/devices/system/cpu/smt/active", "0\n"),
+        ("sys/devices/system/cpu/cpufreq/boost", "1\n"),
+    ]);
+    software_pmus(&tree);
+    for (name, kind) in [("cpu", "4"), ("ibs_op", "10"), ("ibs_fetch", "9")] {
+        tree.write(&format!("{DEVICES}/{name}/type"), kind.as_bytes());
+    }
+    tree.write(&format!("{DEVICES}/ibs_op/format/cnt_ctl"), b"config:19\n");
+    // Fetch and op sampling, counter access, op count, branch target, 27 bits, RIP check, fused branches: 0x3ff is Zen 3.
+    let machine = tree.machine(&[(1, 0, [0xa00f11, 0, 0, 0]), (0x8000_001b, 0, [0x3ff, 0, 0, 0])]);
+    assert_eq!(machine.cpu.vendor, Vendor::Amd);
+    assert_eq!(fact(&machine, "counters").value, "6 general (48 bit), no fixed");
+    let ibs = fact(&machine, "IBS");
+    assert_eq!(ibs.value, "ibs_fetch, ibs_op");
+    assert!(ibs.meaning.contains("27-bit op counter") && !ibs.meaning.contains("L3-miss filter"), "{}", ibs.meaning);
+    assert_eq!(fact(&machine, "IBS user/kernel filter").value, "none");
+    assert_eq!(fact(&machine, "turbo").fix, "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost");
+    let working = available(&machine);
+    assert!(working.contains(&Mechanism::IbsOp) && working.contains(&Mechanism::IbsFetch));
+    assert!(machine.mechanism(Mechanism::Pebs, &FilesOnly).why_not.contains("Intel's"));
+    assert!(!working.contains(&Mechanism::Tracepoint), "tracefs is not mounted in this tree");
+    assert!(machine.mechanism(Mechanism::Tracepoint, &FilesOnly).remedy.contains("mount -t tracefs"));
+}
+
+#[test]
+fn neoverse_n1_in_a_guest() {
+    let tree = Tree::new(&[
+        (
+            "proc/cpuinfo",
+            "processor\t: 0\nFeatures\t: fp asimd atomics\nCPU implementer\t: 0x41\nCPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n",
+        ),
+        ("proc/self/status", ROOT_STATUS),
+        ("proc/sys/kernel/perf_event_paranoid", "2\n"),
+        ("sys/class/dmi/id/sys_vendor", "Amazon EC2\n"),
+        ("sys/class/dmi/id/product_name", "m6g.large\n"),
+        ("sys/devices/system/clocksource/clocksource0/current_clocksource", "arch_sys_counter\n"),
+    ]);
+    software_pmus(&tree);
+    tree.write(&format!("{DEVICES}/armv8_pmuv3_0/type"), b"8\n");
+    tree.write(&format!("{DEVICES}/arm_spe_0/type"), b"9\n");
+    tree.write(&format!("{DEVICES}/arm_spe_0/caps/min_interval"), b"1024\n");
+    tree.write(&format!("{DEVICES}/arm_spe_0/caps/count_size"), b"12\n");
+    let machine = tree.machine(&[]);
+    assert_eq!(machine.cpu.name, "ARM Neoverse N1");
+    assert_eq!(machine.id().name, "ARM Neoverse N1 (Amazon EC2 guest), 1 CPU");
+    assert_eq!(fact(&machine, "SPE").value, "arm_spe_0");
+    assert_eq!(fact(&machine, "SPE minimum interval").value, "1024 operations");
+    assert!(available(&machine).contains(&Mechanism::Spe));
+    tree.write("sys/class/dmi/id/product_name", b"m6g.metal\n");
+    assert_eq!(tree.machine(&[]).id().virtualisation, "none");
+}
+
+#[test]
+fn the_fingerprint_follows_what_changes_the_cost() {
+    let tree = skylake();
+    let first = tree.machine(&SKYLAKE_LEAVES).id().fingerprint;
+    for (path, text) in [
+        ("proc/sys/kernel/osrelease", "6.1.0-19-amd64\n"),
+        ("sys/devices/system/cpu/vulnerabilities/meltdown", "Vulnerable\n"),
+        ("sys/hypervisor/type", "xen\n"),
+    ] {
+        let changed = skylake();
+        changed.write(path, text.as_bytes());
+        // The flag says PTI as well as the file, and a kernel that is told nopti shows neither.
+        let cpuinfo = std::fs::read_to_string(changed.0.path().join("proc/cpuinfo")).unwrap();
+        if path.ends_with("meltdown") {
+            changed.write("proc/cpuinfo", cpuinfo.replace(" pti", "").as_bytes());
+        }
+        assert_ne!(changed.machine(&SKYLAKE_LEAVES).id().fingerprint, first, "{path}");
+    }
+    tree.write("proc/sys/kernel/perf_event_paranoid", b"-1\n");
+    assert_eq!(tree.machine(&SKYLAKE_LEAVES).id().fingerprint, first, "a sysctl is not the machine");
+}
+
+#[test]
+fn hypervisors_are_known_by_their_signature() {
+    let signature = |text: &[u8; 12]| {
+        let word = |i: usize| u32::from_le_bytes(text[i..i + 4].try_into().unwrap());
+        let leaves = [(1, 0, [0, 0, 1 << 31, 0]), (0x4000_0000, 0, [0x4000_0001, word(0), word(4), word(8)])];
+        Tree::new(&[]).machine(&leaves).id().virtualisation
+    };
+    assert_eq!(signature(b"KVMKVMKVM\0\0\0"), "KVM");
+    assert_eq!(signature(b"TCGTCGTCGTCG"), "QEMU TCG");
+    assert_eq!(signature(b"Microsoft Hv"), "Hyper-V");
+    assert_eq!(signature(b"SomethingNew"), "SomethingNew");
+}
+
+#[test]
+fn nothing_at_all_is_described_without_a_panic() {
+    let machine = Tree::new(&[]).machine(&[]);
+    let facts = machine.facts(&FilesOnly);
+    assert!(Group::ALL.iter().all(|group| facts.iter().any(|f| f.group == *group)));
+    assert!(facts.iter().all(|f| !f.name.is_empty() && !f.value.is_empty() && !f.meaning.is_empty()));
+    assert_eq!(available(&machine), []);
+}
+
+#[test]
+fn garbage_in_every_file_is_described_without_a_panic() {
+    let tree = skylake();
+    let mut pending = vec![tree.0.path().to_path_buf()];
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.is_dir() { pending.push(path) } else { std::fs::write(path, b"\xff-1 :99999999999999999999,\0/ ..").unwrap() }
+        }
+    }
+    let machine = tree.machine(&[(0xa, 0, [u32::MAX; 4]), (0x1c, 0, [u32::MAX; 4])]);
+    assert!(!machine.facts(&FilesOnly).is_empty());
+    assert_eq!(machine.id().fingerprint.len(), 16);
+}
+
+#[test]
+fn the_machine_here_tells_of_itself() {
+    let machine = Machine::here();
+    assert!(machine.facts(&FilesOnly).len() > 20);
+    assert_eq!(machine.mechanisms(&FilesOnly).len(), Mechanism::ALL.len());
+}

@@ -1,0 +1,174 @@
+//! The command line as its documentation promises it: help with examples, messages that name what is wrong, exit codes.
+//! Nothing here measures; what commands print when they work is tested where it is made.
+
+use snapbox::cmd::{Command, OutputAssert, cargo_bin};
+
+fn perftax(arguments: &[&str]) -> OutputAssert {
+    // A terminal's width and colours must not change what is compared.
+    Command::new(cargo_bin!("perftax")).args(arguments).env("NO_COLOR", "1").env_remove("COLUMNS").assert()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The commands that `perftax --help` shows.
+fn commands() -> Vec<String> {
+    let help = text(&perftax(&["--help"]).success().get_output().stdout);
+    help.lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next().map(String::from))
+        .filter(|name| name != "help")
+        .collect()
+}
+
+#[test]
+fn every_command_is_there_and_its_help_has_an_example() {
+    let commands = commands();
+    for wanted in [
+        "doctor",
+        "list",
+        "calibrate",
+        "predict",
+        "plan",
+        "verify",
+        "bill",
+        "sim",
+        "vm",
+        "sensitivity",
+        "selfcost",
+        "trace",
+        "matrix",
+        "comm",
+        "report",
+    ] {
+        assert!(commands.iter().any(|c| c == wanted), "{wanted} is not in {commands:?}");
+    }
+    for command in commands {
+        let help = text(&perftax(&[&command, "--help"]).success().get_output().stdout);
+        let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("{command} --help has no example:\n{help}"));
+        assert!(examples.contains(&format!("perftax {command}")), "{command}: {examples}");
+        // What comes out of the emulated machine is what was run in it; what a trace's commands write, they say themselves.
+        let has_actions = command == "vm" || command == "trace";
+        for option in ["--json", "--field-separator", "--html", "--output"].iter().filter(|_| !has_actions) {
+            assert!(help.contains(option), "{command} --help lacks {option}");
+        }
+        let widest = help.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 110, "{command} --help is {widest} columns wide");
+    }
+}
+
+#[test]
+fn what_vm_can_do_has_an_example_each() {
+    for action in ["build", "run", "shell"] {
+        let help = text(&perftax(&["vm", action, "--help"]).success().get_output().stdout);
+        let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("vm {action} --help has no example:\n{help}"));
+        assert!(examples.contains(&format!("perftax vm {action}")), "{action}: {examples}");
+        assert!(help.lines().all(|line| line.chars().count() <= 110), "vm {action} --help is too wide");
+    }
+}
+
+#[test]
+fn what_trace_can_do_has_an_example_each() {
+    for action in ["record", "report", "show", "export"] {
+        let help = text(&perftax(&["trace", action, "--help"]).success().get_output().stdout);
+        let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("trace {action} --help has no example:\n{help}"));
+        assert!(examples.contains(&format!("perftax trace {action}")), "{action}: {examples}");
+        assert!(help.lines().all(|line| line.chars().count() <= 110), "trace {action} --help is too wide");
+        assert!(help.contains("--output") && help.contains("--json") == ["report", "show"].contains(&action), "{help}");
+    }
+}
+
+#[test]
+fn help_names_the_exit_codes() {
+    let help = text(&perftax(&["--help"]).success().get_output().stdout);
+    // Wrapped to the width at hand: compared word by word.
+    let words = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    for code in ["Exit codes: 0 done; 1 our failure", "; 2 usage; 3 this machine cannot do it; 4 a negative verdict", "126/127"] {
+        assert!(words.contains(code), "'{code}' is not in {words}");
+    }
+    perftax(&["--version"]).success().stdout_eq("perftax [..]\n");
+}
+
+#[test]
+fn usage_errors_exit_2_and_say_nothing_on_stdout() {
+    for arguments in [
+        &["frobnicate"][..],
+        &[],
+        &["list", "--frobnicate"],
+        &["calibrate", "--mechanism", "magic"],
+        &["calibrate", "-c", "many"],
+        &["calibrate", "-c", "0"],
+        &["calibrate", "-c", "300000000000000"],
+        &["calibrate", "--precision", "0"],
+        &["bill", "one.data", "two.data"],
+        &["doctor", "--html", "page.html"],
+    ] {
+        perftax(arguments).code(2).stdout_eq("");
+    }
+}
+
+#[test]
+fn arguments_out_of_range_name_value_and_need() {
+    perftax(&["calibrate", "-c", "0"]).code(2).stderr_eq("perftax: -c is 0, needs 1 to 2^48\n");
+    perftax(&["calibrate", "--mechanism", "magic"]).code(2).stderr_eq(
+        "error: invalid value 'magic' for '--mechanism <M>': unknown mechanism 'magic': one of pebs, [..]
+...
+",
+    );
+}
+
+#[test]
+fn an_unknown_event_exits_3_everywhere_and_its_neighbours_are_named() {
+    for arguments in [&["doctor", "-e", "page-fautls"][..], &["calibrate", "-e", "page-fautls"]] {
+        perftax(arguments).code(3).stdout_eq("").stderr_eq(
+            "perftax: unknown event 'page-fautls'; nearest: page-faults[..]
+  perftax list shows all events of this machine
+",
+        );
+    }
+    perftax(&["list", "zzzzzzzz"]).code(3).stdout_eq("").stderr_eq("perftax: unknown event 'zzzzzzzz'\n...\n");
+}
+
+#[test]
+fn an_event_with_broken_syntax_is_a_usage_error() {
+    perftax(&["calibrate", "-e", "r01c2:/"]).code(2).stdout_eq("").stderr_eq("perftax: cannot read event 'r01c2:/': [..]\n...");
+}
+
+#[test]
+fn a_recording_that_is_none_is_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let foreign = dir.path().join("letter.txt");
+    std::fs::write(&foreign, "Dear performance engineer,\n").unwrap();
+    let missing = dir.path().join("missing.data");
+    for path in [&foreign, &missing] {
+        let assert = perftax(&["bill", path.to_str().unwrap()]).code(1).stdout_eq("");
+        let stderr = text(&assert.get_output().stderr);
+        assert!(stderr.starts_with(&format!("perftax: {}", path.display())), "{stderr}");
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_written_fails_before_the_work_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("no/such/folder/out.json");
+    perftax(&["calibrate", "--json", path.to_str().unwrap()])
+        .code(1)
+        .stdout_eq("")
+        .stderr_eq("perftax: cannot write [..]/no/such/folder/out.json: [..]\n");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_list_is_there_as_values_and_as_json() {
+    perftax(&["list", "page-faults", "-x", ","]).success().stdout_eq("event,[..]\npage-faults,[..]\n...");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("events.json");
+    perftax(&["list", "page-faults", "--json", path.to_str().unwrap()]).success();
+    let json = std::fs::read_to_string(&path).unwrap();
+    assert!(json.contains("\"schema\"") && json.contains("\"page-faults\""), "{json}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no partial file stays");
+}

@@ -1,0 +1,39 @@
+//! What tests of several commands share.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held by who measures: what one makes of the CPUs and the kernel's knobs is not to be another's trouble.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One measures at a time.
+pub fn one_at_a_time<T>(work: impl FnOnce() -> T) -> T {
+    let _turn = turn();
+    work()
+}
+
+/// Runs a command that measures.
+pub fn perftax(arguments: &[&str]) -> Output {
+    one_at_a_time(|| Command::new(env!("CARGO_BIN_EXE_perftax")).args(arguments).env("NO_COLOR", "1").output().unwrap())
+}
+
+/// What it said on stderr.
+pub fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Compiles a program of perftax-trace's tests into a folder; the marks' header is found.
+pub fn traced(name: &str, compiler: &str, options: &[&str], folder: &Path) -> PathBuf {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let program = folder.join(name.trim_end_matches(".c").trim_end_matches(".cc"));
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"]);
+    command.arg(crates.join("perftax-tag/include")).args(options).arg("-o").arg(&program);
+    command.arg(crates.join("perftax-trace/tests/programs").join(name));
+    assert!(command.status().unwrap().success(), "{compiler} {options:?} {name}");
+    program
+}

@@ -1,0 +1,33 @@
+//! The commands on this machine, as their users meet them. One program, not one for each command: what all of them need of the library (documents
+//! that are read above all) is compiled once.
+
+#![allow(clippy::unwrap_used)] // tests may
+
+mod audit;
+mod cli;
+#[cfg(target_arch = "x86_64")]
+mod comm;
+#[cfg(target_arch = "x86_64")]
+mod comm_heap;
+mod common;
+mod faults;
+mod feedback;
+mod links;
+mod matrix;
+mod phase;
+mod selfcost;
+mod sharing;
+
+mod sim;
+mod sim_comm;
+#[cfg(all(feature = "trace", feature = "html"))]
+mod streams;
+#[cfg(feature = "trace")]
+mod trace;
+#[cfg(feature = "trace")]
+mod trace_pictures;
+#[cfg(all(feature = "trace", target_arch = "x86_64"))]
+mod trace_probes;
+#[cfg(all(feature = "trace", target_arch = "x86_64"))]
+mod trace_register;
+mod vm;

@@ -1,0 +1,315 @@
+//! What goes where, for every command: its result on stdout, alone, where it runs no program or discards its output; on stderr where the
+//! program's own output passes through; progress and warnings on stderr always. Needs root and tracefs (as `trace` does), qemu-user with the
+//! plugin; `make test` sees to them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Where a command's text goes, unless -o names a file.
+#[derive(Clone, Copy, PartialEq)]
+enum Text {
+    /// To stdout, where nothing else is.
+    Stdout,
+    /// To stderr: stdout has what the program writes.
+    Stderr,
+    /// A file that has to be named: on stderr stands a summary.
+    Summary,
+}
+
+/// Forms of a result.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    Text,
+    /// `-o FILE`
+    File,
+    /// `--json -`
+    Json,
+    /// `--html -`
+    Html,
+    /// `-x ,`
+    Values,
+}
+use Form::{File, Html, Json, Values};
+
+/// A line of the table.
+struct Row {
+    /// As `perftax` is called.
+    command: &'static str,
+    arguments: Vec<String>,
+    text: Text,
+    /// What the text has, and nothing else that is written.
+    marker: &'static str,
+    /// What is said on stderr besides; nothing at all where this is empty.
+    progress: &'static str,
+    /// The forms besides the text.
+    forms: &'static [Form],
+    /// Exit codes that are no failure: some have a verdict, and this machine may not be quiet.
+    codes: &'static [i32],
+}
+
+const DONE: &[i32] = &[0];
+const VERDICT: &[i32] = &[0, 4];
+const ALL: &[Form] = &[Json, Html, Values];
+
+/// A program of its own CPU time, which writes something.
+const BUSY: [&str; 3] =
+    ["perl", "-e", "$| = 1; print STDOUT qq(out\\n); print STDERR qq(err\\n); my $i = 0; $i++ while $i < 3e6"];
+/// One that is over at once.
+const BRIEF: [&str; 3] = ["sh", "-c", "echo out; echo err >&2"];
+
+/// For another perftax, which measures.
+const MOST_WAITED: Duration = Duration::from_secs(300);
+
+/// What the program writes, which most commands discard.
+const OUT: &str = "out\n";
+const ERR: &str = "err\n";
+
+fn table(place: &Place) -> Vec<Row> {
+    use Text::{Stderr, Stdout, Summary};
+    // Options in one text, and the program with its arguments where there is one.
+    let row = |command, text, options: &str, program: &[&str], marker, progress, forms, codes| {
+        let separator = if program.is_empty() { &[][..] } else { &["--"] };
+        let arguments = options.split_whitespace().chain(separator.iter().chain(program).copied()).map(String::from).collect();
+        Row { command, arguments, text, marker, progress, forms, codes }
+    };
+    let [trace, new, calibration, sharing, messages] =
+        ["trace", "new", "calibration.json", "sharing", "messages"].map(|name| place.path(name));
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../perftax-pmu/tests/fixtures/faults.data");
+    let calibrate = "-e page-faults --quick --no-save --time 5 --spacing 0 --precision 90";
+    // Wide enough for the first rounds that nothing spoils.
+    let verify = "-e cpu-clock -c 1000003 --least-rounds 3 --half-width 99 --time 60 --no-probe --no-yardstick";
+    let sensitivity = "--method eviction --least-rounds 3 --half-width 100 --time 60";
+    let phase = "-e page-faults:u,minor-faults:u --every page-faults:u:20";
+    let matrix = "-g clock --modes sampling --events 1 --instances 1 --divide 1 --least-pairs 2 --most-pairs 2 --no-yardstick";
+    let with_file: &[Form] = &[File, Json, Html, Values];
+    let no_page: &[Form] = &[File, Json, Values];
+    vec![
+        row("doctor", Stdout, "", &[], "microcode", "", no_page, DONE),
+        row("list", Stdout, "page-faults", &[], "Software events", "", no_page, DONE),
+        row("calibrate", Stdout, calibrate, &[], "machine   ", "perftax: calibrating", ALL, DONE),
+        row("predict", Stdout, "-e cpu-clock -c 1000003", &BUSY, "machine   ", "", ALL, DONE),
+        row("plan", Stdout, "--budget 5%", &BUSY, "perf record -e cpu-clock", "", ALL, DONE),
+        row("verify", Stdout, verify, &BUSY, "verdict   ", "perftax: 1 programs", ALL, VERDICT),
+        row("bill", Stdout, recording, &[], "rates of", "", with_file, DONE),
+        row("sensitivity", Stdout, sensitivity, &BUSY, "taken away", "perftax: rounds of", ALL, DONE),
+        row("audit", Stdout, "--quick --only misses", &[], "machine   ", "perftax: misses", ALL, VERDICT),
+        row("selfcost", Stdout, "--quick --only call", &[], "machine   ", "perftax: 6 rounds of", ALL, DONE),
+        row("phase", Stdout, phase, &BUSY, "machine   ", "perftax: one run of", with_file, DONE),
+        row("matrix", Stdout, matrix, &BUSY, "marks     ", "perftax: the plan", ALL, VERDICT),
+        row("matrix", Stdout, &format!("{matrix} --dry-run"), &BUSY, "precision ±", "", &[File, Json], DONE),
+        row("sim", Stderr, "--no-caches", &BRIEF, "instructions on 1 thread", "", ALL, DONE),
+        row("comm", Stderr, "--watch counter", &[&sharing], "true sharing", "", ALL, DONE),
+        row("trace record", Summary, &format!("-o {new}"), &[&messages], "", "perftax: 400 marks of 1 threads", &[], DONE),
+        row("trace report", Stdout, &trace, &[], "messages  ", "", &[File, Json, Html], DONE),
+        row("trace show", Stdout, &format!("{trace} 7"), &[], "message   7", "", &[File, Json], DONE),
+        row("trace diff", Stdout, &format!("{trace} {trace}"), &[], "before    ", "", &[File, Json], DONE),
+        row("trace export", Summary, &format!("{trace} --format csv -o -"), &[], "", "200 of 200 messages", &[], DONE),
+        // What passes through, vm.rs looks at: to boot the machine takes long.
+        row("vm", Summary, "run --cpu nowhere", &["true"], "", "nowhere", &[], &[2]),
+        row("report", Stdout, &calibration, &[], "machine   ", "", with_file, DONE),
+    ]
+}
+
+/// A folder with a profile of this machine, a trace, and programs.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        place.keep_profile();
+        // Threads that share a counter, and have it change hands a few times.
+        place.build(
+            "sharing",
+            "#include <pthread.h>\n#include <stdio.h>\nvolatile long counter;\n\
+             static void *add(void *x) { for (int i = 0; i < 5; i++) counter++; return x; }\n\
+             int main(void) { pthread_t t; puts(\"out\"); fputs(\"err\\n\", stderr); counter = 1;\n\
+             for (int i = 0; i < 5; i++) { pthread_create(&t, 0, add, 0); pthread_join(t, 0); counter++; } }\n",
+        );
+        place.build(
+            "messages",
+            "#include <stdio.h>\n#include <unistd.h>\n#include \"perftax_tag.h\"\n\
+             int main(void) { puts(\"out\"); fputs(\"err\\n\", stderr);\n\
+             for (int i = 1; i <= 200; i++) { perftax_begin(i); usleep(100); perftax_end(i); } }\n",
+        );
+        let recorded = place.perftax("trace record", &["-o", &place.path("trace"), "--", &place.path("messages")]);
+        assert_eq!(recorded.code, Some(0), "{}", recorded.stderr);
+        place
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().into()
+    }
+
+    fn build(&self, name: &str, source: &str) {
+        let file = self.path(&format!("{name}.c"));
+        std::fs::write(&file, source).unwrap();
+        let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("../perftax-tag/include");
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-pthread", "-I"]).arg(include).arg("-o").arg(self.path(name)).arg(file);
+        assert!(cc.status().unwrap().success());
+    }
+
+    /// A made-up calibration of cpu-clock and one of page faults, kept as this machine's own: nothing needs to be calibrated.
+    fn keep_profile(&self) {
+        let doctor = self.perftax("doctor", &["--json", "-"]);
+        let doctor: Value = serde_json::from_str(&doctor.stdout).unwrap();
+        let (machine, kernel) = (&doctor["machine"], &doctor["kernel"]);
+        let calibration = |mechanism: &str, event: &str, alpha: f64| {
+            json!({
+                "schema": 1, "kind": "calibrate", "perftax": "0.1.0", "kernel": kernel, "taken_at_s": 4e9, "command": [],
+                "machine": machine, "mechanism": mechanism, "event": event,
+                "alpha_ns": {"estimate": alpha, "low": alpha * 0.95, "high": alpha * 1.05, "confidence": 0.95},
+                "floor_ns": null, "samples": 1000, "expected_samples": 1000.0, "lost": 0, "throttled": 0, "terms": {},
+                "linearity": null, "control": null, "witness": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
+                "stopped": "precision", "blocks": []
+            })
+        };
+        let calibrations = [calibration("cpu-clock", "cpu-clock", 5000.0), calibration("software", "page-faults", 300.0)];
+        std::fs::write(self.path("calibration.json"), calibrations[0].to_string()).unwrap();
+        let profile = json!({"schema": 1, "machine": machine, "kernel": kernel, "calibrations": calibrations});
+        let folder = PathBuf::from(self.path("data/perftax/machines"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let name = format!("{}.json", machine["fingerprint"].as_str().unwrap());
+        std::fs::write(folder.join(name), profile.to_string()).unwrap();
+    }
+
+    /// Runs a command without a terminal, and without being told to have no colour.
+    fn perftax(&self, command: &str, arguments: &[&str]) -> Ran {
+        let began = Instant::now();
+        loop {
+            let mut perftax = Command::new(env!("CARGO_BIN_EXE_perftax"));
+            perftax.args(command.split_whitespace()).args(arguments).stdin(Stdio::null()).env("XDG_DATA_HOME", self.path("data"));
+            let output = perftax.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", "xterm").output().unwrap();
+            let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+            // Another perftax measures: that is not what is asked here.
+            if !stderr.contains("/perftax-throttle") || began.elapsed() > MOST_WAITED {
+                return Ran { code: output.status.code(), stdout, stderr };
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+struct Ran {
+    code: Option<i32>,
+    stdout: String,
+    stderr: String,
+}
+
+impl Row {
+    /// Runs it in one form, and looks at both streams.
+    fn check(&self, place: &Place, form: Form) {
+        let file = place.path("text");
+        std::fs::remove_file(&file).ok();
+        let options: &[&str] = match form {
+            Form::Text => &[],
+            File => &["-o", &file],
+            Json => &["--json", "-"],
+            Html => &["--html", "-"],
+            Values => &["-x", ","],
+        };
+        let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
+        let ran = place.perftax(self.command, &[options, &arguments].concat());
+        let Ran { code, stdout, stderr } = &ran;
+        let what = format!("{} {form:?}\n--- stdout\n{stdout}\n--- stderr\n{stderr}\n---", self.command);
+        assert!(code.is_some_and(|code| self.codes.contains(&code)), "{code:?} of {what}");
+
+        let passes_through = self.text == Text::Stderr || self.command == "trace record";
+        let ours = match passes_through {
+            true => {
+                assert!(stderr.contains(ERR), "the program's stderr is gone: {what}");
+                stdout.strip_prefix(OUT).unwrap_or_else(|| panic!("the program's stdout is not ours first: {what}"))
+            }
+            false => {
+                assert!(!stderr.contains(ERR) && !stdout.starts_with(OUT), "the program's output is not discarded: {what}");
+                stdout
+            }
+        };
+        assert!(!ours.lines().any(|line| line.starts_with("perftax: ")), "progress is on stdout: {what}");
+        assert!(!stdout.contains('\x1b') && !stderr.contains('\x1b'), "colour without a terminal: {what}");
+        match self.progress {
+            "" if self.text == Text::Stdout => assert_eq!(stderr, "", "{what}"),
+            said => assert!(stderr.contains(said), "'{said}' is not on stderr: {what}"),
+        }
+        let has_marker = |text: &str| !self.marker.is_empty() && text.contains(self.marker);
+        match form {
+            Form::Text if self.text == Text::Stdout => {
+                assert!(has_marker(ours) && !has_marker(stderr), "the text is to be on stdout: {what}");
+            }
+            Form::Text if self.text == Text::Stderr => {
+                assert!(ours.is_empty() && (self.marker.is_empty() || has_marker(stderr)), "the text is to be on stderr: {what}");
+            }
+            Form::Text => {}
+            File => {
+                assert!(ours.is_empty() && !has_marker(stderr), "the text is to be in the file alone: {what}");
+                assert!(has_marker(&std::fs::read_to_string(&file).unwrap()), "the text is not in the file: {what}");
+            }
+            Json => {
+                let document: Value = serde_json::from_str(ours).unwrap_or_else(|error| panic!("{error}: {what}"));
+                assert!(document["schema"].is_number(), "{what}");
+            }
+            Html => {
+                let page = ours.trim_end().to_ascii_lowercase();
+                assert!(page.starts_with("<!doctype html") && page.ends_with("</html>"), "{what}");
+                assert_eq!(page.matches("<!doctype html").count(), 1, "{what}");
+            }
+            Values => {
+                let head = ours.lines().next().unwrap_or_default();
+                let is_name = |field: &str| !field.is_empty() && !field.contains(' ');
+                assert!(head.split(',').count() > 1 && head.split(',').all(is_name), "no names in the first line: {what}");
+                assert!(ours.lines().all(|line| line.contains(',')), "{what}");
+            }
+        }
+        let is_beside = self.text == Text::Stderr || form == Form::Text;
+        assert!(is_beside || !has_marker(stderr), "the text is on stderr, too: {what}");
+    }
+}
+
+/// The commands that a help page lists.
+fn listed(place: &Place, command: &str) -> Vec<String> {
+    let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+    let help = place.perftax(arguments[0], &arguments[1..]).stdout;
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let names = commands.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(String::from).collect()
+}
+
+#[test]
+fn every_result_is_where_it_is_looked_for() {
+    let place = Place::new();
+    let table = table(&place);
+    let has = |name: &str| table.iter().any(|row| row.command == name);
+    for command in listed(&place, "") {
+        let missing: Vec<String> = match command.as_str() {
+            "trace" => {
+                listed(&place, "trace").into_iter().map(|action| format!("trace {action}")).filter(|name| !has(name)).collect()
+            }
+            name => Some(name.to_string()).filter(|name| !has(name)).into_iter().collect(),
+        };
+        assert!(missing.is_empty(), "{missing:?} have no row in this test's table: what do they write where?");
+    }
+    for row in &table {
+        let began = Instant::now();
+        row.check(&place, Form::Text);
+        row.forms.iter().for_each(|form| row.check(&place, *form));
+        println!("{:<14} {:.1} s", row.command, began.elapsed().as_secs_f64());
+    }
+}
+
+/// `plan | less` has colour where the pipe's other end wants none: what counts is stdout, not whether stderr is a terminal.
+#[test]
+fn what_is_piped_from_a_terminal_has_no_colour() {
+    let place = Place::new();
+    let perftax = env!("CARGO_BIN_EXE_perftax");
+    let piped = format!("env -u NO_COLOR TERM=xterm {perftax} list page-faults | cat");
+    let script = Command::new("script").args(["-qec", &piped, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8(script.stdout).unwrap();
+    assert!(text.contains("Software events") && !text.contains('\x1b'), "{text:?}");
+    let direct = format!("env -u NO_COLOR TERM=xterm {perftax} list page-faults");
+    let script = Command::new("script").args(["-qec", &direct, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
+    assert!(script.stdout.contains(&0x1b), "a terminal has colour: {:?}", String::from_utf8_lossy(&script.stdout));
+    drop(place);
+}

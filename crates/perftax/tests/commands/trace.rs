@@ -1,0 +1,308 @@
+//! `perftax trace` on this machine: planted delays are found and named, and what cannot be done is said. Needs root (or CAP_PERFMON and
+//! tracefs), as the kernel's tracepoints do.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use perftax_cost::document::{TraceDiff, TraceReport};
+
+use crate::common::{one_at_a_time, perftax, said, traced};
+
+fn delays(folder: &Path) -> PathBuf {
+    traced("delays.c", "gcc", &[], folder)
+}
+
+/// Other programs of a busy machine take no CPU from what runs with this.
+const UNDISTURBED: [&str; 3] = ["chrt", "-f", "1"];
+
+/// The cause of each planted delay (delays.c).
+fn planted(id: u64) -> Option<&'static str> {
+    let causes = ["blocked", "system call", "on CPU", "unattended"];
+    id.is_multiple_of(500).then(|| causes[((id / 500 - 1) % 4) as usize])
+}
+
+#[test]
+fn planted_delays_are_found_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, trace) = (delays(folder.path()), folder.path().join("trace"));
+    let (program, trace) = (program.to_str().unwrap(), trace.to_str().unwrap());
+    let recorded =
+        perftax(&[&["trace", "record", "-m", "4096", "-o", trace, "--"], &UNDISTURBED[..], &[program, "8000"]].concat());
+    assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+    assert!(recorded.stdout.is_empty());
+    let reported = perftax(&["trace", "report", trace, "--slowest", "40", "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&reported.stdout).unwrap();
+    assert_eq!((report.messages, report.meta.rings, report.meta.dropped, report.meta.lost), (8000, 1, 0, 0));
+    assert_eq!(report.trouble, BTreeMap::new());
+    let latency = report.latency.unwrap();
+    assert!(latency.messages == 8000 && latency.p50_ns < latency.p99_ns && latency.p50_ns >= 2000, "{latency:?}");
+    assert!(report.samples > 10, "{}", report.samples);
+    // Sixteen are planted, of 3 ms each; a machine that is shared may add some of its own.
+    let found: Vec<_> = report.slowest.iter().filter_map(|slow| Some((slow, planted(slow.id)?))).collect();
+    assert!(found.len() >= 14, "{:?}", report.slowest);
+    let right = found.iter().filter(|(slow, cause)| slow.cause == *cause).count();
+    assert!(right + 1 >= found.len(), "{right} of {}: {:?}", found.len(), report.slowest);
+    for (slow, _) in &found {
+        assert_eq!(slow.shares_ns.values().sum::<u64>(), slow.latency_ns);
+        assert!(slow.beyond_ns > 500_000, "{slow:?}");
+    }
+    let tail = &report.blames[0];
+    assert!(tail.from == 0.99 && tail.messages >= 80 && tail.extra_ns.low > 100_000.0, "{tail:?}");
+}
+
+/// The slow messages alone reach the disk, whole, and what is said of all is the same.
+#[test]
+fn slow_messages_are_kept_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let record = ["trace", "record", "--keep-slow", "p99.5", "-o", &path("kept"), "--"];
+    let kept = perftax(&[&record[..], &UNDISTURBED, &[program.to_str().unwrap(), "60000"]].concat());
+    assert_eq!(kept.status.code(), Some(0), "{}", said(&kept));
+    let report = perftax(&["trace", "report", &path("kept"), "--slowest", "200", "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    let what = report.meta.kept.unwrap();
+    assert_eq!((report.messages, what.messages, what.not_whole), (60_000, 60_000, 0));
+    // Two marks a message: of the first thousand, of the slow ones and of their neighbours.
+    assert!(report.meta.rows[0] < 60_000, "{:?}", report.meta.rows);
+    // A hundred and twenty are delayed, in four ways.
+    let found: Vec<_> = report.slowest.iter().filter_map(|slow| Some((slow, planted(slow.id)?))).collect();
+    assert!(found.len() >= 110, "{} {:?}", found.len(), report.slowest);
+    let right = found.iter().filter(|(slow, cause)| slow.cause == *cause).count();
+    assert!(right * 10 >= found.len() * 8, "{right} of {}", found.len());
+    let latency = report.latency.unwrap();
+    assert!(latency.p50_ns >= 2000 && latency.p999_ns > 1_000_000 && report.blames[0].from == 0.995, "{latency:?}");
+    let refused = perftax(&["trace", "diff", &path("kept"), &path("kept")]);
+    assert!(refused.status.code() == Some(2) && said(&refused).contains("--keep-slow"), "{}", said(&refused));
+}
+
+#[test]
+fn a_regression_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    for (name, steps) in [("before", "0"), ("after", "1500")] {
+        let program = program.to_str().unwrap();
+        let recorded = perftax(&["trace", "record", "-c", "100003", "-o", &path(name), "--", program, "100000", "0", steps]);
+        assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+    }
+    let diff = perftax(&["trace", "diff", &path("before"), &path("after"), "--json", "-"]);
+    let diff: TraceDiff = serde_json::from_slice(&diff.stdout).unwrap();
+    // What the machine does besides may make the rest slower, too (the program's usual work is to read the clock): never from nothing.
+    let is_new = |before_ns: f64| before_ns < 100.0;
+    let mut changes = diff.changes.iter().filter(|change| change.is_sampled && change.is_resolved());
+    let named = changes.find(|change| is_new(change.before_ns.estimate)).unwrap();
+    assert_eq!(named.detail.as_deref(), Some("regressed [delays]"), "{:?}", &diff.changes[..8]);
+    assert!(named.more_ns.low > 500.0, "{named:?}");
+    let median = &diff.latency[0];
+    assert!(median.quantile == 0.5 && median.after_ns.low > median.before_ns.high + 500.0, "{median:?}");
+}
+
+/// A program that runs already is listened to, left alone, and listened to again; within a budget what it cost is said.
+#[test]
+fn a_program_that_runs_is_joined_and_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let mut running = Command::new(&program).arg("1000000000").spawn().unwrap();
+    let pid = running.id().to_string();
+    let report = |name: &str, options: &[&str]| -> TraceReport {
+        let joined = perftax(&[&["trace", "record", "-p", &pid, "-o", &path(name)], options].concat());
+        assert_eq!(joined.status.code(), Some(0), "{}", said(&joined));
+        serde_json::from_slice(&perftax(&["trace", "report", &path(name), "--json", "-"]).stdout).unwrap()
+    };
+    let first = report("first", &["--time", "1"]);
+    assert!(first.messages > 1000 && first.samples > 100 && first.meta.spent.is_none(), "{} {}", first.messages, first.samples);
+    assert!(first.meta.program.concat().contains("delays") && first.slowest.iter().any(|slow| planted(slow.id).is_some()));
+    // What was mapped before is known by name.
+    let named =
+        |report: &TraceReport| report.slowest.iter().filter_map(|slow| slow.function.clone()).any(|f| f.name.contains("delays]"));
+    assert!(named(&first) || first.blames.iter().flat_map(|blame| &blame.causes).any(|cause| !cause.functions.is_empty()));
+    let second = report("second", &["--time", "4", "--budget", "5%"]);
+    let spent = second.meta.spent.clone().unwrap();
+    assert!(spent.slices > 50 && spent.on_slices > 2 && spent.in_all.estimate < 0.2, "{spent:?}");
+    assert!(second.watched > 0 && second.watched < second.messages / 2, "{} {}", second.watched, second.messages);
+    assert!(running.try_wait().unwrap().is_none());
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let gone = perftax(&["trace", "record", "-p", &pid, "-o", &path("gone")]);
+    assert!(gone.status.code() == Some(2) && said(&gone).contains("-p is"), "{}", said(&gone));
+    // A program without marks is refused, with what to do.
+    let mut silent = Command::new("sleep").arg("30").spawn().unwrap();
+    let refused = perftax(&["trace", "record", "-p", &silent.id().to_string(), "-o", &path("silent")]);
+    assert!(refused.status.code() == Some(3) && said(&refused).contains("perftax_tag_state"), "{}", said(&refused));
+    silent.kill().unwrap();
+    silent.wait().unwrap();
+}
+
+/// Ends with its test.
+struct Running(Child);
+
+impl Running {
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits until something is so of it.
+    fn until(&mut self, what: &str, is_so: impl Fn(u32) -> bool) {
+        let began = Instant::now();
+        while !is_so(self.pid()) {
+            assert!(self.0.try_wait().unwrap().is_none(), "it has ended, and not {what}");
+            assert!(began.elapsed() < Duration::from_secs(60), "not {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// A process goes on when its first thread has ended: it is recorded on, and can be joined then.
+#[test]
+fn a_process_without_its_first_thread_is_recorded() {
+    // In a path with spaces, as some are.
+    let folder = tempfile::Builder::new().prefix("with two  spaces").tempdir().unwrap();
+    let program = traced("leaderless.c", "gcc", &[], folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let run = |later: &str| Running(Command::new(&program).arg(later).stdin(Stdio::piped()).spawn().unwrap());
+    one_at_a_time(|| {
+        let mut running = run("5000");
+        let mut record = Command::new(env!("CARGO_BIN_EXE_perftax"));
+        record.args(["trace", "record", "-p", &running.pid().to_string(), "-o", &path("ends")]);
+        let recording = record.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        running.until("listened to", |pid| {
+            let maps = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/maps")).unwrap_or_default();
+            maps.contains("/perftax-marks-")
+        });
+        drop(running.0.stdin.take());
+        let recorded = recording.wait_with_output().unwrap();
+        assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+    });
+    // Its last message, long after its first thread has ended.
+    let shown = perftax(&["trace", "show", &path("ends"), "1005000"]);
+    assert_eq!(shown.status.code(), Some(0), "{}", said(&shown));
+    let text = String::from_utf8_lossy(&shown.stdout);
+    let report = perftax(&["trace", "report", &path("ends"), "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(text.contains("1005000") && report.meta.program.concat().contains("leaderless"), "{text} {:?}", report.meta.program);
+
+    let mut running = run("1000000000");
+    drop(running.0.stdin.take());
+    running.until("without its first thread", |pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/stat")).unwrap();
+        stat.rsplit_once(") ").unwrap().1.starts_with('Z')
+    });
+    let joined = perftax(&["trace", "record", "-p", &running.pid().to_string(), "--time", "1", "-o", &path("ended")]);
+    assert_eq!(joined.status.code(), Some(0), "{}", said(&joined));
+    let report = perftax(&["trace", "report", &path("ended"), "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(report.messages > 0 && report.meta.program.concat().contains("leaderless"), "{:?}", report.meta);
+    assert!(running.0.try_wait().unwrap().is_none(), "it is left alone");
+}
+
+/// What was written before the disk was full is a trace.
+#[test]
+fn a_full_disk_keeps_what_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    // In a mount namespace of its own: nothing is left mounted whatever happens.
+    let script = format!(
+        "mount -t tmpfs -o size=3m tmpfs {disk} && {perftax} trace record -o {disk}/t -- {program} 3000000; code=$?; cp -r {disk}/t {copy}; exit $code",
+        disk = disk.display(),
+        perftax = env!("CARGO_BIN_EXE_perftax"),
+        program = program.display(),
+        copy = folder.path().join("copy").display()
+    );
+    let recorded = one_at_a_time(|| Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap());
+    assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+    let copy = folder.path().join("copy");
+    let report = perftax(&["trace", "report", copy.to_str().unwrap(), "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(report.meta.refused > 100_000 && report.meta.rows[0] >= 100_000, "{} {:?}", report.meta.refused, report.meta.rows);
+    assert!(report.messages > 50_000, "{}", report.messages);
+    let text = String::from_utf8_lossy(&perftax(&["trace", "report", copy.to_str().unwrap()]).stdout).into_owned();
+    assert!(text.contains("the disk was full"), "{text}");
+}
+
+#[test]
+fn the_programs_end_is_ours_and_what_it_left_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, trace) = (delays(folder.path()), folder.path().join("trace"));
+    let (program, trace) = (program.to_str().unwrap(), trace.to_str().unwrap());
+    let recorded = perftax(&["trace", "record", "--no-kernel-noise", "-o", trace, "--", program, "100", "7"]);
+    assert_eq!(recorded.status.code(), Some(7), "{}", said(&recorded));
+    let reported = perftax(&["trace", "report", trace]);
+    let text = String::from_utf8_lossy(&reported.stdout).into_owned();
+    assert!(text.contains("exit code 7") && text.contains("messages  100 by 1 thread"), "{text}");
+    // It is not written over.
+    let again = perftax(&["trace", "record", "-o", trace, "--", program, "1"]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(said(&again).contains("a folder that is not there yet"), "{}", said(&again));
+}
+
+/// ^C ends the program, and what was recorded is kept.
+#[test]
+fn an_interrupted_recording_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, trace) = (delays(folder.path()), folder.path().join("trace"));
+    let mut command = Command::new("timeout");
+    command.args(["--signal=INT", "--kill-after=30", "1.5", env!("CARGO_BIN_EXE_perftax"), "trace", "record", "-o"]);
+    let recorded = one_at_a_time(|| command.arg(&trace).arg("--").arg(&program).arg("100000000").output().unwrap());
+    // What timeout(1) says where it had to end it.
+    assert_eq!(recorded.status.code(), Some(124), "{}", said(&recorded));
+    let reported = perftax(&["trace", "report", trace.to_str().unwrap(), "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&reported.stdout).unwrap();
+    assert!(report.meta.code == 130 && report.messages > 1000, "{} {}", report.meta.code, report.messages);
+}
+
+#[test]
+fn a_full_ring_is_counted_and_a_silent_program_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let small =
+        perftax(&["trace", "record", "--ring-marks", "64", "-o", &path("small"), "--", program.to_str().unwrap(), "20000"]);
+    assert_eq!(small.status.code(), Some(0), "{}", said(&small));
+    let text = perftax(&["trace", "report", &path("small")]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("marks found no room") && text.contains("--ring-marks"), "{text}");
+    let silent = perftax(&["trace", "record", "-o", &path("silent"), "--", "true"]);
+    assert_eq!(silent.status.code(), Some(0), "{}", said(&silent));
+    let text = perftax(&["trace", "report", &path("silent")]);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("the program marked nothing") && text.contains("no message ended"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_recorded_or_read_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let code = |arguments: &[&str]| {
+        let output = perftax(arguments);
+        (output.status.code().unwrap(), said(&output))
+    };
+    let (status, error) = code(&["trace", "record", "-o", &path("a"), "--", "/nonexistent/program"]);
+    assert!(status == 127 && error.contains("/nonexistent/program"), "{error}");
+    let (status, error) = code(&["trace", "record", "--ring-marks", "100", "-o", &path("b"), "--", "true"]);
+    assert!(status == 2 && error.contains("--ring-marks is 100"), "{error}");
+    let (status, error) = code(&["trace", "record", "-e", "no-such-event", "-o", &path("c"), "--", "true"]);
+    assert!(status == 3 && error.contains("no-such-event"), "{error}");
+    let (status, error) = code(&["trace", "record", "-o", "/nonexistent/folder/x", "--", "true"]);
+    assert!(status == 1 && error.contains("/nonexistent/folder"), "{error}");
+    let (status, error) = code(&["trace", "report", &path("missing")]);
+    assert!(status == 1 && error.contains("meta.json"), "{error}");
+    // Nothing is left behind.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    std::fs::create_dir(path("torn")).unwrap();
+    std::fs::write(folder.path().join("torn/meta.json"), "{\"schema\": 1").unwrap();
+    let (status, error) = code(&["trace", "report", &path("torn")]);
+    assert!(status == 1 && error.contains("meta.json is malformed"), "{error}");
+}

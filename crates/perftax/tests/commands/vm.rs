@@ -1,0 +1,204 @@
+//! `perftax vm` as its users meet it, and against `perftax sim`. Needs the machine built and the plugin; `make test` sees to both.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command as Process;
+use std::time::{Duration, Instant};
+
+use snapbox::cmd::{Command, OutputAssert, cargo_bin};
+
+/// More than anything takes on a busy machine.
+const LONG: Duration = Duration::from_secs(30);
+
+fn perftax(arguments: &[&str]) -> OutputAssert {
+    Command::new(cargo_bin!("perftax")).args(arguments).env("NO_COLOR", "1").assert()
+}
+
+fn stderr(outcome: &OutputAssert) -> String {
+    String::from_utf8(outcome.get_output().stderr.clone()).unwrap()
+}
+
+fn stdout(outcome: &OutputAssert) -> String {
+    String::from_utf8(outcome.get_output().stdout.clone()).unwrap()
+}
+
+fn program(name: &str, folder: &Path) -> String {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../perftax-vm/tests/guests/programs/{name}.S"));
+    let program = folder.join(name);
+    let mut gcc = Process::new("gcc");
+    gcc.args(["-nostdlib", "-static", "-no-pie", "-DN=200000", "-o"]).arg(&program).arg(source);
+    assert!(gcc.status().unwrap().success());
+    program.to_str().unwrap().into()
+}
+
+/// The software PMU in qemu-user and the one under a real kernel count the same, and sample the same instructions.
+#[test]
+fn sim_and_vm_agree() {
+    const EVENTS: [(&str, &str); 6] = [
+        ("instructions", "instructions:u"),
+        ("loads", "cpu/event=0xd0,umask=0x81/u"),
+        ("stores", "cpu/event=0xd0,umask=0x82/u"),
+        ("branches", "branches:u"),
+        ("calls", "cpu/event=0xc4,umask=0x02/u"),
+        ("locked-ops", "cpu/event=0xd0,umask=0x21/u"),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["loop", "access"];
+    let programs = names.map(|name| program(name, folder.path()));
+    let one_by_one = |program: &str| {
+        let count =
+            |event: &str| format!("perf stat -x';' -e {event} -o /tmp/stat {program}; grep -v '^#' /tmp/stat | cut -d';' -f1\n");
+        EVENTS.map(|(_, event)| count(event)).concat()
+    };
+    let sample =
+        format!("perf record -q -o /tmp/data -e instructions:uppp -c 1008 {}\nperf script -i /tmp/data -F ip\n", programs[0]);
+    let script = folder.path().join("script");
+    std::fs::write(&script, format!("{}{}echo samples\n{sample}", one_by_one(&programs[0]), one_by_one(&programs[1]))).unwrap();
+    let with: Vec<&str> = programs.iter().flat_map(|program| ["--with", program]).collect();
+    let run = [&["vm", "run"][..], &with, &["--", "sh", script.to_str().unwrap()]].concat();
+    let said = stdout(&perftax(&run).success());
+    let (counts, sampled) = said.split_once("samples\n").unwrap();
+    let mut counts = counts.split_whitespace().map(|number| number.parse::<u64>().unwrap());
+
+    let simulate = |program: &str, arguments: &[&str]| -> serde_json::Value {
+        let at = folder.path().join("sim.json");
+        let simulation = ["sim", "--machine", "skylake", "--no-caches", "--json", at.to_str().unwrap()];
+        perftax(&[&simulation, arguments, &["--", program]].concat()).success();
+        serde_json::from_str(&std::fs::read_to_string(&at).unwrap()).unwrap()
+    };
+    for program in &programs {
+        let simulated = simulate(program, &["--count"]);
+        for (event, _) in EVENTS {
+            assert_eq!(Some(counts.next().unwrap()), simulated["counts"][event].as_u64(), "{event} of {program}");
+        }
+    }
+    let mut by_address: BTreeMap<u64, u64> = BTreeMap::new();
+    for ip in sampled.split_whitespace() {
+        *by_address.entry(u64::from_str_radix(ip, 16).unwrap()).or_default() += 1;
+    }
+    let simulated = simulate(&programs[0], &["-c", "1008"]);
+    let rows = simulated["by_address"].as_array().unwrap().iter();
+    let simulated: BTreeMap<u64, u64> =
+        rows.map(|row| (row["address"].as_u64().unwrap(), row["samples"].as_u64().unwrap())).collect();
+    assert_eq!(by_address, simulated);
+}
+
+#[test]
+fn a_command_keeps_its_output_and_its_code() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("input"), b"a\0b\n\xff").unwrap();
+    let share = folder.path().to_str().unwrap();
+    let run = ["vm", "run", "--share", share, "--env", "CODE=7", "--", "sh", "-c", "cat input; echo said >&2; exit $CODE"];
+    let outcome = perftax(&run).code(7);
+    assert_eq!(outcome.get_output().stdout, b"a\0b\n\xff");
+    assert!(stderr(&outcome).contains("said"));
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    for (arguments, code, words) in [
+        (&["vm", "run", "--", "no-such-program"][..], 127, "no-such-program: no such program here"),
+        (&["vm", "run", "--share", "/nowhere", "--", "true"], 3, "/nowhere is no folder"),
+        (&["vm", "run", "--cpu", "icelake", "--caches", "--", "true"], 1, "no PMU with caches is modelled"),
+        (&["vm", "run", "--timeout", "1", "--", "true"], 1, "was still booting after 1 s"),
+        (&["vm", "run", "--env", "1=2", "--", "true"], 2, "no name of a variable"),
+        (&["vm", "run"], 2, "COMMAND"),
+    ] {
+        let outcome = perftax(arguments).code(code);
+        assert!(stderr(&outcome).contains(words), "{arguments:?}: {}", stderr(&outcome));
+    }
+}
+
+/// Takes a machine down, also where a test fails.
+struct Down(String);
+
+impl Drop for Down {
+    fn drop(&mut self) {
+        Process::new(cargo_bin!("perftax")).args(["vm", "down", &self.0]).output().unwrap();
+    }
+}
+
+#[test]
+fn a_machine_stays_until_it_is_taken_down() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("input"), "shared\n").unwrap();
+    let share = folder.path().to_str().unwrap();
+    let name = format!("test-{}", std::process::id());
+    let _down = Down(name.clone());
+    perftax(&["vm", "up", &name, "--share", share, "--while", &std::process::id().to_string()]).success();
+    let twice = perftax(&["vm", "up", &name]).code(1);
+    assert!(stderr(&twice).contains("vm down"), "{}", stderr(&twice));
+    let listed = stdout(&perftax(&["vm", "list"]).success());
+    assert!(listed.lines().any(|line| line.starts_with(&name) && line.contains("Skylake") && line.contains("MiB")), "{listed}");
+    // Its folder is there, what a command brings, its code, its streams, its outputs; nothing of an earlier one.
+    let command = "cat input; cat /proc/uptime; ls; echo said >&2; echo out >made; exit $CODE";
+    let exec = ["vm", "exec", &name, "--env", "CODE=7", "--out", "made", "--out-folder", share, "--", "sh", "-c", command];
+    let first = perftax(&exec).code(7);
+    assert!(stdout(&first).starts_with("shared\n") && stderr(&first).contains("said"), "{}", stderr(&first));
+    assert_eq!(std::fs::read_to_string(folder.path().join("made")).unwrap(), "out\n");
+    assert_eq!(stdout(&perftax(&exec).code(7)), stdout(&first), "the same clock, and nothing that the first one made");
+    let killed = perftax(&["vm", "exec", &name, "--", "sh", "-c", "kill -9 $$"]).code(137);
+    assert_eq!(stdout(&killed), "");
+    let doctor = perftax(&["vm", "exec", &name, "--", "perftax", "doctor", "-e", "cycles:pp", "--json", "-"]).success();
+    let doctor: serde_json::Value = serde_json::from_str(&stdout(&doctor)).unwrap();
+    assert!(doctor["machine"]["name"].as_str().unwrap().contains("Skylake"), "{doctor}");
+    perftax(&["vm", "down", &name]).success();
+    let gone = perftax(&["vm", "exec", &name, "--", "true"]).code(3);
+    assert!(stderr(&gone).contains(&format!("perftax vm up {name}")), "{}", stderr(&gone));
+}
+
+#[test]
+fn a_machine_goes_when_nobody_uses_it() {
+    let name = format!("idle-{}", std::process::id());
+    let _down = Down(name.clone());
+    perftax(&["vm", "up", &name, "--idle", "1"]).success();
+    let began = std::time::Instant::now();
+    while stdout(&perftax(&["vm", "list"]).success()).contains(&name) {
+        // Asking is no use; a minute is for machines that are busy.
+        assert!(began.elapsed().as_secs() < 60, "it stays");
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    for (name, words) in [("a/b", "letters, digits"), (".x", "no '.' first"), ("", "1 to 64")] {
+        let refused = perftax(&["vm", "up", name]).failure();
+        assert!(stderr(&refused).contains(words), "{name}: {}", stderr(&refused));
+    }
+}
+
+/// Ids of a process's children.
+fn children(of: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{of}/task")).unwrap().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect::<String>();
+    lists.split_whitespace().map(String::from).collect()
+}
+
+/// A process that has not ended; a zombie has.
+fn lives(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, fields)| !fields.starts_with(['Z', 'X']))
+}
+
+/// Its emulator goes with it, however it went.
+#[test]
+fn a_machine_ends_with_who_started_it() {
+    let mut running = Process::new(env!("CARGO_BIN_EXE_perftax"))
+        .args(["vm", "run", "--", "sleep", "1000"])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    let is_qemu =
+        |pid: &String| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.display().to_string().contains("qemu"));
+    let started = || children(running.id());
+    while !(started().iter().any(is_qemu) && started().len() > 1) {
+        assert!(began.elapsed() < LONG, "no emulator among {:?}", started());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let all = started();
+    running.kill().unwrap();
+    running.wait().unwrap();
+    let killed = Instant::now();
+    while all.iter().any(|pid| lives(pid)) {
+        assert!(killed.elapsed() < LONG, "{all:?} go on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
