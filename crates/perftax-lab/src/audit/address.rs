@@ -8,7 +8,7 @@ use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::Loop;
 
 use super::core_event::{CoreEvent, Counted, Overflow};
-use super::{Experiment, Setting, Taking, by_ibs, or_impossible};
+use super::{Experiment, Setting, Source, Taking, by_ibs, or_impossible};
 use crate::calibrate::single_event;
 use crate::stimulus::{KnownLoop, PageFaults, ProbedCalls, Sites};
 
@@ -46,30 +46,42 @@ impl Experiment for Address {
     }
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
-        let (mut right, mut instructions, mut all) = (Vec::new(), Vec::new(), Vec::new());
-        let event = single_event("page-faults:u", setting.catalog)?;
-        let mut work = PageFaults::by(Sites::One, FAULTS)?;
-        for _ in 0..setting.runs {
-            let addresses: Vec<u64> = (1..=FAULTS as u64 / PERIOD).map(|n| work.address((n * PERIOD) as usize - 1)).collect();
-            let (mut expected, mut at_right, mut by) = (addresses.iter(), 0u64, BTreeSet::new());
-            let run = Taking::looking(setting, &mut work, &event, Some(PERIOD), Payload::BASIC.with_address(), |sample| {
-                at_right += u64::from(sample.address == expected.next().copied());
-                by.extend(sample.ip);
-            })?;
-            right.push(at_right as f64);
-            instructions.push(by.len() as f64);
-            all.push(run);
+        let mut rows = Vec::new();
+        if setting.asks("page-faults") {
+            rows.extend(faults(setting)?);
         }
-        let case = |what: &str| format!("page-faults every {PERIOD}: {what}");
-        let mut rows = vec![
-            Taking::marked(AuditRow::of(case("the address"), "samples", (FAULTS as u64 / PERIOD) as f64, &right, 0.0), &all),
-            AuditRow::of(case("the instruction"), "instructions", 1.0, &instructions, 0.0),
-        ];
-        rows.extend(or_impossible("uprobe: the instruction", calls(setting).map(|row| vec![row]))?);
-        rows.extend(or_impossible("pebs loads: instruction, address, register", loads(setting))?);
+        if setting.asks(&Source::Calls.name()) {
+            rows.extend(or_impossible("uprobe: the instruction", calls(setting).map(|row| vec![row]))?);
+        }
+        if setting.asks("pebs loads") {
+            rows.extend(or_impossible("pebs loads: instruction, address, register", loads(setting))?);
+        }
         rows.extend(by_ibs(setting, |ibs, cpu| ibs.places(setting, cpu))?);
         Ok(rows)
     }
+}
+
+/// Pages whose order is known.
+fn faults(setting: &Setting) -> Result<Vec<AuditRow>> {
+    let (mut right, mut instructions, mut all) = (Vec::new(), Vec::new(), Vec::new());
+    let event = single_event("page-faults:u", setting.catalog)?;
+    let mut work = PageFaults::by(Sites::One, FAULTS)?;
+    for _ in 0..setting.runs {
+        let addresses: Vec<u64> = (1..=FAULTS as u64 / PERIOD).map(|n| work.address((n * PERIOD) as usize - 1)).collect();
+        let (mut expected, mut at_right, mut by) = (addresses.iter(), 0u64, BTreeSet::new());
+        let run = Taking::looking(setting, &mut work, &event, Some(PERIOD), Payload::BASIC.with_address(), |sample| {
+            at_right += u64::from(sample.address == expected.next().copied());
+            by.extend(sample.ip);
+        })?;
+        right.push(at_right as f64);
+        instructions.push(by.len() as f64);
+        all.push(run);
+    }
+    let case = |what: &str| format!("page-faults every {PERIOD}: {what}");
+    Ok(vec![
+        Taking::marked(AuditRow::of(case("the address"), "samples", (FAULTS as u64 / PERIOD) as f64, &right, 0.0), &all),
+        AuditRow::of(case("the instruction"), "instructions", 1.0, &instructions, 0.0),
+    ])
 }
 
 /// Loads whose instruction, address and registers are known.

@@ -51,12 +51,16 @@ impl Experiment for Bias {
         let mut rows = Vec::new();
         let event = single_event("page-faults:u", setting.catalog)?;
         let faults = FourInTurn { event: &event, instruction: "store", events: "faults", is_theirs: &|_| true };
-        for period in [ALIASED, ALIASED + 1] {
+        let periods = |source: &str, aliased: u64| {
+            let is_asked = setting.asks(source);
+            [aliased, aliased + 1].into_iter().filter(move |_| is_asked)
+        };
+        for period in periods("page-faults", ALIASED) {
             let case = format!("page-faults every {period}, four stores in turn");
             let mut work = PageFaults::by(Sites::FourInTurn, FAULTS)?;
             rows.push(foremost(setting, &faults, &mut work, period, period, &case)?);
         }
-        for period in [ALIASED_LOADS, ALIASED_LOADS + 1] {
+        for period in periods(&LOADS.name(), ALIASED_LOADS) {
             let case = format!("{} every {period}, four loads in turn", LOADS.name());
             rows.extend(or_impossible(&case, of_loads(setting, period, &case).map(|row| vec![row]))?);
         }

@@ -56,12 +56,19 @@ pub struct Setting<'a> {
     pub counters: Option<usize>,
     /// What is wrong with the sampler, where that is to be shown.
     pub fault: Option<Fault>,
+    /// Parts of the names of those sources that are asked; empty where all are.
+    pub sources: &'a [String],
 }
 
 impl Setting<'_> {
     /// The same with a sampler that is in order: for what rows are held against.
     fn without_fault(&self) -> Self {
         Self { fault: None, ..*self }
+    }
+
+    /// Whether a source of this name is asked.
+    fn asks(&self, name: &str) -> bool {
+        self.sources.is_empty() || self.sources.iter().any(|part| name.contains(part.as_str()))
     }
 }
 
@@ -132,10 +139,17 @@ pub fn run(experiment: &dyn Experiment, setting: &Setting) -> Result<AuditedExpe
     })
 }
 
+/// How the sources of this machine are called, IBS's included.
+pub fn source_names(catalog: &Catalog) -> Vec<String> {
+    let ibs = [Ibs::Op, Ibs::Fetch].map(|ibs| ibs.name().to_string());
+    Source::all(catalog).into_iter().map(Source::name).chain(ibs).collect()
+}
+
 /// Rows for each source; one that this machine does not have says why.
 fn each_source(setting: &Setting, rows: impl Fn(&Source) -> Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
     let of = |source: &Source| or_impossible(&source.name(), source.check(setting.catalog).and_then(|()| rows(source)));
-    let all: Vec<Vec<AuditRow>> = Source::all(setting.catalog).iter().map(of).collect::<Result<_>>()?;
+    let asked = Source::all(setting.catalog).into_iter().filter(|source| setting.asks(&source.name()));
+    let all: Vec<Vec<AuditRow>> = asked.map(|source| of(&source)).collect::<Result<_>>()?;
     Ok(all.into_iter().flatten().collect())
 }
 
@@ -144,7 +158,7 @@ fn by_ibs(setting: &Setting, rows: impl Fn(Ibs, u32) -> Result<Vec<AuditRow>>) -
     let cpu = setting.cpus.last().copied().unwrap_or(0);
     let kinds: &[Ibs] = if setting.catalog.vendor() == Vendor::Amd { &[Ibs::Op, Ibs::Fetch] } else { &[Ibs::Op] };
     let of = |ibs: &Ibs| or_impossible(ibs.name(), ibs.event(setting).and_then(|_| rows(*ibs, cpu)));
-    let all: Vec<Vec<AuditRow>> = kinds.iter().map(of).collect::<Result<_>>()?;
+    let all: Vec<Vec<AuditRow>> = kinds.iter().filter(|ibs| setting.asks(ibs.name())).map(of).collect::<Result<_>>()?;
     Ok(all.into_iter().flatten().collect())
 }
 

@@ -43,8 +43,12 @@ impl Experiment for Mode {
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let mut rows = Vec::new();
+        let modes = |source: &str| {
+            let is_asked = setting.asks(source);
+            [("u", false), ("k", true)].into_iter().filter(move |_| is_asked)
+        };
         for (by, sites, is_kernel) in [("the program", Sites::One, false), ("the kernel", Sites::Kernel, true)] {
-            for (mode, of_kernel) in [("u", false), ("k", true)] {
+            for (mode, of_kernel) in modes("page-faults") {
                 let case = format!("page-faults:{mode} every {PERIOD}, touched by {by}");
                 let expected = if is_kernel == of_kernel { FAULTS as u64 / PERIOD } else { 0 };
                 let row = touched(setting, &case, mode, sites, expected);
@@ -52,7 +56,7 @@ impl Experiment for Mode {
             }
         }
         for (by, of_kernel) in [("the program", false), ("the kernel", true)] {
-            for (mode, sampled_kernel) in [("u", false), ("k", true)] {
+            for (mode, sampled_kernel) in modes(&LOCKED.name()) {
                 let case = format!("{}:{mode} every {LOCKED_PERIOD}, done by {by}", LOCKED.name());
                 let row = locked(setting, &case, of_kernel, sampled_kernel);
                 rows.extend(or_impossible(&case, row.map(|row| vec![row]))?);

@@ -3,8 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use perftax_lab::workload::{Prepared, shipped};
 
@@ -19,17 +22,37 @@ fn contents(dir: &Path) -> BTreeMap<OsString, Vec<u8>> {
         .collect()
 }
 
+fn rewound(mut file: File) -> File {
+    file.seek(SeekFrom::Start(0)).unwrap();
+    file
+}
+
+/// What a program may take of `make test`'s time; `scripts/acceptance long-tests` sets `PERFTAX_ALL`, and has each come to its end.
+const LONGEST: Duration = Duration::from_millis(500);
+
 fn run(prepared: &Prepared) {
     let stdin = prepared.stdin.as_ref().map_or_else(Stdio::null, |path| File::open(path).unwrap().into());
-    let output = Command::new(&prepared.argv[0])
-        .args(&prepared.argv[1..])
-        .current_dir(&prepared.cwd)
-        .stdin(stdin)
-        .stdout(Stdio::null())
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {}: {stderr}", prepared.name, output.status);
+    let errors = tempfile::tempfile().unwrap();
+    let mut program = Command::new(&prepared.argv[0]);
+    program.args(&prepared.argv[1..]).current_dir(&prepared.cwd).stdin(stdin).stdout(Stdio::null());
+    let mut running = program.stderr(errors.try_clone().unwrap()).process_group(0).spawn().unwrap();
+    let began = Instant::now();
+    let is_whole = std::env::var_os("PERFTAX_ALL").is_some();
+    let status = loop {
+        match running.try_wait().unwrap() {
+            Some(status) => break status,
+            None if !is_whole && began.elapsed() > LONGEST => {
+                // Those that it has started, too.
+                let group = rustix::process::Pid::from_child(&running);
+                rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
+                running.wait().unwrap();
+                return;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    let stderr = std::io::read_to_string(rewound(errors)).unwrap();
+    assert!(status.success(), "{}: {status}: {stderr}", prepared.name);
 }
 
 /// Every second one, from this one on: two processors take half each.

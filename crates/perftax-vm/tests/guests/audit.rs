@@ -33,14 +33,13 @@ fn rows<'a>(audit: &'a Audit, experiment: &str) -> Vec<&'a AuditRow> {
 #[test]
 fn samples_are_exact() {
     let audit = &audits(
-        "echo == all; perftax audit --quick --runs 1 --only count,interval,bias,memory,events,mode,address --json -",
+        "echo == all; perftax audit --quick --runs 1 --source pebs,interrupt --only count,interval,bias,events,mode,address --json -",
         &["all"],
     )[0];
     let failed: Vec<_> = audit.failed().map(|(_, row)| row).collect();
     assert!(failed.is_empty(), "{failed:#?}");
-    // There are neither programs in the guest nor IBS in this processor; it is said so.
-    for experiment in audit.experiments.iter().filter(|experiment| !matches!(experiment.name.as_str(), "overhead" | "memory")) {
-        let is_missing = |row: &&AuditRow| row.verdict == Verdict::Impossible && row.case != "ibs-op";
+    for experiment in &audit.experiments {
+        let is_missing = |row: &&AuditRow| row.verdict == Verdict::Impossible;
         let missing: Vec<_> = experiment.rows.iter().filter(is_missing).collect();
         assert!(missing.is_empty(), "{missing:#?}");
     }
@@ -64,7 +63,7 @@ fn samples_are_exact() {
 fn ibs_is_exact_once_its_handler_is_known() {
     let audit = &audits_on(
         Generation::Zen2,
-        "echo == all; perftax audit --quick --runs 1 --only interval,bias,mode,address --json -",
+        "echo == all; perftax audit --quick --runs 1 --source ibs --only interval,bias,mode,address --json -",
         &["all"],
     )[0];
     let failed: Vec<_> = audit.failed().map(|(_, row)| row).collect();
@@ -94,7 +93,7 @@ fn planted_faults_are_found() {
     ];
     let run = |(fault, experiment, _): &(&str, &str, &str)| {
         format!(
-            "echo == {fault}; perftax audit --quick --runs 1 --only {experiment} --plant {fault} --json -; test $? = 4 || exit 8\n"
+            "echo == {fault}; perftax audit --quick --runs 1 --source pebs,interrupt --only {experiment} --plant {fault} --json -; test $? = 4 || exit 8\n"
         )
     };
     let script: String = faults.iter().map(run).collect();

@@ -12,7 +12,7 @@ const INJECTED_NS: [(f64, f64); 4] = [(0.0, 0.0), (100.0, 700.0), (1000.0, 700.0
 /// nanosecond each; and perf's sample is the sum of its parts.
 #[test]
 fn the_hardware_is_told_from_the_interrupt_and_from_perf() {
-    let injected = common::some_of(&INJECTED_NS);
+    let injected = common::last_of(1, &INJECTED_NS);
     let runs: String = injected.iter().map(|(assist, interrupt)| format!("run {assist} {interrupt} {assist}.json\n")).collect();
     let script = loaded(&format!(
         "echo -1 >/proc/sys/kernel/sched_rt_runtime_us

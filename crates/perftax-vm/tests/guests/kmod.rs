@@ -79,15 +79,16 @@ echo full $(LATE=1 ./direct copy 1009 65536 2500000 65536 0 $GROUPS)",
 #[test]
 fn rides_on_perf_under_page_table_isolation() {
     let script = loaded(
-        "nmis() { awk '/NMI:/{print $2}' /proc/interrupts; }
+        "echo 2 >/proc/sys/kernel/kptr_restrict
+nmis() { awk '/NMI:/{print $2}' /proc/interrupts; }
 samples() { perf report -i /tmp/perf.data --stdio --stats 2>/dev/null | awk '/SAMPLE events/{print $3; exit}'; }
 echo own $(./direct count 10007 65536 1000)
 dmesg | grep -o 'perftax: page-table.*'
 for n in 1 16 200 1000; do
     before=$(nmis)
-    echo ride-$n $(./direct ride $n perf record -q -e instructions:upp -c 10007 -o /tmp/perf.data dd if=/dev/zero of=/dev/null bs=100 count=60000 2>/dev/null) $(( $(nmis) - before )) $(samples)
+    echo ride-$n $(./direct ride $n perf record -q --no-bpf-event -e instructions:upp -c 10007 -o /tmp/perf.data dd if=/dev/zero of=/dev/null bs=100 count=60000 2>/dev/null) $(( $(nmis) - before )) $(samples)
 done
-perf record -q -e instructions:upp -c 10007 -o /tmp/perf.data sh -c 'while :; do :; done' 2>/dev/null & sleep 0.5
+perf record -q --no-bpf-event -e instructions:upp -c 10007 -o /tmp/perf.data sh -c 'while :; do :; done' 2>/dev/null & sleep 0.5
 before=$(nmis); sleep 0.2; echo before $(( $(nmis) - before ))
 echo running $(./direct ride 16 sleep 0.2)
 before=$(nmis); sleep 0.2; echo after $(( $(nmis) - before ))
@@ -172,7 +173,7 @@ for i in 1 2 3 4 5 6 7 8 9; do ./direct count 1009 65536 50000000 >/dev/null & s
 echo user::1000:1000::/:/bin/sh >>/etc/passwd; chmod 755 . direct
 echo unprivileged $(su user -c '/share/direct count 10007 65536 1000')
 echo perfmon $(PERFMON_ALONE=1 ./direct count 10007 65536 100000)
-echo fuzz $(./fuzz 8 1)
+echo fuzz $(./fuzz 3 1)
 echo then $(./direct count 10007 65536 100000)",
     );
     let (output, errors, _) = boot(&script, |guest| {

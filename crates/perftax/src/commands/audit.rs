@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use perftax_cost::Warning;
 use perftax_cost::document::{Audit, AuditedExperiment};
-use perftax_lab::audit::{ALL, Experiment, Fault, Setting, compare, run as done};
+use perftax_lab::audit::{ALL, Experiment, Fault, Setting, compare, run as done, source_names};
 use perftax_lab::published::pes::Pes;
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
@@ -29,12 +29,16 @@ Examples:
   perftax audit                        every experiment
   perftax audit --quick                fewer runs of each
   perftax audit --only interval,bias   two of them
+  perftax audit --source pebs --runs 3 three runs of whatever PEBS samples
   perftax audit --resume audit.state   goes on where it was killed")]
 pub struct Args {
     /// These experiments only: count, interval, misses, stability, threads, bias, overhead, memory, events, mode,
     /// address, generic
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     only: Vec<String>,
+    /// These sources only: parts of names as they stand in the rows (pebs, interrupt, ibs, page-faults, …)
+    #[arg(long, value_name = "PART,…", value_delimiter = ',')]
+    source: Vec<String>,
     /// Three runs of each instead of ten
     #[arg(long)]
     quick: bool,
@@ -62,6 +66,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let chosen = args.chosen()?;
     let here = Here::read_waiting(args.wait)?;
+    let names = source_names(&here.catalog);
+    if let Some(unknown) = args.source.iter().find(|part| !names.iter().any(|name| name.contains(part.as_str()))) {
+        let needed = format!("a part of one of {}", names.join(", "));
+        return Err(Error::Argument { argument: "--source", value: unknown.clone(), needed }.into());
+    }
     let mut origin = here.origin("audit");
     let mut guard = here.throttle_guard(&mut origin)?;
     if let Some(limit_hz) = args.plant.and_then(Fault::limit_hz) {
@@ -73,7 +82,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let kind = if args.quick { "quick" } else { "whole" };
     let runs = args.runs.map_or(if args.quick { QUICK_RUNS } else { RUNS }, usize::from);
-    let head = format!("{} {} {kind} {runs} {:?}", here.id.fingerprint, here.kernel, args.plant);
+    let head = format!("{} {} {kind} {runs} {} {:?}", here.id.fingerprint, here.kernel, args.source.join(","), args.plant);
     let mut journal = args.resume.as_deref().map(|path| Journal::<AuditedExperiment>::open(path, &head)).transpose()?;
     let setting = Setting {
         catalog: &here.catalog,
@@ -85,6 +94,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         has_random_starts: Here::has_random_starts(),
         counters: here.counters(),
         fault: args.plant,
+        sources: &args.source,
     };
     let mut experiments = Vec::new();
     for experiment in chosen {

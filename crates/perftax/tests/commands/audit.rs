@@ -15,7 +15,7 @@ fn audited(arguments: &[&str]) -> (Audit, i32) {
 #[test]
 fn what_is_counted_passes() {
     let all = ["count", "events", "mode", "address"];
-    let (document, code) = audited(&["--only", &all.join(",")]);
+    let (document, code) = audited(&["--runs", "1", "--only", &all.join(",")]);
     let names: Vec<&str> = document.experiments.iter().map(|experiment| experiment.name.as_str()).collect();
     assert_eq!(names, all);
     let failed: Vec<_> = document.failed().collect();
@@ -113,4 +113,7 @@ fn what_there_is_not_is_said() {
     let output = perftax(&["audit", "--only", "count,nothing"]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(2) && said.contains("nothing") && said.contains("stability"), "{said}");
+    let output = perftax(&["audit", "--source", "page,nothing"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("nothing") && said.contains("page-faults"), "{said}");
 }

@@ -85,6 +85,8 @@ pub fn boot_anew(argv: &[String], perftax: &Path, change: impl FnOnce(&mut Guest
 
 fn changed(argv: &[String], change: impl FnOnce(&mut Guest)) -> Guest {
     let mut guest = Guest::new(argv.to_vec());
+    // What our module needs; so that most tests have the same machine, which boots once.
+    guest.append = "nopti".into();
     change(&mut guest);
     guest
 }
@@ -109,10 +111,18 @@ pub fn resident(kernel: Option<&Path>, installation: &Installation, perftax: &Pa
     Arc::clone(place.get_or_init(|| Arc::new(Resident::boot(installation, &machine, perftax).unwrap())))
 }
 
-/// The first and the last of several that show the same; all of them where `PERFTAX_ALL` is set, as by `scripts/acceptance long-tests`.
-pub fn some_of<T: Copy>(all: &[T]) -> Vec<T> {
-    if std::env::var_os("PERFTAX_ALL").is_some() { all.to_vec() } else { vec![all[0], all[all.len() - 1]] }
+/// The last few of several that show the same; all of them where `PERFTAX_ALL` is set, as by `scripts/acceptance long-tests`.
+pub fn last_of<T: Copy>(few: usize, all: &[T]) -> Vec<T> {
+    let is_all = std::env::var_os("PERFTAX_ALL").is_some();
+    all[if is_all { 0 } else { all.len() - few }..].to_vec()
 }
+
+/// Before a script that records: perf then reads neither the kernel's symbols, which no test asks for, nor its BPF programs. That is four fifths of what a
+/// short recording takes.
+pub const SHORT_RECORDS: &str = "\
+echo 2 >/proc/sys/kernel/kptr_restrict
+perf() { if [ \"$1\" = record ]; then shift; command perf record --no-bpf-event \"$@\"; else command perf \"$@\"; fi; }
+";
 
 /// Calibrates before all others; once more where the A/A control refuses it, which has one honest calibration in a hundred refused.
 pub const CALIBRATE: &str = "\

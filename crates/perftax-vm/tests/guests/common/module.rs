@@ -26,7 +26,6 @@ pub fn boot(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String, F
     super::boot_with(&["sh", "script"].map(String::from), &perftax, |guest| {
         guest.with = vec!["chrt".into()];
         guest.share = Some(folder.path().into());
-        guest.append = "nopti".into();
         guest.processor.assist_ns = ASSIST_NS;
         change(guest);
     })
