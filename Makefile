@@ -16,7 +16,8 @@ build:
 plan: build
 	scripts/plan-demo $(BUDGET)
 
-test: setup tree lint machine kmod unit
+test: setup tree machine kmod
+	CARGO=$(CARGO) scripts/stage tests-and-lint scripts/test --lint
 
 setup:
 	scripts/stage setup scripts/setup

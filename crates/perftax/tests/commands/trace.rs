@@ -248,16 +248,30 @@ fn the_programs_end_is_ours_and_what_it_left_is_kept() {
     assert!(said(&again).contains("a folder that is not there yet"), "{}", said(&again));
 }
 
+/// Hundredths of a second of CPU time that a process has used; 0 where there is none.
+fn ticks(pid: &str) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit_once(") ").map(|(_, fields)| fields.split(' ').collect::<Vec<_>>()).unwrap_or_default();
+    fields.get(11..13).map_or(0, |times| times.iter().filter_map(|ticks| ticks.parse::<u64>().ok()).sum())
+}
+
 /// ^C ends the program, and what was recorded is kept.
 #[test]
 fn an_interrupted_recording_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let (program, trace) = (delays(folder.path()), folder.path().join("trace"));
-    let mut command = Command::new("timeout");
-    command.args(["--signal=INT", "--kill-after=30", "1.5", env!("CARGO_BIN_EXE_perftax"), "trace", "record", "-o"]);
-    let recorded = one_at_a_time(|| command.arg(&trace).arg("--").arg(&program).arg("100000000").output().unwrap());
-    // What timeout(1) says where it had to end it.
-    assert_eq!(recorded.status.code(), Some(124), "{}", said(&recorded));
+    let recorded = one_at_a_time(|| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
+        command.args(["trace", "record", "-o"]).arg(&trace).arg("--").arg(&program).arg("100000000");
+        let mut running = Running(command.stderr(Stdio::piped()).spawn().unwrap());
+        // Its program has begun with its messages where it has used so much.
+        let works = |pid: &String| Command::new("pgrep").args(["-P", pid, "delays"]).output().unwrap();
+        let id = running.pid().to_string();
+        running.until("recording", |_| ticks(String::from_utf8_lossy(&works(&id).stdout).trim()) > 20);
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        running.0.wait().unwrap()
+    });
+    assert_eq!(recorded.code(), Some(130));
     let reported = perftax(&["trace", "report", trace.to_str().unwrap(), "--json", "-"]);
     let report: TraceReport = serde_json::from_slice(&reported.stdout).unwrap();
     assert!(report.meta.code == 130 && report.messages > 1000, "{} {}", report.meta.code, report.messages);
