@@ -9,6 +9,7 @@ SHELL = /bin/sh
 CARGO ?= cargo
 BUDGET ?= 1%
 PREFIX ?= /usr/local
+LINTED = env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings
 
 build:
 	$(CARGO) build --release --locked -p perftax -p perftax-sim-plugin -p perftax-engine-c
@@ -16,19 +17,21 @@ build:
 plan: build
 	scripts/plan-demo $(BUDGET)
 
-test: setup tree machine kmod
-	CARGO=$(CARGO) scripts/stage tests-and-lint scripts/test --lint
+test: setup tree machine kmod unit
 
 setup:
 	scripts/stage setup scripts/setup
 
-# All that tests need, compiled once: they, the program, the simulator's plugin, the emulated machine's engine.
+# All that tests need, compiled once: they, the program, the simulator's plugin, the emulated machine's engine. Clippy is the compiler here, as it is
+# for `cargo clippy`, which would have every dependency read once more.
 tree:
-	scripts/stage compile $(CARGO) build --workspace --lib --bins --tests --locked
+	$(CARGO) fmt --all --check
+	scripts/stage compile $(LINTED) $(CARGO) build --workspace --all-targets --locked
 
+# The lints alone.
 lint:
 	$(CARGO) fmt --all --check
-	scripts/stage lint $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # The emulated machine, once into the cache, with the distribution's kernel and a newer one: its tests need both.
 machine: tree
@@ -40,7 +43,7 @@ kmod: machine
 	PERFTAX=target/debug/perftax scripts/stage kmod kmod/build $(KDIR)
 
 unit: tree
-	CARGO=$(CARGO) scripts/stage tests scripts/test
+	$(LINTED) CARGO=$(CARGO) scripts/stage tests scripts/test
 
 acceptance: setup build
 	scripts/acceptance

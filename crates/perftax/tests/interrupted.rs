@@ -17,7 +17,7 @@ const SIGINT: i32 = 2;
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 /// From the start of a command to the last moment.
-const LAST_MOMENT: Duration = Duration::from_millis(700);
+const LAST_MOMENT: Duration = Duration::from_millis(400);
 /// How long others may take to restore what a killed command has left, or to be gone.
 const LONG: Duration = Duration::from_secs(20);
 

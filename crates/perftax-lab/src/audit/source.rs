@@ -133,9 +133,10 @@ impl Source {
         }
     }
 
-    /// A period that brings about so many samples, or the shortest one where that is longer.
+    /// A period that brings about so many samples, or the shortest one where that is longer. Half a period is left over at the end: what is
+    /// executed between switching one event on and the next, where several are, makes no sample more.
     pub fn period_for(self, samples: u64) -> u64 {
-        (self.many() / samples + 1).max(self.shortest())
+        (2 * self.many() / (2 * samples + 1)).max(self.shortest())
     }
 
     /// The shortest period that is tried, events.

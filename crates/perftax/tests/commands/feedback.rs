@@ -4,9 +4,10 @@ use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use perftax_cost::Warning;
 use perftax_cost::document::Calibration;
 
-/// What was asked for (2 s), its grace (30 s), the start, and as much again for a busy machine. The lock is waited for beside it.
+/// What was asked for (5 s), its grace (30 s), the start, and as much again for a busy machine. The lock is waited for beside it.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Calibrates an event: its document, or the exit code and what was said.
@@ -19,7 +20,7 @@ fn calibrate(event: &str) -> Result<Calibration, (Option<i32>, String)> {
             "-e",
             event,
             "--time",
-            "2",
+            "5",
             "--spacing",
             "0",
             "--precision",
@@ -91,7 +92,13 @@ fn a_fault_of_the_reader_is_none_of_the_works() {
     // As root, faults of the kernel's, too.
     let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
     match calibrate(if is_root { "page-faults" } else { "page-faults:u" }) {
-        Ok(document) => assert!(document.terms.contains_key("signal"), "{:?} {:?}", document.terms, document.origin.warnings),
+        Ok(document) => {
+            let warnings: Vec<String> = document.origin.warnings.iter().map(ToString::to_string).collect();
+            let is_left_out = warnings.iter().any(|warning| warning.contains("not measured: signal"));
+            // On a busy machine there may be no undisturbed round of it.
+            let is_disturbed = document.origin.warnings.iter().any(|warning| matches!(warning, Warning::SpoiledRounds { .. }));
+            assert!(!is_left_out && (document.terms.contains_key("signal") || is_disturbed), "{:?} {warnings:?}", document.terms);
+        }
         Err((code, said)) => assert!(code == Some(1) && said.contains("the measurement was spoiled"), "{code:?} {said}"),
     }
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 
 use perftax_vm::{Finished, Guest, Installation, Resident, Sources, Terminal, run};
 
+/// Guests run on processors that nobody else wants (scripts/test), and so may wait for long.
+const LONGEST: Duration = Duration::from_secs(1800);
+
 /// What a guest says.
 #[derive(Clone, Default)]
 pub struct Said(Arc<Mutex<Vec<u8>>>);
@@ -87,6 +90,7 @@ fn changed(argv: &[String], change: impl FnOnce(&mut Guest)) -> Guest {
     let mut guest = Guest::new(argv.to_vec());
     // What our module needs; so that most tests have the same machine, which boots once.
     guest.append = "nopti".into();
+    guest.timeout = LONGEST;
     change(&mut guest);
     guest
 }
@@ -103,7 +107,7 @@ pub fn resident(kernel: Option<&Path>, installation: &Installation, perftax: &Pa
     type Machines = BTreeMap<String, Arc<OnceLock<Arc<Resident>>>>;
     static MACHINES: Mutex<Machines> = Mutex::new(BTreeMap::new());
     let machine = Guest { with: Vec::new(), share: None, outputs: Vec::new(), environment: Vec::new(), ..guest.clone() };
-    let machine = Guest { processor: machine.processor.as_booted(), timeout: Duration::from_secs(600), ..machine };
+    let machine = Guest { processor: machine.processor.as_booted(), timeout: LONGEST, ..machine };
     let machine = Guest { argv: vec!["true".into()], ..machine };
     let key = format!("{kernel:?} {perftax:?} {machine:?}");
     // A test that failed while it booted one is not this one's failure.

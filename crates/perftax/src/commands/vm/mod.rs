@@ -98,8 +98,8 @@ struct MachineArgs {
     /// Another kernel, as vm build --kernel made it: a package (.deb), an image, or a suite of Debian's archive
     #[arg(long, value_name = "FILE|SUITE")]
     kernel: Option<PathBuf>,
-    /// Arguments for the kernel
-    #[arg(long, value_name = "ARGUMENTS", default_value = "")]
+    /// Arguments for the kernel, behind our own: the last one of a name holds
+    #[arg(long, value_name = "ARGUMENTS", default_value = "", hide_default_value = true)]
     append: String,
     #[command(flatten)]
     brought: BroughtArgs,
@@ -114,7 +114,7 @@ struct MachineArgs {
 /// What a guest finds beside its own files.
 #[derive(Clone, Debug, clap::Args)]
 struct BroughtArgs {
-    /// Copy a folder into the guest before it boots; the command runs there
+    /// Copy a folder into the guest before the command starts, which runs there
     #[arg(long, value_name = "FOLDER")]
     share: Option<PathBuf>,
     /// Bring another program of this machine's along; those that the command names come by themselves
