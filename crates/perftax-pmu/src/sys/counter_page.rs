@@ -96,6 +96,7 @@ impl Drop for CounterPage {
 const CAP_USER_RDPMC: u64 = 1 << 2;
 
 /// A counter of `width` bits with its sign: it counts up to 0 from below.
+#[inline]
 fn signed(counter: u64, width: u16) -> i64 {
     let unused = 64 - u32::from(width).clamp(1, 64);
     ((counter << unused) as i64) >> unused
