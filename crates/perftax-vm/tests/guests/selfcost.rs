@@ -63,8 +63,7 @@ fn hardware_events_are_counted_in_instructions_and_to_the_instruction() {
     // The ways to read a counter, by what they cost.
     let hardware = |operation: &str, method: &str, events| cost(a, "hardware", operation, method, events);
     let [rdpmc, call] = ["rdpmc", "read(), singles"].map(|method| hardware("read", method, 1));
-    // As the tests' profile compiles it, which optimises no crate as a whole; a release build's takes less than a hundred.
-    assert!(rdpmc < 150.0 && call > 8.0 * rdpmc, "rdpmc {rdpmc}, read() {call}");
+    assert!(rdpmc < 100.0 && call > 10.0 * rdpmc, "rdpmc {rdpmc}, read() {call}");
     // A counter that is never started by its reader starts at no zero: what was counted between is the difference of two readings.
     let twice = hardware("start, stop, read", "rdpmc, twice", 1);
     // An instruction or two around the reading are there once: how many is the compiler's choice.
