@@ -69,11 +69,8 @@ impl ThrottleGuard {
             lock,
             guardian: None,
         };
-        if let Some(lock) = &mut guard.lock {
-            if let Some((rate, percent)) = values(&lock.noted()) {
-                (guard.rate, guard.percent, guard.changed) = (rate, percent, true);
-            }
-            lock.note(&format!("{} {}\n", guard.rate, guard.percent));
+        if let Some((rate, percent)) = guard.lock.as_mut().and_then(|lock| values(&lock.noted())) {
+            (guard.rate, guard.percent, guard.changed) = (rate, percent, true);
         }
         // A percentage of 0 or 100 forbids writing the rate; any value between allows it.
         let (rate_now, percent_now) = (read(directory, RATE)?, read(directory, PERCENT)?);
@@ -96,7 +93,8 @@ impl ThrottleGuard {
         Ok(guard)
     }
 
-    /// Has a guardian watch over this process, before anything is changed.
+    /// Has a guardian watch over this process, and notes what there was, before anything is changed. In this order: a note that nobody watches
+    /// over would wait for perftax's next start, and say that something is to be restored that is as it was.
     fn have_guarded(&mut self) {
         if self.guardian.is_none() {
             self.guardian = Guardian::start(&Duty::Limits {
@@ -105,6 +103,9 @@ impl ThrottleGuard {
                 rate: self.rate,
                 percent: self.percent,
             });
+            if let Some(lock) = &mut self.lock {
+                lock.note(&format!("{} {}\n", self.rate, self.percent));
+            }
         }
     }
 
