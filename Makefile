@@ -9,6 +9,7 @@ SHELL = /bin/sh
 CARGO ?= cargo
 BUDGET ?= 1%
 PREFIX ?= /usr/local
+# The driver's own way to be told what `cargo clippy -- -D warnings` tells it.
 LINTED = env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings
 
 build:

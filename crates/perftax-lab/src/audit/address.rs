@@ -7,7 +7,7 @@ use perftax_pmu::Result;
 use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::Loop;
 
-use super::core_event::{CoreEvent, Counted, Overflow};
+use super::core_event::LOADS;
 use super::{Experiment, Setting, Source, Taking, by_ibs, or_impossible};
 use crate::calibrate::single_event;
 use crate::stimulus::{KnownLoop, PageFaults, ProbedCalls, Sites};
@@ -47,13 +47,13 @@ impl Experiment for Address {
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let mut rows = Vec::new();
-        if setting.asks("page-faults") {
+        if setting.asks(&Source::PageFaults.name()) {
             rows.extend(faults(setting)?);
         }
         if setting.asks(&Source::Calls.name()) {
             rows.extend(or_impossible("uprobe: the instruction", calls(setting).map(|row| vec![row]))?);
         }
-        if setting.asks("pebs loads") {
+        if setting.asks(&LOADS.name()) {
             rows.extend(or_impossible("pebs loads: instruction, address, register", loads(setting))?);
         }
         rows.extend(by_ibs(setting, |ibs, cpu| ibs.places(setting, cpu))?);
@@ -86,8 +86,7 @@ fn faults(setting: &Setting) -> Result<Vec<AuditRow>> {
 
 /// Loads whose instruction, address and registers are known.
 fn loads(setting: &Setting) -> Result<Vec<AuditRow>> {
-    let loads = CoreEvent { counted: Counted::Loads, by: Overflow::Pebs };
-    let event = loads.event(false, setting.catalog)?;
+    let event = LOADS.event(false, setting.catalog)?;
     event.check_supported(setting.catalog)?;
     let mut work = KnownLoop::new(Loop::FourLoads, TURNS)?;
     let sites = work.load_sites();
@@ -109,9 +108,9 @@ fn loads(setting: &Setting) -> Result<Vec<AuditRow>> {
         at_address.push(addresses as f64);
         in_register.push(registers as f64);
     }
-    let expected = loads.samples(4 * TURNS, PERIOD_OF_LOADS) as f64;
+    let expected = LOADS.samples(4 * TURNS, PERIOD_OF_LOADS) as f64;
     let row = |what: &str, right: &[f64]| {
-        let case = format!("{} every {PERIOD_OF_LOADS}: {what}", loads.name());
+        let case = format!("{} every {PERIOD_OF_LOADS}: {what}", LOADS.name());
         Taking::marked(AuditRow::of(case, "samples", expected, right, 0.0), &all)
     };
     Ok(vec![row("the instruction", &at_instruction), row("the address", &at_address), row("a register", &in_register)])

@@ -8,9 +8,9 @@ use perftax_pmu::event::Event;
 use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::Loop;
 
-use super::core_event::{CoreEvent, Counted, Overflow};
+use super::core_event::LOADS;
 use super::ibs::Ibs;
-use super::{Experiment, Setting, Taking, by_ibs, or_impossible};
+use super::{Experiment, Setting, Source, Taking, by_ibs, or_impossible};
 use crate::calibrate::single_event;
 use crate::stimulus::{KnownLoop, PageFaults, Sites, Stimulus};
 
@@ -24,8 +24,6 @@ const ALIASED: u64 = 100;
 /// The same of loads that PEBS samples, one in period + 1; and turns of their loop: whole turns of both strides.
 const ALIASED_LOADS: u64 = 999;
 const TURNS: u64 = 100_100;
-/// The event of those.
-const LOADS: CoreEvent = CoreEvent { counted: Counted::Loads, by: Overflow::Pebs };
 /// The largest distance from the share that arithmetic gives: what is left over at the end of the work.
 const ALLOWED: f64 = 0.01;
 
@@ -51,16 +49,12 @@ impl Experiment for Bias {
         let mut rows = Vec::new();
         let event = single_event("page-faults:u", setting.catalog)?;
         let faults = FourInTurn { event: &event, instruction: "store", events: "faults", is_theirs: &|_| true };
-        let periods = |source: &str, aliased: u64| {
-            let is_asked = setting.asks(source);
-            [aliased, aliased + 1].into_iter().filter(move |_| is_asked)
-        };
-        for period in periods("page-faults", ALIASED) {
+        for period in setting.asked(&Source::PageFaults.name(), [ALIASED, ALIASED + 1]) {
             let case = format!("page-faults every {period}, four stores in turn");
             let mut work = PageFaults::by(Sites::FourInTurn, FAULTS)?;
             rows.push(foremost(setting, &faults, &mut work, period, period, &case)?);
         }
-        for period in periods(&LOADS.name(), ALIASED_LOADS) {
+        for period in setting.asked(&LOADS.name(), [ALIASED_LOADS, ALIASED_LOADS + 1]) {
             let case = format!("{} every {period}, four loads in turn", LOADS.name());
             rows.extend(or_impossible(&case, of_loads(setting, period, &case).map(|row| vec![row]))?);
         }

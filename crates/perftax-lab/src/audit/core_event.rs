@@ -108,6 +108,9 @@ pub struct CoreEvent {
     pub by: Overflow,
 }
 
+/// Loads by PEBS, each of whose records holds an address: what tells instructions of a loop apart.
+pub const LOADS: CoreEvent = CoreEvent { counted: Counted::Loads, by: Overflow::Pebs };
+
 /// Turns of the loop in a run.
 pub const TURNS: u64 = 40_000;
 /// The shortest period that experiments use, events: an interrupt each, where it is not PEBS, that must end before the next one comes.

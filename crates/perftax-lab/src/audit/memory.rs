@@ -54,7 +54,7 @@ impl Experiment for Memory {
 
 /// KiB that a sampled run has more than one alone, against the noise of runs alone.
 fn resident(setting: &Setting, programs: &Programs) -> Result<AuditRow> {
-    let rounds = programs.rounds(PROGRAM, if setting.is_quick { 2 } else { setting.runs.max(2) }, &Way::QUIET)?;
+    let rounds = programs.rounds(PROGRAM, setting.rounds(), &Way::QUIET)?;
     let kib = |round: &Round, way: Way| round.of(way).max_rss_bytes as f64 / 1024.0;
     let mut alone: Vec<f64> = rounds.iter().map(|round| kib(round, Way::Alone)).collect();
     let middle = perftax_cost::bootstrap::median(&mut alone);

@@ -70,6 +70,17 @@ impl Setting<'_> {
     fn asks(&self, name: &str) -> bool {
         self.sources.is_empty() || self.sources.iter().any(|part| name.contains(part.as_str()))
     }
+
+    /// These where a source of this name is asked, else none.
+    fn asked<T, const N: usize>(&self, name: &str, these: [T; N]) -> impl Iterator<Item = T> {
+        let is_asked = self.asks(name);
+        these.into_iter().filter(move |_| is_asked)
+    }
+
+    /// Rounds of a program, which takes seconds: two where that is to be quick, and never fewer.
+    fn rounds(&self) -> usize {
+        if self.is_quick { 2 } else { self.runs.max(2) }
+    }
 }
 
 /// An experiment of the audit.

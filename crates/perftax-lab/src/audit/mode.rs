@@ -6,7 +6,7 @@ use perftax_pmu::sys::Loop;
 
 use super::core_event::{CoreEvent, Counted, Overflow};
 use super::ibs::Ibs;
-use super::{Experiment, Setting, Taking, by_ibs, or_impossible};
+use super::{Experiment, Setting, Source, Taking, by_ibs, or_impossible};
 use crate::calibrate::single_event;
 use crate::stimulus::{KernelLocks, PageFaults, Sites, Stimulus};
 
@@ -20,6 +20,8 @@ const PERIOD: u64 = 101;
 /// Locked operations of a run, and their period: 100 periods and a quarter of one are left over for what the kernel locks besides.
 const LOCKED_OPERATIONS: u64 = 1_002_600;
 const LOCKED_PERIOD: u64 = 10_000;
+/// How events are restricted, and whether to the kernel.
+const MODES: [(&str, bool); 2] = [("u", false), ("k", true)];
 /// The event: locked loads, by PEBS.
 const LOCKED: CoreEvent = CoreEvent { counted: Counted::Locked, by: Overflow::Pebs };
 
@@ -43,12 +45,8 @@ impl Experiment for Mode {
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let mut rows = Vec::new();
-        let modes = |source: &str| {
-            let is_asked = setting.asks(source);
-            [("u", false), ("k", true)].into_iter().filter(move |_| is_asked)
-        };
         for (by, sites, is_kernel) in [("the program", Sites::One, false), ("the kernel", Sites::Kernel, true)] {
-            for (mode, of_kernel) in modes("page-faults") {
+            for (mode, of_kernel) in setting.asked(&Source::PageFaults.name(), MODES) {
                 let case = format!("page-faults:{mode} every {PERIOD}, touched by {by}");
                 let expected = if is_kernel == of_kernel { FAULTS as u64 / PERIOD } else { 0 };
                 let row = touched(setting, &case, mode, sites, expected);
@@ -56,7 +54,7 @@ impl Experiment for Mode {
             }
         }
         for (by, of_kernel) in [("the program", false), ("the kernel", true)] {
-            for (mode, sampled_kernel) in modes(&LOCKED.name()) {
+            for (mode, sampled_kernel) in setting.asked(&LOCKED.name(), MODES) {
                 let case = format!("{}:{mode} every {LOCKED_PERIOD}, done by {by}", LOCKED.name());
                 let row = locked(setting, &case, of_kernel, sampled_kernel);
                 rows.extend(or_impossible(&case, row.map(|row| vec![row]))?);

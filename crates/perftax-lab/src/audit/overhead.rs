@@ -40,7 +40,7 @@ impl Experiment for Overhead {
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let programs = Programs::new(setting)?;
-        let (rounds, names) = if setting.is_quick { (2, &PROGRAMS[..1]) } else { (setting.runs.max(2), &PROGRAMS[..]) };
+        let (rounds, names) = (setting.rounds(), if setting.is_quick { &PROGRAMS[..1] } else { &PROGRAMS[..] });
         let price = programs.rounds(YARDSTICK, rounds, &Way::ALL)?;
         let mut rows = Vec::new();
         for name in names {

@@ -249,6 +249,14 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_noted_where_nothing_is_changed() {
+        let directory = knobs(MEASURING_RATE_HZ, 0);
+        let lock = directory.path().join("lock");
+        let _guard = raise_in(directory.path(), &lock).unwrap();
+        assert_eq!(std::fs::read_to_string(&lock).unwrap(), "");
+    }
+
+    #[test]
     fn repairs_what_a_killed_process_left_behind() {
         let directory = knobs(100_000, 25);
         let lock = directory.path().join("lock");
