@@ -21,6 +21,9 @@ pub const EVENTS_MAX: usize = 64;
 const GROUP_HEAD: usize = 3;
 
 /// Counters of the calling thread.
+///
+/// Starting, stopping and reading are compiled here, with all that they call, and not in whoever calls them: what they cost is counted in
+/// instructions, and is then the same for every caller.
 #[derive(Debug)]
 pub struct SelfMonitor {
     events: Vec<OwnedFd>,
@@ -71,7 +74,6 @@ impl SelfMonitor {
     ///
     /// # Errors
     /// The kernel's.
-    #[inline]
     pub fn start(&self) -> Result<()> {
         self.each(abi::ENABLE, 0)
     }
@@ -80,7 +82,6 @@ impl SelfMonitor {
     ///
     /// # Errors
     /// The kernel's.
-    #[inline]
     pub fn stop(&self) -> Result<()> {
         self.each(abi::DISABLE, 0)
     }
@@ -108,7 +109,6 @@ impl SelfMonitor {
     ///
     /// # Errors
     /// The kernel's; where a pinned event got no counter; where fewer bytes come than asked for.
-    #[inline(always)]
     pub fn read(&mut self) -> Result<&[u64]> {
         let count = self.events.len();
         if !self.is_group {
@@ -143,7 +143,6 @@ impl SelfMonitor {
 
     /// Reads all counts by RDPMC, without a system call. None where one of them cannot be read so ([`CounterPage::read`]), or nothing is mapped:
     /// the caller then decides whether [`Self::read`] will do.
-    #[inline]
     pub fn read_in_user_mode(&mut self) -> Option<&[u64]> {
         if self.pages.len() != self.events.len() {
             return None;
