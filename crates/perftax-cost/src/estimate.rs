@@ -61,6 +61,16 @@ impl Estimate {
         Self { estimate, low: estimate - below, high: estimate + above, confidence: self.confidence.min(other.confidence) }
     }
 
+    /// Sum of two estimates that err together (of the same runs, with the same drift): the ends add, which is never too narrow.
+    pub fn plus_dependent(&self, other: &Self) -> Self {
+        Self {
+            estimate: self.estimate + other.estimate,
+            low: self.low + other.low,
+            high: self.high + other.high,
+            confidence: self.confidence.min(other.confidence),
+        }
+    }
+
     /// The interval widened by a relative uncertainty (such as drift, 0.05 for 5 %), added in quadrature.
     pub fn widened(&self, relative: f64) -> Self {
         let extra = self.estimate.abs() * relative;

@@ -18,6 +18,7 @@ pub mod document;
 pub mod drive;
 mod estimate;
 pub mod foresight;
+mod left_out;
 pub mod matrix;
 pub mod mechanism;
 pub mod observation;
@@ -33,5 +34,6 @@ mod warning;
 pub mod yardstick;
 
 pub use estimate::{CONFIDENCE, Estimate};
+pub use left_out::LeftOut;
 pub use mechanism::Mechanism;
 pub use warning::Warning;

@@ -8,6 +8,7 @@ use crate::document::{Calibration, PeriodCost, PredictionRow, WorkloadProfile};
 pub use crate::drive::PredictionError;
 use crate::drive::{Drive, PERIOD_MIN_IN_COSTS};
 use crate::estimate::CONFIDENCE;
+use crate::left_out::LeftOut;
 use crate::observation::Run;
 use crate::period::along_periods;
 use crate::{Estimate, Mechanism};
@@ -24,6 +25,9 @@ pub const COUNTING_TERM: &str = "counting";
 
 /// The term of what taking a sample adds to a counted event, ns a sample.
 pub const RECORD_TERM: &str = "record";
+
+/// The term of an interrupt whose sample a filter drops ([`LeftOut`]), ns an interrupt.
+pub const EXCLUDED_TERM: &str = "excluded";
 
 /// The term of what the program loses in its caches to the records.
 pub const POLLUTION_TERM: &str = "pollution";
@@ -150,12 +154,21 @@ pub struct Setting<'a> {
     pub switch_term: Option<&'a str>,
     /// Bytes that one sample puts into the ring.
     pub bytes_per_sample: f64,
+    /// Samples that a filter drops once they are taken.
+    pub left_out: LeftOut,
 }
 
 impl<'a> Setting<'a> {
     /// Plain samples of an event, inherited, of `bytes_per_sample` bytes.
     pub fn new(mechanism: Mechanism, event: &'a str, bytes_per_sample: f64) -> Self {
-        Self { drive: Drive::of(mechanism, false), event, payload: Vec::new(), switch_term: None, bytes_per_sample }
+        Self {
+            drive: Drive::of(mechanism, false),
+            event,
+            payload: Vec::new(),
+            switch_term: None,
+            bytes_per_sample,
+            left_out: LeftOut::Nothing,
+        }
     }
 }
 
@@ -182,6 +195,13 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         return Err(PredictionError::NotMeasured { what: "elapsed time".into() });
     }
 
+    // What a filter drops is paid for without its record and its payload; where that is not known, as if it were whole.
+    let dropped = setting.left_out.share(workload);
+    let kept = 1.0 - dropped;
+    let whole_ns = alpha_ns;
+    let dropped_ns = cost.terms.get(EXCLUDED_TERM).map_or(whole_ns, |term| term.widened(cost.drift));
+    let alpha_ns = if dropped > 0.0 { whole_ns.scaled(kept).plus_dependent(&dropped_ns.scaled(dropped)) } else { whole_ns };
+
     let elapsed_s = workload.elapsed_s.estimate;
     let quantity = quantity(workload, setting)?;
     let per_elapsed_s = per_elapsed(workload, setting, &quantity);
@@ -193,8 +213,11 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     let mut terms: BTreeMap<String, Estimate> = BTreeMap::new();
     for (name, term) in &alphas {
         let share = if alpha_ns.estimate == 0.0 { 0.0 } else { sampling.estimate / alpha_ns.estimate };
-        let own = term.scaled(share);
-        terms.insert((*name).into(), if alphas.len() == 1 { sampling } else { own });
+        let own = term.scaled(share * kept);
+        terms.insert((*name).into(), if alphas.len() == 1 && dropped == 0.0 { sampling } else { own });
+        if dropped > 0.0 {
+            terms.insert(EXCLUDED_TERM.into(), dropped_ns.scaled(share * dropped));
+        }
     }
     let mut overhead = sampling;
     if let Some(switch_ns) = switch {
@@ -218,7 +241,7 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         overhead = overhead.plus(&share);
     }
 
-    let samples = quantity.estimate * drive.rate(period, alpha_ns.estimate);
+    let samples = quantity.estimate * drive.rate(period, alpha_ns.estimate) * kept;
     let monitored_s = elapsed_s * (1.0 + overhead.estimate);
     let samples_per_s = samples / monitored_s;
     let elapsed = Estimate::new(monitored_s, monitored_s, monitored_s)

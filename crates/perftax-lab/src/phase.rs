@@ -6,7 +6,7 @@ use perftax_cost::document::PhaseInterval;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::record::{Record, Sample, decode};
-use perftax_pmu::sampler::{Delivered, GroupCounts, GroupSampler};
+use perftax_pmu::sampler::{Delivered, GroupCounts, GroupSampler, ring_pages_within_rights};
 use perftax_pmu::sys::Child;
 use perftax_pmu::{Error, Result};
 
@@ -37,8 +37,6 @@ pub struct Curves {
 
 /// Pages of the ring: sixteen thousand samples.
 const RING_PAGES: usize = 512;
-/// The same for those who may not lock more than perf_event_mlock_kb allows.
-const RING_PAGES_UNPRIVILEGED: usize = 128;
 /// The longest time from one look at the ring to the next: how late the program's end is noticed.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -49,7 +47,7 @@ impl Curve {
     /// Where an event cannot be opened, the group does not fit the counters, or the command fails.
     pub fn of(&self, command: &Command) -> Result<Curves> {
         let mut child = Child::spawn(&command.spec)?;
-        let ring_pages = if rustix::process::geteuid().is_root() { RING_PAGES } else { RING_PAGES_UNPRIVILEGED };
+        let ring_pages = ring_pages_within_rights(RING_PAGES, 1);
         let mut group = GroupSampler::on_exec(&self.every, self.period, &self.events, child.pid(), ring_pages)?;
         let ids = group.ids()?;
         let mut reading = Reading::new(ids);

@@ -8,12 +8,15 @@ use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::guard::{ThrottleGuard, allowed_cpus};
-use perftax_pmu::machine::{Machine, Topology};
+use perftax_pmu::machine::{Machine, MechanismStatus, Right, RightStatus, Topology};
 use perftax_pmu::sampler::LiveProbe;
 
 use crate::origin;
 use crate::progress::announce;
 use crate::wait::Wait;
+
+/// What a result is without a yardstick.
+pub const NO_YARDSTICK: &str = "no yardstick runs beside the programs, so the machine's own variation stays in the intervals";
 
 /// Everything that a measuring command needs to know about where it runs.
 pub struct Here {
@@ -112,6 +115,14 @@ impl Here {
         Ok(events.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })?)
     }
 
+    /// What counts CPU time, for everybody: a clock that is counted goes on in the kernel's mode whatever its filter says (kernel/events/core.c,
+    /// task_clock_event_read), and only the filter decides who may open it.
+    pub fn task_clock(&self) -> Result<Event> {
+        let mut event = self.event("task-clock")?;
+        event.modifiers.exclude_kernel = true;
+        Ok(event)
+    }
+
     /// The event and mechanism to measure: what was asked for, checked, or the best mechanism that works here.
     pub fn choose(&self, event: Option<&str>, mechanism: Option<Mechanism>) -> Result<(Option<Event>, Mechanism)> {
         if let Some(text) = event {
@@ -127,7 +138,7 @@ impl Here {
                         "a precise event of a core's counters, such as instructions:up: perf's PEBS is measured beside it".into();
                     return Err(Error::Argument { argument: "-e", value: text.into(), needed }.into());
                 }
-                self.check_available(Mechanism::PebsDirect)?;
+                self.available(Mechanism::PebsDirect)?;
                 event.direct(&self.catalog)?;
                 return Ok((Some(event), Mechanism::PebsDirect));
             }
@@ -142,27 +153,52 @@ impl Here {
             let mechanism = event.mechanism;
             return Ok((Some(event), mechanism));
         }
-        match mechanism {
-            Some(mechanism) => {
-                self.check_available(mechanism)?;
-                Ok((None, mechanism))
-            }
-            None => {
-                let best = self.machine.mechanisms(&LiveProbe::new(&self.catalog)).into_iter().find(|status| status.available);
-                let best = best.ok_or_else(|| Error::Unsupported {
-                    what: "sample anything".into(),
-                    why: "no mechanism works".into(),
-                    remedy: "perftax doctor shows why".into(),
-                })?;
-                Ok((None, best.mechanism))
-            }
-        }
+        let probe = LiveProbe::new(&self.catalog);
+        let status = match mechanism {
+            Some(mechanism) => self.available(mechanism)?,
+            // What needs an argument, an address or a place in a program, is nobody's default.
+            None => self
+                .machine
+                .mechanisms(&probe)
+                .into_iter()
+                .find(|status| !status.event.is_empty())
+                .ok_or_else(|| self.nothing(&probe))?,
+        };
+        let event = Some(status.event).filter(|event| !event.is_empty()).map(|text| self.event(&text)).transpose()?;
+        Ok((event, status.mechanism))
     }
 
-    fn check_available(&self, mechanism: Mechanism) -> Result<()> {
+    /// Why nothing at all can be sampled: what refuses the least that there is.
+    fn nothing(&self, probe: &LiveProbe) -> Error {
+        let least = self.machine.mechanism(Mechanism::CpuClock, probe);
+        Error::Unsupported { what: "sample anything".into(), why: least.why_not, remedy: least.remedy }
+    }
+
+    /// Whether this process has a right; where not, why, and what helps.
+    pub fn right(&self, right: Right) -> RightStatus {
+        self.machine.right(right, &LiveProbe::new(&self.catalog))
+    }
+
+    /// Whether something optional may be done that a right is needed for. Where not, `less` says what the result is without it, as a warning.
+    pub fn may(&self, right: Right, less: &str, origin: &mut Origin) -> bool {
+        let status = self.right(right);
+        let is_held = status.held == Some(true);
+        if !is_held {
+            origin.warnings.push(Warning::Other { message: format!("{less}: {}", status.why_not), remedy: status.remedy });
+        }
+        is_held
+    }
+
+    /// Whether what the kernel does beside a program may be watched: whole CPUs, by tracepoints. Where not, the trace says so.
+    pub fn may_see_noise(&self, origin: &mut Origin) -> bool {
+        let less = "what the kernel did (switches, interrupts, system calls) is left out";
+        self.may(Right::WholeCpus, less, origin) && self.may(Right::Tracepoints, less, origin)
+    }
+
+    fn available(&self, mechanism: Mechanism) -> Result<MechanismStatus> {
         let status = self.machine.mechanism(mechanism, &LiveProbe::new(&self.catalog));
         if status.available {
-            return Ok(());
+            return Ok(status);
         }
         let remedy = if status.remedy.is_empty() { "perftax doctor shows what works here".into() } else { status.remedy };
         Err(Error::Unsupported { what: format!("sample by {mechanism}"), why: status.why_not, remedy }.into())

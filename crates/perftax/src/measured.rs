@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use perftax_cost::document::{Calibration, MachineProfile, Origin, WorkloadProfile};
 use perftax_cost::prediction::{Cost, FRESH_S, Setting, drift_at_age};
-use perftax_cost::{Estimate, Mechanism, Warning};
-use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec, USER_STACK_BYTES, default_event};
+use perftax_cost::{Estimate, LeftOut, Mechanism, Warning};
+use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec, USER_STACK_BYTES};
 use perftax_lab::published::Published;
 use perftax_lab::run::{Survey, survey};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::Payload;
 
 use crate::here::Here;
@@ -40,8 +41,8 @@ impl Program {
             cpus: here.cpus.clone(),
             runs: self.runs,
             events,
-            task_clock: here.event("task-clock")?,
-            dummy: here.event("dummy")?,
+            task_clock: here.task_clock()?,
+            dummy: here.event("dummy:u")?,
         };
         let profile = survey(&command, &plan, |run| {
             bar.at(u64::from(run), format!("run {run} of {}", self.runs));
@@ -177,7 +178,7 @@ impl PayloadChoice {
     }
 
     /// How the program would be sampled.
-    pub fn setting<'a>(&'a self, mechanism: Mechanism, event: &'a str) -> Setting<'a> {
+    pub fn setting<'a>(&'a self, known: &'a Known) -> Setting<'a> {
         let payload = self.payload();
         let bulk = perftax_pmu::record::Payload {
             callchain_entries: TYPICAL_FRAMES.into(),
@@ -185,7 +186,8 @@ impl PayloadChoice {
             ..Default::default()
         };
         let bytes = payload.layout().sample_size_bytes(&bulk);
-        let mut setting = Setting::new(mechanism, event, bytes as f64);
+        let mut setting = Setting::new(known.mechanism, &known.event_name, bytes as f64);
+        setting.left_out = known.left_out;
         setting.payload = self.with.iter().map(String::as_str).collect();
         setting
     }
@@ -223,6 +225,8 @@ pub struct Known {
     pub event_name: String,
     /// Its mechanism.
     pub mechanism: Mechanism,
+    /// Samples that the event's filter drops.
+    pub left_out: LeftOut,
     /// The cost of a sample.
     pub priced: Priced,
     /// The program.
@@ -251,7 +255,7 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
     };
     let event_name = match (&event, mechanism) {
         (Some(event), _) => event.name.clone(),
-        (None, mechanism) => default_event(mechanism).into(),
+        (None, mechanism) => usual_event(mechanism).into(),
     };
     let priced = match wanted.machine {
         Some(name) => published(&Published::load(name)?, name, mechanism, origin)?,
@@ -299,7 +303,10 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         }
         .into());
     }
-    Ok(Known { event_name, mechanism, priced, workload })
+    let left_out = event
+        .as_ref()
+        .map_or(LeftOut::Nothing, |event| LeftOut::of(mechanism, event.modifiers.exclude_kernel, event.modifiers.exclude_user));
+    Ok(Known { event_name, mechanism, left_out, priced, workload })
 }
 
 /// The published cost of a machine.

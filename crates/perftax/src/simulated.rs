@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use perftax_cost::document::{Origin, WorkloadProfile};
-use perftax_cost::{Estimate, Mechanism, Warning};
+use perftax_cost::{Estimate, LeftOut, Mechanism, Warning};
 use perftax_lab::published::Published;
 use perftax_lab::simulation::{Guest, Installation, simulate, summary};
 use perftax_model::Event;
@@ -61,7 +61,7 @@ pub fn resolve(wanted: &Wanted, target: &Target, origin: &mut Origin) -> Result<
     priced.cost.pollution_ns = pollution(outcome, &Request { sampling: Some(sampling(unit, 1)), ..request.clone() });
     warn(&simulated, name, origin);
     let workload = workload(outcome, &request, &event_name, event, &guest.argv);
-    Ok(Known { event_name, mechanism, priced, workload })
+    Ok(Known { event_name, mechanism, left_out: LeftOut::Nothing, priced, workload })
 }
 
 /// The event that the machine's first published cost is of.

@@ -27,6 +27,20 @@ impl Audit {
         let all = self.experiments.iter().flat_map(move |experiment| experiment.rows.iter().map(rows(experiment)));
         all.filter(|(_, row)| row.verdict == Verdict::Failed)
     }
+
+    /// All rows.
+    pub fn rows(&self) -> impl Iterator<Item = &AuditRow> {
+        self.experiments.iter().flat_map(|experiment| &experiment.rows)
+    }
+
+    /// Where nothing at all was measured: what stood in the way first, a missing right before anything that the machine lacks.
+    pub fn nothing_measured(&self) -> Option<&str> {
+        if self.rows().any(|row| row.verdict != Verdict::Impossible) {
+            return None;
+        }
+        let first = self.rows().find(|row| row.is_forbidden()).or_else(|| self.rows().next());
+        Some(first.and_then(|row| row.remark.as_deref()).unwrap_or("nothing was asked"))
+    }
 }
 
 /// One experiment.
@@ -130,6 +144,8 @@ impl Comparison {
 
 /// How the remark of an event begins for which no truth can be made.
 const NO_TRUTH: &str = "no truth for it here";
+/// What a row is marked with that this process has no right to measure.
+const FORBIDDEN: &str = "not yours to measure";
 
 impl AuditRow {
     /// A row of some runs.
@@ -187,9 +203,25 @@ impl AuditRow {
         self.verdict == Verdict::Impossible && self.remark.as_ref().is_some_and(|remark| remark.starts_with(NO_TRUTH))
     }
 
+    /// A row that this machine could have measured, and did not let this process.
+    pub fn forbidden(case: impl Into<String>, why: &str) -> Self {
+        Self::impossible(case, format!("{FORBIDDEN}: {why}"))
+    }
+
+    /// Whether it says that the right is missing, and not the machine's ability.
+    pub fn is_forbidden(&self) -> bool {
+        self.verdict == Verdict::Impossible && self.remark.as_ref().is_some_and(|remark| remark.starts_with(FORBIDDEN))
+    }
+
     /// What an impossible row says instead of a number.
     pub fn instead(&self) -> &'static str {
-        if self.has_no_truth() { NO_TRUTH } else { "cannot be had here" }
+        if self.has_no_truth() {
+            NO_TRUTH
+        } else if self.is_forbidden() {
+            FORBIDDEN
+        } else {
+            "cannot be had here"
+        }
     }
 
     /// With what was lost on the way: whatever was, the row fails.
@@ -254,7 +286,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_and_what_cannot_be_known_are_told_apart() {
+        let forbidden = AuditRow::forbidden("z", "the knob is 2");
+        assert!(forbidden.is_forbidden() && !forbidden.has_no_truth() && forbidden.instead() == FORBIDDEN);
         let rows = [AuditRow::impossible("x", "no such counter"), AuditRow::without_truth("y", "nobody knows")];
+        assert!(rows.iter().all(|row| !row.is_forbidden()));
         assert_eq!(rows.each_ref().map(AuditRow::instead), ["cannot be had here", "no truth for it here"]);
         assert!(!AuditRow::of("x", "events", 1.0, &[1.0], 0.0).has_no_truth());
     }

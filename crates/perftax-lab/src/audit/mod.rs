@@ -178,9 +178,8 @@ fn by_ibs(setting: &Setting, rows: impl Fn(Ibs, u32) -> Result<Vec<AuditRow>>) -
 fn or_impossible(case: &str, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
     match rows {
         Err(Error::Unsupported { what, why, .. }) => Ok(vec![AuditRow::impossible(case, format!("cannot {what}: {why}"))]),
-        Err(error @ (Error::Permission { .. } | Error::UnknownEvent { .. })) => {
-            Ok(vec![AuditRow::impossible(case, error.in_one_line())])
-        }
+        Err(error @ Error::Permission { .. }) => Ok(vec![AuditRow::forbidden(case, &error.in_one_line())]),
+        Err(error @ Error::UnknownEvent { .. }) => Ok(vec![AuditRow::impossible(case, error.in_one_line())]),
         Err(error @ (Error::Spoiled { .. } | Error::CommandFailed { .. } | Error::Exec { .. })) => {
             Ok(vec![AuditRow::of(case, "whole runs", 1.0, &[0.0], 0.0).remarking(error.in_one_line())])
         }

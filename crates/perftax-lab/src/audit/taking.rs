@@ -169,7 +169,7 @@ impl Taking {
 
 /// Switches an event that counts nothing on and off: code that was not executed before would make page faults of its own between the real ones.
 fn rehearse(setting: &Setting) -> Result<()> {
-    let nothing = single_event("dummy", setting.catalog)?;
+    let nothing = single_event("dummy:u", setting.catalog)?;
     let mut sampler = LiveSampler::open(&[(nothing, Sampling::COUNTING)], &[Target::ThisThread], 1)?;
     sampler.enable()?;
     sampler.disable()

@@ -25,6 +25,9 @@ pub const ARMED: &str = "armed";
 /// The event is counted, not sampled.
 pub const COUNTING: &str = "counting";
 
+/// Every sample is dropped by the event's filter: what an interrupt takes without one ([`perftax_cost::LeftOut`]).
+pub const EXCLUDED: &str = "excluded";
+
 /// Bytes of user stack that the stack arm copies: `perf record --call-graph dwarf` takes 8 KiB.
 pub const USER_STACK_BYTES: u32 = 8192;
 
@@ -76,6 +79,8 @@ pub struct Monitoring {
     pub enabled: bool,
     /// Whether every sample is delivered as a signal.
     pub signal: bool,
+    /// Whether the event excludes both modes, so that every sample is taken and dropped.
+    pub drops_all: bool,
     /// Further counters that are read with every sample.
     pub group_members: u32,
     /// Ring size in pages.
@@ -84,7 +89,7 @@ pub struct Monitoring {
 
 impl Monitoring {
     fn of(sampling: Sampling, ring_pages: usize) -> Self {
-        Self { own_buffer: None, sampling, enabled: true, signal: false, group_members: 0, ring_pages }
+        Self { own_buffer: None, sampling, enabled: true, signal: false, drops_all: false, group_members: 0, ring_pages }
     }
 }
 
@@ -135,6 +140,14 @@ impl Arm {
         if let Some(monitoring) = &mut self.monitoring {
             monitoring.signal = true;
             monitoring.sampling.wakeup = Wakeup::EverySample;
+        }
+        self
+    }
+
+    /// The same with every sample dropped.
+    pub fn dropping_all(mut self) -> Self {
+        if let Some(monitoring) = &mut self.monitoring {
+            monitoring.drops_all = true;
         }
         self
     }

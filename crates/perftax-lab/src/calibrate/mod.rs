@@ -21,7 +21,7 @@ pub(crate) use bench::single_event;
 pub use campaign::{Campaign, GRACE, Goal, Outcome, Progress};
 pub use conclude::{Conclusion, conclude};
 pub use floor::FloorSample;
-pub use spec::{Buffers, Depth, Spec, Switching, baseline, default_event};
+pub use spec::{Buffers, Depth, Spec, Switching, baseline};
 pub use switching::{SWITCH_ARMS, SWITCH_OFF, switch_arm_at};
 pub use witness::{Handler, WitnessSample, conclude as conclude_witness};
 pub use worker::{SessionResult, Worker};

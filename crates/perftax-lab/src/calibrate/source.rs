@@ -54,7 +54,12 @@ impl Source {
             let sampler = DirectSampler::open(device, &selector, period, buffer.bytes, buffer.pages, cpu)?;
             return Ok(Self::Direct(Direct { sampler, buffer_bytes: buffer.bytes }));
         }
-        let sampler = LiveSampler::open(&[(event.clone(), monitoring.sampling)], &[Target::ThisThread], monitoring.ring_pages)?;
+        let mut event = event.clone();
+        if monitoring.drops_all {
+            // Excluding a mode takes no right.
+            (event.modifiers.exclude_user, event.modifiers.exclude_kernel) = (true, true);
+        }
+        let sampler = LiveSampler::open(&[(event, monitoring.sampling)], &[Target::ThisThread], monitoring.ring_pages)?;
         let leader = &sampler.events()[0];
         let mut members = Vec::new();
         for name in ["page-faults", "context-switches", "cpu-migrations"].iter().cycle().take(monitoring.group_members as usize) {

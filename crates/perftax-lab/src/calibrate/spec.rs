@@ -6,10 +6,11 @@ use perftax_cost::Mechanism;
 use perftax_cost::alpha::Clock;
 use perftax_cost::period::{Rule, event_defaults};
 use perftax_pmu::event::Event;
+use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::{Pages, Payload};
 use perftax_pmu::{Error, Result};
 
-use super::arm::{ARMED, Arm, COUNTING, EACH, IDLE, OFF, OFF_AGAIN, ON, OwnBuffer, PERF, RING_PAGES, USER_STACK_BYTES};
+use super::arm::{ARMED, Arm, COUNTING, EACH, EXCLUDED, IDLE, OFF, OFF_AGAIN, ON, OwnBuffer, PERF, RING_PAGES, USER_STACK_BYTES};
 use crate::run::Attach;
 use crate::stimulus::{PageFaults, ProbedCalls, Spin, Stimulus, Syscalls, WatchedWrites};
 
@@ -114,22 +115,6 @@ pub(super) fn clock(mechanism: Mechanism) -> Clock {
     if mechanism == Mechanism::PebsDirect { Clock::Work } else { Clock::Wall }
 }
 
-/// The event that a mechanism is used with where none is named.
-pub fn default_event(mechanism: Mechanism) -> &'static str {
-    match mechanism {
-        Mechanism::CpuClock => "cpu-clock",
-        Mechanism::Pebs | Mechanism::PebsDirect => "instructions:up",
-        Mechanism::Pmi => "instructions:u",
-        Mechanism::IbsOp => "ibs_op//",
-        Mechanism::IbsFetch => "ibs_fetch//",
-        Mechanism::Spe => "arm_spe_0//",
-        Mechanism::Software => "page-faults",
-        Mechanism::Tracepoint => "raw_syscalls:sys_enter",
-        Mechanism::Breakpoint => "mem:ADDRESS/8:w:u",
-        Mechanism::Uprobe => "uprobe:PROGRAM+OFFSET",
-    }
-}
-
 impl Spec {
     /// The same with the main period raised to three times the cost of a sample, where it was not given: nearer to the cost the
     /// program crawls, and the kernel skips the periods that it misses.
@@ -183,7 +168,14 @@ impl Spec {
             | Mechanism::Pmi
             | Mechanism::IbsOp
             | Mechanism::IbsFetch
-            | Mechanism::Spe => (Box::new(Spin::lasting(BLOCK)), own(default_event(self.mechanism))),
+            | Mechanism::Spe => (
+                Box::new(Spin::lasting(BLOCK)),
+                own(match self.mechanism {
+                    // Ours is measured beside perf's.
+                    Mechanism::PebsDirect => usual_event(Mechanism::Pebs),
+                    other => usual_event(other),
+                }),
+            ),
             Mechanism::Software => match self.event.as_ref().map(|e| base_name(&e.name)) {
                 None | Some("page-faults" | "faults" | "minor-faults") => {
                     (Box::new(PageFaults::new(FAULTS)?), own("page-faults"))
@@ -248,6 +240,9 @@ impl Spec {
         }
         if self.mechanism == Mechanism::Uprobe {
             arms.push(Arm::counting(ARMED, false));
+        }
+        if self.mechanism.is_time_driven() {
+            arms.push(self.sampled(EXCLUDED, main, self.payload).dropping_all());
         }
         if fires_at_every_operation {
             arms.push(Arm::counting(COUNTING, true));

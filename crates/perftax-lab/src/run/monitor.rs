@@ -1,11 +1,12 @@
 //! One run of a program under one condition.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use perftax_cost::observation::Run;
 use perftax_pmu::event::Event;
-use perftax_pmu::guard::check_interrupted;
-use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, ReaderThread, Sampler, Sampling, Wakeup};
+use perftax_pmu::guard::{check_interrupted, online_cpus};
+use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, ReaderThread, Sampler, Sampling, Wakeup, ring_pages_within_rights};
 use perftax_pmu::sys::{Child, Ended, OpenEvent, Reading, Target};
 use perftax_pmu::{Error, Result};
 
@@ -71,12 +72,11 @@ pub struct Watched {
 /// Ring for those who may lock memory, pages: 65,536 basic samples. A wake-up costs the reader as much as draining thousands of
 /// samples (70 µs on a guest: benches/drain.rs), so there should be few.
 const RING_PAGES: usize = 512;
-/// Ring for everybody else, pages: all that perf_event_mlock_kb allows.
-const RING_PAGES_UNPRIVILEGED: usize = 128;
 
-/// Pages of a ring as large as one may have without thinking about it.
+/// Pages of a ring as large as one may have without thinking about it, with one on each CPU: found once.
 pub fn usual_ring_pages() -> usize {
-    if rustix::process::geteuid().is_root() { RING_PAGES } else { RING_PAGES_UNPRIVILEGED }
+    static PAGES: OnceLock<usize> = OnceLock::new();
+    *PAGES.get_or_init(|| ring_pages_within_rights(RING_PAGES, online_cpus().map_or(1, |cpus| cpus.len())))
 }
 
 impl Monitor {

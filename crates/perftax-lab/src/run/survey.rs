@@ -23,7 +23,7 @@ pub struct Survey {
     pub events: Vec<Event>,
     /// `task-clock`, resolved.
     pub task_clock: Event,
-    /// `dummy`, resolved: carries FORK records.
+    /// `dummy:u`, resolved: carries FORK records, and needs no right to the kernel's mode for it.
     pub dummy: Event,
 }
 

@@ -27,18 +27,19 @@ pub struct Evictor {
 }
 
 impl Evictor {
-    /// Starts visiting a CPU, writing so many bytes each time; 0 wakes up and does nothing.
+    /// Starts visiting a CPU, writing so many bytes each time; 0 wakes up and does nothing. `ahead`: before all ordinary programs, and else when the
+    /// scheduler has it run, which is soon for one that sleeps most of the time, and not always.
     ///
     /// # Errors
-    /// Without the right to run before the program (CAP_SYS_NICE).
-    pub fn start(cpu: u32, bytes: usize) -> Result<Self> {
+    /// Without the right to run ahead (CAP_SYS_NICE), where it is asked for.
+    pub fn start(cpu: u32, bytes: usize, ahead: bool) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let (ready, started) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             // Touched before anything is timed, so that no page is missing later.
             let mut lines = vec![1u8; bytes];
-            let set_up = pin_this_thread(cpu).and_then(|()| make_this_thread_realtime());
+            let set_up = pin_this_thread(cpu).and_then(|()| if ahead { make_this_thread_realtime() } else { Ok(()) });
             let failed = set_up.is_err();
             ready.send(set_up).ok();
             if failed { 0 } else { visit(&mut lines, &told) }

@@ -104,7 +104,7 @@ impl<'a> Experiment<'a> {
             loss: estimate(&|s| sum(s, |(_, with)| with.cpu_s) / sum(s, |(without, _)| without.cpu_s) - 1.0)?,
             loss_ns_per_visit: match self.means {
                 Means::Allocation { .. } => None,
-                Means::Eviction => Some(estimate(&|s| {
+                Means::Eviction { .. } => Some(estimate(&|s| {
                     let extra = sum(s, |(without, with)| with.cpu_s - without.cpu_s);
                     1e9 * extra / sum(s, |(_, with)| with.visits as f64)
                 })?),

@@ -14,7 +14,10 @@ const EVICTED: [u64; 6] = [0, 32 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 #[derive(Debug)]
 pub enum Means {
     /// Somebody on the same CPU writes a working set, again and again: all levels, everywhere.
-    Eviction,
+    Eviction {
+        /// Whether he runs before the program, whenever he wants to (real time).
+        ahead: bool,
+    },
     /// The kernel leaves the program fewer ways of the last level: nobody else runs.
     Allocation {
         /// The program's group.
@@ -53,7 +56,7 @@ impl Means {
     /// Its name in results.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Eviction => "eviction",
+            Self::Eviction { .. } => "eviction",
             Self::Allocation { .. } => "resctrl",
         }
     }
@@ -61,7 +64,7 @@ impl Means {
     /// Bytes that can be taken away, nothing first.
     pub fn sizes(&self) -> Vec<u64> {
         match *self {
-            Self::Eviction => EVICTED.to_vec(),
+            Self::Eviction { .. } => EVICTED.to_vec(),
             Self::Allocation { ways, least_ways, way_bytes, .. } => {
                 let mut taken: Vec<u32> = [0, ways / 4, ways / 2, ways * 3 / 4, ways.saturating_sub(least_ways)].to_vec();
                 taken.sort_unstable();
@@ -78,8 +81,8 @@ impl Means {
     /// Those of what is done, or where it may not be.
     pub fn beside<T>(&self, cpu: u32, taken_bytes: u64, run: impl FnOnce() -> Result<T>) -> Result<(T, Beside)> {
         match self {
-            Self::Eviction => {
-                let evictor = Evictor::start(cpu, taken_bytes as usize)?;
+            Self::Eviction { ahead } => {
+                let evictor = Evictor::start(cpu, taken_bytes as usize, *ahead)?;
                 let ran = run();
                 let visits = evictor.finish()?;
                 Ok((ran?, Beside { visits, memory_bytes: None }))

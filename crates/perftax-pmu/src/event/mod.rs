@@ -35,6 +35,7 @@ pub use parse::{parse, parse_groups};
 pub use selector::Selector;
 pub use static_probe::{StaticProbe, fetch_text, static_probes};
 pub use tracepoint::RecordFormat;
+pub(crate) use uprobe::harmless as harmless_uprobe;
 
 /// `perf_event_attr.type` of an event whose PMU this machine does not have, so that it has no number here. Such an
 /// event serves a prediction for another machine; [`Event::check_supported`] refuses it.

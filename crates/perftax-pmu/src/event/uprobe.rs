@@ -56,6 +56,21 @@ pub(super) fn resolve(text: &str, item: &Item, catalog: &Catalog) -> Result<Reso
     Ok(Resolved::of(event, "uprobe", ((behind + 1).min(item.end), item.end)))
 }
 
+/// A probe on the first byte of our own program: its header, where no instruction stands and nothing ever passes. Whether it opens says whether probes
+/// may be had.
+///
+/// # Errors
+/// Where this machine has no uprobes, or our own program's path cannot be read.
+pub(crate) fn harmless(catalog: &Catalog) -> Result<Event> {
+    let link = Path::new("/proc/self/exe");
+    let path = std::fs::read_link(link).map_err(Error::file(link))?;
+    let pmu_type = catalog.pmu("uprobe").map_or(ABSENT_PMU, |pmu| pmu.pmu_type);
+    let mut event = Event::bare("a uprobe", pmu_type, 0, Mechanism::Uprobe);
+    event.uprobe = Some(UprobeTarget { path, offset: 0, on_return: false });
+    event.check_supported(catalog)?;
+    Ok(event)
+}
+
 /// The whole path: the kernel resolves what it is given from its own current directory at open, ours may change.
 fn find_program(path: &str) -> Result<PathBuf> {
     Path::new(path).canonicalize().map_err(Error::file(path))

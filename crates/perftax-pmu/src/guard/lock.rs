@@ -45,7 +45,8 @@ pub fn waiting_time() -> Duration {
 }
 
 impl Lock {
-    /// Takes the lock, waiting for so long at most; none where its file cannot be made (another user's, read-only). `told` is called once where
+    /// Takes the lock, waiting for so long at most; none where its file can neither be made nor read. Another user's, root's for one, can be locked, too, but
+    /// not written: two that measure at once disturb each other, whoever they are. `told` is called once where
     /// another process holds it and is waited for.
     ///
     /// # Errors
@@ -54,7 +55,7 @@ impl Lock {
         let began = Instant::now();
         let mut is_told = false;
         loop {
-            let Ok(file) = open(path, true) else { return Ok(None) };
+            let Ok(file) = open(path, true).or_else(|_| open_to_read(path)) else { return Ok(None) };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(Some(Self { file, path: path.into() })),
                 Err(Errno::WOULDBLOCK | Errno::INTR) => {}
@@ -124,6 +125,11 @@ fn open(path: &Path, may_create: bool) -> std::io::Result<File> {
         }
         other => other,
     }
+}
+
+/// Another user's.
+fn open_to_read(path: &Path) -> std::io::Result<File> {
+    File::options().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
 }
 
 fn remedy(path: &Path) -> String {

@@ -69,14 +69,14 @@ impl ThrottleGuard {
             lock,
             guardian: None,
         };
-        if let Some((rate, percent)) = guard.lock.as_mut().and_then(|lock| values(&lock.noted())) {
+        let is_writable = access(directory.join(RATE), Access::WRITE_OK).is_ok();
+        // What whoever may not write them finds noted is left to others.
+        if let Some((rate, percent)) = guard.lock.as_mut().filter(|_| is_writable).and_then(|lock| values(&lock.noted())) {
             (guard.rate, guard.percent, guard.changed) = (rate, percent, true);
         }
         // A percentage of 0 or 100 forbids writing the rate; any value between allows it.
         let (rate_now, percent_now) = (read(directory, RATE)?, read(directory, PERCENT)?);
-        if matches!(percent_now, 0 | 100) && rate_now >= MEASURING_RATE_HZ
-            || access(directory.join(RATE), Access::WRITE_OK).is_err()
-        {
+        if matches!(percent_now, 0 | 100) && rate_now >= MEASURING_RATE_HZ || !is_writable {
             return Ok(guard);
         }
         guard.have_guarded();
@@ -128,6 +128,15 @@ impl ThrottleGuard {
     /// What the limits are for whoever may not raise them: samples a second, and per cent of a CPU.
     pub fn limits(&self) -> (u64, u64) {
         (self.rate, self.percent)
+    }
+
+    /// Whether this process may raise them, or why not.
+    ///
+    /// # Errors
+    /// The knob that refuses, and how.
+    pub fn may_raise() -> std::result::Result<(), String> {
+        let knob = Path::new(DIRECTORY).join(RATE);
+        access(&knob, Access::WRITE_OK).map_err(|error| format!("{}: {error}", knob.display()))
     }
 
     /// The command that raises them by hand, in the right order.

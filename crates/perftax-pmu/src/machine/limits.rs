@@ -1,7 +1,6 @@
 //! Facts about what the kernel permits, and at which rates it throttles.
 
-use super::privilege::Privilege;
-use super::{Fact, Group, Machine};
+use super::{Fact, Group, Machine, PARANOID, Privilege, Probe, Right, Trial, give};
 
 /// The kernel's default for `perf_event_max_sample_rate`, samples per second.
 const DEFAULT_MAX_SAMPLE_RATE: u64 = 100_000;
@@ -9,22 +8,27 @@ const DEFAULT_MAX_SAMPLE_RATE: u64 = 100_000;
 /// A rate that no mechanism reaches with an interrupt for each sample, samples per second.
 const GENEROUS_SAMPLE_RATE: u64 = 1_000_000;
 
-pub(super) fn permission(machine: &Machine, privilege: &Privilege) -> Vec<Fact> {
-    vec![paranoid(privilege), capabilities(privilege), kptr(machine)]
+pub(super) fn permission(machine: &Machine, privilege: &Privilege, probe: &dyn Probe) -> Vec<Fact> {
+    vec![paranoid(privilege, &probe.may(Right::OwnUserMode)), capabilities(privilege), kptr(machine), yama(machine)]
 }
 
-fn paranoid(privilege: &Privilege) -> Fact {
+fn paranoid(privilege: &Privilege, own_user_mode: &Trial) -> Fact {
     let name = "perf_event_paranoid";
-    let fix = "sudo sysctl kernel.perf_event_paranoid=-1";
+    let fix = format!("sudo sysctl {PARANOID}=-1");
     let Some(level) = privilege.paranoid else {
         let meaning = "no such sysctl: the kernel has no perf events (CONFIG_PERF_EVENTS), or /proc is hidden";
         return Fact::new(Group::Permission, name, "missing", meaning);
     };
-    let rule = match level {
-        ..=-1 => "everybody may measure everything, tracepoints too",
-        0 => "everybody may measure whole CPUs and the kernel; no raw tracepoints",
-        1 => "users may measure their own processes, kernel included; no whole CPUs",
-        2 => "users may measure their own processes in user mode only",
+    let user_mode_only = "users may measure their own processes in user mode only";
+    let rule = match (level, own_user_mode) {
+        (..=-1, _) => "everybody may measure everything, tracepoints too",
+        (0, _) => "everybody may measure whole CPUs and the kernel; no raw tracepoints",
+        (1, _) => "users may measure their own processes, kernel included; no whole CPUs",
+        (2, _) => user_mode_only,
+        // The kernel itself knows no level above 2; Debian's and Ubuntu's do.
+        (_, Trial::Allowed) if !privilege.is_capable() => {
+            "users may measure their own processes in user mode only: this kernel takes it for 2"
+        }
         _ => "users may measure nothing at all",
     };
     let meaning = if privilege.is_capable() {
@@ -32,18 +36,40 @@ fn paranoid(privilege: &Privilege) -> Fact {
     } else {
         rule.to_string()
     };
-    Fact::new(Group::Permission, name, level.to_string(), meaning).fix_if(level > -1 && !privilege.is_capable(), fix)
+    Fact::new(Group::Permission, name, level.to_string(), meaning)
+        .fix_if(level > -1 && !privilege.is_capable(), privilege.where_to_run(fix))
 }
 
 fn capabilities(privilege: &Privilege) -> Fact {
-    let held = [("CAP_PERFMON", privilege.perfmon), ("CAP_SYS_ADMIN", privilege.sys_admin), ("CAP_SYS_PTRACE", privilege.ptrace)];
+    let held = [
+        ("CAP_PERFMON", privilege.perfmon),
+        ("CAP_SYS_ADMIN", privilege.sys_admin),
+        ("CAP_SYS_PTRACE", privilege.ptrace),
+        ("CAP_SYS_NICE", privilege.sys_nice),
+        ("CAP_IPC_LOCK", privilege.ipc_lock),
+    ];
     let names: Vec<_> = held.iter().filter(|(_, has)| *has).map(|(name, _)| *name).collect();
     if privilege.is_capable() {
-        return Fact::new(Group::Permission, "capabilities", names.join(", "), "enough for every mechanism");
+        return Fact::new(Group::Permission, "capabilities", names.join(", "), "the paranoid level does not bind this process");
     }
     let value = if names.is_empty() { "none".into() } else { names.join(", ") };
-    Fact::new(Group::Permission, "capabilities", value, "the paranoid level binds this process")
-        .fix("sudo setcap cap_perfmon,cap_sys_ptrace+ep \"$(command -v perftax)\"")
+    let meaning = if privilege.in_user_namespace {
+        "of a user namespace's own, where none of them counts: the paranoid level binds this process"
+    } else {
+        "the paranoid level binds this process"
+    };
+    Fact::new(Group::Permission, "capabilities", value, meaning).fix(privilege.where_to_run(give("cap_perfmon,cap_sys_ptrace")))
+}
+
+fn yama(machine: &Machine) -> Fact {
+    let (value, meaning) = match machine.root.sysctl("kernel.yama.ptrace_scope").as_deref() {
+        None => ("not built in", "own processes may be held at their start and looked into"),
+        Some("0") => ("0", "own processes may be held at their start and looked into"),
+        Some("1") => ("1", "own children may be held at their start; nothing here stops another process (-p) by ptrace"),
+        Some("2") => ("2", "programs may be held at their start by CAP_SYS_PTRACE alone"),
+        Some(_) => ("3", "no program may be held at its start"),
+    };
+    Fact::new(Group::Permission, "yama.ptrace_scope", value, meaning)
 }
 
 fn kptr(machine: &Machine) -> Fact {

@@ -3,18 +3,15 @@
 use perftax_cost::Mechanism;
 use serde::{Serialize, Serializer};
 
-use super::privilege::Privilege;
-use super::{Machine, Vendor};
+use super::{Beyond, Machine, PARANOID, Privilege, Refusal, Right, Trial, Vendor};
 
 /// What came of opening an event of a mechanism.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// The kernel opened it.
-    Opened,
-    /// The kernel refused, with this answer.
-    Refused(String),
-    /// Something beside perf refused, and says what helps.
-    Obstacle {
+    /// The kernel opened this event: the widest of those that the mechanism is used with where none is named.
+    Opened(String),
+    /// Refused.
+    Refused {
         /// Why.
         why: String,
         /// What helps.
@@ -29,6 +26,16 @@ pub trait Probe {
     /// Opens a sampling event of the mechanism on this process and closes it again.
     fn open(&self, _mechanism: Mechanism) -> Opening {
         Opening::NotTried
+    }
+
+    /// Tries a right out.
+    fn may(&self, _right: Right) -> Trial {
+        Trial::NotTried
+    }
+
+    /// Whether a counted cpu-clock counts; `None` where nobody tried, or could not.
+    fn counts_the_clock(&self) -> Option<bool> {
+        None
     }
 
     /// How many breakpoints can be opened at once; `None` where nobody tried.
@@ -51,6 +58,10 @@ pub struct MechanismStatus {
     pub mechanism: Mechanism,
     /// Whether it can take samples in this process.
     pub available: bool,
+    /// The event that it is used with where none is named, as far as this process may: `cpu-clock`, or `cpu-clock:u` where the kernel's mode is not
+    /// for it. Empty where the mechanism needs an argument (an address, a place in a program), is not available, or was not tried.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub event: String,
     /// The fact that forbids it; empty where nothing does.
     pub why_not: String,
     /// What helps: a command where there is one; empty where nothing does.
@@ -70,22 +81,26 @@ impl Machine {
         Mechanism::ALL.into_iter().map(|mechanism| self.mechanism(mechanism, probe)).collect()
     }
 
-    /// The state of one mechanism: what the files say, then what the kernel says when it is tried.
+    /// The state of one mechanism: whether the machine has it, then what the kernel says when it is tried; where nobody tries, what the files say.
     pub fn mechanism(&self, mechanism: Mechanism, probe: &dyn Probe) -> MechanismStatus {
-        let privilege = Privilege::read(&self.root);
-        let obstacle = self.obstacle(mechanism, &privilege).or_else(|| match probe.open(mechanism) {
-            Opening::Refused(answer) => Some((format!("perf_event_open refused it: {answer}"), String::new())),
-            Opening::Obstacle { why, remedy } => Some((why, remedy)),
-            Opening::Opened | Opening::NotTried => None,
-        });
+        let opening = match self.missing(mechanism) {
+            Some((why, remedy)) => Opening::Refused { why, remedy },
+            None => probe.open(mechanism),
+        };
+        let (event, obstacle) = match opening {
+            Opening::Opened(event) => (event, None),
+            Opening::Refused { why, remedy } => (String::new(), Some((why, remedy))),
+            Opening::NotTried => (usual_event(mechanism).into(), not_permitted(mechanism, &Privilege::read(&self.root))),
+        };
         let available = obstacle.is_none();
         let (why_not, remedy) = obstacle.unwrap_or_default();
-        MechanismStatus { mechanism, available, why_not, remedy }
+        MechanismStatus { mechanism, available, event, why_not, remedy }
     }
 
-    fn obstacle(&self, mechanism: Mechanism, privilege: &Privilege) -> Option<Obstacle> {
+    /// What the machine lacks for it, whoever asks.
+    fn missing(&self, mechanism: Mechanism) -> Option<Obstacle> {
         let vendor = self.cpu.vendor;
-        let missing = match mechanism {
+        match mechanism {
             Mechanism::Pebs if vendor != Vendor::Intel => Some(not_of("PEBS", "Intel", &self.cpu.name)),
             Mechanism::Pebs => self.no_core_pmu().or_else(|| self.no_precise()),
             Mechanism::IbsOp | Mechanism::IbsFetch if vendor != Vendor::Amd => Some(not_of("IBS", "AMD", &self.cpu.name)),
@@ -100,8 +115,7 @@ impl Machine {
             Mechanism::Uprobe => self.no_pmu("uprobe"),
             Mechanism::PebsDirect if vendor != Vendor::Intel => Some(not_of("PEBS", "Intel", &self.cpu.name)),
             Mechanism::PebsDirect => self.no_core_pmu().or_else(|| self.no_module()),
-        };
-        missing.or_else(|| not_permitted(mechanism, privilege))
+        }
     }
 
     fn no_core_pmu(&self) -> Option<Obstacle> {
@@ -150,26 +164,39 @@ impl Machine {
     }
 }
 
+/// The event that a mechanism is used with where none is named and everything may be sampled; empty where it needs an argument, or is no way to sample a
+/// program at all.
+pub fn usual_event(mechanism: Mechanism) -> &'static str {
+    match mechanism {
+        Mechanism::CpuClock => "cpu-clock",
+        Mechanism::Pebs => "instructions:up",
+        Mechanism::Pmi => "instructions:u",
+        Mechanism::IbsOp => "ibs_op//",
+        Mechanism::IbsFetch => "ibs_fetch//",
+        Mechanism::Spe => "arm_spe_0//",
+        Mechanism::Software => "page-faults",
+        Mechanism::Tracepoint | Mechanism::Breakpoint | Mechanism::Uprobe | Mechanism::PebsDirect => "",
+    }
+}
+
 fn not_of(what: &str, vendor: &str, cpu: &str) -> Obstacle {
     (format!("{what} is {vendor}'s; this is {cpu}"), String::new())
 }
 
-/// The paranoid level that a mechanism needs from a process without CAP_PERFMON (kernel/events/core.c,
-/// kernel/trace/trace_event_perf.c): 2 for its own user mode, -1 for tracepoints; uprobes need the capability itself.
+/// What the files say about who may use a mechanism: less than an attempt.
 fn not_permitted(mechanism: Mechanism, privilege: &Privilege) -> Option<Obstacle> {
-    let knob = "kernel.perf_event_paranoid";
-    let Some(level) = privilege.paranoid else {
-        let why = format!("the kernel has no perf events: /proc/sys/{} is missing", knob.replace('.', "/"));
+    if privilege.paranoid.is_none() {
+        let why = format!("the kernel has no perf events: /proc/sys/{} is missing", PARANOID.replace('.', "/"));
         return Some((why, "use a kernel with CONFIG_PERF_EVENTS".into()));
+    }
+    let beyond = match mechanism {
+        Mechanism::Uprobe => Beyond::Uprobe,
+        Mechanism::Tracepoint => Beyond::Tracepoint,
+        _ => Beyond::Nothing,
     };
-    let setcap = "sudo setcap cap_perfmon+ep \"$(command -v perftax)\"";
-    let needed = match mechanism {
-        Mechanism::Uprobe if !privilege.is_capable() => {
-            return Some(("CAP_PERFMON is missing, needed whatever the paranoid level".into(), setcap.into()));
-        }
-        Mechanism::Tracepoint => -1,
-        _ => 2,
-    };
-    let why = || format!("{knob} is {level}, needs {needed} or less (or CAP_PERFMON)");
-    (!privilege.allows(needed)).then(|| (why(), format!("sudo sysctl {knob}={needed}")))
+    if beyond.level().map_or_else(|| privilege.is_capable(), |level| privilege.allows(level)) {
+        return None;
+    }
+    let refused = Refusal { what: format!("sample by {mechanism}"), beyond, errno: libc::EACCES, privilege }.error();
+    Some((refused.headline(), refused.remedy().unwrap_or_default()))
 }

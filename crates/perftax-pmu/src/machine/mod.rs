@@ -16,6 +16,7 @@ mod hardware;
 mod identity;
 pub mod intel;
 mod kernel_config;
+mod known_faults;
 mod limits;
 mod mechanisms;
 mod mitigations;
@@ -23,6 +24,8 @@ pub mod msr;
 mod noise;
 mod pmu;
 mod privilege;
+mod refusal;
+mod rights;
 mod root;
 mod topology;
 mod virtualisation;
@@ -33,10 +36,13 @@ pub use cpu::{Cpu, Vendor, cpu_list};
 pub use cpuid::{Cpuid, Leaf};
 pub use fact::{Fact, Group};
 pub use kernel_config::KernelConfig;
-pub use mechanisms::{FilesOnly, MechanismStatus, Opening, Probe};
+pub use known_faults::KnownFault;
+pub use mechanisms::{FilesOnly, MechanismStatus, Opening, Probe, usual_event};
 pub use mitigations::Mitigations;
 pub use pmu::Pmu;
 pub use privilege::Privilege;
+pub use refusal::{Beyond, MEANWHILE, PARANOID, Refusal, give};
+pub use rights::{Right, RightStatus, Trial};
 pub use root::Root;
 pub use topology::{Smt, Topology};
 pub use virtualisation::Virtualisation;
@@ -86,9 +92,10 @@ impl Machine {
         let privilege = Privilege::read(&self.root);
         let mut facts = about::facts(self, &config);
         facts.extend(hardware::facts(self, &config, probe));
-        facts.extend(limits::permission(self, &privilege));
+        facts.extend(limits::permission(self, &privilege, probe));
         facts.extend(limits::limits(self, &privilege));
         facts.extend(noise::facts(self, &config));
+        facts.extend(known_faults::facts(self, probe));
         facts
     }
 

@@ -6,6 +6,7 @@ mod live;
 mod probe;
 mod reader;
 mod replay;
+mod ring_pages;
 mod settings;
 
 pub use direct::{DirectSampler, KernelWork, Pages};
@@ -14,6 +15,7 @@ pub use live::LiveSampler;
 pub use probe::LiveProbe;
 pub use reader::{Delivered, ReaderThread};
 pub use replay::ReplaySampler;
+pub use ring_pages::ring_pages_within_rights;
 pub use settings::{Clock, Payload, Sampling, Wakeup};
 
 use crate::error::Result;

@@ -6,9 +6,10 @@ use perftax_cost::Mechanism;
 
 use super::{DirectSampler, Sampling};
 use crate::error::Error;
-use crate::event::{Catalog, Event, parse};
-use crate::machine::{Opening, Probe};
-use crate::sys::{OpenEvent, Target};
+use crate::event::{Catalog, Event, harmless_uprobe, parse};
+use crate::guard::{ThrottleGuard, allowed_cpus};
+use crate::machine::{Opening, Probe, Right, Trial, usual_event};
+use crate::sys::{CounterPage, OpenEvent, Target, make_this_thread_realtime};
 
 /// Opens one sampling event of each mechanism asked about.
 pub struct LiveProbe<'a> {
@@ -34,7 +35,66 @@ impl<'a> LiveProbe<'a> {
     }
 
     fn try_open(&self, text: &str) -> Result<OpenEvent, Error> {
-        OpenEvent::open(&self.event(text)?, &Sampling { period: Some(NEVER), ..Sampling::COUNTING }, Target::ThisThread, None)
+        self.try_on(text, Target::ThisThread)
+    }
+
+    fn try_on(&self, text: &str, target: Target) -> Result<OpenEvent, Error> {
+        OpenEvent::open(&self.event(text)?, &Sampling { period: Some(NEVER), ..Sampling::COUNTING }, target, None)
+    }
+
+    fn try_uprobe(&self) -> Result<OpenEvent, Error> {
+        OpenEvent::open(
+            &harmless_uprobe(self.catalog)?,
+            &Sampling { period: Some(1), ..Sampling::COUNTING },
+            Target::ThisThread,
+            None,
+        )
+    }
+
+    /// The first of these events that opens, or why none does: permission before anything else, since the others may be there for others.
+    fn first_of(&self, texts: &[&str]) -> Result<String, Error> {
+        let mut refused = None;
+        for &text in texts {
+            match self.try_open(text) {
+                Ok(_) => return Ok(text.into()),
+                Err(error @ Error::Permission { .. }) => refused = Some(error),
+                Err(error) => refused = refused.or(Some(error)),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Error::EventSyntax { text: String::new(), why: "names no event".into() }))
+    }
+
+    /// The rings that samplers use, one on each CPU, as perf has them.
+    fn map_rings(&self) -> Result<(), Error> {
+        let event = self.event("cpu-clock:u")?;
+        let cpus = allowed_cpus()?;
+        let mut rings = Vec::new();
+        for _ in &cpus {
+            rings.push(CounterPage::map_ring(&self.try_open(&event.name)?, RING_PAGES)?);
+        }
+        Ok(())
+    }
+}
+
+/// Pages of perf's own rings: 512 KiB.
+const RING_PAGES: usize = 128;
+
+/// A tracepoint that every kernel with any has.
+const TRACEPOINT: &str = "sched:sched_switch";
+
+/// What came of opening an event.
+fn opening(outcome: Result<String, Error>) -> Opening {
+    match outcome {
+        Ok(event) => Opening::Opened(event),
+        Err(error) => Opening::Refused { why: error.headline(), remedy: error.remedy().unwrap_or_default() },
+    }
+}
+
+/// What came of trying, without what was got.
+fn trial<T>(outcome: Result<T, Error>) -> Trial {
+    match outcome {
+        Ok(_) => Trial::Allowed,
+        Err(error) => Trial::Refused { why: error.headline(), remedy: error.remedy().unwrap_or_default() },
     }
 }
 
@@ -42,28 +102,56 @@ impl Probe for LiveProbe<'_> {
     fn open(&self, mechanism: Mechanism) -> Opening {
         if mechanism == Mechanism::PebsDirect {
             return match DirectSampler::check(Path::new(DirectSampler::DEVICE)) {
-                Ok(()) => Opening::Opened,
-                Err(Error::Unsupported { why, remedy, .. }) => Opening::Obstacle { why, remedy },
-                Err(error) => Opening::Obstacle { why: error.to_string(), remedy: String::new() },
+                Err(Error::Unsupported { why, remedy, .. }) => Opening::Refused { why, remedy },
+                outcome => opening(outcome.map(|()| String::new())),
             };
         }
         let watched = 0u64;
-        let text = match mechanism {
-            Mechanism::Pebs => "instructions:up".to_string(),
-            Mechanism::Pmi => "instructions:u".into(),
-            Mechanism::CpuClock => "cpu-clock".into(),
-            Mechanism::Software => "page-faults".into(),
-            Mechanism::Breakpoint => format!("mem:{:#x}/8:w:u", std::ptr::from_ref(&watched) as usize),
-            Mechanism::Tracepoint => "sched:sched_switch".into(),
-            // IBS and SPE events need their own arguments, a uprobe a program: what sysfs says stands.
-            Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe | Mechanism::Uprobe | Mechanism::PebsDirect => {
-                return Opening::NotTried;
-            }
+        let watching = format!("mem:{:#x}/8:w:u", std::ptr::from_ref(&watched) as usize);
+        // Each with all that may be sampled, then with the program's own user mode alone. IBS cannot leave the kernel out by itself: since Linux 6.15 the
+        // driver drops such samples, once they are taken, where it is asked to (arch/x86/events/amd/ibs.c, swfilt).
+        let usual = usual_event(mechanism);
+        let texts = match mechanism {
+            Mechanism::Pebs | Mechanism::Pmi => [usual, usual],
+            Mechanism::IbsOp => [usual, "ibs_op/swfilt=1/u"],
+            Mechanism::IbsFetch => [usual, "ibs_fetch/swfilt=1/u"],
+            Mechanism::CpuClock => [usual, "cpu-clock:u"],
+            Mechanism::Software => [usual, "page-faults:u"],
+            Mechanism::Breakpoint => return opening(self.try_open(&watching).map(|_| String::new())),
+            Mechanism::Tracepoint => return opening(self.try_open(TRACEPOINT).map(|_| String::new())),
+            Mechanism::Uprobe => return opening(self.try_uprobe().map(|_| String::new())),
+            // What sysfs says stands.
+            Mechanism::Spe | Mechanism::PebsDirect => return Opening::NotTried,
         };
-        match self.try_open(&text) {
-            Ok(_) => Opening::Opened,
-            Err(error) => Opening::Refused(error.headline()),
+        opening(self.first_of(&texts))
+    }
+
+    fn may(&self, right: Right) -> Trial {
+        match right {
+            Right::OwnUserMode => trial(self.try_open("cpu-clock:u")),
+            Right::OwnKernelMode => trial(self.try_open("cpu-clock")),
+            Right::WholeCpus => {
+                trial(allowed_cpus().and_then(|cpus| self.try_on("cpu-clock", Target::Cpu(cpus.first().copied().unwrap_or(0)))))
+            }
+            Right::Tracepoints => trial(self.try_open(TRACEPOINT)),
+            Right::Uprobes => trial(self.try_uprobe()),
+            Right::KernelNames => kernel_names(),
+            Right::Rings => trial(self.map_rings()),
+            Right::SamplingLimits => ThrottleGuard::may_raise()
+                .map_or_else(|why| Trial::Refused { why, remedy: ThrottleGuard::remedy() }, |()| Trial::Allowed),
+            // In a thread of its own, which ends at once: this one stays as it is.
+            Right::RealTime => std::thread::spawn(make_this_thread_realtime).join().map_or(Trial::NotTried, trial),
         }
+    }
+
+    fn counts_the_clock(&self) -> Option<bool> {
+        let clock = OpenEvent::open(&self.event("cpu-clock:u").ok()?, &Sampling::COUNTING, Target::ThisThread, None).ok()?;
+        clock.enable().ok()?;
+        // Some microseconds at least: a system call, and what it takes to get there.
+        let id = clock.id();
+        clock.disable().ok()?;
+        std::hint::black_box(id).ok()?;
+        Some(clock.read().ok()?.value > 0)
     }
 
     fn breakpoint_slots(&self) -> Option<u32> {
@@ -76,5 +164,22 @@ impl Probe for LiveProbe<'_> {
             }
         }
         Some(open.len() as u32)
+    }
+}
+
+/// Whether the kernel shows the addresses of its functions: zeros stand for those that it hides.
+fn kernel_names() -> Trial {
+    use std::io::BufRead;
+    let path = "/proc/kallsyms";
+    let refused =
+        |why: String| Trial::Refused { why, remedy: "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1".into() };
+    let mut line = String::new();
+    let read = std::fs::File::open(path).and_then(|file| std::io::BufReader::new(file).read_line(&mut line));
+    match read {
+        Err(error) => refused(format!("{path}: {error}")),
+        Ok(_) if line.bytes().take_while(|byte| *byte != b' ').all(|byte| byte == b'0') => {
+            refused(format!("{path} shows addresses of 0 (kernel.kptr_restrict, kernel.perf_event_paranoid)"))
+        }
+        Ok(_) => Trial::Allowed,
     }
 }

@@ -12,6 +12,7 @@ use super::registry;
 use super::stray_trap::outlive_stray_traps;
 use crate::error::{Error, Result};
 use crate::event::Event;
+use crate::machine::{Beyond, Privilege, Refusal, Root};
 use crate::sampler::Sampling;
 
 /// Whom an event watches.
@@ -316,26 +317,28 @@ fn check(call: &str, outcome: i32) -> Result<()> {
     if outcome < 0 { Err(Error::System { call: call.into(), source: io::Error::last_os_error() }) } else { Ok(()) }
 }
 
-fn paranoid() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").map_or_else(|_| "unknown".into(), |s| s.trim().into())
+/// What an event needs beyond its program's user mode.
+fn beyond(event: &Event, target: Target) -> Beyond {
+    if event.pmu_type == crate::event::pmu_types::TRACEPOINT {
+        Beyond::Tracepoint
+    } else if event.uprobe.is_some() {
+        Beyond::Uprobe
+    } else if matches!(target, Target::Cpu(_)) {
+        Beyond::WholeCpu
+    } else if !event.modifiers.exclude_kernel {
+        Beyond::KernelMode
+    } else {
+        Beyond::Nothing
+    }
 }
 
 /// Translates the kernel's terse answer into what the user can do about it.
 pub(super) fn explain(error: io::Error, event: &Event, target: Target) -> Error {
     let what = format!("sample {}", event.name);
     match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => {
-            let needed = match target {
-                Target::Cpu(_) => "0 or less (or CAP_PERFMON)",
-                _ => "1 or less (2 or less with the modifier :u; or CAP_PERFMON)",
-            };
-            Error::Permission {
-                what,
-                knob: "kernel.perf_event_paranoid".into(),
-                value: paranoid(),
-                needed: needed.into(),
-                command: "sudo sysctl kernel.perf_event_paranoid=1".into(),
-            }
+        Some(errno @ (libc::EACCES | libc::EPERM | libc::ENOSYS)) => {
+            let privilege = Privilege::read(&Root::here());
+            Refusal { what, beyond: beyond(event, target), errno, privilege: &privilege }.error()
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => Error::Unsupported {
             what,

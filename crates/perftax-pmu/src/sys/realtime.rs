@@ -18,11 +18,11 @@ pub fn make_this_thread_realtime() -> Result<()> {
     }
     match io::Error::last_os_error() {
         error if error.raw_os_error() == Some(libc::EPERM) => Err(Error::Permission {
-            what: "run a yardstick beside the program".into(),
+            what: "run before other programs (real time)".into(),
             knob: "the capability CAP_SYS_NICE".into(),
             value: "absent".into(),
             needed: "present".into(),
-            command: "run as root, or: sudo setcap cap_sys_nice+ep $(which perftax)".into(),
+            command: crate::machine::give("cap_sys_nice"),
         }),
         source => Err(Error::System { call: "sched_setscheduler".into(), source }),
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use perftax_cost::Mechanism;
-use perftax_pmu::machine::{Cpuid, Fact, FilesOnly, Group, Machine, Opening, Probe, Root, Vendor};
+use perftax_pmu::machine::{Cpuid, Fact, FilesOnly, Group, Machine, Opening, Probe, Root, Vendor, usual_event};
 use perftax_pmu::oracle::CpuFacts;
 use tempfile::TempDir;
 
@@ -119,7 +119,10 @@ fn skylake_bare_metal_as_a_user() {
     // Paranoid 3 takes everything from a user, and says with which command it comes back.
     assert_eq!(available(&machine), []);
     let clock = machine.mechanism(Mechanism::CpuClock, &FilesOnly);
-    assert_eq!(clock.why_not, "kernel.perf_event_paranoid is 3, needs 2 or less (or CAP_PERFMON)");
+    assert_eq!(
+        clock.why_not,
+        "no permission to sample by cpu-clock: kernel.perf_event_paranoid is 3, needs 2 or less (or CAP_SYS_ADMIN)"
+    );
     assert_eq!(clock.remedy, "sudo sysctl kernel.perf_event_paranoid=2");
     assert!(machine.mechanism(Mechanism::Uprobe, &FilesOnly).why_not.contains("CAP_PERFMON"));
 }
@@ -149,7 +152,10 @@ fn what_the_kernel_refuses_is_not_available() {
     struct Refusing;
     impl Probe for Refusing {
         fn open(&self, mechanism: Mechanism) -> Opening {
-            if mechanism == Mechanism::Pmi { Opening::Refused("EBUSY".into()) } else { Opening::Opened }
+            match mechanism {
+                Mechanism::Pmi => Opening::Refused { why: "perf_event_open says EBUSY".into(), remedy: String::new() },
+                other => Opening::Opened(usual_event(other).into()),
+            }
         }
         fn breakpoint_slots(&self) -> Option<u32> {
             Some(3)

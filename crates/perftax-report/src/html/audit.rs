@@ -10,21 +10,27 @@ use crate::units;
 
 pub(super) fn part(doc: &Audit) -> Part {
     let mut part = Part::of(&doc.origin, "Whether samples tell the truth");
-    let rows = || doc.experiments.iter().flat_map(|experiment| &experiment.rows);
+    let rows = || doc.rows();
     let of = |verdict: Verdict| rows().filter(|row| row.verdict == verdict).count();
     let failed = of(Verdict::Failed);
+    let forbidden = rows().filter(|row| row.is_forbidden()).count();
     part.lead = match failed {
+        0 if of(Verdict::Passed) == 0 => "Nothing was measured: see why not beside each comparison.".into(),
+        0 if forbidden > 0 => "Every comparison that this user may make on this machine came out as it must.".into(),
         0 => "Every comparison that this machine can make came out as it must.".into(),
         n => format!("{n} comparisons did not come out as they must."),
     };
-    part.tone = if failed == 0 { "good" } else { "bad" };
+    part.tone = if failed == 0 && of(Verdict::Passed) > 0 { "good" } else { "bad" };
     part.fact("as it must be", of(Verdict::Passed).to_string(), format!("of {} comparisons", rows().count()));
     part.fact("failed", failed.to_string(), "each has a remark or an error beside it");
     part.fact(
         "not to be had here",
-        of(Verdict::Impossible).to_string(),
+        (of(Verdict::Impossible) - forbidden).to_string(),
         "events or mechanisms that this machine lacks, or whose truth nobody knows",
     );
+    if forbidden > 0 {
+        part.fact("not yours to measure", forbidden.to_string(), "the right to them is missing; the remark says what gives it");
+    }
     for experiment in &doc.experiments {
         part.panel(panel(experiment));
     }

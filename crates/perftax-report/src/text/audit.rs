@@ -126,14 +126,19 @@ fn error_in_the_middle(row: &AuditRow) -> String {
 }
 
 fn verdict(doc: &Audit) -> String {
-    let all: Vec<&AuditRow> = doc.experiments.iter().flat_map(|experiment| &experiment.rows).collect();
+    let all: Vec<&AuditRow> = doc.rows().collect();
     let of = |verdict: Verdict| all.iter().filter(|row| row.verdict == verdict).count();
     let failed: Vec<String> =
         doc.failed().map(|(experiment, row)| format!("{} ({})", printable(&row.case), experiment.name)).collect();
     let mut text = format!("{} of {} as they must be", of(Verdict::Passed), plural(&all.len().to_string(), "row", "rows"));
     let without_truth = all.iter().filter(|row| row.has_no_truth()).count();
-    if of(Verdict::Impossible) > without_truth {
-        text += &format!("; {} cannot be had here", of(Verdict::Impossible) - without_truth);
+    let forbidden = all.iter().filter(|row| row.is_forbidden()).count();
+    if forbidden > 0 {
+        text += &format!("; {forbidden} are not yours to measure");
+    }
+    let missing = of(Verdict::Impossible) - without_truth - forbidden;
+    if missing > 0 {
+        text += &format!("; {missing} cannot be had here");
     }
     if without_truth > 0 {
         text += &format!("; of {without_truth} nobody knows the truth");

@@ -22,7 +22,7 @@ run() {{
     interrupts=$(./knob 0x50540012) instructions=$(./knob 0x50540013)
     ./direct count 2053 1 250000 >/dev/null
     echo truth-$1 $(($(./knob 0x50540012) - interrupts)) $(($(./knob 0x50540013) - instructions))
-    calibrate --mechanism pebs-direct --buffer 64K,1M --quick --precision 0.5 --time 12 --json $3 || exit 7
+    calibrate --mechanism pebs-direct --buffer 64K,1M --quick --precision 0.5 --time 3 --json $3 || exit 7
 }}
 {runs}",
         common::CALIBRATE
@@ -80,12 +80,12 @@ perftax plan -e instructions:up --budget 1% --mechanism pebs-direct true; echo p
     assert!(output.contains("\"name\":\"pebs-direct\",\"available\":false"), "{output}");
     let busy = loaded(
         "perf stat -e instructions:u sleep 20 2>/dev/null & sleep 1
-perftax calibrate --mechanism pebs-direct --quick --time 5; echo busy $?; kill %1; wait
+perftax calibrate --mechanism pebs-direct --quick --time 1; echo busy $?; kill %1; wait
 perftax calibrate --mechanism pebs-direct -e instructions:u --time 5; echo imprecise $?
 perftax calibrate --mechanism pebs-direct -e page-faults --time 5; echo software $?
 perftax calibrate --mechanism pebs-direct --buffer 2G; echo large $?
 perftax calibrate --mechanism pebs --buffer 64K; echo perfs $?
-perftax calibrate --mechanism pebs-direct --quick --buffer 1G --time 5; echo memory $?",
+perftax calibrate --mechanism pebs-direct --quick --buffer 1G --time 1; echo memory $?",
     );
     let (output, errors, _) = boot(&busy, |_| ());
     for said in ["busy 3", "imprecise 2", "software 2", "large 2", "perfs 2", "memory 2"] {

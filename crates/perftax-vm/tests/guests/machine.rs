@@ -219,7 +219,7 @@ echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 for cost in COSTS; do
     KNOB 0x50540000 $cost || exit 9
     interrupts=$(KNOB 0x50540012) instructions=$(KNOB 0x50540013)
-    calibrate -e instructions:uppp --quick --no-save --time 8 --json $cost.json || exit 8
+    calibrate -e instructions:uppp --quick --no-save --time 2 --json $cost.json || exit 8
     for term in assist copy interrupt; do grep -A3 \"\\\"$term\\\"\" $cost.json | head -4; done
     echo interrupts: $(($(KNOB 0x50540012) - interrupts))
     echo instructions: $(($(KNOB 0x50540013) - instructions))
@@ -249,7 +249,7 @@ echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 for cost in 0 3000; do
     KNOB 0x50540001 $cost || exit 9
     interrupts=$(KNOB 0x50540012) instructions=$(KNOB 0x50540013)
-    calibrate --mechanism pmi --quick --no-save --time 6 --json $cost.json || exit 8
+    calibrate --mechanism pmi --quick --no-save --time 2 --json $cost.json || exit 8
     grep -A3 '\"alpha_ns\"' $cost.json | head -4
     echo interrupts: $(($(KNOB 0x50540012) - interrupts))
     echo instructions: $(($(KNOB 0x50540013) - instructions))

@@ -122,6 +122,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Some(separator) => args.output.write_text(&csv::audit(&document, separator))?,
         None => args.output.write_text(&text::audit(&document))?,
     }
+    if let Some(why) = document.nothing_measured() {
+        let remedy = "perftax doctor --for audit says what it needs".into();
+        return Err(Error::Unsupported { what: "measure any of what was asked".into(), why: why.into(), remedy }.into());
+    }
     Ok(if document.failed().next().is_some() { Outcome::Negative } else { Outcome::Done })
 }
 

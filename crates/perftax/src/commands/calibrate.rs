@@ -176,8 +176,8 @@ impl Args {
         if !(self.spacing >= 0.0 && self.spacing <= 3600.0) {
             return Err(argument("--spacing", format!("{} s", self.spacing), "0 to 3600 s").into());
         }
-        if self.time < 5 {
-            return Err(argument("--time", format!("{} s", self.time), "at least 5 s").into());
+        if self.time < 1 {
+            return Err(argument("--time", format!("{} s", self.time), "at least 1 s").into());
         }
         Ok(Goal {
             half_width: self.precision / 100.0,

@@ -22,6 +22,7 @@ use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::{Root, Topology};
 use perftax_pmu::process::file_of;
+use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_pmu::sys::Ended;
 use perftax_report::{csv, text};
 
@@ -80,9 +81,9 @@ pub struct Args {
     /// Spend at most this share of the program's CPU time: registers are on in slices
     #[arg(long, value_name = "SHARE", value_parser = share)]
     budget: Option<f64>,
-    /// Pages of each CPU's ring; a power of two
-    #[arg(short = 'm', long, value_name = "PAGES", default_value_t = 128)]
-    ring_pages: usize,
+    /// Pages of each CPU's ring; a power of two (usual: 128, or as many as may be locked)
+    #[arg(short = 'm', long, value_name = "PAGES")]
+    ring_pages: Option<usize>,
     /// Watch for so many seconds; a command goes on by itself
     #[arg(long, value_name = "S")]
     time: Option<f64>,
@@ -256,11 +257,12 @@ impl Args {
     }
 
     fn pages(&self) -> Result<usize> {
-        if self.ring_pages.is_power_of_two() && (8..=1 << 18).contains(&self.ring_pages) {
-            return Ok(self.ring_pages);
+        let Some(pages) = self.ring_pages else { return Ok(ring_pages_within_rights(RING_PAGES, online_cpus()?.len())) };
+        if pages.is_power_of_two() && (8..=1 << 18).contains(&pages) {
+            return Ok(pages);
         }
         let needed = "a power of two from 8 to 262144".into();
-        Err(Error::Argument { argument: "-m", value: self.ring_pages.to_string(), needed }.into())
+        Err(Error::Argument { argument: "-m", value: pages.to_string(), needed }.into())
     }
 
     /// The command, or what the process was started as.
@@ -282,6 +284,9 @@ fn cores() -> Result<HashMap<u32, u32>> {
     let of_core = |core: &Vec<u32>| core.first().map(|first| core.iter().map(|cpu| (*cpu, *first)).collect::<Vec<_>>());
     Ok(topology.cores.iter().filter_map(of_core).flatten().collect())
 }
+
+/// Pages of each CPU's ring: 512 KiB.
+const RING_PAGES: usize = 128;
 
 /// A share that watching can keep to.
 fn share(text: &str) -> Result<f64, String> {

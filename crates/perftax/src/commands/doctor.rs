@@ -1,5 +1,6 @@
 //! `perftax doctor`: what this machine can and cannot measure.
 
+mod needs;
 mod question;
 mod text;
 
@@ -7,11 +8,12 @@ use anyhow::Result;
 use perftax_cost::document::Origin;
 use perftax_pmu::Error;
 use perftax_pmu::event::Catalog;
-use perftax_pmu::machine::{Capability, Fact, Machine, MechanismStatus, Probe};
+use perftax_pmu::machine::{Capability, Fact, Machine, MechanismStatus, Probe, RightStatus};
 use perftax_pmu::oracle::LargePebs;
 use perftax_pmu::sampler::LiveProbe;
 use serde::Serialize;
 
+use self::needs::Ability;
 use self::question::{Answer, Question};
 use crate::failure::Outcome;
 use crate::origin;
@@ -21,6 +23,9 @@ use crate::output::Output;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
+    /// Say what this command would lack here, and what gives it
+    #[arg(long = "for", value_name = "COMMAND", conflicts_with = "event", value_parser = clap::builder::PossibleValuesParser::new(needs::ALL.iter().map(|needs| needs.command)))]
+    for_command: Option<String>,
     #[command(flatten)]
     question: Question,
     #[command(flatten)]
@@ -30,6 +35,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   perftax doctor                                           everything about this machine
+  perftax doctor --for trace                               what would this command lack, as who I am?
   perftax doctor -e cycles:pp -c 100003 --call-graph fp    which attribute takes large PEBS away?
   perftax doctor -e cycles:pp -c 100003 --cpu skylake      the same on another CPU generation";
 
@@ -40,7 +46,10 @@ struct Document<'a> {
     origin: Origin,
     facts: &'a [Fact],
     mechanisms: &'a [MechanismStatus],
+    rights: &'a [RightStatus],
     capabilities: Table<'a>,
+    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    ability: Option<&'a Ability>,
     #[serde(skip_serializing_if = "Option::is_none")]
     large_pebs: Option<LargePebsDocument<'a>>,
 }
@@ -74,6 +83,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let catalog = Catalog::of_this_machine();
     let probe: &dyn Probe = &LiveProbe::new(&catalog);
     let answer = args.question.answer(&machine, probe)?;
+    let rights = machine.rights(probe);
+    let needs = args.for_command.as_ref().and_then(|name| needs::ALL.iter().find(|needs| needs.command == name));
+    let ability = needs.map(|needs| Ability::of(needs, &rights));
     let facts = machine.facts(probe);
     let mechanisms = machine.mechanisms(probe);
     let rows = machine.cpu.vendor.capabilities();
@@ -82,6 +94,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         origin: origin::here("doctor", machine.id(), machine.kernel()),
         facts: &facts,
         mechanisms: &mechanisms,
+        rights: &rights,
+        ability: ability.as_ref(),
         capabilities: Table { mechanism: machine.cpu.vendor.mechanism_name(), visible_here: visible, rows: &rows },
         large_pebs: answer.as_ref().map(|a| LargePebsDocument {
             event: &a.attr.event,
@@ -92,12 +106,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
     };
     args.output.write_json(&document)?;
     let shown = match (&args.output.separator, &answer) {
+        (None, None) if ability.is_some() => ability.as_ref().map(text::ability).unwrap_or_default(),
         (Some(separator), None) => text::separated_facts(&facts, separator),
         (Some(separator), Some(answer)) => text::separated_killers(answer, separator),
-        (None, None) => text::machine(&machine, &facts, &mechanisms, visible),
+        (None, None) => text::machine(&machine, &rights, &facts, &mechanisms, visible),
         (None, Some(answer)) => text::answer(answer),
     };
     args.output.write_text(&shown)?;
+    if let Some(error) = ability.and_then(|ability| ability.refusal()) {
+        return Err(error.into());
+    }
     finish(answer)
 }
 

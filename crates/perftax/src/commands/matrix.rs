@@ -15,12 +15,13 @@ use perftax_lab::workload::{Workload, default_cache_dir, find_program};
 use perftax_pmu::Error;
 use perftax_pmu::fnv::{FNV_OFFSET, fnv1a};
 use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::machine::Right;
 use perftax_pmu::sys::{Ring, Stdio};
 use perftax_report::{csv, text, units};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
-use crate::here::Here;
+use crate::here::{Here, NO_YARDSTICK};
 use crate::journal::Journal;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
@@ -81,7 +82,7 @@ pub struct Args {
     /// Pages of each ring, a power of two (usual: 512; 128 without the right to lock memory)
     #[arg(short = 'm', long, value_name = "PAGES")]
     mmap_pages: Option<usize>,
-    /// Run no yardstick beside the programs (it needs CAP_SYS_NICE and takes the machine's own variation out)
+    /// Run no yardstick beside the programs (it takes the machine's own variation out; without CAP_SYS_NICE there is none)
     #[arg(long)]
     no_yardstick: bool,
     /// Seed of the random order
@@ -121,11 +122,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let remedy = "perftax doctor shows what this machine can measure".into();
         return Err(Error::Unsupported { what: "measure any cell".into(), why: first.why.clone(), remedy }.into());
     }
-    let head = args.head(&here, &grid, &commands);
+    // Emulated time is the same each time: nothing is left to be taken out.
+    let yardsticks = !args.no_yardstick && !Here::is_emulated() && here.may(Right::RealTime, NO_YARDSTICK, &mut origin);
+    let head = args.head(&here, &grid, &commands, yardsticks);
     let mut journal = args.resume.as_deref().map(|path| Journal::<Kept>::open(path, &head)).transpose()?;
     let guard = here.throttle_guard(&mut origin)?;
     perftax_pmu::guard::raise_descriptor_limit();
-    let bench = Bench { args, commands: &commands, order: here.topology().order() };
+    let bench = Bench { args, commands: &commands, order: here.topology().order(), yardsticks };
     let pilots = bench.pilots(&grid, &mut journal)?;
     let mut document = args.document(origin, &here, &grid, &cells, pilots);
     if !args.dry_run {
@@ -154,14 +157,14 @@ struct Bench<'a> {
     args: &'a Args,
     commands: &'a [Command],
     order: Vec<u32>,
+    yardsticks: bool,
 }
 
 impl Bench<'_> {
     fn instances(&self, workload: &str, copies: u32) -> Result<Instances> {
         let command = self.commands.iter().find(|command| command.name == workload);
         let command = command.ok_or_else(|| anyhow::anyhow!("{workload} is no program of this grid"))?;
-        // Emulated time is the same each time: nothing is left to be taken out.
-        Ok(Instances::placed(command, copies, &self.order, !self.args.no_yardstick && !Here::is_emulated()))
+        Ok(Instances::placed(command, copies, &self.order, self.yardsticks))
     }
 
     /// Runs before the grid, as far as they are not kept.
@@ -342,7 +345,7 @@ impl Args {
     }
 
     /// What a file of `--resume` belongs to: everything that a cell's numbers depend on.
-    fn head(&self, here: &Here, grid: &Grid, commands: &[Command]) -> String {
+    fn head(&self, here: &Here, grid: &Grid, commands: &[Command], yardsticks: bool) -> String {
         let words: Vec<Vec<String>> = commands.iter().map(Command::words).collect();
         let programs: Vec<_> = commands.iter().map(fingerprint).collect();
         let all = format!(
@@ -350,7 +353,7 @@ impl Args {
             here.topology().order(),
             self.least_pairs,
             self.most_pairs,
-            self.no_yardstick,
+            !yardsticks,
             env!("CARGO_PKG_VERSION"),
         );
         let hash = fnv1a(FNV_OFFSET, all.as_bytes());

@@ -6,9 +6,10 @@ use anyhow::Result;
 use perftax_cost::document::{Plan, Reason};
 use perftax_cost::period::Rule;
 use perftax_cost::planning::{Choice, Outcome as Planned, PlanRequest, choose};
-use perftax_cost::{Estimate, Mechanism};
+use perftax_cost::prediction::EXCLUDED_TERM;
+use perftax_cost::{Estimate, LeftOut, Mechanism};
 use perftax_pmu::Error;
-use perftax_report::{csv, text};
+use perftax_report::{csv, text, units};
 
 use crate::failure::Outcome;
 use crate::here::Here;
@@ -82,7 +83,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         budget: args.budget,
         workload: &known.workload,
         cost: &known.priced.cost,
-        setting: args.payload.setting(known.mechanism, &known.event_name),
+        setting: args.payload.setting(&known),
         rule: Rule::of(known.mechanism, None),
         resolve: args.resolve,
         samples_per_second: args.samples_per,
@@ -93,6 +94,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         needed: error.to_string(),
     })?;
     let mut reasons = vec![Reason { setting: "mechanism".into(), why: why_mechanism(&known, args.event.is_some()) }];
+    reasons.extend(why_left_out(&known));
     let feasible = matches!(planned, Planned::Feasible(_));
     let choice = match planned {
         Planned::Feasible(choice) => Some(*choice),
@@ -193,9 +195,29 @@ fn why_mechanism(known: &Known, asked: bool) -> String {
         return format!("{} is sampled by {}", known.event_name, known.mechanism);
     }
     match known.mechanism {
-        Mechanism::CpuClock => "the best that this machine has: the kernel shows no PMU, so time drives the samples".into(),
-        other => format!("{other} is the best that this machine has"),
+        Mechanism::CpuClock => "the best that this machine lets you have: no PMU is to be had, so time drives the samples".into(),
+        other => format!("{other} is the best that this machine lets you have"),
     }
+}
+
+/// What a filter costs that drops samples once they are taken.
+fn why_left_out(known: &Known) -> Option<Reason> {
+    let share = known.left_out.share(&known.workload);
+    let mode = match known.left_out {
+        LeftOut::Nothing => return None,
+        LeftOut::KernelMode => "the kernel's",
+        LeftOut::UserMode => "the program's own",
+    };
+    let each = known.priced.cost.terms.get(EXCLUDED_TERM).map_or_else(
+        || "as much as with a sample (not calibrated: perftax calibrate)".into(),
+        |term| format!("{} each", units::estimate_ns(term)),
+    );
+    let why = format!(
+        "{} gives no samples of {mode} mode, where the program spends {:.0} % of its CPU time; the timer interrupts it there all the same, which costs {each}",
+        known.event_name,
+        100.0 * share
+    );
+    Some(Reason { setting: "filter".into(), why })
 }
 
 /// `5%`, `5` and `0.5%` are per cent.

@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     } else {
         args.periods.clone()
     };
-    let setting = args.payload.setting(known.mechanism, &known.event_name);
+    let setting = args.payload.setting(&known);
     let mut rows = Vec::new();
     for &period in &periods {
         check_period(Some(period), known.mechanism)?;

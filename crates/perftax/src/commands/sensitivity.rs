@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use perftax_cost::Warning;
-use perftax_cost::document::Sensitivity;
+use perftax_cost::document::{Origin, Sensitivity};
 use perftax_lab::sensitivity::{Experiment, Goal, INTERVAL, Means};
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::machine::Right;
 use perftax_pmu::resctrl::ROOT;
 use perftax_report::{csv, text};
 
@@ -22,7 +23,7 @@ use crate::target::Target;
 ///
 /// The kernel leaves it fewer ways of the last-level cache (resctrl), or somebody on the program's own CPU writes a working set every
 /// few milliseconds; what the program takes longer by its own CPU time is what it had in the caches. That decides how large a
-/// buffer of samples may be. Needs root (for eviction CAP_SYS_NICE).
+/// buffer of samples may be. Resctrl needs root; eviction comes less regularly without CAP_SYS_NICE.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -64,6 +65,10 @@ enum Method {
     Resctrl,
 }
 
+/// What a result is where the evictor is an ordinary thread.
+const NOT_AHEAD: &str =
+    "the thread that evicts runs when the scheduler lets it, not ahead of the program: its visits come less regularly";
+
 /// A loss that is not felt, a share of the CPU time.
 const TOLERANCE: f64 = 0.01;
 
@@ -76,7 +81,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let command = args.target.command()?.on_cpus(vec![cpu]);
     let goal =
         Goal { half_width: args.half_width / 100.0, least_rounds: args.least_rounds, time_limit: Duration::from_secs(args.time) };
-    let means = args.means(cpu)?;
+    let means = args.means(&here, cpu, &mut origin)?;
     announce(&format!(
         "rounds of {} runs on CPU {cpu} by {}, until every loss is known to ±{} % or for {} s",
         means.sizes().len(),
@@ -111,7 +116,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         program: command.words(),
         method: means.name().into(),
         cpu,
-        interval_s: if matches!(means, Means::Eviction) { INTERVAL.as_secs_f64() } else { 0.0 },
+        interval_s: if matches!(means, Means::Eviction { .. }) { INTERVAL.as_secs_f64() } else { 0.0 },
         buffer_bytes: Sensitivity::unfelt(&rows, TOLERANCE),
         rows,
         tolerance: TOLERANCE,
@@ -128,13 +133,17 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 impl Args {
-    fn means(&self, cpu: u32) -> Result<Means> {
+    fn means(&self, here: &Here, cpu: u32, origin: &mut Origin) -> Result<Means> {
+        let mut eviction = || Means::Eviction { ahead: here.may(Right::RealTime, NOT_AHEAD, origin) };
         if self.method == Method::Eviction {
-            return Ok(Means::Eviction);
+            return Ok(eviction());
         }
-        match (Means::allocation(Path::new(ROOT), cpu)?, self.method) {
-            (Some(means), _) => Ok(means),
-            (None, Method::Resctrl) => Err(Error::Unsupported {
+        match (Means::allocation(Path::new(ROOT), cpu), self.method) {
+            // It is there, and not for us.
+            (Err(Error::Permission { .. }), Method::Auto) => Ok(eviction()),
+            (Err(error), _) => Err(error.into()),
+            (Ok(Some(means)), _) => Ok(means),
+            (Ok(None), Method::Resctrl) => Err(Error::Unsupported {
                 what: "allocate cache by resctrl".into(),
                 why: format!("{ROOT}/info/L3/cbm_mask does not exist"),
                 remedy: "mount -t resctrl resctrl /sys/fs/resctrl   (on a machine with Intel CAT or AMD L3 allocation), \
@@ -142,7 +151,7 @@ impl Args {
                     .into(),
             }
             .into()),
-            (None, _) => Ok(Means::Eviction),
+            (Ok(None), _) => Ok(eviction()),
         }
     }
 

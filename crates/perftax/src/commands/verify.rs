@@ -5,21 +5,22 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use perftax_cost::Warning;
-use perftax_cost::document::{Calibration, StopReason, Verification, WorkloadControl};
+use perftax_cost::document::{Calibration, Origin, StopReason, Verification, WorkloadControl};
 use perftax_cost::verification::{summarise, summarise_without_pollution};
-use perftax_lab::calibrate::{conclude, default_event};
+use perftax_lab::calibrate::conclude;
 use perftax_lab::run::{Attach, Command};
 use perftax_lab::verify::{Experiment, Finished, Grid, Request, Subject};
 use perftax_lab::workload::{Workload, default_cache_dir};
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::{Ring, Stdio};
 use perftax_report::{csv, text};
 
 use super::calibrate::check_period;
 use crate::failure::Outcome;
-use crate::here::Here;
+use crate::here::{Here, NO_YARDSTICK};
 use crate::output::Output;
 use crate::progress::{Progress, announce};
 use crate::wait::Wait;
@@ -84,7 +85,7 @@ pub struct Args {
     /// Predict from the calibrated cost alone, without probing what the program itself adds to it
     #[arg(long, conflicts_with = "probe")]
     no_probe: bool,
-    /// Run no yardstick beside the programs (it needs CAP_SYS_NICE and takes the machine's own variation out)
+    /// Run no yardstick beside the programs (it takes the machine's own variation out; without CAP_SYS_NICE there is none)
     #[arg(long)]
     no_yardstick: bool,
     /// Seed of the random order
@@ -106,8 +107,8 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let here = Here::read_waiting(args.wait)?;
-    let request = args.request(&here)?;
     let mut origin = here.origin("verify");
+    let request = args.request(&here, &mut origin)?;
     let guard = here.throttle_guard(&mut origin)?;
     let finished = measure(&request, &here)?;
     drop(guard);
@@ -123,7 +124,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 fn measure(request: &Request, here: &Here) -> Result<Finished> {
-    let mut experiment = Experiment::start(request, here.event("task-clock")?)?;
+    let mut experiment = Experiment::start(request, here.task_clock()?)?;
     announce(&format!(
         "{} programs × {} periods: rounds of {} runs each in random order, at least {} and at most {} rounds or {} s",
         request.subjects.len(),
@@ -157,7 +158,7 @@ const COVERAGE_NEEDED: f64 = 0.85;
 /// Median |E| up to which it holds, a fraction.
 const MEDIAN_ERROR_ALLOWED: f64 = 0.02;
 
-fn conclude_document(mut origin: perftax_cost::document::Origin, request: &Request, finished: Finished) -> Result<Verification> {
+fn conclude_document(mut origin: Origin, request: &Request, finished: Finished) -> Result<Verification> {
     if finished.cells.is_empty() {
         bail!("no cell has two usable rounds: every run was spoiled, or the time was too short (--time)");
     }
@@ -239,10 +240,10 @@ fn conclude_document(mut origin: perftax_cost::document::Origin, request: &Reque
     })
 }
 
-fn calibration_of(origin: &perftax_cost::document::Origin, request: &Request, finished: &Finished) -> Option<Calibration> {
+fn calibration_of(origin: &Origin, request: &Request, finished: &Finished) -> Option<Calibration> {
     let conclusion = conclude(&finished.blocks, request.mechanism(), &[])?;
     Some(Calibration {
-        origin: perftax_cost::document::Origin { kind: "calibrate".into(), warnings: Vec::new(), ..origin.clone() },
+        origin: Origin { kind: "calibrate".into(), warnings: Vec::new(), ..origin.clone() },
         mechanism: request.mechanism(),
         event: request.event.name.clone(),
         alpha_ns: conclusion.alpha_ns,
@@ -265,11 +266,14 @@ fn calibration_of(origin: &perftax_cost::document::Origin, request: &Request, fi
 }
 
 impl Args {
-    fn request(&self, here: &Here) -> Result<Request> {
+    fn request(&self, here: &Here, origin: &mut Origin) -> Result<Request> {
         let (event, mechanism) = here.choose(self.event.as_deref(), None)?;
         let event = match event {
             Some(event) => event,
-            None => here.event(default_event(mechanism))?,
+            None => {
+                let needed = format!("an event: {mechanism} has none of its own");
+                return Err(Error::Argument { argument: "-e", value: "missing".into(), needed }.into());
+            }
         };
         let argument = |argument, value: String, needed: &str| Error::Argument { argument, value, needed: needed.into() };
         for &period in &self.periods {
@@ -303,7 +307,7 @@ impl Args {
             time_limit: Duration::from_secs(self.time),
             cpu,
             seed: self.seed,
-            yardsticks: !self.no_yardstick,
+            yardsticks: !self.no_yardstick && here.may(Right::RealTime, NO_YARDSTICK, origin),
             probes: if self.no_probe { Vec::new() } else { self.probe.iter().map(|percent| percent / 100.0).collect() },
             payload: if self.no_timestamp { Payload::BASIC.without_time() } else { Payload::BASIC },
             ring_pages: self.mmap_pages,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use perftax_cost::Warning;
 use perftax_cost::document::Calibration;
 
-/// What was asked for (5 s), its grace (30 s), the start, and as much again for a busy machine. The lock is waited for beside it.
+/// What was asked for (1 s), its grace (30 s), the start, and as much again for a busy machine. The lock is waited for beside it.
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Calibrates an event: its document, or the exit code and what was said.
@@ -20,7 +20,7 @@ fn calibrate(event: &str) -> Result<Calibration, (Option<i32>, String)> {
             "-e",
             event,
             "--time",
-            "5",
+            "1",
             "--spacing",
             "0",
             "--precision",

@@ -78,7 +78,7 @@ fn table(place: &Place) -> Vec<Row> {
     let [trace, new, calibration, sharing, messages] =
         ["trace", "new", "calibration.json", "sharing", "messages"].map(|name| place.path(name));
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../perftax-pmu/tests/fixtures/faults.data");
-    let calibrate = "-e page-faults --quick --no-save --time 5 --spacing 0 --precision 90";
+    let calibrate = "-e page-faults --quick --no-save --time 1 --spacing 0 --precision 90";
     // Wide enough for the first rounds that nothing spoils.
     let verify = "-e cpu-clock -c 1000003 --least-rounds 3 --half-width 99 --time 60 --no-probe --no-yardstick";
     let sensitivity = "--method eviction --least-rounds 3 --half-width 100 --time 60";

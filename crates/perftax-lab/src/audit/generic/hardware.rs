@@ -134,7 +134,8 @@ fn told_apart(setting: &Setting, names: &[&str], why: &str) -> Result<Vec<AuditR
             Ok(_) => add_to(&mut all, "", name),
             Err(Error::Unsupported { why, .. }) => add_to(&mut all, &missing(&why), name),
             Err(error @ Error::Permission { .. }) => {
-                add_to(&mut all, &error.in_one_line(), name);
+                let row = AuditRow::forbidden(*name, &error.in_one_line());
+                add_to(&mut all, row.remark.as_deref().unwrap_or_default(), name);
             }
             Err(error) => return Err(error),
         }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use perftax_cost::document::AuditRow;
 use perftax_pmu::Result;
+use perftax_pmu::machine::{KnownFault, Probe};
+use perftax_pmu::sampler::LiveProbe;
 use perftax_pmu::sys::{monotonic_ns, thread_cpu_ns};
 
 use super::super::{Setting, Taking, or_impossible};
@@ -44,7 +46,12 @@ pub(super) fn rows(setting: &Setting) -> Result<Vec<AuditRow>> {
     });
     for name in ["task-clock", "cpu-clock"] {
         let case = format!("{name}, the thread's CPU time");
-        rows.extend(of(&case, clock(setting, name, &case))?);
+        let known = KnownFault::COUNTED_CLOCK_IS_0;
+        let is_known = name == "cpu-clock" && LiveProbe::new(setting.catalog).counts_the_clock() == Some(false);
+        let said = |row: AuditRow| {
+            if is_known { row.remarking_first(format!("{}: {}", known.name, known.sources.join("; "))) } else { row }
+        };
+        rows.extend(of(&case, clock(setting, name, &case))?.into_iter().map(said));
     }
     rows.push(AuditRow::without_truth(
         "alignment-faults, emulation-faults",

@@ -3,15 +3,18 @@
 use std::fmt::Write;
 
 use perftax_cost::Mechanism;
-use perftax_pmu::machine::{Fact, Group, Machine, MechanismStatus};
+use perftax_pmu::machine::{Fact, Group, Machine, MechanismStatus, RightStatus};
 use perftax_pmu::oracle::{Rate, SAMPLE_FIELDS, Verdict};
 
+use super::needs::{Ability, Able, in_a_line};
 use super::question::Answer;
 
 /// Columns of a line, and where value and meaning begin.
 const WIDTH: usize = 110;
 const VALUE_AT: usize = 29;
 const MEANING_AT: usize = 58;
+/// Where the answer to a right begins.
+const RIGHT_AT: usize = 44;
 /// Where the source of a capability begins.
 const SOURCE_AT: usize = 80;
 
@@ -23,8 +26,25 @@ const CYAN: &str = "\x1b[36m";
 const RESET: &str = "\x1b[0m";
 
 /// The whole machine: facts, mechanisms, the vendor's capabilities.
-pub fn machine(machine: &Machine, facts: &[Fact], mechanisms: &[MechanismStatus], is_visible: bool) -> String {
-    let mut out = String::new();
+pub fn machine(
+    machine: &Machine,
+    rights: &[RightStatus],
+    facts: &[Fact],
+    mechanisms: &[MechanismStatus],
+    is_visible: bool,
+) -> String {
+    let mut out = wrap(&in_a_line(rights), WIDTH).join("\n") + "\n";
+    heading(&mut out, "what you may do");
+    for status in rights {
+        let (sign, colour) = match status.held {
+            Some(true) => ("yes", GREEN),
+            Some(false) => ("no", RED),
+            None => ("unknown", RED),
+        };
+        let name = format!("{}{colour}{sign}{RESET}", pad(status.right.to_do(), RIGHT_AT - 2));
+        line(&mut out, &name, "", RIGHT_AT + 5, &status.why_not);
+        command(&mut out, &status.remedy);
+    }
     for group in Group::ALL {
         heading(&mut out, &group.to_string());
         for fact in facts.iter().filter(|fact| fact.group == group) {
@@ -39,6 +59,23 @@ pub fn machine(machine: &Machine, facts: &[Fact], mechanisms: &[MechanismStatus]
         command(&mut out, &status.remedy);
     }
     capabilities(&mut out, machine, is_visible);
+    out
+}
+
+/// What a command can do here, and what it lacks.
+pub fn ability(ability: &Ability) -> String {
+    let mut out = String::new();
+    let (verdict, colour) = match ability.able {
+        Able::Works => ("works", GREEN),
+        Able::WorksWithLess => ("works with less, which it says", GREEN),
+        Able::Refused => ("refuses", RED),
+    };
+    heading(&mut out, &format!("perftax {} as you are here: {colour}{verdict}{RESET}", ability.command));
+    for lack in &ability.lacks {
+        line(&mut out, &format!("cannot {}", lack.status.right.to_do()), "", MEANING_AT, lack.less);
+        line(&mut out, "", "", VALUE_AT, &format!("{DIM}{}", lack.status.why_not));
+        command(&mut out, &lack.status.remedy);
+    }
     out
 }
 

@@ -9,7 +9,9 @@ use perftax_cost::document::{Interrupts, KeptSlow, TraceMeta};
 use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
+use perftax_pmu::machine::Right;
 use perftax_pmu::process::file_of;
+use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_pmu::sys::Ended;
 use perftax_trace::mark_price::mark_ns;
 use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
@@ -34,9 +36,9 @@ Example:
   perftax trace record -o slow.trace --keep-slow p99.9 --budget 1% -p 4711
   perftax trace report slow.trace")]
 pub struct Args {
-    /// The event to sample
-    #[arg(short, long, value_name = "EVENT", default_value = "cpu-clock")]
-    event: String,
+    /// The event to sample (usual: cpu-clock, or cpu-clock:u for whom the kernel's mode is closed)
+    #[arg(short, long, value_name = "EVENT")]
+    event: Option<String>,
     /// Its period, in events (nanoseconds for clocks)
     #[arg(short = 'c', long = "count", value_name = "R", default_value_t = USUAL_PERIOD)]
     period: u64,
@@ -44,15 +46,15 @@ pub struct Args {
     /// usdt:[/PATH/TO/BINARY:]PROVIDER:START[@N],DONE, where argument N of START is the address of the message's text
     #[arg(long, value_name = "TAG", default_value = "marks")]
     tag: String,
-    /// Leave out what the kernel does (switches, interrupts, system calls): what needs the right to watch CPUs
+    /// Leave out what the kernel does (switches, interrupts, system calls): it is left out anyhow without the right to watch CPUs
     #[arg(long)]
     no_kernel_noise: bool,
     /// Marks that a thread may be ahead of perftax; a power of two from 64 to 2^26 (with -p it is the program's own, 65536)
     #[arg(long, value_name = "N", default_value_t = 1 << 18)]
     ring_marks: u64,
-    /// Pages of each CPU's ring for samples and what the kernel says; a power of two
-    #[arg(short = 'm', long, value_name = "PAGES", default_value_t = 1024)]
-    ring_pages: usize,
+    /// Pages of each CPU's ring for samples and what the kernel says; a power of two (usual: 1024, or as many as may be locked)
+    #[arg(short = 'm', long, value_name = "PAGES")]
+    ring_pages: Option<usize>,
     /// Keep only the messages slower than this quantile, with their neighbours, and of all others sums
     #[arg(long, value_name = "pQ", value_parser = quantile)]
     keep_slow: Option<f64>,
@@ -77,6 +79,8 @@ pub struct Args {
 
 /// Rows from one look at what can be let go to the next.
 const ROWS_BETWEEN_FLUSHES: u64 = 10_000;
+/// Pages of each CPU's ring: 4 MiB.
+const RING_PAGES: usize = 1024;
 /// A prime near a millisecond.
 const USUAL_PERIOD: u64 = 1_000_003;
 
@@ -88,18 +92,26 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = "marks with --budget, which counts messages while nothing else is on".into();
         return Err(Error::Argument { argument: "--tag", value: args.tag.clone(), needed }.into());
     }
-    if !args.ring_pages.is_power_of_two() || !(8..=1 << 18).contains(&args.ring_pages) {
+    if let Some(pages) = args.ring_pages.filter(|pages| !pages.is_power_of_two() || !(8..=1 << 18).contains(pages)) {
         let needed = "a power of two from 8 to 262144".into();
-        return Err(Error::Argument { argument: "-m", value: args.ring_pages.to_string(), needed }.into());
+        return Err(Error::Argument { argument: "-m", value: pages.to_string(), needed }.into());
     }
     if !args.ring_marks.is_power_of_two() || !(64..=1 << 26).contains(&args.ring_marks) {
         let needed = "a power of two from 64 to 67108864".into();
         return Err(Error::Argument { argument: "--ring-marks", value: args.ring_marks.to_string(), needed }.into());
     }
     let here = Here::read_waiting(args.wait)?;
-    let (event, mechanism) = here.choose(Some(&args.event), None)?;
+    let usual = args.event.is_none().then_some(Mechanism::CpuClock);
+    let (event, mechanism) = here.choose(args.event.as_deref(), usual)?;
+    let event = event.with_context(|| format!("{mechanism} names no event"))?;
     crate::commands::calibrate::check_period(Some(args.period), mechanism)?;
     let mut origin = here.origin("trace");
+    if args.event.is_none() && event.modifiers.exclude_kernel {
+        here.may(Right::OwnKernelMode, "samples are of the program's own mode alone", &mut origin);
+    }
+    let kernel_noise = !args.no_kernel_noise && here.may_see_noise(&mut origin);
+    // Wherever its threads go, whatever CPUs we are held to.
+    let cpus = online_cpus()?;
     // Whoever samples below the kernel's limits leaves them alone, and may do so beside others.
     let guard = if is_throttled(mechanism, args.period) { Some(here.throttle_guard(&mut origin)?) } else { None };
     // A process that ends takes its words with it.
@@ -111,14 +123,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
         },
         at_most: args.time.map(seconds).transpose()?,
         budget: args.budget,
-        event: event.with_context(|| format!("{} names no event", args.event))?,
+        event,
         period: args.period,
-        kernel_noise: !args.no_kernel_noise,
+        kernel_noise,
         ring_marks: args.ring_marks,
         tag,
-        // Wherever its threads go, whatever CPUs we are held to.
-        cpus: online_cpus()?,
-        ring_pages: args.ring_pages,
+        ring_pages: args.ring_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, cpus.len())),
+        cpus,
     };
     let mark_ns = mark_ns(args.ring_marks);
     let mut store = StoreWriter::create(&folder.partial)?;

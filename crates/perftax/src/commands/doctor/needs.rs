@@ -1,0 +1,190 @@
+//! What each command needs of the kernel, and what it uses where it may: `doctor --for COMMAND`, and the line that doctor begins with.
+
+use perftax_pmu::Error;
+use perftax_pmu::machine::{MEANWHILE, Right, RightStatus};
+use serde::Serialize;
+
+/// What a command needs.
+pub struct Needs {
+    /// Its name.
+    pub command: &'static str,
+    /// Without these it refuses.
+    pub needs: &'static [Right],
+    /// Without these it gives less, and says so: what is less.
+    pub uses: &'static [(Right, &'static str)],
+}
+
+const KERNEL_TOO: (Right, &str) = (Right::OwnKernelMode, "the usual event leaves the kernel's mode out (cpu-clock:u, …)");
+const LIMITS: (Right, &str) = (Right::SamplingLimits, "the kernel may throttle what is sampled often; that is counted and said");
+const YARDSTICK: (Right, &str) = (Right::RealTime, "no yardstick: the machine's own variation stays in the intervals");
+const RINGS: (Right, &str) = (Right::Rings, "smaller rings: samples that come in bursts may be lost, which is counted and said");
+
+/// Of every command.
+pub const ALL: [Needs; 16] = [
+    Needs {
+        command: "calibrate",
+        needs: &[Right::OwnUserMode],
+        uses: &[KERNEL_TOO, LIMITS, RINGS, (Right::WholeCpus, "no second witness, no cost of switches by CPU")],
+    },
+    Needs { command: "predict", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS] },
+    Needs { command: "plan", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS] },
+    Needs { command: "verify", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS, RINGS, YARDSTICK] },
+    Needs {
+        command: "matrix",
+        needs: &[Right::OwnUserMode],
+        uses: &[KERNEL_TOO, LIMITS, RINGS, YARDSTICK, (Right::WholeCpus, "no --monitors cpus")],
+    },
+    Needs { command: "sensitivity", needs: &[], uses: &[(Right::RealTime, "the thread that evicts comes less regularly")] },
+    Needs {
+        command: "selfcost",
+        needs: &[Right::OwnUserMode],
+        uses: &[
+            (Right::OwnKernelMode, "no prices of events of the kernel's mode"),
+            (Right::WholeCpus, "no prices of events on a CPU"),
+        ],
+    },
+    Needs {
+        command: "audit",
+        needs: &[Right::OwnUserMode],
+        uses: &[
+            (Right::OwnKernelMode, "rows of the kernel's mode are not yours to measure"),
+            (Right::WholeCpus, "rows of whole CPUs are not yours to measure"),
+            (Right::Tracepoints, "rows of tracepoints are not yours to measure"),
+            (Right::Uprobes, "rows of uprobes are not yours to measure"),
+            LIMITS,
+        ],
+    },
+    Needs { command: "phase", needs: &[Right::OwnUserMode], uses: &[LIMITS, RINGS] },
+    Needs {
+        command: "trace",
+        needs: &[Right::OwnUserMode],
+        uses: &[
+            KERNEL_TOO,
+            (Right::WholeCpus, "what the kernel did beside the program is left out"),
+            (Right::Tracepoints, "what the kernel did beside the program is left out"),
+            (Right::Uprobes, "no --tag usdt:…"),
+            (Right::KernelNames, "the kernel's functions stay numbers"),
+            RINGS,
+        ],
+    },
+    Needs {
+        command: "comm",
+        needs: &[Right::OwnUserMode],
+        uses: &[(Right::Uprobes, "no --heap"), (Right::Tracepoints, "no --heap"), RINGS],
+    },
+    Needs { command: "bill", needs: &[], uses: &[] },
+    Needs { command: "report", needs: &[], uses: &[] },
+    Needs { command: "list", needs: &[], uses: &[(Right::Tracepoints, "tracepoints may be missing from the list")] },
+    Needs { command: "sim", needs: &[], uses: &[] },
+    Needs { command: "vm", needs: &[], uses: &[] },
+];
+
+/// What a command can do here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Able {
+    /// All that it does on this machine.
+    Works,
+    /// Less, which it says.
+    WorksWithLess,
+    /// Nothing.
+    Refused,
+}
+
+/// The answer to `--for`.
+#[derive(Serialize)]
+pub struct Ability {
+    /// The command asked about.
+    pub command: &'static str,
+    /// What it can do.
+    pub able: Able,
+    /// What is missing, and what is less without it.
+    pub lacks: Vec<Lack>,
+}
+
+/// A right that is missing.
+#[derive(Serialize)]
+pub struct Lack {
+    /// Which.
+    #[serde(flatten)]
+    pub status: RightStatus,
+    /// What the command gives less of without it; `it refuses` where it needs it.
+    pub less: &'static str,
+}
+
+impl Ability {
+    /// Of a command, by the rights that there are.
+    pub fn of(needs: &Needs, rights: &[RightStatus]) -> Self {
+        let lacking = |right: Right| rights.iter().find(|status| status.right == right && status.held != Some(true));
+        let lack = |&(right, less): &(Right, &'static str)| lacking(right).map(|status| Lack { status: status.clone(), less });
+        let mut lacks: Vec<Lack> = needs.needs.iter().filter_map(|&right| lack(&(right, "it refuses"))).collect();
+        let is_refused = !lacks.is_empty();
+        lacks.extend(needs.uses.iter().filter_map(lack));
+        let able = match (is_refused, lacks.is_empty()) {
+            (true, _) => Able::Refused,
+            (false, true) => Able::Works,
+            (false, false) => Able::WorksWithLess,
+        };
+        Self { command: needs.command, able, lacks }
+    }
+
+    /// The error to end with where the command refuses.
+    pub fn refusal(&self) -> Option<Error> {
+        let first = self.lacks.first().filter(|_| self.able == Able::Refused)?;
+        let (why, remedy) = (first.status.why_not.clone(), first.status.remedy.clone());
+        Some(Error::Unsupported { what: format!("run perftax {}", self.command), why, remedy })
+    }
+}
+
+/// What can be done here by whoever asks, in a line.
+pub fn in_a_line(rights: &[RightStatus]) -> String {
+    let has = |right: Right| rights.iter().any(|status| status.right == right && status.held == Some(true));
+    if !has(Right::OwnUserMode) {
+        let why = rights.iter().find(|status| status.right == Right::OwnUserMode).map_or("", |status| &status.why_not);
+        return format!("As you are, you can measure nothing here: {why}. {MEANWHILE}");
+    }
+    let (may, not): (Vec<&RightStatus>, Vec<&RightStatus>) = rights.iter().partition(|status| status.held == Some(true));
+    if not.is_empty() {
+        return "As you are, you can measure all that this machine has.".into();
+    }
+    let listed = |all: &[&RightStatus]| all.iter().map(|status| status.right.to_do()).collect::<Vec<_>>().join(", ");
+    format!("As you are, you can {}; you cannot {}.", listed(&may), listed(&not))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rights(held: impl Fn(Right) -> bool) -> Vec<RightStatus> {
+        let status = |right| {
+            let why_not = if held(right) { String::new() } else { format!("{right:?} is refused") };
+            RightStatus { right, held: Some(held(right)), why_not, remedy: "sudo it".into() }
+        };
+        Right::ALL.into_iter().map(status).collect()
+    }
+
+    fn able(command: &str, held: impl Fn(Right) -> bool) -> Able {
+        let needs = ALL.iter().find(|needs| needs.command == command).unwrap_or_else(|| panic!("{command}"));
+        Ability::of(needs, &rights(held)).able
+    }
+
+    #[test]
+    fn what_is_needed_refuses_and_what_is_used_gives_less() {
+        let user = |right| right == Right::OwnUserMode;
+        assert_eq!(able("plan", |_| true), Able::Works);
+        assert_eq!(able("plan", user), Able::WorksWithLess);
+        assert_eq!(able("plan", |_| false), Able::Refused);
+        assert_eq!(able("sim", |_| false), Able::Works);
+        let refused = Ability::of(&ALL[0], &rights(|_| false)).refusal().map(|error| error.to_string()).unwrap_or_default();
+        assert!(refused.contains("OwnUserMode is refused") && refused.contains("sudo it"), "{refused}");
+    }
+
+    #[test]
+    fn the_line_says_what_can_and_cannot_be_done() {
+        assert!(in_a_line(&rights(|_| true)).contains("all that this machine has"));
+        let user = in_a_line(&rights(|right| right == Right::OwnUserMode));
+        assert!(user.contains("can sample your own programs in user mode; you cannot sample what the kernel"), "{user}");
+        let nothing = in_a_line(&rights(|_| false));
+        assert!(nothing.contains("nothing here: OwnUserMode is refused") && nothing.contains("perftax sim"), "{nothing}");
+    }
+}
