@@ -149,6 +149,12 @@ impl Error {
         Some(rest.lines().map(str::trim).collect::<Vec<_>>().join("; "))
     }
 
+    /// What to do about it as it stands behind the first line, for another error or a list: commands first, each in a line of its own.
+    pub fn advice(&self) -> String {
+        let text = self.to_string();
+        text.split_once('\n').map(|(_, rest)| rest.trim().to_string()).unwrap_or_default()
+    }
+
     /// All of it in one line, for a cell of a table.
     pub fn in_one_line(&self) -> String {
         self.to_string().lines().map(str::trim).collect::<Vec<_>>().join("; ")

@@ -11,7 +11,7 @@ use perftax_cost::Estimate;
 use perftax_pmu::sys::{Tsc, monotonic_raw_ns};
 
 /// Messages, of two marks each, that are timed together, and how many times.
-const MESSAGES: u64 = 4000;
+const MESSAGES: u64 = 1000;
 const TIMINGS: usize = 9;
 /// Marks of the ring that is written for it, at most.
 const MOST_MARKS: u64 = 1 << 18;

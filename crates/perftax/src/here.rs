@@ -8,7 +8,7 @@ use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::guard::{ThrottleGuard, allowed_cpus};
-use perftax_pmu::machine::{Machine, MechanismStatus, Right, RightStatus, Topology};
+use perftax_pmu::machine::{CpuLimit, Machine, MechanismStatus, Right, RightStatus, Topology};
 use perftax_pmu::sampler::LiveProbe;
 
 use crate::origin;
@@ -98,6 +98,18 @@ impl Here {
                 remedy: "perftax vm run without --fast".into(),
             });
         }
+        // Doctor says the same as a fact.
+        let limit = CpuLimit::read(&self.machine.root).filter(|limit| limit.cpus() < self.cpus.len() as f64);
+        if let Some(limit) = limit {
+            origin.warnings.push(Warning::Other {
+                message: format!(
+                    "a CPU quota holds this process to {:.2} CPUs (cpu.max): a program that uses it up waits for what sampling takes once more, and elapsed \
+                     times are the quota's",
+                    limit.cpus()
+                ),
+                remedy: "measure outside of the quota (docker run without --cpus; echo max >cpu.max in its control group)".into(),
+            });
+        }
         origin
     }
 
@@ -132,6 +144,7 @@ impl Here {
                 return Err(Error::Argument { argument: "-e", value: text.into(), needed }.into());
             }
             event.check_supported(&self.catalog)?;
+            LiveProbe::new(&self.catalog).check_permitted(&event)?;
             if mechanism == Some(Mechanism::PebsDirect) {
                 if event.mechanism != Mechanism::Pebs {
                     let needed =

@@ -57,8 +57,10 @@ pub struct TraceMeta {
     pub rows: [u64; 3],
     /// Marks, samples and records of the kernel's that were taken, whether they were written or not.
     pub recorded: [u64; 3],
-    /// What a mark takes on this machine, ns: the median of three surroundings, from the least (a tight loop, mostly) to the most.
-    pub mark_ns: Estimate,
+    /// What a mark takes on this machine, ns: the median of three surroundings, from the least (a tight loop, mostly) to the most; none
+    /// where nothing was marked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark_ns: Option<Estimate>,
     /// Tracepoints that the kernel does not have.
     pub missing: Vec<String>,
     /// Where only slow messages were kept: which.

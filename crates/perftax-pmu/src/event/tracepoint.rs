@@ -162,7 +162,8 @@ fn unreadable(full: &str, tracefs: &Path) -> Error {
         knob: format!("the mode of {}", tracefs.display()),
         value: "closed to this user".into(),
         needed: "read access (or root)".into(),
-        command: format!("sudo mount -o remount,mode=755 {}", tracefs.display()),
+        // Its files are its group's to read, and nobody else's (fs/tracefs, TRACE_MODE_READ): opening the folder alone is not enough.
+        command: format!("sudo mount -o remount,mode=750,gid={} {}", rustix::process::getegid().as_raw(), tracefs.display()),
     }
 }
 

@@ -130,12 +130,18 @@ impl ThrottleGuard {
         (self.rate, self.percent)
     }
 
-    /// Whether this process may raise them, or why not.
+    /// Whether they are out of the way already, or this process may raise them; or why not.
     ///
     /// # Errors
     /// The knob that refuses, and how.
     pub fn may_raise() -> std::result::Result<(), String> {
-        let knob = Path::new(DIRECTORY).join(RATE);
+        let directory = Path::new(DIRECTORY);
+        let is_raised = read(directory, RATE).is_ok_and(|rate| rate >= MEASURING_RATE_HZ)
+            && read(directory, PERCENT).is_ok_and(|percent| matches!(percent, 0 | 100));
+        if is_raised {
+            return Ok(());
+        }
+        let knob = directory.join(RATE);
         access(&knob, Access::WRITE_OK).map_err(|error| format!("{}: {error}", knob.display()))
     }
 

@@ -1,6 +1,6 @@
 //! Facts about what the kernel permits, and at which rates it throttles.
 
-use super::{Fact, Group, Machine, PARANOID, Privilege, Probe, Right, Trial, give};
+use super::{Fact, Group, Machine, PARANOID, Privilege, Probe, Right, Trial};
 
 /// The kernel's default for `perf_event_max_sample_rate`, samples per second.
 const DEFAULT_MAX_SAMPLE_RATE: u64 = 100_000;
@@ -58,7 +58,7 @@ fn capabilities(privilege: &Privilege) -> Fact {
     } else {
         "the paranoid level binds this process"
     };
-    Fact::new(Group::Permission, "capabilities", value, meaning).fix(privilege.where_to_run(give("cap_perfmon,cap_sys_ptrace")))
+    Fact::new(Group::Permission, "capabilities", value, meaning).fix(privilege.give(&["cap_perfmon", "cap_sys_ptrace"]))
 }
 
 fn yama(machine: &Machine) -> Fact {

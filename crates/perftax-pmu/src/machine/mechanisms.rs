@@ -194,9 +194,9 @@ fn not_permitted(mechanism: Mechanism, privilege: &Privilege) -> Option<Obstacle
         Mechanism::Tracepoint => Beyond::Tracepoint,
         _ => Beyond::Nothing,
     };
-    if beyond.level().map_or_else(|| privilege.is_capable(), |level| privilege.allows(level)) {
+    if beyond.level().map_or(privilege.sys_admin, |level| privilege.allows(level)) {
         return None;
     }
     let refused = Refusal { what: format!("sample by {mechanism}"), beyond, errno: libc::EACCES, privilege }.error();
-    Some((refused.headline(), refused.remedy().unwrap_or_default()))
+    Some((refused.headline(), refused.advice()))
 }

@@ -1,8 +1,8 @@
 //! Why the kernel refuses to open an event, and what an administrator can do about it.
 //!
 //! What perf_event_open(2) checks, in this order (kernel/events/core.c): a seccomp filter stands before all; security modules and, on the
-//! distributions' kernels, a paranoid level of 3 or more refuse everything; kernel mode needs level 1, whole CPUs 0, tracepoints -1, uprobes a
-//! capability whatever the level.
+//! distributions' kernels, a paranoid level of 3 or more refuse everything; kernel mode needs level 1, whole CPUs 0, tracepoints -1, uprobes
+//! CAP_SYS_ADMIN whatever the level.
 
 use super::Privilege;
 use crate::error::Error;
@@ -63,8 +63,11 @@ impl Refusal<'_> {
         }
         let privilege = self.privilege;
         let needed = self.beyond.level();
+        if needed.is_none() && !privilege.sys_admin {
+            return self.by_capability();
+        }
         match privilege.paranoid {
-            Some(level) if !privilege.is_capable() && needed.is_none_or(|needed| level > needed) => self.by_level(level),
+            Some(level) if !privilege.is_capable() && needed.is_some_and(|needed| level > needed) => self.by_level(level),
             // A capability that is there, and yet refused: those of the distributions' kernels ask for another one.
             Some(level) if level >= NOTHING_AT_ALL && !privilege.sys_admin => self.by_level(level),
             _ => self.by_somebody_else(),
@@ -73,27 +76,23 @@ impl Refusal<'_> {
 
     fn by_level(self, level: i32) -> Error {
         let user_mode = if self.beyond == Beyond::KernelMode && level >= 2 { "2 with the modifier :u; " } else { "" };
-        let (needed, command) = match self.beyond.level() {
-            Some(needed) => {
-                (format!("{needed} or less ({user_mode}or {})", capability(level)), format!("sudo sysctl {PARANOID}={needed}"))
-            }
-            None => return self.by_capability(),
-        };
-        let mut command = self.privilege.where_to_run(command);
+        let level_needed = self.beyond.level().unwrap_or(-1);
+        let needed = format!("{level_needed} or less ({user_mode}or {})", capability(level));
+        let mut command = self.privilege.where_to_run(format!("sudo sysctl {PARANOID}={level_needed}"));
         if self.beyond == Beyond::Nothing {
             command = format!("{command}\n  {MEANWHILE}");
         }
         Error::Permission { what: self.what, knob: PARANOID.into(), value: level.to_string(), needed, command }
     }
 
+    /// Found by trying, Debian's kernels 6.1 and 6.12: CAP_PERFMON opens no uprobe, whatever the documentation of capabilities says.
     fn by_capability(self) -> Error {
-        let level = self.privilege.paranoid.unwrap_or(0);
         Error::Permission {
             what: self.what,
-            knob: capability(level).into(),
+            knob: "CAP_SYS_ADMIN".into(),
             value: "absent".into(),
-            needed: "present, whatever the paranoid level".into(),
-            command: self.privilege.where_to_run(give(&capability(level).to_lowercase())),
+            needed: "present, whatever the paranoid level (CAP_PERFMON is not enough)".into(),
+            command: self.privilege.give(&["cap_sys_admin"]),
         }
     }
 
@@ -154,12 +153,21 @@ fn capability(level: i32) -> &'static str {
     if level >= NOTHING_AT_ALL { "CAP_SYS_ADMIN" } else { "CAP_PERFMON" }
 }
 
-/// The command that gives perftax a capability.
-pub fn give(capability: &str) -> String {
-    format!("sudo setcap {capability}+ep \"$(readlink -f \"$(command -v perftax)\")\"")
-}
-
 impl Privilege {
+    /// The command that gives perftax's file capabilities, those that this process has already included: what a file had before is overwritten.
+    pub fn give(&self, capabilities: &[&str]) -> String {
+        let held = [
+            ("cap_perfmon", self.perfmon),
+            ("cap_sys_admin", self.sys_admin),
+            ("cap_sys_ptrace", self.ptrace),
+            ("cap_sys_nice", self.sys_nice),
+            ("cap_ipc_lock", self.ipc_lock),
+        ];
+        let is_wanted = |(name, has): &(&'static str, bool)| *has || capabilities.contains(name);
+        let all: Vec<&str> = held.iter().filter(|each| is_wanted(each)).map(|(name, _)| *name).collect();
+        self.where_to_run(format!("sudo setcap {}+ep \"$(readlink -f \"$(command -v perftax)\")\"", all.join(",")))
+    }
+
     /// A command for the administrator, and where it has to be run: a container's own root cannot.
     pub fn where_to_run(&self, command: String) -> String {
         if self.in_user_namespace {
@@ -191,8 +199,10 @@ mod tests {
             let wanted = [format!("{PARANOID} is {level}, needs {needed} or less"), format!("sudo sysctl {PARANOID}={needed}")];
             assert!(wanted.iter().all(|part| text.contains(part)), "{text}");
         }
-        let uprobe = said(&user(-1), Beyond::Uprobe, libc::EACCES);
-        assert!(uprobe.contains("CAP_PERFMON is absent") && uprobe.contains("setcap cap_perfmon+ep"), "{uprobe}");
+        for privilege in [user(-1), Privilege { perfmon: true, ..user(2) }] {
+            let uprobe = said(&privilege, Beyond::Uprobe, libc::EACCES);
+            assert!(uprobe.contains("CAP_SYS_ADMIN is absent") && uprobe.contains("cap_sys_admin+ep"), "{uprobe}");
+        }
     }
 
     #[test]
@@ -202,6 +212,16 @@ mod tests {
         let text = said(&refused, Beyond::Nothing, libc::EACCES);
         assert!(text.contains("CAP_SYS_ADMIN") && !text.contains("CAP_PERFMON"), "{text}");
         assert!(text.contains("perftax sim"), "{text}");
+    }
+
+    #[test]
+    fn capabilities_that_a_file_has_are_kept() {
+        let has_one = Privilege { perfmon: true, ..user(2) };
+        assert!(
+            has_one.give(&["cap_sys_nice"]).contains("setcap cap_perfmon,cap_sys_nice+ep"),
+            "{}",
+            has_one.give(&["cap_sys_nice"])
+        );
     }
 
     #[test]

@@ -27,6 +27,18 @@ impl<'a> LiveProbe<'a> {
         Self { catalog }
     }
 
+    /// Whether this process may sample an event of its own, before anything else is done.
+    ///
+    /// # Errors
+    /// `Permission`. What else may be wrong is told by whoever opens it as it is to be opened.
+    pub fn check_permitted(&self, event: &Event) -> Result<(), Error> {
+        let sampling = Sampling { period: Some(NEVER), ..Sampling::COUNTING };
+        match OpenEvent::open(event, &sampling, Target::ThisThread, None) {
+            Err(error @ Error::Permission { .. }) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     fn event(&self, text: &str) -> Result<Event, Error> {
         let mut events = parse(text, self.catalog)?;
         let event = events.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })?;
@@ -86,7 +98,7 @@ const TRACEPOINT: &str = "sched:sched_switch";
 fn opening(outcome: Result<String, Error>) -> Opening {
     match outcome {
         Ok(event) => Opening::Opened(event),
-        Err(error) => Opening::Refused { why: error.headline(), remedy: error.remedy().unwrap_or_default() },
+        Err(error) => Opening::Refused { why: error.headline(), remedy: error.advice() },
     }
 }
 
@@ -94,7 +106,7 @@ fn opening(outcome: Result<String, Error>) -> Opening {
 fn trial<T>(outcome: Result<T, Error>) -> Trial {
     match outcome {
         Ok(_) => Trial::Allowed,
-        Err(error) => Trial::Refused { why: error.headline(), remedy: error.remedy().unwrap_or_default() },
+        Err(error) => Trial::Refused { why: error.headline(), remedy: error.advice() },
     }
 }
 
@@ -167,19 +179,21 @@ impl Probe for LiveProbe<'_> {
     }
 }
 
-/// Whether the kernel shows the addresses of its functions: zeros stand for those that it hides.
+/// Whether the kernel shows the addresses of its functions: zeros stand for those that it hides, and for the first variables of each CPU, too.
 fn kernel_names() -> Trial {
     use std::io::BufRead;
     let path = "/proc/kallsyms";
     let refused =
         |why: String| Trial::Refused { why, remedy: "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1".into() };
-    let mut line = String::new();
-    let read = std::fs::File::open(path).and_then(|file| std::io::BufReader::new(file).read_line(&mut line));
-    match read {
-        Err(error) => refused(format!("{path}: {error}")),
-        Ok(_) if line.bytes().take_while(|byte| *byte != b' ').all(|byte| byte == b'0') => {
-            refused(format!("{path} shows addresses of 0 (kernel.kptr_restrict, kernel.perf_event_paranoid)"))
-        }
-        Ok(_) => Trial::Allowed,
+    let file = match std::fs::File::open(path) {
+        Ok(file) => std::io::BufReader::new(file),
+        Err(error) => return refused(format!("{path}: {error}")),
+    };
+    let is_function = |line: &String| line.split(' ').nth(1).is_some_and(|kind| kind.eq_ignore_ascii_case("t"));
+    let first = file.lines().map_while(Result::ok).find(is_function);
+    match first {
+        Some(line) if line.bytes().take_while(|byte| *byte != b' ').any(|byte| byte != b'0') => Trial::Allowed,
+        Some(_) => refused(format!("{path} shows addresses of 0 (kernel.kptr_restrict, kernel.perf_event_paranoid)")),
+        None => refused(format!("{path} shows no functions")),
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::error::{Error, Result};
+use crate::machine::{Privilege, Root};
 
 /// Lets the calling thread run before all ordinary ones (SCHED_FIFO, lowest priority) until it ends.
 ///
@@ -22,7 +23,7 @@ pub fn make_this_thread_realtime() -> Result<()> {
             knob: "the capability CAP_SYS_NICE".into(),
             value: "absent".into(),
             needed: "present".into(),
-            command: crate::machine::give("cap_sys_nice"),
+            command: Privilege::read(&Root::here()).give(&["cap_sys_nice"]),
         }),
         source => Err(Error::System { call: "sched_setscheduler".into(), source }),
     }

@@ -167,12 +167,18 @@ fn map_error(error: rustix::io::Errno, bytes: usize) -> Error {
         let knob = "/proc/sys/kernel/perf_event_mlock_kb";
         let value = std::fs::read_to_string(knob).map_or_else(|_| "unknown".into(), |s| s.trim().to_string());
         let needed = bytes.div_ceil(1024);
+        let value_kib: u64 = value.parse().unwrap_or(0);
         return Error::Permission {
             what: format!("map a ring of {bytes} bytes"),
             knob: "kernel.perf_event_mlock_kb".into(),
             value,
-            needed: format!("{needed} KiB for each CPU, together"),
-            command: format!("sudo sysctl kernel.perf_event_mlock_kb={}   (or ask for less with -m)", needed * 4),
+            needed: format!(
+                "{needed} KiB more for each CPU, all rings of all of this user's processes together (beyond it, `ulimit -l` counts)"
+            ),
+            command: format!(
+                "sudo sysctl kernel.perf_event_mlock_kb={}   (or ask for less with -m)",
+                value_kib.saturating_add(needed as u64 * 4)
+            ),
         };
     }
     Error::System { call: format!("mmap of a ring of {bytes} bytes"), source: error.into() }

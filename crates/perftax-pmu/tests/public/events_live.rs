@@ -64,7 +64,7 @@ fn tracepoints_have_the_kernels_ids() {
         return;
     };
     if let Err(error) = fs::read_dir(tracefs.join("events")) {
-        assert!(parse("sched:sched_switch", &catalog).unwrap_err().to_string().contains("remount,mode=755"), "{error}");
+        assert!(parse("sched:sched_switch", &catalog).unwrap_err().to_string().contains("remount,mode=750,gid="), "{error}");
         return;
     }
     for name in ["sched:sched_switch", "raw_syscalls:sys_enter", "exceptions:page_fault_user"] {

@@ -123,8 +123,8 @@ fn skylake_bare_metal_as_a_user() {
         clock.why_not,
         "no permission to sample by cpu-clock: kernel.perf_event_paranoid is 3, needs 2 or less (or CAP_SYS_ADMIN)"
     );
-    assert_eq!(clock.remedy, "sudo sysctl kernel.perf_event_paranoid=2");
-    assert!(machine.mechanism(Mechanism::Uprobe, &FilesOnly).why_not.contains("CAP_PERFMON"));
+    assert!(clock.remedy.starts_with("sudo sysctl kernel.perf_event_paranoid=2\n  meanwhile"), "{}", clock.remedy);
+    assert!(machine.mechanism(Mechanism::Uprobe, &FilesOnly).why_not.contains("CAP_SYS_ADMIN is absent"));
 }
 
 #[test]

@@ -242,6 +242,8 @@ fn is_runnable(tid: i32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -266,26 +268,32 @@ mod tests {
         assert_eq!(lock(&turns.inner).holder, None);
     }
 
+    /// Looked at from outside while it runs: at its end it waits for the lock, and then does not run.
     #[test]
     fn a_holder_that_could_run_keeps_its_turn() {
         let turns = Turns::new(4, 1);
+        let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (begun, has_begun) = std::sync::mpsc::channel();
-            let turns = &turns;
+            let (turns, is_over) = (&turns, &is_over);
             scope.spawn(move || {
                 turns.begin(1, false);
                 begun.send(()).ok();
-                let until = Instant::now() + 10 * LONGEST;
-                while Instant::now() < until {
+                while !is_over.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
                 }
                 turns.end(1);
             });
             has_begun.recv().ok();
-            turns.begin(2, false);
-            turns.end(2);
+            scope.spawn(|| {
+                turns.begin(2, false);
+                turns.end(2);
+            });
+            std::thread::sleep(10 * LONGEST);
+            let taken = turns.taken();
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(taken, 0);
         });
-        assert_eq!(turns.taken(), 0);
     }
 
     #[test]

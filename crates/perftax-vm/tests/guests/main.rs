@@ -17,5 +17,6 @@ mod matrix;
 mod oracle;
 mod phase;
 mod resident;
+mod rights;
 mod selfcost;
 mod trace;

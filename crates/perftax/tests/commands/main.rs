@@ -15,9 +15,10 @@ mod feedback;
 mod links;
 mod matrix;
 mod phase;
+#[cfg(all(feature = "trace", feature = "html"))]
+mod plain_user;
 mod selfcost;
 mod sharing;
-
 mod sim;
 mod sim_comm;
 #[cfg(all(feature = "trace", feature = "html"))]

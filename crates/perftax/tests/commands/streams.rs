@@ -2,6 +2,8 @@
 //! program's own output passes through; progress and warnings on stderr always. Needs root and tracefs (as `trace` does), qemu-user with the
 //! plugin; `make test` sees to them.
 
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -55,10 +57,13 @@ const VERDICT: &[i32] = &[0, 4];
 const ALL: &[Form] = &[Json, Html, Values];
 
 /// A program of its own CPU time, which writes something.
-const BUSY: [&str; 3] =
+pub const BUSY: [&str; 3] =
     ["perl", "-e", "$| = 1; print STDOUT qq(out\\n); print STDERR qq(err\\n); my $i = 0; $i++ while $i < 3e6"];
 /// One that is over at once.
-const BRIEF: [&str; 3] = ["sh", "-c", "echo out; echo err >&2"];
+pub const BRIEF: [&str; 3] = ["sh", "-c", "echo out; echo err >&2"];
+
+/// A recording of perf's.
+const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perftax-pmu/tests/fixtures/faults.data");
 
 /// For another perftax, which measures.
 const MOST_WAITED: Duration = Duration::from_secs(300);
@@ -77,7 +82,6 @@ fn table(place: &Place) -> Vec<Row> {
     };
     let [trace, new, calibration, sharing, messages] =
         ["trace", "new", "calibration.json", "sharing", "messages"].map(|name| place.path(name));
-    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/../perftax-pmu/tests/fixtures/faults.data");
     let calibrate = "-e page-faults --quick --no-save --time 1 --spacing 0 --precision 90";
     // Wide enough for the first rounds that nothing spoils.
     let verify = "-e cpu-clock -c 1000003 --least-rounds 3 --half-width 99 --time 60 --no-probe --no-yardstick";
@@ -93,9 +97,18 @@ fn table(place: &Place) -> Vec<Row> {
         row("predict", Stdout, "-e cpu-clock -c 1000003", &BUSY, "machine   ", "", ALL, DONE),
         row("plan", Stdout, "--budget 5%", &BUSY, "perf record -e cpu-clock", "", ALL, DONE),
         row("verify", Stdout, verify, &BUSY, "verdict   ", "perftax: 1 programs", ALL, VERDICT),
-        row("bill", Stdout, recording, &[], "rates of", "", with_file, DONE),
+        row("bill", Stdout, RECORDING, &[], "rates of", "", with_file, DONE),
         row("sensitivity", Stdout, sensitivity, &BUSY, "taken away", "perftax: rounds of", ALL, DONE),
-        row("audit", Stdout, "--quick --only misses", &[], "machine   ", "perftax: misses", ALL, VERDICT),
+        row(
+            "audit",
+            Stdout,
+            "--quick --runs 1 --only count --source page-faults",
+            &[],
+            "machine   ",
+            "perftax: count",
+            ALL,
+            VERDICT,
+        ),
         row("selfcost", Stdout, "--quick --only call", &[], "machine   ", "perftax: 6 rounds of", ALL, DONE),
         row("phase", Stdout, phase, &BUSY, "machine   ", "perftax: one run of", with_file, DONE),
         row("matrix", Stdout, matrix, &BUSY, "marks     ", "perftax: the plan", ALL, VERDICT),
@@ -113,12 +126,48 @@ fn table(place: &Place) -> Vec<Row> {
     ]
 }
 
-/// A folder with a profile of this machine, a trace, and programs.
-struct Place(tempfile::TempDir);
+/// A folder with a profile of this machine, and programs; whose it is, and which perftax is run there.
+pub struct Place {
+    folder: tempfile::TempDir,
+    perftax: PathBuf,
+    user: Option<u32>,
+}
 
 impl Place {
+    /// Ours, with a trace as well.
     fn new() -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
+        let place = Self::bare(env!("CARGO_BIN_EXE_perftax").into());
+        place.fill();
+        let recorded = place.perftax("trace record", &["-o", &place.path("trace"), "--", &place.path("messages")]);
+        assert_eq!(recorded.code, Some(0), "{}", recorded.stderr);
+        place
+    }
+
+    fn bare(perftax: PathBuf) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), perftax, user: None }
+    }
+
+    /// A plain user's, with a perftax that anybody may run: whoever runs the tests, where that is not root.
+    pub fn of_a_plain_user() -> Self {
+        const USER: u32 = 1000;
+        let mut place = Self::bare(PathBuf::new());
+        let built = Path::new(env!("CARGO_BIN_EXE_perftax")).parent().unwrap();
+        for file in ["perftax", "libperftax_sim_plugin.so"] {
+            std::fs::copy(built.join(file), place.path(file)).unwrap();
+        }
+        place.perftax = place.path("perftax").into();
+        place.fill();
+        std::fs::copy(RECORDING, place.path("faults.data")).unwrap();
+        if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+            place.user = Some(USER);
+            let chown = Command::new("chown").args(["-R", "1000:1000"]).arg(place.folder.path()).status().unwrap();
+            assert!(chown.success());
+        }
+        place
+    }
+
+    fn fill(&self) {
+        let place = self;
         place.keep_profile();
         // Threads that share a counter, and have it change hands a few times.
         place.build(
@@ -134,13 +183,10 @@ impl Place {
              int main(void) { puts(\"out\"); fputs(\"err\\n\", stderr);\n\
              for (int i = 1; i <= 200; i++) { perftax_begin(i); usleep(100); perftax_end(i); } }\n",
         );
-        let recorded = place.perftax("trace record", &["-o", &place.path("trace"), "--", &place.path("messages")]);
-        assert_eq!(recorded.code, Some(0), "{}", recorded.stderr);
-        place
     }
 
-    fn path(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().into()
+    pub fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().into()
     }
 
     fn build(&self, name: &str, source: &str) {
@@ -177,10 +223,13 @@ impl Place {
     }
 
     /// Runs a command without a terminal, and without being told to have no colour.
-    fn perftax(&self, command: &str, arguments: &[&str]) -> Ran {
+    pub fn perftax(&self, command: &str, arguments: &[&str]) -> Ran {
         let began = Instant::now();
         loop {
-            let mut perftax = Command::new(env!("CARGO_BIN_EXE_perftax"));
+            let mut perftax = Command::new(&self.perftax);
+            if let Some(user) = self.user {
+                perftax.uid(user).gid(user).env("HOME", self.folder.path()).current_dir(self.folder.path());
+            }
             perftax.args(command.split_whitespace()).args(arguments).stdin(Stdio::null()).env("XDG_DATA_HOME", self.path("data"));
             let output = perftax.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", "xterm").output().unwrap();
             let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
@@ -194,10 +243,11 @@ impl Place {
     }
 }
 
-struct Ran {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
+/// What came of a command.
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
 }
 
 impl Row {

@@ -46,7 +46,7 @@ fn meta() -> TraceMeta {
         broken: Vec::new(),
         rows: [2_000_000, 12_000, 400_000],
         recorded: [2_000_000, 12_000, 400_000],
-        mark_ns: about(15.0, 2.0),
+        mark_ns: Some(about(15.0, 2.0)),
         tag: "marks".into(),
         register: None,
         probes: None,

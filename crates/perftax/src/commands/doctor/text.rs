@@ -156,7 +156,7 @@ fn line(out: &mut String, name: &str, value: &str, text_at: usize, text: &str) {
 
 /// A command to paste, never broken: under the values, or further left where it is long.
 fn command(out: &mut String, text: &str) {
-    for text in text.lines() {
+    for text in text.lines().map(str::trim) {
         let indent = if VALUE_AT + 2 + text.chars().count() <= WIDTH { VALUE_AT } else { 4 };
         let sign = if is_command(text) { "$" } else { "→" };
         let _ = writeln!(out, "{:indent$}{CYAN}{sign} {text}{RESET}", "");

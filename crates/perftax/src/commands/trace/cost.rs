@@ -52,7 +52,7 @@ impl Prices {
         };
         Self {
             event: meta.event.clone(),
-            mark_ns: if meta.tag == MARKS { Some(meta.mark_ns) } else { of_mechanism(Mechanism::Uprobe) },
+            mark_ns: if meta.tag == MARKS { meta.mark_ns } else { of_mechanism(Mechanism::Uprobe) },
             sample_ns: profile.as_ref().and_then(|profile| price(profile, &meta.event)),
             record_ns: of_mechanism(Mechanism::Tracepoint),
         }

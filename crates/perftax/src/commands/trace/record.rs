@@ -114,6 +114,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let cpus = online_cpus()?;
     // Whoever samples below the kernel's limits leaves them alone, and may do so beside others.
     let guard = if is_throttled(mechanism, args.period) { Some(here.throttle_guard(&mut origin)?) } else { None };
+    for less in &origin.warnings {
+        progress::announce(&format!("{less}\n  {}", less.remedy()));
+    }
     // A process that ends takes its words with it.
     let words = program(args);
     let recording = Recording {
@@ -131,7 +134,6 @@ pub fn run(args: &Args) -> Result<Outcome> {
         ring_pages: args.ring_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, cpus.len())),
         cpus,
     };
-    let mark_ns = mark_ns(args.ring_marks);
     let mut store = StoreWriter::create(&folder.partial)?;
     let mut keep = args.keep_slow.map(KeepSlow::new);
     let mut taken = 0u64;
@@ -174,7 +176,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if let Some(windows) = &recorded.windows_ns {
         write_windows(&folder.partial, windows)?;
     }
-    origin.warnings.extend(warnings(&recorded, &room, recording.tag == Tag::Marks));
+    let is_marked = recording.tag == Tag::Marks;
+    // What marks nothing pays for none.
+    let mark_ns = (is_marked && recorded.rings > 0).then(|| mark_ns(args.ring_marks));
+    origin.warnings.extend(warnings(&recorded, &room, is_marked));
     origin.warnings.extend(tagged::warnings(&recording, &recorded, interrupts));
     let code = match recorded.exit.ended {
         Ended::Code(code) => u8::try_from(code).unwrap_or(1),
