@@ -1,8 +1,9 @@
 //! Samples that a filter leaves out once they are taken.
 //!
 //! A timer does not know which mode the processor is in: the kernel looks at it in the interrupt, and drops the sample of a mode that the event
-//! excludes (kernel/events/core.c, perf_swevent_hrtimer). The interrupt is paid for all the same, the record is not. IBS with its software filter is alike
-//! (arch/x86/events/amd/ibs.c, swfilt); counters of the core stand still in the excluded mode, and cost nothing there.
+//! excludes (kernel/events/core.c, perf_swevent_hrtimer). The interrupt is paid for all the same, the record is not. IBS with its software filter drops
+//! samples, too (arch/x86/events/amd/ibs.c, swfilt), but is driven by operations, which are counted in both modes. Counters of the core stand still in the
+//! excluded mode, and cost nothing there.
 
 use crate::Mechanism;
 use crate::document::WorkloadProfile;
@@ -34,14 +35,37 @@ impl LeftOut {
         let sum = |of: fn(&crate::observation::Run) -> f64| -> f64 {
             workload.runs.iter().filter(|run| run.spoiled.is_none() && run.period == 0).map(of).sum()
         };
-        let (user_s, system_s) = (sum(|run| run.user_s), sum(|run| run.system_s));
-        if user_s + system_s <= 0.0 {
-            return 0.0;
-        }
-        match self {
+        self.share_of(sum(|run| run.user_s), sum(|run| run.system_s))
+    }
+
+    /// The same of so much CPU time in each mode; nothing where there was none, which nothing interrupts.
+    pub fn share_of(self, user_s: f64, system_s: f64) -> f64 {
+        let dropped_s = match self {
             Self::Nothing => 0.0,
-            Self::KernelMode => system_s / (user_s + system_s),
-            Self::UserMode => user_s / (user_s + system_s),
-        }
+            Self::KernelMode => system_s,
+            Self::UserMode => user_s,
+        };
+        if dropped_s > 0.0 { dropped_s / (user_s + system_s) } else { 0.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_timers_interrupt_for_nothing() {
+        assert_eq!(LeftOut::of(Mechanism::CpuClock, true, false), LeftOut::KernelMode);
+        assert_eq!(LeftOut::of(Mechanism::CpuClock, false, true), LeftOut::UserMode);
+        assert_eq!(LeftOut::of(Mechanism::CpuClock, false, false), LeftOut::Nothing);
+        assert_eq!(LeftOut::of(Mechanism::Pmi, true, false), LeftOut::Nothing);
+    }
+
+    #[test]
+    fn shares_are_of_the_time_in_the_mode() {
+        assert_eq!(LeftOut::KernelMode.share_of(1.0, 3.0), 0.75);
+        assert_eq!(LeftOut::UserMode.share_of(1.0, 3.0), 0.25);
+        assert_eq!(LeftOut::Nothing.share_of(1.0, 3.0), 0.0);
+        assert_eq!(LeftOut::KernelMode.share_of(0.0, 0.0), 0.0);
     }
 }

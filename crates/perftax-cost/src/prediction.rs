@@ -198,26 +198,27 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     // What a filter drops is paid for without its record and its payload; where that is not known, as if it were whole.
     let dropped = setting.left_out.share(workload);
     let kept = 1.0 - dropped;
-    let whole_ns = alpha_ns;
-    let dropped_ns = cost.terms.get(EXCLUDED_TERM).map_or(whole_ns, |term| term.widened(cost.drift));
-    let alpha_ns = if dropped > 0.0 { whole_ns.scaled(kept).plus_dependent(&dropped_ns.scaled(dropped)) } else { whole_ns };
+    let dropped_ns = cost.terms.get(EXCLUDED_TERM).map_or(alpha_ns, |term| term.widened(cost.drift));
 
     let elapsed_s = workload.elapsed_s.estimate;
     let quantity = quantity(workload, setting)?;
     let per_elapsed_s = per_elapsed(workload, setting, &quantity);
     let critical = critical_share(workload);
-    // Extra seconds for each unit of what drives the sampler, at an α.
+    // Extra seconds for each unit of what drives the sampler, at an α. The time in each mode is driven by what an interrupt takes there.
     let extra = |alpha_ns: f64| drive.rate(period, alpha_ns) * alpha_ns * 1e-9;
-    let at_ends = Estimate::new(extra(alpha_ns.estimate), extra(alpha_ns.low), extra(alpha_ns.high));
-    let sampling = at_ends.scaled(per_elapsed_s.estimate * critical).widened(per_elapsed_s.relative_half_width());
+    let ends = |alpha_ns: &Estimate| Estimate::new(extra(alpha_ns.estimate), extra(alpha_ns.low), extra(alpha_ns.high));
+    let (kept_s, dropped_s) = (ends(&alpha_ns).scaled(kept), ends(&dropped_ns).scaled(dropped));
+    let at_ends = kept_s.plus_dependent(&dropped_s);
+    let of_elapsed =
+        |extra_s: &Estimate| extra_s.scaled(per_elapsed_s.estimate * critical).widened(per_elapsed_s.relative_half_width());
+    let (sampling, of_kept) = (of_elapsed(&at_ends), of_elapsed(&kept_s));
     let mut terms: BTreeMap<String, Estimate> = BTreeMap::new();
     for (name, term) in &alphas {
-        let share = if alpha_ns.estimate == 0.0 { 0.0 } else { sampling.estimate / alpha_ns.estimate };
-        let own = term.scaled(share * kept);
-        terms.insert((*name).into(), if alphas.len() == 1 && dropped == 0.0 { sampling } else { own });
-        if dropped > 0.0 {
-            terms.insert(EXCLUDED_TERM.into(), dropped_ns.scaled(share * dropped));
-        }
+        let share = if alpha_ns.estimate == 0.0 { 0.0 } else { of_kept.estimate / alpha_ns.estimate };
+        terms.insert((*name).into(), if alphas.len() == 1 { of_kept } else { term.scaled(share) });
+    }
+    if dropped > 0.0 {
+        terms.insert(EXCLUDED_TERM.into(), of_elapsed(&dropped_s));
     }
     let mut overhead = sampling;
     if let Some(switch_ns) = switch {

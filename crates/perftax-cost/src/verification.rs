@@ -11,7 +11,9 @@ use crate::bootstrap::{REPLICATES, SEED, joint_bootstrap, median};
 use crate::document::{Cell, Control, Pollution, Totals};
 use crate::drive::Drive;
 use crate::estimate::{CONFIDENCE, Estimate};
+use crate::left_out::LeftOut;
 use crate::observation::{Block, Run};
+use crate::prediction::EXCLUDED_TERM;
 use crate::regression::least_squares;
 
 /// One pass over all arms of one workload, with the calibration made within it.
@@ -71,6 +73,10 @@ pub struct Spec<'a> {
     pub unit: Unit,
     /// Periods of the probes, shortest first; where there are any, the program's pollution term is added to α.
     pub probes: &'a [u64],
+    /// Samples that the event's filter drops once they are taken, whose interrupts are priced by the calibration arm [`Self::excluded`].
+    pub left_out: LeftOut,
+    /// Arm of calibration blocks in which every sample is dropped.
+    pub excluded: &'a str,
     /// Adds switches × cost of a switch, switches being those of the unmonitored runs.
     pub switch: Option<SwitchArms<'a>>,
     /// Speaks of one CPU: all times are then the program's CPU time on it.
@@ -95,6 +101,8 @@ impl<'a> Spec<'a> {
             clock: Clock::Wall,
             unit: Unit::Samples,
             probes: &[],
+            left_out: LeftOut::Nothing,
+            excluded: EXCLUDED_TERM,
             switch: None,
             cpu: None,
             average: AVERAGE,
@@ -110,6 +118,9 @@ struct Digest {
     /// Runs of each probe, in the order of [`Spec::probes`].
     probes: Vec<Vec<Taken>>,
     alpha: Sums,
+    /// Of interrupts whose sample is dropped, and the unmonitored CPU time in user and kernel mode.
+    excluded: Sums,
+    modes_s: (f64, f64),
     /// Extra time of the switching blocks by switches made in them, and the samples taken meanwhile.
     switch: Sums,
     switch_samples: f64,
@@ -298,7 +309,13 @@ fn digest(spec: &Spec, period: u64, round: &Round) -> Option<Digest> {
             Sums::total(&session_sums(&round.blocks, arms.off, arms.on, Unit::Samples, spec.clock)).units,
         ),
     };
-    Some(Digest { off, on, probes, alpha, switch, switch_samples })
+    let excluded = match spec.left_out {
+        LeftOut::Nothing => Sums::default(),
+        _ => Sums::total(&session_sums(&round.blocks, spec.off, spec.excluded, Unit::Expected, spec.clock)),
+    };
+    let unmonitored = || usable().filter(|run| is_off(run));
+    let modes_s = (unmonitored().map(|run| run.user_s).sum(), unmonitored().map(|run| run.system_s).sum());
+    Some(Digest { off, on, probes, alpha, excluded, modes_s, switch, switch_samples })
 }
 
 /// Unmonitored, expected, measured time, E, predicted and measured overhead of a sample of rounds; expected time and E without
@@ -335,8 +352,14 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
         .collect();
     let polluted_ns = between_probes(&probed, period).unwrap_or(alpha_ns);
     let (unmonitored, measured) = (off.time_s, on.time_s);
-    let without = unmonitored + sampling_s(alpha_ns) + switching_s;
-    let expected = unmonitored + sampling_s(polluted_ns) + switching_s;
+    // What the filter drops costs less; a probe has measured both together already.
+    let (user_s, system_s) = sample.iter().fold((0.0, 0.0), |(user, system), d| (user + d.modes_s.0, system + d.modes_s.1));
+    let dropped = spec.left_out.share_of(user_s, system_s);
+    let excluded = Sums::total(sample.iter().map(|d| &d.excluded));
+    let excluded_ns = if excluded.units > 0.0 { excluded.cost_ns() } else { alpha_ns };
+    let split_s = (1.0 - dropped) * sampling_s(alpha_ns) + dropped * sampling_s(excluded_ns);
+    let without = unmonitored + split_s + switching_s;
+    let expected = unmonitored + if probed.is_empty() { split_s } else { sampling_s(polluted_ns) } + switching_s;
     [
         unmonitored,
         expected,

@@ -303,9 +303,7 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         }
         .into());
     }
-    let left_out = event
-        .as_ref()
-        .map_or(LeftOut::Nothing, |event| LeftOut::of(mechanism, event.modifiers.exclude_kernel, event.modifiers.exclude_user));
+    let left_out = event.as_ref().map_or(LeftOut::Nothing, Event::left_out);
     Ok(Known { event_name, mechanism, left_out, priced, workload })
 }
 

@@ -5,5 +5,6 @@
 mod alpha;
 mod buffering;
 mod coverage;
+mod left_out;
 mod properties;
 mod verification;

@@ -1,8 +1,8 @@
 //! What a reader must know beside a bill.
 
-use perftax_cost::Warning;
 use perftax_cost::document::{Bill, MachineProfile};
 use perftax_cost::prediction::FRESH_S;
+use perftax_cost::{Mechanism, Warning};
 
 use super::Recording;
 use super::billing::Priced;
@@ -13,6 +13,7 @@ pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&Mach
     let mut warnings = Vec::new();
     of_reading(recording, &mut warnings);
     of_sampling(priced, &mut warnings);
+    of_filters(priced, &mut warnings);
     if let Some(profile) = profile {
         of_profile(recording, priced, profile, bill, &mut warnings);
     }
@@ -62,6 +63,23 @@ fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
         warnings.push(other(
             "the recording holds no samples, so sampling itself cost nothing",
             "if samples were expected: lengthen the run, or lower the period (perf record -c)",
+        ));
+    }
+}
+
+/// A timer interrupts in the mode that its filter leaves out as well, and leaves nothing of it in the recording.
+fn of_filters(priced: &[Priced], warnings: &mut Vec<Warning>) {
+    let is_half =
+        |event: &str| event.rsplit_once(':').is_some_and(|(_, modifiers)| modifiers.contains('u') != modifiers.contains('k'));
+    let is_timed =
+        |priced: &&Priced| priced.event.mechanism.is_some_and(Mechanism::is_time_driven) && is_half(&priced.event.event);
+    for Priced { event, .. } in priced.iter().filter(is_timed) {
+        warnings.push(other(
+            format!(
+                "{} interrupts in the mode that it leaves out, too, without a sample: its bill is the least that it cost",
+                event.event
+            ),
+            "perftax plan -e prices those interrupts, by the program's time in each mode",
         ));
     }
 }

@@ -197,6 +197,8 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     succeeded(command, exit.ended)?;
 
     let period = monitor.map_or(0, |m| m.period);
+    // A clock counts in the mode that its filter leaves out, too, and gives no samples of it.
+    let kept = 1.0 - monitor.map_or(0.0, |m| m.event.left_out().share_of(exit.usage.user_s, exit.usage.system_s));
     let mut run = Run {
         round,
         period,
@@ -209,7 +211,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         samples: delivered.samples(),
         samples_per_cpu: delivered.samples_by_target.clone(),
         cpu_s_per_cpu: Vec::new(),
-        expected_samples: if period == 0 { 0.0 } else { delivered.counted.iter().sum::<u64>() as f64 / period as f64 },
+        expected_samples: if period == 0 { 0.0 } else { kept * delivered.counted.iter().sum::<u64>() as f64 / period as f64 },
         lost: delivered.lost,
         throttled: delivered.throttled,
         voluntary_switches: exit.usage.voluntary_switches,

@@ -210,6 +210,7 @@ impl<'a> Experiment<'a> {
                 attach: subject.attach.name(),
                 on: &arm,
                 probes: &self.probes,
+                left_out: self.request.event.left_out(),
                 off: baseline(self.request.mechanism()),
                 switch: subject.switching.then_some(SwitchArms { off: SWITCH_OFF, on: &switch_arm }),
                 ..verification::Spec::new(&subject.command.name, &self.request.event.name, self.request.drive())

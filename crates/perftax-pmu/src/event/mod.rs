@@ -23,7 +23,7 @@ mod symbolic;
 mod tracepoint;
 mod uprobe;
 
-use perftax_cost::Mechanism;
+use perftax_cost::{LeftOut, Mechanism};
 
 pub use crate::machine::Vendor;
 pub use catalog::{Catalog, Pmu};
@@ -108,6 +108,11 @@ pub(crate) mod pmu_types {
 }
 
 impl Event {
+    /// The samples that its filter drops once they are taken.
+    pub fn left_out(&self) -> LeftOut {
+        LeftOut::of(self.mechanism, self.modifiers.exclude_kernel, self.modifiers.exclude_user)
+    }
+
     /// An event of the given type and configuration, with nothing else set.
     fn bare(name: &str, pmu_type: u32, config: u64, mechanism: perftax_cost::Mechanism) -> Self {
         Self {

@@ -38,6 +38,9 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(20);
 /// Waited for in any case: so long a guardian, or the start of another command, may take to repair what a killed process has left.
 pub(super) const SHORTEST_WAIT: Duration = Duration::from_millis(300);
 
+/// So long a note of another user's is left to whoever may act on it: a guardian tries for two seconds.
+const TIME_TO_RESTORE: Duration = Duration::from_secs(3);
+
 /// How long [`WAIT_VARIABLE`] says to wait; not at all where it says nothing that can be read.
 pub fn waiting_time() -> Duration {
     let seconds = std::env::var(WAIT_VARIABLE).ok().and_then(|text| text.trim().parse().ok());
@@ -55,8 +58,19 @@ impl Lock {
         let began = Instant::now();
         let mut is_told = false;
         loop {
-            let Ok(file) = open(path, true).or_else(|_| open_to_read(path)) else { return Ok(None) };
+            let (file, is_another_s) = match (open(path, true), open_to_read(path)) {
+                (Ok(file), _) => (file, false),
+                (Err(_), Ok(file)) => (file, true),
+                (Err(_), Err(_)) => return Ok(None),
+            };
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                // Somebody was killed, and whoever restores what he changed needs the lock: one who cannot do it himself lets him have it first.
+                Ok(()) if is_another_s && began.elapsed() < TIME_TO_RESTORE && has_a_note(&file) => {
+                    flock(&file, FlockOperation::Unlock).ok();
+                    check_interrupted()?;
+                    std::thread::sleep(BETWEEN_ATTEMPTS);
+                    continue;
+                }
                 Ok(()) => return Ok(Some(Self { file, path: path.into() })),
                 Err(Errno::WOULDBLOCK | Errno::INTR) => {}
                 Err(error) => return Err(Error::System { call: format!("flock of {}", path.display()), source: error.into() }),
@@ -129,7 +143,12 @@ fn open(path: &Path, may_create: bool) -> std::io::Result<File> {
 
 /// Another user's.
 fn open_to_read(path: &Path) -> std::io::Result<File> {
-    File::options().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)
+    // Not waiting for somebody at a pipe's other end.
+    File::options().read(true).custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32).open(path)
+}
+
+fn has_a_note(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.len() > 0)
 }
 
 fn remedy(path: &Path) -> String {

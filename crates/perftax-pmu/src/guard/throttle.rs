@@ -122,7 +122,7 @@ impl ThrottleGuard {
 
     /// Whether the limits are out of the way.
     pub fn is_active(&self) -> bool {
-        self.changed || self.percent == 0 && self.rate >= MEASURING_RATE_HZ
+        self.changed || matches!(self.percent, 0 | 100) && self.rate >= MEASURING_RATE_HZ
     }
 
     /// What the limits are for whoever may not raise them: samples a second, and per cent of a CPU.

@@ -58,7 +58,9 @@ fn capabilities(privilege: &Privilege) -> Fact {
     } else {
         "the paranoid level binds this process"
     };
-    Fact::new(Group::Permission, "capabilities", value, meaning).fix(privilege.give(&["cap_perfmon", "cap_sys_ptrace"]))
+    Fact::new(Group::Permission, "capabilities", value, meaning).fix(privilege.give(
+        if privilege.paranoid.is_some_and(|level| level > 2) { &["cap_sys_admin"] } else { &["cap_perfmon", "cap_sys_ptrace"] },
+    ))
 }
 
 fn yama(machine: &Machine) -> Fact {

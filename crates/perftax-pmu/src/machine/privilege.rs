@@ -38,6 +38,10 @@ pub struct Privilege {
     pub paranoid: Option<i32>,
     /// The security modules that are asked, too (`/sys/kernel/security/lsm`); empty where nothing tells.
     pub security_modules: String,
+    /// Capabilities that this process and what it executes can ever have (`CapBnd:`), as a mask; all where nothing tells.
+    pub bounding: Option<u64>,
+    /// Whether `/proc/sys` is mounted read-only, as in containers.
+    pub settings_are_read_only: bool,
     /// Kernel lockdown: `none`, `integrity`, `confidentiality`; empty where nothing tells.
     pub lockdown: String,
 }
@@ -61,6 +65,9 @@ impl Privilege {
             is_filtered: field("Seccomp:") == Some(FILTERED),
             paranoid: root.sysctl("kernel.perf_event_paranoid").and_then(|text| text.parse().ok()),
             security_modules: root.sys("kernel/security/lsm").unwrap_or_default(),
+            bounding: field("CapBnd:").and_then(|text| u64::from_str_radix(text, 16).ok()),
+            settings_are_read_only: rustix::fs::statvfs(root.proc.join("sys"))
+                .is_ok_and(|mount| mount.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY)),
             lockdown: lockdown.split(['[', ']']).nth(1).unwrap_or_default().to_string(),
         }
     }
@@ -68,6 +75,18 @@ impl Privilege {
     /// Whether the paranoid level does not bind this process (`perfmon_capable()` in the kernel).
     pub fn is_capable(&self) -> bool {
         self.perfmon || self.sys_admin
+    }
+
+    /// Whether a capability (`cap_perfmon`) is within what this process can ever have.
+    pub(super) fn may_be_given(&self, name: &str) -> bool {
+        let bit = match name {
+            "cap_perfmon" => CAP_PERFMON,
+            "cap_sys_admin" => CAP_SYS_ADMIN,
+            "cap_sys_ptrace" => CAP_SYS_PTRACE,
+            "cap_sys_nice" => CAP_SYS_NICE,
+            _ => CAP_IPC_LOCK,
+        };
+        self.bounding.is_none_or(|bounding| bounding & 1 << bit != 0)
     }
 
     /// Whether something that needs a paranoid level of at most `level` is allowed.

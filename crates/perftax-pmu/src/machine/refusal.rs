@@ -63,6 +63,10 @@ impl Refusal<'_> {
         }
         let privilege = self.privilege;
         let needed = self.beyond.level();
+        // A filter stands before all, and mostly answers what the kernel itself says to tracepoints alone.
+        if privilege.is_filtered && self.errno == libc::EPERM && self.beyond != Beyond::Tracepoint {
+            return self.by_somebody_else();
+        }
         if needed.is_none() && !privilege.sys_admin {
             return self.by_capability();
         }
@@ -165,16 +169,27 @@ impl Privilege {
         ];
         let is_wanted = |(name, has): &(&'static str, bool)| *has || capabilities.contains(name);
         let all: Vec<&str> = held.iter().filter(|each| is_wanted(each)).map(|(name, _)| *name).collect();
+        // Beyond what a container may have a file's capabilities are none, and the file can no longer be executed at all (capabilities(7)).
+        if capabilities.iter().any(|name| !self.may_be_given(name)) {
+            let added: String = capabilities
+                .iter()
+                .map(|name| format!(" --cap-add {}", name.trim_start_matches("cap_").to_uppercase()))
+                .collect();
+            return format!("docker run{added} …   (podman: the same; Kubernetes: securityContext.capabilities.add)");
+        }
         self.where_to_run(format!("sudo setcap {}+ep \"$(readlink -f \"$(command -v perftax)\")\"", all.join(",")))
     }
 
     /// A command for the administrator, and where it has to be run: a container's own root cannot.
     pub fn where_to_run(&self, command: String) -> String {
-        if self.in_user_namespace {
-            format!("{command}   (on the host: root of a user namespace is no root to the kernel)")
+        let why = if self.in_user_namespace {
+            "root of a user namespace is no root to the kernel"
+        } else if self.settings_are_read_only && command.contains("sysctl") {
+            "/proc/sys is read-only here"
         } else {
-            command
-        }
+            return command;
+        };
+        format!("{command}\n  on the host: {why}")
     }
 }
 

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use perftax_cost::Mechanism;
 
-use super::{DirectSampler, Sampling};
+use super::{DirectSampler, Payload, Sampling};
 use crate::error::Error;
 use crate::event::{Catalog, Event, harmless_uprobe, parse};
 use crate::guard::{ThrottleGuard, allowed_cpus};
-use crate::machine::{Opening, Probe, Right, Trial, usual_event};
+use crate::machine::{Opening, Privilege, Probe, Right, Root, Trial, usual_event};
 use crate::sys::{CounterPage, OpenEvent, Target, make_this_thread_realtime};
 
 /// Opens one sampling event of each mechanism asked about.
@@ -145,7 +145,12 @@ impl Probe for LiveProbe<'_> {
             Right::WholeCpus => {
                 trial(allowed_cpus().and_then(|cpus| self.try_on("cpu-clock", Target::Cpu(cpus.first().copied().unwrap_or(0)))))
             }
-            Right::Tracepoints => trial(self.try_open(TRACEPOINT)),
+            // With what it carries: merely counting one is nobody's secret, and allowed at every level (kernel/trace/trace_event_perf.c,
+            // perf_trace_event_perm).
+            Right::Tracepoints => trial(self.event(TRACEPOINT).and_then(|event| {
+                let raw = Sampling { period: Some(NEVER), ..Sampling::COUNTING }.carrying(Payload::BASIC.with_raw());
+                OpenEvent::open(&event, &raw, Target::ThisThread, None)
+            })),
             Right::Uprobes => trial(self.try_uprobe()),
             Right::KernelNames => kernel_names(),
             Right::Rings => trial(self.map_rings()),
@@ -183,8 +188,13 @@ impl Probe for LiveProbe<'_> {
 fn kernel_names() -> Trial {
     use std::io::BufRead;
     let path = "/proc/kallsyms";
-    let refused =
-        |why: String| Trial::Refused { why, remedy: "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1".into() };
+    // Only what refuses: a level that is lower already is not to be raised.
+    let root = Root::here();
+    let is_restricted = root.sysctl("kernel.kptr_restrict").is_some_and(|level| level != "0");
+    let is_paranoid = Privilege::read(&root).paranoid.is_some_and(|level| level > 1);
+    let knobs = [(is_restricted, " kernel.kptr_restrict=0"), (is_paranoid || !is_restricted, " kernel.perf_event_paranoid=1")];
+    let needed: String = knobs.iter().filter(|(refuses, _)| *refuses).map(|(_, knob)| *knob).collect();
+    let refused = |why: String| Trial::Refused { why, remedy: format!("sudo sysctl{needed}") };
     let file = match std::fs::File::open(path) {
         Ok(file) => std::io::BufReader::new(file),
         Err(error) => return refused(format!("{path}: {error}")),

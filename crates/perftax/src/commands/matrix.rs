@@ -79,7 +79,7 @@ pub struct Args {
     /// Keep what is done in FILE, and start from what is there
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
-    /// Pages of each ring, a power of two (usual: 512; 128 without the right to lock memory)
+    /// Pages of each ring, a power of two (usual: 512, or as many as may be locked)
     #[arg(short = 'm', long, value_name = "PAGES")]
     mmap_pages: Option<usize>,
     /// Run no yardstick beside the programs (it takes the machine's own variation out; without CAP_SYS_NICE there is none)

@@ -31,8 +31,9 @@ pub const ALL: [Needs; 16] = [
     Needs { command: "verify", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS, RINGS, YARDSTICK] },
     Needs {
         command: "matrix",
-        needs: &[Right::OwnUserMode],
-        uses: &[KERNEL_TOO, LIMITS, RINGS, YARDSTICK, (Right::WholeCpus, "no --monitors cpus")],
+        // Its sets name their events, those of the kernel's mode among them.
+        needs: &[Right::OwnUserMode, Right::OwnKernelMode],
+        uses: &[LIMITS, RINGS, YARDSTICK, (Right::WholeCpus, "no --monitors cpus")],
     },
     Needs { command: "sensitivity", needs: &[], uses: &[(Right::RealTime, "the thread that evicts comes less regularly")] },
     Needs {
@@ -177,6 +178,32 @@ mod tests {
         assert_eq!(able("sim", |_| false), Able::Works);
         let refused = Ability::of(&ALL[0], &rights(|_| false)).refusal().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("OwnUserMode is refused") && refused.contains("sudo it"), "{refused}");
+    }
+
+    /// Of a plain user at paranoid 2 the table of docs/rights.md, which a test in the emulated machine makes, says the same.
+    #[test]
+    fn what_is_foreseen_is_what_the_documented_table_says() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rights.md");
+        let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let rows: Vec<Vec<&str>> = text
+            .lines()
+            .filter(|line| line.starts_with("| "))
+            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+            .collect();
+        let row = |name: &str| rows.iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("no row {name}"));
+        let user = |right| matches!(right, Right::OwnUserMode | Right::Rings);
+        for (command, documented) in row("situation").iter().zip(row("user, paranoid 2")).skip(1) {
+            if *command == "doctor" {
+                continue;
+            }
+            // What a command uses it need not use in every run.
+            let is_as_foreseen = match able(command, user) {
+                Able::Refused => *documented == "refused",
+                Able::Works => *documented == "works",
+                Able::WorksWithLess => matches!(*documented, "works" | "less"),
+            };
+            assert!(is_as_foreseen, "{command}: {documented}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::document::{CostPart, MachineId, MachineProfile, ThreadCost, TraceCost, TraceMeta};
+use perftax_cost::prediction::EXCLUDED_TERM;
 use perftax_cost::{Estimate, Mechanism};
 use perftax_trace::Activity;
 
@@ -14,15 +15,20 @@ use crate::profile;
 pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
     let meta = &reading.meta;
     let prices = Prices::of(meta);
-    let parts = prices.parts(marks(meta, meta.recorded));
+    let parts = prices.parts(marks(meta, meta.recorded), meta.cpu_s);
     let is_whole = meta.kept.is_none() && meta.tag == MARKS;
     let busiest = threads.iter().filter(|(_, taken)| is_whole && taken.ran_ns > 0).max_by_key(|(_, taken)| taken.marks);
     let busiest = busiest.map(|(tid, taken)| {
         let (cpu_s, recorded) = (taken.ran_ns as f64 * 1e-9, [taken.marks, taken.samples, taken.records]);
-        let share = share(&prices.parts(recorded), cpu_s);
+        let share = share(&prices.parts(recorded, cpu_s), cpu_s);
         ThreadCost { tid: *tid, name: reading.names.thread(*tid), cpu_s, recorded, share }
     });
     TraceCost { share: share(&parts, meta.cpu_s), parts, busiest }
+}
+
+/// Whether an event's modifiers leave one mode out: `:u`, `:k`.
+fn is_filtered(event: &str) -> bool {
+    event.rsplit_once(':').is_some_and(|(_, modifiers)| modifiers.contains('u') != modifiers.contains('k'))
 }
 
 /// Where messages are told apart by marks.
@@ -39,6 +45,9 @@ struct Prices {
     /// A mark is written by the program; a static probe is a trap into the kernel.
     mark_ns: Option<Estimate>,
     sample_ns: Option<Estimate>,
+    /// From one interrupt to the next, where a timer's samples are of one mode alone; and what one takes whose sample is dropped.
+    filtered_gap_ns: Option<u64>,
+    dropped_ns: Option<Estimate>,
     /// Of one tracepoint, which stands for all: what they record differs little.
     record_ns: Option<Estimate>,
 }
@@ -54,11 +63,22 @@ impl Prices {
             event: meta.event.clone(),
             mark_ns: if meta.tag == MARKS { meta.mark_ns } else { of_mechanism(Mechanism::Uprobe) },
             sample_ns: profile.as_ref().and_then(|profile| price(profile, &meta.event)),
+            filtered_gap_ns: meta.sampling_gap_ns.filter(|_| is_filtered(&meta.event)),
+            dropped_ns: profile.as_ref().and_then(|profile| {
+                let timed = profile.calibrations.iter().find(|found| found.mechanism == Mechanism::CpuClock)?;
+                // Not calibrated by itself it is priced as if its sample were taken.
+                Some(timed.terms.get(EXCLUDED_TERM).copied().unwrap_or(timed.alpha_ns))
+            }),
             record_ns: of_mechanism(Mechanism::Tracepoint),
         }
     }
 
-    fn parts(&self, [marks, samples, records]: [u64; 3]) -> Vec<CostPart> {
+    /// Interrupts of a timer whose sample the event's filter dropped (`cpu-clock:u` in the kernel's mode), in so much CPU time.
+    fn dropped(&self, samples: u64, cpu_s: f64) -> u64 {
+        self.filtered_gap_ns.map_or(0, |gap_ns| ((cpu_s * 1e9 / gap_ns as f64) as u64).saturating_sub(samples))
+    }
+
+    fn parts(&self, [marks, samples, records]: [u64; 3], cpu_s: f64) -> Vec<CostPart> {
         let part = |what: &str, count: u64, each_ns: Option<Estimate>, calibrate: &str| CostPart {
             what: what.into(),
             count,
@@ -68,6 +88,7 @@ impl Prices {
         let parts = [
             part("marks", marks, self.mark_ns, "--mechanism uprobe"),
             part("samples", samples, self.sample_ns, &format!("-e {}", self.event)),
+            part("interrupts without a sample", self.dropped(samples, cpu_s), self.dropped_ns, &format!("-e {}", self.event)),
             part("kernel records", records, self.record_ns, "--mechanism tracepoint"),
         ];
         parts.into_iter().filter(|part| part.count > 0).collect()

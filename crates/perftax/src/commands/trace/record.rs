@@ -117,6 +117,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     for less in &origin.warnings {
         progress::announce(&format!("{less}\n  {}", less.remedy()));
     }
+    // Of rings: of the program's own events, of what the kernel does, of precise events, of static probes.
+    let sets = 1 + [kernel_noise, mechanism == Mechanism::Pebs, args.tag.starts_with("usdt:")]
+        .into_iter()
+        .filter(|is_one| *is_one)
+        .count();
     // A process that ends takes its words with it.
     let words = program(args);
     let recording = Recording {
@@ -131,7 +136,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         kernel_noise,
         ring_marks: args.ring_marks,
         tag,
-        ring_pages: args.ring_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, cpus.len())),
+        ring_pages: args.ring_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, sets * cpus.len())),
         cpus,
     };
     let mut store = StoreWriter::create(&folder.partial)?;
