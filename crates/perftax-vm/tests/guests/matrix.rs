@@ -55,9 +55,10 @@ fn overhead_jumps_where_the_counters_run_out() {
         assert!((0.4..0.7).contains(&share) && cell(&matrix, mode, 8).is_multiplexed(), "{mode}: {watched:#?}");
         let jump = matrix.jumps().into_iter().find(|jump| jump.after.key.mode == mode).unwrap();
         assert_eq!((jump.before.key.events, jump.after.key.events), (4, 8));
-        assert!(eight > four + 0.15, "{mode}: {told:?}");
-        // Where the counters alone are paid for, the step dwarfs what as many events cost before.
-        assert!(mode != MatrixMode::Counting || eight - four > 2.0 * (four - one).abs(), "{told:?}");
+        // The kernel's own work makes single cells a tenth of a point dearer or cheaper, as the programs lie in memory: the step is held against all that
+        // come before it.
+        let before = (one + two + four) / 3.0;
+        assert!(eight > four + 0.05 && eight - before > 0.15, "{mode}: {told:?}");
     }
     // Branch records cost more than samples by interrupts, and those more than PEBS, which takes fewer of them: over all numbers of events, for
     // the kernel's own work makes single cells a tenth of a point dearer or cheaper.
