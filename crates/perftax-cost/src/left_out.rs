@@ -30,6 +30,13 @@ impl LeftOut {
         }
     }
 
+    /// The same of an event by its name, where only that is left of it: `cpu-clock:u`.
+    pub fn named(mechanism: Mechanism, event: &str) -> Self {
+        let modifiers = event.rsplit_once(':').map_or("", |(_, modifiers)| modifiers);
+        let [user, kernel] = ['u', 'k'].map(|mode| modifiers.contains(mode));
+        Self::of(mechanism, user && !kernel, kernel && !user)
+    }
+
     /// The share of a program's interrupts whose sample is dropped: that of its CPU time in the mode, by its unmonitored runs.
     pub fn share(self, workload: &WorkloadProfile) -> f64 {
         let sum = |of: fn(&crate::observation::Run) -> f64| -> f64 {
@@ -59,6 +66,9 @@ mod tests {
         assert_eq!(LeftOut::of(Mechanism::CpuClock, false, true), LeftOut::UserMode);
         assert_eq!(LeftOut::of(Mechanism::CpuClock, false, false), LeftOut::Nothing);
         assert_eq!(LeftOut::of(Mechanism::Pmi, true, false), LeftOut::Nothing);
+        let named = |event| LeftOut::named(Mechanism::CpuClock, event);
+        assert_eq!(["cpu-clock:u", "cpu-clock:k"].map(named), [LeftOut::KernelMode, LeftOut::UserMode]);
+        assert_eq!(["cpu-clock", "cpu-clock:uk"].map(named), [LeftOut::Nothing; 2]);
     }
 
     #[test]

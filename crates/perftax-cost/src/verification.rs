@@ -73,10 +73,9 @@ pub struct Spec<'a> {
     pub unit: Unit,
     /// Periods of the probes, shortest first; where there are any, the program's pollution term is added to α.
     pub probes: &'a [u64],
-    /// Samples that the event's filter drops once they are taken, whose interrupts are priced by the calibration arm [`Self::excluded`].
+    /// Samples that the event's filter drops once they are taken, whose interrupts are priced by the calibration arm of the term's name
+    /// ([`EXCLUDED_TERM`]).
     pub left_out: LeftOut,
-    /// Arm of calibration blocks in which every sample is dropped.
-    pub excluded: &'a str,
     /// Adds switches × cost of a switch, switches being those of the unmonitored runs.
     pub switch: Option<SwitchArms<'a>>,
     /// Speaks of one CPU: all times are then the program's CPU time on it.
@@ -102,7 +101,6 @@ impl<'a> Spec<'a> {
             unit: Unit::Samples,
             probes: &[],
             left_out: LeftOut::Nothing,
-            excluded: EXCLUDED_TERM,
             switch: None,
             cpu: None,
             average: AVERAGE,
@@ -311,7 +309,7 @@ fn digest(spec: &Spec, period: u64, round: &Round) -> Option<Digest> {
     };
     let excluded = match spec.left_out {
         LeftOut::Nothing => Sums::default(),
-        _ => Sums::total(&session_sums(&round.blocks, spec.off, spec.excluded, Unit::Expected, spec.clock)),
+        _ => Sums::total(&session_sums(&round.blocks, spec.off, EXCLUDED_TERM, Unit::Expected, spec.clock)),
     };
     let unmonitored = || usable().filter(|run| is_off(run));
     let modes_s = (unmonitored().map(|run| run.user_s).sum(), unmonitored().map(|run| run.system_s).sum());

@@ -1,5 +1,6 @@
 //! The arms of a calibration.
 
+use perftax_cost::prediction::EXCLUDED_TERM;
 use perftax_pmu::Error;
 use perftax_pmu::sampler::{Pages, Payload, Sampling, Wakeup};
 
@@ -26,7 +27,7 @@ pub const ARMED: &str = "armed";
 pub const COUNTING: &str = "counting";
 
 /// Every sample is dropped by the event's filter: what an interrupt takes without one ([`perftax_cost::LeftOut`]).
-pub const EXCLUDED: &str = "excluded";
+pub const EXCLUDED: &str = EXCLUDED_TERM;
 
 /// Bytes of user stack that the stack arm copies: `perf record --call-graph dwarf` takes 8 KiB.
 pub const USER_STACK_BYTES: u32 = 8192;

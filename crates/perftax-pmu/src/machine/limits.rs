@@ -41,14 +41,8 @@ fn paranoid(privilege: &Privilege, own_user_mode: &Trial) -> Fact {
 }
 
 fn capabilities(privilege: &Privilege) -> Fact {
-    let held = [
-        ("CAP_PERFMON", privilege.perfmon),
-        ("CAP_SYS_ADMIN", privilege.sys_admin),
-        ("CAP_SYS_PTRACE", privilege.ptrace),
-        ("CAP_SYS_NICE", privilege.sys_nice),
-        ("CAP_IPC_LOCK", privilege.ipc_lock),
-    ];
-    let names: Vec<_> = held.iter().filter(|(_, has)| *has).map(|(name, _)| *name).collect();
+    let held = privilege.capabilities().into_iter().filter(|(.., has)| *has);
+    let names: Vec<_> = held.map(|(name, ..)| name.to_uppercase()).collect();
     if privilege.is_capable() {
         return Fact::new(Group::Permission, "capabilities", names.join(", "), "the paranoid level does not bind this process");
     }

@@ -79,14 +79,19 @@ impl Privilege {
 
     /// Whether a capability (`cap_perfmon`) is within what this process can ever have.
     pub(super) fn may_be_given(&self, name: &str) -> bool {
-        let bit = match name {
-            "cap_perfmon" => CAP_PERFMON,
-            "cap_sys_admin" => CAP_SYS_ADMIN,
-            "cap_sys_ptrace" => CAP_SYS_PTRACE,
-            "cap_sys_nice" => CAP_SYS_NICE,
-            _ => CAP_IPC_LOCK,
-        };
-        self.bounding.is_none_or(|bounding| bounding & 1 << bit != 0)
+        let bit = self.capabilities().into_iter().find(|capability| capability.0 == name).map(|(_, bit, _)| bit);
+        self.bounding.zip(bit).is_none_or(|(bounding, bit)| bounding & 1 << bit != 0)
+    }
+
+    /// Those that perftax knows: name, bit, and whether this process has it.
+    pub(super) fn capabilities(&self) -> [(&'static str, u32, bool); 5] {
+        [
+            ("cap_perfmon", CAP_PERFMON, self.perfmon),
+            ("cap_sys_admin", CAP_SYS_ADMIN, self.sys_admin),
+            ("cap_sys_ptrace", CAP_SYS_PTRACE, self.ptrace),
+            ("cap_sys_nice", CAP_SYS_NICE, self.sys_nice),
+            ("cap_ipc_lock", CAP_IPC_LOCK, self.ipc_lock),
+        ]
     }
 
     /// Whether something that needs a paranoid level of at most `level` is allowed.

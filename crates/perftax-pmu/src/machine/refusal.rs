@@ -160,15 +160,8 @@ fn capability(level: i32) -> &'static str {
 impl Privilege {
     /// The command that gives perftax's file capabilities, those that this process has already included: what a file had before is overwritten.
     pub fn give(&self, capabilities: &[&str]) -> String {
-        let held = [
-            ("cap_perfmon", self.perfmon),
-            ("cap_sys_admin", self.sys_admin),
-            ("cap_sys_ptrace", self.ptrace),
-            ("cap_sys_nice", self.sys_nice),
-            ("cap_ipc_lock", self.ipc_lock),
-        ];
-        let is_wanted = |(name, has): &(&'static str, bool)| *has || capabilities.contains(name);
-        let all: Vec<&str> = held.iter().filter(|each| is_wanted(each)).map(|(name, _)| *name).collect();
+        let wanted = self.capabilities().into_iter().filter(|(name, _, has)| *has || capabilities.contains(name));
+        let all: Vec<&str> = wanted.map(|(name, ..)| name).collect();
         // Beyond what a container may have a file's capabilities are none, and the file can no longer be executed at all (capabilities(7)).
         if capabilities.iter().any(|name| !self.may_be_given(name)) {
             let added: String = capabilities

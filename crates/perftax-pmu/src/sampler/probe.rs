@@ -4,12 +4,13 @@ use std::path::Path;
 
 use perftax_cost::Mechanism;
 
+use super::ring_pages::map_rings;
 use super::{DirectSampler, Payload, Sampling};
 use crate::error::Error;
 use crate::event::{Catalog, Event, harmless_uprobe, parse};
 use crate::guard::{ThrottleGuard, allowed_cpus};
 use crate::machine::{Opening, Privilege, Probe, Right, Root, Trial, usual_event};
-use crate::sys::{CounterPage, OpenEvent, Target, make_this_thread_realtime};
+use crate::sys::{OpenEvent, Target, make_this_thread_realtime};
 
 /// Opens one sampling event of each mechanism asked about.
 pub struct LiveProbe<'a> {
@@ -78,13 +79,7 @@ impl<'a> LiveProbe<'a> {
 
     /// The rings that samplers use, one on each CPU, as perf has them.
     fn map_rings(&self) -> Result<(), Error> {
-        let event = self.event("cpu-clock:u")?;
-        let cpus = allowed_cpus()?;
-        let mut rings = Vec::new();
-        for _ in &cpus {
-            rings.push(CounterPage::map_ring(&self.try_open(&event.name)?, RING_PAGES)?);
-        }
-        Ok(())
+        map_rings(&self.event("cpu-clock:u")?, RING_PAGES, allowed_cpus()?.len())
     }
 }
 

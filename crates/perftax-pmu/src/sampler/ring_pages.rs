@@ -21,19 +21,22 @@ pub fn ring_pages_within_rights(wanted: usize, rings: usize) -> usize {
     let dummy = parse("dummy:u", &Catalog::of_this_machine()).ok().and_then(|mut events| events.pop());
     let Some(dummy) = dummy else { return wanted };
     let mut pages = wanted;
-    while pages > LEAST_PAGES && !are_mapped(&dummy, pages, rings) {
+    while pages > LEAST_PAGES && map_rings(&dummy, pages, rings).is_err() {
         pages /= 2;
     }
     pages
 }
 
-/// Whether rings of a size can be mapped all at once.
-fn are_mapped(dummy: &Event, pages: usize, rings: usize) -> bool {
+/// Maps rings of a size, all at once, on events of this thread that are never switched on.
+///
+/// # Errors
+/// Where the event cannot be opened, or its rings not be mapped.
+pub(super) fn map_rings(event: &Event, pages: usize, rings: usize) -> Result<()> {
     let one = |_| {
         let sampling = Sampling { period: Some(1), ..Sampling::COUNTING };
-        CounterPage::map_ring(&OpenEvent::open(dummy, &sampling, Target::ThisThread, None)?, pages)
+        CounterPage::map_ring(&OpenEvent::open(event, &sampling, Target::ThisThread, None)?, pages)
     };
-    (0..rings).map(one).collect::<Result<Vec<_>>>().is_ok()
+    (0..rings).map(one).collect::<Result<Vec<_>>>().map(|_| ())
 }
 
 #[cfg(test)]

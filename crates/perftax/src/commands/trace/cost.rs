@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use perftax_cost::document::{CostPart, MachineId, MachineProfile, ThreadCost, TraceCost, TraceMeta};
 use perftax_cost::prediction::EXCLUDED_TERM;
-use perftax_cost::{Estimate, Mechanism};
+use perftax_cost::{Estimate, LeftOut, Mechanism};
 use perftax_trace::Activity;
 
 use super::reading::Reading;
@@ -24,11 +24,6 @@ pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
         ThreadCost { tid: *tid, name: reading.names.thread(*tid), cpu_s, recorded, share }
     });
     TraceCost { share: share(&parts, meta.cpu_s), parts, busiest }
-}
-
-/// Whether an event's modifiers leave one mode out: `:u`, `:k`.
-fn is_filtered(event: &str) -> bool {
-    event.rsplit_once(':').is_some_and(|(_, modifiers)| modifiers.contains('u') != modifiers.contains('k'))
 }
 
 /// Where messages are told apart by marks.
@@ -63,7 +58,9 @@ impl Prices {
             event: meta.event.clone(),
             mark_ns: if meta.tag == MARKS { meta.mark_ns } else { of_mechanism(Mechanism::Uprobe) },
             sample_ns: profile.as_ref().and_then(|profile| price(profile, &meta.event)),
-            filtered_gap_ns: meta.sampling_gap_ns.filter(|_| is_filtered(&meta.event)),
+            filtered_gap_ns: meta
+                .sampling_gap_ns
+                .filter(|_| LeftOut::named(Mechanism::CpuClock, &meta.event) != LeftOut::Nothing),
             dropped_ns: profile.as_ref().and_then(|profile| {
                 let timed = profile.calibrations.iter().find(|found| found.mechanism == Mechanism::CpuClock)?;
                 // Not calibrated by itself it is priced as if its sample were taken.
