@@ -102,7 +102,7 @@ fn total(priced: &[Priced], samples: &[u64]) -> Option<Estimate> {
         let cost = price.alpha_ns.scaled(samples as f64 * 1e-9);
         let key = (price.calibration.mechanism, price.calibration.event.as_str());
         let sum = by_calibration.entry(key).or_insert(Estimate { confidence: cost.confidence, ..Estimate::exact(0.0) });
-        *sum = Estimate { estimate: sum.estimate + cost.estimate, low: sum.low + cost.low, high: sum.high + cost.high, ..*sum };
+        *sum = sum.plus_dependent(&cost);
     }
     let sum = by_calibration.into_values().reduce(|a, b| a.plus(&b));
     sum.filter(|s| unpriced == 0 || s.estimate > 0.0).or((unpriced == 0).then_some(Estimate::exact(0.0)))

@@ -2,7 +2,7 @@
 
 use perftax_cost::document::{Bill, MachineProfile};
 use perftax_cost::prediction::FRESH_S;
-use perftax_cost::{Mechanism, Warning};
+use perftax_cost::{LeftOut, Warning};
 
 use super::Recording;
 use super::billing::Priced;
@@ -69,11 +69,11 @@ fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
 
 /// A timer interrupts in the mode that its filter leaves out as well, and leaves nothing of it in the recording.
 fn of_filters(priced: &[Priced], warnings: &mut Vec<Warning>) {
-    let is_half =
-        |event: &str| event.rsplit_once(':').is_some_and(|(_, modifiers)| modifiers.contains('u') != modifiers.contains('k'));
-    let is_timed =
-        |priced: &&Priced| priced.event.mechanism.is_some_and(Mechanism::is_time_driven) && is_half(&priced.event.event);
-    for Priced { event, .. } in priced.iter().filter(is_timed) {
+    let drops = |priced: &&Priced| {
+        let event = &priced.event;
+        event.mechanism.is_some_and(|mechanism| LeftOut::named(mechanism, &event.event) != LeftOut::Nothing)
+    };
+    for Priced { event, .. } in priced.iter().filter(drops) {
         warnings.push(other(
             format!(
                 "{} interrupts in the mode that it leaves out, too, without a sample: its bill is the least that it cost",
