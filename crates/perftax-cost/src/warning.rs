@@ -26,6 +26,13 @@ pub enum Warning {
         /// How many THROTTLE records came.
         throttled: u64,
     },
+    /// Fewer samples came than the period and the events say: α is of those that came, and whatever held back the others is unknown.
+    MissingSamples {
+        /// How many came.
+        came: u64,
+        /// How many should have.
+        expected: f64,
+    },
     /// Rounds were left out.
     SpoiledRounds {
         /// How many.
@@ -94,6 +101,11 @@ impl Warning {
                 "raise the limit: sysctl kernel.perf_event_max_sample_rate=1000000, then kernel.perf_cpu_time_max_percent=0"
                     .into()
             }
+            Self::MissingSamples { .. } => {
+                "perftax doctor shows what holds samples back: limits of the kernel's, timers without high resolution, a hypervisor that delays them; \
+                 a longer period (-c) may get them all"
+                    .into()
+            }
             Self::SpoiledRounds { .. } => "quieten the machine; the raw observations in --json show each spoiled round".into(),
             Self::PrecisionNotReached { .. } => {
                 "give it more time (--time; for verify also --most-rounds) or accept the wider interval".into()
@@ -124,6 +136,12 @@ impl fmt::Display for Warning {
             }
             Self::LostRecords { lost } => write!(f, "{lost} records were lost"),
             Self::Throttled { throttled } => write!(f, "the kernel throttled the event {throttled} times"),
+            Self::MissingSamples { came, expected } => {
+                write!(
+                    f,
+                    "only {came} of {expected:.0} samples came: what an interrupt costs without one is not to be had from this"
+                )
+            }
             Self::SpoiledRounds { spoiled, of, reason } => {
                 write!(f, "{spoiled} of {of} rounds were spoiled ({reason}) and left out")
             }

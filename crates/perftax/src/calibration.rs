@@ -11,6 +11,9 @@ use crate::here::Here;
 use crate::origin::hidden_hits;
 use crate::progress::Progress;
 
+/// Share of the samples that come at least where nothing holds them back: a block's last one may be due behind it.
+const CAME_AT_LEAST: f64 = 0.9;
+
 /// The document of an outcome.
 ///
 /// # Errors
@@ -37,6 +40,9 @@ pub fn document(here: &Here, mut origin: Origin, spec: &Spec, goal: &Goal, outco
     }
     if conclusion.throttled > 0 {
         origin.warnings.push(Warning::Throttled { throttled: conclusion.throttled });
+    }
+    if (conclusion.samples as f64) < conclusion.expected_samples * CAME_AT_LEAST {
+        origin.warnings.push(Warning::MissingSamples { came: conclusion.samples, expected: conclusion.expected_samples });
     }
     if conclusion.spoiled > 0 {
         let reasons = outcome.blocks.iter().filter_map(|b| b.spoiled.clone());

@@ -38,6 +38,11 @@ pub trait Probe {
         None
     }
 
+    /// How often the kernel's timers fire at most, ns; `None` where nobody asked.
+    fn timer_resolution_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// How many breakpoints can be opened at once; `None` where nobody tried.
     fn breakpoint_slots(&self) -> Option<u32> {
         None

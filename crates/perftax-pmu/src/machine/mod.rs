@@ -94,7 +94,7 @@ impl Machine {
         facts.extend(hardware::facts(self, &config, probe));
         facts.extend(limits::permission(self, &privilege, probe));
         facts.extend(limits::limits(self, &privilege));
-        facts.extend(noise::facts(self, &config));
+        facts.extend(noise::facts(self, &config, probe));
         facts.extend(known_faults::facts(self, probe));
         facts
     }

@@ -2,15 +2,16 @@
 
 use super::cgroup::CpuLimit;
 use super::kernel_config::KernelConfig;
-use super::{Fact, Group, Machine};
+use super::{Fact, Group, Machine, Probe};
 
-pub(super) fn facts(machine: &Machine, config: &KernelConfig) -> Vec<Fact> {
+pub(super) fn facts(machine: &Machine, config: &KernelConfig, probe: &dyn Probe) -> Vec<Fact> {
     vec![
         online(machine),
         smt(machine),
         governor(machine),
         turbo(machine),
         clocksource(machine),
+        timers(probe),
         tick(config),
         irq_time(config),
         cgroup(machine),
@@ -116,6 +117,22 @@ fn clocksource(machine: &Machine) -> Fact {
             "each reading of the time may cost a microsecond: timestamps weigh on the program",
         )
         .fix_if(offers("tsc"), format!("echo tsc | sudo tee /sys/{folder}/current_clocksource")),
+    }
+}
+
+fn timers(probe: &dyn Probe) -> Fact {
+    let name = "timer resolution";
+    match probe.timer_resolution_ns() {
+        None => Fact::new(Group::Noise, name, "unknown", "nobody asked the kernel"),
+        Some(ns @ ..1_000) => {
+            Fact::new(Group::Noise, name, format!("{ns} ns"), "high-resolution timers: clocks sample when they are due")
+        }
+        Some(ns) => Fact::new(
+            Group::Noise,
+            name,
+            format!("{} ms", ns as f64 / 1e6),
+            "no high-resolution timers (highres=off, or a kernel that has just booted): clocks sample no more often than this",
+        ),
     }
 }
 

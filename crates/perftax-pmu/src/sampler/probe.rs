@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event::{Catalog, Event, harmless_uprobe, parse};
 use crate::guard::{ThrottleGuard, allowed_cpus};
 use crate::machine::{Opening, Privilege, Probe, Right, Root, Trial, usual_event};
-use crate::sys::{OpenEvent, Target, make_this_thread_realtime};
+use crate::sys::{OpenEvent, Target, make_this_thread_realtime, timer_resolution_ns};
 
 /// Opens one sampling event of each mechanism asked about.
 pub struct LiveProbe<'a> {
@@ -164,6 +164,10 @@ impl Probe for LiveProbe<'_> {
         clock.disable().ok()?;
         std::hint::black_box(id).ok()?;
         Some(clock.read().ok()?.value > 0)
+    }
+
+    fn timer_resolution_ns(&self) -> Option<u64> {
+        Some(timer_resolution_ns())
     }
 
     fn breakpoint_slots(&self) -> Option<u32> {

@@ -17,6 +17,13 @@ pub fn monotonic_raw_ns() -> u64 {
     clock_ns(ClockId::MonotonicRaw)
 }
 
+/// How often this kernel's timers fire at most, ns: 1 with high-resolution timers, else a tick (kernel/time/hrtimer.c, hrtimer_resolution, which
+/// clock_getres(2) tells). They are off with `highres=off`, and until a kernel that has just booted trusts its clock.
+pub fn timer_resolution_ns() -> u64 {
+    let resolution = rustix::time::clock_getres(ClockId::Monotonic);
+    resolution.tv_sec as u64 * 1_000_000_000 + resolution.tv_nsec as u64
+}
+
 /// CPU time of the calling thread in nanoseconds, user and system.
 pub fn thread_cpu_ns() -> u64 {
     clock_ns(ClockId::ThreadCPUTime)

@@ -7,7 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use perf_event_open_sys::bindings as abi;
 use perf_event_open_sys::{ioctls, perf_event_open};
+use perftax_cost::Mechanism;
 
+use super::clock::timer_resolution_ns;
 use super::registry;
 use super::stray_trap::outlive_stray_traps;
 use crate::error::{Error, Result};
@@ -69,6 +71,24 @@ pub struct OpenEvent {
     reads_group: bool,
 }
 
+/// A clock that is asked for more often than timers fire would give a sample a tick, and say nothing.
+fn check_timer(event: &Event, sampling: &Sampling, resolution_ns: u64) -> Result<()> {
+    match sampling.period {
+        Some(period) if event.mechanism == Mechanism::CpuClock && period < resolution_ns => Err(Error::Unsupported {
+            what: format!("sample {} every {:.3} ms", event.name, period as f64 / 1e6),
+            why: format!(
+                "this kernel's timers fire every {:.3} ms at most (clock_getres of CLOCK_MONOTONIC): high-resolution timers are off",
+                resolution_ns as f64 / 1e6
+            ),
+            remedy: format!(
+                "take a period of {resolution_ns} ns or more, or boot without highres=off; a kernel that has just booted turns them on \
+                 within seconds, once it trusts its clock"
+            ),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Most events of a group that is read as one.
 const GROUP_MAX: usize = 64;
 
@@ -86,6 +106,7 @@ impl OpenEvent {
         if event.breakpoint_type != 0 {
             outlive_stray_traps();
         }
+        check_timer(event, sampling, timer_resolution_ns())?;
         let mut attr = attribute(event, sampling, path.as_deref());
         let with_lost = u64::from(abi::PERF_FORMAT_LOST);
         let reads_group = attr.read_format & u64::from(abi::PERF_FORMAT_GROUP) != 0;

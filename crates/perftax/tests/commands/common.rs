@@ -26,6 +26,12 @@ pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Was it refused for what others do on this machine: blocks that they disturbed, arms without an event that differ (which one honest
+/// control in a hundred finds by chance)? That is not what a test asks.
+pub fn is_the_machines_fault(said: &str) -> bool {
+    said.contains("quieten the machine")
+}
+
 /// Compiles a program of perftax-trace's tests into a folder; the marks' header is found.
 pub fn traced(name: &str, compiler: &str, options: &[&str], folder: &Path) -> PathBuf {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -7,11 +7,26 @@ use std::time::{Duration, Instant};
 use perftax_cost::Warning;
 use perftax_cost::document::Calibration;
 
+use crate::common::is_the_machines_fault;
+
 /// What was asked for (1 s), its grace (30 s), the start, and as much again for a busy machine. The lock is waited for beside it.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Calibrates an event: its document, or the exit code and what was said.
+/// For a moment in which others leave the machine alone.
+const MOST_WAITED: Duration = Duration::from_secs(120);
+
+/// Calibrates an event: its document, or the exit code and what was said. Tried again while others disturb it.
 fn calibrate(event: &str) -> Result<Calibration, (Option<i32>, String)> {
+    let began = Instant::now();
+    loop {
+        match calibrate_once(event) {
+            Err((_, said)) if is_the_machines_fault(&said) && began.elapsed() < MOST_WAITED => {}
+            result => return result,
+        }
+    }
+}
+
+fn calibrate_once(event: &str) -> Result<Calibration, (Option<i32>, String)> {
     let folder = tempfile::tempdir().unwrap();
     let (json, log) = (folder.path().join("cost.json"), folder.path().join("log"));
     let mut child = Command::new(env!("CARGO_BIN_EXE_perftax"))
@@ -78,10 +93,8 @@ fn events_that_measuring_raises_are_measured_without_the_arms_that_feed_them() {
             // A machine on which hardly a block is undisturbed; a plain user.
             Err((code, said)) => {
                 assert!(matches!(code, Some(1 | 3)), "{event}: {code:?} {said}");
-                assert!(
-                    said.contains("the measurement was spoiled") || said.contains("permission") || said.contains("unknown event"),
-                    "{said}"
-                );
+                let is_refused = said.contains("permission") || said.contains("unknown event");
+                assert!(is_the_machines_fault(&said) || is_refused, "{said}");
             }
         }
     }
@@ -99,7 +112,7 @@ fn a_fault_of_the_reader_is_none_of_the_works() {
             let is_disturbed = document.origin.warnings.iter().any(|warning| matches!(warning, Warning::SpoiledRounds { .. }));
             assert!(!is_left_out && (document.terms.contains_key("signal") || is_disturbed), "{:?} {warnings:?}", document.terms);
         }
-        Err((code, said)) => assert!(code == Some(1) && said.contains("the measurement was spoiled"), "{code:?} {said}"),
+        Err((code, said)) => assert!(code == Some(1) && is_the_machines_fault(&said), "{code:?} {said}"),
     }
 }
 

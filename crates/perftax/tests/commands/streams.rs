@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::common::is_the_machines_fault;
+
 /// Where a command's text goes, unless -o names a file.
 #[derive(Clone, Copy, PartialEq)]
 enum Text {
@@ -233,8 +235,7 @@ impl Place {
             perftax.args(command.split_whitespace()).args(arguments).stdin(Stdio::null()).env("XDG_DATA_HOME", self.path("data"));
             let output = perftax.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", "xterm").output().unwrap();
             let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-            // Another perftax measures, or a busy machine has spoiled what was measured: that is not what is asked here.
-            let is_other = ["/perftax-throttle", "quieten the machine"].iter().any(|words| stderr.contains(words));
+            let is_other = stderr.contains("/perftax-throttle") || is_the_machines_fault(&stderr);
             if !is_other || began.elapsed() > MOST_WAITED {
                 return Ran { code: output.status.code(), stdout, stderr };
             }
