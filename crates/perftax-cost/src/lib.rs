@@ -18,7 +18,7 @@ pub mod document;
 pub mod drive;
 mod estimate;
 pub mod foresight;
-mod left_out;
+pub mod left_out;
 pub mod matrix;
 pub mod mechanism;
 pub mod observation;

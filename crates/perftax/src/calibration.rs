@@ -129,7 +129,8 @@ pub fn run(spec: &Spec, goal: Goal, seed: u64) -> Result<Outcome> {
     Ok(campaign.finish(stopped?)?)
 }
 
-fn commonest(reasons: impl Iterator<Item = String>) -> Option<String> {
+/// The reason that most have.
+pub fn commonest(reasons: impl Iterator<Item = String>) -> Option<String> {
     let mut counts = std::collections::BTreeMap::new();
     for reason in reasons {
         *counts.entry(reason).or_insert(0) += 1;

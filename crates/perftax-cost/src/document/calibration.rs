@@ -154,7 +154,7 @@ pub struct Linearity {
 pub struct Control {
     /// Relative difference (off2 − off)/off, a fraction.
     pub difference: Estimate,
-    /// Whether the interval contains 0: if not, the result is refused.
+    /// Whether the interval contains 0, or (of whole programs) nothing that would matter: if not, the result is refused.
     pub passed: bool,
     /// The smallest relative bias that this control can tell from 0: its half-width.
     pub detects: f64,

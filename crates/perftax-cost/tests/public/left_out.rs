@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::document::WorkloadProfile;
+use perftax_cost::left_out::EXCLUDED_KERNEL_TERM;
 use perftax_cost::observation::Run;
-use perftax_cost::prediction::{Cost, EXCLUDED_TERM, SAMPLE_TERM, Setting, row};
+use perftax_cost::prediction::{CACHED_WORK_TERM, Cost, OWN_TERM, SAMPLE_TERM, Setting, row};
 use perftax_cost::{Estimate, LeftOut, Mechanism};
 
 /// A second of CPU time, so much of it in the kernel.
@@ -33,7 +34,7 @@ fn workload(system_s: f64) -> WorkloadProfile {
 
 fn cost(excluded_ns: Option<f64>) -> Cost {
     let mut cost = Cost::new(Estimate::exact(10_000.0), 0.0);
-    cost.terms.extend(excluded_ns.map(|ns| (EXCLUDED_TERM.to_string(), Estimate::exact(ns))));
+    cost.terms.extend(excluded_ns.map(|ns| (EXCLUDED_KERNEL_TERM.to_string(), Estimate::exact(ns))));
     cost
 }
 
@@ -49,8 +50,33 @@ fn each_mode_has_its_own_equation() {
     assert!((found.overhead.estimate - (0.5 + 0.5 / 9.0)).abs() < 1e-9, "{found:#?}");
     assert!((found.samples - 0.5e9 / 10_000.0).abs() < 1e-6, "{found:#?}");
     assert!(
-        (found.terms[SAMPLE_TERM].estimate - 0.5).abs() < 1e-9 && (found.terms[EXCLUDED_TERM].estimate - 0.5 / 9.0).abs() < 1e-9
+        (found.terms[SAMPLE_TERM].estimate - 0.5).abs() < 1e-9
+            && (found.terms[EXCLUDED_KERNEL_TERM].estimate - 0.5 / 9.0).abs() < 1e-9
     );
+}
+
+/// Between α and what work that lives off its caches pays lies every program; without that term nothing is said of it.
+#[test]
+fn a_programs_own_loss_widens_and_is_a_term_of_its_own() {
+    let mut cost = cost(None);
+    assert_eq!(cost.own_ns(20_000), None);
+    let alone = row(&workload(0.0), &cost, &setting(LeftOut::Nothing), 1_000_000).unwrap();
+    cost.terms.insert(CACHED_WORK_TERM.into(), Estimate::new(30_000.0, 20_000.0, 40_000.0));
+    let own_ns = cost.own_ns(20_000).unwrap();
+    assert!((own_ns.estimate - 7200.0).abs() < 1e-6 && (own_ns.high - 17_200.0).abs() < 1e-6, "{own_ns:?}");
+    let found = row(&workload(0.0), &cost, &setting(LeftOut::Nothing), 1_000_000).unwrap();
+    // C·α/(P − α), at α and at what is added to it.
+    let extra = |ns: f64| ns / (1e6 - ns);
+    assert!(
+        (found.overhead.estimate - extra(17_200.0)).abs() < 1e-9 && (found.overhead.high - extra(27_200.0)).abs() < 1e-9,
+        "{found:#?}"
+    );
+    assert!((found.overhead.low - extra(9800.0)).abs() < 1e-9, "{found:#?}");
+    assert!((found.terms[OWN_TERM].estimate - extra(17_200.0) * 7.2 / 17.2).abs() < 1e-9, "{found:#?}");
+    assert!(alone.overhead.half_width() < 1e-9 && !alone.terms.contains_key(OWN_TERM), "{alone:#?}");
+    // Work that pays no more than α is not known to better than two hundredths.
+    cost.terms.insert(CACHED_WORK_TERM.into(), Estimate::exact(9000.0));
+    assert_eq!(cost.own_ns(20_000), Some(Estimate::new(0.0, -200.0, 200.0)));
 }
 
 /// What is not known is not free: a dropped sample then costs a whole one, and all that is missing is the sample.

@@ -311,6 +311,24 @@ fn the_control_of_whole_runs_catches_a_planted_bias() {
     assert!(!biased.passed && biased.detects < 0.03, "{biased:?}");
 }
 
+/// Without noise every difference is certain; one that changes no verdict refuses none.
+#[test]
+fn a_certain_but_negligible_bias_passes() {
+    let mut rounds = exact_rounds(0);
+    let mut biased_by = |share: f64| {
+        for round in &mut rounds {
+            let off_s = round.runs.iter().find(|r| r.arm == "off").unwrap().elapsed_s;
+            round.runs.retain(|r| r.arm != "off2");
+            let off2 = round.runs.iter().find(|r| r.arm == "off").unwrap().clone();
+            round.runs.push(Run { arm: "off2".into(), elapsed_s: off_s * (1.0 + share), ..off2 });
+        }
+        control(&rounds, 1).unwrap()
+    };
+    let (small, large) = (biased_by(0.0001), biased_by(0.001));
+    assert!(small.passed && !small.difference.contains(0.0), "{small:?}");
+    assert!(!large.passed, "{large:?}");
+}
+
 #[test]
 fn more_rounds_are_asked_for_until_the_interval_is_narrow() {
     let rounds = rounds(&mut Machine::new(11, 0.05), 6, 1.0);

@@ -1,6 +1,7 @@
 //! The arms of a calibration.
 
-use perftax_cost::prediction::EXCLUDED_TERM;
+use perftax_cost::left_out::{EXCLUDED_KERNEL_TERM, EXCLUDED_USER_TERM, OFF_IN_KERNEL_ARM};
+use perftax_cost::prediction::CACHED_WORK_TERM;
 use perftax_pmu::Error;
 use perftax_pmu::sampler::{Pages, Payload, Sampling, Wakeup};
 
@@ -26,8 +27,16 @@ pub const ARMED: &str = "armed";
 /// The event is counted, not sampled.
 pub const COUNTING: &str = "counting";
 
-/// Every sample is dropped by the event's filter: what an interrupt takes without one ([`perftax_cost::LeftOut`]).
-pub const EXCLUDED: &str = EXCLUDED_TERM;
+/// Every sample is dropped by the event's filter: what an interrupt of the program's own mode takes without one ([`perftax_cost::LeftOut`]).
+pub const EXCLUDED_IN_USER: &str = EXCLUDED_USER_TERM;
+/// The same of the kernel's mode, where the work stays for it.
+pub const EXCLUDED_IN_KERNEL: &str = EXCLUDED_KERNEL_TERM;
+/// That work without any monitoring.
+pub const OFF_IN_KERNEL: &str = OFF_IN_KERNEL_ARM;
+/// Work that lives off its second-level cache, sampled; and without any monitoring.
+pub const CACHED: &str = CACHED_WORK_TERM;
+/// See [`CACHED`].
+pub const OFF_CACHED: &str = "off-cached";
 
 /// Bytes of user stack that the stack arm copies: `perf record --call-graph dwarf` takes 8 KiB.
 pub const USER_STACK_BYTES: u32 = 8192;
@@ -39,6 +48,20 @@ pub struct Arm {
     pub name: String,
     /// What is opened; none opens nothing.
     pub monitoring: Option<Monitoring>,
+    /// Over which work.
+    pub work: Work,
+}
+
+/// What is done in a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Work {
+    /// The mechanism's own: what most arms have.
+    #[default]
+    Usual,
+    /// It stays in the kernel.
+    InKernel,
+    /// It lives off its second-level cache.
+    Cached,
 }
 
 /// An arm that is not measured.
@@ -97,13 +120,13 @@ impl Monitoring {
 impl Arm {
     /// Nothing is opened.
     pub fn unmonitored(name: &str) -> Self {
-        Self { name: name.into(), monitoring: None }
+        Self { name: name.into(), monitoring: None, work: Work::Usual }
     }
 
     /// Counting without sampling, or (`enabled` false) not even that.
     pub fn counting(name: &str, enabled: bool) -> Self {
         let monitoring = Monitoring { enabled, ..Monitoring::of(Sampling::COUNTING, RING_PAGES) };
-        Self { name: name.into(), monitoring: Some(monitoring) }
+        Self { name: name.into(), monitoring: Some(monitoring), work: Work::Usual }
     }
 
     /// Sampling with a payload.
@@ -111,14 +134,14 @@ impl Arm {
         let ring_bytes = ring_pages * rustix::param::page_size();
         let sampling = Sampling::every(period, ring_bytes).carrying(payload);
         let monitoring = Monitoring::of(sampling, ring_pages);
-        Self { name: name.into(), monitoring: Some(monitoring) }
+        Self { name: name.into(), monitoring: Some(monitoring), work: Work::Usual }
     }
 
     /// Sampling by our own module.
     pub fn direct(name: &str, period: u64, buffer: OwnBuffer) -> Self {
         let sampling = Sampling { period: Some(period), ..Sampling::COUNTING };
         let monitoring = Monitoring { own_buffer: Some(buffer), ..Monitoring::of(sampling, RING_PAGES) };
-        Self { name: name.into(), monitoring: Some(monitoring) }
+        Self { name: name.into(), monitoring: Some(monitoring), work: Work::Usual }
     }
 
     /// By our own module, without a sample.
@@ -128,7 +151,12 @@ impl Arm {
 
     /// Perf's event beside our module's, without a sample.
     pub fn perf_idle(payload: Payload) -> Self {
-        Self { name: PERF_IDLE.into(), ..Self::idle(payload) }
+        Self::idle(payload).called(PERF_IDLE)
+    }
+
+    /// The same by another name.
+    pub fn called(self, name: &str) -> Self {
+        Self { name: name.into(), ..self }
     }
 
     /// Ready to sample, without ever doing so.
@@ -151,6 +179,11 @@ impl Arm {
             monitoring.drops_all = true;
         }
         self
+    }
+
+    /// The same over other work.
+    pub fn over(self, work: Work) -> Self {
+        Self { work, ..self }
     }
 
     /// The same with a group of counters read at every sample.

@@ -1,5 +1,6 @@
 //! The bench: fixed work and the arms it is timed in, on the calling (pinned) thread.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use perftax_cost::Mechanism;
@@ -9,7 +10,7 @@ use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sys::{Tsc, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};
 use perftax_pmu::{Error, Result};
 
-use super::arm::{Arm, Monitoring, OFF_AGAIN, Skipped};
+use super::arm::{Arm, Monitoring, OFF_AGAIN, Skipped, Work};
 use super::feedback;
 use super::floor::FloorSample;
 use super::source::{Source, Stopped};
@@ -23,6 +24,8 @@ pub struct Bench {
     spec: Spec,
     event: Event,
     stimulus: Box<dyn Stimulus>,
+    /// The work of the arms that do not have the usual one.
+    others: BTreeMap<Work, Box<dyn Stimulus>>,
     arms: Vec<(Arm, Option<Source>)>,
     /// Whether merely opening the event changes the work, so that it must be closed in the other arms.
     open_per_block: bool,
@@ -74,6 +77,7 @@ impl Bench {
             spec: spec.clone(),
             event,
             stimulus,
+            others: BTreeMap::new(),
             arms: Vec::new(),
             open_per_block,
             tsc: Tsc::calibrated(),
@@ -101,6 +105,9 @@ impl Bench {
                 }
                 Err(error) => return Err(error),
             };
+            if !bench.others.contains_key(&arm.work) {
+                bench.others.extend(spec.other_stimulus(arm.work).map(|stimulus| (arm.work, stimulus)));
+            }
             bench.arms.push((arm, source.filter(|_| !open_per_block)));
         }
         Ok(bench)
@@ -219,13 +226,14 @@ impl Bench {
         let arm = self.arms[index].0.clone();
         let steal_before = steal_ns(Some(self.spec.cpu))?;
         let keeps_a_buffer = self.spec.mechanism.keeps_a_buffer();
-        self.stimulus.prepare()?;
+        let stimulus = self.others.get_mut(&arm.work).unwrap_or(&mut self.stimulus);
+        stimulus.prepare()?;
         let enabled = arm.monitoring.is_some_and(|m| m.enabled);
         if let Some(source) = own.as_mut().or(self.arms[index].1.as_mut()).filter(|_| enabled) {
             source.start()?;
         }
 
-        let (stimulus, bias) = (&mut self.stimulus, self.spec.planted_bias);
+        let bias = self.spec.planted_bias;
         let Timed { wall_ns, cpu_ns, involuntary_switches } = timed(|began_ns| {
             stimulus.run();
             if bias > 0.0 && arm.name == OFF_AGAIN {

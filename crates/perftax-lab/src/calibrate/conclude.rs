@@ -8,10 +8,12 @@ use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, Split, spl
 use perftax_cost::direct::{DirectSplit, HANDLER_TERM, direct_split, record_cost};
 use perftax_cost::document::{Control, DirectCost, Linearity};
 use perftax_cost::observation::Block;
-use perftax_cost::prediction::EXCLUDED_TERM;
 use perftax_cost::{Estimate, Mechanism};
 
-use super::arm::{ARMED, COUNTING, EACH, EXCLUDED, IDLE, OFF, OFF_AGAIN, ON, PERF, PERF_IDLE};
+use super::arm::{
+    ARMED, CACHED, COUNTING, EACH, EXCLUDED_IN_KERNEL, EXCLUDED_IN_USER, IDLE, OFF, OFF_AGAIN, OFF_CACHED, OFF_IN_KERNEL, ON,
+    PERF, PERF_IDLE,
+};
 use super::spec::{baseline, clock};
 use super::switching::{SWITCH_ARMS, SWITCH_OFF};
 
@@ -150,9 +152,14 @@ pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Op
     } else if of_buffer.is_none() {
         term("record", Some(alpha_ns));
     }
-    if has(EXCLUDED) {
-        // None came: what the CPU time and the period say is how many interrupts there were.
-        term(EXCLUDED_TERM, ratio_of_sums(blocks, baseline, EXCLUDED, Unit::Expected, clock));
+    for (baseline, name) in [(baseline, EXCLUDED_IN_USER), (OFF_IN_KERNEL, EXCLUDED_IN_KERNEL)] {
+        if has(name) {
+            // None came: what the CPU time and the period say is how many interrupts there were.
+            term(name, ratio_of_sums(blocks, baseline, name, Unit::Expected, clock));
+        }
+    }
+    if has(CACHED) {
+        term(CACHED, ratio_of_sums(blocks, OFF_CACHED, CACHED, unit, clock));
     }
     for name in PAYLOADS.into_iter().filter(|name| has(name)) {
         term(name, difference_of(blocks, baseline, ON, name, unit, clock));

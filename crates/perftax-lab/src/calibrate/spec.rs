@@ -10,9 +10,14 @@ use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::{Pages, Payload};
 use perftax_pmu::{Error, Result};
 
-use super::arm::{ARMED, Arm, COUNTING, EACH, EXCLUDED, IDLE, OFF, OFF_AGAIN, ON, OwnBuffer, PERF, RING_PAGES, USER_STACK_BYTES};
+use super::arm::{
+    ARMED, Arm, CACHED, COUNTING, EACH, EXCLUDED_IN_KERNEL, EXCLUDED_IN_USER, IDLE, OFF, OFF_AGAIN, OFF_CACHED, OFF_IN_KERNEL,
+    ON, OwnBuffer, PERF, RING_PAGES, USER_STACK_BYTES, Work,
+};
 use crate::run::Attach;
-use crate::stimulus::{PageFaults, ProbedCalls, Spin, Stimulus, Syscalls, WatchedWrites};
+use crate::stimulus::{
+    PageFaults, PathWalk, PointerChase, ProbedCalls, Spin, Stimulus, Syscalls, WatchedWrites, second_level_bytes,
+};
 
 /// How much a calibration wants to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +107,9 @@ const CPU_CLOCK_PERIOD_NS: u64 = 50_021;
 const COUNTER_PERIOD: u64 = 32_771;
 /// Period at which a buffer of some hundred records fills several times in a block, events: a prime near 2^11, the paper's shortest.
 const BUSY_PERIOD: u64 = 2053;
+
+/// How many times rarer than usual the samples of a clock are over work that lives off its caches.
+const RARELY: u64 = 8;
 
 /// The arm that sampled ones of a mechanism are held against: nothing, or the event running without a sample where stopping it is part
 /// of what is timed.
@@ -206,6 +214,15 @@ impl Spec {
         })
     }
 
+    /// The work of the arms that do not have the usual one.
+    pub(super) fn other_stimulus(&self, work: Work) -> Option<Box<dyn Stimulus>> {
+        match work {
+            Work::Usual => None,
+            Work::InKernel => Some(Box::new(PathWalk::lasting(BLOCK))),
+            Work::Cached => Some(Box::new(PointerChase::lasting(BLOCK, second_level_bytes(self.cpu) / 2))),
+        }
+    }
+
     fn default_tracepoint(&self) -> String {
         // Kernels without CONFIG_FTRACE_SYSCALLS have no tracepoint per system call, but one for all of them.
         let specific = "/sys/kernel/tracing/events/syscalls/sys_enter_getppid";
@@ -242,10 +259,23 @@ impl Spec {
             arms.push(Arm::counting(ARMED, false));
         }
         if self.mechanism.is_time_driven() {
-            arms.push(self.sampled(EXCLUDED, main, self.payload).dropping_all());
+            arms.push(self.sampled(EXCLUDED_IN_USER, main, self.payload).dropping_all());
+            arms.push(Arm::unmonitored(OFF_IN_KERNEL).over(Work::InKernel));
+            arms.push(self.sampled(EXCLUDED_IN_KERNEL, main, self.payload).dropping_all().over(Work::InKernel));
         }
         if fires_at_every_operation {
             arms.push(Arm::counting(COUNTING, true));
+        }
+        if !fires_at_every_operation && !matches!(self.depth, Depth::At { .. }) {
+            // Rarely: what the work has to lose is what it has fetched since the sample before.
+            let rarely = if self.mechanism.is_time_driven() { next_prime(main * RARELY) } else { main };
+            let off = if self.mechanism.keeps_a_buffer() {
+                Arm::idle(self.payload).called(OFF_CACHED)
+            } else {
+                Arm::unmonitored(OFF_CACHED)
+            };
+            arms.push(off.over(Work::Cached));
+            arms.push(self.sampled(CACHED, rarely, self.payload).over(Work::Cached));
         }
         match &self.depth {
             Depth::Alpha => return arms,

@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use perftax_cost::Estimate;
 use perftax_cost::observation::Run;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{check_interrupted, online_cpus};
@@ -198,7 +199,9 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
 
     let period = monitor.map_or(0, |m| m.period);
     // A clock counts in the mode that its filter leaves out, too, and gives no samples of it.
-    let kept = 1.0 - monitor.map_or(0.0, |m| m.event.left_out().share_of(exit.usage.user_s, exit.usage.system_s));
+    let dropped = monitor.map(|m| m.event.left_out().share_of(exit.usage.user_s, exit.usage.system_s));
+    let dropped = dropped.unwrap_or(Estimate::exact(0.0));
+    let due = if period == 0 { 0.0 } else { delivered.counted.iter().sum::<u64>() as f64 / period as f64 };
     let mut run = Run {
         round,
         period,
@@ -211,7 +214,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         samples: delivered.samples(),
         samples_per_cpu: delivered.samples_by_target.clone(),
         cpu_s_per_cpu: Vec::new(),
-        expected_samples: if period == 0 { 0.0 } else { kept * delivered.counted.iter().sum::<u64>() as f64 / period as f64 },
+        expected_samples: due * (1.0 - dropped.estimate),
         lost: delivered.lost,
         throttled: delivered.throttled,
         voluntary_switches: exit.usage.voluntary_switches,
@@ -233,7 +236,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         run.counts.insert(event, values.iter().sum());
     }
     let switched = monitor.is_some_and(|m| m.attach == Attach::Separate);
-    run.spoiled = why_spoiled(&run, &delivered, switched);
+    run.spoiled = why_spoiled(&run, &delivered, switched, due * (1.0 - dropped.high));
     Ok(run)
 }
 
@@ -282,13 +285,14 @@ const DELIVERED_SLACK: f64 = 16.0;
 /// Share of a run's time that the hypervisor may steal before the run is somebody else's measurement.
 const STEAL_LIMIT: f64 = 0.02;
 
-/// `switched`: contexts of their own, whose timers every switch stops and starts: samples are missing there as a matter of course.
-fn why_spoiled(run: &Run, delivered: &Delivered, switched: bool) -> Option<String> {
+/// `switched`: contexts of their own, whose timers every switch stops and starts: samples are missing there as a matter of course. `least`: samples
+/// that should have come where the share that the event's filter drops is as large as it may be.
+fn why_spoiled(run: &Run, delivered: &Delivered, switched: bool, least: f64) -> Option<String> {
     if delivered.lost > 0 {
         Some(format!("{} samples lost", delivered.lost))
     } else if delivered.throttled > 0 {
         Some(format!("throttled {} times", delivered.throttled))
-    } else if !switched && (run.samples as f64) < run.expected_samples * DELIVERED_LEAST - DELIVERED_SLACK {
+    } else if !switched && (run.samples as f64) < least * DELIVERED_LEAST - DELIVERED_SLACK {
         Some(format!("{} samples of {:.0} expected", run.samples, run.expected_samples))
     } else if run.steal_s > STEAL_LIMIT * run.elapsed_s {
         Some(format!("{:.0} ms stolen by the hypervisor", run.steal_s * 1e3))

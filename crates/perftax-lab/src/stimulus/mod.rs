@@ -2,18 +2,22 @@
 
 mod breakpoint;
 mod call;
+mod chase;
 mod fault;
 mod kernel_locks;
 mod known_loop;
+mod path_walk;
 mod spin;
 mod switch;
 mod syscall;
 
 pub use breakpoint::WatchedWrites;
 pub use call::ProbedCalls;
+pub use chase::{PointerChase, second_level_bytes};
 pub use fault::{PageFaults, Sites};
 pub use kernel_locks::KernelLocks;
 pub use known_loop::KnownLoop;
+pub use path_walk::PathWalk;
 pub use spin::Spin;
 pub use switch::{Migrations, Sleeps};
 pub use syscall::Syscalls;
@@ -35,6 +39,18 @@ pub trait Stimulus {
 
     /// Events of one [`Self::run`], known by construction; none for time-driven and free-running sources.
     fn truth(&self) -> Option<u64>;
+}
+
+/// How much work takes about `duration` on this machine, undisturbed, where `amount` is what a run does: the best of several trials tells.
+fn lasting(work: &mut impl Stimulus, duration: std::time::Duration, amount: u64) -> u64 {
+    const TRIALS: usize = 20;
+    let mut best_ns = u64::MAX;
+    for _ in 0..TRIALS {
+        let start = perftax_pmu::sys::monotonic_ns();
+        work.run();
+        best_ns = best_ns.min(perftax_pmu::sys::monotonic_ns() - start).max(1);
+    }
+    (amount as f64 * duration.as_nanos() as f64 / best_ns as f64).ceil() as u64
 }
 
 /// Notes the duration of one operation.

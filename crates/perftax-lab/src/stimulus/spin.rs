@@ -8,14 +8,16 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use perftax_pmu::sys::{Tsc, monotonic_ns};
+use perftax_pmu::sys::Tsc;
 
-use super::Stimulus;
+use super::{Stimulus, lasting};
 
 /// Words of data: 512 KiB.
 const DATA_WORDS: usize = 65_536;
 /// Operations of the interpreted program; it repeats, so that predictors can learn it.
 const PROGRAM_LENGTH: usize = 6_000;
+/// Operations of a first trial.
+const FEW: u64 = 60_000;
 /// Kinds of operation.
 const KINDS: u8 = 24;
 
@@ -34,18 +36,12 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// Work that takes about `duration` on this machine, undisturbed: the best of several trials sets the amount.
+    /// Work that takes about `duration` on this machine, undisturbed.
     pub fn lasting(duration: Duration) -> Self {
         let mut rng = fastrand::Rng::with_seed(0x5eed);
         let program = (0..PROGRAM_LENGTH).map(|_| Operation { kind: rng.u8(0..KINDS), operand: rng.u32(..) }).collect();
-        let mut spin = Self { operations: 60_000, program, data: (0..DATA_WORDS as u64).collect() };
-        let mut best_ns = u64::MAX;
-        for _ in 0..20 {
-            let start = monotonic_ns();
-            spin.run();
-            best_ns = best_ns.min(monotonic_ns() - start).max(1);
-        }
-        spin.operations = (spin.operations as f64 * duration.as_nanos() as f64 / best_ns as f64) as u64;
+        let mut spin = Self { operations: FEW, program, data: (0..DATA_WORDS as u64).collect() };
+        spin.operations = lasting(&mut spin, duration, FEW);
         spin
     }
 }

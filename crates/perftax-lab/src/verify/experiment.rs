@@ -36,6 +36,10 @@ pub struct Finished {
     pub blocks: Vec<Block>,
     /// Periods verified, shortest first.
     pub periods: Vec<u64>,
+    /// Why runs of the programs and blocks of the calibration were spoiled, one reason for each that was.
+    pub spoiled: Vec<String>,
+    /// How many there were, all together.
+    pub made: usize,
 }
 
 /// A verification under way.
@@ -167,7 +171,10 @@ impl<'a> Experiment<'a> {
         let blocks = self.campaign.blocks().to_vec();
         let mut periods = self.periods;
         periods.sort_unstable();
-        Finished { cells, missing, unreachable: self.unreachable, controls, fits, blocks, periods }
+        let runs = || self.subjects.iter().flat_map(|subject| &subject.rounds).flat_map(|round| &round.runs);
+        let reasons = runs().map(|run| &run.spoiled).chain(blocks.iter().map(|block| &block.spoiled));
+        let (spoiled, made) = (reasons.flatten().cloned().collect(), runs().count() + blocks.len());
+        Finished { cells, missing, unreachable: self.unreachable, controls, fits, blocks, periods, spoiled, made }
     }
 
     fn round(&mut self, index: usize) -> Result<Round> {

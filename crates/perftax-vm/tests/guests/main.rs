@@ -10,6 +10,7 @@ mod direct_cost;
 mod exactness;
 mod generic;
 mod ibs;
+mod kept;
 mod kernel;
 mod kmod;
 mod machine;

@@ -6,7 +6,7 @@ use anyhow::Result;
 use perftax_cost::document::{Plan, Reason};
 use perftax_cost::period::Rule;
 use perftax_cost::planning::{Choice, Outcome as Planned, PlanRequest, choose};
-use perftax_cost::prediction::EXCLUDED_TERM;
+use perftax_cost::prediction::Cost;
 use perftax_cost::{Estimate, LeftOut, Mechanism};
 use perftax_pmu::Error;
 use perftax_report::{csv, text, units};
@@ -161,6 +161,7 @@ fn document(
         workload: known.workload,
     };
     if let Some(choice) = choice {
+        reasons.extend(why_own(&known.priced.cost, choice.row.period));
         reasons.extend(choice.reasons);
         plan.period = choice.row.period;
         plan.buffer_bytes = choice.buffer_bytes;
@@ -200,6 +201,16 @@ fn why_mechanism(known: &Known, asked: bool) -> String {
     }
 }
 
+/// What is not known of the program, and widens the interval.
+fn why_own(cost: &Cost, period: u64) -> Option<Reason> {
+    let own_ns = cost.own_ns(period)?;
+    let why = format!(
+        "a sample may cost this program {} beyond what it costs the calibration's loop, by what its caches lose to an interrupt; perftax verify measures it",
+        units::estimate_ns(&own_ns)
+    );
+    Some(Reason { setting: "program".into(), why })
+}
+
 /// What a filter costs that drops samples once they are taken.
 fn why_left_out(known: &Known) -> Option<Reason> {
     let share = known.left_out.share(&known.workload);
@@ -208,14 +219,14 @@ fn why_left_out(known: &Known) -> Option<Reason> {
         LeftOut::KernelMode => "the kernel's",
         LeftOut::UserMode => "the program's own",
     };
-    let each = known.priced.cost.terms.get(EXCLUDED_TERM).map_or_else(
+    let each = known.left_out.term().and_then(|term| known.priced.cost.terms.get(term)).map_or_else(
         || "as much as with a sample (not calibrated: perftax calibrate)".into(),
         |term| format!("{} each", units::estimate_ns(term)),
     );
     let why = format!(
-        "{} gives no samples of {mode} mode, where the program spends {:.0} % of its CPU time; the timer interrupts it there all the same, which costs {each}",
+        "{} gives no samples of {mode} mode, where the program spends {} of its CPU time; the timer interrupts it there all the same, which costs {each}",
         known.event_name,
-        100.0 * share
+        units::estimate_share(&share)
     );
     Some(Reason { setting: "filter".into(), why })
 }

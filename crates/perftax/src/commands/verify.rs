@@ -19,6 +19,7 @@ use perftax_pmu::sys::{Ring, Stdio};
 use perftax_report::{csv, text};
 
 use super::calibrate::check_period;
+use crate::calibration::commonest;
 use crate::failure::Outcome;
 use crate::here::{Here, NO_YARDSTICK};
 use crate::output::Output;
@@ -160,7 +161,17 @@ const MEDIAN_ERROR_ALLOWED: f64 = 0.02;
 
 fn conclude_document(mut origin: Origin, request: &Request, finished: Finished) -> Result<Verification> {
     if finished.cells.is_empty() {
-        bail!("no cell has two usable rounds: every run was spoiled, or the time was too short (--time)");
+        let reason = commonest(finished.spoiled.iter().cloned()).map(|reason| format!(", most often: {reason}"));
+        return Err(Error::Spoiled {
+            why: format!(
+                "no cell has two usable rounds: {} of {} runs and blocks were spoiled{}",
+                finished.spoiled.len(),
+                finished.made,
+                reason.unwrap_or_default()
+            ),
+            remedy: "quieten the machine, lengthen the program, or give it more time with --time".into(),
+        }
+        .into());
     }
     let refused: Vec<&(String, perftax_cost::document::Control)> = finished.controls.iter().filter(|(_, c)| !c.passed).collect();
     for (workload, control) in &refused {

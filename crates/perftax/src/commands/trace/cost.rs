@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::document::{CostPart, MachineId, MachineProfile, ThreadCost, TraceCost, TraceMeta};
-use perftax_cost::prediction::EXCLUDED_TERM;
 use perftax_cost::{Estimate, LeftOut, Mechanism};
 use perftax_trace::Activity;
 
@@ -54,17 +53,17 @@ impl Prices {
             let calibrations = &profile.as_ref()?.calibrations;
             calibrations.iter().find(|found| found.mechanism == mechanism).map(|found| found.alpha_ns)
         };
+        let left_out = LeftOut::named(Mechanism::CpuClock, &meta.event);
         Self {
             event: meta.event.clone(),
             mark_ns: if meta.tag == MARKS { meta.mark_ns } else { of_mechanism(Mechanism::Uprobe) },
             sample_ns: profile.as_ref().and_then(|profile| price(profile, &meta.event)),
-            filtered_gap_ns: meta
-                .sampling_gap_ns
-                .filter(|_| LeftOut::named(Mechanism::CpuClock, &meta.event) != LeftOut::Nothing),
+            filtered_gap_ns: meta.sampling_gap_ns.filter(|_| left_out != LeftOut::Nothing),
             dropped_ns: profile.as_ref().and_then(|profile| {
                 let timed = profile.calibrations.iter().find(|found| found.mechanism == Mechanism::CpuClock)?;
                 // Not calibrated by itself it is priced as if its sample were taken.
-                Some(timed.terms.get(EXCLUDED_TERM).copied().unwrap_or(timed.alpha_ns))
+                let dropped_ns = left_out.term().and_then(|term| timed.terms.get(term)).copied();
+                Some(dropped_ns.unwrap_or(timed.alpha_ns))
             }),
             record_ns: of_mechanism(Mechanism::Tracepoint),
         }
