@@ -26,17 +26,11 @@ pub const COUNTING_TERM: &str = "counting";
 /// The term of what taking a sample adds to a counted event, ns a sample.
 pub const RECORD_TERM: &str = "record";
 
-/// The term of what a sample costs work that lives off its second-level cache, α and all, ns a sample: programs lie between α and this.
+/// The term of what a sample costs work that lives off its second-level cache, α and all, ns a sample: an interrupt that comes rarely finds it full.
 pub const CACHED_WORK_TERM: &str = "cached-work";
 
 /// What a sample costs the program beyond α, in a prediction: [`Cost::own_ns`].
 pub const OWN_TERM: &str = "own";
-
-/// Where between the two a program lies, on average and at most: eight programs paid 3 to 63 % of the way at periods that leave their caches time to fill
-/// (docs/verify.md), 36 % on average; a ninth is to be expected below 86 % (95 %, by Student's t).
-const OWN_SHARE: (f64, f64) = (0.36, 0.86);
-/// What α differs by between two pieces of work that lose nothing, a fraction: up to 1.1 % in the emulated machine, where nothing else varies.
-const BETWEEN_WORKS: f64 = 0.02;
 
 /// The term of what the program loses in its caches to the records.
 pub const POLLUTION_TERM: &str = "pollution";
@@ -44,6 +38,36 @@ pub const POLLUTION_TERM: &str = "pollution";
 /// The pollution term may be so many times too high (first) or too low (second): 17 of the 18 cells in which it was held against
 /// simulated caches lie between (docs/sim.md, "Pollution and the buffer"; the last, 0.10 % for 0.46 %, is the smallest).
 const POLLUTION_FACTORS: (f64, f64) = (1.8, 3.3);
+
+/// Share of what work that lives off its caches has to lose that a program loses to a sample.
+///
+/// From eight programs at five overheads (docs/acceptance.md, "The cost of sampling is predicted"; cpu-clock on a KVM guest) against a chase of pointers
+/// there (docs/verify.md): 7, 15, 30, 36 and 36 % on average at gaps of 67, 134, 247, 471 and 1143 µs; a ninth is to be expected below 33, 42, 69, 86 and
+/// 86 % (95 %, Student's t). At 3 ms they were not told apart from 80 % on average, and up to 120 % but for one of wide interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Own {
+    /// On average.
+    pub mean: f64,
+    /// At most.
+    pub most: f64,
+}
+
+impl Own {
+    /// Gap after which caches are full again, ns.
+    const FULL_NS: f64 = 350_000.0;
+    /// The longest gap of which anything is known, ns.
+    const KNOWN_NS: f64 = 3_000_000.0;
+
+    /// Of a program that runs for so long between two samples.
+    pub fn after(gap_ns: f64) -> Self {
+        let filled = (gap_ns / Self::FULL_NS).clamp(0.0, 1.0);
+        let beyond = ((gap_ns - Self::FULL_NS) / (Self::KNOWN_NS - Self::FULL_NS)).clamp(0.0, 1.0);
+        Self { mean: 0.36 * filled, most: 0.86 * (0.3 + 0.7 * filled) + 0.39 * beyond }
+    }
+}
+
+/// What α differs by between two pieces of work that lose nothing, a fraction: up to 1.1 % in the emulated machine, where nothing else varies.
+const BETWEEN_WORKS: f64 = 0.02;
 
 /// A program counts as parallel where it uses more CPU time than this many times its elapsed time. Several threads alone do
 /// not make it so: they may take turns.
@@ -92,14 +116,16 @@ impl Cost {
         alpha_ns.widened(self.drift)
     }
 
-    /// What a sample costs a program beyond α at a period, where only the program itself can tell: what its caches, TLBs and branch predictors lose to
-    /// an interrupt. From nothing up to what work that lives off its second-level cache loses; nothing where the calibration does not say.
-    pub fn own_ns(&self, period: u64) -> Option<Estimate> {
-        let most_ns = self.terms.get(CACHED_WORK_TERM)?;
-        let alpha_ns = self.alpha_at_ns(period);
-        let to_lose_ns = (most_ns.estimate - alpha_ns.estimate).max(0.0);
+    /// What a sample costs a program beyond its α, where only the program itself can tell: what its caches, TLBs and branch predictors lose to an
+    /// interrupt that comes every `gap_ns` of CPU time. From nothing up to a share ([`Own`]) of what work that lives off its second-level cache loses;
+    /// nothing where the calibration does not say.
+    pub fn own_ns(&self, alpha_ns: &Estimate, gap_ns: f64) -> Option<Estimate> {
+        let most_ns = self.terms.get(CACHED_WORK_TERM)?.widened(self.drift);
+        let to_lose_ns = |most_ns: f64| (most_ns - alpha_ns.estimate).max(0.0);
         let least_ns = BETWEEN_WORKS * alpha_ns.estimate;
-        Some(Estimate::new(OWN_SHARE.0 * to_lose_ns, -least_ns, (OWN_SHARE.1 * to_lose_ns).max(least_ns)))
+        let own = Own::after(gap_ns);
+        let high = own.most * to_lose_ns(most_ns.high);
+        Some(Estimate::new(own.mean * to_lose_ns(most_ns.estimate), -least_ns, high.max(least_ns)))
     }
 
     /// What one sample costs at a period, the counting of the events between two samples included, drift included.
@@ -207,7 +233,9 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     for name in &setting.payload {
         alphas.push((name, cost.term(name)?));
     }
-    alphas.extend(cost.own_ns(period).map(|own_ns| (OWN_TERM, own_ns)));
+    let gap_ns = gap_ns(workload, setting, period, sample_ns.estimate);
+    let own_ns = gap_ns.and_then(|gap_ns| cost.own_ns(&sample_ns, gap_ns));
+    alphas.extend(own_ns.map(|own_ns| (OWN_TERM, own_ns)));
     let switch = setting.switch_term.map(|name| cost.term(name)).transpose()?;
     let alpha_ns = alphas[1..].iter().fold(alphas[0].1, |sum, (_, term)| sum.plus(term));
     check(drive, period, &alpha_ns)?;
@@ -222,7 +250,7 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     let excluded = setting.left_out.term();
     let dropped_ns = excluded.and_then(|term| cost.terms.get(term)).map_or(alpha_ns, |term| {
         let alone_ns = term.widened(cost.drift);
-        cost.own_ns(period).map_or(alone_ns, |own_ns| alone_ns.plus(&own_ns))
+        own_ns.map_or(alone_ns, |own_ns| alone_ns.plus(&own_ns))
     });
 
     let elapsed_s = workload.elapsed_s.estimate;
@@ -319,6 +347,17 @@ pub fn check(drive: Drive, period: u64, alpha_ns: &Estimate) -> Result<(), Predi
         return Err(PredictionError::PeriodTooShort { period, alpha_ns: alpha_ns.estimate, needed });
     }
     Ok(())
+}
+
+/// CPU time of the program between two samples, ns; `None` where its events were not counted.
+fn gap_ns(workload: &WorkloadProfile, setting: &Setting, period: u64, sample_ns: f64) -> Option<f64> {
+    match setting.drive {
+        Drive::Time => Some(period as f64),
+        Drive::Event { .. } => {
+            let samples = quantity(workload, setting).ok()?.estimate * setting.drive.rate(period, sample_ns);
+            (samples > 0.0).then(|| workload.cpu_s.estimate * 1e9 / samples)
+        }
+    }
 }
 
 /// What drives the sampler: unmonitored CPU seconds, or events, a run.

@@ -55,28 +55,38 @@ fn each_mode_has_its_own_equation() {
     );
 }
 
-/// Between α and what work that lives off its caches pays lies every program; without that term nothing is said of it.
+/// What a program itself loses to a sample is a term of its own with an interval of its own; without a calibration of it nothing is said.
 #[test]
 fn a_programs_own_loss_widens_and_is_a_term_of_its_own() {
     let mut cost = cost(None);
-    assert_eq!(cost.own_ns(20_000), None);
-    let alone = row(&workload(0.0), &cost, &setting(LeftOut::Nothing), 1_000_000).unwrap();
+    let alpha_ns = Estimate::exact(10_000.0);
+    assert_eq!(cost.own_ns(&alpha_ns, 350_000.0), None);
+    let predicted = |cost: &Cost| row(&workload(0.0), cost, &setting(LeftOut::Nothing), 350_000).unwrap();
+    let alone = predicted(&cost);
     cost.terms.insert(CACHED_WORK_TERM.into(), Estimate::new(30_000.0, 20_000.0, 40_000.0));
-    let own_ns = cost.own_ns(20_000).unwrap();
-    assert!((own_ns.estimate - 7200.0).abs() < 1e-6 && (own_ns.high - 17_200.0).abs() < 1e-6, "{own_ns:?}");
-    let found = row(&workload(0.0), &cost, &setting(LeftOut::Nothing), 1_000_000).unwrap();
-    // C·α/(P − α), at α and at what is added to it.
-    let extra = |ns: f64| ns / (1e6 - ns);
+    let own_ns = cost.own_ns(&alpha_ns, 350_000.0).unwrap();
+    // 36 % of the 20 µs to lose, at most 86 % of the 30 that there may be, at least nothing but for two hundredths of α.
     assert!(
-        (found.overhead.estimate - extra(17_200.0)).abs() < 1e-9 && (found.overhead.high - extra(27_200.0)).abs() < 1e-9,
+        (own_ns.estimate - 7200.0).abs() < 1e-6 && (own_ns.high - 25_800.0).abs() < 1e-6 && own_ns.low == -200.0,
+        "{own_ns:?}"
+    );
+    // C·α/(P − α), at α and at what is added to it.
+    let found = predicted(&cost);
+    let extra = |ns: f64| ns / (350_000.0 - ns);
+    let is_near = |found: f64, ns: f64| (found - extra(ns)).abs() < 1e-9;
+    let overhead = found.overhead;
+    assert!(
+        is_near(overhead.estimate, 17_200.0) && is_near(overhead.high, 35_800.0) && is_near(overhead.low, 9800.0),
         "{found:#?}"
     );
-    assert!((found.overhead.low - extra(9800.0)).abs() < 1e-9, "{found:#?}");
     assert!((found.terms[OWN_TERM].estimate - extra(17_200.0) * 7.2 / 17.2).abs() < 1e-9, "{found:#?}");
     assert!(alone.overhead.half_width() < 1e-9 && !alone.terms.contains_key(OWN_TERM), "{alone:#?}");
+    // Sampled more often it has less to lose, and never pays less for more.
+    let by_gap: Vec<Estimate> = [20e3, 67e3, 350e3, 1e6, 3e6, 9e6].map(|gap_ns| cost.own_ns(&alpha_ns, gap_ns).unwrap()).to_vec();
+    assert!(by_gap.windows(2).all(|w| w[0].estimate <= w[1].estimate && w[0].high <= w[1].high), "{by_gap:?}");
     // Work that pays no more than α is not known to better than two hundredths.
     cost.terms.insert(CACHED_WORK_TERM.into(), Estimate::exact(9000.0));
-    assert_eq!(cost.own_ns(20_000), Some(Estimate::new(0.0, -200.0, 200.0)));
+    assert_eq!(cost.own_ns(&alpha_ns, 1e6), Some(Estimate::new(0.0, -200.0, 200.0)));
 }
 
 /// What is not known is not free: a dropped sample then costs a whole one, and all that is missing is the sample.

@@ -120,7 +120,12 @@ fn pilot_alpha_ns(spec: &Spec, seed: u64) -> Result<f64> {
 impl Campaign {
     /// Opens everything.
     pub fn start(spec: &Spec, goal: Goal, seed: u64) -> Result<Self> {
-        let spec = &if spec.mechanism.is_time_driven() { spec.raised_for(pilot_alpha_ns(spec, seed)?) } else { spec.clone() };
+        // Where the period is given, a look decides nothing.
+        let spec = &if spec.mechanism.is_time_driven() && spec.period.is_none() {
+            spec.raised_for(pilot_alpha_ns(spec, seed)?)
+        } else {
+            spec.clone()
+        };
         let worker = Worker::start(spec, seed)?;
         let switching = spec.wants_switching().then(|| SwitchBench::new(spec, worker.event().clone(), seed));
         Ok(Self {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use perftax_cost::Mechanism;
 use perftax_cost::alpha::Clock;
 use perftax_cost::period::{Rule, event_defaults};
+use perftax_cost::{LeftOut, Mechanism};
 use perftax_pmu::event::Event;
 use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::{Pages, Payload};
@@ -110,6 +110,10 @@ const BUSY_PERIOD: u64 = 2053;
 
 /// How many times rarer than usual the samples of a clock are over work that lives off its caches.
 const RARELY: u64 = 8;
+/// But a few to a block, ns.
+const RAREST_NS: u64 = BLOCK.as_nanos() as u64 / 5;
+/// The smallest ring: a page of records beside its control page.
+const LEAST_RING_PAGES: usize = 1;
 
 /// The arm that sampled ones of a mechanism are held against: nothing, or the event running without a sample where stopping it is part
 /// of what is timed.
@@ -258,29 +262,17 @@ impl Spec {
         if self.mechanism == Mechanism::Uprobe {
             arms.push(Arm::counting(ARMED, false));
         }
-        if self.mechanism.is_time_driven() {
-            arms.push(self.sampled(EXCLUDED_IN_USER, main, self.payload).dropping_all());
-            arms.push(Arm::unmonitored(OFF_IN_KERNEL).over(Work::InKernel));
-            arms.push(self.sampled(EXCLUDED_IN_KERNEL, main, self.payload).dropping_all().over(Work::InKernel));
-        }
         if fires_at_every_operation {
             arms.push(Arm::counting(COUNTING, true));
         }
-        if !fires_at_every_operation && !matches!(self.depth, Depth::At { .. }) {
-            // Rarely: what the work has to lose is what it has fetched since the sample before.
-            let rarely = if self.mechanism.is_time_driven() { next_prime(main * RARELY) } else { main };
-            let off = if self.mechanism.keeps_a_buffer() {
-                Arm::idle(self.payload).called(OFF_CACHED)
-            } else {
-                Arm::unmonitored(OFF_CACHED)
-            };
-            arms.push(off.over(Work::Cached));
-            arms.push(self.sampled(CACHED, rarely, self.payload).over(Work::Cached));
-        }
         match &self.depth {
-            Depth::Alpha => return arms,
+            Depth::Alpha => {
+                arms.extend(self.arms_over_other_work());
+                return arms;
+            }
             Depth::At { periods, .. } => {
                 arms.extend(periods.iter().map(|&period| self.at(period)));
+                arms.extend(self.arms_over_other_work());
                 return arms;
             }
             Depth::Full => {}
@@ -298,6 +290,38 @@ impl Spec {
         }
         arms.push(self.sampled("group-read", main, self.payload).with_group(3));
         arms.push(self.sampled("signal", main, self.payload).with_signal());
+        arms.extend(self.arms_over_other_work());
+        arms
+    }
+
+    /// Samples that are dropped, in each mode that an event's filter may leave out; and samples of work that lives off its caches. Opened last: where
+    /// memory for rings runs out, it is these that are missing.
+    fn arms_over_other_work(&self) -> Vec<Arm> {
+        let main = self.main_period();
+        let is_for_cells = matches!(self.depth, Depth::At { .. });
+        let left_out = self.event.as_ref().map_or(LeftOut::Nothing, Event::left_out);
+        // A cell of `verify` needs what its own event drops; a profile is asked for all.
+        let is_dropped = |mode: LeftOut| self.mechanism.is_time_driven() && (!is_for_cells || left_out == mode);
+        // Nothing comes into their rings.
+        let dropping = |name: &str| Arm::sampled(name, main, self.payload, LEAST_RING_PAGES).dropping_all();
+        let mut arms = Vec::new();
+        if is_dropped(LeftOut::UserMode) {
+            arms.push(dropping(EXCLUDED_IN_USER));
+        }
+        if is_dropped(LeftOut::KernelMode) {
+            arms.push(Arm::unmonitored(OFF_IN_KERNEL).over(Work::InKernel));
+            arms.push(dropping(EXCLUDED_IN_KERNEL).over(Work::InKernel));
+        }
+        // What fills a buffer of the hardware's interrupts too rarely for a block, and is paid for by its records.
+        let interrupts =
+            self.mechanism.is_time_driven() || matches!(self.mechanism, Mechanism::Pmi | Mechanism::IbsOp | Mechanism::IbsFetch);
+        if interrupts && !is_for_cells {
+            // Of a clock rarely: what the work has to lose is what it has fetched since the sample before.
+            let rarely = (main * RARELY).min(RAREST_NS).max(main);
+            let period = if self.mechanism.is_time_driven() { next_prime(rarely) } else { main };
+            arms.push(Arm::unmonitored(OFF_CACHED).over(Work::Cached));
+            arms.push(self.sampled(CACHED, period, self.payload).over(Work::Cached));
+        }
         arms
     }
 

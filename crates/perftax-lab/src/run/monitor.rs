@@ -293,7 +293,7 @@ fn why_spoiled(run: &Run, delivered: &Delivered, switched: bool, least: f64) -> 
     } else if delivered.throttled > 0 {
         Some(format!("throttled {} times", delivered.throttled))
     } else if !switched && (run.samples as f64) < least * DELIVERED_LEAST - DELIVERED_SLACK {
-        Some(format!("{} samples of {:.0} expected", run.samples, run.expected_samples))
+        Some(format!("{} samples of at least {least:.0} expected", run.samples))
     } else if run.steal_s > STEAL_LIMIT * run.elapsed_s {
         Some(format!("{:.0} ms stolen by the hypervisor", run.steal_s * 1e3))
     } else {

@@ -36,7 +36,7 @@ pub struct Finished {
     pub blocks: Vec<Block>,
     /// Periods verified, shortest first.
     pub periods: Vec<u64>,
-    /// Why runs of the programs and blocks of the calibration were spoiled, one reason for each that was.
+    /// Why runs of the programs were spoiled, one reason for each that was; of the calibration's blocks their own tell.
     pub spoiled: Vec<String>,
     /// How many there were, all together.
     pub made: usize,
@@ -172,8 +172,7 @@ impl<'a> Experiment<'a> {
         let mut periods = self.periods;
         periods.sort_unstable();
         let runs = || self.subjects.iter().flat_map(|subject| &subject.rounds).flat_map(|round| &round.runs);
-        let reasons = runs().map(|run| &run.spoiled).chain(blocks.iter().map(|block| &block.spoiled));
-        let (spoiled, made) = (reasons.flatten().cloned().collect(), runs().count() + blocks.len());
+        let (spoiled, made) = (runs().filter_map(|run| run.spoiled.clone()).collect(), runs().count());
         Finished { cells, missing, unreachable: self.unreachable, controls, fits, blocks, periods, spoiled, made }
     }
 

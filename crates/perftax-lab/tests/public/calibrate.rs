@@ -5,6 +5,7 @@ use std::time::Duration;
 use perftax_cost::Mechanism;
 use perftax_cost::observation::Block;
 use perftax_lab::calibrate::{Buffers, Depth, Spec, Worker, conclude};
+use perftax_lab::stimulus::{PathWalk, Stimulus};
 use perftax_pmu::Error;
 use perftax_pmu::sampler::Payload;
 
@@ -74,6 +75,39 @@ fn cpu_clock_delivers_about_what_the_period_says() {
     ratios.sort_by(f64::total_cmp);
     let median = ratios[ratios.len() / 2];
     assert!((median - 1.0).abs() < 0.15, "{median} of {ratios:?}");
+    // What a filter drops leaves no sample, in either mode; work that lives off its caches is sampled, and rarely.
+    let of = |arm: &str| blocks.iter().filter(|b| b.arm == arm).collect::<Vec<_>>();
+    for arm in ["excluded-user", "excluded-kernel"] {
+        assert!(of(arm).len() == 40 && of(arm).iter().all(|b| b.samples == 0 && b.expected > 1.0), "{:?}", of(arm));
+    }
+    let (on, cached) = (of("on"), of("cached-work"));
+    assert!(cached.len() == 40 && cached.iter().map(|b| b.samples).sum::<u64>() > 40, "{cached:?}");
+    assert!(cached[0].period > 3 * on[0].period && of("off-cached").len() == 40 && of("off-kernel").len() == 40);
+    let conclusion = conclude(&blocks, Mechanism::CpuClock, &[]).unwrap();
+    for term in ["excluded-user", "excluded-kernel", "cached-work"] {
+        assert!(conclusion.terms.contains_key(term), "{term}: {:?}", conclusion.terms);
+    }
+}
+
+/// The work of the arm is where it is said to be: in the kernel.
+#[test]
+fn a_path_is_walked_in_the_kernel() {
+    let mut walk = PathWalk::lasting(Duration::from_millis(5));
+    let (user_before_s, system_before_s) = cpu_times();
+    for _ in 0..60 {
+        walk.run();
+    }
+    let (user_s, system_s) = cpu_times();
+    let (user_s, system_s) = (user_s - user_before_s, system_s - system_before_s);
+    assert!(system_s > 3.0 * user_s, "{user_s} s in user mode, {system_s} s in the kernel");
+}
+
+/// CPU time of this thread, user's and kernel's, s (/proc/thread-self/stat, in ticks of 10 ms).
+fn cpu_times() -> (f64, f64) {
+    let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
+    let seconds = |field: usize| fields[field].parse::<f64>().unwrap() * 0.01;
+    (seconds(11), seconds(12))
 }
 
 /// A bias far above any noise must be caught; that 3 % is caught is a matter of statistics, shown by `make acceptance`. The blocks are real, and their CPU time

@@ -18,7 +18,7 @@ pub struct LiveProbe<'a> {
 }
 
 /// Period of the probing event: it never gets there.
-const NEVER: u64 = 1 << 40;
+pub(super) const NEVER: u64 = 1 << 40;
 /// More breakpoints than any CPU has.
 const SLOTS_TRIED: u64 = 32;
 

@@ -1,5 +1,6 @@
 //! How large the rings may be that this process maps.
 
+use super::probe::NEVER;
 use crate::error::Result;
 use crate::event::{Catalog, Event, parse};
 use crate::machine::{Privilege, Root};
@@ -33,7 +34,7 @@ pub fn ring_pages_within_rights(wanted: usize, rings: usize) -> usize {
 /// Where the event cannot be opened, or its rings not be mapped.
 pub(super) fn map_rings(event: &Event, pages: usize, rings: usize) -> Result<()> {
     let one = |_| {
-        let sampling = Sampling { period: Some(1), ..Sampling::COUNTING };
+        let sampling = Sampling { period: Some(NEVER), ..Sampling::COUNTING };
         CounterPage::map_ring(&OpenEvent::open(event, &sampling, Target::ThisThread, None)?, pages)
     };
     (0..rings).map(one).collect::<Result<Vec<_>>>().map(|_| ())

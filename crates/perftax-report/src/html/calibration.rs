@@ -301,7 +301,8 @@ fn terms(doc: &Calibration) -> Panel {
     }
     Panel::new(
         "Terms: what the cost is made of",
-        "Payload terms come on top of α when that payload is asked for; a bar whose interval reaches 0 was not told apart from nothing.",
+        "Payload terms come on top of α when that payload is asked for; a bar whose interval reaches 0 was not told apart from nothing. \
+         cached-work is no part of it: it is what a sample costs work that has the most to lose, α included.",
     )
     .figure(figure)
     .table(table)

@@ -150,7 +150,7 @@ pub(crate) fn unit_of_term(name: &str) -> &'static str {
         "a context switch"
     } else if name.contains("signal") {
         "a signal"
-    } else if name.contains("interrupt") {
+    } else if name.contains("interrupt") || name.starts_with("excluded") {
         "an interrupt"
     } else {
         "a sample"

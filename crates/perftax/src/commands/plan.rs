@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_cost::document::{Plan, Reason};
+use perftax_cost::document::{Plan, PredictionRow, Reason};
 use perftax_cost::period::Rule;
 use perftax_cost::planning::{Choice, Outcome as Planned, PlanRequest, choose};
-use perftax_cost::prediction::Cost;
+use perftax_cost::prediction::OWN_TERM;
 use perftax_cost::{Estimate, LeftOut, Mechanism};
 use perftax_pmu::Error;
 use perftax_report::{csv, text, units};
@@ -161,7 +161,7 @@ fn document(
         workload: known.workload,
     };
     if let Some(choice) = choice {
-        reasons.extend(why_own(&known.priced.cost, choice.row.period));
+        reasons.extend(why_own(known.mechanism, &choice.row));
         reasons.extend(choice.reasons);
         plan.period = choice.row.period;
         plan.buffer_bytes = choice.buffer_bytes;
@@ -202,12 +202,17 @@ fn why_mechanism(known: &Known, asked: bool) -> String {
 }
 
 /// What is not known of the program, and widens the interval.
-fn why_own(cost: &Cost, period: u64) -> Option<Reason> {
-    let own_ns = cost.own_ns(period)?;
-    let why = format!(
-        "a sample may cost this program {} beyond what it costs the calibration's loop, by what its caches lose to an interrupt; perftax verify measures it",
-        units::estimate_ns(&own_ns)
-    );
+fn why_own(mechanism: Mechanism, row: &PredictionRow) -> Option<Reason> {
+    let why = match row.terms.get(OWN_TERM) {
+        Some(own) => format!(
+            "{} of the run is for what its own caches may lose to an interrupt, beyond what a sample costs; perftax verify measures it",
+            units::estimate_share(own)
+        ),
+        None if mechanism.is_time_driven() => {
+            "what its own caches lose to an interrupt is not in it: this calibration did not ask (perftax calibrate does)".into()
+        }
+        None => return None,
+    };
     Some(Reason { setting: "program".into(), why })
 }
 

@@ -161,17 +161,21 @@ const MEDIAN_ERROR_ALLOWED: f64 = 0.02;
 
 fn conclude_document(mut origin: Origin, request: &Request, finished: Finished) -> Result<Verification> {
     if finished.cells.is_empty() {
-        let reason = commonest(finished.spoiled.iter().cloned()).map(|reason| format!(", most often: {reason}"));
-        return Err(Error::Spoiled {
-            why: format!(
-                "no cell has two usable rounds: {} of {} runs and blocks were spoiled{}",
-                finished.spoiled.len(),
-                finished.made,
-                reason.unwrap_or_default()
-            ),
+        let of_blocks = finished.blocks.iter().filter_map(|block| block.spoiled.clone());
+        let spoiled = |what: &str, spoiled: usize, of: usize, reason: String| Error::Spoiled {
+            why: format!("no cell has two usable rounds: {spoiled} of {of} {what} were spoiled, most often: {reason}"),
             remedy: "quieten the machine, lengthen the program, or give it more time with --time".into(),
+        };
+        if let Some(reason) = commonest(finished.spoiled.iter().cloned()) {
+            return Err(spoiled("runs", finished.spoiled.len(), finished.made, reason).into());
         }
-        .into());
+        if let Some(reason) = commonest(of_blocks.clone()) {
+            return Err(spoiled("blocks of the calibration", of_blocks.count(), finished.blocks.len(), reason).into());
+        }
+        bail!(
+            "no cell has two usable rounds: the time was too short, or samples are as dear as their period\n  \
+             give it more time with --time, or a longer period with -c"
+        );
     }
     let refused: Vec<&(String, perftax_cost::document::Control)> = finished.controls.iter().filter(|(_, c)| !c.passed).collect();
     for (workload, control) in &refused {
