@@ -26,7 +26,7 @@ pub const COUNTING_TERM: &str = "counting";
 /// The term of what taking a sample adds to a counted event, ns a sample.
 pub const RECORD_TERM: &str = "record";
 
-/// The term of what a sample costs work that lives off its second-level cache, α and all, ns a sample: an interrupt that comes rarely finds it full.
+/// The term of what a sample costs work that lives off its second-level cache, α and all, ns a sample.
 pub const CACHED_WORK_TERM: &str = "cached-work";
 
 /// What a sample costs the program beyond α, in a prediction: [`Cost::own_ns`].
@@ -124,8 +124,10 @@ impl Cost {
         let to_lose_ns = |most_ns: f64| (most_ns - alpha_ns.estimate).max(0.0);
         let least_ns = BETWEEN_WORKS * alpha_ns.estimate;
         let own = Own::after(gap_ns);
-        let high = own.most * to_lose_ns(most_ns.high);
-        Some(Estimate::new(own.mean * to_lose_ns(most_ns.estimate), -least_ns, high.max(least_ns)))
+        let (about_ns, at_most_ns) = (to_lose_ns(most_ns.estimate), to_lose_ns(most_ns.high));
+        // Where the program lies, and how well the two ends are known, have nothing to do with each other.
+        let above = ((own.most - own.mean) * about_ns).hypot(own.most * (at_most_ns - about_ns));
+        Some(Estimate::new(own.mean * about_ns, -least_ns, (own.mean * about_ns + above).max(least_ns)))
     }
 
     /// What one sample costs at a period, the counting of the events between two samples included, drift included.

@@ -65,9 +65,10 @@ fn a_programs_own_loss_widens_and_is_a_term_of_its_own() {
     let alone = predicted(&cost);
     cost.terms.insert(CACHED_WORK_TERM.into(), Estimate::new(30_000.0, 20_000.0, 40_000.0));
     let own_ns = cost.own_ns(&alpha_ns, 350_000.0).unwrap();
-    // 36 % of the 20 µs to lose, at most 86 % of the 30 that there may be, at least nothing but for two hundredths of α.
+    // 36 % of the 20 µs to lose, at most 86 % of them, of which there may be 10 more; at least nothing but for two hundredths of α.
+    let high_ns = 7200.0 + 10_000_f64.hypot(8600.0);
     assert!(
-        (own_ns.estimate - 7200.0).abs() < 1e-6 && (own_ns.high - 25_800.0).abs() < 1e-6 && own_ns.low == -200.0,
+        (own_ns.estimate - 7200.0).abs() < 1e-6 && (own_ns.high - high_ns).abs() < 1e-6 && own_ns.low == -200.0,
         "{own_ns:?}"
     );
     // C·α/(P − α), at α and at what is added to it.
@@ -76,7 +77,7 @@ fn a_programs_own_loss_widens_and_is_a_term_of_its_own() {
     let is_near = |found: f64, ns: f64| (found - extra(ns)).abs() < 1e-9;
     let overhead = found.overhead;
     assert!(
-        is_near(overhead.estimate, 17_200.0) && is_near(overhead.high, 35_800.0) && is_near(overhead.low, 9800.0),
+        is_near(overhead.estimate, 17_200.0) && is_near(overhead.high, 10_000.0 + high_ns) && is_near(overhead.low, 9800.0),
         "{found:#?}"
     );
     assert!((found.terms[OWN_TERM].estimate - extra(17_200.0) * 7.2 / 17.2).abs() < 1e-9, "{found:#?}");

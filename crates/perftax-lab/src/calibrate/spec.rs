@@ -108,8 +108,8 @@ const COUNTER_PERIOD: u64 = 32_771;
 /// Period at which a buffer of some hundred records fills several times in a block, events: a prime near 2^11, the paper's shortest.
 const BUSY_PERIOD: u64 = 2053;
 
-/// How many times rarer than usual the samples of a clock are over work that lives off its caches.
-const RARELY: u64 = 8;
+/// How many times rarer than usual the samples of a clock are over work that lives off its caches: it goes through all of them within some 50 µs.
+const RARELY: u64 = 2;
 /// But a few to a block, ns.
 const RAREST_NS: u64 = BLOCK.as_nanos() as u64 / 5;
 /// The smallest ring: a page of records beside its control page.
@@ -316,7 +316,7 @@ impl Spec {
         let interrupts =
             self.mechanism.is_time_driven() || matches!(self.mechanism, Mechanism::Pmi | Mechanism::IbsOp | Mechanism::IbsFetch);
         if interrupts && !is_for_cells {
-            // Of a clock rarely: what the work has to lose is what it has fetched since the sample before.
+            // Of a clock more rarely: what the work has to lose is what it has fetched since the sample before.
             let rarely = (main * RARELY).min(RAREST_NS).max(main);
             let period = if self.mechanism.is_time_driven() { next_prime(rarely) } else { main };
             arms.push(Arm::unmonitored(OFF_CACHED).over(Work::Cached));
