@@ -1,5 +1,6 @@
 //! This machine, as the commands that measure see it: identity, event names, mechanisms, profile.
 
+use std::cell::OnceCell;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -8,7 +9,7 @@ use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::guard::{ThrottleGuard, allowed_cpus};
-use perftax_pmu::machine::{CpuLimit, Machine, MechanismStatus, Right, RightStatus, Topology};
+use perftax_pmu::machine::{CpuLimit, Machine, MechanismStatus, Right, RightStatus, Topology, measuring_cpu};
 use perftax_pmu::sampler::LiveProbe;
 
 use crate::origin;
@@ -29,6 +30,7 @@ pub struct Here {
     /// CPUs that this process may use, ascending.
     pub cpus: Vec<u32>,
     machine: Machine,
+    measuring_cpu: OnceCell<u32>,
     /// How long to wait for another perftax that measures.
     longest_wait: Duration,
 }
@@ -44,6 +46,7 @@ impl Here {
             catalog,
             cpus: allowed_cpus()?,
             machine,
+            measuring_cpu: OnceCell::new(),
             longest_wait: Duration::ZERO,
         })
     }
@@ -113,9 +116,10 @@ impl Here {
         origin
     }
 
-    /// The CPU that single-threaded measurements are pinned to: the last one, since the first takes most device interrupts.
+    /// The CPU that single-threaded measurements are pinned to: the last one, since the first takes most device interrupts, unless somebody else is on it
+    /// and another idles. It is looked for once.
     pub fn measuring_cpu(&self) -> u32 {
-        self.cpus.last().copied().unwrap_or(0)
+        *self.measuring_cpu.get_or_init(|| measuring_cpu(&self.machine.root, &self.cpus).unwrap_or(0))
     }
 
     /// One event by name.

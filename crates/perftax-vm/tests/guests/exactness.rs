@@ -38,7 +38,7 @@ fn boot(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String, Finis
 fn beside_programs(script: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     programs(folder.path());
-    std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_RECORDS)).unwrap();
+    std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_PERF)).unwrap();
     folder
 }
 

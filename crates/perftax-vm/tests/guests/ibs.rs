@@ -37,7 +37,7 @@ fn hexadecimal(text: &str) -> u64 {
 fn boot(generation: Generation, script: &str, change: impl FnOnce(&mut Guest)) -> (BTreeMap<String, Vec<String>>, u64, u64) {
     let folder = tempfile::tempdir().unwrap();
     let (turn, data) = program(folder.path());
-    std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_RECORDS)).unwrap();
+    std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_PERF)).unwrap();
     let (output, errors, finished) = common::boot(&["sh", "script"].map(String::from), |guest| {
         guest.share = Some(folder.path().into());
         guest.processor.generation = generation;
@@ -283,7 +283,7 @@ for period in 100000 200000; do for signals in 0 1; do
 done; done
 for signals in 0 1; do echo == fetches 100000 $signals; ./signal $fetch 0 100000 $signals 1000000; done
 ";
-    std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_RECORDS)).unwrap();
+    std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_PERF)).unwrap();
     let (output, errors, finished) = common::boot(&["sh", "script"].map(String::from), |guest| {
         guest.share = Some(folder.path().into());
         guest.processor.generation = Generation::Zen2;

@@ -26,7 +26,7 @@ fn boot(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String, Finis
 fn boot_with(script: &str, perftax: &Path, change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
     let folder = tempfile::tempdir().unwrap();
     programs(folder.path());
-    std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_RECORDS)).unwrap();
+    std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_PERF)).unwrap();
     common::boot_with(&["sh", "script"].map(String::from), perftax, |guest| {
         guest.share = Some(folder.path().into());
         change(guest);

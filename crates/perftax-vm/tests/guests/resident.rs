@@ -15,7 +15,7 @@ cat /proc/uptime; ls /root; echo left >/root/left
 
 fn guest(folder: &Path, generation: Generation) -> Guest {
     common::assemble(folder, "loop", &["-DN=20000", common::source("loop.S").to_str().unwrap()]);
-    std::fs::write(folder.join("script"), format!("{}{SCRIPT}", common::SHORT_RECORDS)).unwrap();
+    std::fs::write(folder.join("script"), format!("{}{SCRIPT}", common::SHORT_PERF)).unwrap();
     let mut guest = Guest::new(["sh", "script"].map(String::from).to_vec());
     guest.share = Some(folder.into());
     guest.append = "nopti".into();

@@ -94,7 +94,9 @@ echo 25 >/proc/sys/kernel/perf_cpu_time_max_percent; echo 100000 >/proc/sys/kern
 echo -1 >/proc/sys/kernel/sched_rt_runtime_us
 for event in cpu-clock instructions:up; do calibrate -e $event --quick --time 1 --spacing 0 2>/tmp/err || { echo \"no calibration of $event\"; cat /tmp/err; }; done
 chmod -R a+rX /tmp/profile
-echo 2 >/proc/sys/kernel/kptr_restrict; perf record -q --no-bpf-event -e cpu-clock:u -c 1000000 -o perf.data loop; echo 0 >/proc/sys/kernel/kptr_restrict
+perf record -q -e cpu-clock:u -c 1000000 -o perf.data loop
+# What follows asks for kernel symbols by right.
+umount /proc/kallsyms
 perftax plan --budget 5% -r 2 --json plan.json -- loop >/dev/null 2>&1
 chmod 644 perf.data plan.json
 cell() {
@@ -112,7 +114,7 @@ fn folder() -> tempfile::TempDir {
 
 fn run(kernel: Option<&Path>, script: &str) -> (String, String) {
     let folder = folder();
-    std::fs::write(folder.path().join("script"), format!("{}{READY}{script}", common::CALIBRATE)).unwrap();
+    std::fs::write(folder.path().join("script"), format!("{}{}{READY}{script}", common::CALIBRATE, common::SHORT_PERF)).unwrap();
     let argv = ["sh", "script"].map(String::from);
     let (output, errors, _) = common::boot_kernel(kernel, &argv, &common::perftax(), |guest| {
         guest.share = Some(folder.path().into());

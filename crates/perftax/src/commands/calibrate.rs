@@ -47,7 +47,7 @@ pub struct Args {
     /// Seconds from one session to the next: closer ones are not independent
     #[arg(long, value_name = "SECONDS", default_value_t = 0.75)]
     spacing: f64,
-    /// The CPU to measure on; the last one by default
+    /// The CPU to measure on; the last one by default, unless another is less busy
     #[arg(long, value_name = "CPU")]
     cpu: Option<u32>,
     /// Only the cost and its control, without linearity and terms

@@ -35,7 +35,7 @@ pub struct Args {
     /// 6 rounds of 16 runs, close together, instead of 32 rounds of 32
     #[arg(long)]
     quick: bool,
-    /// CPU to measure on; without it the last one
+    /// CPU to measure on; without it the last one, unless another is less busy
     #[arg(long, value_name = "CPU")]
     cpu: Option<u32>,
     /// Seed of the order within a round

@@ -157,7 +157,7 @@ impl Args {
 
     fn cpu(&self, here: &Here) -> Result<u32> {
         match self.cpu {
-            None => Ok(here.cpus.last().copied().unwrap_or(0)),
+            None => Ok(here.measuring_cpu()),
             Some(cpu) if here.cpus.contains(&cpu) => Ok(cpu),
             Some(cpu) => Err(Error::Argument {
                 argument: "--cpu",

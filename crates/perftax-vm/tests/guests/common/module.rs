@@ -44,8 +44,9 @@ pub fn numbers(line: &str) -> Vec<u64> {
 /// Loads the module, and counts at the end what the kernel complained about.
 pub fn loaded(script: &str) -> String {
     format!(
-        "dmesg -c >/dev/null; insmod perftax.ko || exit 9\n{script}\n\
-         rmmod perftax && dmesg | grep -c -E 'BUG|WARNING|Call Trace|general protection|unknown reason'\n"
+        "{}dmesg -c >/dev/null; insmod perftax.ko || exit 9\n{script}\n\
+         rmmod perftax && dmesg | grep -c -E 'BUG|WARNING|Call Trace|general protection|unknown reason'\n",
+        super::SHORT_PERF
     )
 }
 
