@@ -74,6 +74,11 @@ impl Archive {
         self.files.contains(path)
     }
 
+    /// How many bytes it has, without its trailer.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The archive, with its trailer.
     pub fn finish(mut self) -> Vec<u8> {
         self.entry(Path::new("/TRAILER!!!"), 0, &[]);

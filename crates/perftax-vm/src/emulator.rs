@@ -25,9 +25,10 @@ const FIRMWARE: [&str; 2] = ["/usr/share/seabios", "/usr/share/qemu"];
 const ORDERS_BYTES: u64 = 512 << 20;
 const PAGE: usize = 4096;
 
-/// Told to every kernel; `--append` comes behind, and so may say otherwise. What the second line leaves out is work of the boot's alone, each a
-/// tenth of it or more: tests of ciphers, two searches for writable code, pages that are cleared twice, the archive's that are given back.
-const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet loglevel=4 nmi_watchdog=0 nokaslr random.trust_cpu=on panic=-1 8250.nr_uarts=4 \
+/// Told to every kernel; `--append` comes behind, and so may say otherwise. Code lies where it lay the last time, the kernel's and programs': QEMU has
+/// it translated then. What the second line leaves out is work of the boot's alone, each a tenth of it or more: tests of ciphers, two searches for
+/// writable code, pages that are cleared twice, the archive's that are given back.
+const KERNEL_ARGUMENTS: &str = "console=ttyS0 quiet loglevel=4 nmi_watchdog=0 nokaslr norandmaps random.trust_cpu=on panic=-1 8250.nr_uarts=4 \
                                 cryptomgr.notests=1 rodata=off init_on_alloc=0 retain_initrd";
 
 /// Where instructions are the clock, the time stamp counter is exact, and its rate is known. Told so, the kernel trusts it from the start;
@@ -48,16 +49,36 @@ pub enum Start<'a> {
     BootToSave(&'a Archive, &'a OwnedFd),
     /// It was saved: its memory, which stays as it is, and the rest of its state.
     Load(&'a OwnedFd, &'a OwnedFd),
+    /// The same, and it stops to be saved once more; this memory is its own.
+    LoadToSave(&'a OwnedFd, &'a OwnedFd),
+}
+
+impl Start<'_> {
+    fn is_to_save(&self) -> bool {
+        matches!(self, Self::BootToSave(..) | Self::LoadToSave(..))
+    }
+
+    fn is_loaded(&self) -> bool {
+        matches!(self, Self::Load(..) | Self::LoadToSave(..))
+    }
 }
 
 /// One that runs. Killed when it is dropped, and when this process is.
 pub struct Emulator {
     /// QEMU.
     pub child: Child,
+    /// The machine had booted before.
+    pub is_loaded: bool,
     guardian: Child,
     folder: tempfile::TempDir,
     /// The orders' memory, as long as QEMU has not mapped it.
     _orders: OwnedFd,
+}
+
+/// What the kernel is told when it boots.
+pub fn kernel_arguments(guest: &Guest) -> String {
+    let clock = if guest.fast { "" } else { EXACT_CLOCK };
+    format!("{KERNEL_ARGUMENTS} {clock} {}", guest.append)
 }
 
 /// Memory that is nobody's file: gone with the last process that has it.
@@ -118,18 +139,17 @@ impl Emulator {
             initrd.extend((*files).clone().finish());
             fs::write(at("initrd"), initrd).map_err(Error::file(at("initrd")))?;
             command.args(["-kernel", &installation.kernel.display().to_string(), "-initrd", &at("initrd").display().to_string()]);
-            let clock = if guest.fast { "" } else { EXACT_CLOCK };
-            command.args(["-append", &format!("{KERNEL_ARGUMENTS} {clock} {}", guest.append)]);
+            command.args(["-append", &kernel_arguments(guest)]);
         }
         match how {
-            Start::BootToSave(..) => command.stdin(Stdio::piped()).stdout(Stdio::piped()),
+            _ if how.is_to_save() => command.stdin(Stdio::piped()).stdout(Stdio::piped()),
             _ if is_shell(guest, how) => command.stdin(Stdio::inherit()).stdout(Stdio::inherit()),
             _ => command.stdin(Stdio::null()).stdout(Stdio::null()),
         };
         command.stderr(File::create(at("qemu")).map_err(Error::file(at("qemu")))?);
         let mut child = command.spawn().map_err(Error::file(&installation.qemu))?;
         match guardian(&child) {
-            Ok(guardian) => Ok(Self { child, guardian, folder, _orders: orders }),
+            Ok(guardian) => Ok(Self { child, is_loaded: how.is_loaded(), guardian, folder, _orders: orders }),
             Err(error) => {
                 child.kill().ok();
                 child.wait().ok();
@@ -196,14 +216,17 @@ fn machine(command: &mut Command, guest: &Guest, folder: &Path, orders: &OwnedFd
     let mut processor = guest.processor.option();
     match how {
         Start::Boot(_) => drop(command.args(["-M", "pc"])),
-        Start::BootToSave(_, memory) => {
-            processor.push_str(",pmu-pauses=on");
-            command.args(["-M", "pc,memory-backend=ram", "-object", &ram(memory, "on"), "-qmp", "stdio"]);
+        Start::BootToSave(_, memory) | Start::LoadToSave(memory, _) => {
+            command.args(["-M", "pc,memory-backend=ram", "-object", &ram(memory, "on")]);
         }
-        Start::Load(memory, state) => {
-            command.args(["-M", "pc,memory-backend=ram", "-object", &ram(memory, "off")]);
-            command.args(["-incoming", &format!("exec:cat {}", path_of(state))]);
-        }
+        Start::Load(memory, _) => drop(command.args(["-M", "pc,memory-backend=ram", "-object", &ram(memory, "off")])),
+    }
+    if let Start::Load(_, state) | Start::LoadToSave(_, state) = how {
+        command.args(["-incoming", &format!("exec:cat {}", path_of(state))]);
+    }
+    if how.is_to_save() {
+        processor.push_str(",pmu-pauses=on");
+        command.args(["-qmp", "stdio"]);
     }
     // Of memory that is shared the file is the state; who loads it runs at once.
     command.args(["-global", "migration.x-ignore-shared=on", "-global", "migration.store-global-state=off"]);
@@ -228,11 +251,17 @@ fn machine(command: &mut Command, guest: &Guest, folder: &Path, orders: &OwnedFd
     command.args(["-device", "virtio-9p-pci,fsdev=out,mount_tag=out"]);
 }
 
+/// Whether a guest can be told so much.
+pub fn fits(orders: &Archive) -> bool {
+    orders.bytes() + 2 * PAGE < ORDERS_BYTES as usize
+}
+
 /// Orders as the guest finds them.
 fn written(orders: Archive) -> Result<OwnedFd> {
+    let fits = fits(&orders);
     let bytes = orders.finish();
     let pages = bytes.len().div_ceil(PAGE);
-    if (pages + 1) * PAGE > ORDERS_BYTES as usize {
+    if !fits {
         let source = std::io::Error::other(format!(
             "the command, what it needs and the shared folder have {} MiB, and {} fit",
             bytes.len() >> 20,

@@ -20,7 +20,7 @@ pub struct Guest {
     pub memory_mib: u32,
     /// Arguments of the kernel, beside ours.
     pub append: String,
-    /// A folder of the host's that is copied to /share before the machine boots; the command runs there.
+    /// A folder of the host's that is copied to /share before the command starts, which runs there.
     pub share: Option<PathBuf>,
     /// The machine was booted with such a folder, and has it: the command runs there.
     pub has_share: bool,
@@ -38,6 +38,8 @@ pub struct Guest {
     pub fast: bool,
     /// Seed of everything random.
     pub seed: u64,
+    /// The machine boots for this command, also where one is saved that has.
+    pub boots: bool,
 }
 
 /// Where the command runs.
@@ -63,7 +65,13 @@ impl Guest {
             timeout: Duration::from_secs(600),
             fast: false,
             seed: 1,
+            boots: false,
         }
+    }
+
+    /// Memory, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        u64::from(self.memory_mib) << 20
     }
 
     /// Folder that the command runs in.

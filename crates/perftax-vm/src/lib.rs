@@ -13,6 +13,7 @@ mod error;
 mod guest;
 mod installation;
 pub mod keeper;
+mod kept;
 mod processor;
 mod resident;
 mod run;

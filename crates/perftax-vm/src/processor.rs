@@ -85,10 +85,11 @@ impl Processor {
         Self { generation: self.generation, count: self.count, caches: self.caches, ..Self::default() }
     }
 
-    /// QEMU's -cpu; properties at their defaults are left out.
+    /// QEMU's -cpu; properties at their defaults are left out. Nobody is told that strings of bytes are copied quickly (ERMS, FSRM): each byte is an
+    /// instruction's time here, and a word of eight is as much.
     pub fn option(&self) -> String {
         let usual = Self::default();
-        let mut option = format!("{},pmu=on,check=off", self.generation.model());
+        let mut option = format!("{},pmu=on,check=off,erms=off,fsrm=off", self.generation.model());
         for (name, value, usual) in [
             ("pebs-assist-ns", self.assist_ns, usual.assist_ns),
             ("pmi-ns", self.interrupt_ns, usual.interrupt_ns),
@@ -114,10 +115,10 @@ mod tests {
 
     #[test]
     fn only_what_differs_is_said() {
-        assert_eq!(Processor::default().option(), "Skylake-Client-noTSX-IBRS,pmu=on,check=off");
+        assert_eq!(Processor::default().option(), "Skylake-Client-noTSX-IBRS,pmu=on,check=off,erms=off,fsrm=off");
         let other = Processor { generation: Generation::Broadwell, assist_ns: 286, arm: Arm::Same, ..Processor::default() };
-        assert_eq!(other.option(), "Broadwell-noTSX,pmu=on,check=off,pebs-assist-ns=286,pebs-arm-same=on");
+        assert_eq!(other.option(), "Broadwell-noTSX,pmu=on,check=off,erms=off,fsrm=off,pebs-assist-ns=286,pebs-arm-same=on");
         let amd = Processor { generation: Generation::Zen2, ibs_random: true, ..Processor::default() };
-        assert_eq!(amd.option(), "EPYC-Rome,pmu=on,check=off,ibs-random=on");
+        assert_eq!(amd.option(), "EPYC-Rome,pmu=on,check=off,erms=off,fsrm=off,ibs-random=on");
     }
 }

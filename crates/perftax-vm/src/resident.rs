@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -19,7 +20,11 @@ use crate::emulator::{Emulator, LINES, Start, memory};
 use crate::error::{Error, Result};
 use crate::guest::Guest;
 use crate::installation::Installation;
+use crate::kept::{Kept, copy_sparse};
 use crate::run::{Finished, Terminal, converse, listen};
+
+/// A file whose presence has the guest wait to be saved once more (vm/guest/init).
+const AGAIN: &str = "/run/again";
 
 /// A saved machine: gone with the last process that has it.
 #[derive(Debug)]
@@ -29,18 +34,38 @@ pub struct Resident {
 }
 
 impl Resident {
-    /// Boots the guest's machine with `us` as its `perftax`, the guest's shared folder and programs, and saves it before any command.
+    /// A machine as the guest's with `us` as its `perftax`, the guest's shared folder and programs, saved before any command.
     ///
     /// # Errors
-    /// Where the machine cannot be started, panics, cannot be saved, or time runs out.
-    pub fn boot(installation: &Installation, guest: &Guest, us: &Path) -> Result<Self> {
+    /// Where the machine cannot be started, panics, cannot be saved, is interrupted, or time runs out.
+    pub fn boot(installation: &Installation, guest: &Guest, us: &Path, interrupted: fn() -> bool) -> Result<Self> {
+        let booted = Self::booted(installation, guest, interrupted)?;
         let mut files = Archive::default();
         guest.bring_programs(&mut files, Some(us), &installation.programs)?;
-        let ram = memory("guest", u64::from(guest.memory_mib) << 20)?;
-        let mut emulator = Emulator::start(installation, guest, Archive::default(), &Start::BootToSave(&files, &ram))?;
-        // QEMU opens no line that nobody listens to.
-        let _said = LINES.map(|line| listen(emulator.at(line)));
-        let state = save(&mut emulator, guest.timeout)?;
+        files.add(Path::new(AGAIN), b"", false);
+        let ram = memory("guest", guest.memory_bytes())?;
+        copy_sparse(&booted.memory, &ram).map_err(Error::file("the saved machine"))?;
+        let mut emulator = Emulator::start(installation, guest, files, &Start::LoadToSave(&ram, &booted.state))?;
+        let state = save(&mut emulator, guest.timeout, interrupted)?;
+        Ok(Self { memory: ram, state })
+    }
+
+    /// A machine as the guest's that has booted and has nothing of the guest's yet: one that was kept, or one that boots now and is kept.
+    ///
+    /// # Errors
+    /// As [`Self::boot`].
+    pub(crate) fn booted(installation: &Installation, guest: &Guest, interrupted: fn() -> bool) -> Result<Self> {
+        let kept = Kept::of(installation, guest);
+        if let Some((memory, state)) = kept.open() {
+            return Ok(Self { memory, state });
+        }
+        let ram = memory("guest", guest.memory_bytes())?;
+        let bare = Guest { processor: guest.processor.as_booted(), ..guest.clone() };
+        let how = Start::BootToSave(&Archive::default(), &ram);
+        let mut emulator = Emulator::start(installation, &bare, Archive::default(), &how)?;
+        let state = save(&mut emulator, guest.timeout, interrupted)?;
+        // Where it cannot be kept (a full disk, a cache of somebody else's), the next one boots, too.
+        kept.keep(&ram, &state).ok();
         Ok(Self { memory: ram, state })
     }
 
@@ -63,6 +88,10 @@ impl Resident {
         let mut orders = Archive::default();
         guest.give_orders(&mut orders);
         guest.bring_programs(&mut orders, None, &installation.programs)?;
+        self.run(installation, guest, orders, terminal)
+    }
+
+    pub(crate) fn run(&self, installation: &Installation, guest: &Guest, orders: Archive, terminal: Terminal) -> Result<Finished> {
         let emulator = Emulator::start(installation, guest, orders, &Start::Load(&self.memory, &self.state))?;
         converse(emulator, guest, terminal)
     }
@@ -75,22 +104,23 @@ impl Resident {
 }
 
 /// Waits until the guest stops for it, and saves all but the memory.
-fn save(emulator: &mut Emulator, timeout: Duration) -> Result<OwnedFd> {
+fn save(emulator: &mut Emulator, timeout: Duration, interrupted: fn() -> bool) -> Result<OwnedFd> {
+    // QEMU opens no line that nobody listens to.
+    let _said = LINES.map(|line| listen(emulator.at(line)));
     let path = emulator.at("state");
     let mut file = File::options().read(true).write(true).create_new(true).open(&path).map_err(Error::file(&path))?;
     if let Ok(out) = std::fs::metadata(emulator.at("out")) {
         // Who writes it is who may write there.
-        use std::os::unix::fs::MetadataExt;
         rustix::fs::fchown(&file, Some(Uid::from_raw(out.uid())), Some(Gid::from_raw(out.gid()))).ok();
     }
-    let deadline = Instant::now() + timeout;
+    let until = Until { deadline: Instant::now() + timeout, timeout, interrupted };
     let saved = Monitor::of(emulator).ok_or_else(|| "has no monitor".to_string()).and_then(|mut monitor| {
         monitor.ask(r#"{"execute": "qmp_capabilities"}"#)?;
-        monitor.wait_for("\"STOP\"", deadline)?;
+        monitor.wait_for("\"STOP\"", &until)?;
         monitor.ask(&format!(r#"{{"execute": "migrate", "arguments": {{"uri": "exec:cat >'{}'"}}}}"#, path.display()))?;
         loop {
             monitor.ask(r#"{"execute": "query-migrate"}"#)?;
-            let said = monitor.wait_for("\"return\": {\"", deadline)?;
+            let said = monitor.wait_for("\"return\": {\"", &until)?;
             match said {
                 said if said.contains("\"completed\"") => return Ok(()),
                 said if said.contains("\"failed\"") || said.contains("\"cancelled\"") => {
@@ -100,7 +130,7 @@ fn save(emulator: &mut Emulator, timeout: Duration) -> Result<OwnedFd> {
             }
         }
     });
-    saved.map_err(|how| emulator.complaint(how))?;
+    saved.map_err(|how| if interrupted() { Error::Interrupted } else { emulator.complaint(how) })?;
     let mut bytes = Vec::new();
     file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(Error::file(&path))?;
     let state = memory("state", bytes.len() as u64)?;
@@ -126,19 +156,28 @@ impl Monitor {
     }
 
     /// The first line that has this in it.
-    fn wait_for(&mut self, what: &str, deadline: Instant) -> Result<String, String> {
+    fn wait_for(&mut self, what: &str, until: &Until) -> Result<String, String> {
         loop {
-            match self.answers.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            match self.answers.recv_timeout(Duration::from_millis(20)) {
                 Ok(line) if line.contains("\"error\"") => return Err(format!("refuses to be saved: {line}")),
                 Ok(line) if line.contains(what) => return Ok(line),
                 Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) if (until.interrupted)() => return Err("was interrupted".into()),
+                Err(RecvTimeoutError::Timeout) if Instant::now() < until.deadline => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err("was still booting when its time was over: give it more with --timeout".into());
+                    return Err(format!("was still booting after {} s: give it more with --timeout", until.timeout.as_secs()));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err("did not boot".into()),
             }
         }
     }
+}
+
+/// For how long something is waited for.
+struct Until {
+    deadline: Instant,
+    timeout: Duration,
+    interrupted: fn() -> bool,
 }
 
 fn lines_of(answers: ChildStdout) -> Receiver<String> {

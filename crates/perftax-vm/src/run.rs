@@ -8,10 +8,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::archive::Archive;
-use crate::emulator::{Emulator, Start};
+use crate::emulator::{Emulator, Start, fits};
 use crate::error::{Error, Result};
 use crate::guest::Guest;
 use crate::installation::Installation;
+use crate::resident::Resident;
 
 /// Where what the command says goes.
 pub struct Terminal {
@@ -32,17 +33,24 @@ pub struct Finished {
     pub missing: Vec<String>,
 }
 
-/// Boots the machine and runs the guest's command, or a shell on this terminal; `us` is our own program, which the guest finds as
-/// `perftax`.
+/// Runs the guest's command in its machine, or a shell on this terminal; `us` is our own program, which the guest finds as `perftax`. The machine is
+/// one that has booted before (the first run of a kind boots it) where that makes no difference but to time: it has one processor, its clock is its
+/// instructions, and nobody wants to see it boot.
 ///
 /// # Errors
 /// Where the machine cannot be started, the guest panics, or time runs out.
 pub fn run(installation: &Installation, guest: &Guest, us: &Path, terminal: Terminal) -> Result<Finished> {
     let mut files = Archive::default();
     guest.bring_programs(&mut files, Some(us), &installation.programs)?;
-    let mut orders = Archive::default();
-    guest.give_orders(&mut orders);
-    converse(Emulator::start(installation, guest, orders, &Start::Boot(&files))?, guest, terminal)
+    let boots = guest.boots || guest.fast || guest.argv.is_empty() || guest.processor.count > 1 || !fits(&files);
+    if boots {
+        let mut orders = Archive::default();
+        guest.give_orders(&mut orders);
+        return converse(Emulator::start(installation, guest, orders, &Start::Boot(&files))?, guest, terminal);
+    }
+    let booted = Resident::booted(installation, guest, terminal.interrupted)?;
+    guest.give_orders(&mut files);
+    booted.run(installation, guest, files, terminal)
 }
 
 /// From the machine's start to the command's end.
@@ -110,7 +118,7 @@ fn wait(
     interrupted: fn() -> bool,
 ) -> Result<(i32, Vec<String>), Ended> {
     let (started, shell) = (Instant::now(), guest.argv.is_empty());
-    let (mut missing, mut ready) = (Vec::new(), false);
+    let (mut missing, mut ready) = (Vec::new(), emulator.is_loaded);
     loop {
         match said.recv_timeout(Duration::from_millis(20)) {
             Ok(line) => match line.trim().split_once(' ') {

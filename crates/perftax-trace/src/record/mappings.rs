@@ -131,6 +131,10 @@ fn names(symbolizer: &Symbolizer, source: &Source<'_>, input: Input<&[u64]>) -> 
     let wanted = match input {
         Input::AbsAddr(all) | Input::VirtOffset(all) | Input::FileOffset(all) => all.len(),
     };
+    // The library would read the kernel's symbols, a hundred thousand lines, to look for none.
+    if wanted == 0 {
+        return Vec::new();
+    }
     let name = |symbolized: Symbolized<'_>| symbolized.into_sym().map_or_else(String::new, |symbol| demangled(&symbol.name));
     match symbolizer.symbolize(source, input) {
         Ok(all) if all.len() == wanted => all.into_iter().map(name).collect(),

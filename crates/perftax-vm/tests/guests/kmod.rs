@@ -85,7 +85,7 @@ echo own $(./direct count 10007 65536 1000)
 dmesg | grep -o 'perftax: page-table.*'
 for n in 1 16 200 1000; do
     before=$(nmis)
-    echo ride-$n $(./direct ride $n perf record -q --no-bpf-event -e instructions:upp -c 10007 -o /tmp/perf.data dd if=/dev/zero of=/dev/null bs=100 count=60000 2>/dev/null) $(( $(nmis) - before )) $(samples)
+    echo ride-$n $(./direct ride $n perf record -q --no-bpf-event -e instructions:upp -c 10007 -o /tmp/perf.data sh -c 'i=0; while [ $i -lt 12000 ]; do i=$((i + 1)); done') $(( $(nmis) - before )) $(samples)
 done
 perf record -q --no-bpf-event -e instructions:upp -c 10007 -o /tmp/perf.data sh -c 'while :; do :; done' 2>/dev/null & sleep 0.5
 before=$(nmis); sleep 0.2; echo before $(( $(nmis) - before ))
@@ -166,13 +166,13 @@ echo second $(./direct count 10007 65536 1000)
 echo 0 >/sys/devices/system/cpu/cpu1/online; sleep 0.1; echo 1 >/sys/devices/system/cpu/cpu1/online; wait
 echo first $(cat /tmp/first)
 ./direct count 10007 65536 100000000 >/tmp/first & sleep 1.2
-echo freezer >/sys/power/pm_test; echo mem >/sys/power/state; wait
+echo 1 >/sys/module/suspend/parameters/pm_test_delay; echo freezer >/sys/power/pm_test; echo mem >/sys/power/state; wait
 echo suspended $(cat /tmp/first)
 for i in 1 2 3 4 5 6 7 8 9; do ./direct count 1009 65536 50000000 >/dev/null & sleep 0.0$i; kill -9 $!; done; wait
 echo user::1000:1000::/:/bin/sh >>/etc/passwd; chmod 755 . direct
 echo unprivileged $(su user -c '/share/direct count 10007 65536 1000')
 echo perfmon $(PERFMON_ALONE=1 ./direct count 10007 65536 100000)
-echo fuzz $(./fuzz 3 1)
+echo fuzz $(./fuzz 1 1)
 echo then $(./direct count 10007 65536 100000)",
     );
     let (output, errors, _) = boot(&script, |guest| {

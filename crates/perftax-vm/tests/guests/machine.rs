@@ -329,7 +329,7 @@ exit 0
 fn what_goes_wrong_is_said() {
     let installation = Sources::find().unwrap().installation(None).unwrap();
     let fails = |change: &dyn Fn(&mut Guest)| {
-        let mut guest = Guest::new(vec!["sleep".into(), "1000".into()]);
+        let mut guest = Guest { boots: true, ..Guest::new(vec!["sleep".into(), "1000".into()]) };
         change(&mut guest);
         let terminal = Terminal { output: Box::new(std::io::sink()), errors: Box::new(std::io::sink()), interrupted: || false };
         run(&installation, &guest, Path::new("/bin/true"), terminal).unwrap_err().to_string()
@@ -338,4 +338,11 @@ fn what_goes_wrong_is_said() {
     assert!(late.contains("still booting after 2 s"), "{late}");
     let panicked = fails(&|guest| guest.append = "rdinit=/nowhere init=/nowhere root=/dev/none".into());
     assert!(panicked.contains("panicked: Kernel panic - not syncing"), "{panicked}");
+    // While it boots to be kept, and once it has.
+    let panicked = fails(&|guest| (guest.boots, guest.append) = (false, "rdinit=/nowhere init=/nowhere root=/dev/none".into()));
+    assert!(panicked.contains("panicked: Kernel panic - not syncing"), "{panicked}");
+    let late = fails(&|guest| (guest.boots, guest.timeout, guest.seed) = (false, std::time::Duration::from_secs(1), 977));
+    assert!(late.contains("still booting after 1 s"), "{late}");
+    let late = fails(&|guest| (guest.boots, guest.timeout) = (false, std::time::Duration::from_secs(20)));
+    assert!(late.contains("still running the command after 20 s"), "{late}");
 }

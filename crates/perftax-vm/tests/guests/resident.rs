@@ -47,7 +47,9 @@ fn commands_one_after_another_count_as_boots_do() {
         output.text()
     };
     let in_one = || said(&|terminal| resident.exec(&installation, &guest, terminal).unwrap());
-    let booted = || said(&|terminal| run(&installation, &guest, &common::perftax(), terminal).unwrap());
+    let boots = Guest { boots: true, ..guest.clone() };
+    let booted = || said(&|terminal| run(&installation, &boots, &common::perftax(), terminal).unwrap());
+    let run = || said(&|terminal| run(&installation, &guest, &common::perftax(), terminal).unwrap());
     let first = in_one();
     assert_eq!(first.lines().filter(|line| line.contains(':')).count(), 3, "{first}");
     for command in 1..number("PERFTAX_COMMANDS", 3) {
@@ -58,6 +60,10 @@ fn commands_one_after_another_count_as_boots_do() {
     for boot in 0..number("PERFTAX_BOOTS", 1) {
         assert_eq!(counts(&booted()), counts(&first), "boot {boot}");
     }
+    // What has booted before, and was kept on disk.
+    let once = run();
+    assert_eq!(counts(&once), counts(&first));
+    assert_eq!(run(), once, "every byte, clock and all");
 }
 
 #[test]

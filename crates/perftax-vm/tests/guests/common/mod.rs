@@ -81,7 +81,7 @@ pub fn boot_kernel(
 
 /// The same in a machine that boots for it: copies of one with several processors count alike, but their clocks may differ (docs/vm.md).
 pub fn boot_anew(argv: &[String], perftax: &Path, change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
-    let guest = changed(argv, change);
+    let guest = Guest { boots: true, ..changed(argv, change) };
     let installation = Sources::find().unwrap().installation(None).unwrap();
     said(|terminal| run(&installation, &guest, perftax, terminal).unwrap())
 }
@@ -112,7 +112,7 @@ pub fn resident(kernel: Option<&Path>, installation: &Installation, perftax: &Pa
     let key = format!("{kernel:?} {perftax:?} {machine:?}");
     // A test that failed while it booted one is not this one's failure.
     let place = Arc::clone(MACHINES.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default());
-    Arc::clone(place.get_or_init(|| Arc::new(Resident::boot(installation, &machine, perftax).unwrap())))
+    Arc::clone(place.get_or_init(|| Arc::new(Resident::boot(installation, &machine, perftax, || false).unwrap())))
 }
 
 /// The last few of several that show the same; all of them where `PERFTAX_ALL` is set, as by `scripts/acceptance long-tests`.
@@ -126,7 +126,13 @@ pub fn last_of<T: Copy>(few: usize, all: &[T]) -> Vec<T> {
 pub const SHORT_PERF: &str = "\
 : >/tmp/no-symbols; mount -o bind /tmp/no-symbols /proc/kallsyms
 export PERF_CPUID=GenuineIntel-6-97-1
-perf() { if [ \"$1\" = record ]; then shift; command perf record --no-bpf-event \"$@\"; else command perf \"$@\"; fi; }
+perf=$(command -v perf); mkdir -p /tmp/short; export PATH=/tmp/short:$PATH
+cat >/tmp/short/perf <<END
+#!/bin/sh
+case \\$1 in record) shift; exec $perf record --no-bpf-event \"\\$@\" ;; esac
+exec $perf \"\\$@\"
+END
+chmod +x /tmp/short/perf
 ";
 
 /// Calibrates before all others; once more where the A/A control refuses it, which has one honest calibration in a hundred refused.

@@ -152,6 +152,9 @@ struct RunArgs {
     machine: MachineArgs,
     #[command(flatten)]
     back: BackArgs,
+    /// Boot for this command; else one that has booted before goes on from there, where it has one processor and counts time in instructions
+    #[arg(long)]
+    boot: bool,
     /// The command, after --
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -189,6 +192,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Action::Run(args) => {
             let mut guest = args.machine.guest(args.command.clone())?;
             args.back.complete(&mut guest);
+            guest.boots = args.boot;
             boot(&args.machine, &guest)
         }
         Action::Up(args) => resident::up(args),

@@ -126,7 +126,7 @@ fn keep(args: &UpArgs) -> Result<Outcome> {
     let installation = Sources::find()?.installation(args.machine.kernel.as_deref())?;
     let guest = Guest { timeout: Duration::from_secs(args.timeout), ..args.machine.guest(vec!["true".into()])? };
     let keeper = Keeper::of(&args.name)?;
-    let resident = Resident::boot(&installation, &guest, &std::env::current_exe()?)?;
+    let resident = Resident::boot(&installation, &guest, &std::env::current_exe()?, perftax_pmu::guard::interrupted)?;
     keeper::detach().context("cannot leave the terminal")?;
     // What the machine has is there; a command brings its own.
     let has_share = guest.share.is_some();
