@@ -143,7 +143,9 @@ mod tests {
     #[test]
     fn copies_are_the_same_and_as_sparse() {
         let folder = tempfile::tempdir().unwrap();
-        let file = |name: &str| File::options().read(true).write(true).create(true).truncate(true).open(folder.path().join(name)).unwrap();
+        let file = |name: &str| {
+            File::options().read(true).write(true).create(true).truncate(true).open(folder.path().join(name)).unwrap()
+        };
         let (from, to) = (file("from"), file("to"));
         from.set_len(8 << 20).unwrap();
         from.write_all_at(&[7; 5000], 3 * PAGE as u64 - 100).unwrap();
@@ -164,7 +166,8 @@ mod tests {
             File::open(&folder).unwrap().set_modified(now - Duration::from_secs(age_s)).unwrap();
         }
         forget_oldest(parent.path(), 2);
-        let mut left: Vec<_> = fs::read_dir(parent.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut left: Vec<_> =
+            fs::read_dir(parent.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         left.sort();
         assert_eq!(left, ["b", "c", "new-half"]);
     }
@@ -197,7 +200,11 @@ mod tests {
         let usual = Guest::new(vec!["true".into()]);
         let of = |guest: &Guest| Kept::of(&installation, guest).folder;
         let later = crate::Processor { assist_ns: 9, skid: 3, ..usual.processor };
-        assert_eq!(of(&Guest { processor: later, share: Some("/tmp".into()), ..usual.clone() }), of(&usual), "told with the command");
+        assert_eq!(
+            of(&Guest { processor: later, share: Some("/tmp".into()), ..usual.clone() }),
+            of(&usual),
+            "told with the command"
+        );
         for other in [
             Guest { seed: 2, ..usual.clone() },
             Guest { append: "nopti".into(), ..usual.clone() },

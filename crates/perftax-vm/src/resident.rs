@@ -91,7 +91,13 @@ impl Resident {
         self.run(installation, guest, orders, terminal)
     }
 
-    pub(crate) fn run(&self, installation: &Installation, guest: &Guest, orders: Archive, terminal: Terminal) -> Result<Finished> {
+    pub(crate) fn run(
+        &self,
+        installation: &Installation,
+        guest: &Guest,
+        orders: Archive,
+        terminal: Terminal,
+    ) -> Result<Finished> {
         let emulator = Emulator::start(installation, guest, orders, &Start::Load(&self.memory, &self.state))?;
         converse(emulator, guest, terminal)
     }

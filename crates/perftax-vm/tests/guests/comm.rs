@@ -94,7 +94,8 @@ fn a_childs_memory_is_its_own() {
 fn lines_are_taken_from_perf_c2c() {
     let record = "perf c2c record -o /tmp/c2c.data -- --no-bpf-event -q -c 61 ./sharing read-write 0.5 4 20000 >/dev/null";
     let short = common::SHORT_PERF;
-    let comm = comm(&format!("{short}{record} && perftax comm --lines-from /tmp/c2c.data --json - -- ./sharing read-write 0.5 4 20000"));
+    let comm =
+        comm(&format!("{short}{record} && perftax comm --lines-from /tmp/c2c.data --json - -- ./sharing read-write 0.5 4 20000"));
     // perf c2c may have seen another line change hands now and then, a lock of the library's.
     let common = comm.lines.iter().filter(|line| line.name.contains("common")).map(|line| line.share.total.estimate).sum::<f64>();
     assert!(common > 0.9 * comm.total.total.estimate && comm.total.true_sharing.estimate > 0.0, "{:?}", comm.lines);

@@ -55,9 +55,11 @@ fn sim_and_vm_agree() {
     let script = folder.path().join("script");
     // Neither kernel symbols nor a processor's own events are asked for, and perf reads them all the same.
     let short = "mount -o bind /dev/null /proc/kallsyms\n";
-    std::fs::write(&script, format!("{short}{}{}echo samples\n{sample}", one_by_one(&programs[0]), one_by_one(&programs[1]))).unwrap();
+    std::fs::write(&script, format!("{short}{}{}echo samples\n{sample}", one_by_one(&programs[0]), one_by_one(&programs[1])))
+        .unwrap();
     let with: Vec<&str> = programs.iter().flat_map(|program| ["--with", program]).collect();
-    let run = [&["vm", "run", "--env", "PERF_CPUID=GenuineIntel-6-97-1"][..], &with, &["--", "sh", script.to_str().unwrap()]].concat();
+    let run =
+        [&["vm", "run", "--env", "PERF_CPUID=GenuineIntel-6-97-1"][..], &with, &["--", "sh", script.to_str().unwrap()]].concat();
     let said = stdout(&perftax(&run).success());
     let (counts, sampled) = said.split_once("samples\n").unwrap();
     let mut counts = counts.split_whitespace().map(|number| number.parse::<u64>().unwrap());
