@@ -108,6 +108,7 @@ static void user(struct tally *tally)
 {
     int device[2] = { -1, -1 };
     struct { void *at; size_t bytes; } mapped[8] = { 0 };
+    size_t ring = 0;
 
     for (;;) {
         int kind = below(KINDS), *fd = &device[below(2)], slot = below(8), granted = 0;
@@ -125,6 +126,8 @@ static void user(struct tally *tally)
         case START:
             make_start(&start);
             granted = !ioctl(*fd, PERFTAX_IOC_START, place(&start));
+            if (granted)
+                ring = start.ring_bytes;
             for (volatile int i = granted ? below(1000000) : 0; i > 0; i--)
                 ;
             break;
@@ -148,8 +151,8 @@ static void user(struct tally *tally)
             granted = !ioctl(*fd, below(2) ? _IOC(below(4), PERFTAX_IOC_MAGIC, below(9), number() & 0x3fff) : any(), place(&start));
             break;
         case MAP:
-            mapped[slot].bytes = below(4) ? 4096 * (1 + below(65)) : number();
-            mapped[slot].at = mmap(0, mapped[slot].bytes, any() & 7, below(4) ? MAP_SHARED : MAP_PRIVATE, *fd,
+            mapped[slot].bytes = ring && below(4) ? 4096 + ring : below(4) ? 4096 * (1 + below(65)) : number();
+            mapped[slot].at = mmap(0, mapped[slot].bytes, below(2) ? PROT_READ | PROT_WRITE : any() & 7, below(4) ? MAP_SHARED : MAP_PRIVATE, *fd,
                                    below(4) ? (off_t)PERFTAX_RING(below(3)) : (off_t)(number() & ~4095ull));
             granted = mapped[slot].at != MAP_FAILED;
             if (!granted)
