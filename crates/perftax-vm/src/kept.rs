@@ -17,8 +17,8 @@ use crate::emulator::kernel_arguments;
 use crate::guest::Guest;
 use crate::installation::{Installation, cache_folder};
 
-/// How many are kept, the latest used: each is some 100 MB, and a suite of tests has a score of machines.
-const KEPT: usize = 32;
+/// How many are kept, the latest used: each is some 140 MB, and our own tests have a dozen machines.
+const KEPT: usize = 16;
 /// Changes with what is kept, and how.
 const FORMAT: u32 = 1;
 const PAGE: usize = 4096;
