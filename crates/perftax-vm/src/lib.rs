@@ -2,12 +2,13 @@
 //!
 //! - [`Installation`]: the parts that are built once into a cache (QEMU with the PMU of `perftax-model`, a kernel, a file system).
 //! - [`Guest`]: what is run in it: a command, its files, the processor.
-//! - [`run`]: boots it, streams what the command says, brings its outputs and exit code back.
+//! - [`run`]: streams what a command in it says, brings its outputs and exit code back; the machine has booted before, or boots.
 //! - [`Resident`]: a machine that has booted once; each command starts where it stood then.
 //! - [`keeper`]: who keeps such a machine for others.
 
 mod archive;
 mod closure;
+mod conversation;
 mod emulator;
 mod error;
 mod guest;
@@ -19,9 +20,10 @@ mod resident;
 mod run;
 
 pub use archive::Archive;
+pub use conversation::{Finished, Terminal};
 pub use error::{Error, Result};
 pub use guest::Guest;
 pub use installation::{Installation, Sources, cache_folder};
 pub use processor::{Arm, Generation, Processor};
 pub use resident::Resident;
-pub use run::{Finished, Terminal, run};
+pub use run::run;

@@ -16,12 +16,12 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Gid, Uid};
 
 use crate::archive::Archive;
+use crate::conversation::{Finished, Terminal, converse, listen};
 use crate::emulator::{Emulator, LINES, Start, memory};
 use crate::error::{Error, Result};
 use crate::guest::Guest;
 use crate::installation::Installation;
 use crate::kept::{Kept, copy_sparse};
-use crate::run::{Finished, Terminal, converse, listen};
 
 /// A file whose presence has the guest wait to be saved once more (vm/guest/init).
 const AGAIN: &str = "/run/again";

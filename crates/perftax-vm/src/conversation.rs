@@ -1,0 +1,177 @@
+//! What is heard of a machine from its start to its command's end: output, errors, what is copied out, and how it ended.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use crate::emulator::Emulator;
+use crate::error::{Error, Result};
+use crate::guest::Guest;
+
+/// Where what the command says goes.
+pub struct Terminal {
+    /// Its standard output, byte by byte.
+    pub output: Box<dyn Write + Send>,
+    /// Its standard error.
+    pub errors: Box<dyn Write + Send>,
+    /// Whether the user has broken it off.
+    pub interrupted: fn() -> bool,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Exit code, or 128 + the signal.
+    pub code: i32,
+    /// Outputs that were wanted and could not be had.
+    pub missing: Vec<String>,
+}
+
+/// From the machine's start to the command's end.
+pub(crate) fn converse(mut emulator: Emulator, guest: &Guest, terminal: Terminal) -> Result<Finished> {
+    let output = copy(emulator.at("output"), terminal.output);
+    let errors = copy(emulator.at("errors"), terminal.errors);
+    let said = listen(emulator.at("control"));
+    let ended = wait(&mut emulator, &said, guest, terminal.interrupted);
+    // It has nothing more to do: the guest's files are written, and its lines are drained before it says its code.
+    emulator.switch_off();
+    let (code, mut missing) = ended.map_err(|how| match how {
+        Ended::Interrupted => Error::Interrupted,
+        Ended::Badly(how) => emulator.complaint(how),
+    })?;
+    for thread in [output, errors] {
+        thread.join().ok();
+    }
+    missing.extend(bring_out(&emulator.at("out"), guest)?);
+    Ok(Finished { code, missing })
+}
+
+/// Copies a line of the guest's to where it goes, as it comes.
+fn copy(from: PathBuf, mut to: Box<dyn Write + Send>) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let Ok(mut from) = File::open(from) else { return };
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(read @ 1..) = from.read(&mut buffer) {
+            // Whoever does not listen any more does not stop the guest.
+            to.write_all(&buffer[..read]).and_then(|()| to.flush()).ok();
+        }
+    })
+}
+
+/// What the guest's first process says.
+pub(crate) fn listen(from: PathBuf) -> Receiver<String> {
+    let (say, said) = channel();
+    std::thread::spawn(move || {
+        let Ok(from) = File::open(from) else { return };
+        for line in BufReader::new(from).lines().map_while(std::result::Result::ok) {
+            if say.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    said
+}
+
+/// Why there is no exit code.
+enum Ended {
+    Interrupted,
+    Badly(String),
+}
+
+impl From<String> for Ended {
+    fn from(how: String) -> Self {
+        Self::Badly(how)
+    }
+}
+
+/// Waits for the end: the exit code and the outputs that are missing, or what went wrong.
+fn wait(
+    emulator: &mut Emulator,
+    said: &Receiver<String>,
+    guest: &Guest,
+    interrupted: fn() -> bool,
+) -> Result<(i32, Vec<String>), Ended> {
+    let (started, shell) = (Instant::now(), guest.argv.is_empty());
+    let (mut missing, mut ready) = (Vec::new(), emulator.is_loaded);
+    loop {
+        match said.recv_timeout(Duration::from_millis(20)) {
+            Ok(line) => match line.trim().split_once(' ') {
+                Some(("exit", number)) if !shell => {
+                    let code = number.parse().map_err(|_| format!("said '{line}' for its exit code"))?;
+                    return Ok((code, missing));
+                }
+                Some(("missing" | "lost", what)) => missing.push(what.to_string()),
+                _ => ready |= line.trim() == "ready",
+            },
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                let status = emulator.child.try_wait().map_err(|error| format!("cannot be waited for: {error}"))?;
+                match status {
+                    Some(status) if shell && status.success() => return Ok((0, missing)),
+                    Some(_) if ready => {
+                        return Err("ended in the middle of the command: its kernel may have panicked".to_string().into());
+                    }
+                    Some(status) => return Err(format!("did not boot (QEMU: {status})").into()),
+                    None => std::thread::sleep(Duration::from_millis(1)),
+                }
+            }
+        }
+        if started.elapsed() > guest.timeout && !shell {
+            let doing = if ready { "running the command" } else { "booting" };
+            return Err(format!("was still {doing} after {} s: give it more with --timeout", guest.timeout.as_secs()).into());
+        }
+        if interrupted() && !shell {
+            return Err(Ended::Interrupted);
+        }
+    }
+}
+
+/// Moves the outputs to where they are wanted; those that are neither files nor folders are named, not moved: a guest may write what it
+/// likes, but only what was asked for leaves its folder.
+fn bring_out(out: &Path, guest: &Guest) -> Result<Vec<String>> {
+    let mut refused = Vec::new();
+    for output in &guest.outputs {
+        let Some(name) = output.file_name() else { continue };
+        let (from, to) = (out.join(name), guest.output_folder.join(name));
+        match fs::symlink_metadata(&from) {
+            Ok(found) if found.is_file() => {
+                let partial = to.with_file_name(format!("{}.partial-{}", name.to_string_lossy(), std::process::id()));
+                copy_file(&from, &partial).and_then(|()| fs::rename(&partial, &to)).map_err(Error::file(&to))?;
+            }
+            Ok(found) if found.is_dir() => copy_tree(&from, &to, &mut refused)?,
+            Ok(_) => refused.push(format!("{}: it is neither a file nor a folder", output.display())),
+            // The guest has said that it is missing.
+            Err(_) => {}
+        }
+    }
+    Ok(refused)
+}
+
+/// A file's bytes and plain permissions: never, not even while it is being written, the bits that would let it run as somebody else.
+fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+    const PLAIN: u32 = 0o777;
+    let mut source = File::open(from)?;
+    let mode = source.metadata()?.permissions().mode() & PLAIN;
+    let mut copy = File::options().write(true).create(true).truncate(true).mode(mode).open(to)?;
+    let copied = std::io::copy(&mut source, &mut copy).and_then(|_| fs::set_permissions(to, fs::Permissions::from_mode(mode)));
+    copied.inspect_err(|_| drop(fs::remove_file(to)))
+}
+
+fn copy_tree(from: &Path, to: &Path, refused: &mut Vec<String>) -> Result<()> {
+    fs::create_dir_all(to).map_err(Error::file(to))?;
+    for entry in fs::read_dir(from).map_err(Error::file(from))? {
+        let entry = entry.map_err(Error::file(from))?;
+        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().map_err(Error::file(&path))?;
+        if kind.is_dir() {
+            copy_tree(&path, &to, refused)?;
+        } else if kind.is_file() {
+            copy_file(&path, &to).map_err(Error::file(&to))?;
+        } else {
+            refused.push(format!("{}: it is neither a file nor a folder", path.display()));
+        }
+    }
+    Ok(())
+}
