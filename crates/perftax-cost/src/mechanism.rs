@@ -76,6 +76,11 @@ impl Mechanism {
         self == Self::CpuClock
     }
 
+    /// Whether a core's own counters or samplers drive it; else the kernel does.
+    pub fn is_hardware(self) -> bool {
+        matches!(self, Self::Pebs | Self::PebsDirect | Self::IbsOp | Self::IbsFetch | Self::Spe | Self::Pmi)
+    }
+
     /// Whether the hardware keeps records in a buffer, which is read when it is full or the event is stopped.
     pub fn keeps_a_buffer(self) -> bool {
         matches!(self, Self::Pebs | Self::PebsDirect)

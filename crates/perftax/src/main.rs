@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod failure;
 mod here;
+mod input;
 mod journal;
 mod measured;
 mod origin;

@@ -240,8 +240,8 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
     }
     let elsewhere = wanted.machine.is_some() || wanted.profile.is_some();
     let (event, mechanism) = match (wanted.event, wanted.machine) {
-        // For another machine an event need only have a name.
-        (Some(text), _) if elsewhere => {
+        (Some(text), Some(name)) => event_of(here, text, &Published::load(name)?),
+        (Some(text), None) if elsewhere => {
             let event = here.event(text)?;
             let mechanism = event.mechanism;
             (Some(event), mechanism)
@@ -253,9 +253,10 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         }
         (text, _) => here.choose(text, None)?,
     };
-    let event_name = match (&event, mechanism) {
+    let event_name = match (&event, wanted.event) {
         (Some(event), _) => event.name.clone(),
-        (None, mechanism) => usual_event(mechanism).into(),
+        (None, Some(text)) => text.to_string(),
+        (None, None) => usual_event(mechanism).into(),
     };
     let priced = match wanted.machine {
         Some(name) => published(&Published::load(name)?, name, mechanism, origin)?,
@@ -275,16 +276,12 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         }
         Some(event) => {
             event.check_supported(&here.catalog).map_err(|error| match elsewhere {
-                true => Error::Unsupported {
-                    what: format!("count {}", event.name),
-                    why: error.to_string().lines().next().unwrap_or_default().to_string(),
-                    remedy: "say how many there are in one run: --count-of N (perf stat tells on a machine that has the event)"
-                        .into(),
-                },
+                true => not_here(&event.name, error.to_string().lines().next().unwrap_or_default()),
                 false => error,
             })?;
             vec![event.clone()]
         }
+        None if wanted.event.is_some() => return Err(not_here(&event_name, "this machine has no event of that name").into()),
         None => vec![here.event(&event_name)?],
     };
     let mut workload = program.survey(here, counted, origin)?;
@@ -305,6 +302,29 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
     }
     let left_out = event.as_ref().map_or(LeftOut::Nothing, Event::left_out);
     Ok(Known { event_name, mechanism, left_out, priced, workload })
+}
+
+/// An event of a published machine's, and what samples it there: the same as here where that machine has a price for it; else its own first mechanism,
+/// and the event need only have a name, which this machine may not know.
+fn event_of(here: &Here, text: &str, published: &Published) -> (Option<Event>, Mechanism) {
+    let has = |mechanism: Mechanism| published.costs.iter().any(|cost| cost.mechanism == mechanism);
+    match here.event(text) {
+        // Not an event of a core's: its mechanism is the kernel's, there as here.
+        Ok(event) if has(event.mechanism) || !event.mechanism.is_hardware() => {
+            let mechanism = event.mechanism;
+            (Some(event), mechanism)
+        }
+        known => (known.ok(), published.costs.first().map_or(Mechanism::Pebs, |cost| cost.mechanism)),
+    }
+}
+
+/// What is sampled elsewhere cannot be counted here.
+fn not_here(event: &str, why: &str) -> Error {
+    Error::Unsupported {
+        what: format!("count {event}"),
+        why: why.into(),
+        remedy: "say how many there are in one run: --count-of N (perf stat tells on a machine that has the event)".into(),
+    }
 }
 
 /// The published cost of a machine.

@@ -9,12 +9,16 @@ use perftax_lab::workload::{Prepared, Workload, default_cache_dir};
 use perftax_pmu::Error;
 use perftax_pmu::sys::Stdio;
 
+use crate::input::InputChoice;
+
 /// A command line, or a workload by name.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Target {
     /// A shipped workload by name, or a workload description (.toml), instead of a command
     #[arg(short, long, value_name = "NAME", conflicts_with = "command")]
     workload: Option<String>,
+    #[command(flatten)]
+    input: InputChoice,
     /// The command, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -25,7 +29,7 @@ impl Target {
     pub fn command(&self) -> Result<Command> {
         Ok(match self.prepared()? {
             Some(prepared) => Command::from_workload(&prepared),
-            None => Command::from_argv(self.argv()?, Stdio::Discard),
+            None => Command::from_argv(self.argv()?, Stdio::Discard).reading(self.input.input()?),
         })
     }
 
@@ -35,7 +39,7 @@ impl Target {
             Some(Prepared { argv, cwd, stdin, .. }) => {
                 Guest { argv, directory: Some(cwd), stdin, silent: true, ..Guest::default() }
             }
-            None => Guest { argv: self.argv()?, ..Guest::default() },
+            None => Guest { argv: self.argv()?, stdin: self.input.stdin.clone(), ..Guest::default() },
         })
     }
 

@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use perftax_pmu::Result;
 use perftax_pmu::sys::{ChildSpec, Stdio};
 
+use super::Input;
 use crate::workload::Prepared;
 
 /// A command that is run again and again.
@@ -16,14 +18,16 @@ pub struct Command {
     pub spec: ChildSpec,
     /// Threads that do the work, as far as known beforehand.
     pub threads: u32,
+    /// What it reads: what `spec` opens for it.
+    input: Input,
 }
 
 impl Command {
-    /// A command line of the user's. Its output is kept where `output` says.
+    /// A command line of the user's that reads nothing. Its output is kept where `output` says.
     pub fn from_argv(argv: Vec<OsString>, output: Stdio) -> Self {
         let name = argv.first().map(PathBuf::from).and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()));
         let spec = ChildSpec { argv, directory: None, stdin: None, output, cpus: None, environment: Vec::new() };
-        Self { name: name.unwrap_or_default(), spec, threads: 1 }
+        Self { name: name.unwrap_or_default(), spec, threads: 1, input: Input::Nothing }
     }
 
     /// A prepared workload; its output is discarded.
@@ -36,13 +40,29 @@ impl Command {
             cpus: None,
             environment: Vec::new(),
         };
-        Self { name: prepared.name.clone(), spec, threads: prepared.threads }
+        let input = prepared.stdin.clone().map_or(Input::Nothing, Input::File);
+        Self { name: prepared.name.clone(), spec, threads: prepared.threads, input }
+    }
+
+    /// The same, which reads this in each run.
+    pub fn reading(mut self, input: Input) -> Self {
+        self.spec.stdin = input.path();
+        self.input = input;
+        self
     }
 
     /// The same, allowed on these CPUs only.
     pub fn on_cpus(mut self, cpus: Vec<u32>) -> Self {
         self.spec.cpus = Some(cpus);
         self
+    }
+
+    /// Whether what it has read until now was there.
+    ///
+    /// # Errors
+    /// As [`Input::check`].
+    pub fn check_input(&self) -> Result<()> {
+        self.input.check()
     }
 
     /// The command line for people.

@@ -1,11 +1,13 @@
 //! Running whole programs, monitored and not.
 
 mod command;
+mod input;
 mod monitor;
 mod survey;
 mod yardstick;
 
 pub use command::Command;
+pub use input::{Input, MOST_KEPT_BYTES};
 pub(crate) use monitor::succeeded;
 pub use monitor::{Attach, Monitor, Watched, run_once, usual_ring_pages};
 pub use survey::{Survey, survey};

@@ -269,6 +269,8 @@ fn open_counters(child: &Child, watched: &Watched) -> Result<Vec<(String, Vec<Op
 pub(crate) fn succeeded(command: &Command, ended: Ended) -> Result<()> {
     // On a terminal the signal that interrupts us also ends the program: that is no failure of its own.
     check_interrupted()?;
+    // A program that asked for what is not there may have failed for that.
+    command.check_input()?;
     let how = match ended {
         Ended::Code(0) => return Ok(()),
         Ended::Code(code) => format!("exited with code {code}"),

@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
 use crate::here::{Here, NO_YARDSTICK};
+use crate::input::InputChoice;
 use crate::journal::Journal;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
@@ -90,6 +91,8 @@ pub struct Args {
     seed: u64,
     #[command(flatten)]
     wait: Wait,
+    #[command(flatten)]
+    input: InputChoice,
     #[command(flatten)]
     output: Output,
     /// The command, after --
@@ -312,7 +315,7 @@ impl Args {
                 let needed = "a command after --, or workloads with -w".into();
                 return Err(Error::Argument { argument: "COMMAND", value: "missing".into(), needed }.into());
             }
-            commands.push(Command::from_argv(self.command.clone(), Stdio::Discard));
+            commands.push(Command::from_argv(self.command.clone(), Stdio::Discard).reading(self.input.input()?));
         }
         Ok(commands)
     }

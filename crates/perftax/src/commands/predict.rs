@@ -27,7 +27,7 @@ use crate::wait::Wait;
 Examples:
   perftax predict -- bzip2 -kf big
   perftax predict -e page-faults -c 1,11,101 -- ls -R /usr
-  perftax predict --machine broadwell -e cpu-clock --count-of 2e9 -- ./server
+  perftax predict --machine broadwell -e UOPS_RETIRED.ALL --count-of 2e10 -- ./server
   perftax predict --machine skylake --counts-from sim -- bzip2 -kc big")]
 pub struct Args {
     /// The event, in perf's syntax; the best mechanism's default otherwise

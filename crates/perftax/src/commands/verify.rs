@@ -22,6 +22,7 @@ use super::calibrate::check_period;
 use crate::calibration::commonest;
 use crate::failure::Outcome;
 use crate::here::{Here, NO_YARDSTICK};
+use crate::input::InputChoice;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
 use crate::wait::Wait;
@@ -97,6 +98,8 @@ pub struct Args {
     plant_bias: f64,
     #[command(flatten)]
     wait: Wait,
+    #[command(flatten)]
+    input: InputChoice,
     #[command(flatten)]
     output: Output,
     /// The command, after --
@@ -340,7 +343,7 @@ impl Args {
                 let needed = "a command after --, or workloads with -w".into();
                 return Err(Error::Argument { argument: "COMMAND", value: "missing".into(), needed }.into());
             }
-            commands.push(Command::from_argv(self.command.clone(), Stdio::Discard));
+            commands.push(Command::from_argv(self.command.clone(), Stdio::Discard).reading(self.input.input()?));
         }
         let attach = match self.attach.as_str() {
             "separate" => Attach::Separate,

@@ -12,6 +12,7 @@ mod comm_heap;
 mod common;
 mod faults;
 mod feedback;
+mod input;
 mod links;
 mod matrix;
 mod phase;
