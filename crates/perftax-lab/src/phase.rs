@@ -58,8 +58,8 @@ impl Curve {
             group.wait(LOOK)?;
         }
         reading.drain(&mut group)?;
-        let exit = child.wait()?;
-        succeeded(command, exit.ended)?;
+        let exit = command.lifetime.wait(child)?;
+        succeeded(command, &exit)?;
         reading.finish(group.read()?)
     }
 }

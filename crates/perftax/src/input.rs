@@ -1,9 +1,10 @@
-//! What a program reads that is run again and again.
+//! What a program reads that is run again and again, and when each run is over.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
-use perftax_lab::run::Input;
+use perftax_lab::run::{Input, Lifetime};
 use perftax_pmu::Error;
 
 use crate::progress::announce;
@@ -24,5 +25,58 @@ impl InputChoice {
         };
         std::fs::File::open(path).map_err(|source| Error::File { path: path.clone(), source })?;
         Ok(Input::File(path.clone()))
+    }
+}
+
+/// When a run is over.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct LifetimeChoice {
+    /// How long each run lasts, for a program that does not end (30s, 500ms): it is told to end then. "end" waits for its end, however long it does nothing
+    #[arg(long = "for", value_name = "TIME", value_parser = lifetime)]
+    pub lifetime: Option<Lifetime>,
+}
+
+impl LifetimeChoice {
+    /// What was chosen.
+    pub fn lifetime(&self) -> Lifetime {
+        self.lifetime.unwrap_or_default()
+    }
+}
+
+/// `30s`, `2m`, `500ms`, `end`.
+fn lifetime(text: &str) -> Result<Lifetime, String> {
+    let needed = || format!("'{text}' is not a time such as 30s, 500ms or 2m, nor 'end'");
+    let trimmed = text.trim();
+    if trimmed == "end" {
+        return Ok(Lifetime::ToItsEndHowever);
+    }
+    let digits = trimmed.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_s = match &trimmed[digits.len()..] {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" | "min" => 60.0,
+        _ => return Err(needed()),
+    };
+    let seconds = digits.trim().parse::<f64>().map_err(|_| needed())? * unit_s;
+    // Shorter runs cannot be measured, and longer ones are a mistake.
+    if (0.02..=86_400.0).contains(&seconds) {
+        Ok(Lifetime::For(Duration::from_secs_f64(seconds)))
+    } else {
+        Err(format!("'{text}' is not between 20ms and a day"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_with_their_unit() {
+        let of = |seconds| Ok(Lifetime::For(Duration::from_secs_f64(seconds)));
+        assert_eq!((lifetime("30s"), lifetime("1.5 m"), lifetime("500ms")), (of(30.0), of(90.0), of(0.5)));
+        assert_eq!(lifetime("end"), Ok(Lifetime::ToItsEndHowever));
+        for wrong in ["30", "", "s", "-3s", "NaNs", "infs", "1e9s", "1us", "forever"] {
+            assert!(lifetime(wrong).is_err(), "{wrong}");
+        }
     }
 }

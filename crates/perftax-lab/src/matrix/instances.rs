@@ -69,7 +69,7 @@ impl Instances {
         check_interrupted()?;
         let Some(exits) = exits? else { return Ok(Ran::Stopped) };
         for exit in &exits {
-            succeeded(&self.command, exit.ended)?;
+            succeeded(&self.command, exit)?;
         }
         let elapsed_s: Vec<f64> = exits.iter().map(|exit| exit.elapsed_s).collect();
         // Of the time of the CPUs, however many copies shared each.

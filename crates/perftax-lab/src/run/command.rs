@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use perftax_pmu::Result;
 use perftax_pmu::sys::{ChildSpec, Stdio};
 
-use super::Input;
+use super::{Input, Lifetime};
 use crate::workload::Prepared;
 
 /// A command that is run again and again.
@@ -20,6 +20,8 @@ pub struct Command {
     pub threads: u32,
     /// What it reads: what `spec` opens for it.
     input: Input,
+    /// When a run is over.
+    pub lifetime: Lifetime,
 }
 
 impl Command {
@@ -27,7 +29,7 @@ impl Command {
     pub fn from_argv(argv: Vec<OsString>, output: Stdio) -> Self {
         let name = argv.first().map(PathBuf::from).and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()));
         let spec = ChildSpec { argv, directory: None, stdin: None, output, cpus: None, environment: Vec::new() };
-        Self { name: name.unwrap_or_default(), spec, threads: 1, input: Input::Nothing }
+        Self { name: name.unwrap_or_default(), spec, threads: 1, input: Input::Nothing, lifetime: Lifetime::default() }
     }
 
     /// A prepared workload; its output is discarded.
@@ -41,13 +43,19 @@ impl Command {
             environment: Vec::new(),
         };
         let input = prepared.stdin.clone().map_or(Input::Nothing, Input::File);
-        Self { name: prepared.name.clone(), spec, threads: prepared.threads, input }
+        Self { name: prepared.name.clone(), spec, threads: prepared.threads, input, lifetime: Lifetime::default() }
     }
 
     /// The same, which reads this in each run.
     pub fn reading(mut self, input: Input) -> Self {
         self.spec.stdin = input.path();
         self.input = input;
+        self
+    }
+
+    /// The same, which runs so long.
+    pub fn lasting(mut self, lifetime: Lifetime) -> Self {
+        self.lifetime = lifetime;
         self
     }
 

@@ -2,12 +2,14 @@
 
 mod command;
 mod input;
+mod lifetime;
 mod monitor;
 mod survey;
 mod yardstick;
 
 pub use command::Command;
 pub use input::{Input, MOST_KEPT_BYTES};
+pub use lifetime::Lifetime;
 pub(crate) use monitor::succeeded;
 pub use monitor::{Attach, Monitor, Watched, run_once, usual_ring_pages};
 pub use survey::{Survey, survey};

@@ -8,7 +8,7 @@ use perftax_cost::observation::Run;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{check_interrupted, online_cpus};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, ReaderThread, Sampler, Sampling, Wakeup, ring_pages_within_rights};
-use perftax_pmu::sys::{Child, Ended, OpenEvent, Reading, Target};
+use perftax_pmu::sys::{Child, Ended, Exit, OpenEvent, Reading, Target};
 use perftax_pmu::{Error, Result};
 
 use super::{Command, YardstickThread};
@@ -184,7 +184,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         Some(monitor) if monitor.attach == Attach::Separate => monitor.attach_to_descendants(&child, &watched.cpus)?,
         _ => Vec::new(),
     };
-    let mut exit = child.wait()?;
+    let mut exit = command.lifetime.wait(child)?;
     if watched.planted_bias > 0.0 && arm == crate::calibrate::OFF_AGAIN {
         exit.elapsed_s *= 1.0 + watched.planted_bias;
     }
@@ -195,7 +195,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     for reader in late {
         delivered.merge(&reader.finish()?);
     }
-    succeeded(command, exit.ended)?;
+    succeeded(command, &exit)?;
 
     let period = monitor.map_or(0, |m| m.period);
     // A clock counts in the mode that its filter leaves out, too, and gives no samples of it.
@@ -266,12 +266,14 @@ fn open_counters(child: &Child, watched: &Watched) -> Result<Vec<(String, Vec<Op
     Ok(counters)
 }
 
-pub(crate) fn succeeded(command: &Command, ended: Ended) -> Result<()> {
+pub(crate) fn succeeded(command: &Command, exit: &Exit) -> Result<()> {
     // On a terminal the signal that interrupts us also ends the program: that is no failure of its own.
     check_interrupted()?;
     // A program that asked for what is not there may have failed for that.
     command.check_input()?;
-    let how = match ended {
+    let how = match exit.ended {
+        // How it takes being told to end is its own affair.
+        _ if exit.stopped => return Ok(()),
         Ended::Code(0) => return Ok(()),
         Ended::Code(code) => format!("exited with code {code}"),
         Ended::Signal(signal) => format!("was killed by signal {signal}"),

@@ -70,9 +70,9 @@ fn count_threads(command: &Command, survey: &Survey) -> Result<u32> {
     let sampler = LiveSampler::open(&[(survey.dummy.clone(), sampling)], &targets, RING_PAGES)?;
     let reader = ReaderThread::start(sampler, targets.len())?;
     child.release()?;
-    let exit = child.wait()?;
+    let exit = command.lifetime.wait(child)?;
     let delivered = reader.finish()?;
-    super::monitor::succeeded(command, exit.ended)?;
+    super::monitor::succeeded(command, &exit)?;
     Ok(1 + delivered.forks as u32)
 }
 

@@ -6,10 +6,11 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{PidfdFlags, pidfd_open};
+use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::exec_image::ExecImage;
 use crate::error::{Error, Result};
@@ -82,11 +83,16 @@ pub struct Usage {
 pub struct Exit {
     /// How it ended.
     pub ended: Ended,
-    /// From the opening of the gate to the end.
+    /// From the opening of the gate to the end, or to where it was told to end.
     pub elapsed_s: f64,
     /// What it used.
     pub usage: Usage,
+    /// It was told to end.
+    pub stopped: bool,
 }
+
+/// For how long a child that is told to end may take for it.
+pub const GOES_WITHIN: Duration = Duration::from_secs(2);
 
 /// A forked child at its gate, or running.
 pub struct Child {
@@ -212,8 +218,52 @@ impl Child {
     }
 
     /// Waits for the end. Where SIGINT or SIGTERM comes first, the child is killed.
-    pub fn wait(mut self) -> Result<Exit> {
+    pub fn wait(self) -> Result<Exit> {
         wait_for_end(self.pid)?;
+        self.reap(None)
+    }
+
+    /// The same, and `ask` is asked when it has run for `first`: for how long to wait on until it is asked once more, or nothing, and the child is told to
+    /// end (SIGTERM; after [`GOES_WITHIN`] it is killed with all that it has started).
+    ///
+    /// # Errors
+    /// What `ask` says; the child is killed then.
+    pub fn wait_asking(self, first: Duration, mut ask: impl FnMut(&Self, Duration) -> Result<Option<Duration>>) -> Result<Exit> {
+        let mut within = first;
+        while !ends_within(self.pid, Some(within))? {
+            let now_ns = monotonic_ns();
+            match ask(&self, Duration::from_nanos(now_ns.saturating_sub(self.released_ns)))? {
+                Some(next) => within = next,
+                None => {
+                    self.end()?;
+                    return self.reap(Some(now_ns));
+                }
+            }
+        }
+        self.reap(None)
+    }
+
+    /// Has it and all that it has started end.
+    fn end(&self) -> Result<()> {
+        // By descriptors: whose parent has ended is nobody's child that we know, and its number may be another's.
+        let started = started_by(self.pid);
+        let tell = |signal| {
+            for process in &started {
+                // One that is gone already is no error.
+                pidfd_send_signal(process, signal).ok();
+            }
+        };
+        self.signal(libc::SIGTERM);
+        tell(Signal::TERM);
+        if !ends_within(self.pid, Some(GOES_WITHIN))? {
+            kill_with_descendants(self.pid, &|_| false);
+            wait_for_end(self.pid)?;
+        }
+        tell(Signal::KILL);
+        Ok(())
+    }
+
+    fn reap(mut self, stopped_ns: Option<u64>) -> Result<Exit> {
         let mut status = 0;
         // SAFETY: an all-zero rusage is valid; the kernel fills it.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -228,7 +278,7 @@ impl Child {
                 return Err(Error::System { call: "wait4".into(), source: error });
             }
         }
-        let elapsed_s = (monotonic_ns() - self.released_ns) as f64 * 1e-9;
+        let elapsed_s = (stopped_ns.unwrap_or_else(monotonic_ns) - self.released_ns) as f64 * 1e-9;
         self.reaped = true;
         let mut errno = [0u8; 4];
         if self.failure.read_exact(&mut errno).is_ok() {
@@ -240,7 +290,7 @@ impl Child {
         } else {
             Ended::Code(libc::WEXITSTATUS(status))
         };
-        Ok(Exit { ended, elapsed_s, usage: Usage::from(usage) })
+        Ok(Exit { ended, elapsed_s, usage: Usage::from(usage), stopped: stopped_ns.is_some() })
     }
 
     /// Sends a signal; a child that is gone already is no error.
@@ -266,34 +316,58 @@ impl Drop for Child {
 /// # Errors
 /// Once SIGINT or SIGTERM has come, be it before this is called.
 pub fn wait_for_end(pid: i32) -> Result<()> {
+    ends_within(pid, None).map(|_| ())
+}
+
+/// Whether it ends within this time; without one it is waited for.
+fn ends_within(pid: i32, limit: Option<Duration>) -> Result<bool> {
+    let until = limit.map(|limit| Instant::now() + limit);
     let pid = rustix::process::Pid::from_raw(pid);
-    // Kernels before 5.3 have no such descriptor: then signals are noticed when the child has ended.
-    let Some(Ok(ended)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return Ok(()) };
+    // Kernels before 5.3 have no such descriptor: then signals and limits are noticed when the child has ended.
+    let Some(Ok(ended)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return Ok(true) };
     let mut fds = vec![PollFd::new(&ended, PollFlags::IN)];
     fds.extend(interrupt_descriptor().map(|signal| PollFd::from_borrowed_fd(signal, PollFlags::IN)));
     loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
         // wait4 would be restarted after a signal, poll never is (signal(7)).
-        match poll(&mut fds, None) {
+        match poll(&mut fds, left.as_ref()) {
             Err(rustix::io::Errno::INTR) => check_interrupted()?,
+            Ok(0) => return Ok(false),
             // A child that has ended has done its work, signal or not.
             Ok(_) if fds[0].revents().is_empty() => check_interrupted()?,
-            _ => return Ok(()),
+            _ => return Ok(true),
         }
     }
+}
+
+/// What a process has started, directly or not, and still runs (as [`kill_with_descendants`] finds it).
+fn started_by(pid: i32) -> Vec<OwnedFd> {
+    children_of(pid).into_iter().fold(Vec::new(), |mut all, child| {
+        let process = rustix::process::Pid::from_raw(child);
+        all.extend(process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()));
+        all.extend(started_by(child));
+        all
+    })
+}
+
+/// Children of all threads of a process.
+fn children_of(pid: i32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect::<String>();
+    children.split_ascii_whitespace().filter_map(|child| child.parse().ok()).collect()
 }
 
 /// Kills a process and all that it has started, directly or not, as the kernel lists them (CONFIG_PROC_CHILDREN; without it, the process alone).
 /// Those that `is_spared` are not killed, but what they have started is, unless it is spared, too.
 pub fn kill_with_descendants(pid: i32, is_spared: &dyn Fn(i32) -> bool) {
     // Asked before it is killed: its children are somebody else's then. What it starts meanwhile is missed.
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let children: Vec<String> = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect();
+    let children = children_of(pid);
     if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|pid| !is_spared(pid.as_raw_nonzero().get())) {
         // One that is gone already is no error.
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
     }
-    let children = children.iter().flat_map(|list| list.split_ascii_whitespace()).filter_map(|child| child.parse().ok());
-    children.for_each(|child| kill_with_descendants(child, is_spared));
+    children.into_iter().for_each(|child| kill_with_descendants(child, is_spared));
 }
 
 impl From<libc::rusage> for Usage {

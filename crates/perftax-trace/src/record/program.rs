@@ -116,7 +116,7 @@ impl Program {
             Self::Process { pid, began, cpu_ns, .. } => {
                 let used_ns = process_cpu_ns(pid).unwrap_or(cpu_ns).saturating_sub(cpu_ns);
                 let usage = Usage { user_s: used_ns as f64 * 1e-9, ..Usage::default() };
-                Ok(Exit { ended: Ended::Code(0), elapsed_s: began.elapsed().as_secs_f64(), usage })
+                Ok(Exit { ended: Ended::Code(0), elapsed_s: began.elapsed().as_secs_f64(), usage, stopped: false })
             }
         }
     }

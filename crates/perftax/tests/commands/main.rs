@@ -19,6 +19,7 @@ mod phase;
 #[cfg(all(feature = "trace", feature = "html"))]
 mod plain_user;
 mod selfcost;
+mod servers;
 mod sharing;
 mod sim;
 mod sim_comm;
