@@ -58,7 +58,7 @@ impl Curve {
             group.wait(LOOK)?;
         }
         reading.drain(&mut group)?;
-        let exit = command.lifetime.wait(child)?;
+        let exit = child.wait()?;
         succeeded(command, &exit)?;
         reading.finish(group.read()?)
     }

@@ -110,6 +110,12 @@ fn wait(
                 let status = emulator.child.try_wait().map_err(|error| format!("cannot be waited for: {error}"))?;
                 match status {
                     Some(status) if shell && status.success() => return Ok((0, missing)),
+                    Some(status) if emulator.is_loaded && !status.success() => {
+                        return Err(format!(
+                            "did not go on from where it was saved (QEMU: {status}): vm run --boot does without, vm build --rebuild makes all anew"
+                        )
+                        .into());
+                    }
                     Some(_) if ready => {
                         return Err("ended in the middle of the command: its kernel may have panicked".to_string().into());
                     }

@@ -19,7 +19,7 @@ use crate::installation::Installation;
 const NOBODY: u32 = 65_534;
 
 /// Firmware and boot code, as Debian's seabios and qemu-system-data install them.
-const FIRMWARE: [&str; 2] = ["/usr/share/seabios", "/usr/share/qemu"];
+pub const FIRMWARE: [&str; 2] = ["/usr/share/seabios", "/usr/share/qemu"];
 
 /// Memory in which a guest finds what it is to do: its first page says how many pages of an archive follow.
 const ORDERS_BYTES: u64 = 512 << 20;

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-use crate::emulator::kernel_arguments;
+use crate::emulator::{FIRMWARE, kernel_arguments};
 use crate::guest::Guest;
 use crate::installation::{Installation, cache_folder};
 
@@ -36,7 +36,8 @@ impl Kept {
     pub fn of(installation: &Installation, guest: &Guest) -> Self {
         let mut hasher = DefaultHasher::new();
         (FORMAT, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
-        for file in [&installation.qemu, &installation.kernel, &installation.base] {
+        let firmware = FIRMWARE.map(PathBuf::from);
+        for file in [&installation.qemu, &installation.kernel, &installation.base].into_iter().chain(&firmware) {
             // A path stays where what is there was built anew.
             let found = fs::metadata(file).map(|found| (found.len(), found.mtime(), found.mtime_nsec())).ok();
             (file, found).hash(&mut hasher);
@@ -74,6 +75,10 @@ impl Kept {
             copy_sparse(from, &to)?;
             // A machine that goes off at once leaves no half of it under its name.
             to.sync_data()?;
+        }
+        // Half of one that something has cut short would stand in the way for ever.
+        if self.open().is_none() {
+            fs::remove_dir_all(&self.folder).ok();
         }
         // Somebody else's was there before: it is the same.
         if fs::rename(made.path(), &self.folder).is_ok() {
@@ -189,7 +194,10 @@ mod tests {
         let read = |fd: OwnedFd| std::io::read_to_string(File::from(fd)).unwrap().into_bytes();
         assert_eq!((read(memory), read(state)), (vec![1; 8192], b"state".to_vec()));
         assert_eq!(fs::read_dir(folder.path().join("booted")).unwrap().count(), 1);
-        assert!(Kept { memory_bytes: 4096, ..kept }.open().is_none(), "one that was cut short is none");
+        let cut = Kept { memory_bytes: 4096, ..kept };
+        assert!(cut.open().is_none(), "one that was cut short is none");
+        cut.keep(&part(&[3; 4096]), &part(b"anew")).unwrap();
+        assert!(cut.open().is_some(), "and does not stand in the way");
 
         let installation = Installation {
             qemu: "/bin/true".into(),

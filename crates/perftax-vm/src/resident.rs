@@ -122,7 +122,9 @@ fn save(emulator: &mut Emulator, timeout: Duration, interrupted: fn() -> bool) -
     let until = Until { deadline: Instant::now() + timeout, timeout, interrupted };
     let saved = Monitor::of(emulator).ok_or_else(|| "has no monitor".to_string()).and_then(|mut monitor| {
         monitor.ask(r#"{"execute": "qmp_capabilities"}"#)?;
-        monitor.wait_for("\"STOP\"", &until)?;
+        // Nobody is told of what came before.
+        monitor.ask(r#"{"execute": "query-status"}"#)?;
+        monitor.wait_for_either(["\"STOP\"", "\"status\": \"paused\""], &until)?;
         monitor.ask(&format!(r#"{{"execute": "migrate", "arguments": {{"uri": "exec:cat >'{}'"}}}}"#, path.display()))?;
         loop {
             monitor.ask(r#"{"execute": "query-migrate"}"#)?;
@@ -163,10 +165,14 @@ impl Monitor {
 
     /// The first line that has this in it.
     fn wait_for(&mut self, what: &str, until: &Until) -> Result<String, String> {
+        self.wait_for_either([what, what], until)
+    }
+
+    fn wait_for_either(&mut self, what: [&str; 2], until: &Until) -> Result<String, String> {
         loop {
             match self.answers.recv_timeout(Duration::from_millis(20)) {
                 Ok(line) if line.contains("\"error\"") => return Err(format!("refuses to be saved: {line}")),
-                Ok(line) if line.contains(what) => return Ok(line),
+                Ok(line) if what.iter().any(|what| line.contains(what)) => return Ok(line),
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) if (until.interrupted)() => return Err("was interrupted".into()),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < until.deadline => {}

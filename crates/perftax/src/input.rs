@@ -13,7 +13,7 @@ use crate::progress::announce;
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct InputChoice {
     /// The program's standard input, a file; without it perftax's own is kept (up to 1 GiB) and given to each run
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "workload")]
     pub stdin: Option<PathBuf>,
 }
 

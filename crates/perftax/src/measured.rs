@@ -16,6 +16,7 @@ use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::Payload;
 
 use crate::here::Here;
+use crate::input::LifetimeChoice;
 use crate::origin::now_s;
 use crate::progress::Progress;
 use crate::simulated::CountsFrom;
@@ -29,13 +30,15 @@ pub struct Program {
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub runs: u32,
     #[command(flatten)]
+    lasts: LifetimeChoice,
+    #[command(flatten)]
     pub target: Target,
 }
 
 impl Program {
     /// Measures it: `runs` unmonitored runs, one with counters only, one that counts threads.
     pub fn survey(&self, here: &Here, events: Vec<Event>, origin: &mut Origin) -> Result<WorkloadProfile> {
-        let command = self.target.command()?;
+        let command = self.target.command()?.lasting(self.lasts.lifetime());
         let bar = Progress::new("measuring the program", u64::from(self.runs) + 1);
         let plan = Survey {
             cpus: here.cpus.clone(),

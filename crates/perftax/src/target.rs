@@ -9,7 +9,7 @@ use perftax_lab::workload::{Prepared, Workload, default_cache_dir};
 use perftax_pmu::Error;
 use perftax_pmu::sys::Stdio;
 
-use crate::input::{InputChoice, LifetimeChoice};
+use crate::input::InputChoice;
 
 /// A command line, or a workload by name.
 #[derive(Clone, Debug, clap::Args)]
@@ -19,8 +19,6 @@ pub struct Target {
     workload: Option<String>,
     #[command(flatten)]
     input: InputChoice,
-    #[command(flatten)]
-    lasts: LifetimeChoice,
     /// The command, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -29,19 +27,14 @@ pub struct Target {
 impl Target {
     /// The command to run, its output discarded: it runs several times.
     pub fn command(&self) -> Result<Command> {
-        let command = match self.prepared()? {
+        Ok(match self.prepared()? {
             Some(prepared) => Command::from_workload(&prepared),
             None => Command::from_argv(self.argv()?, Stdio::Discard).reading(self.input.input()?),
-        };
-        Ok(command.lasting(self.lasts.lifetime()))
+        })
     }
 
     /// The same to be simulated; a command of the user's keeps its output.
     pub fn guest(&self) -> Result<Guest> {
-        if self.lasts.lifetime.is_some() {
-            let needed = "to be left out: a simulated program runs to its end".into();
-            return Err(Error::Argument { argument: "--for", value: "given".into(), needed }.into());
-        }
         Ok(match self.prepared()? {
             Some(Prepared { argv, cwd, stdin, .. }) => {
                 Guest { argv, directory: Some(cwd), stdin, silent: true, ..Guest::default() }

@@ -29,7 +29,7 @@ impl Command {
     pub fn from_argv(argv: Vec<OsString>, output: Stdio) -> Self {
         let name = argv.first().map(PathBuf::from).and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()));
         let spec = ChildSpec { argv, directory: None, stdin: None, output, cpus: None, environment: Vec::new() };
-        Self { name: name.unwrap_or_default(), spec, threads: 1, input: Input::Nothing, lifetime: Lifetime::default() }
+        Self { name: name.unwrap_or_default(), spec, threads: 1, input: Input::Nothing, lifetime: Lifetime::ToItsEndHowever }
     }
 
     /// A prepared workload; its output is discarded.
@@ -43,7 +43,7 @@ impl Command {
             environment: Vec::new(),
         };
         let input = prepared.stdin.clone().map_or(Input::Nothing, Input::File);
-        Self { name: prepared.name.clone(), spec, threads: prepared.threads, input, lifetime: Lifetime::default() }
+        Self { name: prepared.name.clone(), spec, threads: prepared.threads, input, lifetime: Lifetime::ToItsEndHowever }
     }
 
     /// The same, which reads this in each run.

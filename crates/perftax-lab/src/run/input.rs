@@ -65,7 +65,11 @@ impl Input {
         if kind.is_file() {
             return Self::rest_of(ours);
         }
-        if kind.is_fifo() || kind.is_socket() { Self::kept(ours, said) } else { Ok(Self::Nothing) }
+        if kind.is_fifo() || kind.is_socket() {
+            return Self::kept(ours, said);
+        }
+        // A device is opened anew for each run, as a file is.
+        Ok(if kind.is_char_device() || kind.is_block_device() { Self::Kept(Arc::new(ours)) } else { Self::Nothing })
     }
 
     /// What is left of a file that somebody may have begun to read, and goes on reading: our place in it is his.
@@ -107,9 +111,16 @@ impl Input {
                         said(format!("standard input is {what} for {} s: the program gets none of it", SILENCE.as_secs()));
                         return Self::absent(what);
                     }
+                    if bytes > 0 && silent == SILENCE {
+                        said(format!(
+                            "waiting for the end of standard input, {bytes} bytes so far (< /dev/null, or --stdin FILE)"
+                        ));
+                    }
                     continue;
                 }
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => silent = Duration::ZERO,
+                // The loop's head looks at what came.
+                Err(rustix::io::Errno::INTR) => continue,
                 Err(error) => return Err(file("standard input")(error.into())),
             }
             match ours.read(&mut buffer) {
@@ -262,6 +273,10 @@ mod tests {
         let (reading, writing) = pipe();
         drop(writing);
         assert!(matches!(Input::of(reading, |_| ()).unwrap(), Input::Nothing));
-        assert!(matches!(Input::of(File::open("/dev/null").unwrap(), |_| ()).unwrap(), Input::Nothing));
+        assert_eq!(read(&Input::of(File::open("/dev/null").unwrap(), |_| ()).unwrap()), "");
+        let zeros = Input::of(File::open("/dev/zero").unwrap(), |_| ()).unwrap();
+        let mut some = [1; 4];
+        File::open(zeros.path().unwrap()).unwrap().read_exact(&mut some).unwrap();
+        assert_eq!(some, [0; 4]);
     }
 }

@@ -39,12 +39,20 @@ impl Lifetime {
                 child.wait_asking(limit, |_, ran| Ok(Some(limit.saturating_sub(ran)).filter(|left| !left.is_zero())))
             }
             Self::ToItsEnd => {
-                let mut looks = VecDeque::new();
+                let mut looks: VecDeque<u64> = VecDeque::new();
                 child.wait_asking(LOOK, |child, ran| {
-                    looks.push_back(cpu_ticks(child.pid()));
+                    // Where the kernel does not tell what a process has started, nobody knows what it does.
+                    if !std::path::Path::new(&format!("/proc/{0}/task/{0}/children", child.pid())).exists() {
+                        return Ok(Some(LOOK));
+                    }
+                    let now = cpu_ticks(child.pid());
+                    // Some of it has left for another parent, or was reaped between two readings.
+                    if looks.back().is_some_and(|last| now < *last) {
+                        looks.clear();
+                    }
+                    looks.push_back(now);
                     if looks.len() > IDLE_LOOKS {
                         let before = looks.pop_front().unwrap_or_default();
-                        let now = looks.back().copied().unwrap_or_default();
                         if now.saturating_sub(before) <= IDLE_TICKS {
                             return Err(waits_for_work(ran));
                         }

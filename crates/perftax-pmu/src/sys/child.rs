@@ -207,14 +207,7 @@ impl Child {
 
     /// Whether it has ended, without reaping it.
     pub fn has_ended(&self) -> bool {
-        // SAFETY: an all-zero siginfo_t is valid; the kernel fills it.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        // SAFETY: `info` lives across the call; the pid is our own unreaped child.
-        let outcome = unsafe {
-            libc::waitid(libc::P_PID, self.pid as libc::id_t, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)
-        };
-        // SAFETY: waitid has filled the part of the union that si_pid lies in, or left it 0.
-        outcome == 0 && unsafe { info.si_pid() } == self.pid
+        has_ended(self.pid)
     }
 
     /// Waits for the end. Where SIGINT or SIGTERM comes first, the child is killed.
@@ -253,11 +246,16 @@ impl Child {
                 pidfd_send_signal(process, signal).ok();
             }
         };
+        let until = Instant::now() + GOES_WITHIN;
         self.signal(libc::SIGTERM);
         tell(Signal::TERM);
         if !ends_within(self.pid, Some(GOES_WITHIN))? {
             kill_with_descendants(self.pid, &|_| false);
             wait_for_end(self.pid)?;
+        }
+        for process in &started {
+            let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+            poll(&mut [PollFd::new(process, PollFlags::IN)], left.as_ref()).ok();
         }
         tell(Signal::KILL);
         Ok(())
@@ -311,6 +309,17 @@ impl Drop for Child {
     }
 }
 
+/// Whether a child of ours has ended, which is not reaped by it.
+fn has_ended(pid: i32) -> bool {
+    // SAFETY: an all-zero siginfo_t is valid; the kernel fills it.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `info` lives across the call; of a pid that is no child of ours waitid says so.
+    let outcome =
+        unsafe { libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) };
+    // SAFETY: waitid has filled the part of the union that si_pid lies in, or left it 0.
+    outcome == 0 && unsafe { info.si_pid() } == pid
+}
+
 /// Returns when a child of ours has ended, which is not reaped by it.
 ///
 /// # Errors
@@ -323,8 +332,17 @@ pub fn wait_for_end(pid: i32) -> Result<()> {
 fn ends_within(pid: i32, limit: Option<Duration>) -> Result<bool> {
     let until = limit.map(|limit| Instant::now() + limit);
     let pid = rustix::process::Pid::from_raw(pid);
-    // Kernels before 5.3 have no such descriptor: then signals and limits are noticed when the child has ended.
-    let Some(Ok(ended)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return Ok(true) };
+    // Kernels before 5.3 have no such descriptor: then signals are noticed when the child has ended, or every now and then where there is a limit.
+    let Some(Ok(ended)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
+        while let (Some(until), Some(pid)) = (until, pid) {
+            check_interrupted()?;
+            if has_ended(pid.as_raw_nonzero().get()) || Instant::now() >= until {
+                return Ok(has_ended(pid.as_raw_nonzero().get()));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        return Ok(true);
+    };
     let mut fds = vec![PollFd::new(&ended, PollFlags::IN)];
     fds.extend(interrupt_descriptor().map(|signal| PollFd::from_borrowed_fd(signal, PollFlags::IN)));
     loop {

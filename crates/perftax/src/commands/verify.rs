@@ -22,7 +22,7 @@ use super::calibrate::check_period;
 use crate::calibration::commonest;
 use crate::failure::Outcome;
 use crate::here::{Here, NO_YARDSTICK};
-use crate::input::{InputChoice, LifetimeChoice};
+use crate::input::InputChoice;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
 use crate::wait::Wait;
@@ -100,8 +100,6 @@ pub struct Args {
     wait: Wait,
     #[command(flatten)]
     input: InputChoice,
-    #[command(flatten)]
-    lasts: LifetimeChoice,
     #[command(flatten)]
     output: Output,
     /// The command, after --
@@ -345,11 +343,7 @@ impl Args {
                 let needed = "a command after --, or workloads with -w".into();
                 return Err(Error::Argument { argument: "COMMAND", value: "missing".into(), needed }.into());
             }
-            commands.push(
-                Command::from_argv(self.command.clone(), Stdio::Discard)
-                    .reading(self.input.input()?)
-                    .lasting(self.lasts.lifetime()),
-            );
+            commands.push(Command::from_argv(self.command.clone(), Stdio::Discard).reading(self.input.input()?));
         }
         let attach = match self.attach.as_str() {
             "separate" => Attach::Separate,
