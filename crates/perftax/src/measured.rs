@@ -242,18 +242,15 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         return simulated::resolve(wanted, &program.target, origin);
     }
     let elsewhere = wanted.machine.is_some() || wanted.profile.is_some();
-    let (event, mechanism) = match (wanted.event, wanted.machine) {
-        (Some(text), Some(name)) => event_of(here, text, &Published::load(name)?),
+    let machine = wanted.machine.map(Published::load).transpose()?;
+    let (event, mechanism) = match (wanted.event, &machine) {
+        (Some(text), Some(machine)) => event_of(here, text, machine),
         (Some(text), None) if elsewhere => {
             let event = here.event(text)?;
             let mechanism = event.mechanism;
             (Some(event), mechanism)
         }
-        (None, Some(name)) => {
-            let published = Published::load(name)?;
-            let first = published.costs.first().map_or(Mechanism::Pebs, |cost| cost.mechanism);
-            (None, first)
-        }
+        (None, Some(machine)) => (None, first_mechanism(machine)),
         (text, _) => here.choose(text, None)?,
     };
     let event_name = match (&event, wanted.event) {
@@ -261,8 +258,8 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         (None, Some(text)) => text.to_string(),
         (None, None) => usual_event(mechanism).into(),
     };
-    let priced = match wanted.machine {
-        Some(name) => published(&Published::load(name)?, name, mechanism, origin)?,
+    let priced = match wanted.machine.zip(machine.as_ref()) {
+        Some((name, machine)) => published(machine, name, mechanism, origin)?,
         None => price(here, event.as_ref(), mechanism, wanted.payload, wanted.profile, origin)?,
     };
     let counted = match &event {
@@ -317,8 +314,13 @@ fn event_of(here: &Here, text: &str, published: &Published) -> (Option<Event>, M
             let mechanism = event.mechanism;
             (Some(event), mechanism)
         }
-        known => (known.ok(), published.costs.first().map_or(Mechanism::Pebs, |cost| cost.mechanism)),
+        known => (known.ok(), first_mechanism(published)),
     }
+}
+
+/// What a published machine is sampled by where nothing else is asked for.
+fn first_mechanism(published: &Published) -> Mechanism {
+    published.costs.first().map_or(Mechanism::Pebs, |cost| cost.mechanism)
 }
 
 /// What is sampled elsewhere cannot be counted here.

@@ -37,13 +37,19 @@ impl Command {
         let spec = ChildSpec {
             argv: prepared.argv.clone(),
             directory: Some(prepared.cwd.clone()),
-            stdin: prepared.stdin.clone(),
+            stdin: None,
             output: Stdio::Discard,
             cpus: None,
             environment: Vec::new(),
         };
-        let input = prepared.stdin.clone().map_or(Input::Nothing, Input::File);
-        Self { name: prepared.name.clone(), spec, threads: prepared.threads, input, lifetime: Lifetime::ToItsEndHowever }
+        let command = Self {
+            name: prepared.name.clone(),
+            spec,
+            threads: prepared.threads,
+            input: Input::Nothing,
+            lifetime: Lifetime::ToItsEndHowever,
+        };
+        command.reading(prepared.stdin.clone().map_or(Input::Nothing, Input::File))
     }
 
     /// The same, which reads this in each run.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use perftax_pmu::sys::{Child, Exit};
+use perftax_pmu::sys::{Child, Exit, children_of};
 use perftax_pmu::{Error, Result};
 
 /// How long a program runs.
@@ -82,10 +82,7 @@ fn cpu_ticks(pid: i32) -> u64 {
     // The name before may have blanks and brackets of its own; utime to cstime are fields 14 to 17.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(11).take(4);
     let own: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect::<Vec<_>>();
-    let children = children.iter().flat_map(|list| list.split_ascii_whitespace()).filter_map(|child| child.parse().ok());
-    own + children.map(cpu_ticks).sum::<u64>()
+    own + children_of(pid).into_iter().map(cpu_ticks).sum::<u64>()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use perftax_cost::observation::Run;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{check_interrupted, online_cpus};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, ReaderThread, Sampler, Sampling, Wakeup, ring_pages_within_rights};
-use perftax_pmu::sys::{Child, Ended, Exit, OpenEvent, Reading, Target};
+use perftax_pmu::sys::{Child, Ended, Exit, OpenEvent, Reading, Target, children_of};
 use perftax_pmu::{Error, Result};
 
 use super::{Command, YardstickThread};
@@ -153,16 +153,9 @@ const DESCENDANTS_APPEAR: Duration = Duration::from_millis(40);
 
 /// Threads of a process and of its children, from /proc (the `children` files need CONFIG_PROC_CHILDREN).
 fn descendants(pid: i32) -> Vec<i32> {
-    let mut found = Vec::new();
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return found };
-    for tid in tasks.flatten().filter_map(|task| task.file_name().to_str()?.parse::<i32>().ok()) {
-        found.push(tid);
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
-        for child in children.split_ascii_whitespace().filter_map(|word| word.parse().ok()) {
-            found.extend(descendants(child));
-        }
-    }
-    found
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse::<i32>().ok());
+    threads.chain(children_of(pid).into_iter().flat_map(descendants)).collect()
 }
 
 /// Runs the command once, in the given arm and round.

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::descendants::{kill_with_descendants, started_by};
 use super::exec_image::ExecImage;
 use crate::error::{Error, Result};
 use crate::guard::{check_interrupted, interrupt_descriptor};
@@ -357,35 +358,6 @@ fn ends_within(pid: i32, limit: Option<Duration>) -> Result<bool> {
             _ => return Ok(true),
         }
     }
-}
-
-/// What a process has started, directly or not, and still runs (as [`kill_with_descendants`] finds it).
-fn started_by(pid: i32) -> Vec<OwnedFd> {
-    children_of(pid).into_iter().fold(Vec::new(), |mut all, child| {
-        let process = rustix::process::Pid::from_raw(child);
-        all.extend(process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()));
-        all.extend(started_by(child));
-        all
-    })
-}
-
-/// Children of all threads of a process.
-fn children_of(pid: i32) -> Vec<i32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect::<String>();
-    children.split_ascii_whitespace().filter_map(|child| child.parse().ok()).collect()
-}
-
-/// Kills a process and all that it has started, directly or not, as the kernel lists them (CONFIG_PROC_CHILDREN; without it, the process alone).
-/// Those that `is_spared` are not killed, but what they have started is, unless it is spared, too.
-pub fn kill_with_descendants(pid: i32, is_spared: &dyn Fn(i32) -> bool) {
-    // Asked before it is killed: its children are somebody else's then. What it starts meanwhile is missed.
-    let children = children_of(pid);
-    if let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|pid| !is_spared(pid.as_raw_nonzero().get())) {
-        // One that is gone already is no error.
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).ok();
-    }
-    children.into_iter().for_each(|child| kill_with_descendants(child, is_spared));
 }
 
 impl From<libc::rusage> for Usage {

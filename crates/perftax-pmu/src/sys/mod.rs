@@ -3,6 +3,7 @@
 mod child;
 mod clock;
 mod counter_page;
+mod descendants;
 mod detach;
 pub mod direct;
 mod exec_image;
@@ -19,11 +20,12 @@ pub mod self_monitor;
 mod stray_trap;
 mod token_ring;
 
-pub use child::{Child, ChildSpec, Ended, Exit, Stdio, Usage, kill_with_descendants, wait_for_end};
+pub use child::{Child, ChildSpec, Ended, Exit, Stdio, Usage, wait_for_end};
 pub use clock::{
     Tsc, monotonic_ns, monotonic_raw_ns, process_cpu_ns, thread_cpu_ns, thread_involuntary_switches, timer_resolution_ns,
 };
 pub use counter_page::CounterPage;
+pub use descendants::{children_of, kill_with_descendants};
 pub use detach::{close_output, detach_from_parent, die_with_us, exit_now};
 pub use exec_stop::{AtExec, Stopped};
 pub use fault_area::FaultArea;
