@@ -3,7 +3,7 @@
 //! Elapsed time of a workload that takes `T0` unmonitored is modelled as
 //!
 //! ```text
-//! T = T0 + N·c_rec + K·c_pmi + N·c_copy + S·c_signal + X·c_switch + pollution
+//! T = T0 + N·c_rec + K·c_pmi + N·c_copy + S·c_signal + X·c_switch + F·c_task + pollution
 //! ```
 //!
 //! and what users ask for is α, nanoseconds per sample: the slope of elapsed time against the number of samples.
@@ -29,6 +29,7 @@ pub mod prediction;
 pub mod regression;
 pub mod stoker;
 pub mod stretches;
+pub mod tasks;
 pub mod verification;
 mod warning;
 pub mod yardstick;

@@ -7,6 +7,7 @@ use crate::estimate::CONFIDENCE;
 use crate::period::Rule;
 use crate::prediction::{Cost, PredictionError, SWITCH_TERM, Setting, row};
 use crate::stoker::{optimal_samples, resolved_share, samples_to_resolve};
+use crate::tasks::TASK_TERM;
 
 /// Size of a page, which ring buffers are made of.
 pub const PAGE_BYTES: u64 = 4096;
@@ -166,7 +167,7 @@ fn predict(request: &PlanRequest, period: u64) -> Result<PredictionRow, Predicti
 /// The overhead falls as the period grows, so the boundary is bisected over all periods, and the next good one taken.
 fn shortest(request: &PlanRequest) -> Result<Option<PredictionRow>, PredictionError> {
     let fits = |period: u64| match predict(request, period) {
-        Ok(row) => Ok(row.overhead.high <= request.budget),
+        Ok(row) => Ok(row.most() <= request.budget),
         Err(PredictionError::PeriodTooShort { .. }) => Ok(false),
         Err(error) => Err(error),
     };
@@ -186,7 +187,7 @@ fn shortest(request: &PlanRequest) -> Result<Option<PredictionRow>, PredictionEr
     let mut next = request.rule.at_least(long_enough);
     while let Some(period) = next {
         let row = predict(request, period)?;
-        if row.overhead.high <= request.budget {
+        if row.most() <= request.budget {
             return Ok(Some(row));
         }
         next = request.rule.at_least(period + (period / 100).max(1));
@@ -196,17 +197,23 @@ fn shortest(request: &PlanRequest) -> Result<Option<PredictionRow>, PredictionEr
 
 /// Why not even the longest period fits.
 fn nothing_fits(budget: f64, row: &PredictionRow) -> String {
-    match row.terms.get(SWITCH_TERM) {
-        Some(switch) if switch.high > budget => format!(
-            "context switches alone cost up to {:.2} % at any period, above the budget of {:.2} %: let the program's threads \
-             inherit the event instead of attaching to each",
-            switch.high * 100.0,
-            budget * 100.0
-        ),
-        _ => format!(
+    let most = row.most();
+    // In terms of what binds: elapsed time, or CPU time.
+    let factor = if row.overhead.high > 0.0 { most / row.overhead.high } else { 1.0 };
+    let alone = [
+        (SWITCH_TERM, "stopping and starting the event at context switches"),
+        (TASK_TERM, "copying the event for each thread and process that is created"),
+    ];
+    let dear = alone.into_iter().find(|(term, _)| row.terms.get(*term).is_some_and(|cost| cost.high * factor > budget));
+    match dear {
+        Some((term, what)) => {
+            let cost = row.terms.get(term).map_or(0.0, |cost| cost.high * factor);
+            format!("{what} alone costs up to {:.2} % at any period, above the budget of {:.2} %", cost * 100.0, budget * 100.0)
+        }
+        None => format!(
             "even the longest period, {}, costs up to {:.4} %, above the budget of {:.4} %",
             row.period,
-            row.overhead.high * 100.0,
+            most * 100.0,
             budget * 100.0
         ),
     }
@@ -231,7 +238,7 @@ fn complete(request: &PlanRequest, row: PredictionRow) -> Choice {
     reasons.push(Reason {
         setting: "samples".into(),
         why: format!(
-            "{:.0} samples resolve shares from {:.2} % of the run; Stoker's optimum for {:.2} % would be {stoker_samples:.0}",
+            "{:.0} samples resolve shares from {:.2} % of the CPU time; Stoker's optimum for {:.2} % would be {stoker_samples:.0}",
             row.samples,
             resolves_share * 100.0,
             share * 100.0
@@ -240,6 +247,9 @@ fn complete(request: &PlanRequest, row: PredictionRow) -> Choice {
     reasons.push(buffer_reason(&row, buffer_bytes));
     Choice { row, buffer_bytes, resolves_share, stoker_samples, stoker_period, reasons }
 }
+
+/// A budget is said to be of CPU time where that is so many times as much as of elapsed time.
+const OF_CPU_TIME: f64 = 1.2;
 
 fn period_reason(request: &PlanRequest, row: &PredictionRow) -> Reason {
     let alpha_ns = request.cost.alpha_ns.estimate;
@@ -255,6 +265,11 @@ fn period_reason(request: &PlanRequest, row: &PredictionRow) -> Reason {
         format!("the shortest that the hardware and kernel take; it {costs}")
     } else if bound_by_cost {
         format!("the shortest that leaves the program room beside its samples; it {costs}")
+    } else if row.cpu_overhead.is_some_and(|cpu| cpu.high > row.overhead.high * OF_CPU_TIME) {
+        format!(
+            "the shortest whose upper end stays within the budget of {:.2} % of CPU time: of elapsed time it {costs}",
+            request.budget * 100.0
+        )
     } else {
         format!("the shortest whose upper end stays within the budget of {:.2} %: {costs}", request.budget * 100.0)
     };

@@ -11,6 +11,10 @@ use crate::estimate::CONFIDENCE;
 use crate::left_out::LeftOut;
 use crate::observation::Run;
 use crate::period::along_periods;
+use crate::tasks::{
+    EXEC_TERM, SWITCH_INHERITED_TERM, SWITCH_SEPARATE_RARE_TERM, SWITCH_SEPARATE_TERM, TASK_EVENT_TERM, TASK_TERM, TaskCost,
+    Tasks,
+};
 use crate::{Estimate, Mechanism};
 
 /// The term that α itself stands under: record, interrupt and copy together.
@@ -150,6 +154,37 @@ impl Cost {
         (record_ns, counting_ns)
     }
 
+    /// What a context switch costs at a period, drift included; none where events are those of CPUs, or where it was not measured.
+    ///
+    /// Between two tasks of the program the kernel swaps contexts (the least that it can cost); to and from anything else, an idle CPU too, events are
+    /// stopped and started (the most). Which a switch is, nobody sees without watching the CPUs, so it is taken to lie in the middle.
+    fn switch_ns(&self, setting: &Setting, period: u64) -> Option<Estimate> {
+        /// A timer that is due later than any kernel's tick (100 a second at least) does not reach the hardware.
+        const RARE_NS: u64 = 10_000_000;
+        if setting.watched == Watched::Cpus {
+            return None;
+        }
+        let rare = self.terms.get(SWITCH_SEPARATE_RARE_TERM).filter(|_| setting.drive == Drive::Time && period >= RARE_NS);
+        let separate_ns = rare.or_else(|| self.terms.get(SWITCH_SEPARATE_TERM))?.widened(self.drift);
+        let swapped_ns = self.terms.get(SWITCH_INHERITED_TERM)?.widened(self.drift);
+        let (least, most) = (swapped_ns.estimate.min(separate_ns.estimate), swapped_ns.estimate.max(separate_ns.estimate));
+        let (low, high) = (swapped_ns.low.min(separate_ns.low), swapped_ns.high.max(separate_ns.high));
+        Some(Estimate::new((least + most) / 2.0, low.max(0.0).min(least), high))
+    }
+
+    /// What the tasks of a run cost by being created, executing programs and ending, ns, drift included; none where nothing is inherited, or where it was
+    /// not measured.
+    fn tasks_ns(&self, tasks: &Tasks, setting: &Setting) -> Option<Estimate> {
+        let Watched::Program { events, cpus } = setting.watched else { return None };
+        let cost = TaskCost { first_ns: *self.terms.get(TASK_TERM)?, further_ns: self.terms.get(TASK_EVENT_TERM).copied() };
+        let created_ns = cost.with_events(events, cpus).scaled(tasks.created() as f64);
+        // The first program is executed before there is anything to be slowed.
+        let executed = tasks.execs.saturating_sub(1) as f64;
+        let executed_ns = self.terms.get(EXEC_TERM).map_or(Estimate::exact(0.0), |ns| ns.scaled(executed));
+        // An exec's is what is left of it without the task that does it: where the one is taken too high, the other is too low.
+        Some(created_ns.plus(&executed_ns).widened(self.drift))
+    }
+
     fn term(&self, name: &str) -> Result<Estimate, PredictionError> {
         self.terms.get(name).copied().ok_or_else(|| PredictionError::UnknownTerm {
             term: name.into(),
@@ -199,10 +234,26 @@ pub struct Setting<'a> {
     pub payload: Vec<&'a str>,
     /// The calibration's term for a context switch under the attach mode wanted (`switch_inherited`, `switch_per_thread` …).
     pub switch_term: Option<&'a str>,
+    /// Who is watched.
+    pub watched: Watched,
     /// Bytes that one sample puts into the ring.
     pub bytes_per_sample: f64,
     /// Samples that a filter drops once they are taken.
     pub left_out: LeftOut,
+}
+
+/// Who is watched, and so what the coming and going of tasks costs and hides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// The program and all that it creates, which inherits its events: `perf record -- COMMAND`.
+    Program {
+        /// Events that each task inherits.
+        events: u32,
+        /// CPUs that each of them is opened for.
+        cpus: u32,
+    },
+    /// CPUs, whatever runs there: `perf record -a` or `-C`. Nothing is inherited, and no period begins anew.
+    Cpus,
 }
 
 impl<'a> Setting<'a> {
@@ -213,6 +264,7 @@ impl<'a> Setting<'a> {
             event,
             payload: Vec::new(),
             switch_term: None,
+            watched: Watched::Program { events: 1, cpus: 1 },
             bytes_per_sample,
             left_out: LeftOut::Nothing,
         }
@@ -238,7 +290,10 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     let gap_ns = gap_ns(workload, setting, period, sample_ns.estimate);
     let own_ns = gap_ns.and_then(|gap_ns| cost.own_ns(&sample_ns, gap_ns));
     alphas.extend(own_ns.map(|own_ns| (OWN_TERM, own_ns)));
-    let switch = setting.switch_term.map(|name| cost.term(name)).transpose()?;
+    let switch = match setting.switch_term {
+        Some(name) => Some(cost.term(name)?),
+        None => cost.switch_ns(setting, period),
+    };
     let alpha_ns = alphas[1..].iter().fold(alphas[0].1, |sum, (_, term)| sum.plus(term));
     check(drive, period, &alpha_ns)?;
     if workload.elapsed_s.estimate.is_nan() || workload.elapsed_s.estimate <= 0.0 {
@@ -258,6 +313,11 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     let elapsed_s = workload.elapsed_s.estimate;
     let quantity = quantity(workload, setting)?;
     let per_elapsed_s = per_elapsed(workload, setting, &quantity);
+    // An interrupt that does not come costs nothing. What merely counts does so in every task.
+    let seen = share_seen(workload, setting, drive.rate(period, alpha_ns.estimate));
+    let counted_per_elapsed_s = per_elapsed_s;
+    let of_seen = Estimate::new(0.0, seen.low - seen.estimate, seen.high - seen.estimate).scaled(per_elapsed_s.estimate);
+    let per_elapsed_s = per_elapsed_s.scaled(seen.estimate).plus(&of_seen);
     let critical = critical_share(workload);
     // Extra seconds for each unit of what drives the sampler, at an α. The time in each mode is driven by what an interrupt takes there.
     let extra = |alpha_ns: f64| drive.rate(period, alpha_ns) * alpha_ns * 1e-9;
@@ -287,7 +347,14 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         overhead = overhead.plus(&switching);
     }
 
+    if let Some(per_run_ns) = workload.tasks.as_ref().and_then(|tasks| cost.tasks_ns(tasks, setting)) {
+        let share = per_run_ns.scaled(critical * 1e-9 / elapsed_s);
+        terms.insert(TASK_TERM.into(), share);
+        overhead = overhead.plus(&share);
+    }
+
     if let Some(counting_ns) = counting {
+        let per_elapsed_s = counted_per_elapsed_s;
         let share = counting_ns.scaled(per_elapsed_s.estimate * critical * 1e-9).widened(per_elapsed_s.relative_half_width());
         terms.insert(COUNTING_TERM.into(), share);
         overhead = overhead.plus(&share);
@@ -300,7 +367,7 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         overhead = overhead.plus(&share);
     }
 
-    let samples = quantity.estimate * drive.rate(period, alpha_ns.estimate) * kept;
+    let samples = quantity.estimate * drive.rate(period, alpha_ns.estimate) * kept * seen.estimate;
     let monitored_s = elapsed_s * (1.0 + overhead.estimate);
     let samples_per_s = samples / monitored_s;
     let elapsed = Estimate::new(monitored_s, monitored_s, monitored_s)
@@ -314,13 +381,16 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         samples_per_s,
         bytes_per_s: samples_per_s * setting.bytes_per_sample,
         overhead,
+        cpu_overhead: Some(workload.cpu_s.estimate)
+            .filter(|cpu_s| *cpu_s > 0.0)
+            .map(|cpu_s| overhead.scaled(elapsed_s / (critical * cpu_s))),
         elapsed_s: elapsed,
         terms,
         extra_s_per_cpu: workload
             .cpu_s_per_cpu
             .iter()
             .map(|cpu| {
-                at_ends.scaled(quantity.estimate * unit_share(cpu)).widened(if cpu.estimate > 0.0 {
+                at_ends.scaled(quantity.estimate * seen.estimate * unit_share(cpu)).widened(if cpu.estimate > 0.0 {
                     cpu.relative_half_width()
                 } else {
                     0.0
@@ -359,6 +429,20 @@ fn gap_ns(workload: &WorkloadProfile, setting: &Setting, period: u64, sample_ns:
             let samples = quantity(workload, setting).ok()?.estimate * setting.drive.rate(period, sample_ns);
             (samples > 0.0).then(|| workload.cpu_s.estimate * 1e9 / samples)
         }
+    }
+}
+
+/// The share of what drives the sampler that gives samples: the whole periods of each task on each CPU, where events are inherited. Its interval is that of
+/// tasks that do a fifth more or less than they did in the run that was looked at.
+fn share_seen(workload: &WorkloadProfile, setting: &Setting, rate: f64) -> Estimate {
+    const VARY_BY: f64 = 1.2;
+    let portions = workload.tasks.as_ref().and_then(|tasks| tasks.portions(setting.drive, setting.event));
+    match (setting.watched, portions) {
+        (Watched::Program { .. }, Some(portions)) => {
+            let [low, share, high] = [rate / VARY_BY, rate, rate * VARY_BY].map(|rate| portions.share_in_whole_periods(rate));
+            Estimate::new(share, low.min(share), high.max(share))
+        }
+        _ => Estimate::exact(1.0),
     }
 }
 

@@ -14,6 +14,7 @@ use crate::estimate::{CONFIDENCE, Estimate};
 use crate::left_out::LeftOut;
 use crate::observation::{Block, Run};
 use crate::regression::least_squares;
+use crate::tasks::Tasks;
 
 /// One pass over all arms of one workload, with the calibration made within it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,6 +41,18 @@ pub struct SwitchArms<'a> {
     pub off: &'a str,
     /// The same number of switches with the event armed, attached as in the cell.
     pub on: &'a str,
+}
+
+/// The tasks that a program creates while its events are inherited, and the blocks that what they cost is calibrated from: [`Block::expected`] holds the
+/// number of tasks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskArms<'a> {
+    /// The tasks of one run.
+    pub tasks: &'a Tasks,
+    /// Threads created with nothing open, and with the event inherited.
+    pub created: (&'a str, &'a str),
+    /// Programs executed by a process each, with nothing open, and with the event inherited.
+    pub executed: (&'a str, &'a str),
 }
 
 /// Arm of the monitored runs that a program's pollution term is measured by ([`Run::arm`]).
@@ -77,6 +90,8 @@ pub struct Spec<'a> {
     pub left_out: LeftOut,
     /// Adds switches × cost of a switch, switches being those of the unmonitored runs.
     pub switch: Option<SwitchArms<'a>>,
+    /// Adds what creating tasks costs, and takes off the samples that tasks shorter than a period do not give.
+    pub tasks: Option<TaskArms<'a>>,
     /// Speaks of one CPU: all times are then the program's CPU time on it.
     pub cpu: Option<u32>,
     /// How the runs of an arm are averaged.
@@ -101,6 +116,7 @@ impl<'a> Spec<'a> {
             probes: &[],
             left_out: LeftOut::Nothing,
             switch: None,
+            tasks: None,
             cpu: None,
             average: AVERAGE,
         }
@@ -119,8 +135,33 @@ struct Digest {
     excluded: Sums,
     modes_s: (f64, f64),
     /// Extra time of the switching blocks by switches made in them, and the samples taken meanwhile.
-    switch: Sums,
-    switch_samples: f64,
+    switch: Beside,
+    /// The same of blocks of threads, and of programs.
+    created: Beside,
+    executed: Beside,
+}
+
+/// Extra time of blocks that are not about samples, by what was done in them, and the samples taken meanwhile.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beside {
+    sums: Sums,
+    samples: f64,
+}
+
+impl Beside {
+    fn of(blocks: &[Block], (off, on): (&str, &str), clock: Clock) -> Self {
+        let sums = |unit| Sums::total(&session_sums(blocks, off, on, unit, clock));
+        Self { sums: sums(Unit::Expected), samples: sums(Unit::Samples).units }
+    }
+
+    fn total<'a>(all: impl Iterator<Item = &'a Self> + Clone) -> Self {
+        Self { sums: Sums::total(all.clone().map(|one| &one.sums)), samples: all.map(|one| one.samples).sum() }
+    }
+
+    /// What each took, samples apart, ns; nothing where it was not measured.
+    fn each_ns(&self, alpha_ns: f64) -> f64 {
+        if self.sums.units > 0.0 { (self.sums.extra_ns - self.samples * alpha_ns) / self.sums.units } else { 0.0 }
+    }
 }
 
 /// The cell of one period, from all usable rounds.
@@ -305,19 +346,19 @@ fn digest(spec: &Spec, period: u64, round: &Round) -> Option<Digest> {
         }
     };
     let alpha = Sums::total(&session_sums(blocks, spec.off, spec.on, spec.unit, spec.clock));
-    let (switch, switch_samples) = match spec.switch {
-        None => (Sums::default(), 0.0),
-        Some(arms) => (
-            Sums::total(&session_sums(&round.blocks, arms.off, arms.on, Unit::Expected, spec.clock)),
-            Sums::total(&session_sums(&round.blocks, arms.off, arms.on, Unit::Samples, spec.clock)).units,
-        ),
+    let beside = |arms, clock| Beside::of(&round.blocks, arms, clock);
+    let switch = spec.switch.map_or_else(Beside::default, |arms| beside((arms.off, arms.on), spec.clock));
+    // Of CPU time: tasks run wherever there is room, and whatever else runs comes between.
+    let [created, executed] = match spec.tasks {
+        None => [Beside::default(); 2],
+        Some(arms) => [arms.created, arms.executed].map(|arms| beside(arms, Clock::Cpu)),
     };
     let excluded = spec.left_out.term().map_or_else(Sums::default, |arm| {
         Sums::total(&session_sums(&round.blocks, spec.left_out.baseline(spec.off), arm, Unit::Expected, spec.clock))
     });
     let unmonitored = || usable().filter(|run| is_off(run));
     let modes_s = (unmonitored().map(|run| run.user_s).sum(), unmonitored().map(|run| run.system_s).sum());
-    Some(Digest { off, on, probes, alpha, excluded, modes_s, switch, switch_samples })
+    Some(Digest { off, on, probes, alpha, excluded, modes_s, switch, created, executed })
 }
 
 /// Unmonitored, expected, measured time, E, predicted and measured overhead of a sample of rounds; expected time and E without
@@ -326,17 +367,24 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
     let alpha_ns = Sums::total(sample.iter().map(|d| &d.alpha)).cost_ns();
     let off = average(spec.average, sample.iter().flat_map(|d| d.off.iter().copied()).collect());
     let on = average(spec.average, sample.iter().flat_map(|d| d.on.iter().copied()).collect());
+    // Tasks shorter than a period are not sampled.
+    let seen = |rate: f64| spec.tasks.map_or(1.0, |arms| arms.tasks.cpu_s.share_in_whole_periods(rate));
     let sampling_s = |cost_ns: f64| match spec.drive {
-        Drive::Time => off.quantity * spec.drive.rate(period, cost_ns) * cost_ns * 1e-9,
+        Drive::Time => {
+            let rate = spec.drive.rate(period, cost_ns);
+            off.quantity * seen(rate) * rate * cost_ns * 1e-9
+        }
         Drive::Event { .. } => on.quantity * cost_ns * 1e-9,
     };
-    let switching_s = if spec.switch.is_some() {
-        let switch = Sums::total(sample.iter().map(|d| &d.switch));
-        let samples: f64 = sample.iter().map(|d| d.switch_samples).sum();
-        off.switches * (switch.extra_ns - samples * alpha_ns) / switch.units * 1e-9
-    } else {
-        0.0
-    };
+    let each_ns = |of: fn(&Digest) -> &Beside| Beside::total(sample.iter().map(|d| of(d))).each_ns(alpha_ns);
+    let switching_s = spec.switch.map_or(0.0, |_| off.switches * each_ns(|d| &d.switch) * 1e-9);
+    let tasks_s = spec.tasks.map_or(0.0, |TaskArms { tasks, .. }| {
+        let created_ns = each_ns(|d| &d.created);
+        // Each program of those blocks was a process before; the first one of a run is executed before anything is slowed.
+        let executed_ns = each_ns(|d| &d.executed) - created_ns;
+        (tasks.created() as f64 * created_ns + tasks.execs.saturating_sub(1) as f64 * executed_ns) * 1e-9
+    });
+    let beside_s = switching_s + tasks_s;
     let probed: Vec<(u64, f64)> = spec
         .probes
         .iter()
@@ -347,8 +395,11 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
                 return None;
             }
             let probe = average(spec.average, runs);
-            let extra_s = probe.time_s - off.time_s - switching_s;
-            let quantity = if spec.drive == Drive::Time { off.quantity } else { probe.quantity };
+            let extra_s = probe.time_s - off.time_s - beside_s;
+            let quantity = match spec.drive {
+                Drive::Time => off.quantity * seen(spec.drive.rate(at, alpha_ns)),
+                Drive::Event { .. } => probe.quantity,
+            };
             Some((at, spec.drive.cost_ns(at, extra_s / quantity)))
         })
         .collect();
@@ -360,8 +411,8 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
     let excluded = Sums::total(sample.iter().map(|d| &d.excluded));
     let excluded_ns = if excluded.units > 0.0 { excluded.cost_ns() } else { alpha_ns };
     let split_s = (1.0 - dropped) * sampling_s(alpha_ns) + dropped * sampling_s(excluded_ns);
-    let without = unmonitored + split_s + switching_s;
-    let expected = unmonitored + if probed.is_empty() { split_s } else { sampling_s(polluted_ns) } + switching_s;
+    let without = unmonitored + split_s + beside_s;
+    let expected = unmonitored + if probed.is_empty() { split_s } else { sampling_s(polluted_ns) } + beside_s;
     [
         unmonitored,
         expected,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use perftax_cost::document::{Calibration, MachineProfile, Origin, WorkloadProfile};
-use perftax_cost::prediction::{Cost, FRESH_S, Setting, drift_at_age};
+use perftax_cost::prediction::{Cost, FRESH_S, Setting, Watched, drift_at_age};
 use perftax_cost::{Estimate, LeftOut, Mechanism, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec, USER_STACK_BYTES};
 use perftax_lab::published::Published;
@@ -191,6 +191,7 @@ impl PayloadChoice {
         let bytes = payload.layout().sample_size_bytes(&bulk);
         let mut setting = Setting::new(known.mechanism, &known.event_name, bytes as f64);
         setting.left_out = known.left_out;
+        setting.watched = Watched::Program { events: 1, cpus: known.cpus };
         setting.payload = self.with.iter().map(String::as_str).collect();
         setting
     }
@@ -232,6 +233,8 @@ pub struct Known {
     pub left_out: LeftOut,
     /// The cost of a sample.
     pub priced: Priced,
+    /// CPUs that an event is opened for.
+    pub cpus: u32,
     /// The program.
     pub workload: WorkloadProfile,
 }
@@ -301,7 +304,8 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         .into());
     }
     let left_out = event.as_ref().map_or(LeftOut::Nothing, Event::left_out);
-    Ok(Known { event_name, mechanism, left_out, priced, workload })
+    let cpus = here.cpus.len() as u32;
+    Ok(Known { event_name, mechanism, left_out, priced, cpus, workload })
 }
 
 /// An event of a published machine's, and what samples it there: the same as here where that machine has a price for it; else its own first mechanism,

@@ -61,7 +61,7 @@ pub fn resolve(wanted: &Wanted, target: &Target, origin: &mut Origin) -> Result<
     priced.cost.pollution_ns = pollution(outcome, &Request { sampling: Some(sampling(unit, 1)), ..request.clone() });
     warn(&simulated, name, origin);
     let workload = workload(outcome, &request, &event_name, event, &guest.argv);
-    Ok(Known { event_name, mechanism, left_out: LeftOut::Nothing, priced, workload })
+    Ok(Known { event_name, mechanism, left_out: LeftOut::Nothing, priced, cpus: 1, workload })
 }
 
 /// The event that the machine's first published cost is of.
@@ -88,6 +88,7 @@ fn workload(outcome: &Outcome, request: &Request, event_name: &str, event: Event
         cpu_s: Estimate::exact(busy.iter().map(|core| core.estimate).sum()),
         cpu_s_per_cpu: busy,
         threads: outcome.threads.len() as u32,
+        tasks: None,
         switches: Estimate::exact(0.0),
         faults: Estimate::exact(0.0),
         max_rss_bytes: 0,

@@ -40,6 +40,22 @@ pub struct Bill {
     pub by_cpu: Vec<SampleCount>,
     /// Samples by thread.
     pub by_thread: Vec<SampleCount>,
+    /// What the coming and going of tasks cost beside them; none where nothing was inherited or nothing came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<BilledTasks>,
+}
+
+/// Tasks that inherited the events of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BilledTasks {
+    /// Threads and processes created.
+    pub created: u64,
+    /// Programs executed, the recorded one not among them.
+    pub executed: u64,
+    /// Events that each inherited, one for each CPU.
+    pub events: u32,
+    /// CPU time that making and giving up their copies cost; it is part of [`Bill::cost_s`]. None where it was never calibrated: the bill is then without it.
+    pub cost_s: Option<Estimate>,
 }
 
 /// One event of a recording.

@@ -25,7 +25,7 @@ mod verification;
 mod workload;
 
 pub use audit::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
-pub use bill::{Bill, BilledEvent, SampleCount, SpanOf};
+pub use bill::{Bill, BilledEvent, BilledTasks, SampleCount, SpanOf};
 pub use calibration::{
     Calibration, Control, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost, StopReason, Witness,
 };
@@ -54,5 +54,5 @@ pub use trace::{
 };
 pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};
-pub use verification::{Cell, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick};
+pub use verification::{Cell, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick};
 pub use workload::WorkloadProfile;

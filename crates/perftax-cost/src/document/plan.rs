@@ -25,11 +25,17 @@ pub struct Plan {
     pub buffer_bytes: u64,
     /// Cost of one sample used, drift included.
     pub alpha_ns: Estimate,
-    /// Expected overhead, a fraction.
+    /// Expected overhead, a fraction of elapsed time.
     pub expected_overhead: Estimate,
+    /// The same as a fraction of its CPU time; none where it used none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_cpu_overhead: Option<Estimate>,
+    /// Whether whole CPUs are to be watched, and not the program and what it creates.
+    #[serde(default)]
+    pub whole_cpus: bool,
     /// Samples expected in a run.
     pub samples: f64,
-    /// The smallest share of the run that this many samples resolve, a fraction (95 % half-width at most half of it).
+    /// The smallest share of the CPU time that this many samples resolve, a fraction (95 % half-width at most half of it).
     pub resolves_share: f64,
     /// Stoker's optimum number of samples for the share asked for (or the share resolved), and its period.
     pub stoker_samples: f64,

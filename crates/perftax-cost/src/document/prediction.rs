@@ -40,10 +40,21 @@ pub struct PredictionRow {
     pub bytes_per_s: f64,
     /// Expected overhead, a fraction of the unmonitored elapsed time.
     pub overhead: Estimate,
+    /// The same as a fraction of its unmonitored CPU time: what each thing that it does takes longer, where it waits for the most of its time. None where it
+    /// used none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_overhead: Option<Estimate>,
     /// Expected elapsed time, monitored.
     pub elapsed_s: Estimate,
     /// The overhead split by term of the model, each a fraction.
     pub terms: BTreeMap<String, Estimate>,
     /// Extra time on each CPU, for multi-threaded programs.
     pub extra_s_per_cpu: Vec<Estimate>,
+}
+
+impl PredictionRow {
+    /// The most that it may cost, of elapsed time or of CPU time, whichever is more: what a budget binds.
+    pub fn most(&self) -> f64 {
+        self.cpu_overhead.map_or(self.overhead.high, |cpu| cpu.high.max(self.overhead.high))
+    }
 }

@@ -70,13 +70,20 @@ pub enum PriceSection {
     Call,
     /// A context switch while events are open.
     Switch,
+    /// Creating and ending a thread while events are open.
+    Task,
     /// What other programs take for it.
     Tool,
 }
 
 impl PriceSection {
     /// All of them, in the order of the list.
-    pub const ALL: [Self; 5] = [Self::Measuring, Self::FirstTouch, Self::Call, Self::Switch, Self::Tool];
+    pub const ALL: [Self; 6] = [Self::Measuring, Self::FirstTouch, Self::Call, Self::Switch, Self::Task, Self::Tool];
+
+    /// Whether its prices are of the same thing while something is open, and while nothing is.
+    pub fn is_against_none(self) -> bool {
+        matches!(self, Self::Switch | Self::Task)
+    }
 
     /// A heading.
     pub fn title(self) -> &'static str {
@@ -85,6 +92,7 @@ impl PriceSection {
             Self::FirstTouch => "The first time",
             Self::Call => "Other calls",
             Self::Switch => "A context switch",
+            Self::Task => "A thread that comes and goes",
             Self::Tool => "Other programs",
         }
     }

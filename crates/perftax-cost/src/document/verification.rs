@@ -33,6 +33,12 @@ pub struct Verification {
     /// What the yardstick took out of each workload's times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub yardsticks: Vec<WorkloadYardstick>,
+    /// Runs that were made and not used, in the order in which they were made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<LeftOutRun>,
+    /// Runs that were made, all together; 0 in documents of versions that did not say.
+    #[serde(default)]
+    pub runs_made: u64,
     /// Whether the prediction held.
     pub held: bool,
     /// The calibrations measured inside the rounds (their blocks are the raw observations).
@@ -48,6 +54,21 @@ pub struct Totals {
     pub coverage: f64,
     /// Measured extra time against predicted extra time over all cells.
     pub regression: Option<Regression>,
+}
+
+/// A run that is in no cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOutRun {
+    /// The workload.
+    pub workload: String,
+    /// Its round, from 0.
+    pub round: u32,
+    /// The arm: `off`, `off2`, `on`, `probe`.
+    pub arm: String,
+    /// The sampling period; 0 where nothing was sampled.
+    pub period: u64,
+    /// Why: what was lost, throttled, stolen or missing.
+    pub why: String,
 }
 
 /// The A/A control of one workload.

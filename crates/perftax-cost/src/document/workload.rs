@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
 use crate::observation::Run;
+use crate::tasks::Tasks;
 
 /// What a program does when nobody looks, from several runs of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct WorkloadProfile {
     pub cpu_s_per_cpu: Vec<Estimate>,
     /// Threads (and processes) that the program had.
     pub threads: u32,
+    /// Which tasks it creates, and what each does; none where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Tasks>,
     /// Context switches a run.
     pub switches: Estimate,
     /// Page faults a run.

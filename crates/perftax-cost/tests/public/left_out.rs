@@ -23,6 +23,7 @@ fn workload(system_s: f64) -> WorkloadProfile {
         cpu_s: Estimate::exact(1.0),
         cpu_s_per_cpu: vec![Estimate::exact(1.0)],
         threads: 1,
+        tasks: None,
         switches: Estimate::exact(0.0),
         faults: Estimate::exact(0.0),
         max_rss_bytes: 0,

@@ -7,4 +7,5 @@ mod buffering;
 mod coverage;
 mod left_out;
 mod properties;
+mod tasks;
 mod verification;

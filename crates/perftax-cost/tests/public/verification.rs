@@ -3,8 +3,10 @@
 
 use perftax_cost::drive::Drive;
 use perftax_cost::observation::{Block, Run};
+use perftax_cost::tasks::{Portions, Tasks};
 use perftax_cost::verification::{
-    AVERAGE, Average, Count, Round, Spec, SwitchArms, cell, control, more_rounds, summarise, summarise_without_pollution,
+    AVERAGE, Average, Count, Round, Spec, SwitchArms, TaskArms, cell, control, more_rounds, summarise,
+    summarise_without_pollution,
 };
 
 const ALPHA_NS: f64 = 20_000.0;
@@ -266,6 +268,42 @@ fn the_switch_term_explains_what_samples_do_not() {
     let with = Spec { switch: Some(SwitchArms { off: "switch_off", on: "switch_on" }), ..without };
     let error = cell(&with, 100_000, &rounds).unwrap().error;
     assert!(error.estimate.abs() < 1e-9, "{error:?}");
+}
+
+/// 4,000 threads and 300 programs that each inherit the event: what they take beyond the samples is expected, and so is what they are not sampled for.
+#[test]
+fn the_task_term_explains_what_samples_do_not() {
+    let (created_ns, executed_ns) = (15_000.0, 100_000.0);
+    let tasks = Tasks {
+        threads: 3_700,
+        processes: 300,
+        execs: 301,
+        // Half of the time is in pieces shorter than a period.
+        cpu_s: Portions::of(std::iter::repeat_n(5e-5, 10_000).chain([0.5])),
+        ..Tasks::default()
+    };
+    let seen = tasks.cpu_s.share_in_whole_periods(1.0 / 80e-6);
+    assert!((seen - 0.5).abs() < 0.01, "{seen}");
+    let mut rounds = exact_rounds(0);
+    for round in &mut rounds {
+        let extra_s = (4_000.0 * created_ns + 300.0 * executed_ns) * 1e-9;
+        for run in round.runs.iter_mut().filter(|run| run.arm == "on" && run.spoiled.is_none()) {
+            let work_s = run.elapsed_s * 80.0 / 100.0;
+            run.elapsed_s = work_s * (1.0 + 0.25 * seen) + extra_s;
+        }
+        let mut beside = |arm: &str, times: f64, each_ns: f64| {
+            round.blocks.push(Block { expected: times, ..block(0, arm, 0, times * each_ns) });
+        };
+        beside("task-off", 40.0, 45_000.0);
+        beside("task-on", 40.0, 45_000.0 + created_ns);
+        beside("exec-off", 6.0, 600_000.0);
+        beside("exec-on", 6.0, 600_000.0 + created_ns + executed_ns);
+    }
+    let without = Spec::new("churner", "cpu-clock", Drive::Time);
+    assert!(cell(&without, 100_000, &rounds).unwrap().error.estimate.abs() > 0.02);
+    let arms = TaskArms { tasks: &tasks, created: ("task-off", "task-on"), executed: ("exec-off", "exec-on") };
+    let error = cell(&Spec { tasks: Some(arms), ..without }, 100_000, &rounds).unwrap().error;
+    assert!(error.estimate.abs() < 1e-6, "{error:?}");
 }
 
 #[test]

@@ -10,9 +10,9 @@ use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 
 use super::arm::{OFF, OFF_AGAIN, ON, Skipped};
+use super::beside::Beside;
 use super::conclude::{Conclusion, alpha_of, conclude};
 use super::spec::{Depth, Spec, baseline, clock};
-use super::switching::SwitchBench;
 use super::witness::WitnessSample;
 use super::worker::Worker;
 
@@ -85,7 +85,7 @@ pub struct Outcome {
 pub struct Campaign {
     mechanism: Mechanism,
     worker: Worker,
-    switching: Option<SwitchBench>,
+    beside: Option<Beside>,
     goal: Goal,
     started: Instant,
     last_session: Option<Instant>,
@@ -127,11 +127,11 @@ impl Campaign {
             spec.clone()
         };
         let worker = Worker::start(spec, seed)?;
-        let switching = spec.wants_switching().then(|| SwitchBench::new(spec, worker.event().clone(), seed));
+        let beside = spec.wants_more_than_samples().then(|| Beside::new(spec, worker.event().clone(), seed));
         Ok(Self {
             mechanism: spec.mechanism,
             worker,
-            switching,
+            beside,
             goal,
             started: Instant::now(),
             last_session: None,
@@ -170,8 +170,8 @@ impl Campaign {
             Some(until) => self.worker.session_until(rounds, until)?,
             None => self.worker.session(rounds)?,
         };
-        if let Some(switching) = &mut self.switching {
-            result.blocks.extend(switching.session(self.sessions, self.goal.rounds)?);
+        if let Some(beside) = &mut self.beside {
+            result.blocks.extend(beside.session(self.sessions, self.goal.rounds)?);
         }
         self.sessions += 1;
         self.blocks.append(&mut result.blocks);
@@ -239,7 +239,7 @@ impl Campaign {
             witness: self.witness,
             stopped,
             elapsed_s: self.started.elapsed().as_secs_f64(),
-            skipped: [self.worker.skipped(), self.switching.as_ref().map_or(&[], SwitchBench::skipped)].concat(),
+            skipped: [self.worker.skipped(), self.beside.as_ref().map_or(&[], Beside::skipped)].concat(),
             foresight: self.foresight,
             blocks: self.blocks,
         })

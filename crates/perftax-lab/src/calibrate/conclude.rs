@@ -8,6 +8,7 @@ use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, Split, spl
 use perftax_cost::direct::{DirectSplit, HANDLER_TERM, direct_split, record_cost};
 use perftax_cost::document::{Control, DirectCost, Linearity};
 use perftax_cost::observation::Block;
+use perftax_cost::tasks::{EXEC_TERM, TASK_EVENT_TERM, TASK_TERM, more_each};
 use perftax_cost::{Estimate, Mechanism};
 
 use super::arm::{
@@ -15,7 +16,8 @@ use super::arm::{
     PERF, PERF_IDLE,
 };
 use super::spec::{baseline, clock};
-use super::switching::{SWITCH_ARMS, SWITCH_OFF};
+use super::switching::{SWITCH_ARMS, SWITCH_OFF, SWITCH_RARE};
+use super::tasking::{EXEC_OFF, EXEC_ON, TASK_OFF, TASK_ON, Tasks};
 
 /// Everything that the blocks of a calibration say.
 #[derive(Clone, Debug)]
@@ -164,12 +166,20 @@ pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Op
     for name in PAYLOADS.into_iter().filter(|name| has(name)) {
         term(name, difference_of(blocks, baseline, ON, name, unit, clock));
     }
-    for (arm, _) in SWITCH_ARMS.into_iter().filter(|(arm, _)| has(arm)) {
+    for arm in SWITCH_ARMS.into_iter().map(|(arm, _)| arm).chain([SWITCH_RARE]).filter(|arm| has(arm)) {
         // Samples taken while switching are paid for by α already; what is left is the switches'.
         let raw = ratio_of_sums(blocks, SWITCH_OFF, arm, Unit::Expected, clock);
         let usable = || blocks.iter().filter(|b| b.arm == arm && b.spoiled.is_none());
         let samples_per_switch = usable().map(|b| b.samples as f64).sum::<f64>() / usable().map(|b| b.expected).sum::<f64>();
         term(arm, raw.map(|r| r.plus(&alpha_ns.scaled(-samples_per_switch))));
+    }
+    if let Some(task_ns) = more_each(blocks, TASK_OFF, TASK_ON, &alpha_ns) {
+        term(TASK_TERM, Some(task_ns));
+        let more = blocks.iter().find_map(|b| Some((b.arm.as_str(), Tasks::further_copies(&b.arm)?)));
+        let further = more.and_then(|(arm, copies)| Some((more_each(blocks, TASK_ON, arm, &alpha_ns)?, copies)));
+        term(TASK_EVENT_TERM, further.map(|(copies_ns, copies)| copies_ns.scaled(1.0 / f64::from(copies))));
+        // Whatever executes a program was created before.
+        term(EXEC_TERM, more_each(blocks, EXEC_OFF, EXEC_ON, &alpha_ns).map(|ns| ns.plus(&task_ns.scaled(-1.0))));
     }
     let base = if has(COUNTING) { COUNTING } else { baseline };
     // Of several buffers the largest tells of samples alone: the others add interrupts at short periods.

@@ -5,6 +5,7 @@
 
 mod arm;
 mod bench;
+mod beside;
 mod campaign;
 mod conclude;
 mod feedback;
@@ -12,6 +13,7 @@ mod floor;
 mod source;
 mod spec;
 mod switching;
+mod tasking;
 mod witness;
 mod worker;
 
@@ -23,5 +25,6 @@ pub use conclude::{Conclusion, conclude};
 pub use floor::FloorSample;
 pub use spec::{Buffers, Depth, Spec, Switching, baseline};
 pub use switching::{SWITCH_ARMS, SWITCH_OFF, switch_arm_at};
+pub use tasking::{EXEC_OFF, EXEC_ON, TASK_OFF, TASK_ON};
 pub use witness::{Handler, WitnessSample, conclude as conclude_witness};
 pub use worker::{SessionResult, Worker};

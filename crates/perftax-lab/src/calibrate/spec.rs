@@ -160,14 +160,9 @@ impl Spec {
         }
     }
 
-    /// Whether the cost of context switches is measured too: for events that are switched in and out with their thread.
-    pub(super) fn wants_switching(&self) -> bool {
-        let wanted = match &self.depth {
-            Depth::Alpha => false,
-            Depth::Full => true,
-            Depth::At { switching, .. } => !switching.attachments.is_empty(),
-        };
-        wanted && !matches!(self.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint | Mechanism::PebsDirect)
+    /// Whether the cost of context switches and of tasks is measured too: for events that are switched in and out with their thread, and inherited.
+    pub(super) fn wants_more_than_samples(&self) -> bool {
+        !matches!(self.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint | Mechanism::PebsDirect)
     }
 
     /// The work, and the event where the work brings it along (a watched variable's address, a probed function's offset).

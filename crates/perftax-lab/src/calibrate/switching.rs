@@ -8,14 +8,14 @@
 use std::os::fd::OwnedFd;
 
 use perftax_cost::observation::Block;
+use perftax_cost::tasks::{SWITCH_INHERITED_TERM, SWITCH_SEPARATE_RARE_TERM, SWITCH_SEPARATE_TERM};
 use perftax_pmu::event::Event;
-use perftax_pmu::guard::{check_interrupted, pin_this_thread};
+use perftax_pmu::guard::pin_this_thread;
 use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling};
 use perftax_pmu::sys::{Target, monotonic_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
-use super::arm::Skipped;
-use super::spec::{Depth, Spec};
+use super::beside::{Took, failed};
 use crate::run::Attach;
 use crate::system::steal_ns;
 
@@ -23,8 +23,10 @@ use crate::system::steal_ns;
 pub const SWITCH_OFF: &str = "switch-off";
 /// Arms with the event open at its usual period, by attach mode.
 pub const SWITCH_ARMS: [(&str, Attach); 3] =
-    [("switch-inherited", Attach::Inherited), ("switch-separate", Attach::Separate), ("switch-per-cpu", Attach::PerCpu)];
+    [(SWITCH_INHERITED_TERM, Attach::Inherited), (SWITCH_SEPARATE_TERM, Attach::Separate), ("switch-per-cpu", Attach::PerCpu)];
 
+/// The arm of a timer that is due long after the next tick of the kernel's: stopping and starting it does not reach the hardware.
+pub const SWITCH_RARE: &str = SWITCH_SEPARATE_RARE_TERM;
 /// The arm of one attach mode at a period of its own.
 pub fn switch_arm_at(attach: Attach, period: u64) -> String {
     format!("switch-{}@{period}", attach.name())
@@ -35,76 +37,14 @@ const ROUND_TRIPS: u64 = 300;
 /// Passes before the timed part, so that both threads are awake and warm.
 const WARM_UP: u64 = 20;
 /// Where no period is asked for, time-driven sources tick seldom, so that switches and not samples are what is timed: about 1 kHz, a prime.
-const PERIOD_NS: u64 = 1_000_003;
+pub(super) const PERIOD_NS: u64 = 1_000_003;
+/// The period of [`SWITCH_RARE`]: longer than any kernel's tick (10 ms at most).
+pub(super) const RARE_PERIOD_NS: u64 = 100_000_007;
 /// Room for a sample at every system call of both threads: 32,768 basic samples.
 const RING_PAGES: usize = 256;
 
-/// One condition under which switches are timed.
-#[derive(Clone, Debug)]
-struct Arm {
-    name: String,
-    /// How the event is attached and at which period it samples; none opens nothing.
-    monitoring: Option<(Attach, u64)>,
-}
-
-/// Blocks of switches.
-pub struct SwitchBench {
-    cpu: u32,
-    event: Event,
-    rng: fastrand::Rng,
-    arms: Vec<Arm>,
-    skipped: Vec<Skipped>,
-}
-
-impl SwitchBench {
-    /// For one event on one CPU.
-    pub fn new(spec: &Spec, event: Event, seed: u64) -> Self {
-        let mut arms = vec![Arm { name: SWITCH_OFF.into(), monitoring: None }];
-        if let Depth::At { switching, .. } = &spec.depth {
-            for &attachment in &switching.attachments {
-                let at = |&period| Arm { name: switch_arm_at(attachment, period), monitoring: Some((attachment, period)) };
-                arms.extend(switching.periods.iter().map(at));
-            }
-        } else {
-            let period = if spec.mechanism.is_time_driven() { PERIOD_NS } else { spec.main_period() };
-            arms.extend(SWITCH_ARMS.map(|(name, attachment)| Arm { name: name.into(), monitoring: Some((attachment, period)) }));
-        }
-        Self { cpu: spec.cpu, event, rng: fastrand::Rng::with_seed(seed ^ 0x5157), arms, skipped: Vec::new() }
-    }
-
-    /// Arms that could not be opened, each with the reason: watching a CPU takes more rights than watching oneself.
-    pub fn skipped(&self) -> &[Skipped] {
-        &self.skipped
-    }
-
-    /// One session: `rounds` passes over all arms in random order.
-    pub fn session(&mut self, session: u32, rounds: u32) -> Result<Vec<Block>> {
-        let mut blocks = Vec::new();
-        for round in 0..rounds {
-            self.rng.shuffle(&mut self.arms);
-            for Arm { name, monitoring } in self.arms.clone() {
-                check_interrupted()?;
-                let (cpu, event) = (self.cpu, self.event.clone());
-                // A fresh thread, so that its perf context holds nothing but what the arm opens.
-                let measured = std::thread::spawn(move || switches(cpu, &event, monitoring)).join();
-                let measured = measured.unwrap_or_else(|_| Err(failed("the switching thread", "panicked")));
-                let mut block = match measured {
-                    Err(error @ Error::Permission { .. }) if monitoring.is_some() => {
-                        self.skipped.push(Skipped::by(&name, &error));
-                        self.arms.retain(|kept| kept.name != name);
-                        continue;
-                    }
-                    measured => measured?,
-                };
-                (block.session, block.round, block.arm) = (session, round, name);
-                blocks.push(block);
-            }
-        }
-        Ok(blocks)
-    }
-}
-
-fn switches(cpu: u32, event: &Event, monitoring: Option<(Attach, u64)>) -> Result<Block> {
+/// One block.
+pub(super) fn switches(cpu: u32, event: &Event, monitoring: Option<(Attach, u64)>) -> Result<Block> {
     pin_this_thread(cpu)?;
     let (attachment, period) = monitoring.unzip();
     let period = period.unwrap_or(0);
@@ -161,32 +101,9 @@ fn switches(cpu: u32, event: &Event, monitoring: Option<(Attach, u64)>) -> Resul
     }
     drop(from_us);
     partner.join().map_err(|_| failed("the partner thread", "panicked"))?;
-    Ok(Block {
-        session: 0,
-        round: 0,
-        arm: String::new(),
-        period,
-        samples: delivered.samples(),
-        expected: 2.0 * ROUND_TRIPS as f64,
-        lost: delivered.lost,
-        throttled: delivered.throttled,
-        wall_ns,
-        cpu_ns,
-        involuntary_switches: 0,
-        steal_ns,
-        settling: None,
-        spoiled: if delivered.lost > 0 {
-            Some(format!("{} samples lost", delivered.lost))
-        } else {
-            (steal_ns > 0).then(|| "time stolen by the hypervisor".into())
-        },
-    })
+    Ok(Took { period, times: 2 * ROUND_TRIPS, wall_ns, cpu_ns, steal_ns, delivered }.block())
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     rustix::pipe::pipe().map_err(|e| Error::System { call: "pipe".into(), source: e.into() })
-}
-
-fn failed(what: &str, how: &str) -> Error {
-    Error::System { call: what.into(), source: std::io::Error::other(how.to_string()) }
 }

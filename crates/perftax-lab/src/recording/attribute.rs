@@ -33,6 +33,8 @@ pub struct Attribute {
     pub precise_ip: u8,
     /// Whether records other than samples carry ids and times too.
     pub sample_id_all: bool,
+    /// Whether tasks that its task created had it, too.
+    pub inherit: bool,
     /// Whether it began with the exec of a command that perf started.
     pub enable_on_exec: bool,
     /// Bytes of user stack copied with each sample.
@@ -69,6 +71,7 @@ impl Attribute {
             read_format: order.u64(bytes, 32)?,
             precise_ip: if order == Order::Big { precise >> 1 | (precise & 1) << 1 } else { precise },
             sample_id_all: bit(18),
+            inherit: bit(1),
             enable_on_exec: bit(12),
             stack_user_bytes: order.u32(bytes, 88).unwrap_or(0),
             branch_sample_type: order.u64(bytes, 72).unwrap_or(0),

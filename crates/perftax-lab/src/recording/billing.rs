@@ -6,7 +6,7 @@ use perftax_cost::Estimate;
 use perftax_cost::document::{Bill, BilledEvent, MachineProfile, Origin, SampleCount, SpanOf};
 
 use super::price::{Price, price_of};
-use super::{EventCounts, Recording, mechanism_of, remarks};
+use super::{EventCounts, Recording, mechanism_of, remarks, tasks};
 
 /// Makes the bill of a recording with the prices of a machine profile; without one, a bill of counts only.
 ///
@@ -23,8 +23,17 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
         priced.event.cost_s = cost(&priced.event, all);
         priced.event.elapsed_cost_s = cost(&priced.event, critical);
     }
-    let cost_s = total(&priced, &samples);
-    let elapsed_cost_s = cost_s.and_then(|_| total(&priced, &critical));
+    let tasks = tasks::of(recording, &priced);
+    let of_tasks = tasks.as_ref().and_then(|tasks| tasks.cost_s);
+    let with_tasks = |cost: Option<Estimate>, of_tasks: Option<Estimate>| match of_tasks {
+        Some(of_tasks) => cost.map(|cost| cost.plus(&of_tasks)),
+        None => cost,
+    };
+    // Tasks may come and go on several CPUs at a time: the run is longer by their share of one of them at least.
+    let cpus = f64::from(recording.features.cpus_online.unwrap_or(1).max(1));
+    let longer = of_tasks.map(|cost| Estimate { low: (cost.low / cpus).min(cost.low), ..cost });
+    let elapsed_cost_s = total(&priced, &samples).and_then(|_| with_tasks(total(&priced, &critical), longer));
+    let cost_s = with_tasks(total(&priced, &samples), of_tasks);
     let (span_s, span_of) = span(recording);
     let longest_s = longest(recording, span_s, span_of);
     let share_of_run = elapsed_cost_s.and_then(|cost| share(cost, span_s, longest_s));
@@ -41,6 +50,7 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
         share_of_run,
         by_cpu: by_cpu(recording),
         by_thread: by_thread(recording),
+        tasks,
         events: Vec::new(),
     };
     let remarks = remarks::of(recording, &priced, profile, &bill);

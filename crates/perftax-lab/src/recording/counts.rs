@@ -88,6 +88,10 @@ pub struct Counts {
     /// Time at which it ended.
     pub exit_ns: Option<u64>,
     exec_pid: Option<u32>,
+    /// Threads and processes created while recording.
+    pub created: u64,
+    /// Programs executed while recording.
+    pub executed: u64,
     /// Parents of threads that were forked while recording, by tid.
     parents: HashMap<u32, u32>,
 }
@@ -270,6 +274,7 @@ impl<'a> Counter<'a> {
                 let (pid, tid) = (u32_at(0)?, u32_at(4)?);
                 let belongs = self.belonging(body);
                 self.counts.comms.insert(tid, text(&body[8..]));
+                self.counts.executed += u64::from(misc & kind::MISC_COMM_EXEC != 0);
                 if misc & kind::MISC_COMM_EXEC != 0 && self.counts.exec_pid.is_none() {
                     let started_by_perf = self.events.iter().any(|e| e.attribute.enable_on_exec);
                     if let Some(time) = belongs.time_ns.filter(|&t| started_by_perf && t > 0) {
@@ -279,6 +284,8 @@ impl<'a> Counter<'a> {
             }
             kind::FORK => {
                 self.counts.parents.insert(u32_at(8)?, u32_at(12)?);
+                // perf makes up records of tasks that were there before: at no time.
+                self.counts.created += u64::from(order.u64(body, 16)? > 0);
             }
             kind::EXIT => {
                 let (pid, time) = (u32_at(0)?, order.u64(body, 16)?);

@@ -23,6 +23,7 @@ mod price;
 mod remarks;
 mod slices;
 mod source;
+mod tasks;
 mod walk;
 
 use std::path::Path;

@@ -18,6 +18,15 @@ pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&Mach
         of_profile(recording, priced, profile, bill, &mut warnings);
     }
     of_prices(priced, &mut warnings);
+    if let Some(tasks) = bill.tasks.filter(|tasks| tasks.cost_s.is_none() && profile.is_some()) {
+        warnings.push(other(
+            format!(
+                "{} threads and processes each inherited {} events, and what that cost is not in the bill: this profile does not know it",
+                tasks.created, tasks.events
+            ),
+            "calibrate anew on the machine that it was recorded on (perftax calibrate)",
+        ));
+    }
     let elapsed = bill.elapsed_cost_s.map_or(0.0, |c| c.estimate);
     if elapsed > 0.0 && bill.span_s == 0.0 {
         warnings.push(other(

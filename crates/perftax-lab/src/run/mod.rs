@@ -5,6 +5,7 @@ mod input;
 mod lifetime;
 mod monitor;
 mod survey;
+mod tasks;
 mod yardstick;
 
 pub use command::Command;
@@ -13,4 +14,5 @@ pub use lifetime::Lifetime;
 pub(crate) use monitor::succeeded;
 pub use monitor::{Attach, Monitor, Watched, run_once, usual_ring_pages};
 pub use survey::{Survey, survey};
+pub use tasks::{Look, look_at_tasks};
 pub use yardstick::YardstickThread;

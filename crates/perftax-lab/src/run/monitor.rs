@@ -94,7 +94,9 @@ impl Monitor {
 
     fn open(&self, child: &Child, cpus: &[u32]) -> Result<LiveSampler> {
         let ring_bytes = self.ring_pages * rustix::param::page_size();
-        let mut plain = Sampling::every(self.period, ring_bytes).carrying(self.payload);
+        // With what perf record asks for as well, so that it costs what that does.
+        let with_records = Sampling { task_records: true, mapping_records: true, ..Sampling::every(self.period, ring_bytes) };
+        let mut plain = with_records.carrying(self.payload);
         if self.signal.is_some() {
             plain.wakeup = Wakeup::EverySample;
         }

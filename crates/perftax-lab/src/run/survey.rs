@@ -4,12 +4,12 @@ use perftax_cost::Estimate;
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
 use perftax_cost::document::WorkloadProfile;
 use perftax_cost::observation::Run;
+use perftax_cost::tasks::Tasks;
 use perftax_pmu::event::Event;
-use perftax_pmu::sampler::{LiveSampler, ReaderThread, Sampling};
-use perftax_pmu::sys::{Child, Target};
 use perftax_pmu::{Error, Result};
 
 use super::monitor::TASK_CLOCK;
+use super::tasks::{Look, look_at_tasks};
 use super::{Command, Watched, run_once};
 
 /// How a workload is surveyed.
@@ -33,7 +33,8 @@ const SHORTEST_S: f64 = 0.02;
 /// Runs the command `runs` times with nothing open, and once with counters only. `between` is called before each run.
 pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -> Result<()>) -> Result<WorkloadProfile> {
     between(0)?;
-    let threads = count_threads(command, survey)?;
+    let Survey { cpus, events, task_clock, dummy, .. } = survey;
+    let tasks = look_at_tasks(command, &Look { cpus, task_clock, dummy, events })?;
     let counted = {
         let mut counting = survey.events.clone();
         counting.push(survey.task_clock.clone());
@@ -46,7 +47,7 @@ pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -
         between(round + 1)?;
         runs.push(run_once(command, None, &watched, "off", round)?);
     }
-    let profile = profile(command, threads, &counted, runs)?;
+    let profile = profile(command, tasks, &counted, runs)?;
     if profile.elapsed_s.estimate < SHORTEST_S {
         return Err(Error::Spoiled {
             why: format!(
@@ -61,22 +62,7 @@ pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -
     Ok(profile)
 }
 
-/// Threads and processes: the first one and every FORK record.
-fn count_threads(command: &Command, survey: &Survey) -> Result<u32> {
-    const RING_PAGES: usize = 16;
-    let mut child = Child::spawn(&command.spec)?;
-    let sampling = Sampling { task_records: true, ..Sampling::every(1, RING_PAGES * rustix::param::page_size()).for_command() };
-    let targets: Vec<_> = survey.cpus.iter().map(|&cpu| Target::ThreadOnCpu(child.pid(), cpu)).collect();
-    let sampler = LiveSampler::open(&[(survey.dummy.clone(), sampling)], &targets, RING_PAGES)?;
-    let reader = ReaderThread::start(sampler, targets.len())?;
-    child.release()?;
-    let exit = command.lifetime.wait(child)?;
-    let delivered = reader.finish()?;
-    super::monitor::succeeded(command, &exit)?;
-    Ok(1 + delivered.forks as u32)
-}
-
-fn profile(command: &Command, threads: u32, counted: &Run, all: Vec<Run>) -> Result<WorkloadProfile> {
+fn profile(command: &Command, tasks: Tasks, counted: &Run, all: Vec<Run>) -> Result<WorkloadProfile> {
     // A spoiled run is somebody else's measurement; where hardly any is left, all must do, and the variation tells.
     const LEAST_USABLE: usize = 2;
     let usable: Vec<Run> = all.iter().filter(|run| run.spoiled.is_none()).cloned().collect();
@@ -95,7 +81,8 @@ fn profile(command: &Command, threads: u32, counted: &Run, all: Vec<Run>) -> Res
         elapsed_s: of(|r| r.elapsed_s),
         cpu_s,
         cpu_s_per_cpu,
-        threads,
+        threads: u32::try_from(1 + tasks.created()).unwrap_or(u32::MAX),
+        tasks: Some(tasks),
         switches: of(|r| (r.voluntary_switches + r.involuntary_switches) as f64),
         faults: of(|r| (r.minor_faults + r.major_faults) as f64),
         max_rss_bytes: runs.iter().map(|r| r.max_rss_bytes).max().unwrap_or(0),

@@ -12,6 +12,7 @@ mod session;
 mod sets;
 mod stopwatch;
 mod switches;
+mod tasks;
 mod tools;
 mod touch;
 
@@ -139,6 +140,9 @@ fn benches<'a>(setting: &'a Setting, sets: &'a [Set], book: &mut Book) -> Result
     }
     if setting.wants(PriceSection::Switch) {
         all.push(Box::new(switches::Switches::new(setting, sets, book)));
+    }
+    if setting.wants(PriceSection::Task) {
+        all.push(Box::new(tasks::Tasks::new(setting, sets, book)));
     }
     if setting.wants(PriceSection::Tool) {
         all.push(Box::new(tools::Tools::new(book)));

@@ -2,22 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-use perftax_cost::document::{Cell, Control, WorkloadYardstick};
+use perftax_cost::document::{Cell, Control, LeftOutRun, WorkloadYardstick};
 use perftax_cost::drive::Drive;
 use perftax_cost::observation::Block;
 use perftax_cost::period::prime_at_least;
-use perftax_cost::verification::{self, PROBE, Round, SwitchArms};
+use perftax_cost::tasks::Tasks;
+use perftax_cost::verification::{self, PROBE, Round, SwitchArms, TaskArms};
 use perftax_cost::yardstick::{Fit, adjust};
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::check_interrupted;
 
-use super::plan::{Grid, Request};
+use super::plan::{Grid, Request, Subject};
 use super::progress::{Foreseen, Step};
 use crate::calibrate::{
-    Buffers, Campaign, Depth, Goal, OFF, OFF_AGAIN, ON, SWITCH_OFF, Spec, Switching, baseline, switch_arm_at,
+    Buffers, Campaign, Depth, EXEC_OFF, EXEC_ON, Goal, OFF, OFF_AGAIN, ON, SWITCH_OFF, Spec, Switching, TASK_OFF, TASK_ON,
+    baseline, switch_arm_at,
 };
-use crate::run::{Attach, Monitor, Watched, run_once};
+use crate::run::{Attach, Look, Monitor, Watched, look_at_tasks, run_once};
 
 /// Everything that a verification found.
 #[derive(Clone, Debug)]
@@ -36,8 +38,8 @@ pub struct Finished {
     pub blocks: Vec<Block>,
     /// Periods verified, shortest first.
     pub periods: Vec<u64>,
-    /// Why runs of the programs were spoiled, one reason for each that was; of the calibration's blocks their own tell.
-    pub spoiled: Vec<String>,
+    /// Runs of the programs that were spoiled; of the calibration's blocks their own tell.
+    pub left_out: Vec<LeftOutRun>,
     /// How many there were, all together.
     pub made: usize,
 }
@@ -57,6 +59,8 @@ pub struct Experiment<'a> {
 }
 
 struct State {
+    /// The tasks that it creates; none where they inherit nothing.
+    tasks: Option<Tasks>,
     rounds: Vec<Round>,
     seconds: f64,
     done: bool,
@@ -72,7 +76,7 @@ const CALIBRATED_PERIODS: usize = 3;
 
 impl<'a> Experiment<'a> {
     /// Measures α in a short pilot, and chooses the periods.
-    pub fn start(request: &'a Request, task_clock: Event) -> Result<Self> {
+    pub fn start(request: &'a Request, task_clock: Event, dummy: &Event) -> Result<Self> {
         let spec = |periods: Vec<u64>, switching: Switching| Spec {
             buffers: Buffers::default(),
             event: Some(request.event.clone()),
@@ -108,7 +112,14 @@ impl<'a> Experiment<'a> {
         }
         let switching = Switching { attachments, periods: periods.clone() };
         let campaign = Campaign::start(&spec(calibrated(&periods, request.drive()), switching), goal, request.seed)?;
-        let subjects = request.subjects.iter().map(|_| State { rounds: Vec::new(), seconds: 0.0, done: false }).collect();
+        let state = |subject: &Subject| {
+            let look = Look { cpus: &subject.cpus, task_clock: &task_clock, dummy, events: &[] };
+            let inherits = subject.attach == Attach::Inherited && !subject.per_core;
+            let tasks = inherits.then(|| look_at_tasks(&subject.command, &look)).transpose()?;
+            let tasks = tasks.filter(|tasks| tasks.created() > 0 || tasks.execs > 1);
+            Ok(State { tasks, rounds: Vec::new(), seconds: 0.0, done: false })
+        };
+        let subjects = request.subjects.iter().map(state).collect::<Result<_>>()?;
         let rng = fastrand::Rng::with_seed(request.seed);
         Ok(Self { request, periods, probes, unreachable, campaign, rng, subjects, started: Instant::now(), task_clock })
     }
@@ -171,9 +182,18 @@ impl<'a> Experiment<'a> {
         let blocks = self.campaign.blocks().to_vec();
         let mut periods = self.periods;
         periods.sort_unstable();
-        let runs = || self.subjects.iter().flat_map(|subject| &subject.rounds).flat_map(|round| &round.runs);
-        let (spoiled, made) = (runs().filter_map(|run| run.spoiled.clone()).collect(), runs().count());
-        Finished { cells, missing, unreachable: self.unreachable, controls, fits, blocks, periods, spoiled, made }
+        let of_subject = |(subject, state): (&Subject, &State)| -> Vec<LeftOutRun> {
+            let runs = state.rounds.iter().flat_map(|round| &round.runs);
+            let left_out = runs.filter_map(|run| {
+                let workload = subject.command.name.clone();
+                let why = run.spoiled.clone()?;
+                Some(LeftOutRun { workload, round: run.round, arm: run.arm.clone(), period: run.period, why })
+            });
+            left_out.collect()
+        };
+        let left_out = self.request.subjects.iter().zip(&self.subjects).flat_map(of_subject).collect();
+        let made = self.subjects.iter().flat_map(|subject| &subject.rounds).map(|round| round.runs.len()).sum();
+        Finished { cells, missing, unreachable: self.unreachable, controls, fits, blocks, periods, left_out, made }
     }
 
     fn round(&mut self, index: usize) -> Result<Round> {
@@ -218,6 +238,11 @@ impl<'a> Experiment<'a> {
                 probes: &self.probes,
                 left_out: self.request.event.left_out(),
                 off: baseline(self.request.mechanism()),
+                tasks: self.subjects[index].tasks.as_ref().map(|tasks| TaskArms {
+                    tasks,
+                    created: (TASK_OFF, TASK_ON),
+                    executed: (EXEC_OFF, EXEC_ON),
+                }),
                 switch: subject.switching.then_some(SwitchArms { off: SWITCH_OFF, on: &switch_arm }),
                 ..verification::Spec::new(&subject.command.name, &self.request.event.name, self.request.drive())
             };

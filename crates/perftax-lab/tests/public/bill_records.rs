@@ -254,6 +254,55 @@ fn samples_and_losses_times_alpha() {
     assert_eq!(bill.origin.warnings.len(), 1, "{:?}", bill.origin.warnings);
 }
 
+/// A task that is created inherits each event, and pays for it though it is never sampled.
+#[test]
+fn tasks_that_come_and_go_are_billed() {
+    let recorded = |inherit: u64, created_at: u64| {
+        let mut pipe = Pipe::new(false);
+        pipe.event(1, 0, 3_600_000_000_000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL | ENABLE_ON_EXEC | inherit << 1, &[10]);
+        let exec = [pipe.halves(&[7, 7]), b"program\0".to_vec()].concat();
+        pipe.with_trailer(3, 1 << 13, exec.clone(), 10, MS);
+        for child in 0..1000 {
+            // pid, parent's, tid, parent's, time.
+            let fork = [pipe.halves(&[100 + child, 7, 100 + child, 7]), pipe.words(&[created_at])].concat();
+            pipe.with_trailer(7, 0, fork, 10, created_at);
+            if child < 200 {
+                pipe.with_trailer(
+                    3,
+                    1 << 13,
+                    [pipe.halves(&[100 + child; 2]), b"true\0\0\0\0".to_vec()].concat(),
+                    10,
+                    created_at,
+                );
+            }
+        }
+        exit(&mut pipe);
+        pipe
+    };
+    let mut known = calibration(Mechanism::CpuClock, "cpu-clock", 20_000.0, 0.0);
+    let term = |name: &str, ns: f64| (name.to_string(), Estimate::new(ns, ns * 0.9, ns * 1.1));
+    known.terms.extend([term("task", 15_000.0), term("task-event", 2_000.0), term("exec", 100_000.0)]);
+    let bill_of = |pipe: &Pipe, known: &Calibration| bill(pipe, Some(&profile(vec![known.clone()])));
+    let billed = bill_of(&recorded(1, 5 * MS), &known);
+    let tasks = billed.tasks.unwrap();
+    assert_eq!((tasks.created, tasks.executed, tasks.events), (1000, 200, 1));
+    // 1000 × 15 µs and 200 × 100 µs, and no sample.
+    assert!(near(tasks.cost_s.unwrap().estimate, 0.035) && near(billed.cost_s.unwrap().estimate, 0.035), "{billed:?}");
+    assert!(near(billed.share_of_run.unwrap().estimate, 0.035 / 0.965), "{billed:?}");
+    // Where nothing is inherited, or tasks were there before, nothing is.
+    assert_eq!(bill_of(&recorded(0, 5 * MS), &known).tasks, None);
+    assert_eq!(bill_of(&recorded(1, 0), &known).tasks, None);
+    // What was never calibrated is said, and is not nothing.
+    known.terms.remove("task");
+    let partial = bill_of(&recorded(1, 5 * MS), &known);
+    assert_eq!(partial.tasks.unwrap().cost_s, None);
+    assert!(
+        partial.origin.warnings.iter().any(|warning| warning.to_string().contains("not in the bill")),
+        "{:?}",
+        partial.origin
+    );
+}
+
 #[test]
 fn drift_widens_and_payload_adds() {
     let mut pipe = Pipe::new(false);

@@ -83,7 +83,10 @@ fn cpu_clock_delivers_about_what_the_period_says() {
     let (on, cached) = (of("on"), of("cached-work"));
     assert!(cached.len() == 40 && cached.iter().map(|b| b.samples).sum::<u64>() > 40, "{cached:?}");
     assert!(cached[0].period > on[0].period && of("off-cached").len() == 40 && of("off-kernel").len() == 40);
-    let conclusion = conclude(&blocks, Mechanism::CpuClock, &[]).unwrap();
+    // Where somebody else wants the processor hardly a block is left whole: their CPU time stands for the time of a machine of their own.
+    let of_their_own: Vec<Block> =
+        blocks.iter().map(|block| Block { wall_ns: block.cpu_ns, spoiled: None, ..block.clone() }).collect();
+    let conclusion = conclude(&of_their_own, Mechanism::CpuClock, &[]).unwrap();
     for term in ["excluded-user", "excluded-kernel", "cached-work"] {
         assert!(conclusion.terms.contains_key(term), "{term}: {:?}", conclusion.terms);
     }

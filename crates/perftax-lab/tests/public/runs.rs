@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use perftax_lab::run::{Command, Monitor, Watched, run_once};
+use perftax_cost::tasks::Tasks;
+use perftax_lab::run::{Command, Look, Monitor, Watched, look_at_tasks, run_once};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::sys::Stdio;
@@ -73,4 +74,43 @@ fn a_program_that_fails_is_quoted() {
     assert!(matches!(error, Error::CommandFailed { .. }) && error.to_string().contains("exited with code 7"), "{error}");
     let error = run_once(&command(&["sh", "-c", "kill -9 $$"]), None, &watched(), "off", 0).unwrap_err();
     assert!(error.to_string().contains("killed by signal 9"), "{error}");
+}
+
+fn look(program: &Command) -> Tasks {
+    let cpus = perftax_pmu::guard::allowed_cpus().unwrap();
+    let (task_clock, dummy, faults) = (event("task-clock"), event("dummy:u"), [event("page-faults:u")]);
+    look_at_tasks(program, &Look { cpus: &cpus, task_clock: &task_clock, dummy: &dummy, events: &faults }).unwrap()
+}
+
+/// Every task that comes is counted, and what each did, to the last of them.
+#[test]
+fn tasks_are_counted_and_weighed() {
+    // 200 threads one after the other, and two that take as long as the first.
+    const THREADS: &str = "
+import threading
+def spin(turns):
+    x = 0
+    for _ in range(turns): x += 1
+for _ in range(200):
+    t = threading.Thread(target=spin, args=(10,)); t.start(); t.join()
+for _ in range(2):
+    t = threading.Thread(target=spin, args=(3000000,)); t.start(); t.join()
+spin(3000000)";
+    let tasks = look(&command(&["python3", "-c", THREADS]));
+    // What is called python3 may be a script that looks for it.
+    assert_eq!((tasks.threads, tasks.lost), (202, 0), "{tasks:?}");
+    // Each on one CPU at least.
+    assert!(tasks.cpu_s.count() >= 203, "{tasks:?}");
+    // Two thirds of all and more are in three portions or so: periods of a hundredth of the whole see them, and not those of 200.
+    let total = tasks.cpu_s.total();
+    let seen = tasks.cpu_s.share_in_whole_periods(100.0 / total);
+    assert!((0.5..0.999).contains(&seen), "{seen} of {tasks:?}");
+    let faults = &tasks.counts["page-faults:u"];
+    assert!(faults.total() > 300.0 && faults.count() >= 200, "{faults:?}");
+
+    // A shell's commands are processes; those that it does not know itself are executed.
+    let tasks = look(&command(&["sh", "-c", "for i in 1 2 3 4 5 6 7 8; do /bin/true; (:); done"]));
+    assert_eq!((tasks.threads, tasks.processes, tasks.execs), (0, 16, 9), "{tasks:?}");
+    let alone = look(&command(&["perl", "-e", "1"]));
+    assert_eq!((alone.created(), alone.execs), (0, 1), "{alone:?}");
 }

@@ -70,6 +70,11 @@ impl Header {
         self.has(abi::PERF_RECORD_MISC_EXACT_IP)
     }
 
+    /// Of a task's name: it took it by executing a program.
+    pub fn is_exec(&self) -> bool {
+        self.has(abi::PERF_RECORD_MISC_COMM_EXEC)
+    }
+
     /// Whether a misc bit is set.
     pub(super) fn has(&self, bit: u32) -> bool {
         u32::from(self.misc) & bit != 0

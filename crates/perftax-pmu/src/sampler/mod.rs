@@ -13,7 +13,7 @@ pub use direct::{DirectSampler, KernelWork, Pages};
 pub use group::{GroupCounts, GroupSampler};
 pub use live::LiveSampler;
 pub use probe::LiveProbe;
-pub use reader::{Delivered, ReaderThread};
+pub use reader::{Delivered, EndedTask, ReaderThread};
 pub use replay::ReplaySampler;
 pub use ring_pages::ring_pages_within_rights;
 pub use settings::{Clock, Payload, Sampling, Wakeup};

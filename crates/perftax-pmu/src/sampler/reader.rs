@@ -23,6 +23,12 @@ pub struct Delivered {
     pub throttled: u64,
     /// FORK records: threads and processes that were created.
     pub forks: u64,
+    /// Those of them that are processes of their own.
+    pub processes: u64,
+    /// COMM records of programs that were executed.
+    pub execs: u64,
+    /// READ records: what tasks that ended had counted ([`super::Sampling::task_counts`]), by target and in no order.
+    pub ended: Vec<EndedTask>,
     /// All other records.
     pub others: u64,
     /// Bytes drained.
@@ -33,6 +39,17 @@ pub struct Delivered {
     pub readings: Vec<Reading>,
     /// CPU time that draining took.
     pub reader_cpu_ns: u64,
+}
+
+/// What a task that inherited an event had counted when it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndedTask {
+    /// The target (ring) that its record came from.
+    pub target: usize,
+    /// Its thread.
+    pub tid: u32,
+    /// The count.
+    pub value: u64,
 }
 
 impl Delivered {
@@ -52,6 +69,9 @@ impl Delivered {
         self.lost += other.lost;
         self.throttled += other.throttled;
         self.forks += other.forks;
+        self.processes += other.processes;
+        self.execs += other.execs;
+        self.ended.extend_from_slice(&other.ended);
         self.others += other.others;
         self.bytes += other.bytes;
         self.counted.extend_from_slice(&other.counted);
@@ -73,7 +93,15 @@ impl Delivered {
             abi::PERF_RECORD_LOST => self.lost += word(1),
             abi::PERF_RECORD_LOST_SAMPLES => self.lost += word(0),
             abi::PERF_RECORD_THROTTLE => self.throttled += 1,
-            abi::PERF_RECORD_FORK => self.forks += 1,
+            abi::PERF_RECORD_FORK => {
+                self.forks += 1;
+                // pid, its parent's, tid, its parent's: a thread is of its parent's process.
+                let pids = word(0);
+                self.processes += u64::from(pids as u32 != (pids >> 32) as u32);
+            }
+            abi::PERF_RECORD_COMM if header.is_exec() => self.execs += 1,
+            // pid and tid, the count, and what else is read with it.
+            abi::PERF_RECORD_READ => self.ended.push(EndedTask { target, tid: (word(0) >> 32) as u32, value: word(1) }),
             _ => self.others += 1,
         }
     }

@@ -158,6 +158,8 @@ pub struct Sampling {
     pub enable_on_exec: bool,
     /// Whether COMM, FORK and EXIT records are wanted.
     pub task_records: bool,
+    /// Whether a READ record is wanted of each task that inherited the event, with its count, when it ends.
+    pub task_counts: bool,
     /// Whether MMAP2 records of code are wanted, which symbols need.
     pub mapping_records: bool,
     /// Whether they are wanted of data, too, of a file or of none.
@@ -186,6 +188,7 @@ impl Sampling {
         inherit: false,
         enable_on_exec: false,
         task_records: false,
+        task_counts: false,
         mapping_records: false,
         data_mapping_records: false,
         wakeup: Wakeup::Bytes(u32::MAX),

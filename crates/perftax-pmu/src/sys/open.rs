@@ -283,6 +283,7 @@ pub(super) fn attribute(event: &Event, sampling: &Sampling, uprobe_path: Option<
     attr.read_format = u64::from(abi::PERF_FORMAT_TOTAL_TIME_ENABLED) | u64::from(abi::PERF_FORMAT_TOTAL_TIME_RUNNING);
     attr.set_disabled(1);
     attr.set_inherit(sampling.inherit.into());
+    attr.set_inherit_stat(sampling.task_counts.into());
     attr.set_enable_on_exec(sampling.enable_on_exec.into());
 
     let modifiers = &event.modifiers;

@@ -22,6 +22,10 @@ pub fn plan(doc: &Plan, separator: &str) -> String {
         "stoker_samples",
         "stoker_period",
         "perf_record",
+        "whole_cpus",
+        "cpu_overhead",
+        "cpu_overhead_low",
+        "cpu_overhead_high",
     ];
     let mut rows = Rows::new(separator, &names);
     let head = vec![
@@ -38,7 +42,8 @@ pub fn plan(doc: &Plan, separator: &str) -> String {
         doc.stoker_samples.to_string(),
         doc.stoker_period.to_string(),
         shell::join(&doc.perf_record),
+        doc.whole_cpus.to_string(),
     ];
-    rows.row([head, ends(Some(&doc.expected_overhead)), tail].concat());
+    rows.row([head, ends(Some(&doc.expected_overhead)), tail, ends(doc.expected_cpu_overhead.as_ref())].concat());
     rows.out
 }

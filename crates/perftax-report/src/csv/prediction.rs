@@ -18,6 +18,9 @@ pub fn prediction(doc: &Prediction, separator: &str) -> String {
         "elapsed_s",
         "elapsed_low_s",
         "elapsed_high_s",
+        "cpu_overhead",
+        "cpu_overhead_low",
+        "cpu_overhead_high",
     ];
     let mut rows = Rows::new(separator, &names);
     for r in &doc.rows {
@@ -28,7 +31,7 @@ pub fn prediction(doc: &Prediction, separator: &str) -> String {
             r.samples_per_s.to_string(),
             r.bytes_per_s.to_string(),
         ];
-        rows.row([head, ends(Some(&r.overhead)), ends(Some(&r.elapsed_s))].concat());
+        rows.row([head, ends(Some(&r.overhead)), ends(Some(&r.elapsed_s)), ends(r.cpu_overhead.as_ref())].concat());
     }
     rows.out
 }

@@ -5,7 +5,7 @@ use perftax_cost::document::{Bill, SampleCount};
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
-use crate::text::{billed_period, known, span};
+use crate::text::{billed_period, known, span, tasks};
 use crate::{shell, units};
 
 /// Bars in one plot; the rest is summed up.
@@ -37,6 +37,9 @@ pub(super) fn part(doc: &Bill) -> Part {
         units::count(samples),
         format!("{} lost, throttled {} times", units::count(lost), units::count(throttled)),
     );
+    if let Some(text) = tasks(doc) {
+        part.origin.push(("tasks".into(), text));
+    }
     part.origin.push(("run".into(), span(doc)));
     if let Some(e) = doc.events.iter().find(|e| e.alpha_ns.is_none()) {
         part.next = Some(("Find the missing rate".into(), shell::join(&["perftax", "calibrate", "-e", &e.event])));

@@ -26,7 +26,11 @@ pub(super) fn part(doc: &Plan) -> Part {
             units::estimate_share(&doc.expected_overhead),
             format!("budget {}", units::share(doc.budget)),
         );
-        part.fact("resolves", format!("≥ {}", units::share(doc.resolves_share)), "share of the run that a function must take");
+        part.fact(
+            "resolves",
+            format!("≥ {}", units::share(doc.resolves_share)),
+            "share of the CPU time that a function must take",
+        );
         part.fact("buffer", units::bytes(doc.buffer_bytes as f64), "a CPU");
         part.next = Some(("Run this".into(), shell::join(&doc.perf_record)));
     } else {

@@ -46,7 +46,7 @@ pub(super) fn part(doc: &Selfcost) -> Part {
     }
     growth(&mut part, doc);
     first(&mut part, doc);
-    for section in [PriceSection::FirstTouch, PriceSection::Call, PriceSection::Switch, PriceSection::Tool] {
+    for section in PriceSection::ALL.into_iter().filter(|section| *section != PriceSection::Measuring) {
         let rows: Vec<&Price> = doc.of(section).collect();
         boxes(&mut part, doc, section.title(), caption(section), &rows);
     }
@@ -71,6 +71,9 @@ fn caption(section: PriceSection) -> &'static str {
         PriceSection::Switch => {
             "lat_ctx: processes in a ring pass a token on; what the pipe and the reading of memory take within one process is taken off. The ratios \
              to no event are below."
+        }
+        PriceSection::Task => {
+            "Each inherited event is copied for a thread when it is created, and given up when it ends. The ratios to no event are below."
         }
         PriceSection::Tool => "Whole programs, from their start to their end; perf bench says its own figure.",
     }
@@ -202,7 +205,8 @@ fn ratios(part: &mut Part, doc: &Selfcost) {
     if doc.ratios.is_empty() {
         return;
     }
-    let is_switch = |ratio: &&PriceRatio| doc.of(PriceSection::Switch).any(|price| price.name() == ratio.of);
+    let is_switch =
+        |ratio: &&PriceRatio| doc.prices.iter().any(|price| price.section.is_against_none() && price.name() == ratio.of);
     let (switches, others): (Vec<&PriceRatio>, Vec<&PriceRatio>) = doc.ratios.iter().partition(is_switch);
     let panel = |part: &mut Part, title: &str, caption: &str, rows: &[&PriceRatio]| {
         if rows.is_empty() {
@@ -226,8 +230,8 @@ fn ratios(part: &mut Part, doc: &Selfcost) {
         "Taken round by round: whatever slows a round slows both sides. Left of the line is cheaper.",
         &others,
     );
-    let caption = "What an open event adds to a switch; 'no event, again' is the same as the base, and shows what differs without a reason.";
-    panel(part, "Switches against those without events", caption, &switches);
+    let caption = "What an open event adds to a switch, or to a thread that comes and goes; 'no event, again' is the same as the base, and shows what differs without a reason.";
+    panel(part, "Switches and threads against those without events", caption, &switches);
 }
 
 fn missing(part: &mut Part, doc: &Selfcost) {

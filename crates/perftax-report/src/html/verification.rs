@@ -47,6 +47,9 @@ pub(super) fn part(doc: &Verification) -> Part {
     if !doc.controls.is_empty() {
         part.panel(controls(doc));
     }
+    if !doc.left_out.is_empty() {
+        part.panel(left_out(doc));
+    }
     if doc.cells.iter().any(|c| !c.runs.is_empty()) {
         part.panel(raw_runs("Raw runs", doc.cells.iter().flat_map(|c| c.runs.iter().map(|run| (name(c), run)))));
     }
@@ -220,6 +223,16 @@ fn extra(doc: &Verification, groups: &[(String, Vec<&Cell>)]) -> Panel {
         None => "Extra time alone, without the run itself, is the sharper test: points should lie on the dashed line.".into(),
     };
     Panel::new("Measured against predicted extra time", &caption).figure(figure)
+}
+
+fn left_out(doc: &Verification) -> Panel {
+    let mut table = Grid::new(&["program", "#round", "arm", "#period", "why"]);
+    for run in &doc.left_out {
+        let period = if run.period == 0 { String::new() } else { units::period(doc.mechanism, run.period) };
+        table.row(vec![run.workload.clone(), (run.round + 1).to_string(), run.arm.clone(), period, run.why.clone()]);
+    }
+    let caption = format!("{} of {} runs are in no cell.", doc.left_out.len(), doc.runs_made);
+    Panel::new("Runs left out", &caption).table(table)
 }
 
 fn controls(doc: &Verification) -> Panel {

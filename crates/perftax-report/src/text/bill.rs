@@ -22,6 +22,9 @@ pub fn bill(doc: &Bill) -> String {
     sheet.row("bill", &total(doc));
     sheet.row("run", &span(doc));
     sheet.table(&events(doc));
+    if let Some(text) = tasks(doc) {
+        sheet.row("tasks", &text);
+    }
     sheet.table(&counts("CPU", &doc.by_cpu));
     sheet.table(&counts("thread", &doc.by_thread));
     sheet.warnings(&doc.origin.warnings);
@@ -46,6 +49,18 @@ fn total(doc: &Bill) -> String {
         text += &format!(", {} of the run", units::estimate_share(share).bold());
     }
     text
+}
+
+/// What tasks cost by coming and going.
+pub(crate) fn tasks(doc: &Bill) -> Option<String> {
+    let tasks = doc.tasks?;
+    Some(format!(
+        "{} for {} that inherited {} on each CPU, and {}",
+        known(tasks.cost_s.as_ref(), units::estimate_s),
+        super::plural(&units::count(tasks.created), "thread or process", "threads and processes"),
+        super::plural(&units::count(tasks.events.into()), "event", "events"),
+        super::plural(&units::count(tasks.executed), "program executed", "programs executed"),
+    ))
 }
 
 /// How long the recorded run took.

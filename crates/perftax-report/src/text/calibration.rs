@@ -148,6 +148,12 @@ fn basis(doc: &Calibration) -> String {
 pub(crate) fn unit_of_term(name: &str) -> &'static str {
     if name.starts_with("switch") {
         "a context switch"
+    } else if name == "task" {
+        "a thread or process"
+    } else if name == "task-event" {
+        "each, and further copy of an event"
+    } else if name == "exec" {
+        "a program executed"
     } else if name.contains("signal") {
         "a signal"
     } else if name.contains("interrupt") || name.starts_with("excluded") {

@@ -7,6 +7,9 @@ use crate::sheet::{Sheet, event, printable};
 use crate::table::Table;
 use crate::units;
 
+/// Where the overhead is so many times as much of CPU time as of elapsed time, both are said.
+pub(crate) const OF_CPU_TIME: f64 = 1.2;
+
 /// The recommended settings, why, and the command to paste.
 pub fn plan(doc: &Plan) -> String {
     let mut sheet = Sheet::about(&doc.origin);
@@ -17,15 +20,22 @@ pub fn plan(doc: &Plan) -> String {
         sheet.row(
             "plan",
             &format!(
-                "{} every {}: about {} samples, costs {} (budget {})",
+                "{} every {}: about {}, costs {} (budget {})",
                 printable(&doc.event).bold(),
                 units::period(doc.mechanism, doc.period).bold(),
-                units::about(doc.samples.round()),
+                super::plural(&units::about(doc.samples.round()), "sample", "samples"),
                 units::estimate_share(&doc.expected_overhead).bold(),
                 units::share(doc.budget)
             ),
         );
-        sheet.row("", &format!("resolves any function that takes ≥ {} of the run", units::share(doc.resolves_share)));
+        // Of what the program does, where it waits for the rest.
+        if let Some(cpu) = doc.expected_cpu_overhead.filter(|cpu| cpu.high > doc.expected_overhead.high * OF_CPU_TIME) {
+            sheet.row("", &format!("{} of its CPU time", units::estimate_share(&cpu)));
+        }
+        if doc.whole_cpus {
+            sheet.row("", "watches whole CPUs, whatever runs there");
+        }
+        sheet.row("", &format!("resolves any function that takes ≥ {} of the CPU time", units::share(doc.resolves_share)));
         if doc.stoker_period > 0 && doc.stoker_samples.is_finite() {
             sheet.row(
                 "optimum",
@@ -62,7 +72,16 @@ pub(crate) fn workload(w: &WorkloadProfile) -> String {
     // A simulated program has no runs, and nobody switched it.
     let switches = || super::plural(&units::about(w.switches.estimate.round()), "context switch", "context switches");
     let switches = if w.runs.is_empty() { "simulated".into() } else { switches() };
-    let threads = super::plural(&units::count(w.threads.into()), "thread", "threads");
+    // Processes are told apart from threads where somebody looked.
+    let processes = w.tasks.as_ref().map_or(0, |tasks| tasks.processes);
+    let threads = match processes {
+        0 => super::plural(&units::count(w.threads.into()), "thread", "threads"),
+        processes => format!(
+            "{} in {}",
+            super::plural(&units::count(w.threads.into()), "thread", "threads"),
+            super::plural(&units::count(processes + 1), "process", "processes")
+        ),
+    };
     format!("{}{over}{cpu}, {threads}, {switches}", units::estimate_s(&w.elapsed_s))
 }
 

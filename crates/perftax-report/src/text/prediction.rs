@@ -1,11 +1,12 @@
 //! `perftax predict` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::Prediction;
+use perftax_cost::Estimate;
+use perftax_cost::document::{Prediction, PredictionRow};
 
 use crate::sheet::{Sheet, event, printable};
 use crate::table::Table;
-use crate::text::plan::{workload, workload_table};
+use crate::text::plan::{OF_CPU_TIME, workload, workload_table};
 use crate::{shell, units};
 
 /// What sampling would cost at each period.
@@ -35,22 +36,27 @@ pub fn prediction(doc: &Prediction) -> String {
 }
 
 fn rows(doc: &Prediction) -> Table {
-    let mut table = Table::default()
-        .right("period")
-        .right("samples")
-        .right("samples/s")
-        .right("into the ring")
-        .right("overhead")
-        .right("elapsed");
+    let mut table = Table::default().right("period").right("samples").right("samples/s").right("into the ring").right("overhead");
+    // Of CPU time, too, where the program waits for much of its time.
+    let is_much = |cpu: Estimate, row: &PredictionRow| cpu.high > row.overhead.high * OF_CPU_TIME;
+    let of_cpu = doc.rows.iter().any(|row| row.cpu_overhead.is_some_and(|cpu| is_much(cpu, row)));
+    if of_cpu {
+        table = table.right("of CPU time");
+    }
+    table = table.right("elapsed");
     for row in &doc.rows {
-        table.row(vec![
+        let mut cells = vec![
             units::period(doc.mechanism, row.period),
             units::about(row.samples.round()),
             units::rate(row.samples_per_s),
             units::bytes_per_s(row.bytes_per_s),
             units::estimate_share(&row.overhead).bold().to_string(),
-            units::estimate_s(&row.elapsed_s),
-        ]);
+        ];
+        if of_cpu {
+            cells.push(row.cpu_overhead.map_or(String::new(), |cpu| units::estimate_share(&cpu)));
+        }
+        cells.push(units::estimate_s(&row.elapsed_s));
+        table.row(cells);
     }
     table
 }

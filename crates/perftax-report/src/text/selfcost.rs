@@ -172,7 +172,7 @@ fn others(doc: &Selfcost, section: PriceSection) -> Vec<Table> {
     let mut table = Table::default().left("").left("events").right("median").right("floor").right("first").right("against none");
     for price in rows {
         let Some(known) = &price.cost else { continue };
-        let first = known.first.filter(|_| section != PriceSection::Switch);
+        let first = known.first.filter(|_| !section.is_against_none());
         table.row(vec![
             printable(&what(&price.operation, &price.method)),
             match price.events {
@@ -193,10 +193,10 @@ pub(super) fn what(operation: &str, method: &str) -> String {
     if method.is_empty() { operation.into() } else { format!("{operation}, {method}") }
 }
 
-/// The ratio of a switch to one without events.
+/// The ratio of a switch, or of a task, to one without events.
 pub(crate) fn against_none(doc: &Selfcost, price: &Price) -> String {
     let name = price.name();
-    let ratio = doc.ratios.iter().find(|ratio| price.section == PriceSection::Switch && ratio.of == name);
+    let ratio = doc.ratios.iter().find(|ratio| price.section.is_against_none() && ratio.of == name);
     ratio.map_or(String::new(), |ratio| format!("× {}", units::estimate_number(&symmetric(&ratio.ratio))))
 }
 
@@ -225,8 +225,10 @@ pub(crate) fn points(fit: &PriceFit) -> String {
 
 fn ratios(doc: &Selfcost) -> Table {
     let mut table = Table::default().left("").left("against").right("ratio").left("");
-    // Switches have theirs beside them.
-    for ratio in doc.ratios.iter().filter(|ratio| !doc.of(PriceSection::Switch).any(|price| price.name() == ratio.of)) {
+    // Switches and tasks have theirs beside them.
+    let has_beside =
+        |ratio: &PriceRatio| doc.prices.iter().any(|price| price.section.is_against_none() && price.name() == ratio.of);
+    for ratio in doc.ratios.iter().filter(|ratio| !has_beside(ratio)) {
         let (of, to) = (short(&ratio.of), short(&ratio.to));
         table.row(vec![of.clone(), beyond(&of, &to), units::estimate_number(&symmetric(&ratio.ratio)), kept(ratio)]);
     }

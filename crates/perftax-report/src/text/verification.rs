@@ -1,7 +1,7 @@
 //! `perftax verify` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Cell, Verification, WorkloadControl};
+use perftax_cost::document::{Cell, LeftOutRun, Verification, WorkloadControl};
 use perftax_cost::yardstick::Fit;
 
 use crate::sheet::{Sheet, event, printable};
@@ -48,6 +48,7 @@ pub fn verification(doc: &Verification) -> String {
         sheet.row("yardstick", &text);
     }
     controls(&mut sheet, doc);
+    left_out(&mut sheet, doc);
     // One a workload is normal; the page and --json have all.
     const MOST: usize = 3;
     for (i, c) in doc.calibrations.iter().take(MOST).enumerate() {
@@ -87,6 +88,25 @@ fn yardsticks(doc: &Verification) -> Option<String> {
             units::share(sum / f64::from(n))
         )
     })
+}
+
+/// The runs that are in no cell, and why.
+fn left_out(sheet: &mut Sheet, doc: &Verification) {
+    let run = |run: &LeftOutRun| {
+        let arm = match run.period {
+            0 => "unmonitored".into(),
+            period => format!("every {}", units::period(doc.mechanism, period)),
+        };
+        format!("{} round {} {arm} ({})", printable(&run.workload), run.round + 1, printable(&run.why))
+    };
+    // A page has room for them all; --json has them.
+    const MOST: usize = 4;
+    for (i, one) in doc.left_out.iter().take(MOST).enumerate() {
+        sheet.row(if i == 0 { "left out" } else { "" }, &run(one));
+    }
+    if doc.left_out.len() > MOST {
+        sheet.row("", &format!("and {} runs more of {}: --json has each", doc.left_out.len() - MOST, doc.runs_made));
+    }
 }
 
 /// Each control that failed; the one that differs most where all passed.

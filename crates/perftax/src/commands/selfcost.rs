@@ -58,11 +58,12 @@ const PASSES: u64 = 800;
 const QUICK_PASSES: u64 = 192;
 
 /// Names of the parts.
-const SECTIONS: [(&str, PriceSection); 5] = [
+const SECTIONS: [(&str, PriceSection); 6] = [
     ("measuring", PriceSection::Measuring),
     ("first-touch", PriceSection::FirstTouch),
     ("call", PriceSection::Call),
     ("switch", PriceSection::Switch),
+    ("task", PriceSection::Task),
     ("tool", PriceSection::Tool),
 ];
 

@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 fn measure(request: &Request, here: &Here) -> Result<Finished> {
-    let mut experiment = Experiment::start(request, here.task_clock()?)?;
+    let mut experiment = Experiment::start(request, here.task_clock()?, &here.event("dummy:u")?)?;
     announce(&format!(
         "{} programs × {} periods: rounds of {} runs each in random order, at least {} and at most {} rounds or {} s",
         request.subjects.len(),
@@ -169,8 +169,8 @@ fn conclude_document(mut origin: Origin, request: &Request, finished: Finished) 
             why: format!("no cell has two usable rounds: {spoiled} of {of} {what} were spoiled, most often: {reason}"),
             remedy: "quieten the machine, lengthen the program, or give it more time with --time".into(),
         };
-        if let Some(reason) = commonest(finished.spoiled.iter().cloned()) {
-            return Err(spoiled("runs", finished.spoiled.len(), finished.made, reason).into());
+        if let Some(reason) = commonest(finished.left_out.iter().map(|run| run.why.clone())) {
+            return Err(spoiled("runs", finished.left_out.len(), finished.made, reason).into());
         }
         if let Some(reason) = commonest(of_blocks.clone()) {
             return Err(spoiled("blocks of the calibration", of_blocks.count(), finished.blocks.len(), reason).into());
@@ -224,10 +224,9 @@ fn conclude_document(mut origin: Origin, request: &Request, finished: Finished) 
             remedy: "choose smaller --overheads and --probe".into(),
         });
     }
-    let spoiled = usable.iter().flat_map(|c| &c.runs).filter_map(|r| r.spoiled.clone()).collect::<Vec<_>>();
-    if let Some(reason) = spoiled.first() {
-        let of = usable.iter().map(|c| c.runs.len() as u64).sum();
-        origin.warnings.push(Warning::SpoiledRounds { spoiled: spoiled.len() as u64, of, reason: reason.clone() });
+    if let Some(reason) = commonest(finished.left_out.iter().map(|run| run.why.clone())) {
+        let (spoiled, of) = (finished.left_out.len() as u64, finished.made as u64);
+        origin.warnings.push(Warning::SpoiledRounds { spoiled, of, reason });
     }
     let wide = usable.iter().map(|c| c.error.half_width()).fold(0.0, f64::max);
     if wide > request.half_width {
@@ -249,6 +248,8 @@ fn conclude_document(mut origin: Origin, request: &Request, finished: Finished) 
             .map(|(workload, control)| WorkloadControl { workload: workload.clone(), control: *control })
             .collect(),
         yardsticks: finished.fits,
+        left_out: finished.left_out,
+        runs_made: finished.made as u64,
         held: refused.is_empty()
             && finished.missing == 0
             && summary.coverage >= COVERAGE_NEEDED

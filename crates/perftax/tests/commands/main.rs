@@ -25,6 +25,7 @@ mod sim;
 mod sim_comm;
 #[cfg(all(feature = "trace", feature = "html"))]
 mod streams;
+mod tasks;
 #[cfg(feature = "trace")]
 mod trace;
 #[cfg(feature = "trace")]

@@ -59,6 +59,10 @@ fn every_price_that_software_events_allow_is_there() {
     assert_eq!(switches.len(), 4 * 8, "{:#?}", doc.of(PriceSection::Switch).collect::<Vec<_>>());
     let compared = switches.iter().filter(|price| doc.ratios.iter().any(|ratio| ratio.of == price.name()));
     assert_eq!(compared.count(), 4 * 7);
+    // A thread that comes and goes, too.
+    let tasks = doc.of(PriceSection::Task).filter(|price| price.cost.is_some() && price.set != "hardware");
+    let against_none = |price: &&Price| doc.ratios.iter().any(|ratio| ratio.of == price.name());
+    assert_eq!(tasks.filter(against_none).count(), 4, "{:#?}", doc.of(PriceSection::Task).collect::<Vec<_>>());
     assert!(doc.fits.iter().any(|fit| fit.operation == "start" && fit.events == [1, 2, 4, 8, 16]), "{:#?}", doc.fits);
 }
 

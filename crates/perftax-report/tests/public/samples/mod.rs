@@ -15,9 +15,9 @@ pub mod traced;
 use std::collections::BTreeMap;
 
 use perftax_cost::document::{
-    Bill, BilledEvent, Calibration, Cell, Control, Linearity, MachineId, Origin, PeriodCost, Plan, Pollution, Prediction,
-    PredictionRow, Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason, Totals, Verification, Witness, WorkloadControl,
-    WorkloadProfile, WorkloadYardstick,
+    Bill, BilledEvent, BilledTasks, Calibration, Cell, Control, LeftOutRun, Linearity, MachineId, Origin, PeriodCost, Plan,
+    Pollution, Prediction, PredictionRow, Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason, Totals, Verification,
+    Witness, WorkloadControl, WorkloadProfile, WorkloadYardstick,
 };
 use perftax_cost::observation::{Block, Run};
 use perftax_cost::yardstick::{ArmShift, Fit};
@@ -224,6 +224,7 @@ pub fn workload() -> WorkloadProfile {
         cpu_s: about(1.18, 0.03),
         cpu_s_per_cpu: vec![about(1.18, 0.03), Estimate::exact(0.0)],
         threads: 1,
+        tasks: None,
         switches: about(212.0, 14.0),
         faults: about(2_140.0, 3.0),
         max_rss_bytes: 8_912_896,
@@ -252,6 +253,7 @@ pub fn prediction() -> Prediction {
                 samples_per_s: samples / elapsed,
                 bytes_per_s: samples * 40.0 / elapsed,
                 overhead,
+                cpu_overhead: Some(overhead.scaled(1.2 / 1.18)),
                 elapsed_s: about(elapsed, 0.03 + 1.2 * overhead.half_width()),
                 terms: [
                     ("interrupt".to_string(), overhead.scaled(0.86)),
@@ -290,6 +292,8 @@ pub fn plan() -> Plan {
         buffer_bytes: 512 * 1024,
         alpha_ns: about(17_200.0, 1_250.0),
         expected_overhead: Estimate::new(0.0080, 0.0070, 0.0099),
+        expected_cpu_overhead: None,
+        whole_cpus: false,
         samples: 510.0,
         resolves_share: 0.03,
         stoker_samples: 1_480.0,
@@ -400,6 +404,14 @@ pub fn verification() -> Verification {
                 shift_by_arm: vec![ArmShift { period: 52_601, shift: 0.004 }],
             },
         }],
+        left_out: vec![LeftOutRun {
+            workload: "bzip2".into(),
+            round: 2,
+            arm: "on".into(),
+            period: 200_003,
+            why: "20 ms stolen by the hypervisor".into(),
+        }],
+        runs_made: 240,
         held: true,
         calibrations: vec![calibration()],
         cells,
@@ -419,6 +431,7 @@ pub fn bill() -> Bill {
         recorded_by: "6.1.140".into(),
         span_s: 61.3,
         span_of: SpanOf::Command,
+        tasks: Some(BilledTasks { created: 2_113, executed: 1_744, events: 3, cost_s: Some(about(0.094, 0.021)) }),
         events: vec![
             BilledEvent {
                 event: "cpu-clock".into(),

@@ -1,14 +1,18 @@
 //! `perftax plan`: settings for a budget.
 
+mod watched;
+
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_cost::document::{Plan, PredictionRow, Reason};
+use perftax_cost::document::{Plan, PredictionRow, Reason, WorkloadProfile};
 use perftax_cost::period::Rule;
-use perftax_cost::planning::{Choice, Outcome as Planned, PlanRequest, choose};
+use perftax_cost::planning::{Choice, Outcome as Planned, PlanRequest};
 use perftax_cost::prediction::OWN_TERM;
+use perftax_cost::tasks::TASK_TERM;
 use perftax_cost::{Estimate, LeftOut, Mechanism};
 use perftax_pmu::Error;
+use perftax_pmu::guard::online_cpus;
 use perftax_report::{csv, text, units};
 
 use crate::failure::Outcome;
@@ -30,10 +34,10 @@ Examples:
   perftax plan --budget 1% --machine skylake --count-of 3e10 -e instructions:upp -- ./server
   perftax plan --budget 1% --machine skylake --counts-from sim -- ./server")]
 pub struct Args {
-    /// Largest overhead, in per cent of the unmonitored elapsed time
+    /// Largest overhead, in per cent of the unmonitored elapsed time, and of the CPU time
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
     budget: f64,
-    /// Share of the run that the samples must resolve, in per cent
+    /// Share of the CPU time that the samples must resolve, in per cent
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     resolve: Option<f64>,
     /// Messages (requests, packets) a second, each of which should get one sample at least
@@ -88,13 +92,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
         resolve: args.resolve,
         samples_per_second: args.samples_per,
     };
-    let planned = choose(&request).map_err(|error| Error::Argument {
+    let is_elsewhere = args.machine.is_some() || args.profile.is_some();
+    let decided = watched::decide((!is_elsewhere).then_some(&here), &request).map_err(|error| Error::Argument {
         argument: "--budget",
         value: format!("{} %", args.budget * 100.0),
         needed: error.to_string(),
     })?;
     let mut reasons = vec![Reason { setting: "mechanism".into(), why: why_mechanism(&known, args.event.is_some()) }];
     reasons.extend(why_left_out(&known));
+    reasons.extend(decided.reason);
+    let planned = decided.planned;
     let feasible = matches!(planned, Planned::Feasible(_));
     let choice = match planned {
         Planned::Feasible(choice) => Some(*choice),
@@ -103,7 +110,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
             nearest.map(|nearest| *nearest)
         }
     };
-    let document = document(origin, args, known, feasible, choice, reasons);
+    let mut document = document(origin, args, known, feasible, choice, reasons);
+    if decided.whole_cpus {
+        watch_cpus(&mut document, &here)?;
+    }
     args.output.write_json(&document)?;
     #[cfg(feature = "html")]
     args.output.write_html(|| Ok(perftax_report::html::plan(&document)))?;
@@ -152,6 +162,8 @@ fn document(
         buffer_bytes: 0,
         alpha_ns,
         expected_overhead: nothing,
+        expected_cpu_overhead: None,
+        whole_cpus: false,
         samples: 0.0,
         resolves_share: 1.0,
         stoker_samples: 0.0,
@@ -162,10 +174,13 @@ fn document(
     };
     if let Some(choice) = choice {
         reasons.extend(why_own(known.mechanism, &choice.row));
+        reasons.extend(why_idle(&plan.workload, &choice.row));
+        reasons.extend(why_tasks(&plan.workload, &choice.row));
         reasons.extend(choice.reasons);
         plan.period = choice.row.period;
         plan.buffer_bytes = choice.buffer_bytes;
         plan.expected_overhead = choice.row.overhead;
+        plan.expected_cpu_overhead = choice.row.cpu_overhead;
         plan.samples = choice.row.samples;
         plan.resolves_share = choice.resolves_share;
         plan.stoker_samples = choice.stoker_samples;
@@ -176,6 +191,19 @@ fn document(
     }
     plan.reasons = reasons;
     plan
+}
+
+/// Has the command watch the CPUs: all, or those that this process may use.
+fn watch_cpus(plan: &mut Plan, here: &Here) -> Result<()> {
+    plan.whole_cpus = true;
+    let options = if here.cpus == online_cpus()? {
+        vec!["-a".to_string()]
+    } else {
+        vec!["-C".into(), here.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")]
+    };
+    // Behind `perf record`.
+    plan.perf_record.splice(2..2, options);
+    Ok(())
 }
 
 /// The command to paste, with exactly the settings of the plan.
@@ -214,6 +242,36 @@ fn why_own(mechanism: Mechanism, row: &PredictionRow) -> Option<Reason> {
         None => return None,
     };
     Some(Reason { setting: "program".into(), why })
+}
+
+/// A program is called idle that uses less of its time than this.
+const IDLE: f64 = 0.5;
+
+/// Of what the budget is, where a program waits for most of its time.
+fn why_idle(workload: &WorkloadProfile, row: &PredictionRow) -> Option<Reason> {
+    let used = workload.cpu_s.estimate / workload.elapsed_s.estimate;
+    let cpu = row.cpu_overhead.filter(|_| used < IDLE)?;
+    let why = format!(
+        "the program waits for most of its time (it uses {} of it), so the budget is of its CPU time, of which sampling takes {}: what it does takes no longer \
+         than that; of elapsed time it is {}",
+        units::share(used),
+        units::estimate_share(&cpu),
+        units::estimate_share(&row.overhead)
+    );
+    Some(Reason { setting: "budget".into(), why })
+}
+
+/// What the coming and going of tasks costs, where it is something.
+fn why_tasks(workload: &WorkloadProfile, row: &PredictionRow) -> Option<Reason> {
+    let tasks = workload.tasks.as_ref().filter(|tasks| tasks.created() > 0)?;
+    let cost = row.terms.get(TASK_TERM)?;
+    let why = format!(
+        "{} of the run is for copying the event for each of {} threads and processes, and for telling of {} programs executed",
+        units::estimate_share(cost),
+        units::count(tasks.created()),
+        units::count(tasks.execs.saturating_sub(1))
+    );
+    Some(Reason { setting: "tasks".into(), why })
 }
 
 /// What a filter costs that drops samples once they are taken.

@@ -1,0 +1,251 @@
+//! Threads and processes that come and go: what of them an inherited event samples, and what it costs that they do.
+//!
+//! A task that is created while events are inherited gets a copy of each event, one for every CPU that was opened (kernel/events/core.c,
+//! `inherit_event`), and loses it when it ends. Each copy begins a period anew, so what a task does on a CPU is sampled once for every *whole* period
+//! of it there, and a task shorter than the period not at all.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Estimate;
+use crate::bootstrap::{REPLICATES, SEED, cluster_bootstrap, median};
+use crate::drive::Drive;
+use crate::observation::Block;
+
+/// The term of what creating and ending a task costs while one event is inherited that was opened for each CPU, ns a task.
+pub const TASK_TERM: &str = "task";
+
+/// The term of what each further inherited event adds to it, ns a task and event; an event opened for two CPUs is two.
+pub const TASK_EVENT_TERM: &str = "task-event";
+
+/// The term of a context switch between two tasks whose events are copies of the same: the kernel swaps their contexts.
+pub const SWITCH_INHERITED_TERM: &str = "switch-inherited";
+
+/// The term of one between tasks of which each has events of its own, or one has none: they are stopped and started.
+pub const SWITCH_SEPARATE_TERM: &str = "switch-separate";
+
+/// The same where the event is a timer that is due long after the kernel's next tick.
+pub const SWITCH_SEPARATE_RARE_TERM: &str = "switch-separate-rare";
+
+/// The term of what executing a program costs while an event records what it maps, ns an exec.
+pub const EXEC_TERM: &str = "exec";
+
+/// What a program created during one run, and what each task did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tasks {
+    /// Threads created, the first of each process not among them.
+    pub threads: u64,
+    /// Processes created, the first not among them.
+    pub processes: u64,
+    /// Programs executed, the first among them.
+    pub execs: u64,
+    /// Records of tasks that were lost: where there are any, the numbers above are the least that there were.
+    pub lost: u64,
+    /// CPU time of each task on each CPU, s.
+    pub cpu_s: Portions,
+    /// The same of events that were counted, by their names.
+    pub counts: BTreeMap<String, Portions>,
+}
+
+impl Tasks {
+    /// Tasks created.
+    pub fn created(&self) -> u64 {
+        self.threads + self.processes
+    }
+
+    /// The portions of what drives a sampler of an event: CPU time, or its counts; none where they were not looked at.
+    pub fn portions(&self, drive: Drive, event: &str) -> Option<&Portions> {
+        match drive {
+            Drive::Time => Some(&self.cpu_s),
+            Drive::Event { .. } => self.counts.get(event),
+        }
+    }
+}
+
+/// How something is spread over tasks and CPUs: that of each task on each CPU, alike ones (within 2 %) together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Portions(Vec<Portion>);
+
+/// Portions of about the same size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Portion {
+    /// How many there are.
+    pub portions: u64,
+    /// How large each is on average.
+    pub mean: f64,
+}
+
+/// Classes of portions to a doubling of their size.
+const CLASSES_TO_A_DOUBLING: f64 = 32.0;
+
+/// From run to run a portion varies by about this, a fraction: so much of a period's end is a matter of chance.
+const VARIES_BY: f64 = 0.05;
+
+impl Portions {
+    /// From the amount of each; those of nothing are left out.
+    pub fn of(amounts: impl IntoIterator<Item = f64>) -> Self {
+        let mut classes: BTreeMap<i64, (u64, f64)> = BTreeMap::new();
+        for amount in amounts.into_iter().filter(|amount| *amount > 0.0) {
+            let class = classes.entry((amount.log2() * CLASSES_TO_A_DOUBLING).floor() as i64).or_default();
+            *class = (class.0 + 1, class.1 + amount);
+        }
+        let portion = |(portions, sum): (u64, f64)| Portion { portions, mean: sum / portions as f64 };
+        Self(classes.into_values().map(portion).collect())
+    }
+
+    /// All together.
+    pub fn total(&self) -> f64 {
+        self.0.iter().map(|class| class.portions as f64 * class.mean).sum()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|class| class.portions).sum()
+    }
+
+    /// The share of all of it that whole periods are made of, where a period is 1/`rate` of it: the others give no sample. 1 where there is nothing.
+    pub fn share_in_whole_periods(&self, rate: f64) -> f64 {
+        let total = self.total() * rate;
+        if total <= 0.0 || !rate.is_finite() {
+            return 1.0;
+        }
+        self.0.iter().map(|class| class.portions as f64 * whole_periods(class.mean * rate)).sum::<f64>() / total
+    }
+}
+
+/// Whole periods in so many of them, on average over what chance makes of it.
+fn whole_periods(periods: f64) -> f64 {
+    // The integral of the floor from 0 on.
+    let integral = |t: f64| t.floor() * (t.floor() - 1.0) / 2.0 + t.floor() * (t - t.floor());
+    let (low, high) = (periods * (1.0 - VARIES_BY), periods * (1.0 + VARIES_BY));
+    (integral(high) - integral(low)) / (high - low)
+}
+
+/// CPU time that arm `on` takes more than arm `off` each time that its work is done ([`Block::expected`]), ns, samples at `alpha_ns` apart; `None` while there are
+/// fewer than two sessions of both.
+///
+/// Tasks run on any CPU, where whatever else runs may come between: so it is CPU time that counts, of all tasks; each session gives the difference of the
+/// medians of its blocks, and sessions are resampled whole, by their median.
+pub fn more_each(blocks: &[Block], off: &str, on: &str, alpha_ns: &Estimate) -> Option<Estimate> {
+    let mut sessions: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
+    for block in blocks.iter().filter(|block| block.spoiled.is_none() && block.expected > 0.0) {
+        let of_arm = [off, on].iter().position(|arm| *arm == block.arm);
+        let each_ns = (block.cpu_ns as f64 - block.samples as f64 * alpha_ns.estimate) / block.expected;
+        if let Some(arm) = of_arm {
+            sessions.entry(block.session).or_default()[arm].push(each_ns);
+        }
+    }
+    let differences: Vec<f64> = sessions
+        .into_values()
+        .filter(|arms| arms.iter().all(|arm| !arm.is_empty()))
+        .map(|[mut off, mut on]| median(&mut on) - median(&mut off))
+        .collect();
+    let middle = |sample: &[&f64]| median(&mut sample.iter().map(|value| **value).collect::<Vec<_>>());
+    cluster_bootstrap(&differences, middle, REPLICATES, SEED)
+}
+
+/// What creating and ending tasks costs while events are inherited.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskCost {
+    /// With one event, opened for each CPU: ns a task.
+    pub first_ns: Estimate,
+    /// Each further copy, ns a task and copy; none where it was not measured.
+    pub further_ns: Option<Estimate>,
+}
+
+impl TaskCost {
+    /// With so many events on so many CPUs each, ns a task. Where only the first was measured, a further event costs something between nothing and as much.
+    pub fn with_events(&self, events: u32, cpus: u32) -> Estimate {
+        if events == 0 {
+            return Estimate::exact(0.0);
+        }
+        let (first, further) = (self.first_ns, f64::from(events - 1));
+        let event_ns = match self.further_ns {
+            Some(copy_ns) => copy_ns.scaled(f64::from(cpus)),
+            None => Estimate::new(first.estimate / 2.0, 0.0, first.high),
+        };
+        first.plus(&event_ns.scaled(further))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shorter_than_a_period_is_not_seen() {
+        // 20,000 threads of 20 µs and one of 10 s, every 1 ms.
+        let portions = Portions::of(std::iter::repeat_n(20e-6, 20_000).chain([10.0]));
+        assert_eq!(portions.count(), 20_001);
+        assert!((portions.total() - 10.4).abs() < 1e-9);
+        let samples = |period_s: f64| portions.share_in_whole_periods(1.0 / period_s) * portions.total() / period_s;
+        assert!((samples(1e-3) - 9_999.5).abs() < 1.0, "{}", samples(1e-3));
+        // Periods that fit twice into each are seen, and lose half a period each at the most.
+        assert!((samples(8e-6) - (2.0 * 20_000.0 + 1_250_000.0)).abs() < 10.0, "{}", samples(8e-6));
+        assert_eq!(Portions::default().share_in_whole_periods(1.0), 1.0);
+    }
+
+    #[test]
+    fn portions_of_one_size_are_one() {
+        let portions = Portions::of([1.0, 1.0, 1.0, 2.0, 0.0]);
+        assert_eq!(portions.0, [Portion { portions: 3, mean: 1.0 }, Portion { portions: 1, mean: 2.0 }]);
+        let text = serde_json::to_string(&portions).unwrap();
+        assert_eq!(text, r#"[{"portions":3,"mean":1.0},{"portions":1,"mean":2.0}]"#);
+    }
+
+    #[test]
+    fn further_events_are_paid_for_each() {
+        let cost = TaskCost { first_ns: Estimate::exact(4000.0), further_ns: Some(Estimate::exact(1500.0)) };
+        assert_eq!([0, 1, 3].map(|events| cost.with_events(events, 2).estimate), [0.0, 4000.0, 10_000.0]);
+        let unknown = TaskCost { further_ns: None, ..cost }.with_events(3, 2);
+        assert!(unknown.low <= 4000.0 && unknown.high >= 12_000.0, "{unknown:?}");
+    }
+
+    #[test]
+    fn what_a_task_costs_is_found_among_disturbances() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut blocks = Vec::new();
+        for session in 0..20 {
+            for (round, (arm, each_ns)) in [("off", 40_000.0), ("on", 52_000.0)].into_iter().cycle().take(8).enumerate() {
+                // One block in eight is in the way of somebody else.
+                let disturbed = if random.u32(0..8) == 0 { 3e6 } else { 0.0 };
+                let cpu_ns =
+                    (40.0 * each_ns * (1.0 + 0.05 * (random.f64() - 0.5)) + disturbed) as u64 + 40 * 500 * u64::from(arm == "on");
+                let samples = if arm == "on" { 2 } else { 0 };
+                blocks.push(Block {
+                    session,
+                    round: round as u32,
+                    arm: arm.into(),
+                    samples,
+                    expected: 40.0,
+                    cpu_ns,
+                    ..nothing()
+                });
+            }
+        }
+        let more = more_each(&blocks, "off", "on", &Estimate::exact(10_000.0)).unwrap();
+        assert!(more.contains(12_000.0) && more.relative_half_width() < 0.1, "{more:?}");
+        assert_eq!(more_each(&blocks, "off", "other", &Estimate::exact(10_000.0)), None);
+    }
+
+    fn nothing() -> Block {
+        Block {
+            session: 0,
+            round: 0,
+            arm: String::new(),
+            period: 0,
+            samples: 0,
+            expected: 0.0,
+            lost: 0,
+            throttled: 0,
+            wall_ns: 0,
+            cpu_ns: 0,
+            involuntary_switches: 0,
+            steal_ns: 0,
+            settling: None,
+            spoiled: None,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Programs whose threads and processes come and go: what of them is sampled, and what it costs.
+
+use std::collections::BTreeMap;
+
+use perftax_cost::document::WorkloadProfile;
+use perftax_cost::period::Rule;
+use perftax_cost::planning::{Outcome, PlanRequest, choose};
+use perftax_cost::prediction::{Cost, Setting, Watched, row};
+use perftax_cost::tasks::{Portions, Tasks};
+use perftax_cost::{Estimate, Mechanism};
+
+/// 20,000 threads of 40 µs one after the other, created by one that takes 0.2 s for it: a second in all.
+fn churner() -> WorkloadProfile {
+    let portions = || Portions::of(std::iter::repeat_n(40e-6, 20_000).chain([0.2]));
+    WorkloadProfile {
+        command: vec!["churner".into()],
+        elapsed_s: Estimate::exact(1.0),
+        cpu_s: Estimate::exact(1.0),
+        cpu_s_per_cpu: vec![Estimate::exact(0.5); 2],
+        threads: 20_001,
+        tasks: Some(Tasks { threads: 20_000, execs: 1, cpu_s: portions(), ..Tasks::default() }),
+        switches: Estimate::exact(0.0),
+        faults: Estimate::exact(0.0),
+        max_rss_bytes: 0,
+        counts: BTreeMap::new(),
+        variation: 0.0,
+        runs: Vec::new(),
+    }
+}
+
+fn cost() -> Cost {
+    let term = |name: &str, ns: f64| (name.to_string(), Estimate::new(ns, ns * 0.9, ns * 1.1));
+    let mut cost = Cost::new(Estimate::exact(10_000.0), 0.0);
+    cost.terms.extend([term("task", 15_000.0), term("task-event", 2_000.0), term("exec", 100_000.0)]);
+    cost
+}
+
+fn setting(watched: Watched) -> Setting<'static> {
+    Setting { watched, ..Setting::new(Mechanism::CpuClock, "cpu-clock", 40.0) }
+}
+
+#[test]
+fn threads_shorter_than_a_period_are_not_promised_and_are_paid_for() {
+    let one = row(&churner(), &cost(), &setting(Watched::Program { events: 1, cpus: 2 }), 1_010_000).unwrap();
+    // 0.2 s of the first thread at 1 ms beside its samples' own 10 µs.
+    assert!((one.samples - 199.5).abs() < 1.0, "{one:?}");
+    // 20,000 × 15 µs, and 200 × 10 µs.
+    assert!((one.terms["task"].estimate - 0.3).abs() < 1e-9 && (one.overhead.estimate - 0.302).abs() < 1e-3, "{one:?}");
+    // Three events more on two CPUs: 6 × 2 µs.
+    let four = row(&churner(), &cost(), &setting(Watched::Program { events: 4, cpus: 2 }), 1_010_000).unwrap();
+    assert!((four.terms["task"].estimate - 0.54).abs() < 1e-9, "{four:?}");
+    // Who watches CPUs pays for no copies, and sees everybody.
+    let cpus = row(&churner(), &cost(), &setting(Watched::Cpus), 1_010_000).unwrap();
+    assert!((cpus.samples - 1000.0).abs() < 1.0 && !cpus.terms.contains_key("task"), "{cpus:?}");
+    assert!((cpus.overhead.estimate - 0.01).abs() < 1e-6, "{cpus:?}");
+}
+
+#[test]
+fn programs_that_are_executed_are_paid_for_but_the_first() {
+    let mut build = churner();
+    build.tasks = Some(Tasks { processes: 100, execs: 101, ..Tasks::default() });
+    let found = row(&build, &cost(), &setting(Watched::Program { events: 1, cpus: 2 }), 1_010_000).unwrap();
+    assert!((found.terms["task"].estimate - (100.0 * 15e-6 + 100.0 * 100e-6)).abs() < 1e-9, "{found:?}");
+}
+
+fn planned(workload: &WorkloadProfile, cost: &Cost, watched: Watched) -> Outcome {
+    let request = PlanRequest {
+        budget: 0.01,
+        workload,
+        cost,
+        setting: setting(watched),
+        rule: Rule::of(Mechanism::CpuClock, None),
+        resolve: None,
+        samples_per_second: None,
+    };
+    choose(&request).unwrap()
+}
+
+#[test]
+fn no_period_makes_copies_cheap_and_the_plan_says_so() {
+    let Outcome::Infeasible { why, .. } = planned(&churner(), &cost(), Watched::Program { events: 1, cpus: 2 }) else {
+        panic!("copies alone cost 30 %");
+    };
+    assert!(why.contains("each thread and process") && why.contains("33.00 %"), "{why}");
+    let Outcome::Feasible(choice) = planned(&churner(), &cost(), Watched::Cpus) else { panic!("it costs 1 % at 1 ms") };
+    assert!(choice.row.samples > 900.0 && choice.row.most() <= 0.01, "{choice:?}");
+}
+
+/// 28 ms of work in 2 s: what one request takes longer is what sampling takes of CPU time, not of the two seconds.
+#[test]
+fn a_budget_is_of_cpu_time_where_a_program_waits() {
+    let mut idle = churner();
+    (idle.elapsed_s, idle.cpu_s, idle.threads, idle.tasks) = (Estimate::exact(2.0), Estimate::exact(0.028), 1, None);
+    let Outcome::Feasible(choice) = planned(&idle, &cost(), Watched::Program { events: 1, cpus: 1 }) else { panic!("it fits") };
+    let cpu = choice.row.cpu_overhead.unwrap();
+    assert!((0.0095..=0.01).contains(&cpu.estimate) && choice.row.overhead.estimate < 0.0002, "{:?}", choice.row);
+    assert!((1_000_000..1_100_000).contains(&choice.row.period), "{:?}", choice.row);
+    let binds = choice.reasons.iter().find(|reason| reason.why.contains("of CPU time")).unwrap();
+    assert_eq!(binds.setting, "period", "{:?}", choice.reasons);
+}
+
+/// Between its own tasks a program's events are swapped, to and from all others stopped and started: in between lies what a switch costs.
+#[test]
+fn switches_are_priced_from_swapped_to_stopped() {
+    let mut busy = churner();
+    (busy.tasks, busy.switches) = (None, Estimate::exact(10_000.0));
+    let mut cost = cost();
+    let term = |name: &str, ns: f64| (name.to_string(), Estimate::new(ns, ns - 100.0, ns + 100.0));
+    cost.terms.extend([term("switch-inherited", 500.0), term("switch-separate", 6_500.0), term("switch-separate-rare", 2_500.0)]);
+    let at = |period, watched| row(&busy, &cost, &setting(watched), period).unwrap().terms.get("switch").copied();
+    let often = at(1_010_000, Watched::Program { events: 1, cpus: 2 }).unwrap();
+    assert!(
+        (often.estimate - 0.035).abs() < 1e-9 && (often.low - 0.004).abs() < 1e-9 && (often.high - 0.066).abs() < 1e-9,
+        "{often:?}"
+    );
+    // A timer due after the next tick is not set in hardware.
+    let rarely = at(20_000_003, Watched::Program { events: 1, cpus: 2 }).unwrap();
+    assert!((rarely.estimate - 0.015).abs() < 1e-9, "{rarely:?}");
+    assert_eq!(at(1_010_000, Watched::Cpus), None);
+}

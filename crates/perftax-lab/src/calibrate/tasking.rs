@@ -1,0 +1,122 @@
+//! What creating and ending a task costs while events are inherited, and what executing a program does.
+//!
+//! Threads are created and joined one after the other, by a thread that may run on every CPU, as programs do it: a copy of an event that is made on one
+//! CPU and given up on another costs twice of one that stays. Each is told of by the records that `perf record` asks for as well (births, deaths, names,
+//! mappings of code).
+
+use std::process::{Command, Stdio};
+
+use perftax_cost::observation::Block;
+use perftax_pmu::event::Event;
+use perftax_pmu::guard::allowed_cpus;
+use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling, ring_pages_within_rights};
+use perftax_pmu::sys::{OpenEvent, Target, monotonic_ns, own_and_children_cpu_ns};
+use perftax_pmu::{Error, Result};
+
+use super::beside::{Took, failed};
+use crate::system::steal_ns;
+
+/// Threads with nothing open.
+pub const TASK_OFF: &str = "task-off";
+/// The same while an event is inherited, opened for each CPU.
+pub const TASK_ON: &str = "task-on";
+/// The same with so many copies of the event more ([`Tasks::further_copies`]).
+const TASK_MORE: &str = "task-on+";
+/// Programs with nothing open.
+pub const EXEC_OFF: &str = "exec-off";
+/// The same while an event is inherited, with its records.
+pub const EXEC_ON: &str = "exec-on";
+
+/// Copies of the event beyond the one of each CPU, at least.
+const FURTHER: usize = 6;
+/// Threads of a block: one or two milliseconds.
+const THREADS: u64 = 40;
+/// Before the timed part.
+const WARM_UP: u64 = 5;
+/// Programs of a block: some milliseconds.
+const PROGRAMS: u64 = 6;
+/// A small program that every system has.
+const PROGRAM: &str = "/bin/true";
+/// Room for what a block's programs map.
+const RING_PAGES: usize = 16;
+
+/// What a block's tasks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tasks {
+    /// Whether each is a process that executes a program; else a thread.
+    pub(super) executes: bool,
+    /// Copies of the event that each inherits of every CPU.
+    pub(super) events: usize,
+}
+
+impl Tasks {
+    pub(super) fn arms(cpus: usize) -> Vec<(String, Self)> {
+        let threads = |events| Self { executes: false, events };
+        let programs = |events| Self { executes: true, events };
+        let further = FURTHER.div_ceil(cpus.max(1));
+        vec![
+            (TASK_OFF.into(), threads(0)),
+            (TASK_ON.into(), threads(1)),
+            (format!("{TASK_MORE}{}", further * cpus), threads(1 + further)),
+            (EXEC_OFF.into(), programs(0)),
+            (EXEC_ON.into(), programs(1)),
+        ]
+    }
+
+    /// How many copies of an event an arm has beyond the one of each CPU; none where that is not what it is for.
+    pub(super) fn further_copies(arm: &str) -> Option<u32> {
+        arm.strip_prefix(TASK_MORE)?.parse().ok()
+    }
+
+    fn make(self, times: u64) -> Result<()> {
+        for _ in 0..times {
+            if self.executes {
+                let status = Command::new(PROGRAM).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+                status.map_err(|source| match source.kind() {
+                    std::io::ErrorKind::NotFound => Error::Unsupported {
+                        what: "time what executing a program costs".into(),
+                        why: format!("there is no {PROGRAM}"),
+                        remedy: "install coreutils".into(),
+                    },
+                    _ => Error::System { call: format!("executing {PROGRAM}"), source },
+                })?;
+            } else {
+                std::thread::spawn(|| ()).join().map_err(|_| failed("a thread that does nothing", "panicked"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One block. Copies beyond the first of each CPU are never switched on, as those of other CPUs are not: they are made and given up alone.
+pub(super) fn tasks(event: &Event, period: u64, doing: Tasks) -> Result<Block> {
+    let own = rustix::thread::gettid().as_raw_nonzero().get();
+    let targets: Vec<Target> = allowed_cpus()?.into_iter().map(|cpu| Target::ThreadOnCpu(own, cpu)).collect();
+    let ring_pages = ring_pages_within_rights(RING_PAGES, targets.len());
+    let plain = Sampling { inherit: true, ..Sampling::every(period, ring_pages * rustix::param::page_size()) };
+    let telling = Sampling { task_records: true, mapping_records: true, ..plain };
+    let copies: Vec<(Event, Sampling)> =
+        (0..doing.events).map(|copy| (event.clone(), if copy == 0 { telling } else { plain })).collect();
+    let mut sampler = (doing.events > 0).then(|| LiveSampler::open(&copies, &targets, ring_pages)).transpose()?;
+    if let Some(sampler) = &sampler {
+        sampler.events().iter().step_by(doing.events).try_for_each(OpenEvent::enable)?;
+    }
+    let (before, times) = if doing.executes { (1, PROGRAMS) } else { (WARM_UP, THREADS) };
+    doing.make(before)?;
+    if let Some(sampler) = &mut sampler {
+        sampler.drain(&mut |_, _| ())?;
+    }
+    let steal_before = steal_ns(None)?;
+    let (wall, cpu_time) = (monotonic_ns(), own_and_children_cpu_ns());
+    doing.make(times)?;
+    let (cpu_ns, wall_ns) = (own_and_children_cpu_ns() - cpu_time, monotonic_ns() - wall);
+    let steal_ns = steal_ns(None)?.saturating_sub(steal_before);
+    let mut delivered = Delivered::default();
+    if let Some(sampler) = &mut sampler {
+        sampler.disable()?;
+        sampler.drain(&mut |header, body| delivered.count(0, header, body))?;
+        delivered.lost = delivered.lost.max(sampler.lost()?);
+    }
+    let period = if doing.events == 0 { 0 } else { period };
+    Ok(Took { period, times, wall_ns, cpu_ns, steal_ns, delivered }.block())
+}

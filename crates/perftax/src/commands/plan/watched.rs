@@ -1,0 +1,69 @@
+//! Whether a plan follows the program and what it creates, or watches whole CPUs.
+
+use anyhow::Result;
+use perftax_cost::document::Reason;
+use perftax_cost::planning::{Outcome as Planned, PlanError, PlanRequest, choose};
+use perftax_cost::prediction::Watched;
+use perftax_cost::tasks::Tasks;
+use perftax_pmu::machine::Right;
+
+use crate::here::Here;
+
+/// So many times as many samples are worth watching everything that runs.
+const WORTH: f64 = 2.0;
+
+/// The plan, and why it is of whole CPUs, or what those would give.
+pub struct Decided {
+    /// The plan.
+    pub planned: Planned,
+    /// Whether it watches whole CPUs.
+    pub whole_cpus: bool,
+    /// Why; none where the program is followed and nothing else is worth a word.
+    pub reason: Option<Reason>,
+}
+
+/// Follows the program where that keeps within the budget and sees most of it. `here`: none where another machine is planned for, whose rights nobody knows.
+pub fn decide(here: Option<&Here>, request: &PlanRequest) -> Result<Decided, PlanError> {
+    let program = choose(request)?;
+    let whole = PlanRequest {
+        setting: perftax_cost::prediction::Setting { watched: Watched::Cpus, ..request.setting.clone() },
+        ..request.clone()
+    };
+    let whole = match choose(&whole) {
+        Ok(Planned::Feasible(choice)) => choice,
+        _ => return Ok(Decided { planned: program, whole_cpus: false, reason: None }),
+    };
+    let why = match &program {
+        Planned::Feasible(choice) if choice.row.samples * WORTH >= whole.row.samples => {
+            return Ok(Decided { planned: program, whole_cpus: false, reason: None });
+        }
+        Planned::Feasible(choice) => format!(
+            "{}: about {:.0} samples at this budget, where the CPUs give {:.0} (every task begins a period anew, and shorter ones give none)",
+            created(request),
+            choice.row.samples,
+            whole.row.samples
+        ),
+        Planned::Infeasible { why, .. } => format!("following the program fits no period ({why})"),
+    };
+    let Some(here) = here else {
+        let why = format!("{why}; where whole CPUs may be watched there, perf record -a would do");
+        return Ok(Decided { planned: program, whole_cpus: false, reason: Some(attach(why)) });
+    };
+    let right = here.right(Right::WholeCpus);
+    if right.held != Some(true) {
+        let why = format!("{why}; watching whole CPUs would do, and is not allowed: {} ({})", right.why_not, right.remedy);
+        return Ok(Decided { planned: program, whole_cpus: false, reason: Some(attach(why)) });
+    }
+    let why = format!("whole CPUs, for {why}; what else runs there is sampled, too");
+    Ok(Decided { planned: Planned::Feasible(whole), whole_cpus: true, reason: Some(attach(why)) })
+}
+
+fn attach(why: String) -> Reason {
+    Reason { setting: "attach".into(), why }
+}
+
+/// What the program creates.
+fn created(request: &PlanRequest) -> String {
+    let tasks = request.workload.tasks.as_ref().map_or(0, Tasks::created);
+    format!("the program creates {tasks} threads and processes, of which inherited events see little")
+}
