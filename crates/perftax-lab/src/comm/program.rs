@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use perftax_pmu::process::{has_ended, threads};
 use perftax_pmu::record::Record;
-use perftax_pmu::sys::{AtExec, Child, ChildSpec, Ended, Stdio, Stopped, process_cpu_ns};
+use perftax_pmu::sys::{AtExec, Child, ChildSpec, Ended, Stdio, Stopped, TreeClock};
 use perftax_pmu::{Error, Result};
 
 use super::maps::Variables;
@@ -44,14 +44,14 @@ pub enum Libraries {
 
 /// A program under watch.
 pub enum Program {
-    /// Ours.
-    Child(Child),
+    /// Ours, and the CPU time of it and of what it starts.
+    Child(Child, Option<TreeClock>),
     /// Somebody else's: its process, what it had used when we came, and whether we have left it.
     Process {
         /// Process.
         pid: u32,
-        /// CPU time that it had used.
-        cpu_ns: u64,
+        /// CPU time that it uses from now on, with what it has started.
+        clock: TreeClock,
         /// We look no more.
         is_left: bool,
     },
@@ -68,27 +68,29 @@ impl Program {
                 let argv = argv.clone();
                 let spec =
                     ChildSpec { argv, directory: None, stdin: None, output: Stdio::Inherit, cpus: None, environment: Vec::new() };
-                Ok(Self::Child(Child::spawn(&spec)?))
+                let child = Child::spawn(&spec)?;
+                let clock = TreeClock::new(child.pid() as u32);
+                Ok(Self::Child(child, clock))
             }
             Subject::Process(pid) => {
-                let cpu_ns = process_cpu_ns(*pid).filter(|_| !has_ended(*pid)).ok_or_else(|| gone(*pid))?;
-                Ok(Self::Process { pid: *pid, cpu_ns, is_left: false })
+                let clock = TreeClock::new(*pid).filter(|_| !has_ended(*pid)).ok_or_else(|| gone(*pid))?;
+                Ok(Self::Process { pid: *pid, clock, is_left: false })
             }
         }
     }
 
     /// CPU time that it has used since we came, ns; none where it is gone.
-    pub fn cpu_ns(&self) -> Option<u64> {
+    pub fn cpu_ns(&mut self) -> Option<u64> {
         match self {
-            Self::Child(child) => process_cpu_ns(child.pid() as u32),
-            Self::Process { pid, cpu_ns, .. } => process_cpu_ns(*pid).map(|now| now.saturating_sub(*cpu_ns)),
+            Self::Child(_, clock) => clock.as_mut()?.elapsed_ns(),
+            Self::Process { clock, .. } => clock.elapsed_ns(),
         }
     }
 
     /// Whether there is nothing to come any more.
     pub fn has_ended(&self) -> bool {
         match self {
-            Self::Child(child) => child.has_ended(),
+            Self::Child(child, _) => child.has_ended(),
             Self::Process { is_left: true, .. } => true,
             Self::Process { pid, .. } => has_ended(*pid),
         }
@@ -97,7 +99,7 @@ impl Program {
     /// Somebody wants an end: what is ours is told to, what is not is left alone.
     pub fn stop(&mut self) {
         match self {
-            Self::Child(child) => child.signal(SIGINT),
+            Self::Child(child, _) => child.signal(SIGINT),
             Self::Process { is_left, .. } => *is_left = true,
         }
     }
@@ -105,7 +107,7 @@ impl Program {
     /// It has not ended when told to.
     pub fn kill(&mut self) {
         match self {
-            Self::Child(child) => child.signal(SIGKILL),
+            Self::Child(child, _) => child.signal(SIGKILL),
             Self::Process { .. } => self.stop(),
         }
     }
@@ -116,7 +118,7 @@ impl Program {
     /// Where the command could not be executed.
     pub fn finish(self) -> Result<(Ended, Option<u64>)> {
         match self {
-            Self::Child(child) => {
+            Self::Child(child, _) => {
                 let exit = child.wait()?;
                 Ok((exit.ended, Some(((exit.usage.user_s + exit.usage.system_s) * 1e9) as u64)))
             }

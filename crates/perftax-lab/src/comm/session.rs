@@ -112,7 +112,7 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
     let mut program = Program::open(&watching.subject)?;
     let mut watcher = Watcher::new(&cpus, watching.ring_pages, catalog)?;
     let (mut session, held) = match &mut program {
-        Program::Child(child) => {
+        Program::Child(child, _) => {
             watcher.follow(child.pid())?;
             let libraries = if watching.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
             let (held, located) = hold(child, &watching.places, libraries)?;
@@ -130,7 +130,7 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
             (Session::of(watching, located, watcher, *pid)?.joined(*pid)?, None)
         }
     };
-    session.begin(&program)?;
+    session.begin(&mut program)?;
     held.map_or(Ok(()), AtExec::let_go)?;
     attend(&mut program, watching.at_most, &mut session)?;
     session.finish(program)
@@ -275,7 +275,7 @@ impl Session {
         self.budget.is_none() && self.plan.turns.len() <= 1
     }
 
-    fn begin(&mut self, program: &Program) -> Result<()> {
+    fn begin(&mut self, program: &mut Program) -> Result<()> {
         self.take_until(0)?;
         self.began_ns = monotonic_raw_ns();
         self.accounts.begin(self.began_ns);

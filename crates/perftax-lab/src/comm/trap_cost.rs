@@ -15,10 +15,10 @@ use crate::stimulus::{Stimulus, WatchedWrites};
 /// What calibrate calls the event of a debug register.
 const CALIBRATED: &str = "mem:ADDRESS/8:w:u";
 
-/// Writes of a block: some 5 ms of traps.
-const WRITES: u64 = 300;
-/// Blocks with the register on, each beside one with it off.
-const BLOCKS: usize = 24;
+/// Writes of a block: some 1.5 ms of traps in a guest.
+const WRITES: u64 = 150;
+/// Blocks with the register on, each beside one with it off: some 20 ms in all, which a program that is to be watched waits for.
+const BLOCKS: usize = 12;
 /// Pages of the ring: more than the samples of a block take.
 const RING_PAGES: usize = 64;
 

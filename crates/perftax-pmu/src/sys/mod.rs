@@ -19,6 +19,7 @@ mod ring;
 pub mod self_monitor;
 mod stray_trap;
 mod token_ring;
+mod tree_clock;
 
 pub use child::{Child, ChildSpec, Ended, Exit, Stdio, Usage, wait_for_end};
 pub use clock::{
@@ -38,3 +39,4 @@ pub use ring::Ring;
 pub use self_monitor::SelfMonitor;
 pub use stray_trap::stray_traps;
 pub use token_ring::{Passes, TokenRing};
+pub use tree_clock::TreeClock;

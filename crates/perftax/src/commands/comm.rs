@@ -39,15 +39,16 @@ use crate::wait::Wait;
 /// Where loads and stores can be sampled (Intel PEBS), samples name lines, and debug registers of all threads watch each for a moment:
 /// how many transfers there are, between whom, of which lines. With --watch no PMU is needed: debug registers watch the places that
 /// you name, and nothing else. Nothing runs in the program, and it needs no rebuild. Every access to a watched place traps (some 10 µs
-/// each in a guest), so a program that touches it all the time is slowed down much unless there is a --budget. Accesses by the
-/// kernel are not seen.
+/// each in a guest, 1 to 2 else), so registers are on for a part of the time alone, that a tenth of the program's CPU time pays for: see --budget.
+/// Accesses by the kernel are not seen.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   perftax comm -c 10007 --html comm.html -- ./server
   perftax comm --watch counters/16 --json comm.json -- ./server
-  perftax comm --watch queue+0x40/8 --watch queue+0x48/8 --budget 5% --time 10 -p 4711
-  perftax comm --watch heap:make_queue+0x40/16 -- ./server")]
+  perftax comm --watch queue+0x40/8 --watch queue+0x48/8 --budget 2% --time 10 -p 4711
+  perftax comm --watch heap:make_queue+0x40/16 -- ./server
+  perftax comm --budget none --watch lock -- ./short_program")]
 pub struct Args {
     /// A place to watch, again and again: SYMBOL[+OFFSET][/BYTES], as nm prints it, or 0xADDRESS[/BYTES]; without BYTES all of the
     /// symbol, or 8 at an address. heap:FUNCTION[#N][+OFFSET][/BYTES] is the N-th object of the heap that FUNCTION allocates, itself
@@ -78,9 +79,10 @@ pub struct Args {
     /// Debug registers to take of each thread (x86 has 4)
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=4))]
     watchpoints: u64,
-    /// Spend at most this share of the program's CPU time: registers are on in slices
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    budget: Option<f64>,
+    /// Spend at most this share of the program's CPU time: registers are on in slices, and what is between them is estimated. `none`: registers are on
+    /// all the time, and every access to a watched place traps, however slow that makes the program
+    #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = budget)]
+    budget: Budget,
     /// Pages of each CPU's ring; a power of two (usual: 128, or as many as may be locked)
     #[arg(short = 'm', long, value_name = "PAGES")]
     ring_pages: Option<usize>,
@@ -180,13 +182,13 @@ fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
     let places = args.places()?;
     let mut origin = here.origin("comm");
     let program = args.program();
-    let trap_ns = price(here, args.budget.is_some())?;
+    let trap_ns = price(here, args.budget)?;
     let is_heap_told = args.heap || places.iter().any(PlaceName::is_of_heap);
     let watching = Watching {
         subject: args.subject(),
         places,
         registers: args.watchpoints as usize,
-        budget: args.budget,
+        budget: args.budget.0,
         trap_ns,
         at_most: args.time.map(seconds).transpose()?,
         ring_pages: args.pages()?,
@@ -200,7 +202,7 @@ fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
     };
     let watched = watch(&watching, &here.catalog)?;
     drop(guard);
-    let price = Price { trap_ns, budget: args.budget };
+    let price = Price { trap_ns, budget: args.budget.0 };
     let document = watched.document(origin, program, price, &mut Called::of(watched.places.clone()));
     Ok((document, watched.ended))
 }
@@ -210,14 +212,14 @@ fn sampled(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
     let events = MemoryEvents::of(&here.catalog)?;
     let mut origin = here.origin("comm");
     let program = args.program();
-    let trap_ns = price(here, args.budget.is_some())?;
+    let trap_ns = price(here, args.budget)?;
     let sampling = Sampling {
         subject: args.subject(),
         events,
         period: args.period,
         slow_loads_period: args.slow_loads_period,
         registers: args.watchpoints as u32,
-        budget: args.budget,
+        budget: args.budget.0,
         trap_ns,
         at_most: args.time.map(seconds).transpose()?,
         ring_pages: args.pages()?,
@@ -229,7 +231,7 @@ fn sampled(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
     let found = sample(&sampling, &here.catalog)?;
     drop(guard);
     found.check()?;
-    let price = Price { trap_ns, budget: args.budget };
+    let price = Price { trap_ns, budget: args.budget.0 };
     let document = found.document(origin, program, price, args.tables.most_lines(), &mut Called::of(Vec::new()));
     Ok((document, found.ended))
 }
@@ -288,10 +290,21 @@ fn cores() -> Result<HashMap<u32, u32>> {
 /// Pages of each CPU's ring: 512 KiB.
 const RING_PAGES: usize = 128;
 
-/// A share that watching can keep to.
-fn share(text: &str) -> Result<f64, String> {
+/// The share of the program's CPU time that watching may take; none: all that it takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget(Option<f64>);
+
+/// A share that watching can keep to, or none.
+fn budget(text: &str) -> Result<Budget, String> {
     let is_share = |share: &f64| (0.0001..=0.5).contains(share);
-    percent(text).ok().filter(is_share).ok_or_else(|| "needs 0.01% to 50%".into())
+    match text {
+        "none" => Ok(Budget(None)),
+        _ => percent(text)
+            .ok()
+            .filter(is_share)
+            .map(|share| Budget(Some(share)))
+            .ok_or_else(|| "needs 0.01% to 50%, or none".into()),
+    }
 }
 
 fn seconds(seconds: f64) -> Result<Duration> {

@@ -223,6 +223,29 @@ fn a_budget_is_kept() {
     assert_eq!(comm.lines[0].advice, CommAdvice::Pad);
 }
 
+/// Who says nothing of a budget has one, and is told before the program starts.
+#[test]
+fn a_tenth_of_the_programs_time_is_the_budget_by_default() {
+    let place = Place::new(&[]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
+    command.args(["comm", "--watch", "counters", "--time", "2", "--json", "-", "-o", "/dev/null", "-p"]);
+    let running = place.running(&["false", "1000000000"]).with_threads(3);
+    command.arg(running.pid()).env("XDG_DATA_HOME", place.folder.path()).env("NO_COLOR", "1").stdin(Stdio::null());
+    let output = command.output().unwrap();
+    let comm: Comm = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
+    let cost = comm.cost.unwrap();
+    assert!(cost.budget == Some(0.1) && cost.overhead.unwrap().estimate < 0.3 && cost.armed < 0.6, "{cost:?}");
+    let announced = said(&output);
+    assert!(announced.contains("at most 10 % of the program's CPU time") && announced.contains("a trap costs"), "{announced}");
+    // The pair is found all the same, by what its slices hold.
+    assert!(comm.total.false_sharing.estimate > 0.0 && comm.lines[0].name.starts_with("counters"), "{comm:?}");
+    assert_eq!(comm.lines[0].advice, CommAdvice::Pad);
+    for refused in ["0", "60%", "all"] {
+        let output = place.perftax(&["--budget", refused, "--watch", "counters", "--", "true"]);
+        assert!(output.status.code() == Some(2) && said(&output).contains("0.01% to 50%, or none"), "{}", said(&output));
+    }
+}
+
 /// A process that runs is joined, left alone, joined again by what was found first, and killed while it is watched.
 #[test]
 fn a_process_is_joined_and_left() {

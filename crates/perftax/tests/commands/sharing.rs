@@ -33,7 +33,12 @@ impl Place {
     /// `perftax comm`, with profiles of its own.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
-        command.arg("comm").args(arguments).env("XDG_DATA_HOME", self.folder.path()).env("NO_COLOR", "1").stdin(Stdio::null());
+        command.arg("comm");
+        // Where nothing else is asked for every access is to be seen, so that counts are exact.
+        if !arguments.contains(&"--budget") {
+            command.args(["--budget", "none"]);
+        }
+        command.args(arguments).env("XDG_DATA_HOME", self.folder.path()).env("NO_COLOR", "1").stdin(Stdio::null());
         command
     }
 }

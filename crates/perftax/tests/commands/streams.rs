@@ -116,7 +116,7 @@ fn table(place: &Place) -> Vec<Row> {
         row("matrix", Stdout, matrix, &BUSY, "marks     ", "perftax: the plan", ALL, VERDICT),
         row("matrix", Stdout, &format!("{matrix} --dry-run"), &BUSY, "precision ±", "", &[File, Json], DONE),
         row("sim", Stderr, "--no-caches", &BRIEF, "instructions on 1 thread", "", ALL, DONE),
-        row("comm", Stderr, "--watch counter", &[&sharing], "true sharing", "", ALL, DONE),
+        row("comm", Stderr, "--watch counter --budget none", &[&sharing], "true sharing", "", ALL, DONE),
         row("trace record", Summary, &format!("-o {new}"), &[&messages], "", "perftax: 400 marks of 1 threads", &[], DONE),
         row("trace report", Stdout, &trace, &[], "messages  ", "", &[File, Json, Html], DONE),
         row("trace show", Stdout, &format!("{trace} 7"), &[], "message   7", "", &[File, Json], DONE),

@@ -55,7 +55,7 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
     // Registers are opened at addresses that nobody uses, and aimed later.
     let nowhere = plan_of(Line(0), Words((1 << sampling.registers) - 1));
     let (mut session, held) = match &mut program {
-        Program::Child(child) => {
+        Program::Child(child, _) => {
             watcher.follow(child.pid())?;
             let libraries = if sampling.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
             let (held, _) = hold(child, &[], libraries)?;

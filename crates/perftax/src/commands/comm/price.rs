@@ -1,33 +1,36 @@
-//! What a trap costs here.
+//! What a trap costs here, and what of the program's time that may come to.
 
 use anyhow::Result;
 use perftax_cost::Estimate;
 use perftax_lab::comm::{calibrated_trap_ns, trap_ns};
 
+use super::Budget;
 use crate::here::Here;
 use crate::origin::now_s;
 use crate::progress::announce;
 
-/// What a trap costs here: as calibrated within the hour, or measured now. Without a budget nothing hangs on it.
-pub fn price(here: &Here, is_needed: bool) -> Result<Option<Estimate>> {
+/// What a trap costs here: as calibrated within the hour, or measured now. It is said before the program starts, with what it may take at most. Without a
+/// budget nothing hangs on it.
+pub fn price(here: &Here, budget: Budget) -> Result<Option<Estimate>> {
     let calibrated = crate::profile::load(&here.id)?.and_then(|profile| calibrated_trap_ns(&profile, now_s()));
-    if calibrated.is_some() {
-        return Ok(calibrated);
-    }
-    match trap_ns(&here.catalog) {
-        Ok(trap_ns) => {
-            if is_needed {
-                announce(&format!(
-                    "a trap costs {:.1} µs here, measured just now (perftax calibrate --mechanism breakpoint, within the hour and \
-                     without --quick, tells it better)",
-                    trap_ns.estimate / 1000.0
-                ));
-            }
-            Ok(Some(trap_ns))
-        }
-        Err(error) if is_needed => Err(error.into()),
-        Err(_) => Ok(None),
-    }
+    let (trap_ns, how) = match calibrated {
+        Some(trap_ns) => (trap_ns, "calibrated"),
+        None => match trap_ns(&here.catalog) {
+            Ok(trap_ns) => (trap_ns, "measured just now; perftax calibrate --mechanism breakpoint tells it better"),
+            Err(error) if budget.0.is_some() => return Err(error.into()),
+            Err(_) => return Ok(None),
+        },
+    };
+    let most = match budget.0 {
+        Some(share) => format!(
+            "at most {:.3} % of the program's CPU time goes to watching it (--budget none: all that it takes)",
+            share * 100.0
+        )
+        .replace(".000 %", " %"),
+        None => "without a --budget every access to what is watched pays that".into(),
+    };
+    announce(&format!("{most}; a trap costs {:.1} µs here ({how})", trap_ns.estimate / 1000.0));
+    Ok(Some(trap_ns))
 }
 
 /// Whether traps can come faster than the kernel lets an event sample, as they do where no hypervisor slows them down.
