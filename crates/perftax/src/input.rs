@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use perftax_lab::run::{Input, Lifetime};
+use perftax_lab::run::{Input, Lifetime, Load, Ready};
 use perftax_pmu::Error;
 
 use crate::progress::announce;
@@ -29,17 +29,37 @@ impl InputChoice {
 }
 
 /// When a run is over.
-#[derive(Clone, Copy, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct LifetimeChoice {
     /// How long each run lasts, for a program that does not end (30s, 500ms): it is told to end then. "end" waits for its end, however long it does nothing
     #[arg(long = "for", value_name = "TIME", value_parser = lifetime)]
     pub lifetime: Option<Lifetime>,
+    /// What a program that serves is given to do, a command for the shell that ends: in each run it is started once the program is ready, and when it
+    /// ends, the program is told to. Elapsed times are then the load's
+    #[arg(long, value_name = "COMMAND", conflicts_with = "lifetime")]
+    pub load: Option<String>,
+    /// When the program is ready for its --load: a TCP port on which it listens, or a file that it makes (with a / in it); without it, when it has done
+    /// nothing for a quarter of a second
+    #[arg(long, value_name = "PORT|FILE", requires = "load", value_parser = ready)]
+    pub ready: Option<Ready>,
 }
 
 impl LifetimeChoice {
     /// What was chosen.
     pub fn lifetime(&self) -> Lifetime {
-        self.lifetime.unwrap_or_default()
+        match &self.load {
+            Some(command) => Lifetime::Under(Load { command: command.clone(), ready: self.ready.clone().unwrap_or_default() }),
+            None => self.lifetime.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// `6379`, `./server.sock`.
+fn ready(text: &str) -> Result<Ready, String> {
+    match text.parse::<u16>() {
+        Ok(port) if port > 0 => Ok(Ready::Port(port)),
+        _ if text.contains('/') => Ok(Ready::File(PathBuf::from(text))),
+        _ => Err(format!("'{text}' is neither a port (1 to 65535) nor a file with a / in it")),
     }
 }
 
@@ -69,6 +89,15 @@ fn lifetime(text: &str) -> Result<Lifetime, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ports_are_told_from_files() {
+        assert_eq!(ready("6379"), Ok(Ready::Port(6379)));
+        assert_eq!(ready("./6379"), Ok(Ready::File("./6379".into())));
+        for wrong in ["0", "65536", "server", ""] {
+            assert!(ready(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn times_are_read_with_their_unit() {

@@ -6,8 +6,10 @@ use std::time::Duration;
 use perftax_pmu::sys::{Child, Exit, children_of};
 use perftax_pmu::{Error, Result};
 
+use super::Load;
+
 /// How long a program runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Lifetime {
     /// To its end; one that waits for work, as servers do, is refused once that is seen.
     #[default]
@@ -16,6 +18,8 @@ pub enum Lifetime {
     ToItsEndHowever,
     /// So long, and it is told to end.
     For(Duration),
+    /// For as long as its load takes, and it is told to end.
+    Under(Load),
 }
 
 /// When the first look is taken at whether a program does anything, and how often from then on.
@@ -31,12 +35,13 @@ impl Lifetime {
     /// Waits until a run is over.
     ///
     /// # Errors
-    /// As [`Child::wait`]; [`Error::Argument`] where the program waits for work; it is killed then.
-    pub fn wait(self, child: Child) -> Result<Exit> {
+    /// As [`Child::wait`]; [`Error::Argument`] where the program waits for work, or its load is none; it is killed then.
+    pub fn wait(&self, child: Child) -> Result<Exit> {
         match self {
             Self::ToItsEndHowever => child.wait(),
+            Self::Under(load) => load.wait(child),
             Self::For(limit) => {
-                child.wait_asking(limit, |_, ran| Ok(Some(limit.saturating_sub(ran)).filter(|left| !left.is_zero())))
+                child.wait_asking(*limit, |_, ran| Ok(Some(limit.saturating_sub(ran)).filter(|left| !left.is_zero())))
             }
             Self::ToItsEnd => {
                 let mut looks: VecDeque<u64> = VecDeque::new();
@@ -70,14 +75,14 @@ fn waits_for_work(ran: Duration) -> Error {
         value: "missing".into(),
         needed: format!(
             "how long to measure a program that does not end: this one has run for {} s and has done nothing for {IDLE_LOOKS}, as servers do that \
-             wait for work (--for 30s beside its load; --for end waits on)",
+             wait for work (--load 'COMMAND' serves that command; --for 30s is beside a load of yours; --for end waits on)",
             ran.as_secs()
         ),
     }
 }
 
 /// CPU time of a process, of what it has started, and of what that has waited for, ticks: `/proc/PID/stat` (proc_pid_stat(5)).
-fn cpu_ticks(pid: i32) -> u64 {
+pub(super) fn cpu_ticks(pid: i32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name before may have blanks and brackets of its own; utime to cstime are fields 14 to 17.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(11).take(4);

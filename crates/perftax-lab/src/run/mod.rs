@@ -3,6 +3,7 @@
 mod command;
 mod input;
 mod lifetime;
+mod load;
 mod monitor;
 mod survey;
 mod tasks;
@@ -11,6 +12,7 @@ mod yardstick;
 pub use command::Command;
 pub use input::{Input, MOST_KEPT_BYTES};
 pub use lifetime::Lifetime;
+pub use load::{Load, Ready};
 pub(crate) use monitor::succeeded;
 pub use monitor::{Attach, Monitor, Watched, run_once, usual_ring_pages};
 pub use survey::{Survey, survey};

@@ -56,7 +56,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     count_of: Option<f64>,
     /// Count in the model of --machine (one run in qemu-user): elapsed time, caches and pollution are then that machine's, too
-    #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with = "count_of")]
+    #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with_all = ["count_of", "lifetime", "load"])]
     counts_from: Option<CountsFrom>,
     #[command(flatten)]
     payload: PayloadChoice,

@@ -1,0 +1,173 @@
+//! A load beside a program that does not end: it is started when the program is ready, and when it ends, so does the program.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use perftax_pmu::sys::{Child, ChildSpec, Ended, Exit, Stdio, monotonic_ns};
+use perftax_pmu::{Error, Result};
+
+use super::lifetime::cpu_ticks;
+
+/// What a program that serves is given to do in each run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// A command for the shell, which ends.
+    pub command: String,
+    /// When it may begin.
+    pub ready: Ready,
+}
+
+/// How a program shows that it is ready to serve.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ready {
+    /// It has done nothing for a while.
+    #[default]
+    Idle,
+    /// Somebody listens on this TCP port of this machine.
+    Port(u16),
+    /// This file (a socket, a file that holds a process's number) is there.
+    File(PathBuf),
+}
+
+/// From one look to the next: how exactly the end of the load is seen.
+const LOOK: Duration = Duration::from_millis(2);
+/// A program that has had no tick of CPU time for so long is idle.
+const IDLE: Duration = Duration::from_millis(250);
+/// How long one may take to be ready.
+const STARTING: Duration = Duration::from_secs(60);
+/// How long a load may take.
+const LONGEST: Duration = Duration::from_secs(1800);
+
+/// What is under way.
+enum Phase {
+    Starting { ticks: u64, since: Instant },
+    Loaded { load: Child, began_ns: u64 },
+    Done { elapsed_s: f64 },
+}
+
+impl Load {
+    /// Waits until the program is ready, runs the load, and has the program end. The run's elapsed time is the load's.
+    ///
+    /// # Errors
+    /// Where the program ends before, or is never ready; where the load fails, or does not end.
+    pub(super) fn wait(&self, child: Child) -> Result<Exit> {
+        let mut phase = Phase::Starting { ticks: 0, since: Instant::now() };
+        let waited = child.wait_asking(LOOK, |child, ran| self.step(&mut phase, child, ran));
+        let exit = waited?;
+        match phase {
+            Phase::Done { elapsed_s } => Ok(Exit { elapsed_s, ..exit }),
+            // A load that is under way is killed with what it was dropped with.
+            _ if exit.ended != Ended::Code(0) => Ok(exit),
+            _ => Err(Error::Argument {
+                argument: "--load",
+                value: self.command.clone(),
+                needed: "a program that serves until it is told to end: this one ended by itself before the load had".into(),
+            }),
+        }
+    }
+
+    fn step(&self, phase: &mut Phase, child: &Child, ran: Duration) -> Result<Option<Duration>> {
+        let next = match phase {
+            Phase::Starting { ticks, since } => {
+                if !self.is_ready(child, ticks, since) {
+                    return if ran < STARTING { Ok(Some(LOOK)) } else { Err(self.never_ready()) };
+                }
+                let argv = ["sh", "-c", &self.command].map(Into::into).to_vec();
+                let spec =
+                    ChildSpec { argv, directory: None, stdin: None, output: Stdio::Discard, cpus: None, environment: Vec::new() };
+                let mut load = Child::spawn(&spec)?;
+                let began_ns = monotonic_ns();
+                load.release()?;
+                Phase::Loaded { load, began_ns }
+            }
+            Phase::Loaded { load, began_ns } if load.has_ended() => {
+                Phase::Done { elapsed_s: (monotonic_ns() - *began_ns) as f64 * 1e-9 }
+            }
+            Phase::Loaded { began_ns, .. } if monotonic_ns() - *began_ns > LONGEST.as_nanos() as u64 => {
+                return Err(Error::Argument {
+                    argument: "--load",
+                    value: self.command.clone(),
+                    needed: format!("a command that ends: it has run for {} s", LONGEST.as_secs()),
+                });
+            }
+            Phase::Loaded { .. } => return Ok(Some(LOOK)),
+            Phase::Done { .. } => return Ok(None),
+        };
+        let Phase::Loaded { load, .. } = std::mem::replace(phase, next) else { return Ok(Some(LOOK)) };
+        let how = match load.wait()?.ended {
+            Ended::Code(0) => return Ok(None),
+            Ended::Code(code) => format!("exited with code {code}"),
+            Ended::Signal(signal) => format!("was killed by signal {signal}"),
+        };
+        Err(Error::CommandFailed { command: self.command.clone(), how })
+    }
+
+    fn is_ready(&self, child: &Child, ticks: &mut u64, since: &mut Instant) -> bool {
+        match &self.ready {
+            Ready::Idle => {
+                let now = cpu_ticks(child.pid());
+                if now != *ticks {
+                    (*ticks, *since) = (now, Instant::now());
+                }
+                since.elapsed() >= IDLE
+            }
+            Ready::Port(port) => {
+                let listens = |address: SocketAddr| TcpStream::connect_timeout(&address, LOOK * 50).is_ok();
+                listens((Ipv4Addr::LOCALHOST, *port).into()) || listens((Ipv6Addr::LOCALHOST, *port).into())
+            }
+            Ready::File(path) => path.exists(),
+        }
+    }
+
+    fn never_ready(&self) -> Error {
+        let (value, needed) = match &self.ready {
+            Ready::Idle => {
+                ("missing".to_string(), "a port or a file that says when the program is ready: it has been busy".to_string())
+            }
+            Ready::Port(port) => (port.to_string(), "a TCP port of this machine on which the program listens: nobody has".into()),
+            Ready::File(path) => (path.display().to_string(), "a file that the program makes: it was not there".into()),
+        };
+        Error::Argument { argument: "--ready", value, needed: format!("{needed} for {} s", STARTING.as_secs()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    fn serve(script: &str, load: &str, ready: Ready) -> Result<Exit> {
+        let argv = ["sh", "-c", script].map(Into::into).to_vec();
+        let spec = ChildSpec { argv, directory: None, stdin: None, output: Stdio::Discard, cpus: None, environment: Vec::new() };
+        let mut child = Child::spawn(&spec)?;
+        child.release()?;
+        Load { command: load.into(), ready }.wait(child)
+    }
+
+    #[test]
+    fn a_server_lives_as_long_as_its_load() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ready, served) = (folder.path().join("it is ready"), folder.path().join("served"));
+        let server = format!("sleep 0.4; : >'{}'; sleep 1000", ready.display());
+        // It fails where the server was not ready before it began.
+        let load = format!("test -e '{}' && sleep 0.3 && : >'{}'", ready.display(), served.display());
+        let exit = serve(&server, &load, Ready::File(ready.clone())).unwrap();
+        assert!(exit.stopped && served.exists(), "{exit:?}");
+        // The load's time, not the server's.
+        assert!((0.3..20.0).contains(&exit.elapsed_s), "{exit:?}");
+        let idle = serve("sleep 1000", "sleep 0.2", Ready::Idle).unwrap();
+        assert!(idle.stopped && (0.2..20.0).contains(&idle.elapsed_s), "{idle:?}");
+    }
+
+    #[test]
+    fn what_goes_wrong_is_said() {
+        let error = serve("sleep 1000", "exit 3", Ready::Idle).unwrap_err().to_string();
+        assert!(error.contains("exit 3") && error.contains("exited with code 3"), "{error}");
+        let error = serve("sleep 0.5", "sleep 1000", Ready::Idle).unwrap_err().to_string();
+        assert!(error.contains("--load") && error.contains("ended by itself"), "{error}");
+        let exit = serve("exit 9", "sleep 1000", Ready::Port(1)).unwrap();
+        assert!(exit.ended == Ended::Code(9) && !exit.stopped, "{exit:?}");
+    }
+}
