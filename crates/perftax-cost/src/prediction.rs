@@ -315,17 +315,18 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     let per_elapsed_s = per_elapsed(workload, setting, &quantity);
     // An interrupt that does not come costs nothing. What merely counts does so in every task.
     let seen = share_seen(workload, setting, drive.rate(period, alpha_ns.estimate));
-    let counted_per_elapsed_s = per_elapsed_s;
-    let of_seen = Estimate::new(0.0, seen.low - seen.estimate, seen.high - seen.estimate).scaled(per_elapsed_s.estimate);
-    let per_elapsed_s = per_elapsed_s.scaled(seen.estimate).plus(&of_seen);
     let critical = critical_share(workload);
     // Extra seconds for each unit of what drives the sampler, at an α. The time in each mode is driven by what an interrupt takes there.
     let extra = |alpha_ns: f64| drive.rate(period, alpha_ns) * alpha_ns * 1e-9;
     let ends = |alpha_ns: &Estimate| Estimate::new(extra(alpha_ns.estimate), extra(alpha_ns.low), extra(alpha_ns.high));
     let (kept_s, dropped_s) = (ends(&alpha_ns).scaled(kept), ends(&dropped_ns).scaled(dropped));
     let at_ends = kept_s.plus_dependent(&dropped_s);
-    let of_elapsed =
-        |extra_s: &Estimate| extra_s.scaled(per_elapsed_s.estimate * critical).widened(per_elapsed_s.relative_half_width());
+    let of_elapsed = |extra_s: &Estimate| {
+        let if_all = extra_s.scaled(per_elapsed_s.estimate * critical).widened(per_elapsed_s.relative_half_width());
+        // Each side by itself: of tasks that are as long as a period hardly any may be seen, or all.
+        let of_seen = Estimate::new(0.0, seen.low - seen.estimate, seen.high - seen.estimate).scaled(if_all.estimate);
+        if_all.scaled(seen.estimate).plus(&of_seen)
+    };
     let (sampling, of_kept) = (of_elapsed(&at_ends), of_elapsed(&kept_s));
     let mut terms: BTreeMap<String, Estimate> = BTreeMap::new();
     for (name, term) in &alphas {
@@ -336,7 +337,7 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         terms.insert(excluded.into(), of_elapsed(&dropped_s));
     }
     // What is not known of the share is paid at the difference of the two.
-    let between = (extra(alpha_ns.estimate) - extra(dropped_ns.estimate)) * per_elapsed_s.estimate * critical;
+    let between = (extra(alpha_ns.estimate) - extra(dropped_ns.estimate)) * per_elapsed_s.estimate * seen.estimate * critical;
     let of_share = Estimate::new(0.0, dropped_share.low - dropped, dropped_share.high - dropped).scaled(-between);
     let mut overhead = sampling.plus(&of_share);
     if let Some(switch_ns) = switch {
@@ -354,7 +355,6 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     }
 
     if let Some(counting_ns) = counting {
-        let per_elapsed_s = counted_per_elapsed_s;
         let share = counting_ns.scaled(per_elapsed_s.estimate * critical * 1e-9).widened(per_elapsed_s.relative_half_width());
         terms.insert(COUNTING_TERM.into(), share);
         overhead = overhead.plus(&share);
@@ -362,7 +362,8 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
 
     if let Some(lost_ns) = along_periods(&cost.pollution_ns, period) {
         let lost_ns = Estimate::new(lost_ns, lost_ns / POLLUTION_FACTORS.0, lost_ns * POLLUTION_FACTORS.1);
-        let share = lost_ns.scaled(drive.rate(period, alpha_ns.estimate) * per_elapsed_s.estimate * critical * 1e-9);
+        let share =
+            lost_ns.scaled(drive.rate(period, alpha_ns.estimate) * per_elapsed_s.estimate * seen.estimate * critical * 1e-9);
         terms.insert(POLLUTION_TERM.into(), share);
         overhead = overhead.plus(&share);
     }
@@ -426,22 +427,17 @@ fn gap_ns(workload: &WorkloadProfile, setting: &Setting, period: u64, sample_ns:
     match setting.drive {
         Drive::Time => Some(period as f64),
         Drive::Event { .. } => {
-            let samples = quantity(workload, setting).ok()?.estimate * setting.drive.rate(period, sample_ns);
+            let rate = setting.drive.rate(period, sample_ns);
+            let samples = quantity(workload, setting).ok()?.estimate * rate * share_seen(workload, setting, rate).estimate;
             (samples > 0.0).then(|| workload.cpu_s.estimate * 1e9 / samples)
         }
     }
 }
 
-/// The share of what drives the sampler that gives samples: the whole periods of each task on each CPU, where events are inherited. Its interval is that of
-/// tasks that do a fifth more or less than they did in the run that was looked at.
+/// The share of what drives the sampler that gives samples: all of it, unless events are inherited by tasks that are not long enough.
 fn share_seen(workload: &WorkloadProfile, setting: &Setting, rate: f64) -> Estimate {
-    const VARY_BY: f64 = 1.2;
-    let portions = workload.tasks.as_ref().and_then(|tasks| tasks.portions(setting.drive, setting.event));
-    match (setting.watched, portions) {
-        (Watched::Program { .. }, Some(portions)) => {
-            let [low, share, high] = [rate / VARY_BY, rate, rate * VARY_BY].map(|rate| portions.share_in_whole_periods(rate));
-            Estimate::new(share, low.min(share), high.max(share))
-        }
+    match (setting.watched, &workload.tasks) {
+        (Watched::Program { .. }, Some(tasks)) => tasks.seen(setting.drive, setting.event, rate),
         _ => Estimate::exact(1.0),
     }
 }

@@ -158,9 +158,9 @@ impl Beside {
         Self { sums: Sums::total(all.clone().map(|one| &one.sums)), samples: all.map(|one| one.samples).sum() }
     }
 
-    /// What each took, samples apart, ns; nothing where it was not measured.
-    fn each_ns(&self, alpha_ns: f64) -> f64 {
-        if self.sums.units > 0.0 { (self.sums.extra_ns - self.samples * alpha_ns) / self.sums.units } else { 0.0 }
+    /// What each took, samples apart, ns; none where it was not measured.
+    fn each_ns(&self, alpha_ns: f64) -> Option<f64> {
+        (self.sums.units > 0.0).then(|| (self.sums.extra_ns - self.samples * alpha_ns) / self.sums.units)
     }
 }
 
@@ -377,11 +377,11 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
         Drive::Event { .. } => on.quantity * cost_ns * 1e-9,
     };
     let each_ns = |of: fn(&Digest) -> &Beside| Beside::total(sample.iter().map(|d| of(d))).each_ns(alpha_ns);
-    let switching_s = spec.switch.map_or(0.0, |_| off.switches * each_ns(|d| &d.switch) * 1e-9);
+    let switching_s = spec.switch.map_or(0.0, |_| off.switches * each_ns(|d| &d.switch).unwrap_or(f64::NAN) * 1e-9);
     let tasks_s = spec.tasks.map_or(0.0, |TaskArms { tasks, .. }| {
-        let created_ns = each_ns(|d| &d.created);
+        let Some(created_ns) = each_ns(|d| &d.created) else { return 0.0 };
         // Each program of those blocks was a process before; the first one of a run is executed before anything is slowed.
-        let executed_ns = each_ns(|d| &d.executed) - created_ns;
+        let executed_ns = each_ns(|d| &d.executed).map_or(0.0, |each_ns| each_ns - created_ns);
         (tasks.created() as f64 * created_ns + tasks.execs.saturating_sub(1) as f64 * executed_ns) * 1e-9
     });
     let beside_s = switching_s + tasks_s;
@@ -400,7 +400,8 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
                 Drive::Time => off.quantity * seen(spec.drive.rate(at, alpha_ns)),
                 Drive::Event { .. } => probe.quantity,
             };
-            Some((at, spec.drive.cost_ns(at, extra_s / quantity)))
+            // Of what is not sampled nothing is learned.
+            (quantity > 0.0).then(|| (at, spec.drive.cost_ns(at, extra_s / quantity)))
         })
         .collect();
     let polluted_ns = between_probes(&probed, period).unwrap_or(alpha_ns);

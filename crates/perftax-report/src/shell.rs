@@ -28,15 +28,19 @@ pub fn plan(doc: &Prediction) -> String {
     join(&words)
 }
 
-/// The options of a command line that say which machine is meant, and how events are counted there.
+/// The options of a command line that say which machine is meant, how events are counted there, and how the program is run.
 fn carried(command: &[String]) -> Vec<String> {
-    const CARRIED: [&str; 4] = ["--machine", "--profile", "--count-of", "--counts-from"];
+    const CARRIED: [&str; 9] =
+        ["--machine", "--profile", "--count-of", "--counts-from", "--for", "--load", "--ready", "--stdin", "--with"];
+    const FLAGS: [&str; 2] = ["-a", "--all-cpus"];
     let mut words = command.iter().take_while(|word| *word != "--");
     let mut carried = Vec::new();
     while let Some(word) = words.next() {
         if CARRIED.contains(&word.as_str()) {
             carried.push(printable(word));
             carried.extend(words.next().map(|value| printable(value)));
+        } else if FLAGS.contains(&word.as_str()) {
+            carried.push(word.clone());
         } else if CARRIED.iter().any(|option| word.starts_with(&format!("{option}="))) {
             carried.push(printable(word));
         }
@@ -53,6 +57,8 @@ mod tests {
         let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
         let command = words("perftax predict --machine skylake -c 5 --counts-from=sim -- prog --machine x");
         assert_eq!(carried(&command), ["--machine", "skylake", "--counts-from=sim"]);
+        let command = words("perftax predict -a --load wrk --ready=80 -- server -a");
+        assert_eq!(carried(&command), ["-a", "--load", "wrk", "--ready=80"]);
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl LifetimeChoice {
     /// What was chosen.
     pub fn lifetime(&self) -> Lifetime {
         match &self.load {
-            Some(command) => Lifetime::Under(Load { command: command.clone(), ready: self.ready.clone().unwrap_or_default() }),
+            Some(command) => Lifetime::Under(Load::new(command, self.ready.clone().unwrap_or_default())),
             None => self.lifetime.clone().unwrap_or_default(),
         }
     }

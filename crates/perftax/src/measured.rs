@@ -11,7 +11,7 @@ use perftax_lab::published::Published;
 use perftax_lab::run::{Survey, survey};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
-use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::guard::{check_interrupted, online_cpus};
 use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::Payload;
 
@@ -51,6 +51,16 @@ impl Program {
             bar.at(u64::from(run), format!("run {run} of {}", self.runs));
             check_interrupted()
         })?;
+        if let Some(tasks) = profile.tasks.as_ref().filter(|tasks| tasks.lost > 0) {
+            origin.warnings.push(Warning::Other {
+                message: format!(
+                    "{} records of threads and processes were lost: there were more than the {} that are counted, and how many samples they give is not known",
+                    tasks.lost,
+                    tasks.created()
+                ),
+                remedy: "sysctl kernel.perf_event_mlock_kb=8192, for larger rings".into(),
+            });
+        }
         let spoiled: Vec<_> = profile.runs.iter().filter_map(|run| run.spoiled.clone()).collect();
         if let Some(reason) = spoiled.first() {
             let (spoiled, of) = (spoiled.len() as u64, profile.runs.len() as u64);
@@ -160,6 +170,14 @@ fn priced(calibration: Calibration, event: Option<&Event>, origin: &mut Origin) 
     Priced { cost, machine: calibration.origin.machine.name.clone() }
 }
 
+/// Who is watched.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct WatchedChoice {
+    /// Watch whole CPUs, as perf record -a does, and not the program and what it creates: nothing is inherited, and what else runs is sampled, too
+    #[arg(short = 'a', long)]
+    pub all_cpus: bool,
+}
+
 /// What samples carry, beside instruction pointer, thread and time.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct PayloadChoice {
@@ -181,7 +199,7 @@ impl PayloadChoice {
     }
 
     /// How the program would be sampled.
-    pub fn setting<'a>(&'a self, known: &'a Known) -> Setting<'a> {
+    pub fn setting<'a>(&'a self, known: &'a Known, watched: WatchedChoice) -> Setting<'a> {
         let payload = self.payload();
         let bulk = perftax_pmu::record::Payload {
             callchain_entries: TYPICAL_FRAMES.into(),
@@ -191,7 +209,10 @@ impl PayloadChoice {
         let bytes = payload.layout().sample_size_bytes(&bulk);
         let mut setting = Setting::new(known.mechanism, &known.event_name, bytes as f64);
         setting.left_out = known.left_out;
-        setting.watched = Watched::Program { events: 1, cpus: known.cpus };
+        setting.watched = match watched.all_cpus {
+            true => Watched::Cpus,
+            false => Watched::Program { events: 1, cpus: known.cpus },
+        };
         setting.payload = self.with.iter().map(String::as_str).collect();
         setting
     }
@@ -304,7 +325,7 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         .into());
     }
     let left_out = event.as_ref().map_or(LeftOut::Nothing, Event::left_out);
-    let cpus = here.cpus.len() as u32;
+    let cpus = online_cpus()?.len() as u32;
     Ok(Known { event_name, mechanism, left_out, priced, cpus, workload })
 }
 

@@ -118,3 +118,42 @@ fn switches_are_priced_from_swapped_to_stopped() {
     assert!((rarely.estimate - 0.015).abs() < 1e-9, "{rarely:?}");
     assert_eq!(at(1_010_000, Watched::Cpus), None);
 }
+
+/// A program of one task, however long: near its own length a period may give one sample or none, and the plan is found all the same.
+#[test]
+fn programs_of_any_length_are_planned_for() {
+    for step in 0..120 {
+        let cpu_s = 0.05 * 1.05_f64.powi(step);
+        let mut program = churner();
+        (program.elapsed_s, program.cpu_s, program.threads) = (Estimate::exact(cpu_s), Estimate::exact(cpu_s), 1);
+        program.tasks = Some(Tasks { execs: 1, cpu_s: Portions::of([cpu_s]), ..Tasks::default() });
+        let watched = Watched::Program { events: 1, cpus: 2 };
+        let Outcome::Feasible(choice) = planned(&program, &cost(), watched) else { panic!("{cpu_s} s hold samples at 1 %") };
+        assert!((1_000_000..1_100_000).contains(&choice.row.period), "{cpu_s}: {choice:?}");
+        for period in [20_000, 1_000_000, 50_000_000, 200_000_000, 1_073_741_824, 3_000_000_000, 1 << 40] {
+            let row = row(&program, &cost(), &setting(watched), period).unwrap();
+            for number in [row.overhead, row.cpu_overhead.unwrap(), row.elapsed_s].into_iter().chain(row.terms.values().copied())
+            {
+                let is_ordered = number.low <= number.estimate && number.estimate <= number.high;
+                assert!(is_ordered && number.low.is_finite() && number.high.is_finite(), "{cpu_s} at {period}: {row:?}");
+            }
+        }
+    }
+}
+
+/// Children that are hardly as long as the period may all be sampled when they take a little longer: the upper end says so.
+#[test]
+fn what_may_be_seen_is_in_the_upper_end() {
+    let mut build = churner();
+    build.tasks = Some(Tasks {
+        processes: 1000,
+        execs: 1,
+        cpu_s: Portions::of(std::iter::repeat_n(0.9e-3, 1000).chain([0.1])),
+        ..Tasks::default()
+    });
+    let cost = Cost::new(Estimate::exact(10_000.0), 0.0);
+    let found = row(&build, &cost, &setting(Watched::Program { events: 1, cpus: 2 }), 1_010_000).unwrap();
+    // A tenth of a second is seen for certain: 0.1 %; with the children, nearly all of one.
+    assert!(found.samples < 110.0 && found.overhead.estimate < 0.0012, "{found:?}");
+    assert!(found.overhead.high > 0.008 && found.overhead.high <= 0.0101 && found.overhead.low >= 0.0, "{found:?}");
+}

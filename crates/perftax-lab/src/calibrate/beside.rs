@@ -4,7 +4,7 @@
 
 use perftax_cost::observation::Block;
 use perftax_pmu::event::Event;
-use perftax_pmu::guard::{allowed_cpus, check_interrupted};
+use perftax_pmu::guard::{check_interrupted, online_cpus};
 use perftax_pmu::sampler::Delivered;
 use perftax_pmu::{Error, Result};
 
@@ -24,12 +24,18 @@ struct Arm {
 }
 
 /// What is timed in a block.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Doing {
     /// Context switches, and how the event is attached and at which period it samples; none opens nothing.
     Switches(Option<(Attach, u64)>),
     /// Tasks, and how many copies of the event each inherits.
     Tasks(Tasks),
+}
+
+impl Doing {
+    fn executes(self) -> bool {
+        matches!(self, Self::Tasks(Tasks { executes: true, .. }))
+    }
 }
 
 /// Blocks of all of them.
@@ -76,7 +82,7 @@ impl Beside {
             }
         }
         // What a task inherits depends on how many CPUs there are.
-        for (name, tasks) in Tasks::arms(allowed_cpus().map_or(1, |cpus| cpus.len())) {
+        for (name, tasks) in Tasks::arms(online_cpus().map_or(1, |cpus| cpus.len())) {
             let one_in = if tasks.executes { EXECS_ONE_IN } else { TASKS_ONE_IN };
             arms.push(Arm { name, doing: Doing::Tasks(tasks), one_in });
         }
@@ -100,11 +106,20 @@ impl Beside {
                 check_interrupted()?;
                 let (cpu, event, period) = (self.cpu, self.event.clone(), self.period);
                 let opens = !matches!(doing, Doing::Switches(None) | Doing::Tasks(Tasks { events: 0, .. }));
+                if doing.executes() && !self.arms.iter().any(|kept| kept.name == name) {
+                    continue;
+                }
                 let measured = std::thread::spawn(move || match doing {
                     Doing::Switches(monitoring) => switches(cpu, &event, monitoring),
                     Doing::Tasks(doing) => tasks(&event, period, doing),
                 });
                 let mut block = match measured.join().unwrap_or_else(|_| Err(failed("a thread that measures", "panicked"))) {
+                    // No program to execute is none for the arm without events, either.
+                    Err(error) if doing.executes() && !matches!(error, Error::Interrupted(_)) => {
+                        self.skipped.push(Skipped::by(&name, &error));
+                        self.arms.retain(|kept| !kept.doing.executes());
+                        continue;
+                    }
                     Err(error @ (Error::Permission { .. } | Error::Unsupported { .. })) if opens => {
                         self.skipped.push(Skipped::by(&name, &error));
                         self.arms.retain(|kept| kept.name != name);

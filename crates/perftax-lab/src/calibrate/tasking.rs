@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use perftax_cost::observation::Block;
 use perftax_pmu::event::Event;
-use perftax_pmu::guard::allowed_cpus;
+use perftax_pmu::guard::online_cpus;
 use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling, ring_pages_within_rights};
 use perftax_pmu::sys::{OpenEvent, Target, monotonic_ns, own_and_children_cpu_ns};
 use perftax_pmu::{Error, Result};
@@ -36,7 +36,7 @@ const WARM_UP: u64 = 5;
 /// Programs of a block: some milliseconds.
 const PROGRAMS: u64 = 6;
 /// A small program that every system has.
-const PROGRAM: &str = "/bin/true";
+const PROGRAM: &str = "true";
 /// Room for what a block's programs map.
 const RING_PAGES: usize = 16;
 
@@ -75,7 +75,7 @@ impl Tasks {
                 status.map_err(|source| match source.kind() {
                     std::io::ErrorKind::NotFound => Error::Unsupported {
                         what: "time what executing a program costs".into(),
-                        why: format!("there is no {PROGRAM}"),
+                        why: format!("there is no program called {PROGRAM} in PATH"),
                         remedy: "install coreutils".into(),
                     },
                     _ => Error::System { call: format!("executing {PROGRAM}"), source },
@@ -91,7 +91,8 @@ impl Tasks {
 /// One block. Copies beyond the first of each CPU are never switched on, as those of other CPUs are not: they are made and given up alone.
 pub(super) fn tasks(event: &Event, period: u64, doing: Tasks) -> Result<Block> {
     let own = rustix::thread::gettid().as_raw_nonzero().get();
-    let targets: Vec<Target> = allowed_cpus()?.into_iter().map(|cpu| Target::ThreadOnCpu(own, cpu)).collect();
+    // All that there are, as perf record opens them, whichever of them we may use.
+    let targets: Vec<Target> = online_cpus()?.into_iter().map(|cpu| Target::ThreadOnCpu(own, cpu)).collect();
     let ring_pages = ring_pages_within_rights(RING_PAGES, targets.len());
     let plain = Sampling { inherit: true, ..Sampling::every(period, ring_pages * rustix::param::page_size()) };
     let telling = Sampling { task_records: true, mapping_records: true, ..plain };

@@ -1,21 +1,41 @@
 //! A load beside a program that does not end: it is started when the program is ready, and when it ends, so does the program.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use perftax_pmu::sys::{Child, ChildSpec, Ended, Exit, Stdio, monotonic_ns};
+use perftax_pmu::sys::{Child, ChildSpec, Ended, Exit, Stdio};
 use perftax_pmu::{Error, Result};
 
 use super::lifetime::cpu_ticks;
 
 /// What a program that serves is given to do in each run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Load {
     /// A command for the shell, which ends.
-    pub command: String,
+    command: String,
     /// When it may begin.
-    pub ready: Ready,
+    ready: Ready,
+    /// What a run before, or somebody else, has left under the name of the file that says so: it says nothing of this run.
+    stale: Arc<Mutex<Option<Identity>>>,
+}
+
+impl PartialEq for Load {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.command, &self.ready) == (&other.command, &other.ready)
+    }
+}
+
+impl Eq for Load {}
+
+/// What makes a file another one of the same name: a socket that is bound anew is a new file, a file that is written anew has a new time.
+type Identity = (u64, u64, i64, i64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    let of = std::fs::metadata(path).ok()?;
+    Some((of.dev(), of.ino(), of.mtime(), of.mtime_nsec()))
 }
 
 /// How a program shows that it is ready to serve.
@@ -31,7 +51,7 @@ pub enum Ready {
 }
 
 /// From one look to the next: how exactly the end of the load is seen.
-const LOOK: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(5);
 /// A program that has had no tick of CPU time for so long is idle.
 const IDLE: Duration = Duration::from_millis(250);
 /// How long one may take to be ready.
@@ -42,11 +62,25 @@ const LONGEST: Duration = Duration::from_secs(1800);
 /// What is under way.
 enum Phase {
     Starting { ticks: u64, since: Instant },
-    Loaded { load: Child, began_ns: u64 },
+    Loaded { load: Child, began: Instant },
     Done { elapsed_s: f64 },
 }
 
 impl Load {
+    /// A command for the shell, and when it may begin.
+    pub fn new(command: &str, ready: Ready) -> Self {
+        let load = Self { command: command.into(), ready, stale: Arc::default() };
+        load.note_stale();
+        load
+    }
+
+    /// What is there now was not made by the run to come.
+    fn note_stale(&self) {
+        if let Ready::File(path) = &self.ready {
+            *self.stale.lock().unwrap_or_else(PoisonError::into_inner) = identity(path);
+        }
+    }
+
     /// Waits until the program is ready, runs the load, and has the program end. The run's elapsed time is the load's.
     ///
     /// # Errors
@@ -54,6 +88,7 @@ impl Load {
     pub(super) fn wait(&self, child: Child) -> Result<Exit> {
         let mut phase = Phase::Starting { ticks: 0, since: Instant::now() };
         let waited = child.wait_asking(LOOK, |child, ran| self.step(&mut phase, child, ran));
+        self.note_stale();
         let exit = waited?;
         match phase {
             Phase::Done { elapsed_s } => Ok(Exit { elapsed_s, ..exit }),
@@ -77,14 +112,11 @@ impl Load {
                 let spec =
                     ChildSpec { argv, directory: None, stdin: None, output: Stdio::Discard, cpus: None, environment: Vec::new() };
                 let mut load = Child::spawn(&spec)?;
-                let began_ns = monotonic_ns();
                 load.release()?;
-                Phase::Loaded { load, began_ns }
+                Phase::Loaded { load, began: Instant::now() }
             }
-            Phase::Loaded { load, began_ns } if load.has_ended() => {
-                Phase::Done { elapsed_s: (monotonic_ns() - *began_ns) as f64 * 1e-9 }
-            }
-            Phase::Loaded { began_ns, .. } if monotonic_ns() - *began_ns > LONGEST.as_nanos() as u64 => {
+            Phase::Loaded { load, .. } if load.has_ended() => Phase::Done { elapsed_s: 0.0 },
+            Phase::Loaded { began, .. } if began.elapsed() > LONGEST => {
                 return Err(Error::Argument {
                     argument: "--load",
                     value: self.command.clone(),
@@ -95,8 +127,12 @@ impl Load {
             Phase::Done { .. } => return Ok(None),
         };
         let Phase::Loaded { load, .. } = std::mem::replace(phase, next) else { return Ok(Some(LOOK)) };
-        let how = match load.wait()?.ended {
-            Ended::Code(0) => return Ok(None),
+        let exit = load.wait()?;
+        let how = match exit.ended {
+            Ended::Code(0) => {
+                *phase = Phase::Done { elapsed_s: exit.elapsed_s };
+                return Ok(None);
+            }
             Ended::Code(code) => format!("exited with code {code}"),
             Ended::Signal(signal) => format!("was killed by signal {signal}"),
         };
@@ -113,10 +149,13 @@ impl Load {
                 since.elapsed() >= IDLE
             }
             Ready::Port(port) => {
-                let listens = |address: SocketAddr| TcpStream::connect_timeout(&address, LOOK * 50).is_ok();
+                let listens = |address: SocketAddr| TcpStream::connect_timeout(&address, LOOK * 20).is_ok();
                 listens((Ipv4Addr::LOCALHOST, *port).into()) || listens((Ipv6Addr::LOCALHOST, *port).into())
             }
-            Ready::File(path) => path.exists(),
+            Ready::File(path) => {
+                let stale = *self.stale.lock().unwrap_or_else(PoisonError::into_inner);
+                identity(path).is_some_and(|now| Some(now) != stale)
+            }
         }
     }
 
@@ -143,7 +182,7 @@ mod tests {
         let spec = ChildSpec { argv, directory: None, stdin: None, output: Stdio::Discard, cpus: None, environment: Vec::new() };
         let mut child = Child::spawn(&spec)?;
         child.release()?;
-        Load { command: load.into(), ready }.wait(child)
+        Load::new(load, ready).wait(child)
     }
 
     #[test]
@@ -159,6 +198,28 @@ mod tests {
         assert!((0.3..20.0).contains(&exit.elapsed_s), "{exit:?}");
         let idle = serve("sleep 1000", "sleep 0.2", Ready::Idle).unwrap();
         assert!(idle.stopped && (0.2..20.0).contains(&idle.elapsed_s), "{idle:?}");
+    }
+
+    /// A file that a run before has left says nothing of this one.
+    #[test]
+    fn a_file_of_the_run_before_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        std::fs::write(&ready, "of yesterday").unwrap();
+        let served = folder.path().join("served");
+        let load = Load::new(&format!("cat '{}' >>'{}'", ready.display(), served.display()), Ready::File(ready.clone()));
+        for run in ["first ", "second"] {
+            let script = format!("sleep 0.3; echo {run} >'{}'; sleep 1000", ready.display());
+            let argv = ["sh", "-c", &script].map(Into::into).to_vec();
+            let spec =
+                ChildSpec { argv, directory: None, stdin: None, output: Stdio::Discard, cpus: None, environment: Vec::new() };
+            let mut child = Child::spawn(&spec).unwrap();
+            child.release().unwrap();
+            load.wait(child).unwrap();
+        }
+        let served = std::fs::read_to_string(&served).unwrap();
+        // The file may be seen before it is written.
+        assert!(!served.contains("yesterday"), "{served}");
     }
 
     #[test]

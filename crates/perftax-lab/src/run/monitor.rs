@@ -53,6 +53,8 @@ pub struct Monitor {
     pub ring_pages: usize,
     /// A signal to the program's first thread for each sample.
     pub signal: Option<i32>,
+    /// The share of the periods that are whole ones of a task, and so give a sample, where tasks inherit the event.
+    pub seen: Estimate,
 }
 
 /// What is looked at beside the elapsed time, in every arm alike.
@@ -84,7 +86,15 @@ impl Monitor {
     /// Basic samples, inherited, in a ring of the usual size.
     pub fn new(event: Event, period: u64) -> Self {
         let ring_pages = usual_ring_pages();
-        Self { event, period, payload: Payload::BASIC, attach: Attach::Inherited, ring_pages, signal: None }
+        Self {
+            event,
+            period,
+            payload: Payload::BASIC,
+            attach: Attach::Inherited,
+            ring_pages,
+            signal: None,
+            seen: Estimate::exact(1.0),
+        }
     }
 
     /// The same with a ring of so many pages.
@@ -175,11 +185,13 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     let yardsticks = measured_cpus.iter().map(|&cpu| YardstickThread::start(cpu)).collect::<Result<Vec<_>>>()?;
     let steal_before = steal_ns(watched.steal_taken_off)?;
     child.release()?;
+    let released = Instant::now();
     let late = match monitor {
         Some(monitor) if monitor.attach == Attach::Separate => monitor.attach_to_descendants(&child, &watched.cpus)?,
         _ => Vec::new(),
     };
     let mut exit = command.lifetime.wait(child)?;
+    let whole_s = released.elapsed().as_secs_f64();
     if watched.planted_bias > 0.0 && arm == crate::calibrate::OFF_AGAIN {
         exit.elapsed_s *= 1.0 + watched.planted_bias;
     }
@@ -196,6 +208,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     // A clock counts in the mode that its filter leaves out, too, and gives no samples of it.
     let dropped = monitor.map(|m| m.event.left_out().share_of(exit.usage.user_s, exit.usage.system_s));
     let dropped = dropped.unwrap_or(Estimate::exact(0.0));
+    let seen = monitor.map_or(Estimate::exact(1.0), |m| m.seen);
     let due = if period == 0 { 0.0 } else { delivered.counted.iter().sum::<u64>() as f64 / period as f64 };
     let mut run = Run {
         round,
@@ -209,7 +222,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         samples: delivered.samples(),
         samples_per_cpu: delivered.samples_by_target.clone(),
         cpu_s_per_cpu: Vec::new(),
-        expected_samples: due * (1.0 - dropped.estimate),
+        expected_samples: due * (1.0 - dropped.estimate) * seen.estimate,
         lost: delivered.lost,
         throttled: delivered.throttled,
         voluntary_switches: exit.usage.voluntary_switches,
@@ -231,7 +244,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         run.counts.insert(event, values.iter().sum());
     }
     let switched = monitor.is_some_and(|m| m.attach == Attach::Separate);
-    run.spoiled = why_spoiled(&run, &delivered, switched, due * (1.0 - dropped.high));
+    run.spoiled = why_spoiled(&run, &delivered, switched, due * (1.0 - dropped.high) * seen.low, whole_s);
     Ok(run)
 }
 
@@ -285,15 +298,16 @@ const DELIVERED_SLACK: f64 = 16.0;
 const STEAL_LIMIT: f64 = 0.02;
 
 /// `switched`: contexts of their own, whose timers every switch stops and starts: samples are missing there as a matter of course. `least`: samples
-/// that should have come where the share that the event's filter drops is as large as it may be.
-fn why_spoiled(run: &Run, delivered: &Delivered, switched: bool, least: f64) -> Option<String> {
+/// that should have come where the share that the event's filter drops is as large as it may be. `whole_s`: from its release to its end, which under a load
+/// is more than the run that counts.
+fn why_spoiled(run: &Run, delivered: &Delivered, switched: bool, least: f64, whole_s: f64) -> Option<String> {
     if delivered.lost > 0 {
         Some(format!("{} samples lost", delivered.lost))
     } else if delivered.throttled > 0 {
         Some(format!("throttled {} times", delivered.throttled))
     } else if !switched && (run.samples as f64) < least * DELIVERED_LEAST - DELIVERED_SLACK {
         Some(format!("{} samples of at least {least:.0} expected", run.samples))
-    } else if run.steal_s > STEAL_LIMIT * run.elapsed_s {
+    } else if run.steal_s > STEAL_LIMIT * run.elapsed_s.max(whole_s) {
         Some(format!("{:.0} ms stolen by the hypervisor", run.steal_s * 1e3))
     } else {
         None

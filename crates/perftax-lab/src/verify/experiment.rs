@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use perftax_cost::Estimate;
 use perftax_cost::document::{Cell, Control, LeftOutRun, WorkloadYardstick};
 use perftax_cost::drive::Drive;
 use perftax_cost::observation::Block;
@@ -113,7 +114,9 @@ impl<'a> Experiment<'a> {
         let switching = Switching { attachments, periods: periods.clone() };
         let campaign = Campaign::start(&spec(calibrated(&periods, request.drive()), switching), goal, request.seed)?;
         let state = |subject: &Subject| {
-            let look = Look { cpus: &subject.cpus, task_clock: &task_clock, dummy, events: &[] };
+            // A clock is looked at in any case.
+            let events = if request.drive() == Drive::Time { &[][..] } else { std::slice::from_ref(&request.event) };
+            let look = Look { cpus: &subject.cpus, task_clock: &task_clock, dummy, events };
             let inherits = subject.attach == Attach::Inherited && !subject.per_core;
             let tasks = inherits.then(|| look_at_tasks(&subject.command, &look)).transpose()?;
             let tasks = tasks.filter(|tasks| tasks.created() > 0 || tasks.execs > 1);
@@ -218,7 +221,13 @@ impl<'a> Experiment<'a> {
                 round.blocks.extend_from_slice(self.campaign.session()?);
             }
             let plain = || Monitor::new(self.request.event.clone(), *period).with_ring(self.request.ring_pages);
-            let monitor = (*period > 0).then(|| Monitor { attach: subject.attach, payload: self.request.payload, ..plain() });
+            let (drive, event) = (self.request.drive(), self.request.event.name.as_str());
+            // At no cost of a sample: what each costs makes a few more.
+            let rate = drive.samples(1.0, (*period).max(1), 0.0).unwrap_or(f64::INFINITY);
+            let tasks = self.subjects[index].tasks.as_ref();
+            let seen = tasks.map_or(Estimate::exact(1.0), |tasks| tasks.seen(drive, event, rate));
+            let monitor =
+                (*period > 0).then(|| Monitor { attach: subject.attach, payload: self.request.payload, seen, ..plain() });
             round.runs.push(run_once(&subject.command, monitor.as_ref(), &watched, arm, number)?);
         }
         Ok(round)

@@ -13,7 +13,7 @@ use perftax_report::{csv, text};
 use super::calibrate::check_period;
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::measured::{PayloadChoice, Program, resolve};
+use crate::measured::{PayloadChoice, Program, WatchedChoice, resolve};
 use crate::output::Output;
 use crate::simulated::CountsFrom;
 use crate::wait::Wait;
@@ -49,6 +49,8 @@ pub struct Args {
     #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with_all = ["count_of", "lifetime", "load"])]
     counts_from: Option<CountsFrom>,
     #[command(flatten)]
+    watched: WatchedChoice,
+    #[command(flatten)]
     payload: PayloadChoice,
     #[command(flatten)]
     program: Program,
@@ -81,7 +83,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     } else {
         args.periods.clone()
     };
-    let setting = args.payload.setting(&known);
+    let setting = args.payload.setting(&known, args.watched);
     let mut rows = Vec::new();
     for &period in &periods {
         check_period(Some(period), known.mechanism)?;

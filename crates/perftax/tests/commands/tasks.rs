@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 use perftax_cost::document::{Calibration, MachineId, Origin, Plan, Prediction, SCHEMA, StopReason};
 use perftax_cost::{Estimate, Mechanism};
 
+use crate::common::one_at_a_time;
+
 /// 300 programs one after the other.
 const BUILD: &str = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done";
 
@@ -91,4 +93,30 @@ fn a_program_that_waits_is_not_slowed_more_than_one_that_works() {
     // A sample of 10 µs within 2 % of CPU time: no closer than 0.5 ms, however long it sleeps.
     assert!(plan.feasible && plan.period >= 500_000, "{plan:?}");
     assert!(plan.expected_cpu_overhead.unwrap().high <= 0.02, "{plan:?}");
+}
+
+/// Children that no sample can come of are not missed: the runs of a verification stand.
+#[test]
+fn a_verification_does_not_wait_for_samples_of_children_that_are_too_short() {
+    let output = one_at_a_time(|| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
+        command.args([
+            "verify",
+            "-e",
+            "cpu-clock",
+            "-c",
+            "2000003",
+            "--least-rounds",
+            "2",
+            "--most-rounds",
+            "2",
+            "--no-yardstick",
+            "--no-probe",
+        ]);
+        command.args(["--json", "-", "--", "sh", "-c", BUILD]).env("NO_COLOR", "1").output().unwrap()
+    });
+    // Whatever else this machine does to runs of a third of a second.
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!said.contains("samples of at least"), "{said}");
+    assert!(said.contains("\"coverage\"") || said.contains("quieten the machine"), "{said}");
 }

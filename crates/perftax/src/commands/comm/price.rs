@@ -27,7 +27,7 @@ pub fn price(here: &Here, budget: Budget) -> Result<Option<Estimate>> {
             share * 100.0
         )
         .replace(".000 %", " %"),
-        None => "without a --budget every access to what is watched pays that".into(),
+        None => "with --budget none every access to what is watched traps".into(),
     };
     announce(&format!("{most}; a trap costs {:.1} µs here ({how})", trap_ns.estimate / 1000.0));
     Ok(Some(trap_ns))

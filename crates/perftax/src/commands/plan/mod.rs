@@ -13,11 +13,12 @@ use perftax_cost::tasks::TASK_TERM;
 use perftax_cost::{Estimate, LeftOut, Mechanism};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
+use perftax_pmu::machine::Right;
 use perftax_report::{csv, text, units};
 
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::measured::{Known, PayloadChoice, Program, Wanted, resolve};
+use crate::measured::{Known, PayloadChoice, Program, Wanted, WatchedChoice, resolve};
 use crate::output::Output;
 use crate::simulated::CountsFrom;
 use crate::wait::Wait;
@@ -59,6 +60,8 @@ pub struct Args {
     #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with_all = ["count_of", "lifetime", "load"])]
     counts_from: Option<CountsFrom>,
     #[command(flatten)]
+    watched: WatchedChoice,
+    #[command(flatten)]
     payload: PayloadChoice,
     #[command(flatten)]
     program: Program,
@@ -82,17 +85,25 @@ pub fn run(args: &Args) -> Result<Outcome> {
         count_of: args.count_of,
         counts_from: args.counts_from,
     };
+    let is_elsewhere = args.machine.is_some() || args.profile.is_some();
+    if args.watched.all_cpus && !is_elsewhere {
+        let right = here.right(Right::WholeCpus);
+        if right.held != Some(true) {
+            return Err(
+                Error::Unsupported { what: "watch whole CPUs (-a)".into(), why: right.why_not, remedy: right.remedy }.into()
+            );
+        }
+    }
     let known = resolve(&here, &wanted, &args.program, &mut origin)?;
     let request = PlanRequest {
         budget: args.budget,
         workload: &known.workload,
         cost: &known.priced.cost,
-        setting: args.payload.setting(&known),
+        setting: args.payload.setting(&known, args.watched),
         rule: Rule::of(known.mechanism, None),
         resolve: args.resolve,
         samples_per_second: args.samples_per,
     };
-    let is_elsewhere = args.machine.is_some() || args.profile.is_some();
     let decided = watched::decide((!is_elsewhere).then_some(&here), &request).map_err(|error| Error::Argument {
         argument: "--budget",
         value: format!("{} %", args.budget * 100.0),
@@ -201,8 +212,10 @@ fn watch_cpus(plan: &mut Plan, here: &Here) -> Result<()> {
     } else {
         vec!["-C".into(), here.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")]
     };
-    // Behind `perf record`.
-    plan.perf_record.splice(2..2, options);
+    // Behind `perf record`, where there is anything to record.
+    if plan.feasible {
+        plan.perf_record.splice(2..2, options);
+    }
     Ok(())
 }
 

@@ -1,10 +1,10 @@
 //! Whether a plan follows the program and what it creates, or watches whole CPUs.
 
 use anyhow::Result;
-use perftax_cost::document::Reason;
+use perftax_cost::document::{PredictionRow, Reason};
 use perftax_cost::planning::{Outcome as Planned, PlanError, PlanRequest, choose};
-use perftax_cost::prediction::Watched;
-use perftax_cost::tasks::Tasks;
+use perftax_cost::prediction::{SWITCH_TERM, Setting, Watched};
+use perftax_cost::tasks::{TASK_TERM, Tasks};
 use perftax_pmu::machine::Right;
 
 use crate::here::Here;
@@ -25,10 +25,10 @@ pub struct Decided {
 /// Follows the program where that keeps within the budget and sees most of it. `here`: none where another machine is planned for, whose rights nobody knows.
 pub fn decide(here: Option<&Here>, request: &PlanRequest) -> Result<Decided, PlanError> {
     let program = choose(request)?;
-    let whole = PlanRequest {
-        setting: perftax_cost::prediction::Setting { watched: Watched::Cpus, ..request.setting.clone() },
-        ..request.clone()
-    };
+    if request.setting.watched == Watched::Cpus {
+        return Ok(Decided { planned: program, whole_cpus: true, reason: None });
+    }
+    let whole = PlanRequest { setting: Setting { watched: Watched::Cpus, ..request.setting.clone() }, ..request.clone() };
     let whole = match choose(&whole) {
         Ok(Planned::Feasible(choice)) => choice,
         _ => return Ok(Decided { planned: program, whole_cpus: false, reason: None }),
@@ -38,12 +38,14 @@ pub fn decide(here: Option<&Here>, request: &PlanRequest) -> Result<Decided, Pla
             return Ok(Decided { planned: program, whole_cpus: false, reason: None });
         }
         Planned::Feasible(choice) => format!(
-            "{}: about {:.0} samples at this budget, where the CPUs give {:.0} (every task begins a period anew, and shorter ones give none)",
-            created(request),
+            "following the program gives about {:.0} samples at this budget, where the CPUs give {:.0} ({})",
             choice.row.samples,
-            whole.row.samples
+            whole.row.samples,
+            cause(request, &choice.row)
         ),
-        Planned::Infeasible { why, .. } => format!("following the program fits no period ({why})"),
+        // What is wished for may be too much, at a period that fits.
+        Planned::Infeasible { why, nearest: None } => format!("following the program fits no period ({why})"),
+        Planned::Infeasible { why, nearest: Some(_) } => format!("following the program does not do ({why})"),
     };
     let Some(here) = here else {
         let why = format!("{why}; where whole CPUs may be watched there, perf record -a would do");
@@ -62,8 +64,17 @@ fn attach(why: String) -> Reason {
     Reason { setting: "attach".into(), why }
 }
 
-/// What the program creates.
-fn created(request: &PlanRequest) -> String {
-    let tasks = request.workload.tasks.as_ref().map_or(0, Tasks::created);
-    format!("the program creates {tasks} threads and processes, of which inherited events see little")
+/// Why following the program gives fewer: what is not seen, or what is paid for besides samples.
+fn cause(request: &PlanRequest, row: &PredictionRow) -> String {
+    let share = |term: &str| row.terms.get(term).map_or(0.0, |cost| cost.high / row.overhead.high);
+    let (switches, copies) = (share(SWITCH_TERM), share(TASK_TERM));
+    if switches.max(copies) < 0.5 {
+        let created = request.workload.tasks.as_ref().map_or(0, Tasks::created);
+        return format!("each of its {created} threads and processes begins a period anew, and shorter ones give none");
+    }
+    if switches > copies {
+        "most of the budget goes to stopping and starting the event at its context switches".into()
+    } else {
+        "most of the budget goes to copying the event for its threads and processes".into()
+    }
 }
