@@ -240,9 +240,12 @@ mod tests {
         let part = loaded_part(whole.clone());
         assert!(part.len() < whole.len());
         let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("part");
-        std::fs::write(&program, part).unwrap();
-        std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let (bytes, program) = (folder.path().join("bytes"), folder.path().join("part"));
+        std::fs::write(&bytes, part).unwrap();
+        std::fs::set_permissions(&bytes, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        // Written by another process: a child that another test forks would hold this one's descriptor open for a moment, and what is open for writing
+        // cannot be executed (ETXTBSY).
+        assert!(std::process::Command::new("cp").args([&bytes, &program]).status().unwrap().success());
         assert!(std::process::Command::new(&program).arg("--list").output().unwrap().status.success());
         assert_eq!(loaded_part(b"\x7fELF\x02\x01 cut".to_vec()), b"\x7fELF\x02\x01 cut");
         assert_eq!(loaded_part(b"#!/bin/sh\n".to_vec()), b"#!/bin/sh\n");

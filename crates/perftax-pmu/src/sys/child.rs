@@ -418,7 +418,12 @@ mod tests {
     /// Writes a file with these rights into a folder that is made where it is missing.
     fn file(path: PathBuf, text: &str, rights: u32) {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
+        // Written by another process: a child that another test forks would hold this one's descriptor open for a moment, and what is open for writing
+        // cannot be executed (ETXTBSY).
+        let (piped, null) = (std::process::Stdio::piped(), std::process::Stdio::null());
+        let mut writer = std::process::Command::new("tee").arg(&path).stdin(piped).stdout(null).spawn().unwrap();
+        std::io::Write::write_all(&mut writer.stdin.take().unwrap(), text.as_bytes()).unwrap();
+        assert!(writer.wait().unwrap().success());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(rights)).unwrap();
     }
 
