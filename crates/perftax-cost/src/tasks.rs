@@ -98,10 +98,16 @@ const VARIES_BY: f64 = 0.05;
 impl Portions {
     /// From the amount of each; those of nothing are left out.
     pub fn of(amounts: impl IntoIterator<Item = f64>) -> Self {
+        Self::of_pieces(amounts.into_iter().map(|amount| (amount, 1)))
+    }
+
+    /// From amounts that each come in so many pieces of the same size.
+    pub fn of_pieces(amounts: impl IntoIterator<Item = (f64, u64)>) -> Self {
         let mut classes: BTreeMap<i64, (u64, f64)> = BTreeMap::new();
-        for amount in amounts.into_iter().filter(|amount| *amount > 0.0) {
-            let class = classes.entry((amount.log2() * CLASSES_TO_A_DOUBLING).floor() as i64).or_default();
-            *class = (class.0 + 1, class.1 + amount);
+        for (amount, pieces) in amounts.into_iter().filter(|(amount, pieces)| *amount > 0.0 && *pieces > 0) {
+            let size = amount / pieces as f64;
+            let class = classes.entry((size.log2() * CLASSES_TO_A_DOUBLING).floor() as i64).or_default();
+            *class = (class.0 + pieces, class.1 + amount);
         }
         let portion = |(portions, sum): (u64, f64)| Portion { portions, mean: sum / portions as f64 };
         Self(classes.into_values().map(portion).collect())
@@ -203,6 +209,7 @@ mod tests {
     fn portions_of_one_size_are_one() {
         let portions = Portions::of([1.0, 1.0, 1.0, 2.0, 0.0]);
         assert_eq!(portions.0, [Portion { portions: 3, mean: 1.0 }, Portion { portions: 1, mean: 2.0 }]);
+        assert_eq!(Portions::of_pieces([(3.0, 3), (2.0, 1)]), portions);
         let text = serde_json::to_string(&portions).unwrap();
         assert_eq!(text, r#"[{"portions":3,"mean":1.0},{"portions":1,"mean":2.0}]"#);
     }

@@ -1,5 +1,7 @@
 //! Which tasks a program creates, and what each does, from one run of it.
 
+use std::collections::BTreeMap;
+
 use perftax_cost::tasks::{Portions, Tasks};
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
@@ -32,6 +34,7 @@ pub struct Look<'a> {
 /// Where the command cannot be executed, fails, or is killed; where an event cannot be opened.
 pub fn look_at_tasks(command: &Command, look: &Look) -> Result<Tasks> {
     let mut child = Child::spawn(&command.spec)?;
+    let first = child.pid() as u32;
     let targets: Vec<Target> = look.cpus.iter().map(|&cpu| Target::ThreadOnCpu(child.pid(), cpu)).collect();
     let counted: Vec<&Event> = std::iter::once(look.task_clock).chain(look.events).collect();
     let ring_pages = ring_pages_within_rights(RING_PAGES, targets.len() * (1 + counted.len()));
@@ -57,22 +60,28 @@ pub fn look_at_tasks(command: &Command, look: &Look) -> Result<Tasks> {
         ..Tasks::default()
     };
     for (event, delivered) in counted.into_iter().zip(&counts) {
-        let portions = portions(delivered);
+        let portions = portions(delivered, &births.created_by, first);
         if event.name == TASK_CLOCK {
-            tasks.cpu_s = Portions::of(portions.into_iter().map(|ns| ns as f64 * 1e-9));
+            tasks.cpu_s = Portions::of_pieces(portions.into_iter().map(|(ns, pieces)| (ns as f64 * 1e-9, pieces)));
         } else {
-            tasks.counts.insert(event.name.clone(), Portions::of(portions.into_iter().map(|count| count as f64)));
+            let counts = portions.into_iter().map(|(count, pieces)| (count as f64, pieces));
+            tasks.counts.insert(event.name.clone(), Portions::of_pieces(counts));
         }
     }
     Ok(tasks)
 }
 
-/// What each task counted on each CPU.
-fn portions(delivered: &Delivered) -> Vec<u64> {
+/// What each task counted on each CPU, and in how many pieces.
+///
+/// One that waits for what it has created hands its context to it where that runs on the same CPU (`perf_event_context_sched_out` swaps the two), and goes on
+/// with one whose period has only begun. So what a task does is taken to be cut wherever it created another.
+fn portions(delivered: &Delivered, created_by: &BTreeMap<u32, u64>, first: u32) -> Vec<(u64, u64)> {
     let mut of_first = delivered.counted.clone();
     for ended in &delivered.ended {
         let rest = of_first.get_mut(ended.target);
         rest.into_iter().for_each(|rest| *rest = rest.saturating_sub(ended.value));
     }
-    delivered.ended.iter().map(|ended| ended.value).chain(of_first).collect()
+    let pieces = |tid: u32| 1 + created_by.get(&tid).copied().unwrap_or_default();
+    let ended = delivered.ended.iter().map(|ended| (ended.value, pieces(ended.tid)));
+    ended.chain(of_first.into_iter().map(|count| (count, pieces(first)))).collect()
 }

@@ -1,5 +1,6 @@
 //! A thread that drains a sampler while a program runs, and accounts for every record.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -25,6 +26,8 @@ pub struct Delivered {
     pub forks: u64,
     /// Those of them that are processes of their own.
     pub processes: u64,
+    /// What each thread created, by FORK records: threads and processes together.
+    pub created_by: BTreeMap<u32, u64>,
     /// COMM records of programs that were executed.
     pub execs: u64,
     /// READ records: what tasks that ended had counted ([`super::Sampling::task_counts`]), by target and in no order.
@@ -70,6 +73,7 @@ impl Delivered {
         self.throttled += other.throttled;
         self.forks += other.forks;
         self.processes += other.processes;
+        other.created_by.iter().for_each(|(parent, created)| *self.created_by.entry(*parent).or_default() += created);
         self.execs += other.execs;
         self.ended.extend_from_slice(&other.ended);
         self.others += other.others;
@@ -98,6 +102,7 @@ impl Delivered {
                 // pid, its parent's, tid, its parent's: a thread is of its parent's process.
                 let pids = word(0);
                 self.processes += u64::from(pids as u32 != (pids >> 32) as u32);
+                *self.created_by.entry((word(1) >> 32) as u32).or_default() += 1;
             }
             abi::PERF_RECORD_COMM if header.is_exec() => self.execs += 1,
             // pid and tid, the count, and what else is read with it.

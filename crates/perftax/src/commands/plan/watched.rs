@@ -11,6 +11,8 @@ use crate::here::Here;
 
 /// So many times as many samples are worth watching everything that runs.
 const WORTH: f64 = 2.0;
+/// And so many samples at least.
+const FEWEST: f64 = 10.0;
 
 /// The plan, and why it is of whole CPUs, or what those would give.
 pub struct Decided {
@@ -30,7 +32,8 @@ pub fn decide(here: Option<&Here>, request: &PlanRequest) -> Result<Decided, Pla
     }
     let whole = PlanRequest { setting: Setting { watched: Watched::Cpus, ..request.setting.clone() }, ..request.clone() };
     let whole = match choose(&whole) {
-        Ok(Planned::Feasible(choice)) => choice,
+        // A handful of samples is not worth watching everything that runs.
+        Ok(Planned::Feasible(choice)) if choice.row.samples >= FEWEST => choice,
         _ => return Ok(Decided { planned: program, whole_cpus: false, reason: None }),
     };
     let why = match &program {
