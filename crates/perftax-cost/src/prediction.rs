@@ -341,9 +341,12 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     let of_share = Estimate::new(0.0, dropped_share.low - dropped, dropped_share.high - dropped).scaled(-between);
     let mut overhead = sampling.plus(&of_share);
     if let Some(switch_ns) = switch {
-        let switching = switch_ns
-            .scaled(workload.switches.estimate * critical * 1e-9 / elapsed_s)
-            .widened(workload.switches.relative_half_width().min(1.0));
+        let (least, most) = switches_beside_tasks(workload, setting);
+        let per_switch = |switches: f64| switches * critical * 1e-9 / elapsed_s;
+        let of_least = switch_ns.scaled(per_switch(least)).widened(workload.switches.relative_half_width().min(1.0));
+        // Those that may have come with tasks, at the most that they may cost.
+        let beyond = Estimate::new(0.0, 0.0, switch_ns.high.max(0.0) * per_switch(most - least));
+        let switching = of_least.plus_dependent(&beyond);
         terms.insert(SWITCH_TERM.into(), switching);
         overhead = overhead.plus(&switching);
     }
@@ -432,6 +435,17 @@ fn gap_ns(workload: &WorkloadProfile, setting: &Setting, period: u64, sample_ns:
             (samples > 0.0).then(|| workload.cpu_s.estimate * 1e9 / samples)
         }
     }
+}
+
+/// Context switches of a run that are not part of what a task costs: at least, and at most. A task that is waited for comes with two switches, in the
+/// calibration as well, of which the kernel counts one or both.
+fn switches_beside_tasks(workload: &WorkloadProfile, setting: &Setting) -> (f64, f64) {
+    let created = match (setting.watched, &workload.tasks) {
+        (Watched::Program { .. }, Some(tasks)) => tasks.created() as f64,
+        _ => 0.0,
+    };
+    let beside = |of_tasks: f64| (workload.switches.estimate - of_tasks).max(0.0);
+    (beside(2.0 * created), beside(created))
 }
 
 /// The share of what drives the sampler that gives samples: all of it, unless events are inherited by tasks that are not long enough.

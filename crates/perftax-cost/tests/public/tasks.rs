@@ -117,6 +117,10 @@ fn switches_are_priced_from_swapped_to_stopped() {
     let rarely = at(20_000_003, Watched::Program { events: 1, cpus: 2 }).unwrap();
     assert!((rarely.estimate - 0.015).abs() < 1e-9, "{rarely:?}");
     assert_eq!(at(1_010_000, Watched::Cpus), None);
+    // A task that is waited for brings two with it, which its own price has.
+    busy.tasks = Some(Tasks { processes: 4_000, execs: 1, ..Tasks::default() });
+    let beside = row(&busy, &cost, &setting(Watched::Program { events: 1, cpus: 2 }), 1_010_000).unwrap().terms["switch"];
+    assert!((beside.estimate - 0.007).abs() < 1e-9 && (beside.high - (0.0132 + 4_000.0 * 6_600e-9)).abs() < 1e-9, "{beside:?}");
 }
 
 /// A program of one task, however long: near its own length a period may give one sample or none, and the plan is found all the same.

@@ -20,4 +20,5 @@ mod phase;
 mod resident;
 mod rights;
 mod selfcost;
+mod tasks;
 mod trace;
