@@ -49,7 +49,7 @@ pub struct Beside {
 }
 
 /// Tasks are created in one round of so many: what a calibration is about are samples.
-const TASKS_ONE_IN: u32 = 3;
+const TASKS_ONE_IN: u32 = 5;
 /// Programs are executed in one round of so many.
 const EXECS_ONE_IN: u32 = 5;
 /// Where only α is wanted, switches are measured in one round of so many, too.

@@ -29,12 +29,15 @@ pub const EXEC_ON: &str = "exec-on";
 
 /// Copies of the event beyond the one of each CPU, at least.
 const FURTHER: usize = 6;
-/// Threads of a block: one or two milliseconds.
-const THREADS: u64 = 40;
-/// Before the timed part.
-const WARM_UP: u64 = 5;
+/// Threads of a block: some milliseconds.
+const THREADS: u64 = 120;
+/// Before the timed part. The kernel gives an event's memory up when a grace period has passed (`call_rcu`), some milliseconds later: what was given up
+/// before is paid for in the timed part, for what is given up there is paid for behind it.
+const WARM_UP: u64 = 80;
 /// Programs of a block: some milliseconds.
-const PROGRAMS: u64 = 6;
+const PROGRAMS: u64 = 8;
+/// And before the timed ones.
+const PROGRAMS_BEFORE: u64 = 6;
 /// A small program that every system has.
 const PROGRAM: &str = "true";
 /// Room for what a block's programs map.
@@ -102,7 +105,7 @@ pub(super) fn tasks(event: &Event, period: u64, doing: Tasks) -> Result<Block> {
     if let Some(sampler) = &sampler {
         sampler.events().iter().step_by(doing.events).try_for_each(OpenEvent::enable)?;
     }
-    let (before, times) = if doing.executes { (1, PROGRAMS) } else { (WARM_UP, THREADS) };
+    let (before, times) = if doing.executes { (PROGRAMS_BEFORE, PROGRAMS) } else { (WARM_UP, THREADS) };
     doing.make(before)?;
     if let Some(sampler) = &mut sampler {
         sampler.drain(&mut |_, _| ())?;

@@ -14,8 +14,8 @@ const PERIOD_NS: u64 = 1_000_000_007;
 fn tasks_that_inherit_cost_what_is_predicted() {
     let folder = common::compiled("churn.c");
     let mut script = format!(
-        "{}{}export HOME=/tmp NO_COLOR=1; cp churn /tmp; cd /tmp\ncalibrate -e cpu-clock --quick --time 2 --spacing 0 2>/tmp/err || cat /tmp/err\n",
-        common::CALIBRATE,
+        // In no order of real time: what the kernel puts off (giving memory up) is then done by somebody else.
+        "{}export HOME=/tmp NO_COLOR=1; cp churn /tmp; cd /tmp\nperftax calibrate -e cpu-clock --quick --time 2 --spacing 0 >/tmp/err 2>&1 || cat /tmp/err\n",
         common::SHORT_PERF
     );
     for (kind, count) in KINDS {
@@ -28,7 +28,7 @@ fn tasks_that_inherit_cost_what_is_predicted() {
     std::fs::write(folder.path().join("script"), script).unwrap();
     let (output, errors, _) = common::boot(&["sh", "script"].map(String::from), |guest| {
         guest.share = Some(folder.path().into());
-        guest.with = ["chrt", "perf"].map(Into::into).to_vec();
+        guest.with = ["perf"].map(Into::into).to_vec();
     });
     let kinds: Vec<&str> = output.split("@@@\n").skip(1).collect();
     assert_eq!(kinds.len(), KINDS.len(), "{output}{errors}");
@@ -44,8 +44,6 @@ fn tasks_that_inherit_cost_what_is_predicted() {
         let [low, middle, high] = [row.overhead.low, row.overhead.estimate, row.overhead.high]
             .map(|share| share * workload.elapsed_s.estimate * 1e9 / f64::from(count));
         println!("{kind}: predicted {middle:.0} ns a task [{low:.0}, {high:.0}], measured {measured_ns:.0}");
-        // A fork shares more with its parent than the threads that the price was found with.
-        assert!(measured_ns > 0.8 * low && measured_ns < 1.2 * high, "{kind}: {measured_ns} {row:?}");
-        assert!(middle > 5_000.0 && (middle / measured_ns - 1.0).abs() < 0.25, "{kind}: {middle} {measured_ns}");
+        assert!((low..high).contains(&measured_ns) && middle > 5_000.0, "{kind}: {measured_ns} {row:?}");
     }
 }

@@ -107,9 +107,9 @@ fn a_verification_does_not_wait_for_samples_of_children_that_are_too_short() {
             "-c",
             "2000003",
             "--least-rounds",
-            "2",
+            "3",
             "--most-rounds",
-            "2",
+            "3",
             "--no-yardstick",
             "--no-probe",
         ]);
