@@ -1,7 +1,7 @@
 //! Choosing the settings for a budget.
 
 use crate::bootstrap::normal_quantile;
-use crate::document::{PredictionRow, Reason, WorkloadProfile};
+use crate::document::{PredictionRow, Reason, WorkloadProfile, cpu_time_tells};
 use crate::drive::{Drive, PERIOD_MAX, PERIOD_MIN_IN_COSTS};
 use crate::estimate::CONFIDENCE;
 use crate::period::Rule;
@@ -248,9 +248,6 @@ fn complete(request: &PlanRequest, row: PredictionRow) -> Choice {
     Choice { row, buffer_bytes, resolves_share, stoker_samples, stoker_period, reasons }
 }
 
-/// A budget is said to be of CPU time where that is so many times as much as of elapsed time.
-const OF_CPU_TIME: f64 = 1.2;
-
 fn period_reason(request: &PlanRequest, row: &PredictionRow) -> Reason {
     let alpha_ns = request.cost.alpha_ns.estimate;
     let bound_by_cost = request.setting.drive == Drive::Time && (row.period as f64) < alpha_ns * PERIOD_MIN_IN_COSTS * 1.01;
@@ -265,7 +262,7 @@ fn period_reason(request: &PlanRequest, row: &PredictionRow) -> Reason {
         format!("the shortest that the hardware and kernel take; it {costs}")
     } else if bound_by_cost {
         format!("the shortest that leaves the program room beside its samples; it {costs}")
-    } else if row.cpu_overhead.is_some_and(|cpu| cpu.high > row.overhead.high * OF_CPU_TIME) {
+    } else if cpu_time_tells(&row.overhead, row.cpu_overhead).is_some() {
         format!(
             "the shortest whose upper end stays within the budget of {:.2} % of CPU time: of elapsed time it {costs}",
             request.budget * 100.0

@@ -171,9 +171,23 @@ pub struct TaskCost {
     pub first_ns: Estimate,
     /// Each further copy, ns a task and copy; none where it was not measured.
     pub further_ns: Option<Estimate>,
+    /// What executing a program adds, ns an exec; none where it was not measured.
+    pub exec_ns: Option<Estimate>,
 }
 
 impl TaskCost {
+    /// From the terms of a calibration; none where it did not ask.
+    pub fn of(terms: &BTreeMap<String, Estimate>) -> Option<Self> {
+        let term = |name: &str| terms.get(name).copied();
+        Some(Self { first_ns: term(TASK_TERM)?, further_ns: term(TASK_EVENT_TERM), exec_ns: term(EXEC_TERM) })
+    }
+
+    /// All tasks created and programs executed in a run, ns, while so many events are inherited, on so many CPUs each.
+    pub fn of_run_ns(&self, created: u64, executed: u64, events: u32, cpus: u32) -> Estimate {
+        let created_ns = self.with_events(events, cpus).scaled(created as f64);
+        self.exec_ns.map_or(created_ns, |exec_ns| created_ns.plus(&exec_ns.scaled(executed as f64)))
+    }
+
     /// With so many events on so many CPUs each, ns a task. Where only the first was measured, a further event costs something between nothing and as much.
     pub fn with_events(&self, events: u32, cpus: u32) -> Estimate {
         if events == 0 {
@@ -216,7 +230,7 @@ mod tests {
 
     #[test]
     fn further_events_are_paid_for_each() {
-        let cost = TaskCost { first_ns: Estimate::exact(4000.0), further_ns: Some(Estimate::exact(1500.0)) };
+        let cost = TaskCost { first_ns: Estimate::exact(4000.0), further_ns: Some(Estimate::exact(1500.0)), exec_ns: None };
         assert_eq!([0, 1, 3].map(|events| cost.with_events(events, 2).estimate), [0.0, 4000.0, 10_000.0]);
         let unknown = TaskCost { further_ns: None, ..cost }.with_events(3, 2);
         assert!(unknown.low <= 4000.0 && unknown.high >= 12_000.0, "{unknown:?}");

@@ -228,20 +228,38 @@ impl PayloadChoice {
     }
 }
 
+/// Whose costs are taken, and where the counts of events come from.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CostChoice {
+    /// A published machine (broadwell, haswell, skylake, …) instead of this one
+    #[arg(long, value_name = "NAME", conflicts_with = "profile")]
+    pub machine: Option<String>,
+    /// A machine profile (or the --json of calibrate) instead of this machine's own
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
+    /// Events of one run, for an event that cannot be counted here
+    #[arg(long, value_name = "N")]
+    pub count_of: Option<f64>,
+    /// Count in the model of --machine (one run in qemu-user): elapsed time, caches and pollution are then that machine's, too
+    #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with_all = ["count_of", "lifetime", "load"])]
+    pub counts_from: Option<CountsFrom>,
+}
+
+impl CostChoice {
+    /// Whether they are another machine's, or may be: what may be done there nobody knows.
+    pub fn is_elsewhere(&self) -> bool {
+        self.machine.is_some() || self.profile.is_some()
+    }
+}
+
 /// What a prediction was asked for.
 pub struct Wanted<'a> {
     /// Event text.
     pub event: Option<&'a str>,
-    /// Published machine.
-    pub machine: Option<&'a str>,
-    /// Profile file.
-    pub profile: Option<&'a PathBuf>,
     /// Payload that samples carry, by the names of its terms.
     pub payload: &'a [String],
-    /// Events of one run, given.
-    pub count_of: Option<f64>,
-    /// Where they come from otherwise.
-    pub counts_from: Option<CountsFrom>,
+    /// Whose costs, and where counts come from.
+    pub cost: &'a CostChoice,
 }
 
 /// Everything that a prediction rests on.
@@ -262,11 +280,11 @@ pub struct Known {
 
 /// Finds the cost and measures the program.
 pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Origin) -> Result<Known> {
-    if wanted.counts_from == Some(CountsFrom::Sim) {
+    if wanted.cost.counts_from == Some(CountsFrom::Sim) {
         return simulated::resolve(wanted, &program.target, origin);
     }
-    let elsewhere = wanted.machine.is_some() || wanted.profile.is_some();
-    let machine = wanted.machine.map(Published::load).transpose()?;
+    let elsewhere = wanted.cost.is_elsewhere();
+    let machine = wanted.cost.machine.as_deref().map(Published::load).transpose()?;
     let (event, mechanism) = match (wanted.event, &machine) {
         (Some(text), Some(machine)) => event_of(here, text, machine),
         (Some(text), None) if elsewhere => {
@@ -282,12 +300,12 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         (None, Some(text)) => text.to_string(),
         (None, None) => usual_event(mechanism).into(),
     };
-    let priced = match wanted.machine.zip(machine.as_ref()) {
+    let priced = match wanted.cost.machine.as_deref().zip(machine.as_ref()) {
         Some((name, machine)) => published(machine, name, mechanism, origin)?,
-        None => price(here, event.as_ref(), mechanism, wanted.payload, wanted.profile, origin)?,
+        None => price(here, event.as_ref(), mechanism, wanted.payload, wanted.cost.profile.as_ref(), origin)?,
     };
     let counted = match &event {
-        _ if mechanism.is_time_driven() || wanted.count_of.is_some() => Vec::new(),
+        _ if mechanism.is_time_driven() || wanted.cost.count_of.is_some() => Vec::new(),
         _ if matches!(mechanism, Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe) => {
             return Err(Error::Unsupported {
                 what: format!("count {event_name}"),
@@ -309,7 +327,7 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         None => vec![here.event(&event_name)?],
     };
     let mut workload = program.survey(here, counted, origin)?;
-    if let Some(count) = wanted.count_of {
+    if let Some(count) = wanted.cost.count_of {
         if !(count > 0.0 && count.is_finite()) {
             return Err(
                 Error::Argument { argument: "--count-of", value: count.to_string(), needed: "a positive number".into() }.into()

@@ -28,10 +28,10 @@ pub enum CountsFrom {
 pub fn resolve(wanted: &Wanted, target: &Target, origin: &mut Origin) -> Result<Known> {
     let argument =
         |argument, value: &str, needed: String| anyhow::Error::from(Error::Argument { argument, value: value.into(), needed });
-    let Some(name) = wanted.machine else {
+    let Some(name) = wanted.cost.machine.as_deref() else {
         return Err(argument("--counts-from", "sim", "--machine NAME as well: the machine to model".into()));
     };
-    if wanted.count_of.is_some() {
+    if wanted.cost.count_of.is_some() {
         return Err(argument("--counts-from", "sim", "no --count-of: the simulation counts".into()));
     }
     let described = Published::load(name)?;

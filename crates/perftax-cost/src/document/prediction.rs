@@ -58,3 +58,9 @@ impl PredictionRow {
         self.cpu_overhead.map_or(self.overhead.high, |cpu| cpu.high.max(self.overhead.high))
     }
 }
+
+/// What is to be said of CPU time beside elapsed time: nothing where the two are about the same, as in a program that never waits.
+pub fn cpu_time_tells(overhead: &Estimate, cpu_overhead: Option<Estimate>) -> Option<Estimate> {
+    const MUCH_MORE: f64 = 1.2;
+    cpu_overhead.filter(|cpu| cpu.high > overhead.high * MUCH_MORE)
+}

@@ -1,8 +1,7 @@
 //! What the coming and going of tasks cost while a recording's events were inherited.
 
-use perftax_cost::Estimate;
 use perftax_cost::document::BilledTasks;
-use perftax_cost::tasks::{EXEC_TERM, TASK_EVENT_TERM, TASK_TERM, TaskCost};
+use perftax_cost::tasks::{TASK_TERM, TaskCost};
 
 use super::Recording;
 use super::billing::Priced;
@@ -26,10 +25,7 @@ pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledTasks
     let price =
         priced.iter().filter_map(|priced| priced.price.as_ref()).find(|price| price.calibration.terms.contains_key(TASK_TERM));
     let cost_s = price.and_then(|price| {
-        let term = |name: &str| price.calibration.terms.get(name).copied();
-        let cost = TaskCost { first_ns: term(TASK_TERM)?, further_ns: term(TASK_EVENT_TERM) };
-        let executed_ns = term(EXEC_TERM).unwrap_or(Estimate::exact(0.0)).scaled(executed as f64);
-        let all_ns = cost.with_events(events, cpus).scaled(created as f64).plus(&executed_ns);
+        let all_ns = TaskCost::of(&price.calibration.terms)?.of_run_ns(created, executed, events, cpus);
         Some(all_ns.widened(price.drift).scaled(1e-9))
     });
     Some(BilledTasks { created, executed, events, cost_s })

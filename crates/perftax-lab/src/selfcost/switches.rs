@@ -53,8 +53,8 @@ pub struct Switches {
 }
 
 /// What all others are held against, and what it is held against itself to show what differs without a reason.
-const NONE: &str = "no event";
-const AGAIN: &str = "no event, again";
+pub(super) const NONE: &str = "no event";
+pub(super) const AGAIN: &str = "no event, again";
 
 impl Switches {
     /// Every condition in every shape.

@@ -6,12 +6,10 @@ use perftax_pmu::event::Event;
 use perftax_pmu::sys::{OpenEvent, Target};
 
 use super::book::{Book, Entry};
+use super::switches::{AGAIN, NONE};
 use super::{Bench, Set, Setting, timed};
 use perftax_pmu::sampler::Sampling;
 
-/// What all others are held against, and what it is held against itself to show what differs without a reason.
-const NONE: &str = "no event";
-const AGAIN: &str = "no event, again";
 const OPERATION: &str = "a thread, created and joined";
 /// Threads before the timed ones.
 const WARM_UP: usize = 4;

@@ -1,14 +1,11 @@
 //! `perftax plan` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Plan, WorkloadProfile};
+use perftax_cost::document::{Plan, WorkloadProfile, cpu_time_tells};
 
 use crate::sheet::{Sheet, event, printable};
 use crate::table::Table;
 use crate::units;
-
-/// Where the overhead is so many times as much of CPU time as of elapsed time, both are said.
-pub(crate) const OF_CPU_TIME: f64 = 1.2;
 
 /// The recommended settings, why, and the command to paste.
 pub fn plan(doc: &Plan) -> String {
@@ -29,7 +26,7 @@ pub fn plan(doc: &Plan) -> String {
             ),
         );
         // Of what the program does, where it waits for the rest.
-        if let Some(cpu) = doc.expected_cpu_overhead.filter(|cpu| cpu.high > doc.expected_overhead.high * OF_CPU_TIME) {
+        if let Some(cpu) = cpu_time_tells(&doc.expected_overhead, doc.expected_cpu_overhead) {
             sheet.row("", &format!("{} of its CPU time", units::estimate_share(&cpu)));
         }
         if doc.whole_cpus {

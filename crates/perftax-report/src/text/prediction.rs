@@ -1,12 +1,11 @@
 //! `perftax predict` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::Estimate;
-use perftax_cost::document::{Prediction, PredictionRow};
+use perftax_cost::document::{Prediction, cpu_time_tells};
 
 use crate::sheet::{Sheet, event, printable};
 use crate::table::Table;
-use crate::text::plan::{OF_CPU_TIME, workload, workload_table};
+use crate::text::plan::{workload, workload_table};
 use crate::{shell, units};
 
 /// What sampling would cost at each period.
@@ -38,8 +37,7 @@ pub fn prediction(doc: &Prediction) -> String {
 fn rows(doc: &Prediction) -> Table {
     let mut table = Table::default().right("period").right("samples").right("samples/s").right("into the ring").right("overhead");
     // Of CPU time, too, where the program waits for much of its time.
-    let is_much = |cpu: Estimate, row: &PredictionRow| cpu.high > row.overhead.high * OF_CPU_TIME;
-    let of_cpu = doc.rows.iter().any(|row| row.cpu_overhead.is_some_and(|cpu| is_much(cpu, row)));
+    let of_cpu = doc.rows.iter().any(|row| cpu_time_tells(&row.overhead, row.cpu_overhead).is_some());
     if of_cpu {
         table = table.right("of CPU time");
     }

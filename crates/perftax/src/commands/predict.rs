@@ -1,7 +1,5 @@
 //! `perftax predict`: what sampling would cost a program.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use perftax_cost::Mechanism;
 use perftax_cost::document::Prediction;
@@ -13,9 +11,8 @@ use perftax_report::{csv, text};
 use super::calibrate::check_period;
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::measured::{PayloadChoice, Program, WatchedChoice, resolve};
+use crate::measured::{CostChoice, PayloadChoice, Program, WatchedChoice, resolve};
 use crate::output::Output;
-use crate::simulated::CountsFrom;
 use crate::wait::Wait;
 
 /// Predict what sampling would cost a program, over periods
@@ -36,18 +33,8 @@ pub struct Args {
     /// Sampling periods, in events (nanoseconds for clocks); a range of defaults otherwise
     #[arg(short = 'c', long = "count", value_name = "R,…", value_delimiter = ',')]
     periods: Vec<u64>,
-    /// A published machine (broadwell, haswell, skylake, …) instead of this one
-    #[arg(long, value_name = "NAME", conflicts_with = "profile")]
-    machine: Option<String>,
-    /// A machine profile (or the --json of calibrate) instead of this machine's own
-    #[arg(long, value_name = "FILE")]
-    profile: Option<PathBuf>,
-    /// Events of one run, for an event that cannot be counted here
-    #[arg(long, value_name = "N")]
-    count_of: Option<f64>,
-    /// Count in the model of --machine (one run in qemu-user): elapsed time, caches and pollution are then that machine's, too
-    #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with_all = ["count_of", "lifetime", "load"])]
-    counts_from: Option<CountsFrom>,
+    #[command(flatten)]
+    cost: CostChoice,
     #[command(flatten)]
     watched: WatchedChoice,
     #[command(flatten)]
@@ -65,14 +52,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("predict");
-    let wanted = crate::measured::Wanted {
-        event: args.event.as_deref(),
-        machine: args.machine.as_deref(),
-        profile: args.profile.as_ref(),
-        payload: &args.payload.with,
-        count_of: args.count_of,
-        counts_from: args.counts_from,
-    };
+    let wanted = crate::measured::Wanted { event: args.event.as_deref(), payload: &args.payload.with, cost: &args.cost };
     let known = resolve(&here, &wanted, &args.program, &mut origin)?;
     let rule = Rule::of(known.mechanism, None);
     let periods = if args.periods.is_empty() {

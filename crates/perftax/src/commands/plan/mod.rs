@@ -2,8 +2,6 @@
 
 mod watched;
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use perftax_cost::document::{Plan, PredictionRow, Reason, WorkloadProfile};
 use perftax_cost::period::Rule;
@@ -18,9 +16,8 @@ use perftax_report::{csv, text, units};
 
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::measured::{Known, PayloadChoice, Program, Wanted, WatchedChoice, resolve};
+use crate::measured::{CostChoice, Known, PayloadChoice, Program, Wanted, WatchedChoice, resolve};
 use crate::output::Output;
-use crate::simulated::CountsFrom;
 use crate::wait::Wait;
 
 /// Choose the settings that keep sampling within a budget
@@ -47,18 +44,8 @@ pub struct Args {
     /// The event, in perf's syntax; the best mechanism's default otherwise
     #[arg(short, long, value_name = "EVENT")]
     event: Option<String>,
-    /// A published machine (broadwell, haswell, skylake, …) instead of this one
-    #[arg(long, value_name = "NAME", conflicts_with = "profile")]
-    machine: Option<String>,
-    /// A machine profile (or the --json of calibrate) instead of this machine's own
-    #[arg(long, value_name = "FILE")]
-    profile: Option<PathBuf>,
-    /// Events of one run, for an event that cannot be counted here
-    #[arg(long, value_name = "N")]
-    count_of: Option<f64>,
-    /// Count in the model of --machine (one run in qemu-user): elapsed time, caches and pollution are then that machine's, too
-    #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with_all = ["count_of", "lifetime", "load"])]
-    counts_from: Option<CountsFrom>,
+    #[command(flatten)]
+    cost: CostChoice,
     #[command(flatten)]
     watched: WatchedChoice,
     #[command(flatten)]
@@ -77,15 +64,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.check()?;
     let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("plan");
-    let wanted = Wanted {
-        event: args.event.as_deref(),
-        machine: args.machine.as_deref(),
-        profile: args.profile.as_ref(),
-        payload: &args.payload.with,
-        count_of: args.count_of,
-        counts_from: args.counts_from,
-    };
-    let is_elsewhere = args.machine.is_some() || args.profile.is_some();
+    let wanted = Wanted { event: args.event.as_deref(), payload: &args.payload.with, cost: &args.cost };
+    let is_elsewhere = args.cost.is_elsewhere();
     if args.watched.all_cpus && !is_elsewhere {
         let right = here.right(Right::WholeCpus);
         if right.held != Some(true) {

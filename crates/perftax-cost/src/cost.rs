@@ -1,0 +1,201 @@
+//! What sampling costs on a machine, term by term: what a calibration has to offer to predictions.
+
+use std::collections::BTreeMap;
+
+use crate::Estimate;
+use crate::buffering::ASSIST_TERM;
+use crate::document::{Calibration, PeriodCost};
+use crate::drive::{Drive, PredictionError};
+use crate::period::along_periods;
+use crate::setting::{Setting, Watched};
+use crate::tasks::{SWITCH_INHERITED_TERM, SWITCH_SEPARATE_RARE_TERM, SWITCH_SEPARATE_TERM, TaskCost, Tasks};
+
+/// The term of what an event costs by merely being counted (a breakpoint's or uprobe's trap), sampled or not: ns an event. Such
+/// mechanisms also have [`RECORD_TERM`], and their α is the sum of both, as paid at period 1.
+pub const COUNTING_TERM: &str = "counting";
+
+/// The term of what taking a sample adds to a counted event, ns a sample.
+pub const RECORD_TERM: &str = "record";
+
+/// The term of what a sample costs work that lives off its second-level cache, α and all, ns a sample.
+pub const CACHED_WORK_TERM: &str = "cached-work";
+
+/// Share of what work that lives off its caches has to lose that a program loses to a sample.
+///
+/// From eight programs at five overheads (docs/acceptance.md, "The cost of sampling is predicted"; cpu-clock on a KVM guest) against a chase of pointers
+/// there (docs/verify.md): 7, 15, 30, 36 and 36 % on average at gaps of 67, 134, 247, 471 and 1143 µs; a ninth is to be expected below 33, 42, 69, 86 and
+/// 86 % (95 %, Student's t). At 3 ms they were not told apart from 80 % on average, and up to 120 % but for one of wide interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Own {
+    /// On average.
+    pub mean: f64,
+    /// At most.
+    pub most: f64,
+}
+
+impl Own {
+    /// Gap after which caches are full again, ns.
+    const FULL_NS: f64 = 350_000.0;
+    /// The longest gap of which anything is known, ns.
+    const KNOWN_NS: f64 = 3_000_000.0;
+
+    /// Of a program that runs for so long between two samples.
+    pub fn after(gap_ns: f64) -> Self {
+        let filled = (gap_ns / Self::FULL_NS).clamp(0.0, 1.0);
+        let beyond = ((gap_ns - Self::FULL_NS) / (Self::KNOWN_NS - Self::FULL_NS)).clamp(0.0, 1.0);
+        Self { mean: 0.36 * filled, most: 0.86 * (0.3 + 0.7 * filled) + 0.39 * beyond }
+    }
+}
+
+/// A program's tasks may cost so many times as much as those that the calibration creates, and so many times less: from threads and forks in the emulated
+/// machine under `perf record` (docs/cost-model.md, *task*), where 1.42 and 1.3 were seen.
+const TASKS_MORE: f64 = 1.5;
+const TASKS_LESS: f64 = 1.25;
+
+/// What α differs by between two pieces of work that lose nothing, a fraction: up to 1.1 % in the emulated machine, where nothing else varies.
+const BETWEEN_WORKS: f64 = 0.02;
+
+/// What sampling costs on the machine that is predicted for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// Cost of one sample.
+    pub alpha_ns: Estimate,
+    /// How much it drifts, a fraction: widens the interval.
+    pub drift: f64,
+    /// Payload terms (ns a sample on top of α) and `switch_*` terms (ns a context switch).
+    pub terms: BTreeMap<String, Estimate>,
+    /// α by period, shortest first; empty where the cost does not demonstrably depend on the rate.
+    pub by_period: Vec<PeriodCost>,
+    /// What a sample's record costs the program at hand in its caches, ns, by period, shortest first; empty where not known.
+    pub pollution_ns: Vec<(u64, f64)>,
+}
+
+/// A cost by period is used only where it is known this well (relative half-width): low rates are noisy.
+const BY_PERIOD_HALF_WIDTH_MAX: f64 = 0.15;
+
+impl Cost {
+    /// α and its drift, without terms: what a published number has to offer.
+    pub fn new(alpha_ns: Estimate, drift: f64) -> Self {
+        Self { alpha_ns, drift, terms: BTreeMap::new(), by_period: Vec::new(), pollution_ns: Vec::new() }
+    }
+
+    /// α with its interval widened by the drift: what is shown beside predictions.
+    pub fn alpha_with_drift_ns(&self) -> Estimate {
+        self.alpha_ns.widened(self.drift)
+    }
+
+    /// α at a period, drift included: what predictions are made with.
+    ///
+    /// Between calibrated periods the cost is interpolated along the logarithm of the period, beyond them it stays that of the
+    /// nearest. Without `by_period` it is the one α.
+    pub fn alpha_at_ns(&self, period: u64) -> Estimate {
+        let along = |of: fn(&Estimate) -> f64| {
+            let points: Vec<(u64, f64)> = self.by_period.iter().map(|c| (c.period, of(&c.alpha_ns))).collect();
+            along_periods(&points, period).unwrap_or(of(&self.alpha_ns))
+        };
+        let alpha_ns =
+            Estimate { estimate: along(|e| e.estimate), low: along(|e| e.low), high: along(|e| e.high), ..self.alpha_ns };
+        alpha_ns.widened(self.drift)
+    }
+
+    /// What a sample costs a program beyond its α, where only the program itself can tell: what its caches, TLBs and branch predictors lose to an
+    /// interrupt that comes every `gap_ns` of CPU time. From nothing up to a share ([`Own`]) of what work that lives off its second-level cache loses;
+    /// nothing where the calibration does not say.
+    pub fn own_ns(&self, alpha_ns: &Estimate, gap_ns: f64) -> Option<Estimate> {
+        let most_ns = self.terms.get(CACHED_WORK_TERM)?.widened(self.drift);
+        let to_lose_ns = |most_ns: f64| (most_ns - alpha_ns.estimate).max(0.0);
+        let least_ns = BETWEEN_WORKS * alpha_ns.estimate;
+        let own = Own::after(gap_ns);
+        let (about_ns, at_most_ns) = (to_lose_ns(most_ns.estimate), to_lose_ns(most_ns.high));
+        // Where the program lies, and how well the two ends are known, have nothing to do with each other.
+        let above = ((own.most - own.mean) * about_ns).hypot(own.most * (at_most_ns - about_ns));
+        Some(Estimate::new(own.mean * about_ns, -least_ns, (own.mean * about_ns + above).max(least_ns)))
+    }
+
+    /// What one sample costs at a period, the counting of the events between two samples included, drift included.
+    pub fn of_sample_ns(&self, drive: Drive, period: u64) -> Estimate {
+        let (record_ns, counting_ns) = self.of_record_and_event(drive, period);
+        counting_ns.map_or(record_ns, |counting_ns| record_ns.plus(&counting_ns.scaled(period as f64)))
+    }
+
+    /// What a sample costs at a period, drift included, and what every event costs by being counted, where the calibration tells
+    /// them apart: costs by period are then those of the record alone.
+    pub(crate) fn of_record_and_event(&self, drive: Drive, period: u64) -> (Estimate, Option<Estimate>) {
+        let counting_ns = self.terms.get(COUNTING_TERM).filter(|_| drive != Drive::Time).copied();
+        let record_ns = match (counting_ns, self.terms.get(RECORD_TERM)) {
+            (Some(_), Some(record_ns)) if self.by_period.is_empty() => record_ns.widened(self.drift),
+            (Some(counting_ns), None) if self.by_period.is_empty() => {
+                self.alpha_ns.plus(&counting_ns.scaled(-1.0)).widened(self.drift)
+            }
+            _ => self.alpha_at_ns(period),
+        };
+        (record_ns, counting_ns)
+    }
+
+    /// What a context switch costs at a period, drift included; none where events are those of CPUs, or where it was not measured.
+    ///
+    /// Between two tasks of the program the kernel swaps contexts (the least that it can cost); to and from anything else, an idle CPU too, events are
+    /// stopped and started (the most). Which a switch is, nobody sees without watching the CPUs, so it is taken to lie in the middle.
+    pub(crate) fn switch_ns(&self, setting: &Setting, period: u64) -> Option<Estimate> {
+        /// A timer that is due later than any kernel's tick (100 a second at least) does not reach the hardware.
+        const RARE_NS: u64 = 10_000_000;
+        if setting.watched == Watched::Cpus {
+            return None;
+        }
+        let rare = self.terms.get(SWITCH_SEPARATE_RARE_TERM).filter(|_| setting.drive == Drive::Time && period >= RARE_NS);
+        let separate_ns = rare.or_else(|| self.terms.get(SWITCH_SEPARATE_TERM))?.widened(self.drift);
+        let swapped_ns = self.terms.get(SWITCH_INHERITED_TERM)?.widened(self.drift);
+        let (least, most) = (swapped_ns.estimate.min(separate_ns.estimate), swapped_ns.estimate.max(separate_ns.estimate));
+        let (low, high) = (swapped_ns.low.min(separate_ns.low), swapped_ns.high.max(separate_ns.high));
+        Some(Estimate::new((least + most) / 2.0, low.max(0.0).min(least), high))
+    }
+
+    /// What the tasks of a run cost by being created, executing programs and ending, ns, drift included; none where nothing is inherited, or where it was
+    /// not measured.
+    pub(crate) fn tasks_ns(&self, tasks: &Tasks, setting: &Setting) -> Option<Estimate> {
+        let Watched::Program { events, cpus } = setting.watched else { return None };
+        // The first program is executed before there is anything to be slowed.
+        let executed = tasks.execs.saturating_sub(1);
+        let all_ns = TaskCost::of(&self.terms)?.of_run_ns(tasks.created(), executed, events, cpus).widened(self.drift);
+        let (low, high) = (all_ns.low.min(all_ns.estimate / TASKS_LESS), all_ns.high.max(all_ns.estimate * TASKS_MORE));
+        Some(Estimate { low, high, ..all_ns })
+    }
+
+    pub(crate) fn term(&self, name: &str) -> Result<Estimate, PredictionError> {
+        self.terms.get(name).copied().ok_or_else(|| PredictionError::UnknownTerm {
+            term: name.into(),
+            known: self.terms.keys().cloned().collect::<Vec<_>>().join(", "),
+        })
+    }
+}
+
+/// Age from which a calibration carries more drift than it showed between its own sessions, seconds.
+pub const FRESH_S: f64 = 3600.0;
+
+/// Drift beyond that age, a fraction: regimes that last for hours were seen to change costs by half (docs/methods.md).
+const OLD_DRIFT: f64 = 0.25;
+
+/// The drift that a calibration carries at an age.
+pub fn drift_at_age(calibration: &Calibration, age_s: f64) -> f64 {
+    if age_s > FRESH_S { calibration.drift.max(OLD_DRIFT) } else { calibration.drift }
+}
+
+impl From<&Calibration> for Cost {
+    /// The calibration's cost. Costs by period are taken over where the interval of the curvature excludes 0.
+    fn from(calibration: &Calibration) -> Self {
+        // Where a buffer's terms are known, a cost by period lacks the share of an interrupt that its last, unfilled buffer did not have.
+        let is_split = calibration.terms.contains_key(ASSIST_TERM);
+        let curved = calibration.linearity.as_ref().filter(|l| !is_split && !l.curvature.contains(0.0));
+        let mut by_period: Vec<PeriodCost> = curved.map(|l| l.periods.clone()).unwrap_or_default();
+        by_period.retain(|c| c.alpha_ns.relative_half_width() <= BY_PERIOD_HALF_WIDTH_MAX);
+        by_period.sort_by_key(|c| c.period);
+        by_period.dedup_by_key(|c| c.period);
+        Self {
+            alpha_ns: calibration.alpha_ns,
+            drift: calibration.drift,
+            terms: calibration.terms.clone(),
+            by_period,
+            pollution_ns: Vec::new(),
+        }
+    }
+}
