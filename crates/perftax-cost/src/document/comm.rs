@@ -352,8 +352,12 @@ pub struct CommCost {
     pub armed: f64,
     /// The budget, a share of the program's time; none where none was given.
     pub budget: Option<f64>,
-    /// What it took of the program's time, a share; probes are not in it.
+    /// What it took beside the program's own CPU time, as a share of that: traps, and perftax's own CPU time; probes are not in it.
     pub overhead: Option<Estimate>,
+    /// CPU time that perftax itself took while it watched, s: reading what traps say, switching registers, looking. None in documents before it was
+    /// counted, whose overhead lacks it.
+    #[serde(default)]
+    pub own_s: Option<f64>,
     /// Times that a probe on the allocator was hit.
     #[serde(default)]
     pub probes: u64,

@@ -148,6 +148,11 @@ pub struct Accounts {
 }
 
 impl Accounts {
+    /// CPUs that there are for the program.
+    pub fn cpus(&self) -> usize {
+        self.core_of.len()
+    }
+
     /// Nothing yet.
     pub fn new(plan: Plan, core_of: HashMap<u32, u32>) -> Self {
         Self {

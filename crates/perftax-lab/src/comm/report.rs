@@ -101,7 +101,7 @@ impl Watched {
 
     fn cost(&self, price: Price) -> CommCost {
         let on_ns: u64 = self.accounts.slices.iter().map(|slice| slice.to_ns - slice.from_ns).sum();
-        price.cost(self.evidence.traps, self.switching_ns, self.cpu_ns, on_ns, self.elapsed_ns)
+        price.cost(self.evidence.traps, self.own_ns, self.cpu_ns, on_ns, self.elapsed_ns)
     }
 
     /// Where what is seen in slices is that of a program that traps slow down, and so stands for too little of what it does without.
@@ -208,14 +208,13 @@ pub struct Price {
 }
 
 impl Price {
-    /// What so many traps, and so long a time of switching registers, took of a program's CPU time; registers were on for `on_ns` of
-    /// `elapsed_ns`.
-    pub(super) fn cost(self, traps: u64, switching_ns: u64, cpu_ns: Option<u64>, on_ns: u64, elapsed_ns: u64) -> CommCost {
+    /// What so many traps, and our own CPU time, took beside a program's own CPU time; registers were on for `on_ns` of `elapsed_ns`.
+    pub(super) fn cost(self, traps: u64, own_ns: u64, cpu_ns: Option<u64>, on_ns: u64, elapsed_ns: u64) -> CommCost {
         let cpu_ns = cpu_ns.unwrap_or(0) as f64;
         let of = |trap_ns: f64| {
-            let spent_ns = traps as f64 * trap_ns + switching_ns as f64;
+            let traps_ns = traps as f64 * trap_ns;
             // Traps are in the program's own CPU time. What it would have used without them cannot be less than nothing.
-            (spent_ns < cpu_ns).then(|| spent_ns / (cpu_ns - spent_ns))
+            (traps_ns < cpu_ns).then(|| (traps_ns + own_ns as f64) / (cpu_ns - traps_ns))
         };
         let overhead = self.trap_ns.and_then(|trap| Some(Estimate::new(of(trap.estimate)?, of(trap.low)?, of(trap.high)?)));
         CommCost {
@@ -223,6 +222,7 @@ impl Price {
             armed: if elapsed_ns > 0 { (on_ns as f64 / elapsed_ns as f64).min(1.0) } else { 0.0 },
             budget: self.budget,
             overhead,
+            own_s: Some(own_ns as f64 * 1e-9),
             probes: 0,
         }
     }

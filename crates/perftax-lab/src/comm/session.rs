@@ -8,12 +8,12 @@ use perftax_cost::document::CommEvidence;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::process::threads;
-use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns, thread_cpu_ns};
+use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns, own_cpu_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
 use super::accounts::{Accounts, Entry};
 use super::attend::{Watch, attend};
-use super::budget::{Controller, SLICE_NS};
+use super::budget::{Controller, SLICE_NS, Used};
 use super::heap::{Awaited, Heaps, code_of};
 use super::image::Images;
 use super::intake::Intake;
@@ -28,6 +28,8 @@ const TURN_NS: u64 = 20_000_000;
 const LEAST_TIMES_SWITCHING: u64 = 10;
 /// From one look at the rings to the next, at most.
 const LOOK: Duration = Duration::from_millis(5);
+/// Likewise, while the budget has nothing left: looking is paid for by it, too.
+const SAVING: Duration = Duration::from_millis(20);
 /// Likewise, while an object is waited for that is to be watched.
 const WAITING: Duration = Duration::from_millis(1);
 /// For how long entries are held back, so that those of other CPUs find their place, ns.
@@ -78,8 +80,8 @@ pub struct Watched {
     pub evidence: CommEvidence,
     /// Everything was watched all the time.
     pub is_exact: bool,
-    /// CPU time that switching registers on and off took, ns.
-    pub switching_ns: u64,
+    /// CPU time that we took ourselves meanwhile, ns.
+    pub own_ns: u64,
     /// CPU time that the program used meanwhile, ns; none where it was not told.
     pub cpu_ns: Option<u64>,
     /// Entries that came late, and counted as of when they came.
@@ -158,9 +160,8 @@ struct Session {
     /// Since when registers are on; none: they are off.
     on_ns: Option<u64>,
     slice_ns: u64,
-    switching_ns: u64,
-    /// What the last switching on took, ns.
-    switched_ns: u64,
+    /// CPU time of ours before watching began, ns.
+    own_before_ns: u64,
     /// Traps before the slice that is on.
     traps_before: u64,
     /// What the program had used at the last look.
@@ -200,8 +201,7 @@ impl Session {
             turn: 0,
             on_ns: None,
             slice_ns: if watching.budget.is_some() { SLICE_NS } else { TURN_NS },
-            switching_ns: 0,
-            switched_ns: 0,
+            own_before_ns: 0,
             traps_before: 0,
             cpu_ns: None,
             is_cut_short: false,
@@ -277,6 +277,7 @@ impl Session {
 
     fn begin(&mut self, program: &mut Program) -> Result<()> {
         self.take_until(0)?;
+        self.own_before_ns = own_cpu_ns();
         self.began_ns = monotonic_raw_ns();
         self.accounts.begin(self.began_ns);
         self.cpu_ns = program.cpu_ns();
@@ -286,9 +287,22 @@ impl Session {
     /// How long there is nothing to do but to look.
     fn until_next(&self) -> Duration {
         let end_ns = self.on_ns.filter(|_| !self.is_always_on()).map(|on_ns| on_ns + self.slice_ns);
-        let longest = if self.heaps.as_ref().is_some_and(|heaps| !heaps.waiting().is_empty()) { WAITING } else { LOOK };
+        let is_awaiting = self.heaps.as_ref().is_some_and(|heaps| !heaps.waiting().is_empty());
+        let longest = if is_awaiting { WAITING } else { self.until_affordable().clamp(LOOK, SAVING) };
         let left = end_ns.map_or(longest, |end_ns| Duration::from_nanos(end_ns.saturating_sub(monotonic_raw_ns())));
         left.clamp(Duration::from_micros(100), longest)
+    }
+
+    /// How long it takes at least until the next slice can be paid for.
+    fn until_affordable(&self) -> Duration {
+        let budget = self.budget.as_ref().filter(|_| self.on_ns.is_none());
+        let missing_ns = budget.map_or(0.0, |budget| budget.missing_ns(self.turn, self.used_so_far()));
+        Duration::from_nanos(missing_ns as u64 / self.accounts.cpus().max(1) as u64)
+    }
+
+    /// CPU time since watching began.
+    fn used_so_far(&self) -> Used {
+        Used { program_ns: self.cpu_ns.unwrap_or(0), own_ns: own_cpu_ns() - self.own_before_ns }
     }
 
     fn take_turns(&mut self) -> Result<()> {
@@ -304,8 +318,8 @@ impl Session {
             }
             Some(_) => Ok(()),
             None => {
-                let cpu_ns = self.cpu_ns.unwrap_or(0);
-                let may_begin = self.budget.as_ref().is_none_or(|budget| budget.may_begin(self.turn, cpu_ns));
+                let used = self.used_so_far();
+                let may_begin = self.budget.as_ref().is_none_or(|budget| budget.missing_ns(self.turn, used) <= 0.0);
                 if may_begin { self.on() } else { Ok(()) }
             }
         }
@@ -316,10 +330,9 @@ impl Session {
         let before_ns = thread_cpu_ns();
         self.watcher.on(&self.plan, self.turn)?;
         // Time for which somebody else had the CPU is not what switching takes.
-        self.switched_ns = thread_cpu_ns() - before_ns;
+        let switched_ns = thread_cpu_ns() - before_ns;
         let now_ns = monotonic_raw_ns();
-        self.switching_ns += self.switched_ns;
-        self.slice_ns = self.slice_ns.max(LEAST_TIMES_SWITCHING * self.switched_ns);
+        self.slice_ns = self.slice_ns.max(LEAST_TIMES_SWITCHING * switched_ns);
         self.traps_before = self.intake.evidence.traps;
         self.on_ns = Some(now_ns);
         // What trapped before all were on does not count.
@@ -337,17 +350,14 @@ impl Session {
             return Ok(());
         }
         self.intake.reorder.push(monotonic_raw_ns(), Entry::End);
-        let before_ns = thread_cpu_ns();
         if is_to_be_off {
             self.watcher.off()?;
         }
-        let off_ns = thread_cpu_ns() - before_ns;
-        self.switching_ns += off_ns;
         // What it cost is told by what has come since.
         self.drain()?;
         let traps = self.intake.evidence.traps - self.traps_before;
         if let Some(budget) = &mut self.budget {
-            budget.ended(self.turn, traps, off_ns + self.switched_ns);
+            budget.ended(self.turn, traps);
         }
         Ok(())
     }
@@ -381,6 +391,7 @@ impl Session {
         self.off()?;
         self.take_until(u64::MAX)?;
         self.accounts.end(ended_ns);
+        let own_ns = self.used_so_far().own_ns;
         let lost = self.watcher.lost().unwrap_or(0);
         if let (Some(heaps), Some(probes)) = (&mut self.heaps, self.watcher.probes()) {
             heaps.end(probes);
@@ -413,7 +424,7 @@ impl Session {
             elapsed_ns: ended_ns.saturating_sub(self.began_ns),
             evidence,
             is_exact,
-            switching_ns: self.switching_ns,
+            own_ns,
             cpu_ns,
             late: self.intake.reorder.late,
             images: self.intake.images,

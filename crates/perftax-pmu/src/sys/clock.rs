@@ -40,6 +40,11 @@ pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     (outcome == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
+/// CPU time of all threads of this process so far, those that have ended included, ns.
+pub fn own_cpu_ns() -> u64 {
+    clock_ns(ClockId::ProcessCPUTime)
+}
+
 /// CPU time of this process so far, ns: of all its threads, and of its children that have been waited for.
 pub fn own_and_children_cpu_ns() -> u64 {
     // SAFETY: an all-zero rusage is valid; the kernel fills it.
@@ -47,7 +52,7 @@ pub fn own_and_children_cpu_ns() -> u64 {
     // SAFETY: `usage` lives across the call.
     unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage) };
     let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000;
-    clock_ns(ClockId::ProcessCPUTime) + ns(usage.ru_utime) + ns(usage.ru_stime)
+    own_cpu_ns() + ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
 /// Context switches of the calling thread by preemption, since it started (getrusage(2), RUSAGE_THREAD).

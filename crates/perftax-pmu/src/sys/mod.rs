@@ -23,8 +23,8 @@ mod tree_clock;
 
 pub use child::{Child, ChildSpec, Ended, Exit, Stdio, Usage, wait_for_end};
 pub use clock::{
-    Tsc, monotonic_ns, monotonic_raw_ns, own_and_children_cpu_ns, process_cpu_ns, thread_cpu_ns, thread_involuntary_switches,
-    timer_resolution_ns,
+    Tsc, monotonic_ns, monotonic_raw_ns, own_and_children_cpu_ns, own_cpu_ns, process_cpu_ns, thread_cpu_ns,
+    thread_involuntary_switches, timer_resolution_ns,
 };
 pub use counter_page::CounterPage;
 pub use descendants::{children_of, kill_with_descendants};

@@ -1,7 +1,7 @@
 //! `perftax comm`, `perftax sim --comm` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Comm, CommPair, CommShare, CommThread, CommWay};
+use perftax_cost::document::{Comm, CommCost, CommPair, CommShare, CommThread, CommWay};
 
 use super::{comm_lines, plural};
 use crate::sheet::{Sheet, WIDTH, printable};
@@ -283,11 +283,16 @@ pub(crate) fn lost(doc: &Comm) -> String {
     if lost.is_empty() { "nothing".into() } else { lost.join(", ") }
 }
 
+/// How much of it was perftax's own.
+pub(crate) fn own(cost: &CommCost) -> String {
+    cost.own_s.map_or("perftax's own not counted".into(), |s| format!("with {} of perftax's own", units::time_s(s)))
+}
+
 fn cost(sheet: &mut Sheet, doc: &Comm) {
     let Some(cost) = &doc.cost else { return };
     let mut said = Vec::new();
     if let Some(overhead) = &cost.overhead {
-        said.push(format!("{} of the program's time", units::estimate_share(overhead).bold()));
+        said.push(format!("{} of the program's CPU time, {}", units::estimate_share(overhead).bold(), own(cost)));
     }
     if let Some(budget) = cost.budget {
         let is_over = cost.overhead.is_some_and(|overhead| overhead.high > budget);

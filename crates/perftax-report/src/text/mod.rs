@@ -52,7 +52,7 @@ pub(crate) use calibration::unit_of_term;
 #[cfg(feature = "html")]
 pub(crate) use comm::{
     blind as comm_blind, evidence as comm_evidence, exact as comm_exact, lost as comm_lost, members as comm_members,
-    program as comm_program, thread_label as comm_thread, way as comm_way,
+    own as comm_own, program as comm_program, thread_label as comm_thread, way as comm_way,
 };
 #[cfg(feature = "html")]
 pub(crate) use comm_comparison::{compared_lines as comm_compared_lines, shared_pairs as comm_shared_pairs};

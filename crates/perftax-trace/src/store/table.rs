@@ -68,14 +68,17 @@ impl<const N: usize> TableWriter<N> {
         if self.rows.len() >= GROUP_ROWS { self.flush() } else { Ok(()) }
     }
 
+    /// Whether the next row completes a group, which is written then.
+    pub fn is_nearly_full(&self) -> bool {
+        self.rows.len() + 1 >= GROUP_ROWS
+    }
+
     /// Ends the table: only now can it be read. Returns its rows, and those that the disk had no room for.
     ///
     /// # Errors
     /// Where it cannot be written.
     pub fn finish(mut self) -> Result<(u64, u64)> {
-        if !self.rows.is_empty() {
-            self.flush()?;
-        }
+        self.flush()?;
         let failed = failed(&self.path);
         let file = self.writer.into_inner().map_err(&failed)?;
         // What was reserved and not needed goes back.
@@ -99,9 +102,13 @@ impl<const N: usize> TableWriter<N> {
         }
     }
 
-    fn flush(&mut self) -> Result<()> {
+    /// Writes the rows that wait for a group to be complete.
+    ///
+    /// # Errors
+    /// As [`Self::push`].
+    pub fn flush(&mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
-        self.write(&rows)
+        if rows.is_empty() { Ok(()) } else { self.write(&rows) }
     }
 
     /// Writes rows as a group; where there is no room for so many, by halves.

@@ -25,7 +25,7 @@ pub struct Room {
     pub refused: u64,
 }
 
-/// Writes a trace's tables, row by row in order of time.
+/// Writes a trace's tables, row by row in order of time. Marks go first: where the disk gets full, what else is there tells nothing without them.
 pub struct StoreWriter {
     folder: PathBuf,
     marks: TableWriter<4>,
@@ -80,6 +80,9 @@ impl StoreWriter {
     /// # Errors
     /// As [`StoreWriter::mark`].
     pub fn sample(&mut self, s: &SampleRow) -> Result<()> {
+        if self.samples.is_nearly_full() {
+            self.marks.flush()?;
+        }
         self.samples.push([s.time_ns, s.cpu.into(), s.pid.into(), s.tid.into(), s.ip, s.tag])
     }
 
@@ -89,6 +92,9 @@ impl StoreWriter {
     /// As [`StoreWriter::mark`].
     pub fn kernel(&mut self, event: &KernelEvent) -> Result<()> {
         let (what, other) = codes::of_what(event.what);
+        if self.kernel.is_nearly_full() {
+            self.marks.flush()?;
+        }
         self.kernel.push([event.time_ns, event.cpu.into(), event.tid.into(), what, other])
     }
 

@@ -169,11 +169,14 @@ fn conclude_document(mut origin: Origin, request: &Request, finished: Finished) 
             why: format!("no cell has two usable rounds: {spoiled} of {of} {what} were spoiled, most often: {reason}"),
             remedy: "quieten the machine, lengthen the program, or give it more time with --time".into(),
         };
-        if let Some(reason) = commonest(finished.left_out.iter().map(|run| run.why.clone())) {
-            return Err(spoiled("runs", finished.left_out.len(), finished.made, reason).into());
-        }
-        if let Some(reason) = commonest(of_blocks.clone()) {
-            return Err(spoiled("blocks of the calibration", of_blocks.count(), finished.blocks.len(), reason).into());
+        let runs =
+            ("runs", finished.left_out.len(), finished.made, commonest(finished.left_out.iter().map(|run| run.why.clone())));
+        let blocks = ("blocks of the calibration", of_blocks.clone().count(), finished.blocks.len(), commonest(of_blocks));
+        // Of either kind a round needs some: what was spoiled more is the reason.
+        let share = |spoiled: usize, of: usize| spoiled as f64 / of.max(1) as f64;
+        let (what, number, of, reason) = if share(blocks.1, blocks.2) > share(runs.1, runs.2) { blocks } else { runs };
+        if let Some(reason) = reason {
+            return Err(spoiled(what, number, of, reason).into());
         }
         bail!(
             "no cell has two usable rounds: the time was too short, or samples are as dear as their period\n  \

@@ -62,7 +62,7 @@ fn recorded(children: u64) {
     assert!(puts.p50_ns >= 2_000_000 && gets.p50_ns < puts.p50_ns && puts.slow > gets.slow, "{:?}", report.labels);
     let slowest = report.slowest.iter().filter(|slow| slow.cause == "blocked");
     let labels: Vec<&str> = slowest.filter_map(|slow| slow.label.as_deref()).collect();
-    assert!(labels.len() >= 10 && labels.iter().all(|label| label.starts_with("PUT 'item ")), "{labels:?}");
+    assert!(!labels.is_empty() && labels.iter().all(|label| label.starts_with("PUT 'item ")), "{labels:?}");
     let output = perftax(&["trace", "report", &trace]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("PUT ?") && text.contains("GET item ?") && text.contains("broken off"), "{text}");

@@ -32,8 +32,8 @@ pub struct Found {
     pub armed_ns: u64,
     /// CPU time that the program used meanwhile, ns; none where it was not told.
     pub cpu_ns: Option<u64>,
-    /// What aiming registers took, ns.
-    pub aiming_ns: u64,
+    /// CPU time that we took ourselves meanwhile, ns.
+    pub own_ns: u64,
     /// Loads and stores counted, and loads that take long where they were sampled.
     pub counted: Vec<Counted>,
     /// Follows and samples.
@@ -136,7 +136,7 @@ impl Found {
             lines,
             evidence: with_heap(self.evidence(&transfers), self.heaps.as_ref()),
             cost: Some(with_probes(
-                price.cost(self.records.traps, self.aiming_ns, self.cpu_ns, self.armed_ns, self.elapsed_ns),
+                price.cost(self.records.traps, self.own_ns, self.cpu_ns, self.armed_ns, self.elapsed_ns),
                 self.heaps.as_ref(),
             )),
         }

@@ -9,7 +9,7 @@ use perftax_pmu::event::Catalog;
 use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::process::threads;
 use perftax_pmu::record::{Record, Sample};
-use perftax_pmu::sys::{AtExec, monotonic_raw_ns};
+use perftax_pmu::sys::{AtExec, monotonic_raw_ns, own_cpu_ns};
 
 use super::found::Found;
 use super::sampling::{SAMPLED_SLOW_LOADS, SAMPLED_STORES, Sampling};
@@ -118,7 +118,8 @@ struct Session<'a> {
     ended_ns: Option<u64>,
     pursuit: Option<Pursuit>,
     armed_ns: u64,
-    aiming_ns: u64,
+    /// CPU time of ours before watching began, ns.
+    own_before_ns: u64,
     cpu_ns: Option<u64>,
     crowded: u64,
     unaffordable: u64,
@@ -167,7 +168,7 @@ impl<'a> Session<'a> {
             ended_ns: None,
             pursuit: None,
             armed_ns: 0,
-            aiming_ns: 0,
+            own_before_ns: own_cpu_ns(),
             cpu_ns: None,
             crowded: 0,
             unaffordable: 0,
@@ -177,6 +178,7 @@ impl<'a> Session<'a> {
 
     fn begin(&mut self) -> Result<()> {
         self.look()?;
+        self.own_before_ns = own_cpu_ns();
         self.began_ns = monotonic_raw_ns();
         self.watcher.start_sampling()
     }
@@ -253,22 +255,25 @@ impl<'a> Session<'a> {
     /// Whether one more line may be followed: what it is foreseen to cost fits into the budget.
     fn can_afford(&self) -> bool {
         let (Some(budget), Some(trap_ns)) = (self.sampling.budget, self.sampling.trap_ns) else { return true };
-        let traps = self.intake.evidence.traps as f64;
+        let traps_ns = self.intake.evidence.traps as f64 * trap_ns.high;
         let follows = self.detective.follows().max(1) as f64;
-        let spent_ns = traps * trap_ns.high + self.aiming_ns as f64;
-        let used_ns = self.cpu_ns.unwrap_or(0) as f64 - spent_ns;
+        let spent_ns = traps_ns + self.own_ns() as f64;
+        let used_ns = self.cpu_ns.unwrap_or(0) as f64 - traps_ns;
         spent_ns * (1.0 + 1.0 / follows) <= budget * used_ns
     }
 
+    /// CPU time of ours since watching began, ns.
+    fn own_ns(&self) -> u64 {
+        own_cpu_ns() - self.own_before_ns
+    }
+
     fn arm(&mut self, line: Line, words: Words) -> Result<()> {
-        let before_ns = monotonic_raw_ns();
         let plan = plan_of(line, words);
         self.intake.aim_at(&plan, |_| false);
         self.intake.wait_for_aim();
         self.watcher.on(&plan, 0)?;
         let now_ns = monotonic_raw_ns();
         self.intake.aimed(now_ns, self.detective.wanted(), MOST_TRAPS);
-        self.aiming_ns += now_ns - before_ns;
         // Samples that came meanwhile find the registers taken.
         for sampled in self.drain()? {
             self.detective.pass(&sampled.access);
@@ -313,7 +318,6 @@ impl<'a> Session<'a> {
         let before_ns = monotonic_raw_ns();
         self.watcher.off()?;
         let now_ns = monotonic_raw_ns();
-        self.aiming_ns += now_ns - before_ns;
         self.armed_ns += now_ns - pursuit.since_ns;
         // Samples among what is still to come name other lines: they are told, and followed by nobody.
         for sampled in self.drain()? {
@@ -368,6 +372,7 @@ impl<'a> Session<'a> {
         }
         let ended_ns = self.ended_ns.unwrap_or_else(monotonic_raw_ns);
         self.look()?;
+        let own_ns = self.own_ns();
         // The rings tell what was lost, whatever it was; from Linux 6.0 on each event tells its own.
         let lost_samples = self.watcher.lost_samples()?;
         let records = &mut self.intake.evidence;
@@ -390,7 +395,7 @@ impl<'a> Session<'a> {
             elapsed_ns: ended_ns.saturating_sub(self.began_ns),
             armed_ns: self.armed_ns,
             cpu_ns: used_ns.filter(|_| !is_cut_short).or(self.cpu_ns),
-            aiming_ns: self.aiming_ns,
+            own_ns,
             counted: self.counted,
             evidence,
             board,

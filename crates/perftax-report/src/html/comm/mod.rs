@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
-use crate::text::{comm_blind, comm_evidence, comm_exact, comm_lost, comm_name, comm_program, comm_thread, comm_way};
+use crate::text::{comm_blind, comm_evidence, comm_exact, comm_lost, comm_name, comm_own, comm_program, comm_thread, comm_way};
 use crate::units;
 
 pub(super) use comparison::together;
@@ -54,8 +54,9 @@ fn facts(part: &mut Part, doc: &Comm) {
     );
     if let Some(cost) = &doc.cost {
         let overhead = cost.overhead.as_ref().map_or("unknown".into(), units::estimate_share);
-        let budget =
-            cost.budget.map_or(String::new(), |budget| format!("of the program's time; the budget is {}", units::share(budget)));
+        let budget = cost
+            .budget
+            .map_or(String::new(), |budget| format!("of the program's CPU time; the budget is {}", units::share(budget)));
         part.fact("cost", overhead, budget);
     }
 }
@@ -149,7 +150,7 @@ fn rests_on(doc: &Comm) -> Panel {
             row("probes on the allocator", format!("{} hits", units::count(cost.probes)));
         }
         if let Some(overhead) = &cost.overhead {
-            row("cost", format!("{} of the program's time", units::estimate_share(overhead)));
+            row("cost", format!("{} of the program's CPU time, {}", units::estimate_share(overhead), comm_own(cost)));
         }
         if let Some(budget) = cost.budget {
             row("budget", units::share(budget));

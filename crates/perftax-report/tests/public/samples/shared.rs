@@ -140,6 +140,7 @@ fn of(threads: u32, way: CommWay, mut share: impl FnMut(u64, u64) -> CommShare) 
             armed: 0.42,
             budget: Some(0.05),
             overhead: Some(about(0.031, 0.006)),
+            own_s: Some(0.43),
             probes: 0,
         }),
     }

@@ -23,7 +23,7 @@ pub fn price(here: &Here, budget: Budget) -> Result<Option<Estimate>> {
     };
     let most = match budget.0 {
         Some(share) => format!(
-            "at most {:.3} % of the program's CPU time goes to watching it (--budget none: all that it takes)",
+            "at most {:.3} % of the program's CPU time goes to watching it, perftax's own CPU time included (--budget none: all that it takes)",
             share * 100.0
         )
         .replace(".000 %", " %"),
