@@ -66,9 +66,7 @@ impl LeftOut {
 
     /// The share of a program's interrupts whose sample is dropped: that of its CPU time in the mode, by its unmonitored runs.
     pub fn share(self, workload: &WorkloadProfile) -> Estimate {
-        let sum = |of: fn(&crate::observation::Run) -> f64| -> f64 {
-            workload.runs.iter().filter(|run| run.spoiled.is_none() && run.period == 0).map(of).sum()
-        };
+        let sum = |of: fn(&crate::observation::Run) -> f64| -> f64 { workload.measured_runs().into_iter().map(of).sum() };
         self.share_of(sum(|run| run.user_s), sum(|run| run.system_s))
     }
 

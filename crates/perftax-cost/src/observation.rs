@@ -127,3 +127,33 @@ pub struct Run {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoiled: Option<String>,
 }
+
+impl Run {
+    /// One of an arm in which nothing was seen to happen.
+    pub fn nothing(arm: &str, round: u32) -> Self {
+        Self {
+            round,
+            period: 0,
+            arm: arm.into(),
+            elapsed_s: 0.0,
+            adjusted_s: None,
+            yardsticks: Vec::new(),
+            user_s: 0.0,
+            system_s: 0.0,
+            samples: 0,
+            samples_per_cpu: Vec::new(),
+            cpu_s_per_cpu: Vec::new(),
+            expected_samples: 0.0,
+            lost: 0,
+            throttled: 0,
+            voluntary_switches: 0,
+            involuntary_switches: 0,
+            minor_faults: 0,
+            major_faults: 0,
+            max_rss_bytes: 0,
+            steal_s: 0.0,
+            counts: std::collections::BTreeMap::new(),
+            spoiled: None,
+        }
+    }
+}

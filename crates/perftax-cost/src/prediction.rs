@@ -239,9 +239,9 @@ fn per_elapsed(workload: &WorkloadProfile, setting: &Setting, quantity: &Estimat
         Drive::Event { .. } => run.counts.get(setting.event).map(|n| *n as f64),
     };
     let ratios: Vec<f64> = workload
-        .runs
-        .iter()
-        .filter(|run| run.spoiled.is_none() && run.period == 0 && run.elapsed_s > 0.0)
+        .measured_runs()
+        .into_iter()
+        .filter(|run| run.elapsed_s > 0.0)
         .filter_map(|run| Some(of_run(run)? / run.elapsed_s))
         .collect();
     let overall = quantity.scaled(1.0 / workload.elapsed_s.estimate);

@@ -1,6 +1,6 @@
 //! Commands as a reader can paste them into a shell.
 
-use perftax_cost::document::Prediction;
+use perftax_cost::document::{Prediction, WorkloadProfile};
 
 use crate::sheet::printable;
 
@@ -23,9 +23,23 @@ pub fn quote(argument: &str) -> String {
 pub fn plan(doc: &Prediction) -> String {
     let mut words: Vec<String> = ["perftax", "plan", "--budget", "1%"].map(String::from).to_vec();
     words.extend(carried(&doc.origin.command));
-    words.extend(["-e".into(), printable(&doc.event), "--".into()]);
-    words.extend(doc.workload.command.iter().map(|word| printable(word)));
+    words.extend(["-e".into(), printable(&doc.event)]);
+    match doc.workload.pid {
+        Some(pid) => words.extend(["-p".into(), pid.to_string()]),
+        None => {
+            words.push("--".into());
+            words.extend(doc.workload.command.iter().map(|word| printable(word)));
+        }
+    }
     join(&words)
+}
+
+/// What a program is called: its command as one can paste it, or the process that was looked at.
+pub fn program(workload: &WorkloadProfile) -> String {
+    match workload.pid {
+        Some(pid) => format!("process {pid}: {}", join(&workload.command)),
+        None => join(&workload.command),
+    }
 }
 
 /// The options of a command line that say which machine is meant, how events are counted there, and how the program is run.

@@ -1,6 +1,7 @@
 //! What predictions need: the cost of a sample, from wherever it is to be had, and the program, measured.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use perftax_cost::document::{Calibration, MachineProfile, Origin, WorkloadProfile};
@@ -8,17 +9,19 @@ use perftax_cost::prediction::{Cost, FRESH_S, Setting, Watched, drift_at_age};
 use perftax_cost::{Estimate, LeftOut, Mechanism, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec, USER_STACK_BYTES};
 use perftax_lab::published::Published;
-use perftax_lab::run::{Survey, survey};
+use perftax_lab::run::{Lifetime, Survey, survey, survey_process};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{check_interrupted, online_cpus};
 use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::Payload;
+use perftax_pmu::sys::children_of;
+use perftax_report::units;
 
 use crate::here::Here;
 use crate::input::LifetimeChoice;
 use crate::origin::now_s;
-use crate::progress::Progress;
+use crate::progress::{Progress, announce};
 use crate::simulated::CountsFrom;
 use crate::target::Target;
 use crate::{calibration, profile, simulated};
@@ -29,16 +32,25 @@ pub struct Program {
     /// Unmonitored runs that the program is measured by
     #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub runs: u32,
+    /// Look at a process that runs already, N times for --for (2s) each, and plan for it and what it creates from now on, as perf record -p watches
+    /// it. Nothing is sampled, and it goes on; somebody else's needs the right to trace it
+    #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "workload", "load", "ready", "stdin"])]
+    pub pid: Option<u32>,
     #[command(flatten)]
     lasts: LifetimeChoice,
     #[command(flatten)]
     pub target: Target,
 }
 
+/// Runs that take longer than this together are told of before, s.
+const SAID_FROM_S: f64 = 30.0;
+
+/// How long each look at a process takes.
+const PROCESS_LOOK: Duration = Duration::from_secs(2);
+
 impl Program {
     /// Measures it: `runs` unmonitored runs, one with counters only, one that counts threads.
     pub fn survey(&self, here: &Here, events: Vec<Event>, origin: &mut Origin) -> Result<WorkloadProfile> {
-        let command = self.target.command()?.lasting(self.lasts.lifetime());
         let bar = Progress::new("measuring the program", u64::from(self.runs) + 1);
         let plan = Survey {
             cpus: here.cpus.clone(),
@@ -47,10 +59,18 @@ impl Program {
             task_clock: here.task_clock()?,
             dummy: here.event("dummy:u")?,
         };
-        let profile = survey(&command, &plan, |run| {
+        let began = Instant::now();
+        let between = |run: u32| {
             bar.at(u64::from(run), format!("run {run} of {}", self.runs));
+            if run == 1 {
+                self.say_how_long(began.elapsed(), &bar);
+            }
             check_interrupted()
-        })?;
+        };
+        let profile = match self.pid {
+            Some(pid) => self.survey_process(pid, &plan, between, origin)?,
+            None => survey(&self.target.command()?.lasting(self.lasts.lifetime()), &plan, between)?,
+        };
         if let Some(tasks) = profile.tasks.as_ref().filter(|tasks| tasks.lost > 0) {
             origin.warnings.push(Warning::Other {
                 message: format!(
@@ -71,6 +91,51 @@ impl Program {
             origin.warnings.push(Warning::HighVariation { what: "elapsed time".into(), variation: profile.variation });
         }
         Ok(profile)
+    }
+
+    /// Where the runs to come take long, when they will be over; `so_far`: what those took that are over.
+    fn say_how_long(&self, so_far: Duration, bar: &Progress) {
+        // The one that looks at tasks, and the one that counts; of a process both are one look.
+        let before = if self.pid.is_some() { 1 } else { 2 };
+        let left_s = so_far.as_secs_f64() / f64::from(before) * f64::from(self.runs);
+        if left_s > SAID_FROM_S {
+            let less = if self.runs > 2 { "-r 2 takes less, and so does --for 10s" } else { "--for 10s takes less" };
+            bar.say(&format!("{} more runs, about {} ({less})", self.runs, units::span(left_s)));
+        }
+    }
+
+    /// The same of a process, in looks at it.
+    fn survey_process(
+        &self,
+        pid: u32,
+        plan: &Survey,
+        between: impl FnMut(u32) -> perftax_pmu::Result<()>,
+        origin: &mut Origin,
+    ) -> Result<WorkloadProfile> {
+        let time = match self.lasts.lifetime {
+            None => PROCESS_LOOK,
+            Some(Lifetime::For(time)) => time,
+            Some(_) => {
+                let needed = "how long to look at a process each time, such as 2s".into();
+                return Err(Error::Argument { argument: "--for", value: "end".into(), needed }.into());
+            }
+        };
+        let before = children_of(pid as i32).len();
+        if before > 0 {
+            origin.warnings.push(Warning::Other {
+                message: format!(
+                    "process {pid} had created {} already: nothing here is of them, nor does perf record -p follow them",
+                    if before == 1 { "another process".into() } else { format!("{before} processes") }
+                ),
+                remedy: "-p for each of them; or its command after --, from its beginning".into(),
+            });
+        }
+        announce(&format!(
+            "looking at process {pid} {} times for {:.1} s, nothing sampled; one more look counts its threads, which makes its context switches a little slower",
+            self.runs,
+            time.as_secs_f64()
+        ));
+        Ok(survey_process(pid, time, plan, between)?)
     }
 }
 
@@ -121,7 +186,7 @@ pub fn price(
         payload: Payload::BASIC,
         planted_bias: 0.0,
     };
-    crate::progress::announce(&format!(
+    announce(&format!(
         "no calibration of {mechanism} in this machine's profile yet: calibrating, at most {} s",
         Goal::QUICK.time_limit.as_secs()
     ));
@@ -241,7 +306,7 @@ pub struct CostChoice {
     #[arg(long, value_name = "N")]
     pub count_of: Option<f64>,
     /// Count in the model of --machine (one run in qemu-user): elapsed time, caches and pollution are then that machine's, too
-    #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with_all = ["count_of", "lifetime", "load"])]
+    #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with_all = ["count_of", "lifetime", "load", "pid"])]
     pub counts_from: Option<CountsFrom>,
 }
 

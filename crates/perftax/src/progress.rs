@@ -31,6 +31,11 @@ impl Progress {
         self.bar.set_message(message.into());
     }
 
+    /// Says something in a line of its own, without spoiling the bar.
+    pub fn say(&self, text: &str) {
+        self.bar.suspend(|| announce(text));
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();

@@ -84,6 +84,7 @@ fn workload(outcome: &Outcome, request: &Request, event_name: &str, event: Event
     let busy: Vec<Estimate> = run.cores.iter().map(|core| Estimate::exact(core.elapsed_s)).collect();
     WorkloadProfile {
         command: argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        pid: None,
         elapsed_s: Estimate::exact(run.elapsed_s),
         cpu_s: Estimate::exact(busy.iter().map(|core| core.estimate).sum()),
         cpu_s_per_cpu: busy,

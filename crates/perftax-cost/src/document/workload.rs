@@ -13,6 +13,9 @@ use crate::tasks::Tasks;
 pub struct WorkloadProfile {
     /// The command.
     pub command: Vec<String>,
+    /// The process that was looked at while it ran; none where the command was run. Runs are looks of equal length then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// Elapsed time.
     pub elapsed_s: Estimate,
     /// CPU time, user and system, all threads.
@@ -36,4 +39,39 @@ pub struct WorkloadProfile {
     pub variation: f64,
     /// The raw observations.
     pub runs: Vec<Run>,
+}
+
+/// Fewer usable runs than these say less than all of them do.
+const LEAST_USABLE: usize = 2;
+
+impl WorkloadProfile {
+    /// The unmonitored runs that its estimates are of.
+    pub fn measured_runs(&self) -> Vec<&Run> {
+        Self::measured(&self.runs)
+    }
+
+    /// Of some runs, the unmonitored ones that are to be measured by: a spoiled one is somebody else's measurement; where hardly any is left, all must
+    /// do, and the variation tells.
+    pub fn measured(runs: &[Run]) -> Vec<&Run> {
+        let of_period = || runs.iter().filter(|run| run.period == 0);
+        let usable: Vec<&Run> = of_period().filter(|run| run.spoiled.is_none()).collect();
+        if usable.len() >= LEAST_USABLE { usable } else { of_period().collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spoiled_runs_count_only_where_there_is_hardly_another() {
+        let run = |round: u32, is_spoiled: bool| Run { spoiled: is_spoiled.then(String::new), ..Run::nothing("off", round) };
+        let rounds = |spoiled: [bool; 3]| -> Vec<u32> {
+            let runs: Vec<Run> = (0..).zip(spoiled).map(|(round, is_spoiled)| run(round, is_spoiled)).collect();
+            WorkloadProfile::measured(&runs).into_iter().map(|run| run.round).collect()
+        };
+        assert_eq!(rounds([false, true, false]), [0, 2]);
+        assert_eq!(rounds([true, true, false]), [0, 1, 2]);
+        assert_eq!(rounds([true, true, true]), [0, 1, 2]);
+    }
 }

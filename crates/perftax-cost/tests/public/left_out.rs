@@ -19,6 +19,7 @@ fn workload(system_s: f64) -> WorkloadProfile {
     .unwrap();
     WorkloadProfile {
         command: vec!["true".into()],
+        pid: None,
         elapsed_s: Estimate::exact(1.0),
         cpu_s: Estimate::exact(1.0),
         cpu_s_per_cpu: vec![Estimate::exact(1.0)],

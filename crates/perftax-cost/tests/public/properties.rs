@@ -19,6 +19,7 @@ fn workload(elapsed_s: f64, cpu_s: &[f64], events: f64, threads: u32) -> Workloa
     let total: f64 = cpu_s.iter().sum();
     WorkloadProfile {
         command: vec!["true".into()],
+        pid: None,
         elapsed_s: about(elapsed_s, 0.02),
         cpu_s: about(total, 0.02),
         cpu_s_per_cpu: cpu_s.iter().map(|&s| about(s, 0.03)).collect(),

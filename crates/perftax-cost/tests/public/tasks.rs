@@ -14,6 +14,7 @@ fn churner() -> WorkloadProfile {
     let portions = || Portions::of(std::iter::repeat_n(40e-6, 20_000).chain([0.2]));
     WorkloadProfile {
         command: vec!["churner".into()],
+        pid: None,
         elapsed_s: Estimate::exact(1.0),
         cpu_s: Estimate::exact(1.0),
         cpu_s_per_cpu: vec![Estimate::exact(0.5); 2],

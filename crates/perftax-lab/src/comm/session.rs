@@ -29,7 +29,7 @@ const LEAST_TIMES_SWITCHING: u64 = 10;
 /// From one look at the rings to the next, at most.
 const LOOK: Duration = Duration::from_millis(5);
 /// Likewise, while the budget has nothing left: looking is paid for by it, too.
-const SAVING: Duration = Duration::from_millis(20);
+const SAVING: Duration = Duration::from_millis(100);
 /// Likewise, while an object is waited for that is to be watched.
 const WAITING: Duration = Duration::from_millis(1);
 /// For how long entries are held back, so that those of other CPUs find their place, ns.

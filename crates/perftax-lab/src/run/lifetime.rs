@@ -75,7 +75,7 @@ fn waits_for_work(ran: Duration) -> Error {
         value: "missing".into(),
         needed: format!(
             "how long to measure a program that does not end: this one has run for {} s and has done nothing for {IDLE_LOOKS}, as servers do that \
-             wait for work (--load 'COMMAND' serves that command; --for 30s is beside a load of yours; --for end waits on)",
+             wait for work (--load 'COMMAND' serves that command; --for 30s is beside a load of yours; -p PID looks at one that runs and has its load; --for end waits on)",
             ran.as_secs()
         ),
     }

@@ -249,7 +249,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
 }
 
 /// Refuses counts of counters that were shared with others: those are extrapolations, and predictions would not say so.
-fn check_running(event: &str, readings: &[Reading]) -> Result<()> {
+pub(super) fn check_running(event: &str, readings: &[Reading]) -> Result<()> {
     let mut counted = Counted::default();
     counted.add(readings);
     let Some(share) = counted.multiplexed() else { return Ok(()) };
@@ -307,9 +307,13 @@ fn why_spoiled(run: &Run, delivered: &Delivered, switched: bool, least: f64, who
         Some(format!("throttled {} times", delivered.throttled))
     } else if !switched && (run.samples as f64) < least * DELIVERED_LEAST - DELIVERED_SLACK {
         Some(format!("{} samples of at least {least:.0} expected", run.samples))
-    } else if run.steal_s > STEAL_LIMIT * run.elapsed_s.max(whole_s) {
-        Some(format!("{:.0} ms stolen by the hypervisor", run.steal_s * 1e3))
     } else {
-        None
+        too_much_stolen(run, whole_s)
     }
+}
+
+/// Why a run must not be used that the hypervisor stole too much of; `whole_s` as for [`why_spoiled`].
+pub(super) fn too_much_stolen(run: &Run, whole_s: f64) -> Option<String> {
+    let is_too_much = run.steal_s > STEAL_LIMIT * run.elapsed_s.max(whole_s);
+    is_too_much.then(|| format!("{:.0} ms stolen by the hypervisor", run.steal_s * 1e3))
 }

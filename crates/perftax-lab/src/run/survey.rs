@@ -47,7 +47,7 @@ pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -
         between(round + 1)?;
         runs.push(run_once(command, None, &watched, "off", round)?);
     }
-    let profile = profile(command, tasks, &counted, runs)?;
+    let profile = profile(command.words(), tasks, &counted, runs);
     if profile.elapsed_s.estimate < SHORTEST_S {
         return Err(Error::Spoiled {
             why: format!(
@@ -62,22 +62,21 @@ pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -
     Ok(profile)
 }
 
-fn profile(command: &Command, tasks: Tasks, counted: &Run, all: Vec<Run>) -> Result<WorkloadProfile> {
-    // A spoiled run is somebody else's measurement; where hardly any is left, all must do, and the variation tells.
-    const LEAST_USABLE: usize = 2;
-    let usable: Vec<Run> = all.iter().filter(|run| run.spoiled.is_none()).cloned().collect();
-    let runs = if usable.len() >= LEAST_USABLE { &usable } else { &all };
+/// The profile of what was run, or looked at: which tasks there were, a run with counters, and the others.
+pub(super) fn profile(command: Vec<String>, tasks: Tasks, counted: &Run, all: Vec<Run>) -> WorkloadProfile {
+    let runs = WorkloadProfile::measured(&all);
     let elapsed: Vec<f64> = runs.iter().map(|r| r.elapsed_s).collect();
     let mean = elapsed.iter().sum::<f64>() / elapsed.len() as f64;
     let variance = elapsed.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / (elapsed.len().max(2) - 1) as f64;
-    let of = |value: fn(&Run) -> f64| estimate(&runs.iter().map(value).collect::<Vec<_>>());
+    let of = |value: fn(&Run) -> f64| estimate(&runs.iter().map(|run| value(run)).collect::<Vec<_>>());
     let cpu_s = of(|r| r.user_s + r.system_s);
     // Which core did how much: the shares come from the counted run, the amount from the unmonitored ones.
     let by_cpu_total: f64 = counted.cpu_s_per_cpu.iter().sum();
     let cpu_s_per_cpu = counted.cpu_s_per_cpu.iter().map(|s| cpu_s.scaled(s / by_cpu_total.max(f64::MIN_POSITIVE))).collect();
     let counts = counted.counts.iter().filter(|(name, _)| *name != TASK_CLOCK);
-    Ok(WorkloadProfile {
-        command: command.words(),
+    WorkloadProfile {
+        command,
+        pid: None,
         elapsed_s: of(|r| r.elapsed_s),
         cpu_s,
         cpu_s_per_cpu,
@@ -89,7 +88,7 @@ fn profile(command: &Command, tasks: Tasks, counted: &Run, all: Vec<Run>) -> Res
         counts: counts.map(|(name, &count)| (name.clone(), Estimate::exact(count as f64))).collect(),
         variation: variance.sqrt() / mean,
         runs: all,
-    })
+    }
 }
 
 /// Mean with an interval; runs of whole programs are seconds apart, so each is taken as independent.

@@ -1,15 +1,17 @@
-//! Which tasks a program creates, and what each does, from one run of it.
+//! Which tasks a program creates, and what each does, from one run of it or a look at it.
 
 use std::collections::BTreeMap;
 
 use perftax_cost::tasks::{Portions, Tasks};
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
-use perftax_pmu::sampler::{Delivered, LiveSampler, ReaderThread, Sampling, ring_pages_within_rights};
+use perftax_pmu::guard::raise_descriptor_limit;
+use perftax_pmu::process::running_threads;
+use perftax_pmu::sampler::{Delivered, LiveSampler, ReaderThread, Sampler, Sampling, ring_pages_within_rights};
 use perftax_pmu::sys::{Child, Target};
 
 use super::Command;
-use super::monitor::{TASK_CLOCK, succeeded};
+use super::monitor::{TASK_CLOCK, check_running, succeeded};
 
 /// Pages of a ring where memory may be locked: a thousand tasks' records before it must be read.
 const RING_PAGES: usize = 32;
@@ -34,54 +36,129 @@ pub struct Look<'a> {
 /// Where the command cannot be executed, fails, or is killed; where an event cannot be opened.
 pub fn look_at_tasks(command: &Command, look: &Look) -> Result<Tasks> {
     let mut child = Child::spawn(&command.spec)?;
-    let first = child.pid() as u32;
-    let targets: Vec<Target> = look.cpus.iter().map(|&cpu| Target::ThreadOnCpu(child.pid(), cpu)).collect();
-    let counted: Vec<&Event> = std::iter::once(look.task_clock).chain(look.events).collect();
-    let ring_pages = ring_pages_within_rights(RING_PAGES, targets.len() * (1 + counted.len()));
-    let births = Sampling { task_records: true, ..Sampling::every(1, ring_pages * rustix::param::page_size()).for_command() };
-    let counts = Sampling { task_counts: true, ..Sampling::COUNTING.for_command() };
-    // Each in a ring of its own, so that nothing has to say whose a record is.
-    let reader = |event: &Event, sampling: Sampling| {
-        let sampler = LiveSampler::open(&[(event.clone(), sampling)], &targets, ring_pages)?;
-        ReaderThread::start(sampler, targets.len())
-    };
-    let births = reader(look.dummy, births)?;
-    let counts = counted.iter().map(|event| reader(event, counts)).collect::<Result<Vec<_>>>()?;
+    let looking = Looking::begin(&[child.pid()], look, Begins::AtExec)?;
     child.release()?;
     let exit = command.lifetime.wait(child)?;
-    let births = births.finish()?;
-    let counts = counts.into_iter().map(ReaderThread::finish).collect::<Result<Vec<_>>>()?;
+    let (tasks, _) = looking.finish()?;
     succeeded(command, &exit)?;
-    let mut tasks = Tasks {
-        threads: births.forks - births.processes,
-        processes: births.processes,
-        execs: births.execs,
-        lost: births.lost + counts.iter().map(|delivered| delivered.lost).sum::<u64>(),
-        ..Tasks::default()
-    };
-    for (event, delivered) in counted.into_iter().zip(&counts) {
-        let portions = portions(delivered, &births.created_by, first);
-        if event.name == TASK_CLOCK {
-            tasks.cpu_s = Portions::of_pieces(portions.into_iter().map(|(ns, pieces)| (ns as f64 * 1e-9, pieces)));
-        } else {
-            let counts = portions.into_iter().map(|(count, pieces)| (count as f64, pieces));
-            tasks.counts.insert(event.name.clone(), Portions::of_pieces(counts));
-        }
-    }
     Ok(tasks)
+}
+
+/// Looks at the threads of a process while somebody waits, and at what they create from then on. Returns the counts as well, by event and CPU.
+///
+/// # Errors
+/// Where an event cannot be opened on them; what waiting meets.
+pub fn look_at_threads(pid: u32, look: &Look, wait: impl FnOnce() -> Result<()>) -> Result<(Tasks, BTreeMap<String, Vec<u64>>)> {
+    raise_descriptor_limit();
+    // Threads come and go while events are opened.
+    let mut attempts = 0..ATTEMPTS;
+    let looking = loop {
+        let threads = running_threads(pid);
+        let looking = Looking::begin(&threads, look, Begins::Now);
+        let is_there = running_threads(pid);
+        let has_lost_some = !is_there.is_empty() && threads.iter().any(|tid| !is_there.contains(tid));
+        if looking.is_ok() || !has_lost_some || attempts.next().is_none() {
+            break looking?;
+        }
+    };
+    wait()?;
+    looking.finish()
+}
+
+/// Times that a process's threads are looked up again where they change while their events are opened.
+const ATTEMPTS: usize = 50;
+
+/// When a look begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begins {
+    /// When the program is executed.
+    AtExec,
+    /// Now.
+    Now,
+}
+
+/// A look that goes on: who creates tasks, and what each counts.
+struct Looking<'a> {
+    firsts: Vec<u32>,
+    cpus: usize,
+    counted: Vec<&'a Event>,
+    births: ReaderThread,
+    counts: Vec<ReaderThread>,
+}
+
+impl<'a> Looking<'a> {
+    fn begin(firsts: &[i32], look: &Look<'a>, begins: Begins) -> Result<Self> {
+        let on_cpus = |tid: &i32| look.cpus.iter().map(|&cpu| Target::ThreadOnCpu(*tid, cpu)).collect::<Vec<_>>();
+        let targets: Vec<Target> = firsts.iter().flat_map(on_cpus).collect();
+        let counted: Vec<&Event> = std::iter::once(look.task_clock).chain(look.events).collect();
+        let ring_pages = ring_pages_within_rights(RING_PAGES, look.cpus.len() * (1 + counted.len()));
+        let inherited = |sampling: Sampling| match begins {
+            Begins::AtExec => sampling.for_command(),
+            Begins::Now => Sampling { inherit: true, ..sampling },
+        };
+        let births = Sampling { task_records: true, ..Sampling::every(1, ring_pages * rustix::param::page_size()) };
+        let counts = Sampling { task_counts: true, ..Sampling::COUNTING };
+        // Each in a ring of its own, so that nothing has to say whose a record is.
+        let reader = |event: &Event, sampling: Sampling| {
+            let mut sampler = LiveSampler::open(&[(event.clone(), inherited(sampling))], &targets, ring_pages)?;
+            if begins == Begins::Now {
+                Sampler::enable(&mut sampler)?;
+            }
+            ReaderThread::start(sampler, look.cpus.len())
+        };
+        let births = reader(look.dummy, births)?;
+        let counts = counted.iter().map(|event| reader(event, counts)).collect::<Result<Vec<_>>>()?;
+        Ok(Self { firsts: firsts.iter().map(|tid| *tid as u32).collect(), cpus: look.cpus.len(), counted, births, counts })
+    }
+
+    /// What was seen, and the counts by event and CPU.
+    fn finish(self) -> Result<(Tasks, BTreeMap<String, Vec<u64>>)> {
+        let births = self.births.finish()?;
+        let counts = self.counts.into_iter().map(ReaderThread::finish).collect::<Result<Vec<_>>>()?;
+        let mut tasks = Tasks {
+            threads: births.forks - births.processes,
+            processes: births.processes,
+            execs: births.execs,
+            lost: births.lost + counts.iter().map(|delivered| delivered.lost).sum::<u64>(),
+            ..Tasks::default()
+        };
+        let mut by_cpu = BTreeMap::new();
+        for (event, delivered) in self.counted.into_iter().zip(&counts) {
+            check_running(&event.name, &delivered.readings)?;
+            let portions = portions(delivered, &births.created_by, &self.firsts);
+            if event.name == TASK_CLOCK {
+                tasks.cpu_s = Portions::of_pieces(portions.into_iter().map(|(ns, pieces)| (ns as f64 * 1e-9, pieces)));
+            } else {
+                let counts = portions.into_iter().map(|(count, pieces)| (count as f64, pieces));
+                tasks.counts.insert(event.name.clone(), Portions::of_pieces(counts));
+            }
+            let of_cpu = |cpu: usize| delivered.counted.iter().skip(cpu).step_by(self.cpus.max(1)).sum();
+            by_cpu.insert(event.name.clone(), (0..self.cpus).map(of_cpu).collect());
+        }
+        Ok((tasks, by_cpu))
+    }
 }
 
 /// What each task counted on each CPU, and in how many pieces.
 ///
 /// One that waits for what it has created hands its context to it where that runs on the same CPU (`perf_event_context_sched_out` swaps the two), and goes on
 /// with one whose period has only begun. So what a task does is taken to be cut wherever it created another.
-fn portions(delivered: &Delivered, created_by: &BTreeMap<u32, u64>, first: u32) -> Vec<(u64, u64)> {
-    let mut of_first = delivered.counted.clone();
+///
+/// Counts are in the order of the tasks that were there at first, and of CPUs; what those count that a first one creates is in its own. Where several were
+/// there, nobody says whose an ended one was: on each CPU all lose the same share.
+fn portions(delivered: &Delivered, created_by: &BTreeMap<u32, u64>, firsts: &[u32]) -> Vec<(u64, u64)> {
+    let cpus = delivered.counted.len() / firsts.len().max(1);
+    let mut ended_on = vec![0u64; cpus];
     for ended in &delivered.ended {
-        let rest = of_first.get_mut(ended.target);
-        rest.into_iter().for_each(|rest| *rest = rest.saturating_sub(ended.value));
+        ended_on.get_mut(ended.target).into_iter().for_each(|sum| *sum += ended.value);
     }
     let pieces = |tid: u32| 1 + created_by.get(&tid).copied().unwrap_or_default();
-    let ended = delivered.ended.iter().map(|ended| (ended.value, pieces(ended.tid)));
-    ended.chain(of_first.into_iter().map(|count| (count, pieces(first)))).collect()
+    let mut portions: Vec<(u64, u64)> = delivered.ended.iter().map(|ended| (ended.value, pieces(ended.tid))).collect();
+    for (cpu, ended) in ended_on.into_iter().enumerate() {
+        let all: u64 = delivered.counted.iter().skip(cpu).step_by(cpus.max(1)).sum();
+        let own = all.saturating_sub(ended) as f64 / all.max(1) as f64;
+        let counts = firsts.iter().zip(delivered.counted.iter().skip(cpu).step_by(cpus.max(1)));
+        portions.extend(counts.map(|(tid, count)| ((*count as f64 * own).round() as u64, pieces(*tid))));
+    }
+    portions
 }

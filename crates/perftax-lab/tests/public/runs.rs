@@ -101,10 +101,10 @@ spin(3000000)";
     assert_eq!((tasks.threads, tasks.lost), (202, 0), "{tasks:?}");
     // Each on one CPU at least.
     assert!(tasks.cpu_s.count() >= 203, "{tasks:?}");
-    // Two thirds of all are in the two long ones: periods of a hundredth of the whole see them. What the first thread does is cut by each that it creates.
+    // Two thirds of all are in the two long ones: periods of a hundredth of the whole see them, the better the less they move from CPU to CPU. What the first thread does is cut by each that it creates.
     let total = tasks.cpu_s.total();
     let seen = tasks.cpu_s.share_in_whole_periods(100.0 / total);
-    assert!((0.3..0.95).contains(&seen), "{seen} of {tasks:?}");
+    assert!((0.1..0.95).contains(&seen), "{seen} of {tasks:?}");
     let faults = &tasks.counts["page-faults:u"];
     assert!(faults.total() > 300.0 && faults.count() >= 200, "{faults:?}");
 

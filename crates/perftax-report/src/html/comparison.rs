@@ -163,7 +163,7 @@ fn predictions(part: &mut Part, docs: &[(String, &Prediction)]) {
         for row in &doc.rows {
             table.row(vec![
                 label.clone(),
-                shell::join(&doc.workload.command),
+                shell::program(&doc.workload),
                 doc.event.clone(),
                 units::estimate_ns(&doc.alpha_ns),
                 units::period(doc.mechanism, row.period),
@@ -187,7 +187,7 @@ fn plans(part: &mut Part, docs: &[(String, &Plan)]) {
         let when = |text: String| if doc.feasible { text } else { "—".into() };
         table.row(vec![
             label.clone(),
-            shell::join(&doc.workload.command),
+            shell::program(&doc.workload),
             units::share(doc.budget),
             doc.event.clone(),
             units::estimate_ns(&doc.alpha_ns),

@@ -10,7 +10,7 @@ use super::prediction::{program_facts, program_panel, raw_runs};
 use crate::{shell, units};
 
 pub(super) fn part(doc: &Plan) -> Part {
-    let mut part = Part::of(&doc.origin, format!("A plan for {}", shell::join(&doc.workload.command)));
+    let mut part = Part::of(&doc.origin, format!("A plan for {}", shell::program(&doc.workload)));
     if doc.feasible {
         part.tone = "good";
         part.lead = format!(

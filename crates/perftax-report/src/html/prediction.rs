@@ -10,7 +10,7 @@ use super::page::{Grid, Panel, Part};
 use crate::{shell, units};
 
 pub(super) fn part(doc: &Prediction) -> Part {
-    let program = shell::join(&doc.workload.command);
+    let program = shell::program(&doc.workload);
     let mut part = Part::of(&doc.origin, format!("What sampling {} would cost {program}", doc.event));
     part.fact("cost of one sample", units::estimate_ns(&doc.alpha_ns), format!("{}, drift included", doc.cost_machine));
     program_facts(&mut part, &doc.workload);

@@ -136,7 +136,7 @@ fn predictions(docs: &[(String, &Prediction)]) -> Vec<Table> {
         for row in &doc.rows {
             table.row(vec![
                 label.clone(),
-                printable(&shell::join(&doc.workload.command)),
+                printable(&shell::program(&doc.workload)),
                 printable(&doc.event),
                 units::estimate_ns(&doc.alpha_ns),
                 units::period(doc.mechanism, row.period),
@@ -165,7 +165,7 @@ fn plans(docs: &[(String, &Plan)]) -> Vec<Table> {
         let when = |text: String| if doc.feasible { text } else { "—".into() };
         table.row(vec![
             label.clone(),
-            printable(&shell::join(&doc.workload.command)),
+            printable(&shell::program(&doc.workload)),
             units::share(doc.budget),
             printable(&doc.event),
             units::estimate_ns(&doc.alpha_ns),

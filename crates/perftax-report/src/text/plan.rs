@@ -63,8 +63,12 @@ pub fn plan(doc: &Plan) -> String {
 
 /// One line on a measured program.
 pub(crate) fn workload(w: &WorkloadProfile) -> String {
-    let runs = w.runs.iter().filter(|run| run.period == 0 && run.spoiled.is_none()).count();
-    let over = if runs > 0 { format!(" over {}", super::plural(&runs.to_string(), "run", "runs")) } else { String::new() };
+    let runs = w.measured_runs().len().to_string();
+    let over = match w.pid {
+        _ if w.runs.is_empty() => String::new(),
+        None => format!(" over {}", super::plural(&runs, "run", "runs")),
+        Some(pid) => format!(" in {} at process {pid}", super::plural(&runs, "look", "looks")),
+    };
     let cpu = if w.threads > 1 { format!(", {} of CPU time", units::estimate_s(&w.cpu_s)) } else { String::new() };
     // A simulated program has no runs, and nobody switched it.
     let switches = || super::plural(&units::about(w.switches.estimate.round()), "context switch", "context switches");

@@ -182,8 +182,8 @@ fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
     let places = args.places()?;
     let mut origin = here.origin("comm");
     let program = args.program();
-    let trap_ns = price(here, args.budget)?;
     let is_heap_told = args.heap || places.iter().any(PlaceName::is_of_heap);
+    let trap_ns = price(here, args.budget, is_heap_told)?;
     let watching = Watching {
         subject: args.subject(),
         places,
@@ -212,7 +212,7 @@ fn sampled(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
     let events = MemoryEvents::of(&here.catalog)?;
     let mut origin = here.origin("comm");
     let program = args.program();
-    let trap_ns = price(here, args.budget)?;
+    let trap_ns = price(here, args.budget, args.heap)?;
     let sampling = Sampling {
         subject: args.subject(),
         events,

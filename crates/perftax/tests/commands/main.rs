@@ -18,6 +18,7 @@ mod matrix;
 mod phase;
 #[cfg(all(feature = "trace", feature = "html"))]
 mod plain_user;
+mod programs;
 mod selfcost;
 mod servers;
 mod sharing;

@@ -1,9 +1,13 @@
 //! Programs that do not end.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use perftax_cost::document::Prediction;
+use perftax_cost::document::{Plan, Prediction};
+use perftax_pmu::sys::process_cpu_ns;
+
+use crate::common::{perftax, said};
 
 /// Listens, and waits for somebody who never comes.
 const SERVER: &str =
@@ -77,4 +81,73 @@ fn a_server_is_measured_under_its_load() {
         let output = predict(refused, SERVER);
         assert_eq!(output.status.code(), Some(2), "{refused:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+/// Works for a third of its time until it is killed, with a thread and a process that it had created before anybody looked; says when it has.
+const WORKER: &str = "use threads; use Time::HiRes 'sleep'; my $me = $$; $| = 1; threads->create(sub { sleep 0.01 while 1 })->detach; \
+     unless (fork) { sleep 1 while getppid == $me; exit } print \"ready\\n\"; \
+     while (1) { my $i = 0; $i++ while $i < 2e5; sleep 0.02 }";
+
+/// A process of its own that is killed at the end.
+struct Running(std::process::Child);
+
+impl Running {
+    fn worker() -> Self {
+        let mut worker = Command::new("perl").args(["-e", WORKER]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(worker.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "ready\n");
+        Self(worker)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+/// A process that runs is looked at, and goes on.
+#[test]
+fn a_process_that_runs_is_planned_for() {
+    let mut worker = Running::worker();
+    let pid = worker.0.id().to_string();
+    let of_process = |command: &str, options: &[&str]| {
+        let costs = ["--machine", "broadwell", "-e", "UOPS_RETIRED.ALL", "--count-of", "1e8"];
+        perftax(&[&[command][..], &costs, &["-p", &pid], options].concat())
+    };
+    let (began, before_ns) = (Instant::now(), process_cpu_ns(worker.0.id()).unwrap());
+    let planned = of_process("plan", &["--budget", "5%", "--for", "500ms", "-r", "3", "--json", "-"]);
+    let (elapsed_s, cpu_ns) = (began.elapsed().as_secs_f64(), process_cpu_ns(worker.0.id()).unwrap() - before_ns);
+    assert_eq!(planned.status.code(), Some(0), "{}", said(&planned));
+    let plan: Plan = serde_json::from_slice(&planned.stdout).unwrap();
+    let workload = &plan.workload;
+    assert_eq!((workload.pid, workload.runs.len()), (Some(worker.0.id()), 3));
+    assert!((0.5..1.0).contains(&workload.elapsed_s.estimate), "{:?}", workload.elapsed_s);
+    // What its own clock says of all that time, it uses in the looks as well: as much as this machine lets it.
+    let (used, seen) = (cpu_ns as f64 * 1e-9 / elapsed_s, workload.cpu_s.estimate / workload.elapsed_s.estimate);
+    assert!(seen > used / 3.0 && seen < used * 3.0, "{seen} {used}");
+    assert_eq!(workload.threads, 2);
+    assert!(workload.switches.estimate > 10.0, "{:?}", workload.switches);
+    let at = |word: &str| plan.perf_record.iter().position(|other| other == word);
+    assert!(at("-p").is_some_and(|at| plan.perf_record[at + 1] == pid), "{:?}", plan.perf_record);
+    assert!(said(&planned).contains("3 times for 0.5 s"), "{}", said(&planned));
+    let warned = serde_json::to_string(&plan.origin.warnings).unwrap();
+    assert!(warned.contains("had created another process already"), "{warned}");
+
+    let predicted = of_process("predict", &["--for", "200ms", "-r", "2", "-c", "1000003"]);
+    let text = String::from_utf8_lossy(&predicted.stdout).into_owned();
+    assert!(predicted.status.code() == Some(0) && text.contains(&format!("-p {pid}")), "{text} {}", said(&predicted));
+    assert!(worker.0.try_wait().unwrap().is_none(), "it goes on");
+    for refused in [&["--for", "end"][..], &["--load", "true"], &["--", "true"]] {
+        let output = of_process("predict", refused);
+        assert_eq!(output.status.code(), Some(2), "{refused:?}: {}", said(&output));
+    }
+
+    // One that ends while it is looked at, and one that is no more.
+    worker.0.kill().unwrap();
+    worker.0.wait().unwrap();
+    let gone = of_process("plan", &[]);
+    assert!(gone.status.code() == Some(2) && said(&gone).contains("a process that runs"), "{}", said(&gone));
 }

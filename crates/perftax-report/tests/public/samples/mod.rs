@@ -220,6 +220,7 @@ pub fn workload() -> WorkloadProfile {
     let mut rng = fastrand::Rng::with_seed(3);
     WorkloadProfile {
         command: ["bzip2", "-k", "big"].map(String::from).to_vec(),
+        pid: None,
         elapsed_s: about(1.20, 0.03),
         cpu_s: about(1.18, 0.03),
         cpu_s_per_cpu: vec![about(1.18, 0.03), Estimate::exact(0.0)],

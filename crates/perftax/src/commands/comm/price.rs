@@ -1,8 +1,9 @@
 //! What a trap costs here, and what of the program's time that may come to.
 
 use anyhow::Result;
-use perftax_cost::Estimate;
+use perftax_cost::{Estimate, Mechanism};
 use perftax_lab::comm::{calibrated_trap_ns, trap_ns};
+use perftax_report::units;
 
 use super::Budget;
 use crate::here::Here;
@@ -11,8 +12,22 @@ use crate::progress::announce;
 
 /// What a trap costs here: as calibrated within the hour, or measured now. It is said before the program starts, with what it may take at most. Without a
 /// budget nothing hangs on it.
-pub fn price(here: &Here, budget: Budget) -> Result<Option<Estimate>> {
-    let calibrated = crate::profile::load(&here.id)?.and_then(|profile| calibrated_trap_ns(&profile, now_s()));
+///
+/// The allocator's probes are beside all that: their price is said where they are on.
+pub fn price(here: &Here, budget: Budget, is_heap_told: bool) -> Result<Option<Estimate>> {
+    let profile = crate::profile::load(&here.id)?;
+    if is_heap_told {
+        let uprobe =
+            profile.as_ref().and_then(|profile| profile.calibrations.iter().find(|found| found.mechanism == Mechanism::Uprobe));
+        let each = uprobe
+            .map_or("some 10 µs in a guest, 1 to 2 else (perftax calibrate --mechanism uprobe tells)".into(), |found| {
+                format!("{} here", units::estimate_ns(&found.alpha_ns))
+            });
+        announce(&format!(
+            "each call of malloc, free and their like traps, malloc twice, and no budget bounds that: a trap takes {each}"
+        ));
+    }
+    let calibrated = profile.and_then(|profile| calibrated_trap_ns(&profile, now_s()));
     let (trap_ns, how) = match calibrated {
         Some(trap_ns) => (trap_ns, "calibrated"),
         None => match trap_ns(&here.catalog) {

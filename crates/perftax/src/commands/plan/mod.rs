@@ -194,6 +194,10 @@ fn watch_cpus(plan: &mut Plan, here: &Here) -> Result<()> {
     };
     // Behind `perf record`, where there is anything to record.
     if plan.feasible {
+        // All that runs there, and no process.
+        if let Some(at) = plan.workload.pid.and_then(|_| plan.perf_record.iter().position(|word| word == "-p")) {
+            plan.perf_record.drain(at..at + 2);
+        }
         plan.perf_record.splice(2..2, options);
     }
     Ok(())
@@ -207,8 +211,20 @@ fn perf_record(plan: &Plan, payload: &PayloadChoice) -> Vec<String> {
     words.push(plan.period.to_string());
     words.extend(["-m".into(), pages.to_string()]);
     words.extend(payload.perf_options());
-    words.push("--".into());
-    words.extend(plan.workload.command.iter().cloned());
+    match plan.workload.pid {
+        // For as long as a look took: so long the samples promised take.
+        Some(pid) => words.extend([
+            "-p".into(),
+            pid.to_string(),
+            "--".into(),
+            "sleep".into(),
+            format!("{:.1}", plan.workload.elapsed_s.estimate),
+        ]),
+        None => {
+            words.push("--".into());
+            words.extend(plan.workload.command.iter().cloned());
+        }
+    }
     words
 }
 

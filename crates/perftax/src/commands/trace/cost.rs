@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use perftax_cost::document::{CostPart, MachineId, MachineProfile, ThreadCost, TraceCost, TraceMeta};
 use perftax_cost::{Estimate, LeftOut, Mechanism};
-use perftax_trace::Activity;
+use perftax_report::units;
+use perftax_trace::record::Recording;
+use perftax_trace::{Activity, Tag};
 
 use super::reading::Reading;
 use crate::profile;
@@ -89,6 +91,47 @@ impl Prices {
         ];
         parts.into_iter().filter(|part| part.count > 0).collect()
     }
+}
+
+/// What a recording will take of the program, as far as that is known before it begins. What there will be of each but a clock's samples only the program knows.
+pub fn foreseen(machine: &MachineId, recording: &Recording) -> String {
+    let profile = profile::load(machine).ok().flatten();
+    let of_mechanism = |mechanism: Mechanism| {
+        let found = profile.as_ref()?.calibrations.iter().find(|found| found.mechanism == mechanism)?;
+        Some(found.alpha_ns)
+    };
+    let each = |what: &str, price_ns: Option<Estimate>, calibrate: &str| match price_ns {
+        Some(price_ns) => format!("{what} takes {}", units::estimate_ns(&price_ns)),
+        None => format!("what {what} takes is not known (perftax calibrate {calibrate})"),
+    };
+    let event = &recording.event;
+    let sample_ns = profile.as_ref().and_then(|profile| price(profile, &event.name));
+    let sample = each("a sample", sample_ns, &format!("-e {}", event.name));
+    let mut said = vec![match sample_ns {
+        Some(alpha_ns) if event.mechanism == Mechanism::CpuClock => {
+            let share = |ns: f64| ns / (recording.period as f64 - ns).max(1.0);
+            let share = Estimate::new(share(alpha_ns.estimate), share(alpha_ns.low), share(alpha_ns.high));
+            format!("{sample}, so that samples take {} of the program's CPU time", units::estimate_share(&share))
+        }
+        _ => sample,
+    }];
+    if recording.kernel_noise {
+        let record_ns = of_mechanism(Mechanism::Tracepoint);
+        said.push(each(
+            "a record of what the kernel does (a switch has two, a system call two)",
+            record_ns,
+            "--mechanism tracepoint",
+        ));
+    }
+    if matches!(recording.tag, Tag::Probes(_)) {
+        said.push(each("each hit of a static probe", of_mechanism(Mechanism::Uprobe), "--mechanism uprobe"));
+    }
+    let bound = match recording.budget {
+        Some(budget) => format!("; all of it stays within {} of the program's CPU time", units::share(budget)),
+        None if recording.tag == Tag::Marks => "; --budget 1% would keep all of it within a share".into(),
+        None => String::new(),
+    };
+    said.join("; ") + &bound
 }
 
 /// What a sample of an event costs on a machine, where its profile says.

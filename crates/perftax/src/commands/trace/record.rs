@@ -18,7 +18,7 @@ use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_windows};
 use perftax_trace::{KeepSlow, Tag};
 
-use super::cost::sample_ns;
+use super::cost::{foreseen, sample_ns};
 use super::pilot::Pilot;
 use super::{META, tagged};
 use crate::commands::plan::percent;
@@ -139,6 +139,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         ring_pages: args.ring_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, sets * cpus.len())),
         cpus,
     };
+    progress::announce(&foreseen(&here.id, &recording));
     let mut store = StoreWriter::create(&folder.partial)?;
     let mut keep = args.keep_slow.map(KeepSlow::new);
     let mut taken = 0u64;
