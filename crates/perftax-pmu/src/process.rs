@@ -92,6 +92,20 @@ impl MapLine {
     }
 }
 
+/// Why a process (or a thread, by its number) may not be watched: whoever asks is neither its owner nor allowed to trace others (`ptrace_may_access`, which
+/// perf_event_open(2) and /proc/PID/maps ask alike). None where it may, or is gone.
+pub fn refusal(pid: u32) -> Option<Error> {
+    let path = file_of(pid, "maps");
+    let error = std::fs::File::open(&path).err().filter(|error| error.kind() == std::io::ErrorKind::PermissionDenied)?;
+    Some(Error::Permission {
+        what: format!("watch process {pid}"),
+        knob: format!("the right to trace it ({})", path.display()),
+        value: format!("refused ({error})"),
+        needed: "its owner, or CAP_SYS_PTRACE".into(),
+        command: "run perftax as that user, or as root".into(),
+    })
+}
+
 /// What a process has mapped, in the order of addresses.
 ///
 /// # Errors

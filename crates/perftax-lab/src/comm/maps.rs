@@ -15,16 +15,7 @@ use super::place::{At, Place, PlaceName};
 /// # Errors
 /// Where it is gone, or may not be looked at.
 pub fn maps(pid: u32) -> Result<Vec<MapLine>> {
-    process::maps(pid).map_err(|error| match error {
-        Error::File { path, source } if source.kind() == std::io::ErrorKind::PermissionDenied => Error::Permission {
-            what: format!("watch process {pid}"),
-            knob: format!("the right to trace it ({})", path.display()),
-            value: "refused".into(),
-            needed: "its owner, or CAP_SYS_PTRACE".into(),
-            command: "run perftax as that user, or as root".into(),
-        },
-        other => other,
-    })
+    process::maps(pid).map_err(|error| process::refusal(pid).unwrap_or(error))
 }
 
 /// A data symbol.

@@ -238,23 +238,24 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         let readings = readings.iter().map(OpenEvent::read).collect::<Result<Vec<_>>>()?;
         check_running(&event, &readings)?;
         let values: Vec<u64> = readings.iter().map(|r| r.value).collect();
-        if event == TASK_CLOCK {
+        if event.name == TASK_CLOCK {
             run.cpu_s_per_cpu = values.iter().map(|&ns| ns as f64 * 1e-9).collect();
         }
-        run.counts.insert(event, values.iter().sum());
+        run.counts.insert(event.name, values.iter().sum());
     }
     let switched = monitor.is_some_and(|m| m.attach == Attach::Separate);
     run.spoiled = why_spoiled(&run, &delivered, switched, due * (1.0 - dropped.high) * seen.low, whole_s);
     Ok(run)
 }
 
-/// Refuses counts of counters that were shared with others: those are extrapolations, and predictions would not say so.
-pub(super) fn check_running(event: &str, readings: &[Reading]) -> Result<()> {
+/// Refuses counts of counters that were shared with others: those are extrapolations, and predictions would not say so. What the kernel counts needs no
+/// counter, and has all there is whatever its times say.
+pub(super) fn check_running(event: &Event, readings: &[Reading]) -> Result<()> {
     let mut counted = Counted::default();
     counted.add(readings);
-    let Some(share) = counted.multiplexed() else { return Ok(()) };
+    let Some(share) = counted.multiplexed().filter(|_| event.mechanism.is_hardware()) else { return Ok(()) };
     Err(Error::Unsupported {
-        what: format!("count {event}"),
+        what: format!("count {}", event.name),
         why: format!("its counter was shared with others and ran {:.0} % of the time (multiplexing)", share * 100.0),
         remedy: "close other profilers; sysctl kernel.nmi_watchdog=0 frees one counter; or give the count with --count-of".into(),
     })
@@ -263,13 +264,13 @@ pub(super) fn check_running(event: &str, readings: &[Reading]) -> Result<()> {
 /// The event whose counts by CPU are the program's CPU time by core, in nanoseconds.
 pub(super) const TASK_CLOCK: &str = "task-clock";
 
-fn open_counters(child: &Child, watched: &Watched) -> Result<Vec<(String, Vec<OpenEvent>)>> {
+fn open_counters(child: &Child, watched: &Watched) -> Result<Vec<(Event, Vec<OpenEvent>)>> {
     let sampling = Sampling::COUNTING.for_command();
     let mut counters = Vec::new();
     for event in &watched.counting {
         let by_cpu =
             watched.cpus.iter().map(|&cpu| OpenEvent::open(event, &sampling, Target::ThreadOnCpu(child.pid(), cpu), None));
-        counters.push((event.name.clone(), by_cpu.collect::<Result<Vec<_>>>()?));
+        counters.push((event.clone(), by_cpu.collect::<Result<Vec<_>>>()?));
     }
     Ok(counters)
 }

@@ -124,6 +124,16 @@ pub fn survey_process(
         run.spoiled = too_much_stolen(&run, run.elapsed_s);
         runs.push(run);
     }
+    if runs.iter().all(|run| run.user_s + run.system_s == 0.0) {
+        return Err(Error::Spoiled {
+            why: format!(
+                "process {pid} used no CPU time in {} looks of {:.1} s at it: there is nothing to sample",
+                runs.len(),
+                time.as_secs_f64()
+            ),
+            remedy: "look while it has work to do, or longer: --for 60s".into(),
+        });
+    }
     let threads = threads(pid).len();
     let mut profile = profile(name_of(pid), tasks, &counted, runs);
     profile.pid = Some(pid);

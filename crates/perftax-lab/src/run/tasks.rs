@@ -124,7 +124,7 @@ impl<'a> Looking<'a> {
         };
         let mut by_cpu = BTreeMap::new();
         for (event, delivered) in self.counted.into_iter().zip(&counts) {
-            check_running(&event.name, &delivered.readings)?;
+            check_running(event, &delivered.readings)?;
             let portions = portions(delivered, &births.created_by, &self.firsts);
             if event.name == TASK_CLOCK {
                 tasks.cpu_s = Portions::of_pieces(portions.into_iter().map(|(ns, pieces)| (ns as f64 * 1e-9, pieces)));

@@ -15,6 +15,7 @@ use super::stray_trap::outlive_stray_traps;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::machine::{Beyond, Privilege, Refusal, Root};
+use crate::process;
 use crate::sampler::Sampling;
 
 /// Whom an event watches.
@@ -358,6 +359,12 @@ pub(super) fn explain(error: io::Error, event: &Event, target: Target) -> Error 
     let what = format!("sample {}", event.name);
     match error.raw_os_error() {
         Some(errno @ (libc::EACCES | libc::EPERM | libc::ENOSYS)) => {
+            // Somebody else's thread is closed whatever else is allowed.
+            if let Target::Thread(tid) | Target::ThreadOnCpu(tid, _) = target
+                && let Some(refusal) = process::refusal(tid as u32)
+            {
+                return refusal;
+            }
             let privilege = Privilege::read(&Root::here());
             Refusal { what, beyond: beyond(event, target), errno, privilege: &privilege }.error()
         }

@@ -92,6 +92,22 @@ fn what_is_not_allowed_is_refused_with_the_event_that_is() {
         assert_eq!(named.code, Some(3), "{}", named.stderr);
         assert!(named.stderr.contains("sample cpu-clock") && named.stderr.contains("sudo sysctl"), "{}", named.stderr);
     }
+    // Somebody else's process is named as what it is, by whoever would watch it: these tests' own, where they are root's.
+    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        let pid = std::process::id().to_string();
+        let new = place.path("watched");
+        let asked: [(&str, &[&str]); 3] = [
+            ("plan", &["--for", "50ms"]),
+            ("comm", &["--watch", "counter"]),
+            ("trace record", &["--no-kernel-noise", "-o", &new]),
+        ];
+        for (command, options) in asked {
+            let refused = place.perftax(command, &[options, &["-p", &pid]].concat());
+            let is_named =
+                refused.stderr.contains("the right to trace it") && refused.stderr.contains("its owner, or CAP_SYS_PTRACE");
+            assert!(refused.code == Some(3) && is_named, "{command} {:?} {}", refused.code, refused.stderr);
+        }
+    }
     let usdt = place.perftax("trace record", &["-o", &place.path("probed"), "--tag", "usdt:a:b,c", "--", &program]);
     assert!(!matches!(usdt.code, Some(0 | 101) | None), "{}", usdt.stderr);
 }

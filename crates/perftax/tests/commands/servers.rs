@@ -145,7 +145,23 @@ fn a_process_that_runs_is_planned_for() {
         assert_eq!(output.status.code(), Some(2), "{refused:?}: {}", said(&output));
     }
 
-    // One that ends while it is looked at, and one that is no more.
+    // One that does nothing, and one that is no more.
+    let mut sleeper = Command::new("sleep").arg("600").spawn().map(Running).unwrap();
+    let idle = perftax(&[
+        "plan",
+        "--machine",
+        "broadwell",
+        "-e",
+        "UOPS_RETIRED.ALL",
+        "--count-of",
+        "1e8",
+        "--for",
+        "50ms",
+        "-p",
+        &sleeper.0.id().to_string(),
+    ]);
+    assert!(idle.status.code() == Some(1) && said(&idle).contains("used no CPU time"), "{}", said(&idle));
+    sleeper.0.kill().unwrap();
     worker.0.kill().unwrap();
     worker.0.wait().unwrap();
     let gone = of_process("plan", &[]);
