@@ -321,6 +321,8 @@ impl CostChoice {
 pub struct Wanted<'a> {
     /// Event text.
     pub event: Option<&'a str>,
+    /// An event that counts pieces of work, too.
+    pub work: Option<&'a str>,
     /// Payload that samples carry, by the names of its terms.
     pub payload: &'a [String],
     /// Whose costs, and where counts come from.
@@ -341,6 +343,8 @@ pub struct Known {
     pub cpus: u32,
     /// The program.
     pub workload: WorkloadProfile,
+    /// The event that counts its pieces of work.
+    pub work: Option<String>,
 }
 
 /// Finds the cost and measures the program.
@@ -391,7 +395,21 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         None if wanted.event.is_some() => return Err(not_here(&event_name, "this machine has no event of that name").into()),
         None => vec![here.event(&event_name)?],
     };
+    let work = wanted.work.map(|text| here.event(text)).transpose()?;
+    let mut counted = counted;
+    if let Some(work) = work.as_ref().filter(|work| counted.iter().all(|event| event.name != work.name)) {
+        work.check_supported(&here.catalog)?;
+        counted.push(work.clone());
+    }
     let mut workload = program.survey(here, counted, origin)?;
+    if let Some(work) = work.as_ref().filter(|work| workload.counts.get(&work.name).is_none_or(|count| count.estimate == 0.0)) {
+        return Err(Error::Argument {
+            argument: "--work",
+            value: work.name.clone(),
+            needed: "an event that the program has: it had none in a whole run".into(),
+        }
+        .into());
+    }
     if let Some(count) = wanted.cost.count_of {
         if !(count > 0.0 && count.is_finite()) {
             return Err(
@@ -409,7 +427,7 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
     }
     let left_out = event.as_ref().map_or(LeftOut::Nothing, Event::left_out);
     let cpus = online_cpus()?.len() as u32;
-    Ok(Known { event_name, mechanism, left_out, priced, cpus, workload })
+    Ok(Known { event_name, mechanism, left_out, priced, cpus, workload, work: work.map(|work| work.name) })
 }
 
 /// An event of a published machine's, and what samples it there: the same as here where that machine has a price for it; else its own first mechanism,

@@ -61,7 +61,7 @@ pub fn resolve(wanted: &Wanted, target: &Target, origin: &mut Origin) -> Result<
     priced.cost.pollution_ns = pollution(outcome, &Request { sampling: Some(sampling(unit, 1)), ..request.clone() });
     warn(&simulated, name, origin);
     let workload = workload(outcome, &request, &event_name, event, &guest.argv);
-    Ok(Known { event_name, mechanism, left_out: LeftOut::Nothing, priced, cpus: 1, workload })
+    Ok(Known { event_name, mechanism, left_out: LeftOut::Nothing, priced, cpus: 1, workload, work: None })
 }
 
 /// The event that the machine's first published cost is of.

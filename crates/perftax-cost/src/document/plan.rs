@@ -41,12 +41,41 @@ pub struct Plan {
     pub stoker_samples: f64,
     /// The period that gives `stoker_samples`.
     pub stoker_period: u64,
+    /// What a piece of work is, and what sampling makes of one; none where nobody said what counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Work>,
     /// Why each setting is as it is.
     pub reasons: Vec<Reason>,
     /// The command to paste; empty where not feasible.
     pub perf_record: Vec<String>,
     /// The workload.
     pub workload: WorkloadProfile,
+}
+
+/// A piece of work (a request, a packet, a line), as an event counts them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Work {
+    /// The event that comes once in each.
+    pub event: String,
+    /// Pieces in a run.
+    pub pieces: Estimate,
+    /// CPU time that a piece uses, s: the program's in all, so that what it does besides is in it.
+    pub cpu_s: f64,
+    /// CPU time that sampling adds to a piece, s.
+    pub extra_cpu_s: Estimate,
+    /// Samples that a piece gets.
+    pub samples: f64,
+}
+
+impl Work {
+    /// Shares a program's CPU time, and what sampling adds to it (a share of that), among the pieces that were counted. None where none was, or nobody
+    /// counted.
+    pub fn of(workload: &WorkloadProfile, event: &str, cpu_overhead: &Estimate, samples: f64) -> Option<Self> {
+        let pieces = workload.counts.get(event).copied().filter(|pieces| pieces.estimate > 0.0)?;
+        let cpu_s = workload.cpu_s.estimate / pieces.estimate;
+        let extra_cpu_s = cpu_overhead.scaled(cpu_s);
+        Some(Self { event: event.into(), pieces, cpu_s, extra_cpu_s, samples: samples / pieces.estimate })
+    }
 }
 
 /// Why one setting is as it is.
@@ -56,4 +85,40 @@ pub struct Reason {
     pub setting: String,
     /// Why.
     pub why: String,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_piece_has_its_share_of_everything() {
+        let workload = WorkloadProfile {
+            command: Vec::new(),
+            pid: None,
+            elapsed_s: Estimate::exact(10.0),
+            cpu_s: Estimate::exact(2.0),
+            cpu_s_per_cpu: Vec::new(),
+            threads: 1,
+            tasks: None,
+            switches: Estimate::exact(0.0),
+            faults: Estimate::exact(0.0),
+            max_rss_bytes: 0,
+            counts: BTreeMap::from([
+                ("requests".to_string(), Estimate::exact(1000.0)),
+                ("none".to_string(), Estimate::exact(0.0)),
+            ]),
+            variation: 0.0,
+            runs: Vec::new(),
+        };
+        let work = Work::of(&workload, "requests", &Estimate::new(0.01, 0.008, 0.012), 250.0).unwrap();
+        assert_eq!((work.pieces.estimate, work.samples), (1000.0, 0.25));
+        assert!((work.cpu_s - 2e-3).abs() < 1e-12 && (work.extra_cpu_s.high - 24e-6).abs() < 1e-12, "{work:?}");
+        let of = |event| Work::of(&workload, event, &Estimate::exact(0.01), 250.0);
+        assert_eq!((of("none"), of("nobody counted")), (None, None));
+    }
 }

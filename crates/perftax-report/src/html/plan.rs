@@ -7,6 +7,7 @@ use serde_json::json;
 use super::figure::{Axis, Figure, Trace, geometric, place};
 use super::page::{Grid, Panel, Part};
 use super::prediction::{program_facts, program_panel, raw_runs};
+use crate::text::plan_piece;
 use crate::{shell, units};
 
 pub(super) fn part(doc: &Plan) -> Part {
@@ -31,6 +32,9 @@ pub(super) fn part(doc: &Plan) -> Part {
             format!("≥ {}", units::share(doc.resolves_share)),
             "share of the CPU time that a function must take",
         );
+        if let Some(work) = &doc.work {
+            part.fact("a piece of work", format!("{} more", units::estimate_s(&work.extra_cpu_s)), plan_piece(work));
+        }
         part.fact("buffer", units::bytes(doc.buffer_bytes as f64), "a CPU");
         part.next = Some(("Run this".into(), shell::join(&doc.perf_record)));
     } else {

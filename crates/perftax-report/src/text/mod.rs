@@ -33,6 +33,7 @@ pub use comm::comm;
 pub use comparison::comparison;
 pub use matrix::{matrix, matrix_plan};
 pub use phase::phase;
+pub(crate) use plan::piece as plan_piece;
 pub use plan::plan;
 pub use prediction::prediction;
 pub use selfcost::selfcost;

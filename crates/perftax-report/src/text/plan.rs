@@ -1,7 +1,7 @@
 //! `perftax plan` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Plan, WorkloadProfile, cpu_time_tells};
+use perftax_cost::document::{Plan, Work, WorkloadProfile, cpu_time_tells};
 
 use crate::sheet::{Sheet, event, printable};
 use crate::table::Table;
@@ -33,6 +33,9 @@ pub fn plan(doc: &Plan) -> String {
             sheet.row("", "watches whole CPUs, whatever runs there");
         }
         sheet.row("", &format!("resolves any function that takes ≥ {} of the CPU time", units::share(doc.resolves_share)));
+        if let Some(work) = &doc.work {
+            sheet.row("work", &piece(work));
+        }
         if doc.stoker_period > 0 && doc.stoker_samples.is_finite() {
             sheet.row(
                 "optimum",
@@ -59,6 +62,22 @@ pub fn plan(doc: &Plan) -> String {
     sheet.warnings(&doc.origin.warnings);
     sheet.command("run", &doc.perf_record);
     sheet.finish()
+}
+
+/// What sampling makes of a piece of work.
+pub(crate) fn piece(work: &Work) -> String {
+    let samples = match work.samples {
+        each if each >= 1.0 => format!("gets {} samples", units::about(each)),
+        each if each > 0.0 => format!("one in {} gets a sample", units::about((1.0 / each).round())),
+        _ => "none gets a sample".into(),
+    };
+    format!(
+        "each of {} {} uses {} of CPU time, and {} more while sampled; {samples}",
+        units::about(work.pieces.estimate.round()),
+        printable(&work.event),
+        units::time_s(work.cpu_s),
+        units::estimate_s(&work.extra_cpu_s)
+    )
 }
 
 /// One line on a measured program.

@@ -52,7 +52,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("predict");
-    let wanted = crate::measured::Wanted { event: args.event.as_deref(), payload: &args.payload.with, cost: &args.cost };
+    let wanted =
+        crate::measured::Wanted { event: args.event.as_deref(), work: None, payload: &args.payload.with, cost: &args.cost };
     let known = resolve(&here, &wanted, &args.program, &mut origin)?;
     let rule = Rule::of(known.mechanism, None);
     let periods = if args.periods.is_empty() {

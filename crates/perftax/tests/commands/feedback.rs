@@ -1,13 +1,12 @@
 //! Events that measuring itself raises: `calibrate` measures them, or refuses them with a remedy, and comes to an end.
 
-use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use perftax_cost::Warning;
 use perftax_cost::document::Calibration;
 
-use crate::common::is_the_machines_fault;
+use crate::common::{is_root, is_the_machines_fault};
 
 /// What was asked for (1 s), its grace (30 s), the start, and as much again for a busy machine. The lock is waited for beside it.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -103,7 +102,7 @@ fn events_that_measuring_raises_are_measured_without_the_arms_that_feed_them() {
 #[test]
 fn a_fault_of_the_reader_is_none_of_the_works() {
     // As root, faults of the kernel's, too.
-    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let is_root = is_root();
     match calibrate(if is_root { "page-faults" } else { "page-faults:u" }) {
         Ok(document) => {
             let warnings: Vec<String> = document.origin.warnings.iter().map(ToString::to_string).collect();

@@ -1,6 +1,7 @@
 //! What a plain user can do on this machine: without root, without a capability, at the paranoid level that it has. `docs/rights.md` has every situation,
 //! made in the emulated machine; here the same programs run on this one.
 
+use crate::common::is_root;
 use crate::streams::{BRIEF, BUSY, Place};
 
 /// A command, the program that it is given, exit codes that are no failure, and what it says.
@@ -93,7 +94,7 @@ fn what_is_not_allowed_is_refused_with_the_event_that_is() {
         assert!(named.stderr.contains("sample cpu-clock") && named.stderr.contains("sudo sysctl"), "{}", named.stderr);
     }
     // Somebody else's process is named as what it is, by whoever would watch it: these tests' own, where they are root's.
-    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+    if is_root() {
         let pid = std::process::id().to_string();
         let new = place.path("watched");
         let asked: [(&str, &[&str]); 3] = [

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use perftax_cost::document::Prediction;
 
-use crate::common::said;
+use crate::common::{is_root, said};
 
 /// CPU time that each program uses by its own clock, s.
 const USED_S: f64 = 0.12;
@@ -120,10 +120,6 @@ fn so_it_is_wherever_perftax_stands() {
         let program = at.join("burn").display().to_string();
         check("mounted", &predict(&["unshare", "-m", "sh", "-c", &script, "sh"], &["--json", "-"], &[&program]), 0);
     }
-}
-
-fn is_root() -> bool {
-    std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
 }
 
 /// Where nothing can be written, nothing is lost but that: it is said, with the file.

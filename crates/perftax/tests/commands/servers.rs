@@ -167,3 +167,24 @@ fn a_process_that_runs_is_planned_for() {
     let gone = of_process("plan", &[]);
     assert!(gone.status.code() == Some(2) && said(&gone).contains("a process that runs"), "{}", said(&gone));
 }
+
+/// What counts a program's pieces of work says what sampling makes of one.
+#[test]
+fn a_piece_of_work_is_told_of() {
+    // A hundred faults of memory that is touched for the first time, and work between them.
+    let program = "my $s = ''; for (1 .. 100) { $s .= 'x' x 1e5; my $i = 0; $i++ while $i < 2e4 }";
+    let plan = |work: &str| {
+        let costs = ["plan", "--machine", "broadwell", "-e", "UOPS_RETIRED.ALL", "--count-of", "1e9", "-r", "2", "--json", "-"];
+        perftax(&[&costs[..], &["--work", work, "--", "perl", "-e", program]].concat())
+    };
+    let output = plan("page-faults:u");
+    let plan_of: Plan = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
+    let work = plan_of.work.unwrap();
+    // 10 MB in pages of 4 KiB, or larger ones where the kernel gives those.
+    assert!(work.event == "page-faults:u" && work.pieces.estimate > 100.0, "{work:?}");
+    let cpu_s = plan_of.workload.cpu_s.estimate;
+    assert!((work.cpu_s * work.pieces.estimate / cpu_s - 1.0).abs() < 1e-9, "{work:?} {cpu_s}");
+    assert!(work.extra_cpu_s.high <= work.cpu_s * 0.0101, "within the budget: {work:?}");
+    let none = plan("alignment-faults");
+    assert!(none.status.code() == Some(2) && said(&none).contains("--work"), "{}", said(&none));
+}

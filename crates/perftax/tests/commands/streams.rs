@@ -2,7 +2,6 @@
 //! program's own output passes through; progress and warnings on stderr always. Needs root and tracefs (as `trace` does), qemu-user with the
 //! plugin; `make test` sees to them.
 
-use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::common::is_the_machines_fault;
+use crate::common::{is_root, is_the_machines_fault};
 
 /// Where a command's text goes, unless -o names a file.
 #[derive(Clone, Copy, PartialEq)]
@@ -160,7 +159,7 @@ impl Place {
         place.perftax = place.path("perftax").into();
         place.fill();
         std::fs::copy(RECORDING, place.path("faults.data")).unwrap();
-        if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        if is_root() {
             place.user = Some(USER);
             let chown = Command::new("chown").args(["-R", "1000:1000"]).arg(place.folder.path()).status().unwrap();
             assert!(chown.success());

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use perftax_cost::document::{
     Bill, BilledEvent, BilledTasks, Calibration, Cell, Control, LeftOutRun, Linearity, MachineId, Origin, PeriodCost, Plan,
     Pollution, Prediction, PredictionRow, Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason, Totals, Verification,
-    Witness, WorkloadControl, WorkloadProfile, WorkloadYardstick,
+    Witness, Work, WorkloadControl, WorkloadProfile, WorkloadYardstick,
 };
 use perftax_cost::observation::{Block, Run};
 use perftax_cost::yardstick::{ArmShift, Fit};
@@ -299,6 +299,13 @@ pub fn plan() -> Plan {
         resolves_share: 0.03,
         stoker_samples: 1_480.0,
         stoker_period: 806_393,
+        work: Some(Work {
+            event: "syscalls:sys_enter_read".into(),
+            pieces: Estimate::exact(60_000.0),
+            cpu_s: 19.7e-6,
+            extra_cpu_s: Estimate::new(0.16e-6, 0.14e-6, 0.197e-6),
+            samples: 0.0085,
+        }),
         reasons: vec![
             reason("mechanism", "this kernel exposes no cpu PMU, so cpu-clock is the best that samples time"),
             reason("period", "the shortest prime whose interval stays below 1 %; a prime does not lock into step with loops"),

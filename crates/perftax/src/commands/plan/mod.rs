@@ -3,7 +3,7 @@
 mod watched;
 
 use anyhow::Result;
-use perftax_cost::document::{Plan, PredictionRow, Reason, WorkloadProfile};
+use perftax_cost::document::{Plan, PredictionRow, Reason, Work, WorkloadProfile};
 use perftax_cost::period::Rule;
 use perftax_cost::planning::{Choice, Outcome as Planned, PlanRequest};
 use perftax_cost::prediction::OWN_TERM;
@@ -41,6 +41,9 @@ pub struct Args {
     /// Messages (requests, packets) a second, each of which should get one sample at least
     #[arg(long, value_name = "MSG_RATE")]
     samples_per: Option<f64>,
+    /// An event that comes once in each request, packet or line (perf's syntax; a tracepoint, a uprobe): the plan says what sampling makes of one
+    #[arg(long, value_name = "EVENT", conflicts_with = "counts_from")]
+    work: Option<String>,
     /// The event, in perf's syntax; the best mechanism's default otherwise
     #[arg(short, long, value_name = "EVENT")]
     event: Option<String>,
@@ -64,7 +67,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.check()?;
     let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("plan");
-    let wanted = Wanted { event: args.event.as_deref(), payload: &args.payload.with, cost: &args.cost };
+    let wanted =
+        Wanted { event: args.event.as_deref(), work: args.work.as_deref(), payload: &args.payload.with, cost: &args.cost };
     let is_elsewhere = args.cost.is_elsewhere();
     if args.watched.all_cpus && !is_elsewhere {
         let right = here.right(Right::WholeCpus);
@@ -159,6 +163,7 @@ fn document(
         resolves_share: 1.0,
         stoker_samples: 0.0,
         stoker_period: 0,
+        work: None,
         reasons: Vec::new(),
         perf_record: Vec::new(),
         workload: known.workload,
@@ -173,6 +178,8 @@ fn document(
         plan.expected_overhead = choice.row.overhead;
         plan.expected_cpu_overhead = choice.row.cpu_overhead;
         plan.samples = choice.row.samples;
+        let of_cpu = choice.row.cpu_overhead.unwrap_or(choice.row.overhead);
+        plan.work = known.work.as_ref().and_then(|event| Work::of(&plan.workload, event, &of_cpu, choice.row.samples));
         plan.resolves_share = choice.resolves_share;
         plan.stoker_samples = choice.stoker_samples;
         plan.stoker_period = choice.stoker_period;
