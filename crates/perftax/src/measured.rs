@@ -9,7 +9,7 @@ use perftax_cost::prediction::{Cost, FRESH_S, Setting, Watched, drift_at_age};
 use perftax_cost::{Estimate, LeftOut, Mechanism, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec, USER_STACK_BYTES};
 use perftax_lab::published::Published;
-use perftax_lab::run::{Lifetime, Survey, survey, survey_process};
+use perftax_lab::run::{Lifetime, Survey, check_process, survey, survey_process};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{check_interrupted, online_cpus};
@@ -53,15 +53,19 @@ impl Program {
     pub fn survey(&self, here: &Here, events: Vec<Event>, origin: &mut Origin) -> Result<WorkloadProfile> {
         let bar = Progress::new("measuring the program", u64::from(self.runs) + 1);
         let plan = Survey {
-            cpus: here.cpus.clone(),
+            // A process may run where perftax may not.
+            cpus: if self.pid.is_some() { online_cpus()? } else { here.cpus.clone() },
             runs: self.runs,
             events,
             task_clock: here.task_clock()?,
             dummy: here.event("dummy:u")?,
         };
-        let began = Instant::now();
+        let mut began = Instant::now();
         let between = |run: u32| {
             bar.at(u64::from(run), format!("run {run} of {}", self.runs));
+            if run == 0 {
+                began = Instant::now();
+            }
             if run == 1 {
                 self.say_how_long(began.elapsed(), &bar);
             }
@@ -88,7 +92,8 @@ impl Program {
         }
         // The CERN study excluded what varied by more than this.
         if profile.variation > 0.10 {
-            origin.warnings.push(Warning::HighVariation { what: "elapsed time".into(), variation: profile.variation });
+            let what = if self.pid.is_some() { "CPU time from look to look" } else { "elapsed time" };
+            origin.warnings.push(Warning::HighVariation { what: what.into(), variation: profile.variation });
         }
         Ok(profile)
     }
@@ -99,9 +104,33 @@ impl Program {
         let before = if self.pid.is_some() { 1 } else { 2 };
         let left_s = so_far.as_secs_f64() / f64::from(before) * f64::from(self.runs);
         if left_s > SAID_FROM_S {
-            let less = if self.runs > 2 { "-r 2 takes less, and so does --for 10s" } else { "--for 10s takes less" };
-            bar.say(&format!("{} more runs, about {} ({less})", self.runs, units::span(left_s)));
+            let what = if self.pid.is_some() { "looks" } else { "runs" };
+            let can_be_fewer = (self.runs > 2).then_some("-r 2");
+            // A load ends by itself, and a time was chosen.
+            let can_be_shorter = (self.lasts.lifetime.is_none() && self.lasts.load.is_none()).then_some("--for 10s");
+            let less: Vec<&str> = can_be_fewer.into_iter().chain(can_be_shorter).collect();
+            let less = if less.is_empty() { String::new() } else { format!(" ({} takes less)", less.join(" or ")) };
+            bar.say(&format!("{} more {what}, about {}{less}", self.runs, units::span(left_s)));
         }
+    }
+
+    /// How long each look at a process takes.
+    fn look(&self) -> Result<Duration> {
+        match self.lasts.lifetime {
+            None => Ok(PROCESS_LOOK),
+            Some(Lifetime::For(time)) => Ok(time),
+            Some(_) => {
+                let needed = "how long to look at a process each time, such as 2s".into();
+                Err(Error::Argument { argument: "--for", value: "end".into(), needed }.into())
+            }
+        }
+    }
+
+    /// Whether it can be measured at all, before anything is calibrated for it.
+    fn check(&self) -> Result<()> {
+        let Some(pid) = self.pid else { return Ok(()) };
+        self.look()?;
+        Ok(check_process(pid)?)
     }
 
     /// The same of a process, in looks at it.
@@ -112,14 +141,7 @@ impl Program {
         between: impl FnMut(u32) -> perftax_pmu::Result<()>,
         origin: &mut Origin,
     ) -> Result<WorkloadProfile> {
-        let time = match self.lasts.lifetime {
-            None => PROCESS_LOOK,
-            Some(Lifetime::For(time)) => time,
-            Some(_) => {
-                let needed = "how long to look at a process each time, such as 2s".into();
-                return Err(Error::Argument { argument: "--for", value: "end".into(), needed }.into());
-            }
-        };
+        let time = self.look()?;
         let before = children_of(pid as i32).len();
         if before > 0 {
             origin.warnings.push(Warning::Other {
@@ -352,6 +374,7 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
     if wanted.cost.counts_from == Some(CountsFrom::Sim) {
         return simulated::resolve(wanted, &program.target, origin);
     }
+    program.check()?;
     let elsewhere = wanted.cost.is_elsewhere();
     let machine = wanted.cost.machine.as_deref().map(Published::load).transpose()?;
     let (event, mechanism) = match (wanted.event, &machine) {
@@ -396,6 +419,10 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         None => vec![here.event(&event_name)?],
     };
     let work = wanted.work.map(|text| here.event(text)).transpose()?;
+    if let Some(clock) = work.as_ref().filter(|work| work.mechanism.is_time_driven()) {
+        let needed = "an event that comes once in each piece of work, not a clock".into();
+        return Err(Error::Argument { argument: "--work", value: clock.name.clone(), needed }.into());
+    }
     let mut counted = counted;
     if let Some(work) = work.as_ref().filter(|work| counted.iter().all(|event| event.name != work.name)) {
         work.check_supported(&here.catalog)?;
@@ -406,7 +433,7 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         return Err(Error::Argument {
             argument: "--work",
             value: work.name.clone(),
-            needed: "an event that the program has: it had none in a whole run".into(),
+            needed: "an event that the program has: it had none while it was counted".into(),
         }
         .into());
     }

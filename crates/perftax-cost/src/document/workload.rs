@@ -35,7 +35,7 @@ pub struct WorkloadProfile {
     pub max_rss_bytes: u64,
     /// Event counts a run, by event name.
     pub counts: BTreeMap<String, Estimate>,
-    /// Coefficient of variation of the elapsed time, a fraction.
+    /// Coefficient of variation of the elapsed time, a fraction; of a process that was looked at, of its CPU time.
     pub variation: f64,
     /// The raw observations.
     pub runs: Vec<Run>,

@@ -2,8 +2,8 @@
 //!
 //! What watching costs is known by counting: traps at the price of a trap, which the program pays, and the CPU time of whoever watches: reading what
 //! traps say, switching registers, looking. A slice begins as soon as all that was spent, and what the next one is foreseen to spend, stay within the
-//! share of the CPU time that the program has used of its own. A turn's slice is foreseen to trap as often as its last one did, or all of its length
-//! where it had none, and each trap to take as much of our own time as it did so far.
+//! share of the CPU time that the program has used of its own. A turn's slice is foreseen to take what its last one did, of either kind; where it had
+//! none, traps for all of its length, and as much of our own time again.
 
 use std::collections::HashMap;
 
@@ -36,18 +36,16 @@ impl Controller {
 
     /// How much CPU time the program must use yet until a turn's slice fits, ns; 0: it fits by now.
     pub fn missing_ns(&self, turn: usize, used: Used) -> f64 {
-        let own_ns = used.own_ns as f64;
-        let own_per_trap = if self.traps_ns > 0.0 { own_ns / self.traps_ns } else { 0.0 };
-        let next_ns = self.last_ns.get(&turn).copied().unwrap_or(SLICE_NS as f64) * (1.0 + own_per_trap);
+        let next_ns = self.last_ns.get(&turn).copied().unwrap_or(2.0 * SLICE_NS as f64);
         let of_program_ns = used.program_ns as f64 - self.traps_ns;
-        ((self.traps_ns + own_ns + next_ns) / self.budget - of_program_ns).max(0.0)
+        ((self.traps_ns + used.own_ns as f64 + next_ns) / self.budget - of_program_ns).max(0.0)
     }
 
-    /// A slice is over, and so many traps came in it.
-    pub fn ended(&mut self, turn: usize, traps: u64) {
+    /// A slice is over: so many traps came in it, and it took so much of our own time.
+    pub fn ended(&mut self, turn: usize, traps: u64, own_ns: u64) {
         let traps_ns = traps as f64 * self.trap_ns;
         self.traps_ns += traps_ns;
-        self.last_ns.insert(turn, traps_ns);
+        self.last_ns.insert(turn, traps_ns + own_ns as f64);
     }
 }
 
@@ -69,9 +67,10 @@ mod tests {
             used.own_ns += LOOK_NS;
             if controller.missing_ns(0, used) <= 0.0 {
                 let traps = (SLICE_NS as f64 * share_of_slice / TRAP_NS) as u64;
-                controller.ended(0, traps);
+                let own_ns = traps * own_per_trap_ns + SWITCHING_NS;
+                controller.ended(0, traps, own_ns);
                 traps_ns += traps as f64 * TRAP_NS;
-                used.own_ns += traps * own_per_trap_ns + SWITCHING_NS;
+                used.own_ns += own_ns;
                 slices += 1;
             }
         }
@@ -100,9 +99,19 @@ mod tests {
         let controller = Controller::new(0.05, TRAP_NS);
         let missing_ns = |program_ns| controller.missing_ns(0, Used { program_ns, own_ns: 0 });
         assert!(missing_ns(0) > 0.0 && missing_ns(SLICE_NS) > 0.0);
-        assert!(missing_ns(21 * SLICE_NS) <= 0.0);
+        assert!(missing_ns(41 * SLICE_NS) <= 0.0);
         // By that much it falls short.
-        assert!((missing_ns(0) - 20.0 * SLICE_NS as f64).abs() < 1.0);
+        assert!((missing_ns(0) - 40.0 * SLICE_NS as f64).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_turn_that_hardly_traps_does_not_keep_the_next_one_waiting() {
+        let mut controller = Controller::new(0.1, TRAP_NS);
+        controller.ended(0, 1, SWITCHING_NS);
+        // What looking has taken meanwhile is paid for, and is no price of a trap.
+        let used = Used { program_ns: 0, own_ns: 1_000_000 };
+        let missing_ns = controller.missing_ns(1, used);
+        assert!(missing_ns < 10.0 * (2.0 * SLICE_NS as f64 + 1_100_000.0), "{missing_ns}");
     }
 
     #[test]

@@ -160,8 +160,10 @@ struct Session {
     /// Since when registers are on; none: they are off.
     on_ns: Option<u64>,
     slice_ns: u64,
-    /// CPU time of ours before watching began, ns.
+    /// CPU time of ours before watching began, before the slice that is on, and of watching once it has ended, ns.
     own_before_ns: u64,
+    own_before_slice_ns: u64,
+    own_ns: Option<u64>,
     /// Traps before the slice that is on.
     traps_before: u64,
     /// What the program had used at the last look.
@@ -202,6 +204,8 @@ impl Session {
             on_ns: None,
             slice_ns: if watching.budget.is_some() { SLICE_NS } else { TURN_NS },
             own_before_ns: 0,
+            own_before_slice_ns: 0,
+            own_ns: None,
             traps_before: 0,
             cpu_ns: None,
             is_cut_short: false,
@@ -288,7 +292,12 @@ impl Session {
     fn until_next(&self) -> Duration {
         let end_ns = self.on_ns.filter(|_| !self.is_always_on()).map(|on_ns| on_ns + self.slice_ns);
         let is_awaiting = self.heaps.as_ref().is_some_and(|heaps| !heaps.waiting().is_empty());
-        let longest = if is_awaiting { WAITING } else { self.until_affordable().clamp(LOOK, SAVING) };
+        let longest = match &self.heaps {
+            _ if is_awaiting => WAITING,
+            // The rings of an allocator's probes are short, and nobody is woken for them.
+            Some(_) => LOOK,
+            None => self.until_affordable().clamp(LOOK, SAVING),
+        };
         let left = end_ns.map_or(longest, |end_ns| Duration::from_nanos(end_ns.saturating_sub(monotonic_raw_ns())));
         left.clamp(Duration::from_micros(100), longest)
     }
@@ -302,7 +311,8 @@ impl Session {
 
     /// CPU time since watching began.
     fn used_so_far(&self) -> Used {
-        Used { program_ns: self.cpu_ns.unwrap_or(0), own_ns: own_cpu_ns() - self.own_before_ns }
+        let own_ns = self.own_ns.unwrap_or_else(|| own_cpu_ns() - self.own_before_ns);
+        Used { program_ns: self.cpu_ns.unwrap_or(0), own_ns }
     }
 
     fn take_turns(&mut self) -> Result<()> {
@@ -327,6 +337,7 @@ impl Session {
 
     /// Registers on, for the turn that is next.
     fn on(&mut self) -> Result<()> {
+        self.own_before_slice_ns = own_cpu_ns();
         let before_ns = thread_cpu_ns();
         self.watcher.on(&self.plan, self.turn)?;
         // Time for which somebody else had the CPU is not what switching takes.
@@ -357,7 +368,7 @@ impl Session {
         self.drain()?;
         let traps = self.intake.evidence.traps - self.traps_before;
         if let Some(budget) = &mut self.budget {
-            budget.ended(self.turn, traps);
+            budget.ended(self.turn, traps, own_cpu_ns() - self.own_before_slice_ns);
         }
         Ok(())
     }
@@ -440,6 +451,7 @@ impl Watch for Session {
     fn stop(&mut self) -> Result<()> {
         self.off()?;
         self.ended_ns = Some(monotonic_raw_ns());
+        self.own_ns = Some(self.used_so_far().own_ns);
         self.is_cut_short = true;
         Ok(())
     }

@@ -16,7 +16,7 @@ pub use lifetime::Lifetime;
 pub use load::{Load, Ready};
 pub(crate) use monitor::succeeded;
 pub use monitor::{Attach, Monitor, Watched, run_once, usual_ring_pages};
-pub use process::survey_process;
+pub use process::{check_process, survey_process};
 pub use survey::{Survey, survey};
 pub use tasks::{Look, look_at_tasks};
 pub use yardstick::YardstickThread;

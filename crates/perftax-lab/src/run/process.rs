@@ -2,17 +2,18 @@
 //!
 //! Meant is what `perf record -p` follows: its threads, and what they create from then on. Processes that it has created before are none of it.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use perftax_cost::document::WorkloadProfile;
 use perftax_cost::observation::Run;
 use perftax_pmu::guard::check_interrupted;
-use perftax_pmu::process::{file_of, has_ended, threads};
+use perftax_pmu::process::{file_of, has_ended, refusal, threads};
 use perftax_pmu::sys::process_cpu_ns;
 use perftax_pmu::{Error, Result};
 
 use super::monitor::{TASK_CLOCK, too_much_stolen};
-use super::survey::{Survey, profile};
+use super::survey::{Survey, profile, variation};
 use super::tasks::{Look, look_at_threads};
 use crate::system::steal_ns;
 
@@ -20,18 +21,17 @@ use crate::system::steal_ns;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// What `/proc/PID/stat` says of time and faults (proc_pid_stat(5)), and the threads' files of switches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Reading {
     /// CPU time by the scheduler's clock, ns.
     own_ns: u64,
-    /// The same and that of children that it has waited for, in clock ticks, which the kernel rounds down.
+    /// The same in clock ticks, by mode, which the kernel rounds down.
     user: u64,
     system: u64,
-    children: u64,
     minor_faults: u64,
     major_faults: u64,
-    voluntary_switches: u64,
-    involuntary_switches: u64,
+    /// Voluntary and involuntary ones, by thread.
+    switches: BTreeMap<i32, [u64; 2]>,
 }
 
 impl Reading {
@@ -47,15 +47,14 @@ impl Reading {
             own_ns,
             user: field(14),
             system: field(15),
-            children: field(16) + field(17),
-            minor_faults: field(10) + field(11),
-            major_faults: field(12) + field(13),
+            minor_faults: field(10),
+            major_faults: field(12),
             ..Self::default()
         };
         for tid in threads(pid) {
             let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).unwrap_or_default();
-            reading.voluntary_switches += named(&status, "voluntary_ctxt_switches:");
-            reading.involuntary_switches += named(&status, "nonvoluntary_ctxt_switches:");
+            let switches = ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"].map(|name| named(&status, name));
+            reading.switches.insert(tid, switches);
         }
         Some(reading)
     }
@@ -63,8 +62,7 @@ impl Reading {
     /// The run between two readings. Threads that have ended meanwhile take their switches with them.
     fn until(&self, now: &Self, elapsed_s: f64, round: u32) -> Run {
         let ticks = |of: fn(&Self) -> u64| of(now).saturating_sub(of(self)) as f64;
-        let tick_s = 1.0 / rustix::param::clock_ticks_per_second() as f64;
-        let cpu_s = now.own_ns.saturating_sub(self.own_ns) as f64 * 1e-9 + ticks(|reading| reading.children) * tick_s;
+        let cpu_s = now.own_ns.saturating_sub(self.own_ns) as f64 * 1e-9;
         let (user, system) = (ticks(|reading| reading.user), ticks(|reading| reading.system));
         let user_s = if user + system > 0.0 { cpu_s * user / (user + system) } else { cpu_s };
         let more = |of: fn(&Self) -> u64| of(now).saturating_sub(of(self));
@@ -72,12 +70,20 @@ impl Reading {
             elapsed_s,
             user_s,
             system_s: cpu_s - user_s,
-            voluntary_switches: more(|reading| reading.voluntary_switches),
-            involuntary_switches: more(|reading| reading.involuntary_switches),
+            voluntary_switches: self.switches_until(now, 0),
+            involuntary_switches: self.switches_until(now, 1),
             minor_faults: more(|reading| reading.minor_faults),
             major_faults: more(|reading| reading.major_faults),
             ..Run::nothing("off", round)
         }
+    }
+}
+
+impl Reading {
+    /// Switches of a kind of the threads that are there now, since the first reading or since they were created.
+    fn switches_until(&self, now: &Self, kind: usize) -> u64 {
+        let before = |tid: &i32| self.switches.get(tid).map_or(0, |switches| switches[kind]);
+        now.switches.iter().map(|(tid, switches)| switches[kind].saturating_sub(before(tid))).sum()
     }
 }
 
@@ -97,18 +103,21 @@ pub fn survey_process(
     survey: &Survey,
     mut between: impl FnMut(u32) -> Result<()>,
 ) -> Result<WorkloadProfile> {
-    if has_ended(pid) {
-        return Err(Error::Argument {
-            argument: "-p",
-            value: pid.to_string(),
-            needed: "the number of a process that runs".into(),
-        });
-    }
+    check_process(pid)?;
     between(0)?;
     let Survey { cpus, events, task_clock, dummy, .. } = survey;
     let look = Look { cpus, task_clock, dummy, events };
-    let (tasks, counts) = look_at_threads(pid, &look, || wait(pid, time, time))?;
-    let by_cpu = counts.get(TASK_CLOCK).into_iter().flatten().map(|ns| *ns as f64 * 1e-9).collect();
+    let mut own_s = 0.0;
+    let (tasks, counts) = look_at_threads(pid, &look, || {
+        let before_ns = process_cpu_ns(pid);
+        wait(pid, time, time)?;
+        own_s =
+            before_ns.zip(process_cpu_ns(pid)).map_or(0.0, |(before_ns, now_ns)| now_ns.saturating_sub(before_ns) as f64 * 1e-9);
+        Ok(())
+    })?;
+    let by_cpu: Vec<f64> = counts.get(TASK_CLOCK).into_iter().flatten().map(|ns| *ns as f64 * 1e-9).collect();
+    // What the processes used that it created in that look: its own clock does not know of them.
+    let created_s = if tasks.processes > 0 { (by_cpu.iter().sum::<f64>() - own_s).max(0.0) } else { 0.0 };
     let counts = counts.into_iter().map(|(name, by_cpu)| (name, by_cpu.iter().sum())).collect();
     let counted = Run { cpu_s_per_cpu: by_cpu, counts, ..Run::nothing("counting", 0) };
     let mut runs = Vec::new();
@@ -119,6 +128,7 @@ pub fn survey_process(
         wait(pid, time, time)?;
         let now = Reading::of(pid).ok_or_else(|| ended(pid, began.elapsed(), time))?;
         let mut run = before.until(&now, began.elapsed().as_secs_f64(), round);
+        run.user_s += created_s;
         run.max_rss_bytes = resident_bytes(pid);
         run.steal_s = steal_ns(None)?.saturating_sub(steal_before) as f64 * 1e-9;
         run.spoiled = too_much_stolen(&run, run.elapsed_s);
@@ -135,10 +145,29 @@ pub fn survey_process(
         });
     }
     let threads = threads(pid).len();
+    let cpu_s: Vec<f64> = WorkloadProfile::measured(&runs).into_iter().map(|run| run.user_s + run.system_s).collect();
     let mut profile = profile(name_of(pid), tasks, &counted, runs);
+    // Looks are equally long whatever it does in them.
+    profile.variation = variation(&cpu_s);
     profile.pid = Some(pid);
     profile.threads += u32::try_from(threads.saturating_sub(1)).unwrap_or(u32::MAX);
     Ok(profile)
+}
+
+/// Whether a process can be looked at: it runs, and is a process, and whose it is.
+///
+/// # Errors
+/// Where one of that is not so.
+pub fn check_process(pid: u32) -> Result<()> {
+    let wrong = |needed: String| Err(Error::Argument { argument: "-p", value: pid.to_string(), needed });
+    if has_ended(pid) {
+        return wrong("the number of a process that runs".into());
+    }
+    let group = named(&std::fs::read_to_string(file_of(pid, "status")).unwrap_or_default(), "Tgid:");
+    if group != u64::from(pid) && group != 0 {
+        return wrong(format!("a process's number: that is one of the threads of process {group}"));
+    }
+    refusal(pid).map_or(Ok(()), Err)
 }
 
 fn wait(pid: u32, left: Duration, whole: Duration) -> Result<()> {
@@ -196,6 +225,17 @@ mod tests {
         // Other tests' threads are part of this process.
         assert!(run.user_s + run.system_s >= 0.2, "{run:?}");
         assert!(run.voluntary_switches > 0, "{run:?}");
+    }
+
+    #[test]
+    fn a_thread_that_ends_takes_only_its_own_switches_with_it() {
+        let reading = |switches: &[(i32, u64)]| Reading {
+            switches: switches.iter().map(|(tid, voluntary)| (*tid, [*voluntary, 0])).collect(),
+            ..Reading::default()
+        };
+        let before = reading(&[(1, 10), (2, 1_000_000)]);
+        let run = before.until(&reading(&[(1, 17), (3, 5)]), 1.0, 0);
+        assert_eq!((run.voluntary_switches, run.involuntary_switches), (12, 0));
     }
 
     #[test]

@@ -66,8 +66,6 @@ pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -
 pub(super) fn profile(command: Vec<String>, tasks: Tasks, counted: &Run, all: Vec<Run>) -> WorkloadProfile {
     let runs = WorkloadProfile::measured(&all);
     let elapsed: Vec<f64> = runs.iter().map(|r| r.elapsed_s).collect();
-    let mean = elapsed.iter().sum::<f64>() / elapsed.len() as f64;
-    let variance = elapsed.iter().map(|t| (t - mean).powi(2)).sum::<f64>() / (elapsed.len().max(2) - 1) as f64;
     let of = |value: fn(&Run) -> f64| estimate(&runs.iter().map(|run| value(run)).collect::<Vec<_>>());
     let cpu_s = of(|r| r.user_s + r.system_s);
     // Which core did how much: the shares come from the counted run, the amount from the unmonitored ones.
@@ -86,9 +84,16 @@ pub(super) fn profile(command: Vec<String>, tasks: Tasks, counted: &Run, all: Ve
         faults: of(|r| (r.minor_faults + r.major_faults) as f64),
         max_rss_bytes: runs.iter().map(|r| r.max_rss_bytes).max().unwrap_or(0),
         counts: counts.map(|(name, &count)| (name.clone(), Estimate::exact(count as f64))).collect(),
-        variation: variance.sqrt() / mean,
+        variation: variation(&elapsed),
         runs: all,
     }
+}
+
+/// The coefficient of variation, a fraction; 0 of nothing.
+pub(super) fn variation(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (values.len().max(2) - 1) as f64;
+    if mean > 0.0 { variance.sqrt() / mean } else { 0.0 }
 }
 
 /// Mean with an interval; runs of whole programs are seconds apart, so each is taken as independent.

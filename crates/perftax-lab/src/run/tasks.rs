@@ -50,14 +50,15 @@ pub fn look_at_tasks(command: &Command, look: &Look) -> Result<Tasks> {
 /// Where an event cannot be opened on them; what waiting meets.
 pub fn look_at_threads(pid: u32, look: &Look, wait: impl FnOnce() -> Result<()>) -> Result<(Tasks, BTreeMap<String, Vec<u64>>)> {
     raise_descriptor_limit();
-    // Threads come and go while events are opened.
+    // Threads come and go while events are opened: one that has gone cannot be opened, and one that came from another that was not is followed by nobody.
     let mut attempts = 0..ATTEMPTS;
     let looking = loop {
         let threads = running_threads(pid);
         let looking = Looking::begin(&threads, look, Begins::Now);
-        let is_there = running_threads(pid);
-        let has_lost_some = !is_there.is_empty() && threads.iter().any(|tid| !is_there.contains(tid));
-        if looking.is_ok() || !has_lost_some || attempts.next().is_none() {
+        let now = running_threads(pid);
+        let is_same =
+            now.iter().all(|tid| threads.contains(tid)) && (looking.is_ok() || threads.iter().all(|tid| now.contains(tid)));
+        if is_same || now.is_empty() || attempts.next().is_none() {
             break looking?;
         }
     };
@@ -66,7 +67,7 @@ pub fn look_at_threads(pid: u32, look: &Look, wait: impl FnOnce() -> Result<()>)
 }
 
 /// Times that a process's threads are looked up again where they change while their events are opened.
-const ATTEMPTS: usize = 50;
+const ATTEMPTS: usize = 20;
 
 /// When a look begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +125,8 @@ impl<'a> Looking<'a> {
         };
         let mut by_cpu = BTreeMap::new();
         for (event, delivered) in self.counted.into_iter().zip(&counts) {
-            check_running(event, &delivered.readings)?;
+            // Each thread's own: what one lacks another's time does not make up for.
+            delivered.readings.chunks(self.cpus.max(1)).try_for_each(|of_thread| check_running(event, of_thread))?;
             let portions = portions(delivered, &births.created_by, &self.firsts);
             if event.name == TASK_CLOCK {
                 tasks.cpu_s = Portions::of_pieces(portions.into_iter().map(|(ns, pieces)| (ns as f64 * 1e-9, pieces)));

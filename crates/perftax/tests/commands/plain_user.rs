@@ -61,7 +61,7 @@ fn what_needs_no_more_than_the_programs_own_user_mode_works() {
         }
         arguments.extend(program.iter().map(String::as_str));
         let ran = place.perftax(command, &arguments);
-        if measures && ran.is_spoiled() {
+        if ["calibrate", "verify", "sensitivity"].contains(&command) && ran.is_spoiled() {
             continue;
         }
         let what = format!("{command} {options}: {:?}\n{}\n{}", ran.code, ran.stdout, ran.stderr);

@@ -145,6 +145,17 @@ fn a_process_that_runs_is_planned_for() {
         assert_eq!(output.status.code(), Some(2), "{refused:?}: {}", said(&output));
     }
 
+    // A thread of it is no process; to be told that nothing is calibrated for.
+    let tasks =
+        std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let thread = tasks.into_iter().find(|tid| *tid != pid).unwrap();
+    let refused = perftax(&["plan", "-p", &thread]);
+    assert!(
+        refused.status.code() == Some(2) && said(&refused).contains(&format!("threads of process {pid}")),
+        "{}",
+        said(&refused)
+    );
+
     // One that does nothing, and one that is no more.
     let mut sleeper = Command::new("sleep").arg("600").spawn().map(Running).unwrap();
     let idle = perftax(&[

@@ -120,6 +120,8 @@ struct Session<'a> {
     armed_ns: u64,
     /// CPU time of ours before watching began, ns.
     own_before_ns: u64,
+    /// The same of watching, once it has ended, ns.
+    own_until_end_ns: Option<u64>,
     cpu_ns: Option<u64>,
     crowded: u64,
     unaffordable: u64,
@@ -169,6 +171,7 @@ impl<'a> Session<'a> {
             pursuit: None,
             armed_ns: 0,
             own_before_ns: own_cpu_ns(),
+            own_until_end_ns: None,
             cpu_ns: None,
             crowded: 0,
             unaffordable: 0,
@@ -257,14 +260,14 @@ impl<'a> Session<'a> {
         let (Some(budget), Some(trap_ns)) = (self.sampling.budget, self.sampling.trap_ns) else { return true };
         let traps_ns = self.intake.evidence.traps as f64 * trap_ns.high;
         let follows = self.detective.follows().max(1) as f64;
-        let spent_ns = traps_ns + self.own_ns() as f64;
+        let (spent_ns, next_ns) = (traps_ns + self.own_ns() as f64, traps_ns / follows);
         let used_ns = self.cpu_ns.unwrap_or(0) as f64 - traps_ns;
-        spent_ns * (1.0 + 1.0 / follows) <= budget * used_ns
+        spent_ns + next_ns <= budget * used_ns
     }
 
     /// CPU time of ours since watching began, ns.
     fn own_ns(&self) -> u64 {
-        own_cpu_ns() - self.own_before_ns
+        self.own_until_end_ns.unwrap_or_else(|| own_cpu_ns() - self.own_before_ns)
     }
 
     fn arm(&mut self, line: Line, words: Words) -> Result<()> {
@@ -417,6 +420,7 @@ impl Watch for Session<'_> {
         self.counted = self.watcher.stop_sampling()?;
         self.leave(End::Cut)?;
         self.ended_ns = Some(monotonic_raw_ns());
+        self.own_until_end_ns = Some(self.own_ns());
         Ok(())
     }
 

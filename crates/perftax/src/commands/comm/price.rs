@@ -38,7 +38,7 @@ pub fn price(here: &Here, budget: Budget, is_heap_told: bool) -> Result<Option<E
     };
     let most = match budget.0 {
         Some(share) => format!(
-            "at most {:.3} % of the program's CPU time goes to watching it, perftax's own CPU time included (--budget none: all that it takes)",
+            "at most {:.3} % of the program's CPU time goes to watching it, perftax's own included: registers are on only while that pays for it (--budget none: all that it takes)",
             share * 100.0
         )
         .replace(".000 %", " %"),

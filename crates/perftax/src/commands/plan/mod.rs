@@ -225,7 +225,7 @@ fn perf_record(plan: &Plan, payload: &PayloadChoice) -> Vec<String> {
             pid.to_string(),
             "--".into(),
             "sleep".into(),
-            format!("{:.1}", plan.workload.elapsed_s.estimate),
+            format!("{}", (plan.workload.elapsed_s.estimate * 1e3).round() / 1e3),
         ]),
         None => {
             words.push("--".into());

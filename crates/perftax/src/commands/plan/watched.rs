@@ -73,7 +73,10 @@ fn cause(request: &PlanRequest, row: &PredictionRow) -> String {
     let (switches, copies) = (share(SWITCH_TERM), share(TASK_TERM));
     if switches.max(copies) < 0.5 {
         let created = request.workload.tasks.as_ref().map_or(0, Tasks::created);
-        return format!("each of its {created} threads and processes begins a period anew, and shorter ones give none");
+        let all = u64::from(request.workload.threads).max(1 + created);
+        return format!(
+            "each of its {all} threads and processes begins a period anew on each CPU, and what is shorter gives none"
+        );
     }
     if switches > copies {
         "most of the budget goes to stopping and starting the event at its context switches".into()

@@ -111,17 +111,16 @@ pub fn foreseen(machine: &MachineId, recording: &Recording) -> String {
         Some(alpha_ns) if event.mechanism == Mechanism::CpuClock => {
             let share = |ns: f64| ns / (recording.period as f64 - ns).max(1.0);
             let share = Estimate::new(share(alpha_ns.estimate), share(alpha_ns.low), share(alpha_ns.high));
-            format!("{sample}, so that samples take {} of the program's CPU time", units::estimate_share(&share))
+            let when = if recording.budget.is_some() { " while recording is on" } else { "" };
+            format!("{sample}, so that samples take {} of the program's CPU time{when}", units::estimate_share(&share))
         }
         _ => sample,
     }];
     if recording.kernel_noise {
         let record_ns = of_mechanism(Mechanism::Tracepoint);
-        said.push(each(
-            "a record of what the kernel does (a switch has two, a system call two)",
-            record_ns,
-            "--mechanism tracepoint",
-        ));
+        // System calls are left out where recording is on and off in turn.
+        let which = if recording.budget.is_some() { "a switch has two" } else { "a switch has two, a system call two" };
+        said.push(each(&format!("a record of what the kernel does ({which})"), record_ns, "--mechanism tracepoint"));
     }
     if matches!(recording.tag, Tag::Probes(_)) {
         said.push(each("each hit of a static probe", of_mechanism(Mechanism::Uprobe), "--mechanism uprobe"));
