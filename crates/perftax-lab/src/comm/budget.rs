@@ -10,6 +10,9 @@ use std::collections::HashMap;
 /// How long a slice is while there is a budget, ns.
 pub const SLICE_NS: u64 = 5_000_000;
 
+/// From one look to the next, times the budget, ns. A look was seen to take some 70 µs: of a program on one CPU looks take a thirtieth of its budget then.
+const LOOK_NS: f64 = 2_000_000.0;
+
 /// CPU time that was used since watching began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
@@ -39,6 +42,13 @@ impl Controller {
         let next_ns = self.last_ns.get(&turn).copied().unwrap_or(2.0 * SLICE_NS as f64);
         let of_program_ns = used.program_ns as f64 - self.traps_ns;
         ((self.traps_ns + used.own_ns as f64 + next_ns) / self.budget - of_program_ns).max(0.0)
+    }
+
+    /// How long to wait until the next look at whether a turn's slice fits, where the program may use so many CPUs, ns; 0: it fits by now. It cannot fit
+    /// sooner than in the time in which all of them use what is missing; and looks that come thick take what a small budget has.
+    pub fn wait_ns(&self, turn: usize, used: Used, cpus: usize) -> f64 {
+        let missing_ns = self.missing_ns(turn, used);
+        if missing_ns > 0.0 { (missing_ns / cpus.max(1) as f64).max(LOOK_NS / self.budget) } else { 0.0 }
     }
 
     /// A slice is over: so many traps came in it, and it took so much of our own time.
@@ -112,6 +122,15 @@ mod tests {
         let used = Used { program_ns: 0, own_ns: 1_000_000 };
         let missing_ns = controller.missing_ns(1, used);
         assert!(missing_ns < 10.0 * (2.0 * SLICE_NS as f64 + 1_100_000.0), "{missing_ns}");
+    }
+
+    #[test]
+    fn nobody_looks_before_it_can_fit_or_so_often_that_it_never_does() {
+        let controller = Controller::new(0.05, TRAP_NS);
+        let at = |program_ns| Used { program_ns, own_ns: 0 };
+        assert_eq!(controller.wait_ns(0, at(41 * SLICE_NS), 2), 0.0);
+        assert_eq!(controller.wait_ns(0, at(0), 2), 20.0 * SLICE_NS as f64);
+        assert_eq!(controller.wait_ns(0, at(39 * SLICE_NS), 2), 40e6);
     }
 
     #[test]

@@ -302,11 +302,11 @@ impl Session {
         left.clamp(Duration::from_micros(100), longest)
     }
 
-    /// How long it takes at least until the next slice can be paid for.
+    /// How long to wait at least until the next slice can be paid for.
     fn until_affordable(&self) -> Duration {
         let budget = self.budget.as_ref().filter(|_| self.on_ns.is_none());
-        let missing_ns = budget.map_or(0.0, |budget| budget.missing_ns(self.turn, self.used_so_far()));
-        Duration::from_nanos(missing_ns as u64 / self.accounts.cpus().max(1) as u64)
+        let wait_ns = budget.map_or(0.0, |budget| budget.wait_ns(self.turn, self.used_so_far(), self.accounts.cpus()));
+        Duration::from_nanos(wait_ns as u64)
     }
 
     /// CPU time since watching began.
