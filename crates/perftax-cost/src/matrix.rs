@@ -130,28 +130,11 @@ fn times(pairs: &[MatrixPair]) -> Vec<(f64, f64)> {
 /// One instance's part of a run, as the yardstick's fit takes it; `period` only tells the arms apart.
 fn plain(run: &MatrixRun, instance: usize, period: u64) -> Run {
     Run {
-        round: 0,
         period,
-        arm: String::new(),
         elapsed_s: run.elapsed_s.get(instance).copied().unwrap_or(0.0),
-        adjusted_s: None,
         yardsticks: run.yardsticks.get(instance).copied().into_iter().collect(),
-        user_s: 0.0,
-        system_s: 0.0,
-        samples: 0,
-        samples_per_cpu: Vec::new(),
-        cpu_s_per_cpu: Vec::new(),
-        expected_samples: 0.0,
-        lost: 0,
-        throttled: 0,
-        voluntary_switches: 0,
-        involuntary_switches: 0,
-        minor_faults: 0,
-        major_faults: 0,
-        max_rss_bytes: 0,
-        steal_s: 0.0,
-        counts: std::collections::BTreeMap::new(),
         spoiled: run.spoiled.clone(),
+        ..Run::nothing("", 0)
     }
 }
 

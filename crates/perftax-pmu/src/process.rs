@@ -92,6 +92,13 @@ impl MapLine {
     }
 }
 
+/// What a process was started as; nothing where it is gone, or a thread of the kernel's.
+pub fn command_line(pid: u32) -> Vec<String> {
+    let line = std::fs::read(file_of(pid, "cmdline")).unwrap_or_default();
+    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
 /// Why a process (or a thread, by its number) may not be watched: whoever asks is neither its owner nor allowed to trace others (`ptrace_may_access`, which
 /// perf_event_open(2) and /proc/PID/maps ask alike). None where it may, or is gone.
 pub fn refusal(pid: u32) -> Option<Error> {

@@ -11,6 +11,7 @@ mod measured;
 mod origin;
 mod output;
 mod profile;
+mod program;
 mod progress;
 mod simulated;
 mod size;

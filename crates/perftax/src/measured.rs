@@ -1,7 +1,6 @@
-//! What predictions need: the cost of a sample, from wherever it is to be had, and the program, measured.
+//! What predictions need: the cost of a sample, from wherever it is to be had, and counts of what the program does.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use perftax_cost::document::{Calibration, MachineProfile, Origin, WorkloadProfile};
@@ -9,157 +8,18 @@ use perftax_cost::prediction::{Cost, FRESH_S, Setting, Watched, drift_at_age};
 use perftax_cost::{Estimate, LeftOut, Mechanism, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec, USER_STACK_BYTES};
 use perftax_lab::published::Published;
-use perftax_lab::run::{Lifetime, Survey, check_process, survey, survey_process};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
-use perftax_pmu::guard::{check_interrupted, online_cpus};
+use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::Payload;
-use perftax_pmu::sys::children_of;
-use perftax_report::units;
 
 use crate::here::Here;
-use crate::input::LifetimeChoice;
 use crate::origin::now_s;
-use crate::progress::{Progress, announce};
+use crate::program::Program;
+use crate::progress::announce;
 use crate::simulated::CountsFrom;
-use crate::target::Target;
 use crate::{calibration, profile, simulated};
-
-/// The program to measure.
-#[derive(Clone, Debug, clap::Args)]
-pub struct Program {
-    /// Unmonitored runs that the program is measured by
-    #[arg(short, long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(2..=1000))]
-    pub runs: u32,
-    /// Look at a process that runs already, N times for --for (2s) each, and plan for it and what it creates from now on, as perf record -p watches
-    /// it. Nothing is sampled, and it goes on; somebody else's needs the right to trace it
-    #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "workload", "load", "ready", "stdin"])]
-    pub pid: Option<u32>,
-    #[command(flatten)]
-    lasts: LifetimeChoice,
-    #[command(flatten)]
-    pub target: Target,
-}
-
-/// Runs that take longer than this together are told of before, s.
-const SAID_FROM_S: f64 = 30.0;
-
-/// How long each look at a process takes.
-const PROCESS_LOOK: Duration = Duration::from_secs(2);
-
-impl Program {
-    /// Measures it: `runs` unmonitored runs, one with counters only, one that counts threads.
-    pub fn survey(&self, here: &Here, events: Vec<Event>, origin: &mut Origin) -> Result<WorkloadProfile> {
-        let bar = Progress::new("measuring the program", u64::from(self.runs) + 1);
-        let plan = Survey {
-            // A process may run where perftax may not.
-            cpus: if self.pid.is_some() { online_cpus()? } else { here.cpus.clone() },
-            runs: self.runs,
-            events,
-            task_clock: here.task_clock()?,
-            dummy: here.event("dummy:u")?,
-        };
-        let mut began = Instant::now();
-        let between = |run: u32| {
-            bar.at(u64::from(run), format!("run {run} of {}", self.runs));
-            if run == 0 {
-                began = Instant::now();
-            }
-            if run == 1 {
-                self.say_how_long(began.elapsed(), &bar);
-            }
-            check_interrupted()
-        };
-        let profile = match self.pid {
-            Some(pid) => self.survey_process(pid, &plan, between, origin)?,
-            None => survey(&self.target.command()?.lasting(self.lasts.lifetime()), &plan, between)?,
-        };
-        if let Some(tasks) = profile.tasks.as_ref().filter(|tasks| tasks.lost > 0) {
-            origin.warnings.push(Warning::Other {
-                message: format!(
-                    "{} records of threads and processes were lost: there were more than the {} that are counted, and how many samples they give is not known",
-                    tasks.lost,
-                    tasks.created()
-                ),
-                remedy: "sysctl kernel.perf_event_mlock_kb=8192, for larger rings".into(),
-            });
-        }
-        let spoiled: Vec<_> = profile.runs.iter().filter_map(|run| run.spoiled.clone()).collect();
-        if let Some(reason) = spoiled.first() {
-            let (spoiled, of) = (spoiled.len() as u64, profile.runs.len() as u64);
-            origin.warnings.push(Warning::SpoiledRounds { spoiled, of, reason: reason.clone() });
-        }
-        // The CERN study excluded what varied by more than this.
-        if profile.variation > 0.10 {
-            let what = if self.pid.is_some() { "CPU time from look to look" } else { "elapsed time" };
-            origin.warnings.push(Warning::HighVariation { what: what.into(), variation: profile.variation });
-        }
-        Ok(profile)
-    }
-
-    /// Where the runs to come take long, when they will be over; `so_far`: what those took that are over.
-    fn say_how_long(&self, so_far: Duration, bar: &Progress) {
-        // The one that looks at tasks, and the one that counts; of a process both are one look.
-        let before = if self.pid.is_some() { 1 } else { 2 };
-        let left_s = so_far.as_secs_f64() / f64::from(before) * f64::from(self.runs);
-        if left_s > SAID_FROM_S {
-            let what = if self.pid.is_some() { "looks" } else { "runs" };
-            let can_be_fewer = (self.runs > 2).then_some("-r 2");
-            // A load ends by itself, and a time was chosen.
-            let can_be_shorter = (self.lasts.lifetime.is_none() && self.lasts.load.is_none()).then_some("--for 10s");
-            let less: Vec<&str> = can_be_fewer.into_iter().chain(can_be_shorter).collect();
-            let less = if less.is_empty() { String::new() } else { format!(" ({} takes less)", less.join(" or ")) };
-            bar.say(&format!("{} more {what}, about {}{less}", self.runs, units::span(left_s)));
-        }
-    }
-
-    /// How long each look at a process takes.
-    fn look(&self) -> Result<Duration> {
-        match self.lasts.lifetime {
-            None => Ok(PROCESS_LOOK),
-            Some(Lifetime::For(time)) => Ok(time),
-            Some(_) => {
-                let needed = "how long to look at a process each time, such as 2s".into();
-                Err(Error::Argument { argument: "--for", value: "end".into(), needed }.into())
-            }
-        }
-    }
-
-    /// Whether it can be measured at all, before anything is calibrated for it.
-    fn check(&self) -> Result<()> {
-        let Some(pid) = self.pid else { return Ok(()) };
-        self.look()?;
-        Ok(check_process(pid)?)
-    }
-
-    /// The same of a process, in looks at it.
-    fn survey_process(
-        &self,
-        pid: u32,
-        plan: &Survey,
-        between: impl FnMut(u32) -> perftax_pmu::Result<()>,
-        origin: &mut Origin,
-    ) -> Result<WorkloadProfile> {
-        let time = self.look()?;
-        let before = children_of(pid as i32).len();
-        if before > 0 {
-            origin.warnings.push(Warning::Other {
-                message: format!(
-                    "process {pid} had created {} already: nothing here is of them, nor does perf record -p follow them",
-                    if before == 1 { "another process".into() } else { format!("{before} processes") }
-                ),
-                remedy: "-p for each of them; or its command after --, from its beginning".into(),
-            });
-        }
-        announce(&format!(
-            "looking at process {pid} {} times for {:.1} s, nothing sampled; one more look counts its threads, which makes its context switches a little slower",
-            self.runs,
-            time.as_secs_f64()
-        ));
-        Ok(survey_process(pid, time, plan, between)?)
-    }
-}
 
 /// The cost of a sample and where it comes from.
 pub struct Priced {
@@ -231,8 +91,7 @@ pub fn price(
 fn find<'a>(profile: &'a MachineProfile, event: Option<&Event>, mechanism: Mechanism) -> Option<&'a Calibration> {
     let exact = event.and_then(|event| profile.find(mechanism, &event.name));
     // The cost belongs to the mechanism, hardly to the event; `priced` says so where they differ.
-    let of_mechanism = || profile.calibrations.iter().filter(|c| c.mechanism == mechanism);
-    exact.or_else(|| of_mechanism().max_by(|a, b| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s)))
+    exact.or_else(|| profile.of_mechanism(mechanism).max_by(|a, b| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s)))
 }
 
 fn contents(profile: &MachineProfile) -> String {
@@ -396,7 +255,7 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         Some((name, machine)) => published(machine, name, mechanism, origin)?,
         None => price(here, event.as_ref(), mechanism, wanted.payload, wanted.cost.profile.as_ref(), origin)?,
     };
-    let counted = match &event {
+    let mut counted = match &event {
         _ if mechanism.is_time_driven() || wanted.cost.count_of.is_some() => Vec::new(),
         _ if matches!(mechanism, Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe) => {
             return Err(Error::Unsupported {
@@ -423,7 +282,6 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
         let needed = "an event that comes once in each piece of work, not a clock".into();
         return Err(Error::Argument { argument: "--work", value: clock.name.clone(), needed }.into());
     }
-    let mut counted = counted;
     if let Some(work) = work.as_ref().filter(|work| counted.iter().all(|event| event.name != work.name)) {
         work.check_supported(&here.catalog)?;
         counted.push(work.clone());

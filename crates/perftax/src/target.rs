@@ -7,6 +7,7 @@ use perftax_lab::run::Command;
 use perftax_lab::simulation::Guest;
 use perftax_lab::workload::{Prepared, Workload, default_cache_dir};
 use perftax_pmu::Error;
+use perftax_pmu::process::command_line;
 use perftax_pmu::sys::Stdio;
 
 use crate::input::InputChoice;
@@ -22,6 +23,14 @@ pub struct Target {
     /// The command, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// What results call who is watched: the command, or what the process was started as, with its number.
+pub fn program(pid: Option<u32>, command: &[OsString]) -> Vec<String> {
+    match pid {
+        Some(pid) => command_line(pid).into_iter().chain([format!("(process {pid})")]).collect(),
+        None => command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+    }
 }
 
 impl Target {

@@ -23,6 +23,11 @@ impl MachineProfile {
         self.calibrations.iter().find(|c| c.mechanism == mechanism && c.event == event)
     }
 
+    /// All calibrations of a mechanism, whatever their event.
+    pub fn of_mechanism(&self, mechanism: crate::Mechanism) -> impl Iterator<Item = &Calibration> {
+        self.calibrations.iter().filter(move |calibration| calibration.mechanism == mechanism)
+    }
+
     /// Takes a calibration in, in place of an older one of the same mechanism and event.
     pub fn insert(&mut self, calibration: Calibration) {
         self.calibrations.retain(|c| (c.mechanism, &c.event) != (calibration.mechanism, &calibration.event));

@@ -44,28 +44,12 @@ impl Machine {
 
 fn run(round: u32, arm: &str, period: u64, elapsed_s: f64) -> Run {
     Run {
-        round,
         period,
-        arm: arm.into(),
         elapsed_s,
-        adjusted_s: None,
-        yardsticks: Vec::new(),
         user_s: elapsed_s,
-        system_s: 0.0,
         samples: if period == 0 { 0 } else { (elapsed_s * 1e9 / period as f64) as u64 },
-        samples_per_cpu: vec![],
         cpu_s_per_cpu: vec![elapsed_s],
-        expected_samples: 0.0,
-        lost: 0,
-        throttled: 0,
-        voluntary_switches: 0,
-        involuntary_switches: 0,
-        minor_faults: 0,
-        major_faults: 0,
-        max_rss_bytes: 0,
-        steal_s: 0.0,
-        counts: Default::default(),
-        spoiled: None,
+        ..Run::nothing(arm, round)
     }
 }
 

@@ -26,6 +26,7 @@ mod image;
 mod intake;
 mod maps;
 pub mod naming;
+mod own_time;
 mod place;
 mod plan;
 mod program;

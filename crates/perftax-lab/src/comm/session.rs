@@ -8,7 +8,7 @@ use perftax_cost::document::CommEvidence;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::process::threads;
-use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns, own_cpu_ns, thread_cpu_ns};
+use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
 use super::accounts::{Accounts, Entry};
@@ -17,6 +17,7 @@ use super::budget::{Controller, SLICE_NS, Used};
 use super::heap::{Awaited, Heaps, code_of};
 use super::image::Images;
 use super::intake::Intake;
+use super::own_time::OwnTime;
 use super::place::{At, Place, PlaceName};
 use super::plan::{Piece, Plan};
 use super::program::{Libraries, Located, Program, Subject, find, hold, join, thread_name};
@@ -160,10 +161,9 @@ struct Session {
     /// Since when registers are on; none: they are off.
     on_ns: Option<u64>,
     slice_ns: u64,
-    /// CPU time of ours before watching began, before the slice that is on, and of watching once it has ended, ns.
-    own_before_ns: u64,
+    own: OwnTime,
+    /// What it was before the slice that is on, ns.
     own_before_slice_ns: u64,
-    own_ns: Option<u64>,
     /// Traps before the slice that is on.
     traps_before: u64,
     /// What the program had used at the last look.
@@ -203,9 +203,8 @@ impl Session {
             turn: 0,
             on_ns: None,
             slice_ns: if watching.budget.is_some() { SLICE_NS } else { TURN_NS },
-            own_before_ns: 0,
+            own: OwnTime::begin(),
             own_before_slice_ns: 0,
-            own_ns: None,
             traps_before: 0,
             cpu_ns: None,
             is_cut_short: false,
@@ -281,7 +280,7 @@ impl Session {
 
     fn begin(&mut self, program: &mut Program) -> Result<()> {
         self.take_until(0)?;
-        self.own_before_ns = own_cpu_ns();
+        self.own = OwnTime::begin();
         self.began_ns = monotonic_raw_ns();
         self.accounts.begin(self.began_ns);
         self.cpu_ns = program.cpu_ns();
@@ -311,8 +310,7 @@ impl Session {
 
     /// CPU time since watching began.
     fn used_so_far(&self) -> Used {
-        let own_ns = self.own_ns.unwrap_or_else(|| own_cpu_ns() - self.own_before_ns);
-        Used { program_ns: self.cpu_ns.unwrap_or(0), own_ns }
+        Used { program_ns: self.cpu_ns.unwrap_or(0), own_ns: self.own.ns() }
     }
 
     fn take_turns(&mut self) -> Result<()> {
@@ -337,7 +335,7 @@ impl Session {
 
     /// Registers on, for the turn that is next.
     fn on(&mut self) -> Result<()> {
-        self.own_before_slice_ns = own_cpu_ns();
+        self.own_before_slice_ns = self.own.ns();
         let before_ns = thread_cpu_ns();
         self.watcher.on(&self.plan, self.turn)?;
         // Time for which somebody else had the CPU is not what switching takes.
@@ -368,7 +366,7 @@ impl Session {
         self.drain()?;
         let traps = self.intake.evidence.traps - self.traps_before;
         if let Some(budget) = &mut self.budget {
-            budget.ended(self.turn, traps, own_cpu_ns() - self.own_before_slice_ns);
+            budget.ended(self.turn, traps, self.own.ns() - self.own_before_slice_ns);
         }
         Ok(())
     }
@@ -402,7 +400,7 @@ impl Session {
         self.off()?;
         self.take_until(u64::MAX)?;
         self.accounts.end(ended_ns);
-        let own_ns = self.used_so_far().own_ns;
+        let own_ns = self.own.ns();
         let lost = self.watcher.lost().unwrap_or(0);
         if let (Some(heaps), Some(probes)) = (&mut self.heaps, self.watcher.probes()) {
             heaps.end(probes);
@@ -451,7 +449,7 @@ impl Watch for Session {
     fn stop(&mut self) -> Result<()> {
         self.off()?;
         self.ended_ns = Some(monotonic_raw_ns());
-        self.own_ns = Some(self.used_so_far().own_ns);
+        self.own.end();
         self.is_cut_short = true;
         Ok(())
     }

@@ -37,13 +37,13 @@ pub fn price_of<'a>(
     attribute: &Attribute,
     now_s: f64,
 ) -> Option<Price<'a>> {
-    let of_mechanism = || profile.calibrations.iter().filter(|c| c.mechanism == mechanism);
     let newest = |a: &&Calibration, b: &&Calibration| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s);
     let wanted = without_modifiers(name);
-    let same = of_mechanism().filter(|c| c.event == name || without_modifiers(&c.event) == wanted).max_by(newest);
+    let same =
+        profile.of_mechanism(mechanism).filter(|c| c.event == name || without_modifiers(&c.event) == wanted).max_by(newest);
     // cpu-clock and task-clock are one timer; what the other mechanisms' events cost is theirs alone.
     let exact = same.is_some() || mechanism.is_time_driven();
-    let calibration = same.or_else(|| of_mechanism().max_by(newest))?;
+    let calibration = same.or_else(|| profile.of_mechanism(mechanism).max_by(newest))?;
     let (mut payload, mut unpriced_payload) = (Vec::new(), Vec::new());
     let cost = Cost { drift: 0.0, ..Cost::from(calibration) };
     let drive = Drive::of(mechanism, false);

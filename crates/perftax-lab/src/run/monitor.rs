@@ -211,17 +211,13 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     let seen = monitor.map_or(Estimate::exact(1.0), |m| m.seen);
     let due = if period == 0 { 0.0 } else { delivered.counted.iter().sum::<u64>() as f64 / period as f64 };
     let mut run = Run {
-        round,
         period,
-        arm: arm.into(),
         elapsed_s: exit.elapsed_s - taken_off_s,
-        adjusted_s: None,
         yardsticks,
         user_s: exit.usage.user_s,
         system_s: exit.usage.system_s,
         samples: delivered.samples(),
         samples_per_cpu: delivered.samples_by_target.clone(),
-        cpu_s_per_cpu: Vec::new(),
         expected_samples: due * (1.0 - dropped.estimate) * seen.estimate,
         lost: delivered.lost,
         throttled: delivered.throttled,
@@ -231,8 +227,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         major_faults: exit.usage.major_faults,
         max_rss_bytes: exit.usage.max_rss_bytes,
         steal_s: steal_s - taken_off_s,
-        counts: Default::default(),
-        spoiled: None,
+        ..Run::nothing(arm, round)
     };
     for (event, readings) in counters {
         let readings = readings.iter().map(OpenEvent::read).collect::<Result<Vec<_>>>()?;

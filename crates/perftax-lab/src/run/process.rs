@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use perftax_cost::document::WorkloadProfile;
 use perftax_cost::observation::Run;
 use perftax_pmu::guard::check_interrupted;
-use perftax_pmu::process::{file_of, has_ended, refusal, threads};
+use perftax_pmu::process::{command_line, file_of, has_ended, refusal, threads};
 use perftax_pmu::sys::process_cpu_ns;
 use perftax_pmu::{Error, Result};
 
@@ -146,7 +146,7 @@ pub fn survey_process(
     }
     let threads = threads(pid).len();
     let cpu_s: Vec<f64> = WorkloadProfile::measured(&runs).into_iter().map(|run| run.user_s + run.system_s).collect();
-    let mut profile = profile(name_of(pid), tasks, &counted, runs);
+    let mut profile = profile(command_line(pid), tasks, &counted, runs);
     // Looks are equally long whatever it does in them.
     profile.variation = variation(&cpu_s);
     profile.pid = Some(pid);
@@ -195,13 +195,6 @@ fn ended(pid: u32, after: Duration, of: Duration) -> Error {
 /// The largest resident set of its life, bytes; 0 where that is not told.
 fn resident_bytes(pid: u32) -> u64 {
     named(&std::fs::read_to_string(file_of(pid, "status")).unwrap_or_default(), "VmHWM:") * 1024
-}
-
-/// What it was started as.
-fn name_of(pid: u32) -> Vec<String> {
-    let line = std::fs::read(file_of(pid, "cmdline")).unwrap_or_default();
-    let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-    words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use super::plan::percent;
 use crate::failure::Outcome;
 use crate::here::Here;
 use crate::output::{Output, check_file, write_atomically};
+use crate::target::program;
 use crate::wait::Wait;
 
 /// Find which threads share which cache lines, true sharing told from false
@@ -181,7 +182,7 @@ fn trapped(ended: Ended) -> Option<Warning> {
 fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
     let places = args.places()?;
     let mut origin = here.origin("comm");
-    let program = args.program();
+    let program = program(args.pid, &args.command);
     let is_heap_told = args.heap || places.iter().any(PlaceName::is_of_heap);
     let trap_ns = price(here, args.budget, is_heap_told)?;
     let watching = Watching {
@@ -211,7 +212,7 @@ fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
 fn sampled(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
     let events = MemoryEvents::of(&here.catalog)?;
     let mut origin = here.origin("comm");
-    let program = args.program();
+    let program = program(args.pid, &args.command);
     let trap_ns = price(here, args.budget, args.heap)?;
     let sampling = Sampling {
         subject: args.subject(),
@@ -265,18 +266,6 @@ impl Args {
         }
         let needed = "a power of two from 8 to 262144".into();
         Err(Error::Argument { argument: "-m", value: pages.to_string(), needed }.into())
-    }
-
-    /// The command, or what the process was started as.
-    fn program(&self) -> Vec<String> {
-        match self.pid {
-            Some(pid) => {
-                let line = std::fs::read(file_of(pid, "cmdline")).unwrap_or_default();
-                let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-                words.map(|word| String::from_utf8_lossy(word).into_owned()).chain([format!("(process {pid})")]).collect()
-            }
-            None => self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        }
     }
 }
 

@@ -11,8 +11,9 @@ use perftax_report::{csv, text};
 use super::calibrate::check_period;
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::measured::{CostChoice, PayloadChoice, Program, WatchedChoice, resolve};
+use crate::measured::{CostChoice, PayloadChoice, Wanted, WatchedChoice, resolve};
 use crate::output::Output;
+use crate::program::Program;
 use crate::wait::Wait;
 
 /// Predict what sampling would cost a program, over periods
@@ -52,8 +53,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("predict");
-    let wanted =
-        crate::measured::Wanted { event: args.event.as_deref(), work: None, payload: &args.payload.with, cost: &args.cost };
+    let wanted = Wanted { event: args.event.as_deref(), work: None, payload: &args.payload.with, cost: &args.cost };
     let known = resolve(&here, &wanted, &args.program, &mut origin)?;
     let rule = Rule::of(known.mechanism, None);
     let periods = if args.periods.is_empty() {

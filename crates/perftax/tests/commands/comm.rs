@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use perftax_cost::document::{Comm, CommAdvice, CommSite, CommWay};
 
-use crate::common::said;
+use crate::common::{Running, said};
 use crate::sharing::Place;
 
 impl Place {
@@ -31,34 +31,21 @@ impl Place {
     }
 
     fn attach(&self, running: &Running, options: &[&str]) -> (Comm, Output) {
-        let output = self.perftax(&[&["-p", &running.pid(), "--json", "-", "-o", "/dev/null"], options].concat());
+        let output = self.perftax(&[&["-p", &running.pid().to_string(), "--json", "-", "-o", "/dev/null"], options].concat());
         let comm = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
         (comm, output)
     }
 }
 
-struct Running(Child);
-
 impl Running {
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-
     /// Waits until it has so many threads.
     fn with_threads(self, threads: usize) -> Self {
         let began = Instant::now();
-        while std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap().count() < threads {
+        while std::fs::read_dir(format!("/proc/{}/task", self.pid())).unwrap().count() < threads {
             assert!(began.elapsed() < Duration::from_secs(30));
             std::thread::sleep(Duration::from_millis(5));
         }
         self
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
     }
 }
 
@@ -232,7 +219,11 @@ fn a_tenth_of_the_programs_time_is_the_budget_by_default() {
     let watch = |time_s: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
         command.args(["comm", "--watch", "counters", "--time", time_s, "--json", "-", "-o", "/dev/null", "-p"]);
-        command.arg(running.pid()).env("XDG_DATA_HOME", place.folder.path()).env("NO_COLOR", "1").stdin(Stdio::null());
+        command
+            .arg(running.pid().to_string())
+            .env("XDG_DATA_HOME", place.folder.path())
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null());
         let output = command.output().unwrap();
         let comm: Comm = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
         (comm, output)
@@ -282,7 +273,7 @@ fn a_process_is_joined_and_left() {
         assert!(again.lines[0].address == comm.lines[0].address && again.total.evidence > 0, "{:?}", again.total);
     }
     // Killed: what was seen until then is shown.
-    let watching = place.command(&["-p", &running.pid(), "--watch", "counters", "--json", "-", "-o", "/dev/null"]);
+    let watching = place.command(&["-p", &running.pid().to_string(), "--watch", "counters", "--json", "-", "-o", "/dev/null"]);
     let watching = { watching }.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for_events(&watching);
     running.0.kill().unwrap();
@@ -290,7 +281,7 @@ fn a_process_is_joined_and_left() {
     let output = watching.wait_with_output().unwrap();
     let comm: Comm = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
     assert!(output.status.code() == Some(0) && comm.elapsed_s < 30.0, "{}", said(&output));
-    let gone = place.perftax(&["-p", &running.pid(), "--watch", "counters"]);
+    let gone = place.perftax(&["-p", &running.pid().to_string(), "--watch", "counters"]);
     assert!(gone.status.code() == Some(2) && said(&gone).contains("-p is"), "{}", said(&gone));
 }
 
@@ -331,10 +322,11 @@ fn too_few_descriptors_and_registers_are_said() {
     assert_eq!(few.status.code(), Some(3), "{}", said(&few));
     assert!(said(&few).contains("ulimit -n") && said(&few).contains("is 60"), "{}", said(&few));
     // Somebody else has three of the four registers.
-    let mut other = place.command(&["--watch", "one_lock", "--watch", "counters", "-p", &running.pid(), "--time", "20"]);
+    let mut other =
+        place.command(&["--watch", "one_lock", "--watch", "counters", "-p", &running.pid().to_string(), "--time", "20"]);
     let mut other = other.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     wait_for_events(&other);
-    let taken = place.perftax(&["--watch", "one_lock", "--watch", "counters", "-p", &running.pid(), "--time", "0"]);
+    let taken = place.perftax(&["--watch", "one_lock", "--watch", "counters", "-p", &running.pid().to_string(), "--time", "0"]);
     other.kill().unwrap();
     other.wait().unwrap();
     assert_eq!(taken.status.code(), Some(3), "{}", said(&taken));

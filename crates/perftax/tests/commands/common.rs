@@ -1,12 +1,40 @@
 //! What tests of several commands share.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Whether these tests are root's.
 pub fn is_root() -> bool {
     std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
+}
+
+/// A process that ends with its test, whatever becomes of that.
+pub struct Running(pub Child);
+
+impl Running {
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Waits until something is so of it.
+    pub fn until(&mut self, what: &str, is_so: impl Fn(u32) -> bool) {
+        let began = Instant::now();
+        while !is_so(self.pid()) {
+            assert!(self.0.try_wait().unwrap().is_none(), "it has ended, and not {what}");
+            assert!(began.elapsed() < Duration::from_secs(60), "not {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 /// Held by who measures: what one makes of the CPUs and the kernel's knobs is not to be another's trouble.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use perftax_cost::document::{Plan, Prediction};
 use perftax_pmu::sys::process_cpu_ns;
 
-use crate::common::{perftax, said};
+use crate::common::{Running, perftax, said};
 
 /// Listens, and waits for somebody who never comes.
 const SERVER: &str =
@@ -88,30 +88,18 @@ const WORKER: &str = "use threads; use Time::HiRes 'sleep'; my $me = $$; $| = 1;
      unless (fork) { sleep 1 while getppid == $me; exit } print \"ready\\n\"; \
      while (1) { my $i = 0; $i++ while $i < 2e5; sleep 0.02 }";
 
-/// A process of its own that is killed at the end.
-struct Running(std::process::Child);
-
-impl Running {
-    fn worker() -> Self {
-        let mut worker = Command::new("perl").args(["-e", WORKER]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(worker.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line, "ready\n");
-        Self(worker)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
+fn worker() -> Running {
+    let mut worker = Command::new("perl").args(["-e", WORKER]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(worker.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    Running(worker)
 }
 
 /// A process that runs is looked at, and goes on.
 #[test]
 fn a_process_that_runs_is_planned_for() {
-    let mut worker = Running::worker();
+    let mut worker = worker();
     let pid = worker.0.id().to_string();
     let of_process = |command: &str, options: &[&str]| {
         let costs = ["--machine", "broadwell", "-e", "UOPS_RETIRED.ALL", "--count-of", "1e8"];

@@ -3,12 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use perftax_cost::document::{TraceDiff, TraceReport};
 
-use crate::common::{one_at_a_time, perftax, said, traced};
+use crate::common::{Running, one_at_a_time, perftax, said, traced};
 
 fn delays(folder: &Path) -> PathBuf {
     traced("delays.c", "gcc", &[], folder)
@@ -135,32 +134,6 @@ fn a_program_that_runs_is_joined_and_left() {
     assert!(refused.status.code() == Some(3) && said(&refused).contains("perftax_tag_state"), "{}", said(&refused));
     silent.kill().unwrap();
     silent.wait().unwrap();
-}
-
-/// Ends with its test.
-struct Running(Child);
-
-impl Running {
-    fn pid(&self) -> u32 {
-        self.0.id()
-    }
-
-    /// Waits until something is so of it.
-    fn until(&mut self, what: &str, is_so: impl Fn(u32) -> bool) {
-        let began = Instant::now();
-        while !is_so(self.pid()) {
-            assert!(self.0.try_wait().unwrap().is_none(), "it has ended, and not {what}");
-            assert!(began.elapsed() < Duration::from_secs(60), "not {what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
 }
 
 /// A process goes on when its first thread has ended: it is recorded on, and can be joined then.

@@ -9,7 +9,7 @@ use perftax_pmu::event::Catalog;
 use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::process::threads;
 use perftax_pmu::record::{Record, Sample};
-use perftax_pmu::sys::{AtExec, monotonic_raw_ns, own_cpu_ns};
+use perftax_pmu::sys::{AtExec, monotonic_raw_ns};
 
 use super::found::Found;
 use super::sampling::{SAMPLED_SLOW_LOADS, SAMPLED_STORES, Sampling};
@@ -20,6 +20,7 @@ use crate::comm::attend::{Watch, attend};
 use crate::comm::heap::Heaps;
 use crate::comm::image::Images;
 use crate::comm::intake::Intake;
+use crate::comm::own_time::OwnTime;
 use crate::comm::plan::{Piece, Plan};
 use crate::comm::program::{Libraries, Program, hold, join, thread_name};
 use crate::comm::watcher::Watcher;
@@ -118,10 +119,7 @@ struct Session<'a> {
     ended_ns: Option<u64>,
     pursuit: Option<Pursuit>,
     armed_ns: u64,
-    /// CPU time of ours before watching began, ns.
-    own_before_ns: u64,
-    /// The same of watching, once it has ended, ns.
-    own_until_end_ns: Option<u64>,
+    own: OwnTime,
     cpu_ns: Option<u64>,
     crowded: u64,
     unaffordable: u64,
@@ -170,8 +168,7 @@ impl<'a> Session<'a> {
             ended_ns: None,
             pursuit: None,
             armed_ns: 0,
-            own_before_ns: own_cpu_ns(),
-            own_until_end_ns: None,
+            own: OwnTime::begin(),
             cpu_ns: None,
             crowded: 0,
             unaffordable: 0,
@@ -181,7 +178,7 @@ impl<'a> Session<'a> {
 
     fn begin(&mut self) -> Result<()> {
         self.look()?;
-        self.own_before_ns = own_cpu_ns();
+        self.own = OwnTime::begin();
         self.began_ns = monotonic_raw_ns();
         self.watcher.start_sampling()
     }
@@ -260,14 +257,9 @@ impl<'a> Session<'a> {
         let (Some(budget), Some(trap_ns)) = (self.sampling.budget, self.sampling.trap_ns) else { return true };
         let traps_ns = self.intake.evidence.traps as f64 * trap_ns.high;
         let follows = self.detective.follows().max(1) as f64;
-        let (spent_ns, next_ns) = (traps_ns + self.own_ns() as f64, traps_ns / follows);
+        let (spent_ns, next_ns) = (traps_ns + self.own.ns() as f64, traps_ns / follows);
         let used_ns = self.cpu_ns.unwrap_or(0) as f64 - traps_ns;
         spent_ns + next_ns <= budget * used_ns
-    }
-
-    /// CPU time of ours since watching began, ns.
-    fn own_ns(&self) -> u64 {
-        self.own_until_end_ns.unwrap_or_else(|| own_cpu_ns() - self.own_before_ns)
     }
 
     fn arm(&mut self, line: Line, words: Words) -> Result<()> {
@@ -375,7 +367,7 @@ impl<'a> Session<'a> {
         }
         let ended_ns = self.ended_ns.unwrap_or_else(monotonic_raw_ns);
         self.look()?;
-        let own_ns = self.own_ns();
+        let own_ns = self.own.ns();
         // The rings tell what was lost, whatever it was; from Linux 6.0 on each event tells its own.
         let lost_samples = self.watcher.lost_samples()?;
         let records = &mut self.intake.evidence;
@@ -420,7 +412,7 @@ impl Watch for Session<'_> {
         self.counted = self.watcher.stop_sampling()?;
         self.leave(End::Cut)?;
         self.ended_ns = Some(monotonic_raw_ns());
-        self.own_until_end_ns = Some(self.own_ns());
+        self.own.end();
         Ok(())
     }
 

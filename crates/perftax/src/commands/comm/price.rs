@@ -17,8 +17,7 @@ use crate::progress::announce;
 pub fn price(here: &Here, budget: Budget, is_heap_told: bool) -> Result<Option<Estimate>> {
     let profile = crate::profile::load(&here.id)?;
     if is_heap_told {
-        let uprobe =
-            profile.as_ref().and_then(|profile| profile.calibrations.iter().find(|found| found.mechanism == Mechanism::Uprobe));
+        let uprobe = profile.as_ref().and_then(|profile| profile.of_mechanism(Mechanism::Uprobe).next());
         let each = uprobe
             .map_or("some 10 µs in a guest, 1 to 2 else (perftax calibrate --mechanism uprobe tells)".into(), |found| {
                 format!("{} here", units::estimate_ns(&found.alpha_ns))

@@ -16,8 +16,9 @@ use perftax_report::{csv, text, units};
 
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::measured::{CostChoice, Known, PayloadChoice, Program, Wanted, WatchedChoice, resolve};
+use crate::measured::{CostChoice, Known, PayloadChoice, Wanted, WatchedChoice, resolve};
 use crate::output::Output;
+use crate::program::Program;
 use crate::wait::Wait;
 
 /// Choose the settings that keep sampling within a budget

@@ -51,10 +51,7 @@ struct Prices {
 impl Prices {
     fn of(meta: &TraceMeta) -> Self {
         let profile = profile::load(&meta.origin.machine).ok().flatten();
-        let of_mechanism = |mechanism: Mechanism| {
-            let calibrations = &profile.as_ref()?.calibrations;
-            calibrations.iter().find(|found| found.mechanism == mechanism).map(|found| found.alpha_ns)
-        };
+        let of_mechanism = |mechanism: Mechanism| profile.as_ref().and_then(|profile| alpha_ns(profile, mechanism));
         let left_out = LeftOut::named(Mechanism::CpuClock, &meta.event);
         Self {
             event: meta.event.clone(),
@@ -62,7 +59,7 @@ impl Prices {
             sample_ns: profile.as_ref().and_then(|profile| price(profile, &meta.event)),
             filtered_gap_ns: meta.sampling_gap_ns.filter(|_| left_out != LeftOut::Nothing),
             dropped_ns: profile.as_ref().and_then(|profile| {
-                let timed = profile.calibrations.iter().find(|found| found.mechanism == Mechanism::CpuClock)?;
+                let timed = profile.of_mechanism(Mechanism::CpuClock).next()?;
                 // Not calibrated by itself it is priced as if its sample were taken.
                 let dropped_ns = left_out.term().and_then(|term| timed.terms.get(term)).copied();
                 Some(dropped_ns.unwrap_or(timed.alpha_ns))
@@ -96,10 +93,7 @@ impl Prices {
 /// What a recording will take of the program, as far as that is known before it begins. What there will be of each but a clock's samples only the program knows.
 pub fn foreseen(machine: &MachineId, recording: &Recording) -> String {
     let profile = profile::load(machine).ok().flatten();
-    let of_mechanism = |mechanism: Mechanism| {
-        let found = profile.as_ref()?.calibrations.iter().find(|found| found.mechanism == mechanism)?;
-        Some(found.alpha_ns)
-    };
+    let of_mechanism = |mechanism: Mechanism| profile.as_ref().and_then(|profile| alpha_ns(profile, mechanism));
     let each = |what: &str, price_ns: Option<Estimate>, calibrate: &str| match price_ns {
         Some(price_ns) => format!("{what} takes {}", units::estimate_ns(&price_ns)),
         None => format!("what {what} takes is not known (perftax calibrate {calibrate})"),
@@ -131,6 +125,11 @@ pub fn foreseen(machine: &MachineId, recording: &Recording) -> String {
         None => String::new(),
     };
     said.join("; ") + &bound
+}
+
+/// What a sample by a mechanism costs, of whichever event it was calibrated with.
+fn alpha_ns(profile: &MachineProfile, mechanism: Mechanism) -> Option<Estimate> {
+    profile.of_mechanism(mechanism).next().map(|found| found.alpha_ns)
 }
 
 /// What a sample of an event costs on a machine, where its profile says.

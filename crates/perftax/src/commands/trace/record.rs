@@ -10,7 +10,6 @@ use perftax_cost::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
-use perftax_pmu::process::file_of;
 use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_pmu::sys::Ended;
 use perftax_trace::mark_price::mark_ns;
@@ -123,7 +122,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         .filter(|is_one| *is_one)
         .count();
     // A process that ends takes its words with it.
-    let words = program(args);
+    let words = crate::target::program(args.pid, &args.command);
     let recording = Recording {
         subject: match args.pid {
             Some(pid) => Subject::Process(pid),
@@ -255,18 +254,6 @@ fn seconds(seconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         Error::Argument { argument: "--time", value: seconds.to_string(), needed: "seconds, 0 or more".into() }.into()
     })
-}
-
-/// The command, or what the process was started as.
-fn program(args: &Args) -> Vec<String> {
-    match args.pid {
-        Some(pid) => {
-            let line = std::fs::read(file_of(pid, "cmdline")).unwrap_or_default();
-            let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
-            words.map(|word| String::from_utf8_lossy(word).into_owned()).chain([format!("(process {pid})")]).collect()
-        }
-        None => args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-    }
 }
 
 /// `p99.9` as 0.999.
