@@ -47,6 +47,7 @@ unit: tree
 	$(LINTED) CARGO=$(CARGO) scripts/stage tests scripts/test
 
 acceptance: setup build
+	scripts/setup acceptance
 	scripts/acceptance
 
 bench:

@@ -13,6 +13,7 @@ pub mod alpha;
 mod average;
 pub mod bootstrap;
 pub mod buffering;
+pub mod busiest;
 mod cost;
 pub mod direct;
 pub mod document;

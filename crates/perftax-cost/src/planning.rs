@@ -1,7 +1,7 @@
 //! Choosing the settings for a budget.
 
 use crate::bootstrap::normal_quantile;
-use crate::document::{PredictionRow, Reason, WorkloadProfile, cpu_time_tells};
+use crate::document::{PredictionRow, Reason, WorkloadProfile, busiest_tells, cpu_time_tells};
 use crate::drive::{Drive, PERIOD_MAX, PERIOD_MIN_IN_COSTS};
 use crate::estimate::CONFIDENCE;
 use crate::period::Rule;
@@ -262,6 +262,11 @@ fn period_reason(request: &PlanRequest, row: &PredictionRow) -> Reason {
         format!("the shortest that the hardware and kernel take; it {costs}")
     } else if bound_by_cost {
         format!("the shortest that leaves the program room beside its samples; it {costs}")
+    } else if busiest_tells(&row.overhead, row.cpu_overhead, row.busiest_overhead).is_some() {
+        format!(
+            "the shortest whose upper end stays within the budget of {:.2} % of the CPU time of the busiest thread: of elapsed time it {costs}",
+            request.budget * 100.0
+        )
     } else if cpu_time_tells(&row.overhead, row.cpu_overhead).is_some() {
         format!(
             "the shortest whose upper end stays within the budget of {:.2} % of CPU time: of elapsed time it {costs}",

@@ -102,7 +102,9 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     // What is not known of the share is paid at the difference of the two.
     let between = (extra(alpha_ns.estimate) - extra(dropped_ns.estimate)) * per_elapsed_s.estimate * seen.estimate * critical;
     let of_share = Estimate::new(0.0, dropped_share.low - dropped, dropped_share.high - dropped).scaled(-between);
-    let mut overhead = sampling.plus(&of_share);
+    // What nobody tells apart by tasks; what a sample takes beside α, and what each unit takes whether it gives a sample or not, seconds each.
+    let (mut beside, mut sampled_s, mut counted_s) = (of_share, at_ends, Estimate::exact(0.0));
+    let mut driven = sampling;
     if let Some(switch_ns) = switch {
         let (least, most) = switches_beside_tasks(workload, setting);
         let per_switch = |switches: f64| switches * critical * 1e-9 / elapsed_s;
@@ -111,19 +113,20 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         let beyond = Estimate::new(0.0, 0.0, switch_ns.high.max(0.0) * per_switch(most - least));
         let switching = of_least.plus_dependent(&beyond);
         terms.insert(SWITCH_TERM.into(), switching);
-        overhead = overhead.plus(&switching);
+        beside = beside.plus(&switching);
     }
 
     if let Some(per_run_ns) = workload.tasks.as_ref().and_then(|tasks| cost.tasks_ns(tasks, setting)) {
         let share = per_run_ns.scaled(critical * 1e-9 / elapsed_s);
         terms.insert(TASK_TERM.into(), share);
-        overhead = overhead.plus(&share);
+        beside = beside.plus(&share);
     }
 
     if let Some(counting_ns) = counting {
         let share = counting_ns.scaled(per_elapsed_s.estimate * critical * 1e-9).widened(per_elapsed_s.relative_half_width());
         terms.insert(COUNTING_TERM.into(), share);
-        overhead = overhead.plus(&share);
+        driven = driven.plus(&share);
+        counted_s = counting_ns.scaled(1e-9);
     }
 
     if let Some(lost_ns) = along_periods(&cost.pollution_ns, period) {
@@ -131,9 +134,18 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         let share =
             lost_ns.scaled(drive.rate(period, alpha_ns.estimate) * per_elapsed_s.estimate * seen.estimate * critical * 1e-9);
         terms.insert(POLLUTION_TERM.into(), share);
-        overhead = overhead.plus(&share);
+        driven = driven.plus(&share);
+        sampled_s = sampled_s.plus(&lost_ns.scaled(drive.rate(period, alpha_ns.estimate) * 1e-9));
     }
 
+    let overhead = driven.plus(&beside);
+    let of_cpu_time = |overhead: &Estimate| {
+        Some(workload.cpu_s.estimate).filter(|cpu_s| *cpu_s > 0.0).map(|cpu_s| overhead.scaled(elapsed_s / (critical * cpu_s)))
+    };
+    let busiest = workload.tasks.as_ref().and_then(|tasks| tasks.busiest.as_ref());
+    let busiest_overhead = busiest.and_then(|busiest| {
+        busiest.overhead(setting, drive.rate(period, alpha_ns.estimate), &sampled_s, &counted_s, &of_cpu_time(&beside)?)
+    });
     let samples = quantity.estimate * drive.rate(period, alpha_ns.estimate) * kept * seen.estimate;
     let monitored_s = elapsed_s * (1.0 + overhead.estimate);
     let samples_per_s = samples / monitored_s;
@@ -148,9 +160,8 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
         samples_per_s,
         bytes_per_s: samples_per_s * setting.bytes_per_sample,
         overhead,
-        cpu_overhead: Some(workload.cpu_s.estimate)
-            .filter(|cpu_s| *cpu_s > 0.0)
-            .map(|cpu_s| overhead.scaled(elapsed_s / (critical * cpu_s))),
+        cpu_overhead: of_cpu_time(&overhead),
+        busiest_overhead,
         elapsed_s: elapsed,
         terms,
         extra_s_per_cpu: workload

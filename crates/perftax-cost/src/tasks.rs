@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
 use crate::bootstrap::{REPLICATES, SEED, cluster_bootstrap, median};
+use crate::busiest::Busiest;
 use crate::drive::Drive;
 use crate::observation::Block;
 
@@ -46,6 +47,9 @@ pub struct Tasks {
     pub cpu_s: Portions,
     /// The same of events that were counted, by their names.
     pub counts: BTreeMap<String, Portions>,
+    /// The one that uses the most CPU time; none where nobody told it from the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest: Option<Busiest>,
 }
 
 impl Tasks {
@@ -64,14 +68,11 @@ impl Tasks {
 }
 
 impl Tasks {
-    /// The share of what drives a sampler that gives samples where each task begins a period anew: whole periods, of 1/`rate` each. The interval is that of
-    /// tasks that do a fifth more or less than they did in the run that was looked at; where records were lost, from what is certain to all.
+    /// The share of what drives a sampler that gives samples ([`Portions::seen`]); where records were lost, from what is certain on.
     pub fn seen(&self, drive: Drive, event: &str, rate: f64) -> Estimate {
-        const VARY_BY: f64 = 1.2;
         let Some(portions) = self.portions(drive, event) else { return Estimate::exact(1.0) };
-        let [low, share, high] = [rate / VARY_BY, rate, rate * VARY_BY].map(|rate| portions.share_in_whole_periods(rate));
-        let low = if self.lost > 0 { 0.0 } else { low };
-        Estimate::new(share, low.min(share), high.max(share))
+        let seen = portions.seen(rate);
+        if self.lost > 0 { Estimate::new(seen.estimate, 0.0, seen.high) } else { seen }
     }
 }
 
@@ -121,6 +122,14 @@ impl Portions {
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|class| class.portions).sum()
+    }
+
+    /// The share of it that gives samples where each portion begins a period anew: whole periods, of 1/`rate` each. The interval is that of portions that are a
+    /// fifth larger or smaller than in the run that was looked at.
+    pub fn seen(&self, rate: f64) -> Estimate {
+        const VARY_BY: f64 = 1.2;
+        let [low, share, high] = [rate / VARY_BY, rate, rate * VARY_BY].map(|rate| self.share_in_whole_periods(rate));
+        Estimate::new(share, low.min(share), high.max(share))
     }
 
     /// The share of all of it that whole periods are made of, where a period is 1/`rate` of it: the others give no sample. 1 where there is nothing.

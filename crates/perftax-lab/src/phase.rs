@@ -7,7 +7,6 @@ use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::record::{Record, Sample, decode};
 use perftax_pmu::sampler::{Delivered, GroupCounts, GroupSampler, ring_pages_within_rights};
-use perftax_pmu::sys::Child;
 use perftax_pmu::{Error, Result};
 
 use crate::audit::Counted;
@@ -46,7 +45,7 @@ impl Curve {
     /// # Errors
     /// Where an event cannot be opened, the group does not fit the counters, or the command fails.
     pub fn of(&self, command: &Command) -> Result<Curves> {
-        let mut child = Child::spawn(&command.spec)?;
+        let (_copy, mut child) = command.spawn()?;
         let ring_pages = ring_pages_within_rights(RING_PAGES, 1);
         let mut group = GroupSampler::on_exec(&self.every, self.period, &self.events, child.pid(), ring_pages)?;
         let ids = group.ids()?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use perftax_lab::run::{Input, Lifetime, Load, Ready};
+use perftax_lab::run::{Input, Lifetime, Load, Pattern, Ready};
 use perftax_pmu::Error;
 
 use crate::progress::announce;
@@ -38,9 +38,9 @@ pub struct LifetimeChoice {
     /// ends, the program is told to. Elapsed times are then the load's
     #[arg(long, value_name = "COMMAND", conflicts_with = "lifetime")]
     pub load: Option<String>,
-    /// When the program is ready for its --load: a TCP port on which it listens, or a file that it makes (with a / in it); without it, when it has done
-    /// nothing for a quarter of a second
-    #[arg(long, value_name = "PORT|FILE", requires = "load", value_parser = ready)]
+    /// When the program is ready for its --load: a TCP port on which it listens, a file that it makes (from / or ./ on), or a regular expression that
+    /// something it says matches; without it, when it has done nothing for a quarter of a second
+    #[arg(long, value_name = "PORT|FILE|REGEX", requires = "load", value_parser = ready)]
     pub ready: Option<Ready>,
 }
 
@@ -54,13 +54,19 @@ impl LifetimeChoice {
     }
 }
 
-/// `6379`, `./server.sock`.
+/// `6379`, `./server.sock`, `Ready to accept`.
 fn ready(text: &str) -> Result<Ready, String> {
-    match text.parse::<u16>() {
-        Ok(port) if port > 0 => Ok(Ready::Port(port)),
-        _ if text.contains('/') => Ok(Ready::File(PathBuf::from(text))),
-        _ => Err(format!("'{text}' is neither a port (1 to 65535) nor a file with a / in it")),
+    if !text.is_empty() && text.chars().all(|letter| letter.is_ascii_digit()) {
+        let port = text.parse::<u16>().ok().filter(|port| *port > 0);
+        return port.map(Ready::Port).ok_or_else(|| format!("'{text}' is no port: 1 to 65535"));
     }
+    if ["/", "./", "../"].iter().any(|start| text.starts_with(start)) {
+        return Ok(Ready::File(PathBuf::from(text)));
+    }
+    if text.trim().is_empty() {
+        return Err("it is empty: a port, a file (from / or ./ on), or a regular expression".into());
+    }
+    Pattern::new(text).map(Ready::Says)
 }
 
 /// `30s`, `2m`, `500ms`, `end`.
@@ -88,13 +94,17 @@ fn lifetime(text: &str) -> Result<Lifetime, String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
     use super::*;
 
     #[test]
-    fn ports_are_told_from_files() {
+    fn ports_files_and_what_is_said_are_told_apart() {
         assert_eq!(ready("6379"), Ok(Ready::Port(6379)));
         assert_eq!(ready("./6379"), Ok(Ready::File("./6379".into())));
-        for wrong in ["0", "65536", "server", ""] {
+        assert_eq!(ready("../a/b"), Ok(Ready::File("../a/b".into())));
+        assert_eq!(ready("on http://.*:[0-9]+"), Ok(Ready::Says(Pattern::new("on http://.*:[0-9]+").unwrap())));
+        for wrong in ["0", "65536", "", " ", "listening ("] {
             assert!(ready(wrong).is_err(), "{wrong}");
         }
     }

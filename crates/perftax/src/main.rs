@@ -4,6 +4,7 @@ mod calibration;
 mod cli;
 mod commands;
 mod failure;
+mod folder;
 mod here;
 mod input;
 mod journal;

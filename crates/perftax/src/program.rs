@@ -12,6 +12,7 @@ use perftax_pmu::guard::{check_interrupted, online_cpus};
 use perftax_pmu::sys::children_of;
 use perftax_report::units;
 
+use crate::folder::{self, FolderChoice};
 use crate::here::Here;
 use crate::input::LifetimeChoice;
 use crate::progress::{Progress, announce};
@@ -25,10 +26,12 @@ pub struct Program {
     pub runs: u32,
     /// Look at a process that runs already, N times for --for (2s) each, and plan for it and what it creates from now on, as perf record -p watches
     /// it. Nothing is sampled, and it goes on; somebody else's needs the right to trace it
-    #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "workload", "load", "ready", "stdin"])]
+    #[arg(short, long, value_name = "PID", conflicts_with_all = ["command", "workload", "load", "ready", "stdin", "scratch"])]
     pub pid: Option<u32>,
     #[command(flatten)]
     lasts: LifetimeChoice,
+    #[command(flatten)]
+    folder: FolderChoice,
     #[command(flatten)]
     pub target: Target,
 }
@@ -58,13 +61,18 @@ impl Program {
                 began = Instant::now();
             }
             if run == 1 {
-                self.say_how_long(began.elapsed(), &bar);
+                self.say_how_long(began.elapsed());
             }
             check_interrupted()
         };
         let profile = match self.pid {
             Some(pid) => self.survey_process(pid, &plan, between, origin)?,
-            None => survey(&self.target.command()?.lasting(self.lasts.lifetime()), &plan, between)?,
+            None => {
+                let command = self.folder.place(self.target.command()?.lasting(self.lasts.lifetime()), &plan.events)?;
+                let profile = survey(&command, &plan, between)?;
+                origin.warnings.extend(folder::warning(&command));
+                profile
+            }
         };
         if let Some(tasks) = profile.tasks.as_ref().filter(|tasks| tasks.lost > 0) {
             origin.warnings.push(Warning::Other {
@@ -90,7 +98,7 @@ impl Program {
     }
 
     /// Where the runs to come take long, when they will be over; `so_far`: what those took that are over.
-    fn say_how_long(&self, so_far: Duration, bar: &Progress) {
+    fn say_how_long(&self, so_far: Duration) {
         // The one that looks at tasks, and the one that counts; of a process both are one look.
         let before = if self.pid.is_some() { 1 } else { 2 };
         let left_s = so_far.as_secs_f64() / f64::from(before) * f64::from(self.runs);
@@ -101,7 +109,7 @@ impl Program {
             let can_be_shorter = (self.lasts.lifetime.is_none() && self.lasts.load.is_none()).then_some("--for 10s");
             let less: Vec<&str> = can_be_fewer.into_iter().chain(can_be_shorter).collect();
             let less = if less.is_empty() { String::new() } else { format!(" ({} takes less)", less.join(" or ")) };
-            bar.say(&format!("{} more {what}, about {}{less}", self.runs, units::span(left_s)));
+            announce(&format!("{} more {what}, about {}{less}", self.runs, units::span(left_s)));
         }
     }
 

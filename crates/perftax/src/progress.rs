@@ -1,6 +1,7 @@
 //! Progress with the time left, on a terminal only; what is about to happen is said in one line anywhere.
 
 use std::io::IsTerminal;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -8,6 +9,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 /// A bar on stderr.
 pub struct Progress {
     bar: ProgressBar,
+}
+
+/// The bar that is there, which what is said must not spoil.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+fn shown() -> MutexGuard<'static, Option<ProgressBar>> {
+    SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Progress {
@@ -22,6 +30,7 @@ impl Progress {
         }
         bar.set_prefix(title.to_string());
         bar.enable_steady_tick(Duration::from_millis(500));
+        *shown() = Some(bar.clone());
         Self { bar }
     }
 
@@ -31,13 +40,9 @@ impl Progress {
         self.bar.set_message(message.into());
     }
 
-    /// Says something in a line of its own, without spoiling the bar.
-    pub fn say(&self, text: &str) {
-        self.bar.suspend(|| announce(text));
-    }
-
     /// Takes the bar away.
     pub fn finish(&self) {
+        shown().take();
         self.bar.finish_and_clear();
     }
 }
@@ -48,7 +53,11 @@ impl Drop for Progress {
     }
 }
 
-/// Says on stderr what is about to happen.
+/// Says on stderr what is about to happen, in a line of its own.
 pub fn announce(text: &str) {
-    anstream::eprintln!("perftax: {text}");
+    let say = || anstream::eprintln!("perftax: {text}");
+    match shown().as_ref() {
+        Some(bar) => bar.suspend(say),
+        None => say(),
+    }
 }

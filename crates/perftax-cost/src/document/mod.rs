@@ -41,7 +41,7 @@ pub use matrix::{
 pub use origin::{MachineId, Origin, SCHEMA};
 pub use phase::{Phase, PhaseInterval, PhaseStretch};
 pub use plan::{Plan, Reason, Work};
-pub use prediction::{Prediction, PredictionRow, cpu_time_tells};
+pub use prediction::{Prediction, PredictionRow, busiest_tells, cpu_time_tells};
 pub use profile::MachineProfile;
 pub use selfcost::{Cost, CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceSection, Selfcost};
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};

@@ -30,6 +30,9 @@ pub struct Plan {
     /// The same as a fraction of its CPU time; none where it used none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected_cpu_overhead: Option<Estimate>,
+    /// The same as a fraction of the CPU time of the task that uses the most; none where nobody told it from the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected_busiest_overhead: Option<Estimate>,
     /// Whether whole CPUs are to be watched, and not the program and what it creates.
     #[serde(default)]
     pub whole_cpus: bool,

@@ -44,6 +44,10 @@ pub struct PredictionRow {
     /// used none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_overhead: Option<Estimate>,
+    /// The same as a fraction of the CPU time of the task that uses the most: a thread whose time is dearer than that of the others is not hidden by them. None
+    /// where nobody told it from the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest_overhead: Option<Estimate>,
     /// Expected elapsed time, monitored.
     pub elapsed_s: Estimate,
     /// The overhead split by term of the model, each a fraction.
@@ -53,14 +57,22 @@ pub struct PredictionRow {
 }
 
 impl PredictionRow {
-    /// The most that it may cost, of elapsed time or of CPU time, whichever is more: what a budget binds.
+    /// The most that it may cost, of elapsed time, of CPU time, or of the busiest task's, whichever is more: what a budget binds.
     pub fn most(&self) -> f64 {
-        self.cpu_overhead.map_or(self.overhead.high, |cpu| cpu.high.max(self.overhead.high))
+        [self.cpu_overhead, self.busiest_overhead].into_iter().flatten().fold(self.overhead.high, |most, cpu| most.max(cpu.high))
     }
 }
 
 /// What is to be said of CPU time beside elapsed time: nothing where the two are about the same, as in a program that never waits.
 pub fn cpu_time_tells(overhead: &Estimate, cpu_overhead: Option<Estimate>) -> Option<Estimate> {
-    const MUCH_MORE: f64 = 1.2;
     cpu_overhead.filter(|cpu| cpu.high > overhead.high * MUCH_MORE)
 }
+
+/// What is to be said of the busiest task beside both: nothing where it pays about what the others do.
+pub fn busiest_tells(overhead: &Estimate, cpu_overhead: Option<Estimate>, busiest: Option<Estimate>) -> Option<Estimate> {
+    let most = cpu_overhead.map_or(overhead.high, |cpu| cpu.high.max(overhead.high));
+    busiest.filter(|busiest| busiest.high > most * MUCH_MORE)
+}
+
+/// So many times as much is worth a word.
+const MUCH_MORE: f64 = 1.2;

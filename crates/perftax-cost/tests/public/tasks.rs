@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::WorkloadProfile;
+use perftax_cost::busiest::Busiest;
+use perftax_cost::document::{WorkloadProfile, busiest_tells};
 use perftax_cost::period::Rule;
 use perftax_cost::planning::{Outcome, PlanRequest, choose};
 use perftax_cost::prediction::{Cost, Setting, Watched, row};
@@ -161,4 +162,66 @@ fn what_may_be_seen_is_in_the_upper_end() {
     // A tenth of a second is seen for certain: 0.1 %; with the children, nearly all of one.
     assert!(found.samples < 110.0 && found.overhead.estimate < 0.0012, "{found:?}");
     assert!(found.overhead.high > 0.008 && found.overhead.high <= 0.0101 && found.overhead.low >= 0.0, "{found:?}");
+}
+
+/// A thread that touches memory anew all the time, beside one that computes: of the first one's time sampling by faults takes all that it takes.
+#[test]
+fn a_budget_is_of_the_busiest_threads_time() {
+    let mut program = churner();
+    let counts = |faults: f64| BTreeMap::from([("page-faults".to_string(), Portions::of([faults]))]);
+    (program.elapsed_s, program.cpu_s, program.threads) = (Estimate::exact(1.0), Estimate::exact(1.9), 2);
+    program.counts = BTreeMap::from([("page-faults".to_string(), Estimate::exact(100_000.0))]);
+    program.tasks = Some(Tasks {
+        threads: 1,
+        execs: 1,
+        cpu_s: Portions::of([0.9, 1.0]),
+        counts: BTreeMap::from([("page-faults".to_string(), Portions::of([99_000.0, 1_000.0]))]),
+        busiest: Some(Busiest { cpu_s: Portions::of([1.0]), counts: counts(99_000.0) }),
+        ..Tasks::default()
+    });
+    let cost = Cost::new(Estimate::exact(10_000.0), 0.0);
+    let setting =
+        Setting { watched: Watched::Program { events: 1, cpus: 2 }, ..Setting::new(Mechanism::Software, "page-faults", 40.0) };
+    let at_100 = row(&program, &cost, &setting, 101).unwrap();
+    // 990 samples of 10 µs in a second of its own, and 1,000 in the 1.9 s of both.
+    let busiest = at_100.busiest_overhead.unwrap();
+    assert!((busiest.estimate - 99_000.0 / 101.0 * 10e-6).abs() < 1e-4, "{at_100:?}");
+    assert!((at_100.cpu_overhead.unwrap().estimate - 100_000.0 / 101.0 * 10e-6 / 1.9).abs() < 1e-4, "{at_100:?}");
+    assert!(at_100.most() >= busiest.high && busiest_tells(&at_100.overhead, at_100.cpu_overhead, Some(busiest)).is_some());
+    // Each fault takes some, whether it gives a sample or not: nearly all of that is the first one's, too.
+    let mut counted = cost.clone();
+    counted.terms.insert("counting".into(), Estimate::exact(1_000.0));
+    let at_1_000_003 = row(&program, &counted, &setting, 1_000_003).unwrap();
+    assert!((at_1_000_003.busiest_overhead.unwrap().estimate - 0.099).abs() < 1e-3, "{at_1_000_003:?}");
+    // Whose events nobody counted by itself is not known.
+    program.tasks.as_mut().unwrap().busiest = Some(Busiest { cpu_s: Portions::of([1.0]), counts: BTreeMap::new() });
+    assert_eq!(row(&program, &cost, &setting, 101).unwrap().busiest_overhead, None);
+
+    // Where time drives the samples, it pays for what it is sampled, and its many short children pay nothing.
+    let mut parent = churner();
+    parent.cpu_s = Estimate::exact(1.0);
+    parent.tasks = Some(Tasks {
+        processes: 20_000,
+        execs: 1,
+        cpu_s: Portions::of(std::iter::repeat_n(40e-6, 20_000).chain([0.2])),
+        busiest: Some(Busiest { cpu_s: Portions::of([0.2]), counts: BTreeMap::new() }),
+        ..Tasks::default()
+    });
+    let found = row(
+        &parent,
+        &Cost::new(Estimate::exact(10_000.0), 0.0),
+        &self::setting(Watched::Program { events: 1, cpus: 2 }),
+        1_010_000,
+    )
+    .unwrap();
+    let (all, busiest) = (found.cpu_overhead.unwrap(), found.busiest_overhead.unwrap());
+    assert!((all.estimate - 0.002).abs() < 2e-4 && (busiest.estimate - 0.01).abs() < 2e-4, "{found:?}");
+    let Outcome::Feasible(choice) =
+        planned(&parent, &Cost::new(Estimate::exact(10_000.0), 0.0), Watched::Program { events: 1, cpus: 2 })
+    else {
+        panic!("it fits");
+    };
+    assert!(choice.row.busiest_overhead.unwrap().high <= 0.01 && choice.row.most() <= 0.01, "{choice:?}");
+    let why = choice.reasons.iter().find(|reason| reason.setting == "period").unwrap();
+    assert!(why.why.contains("busiest thread"), "{why:?}");
 }

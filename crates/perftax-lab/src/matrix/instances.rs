@@ -52,9 +52,11 @@ impl Instances {
     /// Where the program cannot be executed or fails, where an event cannot be opened, or on a signal.
     pub fn run(&self, watch: Option<&Watch>, limit: Duration) -> Result<Ran> {
         check_interrupted()?;
-        let mut children = Vec::new();
+        let (mut copies, mut children) = (Vec::new(), Vec::new());
         for &cpu in &self.cpus {
-            children.push(Child::spawn(&self.command.clone().on_cpus(vec![cpu]).spec)?);
+            let (copy, child) = self.command.clone().on_cpus(vec![cpu]).spawn()?;
+            children.push(child);
+            copies.extend(copy);
         }
         let waiting: Vec<Waiting> =
             children.iter().zip(&self.cpus).map(|(child, &cpu)| Waiting { pid: child.pid(), cpu }).collect();
@@ -71,6 +73,8 @@ impl Instances {
         for exit in &exits {
             succeeded(&self.command, exit)?;
         }
+        self.command.note_what_is_left();
+        drop(copies);
         let elapsed_s: Vec<f64> = exits.iter().map(|exit| exit.elapsed_s).collect();
         // Of the time of the CPUs, however many copies shared each.
         let longest_s = elapsed_s.iter().copied().fold(0.0, f64::max);

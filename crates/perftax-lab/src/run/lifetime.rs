@@ -1,9 +1,10 @@
 //! When a run is over: at the program's end, or after a time; and how one that has no end is noticed.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::time::Duration;
 
-use perftax_pmu::sys::{Child, Exit, children_of};
+use perftax_pmu::sys::{Child, ChildSpec, Exit, children_of};
 use perftax_pmu::{Error, Result};
 
 use super::Load;
@@ -32,6 +33,13 @@ const IDLE_LOOKS: usize = 8;
 const IDLE_TICKS: u64 = 8;
 
 impl Lifetime {
+    /// Before a run that is to be waited for: what it must be executed with.
+    pub(super) fn before_run(&self, spec: &mut ChildSpec) {
+        if let Self::Under(load) = self {
+            load.before_run(spec);
+        }
+    }
+
     /// Waits until a run is over.
     ///
     /// # Errors
@@ -47,7 +55,7 @@ impl Lifetime {
                 let mut looks: VecDeque<u64> = VecDeque::new();
                 child.wait_asking(LOOK, |child, ran| {
                     // Where the kernel does not tell what a process has started, nobody knows what it does.
-                    if !std::path::Path::new(&format!("/proc/{0}/task/{0}/children", child.pid())).exists() {
+                    if !Path::new(&format!("/proc/{0}/task/{0}/children", child.pid())).exists() {
                         return Ok(Some(LOOK));
                     }
                     let now = cpu_ticks(child.pid());
@@ -95,7 +103,7 @@ mod tests {
     #![allow(clippy::unwrap_used)] // tests may
 
     use super::*;
-    use perftax_pmu::sys::{ChildSpec, Ended, Stdio};
+    use perftax_pmu::sys::{Ended, Stdio};
     use std::time::Instant;
 
     fn run(lifetime: Lifetime, script: &str) -> Result<Exit> {

@@ -2,21 +2,27 @@
 
 mod command;
 mod input;
+mod leavings;
 mod lifetime;
 mod load;
 mod monitor;
 mod process;
+mod ready;
+mod scratch;
 mod survey;
 mod tasks;
 mod yardstick;
 
 pub use command::Command;
 pub use input::{Input, MOST_KEPT_BYTES};
+pub use leavings::{Leavings, Left};
 pub use lifetime::Lifetime;
-pub use load::{Load, Ready};
+pub use load::Load;
 pub(crate) use monitor::succeeded;
 pub use monitor::{Attach, Monitor, Watched, run_once, usual_ring_pages};
 pub use process::{check_process, survey_process};
+pub use ready::{Pattern, Ready};
+pub use scratch::{Copy, Scratch, Size, sweep};
 pub use survey::{Survey, survey};
 pub use tasks::{Look, look_at_tasks};
 pub use yardstick::YardstickThread;

@@ -175,7 +175,7 @@ fn descendants(pid: i32) -> Vec<i32> {
 /// # Errors
 /// Where the command cannot be executed, fails, or is killed; where an event cannot be opened.
 pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched, arm: &str, round: u32) -> Result<Run> {
-    let mut child = Child::spawn(&command.spec)?;
+    let (_copy, mut child) = command.spawn()?;
     let counters = open_counters(&child, watched)?;
     let reader = monitor.map(|m| m.open(&child, &watched.cpus)).transpose()?;
     let has_signals = monitor.is_some_and(|monitor| monitor.signal.is_some());
@@ -203,6 +203,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         delivered.merge(&reader.finish()?);
     }
     succeeded(command, &exit)?;
+    command.note_what_is_left();
 
     let period = monitor.map_or(0, |m| m.period);
     // A clock counts in the mode that its filter leaves out, too, and gives no samples of it.

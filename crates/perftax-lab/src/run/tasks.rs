@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use perftax_cost::busiest::Busiest;
 use perftax_cost::tasks::{Portions, Tasks};
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::process::running_threads;
 use perftax_pmu::sampler::{Delivered, LiveSampler, ReaderThread, Sampler, Sampling, ring_pages_within_rights};
-use perftax_pmu::sys::{Child, Target};
+use perftax_pmu::sys::Target;
 
 use super::Command;
 use super::monitor::{TASK_CLOCK, check_running, succeeded};
@@ -35,12 +36,13 @@ pub struct Look<'a> {
 /// # Errors
 /// Where the command cannot be executed, fails, or is killed; where an event cannot be opened.
 pub fn look_at_tasks(command: &Command, look: &Look) -> Result<Tasks> {
-    let mut child = Child::spawn(&command.spec)?;
+    let (_copy, mut child) = command.spawn()?;
     let looking = Looking::begin(&[child.pid()], look, Begins::AtExec)?;
     child.release()?;
     let exit = command.lifetime.wait(child)?;
     let (tasks, _) = looking.finish()?;
     succeeded(command, &exit)?;
+    command.note_what_is_left();
     Ok(tasks)
 }
 
@@ -123,22 +125,57 @@ impl<'a> Looking<'a> {
             lost: births.lost + counts.iter().map(|delivered| delivered.lost).sum::<u64>(),
             ..Tasks::default()
         };
-        let mut by_cpu = BTreeMap::new();
+        let (mut by_cpu, mut busiest) = (BTreeMap::new(), None);
         for (event, delivered) in self.counted.into_iter().zip(&counts) {
             // Each thread's own: what one lacks another's time does not make up for.
             delivered.readings.chunks(self.cpus.max(1)).try_for_each(|of_thread| check_running(event, of_thread))?;
-            let portions = portions(delivered, &births.created_by, &self.firsts);
+            let done = done_by_each(delivered, &births.created_by, &self.firsts);
             if event.name == TASK_CLOCK {
-                tasks.cpu_s = Portions::of_pieces(portions.into_iter().map(|(ns, pieces)| (ns as f64 * 1e-9, pieces)));
+                // The clock comes first.
+                busiest = busiest_of(&done).filter(|_| tasks.created() > 0 || self.firsts.len() > 1);
+                tasks.cpu_s = portions(&done, 1e-9);
+                tasks.busiest = busiest.map(|tid| Busiest { cpu_s: portions(of(tid, &done), 1e-9), ..Busiest::default() });
             } else {
-                let counts = portions.into_iter().map(|(count, pieces)| (count as f64, pieces));
-                tasks.counts.insert(event.name.clone(), Portions::of_pieces(counts));
+                tasks.counts.insert(event.name.clone(), portions(&done, 1.0));
+                if let (Some(tid), Some(found)) = (busiest, &mut tasks.busiest) {
+                    found.counts.insert(event.name.clone(), portions(of(tid, &done), 1.0));
+                }
             }
             let of_cpu = |cpu: usize| delivered.counted.iter().skip(cpu).step_by(self.cpus.max(1)).sum();
             by_cpu.insert(event.name.clone(), (0..self.cpus).map(of_cpu).collect());
         }
         Ok((tasks, by_cpu))
     }
+}
+
+/// What a task counted on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Done {
+    tid: u32,
+    count: u64,
+    pieces: u64,
+}
+
+/// A task with less of all CPU time than this is nobody whom a budget is for: of many alike ones, some one is always the busiest.
+const LEAST_SHARE: f64 = 0.05;
+
+/// The task that did the most, where that is a noticeable share.
+fn busiest_of(done: &[Done]) -> Option<u32> {
+    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
+    for one in done {
+        *sums.entry(one.tid).or_default() += one.count;
+    }
+    let all: u64 = sums.values().sum();
+    let (tid, most) = sums.into_iter().max_by_key(|(_, sum)| *sum)?;
+    (most as f64 >= LEAST_SHARE * all as f64 && most > 0).then_some(tid)
+}
+
+fn of(tid: u32, done: &[Done]) -> impl Iterator<Item = &Done> {
+    done.iter().filter(move |one| one.tid == tid)
+}
+
+fn portions<'a>(done: impl IntoIterator<Item = &'a Done>, unit: f64) -> Portions {
+    Portions::of_pieces(done.into_iter().map(|one| (one.count as f64 * unit, one.pieces)))
 }
 
 /// What each task counted on each CPU, and in how many pieces.
@@ -148,19 +185,35 @@ impl<'a> Looking<'a> {
 ///
 /// Counts are in the order of the tasks that were there at first, and of CPUs; what those count that a first one creates is in its own. Where several were
 /// there, nobody says whose an ended one was: on each CPU all lose the same share.
-fn portions(delivered: &Delivered, created_by: &BTreeMap<u32, u64>, firsts: &[u32]) -> Vec<(u64, u64)> {
+fn done_by_each(delivered: &Delivered, created_by: &BTreeMap<u32, u64>, firsts: &[u32]) -> Vec<Done> {
     let cpus = delivered.counted.len() / firsts.len().max(1);
     let mut ended_on = vec![0u64; cpus];
     for ended in &delivered.ended {
         ended_on.get_mut(ended.target).into_iter().for_each(|sum| *sum += ended.value);
     }
     let pieces = |tid: u32| 1 + created_by.get(&tid).copied().unwrap_or_default();
-    let mut portions: Vec<(u64, u64)> = delivered.ended.iter().map(|ended| (ended.value, pieces(ended.tid))).collect();
+    let of_task = |tid: u32, count: u64| Done { tid, count, pieces: pieces(tid) };
+    let mut done: Vec<Done> = delivered.ended.iter().map(|ended| of_task(ended.tid, ended.value)).collect();
     for (cpu, ended) in ended_on.into_iter().enumerate() {
         let all: u64 = delivered.counted.iter().skip(cpu).step_by(cpus.max(1)).sum();
         let own = all.saturating_sub(ended) as f64 / all.max(1) as f64;
         let counts = firsts.iter().zip(delivered.counted.iter().skip(cpu).step_by(cpus.max(1)));
-        portions.extend(counts.map(|(tid, count)| ((*count as f64 * own).round() as u64, pieces(*tid))));
+        done.extend(counts.map(|(tid, count)| of_task(*tid, (*count as f64 * own).round() as u64)));
     }
-    portions
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_is_so_on_all_its_cpus_together() {
+        let done = |tid: u32, count: u64| Done { tid, count, pieces: 1 };
+        let all = [done(7, 60), done(8, 100), done(7, 50), done(9, 0)];
+        assert_eq!((busiest_of(&all), busiest_of(&[]), busiest_of(&[done(7, 0)])), (Some(7), None, None));
+        let alike: Vec<Done> = (0..100).map(|tid| done(tid, 100 + u64::from(tid) / 50)).collect();
+        assert_eq!(busiest_of(&alike), None);
+        assert_eq!(portions(of(7, &all), 0.5), Portions::of([30.0, 25.0]));
+    }
 }

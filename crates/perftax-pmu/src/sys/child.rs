@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::io::ioctl_fionbio;
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::descendants::{kill_with_descendants, started_by};
@@ -25,6 +26,10 @@ pub enum Stdio {
     Inherit,
     /// Nowhere.
     Discard,
+    /// To whoever reads [`Child::output`] and does not let it get full, as the program waits then.
+    Pipe,
+    /// Standard output nowhere, and standard error to whoever reads [`Child::output`], likewise.
+    PipeErrors,
 }
 
 /// What to execute, and how.
@@ -95,12 +100,16 @@ pub struct Exit {
 /// For how long a child that is told to end may take for it.
 pub const GOES_WITHIN: Duration = Duration::from_secs(2);
 
+/// From one look to the next at what a child says that is told to end.
+const LISTENS: Duration = Duration::from_millis(5);
+
 /// A forked child at its gate, or running.
 pub struct Child {
     pid: libc::pid_t,
     program: PathBuf,
     gate: Option<File>,
     failure: File,
+    output: Option<File>,
     released_ns: u64,
     reaped: bool,
 }
@@ -125,13 +134,25 @@ impl Child {
         let mut environment_pointers: Vec<_> = environment.iter().map(|a| a.as_ptr()).collect();
         environment_pointers.push(std::ptr::null());
         let directory = spec.directory.as_deref().map(|d| c_string(d.as_os_str().as_bytes())).transpose()?;
-        let discard = spec.output == Stdio::Discard;
-        let stdin = match (&spec.stdin, discard) {
+        let stdin = match (&spec.stdin, spec.output) {
             (Some(path), _) => Some(open(path, false)?),
-            (None, true) => Some(open(Path::new("/dev/null"), false)?),
-            (None, false) => None,
+            (None, Stdio::Discard | Stdio::Pipe | Stdio::PipeErrors) => Some(open(Path::new("/dev/null"), false)?),
+            (None, Stdio::Inherit) => None,
         };
-        let stdout = if discard { Some(open(Path::new("/dev/null"), true)?) } else { None };
+        let null = || open(Path::new("/dev/null"), true);
+        let shared = |error: io::Error| Error::System { call: "dup".into(), source: error };
+        let (output, streams) = match spec.output {
+            Stdio::Inherit => (None, None),
+            Stdio::Discard => (None, Some([null()?, null()?])),
+            Stdio::Pipe => {
+                let (reading, writing) = output_pipe()?;
+                (Some(reading), Some([writing.try_clone().map_err(shared)?, writing]))
+            }
+            Stdio::PipeErrors => {
+                let (reading, writing) = output_pipe()?;
+                (Some(reading), Some([null()?, writing]))
+            }
+        };
         let affinity = spec.cpus.as_deref().map(cpu_set);
         let (gate_read, gate_write) = pipe()?;
         let (failure_read, failure_write) = pipe()?;
@@ -157,8 +178,8 @@ impl Child {
                 if let Some(file) = &stdin {
                     ok &= libc::dup2(file.as_raw_fd(), 0) >= 0;
                 }
-                if let Some(file) = &stdout {
-                    ok &= libc::dup2(file.as_raw_fd(), 1) >= 0 && libc::dup2(file.as_raw_fd(), 2) >= 0;
+                if let Some([output, errors]) = &streams {
+                    ok &= libc::dup2(output.as_raw_fd(), 1) >= 0 && libc::dup2(errors.as_raw_fd(), 2) >= 0;
                 }
                 if let Some(directory) = &directory {
                     ok &= libc::chdir(directory.as_ptr()) == 0;
@@ -186,6 +207,7 @@ impl Child {
             program,
             gate: Some(File::from(gate_write)),
             failure: File::from(failure_read),
+            output,
             released_ns: 0,
             reaped: false,
         })
@@ -194,6 +216,11 @@ impl Child {
     /// The child's process number: what events are opened on.
     pub fn pid(&self) -> i32 {
         self.pid
+    }
+
+    /// What it writes, where that is a pipe ([`Stdio::Pipe`]): reading does not block.
+    pub fn output(&self) -> Option<&File> {
+        self.output.as_ref()
     }
 
     /// Opens the gate: the child executes its program.
@@ -250,7 +277,7 @@ impl Child {
         let until = Instant::now() + GOES_WITHIN;
         self.signal(libc::SIGTERM);
         tell(Signal::TERM);
-        if !ends_within(self.pid, Some(GOES_WITHIN))? {
+        if !self.ends_within(GOES_WITHIN)? {
             kill_with_descendants(self.pid, &|_| false);
             wait_for_end(self.pid)?;
         }
@@ -260,6 +287,26 @@ impl Child {
         }
         tell(Signal::KILL);
         Ok(())
+    }
+
+    /// Whether it ends within so long, somebody reading what it has to say at its end.
+    fn ends_within(&self, time: Duration) -> Result<bool> {
+        let Some(mut output) = self.output.as_ref() else { return ends_within(self.pid, Some(time)) };
+        let until = Instant::now() + time;
+        let mut buffer = [0; 1 << 16];
+        loop {
+            if ends_within(self.pid, Some(LISTENS.min(until.saturating_duration_since(Instant::now()))))? {
+                return Ok(true);
+            }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+            // One pipe's content at a time: who writes on and on is ended all the same.
+            let mut left = OUTPUT_BYTES / buffer.len();
+            while left > 0 && output.read(&mut buffer).is_ok_and(|read| read > 0) {
+                left -= 1;
+            }
+        }
     }
 
     fn reap(mut self, stopped_ns: Option<u64>) -> Result<Exit> {
@@ -396,6 +443,18 @@ fn open(path: &Path, write: bool) -> Result<File> {
 fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     pipe_with(PipeFlags::CLOEXEC).map_err(|e| Error::System { call: "pipe2".into(), source: e.into() })
 }
+
+/// For a program's output, read from time to time: as large as anybody may have it, and our end does not block.
+fn output_pipe() -> Result<(File, File)> {
+    let (reading, writing) = pipe()?;
+    // A smaller one does, too.
+    fcntl_setpipe_size(&writing, OUTPUT_BYTES).ok();
+    ioctl_fionbio(&reading, true).map_err(|e| Error::System { call: "ioctl FIONBIO".into(), source: e.into() })?;
+    Ok((reading.into(), writing.into()))
+}
+
+/// What a pipe may hold without a privilege (`/proc/sys/fs/pipe-max-size`, pipe(7)).
+const OUTPUT_BYTES: usize = 1 << 20;
 
 fn cpu_set(cpus: &[u32]) -> libc::cpu_set_t {
     // SAFETY: an all-zero cpu_set_t is the empty set; CPU_SET checks its bounds.

@@ -26,6 +26,9 @@ pub fn plan(doc: &Plan, separator: &str) -> String {
         "cpu_overhead",
         "cpu_overhead_low",
         "cpu_overhead_high",
+        "busiest_overhead",
+        "busiest_overhead_low",
+        "busiest_overhead_high",
     ];
     let mut rows = Rows::new(separator, &names);
     let head = vec![
@@ -44,6 +47,7 @@ pub fn plan(doc: &Plan, separator: &str) -> String {
         shell::join(&doc.perf_record),
         doc.whole_cpus.to_string(),
     ];
-    rows.row([head, ends(Some(&doc.expected_overhead)), tail, ends(doc.expected_cpu_overhead.as_ref())].concat());
+    let of_cpu = [ends(doc.expected_cpu_overhead.as_ref()), ends(doc.expected_busiest_overhead.as_ref())].concat();
+    rows.row([head, ends(Some(&doc.expected_overhead)), tail, of_cpu].concat());
     rows.out
 }

@@ -21,6 +21,9 @@ pub fn prediction(doc: &Prediction, separator: &str) -> String {
         "cpu_overhead",
         "cpu_overhead_low",
         "cpu_overhead_high",
+        "busiest_overhead",
+        "busiest_overhead_low",
+        "busiest_overhead_high",
     ];
     let mut rows = Rows::new(separator, &names);
     for r in &doc.rows {
@@ -31,7 +34,8 @@ pub fn prediction(doc: &Prediction, separator: &str) -> String {
             r.samples_per_s.to_string(),
             r.bytes_per_s.to_string(),
         ];
-        rows.row([head, ends(Some(&r.overhead)), ends(Some(&r.elapsed_s)), ends(r.cpu_overhead.as_ref())].concat());
+        let of_cpu = [ends(r.cpu_overhead.as_ref()), ends(r.busiest_overhead.as_ref())].concat();
+        rows.row([head, ends(Some(&r.overhead)), ends(Some(&r.elapsed_s)), of_cpu].concat());
     }
     rows.out
 }

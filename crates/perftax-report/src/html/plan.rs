@@ -1,7 +1,7 @@
 //! The page of a plan.
 
 use perftax_cost::Estimate;
-use perftax_cost::document::Plan;
+use perftax_cost::document::{Plan, busiest_tells, cpu_time_tells};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace, geometric, place};
@@ -27,6 +27,12 @@ pub(super) fn part(doc: &Plan) -> Part {
             units::estimate_share(&doc.expected_overhead),
             format!("budget {}", units::share(doc.budget)),
         );
+        if let Some(cpu) = cpu_time_tells(&doc.expected_overhead, doc.expected_cpu_overhead) {
+            part.fact("of CPU time", units::estimate_share(&cpu), "what each thing that it does takes longer");
+        }
+        if let Some(busiest) = busiest_tells(&doc.expected_overhead, doc.expected_cpu_overhead, doc.expected_busiest_overhead) {
+            part.fact("of the busiest thread", units::estimate_share(&busiest), "of its CPU time");
+        }
         part.fact(
             "resolves",
             format!("≥ {}", units::share(doc.resolves_share)),

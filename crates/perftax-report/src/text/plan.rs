@@ -1,7 +1,7 @@
 //! `perftax plan` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Plan, Work, WorkloadProfile, cpu_time_tells};
+use perftax_cost::document::{Plan, Work, WorkloadProfile, busiest_tells, cpu_time_tells};
 
 use crate::sheet::{Sheet, event, printable};
 use crate::table::Table;
@@ -28,6 +28,9 @@ pub fn plan(doc: &Plan) -> String {
         // Of what the program does, where it waits for the rest.
         if let Some(cpu) = cpu_time_tells(&doc.expected_overhead, doc.expected_cpu_overhead) {
             sheet.row("", &format!("{} of its CPU time", units::estimate_share(&cpu)));
+        }
+        if let Some(busiest) = busiest_tells(&doc.expected_overhead, doc.expected_cpu_overhead, doc.expected_busiest_overhead) {
+            sheet.row("", &format!("{} of the CPU time of its busiest thread", units::estimate_share(&busiest)));
         }
         if doc.whole_cpus {
             sheet.row("", "watches whole CPUs, whatever runs there");

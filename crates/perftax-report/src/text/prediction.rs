@@ -1,7 +1,7 @@
 //! `perftax predict` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Prediction, cpu_time_tells};
+use perftax_cost::document::{Prediction, PredictionRow, busiest_tells, cpu_time_tells};
 
 use crate::sheet::{Sheet, event, printable};
 use crate::table::Table;
@@ -41,6 +41,11 @@ fn rows(doc: &Prediction) -> Table {
     if of_cpu {
         table = table.right("of CPU time");
     }
+    let busiest = |row: &PredictionRow| busiest_tells(&row.overhead, row.cpu_overhead, row.busiest_overhead);
+    let of_busiest = doc.rows.iter().any(|row| busiest(row).is_some());
+    if of_busiest {
+        table = table.right("of the busiest thread");
+    }
     table = table.right("elapsed");
     for row in &doc.rows {
         let mut cells = vec![
@@ -52,6 +57,9 @@ fn rows(doc: &Prediction) -> Table {
         ];
         if of_cpu {
             cells.push(row.cpu_overhead.map_or(String::new(), |cpu| units::estimate_share(&cpu)));
+        }
+        if of_busiest {
+            cells.push(row.busiest_overhead.map_or(String::new(), |busiest| units::estimate_share(&busiest)));
         }
         cells.push(units::estimate_s(&row.elapsed_s));
         table.row(cells);

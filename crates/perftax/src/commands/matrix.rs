@@ -13,6 +13,7 @@ use perftax_lab::matrix::{Cells, EventSet, Goal, Grid, Instances, Monitors, Plan
 use perftax_lab::run::{Command, usual_ring_pages};
 use perftax_lab::workload::{Workload, default_cache_dir, find_program};
 use perftax_pmu::Error;
+use perftax_pmu::event::Event;
 use perftax_pmu::fnv::{FNV_OFFSET, fnv1a};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::machine::Right;
@@ -21,6 +22,7 @@ use perftax_report::{csv, text, units};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
+use crate::folder::{self, FolderChoice};
 use crate::here::{Here, NO_YARDSTICK};
 use crate::input::InputChoice;
 use crate::journal::Journal;
@@ -94,6 +96,8 @@ pub struct Args {
     #[command(flatten)]
     input: InputChoice,
     #[command(flatten)]
+    folder: FolderChoice,
+    #[command(flatten)]
     output: Output,
     /// The command, after --
     #[arg(last = true, value_name = "COMMAND")]
@@ -131,6 +135,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut journal = args.resume.as_deref().map(|path| Journal::<Kept>::open(path, &head)).transpose()?;
     let guard = here.throttle_guard(&mut origin)?;
     perftax_pmu::guard::raise_descriptor_limit();
+    let commands = args.placed(commands, &cells)?;
     let bench = Bench { args, commands: &commands, order: here.topology().order(), yardsticks };
     let pilots = bench.pilots(&grid, &mut journal)?;
     let mut document = args.document(origin, &here, &grid, &cells, pilots);
@@ -140,6 +145,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         conclude(&mut document);
     }
     drop(guard);
+    document.origin.warnings.extend(commands.iter().filter_map(folder::warning));
     args.output.write_json(&document)?;
     if args.dry_run {
         args.output.write_text(&text::matrix_plan(&document))?;
@@ -318,6 +324,13 @@ impl Args {
             commands.push(Command::from_argv(self.command.clone(), Stdio::Discard).reading(self.input.input()?));
         }
         Ok(commands)
+    }
+
+    /// The same, where they are to run. Those that are shipped have folders of their own.
+    fn placed(&self, commands: Vec<Command>, cells: &Cells) -> Result<Vec<Command>> {
+        let watches = cells.planned.iter().filter_map(|planned| planned.watch.as_ref());
+        let events: Vec<Event> = watches.flat_map(|watch| watch.events.iter().map(|(event, _)| event.clone())).collect();
+        commands.into_iter().map(|command| self.folder.place(command, &events)).collect()
     }
 
     fn grid(&self, here: &Here, commands: &[Command]) -> Result<Grid> {

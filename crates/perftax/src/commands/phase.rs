@@ -10,6 +10,7 @@ use perftax_pmu::event::{Event, parse};
 use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
+use crate::folder::FolderChoice;
 use crate::here::Here;
 use crate::output::Output;
 use crate::progress::announce;
@@ -40,6 +41,8 @@ pub struct Args {
     #[arg(long, value_name = "EVENT:PERIOD")]
     every: Option<String>,
     #[command(flatten)]
+    folder: FolderChoice,
+    #[command(flatten)]
     target: Target,
     #[command(flatten)]
     wait: Wait,
@@ -56,7 +59,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let here = Here::read_waiting(args.wait)?;
     let mut origin = here.origin("phase");
     let curve = args.curve(&here)?;
-    let command = args.target.command()?;
+    let events = [&[curve.every.clone()][..], &curve.events].concat();
+    let command = args.folder.place(args.target.command()?, &events)?;
     let _guard = here.throttle_guard(&mut origin)?;
     announce(&format!("one run of {}, a look every {} {}", command.name, curve.period, curve.every.name));
     let Curves { intervals, counted, delivered } = curve.of(&command)?;

@@ -14,6 +14,7 @@ use perftax_pmu::resctrl::ROOT;
 use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
+use crate::folder::{self, FolderChoice};
 use crate::here::Here;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
@@ -49,6 +50,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
+    folder: FolderChoice,
+    #[command(flatten)]
     target: Target,
     #[command(flatten)]
     output: Output,
@@ -78,7 +81,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let here = Here::read()?;
     let mut origin = here.origin("sensitivity");
     let cpu = args.cpu(&here)?;
-    let command = args.target.command()?.on_cpus(vec![cpu]);
+    let command = args.folder.place(args.target.command()?.on_cpus(vec![cpu]), &[])?;
     let goal =
         Goal { half_width: args.half_width / 100.0, least_rounds: args.least_rounds, time_limit: Duration::from_secs(args.time) };
     let means = args.means(&here, cpu, &mut origin)?;
@@ -104,6 +107,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         why: "fewer than two rounds could be used".into(),
         remedy: "give it more time with --time, or quieten the machine".into(),
     })?;
+    origin.warnings.extend(folder::warning(&command));
     let widest = rows.iter().map(|row| row.loss.half_width()).fold(0.0, f64::max);
     if widest > goal.half_width {
         origin.warnings.push(Warning::Other {

@@ -12,6 +12,7 @@ use perftax_lab::run::{Attach, Command};
 use perftax_lab::verify::{Experiment, Finished, Grid, Request, Subject};
 use perftax_lab::workload::{Workload, default_cache_dir};
 use perftax_pmu::Error;
+use perftax_pmu::event::Event;
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::Payload;
@@ -21,6 +22,7 @@ use perftax_report::{csv, text};
 use super::calibrate::check_period;
 use crate::calibration::commonest;
 use crate::failure::Outcome;
+use crate::folder::{self, FolderChoice};
 use crate::here::{Here, NO_YARDSTICK};
 use crate::input::InputChoice;
 use crate::output::Output;
@@ -101,6 +103,8 @@ pub struct Args {
     #[command(flatten)]
     input: InputChoice,
     #[command(flatten)]
+    folder: FolderChoice,
+    #[command(flatten)]
     output: Output,
     /// The command, after --
     #[arg(last = true, value_name = "COMMAND")]
@@ -116,6 +120,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let guard = here.throttle_guard(&mut origin)?;
     let finished = measure(&request, &here)?;
     drop(guard);
+    origin.warnings.extend(request.subjects.iter().filter_map(|subject| folder::warning(&subject.command)));
     let document = conclude_document(origin, &request, finished)?;
     args.output.write_json(&document)?;
     #[cfg(feature = "html")]
@@ -319,9 +324,10 @@ impl Args {
         };
         self.mmap_pages.map(Ring::check_pages).transpose()?;
         let cpu = here.measuring_cpu();
+        let subjects = self.subjects(here, cpu, &event)?;
         Ok(Request {
             event,
-            subjects: self.subjects(here, cpu)?,
+            subjects,
             grid,
             half_width: self.half_width / 100.0,
             least_rounds: self.least_rounds,
@@ -337,7 +343,7 @@ impl Args {
         })
     }
 
-    fn subjects(&self, here: &Here, cpu: u32) -> Result<Vec<Subject>> {
+    fn subjects(&self, here: &Here, cpu: u32, event: &Event) -> Result<Vec<Subject>> {
         let mut commands = Vec::new();
         for name in &self.workload {
             commands.push(Command::from_workload(&Workload::load(name)?.prepare(&default_cache_dir())?));
@@ -347,7 +353,8 @@ impl Args {
                 let needed = "a command after --, or workloads with -w".into();
                 return Err(Error::Argument { argument: "COMMAND", value: "missing".into(), needed }.into());
             }
-            commands.push(Command::from_argv(self.command.clone(), Stdio::Discard).reading(self.input.input()?));
+            let command = Command::from_argv(self.command.clone(), Stdio::Discard).reading(self.input.input()?);
+            commands.push(self.folder.place(command, std::slice::from_ref(event))?);
         }
         let attach = match self.attach.as_str() {
             "separate" => Attach::Separate,

@@ -13,7 +13,11 @@ const USED_S: f64 = 0.12;
 
 /// Predicts with somebody else's costs: nothing is calibrated here.
 fn predict(before: &[&str], options: &[&str], program: &[&str]) -> Output {
-    let costs = ["predict", "--machine", "broadwell", "-e", "UOPS_RETIRED.ALL", "--count-of", "1e8", "-r", "2", "-c", "1000003"];
+    predict_with("predict", before, &[&["-c", "1000003"], options].concat(), program)
+}
+
+fn predict_with(name: &str, before: &[&str], options: &[&str], program: &[&str]) -> Output {
+    let costs = [name, "--machine", "broadwell", "-e", "UOPS_RETIRED.ALL", "--count-of", "1e8", "-r", "2"];
     let words: Vec<&str> = before.iter().copied().chain([env!("CARGO_BIN_EXE_perftax")]).collect();
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).args(costs).args(options).arg("--").args(program);
@@ -98,6 +102,36 @@ fn a_program_is_measured_whatever_it_is() {
     assert!(refused.status.code() == Some(126) && said(&refused).contains("chmod +x"), "{}", said(&refused));
 }
 
+/// The same of languages with a runtime of their own, whose compilers take their time.
+#[test]
+#[ignore = "half a minute, and needs go and a JDK: part of make acceptance"]
+fn so_are_go_and_java() {
+    let place = Place::new();
+    place.write(
+        "burn.go",
+        "package main\nimport (\"syscall\"; \"time\")\nfunc main() {\n  go func() { for { time.Sleep(time.Millisecond) } }()\n  var u syscall.Rusage\n  \
+         for syscall.Getrusage(0, &u); u.Utime.Nano() < 120e6; syscall.Getrusage(0, &u) {\n    for i := 0; i < 10000; i++ { sink += i }\n  }\n}\nvar sink int\n",
+        0o644,
+    );
+    place.write(
+        "Burn.java",
+        "public class Burn { static long sink; public static void main(String[] words) throws Exception {\n  \
+         Thread other = new Thread(() -> { for (int i = 0; i < 1000; i++) sink += i; }); other.start(); other.join();\n  \
+         var threads = java.lang.management.ManagementFactory.getThreadMXBean();\n  \
+         while (threads.getCurrentThreadCpuTime() < 120_000_000L) for (int i = 0; i < 10000; i++) sink += i;\n} }\n",
+        0o644,
+    );
+    let built = |command: &str, arguments: &[&str]| {
+        let status = Command::new(command).args(arguments).current_dir(&place.path).status();
+        assert!(status.as_ref().is_ok_and(std::process::ExitStatus::success), "{command}: {status:?}");
+    };
+    built("go", &["build", "-o", "burn", "burn.go"]);
+    built("javac", &["Burn.java"]);
+    let go = place.path.join("burn").display().to_string();
+    check("Go", &predict(&[], &["--json", "-"], &[&go]), 1);
+    check("Java", &predict(&[], &["--json", "-"], &["java", "-cp", place.path.to_str().unwrap(), "Burn"]), 5);
+}
+
 #[test]
 fn so_it_is_wherever_perftax_stands() {
     let burn = Place::new();
@@ -110,6 +144,11 @@ fn so_it_is_wherever_perftax_stands() {
         &["env", "TERM=dumb", "COLUMNS=40"],
     ] {
         check(&before.join(" "), &predict(before, &["--json", "-"], burn), 0);
+    }
+    // Beside somebody who records all that runs.
+    if is_root() {
+        let perf = ["perf", "record", "-q", "-a", "-e", "cpu-clock", "-o", "/dev/null", "--"];
+        check("beside perf record -a", &predict(&perf, &["--json", "-"], burn), 0);
     }
     // In a mount namespace where the program stands elsewhere.
     let elsewhere = tempfile::tempdir().unwrap();
@@ -160,4 +199,72 @@ fn what_cannot_be_written_is_said() {
         said(&output)
     );
     assert!(said(&output).contains("cannot write stdout"), "{}", said(&output));
+}
+
+/// Names of what is in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// `cd` to a folder, with another for what is temporary.
+fn standing_in<'a>(folder: &'a str, temporary: &'a str) -> [&'a str; 4] {
+    ["env", "-C", folder, temporary]
+}
+
+/// A program that leaves a file of another name in each run is noticed; in copies of the folder it leaves nothing.
+#[test]
+fn what_runs_leave_is_told_of_or_goes() {
+    let place = Place::new();
+    let (here, temporary) = (place.path.join("here"), place.path.join("tmp"));
+    std::fs::create_dir(&here).unwrap();
+    std::fs::create_dir(&temporary).unwrap();
+    let folder = here.to_str().unwrap();
+    let set = format!("TMPDIR={}", temporary.display());
+    place.write("here/input", "something", 0o600);
+    let script = format!("test -s input && head -c 70000 /dev/zero >out.$$ && : >\"$TMPDIR/mine.$$\" && exec perl -e '{PERL}'");
+    let program = ["sh", "-c", &script];
+
+    let left = predict(&standing_in(folder, &set), &["--json", "-"], &program);
+    check("leaves files", &left, 0);
+    assert!(said(&left).contains("leaves new files") && said(&left).contains("/out."), "{}", said(&left));
+    assert_eq!(said(&left).matches("leaves new files").count(), 1, "{}", said(&left));
+    let prediction: Prediction = serde_json::from_slice(&left.stdout).unwrap();
+    let warned = serde_json::to_string(&prediction.origin.warnings).unwrap();
+    assert!(warned.contains("KiB a run, and 4 runs") && warned.contains("--scratch"), "{warned}");
+    assert_eq!((names(&here).len(), names(&temporary).len()), (5, 4));
+
+    for folder in [&here, &temporary] {
+        for name in names(folder).into_iter().filter(|name| name != "input") {
+            std::fs::remove_file(folder.join(name)).unwrap();
+        }
+    }
+    let copied = predict(&standing_in(folder, &set), &["--scratch", "--json", "-"], &program);
+    check("in copies", &copied, 0);
+    assert!(said(&copied).contains("(1 files, 1 KiB copied for each)") && !said(&copied).contains("leaves"), "{}", said(&copied));
+    assert_eq!((names(&here), names(&temporary).len()), (vec!["input".to_string()], 0));
+
+    // A probe on a file that is copied would never be hit, and would cost nothing.
+    let burn = place.compiled("here/burn", &[]);
+    let own = ["--work", "./burn:main"];
+    let refused = predict_with("plan", &standing_in(folder, &set), &[&own[..], &["--scratch"]].concat(), &[&burn]);
+    assert!(refused.status.code() == Some(2) && said(&refused).contains("outside"), "{:?} {}", refused.status, said(&refused));
+}
+
+/// A server in a copy of its folder, which says when it is ready; its load finds what it has written there.
+#[test]
+fn a_server_runs_in_a_copy() {
+    let place = Place::new();
+    let here = place.path.join("here");
+    std::fs::create_dir(&here).unwrap();
+    let served = place.path.join("served").display().to_string();
+    let server = "open my $f, '>', 'started'; print STDERR \"listening on $$\\n\"; my $i = 0; 1 while 1e7 > $i++; sleep 1000";
+    let load = format!("test -e started && echo x >>'{served}'; sleep 0.2");
+    let options = ["--scratch", "--load", &load, "--ready", "^listening on [0-9]+", "--json", "-"];
+    let measured = predict(&standing_in(here.to_str().unwrap(), "A=b"), &options, &["perl", "-e", server]);
+    assert_eq!(measured.status.code(), Some(0), "{}", said(&measured));
+    assert_eq!(std::fs::read_to_string(&served).unwrap().lines().count(), 4, "{}", said(&measured));
+    assert!(names(&here).is_empty());
 }

@@ -74,10 +74,10 @@ fn a_server_is_measured_under_its_load() {
     // The one that looks at tasks, the one that counts, and two unmonitored ones.
     assert_eq!(std::fs::read_to_string(&served).unwrap().lines().count(), 4);
 
-    let failed = predict(&["--load", "exit 5"], SERVER);
+    let failed = predict(&["--load", "echo no such door >&2; exit 5"], SERVER);
     let said = String::from_utf8_lossy(&failed.stderr);
-    assert!(failed.status.code() == Some(1) && said.contains("exit 5") && said.contains("exited with code 5"), "{said}");
-    for refused in [&["--load", "true", "--for", "1s"][..], &["--ready", "80"], &["--load", "true", "--ready", "tomorrow"]] {
+    assert!(failed.status.code() == Some(1) && said.contains("exited with code 5") && said.contains("no such door"), "{said}");
+    for refused in [&["--load", "true", "--for", "1s"][..], &["--ready", "80"], &["--load", "true", "--ready", "listening ("]] {
         let output = predict(refused, SERVER);
         assert_eq!(output.status.code(), Some(2), "{refused:?}: {}", String::from_utf8_lossy(&output.stderr));
     }
@@ -94,6 +94,36 @@ fn worker() -> Running {
     BufReader::new(worker.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
     Running(worker)
+}
+
+/// Its first thread ends, and another one works.
+const HEADLESS: &str = "#include <pthread.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+     static int parent;\n\
+     static void *work(void *none) { (void)none; for (volatile long i = 0; getppid() == parent; i++) if (i == 1000000) puts(\"ready\"), fflush(stdout); return 0; }\n\
+     int main(void) { pthread_t other; parent = getppid(); alarm(600); pthread_create(&other, 0, work, 0); pthread_exit(0); }\n";
+
+/// One whose first thread is gone, and whose file was removed and replaced.
+#[test]
+fn a_process_is_planned_for_whatever_is_left_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let [source, program] = ["headless.c", "headless"].map(|name| folder.path().join(name));
+    std::fs::write(&source, HEADLESS).unwrap();
+    let status = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).status().unwrap();
+    assert!(status.success());
+    let mut running = Running(Command::new(&program).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(running.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    std::fs::remove_file(&program).unwrap();
+    std::fs::write(&program, "another").unwrap();
+    let pid = running.0.id().to_string();
+    let costs = ["predict", "--machine", "broadwell", "-e", "UOPS_RETIRED.ALL", "--count-of", "1e8"];
+    let output = perftax(&[&costs[..], &["-p", &pid, "--for", "300ms", "-r", "2", "--json", "-"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let workload = serde_json::from_slice::<Prediction>(&output.stdout).unwrap().workload;
+    assert!(workload.command.first().is_some_and(|word| word.ends_with("headless")), "{:?}", workload.command);
+    // It computes whenever this machine lets it.
+    assert!(workload.cpu_s.estimate > 0.02 && workload.tasks.unwrap().cpu_s.total() > 0.0, "{:?}", workload.cpu_s);
 }
 
 /// A process that runs is looked at, and goes on.

@@ -255,6 +255,7 @@ pub fn prediction() -> Prediction {
                 bytes_per_s: samples * 40.0 / elapsed,
                 overhead,
                 cpu_overhead: Some(overhead.scaled(1.2 / 1.18)),
+                busiest_overhead: Some(overhead.scaled(1.2 / 1.18)),
                 elapsed_s: about(elapsed, 0.03 + 1.2 * overhead.half_width()),
                 terms: [
                     ("interrupt".to_string(), overhead.scaled(0.86)),
@@ -294,6 +295,7 @@ pub fn plan() -> Plan {
         alpha_ns: about(17_200.0, 1_250.0),
         expected_overhead: Estimate::new(0.0080, 0.0070, 0.0099),
         expected_cpu_overhead: None,
+        expected_busiest_overhead: None,
         whole_cpus: false,
         samples: 510.0,
         resolves_share: 0.03,

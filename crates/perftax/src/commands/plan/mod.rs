@@ -159,6 +159,7 @@ fn document(
         alpha_ns,
         expected_overhead: nothing,
         expected_cpu_overhead: None,
+        expected_busiest_overhead: None,
         whole_cpus: false,
         samples: 0.0,
         resolves_share: 1.0,
@@ -178,6 +179,7 @@ fn document(
         plan.buffer_bytes = choice.buffer_bytes;
         plan.expected_overhead = choice.row.overhead;
         plan.expected_cpu_overhead = choice.row.cpu_overhead;
+        plan.expected_busiest_overhead = choice.row.busiest_overhead;
         plan.samples = choice.row.samples;
         let of_cpu = choice.row.cpu_overhead.unwrap_or(choice.row.overhead);
         plan.work = known.work.as_ref().and_then(|event| Work::of(&plan.workload, event, &of_cpu, choice.row.samples));

@@ -1,0 +1,441 @@
+//! A fresh copy of a folder for each run, so that a program finds the same files each time and leaves none.
+
+use std::fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown, lchown, symlink};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::{Error, Result};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, ioctl_ficlone, mknodat};
+use rustix::process::geteuid;
+use tempfile::TempDir;
+
+/// Most that is copied for each run where the file system cannot share it.
+const MOST_BYTES: u64 = 1 << 30;
+/// Most files, shared or not: each takes a few system calls.
+const MOST_FILES: u64 = 100_000;
+/// How the folder begins that holds the copies.
+const PREFIX: &str = "perftax-scratch.";
+/// A file in it that is locked for as long as somebody has use for the copies, and says since which start of the machine.
+const LOCK: &str = "lock";
+/// A folder that nobody has locked is left alone until then: it may be about to be.
+const FRESH: Duration = Duration::from_secs(60);
+/// Copied from one look at the stop flag to the next.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// How much there is to copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Files, folders and links.
+    pub files: u64,
+    /// Bytes of files.
+    pub bytes: u64,
+    /// Bytes of them that copies share with the original (copy on write).
+    pub shared_bytes: u64,
+}
+
+/// Copies of a folder below `$TMPDIR`, one for each run. Nobody else may look into them.
+#[derive(Clone, Debug)]
+pub struct Scratch {
+    from: PathBuf,
+    place: Arc<Place>,
+}
+
+/// The folder that holds the copies; it goes with the last who knows it.
+#[derive(Debug)]
+struct Place {
+    folder: PathBuf,
+    /// Locked.
+    _lock: File,
+}
+
+/// One run's copy, which is removed with this.
+#[derive(Debug)]
+pub struct Copy {
+    folder: PathBuf,
+}
+
+impl Scratch {
+    /// Of the current folder, which is copied once to see that it can be.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where there is too much of it; [`Error::File`] where something of it cannot be read, or no copy can be made.
+    pub fn of_current() -> Result<(Self, Size)> {
+        let from = std::env::current_dir().map_err(Error::file("."))?;
+        Self::of(&from, &std::env::temp_dir())
+    }
+
+    fn of(from: &Path, temporary: &Path) -> Result<(Self, Size)> {
+        let folder = private(PREFIX, temporary)?;
+        let lock = File::create(folder.join(LOCK)).map_err(Error::file(&folder))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|error| Error::file(&folder)(error.into()))?;
+        let place = Place { folder, _lock: lock };
+        fs::write(place.folder.join(LOCK), this_start()).map_err(Error::file(&place.folder))?;
+        let scratch = Self { from: from.into(), place: Arc::new(place) };
+        let size = scratch.copied()?.1;
+        Ok((scratch, size))
+    }
+
+    /// The folder that is copied.
+    pub fn original(&self) -> &Path {
+        &self.from
+    }
+
+    /// A copy for one run.
+    ///
+    /// # Errors
+    /// As [`Self::of_current`].
+    pub fn copy(&self) -> Result<Copy> {
+        Ok(self.copied()?.0)
+    }
+
+    fn copied(&self) -> Result<(Copy, Size)> {
+        let copy = Copy { folder: private("run.", &self.place.folder)? };
+        let mut copying = Copying { from: &self.from, is_root: geteuid().is_root(), size: Size::default() };
+        copying.folder(&self.from, &copy.directory())?;
+        DirBuilder::new().mode(0o700).create(copy.temporary()).map_err(Error::file(copy.temporary()))?;
+        Ok((copy, copying.size))
+    }
+}
+
+impl Copy {
+    /// The copied folder: what is current for the program.
+    pub fn directory(&self) -> PathBuf {
+        self.folder.join("here")
+    }
+
+    /// A folder of its own for what is temporary.
+    pub fn temporary(&self) -> PathBuf {
+        self.folder.join("tmp")
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        remove(&self.folder);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        remove(&self.folder);
+    }
+}
+
+/// A new folder of ours alone.
+fn private(prefix: &str, within: &Path) -> Result<PathBuf> {
+    let mut builder = tempfile::Builder::new();
+    let made = builder.prefix(prefix).permissions(Permissions::from_mode(0o700)).tempdir_in(within);
+    made.map(TempDir::keep).map_err(Error::file(within))
+}
+
+/// What tells this start of the machine from others: a lock of another machine, on a shared disk, says nothing here.
+fn this_start() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+/// Removes a folder of ours, also where folders in it may not be written to; the lock goes last. Where the program has left something mounted in it, all
+/// stays as it is: what is mounted is somebody's.
+fn remove(folder: &Path) {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    if name.is_empty() || mounts.contains(&name) {
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name() != LOCK && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            let inner = entry.path();
+            if fs::remove_dir_all(&inner).is_err() {
+                open_up(&inner);
+                // What is left the next one tries again.
+                fs::remove_dir_all(&inner).ok();
+            }
+        }
+    }
+    fs::remove_dir_all(folder).ok();
+}
+
+/// Folders that may not be written to.
+fn open_up(folder: &Path) {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::DIRECTORY;
+    let Ok(open) = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(folder).or_else(|_| {
+        // One that may not be read either.
+        fs::set_permissions(folder, Permissions::from_mode(0o700))?;
+        OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(folder)
+    }) else {
+        return;
+    };
+    open.set_permissions(Permissions::from_mode(0o700)).ok();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
+/// Removes copies of ours whose owner was killed.
+pub fn sweep() {
+    sweep_in(&std::env::temp_dir());
+}
+
+fn sweep_in(temporary: &Path) {
+    let user = geteuid().as_raw();
+    for entry in fs::read_dir(temporary).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        // Not followed, should it be a link. What others could have put there is not ours to remove.
+        let Ok(found) = fs::symlink_metadata(&path) else { continue };
+        let is_ours = found.is_dir() && found.uid() == user && found.mode() & 0o077 == 0;
+        let age = found.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+        if is_ours && age.is_some_and(|age| age > FRESH) && is_abandoned(&path.join(LOCK)) {
+            remove(&path);
+        }
+    }
+}
+
+fn is_abandoned(lock: &Path) -> bool {
+    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    match OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(lock) {
+        Ok(mut open) => {
+            let mut since = String::new();
+            open.read_to_string(&mut since).is_ok()
+                && (since.is_empty() || since == this_start())
+                && flock(&open, FlockOperation::NonBlockingLockExclusive).is_ok()
+        }
+        // It goes last.
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
+struct Copying<'a> {
+    /// The folder that is copied.
+    from: &'a Path,
+    is_root: bool,
+    size: Size,
+}
+
+/// Nothing where something is gone again that was there a moment ago: it was somebody's for a moment.
+fn unless_gone<T>(path: &Path, outcome: io::Result<T>) -> Result<Option<T>> {
+    match outcome {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::file(path)(error)),
+    }
+}
+
+impl Copying<'_> {
+    fn folder(&mut self, from: &Path, to: &Path) -> Result<()> {
+        let Some(found) = unless_gone(from, fs::metadata(from))? else { return Ok(()) };
+        let Some(entries) = unless_gone(from, fs::read_dir(from))? else { return Ok(()) };
+        DirBuilder::new().mode(0o700).create(to).map_err(Error::file(to))?;
+        for entry in entries {
+            let path = entry.map_err(Error::file(from))?.path();
+            self.entry(&path, &to.join(path.file_name().unwrap_or_default()))?;
+        }
+        let made = File::open(to).map_err(Error::file(to))?;
+        self.finish(&made, &found).map_err(Error::file(to))
+    }
+
+    /// Whose it is, what may be done with it, and its times, by which `make` goes. What would make a program another user's is left out.
+    fn finish(&self, made: &File, found: &Metadata) -> io::Result<()> {
+        if self.is_root {
+            fchown(made, Some(found.uid()), Some(found.gid()))?;
+        }
+        made.set_permissions(Permissions::from_mode(found.mode() & 0o1777))?;
+        let at = |time: io::Result<SystemTime>| time.unwrap_or(SystemTime::UNIX_EPOCH);
+        made.set_times(FileTimes::new().set_modified(at(found.modified())).set_accessed(at(found.accessed())))
+    }
+
+    fn entry(&mut self, from: &Path, to: &Path) -> Result<()> {
+        check_interrupted()?;
+        let Some(found) = unless_gone(from, fs::symlink_metadata(from))? else { return Ok(()) };
+        let kind = found.file_type();
+        // Copies, ours and others', where the folder for them lies in what is copied.
+        if kind.is_dir() && from.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)) {
+            return Ok(());
+        }
+        self.size.files += 1;
+        self.check()?;
+        if kind.is_dir() {
+            return self.folder(from, to);
+        }
+        if kind.is_symlink() {
+            let Some(target) = unless_gone(from, fs::read_link(from))? else { return Ok(()) };
+            symlink(self.link(from, &target), to).map_err(Error::file(to))?;
+            if self.is_root {
+                // Whose a link is hardly matters.
+                lchown(to, Some(found.uid()), Some(found.gid())).ok();
+            }
+            return Ok(());
+        }
+        if kind.is_fifo() {
+            let made = mknodat(CWD, to, FileType::Fifo, Mode::from_raw_mode(found.mode() & 0o777), 0);
+            return made.map_err(|error| Error::file(to)(error.into()));
+        }
+        // Whoever listens on a socket listens on the original; a device needs no copy to be opened.
+        if kind.is_file() { self.file(from, to) } else { Ok(()) }
+    }
+
+    /// Where a link in the copy leads: to the copy of what it leads to, or to the original where that lies outside.
+    fn link(&self, from: &Path, target: &Path) -> PathBuf {
+        let within = from.parent().unwrap_or(self.from);
+        let mut depth = within.strip_prefix(self.from).map_or(0, |below| below.components().count()) as i64;
+        let leaves = |component: Component| {
+            depth += match component {
+                Component::ParentDir => -1,
+                Component::Normal(_) => 1,
+                _ => 0,
+            };
+            depth < 0
+        };
+        if target.is_relative() && target.components().any(leaves) { within.join(target) } else { target.into() }
+    }
+
+    fn file(&mut self, from: &Path, to: &Path) -> Result<()> {
+        // Something else may be there by now: a link is not followed, a pipe not waited for.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        let opened = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(from);
+        let Some(mut reading) = unless_gone(from, opened)? else { return Ok(()) };
+        let found = reading.metadata().map_err(Error::file(from))?;
+        if !found.is_file() {
+            return Ok(());
+        }
+        let writing = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to);
+        let mut writing = writing.map_err(Error::file(to))?;
+        self.size.bytes += found.len();
+        if ioctl_ficlone(&writing, &reading).is_ok() {
+            self.size.shared_bytes += found.len();
+        } else {
+            self.check()?;
+            self.contents(&mut reading, &mut writing, found.len()).map_err(Error::file(to))??;
+        }
+        self.finish(&writing, &found).map_err(Error::file(to))
+    }
+
+    /// As much as there was when it was opened: a file that grows meanwhile has no end.
+    fn contents(&self, reading: &mut File, writing: &mut File, bytes: u64) -> io::Result<Result<()>> {
+        let mut reading = reading.take(bytes);
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            if let Err(error) = check_interrupted() {
+                return Ok(Err(error));
+            }
+            match reading.read(&mut piece)? {
+                0 => return Ok(Ok(())),
+                read => writing.write_all(&piece[..read])?,
+            }
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let unshared = self.size.bytes - self.size.shared_bytes;
+        let (value, advice) = if unshared > MOST_BYTES {
+            (
+                format!("more than {} MiB of files", MOST_BYTES >> 20),
+                " (or TMPDIR on the same file system, where that can share blocks)",
+            )
+        } else if self.size.files > MOST_FILES {
+            (format!("more than {MOST_FILES} files"), "")
+        } else {
+            return Ok(());
+        };
+        Err(Error::Argument {
+            argument: "--scratch",
+            value: format!("of a folder with {value}"),
+            needed: format!(
+                "one with less in it, as it is copied for each run: change to a folder that holds what the program needs{advice}"
+            ),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    #[test]
+    fn a_copy_is_like_its_original_and_goes() {
+        let (original, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let at = |name: &str| original.path().join(name);
+        fs::create_dir(at("sub")).unwrap();
+        fs::write(at("sub/kept"), "kept").unwrap();
+        fs::write(at("run"), "#!/bin/sh\n").unwrap();
+        fs::set_permissions(at("run"), Permissions::from_mode(0o755)).unwrap();
+        symlink("sub/kept", at("link")).unwrap();
+        symlink("../run", at("sub/up")).unwrap();
+        symlink("../../elsewhere", at("sub/out")).unwrap();
+        fs::write(at("other"), "").unwrap();
+        fs::set_permissions(at("other"), Permissions::from_mode(0o6755)).unwrap();
+        File::open(at("sub/kept")).unwrap().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)).unwrap();
+        fs::set_permissions(at("sub"), Permissions::from_mode(0o555)).unwrap();
+
+        let (scratch, size) = Scratch::of(original.path(), temporary.path()).unwrap();
+        assert_eq!((size.files, size.bytes), (7, 14));
+        let copy = scratch.copy().unwrap();
+        let here = copy.directory();
+        assert_eq!(fs::read_to_string(here.join("link")).unwrap(), "kept");
+        let to = |name: &str| fs::read_link(here.join(name)).unwrap();
+        assert_eq!((to("sub/up"), to("sub/out")), ("../run".into(), at("sub").join("../../elsewhere")));
+        let of = |name: &str| fs::metadata(here.join(name)).unwrap();
+        assert_eq!((of("run").mode() & 0o777, of("sub").mode() & 0o777), (0o755, 0o555));
+        assert_eq!(of("sub/kept").mtime(), 1_000_000);
+        assert_eq!(of("other").mode() & 0o7777, 0o755, "nobody becomes another by a copy");
+        let place = fs::metadata(copy.folder.parent().unwrap()).unwrap();
+        assert_eq!(place.mode() & 0o777, 0o700);
+        // A program's own: the original does not change, and the next one does not see it.
+        fs::write(here.join("run"), "another").unwrap();
+        fs::write(here.join("out.1"), "left").unwrap();
+        let other = scratch.copy().unwrap();
+        assert_eq!(fs::read_to_string(other.directory().join("run")).unwrap(), "#!/bin/sh\n");
+        assert!(!other.directory().join("out.1").exists() && other.temporary().is_dir());
+        assert_eq!(fs::read_to_string(at("run")).unwrap(), "#!/bin/sh\n");
+        drop(copy);
+        assert!(!here.exists() && other.directory().exists());
+        drop((other, scratch));
+        assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+        fs::set_permissions(at("sub"), Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// A folder for temporary files may lie in what is copied, as where that is current.
+    #[test]
+    fn copies_are_not_copied() {
+        let temporary = tempfile::tempdir().unwrap();
+        fs::write(temporary.path().join("file"), "of the user").unwrap();
+        let (scratch, _) = Scratch::of(temporary.path(), temporary.path()).unwrap();
+        let copy = scratch.copy().unwrap();
+        let names: Vec<_> = fs::read_dir(copy.directory()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["file"]);
+    }
+
+    #[test]
+    fn what_was_left_by_one_that_was_killed_goes_with_the_next() {
+        let (original, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (alive, _) = Scratch::of(original.path(), temporary.path()).unwrap();
+        let left = temporary.path().join(format!("{PREFIX}left"));
+        fs::create_dir_all(left.join("run.1/here")).unwrap();
+        fs::set_permissions(&left, Permissions::from_mode(0o700)).unwrap();
+        fs::write(left.join(LOCK), "").unwrap();
+        let of_hours_ago = SystemTime::now() - Duration::from_secs(7200);
+        for folder in [left.as_path(), alive.place.folder.as_path()] {
+            File::open(folder).unwrap().set_modified(of_hours_ago).unwrap();
+        }
+        // Somebody's who only calls it so, and a link to what is ours.
+        let (open, elsewhere) = (temporary.path().join(format!("{PREFIX}open")), tempfile::tempdir().unwrap());
+        fs::create_dir(&open).unwrap();
+        fs::set_permissions(&open, Permissions::from_mode(0o755)).unwrap();
+        File::open(&open).unwrap().set_modified(of_hours_ago).unwrap();
+        fs::write(elsewhere.path().join(LOCK), "").unwrap();
+        symlink(elsewhere.path(), temporary.path().join(format!("{PREFIX}link"))).unwrap();
+        sweep_in(temporary.path());
+        assert!(!left.exists(), "unlocked and old");
+        assert!(alive.copy().is_ok(), "locked");
+        assert!(open.exists() && elsewhere.path().join(LOCK).exists());
+    }
+}
