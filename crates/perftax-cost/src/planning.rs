@@ -231,7 +231,7 @@ fn complete(request: &PlanRequest, row: PredictionRow) -> Choice {
     let alpha_ns = request.cost.alpha_ns.estimate;
     let elapsed_s = request.workload.elapsed_s.estimate;
     let stoker_samples = optimal_samples(elapsed_s, alpha_ns * 1e-9, share, normal_quantile(CONFIDENCE));
-    let stoker_period = period_for(request, &row, stoker_samples);
+    let stoker_period = period_for(request, stoker_samples);
     let buffer_bytes = buffer_bytes(row.bytes_per_s);
     let mut reasons =
         vec![period_reason(request, &row), Reason { setting: "period".into(), why: request.rule.reason(row.period) }];
@@ -291,14 +291,21 @@ fn buffer_reason(row: &PredictionRow, buffer_bytes: u64) -> Reason {
     Reason { setting: "buffer".into(), why }
 }
 
-/// The good period nearest to the one that takes `samples` samples.
-fn period_for(request: &PlanRequest, row: &PredictionRow, samples: f64) -> u64 {
+/// The good period nearest to the one that takes `samples` samples, as they are predicted at that period: of tasks that are hardly as long as it is, fewer come.
+fn period_for(request: &PlanRequest, samples: f64) -> u64 {
     if !samples.is_finite() || samples <= 0.0 {
         return 0;
     }
-    // N is quantity/(P − α), or quantity/P: the quantity follows from the row, and the period from the quantity.
-    let self_sampled = if request.setting.drive == Drive::Time { request.cost.alpha_ns.estimate } else { 0.0 };
-    let quantity = row.samples * (row.period as f64 - self_sampled);
-    let period = (quantity / samples + self_sampled).clamp(1.0, request.rule.max as f64) as u64;
-    request.rule.at_least(period).or_else(|| request.rule.at_most(period)).unwrap_or(0)
+    // One that is too short to be predicted gives more than any other.
+    let gives_more = |period: u64| predict(request, period).map_or(true, |row| row.samples > samples);
+    let (mut too_short, mut long_enough) = (request.rule.min.saturating_sub(1), request.rule.max.min(PERIOD_MAX));
+    while long_enough - too_short > 1 {
+        let middle = too_short + (long_enough - too_short) / 2;
+        if gives_more(middle) {
+            too_short = middle;
+        } else {
+            long_enough = middle;
+        }
+    }
+    request.rule.at_least(long_enough).or_else(|| request.rule.at_most(long_enough)).unwrap_or(0)
 }

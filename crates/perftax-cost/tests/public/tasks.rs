@@ -225,3 +225,30 @@ fn a_budget_is_of_the_busiest_threads_time() {
     let why = choice.reasons.iter().find(|reason| reason.setting == "period").unwrap();
     assert!(why.why.contains("busiest thread"), "{why:?}");
 }
+
+/// The optimum is of samples that come: where children get none at a long period, one that is shorter than their time over the samples wanted is needed.
+#[test]
+fn the_optimum_counts_with_samples_that_come() {
+    let mut build = churner();
+    build.tasks = Some(Tasks {
+        processes: 1000,
+        execs: 1,
+        cpu_s: Portions::of(std::iter::repeat_n(0.9e-3, 1000).chain([0.1])),
+        ..Tasks::default()
+    });
+    let cost = Cost::new(Estimate::exact(20_000.0), 0.0);
+    let setting = setting(Watched::Program { events: 1, cpus: 2 });
+    let request = PlanRequest {
+        budget: 0.3,
+        workload: &build,
+        cost: &cost,
+        setting: setting.clone(),
+        rule: Rule::of(Mechanism::CpuClock, None),
+        resolve: Some(0.2),
+        samples_per_second: None,
+    };
+    let Outcome::Feasible(choice) = choose(&request).unwrap() else { panic!("it fits") };
+    let at = row(&build, &cost, &setting, choice.stoker_period).unwrap();
+    let share = at.samples / choice.stoker_samples;
+    assert!((0.8..=1.001).contains(&share), "{} of {}: {choice:?}", at.samples, choice.stoker_samples);
+}
