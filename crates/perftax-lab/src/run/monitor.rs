@@ -184,6 +184,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     let measured_cpus = if watched.yardsticks { watched.cpus.as_slice() } else { &[] };
     let yardsticks = measured_cpus.iter().map(|&cpu| YardstickThread::start(cpu)).collect::<Result<Vec<_>>>()?;
     let steal_before = steal_ns(watched.steal_taken_off)?;
+    let online_before = online_cpus()?;
     child.release()?;
     let released = Instant::now();
     let late = match monitor {
@@ -240,7 +241,8 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         run.counts.insert(event.name, values.iter().sum());
     }
     let switched = monitor.is_some_and(|m| m.attach == Attach::Separate);
-    run.spoiled = why_spoiled(&run, &delivered, switched, due * (1.0 - dropped.high) * seen.low, whole_s);
+    let why = why_spoiled(&run, &delivered, switched, due * (1.0 - dropped.high) * seen.low, whole_s);
+    run.spoiled = other_cpus(&online_before, &online_cpus()?).or(why);
     Ok(run)
 }
 
@@ -294,6 +296,16 @@ const DELIVERED_SLACK: f64 = 16.0;
 /// Share of a run's time that the hypervisor may steal before the run is somebody else's measurement.
 const STEAL_LIMIT: f64 = 0.02;
 
+/// Why a run is none where CPUs came or went meanwhile: what was opened on one that is gone counts nothing, and on one that has come nothing was opened.
+fn other_cpus(before: &[u32], after: &[u32]) -> Option<String> {
+    (before != after).then(|| format!("the CPUs that are online changed from {} to {}", listed(before), listed(after)))
+}
+
+/// `0, 1`.
+fn listed(cpus: &[u32]) -> String {
+    cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// `switched`: contexts of their own, whose timers every switch stops and starts: samples are missing there as a matter of course. `least`: samples
 /// that should have come where the share that the event's filter drops is as large as it may be. `whole_s`: from its release to its end, which under a load
 /// is more than the run that counts.
@@ -313,4 +325,16 @@ fn why_spoiled(run: &Run, delivered: &Delivered, switched: bool, least: f64, who
 pub(super) fn too_much_stolen(run: &Run, whole_s: f64) -> Option<String> {
     let is_too_much = run.steal_s > STEAL_LIMIT * run.elapsed_s.max(whole_s);
     is_too_much.then(|| format!("{:.0} ms stolen by the hypervisor", run.steal_s * 1e3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_that_goes_is_told_of() {
+        assert_eq!(other_cpus(&[0, 1], &[0, 1]), None);
+        let why = other_cpus(&[0, 1, 3], &[0, 3]);
+        assert_eq!(why.as_deref(), Some("the CPUs that are online changed from 0, 1, 3 to 0, 3"));
+    }
 }

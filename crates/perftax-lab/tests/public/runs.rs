@@ -105,6 +105,10 @@ spin(3000000)";
     let total = tasks.cpu_s.total();
     let seen = tasks.cpu_s.share_in_whole_periods(100.0 / total);
     assert!((0.1..0.95).contains(&seen), "{seen} of {tasks:?}");
+    // One of the three that take about a third each.
+    let busiest = tasks.busiest.as_ref().unwrap();
+    assert!((0.2..0.9).contains(&(busiest.cpu_s.total() / total)), "{busiest:?} of {total}");
+    assert!(busiest.counts.contains_key("page-faults:u"), "{busiest:?}");
     let faults = &tasks.counts["page-faults:u"];
     assert!(faults.total() > 300.0 && faults.count() >= 200, "{faults:?}");
 
@@ -112,5 +116,5 @@ spin(3000000)";
     let tasks = look(&command(&["sh", "-c", "for i in 1 2 3 4 5 6 7 8; do /bin/true; (:); done"]));
     assert_eq!((tasks.threads, tasks.processes, tasks.execs), (0, 16, 9), "{tasks:?}");
     let alone = look(&command(&["perl", "-e", "1"]));
-    assert_eq!((alone.created(), alone.execs), (0, 1), "{alone:?}");
+    assert_eq!((alone.created(), alone.execs, &alone.busiest), (0, 1, &None), "{alone:?}");
 }

@@ -9,6 +9,7 @@ mod common;
 mod direct_cost;
 mod exactness;
 mod generic;
+mod hotplug;
 mod ibs;
 mod kept;
 mod kernel;
