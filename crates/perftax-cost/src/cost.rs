@@ -150,13 +150,16 @@ impl Cost {
         Some(Estimate::new((least + most) / 2.0, low.max(0.0).min(least), high))
     }
 
-    /// What the tasks of a run cost by being created, executing programs and ending, ns, drift included; none where nothing is inherited, or where it was
-    /// not measured.
+    /// What the tasks of a run cost by being created, executing programs and ending, ns, drift included: by copies of inherited events and by being told of, or
+    /// where CPUs are watched by being told of; none where it was not measured.
     pub(crate) fn tasks_ns(&self, tasks: &Tasks, setting: &Setting) -> Option<Estimate> {
-        let Watched::Program { events, cpus } = setting.watched else { return None };
         // The first program is executed before there is anything to be slowed.
-        let executed = tasks.execs.saturating_sub(1);
-        let all_ns = TaskCost::of(&self.terms)?.of_run_ns(tasks.created(), executed, events, cpus).widened(self.drift);
+        let (created, executed) = (tasks.created(), tasks.execs.saturating_sub(1));
+        let all_ns = match setting.watched {
+            Watched::Program { events, cpus } => TaskCost::of(&self.terms)?.of_run_ns(created, executed, events, cpus),
+            Watched::Cpus => TaskCost::of_cpus(&self.terms)?.of_run_ns(created, executed, 1, 1),
+        };
+        let all_ns = all_ns.widened(self.drift);
         let (low, high) = (all_ns.low.min(all_ns.estimate / TASKS_LESS), all_ns.high.max(all_ns.estimate * TASKS_MORE));
         Some(Estimate { low, high, ..all_ns })
     }

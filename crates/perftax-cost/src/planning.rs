@@ -202,7 +202,7 @@ fn nothing_fits(budget: f64, row: &PredictionRow) -> String {
     let factor = if row.overhead.high > 0.0 { most / row.overhead.high } else { 1.0 };
     let alone = [
         (SWITCH_TERM, "stopping and starting the event at context switches"),
-        (TASK_TERM, "copying the event for each thread and process that is created"),
+        (TASK_TERM, "what each thread and process that is created brings with it (copies of the event, records of it)"),
     ];
     let dear = alone.into_iter().find(|(term, _)| row.terms.get(*term).is_some_and(|cost| cost.high * factor > budget));
     match dear {

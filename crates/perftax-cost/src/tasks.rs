@@ -32,6 +32,12 @@ pub const SWITCH_SEPARATE_RARE_TERM: &str = "switch-separate-rare";
 /// The term of what executing a program costs while an event records what it maps, ns an exec.
 pub const EXEC_TERM: &str = "exec";
 
+/// The term of what telling of a task costs (its birth, its name, its death) where CPUs are watched, ns a task.
+pub const TASK_CPUS_TERM: &str = "task-cpus";
+
+/// The term of what telling of a program executed costs (its name, what it maps) where CPUs are watched, ns an exec.
+pub const EXEC_CPUS_TERM: &str = "exec-cpus";
+
 /// What a program created during one run, and what each task did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tasks {
@@ -195,6 +201,12 @@ impl TaskCost {
     pub fn of_run_ns(&self, created: u64, executed: u64, events: u32, cpus: u32) -> Estimate {
         let created_ns = self.with_events(events, cpus).scaled(created as f64);
         self.exec_ns.map_or(created_ns, |exec_ns| created_ns.plus(&exec_ns.scaled(executed as f64)))
+    }
+
+    /// Where CPUs are watched: what telling of tasks and of programs costs; none where the calibration did not ask, or may not watch CPUs.
+    pub fn of_cpus(terms: &BTreeMap<String, Estimate>) -> Option<Self> {
+        let term = |name: &str| terms.get(name).copied();
+        Some(Self { first_ns: term(TASK_CPUS_TERM)?, further_ns: Some(Estimate::exact(0.0)), exec_ns: term(EXEC_CPUS_TERM) })
     }
 
     /// With so many events on so many CPUs each, ns a task. Where only the first was measured, a further event costs something between nothing and as much.

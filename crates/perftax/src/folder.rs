@@ -43,7 +43,8 @@ impl FolderChoice {
             0 if size.bytes > 0 => "which share its blocks".into(),
             bytes => format!("{} KiB copied for each", bytes.div_ceil(1024)),
         };
-        announce(&format!("each run in a copy of {} ({} files, {copied})", scratch.original().display(), size.files));
+        let files = if size.files == 1 { "file" } else { "files" };
+        announce(&format!("each run in a copy of {} ({} {files}, {copied})", scratch.original().display(), size.files));
         Ok(command.in_copies(scratch))
     }
 }

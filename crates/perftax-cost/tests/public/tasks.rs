@@ -57,6 +57,18 @@ fn threads_shorter_than_a_period_are_not_promised_and_are_paid_for() {
     assert!((cpus.overhead.estimate - 0.01).abs() < 1e-6, "{cpus:?}");
 }
 
+/// Who watches CPUs is told of each task, and pays for that.
+#[test]
+fn cpus_that_are_watched_tell_of_tasks() {
+    let mut cost = cost();
+    cost.terms
+        .extend([("task-cpus", 2_000.0), ("exec-cpus", 20_000.0)].map(|(name, ns)| (name.to_string(), Estimate::exact(ns))));
+    let mut build = churner();
+    build.tasks = Some(Tasks { processes: 1_000, execs: 501, ..Tasks::default() });
+    let found = row(&build, &cost, &setting(Watched::Cpus), 1_010_000).unwrap();
+    assert!((found.terms["task"].estimate - (1_000.0 * 2e-6 + 500.0 * 20e-6)).abs() < 1e-9, "{found:?}");
+}
+
 #[test]
 fn programs_that_are_executed_are_paid_for_but_the_first() {
     let mut build = churner();

@@ -114,8 +114,8 @@ impl Beside {
                     Doing::Tasks(doing) => tasks(&event, period, doing),
                 });
                 let mut block = match measured.join().unwrap_or_else(|_| Err(failed("a thread that measures", "panicked"))) {
-                    // No program to execute is none for the arm without events, either.
-                    Err(error) if doing.executes() && !matches!(error, Error::Interrupted(_)) => {
+                    // No program to execute is none for the arm without events, either; what may not be opened is that arm's own affair.
+                    Err(error) if doing.executes() && !matches!(error, Error::Interrupted(_) | Error::Permission { .. }) => {
                         self.skipped.push(Skipped::by(&name, &error));
                         self.arms.retain(|kept| !kept.doing.executes());
                         continue;

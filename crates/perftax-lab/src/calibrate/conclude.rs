@@ -8,7 +8,7 @@ use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, Split, spl
 use perftax_cost::direct::{DirectSplit, HANDLER_TERM, direct_split, record_cost};
 use perftax_cost::document::{Control, DirectCost, Linearity};
 use perftax_cost::observation::Block;
-use perftax_cost::tasks::{EXEC_TERM, TASK_EVENT_TERM, TASK_TERM, more_each};
+use perftax_cost::tasks::{EXEC_CPUS_TERM, EXEC_TERM, TASK_CPUS_TERM, TASK_EVENT_TERM, TASK_TERM, more_each};
 use perftax_cost::{Estimate, Mechanism};
 
 use super::arm::{
@@ -17,7 +17,7 @@ use super::arm::{
 };
 use super::spec::{baseline, clock};
 use super::switching::{SWITCH_ARMS, SWITCH_OFF, SWITCH_RARE};
-use super::tasking::{EXEC_OFF, EXEC_ON, TASK_OFF, TASK_ON, Tasks};
+use super::tasking::{EXEC_CPUS, EXEC_OFF, EXEC_ON, TASK_CPUS, TASK_OFF, TASK_ON, Tasks};
 
 /// Everything that the blocks of a calibration say.
 #[derive(Clone, Debug)]
@@ -180,6 +180,10 @@ pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Op
         term(TASK_EVENT_TERM, further.map(|(copies_ns, copies)| copies_ns.scaled(1.0 / f64::from(copies))));
         // Whatever executes a program was created before.
         term(EXEC_TERM, more_each(blocks, EXEC_OFF, EXEC_ON, &alpha_ns).map(|ns| ns.plus(&task_ns.scaled(-1.0))));
+    }
+    if let Some(task_ns) = more_each(blocks, TASK_OFF, TASK_CPUS, &alpha_ns) {
+        term(TASK_CPUS_TERM, Some(task_ns));
+        term(EXEC_CPUS_TERM, more_each(blocks, EXEC_OFF, EXEC_CPUS, &alpha_ns).map(|ns| ns.plus(&task_ns.scaled(-1.0))));
     }
     let base = if has(COUNTING) { COUNTING } else { baseline };
     // Of several buffers the largest tells of samples alone: the others add interrupts at short periods.

@@ -10,7 +10,7 @@ use perftax_cost::observation::Block;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling, ring_pages_within_rights};
-use perftax_pmu::sys::{OpenEvent, Target, monotonic_ns, own_and_children_cpu_ns};
+use perftax_pmu::sys::{Target, monotonic_ns, own_and_children_cpu_ns};
 use perftax_pmu::{Error, Result};
 
 use super::beside::{Took, failed};
@@ -22,10 +22,14 @@ pub const TASK_OFF: &str = "task-off";
 pub const TASK_ON: &str = "task-on";
 /// The same with so many copies of the event more ([`Tasks::further_copies`]).
 const TASK_MORE: &str = "task-on+";
+/// The same while CPUs are watched, which tell of every task, and nothing is inherited.
+pub(super) const TASK_CPUS: &str = "task-cpus";
 /// Programs with nothing open.
 pub const EXEC_OFF: &str = "exec-off";
 /// The same while an event is inherited, with its records.
 pub const EXEC_ON: &str = "exec-on";
+/// The same while CPUs are watched.
+pub(super) const EXEC_CPUS: &str = "exec-cpus";
 
 /// Copies of the event beyond the one of each CPU, at least.
 const FURTHER: usize = 6;
@@ -48,21 +52,29 @@ const RING_PAGES: usize = 16;
 pub(super) struct Tasks {
     /// Whether each is a process that executes a program; else a thread.
     pub(super) executes: bool,
-    /// Copies of the event that each inherits of every CPU.
+    /// Events that each inherits of every CPU, or with which CPUs are watched.
     pub(super) events: usize,
+    /// Whether CPUs are watched: nothing is inherited then.
+    pub(super) watches_cpus: bool,
 }
+
+/// What no block's time comes near, in events or nanoseconds: what merely is there gives no samples.
+const NEVER: u64 = 1 << 40;
 
 impl Tasks {
     pub(super) fn arms(cpus: usize) -> Vec<(String, Self)> {
-        let threads = |events| Self { executes: false, events };
-        let programs = |events| Self { executes: true, events };
+        let threads = |events| Self { executes: false, events, watches_cpus: false };
+        let programs = |events| Self { executes: true, events, watches_cpus: false };
+        let on_cpus = |executes| Self { executes, events: 1, watches_cpus: true };
         let further = FURTHER.div_ceil(cpus.max(1));
         vec![
             (TASK_OFF.into(), threads(0)),
             (TASK_ON.into(), threads(1)),
             (format!("{TASK_MORE}{}", further * cpus), threads(1 + further)),
+            (TASK_CPUS.into(), on_cpus(false)),
             (EXEC_OFF.into(), programs(0)),
             (EXEC_ON.into(), programs(1)),
+            (EXEC_CPUS.into(), on_cpus(true)),
         ]
     }
 
@@ -91,19 +103,30 @@ impl Tasks {
     }
 }
 
-/// One block. Copies beyond the first of each CPU are never switched on, as those of other CPUs are not: they are made and given up alone.
+/// What is open beside the first event: one that counts as others do and interrupts nobody. Beside a clock that is one of the kernel's own (a second timer
+/// would cost what a second counter does not), else one more of the same.
+fn further(event: &Event) -> Event {
+    if event.mechanism.is_time_driven() { event.dummy_beside() } else { event.clone() }
+}
+
+/// One block. All that is open is switched on, as `perf record` has it: a task pays for each event at every switch, too.
 pub(super) fn tasks(event: &Event, period: u64, doing: Tasks) -> Result<Block> {
     let own = rustix::thread::gettid().as_raw_nonzero().get();
     // All that there are, as perf record opens them, whichever of them we may use.
-    let targets: Vec<Target> = online_cpus()?.into_iter().map(|cpu| Target::ThreadOnCpu(own, cpu)).collect();
+    let target = |cpu| if doing.watches_cpus { Target::Cpu(cpu) } else { Target::ThreadOnCpu(own, cpu) };
+    let targets: Vec<Target> = online_cpus()?.into_iter().map(target).collect();
     let ring_pages = ring_pages_within_rights(RING_PAGES, targets.len());
-    let plain = Sampling { inherit: true, ..Sampling::every(period, ring_pages * rustix::param::page_size()) };
-    let telling = Sampling { task_records: true, mapping_records: true, ..plain };
-    let copies: Vec<(Event, Sampling)> =
-        (0..doing.events).map(|copy| (event.clone(), if copy == 0 { telling } else { plain })).collect();
-    let mut sampler = (doing.events > 0).then(|| LiveSampler::open(&copies, &targets, ring_pages)).transpose()?;
-    if let Some(sampler) = &sampler {
-        sampler.events().iter().step_by(doing.events).try_for_each(OpenEvent::enable)?;
+    // Samples of whatever else runs on a CPU are none of these tasks'.
+    let period = if doing.watches_cpus { NEVER } else { period };
+    let every =
+        |period| Sampling { inherit: !doing.watches_cpus, ..Sampling::every(period, ring_pages * rustix::param::page_size()) };
+    let telling = Sampling { task_records: true, mapping_records: true, ..every(period) };
+    let first = (event.clone(), telling);
+    let events: Vec<(Event, Sampling)> =
+        std::iter::once(first).chain(std::iter::repeat((further(event), every(NEVER)))).take(doing.events).collect();
+    let mut sampler = (doing.events > 0).then(|| LiveSampler::open(&events, &targets, ring_pages)).transpose()?;
+    if let Some(sampler) = &mut sampler {
+        sampler.enable()?;
     }
     let (before, times) = if doing.executes { (PROGRAMS_BEFORE, PROGRAMS) } else { (WARM_UP, THREADS) };
     doing.make(before)?;

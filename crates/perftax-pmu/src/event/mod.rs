@@ -108,6 +108,12 @@ pub(crate) mod pmu_types {
 }
 
 impl Event {
+    /// The kernel's event that counts nothing (`PERF_COUNT_SW_DUMMY`, linux/perf_event.h), in the same modes as this one: all that there is to it is being there.
+    pub fn dummy_beside(&self) -> Self {
+        let (pmu_type, config, mechanism) = (pmu_types::SOFTWARE, 9, Mechanism::Software);
+        Self { name: "dummy".into(), pmu_type, config, mechanism, rate: None, ..self.clone() }
+    }
+
     /// The samples that its filter drops once they are taken.
     pub fn left_out(&self) -> LeftOut {
         LeftOut::of(self.mechanism, self.modifiers.exclude_kernel, self.modifiers.exclude_user)

@@ -152,8 +152,12 @@ pub(crate) fn unit_of_term(name: &str) -> &'static str {
         "a thread or process"
     } else if name == "task-event" {
         "each, and further copy of an event"
+    } else if name == "task-cpus" {
+        "a thread or process, CPUs being watched"
     } else if name == "exec" {
         "a program executed"
+    } else if name == "exec-cpus" {
+        "a program executed, CPUs being watched"
     } else if name.contains("signal") {
         "a signal"
     } else if name.contains("interrupt") || name.starts_with("excluded") {

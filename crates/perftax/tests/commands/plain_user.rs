@@ -1,6 +1,8 @@
 //! What a plain user can do on this machine: without root, without a capability, at the paranoid level that it has. `docs/rights.md` has every situation,
 //! made in the emulated machine; here the same programs run on this one.
 
+use perftax_cost::document::Calibration;
+
 use crate::common::is_root;
 use crate::streams::{BRIEF, BUSY, Place};
 
@@ -72,6 +74,24 @@ fn what_needs_no_more_than_the_programs_own_user_mode_works() {
         }
         assert!(ran.code.is_some_and(|code| codes.contains(&code)), "{what}");
         assert!(ran.stdout.contains(says) || ran.stderr.contains(says), "'{says}' is not there: {what}");
+    }
+}
+
+/// Who may not watch CPUs has all else measured.
+#[test]
+fn what_may_not_be_watched_takes_nothing_else_with_it() {
+    let place = Place::of_a_plain_user();
+    let may_measure = place.perftax("doctor", &["--for", "plan"]).code == Some(0);
+    let options =
+        ["-e", "cpu-clock:u", "--quick", "--no-save", "--time", "1", "--spacing", "0", "--precision", "90", "--json", "-"];
+    let ran = place.perftax("calibrate", &options);
+    if !may_measure || ran.is_spoiled() {
+        assert!(ran.code != Some(0), "{}\n{}", ran.stdout, ran.stderr);
+        return;
+    }
+    let calibration: Calibration = serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {}", ran.stderr));
+    for arm in ["task-off", "task-on", "exec-off", "exec-on"] {
+        assert!(calibration.blocks.iter().any(|block| block.arm == arm), "{arm}: {:?}", calibration.origin.warnings);
     }
 }
 

@@ -243,12 +243,12 @@ fn what_runs_leave_is_told_of_or_goes() {
     }
     let copied = predict(&standing_in(folder, &set), &["--scratch", "--json", "-"], &program);
     check("in copies", &copied, 0);
-    assert!(said(&copied).contains("(1 files, 1 KiB copied for each)") && !said(&copied).contains("leaves"), "{}", said(&copied));
+    assert!(said(&copied).contains("(1 file, 1 KiB copied for each)") && !said(&copied).contains("leaves"), "{}", said(&copied));
     assert_eq!((names(&here), names(&temporary).len()), (vec!["input".to_string()], 0));
 
     // A probe on a file that is copied would never be hit, and would cost nothing.
     let burn = place.compiled("here/burn", &[]);
-    let own = ["--work", "./burn:main"];
+    let own = ["--work", "uprobe:./burn:main"];
     let refused = predict_with("plan", &standing_in(folder, &set), &[&own[..], &["--scratch"]].concat(), &[&burn]);
     assert!(refused.status.code() == Some(2) && said(&refused).contains("outside"), "{:?} {}", refused.status, said(&refused));
 }

@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             nearest.map(|nearest| *nearest)
         }
     };
-    let mut document = document(origin, args, known, feasible, choice, reasons);
+    let mut document = document(origin, args, known, feasible, choice, reasons, decided.whole_cpus);
     if decided.whole_cpus {
         watch_cpus(&mut document, &here)?;
     }
@@ -145,6 +145,7 @@ fn document(
     feasible: bool,
     choice: Option<Choice>,
     mut reasons: Vec<Reason>,
+    whole_cpus: bool,
 ) -> Plan {
     let alpha_ns = known.priced.cost.alpha_with_drift_ns();
     let nothing = Estimate::exact(0.0);
@@ -173,7 +174,7 @@ fn document(
     if let Some(choice) = choice {
         reasons.extend(why_own(known.mechanism, &choice.row));
         reasons.extend(why_idle(&plan.workload, &choice.row));
-        reasons.extend(why_tasks(&plan.workload, &choice.row));
+        reasons.extend(why_tasks(&plan.workload, &choice.row, whole_cpus));
         reasons.extend(choice.reasons);
         plan.period = choice.row.period;
         plan.buffer_bytes = choice.buffer_bytes;
@@ -281,12 +282,13 @@ fn why_idle(workload: &WorkloadProfile, row: &PredictionRow) -> Option<Reason> {
 }
 
 /// What the coming and going of tasks costs, where it is something.
-fn why_tasks(workload: &WorkloadProfile, row: &PredictionRow) -> Option<Reason> {
+fn why_tasks(workload: &WorkloadProfile, row: &PredictionRow, whole_cpus: bool) -> Option<Reason> {
     let tasks = workload.tasks.as_ref().filter(|tasks| tasks.created() > 0)?;
     let cost = row.terms.get(TASK_TERM)?;
     let why = format!(
-        "{} of the run is for copying the event for each of {} threads and processes, and for telling of {} programs executed",
+        "{} of the run is for {} each of {} threads and processes, and for telling of {} programs executed",
         units::estimate_share(cost),
+        if whole_cpus { "telling of" } else { "copying the event for" },
         units::count(tasks.created()),
         units::count(tasks.execs.saturating_sub(1))
     );
