@@ -31,7 +31,9 @@ once() {
     if [ $# = 0 ]; then
         "$folder/timed" "$folder/took" $command </dev/null >/dev/null
     else
-        quietly perf record -q -o "$folder/perf.data" "$@" -- "$folder/timed" "$folder/took" $command
+        # The program writes to where it does otherwise.
+        perf record -q -o "$folder/perf.data" "$@" -- "$folder/timed" "$folder/took" $command </dev/null >/dev/null 2>"$folder/said" ||
+            { cat "$folder/said" >&2; exit 1; }
         perf report -i "$folder/perf.data" --stats >"$folder/stats" 2>"$folder/said" || { cat "$folder/said" >&2; exit 1; }
         samples=$(perl -ne '$most = $1 if /SAMPLE events: *(\d+)/ && $1 > ($most // 0); END { print $most // 0 }' "$folder/stats")
         rm -f "$folder/perf.data"

@@ -18,14 +18,14 @@ pub struct FolderChoice {
 }
 
 impl FolderChoice {
-    /// The command to run there. `events` are to be opened on it.
-    pub fn place(self, command: Command, events: &[Event]) -> Result<Command> {
+    /// The command to run there, so many times at once. `events` are to be opened on it.
+    pub fn place(self, command: Command, events: &[Event], copies: u64) -> Result<Command> {
         sweep();
         if !self.scratch {
             // A shipped workload writes over what it has written.
             return Ok(if command.spec.directory.is_some() { command } else { command.watching_what_is_left(tell) });
         }
-        let (scratch, size) = Scratch::of_current()?;
+        let (scratch, size) = Scratch::of_current(copies)?;
         let probed = events.iter().filter_map(|event| event.uprobe.as_ref()).map(|probe| &probe.path);
         let is_inside =
             |path: &&std::path::PathBuf| std::path::absolute(path).is_ok_and(|path| path.starts_with(scratch.original()));

@@ -68,7 +68,7 @@ impl Program {
         let profile = match self.pid {
             Some(pid) => self.survey_process(pid, &plan, between, origin)?,
             None => {
-                let command = self.folder.place(self.target.command()?.lasting(self.lasts.lifetime()), &plan.events)?;
+                let command = self.folder.place(self.target.command()?.lasting(self.lasts.lifetime()), &plan.events, 1)?;
                 let profile = survey(&command, &plan, between)?;
                 origin.warnings.extend(folder::warning(&command));
                 profile

@@ -33,6 +33,15 @@ enum Doing {
 }
 
 impl Doing {
+    /// Whether a calibration goes on without it: what needs more than one's own program (rights, programs, descriptors for each CPU) may be missing.
+    fn may_lack(self, error: &Error) -> bool {
+        match error {
+            Error::Interrupted(_) => false,
+            Error::Permission { .. } | Error::Unsupported { .. } => true,
+            _ => matches!(self, Self::Tasks(Tasks { executes, watches_cpus, .. }) if executes || watches_cpus),
+        }
+    }
+
     fn executes(self) -> bool {
         matches!(self, Self::Tasks(Tasks { executes: true, .. }))
     }
@@ -114,13 +123,13 @@ impl Beside {
                     Doing::Tasks(doing) => tasks(&event, period, doing),
                 });
                 let mut block = match measured.join().unwrap_or_else(|_| Err(failed("a thread that measures", "panicked"))) {
-                    // No program to execute is none for the arm without events, either; what may not be opened is that arm's own affair.
-                    Err(error) if doing.executes() && !matches!(error, Error::Interrupted(_) | Error::Permission { .. }) => {
+                    // No program to execute is none for the arms with events, either; what cannot be opened is that arm's own affair.
+                    Err(error) if doing.executes() && !opens && !matches!(error, Error::Interrupted(_)) => {
                         self.skipped.push(Skipped::by(&name, &error));
                         self.arms.retain(|kept| !kept.doing.executes());
                         continue;
                     }
-                    Err(error @ (Error::Permission { .. } | Error::Unsupported { .. })) if opens => {
+                    Err(error) if opens && doing.may_lack(&error) => {
                         self.skipped.push(Skipped::by(&name, &error));
                         self.arms.retain(|kept| kept.name != name);
                         continue;

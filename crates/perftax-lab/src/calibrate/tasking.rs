@@ -103,13 +103,8 @@ impl Tasks {
     }
 }
 
-/// What is open beside the first event: one that counts as others do and interrupts nobody. Beside a clock that is one of the kernel's own (a second timer
-/// would cost what a second counter does not), else one more of the same.
-fn further(event: &Event) -> Event {
-    if event.mechanism.is_time_driven() { event.dummy_beside() } else { event.clone() }
-}
-
-/// One block. All that is open is switched on, as `perf record` has it: a task pays for each event at every switch, too.
+/// One block. All that is open is switched on, as `perf record` has it: a task pays for each event at every switch, too. Further ones are the kernel's own: of
+/// another timer, or of hardware that has too few counters, tasks would pay for what further events need not be.
 pub(super) fn tasks(event: &Event, period: u64, doing: Tasks) -> Result<Block> {
     let own = rustix::thread::gettid().as_raw_nonzero().get();
     // All that there are, as perf record opens them, whichever of them we may use.
@@ -123,7 +118,7 @@ pub(super) fn tasks(event: &Event, period: u64, doing: Tasks) -> Result<Block> {
     let telling = Sampling { task_records: true, mapping_records: true, ..every(period) };
     let first = (event.clone(), telling);
     let events: Vec<(Event, Sampling)> =
-        std::iter::once(first).chain(std::iter::repeat((further(event), every(NEVER)))).take(doing.events).collect();
+        std::iter::once(first).chain(std::iter::repeat((event.dummy_beside(), every(NEVER)))).take(doing.events).collect();
     let mut sampler = (doing.events > 0).then(|| LiveSampler::open(&events, &targets, ring_pages)).transpose()?;
     if let Some(sampler) = &mut sampler {
         sampler.enable()?;

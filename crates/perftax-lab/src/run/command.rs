@@ -107,7 +107,7 @@ impl Command {
             spec.environment.extend([("TMPDIR".into(), copy.temporary().into()), ("PWD".into(), directory.clone().into())]);
             spec.directory = Some(directory);
         }
-        self.lifetime.before_run(&mut spec);
+        self.lifetime.before_run(&mut spec)?;
         Ok((copy, Child::spawn(&spec)?))
     }
 

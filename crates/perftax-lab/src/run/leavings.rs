@@ -46,7 +46,7 @@ pub struct Left {
     pub grown: Vec<PathBuf>,
     /// Bytes of both.
     pub bytes_a_run: u64,
-    /// Where new ones are, and how many bytes of them a run leaves there.
+    /// Where they are, and how many bytes a run leaves there.
     pub folders: Vec<(PathBuf, u64)>,
     /// Runs until now.
     pub runs: u64,
@@ -55,10 +55,11 @@ pub struct Left {
 /// Files by path, with the bytes that they take.
 type Listing = BTreeMap<PathBuf, u64>;
 
+/// None where there was too much to look at.
 #[derive(Debug)]
 struct Listings {
-    folder: Listing,
-    temporary: Listing,
+    folder: Option<Listing>,
+    temporary: Option<Listing>,
 }
 
 impl Leavings {
@@ -79,8 +80,10 @@ impl Leavings {
         }
         let Some(left) = &seen.left else { return Ok(()) };
         for (folder, bytes_a_run) in left.folders.iter().filter(|(_, bytes)| *bytes > 0) {
-            let free = statvfs(folder).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
-            if free < 2 * bytes_a_run + KEPT_FREE_BYTES {
+            // Some file systems do not say how large they are.
+            let Some(disk) = statvfs(folder).ok().filter(|found| found.f_blocks > 0) else { continue };
+            let [free, all] = [disk.f_bavail, disk.f_blocks].map(|blocks| blocks.saturating_mul(disk.f_frsize));
+            if free < (2 * bytes_a_run).saturating_add(KEPT_FREE_BYTES.min(all / 20)) {
                 return Err(Error::Spoiled {
                     why: format!(
                         "each of {} runs has left {} KiB in {}, where {} KiB are free",
@@ -109,8 +112,13 @@ impl Leavings {
         }
         seen.looks.push(self.look());
         let [before, first, second] = &seen.looks[..] else { return None };
-        let left = left_by(&self.folder, [before, first, second].map(|look| &look.folder));
-        let temporary = left_by(&self.temporary, [before, first, second].map(|look| &look.temporary));
+        let looks = [before, first, second];
+        let of = |which: fn(&Listings) -> Option<&Listing>, folder: &Path| {
+            let [Some(before), Some(first), Some(second)] = looks.map(which) else { return None };
+            left_by(folder, [before, first, second])
+        };
+        let left = of(|look| look.folder.as_ref(), &self.folder);
+        let temporary = of(|look| look.temporary.as_ref(), &self.temporary);
         seen.left = merged(left, temporary).map(|left| Left { runs: seen.runs, ..left });
         seen.left.clone()
     }
@@ -122,10 +130,9 @@ impl Leavings {
 
     fn look(&self) -> Listings {
         let user = geteuid().as_raw();
-        let folder = listing(&self.folder, user, self.is_deep).unwrap_or_default();
-        let is_below = self.folder.starts_with(&self.temporary) || self.temporary.starts_with(&self.folder);
-        let temporary = if is_below { None } else { listing(&self.temporary, user, false) };
-        Listings { folder, temporary: temporary.unwrap_or_default() }
+        let is_in_it = self.temporary == self.folder || (self.is_deep && self.temporary.starts_with(&self.folder));
+        let temporary = if is_in_it { None } else { listing(&self.temporary, user, false) };
+        Listings { folder: listing(&self.folder, user, self.is_deep), temporary }
     }
 }
 
@@ -159,7 +166,7 @@ fn left_by(folder: &Path, [before, first, second]: [&Listing; 3]) -> Option<Left
     let grown: Vec<(&PathBuf, u64)> = grown.collect();
     let bytes = |of: &[(&PathBuf, u64)]| of.iter().map(|(_, bytes)| bytes).sum::<u64>();
     let paths = |of: &[(&PathBuf, u64)]| of.iter().map(|(path, _)| (*path).clone()).collect();
-    let folders = vec![(folder.to_path_buf(), bytes(&new))];
+    let folders = vec![(folder.to_path_buf(), bytes(&new) + bytes(&grown))];
     let left = Left { new: paths(&new), grown: paths(&grown), bytes_a_run: bytes(&new) + bytes(&grown), folders, runs: 0 };
     (!left.new.is_empty() || !left.grown.is_empty()).then_some(left)
 }
@@ -264,6 +271,7 @@ mod tests {
         let (left, folder) = after(|folder, _, _| appended(&folder.join("log"), 100_000));
         let left = left.unwrap();
         assert!(left.new.is_empty() && left.grown == [folder.join("log")] && left.bytes_a_run >= 90_000, "{left:?}");
+        assert_eq!(left.folders, [(folder, left.bytes_a_run)], "that fills a disk, too");
     }
 
     #[test]

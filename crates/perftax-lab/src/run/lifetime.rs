@@ -34,9 +34,13 @@ const IDLE_TICKS: u64 = 8;
 
 impl Lifetime {
     /// Before a run that is to be waited for: what it must be executed with.
-    pub(super) fn before_run(&self, spec: &mut ChildSpec) {
-        if let Self::Under(load) = self {
-            load.before_run(spec);
+    ///
+    /// # Errors
+    /// Where its load cannot begin.
+    pub(super) fn before_run(&self, spec: &mut ChildSpec) -> Result<()> {
+        match self {
+            Self::Under(load) => load.before_run(spec),
+            _ => Ok(()),
         }
     }
 

@@ -63,13 +63,24 @@ impl Load {
     }
 
     /// Before a run of a program that is executed so: what is there now was not made by it, and what it says is heard where that matters.
-    pub(super) fn before_run(&self, spec: &mut ChildSpec) {
+    ///
+    /// # Errors
+    /// Where somebody listens already on the port that is to show that the program is ready.
+    pub(super) fn before_run(&self, spec: &mut ChildSpec) -> Result<()> {
+        if let (Ready::Port(port), true) = (&self.ready, self.ready.is_taken()) {
+            return Err(Error::Argument {
+                argument: "--ready",
+                value: port.to_string(),
+                needed: "a TCP port on which nobody listens before the program does: somebody has answered".into(),
+            });
+        }
         if let Ready::Says(_) = self.ready {
             spec.output = Stdio::Pipe;
         }
         let place = Place { directory: spec.directory.clone(), environment: spec.environment.clone() };
         let next = Next { place, stale: self.ready.stale(spec.directory.as_deref()) };
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = next;
+        Ok(())
     }
 
     /// Waits until the program is ready, runs the load, and has the program end. The run's elapsed time is the load's.
@@ -156,7 +167,7 @@ mod tests {
     fn run(load: &Load, script: &str, directory: Option<PathBuf>) -> Result<Exit> {
         let argv = ["sh", "-c", script].map(Into::into).to_vec();
         let mut spec = ChildSpec { argv, directory, stdin: None, output: Stdio::Discard, cpus: None, environment: Vec::new() };
-        load.before_run(&mut spec);
+        load.before_run(&mut spec)?;
         let mut child = Child::spawn(&spec)?;
         child.release()?;
         load.wait(child)
@@ -214,6 +225,9 @@ mod tests {
         assert!(error.contains("exit 3") && error.contains("exited with code 3"), "{error}");
         let error = serve("sleep 0.5", "sleep 1000", Ready::Idle).unwrap_err().to_string();
         assert!(error.contains("--load") && error.contains("ended by itself"), "{error}");
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let error = serve("sleep 1000", "true", Ready::Port(taken.local_addr().unwrap().port())).unwrap_err().to_string();
+        assert!(error.contains("nobody listens before"), "{error}");
         let exit = serve("exit 9", "sleep 1000", Ready::Port(1)).unwrap();
         assert!(exit.ended == Ended::Code(9) && !exit.stopped, "{exit:?}");
     }

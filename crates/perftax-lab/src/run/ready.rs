@@ -76,7 +76,11 @@ impl Ready {
         let Self::File(path) = self else { return Stale::default() };
         // A copy of the current folder has what is said of the original.
         let here = std::env::current_dir().unwrap_or_default();
-        let below = path.strip_prefix(&here).unwrap_or(path);
+        let whole = match (path.parent().and_then(|parent| parent.canonicalize().ok()), path.file_name()) {
+            (Some(parent), Some(name)) if path.is_absolute() => parent.join(name),
+            _ => path.clone(),
+        };
+        let below = whole.strip_prefix(&here).unwrap_or(&whole);
         let file = directory.map_or_else(|| path.clone(), |directory| directory.join(below));
         Stale { identity: identity(&file), file }
     }
@@ -111,6 +115,18 @@ pub(super) struct Waiting<'a> {
     since: Instant,
 }
 
+impl Ready {
+    /// Whether somebody else shows already what the program is to show.
+    pub(super) fn is_taken(&self) -> bool {
+        matches!(self, Self::Port(port) if listens(*port))
+    }
+}
+
+fn listens(port: u16) -> bool {
+    let answers = |address: SocketAddr| TcpStream::connect_timeout(&address, ANSWERS).is_ok();
+    answers((Ipv4Addr::LOCALHOST, port).into()) || answers((Ipv6Addr::LOCALHOST, port).into())
+}
+
 impl<'a> Waiting<'a> {
     pub(super) fn new(ready: &'a Ready, stale: Stale) -> Self {
         Self { ready, stale, ticks: 0, since: Instant::now() }
@@ -125,10 +141,7 @@ impl<'a> Waiting<'a> {
                 }
                 self.since.elapsed() >= IDLE
             }
-            Ready::Port(port) => {
-                let listens = |address: SocketAddr| TcpStream::connect_timeout(&address, ANSWERS).is_ok();
-                listens((Ipv4Addr::LOCALHOST, *port).into()) || listens((Ipv6Addr::LOCALHOST, *port).into())
-            }
+            Ready::Port(port) => listens(*port),
             Ready::File(_) => identity(&self.stale.file).is_some_and(|now| Some(now) != self.stale.identity),
             Ready::Says(_) => heard.has_matched,
         }
@@ -141,7 +154,7 @@ pub(super) struct Heard {
     /// The line that is not whole yet.
     line: Vec<u8>,
     /// The last one that says something.
-    last: Option<String>,
+    last: Vec<u8>,
     has_matched: bool,
 }
 
@@ -180,9 +193,10 @@ impl Heard {
             let room = KEPT_BYTES.saturating_sub(self.line.len());
             self.line.extend_from_slice(&piece[..piece.len().min(room)]);
             if piece.ends_with(b"\n") {
-                self.has_matched |= is_match(&self.line, ready);
+                // What comes from then on is only read, so that nobody waits for us.
+                self.has_matched = self.has_matched || is_match(&self.line, ready);
                 if !self.line.trim_ascii().is_empty() {
-                    self.last = Some(shown(&self.line));
+                    std::mem::swap(&mut self.last, &mut self.line);
                 }
                 self.line.clear();
             }
@@ -191,7 +205,8 @@ impl Heard {
 
     /// The last line that says something.
     pub(super) fn last_line(&self) -> Option<String> {
-        if self.line.trim_ascii().is_empty() { self.last.clone() } else { Some(shown(&self.line)) }
+        let line = if self.line.trim_ascii().is_empty() { &self.last } else { &self.line };
+        (!line.is_empty()).then(|| shown(line))
     }
 }
 
@@ -233,6 +248,7 @@ mod tests {
         let here = std::env::current_dir().unwrap();
         let of = |file: PathBuf| Ready::File(file).stale(Some(Path::new("/copy"))).file;
         assert_eq!(of("./a".into()), Path::new("/copy/./a"));
-        assert_eq!((of(here.join("b/c")), of("/run/x".into())), ("/copy/b/c".into(), "/run/x".into()));
+        assert_eq!((of(here.join("src/c")), of("/run/x".into())), ("/copy/src/c".into(), "/run/x".into()));
+        assert_eq!(of(here.join("src/../tests/c")), Path::new("/copy/tests/c"));
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::{Error, Result};
-use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, ioctl_ficlone, mknodat};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, ioctl_ficlone, mknodat, statvfs};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
@@ -59,13 +59,27 @@ pub struct Copy {
 }
 
 impl Scratch {
-    /// Of the current folder, which is copied once to see that it can be.
+    /// Of the current folder, which is copied once to see that it can be, so many times at once.
     ///
     /// # Errors
     /// [`Error::Argument`] where there is too much of it; [`Error::File`] where something of it cannot be read, or no copy can be made.
-    pub fn of_current() -> Result<(Self, Size)> {
+    pub fn of_current(copies: u64) -> Result<(Self, Size)> {
         let from = std::env::current_dir().map_err(Error::file("."))?;
-        Self::of(&from, &std::env::temp_dir())
+        let temporary = std::env::temp_dir();
+        let (scratch, size) = Self::of(&from, &temporary)?;
+        let bytes = copies.saturating_mul(size.bytes - size.shared_bytes);
+        let free =
+            statvfs(&temporary).ok().filter(|disk| disk.f_blocks > 0).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
+        if bytes > MOST_BYTES || free.is_some_and(|free| bytes > free) {
+            let free =
+                free.map_or(String::new(), |free| format!(", and no more than the {} MiB that are free there", free >> 20));
+            return Err(Error::Argument {
+                argument: "--scratch",
+                value: format!("{} MiB of copies at once below {}", bytes >> 20, temporary.display()),
+                needed: format!("at most {} MiB{free}", MOST_BYTES >> 20),
+            });
+        }
+        Ok((scratch, size))
     }
 
     fn of(from: &Path, temporary: &Path) -> Result<(Self, Size)> {

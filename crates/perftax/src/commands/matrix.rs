@@ -330,7 +330,8 @@ impl Args {
     fn placed(&self, commands: Vec<Command>, cells: &Cells) -> Result<Vec<Command>> {
         let watches = cells.planned.iter().filter_map(|planned| planned.watch.as_ref());
         let events: Vec<Event> = watches.flat_map(|watch| watch.events.iter().map(|(event, _)| event.clone())).collect();
-        commands.into_iter().map(|command| self.folder.place(command, &events)).collect()
+        let copies = cells.planned.iter().map(|planned| planned.key.instances).max().unwrap_or(1);
+        commands.into_iter().map(|command| self.folder.place(command, &events, copies.into())).collect()
     }
 
     fn grid(&self, here: &Here, commands: &[Command]) -> Result<Grid> {

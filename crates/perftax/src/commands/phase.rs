@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut origin = here.origin("phase");
     let curve = args.curve(&here)?;
     let events = [&[curve.every.clone()][..], &curve.events].concat();
-    let command = args.folder.place(args.target.command()?, &events)?;
+    let command = args.folder.place(args.target.command()?, &events, 1)?;
     let _guard = here.throttle_guard(&mut origin)?;
     announce(&format!("one run of {}, a look every {} {}", command.name, curve.period, curve.every.name));
     let Curves { intervals, counted, delivered } = curve.of(&command)?;

@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let here = Here::read()?;
     let mut origin = here.origin("sensitivity");
     let cpu = args.cpu(&here)?;
-    let command = args.folder.place(args.target.command()?.on_cpus(vec![cpu]), &[])?;
+    let command = args.folder.place(args.target.command()?.on_cpus(vec![cpu]), &[], 1)?;
     let goal =
         Goal { half_width: args.half_width / 100.0, least_rounds: args.least_rounds, time_limit: Duration::from_secs(args.time) };
     let means = args.means(&here, cpu, &mut origin)?;

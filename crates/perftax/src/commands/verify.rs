@@ -354,7 +354,7 @@ impl Args {
                 return Err(Error::Argument { argument: "COMMAND", value: "missing".into(), needed }.into());
             }
             let command = Command::from_argv(self.command.clone(), Stdio::Discard).reading(self.input.input()?);
-            commands.push(self.folder.place(command, std::slice::from_ref(event))?);
+            commands.push(self.folder.place(command, std::slice::from_ref(event), 1)?);
         }
         let attach = match self.attach.as_str() {
             "separate" => Attach::Separate,
