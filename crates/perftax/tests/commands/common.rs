@@ -76,3 +76,9 @@ pub fn traced(name: &str, compiler: &str, options: &[&str], folder: &Path) -> Pa
     assert!(command.status().unwrap().success(), "{compiler} {options:?} {name}");
     program
 }
+
+/// Copies what is to be executed, by another process: a child that another test forks would hold a descriptor of ours open for a moment, and what is open for
+/// writing cannot be executed (ETXTBSY, execve(2)).
+pub fn copy_executable(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success(), "{} to {}", from.display(), to.display());
+}

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use perftax_cost::document::Prediction;
 
-use crate::common::{is_root, said};
+use crate::common::{copy_executable, is_root, said};
 
 /// CPU time that each program uses by its own clock, s.
 const USED_S: f64 = 0.12;
@@ -40,7 +40,10 @@ impl Place {
 
     fn write(&self, name: &str, text: &str, mode: u32) -> String {
         let path = self.path.join(name);
-        std::fs::write(&path, text).unwrap();
+        let written = path.with_extension("written");
+        std::fs::write(&written, text).unwrap();
+        copy_executable(&written, &path);
+        std::fs::remove_file(written).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         path.to_str().unwrap().into()
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::common::{is_root, is_the_machines_fault};
+use crate::common::{copy_executable, is_root, is_the_machines_fault};
 
 /// Where a command's text goes, unless -o names a file.
 #[derive(Clone, Copy, PartialEq)]
@@ -154,7 +154,7 @@ impl Place {
         let mut place = Self::bare(PathBuf::new());
         let built = Path::new(env!("CARGO_BIN_EXE_perftax")).parent().unwrap();
         for file in ["perftax", "libperftax_sim_plugin.so"] {
-            std::fs::copy(built.join(file), place.path(file)).unwrap();
+            copy_executable(&built.join(file), Path::new(&place.path(file)));
         }
         place.perftax = place.path("perftax").into();
         place.fill();
