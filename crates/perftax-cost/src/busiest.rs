@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
-use crate::drive::Drive;
 use crate::setting::{Setting, Watched};
-use crate::tasks::Portions;
+use crate::tasks::{Portions, driving};
 
 /// What it did during one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,10 +32,7 @@ impl Busiest {
         counted_s: &Estimate,
         beside: &Estimate,
     ) -> Option<Estimate> {
-        let driving = match setting.drive {
-            Drive::Time => &self.cpu_s,
-            Drive::Event { .. } => self.counts.get(setting.event)?,
-        };
+        let driving = driving(setting.drive, setting.event, &self.cpu_s, &self.counts)?;
         let cpu_s = self.cpu_s.total();
         if cpu_s <= 0.0 {
             return None;
@@ -46,8 +42,6 @@ impl Busiest {
             Watched::Cpus => Estimate::exact(1.0),
         };
         let density = driving.total() / cpu_s;
-        let if_all = sampled_s.scaled(density);
-        let of_seen = Estimate::new(0.0, seen.low - seen.estimate, seen.high - seen.estimate).scaled(if_all.estimate);
-        Some(if_all.scaled(seen.estimate).plus(&of_seen).plus(&counted_s.scaled(density)).plus(beside))
+        Some(sampled_s.scaled(density).at_share(&seen).plus(&counted_s.scaled(density)).plus(beside))
     }
 }

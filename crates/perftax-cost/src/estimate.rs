@@ -71,6 +71,12 @@ impl Estimate {
         }
     }
 
+    /// The part of it that a share makes: what is not known of either adds in quadrature, each side on its own.
+    pub fn at_share(&self, share: &Self) -> Self {
+        let of_share = Self::new(0.0, share.low - share.estimate, share.high - share.estimate).scaled(self.estimate);
+        self.scaled(share.estimate).plus(&of_share)
+    }
+
     /// The interval widened by a relative uncertainty (such as drift, 0.05 for 5 %), added in quadrature.
     pub fn widened(&self, relative: f64) -> Self {
         let extra = self.estimate.abs() * relative;

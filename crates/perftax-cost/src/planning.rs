@@ -1,5 +1,7 @@
 //! Choosing the settings for a budget.
 
+use std::convert::Infallible;
+
 use crate::bootstrap::normal_quantile;
 use crate::document::{PredictionRow, Reason, WorkloadProfile, busiest_tells, cpu_time_tells};
 use crate::drive::{Drive, PERIOD_MAX, PERIOD_MIN_IN_COSTS};
@@ -171,18 +173,10 @@ fn shortest(request: &PlanRequest) -> Result<Option<PredictionRow>, PredictionEr
         Err(PredictionError::PeriodTooShort { .. }) => Ok(false),
         Err(error) => Err(error),
     };
-    let (mut too_short, mut long_enough) = (request.rule.min.saturating_sub(1), request.rule.max.min(PERIOD_MAX));
-    if !fits(long_enough)? {
+    if !fits(longest(&request.rule))? {
         return Ok(None);
     }
-    while long_enough - too_short > 1 {
-        let middle = too_short + (long_enough - too_short) / 2;
-        if fits(middle)? {
-            long_enough = middle;
-        } else {
-            too_short = middle;
-        }
-    }
+    let long_enough = shortest_with(&request.rule, fits)?;
     // Where α depends on the period the overhead need not fall strictly: step on until the row itself fits.
     let mut next = request.rule.at_least(long_enough);
     while let Some(period) = next {
@@ -193,6 +187,25 @@ fn shortest(request: &PlanRequest) -> Result<Option<PredictionRow>, PredictionEr
         next = request.rule.at_least(period + (period / 100).max(1));
     }
     Ok(None)
+}
+
+/// The longest period that there is.
+fn longest(rule: &Rule) -> u64 {
+    rule.max.min(PERIOD_MAX)
+}
+
+/// The shortest period, legal or not, from which on something holds that holds for all longer ones; the longest where it never does.
+fn shortest_with<E>(rule: &Rule, mut holds: impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
+    let (mut too_short, mut long_enough) = (rule.min.saturating_sub(1), longest(rule));
+    while long_enough - too_short > 1 {
+        let middle = too_short + (long_enough - too_short) / 2;
+        if holds(middle)? {
+            long_enough = middle;
+        } else {
+            too_short = middle;
+        }
+    }
+    Ok(long_enough)
 }
 
 /// Why not even the longest period fits.
@@ -297,15 +310,7 @@ fn period_for(request: &PlanRequest, samples: f64) -> u64 {
         return 0;
     }
     // One that is too short to be predicted gives more than any other.
-    let gives_more = |period: u64| predict(request, period).map_or(true, |row| row.samples > samples);
-    let (mut too_short, mut long_enough) = (request.rule.min.saturating_sub(1), request.rule.max.min(PERIOD_MAX));
-    while long_enough - too_short > 1 {
-        let middle = too_short + (long_enough - too_short) / 2;
-        if gives_more(middle) {
-            too_short = middle;
-        } else {
-            long_enough = middle;
-        }
-    }
+    let gives_no_more = |period: u64| Ok::<_, Infallible>(predict(request, period).is_ok_and(|row| row.samples <= samples));
+    let Ok(long_enough) = shortest_with(&request.rule, gives_no_more);
     request.rule.at_least(long_enough).or_else(|| request.rule.at_most(long_enough)).unwrap_or(0)
 }

@@ -87,8 +87,7 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     let of_elapsed = |extra_s: &Estimate| {
         let if_all = extra_s.scaled(per_elapsed_s.estimate * critical).widened(per_elapsed_s.relative_half_width());
         // Each side by itself: of tasks that are as long as a period hardly any may be seen, or all.
-        let of_seen = Estimate::new(0.0, seen.low - seen.estimate, seen.high - seen.estimate).scaled(if_all.estimate);
-        if_all.scaled(seen.estimate).plus(&of_seen)
+        if_all.at_share(&seen)
     };
     let (sampling, of_kept) = (of_elapsed(&at_ends), of_elapsed(&kept_s));
     let mut terms: BTreeMap<String, Estimate> = BTreeMap::new();

@@ -66,10 +66,20 @@ impl Tasks {
 
     /// The portions of what drives a sampler of an event: CPU time, or its counts; none where they were not looked at.
     pub fn portions(&self, drive: Drive, event: &str) -> Option<&Portions> {
-        match drive {
-            Drive::Time => Some(&self.cpu_s),
-            Drive::Event { .. } => self.counts.get(event),
-        }
+        driving(drive, event, &self.cpu_s, &self.counts)
+    }
+}
+
+/// Of CPU time and counts by event, what drives a sampler of an event; none where that was not looked at.
+pub(crate) fn driving<'a>(
+    drive: Drive,
+    event: &str,
+    cpu_s: &'a Portions,
+    counts: &'a BTreeMap<String, Portions>,
+) -> Option<&'a Portions> {
+    match drive {
+        Drive::Time => Some(cpu_s),
+        Drive::Event { .. } => counts.get(event),
     }
 }
 

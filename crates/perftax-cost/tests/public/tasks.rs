@@ -159,16 +159,21 @@ fn programs_of_any_length_are_planned_for() {
     }
 }
 
-/// Children that are hardly as long as the period may all be sampled when they take a little longer: the upper end says so.
-#[test]
-fn what_may_be_seen_is_in_the_upper_end() {
-    let mut build = churner();
-    build.tasks = Some(Tasks {
+/// A thousand children of 0.9 ms, and a parent of a tenth of a second.
+fn build() -> WorkloadProfile {
+    let tasks = Tasks {
         processes: 1000,
         execs: 1,
         cpu_s: Portions::of(std::iter::repeat_n(0.9e-3, 1000).chain([0.1])),
         ..Tasks::default()
-    });
+    };
+    WorkloadProfile { tasks: Some(tasks), ..churner() }
+}
+
+/// Children that are hardly as long as the period may all be sampled when they take a little longer: the upper end says so.
+#[test]
+fn what_may_be_seen_is_in_the_upper_end() {
+    let build = build();
     let cost = Cost::new(Estimate::exact(10_000.0), 0.0);
     let found = row(&build, &cost, &setting(Watched::Program { events: 1, cpus: 2 }), 1_010_000).unwrap();
     // A tenth of a second is seen for certain: 0.1 %; with the children, nearly all of one.
@@ -241,13 +246,7 @@ fn a_budget_is_of_the_busiest_threads_time() {
 /// The optimum is of samples that come: where children get none at a long period, one that is shorter than their time over the samples wanted is needed.
 #[test]
 fn the_optimum_counts_with_samples_that_come() {
-    let mut build = churner();
-    build.tasks = Some(Tasks {
-        processes: 1000,
-        execs: 1,
-        cpu_s: Portions::of(std::iter::repeat_n(0.9e-3, 1000).chain([0.1])),
-        ..Tasks::default()
-    });
+    let build = build();
     let cost = Cost::new(Estimate::exact(20_000.0), 0.0);
     let setting = setting(Watched::Program { events: 1, cpus: 2 });
     let request = PlanRequest {
