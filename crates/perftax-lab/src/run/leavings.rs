@@ -24,8 +24,6 @@ const NAMED: usize = 3;
 pub struct Leavings {
     folder: PathBuf,
     temporary: PathBuf,
-    /// Whether what lies below the folder is looked at as well: there may be too much of it.
-    is_deep: bool,
     seen: Arc<Mutex<Seen>>,
 }
 
@@ -33,6 +31,8 @@ pub struct Leavings {
 struct Seen {
     /// Before the first run, after it, and after the second.
     looks: Vec<Listings>,
+    /// What lies below the folder is not looked at: at the first look there was too much of it.
+    is_shallow: bool,
     runs: u64,
     left: Option<Left>,
 }
@@ -65,8 +65,7 @@ struct Listings {
 impl Leavings {
     /// In the folder that a program runs in, and in the one for temporary files.
     pub fn of(folder: PathBuf, temporary: PathBuf) -> Self {
-        let is_deep = listing(&folder, geteuid().as_raw(), true).is_some();
-        Self { folder, temporary, is_deep, seen: Arc::default() }
+        Self { folder, temporary, seen: Arc::default() }
     }
 
     /// Before a run.
@@ -76,7 +75,10 @@ impl Leavings {
     pub fn before_run(&self) -> Result<()> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.looks.is_empty() {
-            seen.looks.push(self.look());
+            let deep = self.look(false);
+            seen.is_shallow = deep.folder.is_none();
+            let first = if seen.is_shallow { self.look(true) } else { deep };
+            seen.looks.push(first);
         }
         let Some(left) = &seen.left else { return Ok(()) };
         for (folder, bytes_a_run) in left.folders.iter().filter(|(_, bytes)| *bytes > 0) {
@@ -110,7 +112,8 @@ impl Leavings {
         if seen.looks.len() > 2 {
             return None;
         }
-        seen.looks.push(self.look());
+        let look = self.look(seen.is_shallow);
+        seen.looks.push(look);
         let [before, first, second] = &seen.looks[..] else { return None };
         let looks = [before, first, second];
         let of = |which: fn(&Listings) -> Option<&Listing>, folder: &Path| {
@@ -128,11 +131,11 @@ impl Leavings {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).left.clone()
     }
 
-    fn look(&self) -> Listings {
+    fn look(&self, is_shallow: bool) -> Listings {
         let user = geteuid().as_raw();
-        let is_in_it = self.temporary == self.folder || (self.is_deep && self.temporary.starts_with(&self.folder));
+        let is_in_it = self.temporary == self.folder || (!is_shallow && self.temporary.starts_with(&self.folder));
         let temporary = if is_in_it { None } else { listing(&self.temporary, user, false) };
-        Listings { folder: listing(&self.folder, user, self.is_deep), temporary }
+        Listings { folder: listing(&self.folder, user, !is_shallow), temporary }
     }
 }
 

@@ -67,13 +67,7 @@ impl Load {
     /// # Errors
     /// Where somebody listens already on the port that is to show that the program is ready.
     pub(super) fn before_run(&self, spec: &mut ChildSpec) -> Result<()> {
-        if let (Ready::Port(port), true) = (&self.ready, self.ready.is_taken()) {
-            return Err(Error::Argument {
-                argument: "--ready",
-                value: port.to_string(),
-                needed: "a TCP port on which nobody listens before the program does: somebody has answered".into(),
-            });
-        }
+        self.ready.check_free()?;
         if let Ready::Says(_) = self.ready {
             spec.output = Stdio::Pipe;
         }

@@ -1,13 +1,12 @@
 //! How a program shows that it is ready to serve.
 
-use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use perftax_pmu::Error;
 use perftax_pmu::sys::Child;
+use perftax_pmu::{Error, Result};
 use regex_lite::Regex;
 
 use super::lifetime::cpu_ticks;
@@ -71,6 +70,18 @@ pub(super) struct Stale {
 }
 
 impl Ready {
+    /// Whether a run may begin: where somebody listens already on the port, that says nothing of it.
+    pub(super) fn check_free(&self) -> Result<()> {
+        match self {
+            Self::Port(port) if listens(*port) => Err(Error::Argument {
+                argument: "--ready",
+                value: port.to_string(),
+                needed: "a TCP port on which nobody listens before the program does: somebody has answered".into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// What is there before a run in this folder was not made by it.
     pub(super) fn stale(&self, directory: Option<&Path>) -> Stale {
         let Self::File(path) = self else { return Stale::default() };
@@ -113,13 +124,6 @@ pub(super) struct Waiting<'a> {
     stale: Stale,
     ticks: u64,
     since: Instant,
-}
-
-impl Ready {
-    /// Whether somebody else shows already what the program is to show.
-    pub(super) fn is_taken(&self) -> bool {
-        matches!(self, Self::Port(port) if listens(*port))
-    }
 }
 
 fn listens(port: u16) -> bool {
@@ -168,20 +172,7 @@ const MOST_BYTES: usize = 4 << 20;
 impl Heard {
     /// Takes what has come, and looks for what is waited for.
     pub(super) fn listen(&mut self, child: &Child, ready: Option<&Ready>) {
-        let Some(mut output) = child.output() else { return };
-        let mut buffer = [0; 1 << 16];
-        let mut taken = 0;
-        while taken < MOST_BYTES {
-            match output.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(read) => {
-                    taken += read;
-                    self.take(&buffer[..read], ready);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => break,
-            }
-        }
+        let taken = child.read_output(MOST_BYTES, |bytes| self.take(bytes, ready));
         // A prompt has no end of line.
         if taken == 0 && !self.line.is_empty() && !self.has_matched {
             self.has_matched = is_match(&self.line, ready);

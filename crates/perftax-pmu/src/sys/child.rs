@@ -26,9 +26,9 @@ pub enum Stdio {
     Inherit,
     /// Nowhere.
     Discard,
-    /// To whoever reads [`Child::output`] and does not let it get full, as the program waits then.
+    /// To whoever calls [`Child::read_output`] and does not let it get full, as the program waits then.
     Pipe,
-    /// Standard output nowhere, and standard error to whoever reads [`Child::output`], likewise.
+    /// Standard output nowhere, and standard error to whoever calls [`Child::read_output`], likewise.
     PipeErrors,
 }
 
@@ -218,9 +218,25 @@ impl Child {
         self.pid
     }
 
-    /// What it writes, where that is a pipe ([`Stdio::Pipe`]): reading does not block.
-    pub fn output(&self) -> Option<&File> {
-        self.output.as_ref()
+    /// Reads what it has written, where that goes to a pipe ([`Stdio::Pipe`]), and does not wait for more: at most so many bytes, so that who writes on and on
+    /// does not hold us up. Returns how many there were.
+    pub fn read_output(&self, most: usize, mut take: impl FnMut(&[u8])) -> usize {
+        let Some(mut output) = self.output.as_ref() else { return 0 };
+        let mut buffer = [0; 1 << 16];
+        let mut taken = 0;
+        while taken < most {
+            match output.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => {
+                    taken += read;
+                    take(&buffer[..read]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // There is no more for now.
+                Err(_) => break,
+            }
+        }
+        taken
     }
 
     /// Opens the gate: the child executes its program.
@@ -291,9 +307,10 @@ impl Child {
 
     /// Whether it ends within so long, somebody reading what it has to say at its end.
     fn ends_within(&self, time: Duration) -> Result<bool> {
-        let Some(mut output) = self.output.as_ref() else { return ends_within(self.pid, Some(time)) };
+        if self.output.is_none() {
+            return ends_within(self.pid, Some(time));
+        }
         let until = Instant::now() + time;
-        let mut buffer = [0; 1 << 16];
         loop {
             if ends_within(self.pid, Some(LISTENS.min(until.saturating_duration_since(Instant::now()))))? {
                 return Ok(true);
@@ -301,11 +318,7 @@ impl Child {
             if Instant::now() >= until {
                 return Ok(false);
             }
-            // One pipe's content at a time: who writes on and on is ended all the same.
-            let mut left = OUTPUT_BYTES / buffer.len();
-            while left > 0 && output.read(&mut buffer).is_ok_and(|read| read > 0) {
-                left -= 1;
-            }
+            self.read_output(OUTPUT_BYTES, |_| ());
         }
     }
 
