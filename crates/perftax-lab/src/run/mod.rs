@@ -1,6 +1,7 @@
 //! Running whole programs, monitored and not.
 
 mod command;
+mod copying;
 mod input;
 mod leavings;
 mod lifetime;
@@ -14,6 +15,7 @@ mod tasks;
 mod yardstick;
 
 pub use command::Command;
+pub use copying::Size;
 pub use input::{Input, MOST_KEPT_BYTES};
 pub use leavings::{Leavings, Left};
 pub use lifetime::Lifetime;
@@ -22,7 +24,7 @@ pub(crate) use monitor::succeeded;
 pub use monitor::{Attach, Monitor, Watched, run_once, usual_ring_pages};
 pub use process::{check_process, survey_process};
 pub use ready::{Pattern, Ready};
-pub use scratch::{Copy, Scratch, Size, sweep};
+pub use scratch::{Copy, Scratch, sweep};
 pub use survey::{Survey, survey};
 pub use tasks::{Look, look_at_tasks};
 pub use yardstick::YardstickThread;
