@@ -2,18 +2,18 @@
 //!
 //! Threads are created and joined one after the other, by a thread that may run on every CPU, as programs do it: a copy of an event that is made on one
 //! CPU and given up on another costs twice of one that stays. Each is told of by the records that `perf record` asks for as well (births, deaths, names,
-//! mappings of code).
+//! mappings of code), and a thread waits for records as `perf record` does: it is woken at the end of every task, which pays for that.
 
 use std::process::{Command, Stdio};
 
 use perftax_cost::observation::Block;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
-use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling, ring_pages_within_rights};
-use perftax_pmu::sys::{Target, monotonic_ns, own_and_children_cpu_ns};
+use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling, WaitingThread, ring_pages_within_rights};
+use perftax_pmu::sys::{Target, create_and_join_thread, monotonic_ns, own_and_children_cpu_ns};
 use perftax_pmu::{Error, Result};
 
-use super::beside::{Took, failed};
+use super::beside::Took;
 use crate::system::steal_ns;
 
 /// Threads with nothing open.
@@ -31,8 +31,10 @@ pub const EXEC_ON: &str = "exec-on";
 /// The same while CPUs are watched.
 pub(super) const EXEC_CPUS: &str = "exec-cpus";
 
-/// Copies of the event beyond the one of each CPU, at least.
-const FURTHER: usize = 6;
+/// Further events, on each CPU a copy. Each end of a copy wakes whoever waits for any of them, so that many take more each than few: as many as recordings have.
+const FURTHER: usize = 3;
+/// Further copies, where there are many CPUs, at most: each takes two descriptors.
+const FURTHER_MOST: usize = 24;
 /// Threads of a block: some milliseconds.
 const THREADS: u64 = 120;
 /// Before the timed part. The kernel gives an event's memory up when a grace period has passed (`call_rcu`), some milliseconds later: what was given up
@@ -66,7 +68,7 @@ impl Tasks {
         let threads = |events| Self { executes: false, events, watches_cpus: false };
         let programs = |events| Self { executes: true, events, watches_cpus: false };
         let on_cpus = |executes| Self { executes, events: 1, watches_cpus: true };
-        let further = FURTHER.div_ceil(cpus.max(1));
+        let further = (FURTHER_MOST / cpus.max(1)).clamp(1, FURTHER);
         vec![
             (TASK_OFF.into(), threads(0)),
             (TASK_ON.into(), threads(1)),
@@ -96,7 +98,7 @@ impl Tasks {
                     _ => Error::System { call: format!("executing {PROGRAM}"), source },
                 })?;
             } else {
-                std::thread::spawn(|| ()).join().map_err(|_| failed("a thread that does nothing", "panicked"))?;
+                create_and_join_thread().map_err(|source| Error::System { call: "a thread that does nothing".into(), source })?;
             }
         }
         Ok(())
@@ -119,19 +121,24 @@ pub(super) fn tasks(event: &Event, period: u64, doing: Tasks) -> Result<Block> {
     let first = (event.clone(), telling);
     let events: Vec<(Event, Sampling)> =
         std::iter::once(first).chain(std::iter::repeat((event.dummy_beside(), every(NEVER)))).take(doing.events).collect();
+    // Started before there is anything to inherit.
+    let waiting = (doing.events > 0).then(WaitingThread::start).transpose()?;
     let mut sampler = (doing.events > 0).then(|| LiveSampler::open(&events, &targets, ring_pages)).transpose()?;
-    if let Some(sampler) = &mut sampler {
+    if let (Some(sampler), Some(waiting)) = (&mut sampler, &waiting) {
+        waiting.wait_for(sampler)?;
         sampler.enable()?;
     }
+    // Of what waits itself, no task pays anything.
+    let cpu_time = || own_and_children_cpu_ns().saturating_sub(waiting.as_ref().map_or(0, WaitingThread::cpu_ns));
     let (before, times) = if doing.executes { (PROGRAMS_BEFORE, PROGRAMS) } else { (WARM_UP, THREADS) };
     doing.make(before)?;
     if let Some(sampler) = &mut sampler {
         sampler.drain(&mut |_, _| ())?;
     }
     let steal_before = steal_ns(None)?;
-    let (wall, cpu_time) = (monotonic_ns(), own_and_children_cpu_ns());
+    let (wall, cpu_before) = (monotonic_ns(), cpu_time());
     doing.make(times)?;
-    let (cpu_ns, wall_ns) = (own_and_children_cpu_ns() - cpu_time, monotonic_ns() - wall);
+    let (cpu_ns, wall_ns) = (cpu_time().saturating_sub(cpu_before), monotonic_ns() - wall);
     let steal_ns = steal_ns(None)?.saturating_sub(steal_before);
     let mut delivered = Delivered::default();
     if let Some(sampler) = &mut sampler {

@@ -8,6 +8,7 @@ mod reader;
 mod replay;
 mod ring_pages;
 mod settings;
+mod waiting;
 
 pub use direct::{DirectSampler, KernelWork, Pages};
 pub use group::{GroupCounts, GroupSampler};
@@ -17,6 +18,7 @@ pub use reader::{Delivered, EndedTask, ReaderThread};
 pub use replay::ReplaySampler;
 pub use ring_pages::ring_pages_within_rights;
 pub use settings::{Clock, Payload, Sampling, Wakeup};
+pub use waiting::WaitingThread;
 
 use crate::error::Result;
 use crate::record::{Header, Layout};

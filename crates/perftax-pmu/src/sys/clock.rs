@@ -31,9 +31,21 @@ pub fn thread_cpu_ns() -> u64 {
 
 /// CPU time of all threads of a process so far, those that have ended included, ns; none where it is gone.
 pub fn process_cpu_ns(pid: u32) -> Option<u64> {
-    /// A process's clock of CPU time as the scheduler counts it (include/linux/posix-timers_types.h).
-    const CPUCLOCK_SCHED: i32 = 2;
-    let clock = (!(pid as i32)) << 3 | CPUCLOCK_SCHED;
+    cpu_clock_ns(pid, CPUCLOCK_SCHED)
+}
+
+/// CPU time of a thread of this process so far, ns; none where it is gone.
+pub fn own_thread_cpu_ns(tid: i32) -> Option<u64> {
+    cpu_clock_ns(tid as u32, CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD)
+}
+
+/// CPU time as the scheduler counts it, and of a thread instead of its process (include/linux/posix-timers_types.h).
+const CPUCLOCK_SCHED: i32 = 2;
+const CPUCLOCK_PERTHREAD: i32 = 4;
+
+/// One of the clocks of CPU time that a process or thread has; none where it is gone.
+fn cpu_clock_ns(id: u32, kind: i32) -> Option<u64> {
+    let clock = (!(id as i32)) << 3 | kind;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` lives across the call; a clock that does not exist is an error.
     let outcome = unsafe { libc::clock_gettime(clock, &mut time) };
