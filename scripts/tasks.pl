@@ -38,9 +38,10 @@ while (my ($folder, $cpus) = splice @ARGV, 0, 2) {
             if ($events > 1) {
                 my $each = ($events - 1) * $cpus * $created * 1e-9 / $cpu_s;
                 my $event = $terms->{"task-event"};
-                my ($more, $less, $above) = map { $_ * $each } $event->{estimate}, $event->{estimate} - $event->{low}, $event->{high} - $event->{estimate};
-                $low = $middle + $more - sqrt(($middle - $low) ** 2 + $less ** 2);
-                $high = $middle + $more + sqrt(($high - $middle) ** 2 + $above ** 2);
+                my ($more, $least, $most) = map { $_ * $each } map { $event->{$_} } qw(estimate low high);
+                # As uncertain as the first one's, and in the same way (crates/perftax-cost/src/cost.rs, TASKS_MORE and TASKS_LESS).
+                $low += $least < $more / 1.1 ? $least : $more / 1.1;
+                $high += $most > $more * 1.2 ? $most : $more * 1.2;
                 $middle += $more;
             }
             my @more = map { ($on{$name}{$cell}{$_}[0] - $base{$_}) / $cpu_s } @rounds;
