@@ -48,7 +48,7 @@ impl Own {
 }
 
 /// A program's tasks may cost so many times as much as those that the calibration creates, and so many times less: of threads and of a shell's programs in the
-/// emulated machine under `perf record` 0.97 to 1.17 times as much was seen (docs/cost-model.md, *task*).
+/// emulated machine under `perf record` 0.97 to 1.2 times as much was seen (docs/cost-model.md, *task*).
 const TASKS_MORE: f64 = 1.2;
 const TASKS_LESS: f64 = 1.1;
 
@@ -160,7 +160,10 @@ impl Cost {
             Watched::Cpus => TaskCost::of_cpus(&self.terms)?.of_run_ns(created, executed, 1, 1),
         };
         let all_ns = all_ns.widened(self.drift);
-        let (low, high) = (all_ns.low.min(all_ns.estimate / TASKS_LESS), all_ns.high.max(all_ns.estimate * TASKS_MORE));
+        // How well the calibration knows its own tasks, and how much others differ from them, have nothing to do with each other.
+        let (below, above) = (all_ns.estimate - all_ns.low, all_ns.high - all_ns.estimate);
+        let low = all_ns.estimate - below.hypot(all_ns.estimate * (1.0 - 1.0 / TASKS_LESS));
+        let high = all_ns.estimate + above.hypot(all_ns.estimate * (TASKS_MORE - 1.0));
         Some(Estimate { low, high, ..all_ns })
     }
 
