@@ -87,6 +87,12 @@ pub struct BilledEvent {
     pub throttled: u64,
     /// time_running / time_enabled, where the recording tells; 1 where it was never multiplexed.
     pub running: Option<f64>,
+    /// Whether its samples were put together from a trace afterwards (`perf inject --itrace`): they interrupted nobody, and are not charged.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub synthesised: bool,
+    /// Whether it filled an AUX buffer (Intel PT, ARM SPE, CoreSight): what that costs is not known, whatever its samples cost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub traced: bool,
     /// Cost of one sample used, payload and drift included, or None where no calibration fits.
     pub alpha_ns: Option<Estimate>,
     /// The calibrated event that `alpha_ns` comes from.
@@ -105,6 +111,9 @@ pub struct BilledEvent {
 impl BilledEvent {
     /// Samples that were paid for: delivered, lost and filtered.
     pub fn charged(&self) -> u64 {
+        if self.synthesised {
+            return 0;
+        }
         self.samples.saturating_add(self.lost).saturating_add(self.filtered)
     }
 }

@@ -1,5 +1,6 @@
 //! What a trap of a debug register costs here: as calibrated, or, for who has not, measured on ourselves in a fraction of a second.
 
+use perf_event_open_sys::bindings as abi;
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
 use perftax_cost::document::MachineProfile;
 use perftax_cost::prediction::FRESH_S;
@@ -30,7 +31,8 @@ pub(super) fn payload() -> Payload {
 /// The same as [`trap_ns`], as it was calibrated: α and what registers cost on top of it. None where it was not, by a calibration that
 /// knows no price of registers, or one of more than an hour ago (`now_s`, seconds since 1970): costs were seen to change by half since.
 pub fn calibrated_trap_ns(profile: &MachineProfile, now_s: f64) -> Option<Estimate> {
-    let attribute = Attribute { period: Some(1), sample_type: payload().sample_type, ..Attribute::default() };
+    let (pmu_type, sample_type) = (abi::PERF_TYPE_BREAKPOINT, payload().sample_type);
+    let attribute = Attribute { pmu_type, period: Some(1), sample_type, ..Attribute::default() };
     let price = price_of(profile, Mechanism::Breakpoint, CALIBRATED, &attribute, now_s)?;
     // One of the future was taken before a clock was set back: how long ago, nobody knows.
     let is_fresh = (0.0..=FRESH_S).contains(&(now_s - price.calibration.origin.taken_at_s));

@@ -86,8 +86,13 @@ impl Attribute {
         self.sample_type & bits == bits
     }
 
-    /// A name for an event that the recording does not name: the kernel's generic ones, else the raw numbers.
-    pub fn fallback_name(&self, pmu: Option<&str>) -> String {
+    /// Whether the kernel counts it by itself (PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT): it never waits for a counter.
+    pub fn needs_no_counter(&self) -> bool {
+        matches!(self.pmu_type, 1 | 2)
+    }
+
+    /// The kernel's name of a generic event (`PERF_TYPE_HARDWARE`, `PERF_TYPE_SOFTWARE`), whatever the recording calls it.
+    pub fn generic_name(&self) -> Option<&'static str> {
         const SOFTWARE: [&str; 12] = [
             "cpu-clock",
             "task-clock",
@@ -114,14 +119,21 @@ impl Attribute {
             "stalled-cycles-backend",
             "ref-cycles",
         ];
-        let generic = |names: &[&str]| usize::try_from(self.config).ok().and_then(|i| names.get(i).map(ToString::to_string));
+        let names: &[&str] = match self.pmu_type {
+            0 => &HARDWARE,
+            1 => &SOFTWARE,
+            _ => return None,
+        };
+        names.get(usize::try_from(self.config).ok()?).copied()
+    }
+
+    /// A name for an event that the recording does not name: the kernel's generic ones, else the raw numbers.
+    pub fn fallback_name(&self, pmu: Option<&str>) -> String {
         let known = match self.pmu_type {
-            0 => generic(&HARDWARE),
-            1 => generic(&SOFTWARE),
             2 => Some(format!("tracepoint:{}", self.config)),
             4 => Some(format!("r{:x}", self.config)),
             5 => Some("breakpoint".into()),
-            _ => None,
+            _ => self.generic_name().map(String::from),
         };
         known.unwrap_or_else(|| match pmu {
             Some(pmu) => format!("{pmu}/config={:#x}/", self.config),

@@ -80,6 +80,8 @@ fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a M
         filtered: counts.filtered,
         throttled: counts.throttled,
         running: counts.running(),
+        synthesised: counts.synthesised,
+        traced: counts.traced,
         alpha_ns: price.as_ref().map(|p| p.alpha_ns),
         calibrated_event: price.as_ref().map(|p| p.calibration.event.clone()),
         payload: price.as_ref().map(|p| p.payload.clone()).unwrap_or_default(),
@@ -89,8 +91,11 @@ fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a M
     Priced { event, price }
 }
 
-/// What so many samples of an event cost; an event that took none cost nothing, whatever its price.
+/// What so many samples of an event cost; an event that took none cost nothing, whatever its price. What tracing costs nobody knows.
 fn cost(event: &BilledEvent, samples: u64) -> Option<Estimate> {
+    if event.traced {
+        return None;
+    }
     if event.charged() == 0 { Some(Estimate::exact(0.0)) } else { event.alpha_ns.map(|a| a.scaled(samples as f64 * 1e-9)) }
 }
 
@@ -104,9 +109,9 @@ fn is_dummy(event: &BilledEvent) -> bool {
 fn total(priced: &[Priced], samples: &[u64]) -> Option<Estimate> {
     let mut by_calibration: BTreeMap<(perftax_cost::Mechanism, &str), Estimate> = BTreeMap::new();
     let mut unpriced = 0;
-    for (Priced { price, .. }, &samples) in priced.iter().zip(samples) {
-        let Some(price) = price else {
-            unpriced += samples;
+    for (Priced { price, event }, &samples) in priced.iter().zip(samples) {
+        let Some(price) = price.as_ref().filter(|_| !event.traced) else {
+            unpriced += samples + u64::from(event.traced);
             continue;
         };
         let cost = price.alpha_ns.scaled(samples as f64 * 1e-9);

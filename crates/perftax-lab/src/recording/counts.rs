@@ -4,10 +4,15 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::attribute::{Attribute, read_format};
 use super::bytes::{Order, text};
+use super::command_span::CommandSpan;
 use super::features::Features;
 use super::kind;
 use super::layout::{Belonging, Layout};
+use super::mechanism;
+use super::names::Names;
 use super::slices::{Slices, Track};
+use super::tasks::{Whom, whom};
+use super::times::RunningTimes;
 
 /// What was counted of one event.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +35,13 @@ pub struct EventCounts {
     pub filtered: u64,
     /// THROTTLE records.
     pub throttled: u64,
-    /// Largest (time_enabled, time_running) per id that READ records or samples show, ns.
-    times: HashMap<u64, (u64, u64)>,
+    /// Whether its samples were put together from another event's trace (`perf inject --itrace`).
+    pub synthesised: bool,
+    /// Whether it filled an AUX buffer.
+    pub traced: bool,
+    times: RunningTimes,
+    /// Whether it is of tasks, and not of CPUs.
+    is_of_tasks: bool,
 }
 
 impl EventCounts {
@@ -45,11 +55,10 @@ impl EventCounts {
         }
     }
 
-    /// time_running / time_enabled over all its instances, where the recording tells.
+    /// time_running / time_enabled over all its instances, where the recording tells; what the kernel counts by itself never waits for a counter.
     pub fn running(&self) -> Option<f64> {
-        let enabled: f64 = self.times.values().map(|t| t.0 as f64).sum();
-        let running: f64 = self.times.values().map(|t| t.1 as f64).sum();
-        (enabled > 0.0).then(|| (running / enabled).clamp(0.0, 1.0))
+        let share = self.times.share(self.is_of_tasks)?;
+        Some(if self.attribute.needs_no_counter() { 1.0 } else { share })
     }
 }
 
@@ -71,8 +80,6 @@ pub struct Counts {
     pub by_cpu: BTreeMap<(u32, usize), u64>,
     /// Samples by thread and event index.
     pub by_thread: HashMap<(Thread, usize), u64>,
-    /// Names of threads by tid, the last one that COMM gave.
-    pub comms: HashMap<u32, String>,
     /// Samples over time, by CPU or thread.
     pub slices: Slices,
     /// Samples of ids that no event has.
@@ -87,28 +94,17 @@ pub struct Counts {
     pub exec_ns: Option<u64>,
     /// Time at which it ended.
     pub exit_ns: Option<u64>,
-    exec_pid: Option<u32>,
     /// Threads and processes created while recording.
     pub created: u64,
     /// Programs executed while recording.
     pub executed: u64,
-    /// Parents of threads that were forked while recording, by tid.
-    parents: HashMap<u32, u32>,
+    names: Names,
 }
 
 impl Counts {
-    /// The name of a thread: its own, or its parent's where it was forked and never renamed.
+    /// The name of a thread: its own, or its parent's at the fork where it was never renamed.
     pub fn comm(&self, tid: u32) -> &str {
-        let mut tid = tid;
-        // Process numbers are reused, so a chain may be a ring: a few generations are enough.
-        for _ in 0..8 {
-            match (self.comms.get(&tid), self.parents.get(&tid)) {
-                (Some(comm), _) => return comm,
-                (None, Some(&parent)) => tid = parent,
-                (None, None) => break,
-            }
-        }
-        if tid == 0 { "swapper" } else { "" }
+        self.names.last(tid)
     }
 }
 
@@ -126,6 +122,7 @@ pub struct Counter<'a> {
     event_of_id: HashMap<u64, usize>,
     cpu_of_id: HashMap<u64, u32>,
     counts: Counts,
+    command: CommandSpan,
     /// Header features seen so far.
     pub features: Features,
 }
@@ -142,6 +139,7 @@ impl<'a> Counter<'a> {
             event_of_id: HashMap::new(),
             cpu_of_id: HashMap::new(),
             counts: Counts::default(),
+            command: CommandSpan::default(),
             features: Features::default(),
         }
     }
@@ -191,6 +189,21 @@ impl<'a> Counter<'a> {
             }
         }
         self.features.described = described;
+        let of_tasks = whom(&self.features.command) == Whom::Tasks;
+        let has_aux = [kind::AUX, kind::AUXTRACE].iter().any(|kind| self.counts.records.contains_key(kind));
+        let event_of_id = &self.event_of_id;
+        for (index, event) in self.events.iter_mut().enumerate() {
+            event.is_of_tasks = event.attribute.enable_on_exec || of_tasks;
+            let pmu = self.features.pmus.get(&event.attribute.pmu_type);
+            event.traced = has_aux && pmu.is_some_and(|pmu| mechanism::traces(pmu));
+            // perf's own way to make an id of another (tools/perf/util/auxtrace.c and its users).
+            let source = |id: &u64| id.checked_sub(kind::SYNTHESISED_ID).and_then(|id| event_of_id.get(&id));
+            event.synthesised = event.ids.iter().any(|id| source(id).is_some_and(|source| *source != index));
+        }
+        // The first program that was executed is the command only where perf began with it.
+        if self.events.iter().any(|event| event.attribute.enable_on_exec) {
+            (self.counts.exec_ns, self.counts.exit_ns) = self.command.settled();
+        }
         for event in self.events.iter_mut().filter(|e| e.name.is_empty()) {
             let pmu = self.features.pmus.get(&event.attribute.pmu_type);
             event.name = event.attribute.fallback_name(pmu.map(String::as_str));
@@ -210,7 +223,10 @@ impl<'a> Counter<'a> {
         let layout = &self.layouts[index];
         let belongs = layout.of_sample(self.order, body);
         if let Some(at) = layout.sample_read {
-            read_times(self.order, &mut self.events[index], id.unwrap_or(0), body.get(at..).unwrap_or(&[]));
+            let event = &mut self.events[index];
+            if let Some((enabled_ns, running_ns)) = times_in(self.order, &event.attribute, body.get(at..).unwrap_or(&[])) {
+                event.times.sampled(id.unwrap_or(0), enabled_ns, running_ns);
+            }
         }
         self.events[index].samples += 1;
         let cpu = belongs.cpu.or_else(|| id.and_then(|id| self.cpu_of_id.get(&id).copied()));
@@ -272,31 +288,27 @@ impl<'a> Counter<'a> {
             }
             kind::COMM => {
                 let (pid, tid) = (u32_at(0)?, u32_at(4)?);
-                let belongs = self.belonging(body);
-                self.counts.comms.insert(tid, text(&body[8..]));
-                self.counts.executed += u64::from(misc & kind::MISC_COMM_EXEC != 0);
-                if misc & kind::MISC_COMM_EXEC != 0 && self.counts.exec_pid.is_none() {
-                    let started_by_perf = self.events.iter().any(|e| e.attribute.enable_on_exec);
-                    if let Some(time) = belongs.time_ns.filter(|&t| started_by_perf && t > 0) {
-                        (self.counts.exec_pid, self.counts.exec_ns) = (Some(pid), Some(time));
+                let time_ns = self.belonging(body).time_ns;
+                self.counts.names.name(tid, time_ns.unwrap_or(0), text(&body[8..]));
+                if misc & kind::MISC_COMM_EXEC != 0 {
+                    self.counts.executed += 1;
+                    if let Some(time_ns) = time_ns.filter(|&time_ns| time_ns > 0) {
+                        self.command.executed(pid, time_ns);
                     }
                 }
             }
             kind::FORK => {
-                self.counts.parents.insert(u32_at(8)?, u32_at(12)?);
+                let time_ns = order.u64(body, 16)?;
+                self.counts.names.fork(u32_at(8)?, u32_at(12)?, time_ns);
                 // perf makes up records of tasks that were there before: at no time.
-                self.counts.created += u64::from(order.u64(body, 16)? > 0);
+                self.counts.created += u64::from(time_ns > 0);
             }
-            kind::EXIT => {
-                let (pid, time) = (u32_at(0)?, order.u64(body, 16)?);
-                if self.counts.exec_pid == Some(pid) {
-                    self.counts.exit_ns = self.counts.exit_ns.max(Some(time));
-                }
-            }
+            kind::EXIT => self.command.ended(u32_at(0)?, order.u64(body, 16)?),
             kind::READ => {
                 let index = self.event_of_trailer(body)?;
-                let id = u64::from(u32_at(4)?);
-                read_times(order, &mut self.events[index], id, body.get(8..)?);
+                let event = &mut self.events[index];
+                let (enabled_ns, running_ns) = times_in(order, &event.attribute, body.get(8..)?)?;
+                event.times.ended(u32_at(4)?, enabled_ns, running_ns);
             }
             kind::AUX => {
                 self.counts.aux_lossy += u64::from(order.u64(body, 16)? & kind::AUX_FLAGS_LOSSY != 0);
@@ -337,15 +349,9 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Keeps the largest enabled and running times out of counter values in their read format.
-fn read_times(order: Order, event: &mut EventCounts, id: u64, values: &[u8]) {
-    let format = event.attribute.read_format;
-    if format & read_format::ENABLED == 0 || format & read_format::RUNNING == 0 {
-        return;
-    }
+/// Enabled and running times out of counter values in their read format, ns.
+fn times_in(order: Order, attribute: &Attribute, values: &[u8]) -> Option<(u64, u64)> {
+    let has = |bit: u64| attribute.read_format & bit != 0;
     // Both times follow one word: the value, or the number of values of a group.
-    if let (Some(enabled), Some(running)) = (order.u64(values, 8), order.u64(values, 16)) {
-        let times = event.times.entry(id).or_default();
-        *times = (*times).max((enabled, running));
-    }
+    (has(read_format::ENABLED) && has(read_format::RUNNING)).then(|| Some((order.u64(values, 8)?, order.u64(values, 16)?)))?
 }

@@ -1,6 +1,8 @@
 //! The head of a recording: which byte order, pipe or file, where the records are, and the events.
 
+use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileExt;
 
 use perftax_pmu::{Error, Result};
 
@@ -30,11 +32,12 @@ pub struct Header {
     pub attributes: Vec<(Attribute, Vec<u64>)>,
 }
 
-/// Reads everything up to the first record.
+/// Reads everything up to the first record. What stands behind the records (as `perf inject` of a pipe leaves the events) is read from `file`, where the input is
+/// one.
 ///
 /// # Errors
 /// [`Error::Malformed`] where this is not a recording, or its header is cut off or contradicts itself.
-pub fn read<R: Read>(source: &mut Source<R>, name: &str) -> Result<Header> {
+pub fn read<R: Read>(source: &mut Source<R>, name: &str, file: Option<&File>) -> Result<Header> {
     let io = |e| Error::file(name)(e);
     let malformed = |offset: u64, why: String| Error::Malformed { what: name.into(), offset, why };
     let cut = |at: u64, needed: u64| malformed(at, format!("the file ends inside its header, which is {needed} bytes long"));
@@ -71,28 +74,49 @@ pub fn read<R: Read>(source: &mut Source<R>, name: &str) -> Result<Header> {
         return Err(cut(source.position(), data_at));
     }
     head.append(&mut rest);
-    let attributes = sections(order, &head, entry_bytes, attrs_at, attrs_bytes)
-        .ok_or_else(|| malformed(24, format!("{attrs_bytes} bytes of event attributes at byte {attrs_at} cannot be read")))?;
+    let places = Places { head: &head, file };
+    let attributes = sections(order, &places, entry_bytes, attrs_at, attrs_bytes).ok_or_else(|| {
+        let is_behind = attrs_at >= head.len() as u64 && file.is_none();
+        let why =
+            if is_behind { ": they stand behind the records, and a pipe cannot be read back; give the file itself" } else { "" };
+        malformed(24, format!("{attrs_bytes} bytes of event attributes at byte {attrs_at} cannot be read{why}"))
+    })?;
     // A recorder that was killed leaves 0: the records then go on to the end of the file.
     Ok(Header { order, piped: false, data_bytes: (data_bytes > 0).then_some(data_bytes), features, attributes })
 }
 
+/// Where attributes and ids may stand.
+struct Places<'a> {
+    /// What stands before the records.
+    head: &'a [u8],
+    /// All of it.
+    file: Option<&'a File>,
+}
+
+impl Places<'_> {
+    fn bytes(&self, at: u64, bytes: u64) -> Option<Vec<u8>> {
+        let end = at.checked_add(bytes)?;
+        if let Some(in_head) = self.head.get(usize::try_from(at).ok()?..usize::try_from(end).ok()?) {
+            return Some(in_head.to_vec());
+        }
+        let file = self.file.filter(|file| bytes <= MOST_HEAD_BYTES && file.metadata().is_ok_and(|it| end <= it.len()))?;
+        let mut behind = vec![0; usize::try_from(bytes).ok()?];
+        file.read_exact_at(&mut behind, at).ok()?;
+        Some(behind)
+    }
+}
+
 /// The attribute section: attributes of `entry_bytes`, each with the place of its ids at its end.
-fn sections(order: Order, head: &[u8], entry_bytes: u64, at: u64, bytes: u64) -> Option<Vec<(Attribute, Vec<u64>)>> {
+fn sections(order: Order, places: &Places<'_>, entry_bytes: u64, at: u64, bytes: u64) -> Option<Vec<(Attribute, Vec<u64>)>> {
     let entry_bytes = usize::try_from(entry_bytes).ok().filter(|&n| n > 16)?;
-    let section = slice(head, at, bytes)?;
+    let section = places.bytes(at, bytes)?;
     let entry = |entry: &[u8]| {
         let (attribute, _) = Attribute::parse(order, entry)?;
         let (ids_at, ids_bytes) = (order.u64(entry, entry_bytes - 16)?, order.u64(entry, entry_bytes - 8)?);
-        let ids = slice(head, ids_at, ids_bytes)?.chunks_exact(8).filter_map(|id| order.u64(id, 0)).collect();
+        let ids = places.bytes(ids_at, ids_bytes)?.chunks_exact(8).filter_map(|id| order.u64(id, 0)).collect();
         Some((attribute, ids))
     };
     section.chunks_exact(entry_bytes).map(entry).collect()
-}
-
-fn slice(head: &[u8], at: u64, bytes: u64) -> Option<&[u8]> {
-    let (at, bytes) = (usize::try_from(at).ok()?, usize::try_from(bytes).ok()?);
-    head.get(at..at.checked_add(bytes)?)
 }
 
 /// Why these first bytes are not a recording.
@@ -101,7 +125,7 @@ fn foreign(head: &[u8]) -> String {
         return "the file is empty, not a recording by perf record".into();
     }
     if head.starts_with(b"PERFFILE") {
-        return "it is in the format of perf before 2010 (PERFFILE), which no perf of the last decade reads either".into();
+        return "it is in the format of perf before 2010 (PERFFILE): perf report still reads that, perftax does not".into();
     }
     let first = &head[..head.len().min(8)];
     let hex: Vec<_> = first.iter().map(|b| format!("{b:02x}")).collect();

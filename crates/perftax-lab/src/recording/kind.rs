@@ -26,6 +26,8 @@ pub const HEADER_TRACING_DATA: u32 = 66;
 pub const ID_INDEX: u32 = 69;
 /// AUX data; the data follow the record.
 pub const AUXTRACE: u32 = 71;
+/// Bytes of its fields: size, offset, reference, index, thread, CPU.
+pub const AUXTRACE_BYTES: u64 = 40;
 /// A name, unit or scale of an event.
 pub const EVENT_UPDATE: u32 = 78;
 /// Pipe mode: a header feature.
@@ -41,3 +43,5 @@ pub const MISC_COMM_EXEC: u16 = 1 << 13;
 pub const MISC_LOST_SAMPLES_BPF: u16 = 1 << 15;
 /// Flags of AUX: data were cut off, have gaps, or samples collided.
 pub const AUX_FLAGS_LOSSY: u64 = 1 | 4 | 8;
+/// What perf adds to the id of an event that traced, for events whose samples it puts together from the trace.
+pub const SYNTHESISED_ID: u64 = 1_000_000_000;

@@ -49,6 +49,11 @@ fn by_pmu(pmu: &str, attribute: &Attribute, features: &Features) -> Option<Mecha
     }
 }
 
+/// Whether a PMU writes into an AUX buffer instead of taking samples.
+pub(super) fn traces(pmu: &str) -> bool {
+    ["intel_pt", "intel_bts", "cs_etm", "arm_spe", "hisi_ptt"].iter().any(|traces| pmu.starts_with(traces))
+}
+
 fn counter(attribute: &Attribute, features: &Features) -> Mechanism {
     let vendor = |names: [&str; 2]| names.iter().any(|v| features.cpuid.starts_with(v) || features.cpu.starts_with(v));
     if attribute.precise_ip == 0 {

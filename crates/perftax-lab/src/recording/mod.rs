@@ -12,6 +12,7 @@
 mod attribute;
 mod billing;
 mod bytes;
+mod command_span;
 mod compressed;
 mod counts;
 mod features;
@@ -19,13 +20,17 @@ mod header;
 mod kind;
 mod layout;
 mod mechanism;
+mod names;
+mod payload;
 mod price;
 mod remarks;
 mod slices;
 mod source;
 mod tasks;
+mod times;
 mod walk;
 
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use perftax_pmu::{Error, Result};
@@ -84,14 +89,21 @@ impl Recording {
 
     fn opened<'a>(path: &Path, look: Option<&'a mut Look<'a>>) -> Result<Self> {
         if path.as_os_str() == "-" {
-            return walk::stream(std::io::stdin().lock(), "-", look);
+            let input = std::io::stdin();
+            // Standard input may be a file, too.
+            let file = input.as_fd().try_clone_to_owned().map(std::fs::File::from).ok();
+            return walk::stream(input.lock(), file.as_ref().and_then(anywhere), "-", look);
         }
         let name = path.display().to_string();
         if path.is_dir() {
             return walk::directory(path, &name, look);
         }
+        if let Some(whole) = part_of(path) {
+            let why = format!("it is one part of the recording {0}, which perf record --threads made: give {0}", whole.display());
+            return Err(Error::Malformed { what: name, offset: 0, why });
+        }
         let file = std::fs::File::open(path).map_err(Error::file(path))?;
-        walk::stream(file, &name, look)
+        walk::stream(&file, anywhere(&file), &name, look)
     }
 
     /// Reads a recording from any stream of bytes; `name` is for messages.
@@ -99,7 +111,7 @@ impl Recording {
     /// # Errors
     /// As [`Recording::open`].
     pub fn read(input: impl std::io::Read, name: &str) -> Result<Self> {
-        walk::stream(input, name, None)
+        walk::stream(input, None, name, None)
     }
 
     /// First to last sample, seconds; None where samples carry no time or there are fewer than two.
@@ -112,6 +124,20 @@ impl Recording {
     pub fn command_span_s(&self) -> Option<f64> {
         span_s(self.counts.exec_ns?, self.counts.exit_ns?)
     }
+}
+
+/// A file that can be read anywhere, and not from front to back alone.
+fn anywhere(file: &std::fs::File) -> Option<&std::fs::File> {
+    file.metadata().is_ok_and(|it| it.is_file()).then_some(file)
+}
+
+/// The folder that a file is a part of, if it is one of the files of `perf record --threads`.
+fn part_of(path: &Path) -> Option<&Path> {
+    let name = path.file_name()?.to_str()?;
+    let is_numbered = name.strip_prefix("data.").is_some_and(|number| number.parse::<u32>().is_ok());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let has = |other: &str| folder.join(other).is_file();
+    ((is_numbered && has("data")) || (name == "data" && has("data.0"))).then_some(folder)
 }
 
 fn span_s(from_ns: u64, to_ns: u64) -> Option<f64> {

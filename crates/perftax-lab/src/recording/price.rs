@@ -5,7 +5,8 @@ use perftax_cost::drive::Drive;
 use perftax_cost::prediction::{Cost, drift_at_age};
 use perftax_cost::{Estimate, Mechanism};
 
-use super::attribute::{Attribute, sample_type};
+use super::attribute::Attribute;
+use super::payload::Payload;
 
 /// What one sample of an event costs.
 pub struct Price<'a> {
@@ -19,13 +20,11 @@ pub struct Price<'a> {
     pub exact: bool,
     /// Payload terms included.
     pub payload: Vec<String>,
-    /// Payload that the recording has and the calibration knows no term for.
+    /// Payload that the recording has and the calibration lacks the term of.
     pub unpriced_payload: Vec<&'static str>,
+    /// Payload that no calibration has a term for, and what asks for it.
+    pub unknown_payload: Vec<(&'static str, &'static str)>,
 }
-
-/// Payload that costs extra, by the name of the profile's term.
-const PAYLOAD: [(u64, &str); 3] =
-    [(sample_type::CALLCHAIN, "callchain"), (sample_type::REGS_USER, "user-regs"), (sample_type::STACK_USER, "user-stack")];
 
 /// The price of an event's sample; None where the profile has no calibration of its mechanism.
 ///
@@ -38,29 +37,50 @@ pub fn price_of<'a>(
     now_s: f64,
 ) -> Option<Price<'a>> {
     let newest = |a: &&Calibration, b: &&Calibration| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s);
-    let wanted = without_modifiers(name);
-    let same =
-        profile.of_mechanism(mechanism).filter(|c| c.event == name || without_modifiers(&c.event) == wanted).max_by(newest);
+    let same = profile.of_mechanism(mechanism).filter(|c| is_of(&c.event, name, attribute)).max_by(newest);
     // cpu-clock and task-clock are one timer; what the other mechanisms' events cost is theirs alone.
     let exact = same.is_some() || mechanism.is_time_driven();
     let calibration = same.or_else(|| profile.of_mechanism(mechanism).max_by(newest))?;
-    let (mut payload, mut unpriced_payload) = (Vec::new(), Vec::new());
+    let payload = Payload::of(attribute, &calibration.terms);
     let cost = Cost { drift: 0.0, ..Cost::from(calibration) };
     let drive = Drive::of(mechanism, false);
     let mut alpha_ns = attribute.period.map_or(calibration.alpha_ns, |period| cost.of_sample_ns(drive, period));
-    for (bit, term) in PAYLOAD {
-        if attribute.samples(bit) {
-            match calibration.terms.get(term) {
-                Some(cost) => {
-                    alpha_ns = alpha_ns.plus(cost);
-                    payload.push(term.to_string());
-                }
-                None => unpriced_payload.push(term),
-            }
-        }
+    if let Some(cost_ns) = payload.cost_ns {
+        alpha_ns = alpha_ns.plus(&cost_ns);
     }
     let drift = drift_at_age(calibration, now_s - calibration.origin.taken_at_s);
-    Some(Price { alpha_ns: alpha_ns.widened(drift), drift, calibration, exact, payload, unpriced_payload })
+    Some(Price {
+        alpha_ns: alpha_ns.widened(drift),
+        drift,
+        calibration,
+        exact,
+        payload: payload.priced,
+        unpriced_payload: payload.unpriced,
+        unknown_payload: payload.unknown,
+    })
+}
+
+/// Whether a calibrated event is this one: by what the kernel was asked for where that has a name, for a recording may call it anything (`faults`,
+/// `page-faults/name=mine/`); else by what both are called.
+fn is_of(calibrated: &str, name: &str, attribute: &Attribute) -> bool {
+    match attribute.generic_name() {
+        Some(generic) => usual_name(without_modifiers(calibrated)) == generic,
+        None => calibrated == name || without_modifiers(calibrated) == without_modifiers(name),
+    }
+}
+
+/// The kernel's name of an event that perf has another one for, too.
+fn usual_name(name: &str) -> &str {
+    match name {
+        "faults" => "page-faults",
+        "cs" => "context-switches",
+        "migrations" => "cpu-migrations",
+        "cpu-cycles" => "cycles",
+        "branch-instructions" => "branches",
+        "idle-cycles-frontend" => "stalled-cycles-frontend",
+        "idle-cycles-backend" => "stalled-cycles-backend",
+        other => other,
+    }
 }
 
 /// An event's name without what follows its last colon or slash, where that is modifiers and not a tracepoint's name.
@@ -74,6 +94,21 @@ fn without_modifiers(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_is_what_the_kernel_was_asked_for() {
+        let of = |pmu_type: u32, config: u64| Attribute { pmu_type, config, ..Attribute::default() };
+        let page_faults = of(1, 2);
+        for name in ["faults", "page-faults:u", "mine", "context-switches"] {
+            assert!(is_of("page-faults", name, &page_faults) && is_of("faults:u", name, &page_faults), "{name}");
+            assert!(!is_of("context-switches", name, &page_faults) && !is_of("major-faults", name, &page_faults), "{name}");
+        }
+        // What has no name of the kernel's is what it is called.
+        assert!(
+            is_of("sched:sched_switch", "sched:sched_switch:k", &of(2, 314)) && !is_of("sched:sched_switch", "mine", &of(2, 314))
+        );
+        assert!(is_of("cpu-cycles", "cycles:u", &of(0, 0)));
+    }
 
     #[test]
     fn modifiers_are_not_tracepoints() {

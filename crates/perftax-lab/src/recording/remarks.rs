@@ -14,6 +14,7 @@ pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&Mach
     of_reading(recording, &mut warnings);
     of_sampling(priced, &mut warnings);
     of_filters(priced, &mut warnings);
+    of_traces(priced, &mut warnings);
     if let Some(profile) = profile {
         of_profile(recording, priced, profile, bill, &mut warnings);
     }
@@ -68,7 +69,7 @@ fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
     }
     if recording.events.is_empty() {
         warnings.push(other("the recording names no event", "record again"));
-    } else if recording.events.iter().all(|e| e.samples == 0 && e.lost() == 0) {
+    } else if recording.events.iter().all(|e| e.samples == 0 && e.lost() == 0 && !e.traced) {
         warnings.push(other(
             "the recording holds no samples, so sampling itself cost nothing",
             "if samples were expected: lengthen the run, or lower the period (perf record -c)",
@@ -89,6 +90,28 @@ fn of_filters(priced: &[Priced], warnings: &mut Vec<Warning>) {
                 event.event
             ),
             "perftax plan -e prices those interrupts, by the program's time in each mode",
+        ));
+    }
+}
+
+/// Traces, and what was put together from them.
+fn of_traces(priced: &[Priced], warnings: &mut Vec<Warning>) {
+    let named = |of: fn(&Priced) -> bool| {
+        let names: Vec<&str> = priced.iter().filter(|p| of(p)).map(|p| p.event.event.as_str()).collect();
+        names.join(", ")
+    };
+    let traced = named(|p| p.event.traced);
+    if !traced.is_empty() {
+        warnings.push(other(
+            format!("{traced} filled AUX buffers: what that cost is not known, and not billed"),
+            "time the program with the recording and without it; perftax has no price for AUX data",
+        ));
+    }
+    let synthesised = named(|p| p.event.synthesised && p.event.samples > 0);
+    if !synthesised.is_empty() {
+        warnings.push(other(
+            format!("samples of {synthesised} were put together from a trace afterwards (perf inject --itrace): they interrupted nobody"),
+            "bill the recording that it was made from",
         ));
     }
 }
@@ -118,9 +141,18 @@ fn of_profile(recording: &Recording, priced: &[Priced], profile: &MachineProfile
             here: features.machine(),
         });
     }
-    let used = priced.iter().filter(|p| p.event.charged() > 0).filter_map(|p| p.price.as_ref());
+    let used = || priced.iter().filter(|p| p.event.charged() > 0).filter_map(|p| p.price.as_ref());
+    if features.cpu.is_empty() && features.kernel.is_empty() && used().next().is_some() {
+        warnings.push(other(
+            format!(
+                "the recording does not say which machine it is of: it is priced as if it were of {}, Linux {}",
+                profile.machine.cpu, profile.kernel
+            ),
+            "price it with a profile of the machine that it was recorded on: --profile FILE",
+        ));
+    }
     let taken_at_s = |price: &Price| price.calibration.origin.taken_at_s;
-    let oldest = used.min_by(|a, b| taken_at_s(a).total_cmp(&taken_at_s(b)));
+    let oldest = used().min_by(|a, b| taken_at_s(a).total_cmp(&taken_at_s(b)));
     if let Some(oldest) = oldest {
         let age_s = bill.origin.taken_at_s - taken_at_s(oldest);
         if age_s > FRESH_S {
@@ -153,6 +185,15 @@ fn of_prices(priced: &[Priced], warnings: &mut Vec<Warning>) {
                     let payload = price.unpriced_payload.join(", ");
                     let message = format!("{} carries {payload}, not priced in the profile: its cost is too small", event.event);
                     warnings.push(other(message, format!("perftax calibrate --mechanism {}", price.calibration.mechanism)));
+                }
+                if !price.unknown_payload.is_empty() {
+                    let (payload, options): (Vec<&str>, Vec<&str>) = price.unknown_payload.iter().copied().unzip();
+                    let message = format!(
+                        "{} carries {}, which nobody has priced: its bill is the least that it cost",
+                        event.event,
+                        payload.join(", ")
+                    );
+                    warnings.push(other(message, format!("perf record without {}", options.join(", "))));
                 }
             }
         }

@@ -33,7 +33,7 @@ pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledTasks
 
 /// Whom `perf record` was told to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whom {
+pub(super) enum Whom {
     /// Processes or threads that ran.
     Tasks,
     /// A command, CPUs, or nobody can tell.
@@ -42,7 +42,7 @@ enum Whom {
 
 /// By perf's own options, which end where the command begins. Which of them take a word is known of those alone that stand before most often: what is
 /// taken for the command's beginning may be such a word.
-fn whom(command: &[String]) -> Whom {
+pub(super) fn whom(command: &[String]) -> Whom {
     const WITH_A_WORD: [&str; 13] = [
         "-e",
         "--event",

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use perftax_pmu::{Error, Result};
 
@@ -20,10 +20,10 @@ const RECORD_HEADER_BYTES: u64 = 8;
 /// A header feature that a bill uses is longer than this only where the file is damaged.
 const MOST_FEATURE_BYTES: u64 = 16 << 20;
 
-/// Reads a recording from a stream.
-pub fn stream<'a>(input: impl Read, name: &str, look: Option<&'a mut Look<'a>>) -> Result<Recording> {
+/// Reads a recording from a stream; `file`: the same, where it can be read anywhere.
+pub fn stream<'a>(input: impl Read, file: Option<&File>, name: &str, look: Option<&'a mut Look<'a>>) -> Result<Recording> {
     let mut source = Source::new(input);
-    let (counter, piped, fault) = whole(&mut source, name, look)?;
+    let (counter, piped, fault) = whole(&mut source, file, name, look)?;
     Ok(recording(counter, name, piped, fault))
 }
 
@@ -31,17 +31,33 @@ pub fn stream<'a>(input: impl Read, name: &str, look: Option<&'a mut Look<'a>>) 
 pub fn directory<'a>(path: &Path, name: &str, look: Option<&'a mut Look<'a>>) -> Result<Recording> {
     let open = |file: &Path| File::open(file).map_err(Error::file(file));
     let head = path.join("data");
-    let mut source = Source::new(open(&head)?);
-    let (mut counter, piped, mut fault) = whole(&mut source, &head.display().to_string(), look)?;
-    for number in 0u32.. {
-        let part = path.join(format!("data.{number}"));
-        if !part.exists() {
-            break;
-        }
-        let in_part = records(&mut Source::new(open(&part)?), &mut counter, None).map_err(Error::file(&part))?;
-        fault = fault.or(in_part.map(|f| Fault { why: format!("{} (in {})", f.why, part.display()), ..f }));
+    let file = open(&head)?;
+    let mut source = Source::new(&file);
+    let (mut counter, piped, mut fault) = whole(&mut source, Some(&file), &head.display().to_string(), look)?;
+    let parts = parts(path)?;
+    for (number, part) in &parts {
+        let in_part = records(&mut Source::new(open(part)?), &mut counter, None).map_err(Error::file(part))?;
+        fault = fault.or(in_part.map(|f| Fault { why: format!("{} (in data.{number})", f.why), ..f }));
+    }
+    // They are numbered from 0 on.
+    let missing = (0..).zip(&parts).find(|(expected, (number, _))| expected != number).map(|(expected, _)| expected);
+    if let Some(number) = missing {
+        fault = fault.or(Some(Fault { at_byte: 0, why: format!("its part data.{number} is missing") }));
     }
     Ok(recording(counter, name, piped, fault))
+}
+
+/// The numbered files of a folder, in the order of their numbers.
+fn parts(folder: &Path) -> Result<Vec<(u32, PathBuf)>> {
+    let entries =
+        std::fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>).map_err(Error::file(folder))?;
+    let numbered = |entry: std::fs::DirEntry| {
+        let number = entry.file_name().to_str()?.strip_prefix("data.")?.parse().ok()?;
+        Some((number, entry.path()))
+    };
+    let mut parts: Vec<_> = entries.into_iter().filter_map(numbered).collect();
+    parts.sort_unstable();
+    Ok(parts)
 }
 
 fn recording(counter: Counter<'_>, name: &str, piped: bool, fault: Option<Fault>) -> Recording {
@@ -51,10 +67,11 @@ fn recording(counter: Counter<'_>, name: &str, piped: bool, fault: Option<Fault>
 
 fn whole<'a, R: Read>(
     source: &mut Source<R>,
+    file: Option<&File>,
     name: &str,
     look: Option<&'a mut Look<'a>>,
 ) -> Result<(Counter<'a>, bool, Option<Fault>)> {
-    let Header { order, piped, data_bytes, features, attributes } = header::read(source, name)?;
+    let Header { order, piped, data_bytes, features, attributes } = header::read(source, name, file)?;
     let mut counter = Counter::new(order, look);
     for (attribute, ids) in attributes {
         counter.add_event(attribute, ids);
@@ -104,8 +121,8 @@ fn records<R: Read>(
         }
         counter.record(kind, misc, &body);
         let inline_bytes = match kind {
-            kind::HEADER_TRACING_DATA => order.u32(&body, 0).map_or(0, u64::from),
-            kind::AUXTRACE => order.u64(&body, 0).unwrap_or(0),
+            kind::HEADER_TRACING_DATA => behind(&body, 4, order.u32(&body, 0).map(u64::from)),
+            kind::AUXTRACE => behind(&body, kind::AUXTRACE_BYTES, order.u64(&body, 0)),
             _ => 0,
         };
         if !source.skip(inline_bytes)? {
@@ -124,6 +141,13 @@ fn records<R: Read>(
         }
     }
     Ok(pending(&decompressor, source.position()))
+}
+
+/// Bytes of data that follow a record, of so many as it states: none where the record itself has room for them (simpleperf writes tracing data so, perf behind
+/// the record).
+fn behind(body: &[u8], fields_bytes: u64, stated_bytes: Option<u64>) -> u64 {
+    let stated_bytes = stated_bytes.unwrap_or(0);
+    if body.len() as u64 >= fields_bytes.saturating_add(stated_bytes) { 0 } else { stated_bytes }
 }
 
 fn pending(decompressor: &Decompressor, at_byte: u64) -> Option<Fault> {

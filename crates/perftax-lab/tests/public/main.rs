@@ -2,10 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // tests may
 
+mod bill_built;
 mod bill_fixtures;
+mod bill_order;
 mod bill_perf;
 mod bill_records;
 mod bill_support;
+mod bill_traces;
 mod calibrate;
 mod figure_3;
 mod naming;

@@ -82,14 +82,16 @@ fn origin(profile: Option<&MachineProfile>) -> perftax_cost::document::Origin {
 }
 
 fn unpriced(bill: &Bill, profile: Option<&Path>) -> Error {
-    let events: Vec<_> = bill.events.iter().filter(|e| e.charged() > 0).map(|e| e.event.as_str()).collect();
+    let unpriced = || bill.events.iter().filter(|event| event.cost_s.is_none());
+    let events: Vec<_> = unpriced().map(|e| e.event.as_str()).collect();
+    let what = format!("price {}", events.join(", "));
+    let Some(sampled) = unpriced().find(|event| !event.traced) else {
+        let why = "what filling AUX buffers costs has no price".into();
+        return Error::Unsupported { what, why, remedy: "time the program with the recording and without it".into() };
+    };
     let why = match profile {
         Some(path) => format!("{} has no calibration for its mechanism", path.display()),
         None => "this machine has no calibration for its mechanism yet".into(),
     };
-    Error::Unsupported {
-        what: format!("price {}", events.join(", ")),
-        why,
-        remedy: format!("perftax calibrate -e {}", events.first().unwrap_or(&"cpu-clock")),
-    }
+    Error::Unsupported { what, why, remedy: format!("perftax calibrate -e {}", sampled.event) }
 }

@@ -114,7 +114,7 @@ fn thousands_of_children_and_of_threads_are_counted() {
 
 /// A program of minutes: what its runs take is said before, and a time bounds each.
 #[test]
-#[ignore = "nine minutes: part of make acceptance"]
+#[ignore = "ten minutes: part of make acceptance"]
 fn a_program_of_three_minutes_is_planned_for() {
     let folder = tempfile::tempdir().unwrap();
     let profile = machine(folder.path());

@@ -1,0 +1,77 @@
+//! Recordings of what takes no samples: AUX buffers, and what was put together from them.
+
+use perftax_cost::document::{Bill, MachineId, Origin};
+use perftax_lab::recording::{self, Recording};
+
+use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE};
+
+/// A recording whose header names the PMU of type 9.
+fn of_pmu(name: &str) -> Pipe {
+    let mut pipe = Pipe::new(false);
+    let mut named = name.as_bytes().to_vec();
+    named.resize(named.len() / 8 * 8 + 8, 0);
+    let section = [pipe.words(&[16]), pipe.halves(&[1, 9, named.len() as u32]), named].concat();
+    pipe.record(80, 0, &section);
+    pipe.event(9, 0x300, 1, SAMPLE_TYPE, 0, SAMPLE_ID_ALL | ENABLE_ON_EXEC, &[10, 11]);
+    pipe
+}
+
+/// A piece of an AUX area, and the data that it held.
+fn aux(pipe: &mut Pipe) {
+    let piece = pipe.words(&[0, 64, 0]);
+    pipe.with_trailer(11, 0, piece, 10, 5 * MS);
+    let fields = pipe.words(&[64, 0, 0, 0, 0]);
+    pipe.record(71, 0, &fields);
+    pipe.bytes.extend([0x55; 64]);
+}
+
+fn bill(recording: &Recording) -> Bill {
+    let origin = Origin {
+        schema: 1,
+        kind: "bill".into(),
+        perftax: "0".into(),
+        machine: MachineId::default(),
+        kernel: String::new(),
+        taken_at_s: 0.0,
+        command: Vec::new(),
+        warnings: Vec::new(),
+    };
+    recording::bill(recording, None, origin)
+}
+
+#[test]
+fn what_a_trace_costs_is_unknown_and_not_nothing() {
+    for pmu in ["intel_pt", "intel_bts", "arm_spe_0", "cs_etm"] {
+        let mut pipe = of_pmu(pmu);
+        aux(&mut pipe);
+        let bill = bill(&pipe.read());
+        let said = format!("{:?}", bill.origin.warnings);
+        assert_eq!((bill.cost_s, bill.share_of_run, bill.events[0].cost_s), (None, None, None), "{pmu}: {said}");
+        assert!(said.contains("AUX buffers") && !said.contains("cost nothing"), "{pmu}: {said}");
+    }
+    // Without any data of it there is nothing to be unknown; another PMU's samples are its own affair.
+    let empty = bill(&of_pmu("intel_pt").read());
+    assert!(format!("{:?}", empty.origin.warnings).contains("cost nothing"), "{:?}", empty.origin.warnings);
+    let mut pipe = of_pmu("uncore_imc");
+    aux(&mut pipe);
+    assert!(!bill(&pipe.read()).events[0].traced);
+}
+
+#[test]
+fn samples_of_a_trace_interrupted_nobody() {
+    let mut pipe = of_pmu("intel_pt");
+    pipe.event(0, 1, 1000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL, &[1_000_000_010, 1_000_000_011]);
+    (0..40).for_each(|i| pipe.sample(1_000_000_010, 7, (2 + i) * MS, 0));
+    let recording = pipe.read();
+    let bill = bill(&recording);
+    let event = bill.events.iter().find(|event| event.samples > 0).unwrap();
+    assert_eq!((event.samples, event.charged(), event.synthesised), (40, 0, true));
+    assert_eq!(bill.cost_s.map(|cost| cost.estimate), Some(0.0));
+    let said = format!("{:?}", bill.origin.warnings);
+    assert!(said.contains("put together from a trace"), "{said}");
+    // An event whose ids merely are large took its samples itself.
+    let mut own = Pipe::new(false);
+    own.event(0, 1, 1000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL, &[1_000_000_010]);
+    own.sample(1_000_000_010, 7, 2 * MS, 0);
+    assert!(!own.read().events[0].synthesised);
+}
