@@ -50,8 +50,11 @@ impl Sheet {
         }
     }
 
-    /// A table below an empty line.
+    /// A table below an empty line; none where it has no rows.
     pub(crate) fn table(&mut self, table: &Table) {
+        if table.is_empty() {
+            return;
+        }
         self.blank();
         for line in table.lines(2, WIDTH) {
             self.line(&line);

@@ -31,6 +31,11 @@ impl Table {
         self
     }
 
+    /// Whether it has no rows.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Adds a row. Cells of columns that do not exist are left out.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);

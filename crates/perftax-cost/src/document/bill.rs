@@ -36,8 +36,15 @@ pub struct Bill {
     /// `elapsed_cost_s` as a share of what the run would have taken without it, a fraction. None where nothing was priced or
     /// the recording does not tell how long the run took.
     pub share_of_run: Option<Estimate>,
+    /// Whether it watched CPUs, whatever ran there (`perf record -a`, `-C`): there is then no one run that took longer, and `elapsed_cost_s` and `share_of_run` are
+    /// none. What each CPU and each process paid stands in `by_cpu` and `by_process`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_cpus: bool,
     /// Samples by CPU.
     pub by_cpu: Vec<SampleCount>,
+    /// Samples by process, where CPUs were watched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_process: Vec<SampleCount>,
     /// Samples by thread.
     pub by_thread: Vec<SampleCount>,
     /// What the coming and going of tasks cost beside them; none where nothing was inherited or nothing came.
@@ -87,12 +94,15 @@ pub struct BilledEvent {
     pub throttled: u64,
     /// time_running / time_enabled, where the recording tells; 1 where it was never multiplexed.
     pub running: Option<f64>,
+    /// Samples of the idle task: they interrupted a CPU that had nothing to do, and delayed nobody.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle: u64,
     /// Whether its samples were put together from a trace afterwards (`perf inject --itrace`): they interrupted nobody, and are not charged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub synthesised: bool,
-    /// Whether it filled an AUX buffer (Intel PT, ARM SPE, CoreSight): what that costs is not known, whatever its samples cost.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub traced: bool,
+    /// Why what it cost is not known, whatever its samples say; none where they say all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untold: Option<Untold>,
     /// Cost of one sample used, payload and drift included, or None where no calibration fits.
     pub alpha_ns: Option<Estimate>,
     /// The calibrated event that `alpha_ns` comes from.
@@ -118,6 +128,16 @@ impl BilledEvent {
     }
 }
 
+/// Why a recording does not tell what an event cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Untold {
+    /// It filled an AUX buffer (Intel PT, ARM SPE, CoreSight) and took no samples.
+    AuxBuffer,
+    /// Its ring was overwritten again and again (`perf record --overwrite`): what is left are the last samples.
+    Overwritten,
+}
+
 /// What the length of a recorded run was taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -132,10 +152,21 @@ pub enum SpanOf {
 }
 
 /// Samples by some key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampleCount {
-    /// CPU number, or thread as `pid/tid comm`.
+    /// CPU number, or thread as `pid/tid comm`, or process as `pid comm`.
     pub key: String,
     /// Samples.
     pub samples: u64,
+    /// Those of them that the idle task took.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle: u64,
+    /// CPU time that the others cost whoever ran, where CPUs were watched and every event has a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_s: Option<Estimate>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }

@@ -37,6 +37,8 @@ pub struct Attribute {
     pub inherit: bool,
     /// Whether it began with the exec of a command that perf started.
     pub enable_on_exec: bool,
+    /// Whether its ring is written backwards and overwritten (`write_backward`, Linux 4.7).
+    pub overwrites: bool,
     /// Bytes of user stack copied with each sample.
     pub stack_user_bytes: u32,
     /// `branch_sample_type`.
@@ -73,6 +75,7 @@ impl Attribute {
             sample_id_all: bit(18),
             inherit: bit(1),
             enable_on_exec: bit(12),
+            overwrites: bit(27),
             stack_user_bytes: order.u32(bytes, 88).unwrap_or(0),
             branch_sample_type: order.u64(bytes, 72).unwrap_or(0),
             user_registers: order.u64(bytes, 80).unwrap_or(0),

@@ -32,7 +32,10 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
     // Tasks may come and go on several CPUs at a time: the run is longer by their share of one of them at least.
     let cpus = f64::from(recording.features.cpus_online.unwrap_or(1).max(1));
     let longer = of_tasks.map(|cost| Estimate { low: (cost.low / cpus).min(cost.low), ..cost });
-    let elapsed_cost_s = total(&priced, &samples).and_then(|_| with_tasks(total(&priced, &critical), longer));
+    // Whatever ran on CPUs that were watched is no one run.
+    let of_cpus = recording.counts.of_cpus;
+    let elapsed_cost_s =
+        total(&priced, &samples).filter(|_| !of_cpus).and_then(|_| with_tasks(total(&priced, &critical), longer));
     let cost_s = with_tasks(total(&priced, &samples), of_tasks);
     let (span_s, span_of) = span(recording);
     let longest_s = longest(recording, span_s, span_of);
@@ -48,7 +51,9 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
         cost_s,
         elapsed_cost_s,
         share_of_run,
-        by_cpu: by_cpu(recording),
+        of_cpus,
+        by_cpu: by_cpu(recording, &priced),
+        by_process: if of_cpus { by_process(recording, &priced) } else { Vec::new() },
         by_thread: by_thread(recording),
         tasks,
         events: Vec::new(),
@@ -80,8 +85,9 @@ fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a M
         filtered: counts.filtered,
         throttled: counts.throttled,
         running: counts.running(),
+        idle: counts.idle,
         synthesised: counts.synthesised,
-        traced: counts.traced,
+        untold: counts.untold,
         alpha_ns: price.as_ref().map(|p| p.alpha_ns),
         calibrated_event: price.as_ref().map(|p| p.calibration.event.clone()),
         payload: price.as_ref().map(|p| p.payload.clone()).unwrap_or_default(),
@@ -93,7 +99,7 @@ fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a M
 
 /// What so many samples of an event cost; an event that took none cost nothing, whatever its price. What tracing costs nobody knows.
 fn cost(event: &BilledEvent, samples: u64) -> Option<Estimate> {
-    if event.traced {
+    if event.untold.is_some() {
         return None;
     }
     if event.charged() == 0 { Some(Estimate::exact(0.0)) } else { event.alpha_ns.map(|a| a.scaled(samples as f64 * 1e-9)) }
@@ -110,8 +116,8 @@ fn total(priced: &[Priced], samples: &[u64]) -> Option<Estimate> {
     let mut by_calibration: BTreeMap<(perftax_cost::Mechanism, &str), Estimate> = BTreeMap::new();
     let mut unpriced = 0;
     for (Priced { price, event }, &samples) in priced.iter().zip(samples) {
-        let Some(price) = price.as_ref().filter(|_| !event.traced) else {
-            unpriced += samples + u64::from(event.traced);
+        let Some(price) = price.as_ref().filter(|_| event.untold.is_none()) else {
+            unpriced += samples + u64::from(event.untold.is_some());
             continue;
         };
         let cost = price.alpha_ns.scaled(samples as f64 * 1e-9);
@@ -132,7 +138,7 @@ fn critical(recording: &Recording, priced: &[Priced]) -> Vec<u64> {
     let of_event = |(index, p): (usize, &Priced)| {
         let charged = p.event.charged();
         if !timed || p.event.samples == 0 {
-            return charged;
+            return charged.saturating_sub(p.event.idle);
         }
         let share = critical.get(&index).copied().unwrap_or(0) as f64 / p.event.samples as f64;
         (charged as f64 * share).round() as u64
@@ -167,12 +173,46 @@ fn share(cost: Estimate, span_s: f64, longest_s: f64) -> Option<Estimate> {
     })
 }
 
-fn by_cpu(recording: &Recording) -> Vec<SampleCount> {
-    let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
-    for (&(cpu, _), &samples) in &recording.counts.by_cpu {
-        *sums.entry(cpu).or_default() += samples;
+/// Samples of each event, and what those cost that were not of the idle task; none where one of them has no price.
+fn busy_cost(priced: &[Priced], samples: &BTreeMap<usize, (u64, u64)>) -> Option<Estimate> {
+    let mut busy = vec![0; priced.len()];
+    for (&event, &(samples, idle)) in samples {
+        *busy.get_mut(event)? = samples.saturating_sub(idle);
     }
-    sums.into_iter().map(|(cpu, samples)| SampleCount { key: cpu.to_string(), samples }).collect()
+    let all_are_priced = priced.iter().zip(&busy).all(|(p, &samples)| samples == 0 || p.price.is_some());
+    total(priced, &busy).filter(|_| all_are_priced)
+}
+
+fn by_cpu(recording: &Recording, priced: &[Priced]) -> Vec<SampleCount> {
+    let counts = &recording.counts;
+    let mut sums: BTreeMap<u32, BTreeMap<usize, (u64, u64)>> = BTreeMap::new();
+    for (&(cpu, event), &samples) in &counts.by_cpu {
+        let idle = counts.idle_by_cpu.get(&(cpu, event)).copied().unwrap_or(0);
+        sums.entry(cpu).or_default().insert(event, (samples, idle));
+    }
+    sums.into_iter().map(|(cpu, events)| count(cpu.to_string(), &events, counts.of_cpus.then_some(priced))).collect()
+}
+
+fn count(key: String, events: &BTreeMap<usize, (u64, u64)>, priced: Option<&[Priced]>) -> SampleCount {
+    let sum = |of: fn(&(u64, u64)) -> u64| events.values().map(of).sum();
+    SampleCount {
+        key,
+        samples: sum(|event| event.0),
+        idle: sum(|event| event.1),
+        cost_s: priced.and_then(|priced| busy_cost(priced, events)),
+    }
+}
+
+/// Processes, the dearest first; the idle task is none.
+fn by_process(recording: &Recording, priced: &[Priced]) -> Vec<SampleCount> {
+    let mut sums: BTreeMap<u32, BTreeMap<usize, (u64, u64)>> = BTreeMap::new();
+    for (&(thread, event), &samples) in recording.counts.by_thread.iter().filter(|((thread, _), _)| thread.pid != 0) {
+        sums.entry(thread.pid).or_default().entry(event).or_default().0 += samples;
+    }
+    let key = |pid: u32| format!("{pid} {}", recording.counts.comm(pid)).trim_end().to_string();
+    let mut processes: Vec<SampleCount> = sums.into_iter().map(|(pid, events)| count(key(pid), &events, Some(priced))).collect();
+    processes.sort_by_key(|process| std::cmp::Reverse(process.samples));
+    processes
 }
 
 /// Threads, the busiest first.
@@ -184,5 +224,5 @@ fn by_thread(recording: &Recording) -> Vec<SampleCount> {
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|&(thread, samples)| (std::cmp::Reverse(samples), thread));
     let key = |t: super::Thread| format!("{}/{} {}", t.pid, t.tid, recording.counts.comm(t.tid)).trim_end().to_string();
-    sums.into_iter().map(|(thread, samples)| SampleCount { key: key(thread), samples }).collect()
+    sums.into_iter().map(|(thread, samples)| SampleCount { key: key(thread), samples, ..SampleCount::default() }).collect()
 }

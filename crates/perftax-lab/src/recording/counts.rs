@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use perftax_cost::document::Untold;
+
 use super::attribute::{Attribute, read_format};
 use super::bytes::{Order, text};
 use super::command_span::CommandSpan;
@@ -35,10 +37,12 @@ pub struct EventCounts {
     pub filtered: u64,
     /// THROTTLE records.
     pub throttled: u64,
+    /// Samples of the idle task (process 0).
+    pub idle: u64,
     /// Whether its samples were put together from another event's trace (`perf inject --itrace`).
     pub synthesised: bool,
-    /// Whether it filled an AUX buffer.
-    pub traced: bool,
+    /// Why its samples do not tell what it cost.
+    pub untold: Option<Untold>,
     times: RunningTimes,
     /// Whether it is of tasks, and not of CPUs.
     is_of_tasks: bool,
@@ -78,6 +82,10 @@ pub struct Counts {
     pub records: BTreeMap<u32, u64>,
     /// Samples by CPU and event index, where samples say their CPU or their id stands for one.
     pub by_cpu: BTreeMap<(u32, usize), u64>,
+    /// Those of them of the idle task.
+    pub idle_by_cpu: BTreeMap<(u32, usize), u64>,
+    /// Whether CPUs were watched, and not a command or tasks.
+    pub of_cpus: bool,
     /// Samples by thread and event index.
     pub by_thread: HashMap<(Thread, usize), u64>,
     /// Samples over time, by CPU or thread.
@@ -189,13 +197,19 @@ impl<'a> Counter<'a> {
             }
         }
         self.features.described = described;
-        let of_tasks = whom(&self.features.command) == Whom::Tasks;
+        let whom = whom(&self.features.command);
+        let of_tasks = whom == Whom::Tasks;
+        // The idle task is seen by none but events of CPUs.
+        self.counts.of_cpus = whom == Whom::Cpus || self.events.iter().any(|event| event.idle > 0);
         let has_aux = [kind::AUX, kind::AUXTRACE].iter().any(|kind| self.counts.records.contains_key(kind));
         let event_of_id = &self.event_of_id;
         for (index, event) in self.events.iter_mut().enumerate() {
             event.is_of_tasks = event.attribute.enable_on_exec || of_tasks;
             let pmu = self.features.pmus.get(&event.attribute.pmu_type);
-            event.traced = has_aux && pmu.is_some_and(|pmu| mechanism::traces(pmu));
+            event.untold = match has_aux && pmu.is_some_and(|pmu| mechanism::traces(pmu)) {
+                true => Some(Untold::AuxBuffer),
+                false => event.attribute.overwrites.then_some(Untold::Overwritten),
+            };
             // perf's own way to make an id of another (tools/perf/util/auxtrace.c and its users).
             let source = |id: &u64| id.checked_sub(kind::SYNTHESISED_ID).and_then(|id| event_of_id.get(&id));
             event.synthesised = event.ids.iter().any(|id| source(id).is_some_and(|source| *source != index));
@@ -233,15 +247,23 @@ impl<'a> Counter<'a> {
         if let Some(cpu) = cpu {
             *self.counts.by_cpu.entry((cpu, index)).or_default() += 1;
         }
+        let is_idle = belongs.thread == Some((0, 0));
         if let Some((pid, tid)) = belongs.thread {
             *self.counts.by_thread.entry((Thread { pid, tid }, index)).or_default() += 1;
+        }
+        if is_idle {
+            self.events[index].idle += 1;
+            cpu.into_iter().for_each(|cpu| *self.counts.idle_by_cpu.entry((cpu, index)).or_default() += 1);
         }
         if let Some(time) = belongs.time_ns {
             let counts = &mut self.counts;
             counts.first_sample_ns = Some(counts.first_sample_ns.map_or(time, |t| t.min(time)));
             counts.last_sample_ns = Some(counts.last_sample_ns.map_or(time, |t| t.max(time)));
-            let track = cpu.map(Track::Cpu).or(belongs.thread.map(|t| Track::Thread(t.1))).unwrap_or(Track::All);
-            counts.slices.add(time, track, index);
+            // A CPU that has nothing to do is not held up.
+            if !is_idle {
+                let track = cpu.map(Track::Cpu).or(belongs.thread.map(|t| Track::Thread(t.1))).unwrap_or(Track::All);
+                counts.slices.add(time, track, index);
+            }
         }
     }
 

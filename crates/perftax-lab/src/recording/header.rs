@@ -127,6 +127,15 @@ fn foreign(head: &[u8]) -> String {
     if head.starts_with(b"PERFFILE") {
         return "it is in the format of perf before 2010 (PERFFILE): perf report still reads that, perftax does not".into();
     }
+    let compressed: [(&[u8], &str, &str); 4] = [
+        (&[0x1f, 0x8b], "gzip", "zcat"),
+        (&[0xfd, b'7', b'z', b'X', b'Z'], "xz", "xzcat"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstdcat"),
+        (b"BZh", "bzip2", "bzcat"),
+    ];
+    if let Some((_, format, cat)) = compressed.iter().find(|(magic, ..)| head.starts_with(magic)) {
+        return format!("it is compressed by {format}: decompress it first, or give standard input what {cat} writes");
+    }
     let first = &head[..head.len().min(8)];
     let hex: Vec<_> = first.iter().map(|b| format!("{b:02x}")).collect();
     let shown: String = first.iter().map(|&b| if b.is_ascii_graphic() { char::from(b) } else { '.' }).collect();

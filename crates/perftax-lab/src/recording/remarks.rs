@@ -1,8 +1,10 @@
 //! What a reader must know beside a bill.
 
-use perftax_cost::document::{Bill, MachineProfile};
+use std::collections::BTreeMap;
+
+use perftax_cost::document::{Bill, MachineProfile, Untold};
 use perftax_cost::prediction::FRESH_S;
-use perftax_cost::{LeftOut, Warning};
+use perftax_cost::{LeftOut, Mechanism, Warning};
 
 use super::Recording;
 use super::billing::Priced;
@@ -18,7 +20,7 @@ pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&Mach
     if let Some(profile) = profile {
         of_profile(recording, priced, profile, bill, &mut warnings);
     }
-    of_prices(priced, &mut warnings);
+    of_prices(recording, priced, &mut warnings);
     if let Some(tasks) = bill.tasks.filter(|tasks| tasks.cost_s.is_none() && profile.is_some()) {
         warnings.push(other(
             format!(
@@ -69,7 +71,7 @@ fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
     }
     if recording.events.is_empty() {
         warnings.push(other("the recording names no event", "record again"));
-    } else if recording.events.iter().all(|e| e.samples == 0 && e.lost() == 0 && !e.traced) {
+    } else if recording.events.iter().all(|e| e.samples == 0 && e.lost() == 0 && e.untold.is_none()) {
         warnings.push(other(
             "the recording holds no samples, so sampling itself cost nothing",
             "if samples were expected: lengthen the run, or lower the period (perf record -c)",
@@ -83,12 +85,10 @@ fn of_filters(priced: &[Priced], warnings: &mut Vec<Warning>) {
         let event = &priced.event;
         event.mechanism.is_some_and(|mechanism| LeftOut::named(mechanism, &event.event) != LeftOut::Nothing)
     };
-    for Priced { event, .. } in priced.iter().filter(drops) {
+    let events: Vec<&str> = priced.iter().filter(drops).map(|p| p.event.event.as_str()).collect();
+    if !events.is_empty() {
         warnings.push(other(
-            format!(
-                "{} interrupts in the mode that it leaves out, too, without a sample: its bill is the least that it cost",
-                event.event
-            ),
+            format!("the bill is the least of what these cost, which interrupt in the mode that they leave out, too, without a sample: {}", named(&events)),
             "perftax plan -e prices those interrupts, by the program's time in each mode",
         ));
     }
@@ -100,7 +100,14 @@ fn of_traces(priced: &[Priced], warnings: &mut Vec<Warning>) {
         let names: Vec<&str> = priced.iter().filter(|p| of(p)).map(|p| p.event.event.as_str()).collect();
         names.join(", ")
     };
-    let traced = named(|p| p.event.traced);
+    let overwritten = named(|p| p.event.untold == Some(Untold::Overwritten));
+    if !overwritten.is_empty() {
+        warnings.push(other(
+            format!("the rings of {overwritten} were overwritten: only the last samples are left, and what all of them cost is not known"),
+            "perf record without --overwrite",
+        ));
+    }
+    let traced = named(|p| p.event.untold == Some(Untold::AuxBuffer));
     if !traced.is_empty() {
         warnings.push(other(
             format!("{traced} filled AUX buffers: what that cost is not known, and not billed"),
@@ -125,9 +132,21 @@ fn of_sampling(priced: &[Priced], warnings: &mut Vec<Warning>) {
     if throttled > 0 {
         warnings.push(Warning::Throttled { throttled });
     }
-    for event in priced.iter().map(|p| &p.event) {
-        if let Some(running) = event.running.filter(|&r| r < 0.999) {
-            warnings.push(Warning::Multiplexed { event: event.event.clone(), running });
+    let shared: Vec<(&str, f64)> =
+        priced.iter().filter_map(|p| Some((p.event.event.as_str(), p.event.running.filter(|&r| r < 0.999)?))).collect();
+    match shared[..] {
+        [] => {}
+        [(event, running)] => warnings.push(Warning::Multiplexed { event: event.into(), running }),
+        [(_, first), ..] => {
+            let least = shared.iter().map(|(_, running)| *running).fold(first, f64::min);
+            let events: Vec<&str> = shared.iter().map(|(event, _)| *event).collect();
+            let message = format!(
+                "{} events shared counters, the least for {:.0} % of the time: {}",
+                shared.len(),
+                least * 100.0,
+                named(&events)
+            );
+            warnings.push(other(message, "record fewer events at a time"));
         }
     }
 }
@@ -161,41 +180,81 @@ fn of_profile(recording: &Recording, priced: &[Priced], profile: &MachineProfile
     }
 }
 
-fn of_prices(priced: &[Priced], warnings: &mut Vec<Warning>) {
-    let any = priced.iter().any(|p| p.event.charged() > 0 && p.price.is_some());
-    for Priced { event, price } in priced.iter().filter(|p| p.event.charged() > 0) {
-        let calibrate = match event.mechanism {
-            Some(_) => format!("perftax calibrate -e {}", event.event),
-            None => "none: perftax cannot tell how this event is sampled".into(),
+fn of_prices(recording: &Recording, priced: &[Priced], warnings: &mut Vec<Warning>) {
+    let charged = || priced.iter().filter(|p| p.event.charged() > 0);
+    let any = charged().any(|p| p.price.is_some());
+    let there = calibrated_where(recording);
+    let mut unpriced: BTreeMap<Option<Mechanism>, Vec<&str>> = BTreeMap::new();
+    let mut inexact: BTreeMap<(Mechanism, &str), Vec<&str>> = BTreeMap::new();
+    let mut lacking: BTreeMap<(Mechanism, String), Vec<&str>> = BTreeMap::new();
+    let mut unknown: BTreeMap<Vec<(&str, &str)>, Vec<&str>> = BTreeMap::new();
+    for Priced { event, price } in charged() {
+        let name = event.event.as_str();
+        let Some(price) = price else {
+            unpriced.entry(event.mechanism).or_default().push(name);
+            continue;
         };
-        match price {
-            None => {
-                let rest = if any { "; the total is too small by its cost" } else { "" };
-                warnings.push(other(format!("{} is not priced{rest}", event.event), calibrate));
-            }
-            Some(price) => {
-                if !price.exact {
-                    let message = format!(
-                        "{} is priced with the cost of {}: the profile has no calibration of its own for it",
-                        event.event, price.calibration.event
-                    );
-                    warnings.push(other(message, calibrate));
-                }
-                if !price.unpriced_payload.is_empty() {
-                    let payload = price.unpriced_payload.join(", ");
-                    let message = format!("{} carries {payload}, not priced in the profile: its cost is too small", event.event);
-                    warnings.push(other(message, format!("perftax calibrate --mechanism {}", price.calibration.mechanism)));
-                }
-                if !price.unknown_payload.is_empty() {
-                    let (payload, options): (Vec<&str>, Vec<&str>) = price.unknown_payload.iter().copied().unzip();
-                    let message = format!(
-                        "{} carries {}, which nobody has priced: its bill is the least that it cost",
-                        event.event,
-                        payload.join(", ")
-                    );
-                    warnings.push(other(message, format!("perf record without {}", options.join(", "))));
-                }
-            }
+        let mechanism = price.calibration.mechanism;
+        if !price.exact {
+            inexact.entry((mechanism, &price.calibration.event)).or_default().push(name);
+        }
+        if !price.unpriced_payload.is_empty() {
+            lacking.entry((mechanism, price.unpriced_payload.join(", "))).or_default().push(name);
+        }
+        if !price.unknown_payload.is_empty() {
+            unknown.entry(price.unknown_payload.clone()).or_default().push(name);
         }
     }
+    for (mechanism, events) in unpriced {
+        let rest = if any { "; the total is too small by what they cost" } else { "" };
+        let remedy = match mechanism {
+            Some(mechanism) => format!("{}{there}", calibrate(mechanism, &events)),
+            None => "none: perftax cannot tell how they are sampled".into(),
+        };
+        warnings.push(other(format!("not priced: {}{rest}", named(&events)), remedy));
+    }
+    for ((mechanism, calibrated), events) in inexact {
+        let message =
+            format!("priced with the cost of {calibrated}, for the profile has no calibration of their own: {}", named(&events));
+        warnings.push(other(message, format!("{}{there}", calibrate(mechanism, &events))));
+    }
+    for ((mechanism, payload), events) in lacking {
+        let message = format!("{payload}, not priced in the profile, make the cost too small of {}", named(&events));
+        warnings.push(other(message, format!("perftax calibrate --mechanism {mechanism}{there}")));
+    }
+    for (payload, events) in unknown {
+        let (payload, options): (Vec<&str>, Vec<&str>) = payload.into_iter().unzip();
+        let message = format!(
+            "{}, which nobody has priced, come with samples: the bill is the least of what they cost with {}",
+            payload.join(", "),
+            named(&events)
+        );
+        warnings.push(other(message, format!("perf record without {}", options.join(", "))));
+    }
+}
+
+/// The first of many names.
+fn named(events: &[&str]) -> String {
+    const MOST: usize = 3;
+    match events.len().checked_sub(MOST).filter(|more| *more > 0) {
+        Some(more) => format!("{} and {more} more", events[..MOST].join(", ")),
+        None => events.join(", "),
+    }
+}
+
+/// How a price is found: of an event that can be made to happen by itself, or of the mechanism by an event that can.
+fn calibrate(mechanism: Mechanism, events: &[&str]) -> String {
+    let is_its_own = !matches!(mechanism, Mechanism::Tracepoint | Mechanism::Uprobe | Mechanism::Breakpoint);
+    match events {
+        [event] if is_its_own => format!("perftax calibrate -e {event}"),
+        _ => format!("perftax calibrate --mechanism {mechanism}"),
+    }
+}
+
+/// Where, if not here.
+fn calibrated_where(recording: &Recording) -> String {
+    let features = &recording.features;
+    let is_here =
+        features.hostname.is_empty() || rustix::system::uname().nodename().to_str().is_ok_and(|here| here == features.hostname);
+    if is_here { String::new() } else { format!(" on {}, and then --profile FILE", features.hostname) }
 }

@@ -36,7 +36,9 @@ pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledTasks
 pub(super) enum Whom {
     /// Processes or threads that ran.
     Tasks,
-    /// A command, CPUs, or nobody can tell.
+    /// CPUs, whatever runs there.
+    Cpus,
+    /// A command, or nobody can tell.
     Others,
 }
 
@@ -68,6 +70,11 @@ pub(super) fn whom(command: &[String]) -> Whom {
         {
             return Whom::Tasks;
         }
+        // -a may stand among other letters that take no word.
+        let is_all = !word.starts_with("--") && word[1..].chars().take_while(|c| "agsdbnvqRTWNB".contains(*c)).any(|c| c == 'a');
+        if is_all || word == "--all-cpus" || is_long("--cpu") || (!word.starts_with("--") && word.starts_with("-C")) {
+            return Whom::Cpus;
+        }
         if WITH_A_WORD.contains(&word.as_str()) {
             words.next();
         }
@@ -87,7 +94,16 @@ mod tests {
         {
             assert_eq!(of(tasks), Whom::Tasks, "{tasks}");
         }
-        for others in ["perf record -a mkdir -p x", "perf record -- make -t", "perf record -c 100 -a", "perf report -p x", ""] {
+        for cpus in [
+            "perf record -a mkdir -p x",
+            "perf record -c 100 -a",
+            "perf record -ga -- x",
+            "perf record -C 0,1 x",
+            "perf record --all-cpus x",
+        ] {
+            assert_eq!(of(cpus), Whom::Cpus, "{cpus}");
+        }
+        for others in ["perf record -- make -t -a", "perf record -e cpu-clock ls -a", "perf report -p x", ""] {
             assert_eq!(of(others), Whom::Others, "{others}");
         }
     }

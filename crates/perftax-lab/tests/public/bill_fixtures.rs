@@ -195,6 +195,8 @@ fn foreign_files_are_named() {
     assert!(elf.contains("7f 45 4c 46") && elf.contains(".ELF") && elf.contains("PERFILE2"), "{elf}");
     let empty = Recording::read(&b""[..], "empty").unwrap_err().to_string();
     assert!(empty.contains("empty"), "{empty}");
+    let packed = Recording::read(&b"\x1f\x8b\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0"[..], "perf.data.gz").unwrap_err().to_string();
+    assert!(packed.contains("gzip") && packed.contains("zcat"), "{packed}");
     let old = Recording::read(&b"PERFFILE\0\0\0\0\0\0\0\0"[..], "old").unwrap_err().to_string();
     assert!(old.contains("before 2010"), "{old}");
     let missing = Recording::open(std::path::Path::new("/nonexistent/perf.data")).unwrap_err().to_string();

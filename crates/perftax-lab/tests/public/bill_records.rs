@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::{Bill, Calibration, MachineId, MachineProfile, Origin, SpanOf, StopReason};
+use perftax_cost::document::{Bill, Calibration, MachineId, MachineProfile, Origin, SampleCount, SpanOf, StopReason};
 use perftax_cost::{Estimate, Mechanism, Warning};
-use perftax_lab::recording::{self, Recording};
+use perftax_lab::recording;
 
-use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, TIMES, exit, two_events};
+use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, exit, two_events};
 
 #[test]
 fn every_record_in_both_byte_orders() {
@@ -234,6 +234,28 @@ fn drift_widens_and_payload_adds() {
     assert_eq!(bill.span_of, SpanOf::Samples);
 }
 
+/// A recording of CPUs is of no one run, and whoever idles is not held up.
+#[test]
+fn cpus_are_billed_by_cpu_and_by_process() {
+    let mut pipe = Pipe::new(false);
+    pipe.event(1, 0, 1_000_000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL, &[10, 11]);
+    for i in 0..100 {
+        pipe.sample(10, if i < 90 { 0 } else { 7 }, (2 + i) * MS, 0);
+        pipe.sample(11, if i < 50 { 0 } else { 8 }, (2 + i) * MS, 1);
+    }
+    let bill = bill(&pipe, Some(&profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 20_000.0, 0.0)])));
+    assert!(bill.of_cpus && bill.elapsed_cost_s.is_none() && bill.share_of_run.is_none(), "{bill:?}");
+    assert!(near(bill.cost_s.unwrap().estimate, 200.0 * 20e-6) && bill.events[0].idle == 140, "{bill:?}");
+    let costs = |counts: &[SampleCount]| {
+        counts.iter().map(|c| (c.key.clone(), c.samples, c.idle, (c.cost_s.unwrap().estimate * 1e6).round())).collect::<Vec<_>>()
+    };
+    assert_eq!(costs(&bill.by_cpu), [("0".into(), 100, 90, 200.0), ("1".into(), 100, 50, 1000.0)]);
+    assert_eq!(costs(&bill.by_process), [("8".into(), 50, 0, 1000.0), ("7".into(), 10, 0, 200.0)]);
+    // Without a price nobody paid nothing.
+    let unpriced = recording::bill(&pipe.read(), None, origin(1060.0));
+    assert!(unpriced.by_cpu.iter().chain(&unpriced.by_process).all(|c| c.cost_s.is_none()), "{unpriced:?}");
+}
+
 #[test]
 fn two_cpus_delay_the_run_by_the_busier() {
     let mut pipe = two_events(false);
@@ -259,12 +281,10 @@ fn unpriced_events() {
     let partly = bill(&pipe, Some(&profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 20_000.0, 0.0)])));
     assert!(near(partly.cost_s.unwrap().estimate, 0.0002));
     assert_eq!((partly.events[1].alpha_ns, partly.events[1].cost_s), (None, None));
-    let warning = partly.origin.warnings.iter().find(|w| w.to_string().contains("page-faults is not priced")).unwrap();
+    let warning = partly.origin.warnings.iter().find(|w| w.to_string().contains("not priced: page-faults")).unwrap();
     assert_eq!(warning.remedy(), "perftax calibrate -e page-faults");
     let other = bill(&pipe, Some(&profile(vec![calibration(Mechanism::Software, "context-switches", 800.0, 0.0)])));
-    assert!(
-        other.origin.warnings.iter().any(|w| w.to_string().contains("page-faults is priced with the cost of context-switches"))
-    );
+    assert!(other.origin.warnings.iter().any(|w| w.to_string().contains("priced with the cost of context-switches")));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Recordings of what takes no samples: AUX buffers, and what was put together from them.
 
-use perftax_cost::document::{Bill, MachineId, Origin};
+use perftax_cost::document::{Bill, MachineId, Origin, Untold};
 use perftax_lab::recording::{self, Recording};
 
 use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE};
@@ -54,7 +54,7 @@ fn what_a_trace_costs_is_unknown_and_not_nothing() {
     assert!(format!("{:?}", empty.origin.warnings).contains("cost nothing"), "{:?}", empty.origin.warnings);
     let mut pipe = of_pmu("uncore_imc");
     aux(&mut pipe);
-    assert!(!bill(&pipe.read()).events[0].traced);
+    assert_eq!(bill(&pipe.read()).events[0].untold, None);
 }
 
 #[test]
@@ -74,4 +74,22 @@ fn samples_of_a_trace_interrupted_nobody() {
     own.event(0, 1, 1000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL, &[1_000_000_010]);
     own.sample(1_000_000_010, 7, 2 * MS, 0);
     assert!(!own.read().events[0].synthesised);
+}
+
+/// Of a ring that was overwritten the last samples are left, which tell nothing of all that there were.
+#[test]
+fn what_was_overwritten_is_not_taken_for_nothing() {
+    const WRITE_BACKWARD: u64 = 1 << 27;
+    let recorded = |flags: u64| {
+        let mut pipe = Pipe::new(false);
+        pipe.event(1, 0, 100_000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL | ENABLE_ON_EXEC | flags, &[10, 11]);
+        (0..157).for_each(|i| pipe.sample(10, 7, (900 + i) * MS, 0));
+        bill(&pipe.read())
+    };
+    let overwritten = recorded(WRITE_BACKWARD);
+    assert_eq!((overwritten.events[0].samples, overwritten.events[0].untold), (157, Some(Untold::Overwritten)));
+    assert_eq!((overwritten.cost_s, overwritten.share_of_run), (None, None));
+    let said = format!("{:?}", overwritten.origin.warnings);
+    assert!(said.contains("were overwritten") && said.contains("without --overwrite"), "{said}");
+    assert_eq!(recorded(0).events[0].untold, None);
 }

@@ -5,7 +5,7 @@ use perftax_cost::document::{Bill, SampleCount};
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
-use crate::text::{billed_period, known, span, tasks};
+use crate::text::{billed_period, idle, known, missing_rates, span, tasks};
 use crate::{shell, units};
 
 /// Bars in one plot; the rest is summed up.
@@ -16,6 +16,10 @@ pub(super) fn part(doc: &Bill) -> Part {
     part.lead = match (&doc.cost_s, &doc.share_of_run) {
         (Some(cost), Some(share)) => {
             format!("{} of CPU time; the run took {} longer.", units::estimate_s(cost), units::estimate_share(share))
+        }
+        (Some(cost), None) if doc.of_cpus => {
+            let idle = idle(doc).map_or(String::new(), |idle| format!("; {idle}"));
+            format!("{} of CPU time on all CPUs{idle}. There is no one run that took longer.", units::estimate_s(cost))
         }
         (Some(cost), None) => format!("{} of CPU time.", units::estimate_s(cost)),
         (None, _) => "No event could be priced.".into(),
@@ -41,11 +45,15 @@ pub(super) fn part(doc: &Bill) -> Part {
         part.origin.push(("tasks".into(), text));
     }
     part.origin.push(("run".into(), span(doc)));
-    if let Some(e) = doc.events.iter().find(|e| e.alpha_ns.is_none()) {
-        part.next = Some(("Find the missing rate".into(), shell::join(&["perftax", "calibrate", "-e", &e.event])));
+    if let Some(command) = missing_rates(doc).into_iter().next() {
+        part.next = Some(("Find the missing rate".into(), command));
     }
     part.panel(events(doc));
-    for (title, what, counts) in [("Samples by CPU", "CPU", &doc.by_cpu), ("Samples by thread", "thread", &doc.by_thread)] {
+    for (title, what, counts) in [
+        ("Samples by CPU", "CPU", &doc.by_cpu),
+        ("Samples by process", "process", &doc.by_process),
+        ("Samples by thread", "thread", &doc.by_thread),
+    ] {
         if !counts.is_empty() {
             part.panel(bars(title, what, counts));
         }

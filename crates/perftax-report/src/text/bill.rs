@@ -1,6 +1,9 @@
 //! `perftax bill` on a terminal.
 
+use std::collections::BTreeMap;
+
 use owo_colors::OwoColorize;
+use perftax_cost::Mechanism;
 use perftax_cost::document::{Bill, BilledEvent, SampleCount, SpanOf};
 
 use crate::sheet::{Sheet, printable};
@@ -25,12 +28,12 @@ pub fn bill(doc: &Bill) -> String {
     if let Some(text) = tasks(doc) {
         sheet.row("tasks", &text);
     }
-    sheet.table(&counts("CPU", &doc.by_cpu));
-    sheet.table(&counts("thread", &doc.by_thread));
+    sheet.table(&counts("CPU", &doc.by_cpu, doc.span_s));
+    sheet.table(&counts("process", &doc.by_process, doc.span_s));
+    sheet.table(&counts("thread", &doc.by_thread, 0.0));
     sheet.warnings(&doc.origin.warnings);
-    for event in doc.events.iter().filter(|e| e.alpha_ns.is_none()) {
-        let command = shell::join(&["perftax", "calibrate", "-e", &printable(&event.event)]);
-        sheet.row("next", &format!("{}  (no cost of one sample is known for it)", command.bold()));
+    for command in missing_rates(doc) {
+        sheet.row("next", &format!("{}  (no cost of one sample is known)", command.bold()));
     }
     sheet.finish()
 }
@@ -48,7 +51,36 @@ fn total(doc: &Bill) -> String {
     if let Some(share) = &doc.share_of_run {
         text += &format!(", {} of the run", units::estimate_share(share).bold());
     }
+    if doc.of_cpus {
+        text += &format!(" on all CPUs{}", idle(doc).map_or(String::new(), |idle| format!("; {idle}")));
+    }
     text
+}
+
+/// What delayed nobody.
+pub(crate) fn idle(doc: &Bill) -> Option<String> {
+    let sum = |of: fn(&BilledEvent) -> u64| doc.events.iter().map(of).sum::<u64>();
+    let (idle, samples) = (sum(|event| event.idle), sum(|event| event.samples));
+    (idle > 0)
+        .then(|| format!("{} of {} samples came while they idled and delayed nobody", units::count(idle), units::count(samples)))
+}
+
+/// Commands that find the rates that a bill lacks: one for each mechanism, however many events.
+pub(crate) fn missing_rates(doc: &Bill) -> Vec<String> {
+    let mut lacking: BTreeMap<Mechanism, Vec<&str>> = BTreeMap::new();
+    for event in doc.events.iter().filter(|e| e.alpha_ns.is_none() && e.charged() > 0 && e.untold.is_none()) {
+        if let Some(mechanism) = event.mechanism {
+            lacking.entry(mechanism).or_default().push(&event.event);
+        }
+    }
+    let command = |(mechanism, events): (Mechanism, Vec<&str>)| match events[..] {
+        // Of these only some can be made to happen.
+        [event] if !matches!(mechanism, Mechanism::Tracepoint | Mechanism::Uprobe | Mechanism::Breakpoint) => {
+            shell::join(&["perftax", "calibrate", "-e", &printable(event)])
+        }
+        _ => shell::join(&["perftax", "calibrate", "--mechanism", &mechanism.to_string()]),
+    };
+    lacking.into_iter().map(command).collect()
 }
 
 /// What tasks cost by coming and going.
@@ -110,18 +142,43 @@ fn events(doc: &Bill) -> Table {
     table
 }
 
-fn counts(title: &str, counts: &[SampleCount]) -> Table {
+/// `span_s`: what costs are told as a share of, where there are any.
+fn counts(title: &str, counts: &[SampleCount], span_s: f64) -> Table {
     let total: u64 = counts.iter().map(|c| c.samples).sum();
     let mut sorted: Vec<&SampleCount> = counts.iter().collect();
     sorted.sort_by_key(|c| std::cmp::Reverse(c.samples));
+    let has_idle = counts.iter().any(|c| c.idle > 0);
+    let is_priced = span_s > 0.0 && counts.iter().any(|c| c.cost_s.is_some());
     let mut table = Table::default().left(title).right("samples").right("share");
+    if has_idle {
+        table = table.right("while idle");
+    }
+    if is_priced {
+        table = table.right("CPU time").right("of the time");
+    }
     let share = |n: u64| if total == 0 { String::new() } else { units::share(n as f64 / total as f64) };
     for c in sorted.iter().take(MOST_KEYS) {
-        table.row(vec![printable(&c.key), units::count(c.samples), share(c.samples)]);
+        let mut row = vec![printable(&c.key), units::count(c.samples), share(c.samples)];
+        if has_idle {
+            row.push(units::count(c.idle));
+        }
+        if is_priced {
+            row.push(known(c.cost_s.as_ref(), units::estimate_s));
+            row.push(known(c.cost_s.map(|cost| cost.scaled(1.0 / span_s)).as_ref(), units::estimate_share));
+        }
+        table.row(row);
     }
     if sorted.len() > MOST_KEYS {
-        let rest: u64 = sorted[MOST_KEYS..].iter().map(|c| c.samples).sum();
-        table.row(vec![format!("{} others", sorted.len() - MOST_KEYS), units::count(rest), share(rest)]);
+        let rest = |of: fn(&SampleCount) -> u64| sorted[MOST_KEYS..].iter().map(|c| of(c)).sum::<u64>();
+        let samples = rest(|c| c.samples);
+        let mut row = vec![format!("{} others", sorted.len() - MOST_KEYS), units::count(samples), share(samples)];
+        if has_idle {
+            row.push(units::count(rest(|c| c.idle)));
+        }
+        if is_priced {
+            row.extend([String::new(), String::new()]);
+        }
+        table.row(row);
     }
     table
 }

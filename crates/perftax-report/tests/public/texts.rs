@@ -63,6 +63,7 @@ fn texts_are_as_reviewed() {
     check_text("infeasible.txt", &text::plan(&crate::samples::infeasible_plan()));
     check_text("verification.txt", &text::verification(&crate::samples::verification()));
     check_text("bill.txt", &text::bill(&crate::samples::bill()));
+    check_text("bill-cpus.txt", &text::bill(&crate::samples::bill_of_cpus()));
     check_text("simulation.txt", &text::simulation(&crate::samples::simulation()));
     check_text("sweep.txt", &text::simulation(&crate::samples::sweep()));
     check_text("sensitivity.txt", &text::sensitivity(&crate::samples::sensitivity()));

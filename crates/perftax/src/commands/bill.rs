@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use perftax_cost::document::{Bill, MachineProfile};
+use perftax_cost::Mechanism;
+use perftax_cost::document::{Bill, MachineProfile, Untold};
 use perftax_lab::recording::{self, Recording};
 use perftax_pmu::Error;
 use perftax_pmu::machine::Machine;
@@ -85,13 +86,24 @@ fn unpriced(bill: &Bill, profile: Option<&Path>) -> Error {
     let unpriced = || bill.events.iter().filter(|event| event.cost_s.is_none());
     let events: Vec<_> = unpriced().map(|e| e.event.as_str()).collect();
     let what = format!("price {}", events.join(", "));
-    let Some(sampled) = unpriced().find(|event| !event.traced) else {
-        let why = "what filling AUX buffers costs has no price".into();
-        return Error::Unsupported { what, why, remedy: "time the program with the recording and without it".into() };
+    let Some(sampled) = unpriced().find(|event| event.untold.is_none()) else {
+        let (why, remedy) = match unpriced().any(|event| event.untold == Some(Untold::Overwritten)) {
+            true => ("the samples that were overwritten are in nobody's count", "perf record without --overwrite"),
+            false => ("what filling AUX buffers costs has no price", "time the program with the recording and without it"),
+        };
+        return Error::Unsupported { what, why: why.into(), remedy: remedy.into() };
     };
     let why = match profile {
         Some(path) => format!("{} has no calibration for its mechanism", path.display()),
         None => "this machine has no calibration for its mechanism yet".into(),
     };
-    Error::Unsupported { what, why, remedy: format!("perftax calibrate -e {}", sampled.event) }
+    // Whatever a tracepoint is of, its price is that of the mechanism.
+    let remedy = match sampled.mechanism {
+        Some(mechanism @ (Mechanism::Tracepoint | Mechanism::Uprobe | Mechanism::Breakpoint)) => {
+            format!("perftax calibrate --mechanism {mechanism}")
+        }
+        Some(_) => format!("perftax calibrate -e {}", sampled.event),
+        None => "none: perftax cannot tell how it is sampled".into(),
+    };
+    Error::Unsupported { what, why, remedy }
 }

@@ -428,9 +428,32 @@ pub fn verification() -> Verification {
     }
 }
 
+/// The bill of a recording of whatever ran on two CPUs, one of which idled most of the time.
+pub fn bill_of_cpus() -> Bill {
+    let paid = |key: &str, samples: u64, idle: u64| SampleCount {
+        key: key.into(),
+        samples,
+        idle,
+        cost_s: Some(about((samples - idle) as f64 * 9.5e-6, (samples - idle) as f64 * 0.8e-6)),
+    };
+    let mut bill = bill();
+    bill.origin.warnings.clear();
+    bill.recorded_command = ["perf", "record", "-a", "-e", "cpu-clock", "--", "sleep", "5"].map(String::from).to_vec();
+    (bill.span_s, bill.span_of) = (5.0, SpanOf::Samples);
+    bill.events.truncate(1);
+    (bill.events[0].samples, bill.events[0].idle, bill.events[0].lost) = (10_000, 6_200, 0);
+    (bill.cost_s, bill.elapsed_cost_s, bill.share_of_run, bill.tasks) = (Some(about(0.095, 0.008)), None, None, None);
+    (bill.events[0].alpha_ns, bill.events[0].cost_s) = (Some(about(9500.0, 800.0)), bill.cost_s);
+    bill.of_cpus = true;
+    bill.by_cpu = vec![paid("0", 5000, 4900), paid("1", 5000, 1300)];
+    bill.by_process = vec![paid("4711 cc1", 3700, 0), paid("12 kworker/1:0", 100, 0)];
+    bill.by_thread = vec![SampleCount { key: "4711/4711 cc1".into(), samples: 3700, ..SampleCount::default() }];
+    bill
+}
+
 /// The bill of a recording of two events.
 pub fn bill() -> Bill {
-    let count = |key: &str, samples| SampleCount { key: key.into(), samples };
+    let count = |key: &str, samples| SampleCount { key: key.into(), samples, ..SampleCount::default() };
     let mut origin = origin("bill", &["perftax", "bill", "perf.data"]);
     origin.warnings = vec![Warning::LostRecords { lost: 41 }, Warning::Multiplexed { event: "cycles".into(), running: 0.62 }];
     Bill {
@@ -441,6 +464,8 @@ pub fn bill() -> Bill {
         recorded_by: "6.1.140".into(),
         span_s: 61.3,
         span_of: SpanOf::Command,
+        of_cpus: false,
+        by_process: Vec::new(),
         tasks: Some(BilledTasks { created: 2_113, executed: 1_744, events: 3, cost_s: Some(about(0.094, 0.021)) }),
         events: vec![
             BilledEvent {
@@ -455,8 +480,9 @@ pub fn bill() -> Bill {
                 filtered: 0,
                 throttled: 0,
                 running: Some(1.0),
+                idle: 0,
                 synthesised: false,
-                traced: false,
+                untold: None,
                 alpha_ns: Some(about(17_200.0, 1_250.0)),
                 cost_s: Some(about(2.034, 0.15)),
                 calibrated_event: None,
@@ -475,8 +501,9 @@ pub fn bill() -> Bill {
                 filtered: 0,
                 throttled: 3,
                 running: Some(1.0),
+                idle: 0,
                 synthesised: false,
-                traced: false,
+                untold: None,
                 alpha_ns: Some(about(1_480.0, 90.0)),
                 cost_s: Some(about(0.0472, 0.003)),
                 calibrated_event: None,
@@ -495,8 +522,9 @@ pub fn bill() -> Bill {
                 filtered: 0,
                 throttled: 0,
                 running: Some(0.62),
+                idle: 0,
                 synthesised: false,
-                traced: false,
+                untold: None,
                 alpha_ns: None,
                 cost_s: None,
                 calibrated_event: None,
