@@ -136,6 +136,8 @@ pub enum Untold {
     AuxBuffer,
     /// Its ring was overwritten again and again (`perf record --overwrite`): what is left are the last samples.
     Overwritten,
+    /// The recording was cut off, or its recorder killed, before any sample was in it.
+    CutOff,
 }
 
 /// What the length of a recorded run was taken from.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use perftax_cost::Estimate;
-use perftax_cost::document::{Bill, BilledEvent, MachineProfile, Origin, SampleCount, SpanOf};
+use perftax_cost::document::{Bill, BilledEvent, MachineProfile, Origin, SampleCount, SpanOf, Untold};
 
 use super::price::{Price, price_of};
 use super::{EventCounts, Recording, mechanism_of, remarks, tasks};
@@ -18,6 +18,10 @@ use super::{EventCounts, Recording, mechanism_of, remarks, tasks};
 pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Origin) -> Bill {
     let mut priced: Vec<_> = recording.events.iter().map(|event| priced(recording, event, profile, origin.taken_at_s)).collect();
     let samples: Vec<_> = priced.iter().map(|p| p.event.charged()).collect();
+    // Whoever sees nothing but the damage does not know that nothing came.
+    if recording.fault.is_some() && samples.iter().all(|samples| *samples == 0) {
+        priced.iter_mut().for_each(|p| p.event.untold = p.event.untold.or(Some(Untold::CutOff)));
+    }
     let critical = critical(recording, &priced);
     for (priced, (&all, &critical)) in priced.iter_mut().zip(samples.iter().zip(&critical)) {
         priced.event.cost_s = cost(&priced.event, all);

@@ -71,7 +71,8 @@ fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
     }
     if recording.events.is_empty() {
         warnings.push(other("the recording names no event", "record again"));
-    } else if recording.events.iter().all(|e| e.samples == 0 && e.lost() == 0 && e.untold.is_none()) {
+    } else if recording.fault.is_none() && recording.events.iter().all(|e| e.samples == 0 && e.lost() == 0 && e.untold.is_none())
+    {
         warnings.push(other(
             "the recording holds no samples, so sampling itself cost nothing",
             "if samples were expected: lengthen the run, or lower the period (perf record -c)",

@@ -76,6 +76,20 @@ fn samples_of_a_trace_interrupted_nobody() {
     assert!(!own.read().events[0].synthesised);
 }
 
+/// A recorder that was killed before its first sample was written says nothing of what came.
+#[test]
+fn what_was_cut_off_before_anything_came_is_not_nothing() {
+    let mut pipe = Pipe::new(false);
+    pipe.event(1, 0, 100_000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL | ENABLE_ON_EXEC, &[10, 11]);
+    let whole = bill(&pipe.read());
+    assert_eq!((whole.cost_s.map(|cost| cost.estimate), whole.events[0].untold), (Some(0.0), None));
+    pipe.sample(10, 7, 2 * MS, 0);
+    pipe.bytes.truncate(pipe.bytes.len() - 4);
+    let cut = bill(&pipe.read());
+    assert_eq!((cut.cost_s, cut.events[0].untold), (None, Some(Untold::CutOff)));
+    assert!(!format!("{:?}", cut.origin.warnings).contains("cost nothing"), "{:?}", cut.origin.warnings);
+}
+
 /// Of a ring that was overwritten the last samples are left, which tell nothing of all that there were.
 #[test]
 fn what_was_overwritten_is_not_taken_for_nothing() {

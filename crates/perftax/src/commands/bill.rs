@@ -49,6 +49,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
         None => args.output.write_text(&perftax_report::text::bill(&bill))?,
     }
     args.output.write_html(|| page(&bill))?;
+    if let Some(fault) = recording.fault.filter(|_| bill.events.iter().any(|event| event.untold == Some(Untold::CutOff))) {
+        let why = format!("{}; nothing was recorded before that", fault.why);
+        return Err(Error::Malformed { what: recording.name, offset: fault.at_byte, why }.into());
+    }
     if bill.cost_s.is_none() {
         return Err(unpriced(&bill, args.profile.as_deref()).into());
     }
