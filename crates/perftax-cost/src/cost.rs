@@ -47,11 +47,6 @@ impl Own {
     }
 }
 
-/// A program's tasks may cost so many times as much as those that the calibration creates, and so many times less: of threads and of a shell's programs in the
-/// emulated machine under `perf record` 0.97 to 1.2 times as much was seen (docs/cost-model.md, *task*).
-const TASKS_MORE: f64 = 1.2;
-const TASKS_LESS: f64 = 1.1;
-
 /// What α differs by between two pieces of work that lose nothing, a fraction: up to 1.1 % in the emulated machine, where nothing else varies.
 const BETWEEN_WORKS: f64 = 0.02;
 
@@ -155,16 +150,12 @@ impl Cost {
     pub(crate) fn tasks_ns(&self, tasks: &Tasks, setting: &Setting) -> Option<Estimate> {
         // The first program is executed before there is anything to be slowed.
         let (created, executed) = (tasks.created(), tasks.execs.saturating_sub(1));
-        let all_ns = match setting.watched {
-            Watched::Program { events, cpus } => TaskCost::of(&self.terms)?.of_run_ns(created, executed, events, cpus),
-            Watched::Cpus => TaskCost::of_cpus(&self.terms)?.of_run_ns(created, executed, 1, 1),
-        };
-        let all_ns = all_ns.widened(self.drift);
-        // How well the calibration knows its own tasks, and how much others differ from them, have nothing to do with each other.
-        let (below, above) = (all_ns.estimate - all_ns.low, all_ns.high - all_ns.estimate);
-        let low = all_ns.estimate - below.hypot(all_ns.estimate * (1.0 - 1.0 / TASKS_LESS));
-        let high = all_ns.estimate + above.hypot(all_ns.estimate * (TASKS_MORE - 1.0));
-        Some(Estimate { low, high, ..all_ns })
+        match setting.watched {
+            Watched::Program { events, cpus } => {
+                Some(TaskCost::of(&self.terms)?.of_run_ns(created, executed, (events, cpus), self.drift))
+            }
+            Watched::Cpus => Some(TaskCost::of_cpus(&self.terms)?.of_run_ns(created, executed, (1, 1), self.drift)),
+        }
     }
 
     pub(crate) fn term(&self, name: &str) -> Result<Estimate, PredictionError> {

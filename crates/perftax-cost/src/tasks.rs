@@ -189,6 +189,11 @@ pub fn more_each(blocks: &[Block], off: &str, on: &str, alpha_ns: &Estimate) -> 
     cluster_bootstrap(&differences, middle, REPLICATES, SEED)
 }
 
+/// A program's tasks may cost so many times as much as those that the calibration creates, and so many times less: of threads and of a shell's programs in the
+/// emulated machine under `perf record` 0.97 to 1.2 times as much was seen (docs/cost-model.md, *task*).
+const TASKS_MORE: f64 = 1.2;
+const TASKS_LESS: f64 = 1.1;
+
 /// What creating and ending tasks costs while events are inherited.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskCost {
@@ -207,10 +212,16 @@ impl TaskCost {
         Some(Self { first_ns: term(TASK_TERM)?, further_ns: term(TASK_EVENT_TERM), exec_ns: term(EXEC_TERM) })
     }
 
-    /// All tasks created and programs executed in a run, ns, while so many events are inherited, on so many CPUs each.
-    pub fn of_run_ns(&self, created: u64, executed: u64, events: u32, cpus: u32) -> Estimate {
+    /// All tasks created and programs executed in a run, ns, while so many events are inherited, on so many CPUs each; by a calibration of so much drift, and
+    /// of tasks that are a program's own and not the calibration's.
+    pub fn of_run_ns(&self, created: u64, executed: u64, (events, cpus): (u32, u32), drift: f64) -> Estimate {
         let created_ns = self.with_events(events, cpus).scaled(created as f64);
-        self.exec_ns.map_or(created_ns, |exec_ns| created_ns.plus(&exec_ns.scaled(executed as f64)))
+        let all_ns = self.exec_ns.map_or(created_ns, |exec_ns| created_ns.plus(&exec_ns.scaled(executed as f64))).widened(drift);
+        // How well the calibration knows its own tasks, and how much others differ from them, have nothing to do with each other.
+        let (below, above) = (all_ns.estimate - all_ns.low, all_ns.high - all_ns.estimate);
+        let low = all_ns.estimate - below.hypot(all_ns.estimate * (1.0 - 1.0 / TASKS_LESS));
+        let high = all_ns.estimate + above.hypot(all_ns.estimate * (TASKS_MORE - 1.0));
+        Estimate { low, high, ..all_ns }
     }
 
     /// Where CPUs are watched: what telling of tasks and of programs costs; none where the calibration did not ask, or may not watch CPUs.

@@ -59,7 +59,7 @@ pub struct BilledTasks {
     pub created: u64,
     /// Programs executed, the recorded one not among them.
     pub executed: u64,
-    /// Events that each inherited, one for each CPU.
+    /// Events that each inherited, one for each CPU; 0 where CPUs were watched, which were told of each.
     pub events: u32,
     /// CPU time that making and giving up their copies cost; it is part of [`Bill::cost_s`]. None where it was never calibrated: the bill is then without it.
     pub cost_s: Option<Estimate>,
@@ -94,6 +94,10 @@ pub struct BilledEvent {
     pub throttled: u64,
     /// time_running / time_enabled, where the recording tells; 1 where it was never multiplexed.
     pub running: Option<f64>,
+    /// Interrupts whose sample a filter dropped (`cpu-clock:u` in the kernel's mode), of which nothing is recorded: from none to as many as the run has room for;
+    /// their cost is in `cost_s`. None where no sample is dropped, nothing is priced, or the run's length is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dropped: Option<Estimate>,
     /// Samples of the idle task: they interrupted a CPU that had nothing to do, and delayed nobody.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub idle: u64,

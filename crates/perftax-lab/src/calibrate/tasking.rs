@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use perftax_cost::observation::Block;
 use perftax_pmu::event::Event;
-use perftax_pmu::guard::online_cpus;
+use perftax_pmu::guard::{online_cpus, raise_descriptor_limit};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling, WaitingThread, ring_pages_within_rights};
 use perftax_pmu::sys::{Target, create_and_join_thread, monotonic_ns, own_and_children_cpu_ns};
 use perftax_pmu::{Error, Result};
@@ -121,6 +121,8 @@ pub(super) fn tasks(event: &Event, period: u64, doing: Tasks) -> Result<Block> {
     let first = (event.clone(), telling);
     let events: Vec<(Event, Sampling)> =
         std::iter::once(first).chain(std::iter::repeat((event.dummy_beside(), every(NEVER)))).take(doing.events).collect();
+    // Each event has a descriptor, and whoever waits for it another.
+    raise_descriptor_limit();
     // Started before there is anything to inherit.
     let waiting = (doing.events > 0).then(WaitingThread::start).transpose()?;
     let mut sampler = (doing.events > 0).then(|| LiveSampler::open(&events, &targets, ring_pages)).transpose()?;

@@ -37,6 +37,12 @@ pub struct Attribute {
     pub inherit: bool,
     /// Whether it began with the exec of a command that perf started.
     pub enable_on_exec: bool,
+    /// Whether it leaves out the program's own mode.
+    pub exclude_user: bool,
+    /// Whether it leaves out the kernel's.
+    pub exclude_kernel: bool,
+    /// Whether its samples go into another event's AUX buffer (`aux_output`, Linux 5.5).
+    pub aux_output: bool,
     /// Whether its ring is written backwards and overwritten (`write_backward`, Linux 4.7).
     pub overwrites: bool,
     /// Bytes of user stack copied with each sample.
@@ -75,6 +81,9 @@ impl Attribute {
             sample_id_all: bit(18),
             inherit: bit(1),
             enable_on_exec: bit(12),
+            exclude_user: bit(4),
+            exclude_kernel: bit(5),
+            aux_output: bit(31),
             overwrites: bit(27),
             stack_user_bytes: order.u32(bytes, 88).unwrap_or(0),
             branch_sample_type: order.u64(bytes, 72).unwrap_or(0),
@@ -92,6 +101,15 @@ impl Attribute {
     /// Whether the kernel counts it by itself (PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT): it never waits for a counter.
     pub fn needs_no_counter(&self) -> bool {
         matches!(self.pmu_type, 1 | 2)
+    }
+
+    /// Whether it interrupts by itself (a timer, a counter) and is not something that the kernel does.
+    pub fn is_clock_or_counter(&self) -> bool {
+        match self.pmu_type {
+            1 => self.config <= 1,
+            2 | 5 => false,
+            _ => true,
+        }
     }
 
     /// The kernel's name of a generic event (`PERF_TYPE_HARDWARE`, `PERF_TYPE_SOFTWARE`), whatever the recording calls it.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use perftax_cost::Estimate;
 use perftax_cost::document::{Bill, BilledEvent, MachineProfile, Origin, SampleCount, SpanOf, Untold};
 
+use super::dropped::Dropped;
 use super::price::{Price, price_of};
 use super::{EventCounts, Recording, mechanism_of, remarks, tasks};
 
@@ -22,11 +23,31 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
     if recording.fault.is_some() && samples.iter().all(|samples| *samples == 0) {
         priced.iter_mut().for_each(|p| p.event.untold = p.event.untold.or(Some(Untold::CutOff)));
     }
+    let (span_s, span_of) = span(recording);
+    let longest_s = longest(recording, span_s, span_of);
     let critical = critical(recording, &priced);
+    let dropped: Vec<Option<Dropped>> = recording
+        .events
+        .iter()
+        .zip(&priced)
+        .map(|(counts, p)| Dropped::of(recording, counts, p.price.as_ref()?, longest_s).filter(|_| p.event.untold.is_none()))
+        .collect();
     for (priced, (&all, &critical)) in priced.iter_mut().zip(samples.iter().zip(&critical)) {
         priced.event.cost_s = cost(&priced.event, all);
         priced.event.elapsed_cost_s = cost(&priced.event, critical);
     }
+    for (p, dropped) in priced.iter_mut().zip(&dropped) {
+        let Some(dropped) = dropped else { continue };
+        p.event.dropped = Some(dropped.interrupts);
+        p.event.cost_s = p.event.cost_s.map(|cost| cost.plus(&dropped.cost_s));
+        p.event.elapsed_cost_s = p.event.elapsed_cost_s.map(|cost| cost.plus(&dropped.elapsed_cost_s));
+    }
+    if recording.counts.of_cpus {
+        priced.iter_mut().for_each(|p| p.event.elapsed_cost_s = None);
+    }
+    let with_dropped = |cost: Option<Estimate>, of: fn(&Dropped) -> Estimate| {
+        cost.map(|cost| dropped.iter().flatten().fold(cost, |sum, dropped| sum.plus(&of(dropped))))
+    };
     let tasks = tasks::of(recording, &priced);
     let of_tasks = tasks.as_ref().and_then(|tasks| tasks.cost_s);
     let with_tasks = |cost: Option<Estimate>, of_tasks: Option<Estimate>| match of_tasks {
@@ -40,9 +61,12 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
     let of_cpus = recording.counts.of_cpus;
     let elapsed_cost_s =
         total(&priced, &samples).filter(|_| !of_cpus).and_then(|_| with_tasks(total(&priced, &critical), longer));
-    let cost_s = with_tasks(total(&priced, &samples), of_tasks);
-    let (span_s, span_of) = span(recording);
-    let longest_s = longest(recording, span_s, span_of);
+    let elapsed_cost_s = with_dropped(elapsed_cost_s, |dropped| dropped.elapsed_cost_s);
+    let cost_s = with_dropped(with_tasks(total(&priced, &samples), of_tasks), |dropped| dropped.cost_s);
+    // Samples that no event owns, or a recording that names none, say nothing of what was not there.
+    let is_blank =
+        recording.events.is_empty() || (recording.counts.unknown_samples > 0 && samples.iter().all(|samples| *samples == 0));
+    let (elapsed_cost_s, cost_s) = if is_blank { (None, None) } else { (elapsed_cost_s, cost_s) };
     let share_of_run = elapsed_cost_s.and_then(|cost| share(cost, span_s, longest_s));
     let mut bill = Bill {
         origin,
@@ -89,6 +113,7 @@ fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a M
         filtered: counts.filtered,
         throttled: counts.throttled,
         running: counts.running(),
+        dropped: None,
         idle: counts.idle,
         synthesised: counts.synthesised,
         untold: counts.untold,
@@ -136,7 +161,11 @@ fn total(priced: &[Priced], samples: &[u64]) -> Option<Estimate> {
 /// Samples of each event that made the run longer: those on the busiest track. Lost ones have no time, so they are spread as
 /// the delivered ones are.
 fn critical(recording: &Recording, priced: &[Priced]) -> Vec<u64> {
-    let price = |event: usize| priced[event].event.alpha_ns.map_or(0.0, |a| a.estimate);
+    let is_charged = |event: &BilledEvent| !event.synthesised && event.untold.is_none();
+    let price = |event: usize| {
+        let event = &priced[event].event;
+        event.alpha_ns.filter(|_| is_charged(event)).map_or(0.0, |alpha_ns| alpha_ns.estimate)
+    };
     let critical = recording.counts.slices.critical(price);
     let timed = recording.counts.first_sample_ns.is_some();
     let of_event = |(index, p): (usize, &Priced)| {
@@ -177,11 +206,17 @@ fn share(cost: Estimate, span_s: f64, longest_s: f64) -> Option<Estimate> {
     })
 }
 
-/// Samples of each event, and what those cost that were not of the idle task; none where one of them has no price.
+/// Samples of each event, and what those cost that were not of the idle task, lost and filtered ones spread as they are; none where one of them has no price,
+/// or somebody's samples do not tell.
 fn busy_cost(priced: &[Priced], samples: &BTreeMap<usize, (u64, u64)>) -> Option<Estimate> {
+    if priced.iter().any(|p| p.event.untold.is_some()) {
+        return None;
+    }
     let mut busy = vec![0; priced.len()];
     for (&event, &(samples, idle)) in samples {
-        *busy.get_mut(event)? = samples.saturating_sub(idle);
+        let of_all = &priced.get(event)?.event;
+        let each = of_all.charged() as f64 / of_all.samples.max(1) as f64;
+        busy[event] = (samples.saturating_sub(idle) as f64 * each).round() as u64;
     }
     let all_are_priced = priced.iter().zip(&busy).all(|(p, &samples)| samples == 0 || p.price.is_some());
     total(priced, &busy).filter(|_| all_are_priced)
@@ -215,7 +250,8 @@ fn by_process(recording: &Recording, priced: &[Priced]) -> Vec<SampleCount> {
     }
     let key = |pid: u32| format!("{pid} {}", recording.counts.comm(pid)).trim_end().to_string();
     let mut processes: Vec<SampleCount> = sums.into_iter().map(|(pid, events)| count(key(pid), &events, Some(priced))).collect();
-    processes.sort_by_key(|process| std::cmp::Reverse(process.samples));
+    let cost = |process: &SampleCount| process.cost_s.map_or(0.0, |cost| cost.estimate);
+    processes.sort_by(|a, b| cost(b).total_cmp(&cost(a)).then(b.samples.cmp(&a.samples)));
     processes
 }
 

@@ -66,6 +66,9 @@ impl EventCounts {
     }
 }
 
+/// The kernel's own types of events reach to here (`PERF_TYPE_BREAKPOINT`); others are PMUs, which a header names or does not.
+const MOST_FIXED_TYPE: u32 = 5;
+
 /// Process and thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Thread {
@@ -131,6 +134,8 @@ pub struct Counter<'a> {
     cpu_of_id: HashMap<u64, u32>,
     counts: Counts,
     command: CommandSpan,
+    /// Whether the idle task was seen in a sample.
+    saw_idle: bool,
     /// Header features seen so far.
     pub features: Features,
 }
@@ -148,6 +153,7 @@ impl<'a> Counter<'a> {
             cpu_of_id: HashMap::new(),
             counts: Counts::default(),
             command: CommandSpan::default(),
+            saw_idle: false,
             features: Features::default(),
         }
     }
@@ -165,7 +171,7 @@ impl<'a> Counter<'a> {
         let index = self.events.len();
         self.event_of_id.extend(ids.iter().map(|&id| (id, index)));
         self.layouts.push(Layout::of(&attribute));
-        self.ids_agree = self.layouts.iter().all(|l| l.agrees_with(&self.layouts[0]));
+        self.ids_agree &= self.layouts[index].agrees_with(&self.layouts[0]);
         self.events.push(EventCounts { attribute, ids, ..EventCounts::default() });
     }
 
@@ -200,13 +206,16 @@ impl<'a> Counter<'a> {
         let whom = whom(&self.features.command);
         let of_tasks = whom == Whom::Tasks;
         // The idle task is seen by none but events of CPUs.
-        self.counts.of_cpus = whom == Whom::Cpus || self.events.iter().any(|event| event.idle > 0);
+        self.counts.of_cpus = whom == Whom::Cpus || self.saw_idle;
         let has_aux = [kind::AUX, kind::AUXTRACE].iter().any(|kind| self.counts.records.contains_key(kind));
         let event_of_id = &self.event_of_id;
         for (index, event) in self.events.iter_mut().enumerate() {
             event.is_of_tasks = event.attribute.enable_on_exec || of_tasks;
             let pmu = self.features.pmus.get(&event.attribute.pmu_type);
-            event.untold = match has_aux && pmu.is_some_and(|pmu| mechanism::traces(pmu)) {
+            event.untold = match has_aux
+                && (event.attribute.aux_output
+                    || pmu.map_or(event.attribute.pmu_type > MOST_FIXED_TYPE && event.samples == 0, |pmu| mechanism::traces(pmu)))
+            {
                 true => Some(Untold::AuxBuffer),
                 false => event.attribute.overwrites.then_some(Untold::Overwritten),
             };
@@ -239,7 +248,8 @@ impl<'a> Counter<'a> {
         if let Some(at) = layout.sample_read {
             let event = &mut self.events[index];
             if let Some((enabled_ns, running_ns)) = times_in(self.order, &event.attribute, body.get(at..).unwrap_or(&[])) {
-                event.times.sampled(id.unwrap_or(0), enabled_ns, running_ns);
+                let known = id.filter(|id| self.event_of_id.contains_key(id));
+                event.times.sampled(known.unwrap_or(0), enabled_ns, running_ns);
             }
         }
         self.events[index].samples += 1;
@@ -247,7 +257,11 @@ impl<'a> Counter<'a> {
         if let Some(cpu) = cpu {
             *self.counts.by_cpu.entry((cpu, index)).or_default() += 1;
         }
-        let is_idle = belongs.thread == Some((0, 0));
+        // What happens to the idle task (a switch away from it) may be on somebody's way: only an interrupt of nothing delays nobody.
+        let is_of_idle = belongs.thread == Some((0, 0));
+        self.saw_idle |= is_of_idle;
+        let attribute = &self.events[index].attribute;
+        let is_idle = is_of_idle && misc & kind::MISC_CPUMODE == kind::MISC_KERNEL && attribute.is_clock_or_counter();
         if let Some((pid, tid)) = belongs.thread {
             *self.counts.by_thread.entry((Thread { pid, tid }, index)).or_default() += 1;
         }

@@ -32,6 +32,13 @@ pub struct Header {
     pub attributes: Vec<(Attribute, Vec<u64>)>,
 }
 
+/// Whether a file begins as a recording does.
+pub fn begins_recording(path: &std::path::Path) -> bool {
+    let mut magic = [0; 8];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && (&magic == b"PERFILE2" || &magic == b"2ELIFREP")
+}
+
 /// Reads everything up to the first record. What stands behind the records (as `perf inject` of a pipe leaves the events) is read from `file`, where the input is
 /// one.
 ///
@@ -110,13 +117,16 @@ impl Places<'_> {
 fn sections(order: Order, places: &Places<'_>, entry_bytes: u64, at: u64, bytes: u64) -> Option<Vec<(Attribute, Vec<u64>)>> {
     let entry_bytes = usize::try_from(entry_bytes).ok().filter(|&n| n > 16)?;
     let section = places.bytes(at, bytes)?;
-    let entry = |entry: &[u8]| {
+    // All of them together: each may name the same place again.
+    let mut ids_left = MOST_HEAD_BYTES;
+    let mut entry = |entry: &[u8]| {
         let (attribute, _) = Attribute::parse(order, entry)?;
         let (ids_at, ids_bytes) = (order.u64(entry, entry_bytes - 16)?, order.u64(entry, entry_bytes - 8)?);
+        ids_left = ids_left.checked_sub(ids_bytes)?;
         let ids = places.bytes(ids_at, ids_bytes)?.chunks_exact(8).filter_map(|id| order.u64(id, 0)).collect();
         Some((attribute, ids))
     };
-    section.chunks_exact(entry_bytes).map(entry).collect()
+    section.chunks_exact(entry_bytes).map(&mut entry).collect()
 }
 
 /// Why these first bytes are not a recording.

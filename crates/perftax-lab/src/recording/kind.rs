@@ -37,6 +37,9 @@ pub const COMPRESSED: u32 = 81;
 /// Compressed records, padded to eight bytes (Linux 6.16).
 pub const COMPRESSED2: u32 = 83;
 
+/// `misc`: where the processor was (PERF_RECORD_MISC_CPUMODE_MASK), and that it was in the kernel.
+pub const MISC_CPUMODE: u16 = 7;
+pub const MISC_KERNEL: u16 = 1;
 /// `misc` of COMM: by exec (Linux 3.16).
 pub const MISC_COMM_EXEC: u16 = 1 << 13;
 /// `misc` of LOST_SAMPLES: dropped by a BPF filter, on purpose (perf 6.4).

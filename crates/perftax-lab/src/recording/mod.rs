@@ -15,6 +15,7 @@ mod bytes;
 mod command_span;
 mod compressed;
 mod counts;
+mod dropped;
 mod features;
 mod header;
 mod kind;
@@ -131,13 +132,14 @@ fn anywhere(file: &std::fs::File) -> Option<&std::fs::File> {
     file.metadata().is_ok_and(|it| it.is_file()).then_some(file)
 }
 
-/// The folder that a file is a part of, if it is one of the files of `perf record --threads`.
+/// The folder that a file is a part of, if it is one of the files of `perf record --threads`: `data` begins as a recording does, `data.0` and so on with records.
 fn part_of(path: &Path) -> Option<&Path> {
     let name = path.file_name()?.to_str()?;
-    let is_numbered = name.strip_prefix("data.").is_some_and(|number| number.parse::<u32>().is_ok());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let has = |other: &str| folder.join(other).is_file();
-    ((is_numbered && has("data")) || (name == "data" && has("data.0"))).then_some(folder)
+    let is_numbered = name.strip_prefix("data.").is_some_and(|number| number.parse::<u32>().is_ok());
+    let is_part = |numbered: &Path| numbered.is_file() && !header::begins_recording(numbered);
+    ((is_numbered && is_part(path) && folder.join("data").is_file()) || (name == "data" && is_part(&folder.join("data.0"))))
+        .then_some(folder)
 }
 
 fn span_s(from_ns: u64, to_ns: u64) -> Option<f64> {

@@ -11,6 +11,8 @@ pub(super) struct Names {
     forked: HashMap<u32, (u32, u64)>,
 }
 
+/// Names of a thread that are remembered.
+const MOST_NAMES: usize = 8;
 /// Process numbers are reused, so that a chain of parents may be a ring: so many generations are enough.
 const MOST_GENERATIONS: usize = 8;
 
@@ -18,14 +20,21 @@ impl Names {
     /// A thread has a name from some time on; 0 where nobody knows, or since before the recording.
     pub(super) fn name(&mut self, tid: u32, time_ns: u64, name: String) {
         let names = self.named.entry(tid).or_default();
-        if names.last().is_none_or(|(_, last)| *last != name) {
-            names.push((time_ns, name));
+        names.push((time_ns, name));
+        if names.len() > MOST_NAMES {
+            names.sort_by_key(|(from_ns, _)| *from_ns);
+            // What is repeated says nothing new; of the others the latest stay.
+            names.dedup_by(|later, earlier| later.1 == earlier.1);
+            names.drain(..names.len().saturating_sub(MOST_NAMES));
         }
     }
 
     /// A thread was created by another.
     pub(super) fn fork(&mut self, tid: u32, parent: u32, time_ns: u64) {
-        self.forked.insert(tid, (parent, time_ns));
+        let forked = self.forked.entry(tid).or_insert((parent, time_ns));
+        if time_ns >= forked.1 {
+            *forked = (parent, time_ns);
+        }
     }
 
     /// The last name of a thread; empty where nobody tells.

@@ -15,7 +15,7 @@ pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&Mach
     let mut warnings = Vec::new();
     of_reading(recording, &mut warnings);
     of_sampling(priced, &mut warnings);
-    of_filters(priced, &mut warnings);
+    of_filters(recording, priced, &mut warnings);
     of_traces(priced, &mut warnings);
     if let Some(profile) = profile {
         of_profile(recording, priced, profile, bill, &mut warnings);
@@ -24,8 +24,8 @@ pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&Mach
     if let Some(tasks) = bill.tasks.filter(|tasks| tasks.cost_s.is_none() && profile.is_some()) {
         warnings.push(other(
             format!(
-                "{} threads and processes each inherited {} events, and what that cost is not in the bill: this profile does not know it",
-                tasks.created, tasks.events
+                "{} threads and processes came and went, and what that cost is not in the bill: this profile does not know it",
+                tasks.created
             ),
             "calibrate anew on the machine that it was recorded on (perftax calibrate)",
         ));
@@ -51,10 +51,11 @@ fn other(message: impl Into<String>, remedy: impl Into<String>) -> Warning {
 
 fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
     if let Some(fault) = &recording.fault {
-        warnings.push(other(
-            format!("{} is damaged at byte {}: {}; billed is what stands before", recording.name, fault.at_byte, fault.why),
-            "end perf record with SIGINT and let it finish; copy the file again",
-        ));
+        let message = match fault.at_byte {
+            0 => format!("{} is not whole: {}; billed is what is there", recording.name, fault.why),
+            at_byte => format!("{} is damaged at byte {at_byte}: {}; billed is what stands before", recording.name, fault.why),
+        };
+        warnings.push(other(message, "end perf record with SIGINT and let it finish; copy the file again"));
     }
     let counts = &recording.counts;
     if counts.unknown_samples > 0 {
@@ -71,7 +72,9 @@ fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
     }
     if recording.events.is_empty() {
         warnings.push(other("the recording names no event", "record again"));
-    } else if recording.fault.is_none() && recording.events.iter().all(|e| e.samples == 0 && e.lost() == 0 && e.untold.is_none())
+    } else if recording.fault.is_none()
+        && counts.unknown_samples == 0
+        && recording.events.iter().all(|e| e.samples == 0 && e.lost() == 0 && e.untold.is_none())
     {
         warnings.push(other(
             "the recording holds no samples, so sampling itself cost nothing",
@@ -81,17 +84,32 @@ fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
 }
 
 /// A timer interrupts in the mode that its filter leaves out as well, and leaves nothing of it in the recording.
-fn of_filters(priced: &[Priced], warnings: &mut Vec<Warning>) {
-    let drops = |priced: &&Priced| {
-        let event = &priced.event;
-        event.mechanism.is_some_and(|mechanism| LeftOut::named(mechanism, &event.event) != LeftOut::Nothing)
-    };
-    let events: Vec<&str> = priced.iter().filter(drops).map(|p| p.event.event.as_str()).collect();
-    if !events.is_empty() {
-        warnings.push(other(
-            format!("the bill is the least of what these cost, which interrupt in the mode that they leave out, too, without a sample: {}", named(&events)),
-            "perftax plan -e prices those interrupts, by the program's time in each mode",
-        ));
+fn of_filters(recording: &Recording, priced: &[Priced], warnings: &mut Vec<Warning>) {
+    const REMEDY: &str = "record both modes (without :u or :k): then each interrupt has its sample";
+    let mut unbounded: Vec<&str> = Vec::new();
+    for (counts, Priced { event, .. }) in recording.events.iter().zip(priced) {
+        let attribute = &counts.attribute;
+        let left_out = event
+            .mechanism
+            .map_or(LeftOut::Nothing, |mechanism| LeftOut::of(mechanism, attribute.exclude_kernel, attribute.exclude_user));
+        match event.dropped {
+            Some(dropped) => warnings.push(other(
+                format!(
+                    "{} interrupts in the mode that it leaves out, too, without a sample: none or up to {:.0} times; the bill's interval has both",
+                    event.event, dropped.high
+                ),
+                REMEDY,
+            )),
+            None if left_out != LeftOut::Nothing && event.untold.is_none() => unbounded.push(&event.event),
+            None => {}
+        }
+    }
+    if !unbounded.is_empty() {
+        let message = format!(
+            "the bill is the least of what these cost, which interrupt in the mode that they leave out, too, without a sample: {}",
+            named(&unbounded)
+        );
+        warnings.push(other(message, REMEDY));
     }
 }
 

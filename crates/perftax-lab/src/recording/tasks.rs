@@ -1,7 +1,7 @@
 //! What the coming and going of tasks cost while a recording's events were inherited.
 
 use perftax_cost::document::BilledTasks;
-use perftax_cost::tasks::{TASK_TERM, TaskCost};
+use perftax_cost::tasks::{TASK_CPUS_TERM, TASK_TERM, TaskCost};
 
 use super::Recording;
 use super::billing::Priced;
@@ -12,23 +12,29 @@ use super::billing::Priced;
 /// are inherited, and not those of CPUs, which the recording tells by its command line alone.
 pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledTasks> {
     let of_whom = whom(&recording.features.command);
-    let is_inherited = |attribute: &super::Attribute| attribute.inherit && (attribute.enable_on_exec || of_whom == Whom::Tasks);
-    let events = recording.events.iter().filter(|event| is_inherited(&event.attribute)).count() as u32;
-    // The first program is executed before anything is slowed.
+    // The first program is executed before anything is slowed. Of a group only the leader begins with it, and the others with the leader.
     let has_begun_with_exec = recording.events.iter().any(|event| event.attribute.enable_on_exec);
+    let is_inherited = |attribute: &super::Attribute| attribute.inherit && (has_begun_with_exec || of_whom == Whom::Tasks);
+    let events = recording.events.iter().filter(|event| is_inherited(&event.attribute)).count() as u32;
     let created = recording.counts.created;
     let executed = recording.counts.executed.saturating_sub(has_begun_with_exec.into());
-    if events == 0 || created == 0 {
+    let of_cpus = recording.counts.of_cpus;
+    if (events == 0 && !of_cpus) || created == 0 {
         return None;
     }
     let cpus = recording.features.cpus_online.unwrap_or(1);
-    let price =
-        priced.iter().filter_map(|priced| priced.price.as_ref()).find(|price| price.calibration.terms.contains_key(TASK_TERM));
+    let term = if of_cpus { TASK_CPUS_TERM } else { TASK_TERM };
+    let price = priced.iter().filter_map(|priced| priced.price.as_ref()).find(|price| price.calibration.terms.contains_key(term));
     let cost_s = price.and_then(|price| {
-        let all_ns = TaskCost::of(&price.calibration.terms)?.of_run_ns(created, executed, events, cpus);
-        Some(all_ns.widened(price.drift).scaled(1e-9))
+        let (terms, drift) = (&price.calibration.terms, price.drift);
+        let all_ns = match of_cpus {
+            true => TaskCost::of_cpus(terms)?.of_run_ns(created, executed, (1, 1), drift),
+            false => TaskCost::of(terms)?.of_run_ns(created, executed, (events, cpus), drift),
+        };
+        Some(all_ns.scaled(1e-9))
     });
-    Some(BilledTasks { created, executed, events, cost_s })
+    // Nothing is inherited of CPUs.
+    Some(BilledTasks { created, executed, events: if of_cpus { 0 } else { events }, cost_s })
 }
 
 /// Whom `perf record` was told to watch.
@@ -45,7 +51,14 @@ pub(super) enum Whom {
 /// By perf's own options, which end where the command begins. Which of them take a word is known of those alone that stand before most often: what is
 /// taken for the command's beginning may be such a word.
 pub(super) fn whom(command: &[String]) -> Whom {
-    const WITH_A_WORD: [&str; 13] = [
+    const WITH_A_WORD: [&str; 20] = [
+        "--filter",
+        "--clockid",
+        "--cgroup",
+        "--uid",
+        "--max-size",
+        "--affinity",
+        "--cpu",
         "-e",
         "--event",
         "-c",
@@ -60,26 +73,30 @@ pub(super) fn whom(command: &[String]) -> Whom {
         "-D",
         "--delay",
     ];
+    let mut so_far = Whom::Others;
     let mut words = command.iter().skip_while(|word| *word != "record").skip(1);
     while let Some(word) = words.next() {
+        let is_short = |letter: char| {
+            let mut letters = word.chars().skip(1).take_while(|c| "agsdbnvqRTWNBi".contains(*c) || *c == letter);
+            !word.starts_with("--") && letters.any(|c| c == letter)
+        };
         let is_long = |name: &str| word == name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
         if word == "--" || !word.starts_with('-') {
-            return Whom::Others;
+            break;
         }
-        if is_long("--pid") || is_long("--tid") || (!word.starts_with("--") && (word.starts_with("-p") || word.starts_with("-t")))
-        {
+        // perf lets these win, wherever they stand.
+        if is_long("--pid") || is_long("--tid") || is_short('p') || is_short('t') {
             return Whom::Tasks;
         }
-        // -a may stand among other letters that take no word.
-        let is_all = !word.starts_with("--") && word[1..].chars().take_while(|c| "agsdbnvqRTWNB".contains(*c)).any(|c| c == 'a');
-        if is_all || word == "--all-cpus" || is_long("--cpu") || (!word.starts_with("--") && word.starts_with("-C")) {
-            return Whom::Cpus;
+        if is_short('a') || word == "--all-cpus" || is_long("--cpu") || is_short('C') {
+            so_far = Whom::Cpus;
         }
-        if WITH_A_WORD.contains(&word.as_str()) {
+        let takes_a_word = |letter: char| is_short(letter) && word.ends_with(letter);
+        if WITH_A_WORD.contains(&word.as_str()) || "ecFomDkGurjC".chars().any(takes_a_word) {
             words.next();
         }
     }
-    Whom::Others
+    so_far
 }
 
 #[cfg(test)]
@@ -89,9 +106,16 @@ mod tests {
     #[test]
     fn whom_is_read_from_perfs_options_alone() {
         let of = |line: &str| whom(&line.split(' ').map(String::from).collect::<Vec<_>>());
-        for tasks in
-            ["perf record -e cycles -p 4711", "perf record -p4711", "/usr/bin/perf record -F 99 -g --tid=12", "perf record -t 3"]
-        {
+        for tasks in [
+            "perf record -a -g -p 12",
+            "perf record -agp 12",
+            "perf record -C 1 -p 3",
+            "perf record -k mono -p 3",
+            "perf record -e cycles -p 4711",
+            "perf record -p4711",
+            "/usr/bin/perf record -F 99 -g --tid=12",
+            "perf record -t 3",
+        ] {
             assert_eq!(of(tasks), Whom::Tasks, "{tasks}");
         }
         for cpus in [
@@ -100,6 +124,9 @@ mod tests {
             "perf record -ga -- x",
             "perf record -C 0,1 x",
             "perf record --all-cpus x",
+            "perf record -k 1 -a",
+            "perf record -gF 99 -a",
+            "perf record -iag",
         ] {
             assert_eq!(of(cpus), Whom::Cpus, "{cpus}");
         }

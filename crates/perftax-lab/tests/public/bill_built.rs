@@ -66,7 +66,8 @@ impl Pipe {
     /// A sample of IDENTIFIER|IP|TID|TIME|CPU.
     pub fn sample(&mut self, id: u64, tid: u32, time: u64, cpu: u32) {
         let body = [self.words(&[id, 0x40_1000]), self.halves(&[tid, tid]), self.words(&[time]), self.halves(&[cpu, 0])].concat();
-        self.record(9, 2, &body);
+        // The idle task is the kernel's.
+        self.record(9, if tid == 0 { 1 } else { 2 }, &body);
     }
 
     /// The trailer of other records: TID|TIME|CPU|IDENTIFIER.

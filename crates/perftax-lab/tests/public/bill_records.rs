@@ -234,6 +234,32 @@ fn drift_widens_and_payload_adds() {
     assert_eq!(bill.span_of, SpanOf::Samples);
 }
 
+/// What a filter drops has interrupted as well: nobody knows how often, and nobody says never.
+#[test]
+fn interrupts_without_a_sample_are_in_the_interval() {
+    const EXCLUDE_KERNEL: u64 = 1 << 5;
+    let billed = |flags: u64| {
+        let mut pipe = Pipe::new(false);
+        pipe.event(1, 0, 1_000_000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL | ENABLE_ON_EXEC | flags, &[10, 11]);
+        let comm = [pipe.halves(&[7, 7]), b"program\0".to_vec()].concat();
+        pipe.with_trailer(3, 1 << 13, comm, 10, MS);
+        clock_samples(&mut pipe, 300, 0);
+        exit(&mut pipe);
+        let mut known = calibration(Mechanism::CpuClock, "cpu-clock", 20_000.0, 0.0);
+        known.terms.insert("excluded-kernel".into(), Estimate::exact(10_000.0));
+        bill(&pipe, Some(&profile(vec![known])))
+    };
+    // 300 samples of 20 µs in a second of a millisecond's clock: up to 700 more of 10 µs.
+    let user = billed(EXCLUDE_KERNEL);
+    let dropped = user.events[0].dropped.unwrap();
+    assert!((dropped.low, dropped.high) == (0.0, 700.0), "{dropped:?}");
+    let cost = user.cost_s.unwrap();
+    assert!(cost.contains(300.0 * 20e-6) && cost.contains(300.0 * 20e-6 + 690.0 * 10e-6) && !cost.contains(0.015), "{cost:?}");
+    assert_eq!(user.events[0].cost_s, user.cost_s);
+    let all = billed(0);
+    assert_eq!((all.events[0].dropped, all.cost_s.map(|cost| near(cost.estimate, 0.006))), (None, Some(true)));
+}
+
 /// A recording of CPUs is of no one run, and whoever idles is not held up.
 #[test]
 fn cpus_are_billed_by_cpu_and_by_process() {

@@ -38,13 +38,19 @@ impl WaitingThread {
             let all = || std::iter::once(&told).chain(&watched);
             let mut fds: Vec<PollFd> = all().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
             loop {
-                // An interrupted call only looks once more.
-                let is_ready = poll(&mut fds, None).is_ok();
-                if is_ready && fds[0].revents().contains(PollFlags::IN) {
+                match poll(&mut fds, None) {
+                    // An interrupted call only looks once more.
+                    Err(rustix::io::Errno::INTR) => continue,
+                    // Without anybody who waits, tasks are only cheaper.
+                    Err(_) => break,
+                    Ok(_) => {}
+                }
+                if fds[0].revents().contains(PollFlags::IN) {
                     break;
                 }
                 // Whoever was watched has ended, and is always "ready".
-                if is_ready && fds.iter().any(|fd| fd.revents().contains(PollFlags::HUP)) {
+                let is_over = |fd: &PollFd| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL);
+                if fds.iter().any(is_over) {
                     fds.truncate(1);
                 }
             }

@@ -30,12 +30,15 @@ pub(super) fn part(doc: &Bill) -> Part {
     let lost: u64 = doc.events.iter().map(|e| e.lost).sum();
     let throttled: u64 = doc.events.iter().map(|e| e.throttled).sum();
     part.fact("CPU time", known(doc.cost_s.as_ref(), units::estimate_s), "samples × α on all CPUs, lost ones too");
-    part.fact(
-        "elapsed time",
-        known(doc.elapsed_cost_s.as_ref(), units::estimate_s),
-        "of samples taken in parallel, the busiest CPU's",
-    );
-    part.fact("share of the run", known(doc.share_of_run.as_ref(), units::estimate_share), "of what it would have taken without");
+    if !doc.of_cpus {
+        part.fact(
+            "elapsed time",
+            known(doc.elapsed_cost_s.as_ref(), units::estimate_s),
+            "of samples taken in parallel, the busiest CPU's",
+        );
+        let share = known(doc.share_of_run.as_ref(), units::estimate_share);
+        part.fact("share of the run", share, "of what it would have taken without");
+    }
     part.fact(
         "samples",
         units::count(samples),
@@ -109,11 +112,21 @@ fn bars(title: &str, what: &str, counts: &[SampleCount]) -> Panel {
     let height = 120 + 30 * names.len() as u32;
     let mut figure = Figure::new(height, Axis::count("samples").zero_based(), Axis::names().downwards());
     figure.add(Trace::bars_right("samples", &samples, &names).colour(0).unlisted());
-    let mut table = Grid::new(&[what, "#samples", "#share"]);
+    let (has_idle, has_cost) = (counts.iter().any(|c| c.idle > 0), counts.iter().any(|c| c.cost_s.is_some()));
+    let mut columns = vec![what, "#samples", "#share"];
+    columns.extend(has_idle.then_some("#while idle"));
+    columns.extend(has_cost.then_some("#CPU time"));
+    let mut table = Grid::new(&columns);
     for c in &sorted {
         let share = if total == 0 { String::new() } else { units::share(c.samples as f64 / total as f64) };
-        table.row(vec![c.key.clone(), units::count(c.samples), share]);
+        let mut row = vec![c.key.clone(), units::count(c.samples), share];
+        row.extend(has_idle.then(|| units::count(c.idle)));
+        row.extend(has_cost.then(|| known(c.cost_s.as_ref(), units::estimate_s)));
+        table.row(row);
     }
-    let caption = format!("Each sample cost the {what} that it was taken on: one long bar carries most of the bill.");
+    let caption = match has_idle {
+        true => "Samples while a CPU idled delayed nobody: the table tells them from the others.".into(),
+        false => format!("Each sample cost the {what} that it was taken on: one long bar carries most of the bill."),
+    };
     Panel::new(title, &caption).figure(figure).table(table.limited())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use owo_colors::OwoColorize;
 use perftax_cost::Mechanism;
-use perftax_cost::document::{Bill, BilledEvent, SampleCount, SpanOf};
+use perftax_cost::document::{Bill, BilledEvent, SampleCount, SpanOf, Untold};
 
 use crate::sheet::{Sheet, printable};
 use crate::table::Table;
@@ -40,7 +40,15 @@ pub fn bill(doc: &Bill) -> String {
 
 /// The whole bill in one line.
 fn total(doc: &Bill) -> String {
-    let Some(cost) = &doc.cost_s else { return "unknown: no event could be priced".into() };
+    let Some(cost) = &doc.cost_s else {
+        return match doc.events.iter().find_map(|event| event.untold) {
+            Some(Untold::CutOff) => "unknown: the recording was cut off before any sample",
+            Some(Untold::Overwritten) => "unknown: most samples were overwritten",
+            Some(Untold::AuxBuffer) => "unknown: what filling AUX buffers costs has no price",
+            None => "unknown: no event could be priced",
+        }
+        .into();
+    };
     let cpu = units::estimate_s(cost);
     let mut text = match &doc.elapsed_cost_s {
         Some(elapsed) => {
@@ -86,11 +94,14 @@ pub(crate) fn missing_rates(doc: &Bill) -> Vec<String> {
 /// What tasks cost by coming and going.
 pub(crate) fn tasks(doc: &Bill) -> Option<String> {
     let tasks = doc.tasks?;
+    let how = match tasks.events {
+        0 => "that CPUs told of".into(),
+        events => format!("that inherited {} on each CPU", super::plural(&units::count(events.into()), "event", "events")),
+    };
     Some(format!(
-        "{} for {} that inherited {} on each CPU, and {}",
+        "{} for {} {how}, and {}",
         known(tasks.cost_s.as_ref(), units::estimate_s),
         super::plural(&units::count(tasks.created), "thread or process", "threads and processes"),
-        super::plural(&units::count(tasks.events.into()), "event", "events"),
         super::plural(&units::count(tasks.executed), "program executed", "programs executed"),
     ))
 }

@@ -53,6 +53,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let why = format!("{}; nothing was recorded before that", fault.why);
         return Err(Error::Malformed { what: recording.name, offset: fault.at_byte, why }.into());
     }
+    if recording.events.is_empty() {
+        let why = "it names no event, so nothing tells what was sampled".into();
+        return Err(Error::Malformed { what: bill.recording, offset: 0, why }.into());
+    }
     if bill.cost_s.is_none() {
         return Err(unpriced(&bill, args.profile.as_deref()).into());
     }
