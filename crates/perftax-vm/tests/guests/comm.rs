@@ -77,7 +77,7 @@ fn a_trap_is_one_threads() {
 /// A process and its child each add to a variable at the same address, which is two, and to one that they share.
 #[test]
 fn a_childs_memory_is_its_own() {
-    let comm = comm_of("tests/guests/programs/forks.c", "perftax comm -m 1024 -c 251 --json - -- ./forks 300000");
+    let comm = comm_of("tests/guests/programs/forks.c", "perftax comm -m 1024 -c 251 --json - -- ./forks 1000000");
     let transfers = |is: &dyn Fn(&str) -> bool| -> f64 {
         comm.lines.iter().filter(|line| is(&line.name)).map(|line| line.share.total.estimate).sum()
     };
