@@ -74,19 +74,25 @@ fn a_trap_is_one_threads() {
     assert!(comm.total.false_sharing.estimate > 0.0, "{:?}", comm.total);
 }
 
-/// A process and its child each add to a variable at the same address, which is two, and to one that they share.
+/// A process and its child each add to a variable at the same address, which is two, and to one that they share. A handful of samples put a register on their
+/// line before all are taken, and on which line chance decides: another period is another chance.
 #[test]
 fn a_childs_memory_is_its_own() {
-    let comm = comm_of("tests/guests/programs/forks.c", "perftax comm -m 1024 -c 251 --json - -- ./forks 1000000");
-    let transfers = |is: &dyn Fn(&str) -> bool| -> f64 {
-        comm.lines.iter().filter(|line| is(&line.name)).map(|line| line.share.total.estimate).sum()
-    };
-    assert_eq!(transfers(&|name| name.starts_with("own")), 0.0, "{:?}", comm.lines);
-    assert!(
-        transfers(&|name| name.contains("zero")) > 0.9 * comm.total.total.estimate && comm.total.evidence >= 50,
-        "{:?}",
-        comm.lines
-    );
+    let mut seen = Vec::new();
+    for period in [251, 379, 509, 263, 1009] {
+        let comm =
+            comm_of("tests/guests/programs/forks.c", &format!("perftax comm -m 1024 -c {period} --json - -- ./forks 1000000"));
+        let transfers = |is: &dyn Fn(&str) -> bool| -> f64 {
+            comm.lines.iter().filter(|line| is(&line.name)).map(|line| line.share.total.estimate).sum()
+        };
+        assert_eq!(transfers(&|name| name.starts_with("own")), 0.0, "{:?}", comm.lines);
+        if comm.total.evidence >= 50 {
+            assert!(transfers(&|name| name.contains("zero")) > 0.9 * comm.total.total.estimate, "{:?}", comm.lines);
+            return;
+        }
+        seen.push((period, comm.total.evidence, comm.evidence));
+    }
+    panic!("the line that they share was not seen at any period: {seen:?}");
 }
 
 /// Lines that perf c2c finds here are watched in a run of its own: the program is linked statically, and its variables lie where they lay.
