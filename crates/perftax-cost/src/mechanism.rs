@@ -71,6 +71,12 @@ impl Mechanism {
         }
     }
 
+    /// Whether its events are places in somebody's code or memory, of which only some can be made to happen: it is calibrated by one of its own, and not by
+    /// each.
+    pub fn is_of_places(self) -> bool {
+        matches!(self, Self::Tracepoint | Self::Uprobe | Self::Breakpoint)
+    }
+
     /// Whether samples come from the passing of time (and so sample their own overhead) and not from counted events.
     pub fn is_time_driven(self) -> bool {
         self == Self::CpuClock

@@ -263,9 +263,8 @@ fn named(events: &[&str]) -> String {
 
 /// How a price is found: of an event that can be made to happen by itself, or of the mechanism by an event that can.
 fn calibrate(mechanism: Mechanism, events: &[&str]) -> String {
-    let is_its_own = !matches!(mechanism, Mechanism::Tracepoint | Mechanism::Uprobe | Mechanism::Breakpoint);
     match events {
-        [event] if is_its_own => format!("perftax calibrate -e {event}"),
+        [event] if !mechanism.is_of_places() => format!("perftax calibrate -e {event}"),
         _ => format!("perftax calibrate --mechanism {mechanism}"),
     }
 }

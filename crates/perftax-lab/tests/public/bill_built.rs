@@ -1,6 +1,7 @@
 //! Recordings built byte by byte from the kernel's and perf's headers, in both byte orders.
 
-use perftax_lab::recording::Recording;
+use perftax_cost::document::{Bill, MachineId, Origin};
+use perftax_lab::recording::{self, Recording};
 
 /// A piped recording in the making.
 pub struct Pipe {
@@ -105,4 +106,22 @@ pub fn two_events(big: bool) -> Pipe {
 pub fn exit(pipe: &mut Pipe) {
     let body = [pipe.halves(&[7, 1, 7, 1]), pipe.words(&[1001 * MS])].concat();
     pipe.with_trailer(4, 0, body, 10, 1001 * MS);
+}
+
+/// What was built, billed without prices: what of it tells of the recording alone.
+pub fn unpriced_bill(recording: &Recording) -> Bill {
+    recording::bill(recording, None, origin(0.0))
+}
+
+pub fn origin(taken_at_s: f64) -> Origin {
+    Origin {
+        schema: 1,
+        kind: "bill".into(),
+        perftax: "0".into(),
+        machine: MachineId::default(),
+        kernel: String::new(),
+        taken_at_s,
+        command: Vec::new(),
+        warnings: Vec::new(),
+    }
 }

@@ -3,10 +3,9 @@
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use perftax_cost::document::{Bill, MachineId, Origin};
-use perftax_lab::recording::{self, Recording};
+use perftax_lab::recording::Recording;
 
-use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, TIMES};
+use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, TIMES, unpriced_bill as bill};
 
 /// Two processes' lives on two CPUs: a command (7) that executes twice, and a child (8) that executes once, ends first, and is called as the command was when
 /// it was forked. cpu-clock has an id for each CPU, and so has a counter that ran half of the time.
@@ -49,20 +48,6 @@ fn built(big: bool, order: impl Fn(&mut Vec<Vec<u8>>)) -> Recording {
     order(&mut records);
     pipe.bytes.extend(records.concat());
     pipe.read()
-}
-
-fn bill(recording: &Recording) -> Bill {
-    let origin = Origin {
-        schema: 1,
-        kind: "bill".into(),
-        perftax: "0".into(),
-        machine: MachineId::default(),
-        kernel: String::new(),
-        taken_at_s: 0.0,
-        command: Vec::new(),
-        warnings: Vec::new(),
-    };
-    recording::bill(recording, None, origin)
 }
 
 #[test]

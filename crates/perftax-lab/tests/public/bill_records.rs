@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::{Bill, Calibration, MachineId, MachineProfile, Origin, SampleCount, SpanOf, StopReason};
+use perftax_cost::document::{Bill, Calibration, MachineId, MachineProfile, SampleCount, SpanOf, StopReason};
 use perftax_cost::{Estimate, Mechanism, Warning};
 use perftax_lab::recording;
 
-use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, exit, two_events};
+use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, exit, origin, two_events};
 
 #[test]
 fn every_record_in_both_byte_orders() {
@@ -88,19 +88,6 @@ fn an_exploding_stream_is_refused() {
     assert!(length < 8_000, "{length}");
     pipe.record(81, 0, &packed[..length]);
     assert!(pipe.read().fault.unwrap().why.contains("expand"));
-}
-
-fn origin(taken_at_s: f64) -> Origin {
-    Origin {
-        schema: 1,
-        kind: "bill".into(),
-        perftax: "0".into(),
-        machine: MachineId::default(),
-        kernel: String::new(),
-        taken_at_s,
-        command: Vec::new(),
-        warnings: Vec::new(),
-    }
 }
 
 fn calibration(mechanism: Mechanism, event: &str, alpha_ns: f64, drift: f64) -> Calibration {

@@ -1,9 +1,7 @@
 //! Recordings of what takes no samples: AUX buffers, and what was put together from them.
 
-use perftax_cost::document::{Bill, MachineId, Origin, Untold};
-use perftax_lab::recording::{self, Recording};
-
-use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE};
+use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, unpriced_bill as bill};
+use perftax_cost::document::Untold;
 
 /// A recording whose header names the PMU of type 9.
 fn of_pmu(name: &str) -> Pipe {
@@ -23,20 +21,6 @@ fn aux(pipe: &mut Pipe) {
     let fields = pipe.words(&[64, 0, 0, 0, 0]);
     pipe.record(71, 0, &fields);
     pipe.bytes.extend([0x55; 64]);
-}
-
-fn bill(recording: &Recording) -> Bill {
-    let origin = Origin {
-        schema: 1,
-        kind: "bill".into(),
-        perftax: "0".into(),
-        machine: MachineId::default(),
-        kernel: String::new(),
-        taken_at_s: 0.0,
-        command: Vec::new(),
-        warnings: Vec::new(),
-    };
-    recording::bill(recording, None, origin)
 }
 
 #[test]

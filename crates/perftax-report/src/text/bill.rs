@@ -82,10 +82,7 @@ pub(crate) fn missing_rates(doc: &Bill) -> Vec<String> {
         }
     }
     let command = |(mechanism, events): (Mechanism, Vec<&str>)| match events[..] {
-        // Of these only some can be made to happen.
-        [event] if !matches!(mechanism, Mechanism::Tracepoint | Mechanism::Uprobe | Mechanism::Breakpoint) => {
-            shell::join(&["perftax", "calibrate", "-e", &printable(event)])
-        }
+        [event] if !mechanism.is_of_places() => shell::join(&["perftax", "calibrate", "-e", &printable(event)]),
         _ => shell::join(&["perftax", "calibrate", "--mechanism", &mechanism.to_string()]),
     };
     lacking.into_iter().map(command).collect()

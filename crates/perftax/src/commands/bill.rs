@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use perftax_cost::Mechanism;
 use perftax_cost::document::{Bill, MachineProfile, Untold};
 use perftax_lab::recording::{self, Recording};
 use perftax_pmu::Error;
@@ -57,6 +56,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let why = "it names no event, so nothing tells what was sampled".into();
         return Err(Error::Malformed { what: bill.recording, offset: 0, why }.into());
     }
+    let unknown = recording.counts.unknown_samples;
+    if bill.cost_s.is_none() && unknown > 0 && bill.events.iter().all(|event| event.cost_s.is_some()) {
+        let why = format!("its {unknown} samples belong to no event that it names");
+        return Err(Error::Malformed { what: bill.recording, offset: 0, why }.into());
+    }
     if bill.cost_s.is_none() {
         return Err(unpriced(&bill, args.profile.as_deref()).into());
     }
@@ -105,11 +109,8 @@ fn unpriced(bill: &Bill, profile: Option<&Path>) -> Error {
         Some(path) => format!("{} has no calibration for its mechanism", path.display()),
         None => "this machine has no calibration for its mechanism yet".into(),
     };
-    // Whatever a tracepoint is of, its price is that of the mechanism.
     let remedy = match sampled.mechanism {
-        Some(mechanism @ (Mechanism::Tracepoint | Mechanism::Uprobe | Mechanism::Breakpoint)) => {
-            format!("perftax calibrate --mechanism {mechanism}")
-        }
+        Some(mechanism) if mechanism.is_of_places() => format!("perftax calibrate --mechanism {mechanism}"),
         Some(_) => format!("perftax calibrate -e {}", sampled.event),
         None => "none: perftax cannot tell how it is sampled".into(),
     };
