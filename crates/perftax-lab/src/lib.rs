@@ -4,6 +4,7 @@ pub mod audit;
 pub mod calibrate;
 pub mod comm;
 mod counted;
+pub mod lint;
 pub mod matrix;
 pub mod microbench;
 pub mod phase;

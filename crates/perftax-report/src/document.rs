@@ -1,7 +1,7 @@
 //! Which document a JSON text holds, for commands that read documents back.
 
 use perftax_cost::document::{
-    Audit, Bill, Calibration, Comm, MachineProfile, Matrix, Origin, Phase, Plan, Prediction, SCHEMA, Selfcost, Sensitivity,
+    Audit, Bill, Calibration, Comm, Lint, MachineProfile, Matrix, Origin, Phase, Plan, Prediction, SCHEMA, Selfcost, Sensitivity,
     Simulation, Verification,
 };
 use serde::de::DeserializeOwned;
@@ -19,6 +19,8 @@ pub enum Document {
     Verification(Box<Verification>),
     /// `perftax bill`.
     Bill(Box<Bill>),
+    /// `perftax lint`.
+    Lint(Box<Lint>),
     /// `perftax sim`.
     Simulation(Box<Simulation>),
     /// `perftax sensitivity`.
@@ -100,6 +102,7 @@ impl Document {
             "plan" => Self::Plan(typed(&kind, value)?),
             "verify" => Self::Verification(typed(&kind, value)?),
             "bill" => Self::Bill(typed(&kind, value)?),
+            "lint" => Self::Lint(typed(&kind, value)?),
             "sim" => Self::Simulation(typed(&kind, value)?),
             "sensitivity" => Self::Sensitivity(typed(&kind, value)?),
             "audit" => Self::Audit(typed(&kind, value)?),
@@ -120,6 +123,7 @@ impl Document {
             Self::Plan(doc) => &doc.origin,
             Self::Verification(doc) => &doc.origin,
             Self::Bill(doc) => &doc.origin,
+            Self::Lint(doc) => &doc.origin,
             Self::Simulation(doc) => &doc.origin,
             Self::Sensitivity(doc) => &doc.origin,
             Self::Audit(doc) => &doc.origin,
@@ -138,6 +142,7 @@ impl Document {
             Self::Plan(_) => "plan",
             Self::Verification(_) => "verify",
             Self::Bill(_) => "bill",
+            Self::Lint(_) => "lint",
             Self::Simulation(_) => "sim",
             Self::Sensitivity(_) => "sensitivity",
             Self::Audit(_) => "audit",
@@ -156,6 +161,7 @@ impl Document {
             Self::Plan(doc) => crate::text::plan(doc),
             Self::Verification(doc) => crate::text::verification(doc),
             Self::Bill(doc) => crate::text::bill(doc),
+            Self::Lint(doc) => crate::text::lint(doc),
             Self::Simulation(doc) => crate::text::simulation(doc),
             Self::Sensitivity(doc) => crate::text::sensitivity(doc),
             Self::Audit(doc) => crate::text::audit(doc),
@@ -174,6 +180,7 @@ impl Document {
             Self::Plan(doc) => crate::csv::plan(doc, separator),
             Self::Verification(doc) => crate::csv::verification(doc, separator),
             Self::Bill(doc) => crate::csv::bill(doc, separator),
+            Self::Lint(doc) => crate::csv::lint(doc, separator),
             Self::Simulation(doc) => crate::csv::simulation(doc, separator),
             Self::Sensitivity(doc) => crate::csv::sensitivity(doc, separator),
             Self::Audit(doc) => crate::csv::audit(doc, separator),
@@ -193,6 +200,7 @@ impl serde::Serialize for Document {
             Self::Plan(doc) => doc.serialize(serializer),
             Self::Verification(doc) => doc.serialize(serializer),
             Self::Bill(doc) => doc.serialize(serializer),
+            Self::Lint(doc) => doc.serialize(serializer),
             Self::Simulation(doc) => doc.serialize(serializer),
             Self::Sensitivity(doc) => doc.serialize(serializer),
             Self::Audit(doc) => doc.serialize(serializer),

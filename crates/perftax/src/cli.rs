@@ -14,7 +14,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 our failure, or the measured program failed; 2 usage; 3 this machine cannot do it; \
-4 a negative verdict (the prediction did not hold, an audit row failed, no period fits the budget); 126/127 cannot exec / not found; 130 interrupted.";
+4 a negative verdict (the prediction did not hold, an audit row failed, no period fits the budget, a recording cannot be trusted); 126/127 cannot exec / not found; 130 interrupted.";
 
 /// The commands, in the order in which a user meets them.
 #[derive(Debug, Subcommand)]
@@ -26,6 +26,7 @@ pub enum Command {
     Plan(commands::plan::Args),
     Verify(commands::verify::Args),
     Bill(commands::bill::Args),
+    Lint(commands::lint::Args),
     Sensitivity(commands::sensitivity::Args),
     Audit(commands::audit::Args),
     Selfcost(commands::selfcost::Args),

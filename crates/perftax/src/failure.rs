@@ -13,7 +13,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 pub enum Outcome {
     /// Done, exit 0.
     Done,
-    /// A negative verdict, exit 4: the prediction did not hold, an audit row failed, no period fits the budget.
+    /// A negative verdict, exit 4: the prediction did not hold, an audit row failed, no period fits the budget, a recording cannot be
+    /// trusted.
     Negative,
     /// A program was passed through and ended with this code, which is ours then.
     Passed(u8),

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => commands::plan::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Bill(args) => commands::bill::run(&args),
+        Command::Lint(args) => commands::lint::run(&args),
         Command::Sensitivity(args) => commands::sensitivity::run(&args),
         Command::Audit(args) => commands::audit::run(&args),
         Command::Selfcost(args) => commands::selfcost::run(&args),

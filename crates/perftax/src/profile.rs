@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use perftax_cost::document::{Calibration, MachineId, MachineProfile, SCHEMA};
+use perftax_cost::document::{Calibration, MachineId, MachineProfile, Origin, SCHEMA};
+use perftax_pmu::machine::Machine;
 
 use crate::output::write_atomically;
 
@@ -38,6 +39,23 @@ pub fn load_file(path: &Path) -> Result<MachineProfile> {
         });
     }
     parse(&text, path)
+}
+
+/// The prices for a recording: the profile asked for, or this machine's own; None where there is none.
+pub fn asked_or_own(asked: Option<&Path>) -> Result<Option<MachineProfile>> {
+    match asked {
+        Some(path) => load_file(path).map(Some),
+        None => load(&Machine::here().id()),
+    }
+}
+
+/// The head of a document that belongs to the machine whose prices it uses.
+pub fn origin(kind: &str, profile: Option<&MachineProfile>) -> Origin {
+    let (machine, kernel) = profile.map(|p| (p.machine.clone(), p.kernel.clone())).unwrap_or_else(|| {
+        let here = Machine::here();
+        (here.id(), here.kernel())
+    });
+    crate::origin::here(kind, machine, kernel)
 }
 
 /// Adds a calibration to the machine's profile, without its raw blocks.

@@ -7,6 +7,7 @@ mod bill;
 mod calibration;
 mod comm;
 mod comm_likeness;
+mod lint;
 mod matrix;
 mod origin;
 mod phase;
@@ -34,6 +35,7 @@ pub use comm::{
     CommSite, CommThread, CommWay,
 };
 pub use comm_likeness::CommLikeness;
+pub use lint::{Lint, LintCheck, LintUnit, LintVerdict};
 pub use matrix::{
     Jump, MULTIPLEXED_BELOW, Matrix, MatrixCell, MatrixControl, MatrixEvent, MatrixImpossible, MatrixKey, MatrixMode, MatrixPair,
     MatrixPilot, MatrixPlacement, MatrixPlan, MatrixRun, MatrixSet, MatrixSetEvent,

@@ -8,7 +8,7 @@ use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
 use perftax_pmu::{Error, Result};
 
 use super::place::{KERNEL_HALF, PlaceName, WORD_BYTES};
-use crate::recording::{Attribute, Recording};
+use crate::recording::{Attribute, Observer, Recording, SeenSample};
 
 /// Lines that are taken of a recording: each takes a turn of its own where more of its words are touched than there are registers.
 const MOST_LINES: usize = 16;
@@ -39,19 +39,34 @@ struct Seen {
     words: BTreeSet<u64>,
 }
 
+/// Takes samples as the recording is read.
+struct Reader {
+    /// By process.
+    seen: BTreeMap<u32, BTreeMap<Line, Seen>>,
+    /// Samples that told an address.
+    told: u64,
+    broken: Option<Error>,
+}
+
+impl Observer for Reader {
+    fn sample(&mut self, seen: &SeenSample<'_>) {
+        match sample(seen.attribute, seen.misc, seen.body) {
+            Ok(Some(sample)) => self.told += u64::from(take(&sample, &mut self.seen)),
+            Ok(None) => {}
+            Err(error) => self.broken = Some(error),
+        }
+    }
+}
+
 /// Reads a recording's samples of loads and stores, as `perf c2c record` takes them, and takes the lines that loads found modified in another core's
 /// cache (HITM, or a peer's): of one process, the given one where it is in there, else that with the most.
 ///
 /// # Errors
 /// Where it cannot be read, has no such samples, or not one that found a line modified.
 pub fn recorded_lines(path: &Path, process: Option<u32>) -> Result<RecordedLines> {
-    let mut seen: BTreeMap<u32, BTreeMap<Line, Seen>> = BTreeMap::new();
-    let (mut told, mut broken) = (0_u64, None);
-    let recording = Recording::open_looking(path, &mut |attribute, misc, body| match sample(attribute, misc, body) {
-        Ok(Some(sample)) => told += u64::from(take(&sample, &mut seen)),
-        Ok(None) => {}
-        Err(error) => broken = Some(error),
-    })?;
+    let mut reader = Reader { seen: BTreeMap::new(), told: 0, broken: None };
+    let recording = Recording::open_observed(path, &mut reader)?;
+    let Reader { mut seen, told, broken } = reader;
     if let Some(error) = broken {
         return Err(error);
     }

@@ -145,7 +145,8 @@ impl Attribute {
             1 => &SOFTWARE,
             _ => return None,
         };
-        names.get(usize::try_from(self.config).ok()?).copied()
+        // Above the event a hybrid processor's PMU has its number.
+        names.get(usize::try_from(self.config & 0xffff_ffff).ok()?).copied()
     }
 
     /// A name for an event that the recording does not name: the kernel's generic ones, else the raw numbers.

@@ -11,6 +11,11 @@ pub enum Order {
 }
 
 impl Order {
+    /// Of this machine.
+    pub fn native() -> Self {
+        if cfg!(target_endian = "big") { Self::Big } else { Self::Little }
+    }
+
     /// The 16-bit number at an offset.
     pub fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
         let raw = *bytes.get(at..)?.first_chunk::<2>()?;

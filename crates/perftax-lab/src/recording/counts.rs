@@ -6,14 +6,15 @@ use perftax_cost::document::Untold;
 
 use super::attribute::{Attribute, read_format};
 use super::bytes::{Order, text};
+use super::command_line::{Whom, whom};
 use super::command_span::CommandSpan;
 use super::features::Features;
 use super::kind;
 use super::layout::{Belonging, Layout};
 use super::mechanism;
 use super::names::Names;
+use super::observer::{Observer, SeenRecord, SeenSample};
 use super::slices::{Slices, Track};
-use super::tasks::{Whom, whom};
 use super::times::RunningTimes;
 
 /// What was counted of one event.
@@ -119,13 +120,10 @@ impl Counts {
     }
 }
 
-/// Looks at a sample: its event, the bits of its header, and its body.
-pub type Look<'a> = dyn FnMut(&Attribute, u16, &[u8]) + 'a;
-
 /// Counts records as they come.
 pub struct Counter<'a> {
     order: Order,
-    look: Option<&'a mut Look<'a>>,
+    observer: Option<&'a mut dyn Observer>,
     events: Vec<EventCounts>,
     layouts: Vec<Layout>,
     /// Whether one layout finds the id in every record.
@@ -142,10 +140,10 @@ pub struct Counter<'a> {
 
 impl<'a> Counter<'a> {
     /// Nothing counted yet.
-    pub fn new(order: Order, look: Option<&'a mut Look<'a>>) -> Self {
+    pub fn new(order: Order, observer: Option<&'a mut dyn Observer>) -> Self {
         Self {
             order,
-            look,
+            observer,
             events: Vec::new(),
             layouts: Vec::new(),
             ids_agree: true,
@@ -178,6 +176,9 @@ impl<'a> Counter<'a> {
     /// Counts one record. A body too short for what it should say counts as a record and says nothing.
     pub fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
         *self.counts.records.entry(kind).or_default() += 1;
+        if kind != kind::SAMPLE && self.observer.is_some() {
+            self.show(kind, misc, body);
+        }
         match kind {
             kind::SAMPLE => self.sample(misc, body),
             kind::HEADER_ATTR => self.header_attr(body),
@@ -187,8 +188,20 @@ impl<'a> Counter<'a> {
                 }
             }
             kind::EVENT_UPDATE => self.event_update(body),
+            kind::HEADER_BUILD_ID => self.features.take_build_id(body),
             kind::ID_INDEX => self.id_index(body),
             _ => self.side_band(kind, misc, body).unwrap_or(()),
+        }
+    }
+
+    /// Lets the observer see a record that is not a sample.
+    fn show(&mut self, kind: u32, misc: u16, body: &[u8]) {
+        // Only what the kernel writes has a trailer.
+        let event = if kind < kind::HEADER_ATTR { self.event_of_trailer(body) } else { None };
+        let layout = event.and_then(|index| self.layouts.get(index));
+        let belongs = layout.map_or_else(Belonging::default, |layout| layout.of_trailer(self.order, body));
+        if let Some(observer) = &mut self.observer {
+            observer.record(&SeenRecord { order: self.order, kind, misc, body, event, belongs });
         }
     }
 
@@ -240,11 +253,13 @@ impl<'a> Counter<'a> {
             self.counts.unknown_samples += 1;
             return;
         };
-        if let Some(look) = &mut self.look {
-            look(&self.events[index].attribute, misc, body);
-        }
         let layout = &self.layouts[index];
-        let belongs = layout.of_sample(self.order, body);
+        let mut belongs = layout.of_sample(self.order, body);
+        belongs.cpu = belongs.cpu.or_else(|| id.and_then(|id| self.cpu_of_id.get(&id).copied()));
+        if let Some(observer) = &mut self.observer {
+            let attribute = &self.events[index].attribute;
+            observer.sample(&SeenSample { order: self.order, event: index, attribute, misc, body, belongs, layout });
+        }
         if let Some(at) = layout.sample_read {
             let event = &mut self.events[index];
             if let Some((enabled_ns, running_ns)) = times_in(self.order, &event.attribute, body.get(at..).unwrap_or(&[])) {
@@ -253,7 +268,7 @@ impl<'a> Counter<'a> {
             }
         }
         self.events[index].samples += 1;
-        let cpu = belongs.cpu.or_else(|| id.and_then(|id| self.cpu_of_id.get(&id).copied()));
+        let cpu = belongs.cpu;
         if let Some(cpu) = cpu {
             *self.counts.by_cpu.entry((cpu, index)).or_default() += 1;
         }

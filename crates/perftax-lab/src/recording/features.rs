@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::attribute::Attribute;
-use super::bytes::{Cursor, Order};
+use super::bytes::{Cursor, Order, text};
 
 /// Header features that a bill uses. What a recording lacks stays empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,8 +28,11 @@ pub struct Features {
     pub pmus: BTreeMap<u32, String>,
     /// Described events: attributes, name, ids.
     pub described: Vec<(Attribute, String, Vec<u64>)>,
+    /// Build ids by the path of the file; none where the recording has no table of them.
+    pub build_ids: Option<BTreeMap<String, Vec<u8>>>,
 }
 
+const BUILD_ID: u32 = 2;
 const HOSTNAME: u32 = 3;
 const OSRELEASE: u32 = 4;
 const VERSION: u32 = 5;
@@ -44,7 +47,10 @@ const PMU_MAPPINGS: u32 = 16;
 impl Features {
     /// Whether a feature is one of those that are kept, so that the others need not be read.
     pub fn wants(feature: u32) -> bool {
-        matches!(feature, HOSTNAME | OSRELEASE | VERSION | ARCH | NRCPUS | CPUDESC | CPUID | CMDLINE | EVENT_DESC | PMU_MAPPINGS)
+        matches!(
+            feature,
+            BUILD_ID | HOSTNAME | OSRELEASE | VERSION | ARCH | NRCPUS | CPUDESC | CPUID | CMDLINE | EVENT_DESC | PMU_MAPPINGS
+        )
     }
 
     /// Takes a feature's section in. A damaged one is left out as far as it cannot be read.
@@ -71,6 +77,10 @@ impl Features {
                 self.pmus = (0..many).map_while(|_| Some((cursor.u32()?, cursor.string()?))).collect();
                 return;
             }
+            BUILD_ID => {
+                self.take_build_ids(order, section);
+                return;
+            }
             EVENT_DESC => {
                 let (many, size) = (cursor.u32().unwrap_or(0), cursor.u32().unwrap_or(0) as usize);
                 self.described = (0..many).map_while(|_| described_event(&mut cursor, order, size)).collect();
@@ -81,6 +91,21 @@ impl Features {
         if let Some(text) = cursor.string() {
             *field = text;
         }
+    }
+
+    /// Takes `struct perf_record_header_build_id`s in, each behind a record header: a section of them, or one of a pipe.
+    fn take_build_ids(&mut self, order: Order, mut section: &[u8]) {
+        let ids = self.build_ids.get_or_insert_default();
+        while let Some(size) = order.u16(section, 6).map(usize::from).filter(|size| *size > BUILD_ID_BYTES) {
+            let Some((entry, rest)) = section.split_at_checked(size) else { return };
+            ids.extend(build_id(&entry[8..]));
+            section = rest;
+        }
+    }
+
+    /// Takes the build id in that a record of a pipe brings.
+    pub(super) fn take_build_id(&mut self, body: &[u8]) {
+        self.build_ids.get_or_insert_default().extend(build_id(body));
     }
 
     /// The recorded program itself, without `perf record` and its options, as far as `--` marks it.
@@ -98,6 +123,18 @@ impl Features {
         let parts = [self.hostname.as_str(), cpu, &kernel];
         parts.into_iter().filter(|p| !p.is_empty()).collect::<Vec<_>>().join(", ")
     }
+}
+
+/// Bytes before the file's name: record header, process, 20 bytes of id, its length, padding.
+const BUILD_ID_BYTES: usize = 36;
+
+/// A file and its id, behind the record header.
+fn build_id(body: &[u8]) -> Option<(String, Vec<u8>)> {
+    let (id, path) = (body.get(4..24)?, body.get(BUILD_ID_BYTES - 8..)?);
+    // Its length since Linux 5.9; before that a whole one.
+    let length = usize::from(body[24]);
+    let length = if (1..=20).contains(&length) { length } else { 20 };
+    Some((text(path), id[..length].to_vec()))
 }
 
 fn described_event(cursor: &mut Cursor, order: Order, size: usize) -> Option<(Attribute, String, Vec<u64>)> {

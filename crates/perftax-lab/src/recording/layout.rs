@@ -36,6 +36,8 @@ struct Fields {
     thread: Option<usize>,
     time: Option<usize>,
     cpu: Option<usize>,
+    ip: Option<usize>,
+    period: Option<usize>,
 }
 
 impl Layout {
@@ -52,6 +54,8 @@ impl Layout {
                     bit::TID => fields.thread = Some(at),
                     bit::TIME => fields.time = Some(at),
                     bit::CPU => fields.cpu = Some(at),
+                    bit::IP => fields.ip = Some(at),
+                    bit::PERIOD => fields.period = Some(at),
                     _ => {}
                 }
                 at += 8;
@@ -72,6 +76,15 @@ impl Layout {
     /// The id in a sample.
     pub fn sample_id(&self, order: Order, body: &[u8]) -> Option<u64> {
         order.u64(body, self.sample.id?)
+    }
+
+    /// Where a sample has its address, or its period.
+    pub fn place_in_sample(&self, field: u64) -> Option<usize> {
+        match field {
+            bit::IP => self.sample.ip,
+            bit::PERIOD => self.sample.period,
+            _ => None,
+        }
     }
 
     /// The id at the end of another record.

@@ -9,19 +9,21 @@
 //! gives up on truncated files, gives records of unknown ids to the first event, does not skip the tracing data that a
 //! pipe carries inline, and allocates whatever sizes a damaged file names.
 
-mod attribute;
+pub(crate) mod attribute;
 mod billing;
 mod bytes;
+pub(crate) mod command_line;
 mod command_span;
 mod compressed;
 mod counts;
 mod dropped;
 mod features;
 mod header;
-mod kind;
+pub(crate) mod kind;
 mod layout;
 mod mechanism;
 mod names;
+mod observer;
 mod payload;
 mod price;
 mod remarks;
@@ -38,9 +40,13 @@ use perftax_pmu::{Error, Result};
 
 pub use attribute::Attribute;
 pub use billing::bill;
-pub use counts::{Counts, EventCounts, Look, Thread};
+pub use bytes::Order;
+pub(crate) use bytes::text;
+pub use counts::{Counts, EventCounts, Thread};
 pub use features::Features;
+pub use layout::Belonging;
 pub use mechanism::mechanism_of;
+pub use observer::{Observer, SeenRecord, SeenSample};
 pub(crate) use price::price_of;
 pub use slices::{Slices, Track};
 
@@ -80,31 +86,31 @@ impl Recording {
         Self::opened(path, None)
     }
 
-    /// As [`Recording::open`]; looks at each sample of a known event.
+    /// As [`Recording::open`]; `observer` sees each record.
     ///
     /// # Errors
     /// As [`Recording::open`].
-    pub fn open_looking<'a>(path: &Path, look: &'a mut Look<'a>) -> Result<Self> {
-        Self::opened(path, Some(look))
+    pub fn open_observed(path: &Path, observer: &mut dyn Observer) -> Result<Self> {
+        Self::opened(path, Some(observer))
     }
 
-    fn opened<'a>(path: &Path, look: Option<&'a mut Look<'a>>) -> Result<Self> {
+    fn opened(path: &Path, observer: Option<&mut dyn Observer>) -> Result<Self> {
         if path.as_os_str() == "-" {
             let input = std::io::stdin();
             // Standard input may be a file, too.
             let file = input.as_fd().try_clone_to_owned().map(std::fs::File::from).ok();
-            return walk::stream(input.lock(), file.as_ref().and_then(anywhere), "-", look);
+            return walk::stream(input.lock(), file.as_ref().and_then(anywhere), "-", observer);
         }
         let name = path.display().to_string();
         if path.is_dir() {
-            return walk::directory(path, &name, look);
+            return walk::directory(path, &name, observer);
         }
         if let Some(whole) = part_of(path) {
             let why = format!("it is one part of the recording {0}, which perf record --threads made: give {0}", whole.display());
             return Err(Error::Malformed { what: name, offset: 0, why });
         }
         let file = std::fs::File::open(path).map_err(Error::file(path))?;
-        walk::stream(&file, anywhere(&file), &name, look)
+        walk::stream(&file, anywhere(&file), &name, observer)
     }
 
     /// Reads a recording from any stream of bytes; `name` is for messages.
@@ -113,6 +119,14 @@ impl Recording {
     /// As [`Recording::open`].
     pub fn read(input: impl std::io::Read, name: &str) -> Result<Self> {
         walk::stream(input, None, name, None)
+    }
+
+    /// As [`Recording::read`]; `observer` sees each record.
+    ///
+    /// # Errors
+    /// As [`Recording::open`].
+    pub fn read_observed(input: impl std::io::Read, name: &str, observer: &mut dyn Observer) -> Result<Self> {
+        walk::stream(input, None, name, Some(observer))
     }
 
     /// First to last sample, seconds; None where samples carry no time or there are fewer than two.

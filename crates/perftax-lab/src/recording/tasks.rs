@@ -5,6 +5,7 @@ use perftax_cost::tasks::{TASK_CPUS_TERM, TASK_TERM, TaskCost};
 
 use super::Recording;
 use super::billing::Priced;
+use super::command_line::{Whom, whom};
 
 /// The tasks of a recording whose events each of them inherited; none where no event was inherited, or nothing was created.
 ///
@@ -35,103 +36,4 @@ pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledTasks
     });
     // Nothing is inherited of CPUs.
     Some(BilledTasks { created, executed, events: if of_cpus { 0 } else { events }, cost_s })
-}
-
-/// Whom `perf record` was told to watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whom {
-    /// Processes or threads that ran.
-    Tasks,
-    /// CPUs, whatever runs there.
-    Cpus,
-    /// A command, or nobody can tell.
-    Others,
-}
-
-/// By perf's own options, which end where the command begins. Which of them take a word is known of those alone that stand before most often: what is
-/// taken for the command's beginning may be such a word.
-pub(super) fn whom(command: &[String]) -> Whom {
-    const WITH_A_WORD: [&str; 20] = [
-        "--filter",
-        "--clockid",
-        "--cgroup",
-        "--uid",
-        "--max-size",
-        "--affinity",
-        "--cpu",
-        "-e",
-        "--event",
-        "-c",
-        "--count",
-        "-F",
-        "--freq",
-        "-o",
-        "--output",
-        "-m",
-        "--mmap-pages",
-        "--call-graph",
-        "-D",
-        "--delay",
-    ];
-    let mut so_far = Whom::Others;
-    let mut words = command.iter().skip_while(|word| *word != "record").skip(1);
-    while let Some(word) = words.next() {
-        let is_short = |letter: char| {
-            let mut letters = word.chars().skip(1).take_while(|c| "agsdbnvqRTWNBi".contains(*c) || *c == letter);
-            !word.starts_with("--") && letters.any(|c| c == letter)
-        };
-        let is_long = |name: &str| word == name || word.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
-        if word == "--" || !word.starts_with('-') {
-            break;
-        }
-        // perf lets these win, wherever they stand.
-        if is_long("--pid") || is_long("--tid") || is_short('p') || is_short('t') {
-            return Whom::Tasks;
-        }
-        if is_short('a') || word == "--all-cpus" || is_long("--cpu") || is_short('C') {
-            so_far = Whom::Cpus;
-        }
-        let takes_a_word = |letter: char| is_short(letter) && word.ends_with(letter);
-        if WITH_A_WORD.contains(&word.as_str()) || "ecFomDkGurjC".chars().any(takes_a_word) {
-            words.next();
-        }
-    }
-    so_far
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whom_is_read_from_perfs_options_alone() {
-        let of = |line: &str| whom(&line.split(' ').map(String::from).collect::<Vec<_>>());
-        for tasks in [
-            "perf record -a -g -p 12",
-            "perf record -agp 12",
-            "perf record -C 1 -p 3",
-            "perf record -k mono -p 3",
-            "perf record -e cycles -p 4711",
-            "perf record -p4711",
-            "/usr/bin/perf record -F 99 -g --tid=12",
-            "perf record -t 3",
-        ] {
-            assert_eq!(of(tasks), Whom::Tasks, "{tasks}");
-        }
-        for cpus in [
-            "perf record -a mkdir -p x",
-            "perf record -c 100 -a",
-            "perf record -ga -- x",
-            "perf record -C 0,1 x",
-            "perf record --all-cpus x",
-            "perf record -k 1 -a",
-            "perf record -gF 99 -a",
-            "perf record -iag",
-        ] {
-            assert_eq!(of(cpus), Whom::Cpus, "{cpus}");
-        }
-        for others in ["perf record -- make -t -a", "perf record -e cpu-clock ls -a", "perf report -p x", ""] {
-            assert_eq!(of(others), Whom::Others, "{others}");
-        }
-    }
 }

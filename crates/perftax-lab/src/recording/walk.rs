@@ -8,10 +8,11 @@ use perftax_pmu::{Error, Result};
 
 use super::bytes::{Cursor, Order};
 use super::compressed::Decompressor;
-use super::counts::{Counter, Look};
+use super::counts::Counter;
 use super::features::Features;
 use super::header::{self, Header};
 use super::kind;
+use super::observer::Observer;
 use super::source::Source;
 use super::{Fault, Recording};
 
@@ -21,19 +22,19 @@ const RECORD_HEADER_BYTES: u64 = 8;
 const MOST_FEATURE_BYTES: u64 = 16 << 20;
 
 /// Reads a recording from a stream; `file`: the same, where it can be read anywhere.
-pub fn stream<'a>(input: impl Read, file: Option<&File>, name: &str, look: Option<&'a mut Look<'a>>) -> Result<Recording> {
+pub fn stream(input: impl Read, file: Option<&File>, name: &str, observer: Option<&mut dyn Observer>) -> Result<Recording> {
     let mut source = Source::new(input);
-    let (counter, piped, fault) = whole(&mut source, file, name, look)?;
+    let (counter, piped, fault) = whole(&mut source, file, name, observer)?;
     Ok(recording(counter, name, piped, fault))
 }
 
 /// Reads the directory of `perf record --threads`: `data` with the header, `data.0`, `data.1` … with records only.
-pub fn directory<'a>(path: &Path, name: &str, look: Option<&'a mut Look<'a>>) -> Result<Recording> {
+pub fn directory(path: &Path, name: &str, observer: Option<&mut dyn Observer>) -> Result<Recording> {
     let open = |file: &Path| File::open(file).map_err(Error::file(file));
     let head = path.join("data");
     let file = open(&head)?;
     let mut source = Source::new(&file);
-    let (mut counter, piped, mut fault) = whole(&mut source, Some(&file), &head.display().to_string(), look)?;
+    let (mut counter, piped, mut fault) = whole(&mut source, Some(&file), &head.display().to_string(), observer)?;
     let parts = parts(path)?;
     for (number, part) in &parts {
         let in_part = records(&mut Source::new(open(part)?), &mut counter, None).map_err(Error::file(part))?;
@@ -69,10 +70,10 @@ fn whole<'a, R: Read>(
     source: &mut Source<R>,
     file: Option<&File>,
     name: &str,
-    look: Option<&'a mut Look<'a>>,
+    observer: Option<&'a mut dyn Observer>,
 ) -> Result<(Counter<'a>, bool, Option<Fault>)> {
     let Header { order, piped, data_bytes, features, attributes } = header::read(source, name, file)?;
-    let mut counter = Counter::new(order, look);
+    let mut counter = Counter::new(order, observer);
     for (attribute, ids) in attributes {
         counter.add_event(attribute, ids);
     }

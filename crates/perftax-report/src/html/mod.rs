@@ -6,6 +6,7 @@ mod calibration;
 mod comm;
 mod comparison;
 mod figure;
+mod lint;
 mod matrix;
 mod page;
 mod phase;
@@ -19,7 +20,7 @@ mod trace;
 mod verification;
 
 use perftax_cost::document::{
-    Audit, Bill, Calibration, Comm, Matrix, Phase, Plan, Prediction, Selfcost, Sensitivity, Simulation, TracePicture,
+    Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Selfcost, Sensitivity, Simulation, TracePicture,
     Verification,
 };
 
@@ -49,6 +50,11 @@ pub fn verification(doc: &Verification) -> String {
 /// The page of a bill: cost by event, samples by CPU and thread.
 pub fn bill(doc: &Bill) -> String {
     page::render(vec![bill::part(doc)])
+}
+
+/// The page of a lint: what was found, every check with its thresholds.
+pub fn lint(doc: &Lint) -> String {
+    page::render(vec![lint::part(doc)])
 }
 
 /// The page of a simulation: samples by place, cost by term, the sweep.
@@ -108,6 +114,7 @@ fn part(document: &Document) -> Part {
         Document::Plan(doc) => plan::part(doc),
         Document::Verification(doc) => verification::part(doc),
         Document::Bill(doc) => bill::part(doc),
+        Document::Lint(doc) => lint::part(doc),
         Document::Simulation(doc) => simulation::part(doc),
         Document::Sensitivity(doc) => sensitivity::part(doc),
         Document::Audit(doc) => audit::part(doc),

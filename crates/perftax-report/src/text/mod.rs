@@ -12,6 +12,7 @@ mod comm;
 mod comm_comparison;
 mod comm_lines;
 mod comparison;
+mod lint;
 mod matrix;
 mod phase;
 mod plan;
@@ -31,6 +32,7 @@ pub use bill::bill;
 pub use calibration::calibration;
 pub use comm::comm;
 pub use comparison::comparison;
+pub use lint::lint;
 pub use matrix::{matrix, matrix_plan};
 pub use phase::phase;
 pub(crate) use plan::piece as plan_piece;
@@ -65,6 +67,8 @@ pub(crate) use comm_lines::{
 };
 #[cfg(feature = "html")]
 pub(crate) use comparison::{keys as grid_keys, label, ratio};
+#[cfg(feature = "html")]
+pub(crate) use lint::{extent, lint_verdict};
 #[cfg(feature = "html")]
 pub(crate) use matrix::{
     brief as matrix_brief, divisor as matrix_divisor, events_of, impossible_rows, marks as matrix_marks, watcher,

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use perftax_cost::document::{Bill, MachineProfile, Untold};
+use perftax_cost::document::{Bill, Untold};
 use perftax_lab::recording::{self, Recording};
 use perftax_pmu::Error;
-use perftax_pmu::machine::Machine;
 
 use crate::failure::Outcome;
 use crate::output::Output;
+use crate::profile;
 
 /// Say what a recording by perf record cost
 ///
@@ -39,9 +39,9 @@ Exit codes: 0 billed; 1 not a readable recording; 2 usage; 3 counted, but no eve
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
-    let profile = profile(args.profile.as_deref())?;
+    let profile = profile::asked_or_own(args.profile.as_deref())?;
     let recording = Recording::open(&args.recording)?;
-    let bill = recording::bill(&recording, profile.as_ref(), origin(profile.as_ref()));
+    let bill = recording::bill(&recording, profile.as_ref(), profile::origin("bill", profile.as_ref()));
     args.output.write_json(&bill)?;
     match &args.output.separator {
         Some(separator) => args.output.write_text(&perftax_report::csv::bill(&bill, separator))?,
@@ -75,23 +75,6 @@ fn page(bill: &Bill) -> Result<String> {
 #[cfg(not(feature = "html"))]
 fn page(_: &Bill) -> Result<String> {
     anyhow::bail!("this perftax was built without its html feature: build it with --features html, or ask for --json")
-}
-
-/// The prices: the profile asked for, or this machine's own; None where there is none.
-fn profile(asked: Option<&Path>) -> Result<Option<MachineProfile>> {
-    match asked {
-        Some(path) => crate::profile::load_file(path).map(Some),
-        None => crate::profile::load(&Machine::here().id()),
-    }
-}
-
-/// The bill belongs to the machine whose prices it uses.
-fn origin(profile: Option<&MachineProfile>) -> perftax_cost::document::Origin {
-    let (machine, kernel) = profile.map(|p| (p.machine.clone(), p.kernel.clone())).unwrap_or_else(|| {
-        let here = Machine::here();
-        (here.id(), here.kernel())
-    });
-    crate::origin::here("bill", machine, kernel)
 }
 
 fn unpriced(bill: &Bill, profile: Option<&Path>) -> Error {

@@ -5,6 +5,7 @@ pub mod bill;
 pub mod calibrate;
 pub mod comm;
 pub mod doctor;
+pub mod lint;
 pub mod list;
 pub mod matrix;
 pub mod phase;

@@ -20,7 +20,7 @@ const YARDSTICK: (Right, &str) = (Right::RealTime, "no yardstick: the machine's 
 const RINGS: (Right, &str) = (Right::Rings, "smaller rings: samples that come in bursts may be lost, which is counted and said");
 
 /// Of every command.
-pub const ALL: [Needs; 16] = [
+pub const ALL: [Needs; 17] = [
     Needs {
         command: "calibrate",
         needs: &[Right::OwnUserMode],
@@ -74,6 +74,7 @@ pub const ALL: [Needs; 16] = [
         uses: &[(Right::Uprobes, "no --heap"), (Right::Tracepoints, "no --heap"), RINGS],
     },
     Needs { command: "bill", needs: &[], uses: &[] },
+    Needs { command: "lint", needs: &[], uses: &[] },
     Needs { command: "report", needs: &[], uses: &[] },
     Needs { command: "list", needs: &[], uses: &[(Right::Tracepoints, "tracepoints may be missing from the list")] },
     Needs { command: "sim", needs: &[], uses: &[] },

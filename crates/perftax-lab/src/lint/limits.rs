@@ -1,0 +1,137 @@
+//! Thresholds: the rules' own, or those of a configuration file.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use perftax_pmu::{Error, Result};
+
+use super::{Rule, Unit, rules};
+
+/// Thresholds that differ from the rules' own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits(BTreeMap<&'static str, Thresholds>);
+
+/// From where on a check warns or fails.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// A warning from here on.
+    pub warning: Option<f64>,
+    /// An error from here on.
+    pub error: Option<f64>,
+    /// Not checked at all.
+    pub is_off: bool,
+}
+
+impl Limits {
+    /// Reads a configuration file: a TOML table a check, with `warning` and `error` (a number, or `"never"`), or `off = true`.
+    ///
+    /// # Errors
+    /// [`Error::File`] where it cannot be read; [`Error::Argument`] where it is no such file: with the check, its key, its value and what is needed.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
+        let wrong = |what: &str, needed: String| Error::Argument {
+            argument: "--config",
+            value: format!("{}, {what}", path.display()),
+            needed,
+        };
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            wrong(&format!("line {line}: {}", error.message()), "a TOML file".into())
+        })?;
+        let mut limits = Self::default();
+        for (name, value) in &table {
+            let rules = rules();
+            let Some(rule) = rules.iter().find(|rule| rule.name == name) else {
+                let names: Vec<&str> = rules.iter().map(|rule| rule.name).collect();
+                return Err(wrong(&format!("[{name}]"), format!("one of {}", names.join(", "))));
+            };
+            let Some(keys) = value.as_table() else {
+                return Err(wrong(name, format!("a table: [{name}]")));
+            };
+            let mut thresholds = Thresholds::of(rule);
+            for (key, value) in keys {
+                let at = format!("[{name}] {key} = {value}");
+                match key.as_str() {
+                    "warning" => thresholds.warning = threshold(value, rule.unit).map_err(|needed| wrong(&at, needed))?,
+                    "error" => thresholds.error = threshold(value, rule.unit).map_err(|needed| wrong(&at, needed))?,
+                    "off" => thresholds.is_off = value.as_bool().ok_or_else(|| wrong(&at, "true or false".into()))?,
+                    _ => return Err(wrong(&at, "warning, error or off".into())),
+                }
+            }
+            if thresholds.warning.zip(thresholds.error).is_some_and(|(warning, error)| warning > error) {
+                let needed = "an error from the warning's threshold on, or above it".to_string();
+                return Err(wrong(&format!("[{name}]"), needed));
+            }
+            limits.0.insert(rule.name, thresholds);
+        }
+        Ok(limits)
+    }
+
+    /// Those of a rule.
+    pub fn of(&self, rule: &Rule) -> Thresholds {
+        self.0.get(rule.name).copied().unwrap_or_else(|| Thresholds::of(rule))
+    }
+}
+
+impl Thresholds {
+    fn of(rule: &Rule) -> Self {
+        Self { warning: rule.warning, error: rule.error, is_off: false }
+    }
+}
+
+/// A number above 0, at most 1 of shares; or never.
+fn threshold(value: &toml::Value, unit: Unit) -> std::result::Result<Option<f64>, String> {
+    if value.as_str() == Some("never") {
+        return Ok(None);
+    }
+    let number = value.as_float().or_else(|| value.as_integer().map(|number| number as f64));
+    let most = if unit == Unit::Share { 1.0 } else { f64::MAX };
+    match number.filter(|number| *number > 0.0 && *number <= most) {
+        Some(number) => Ok(Some(number)),
+        None if unit == Unit::Share => Err("a share above 0, at most 1, or \"never\"".into()),
+        None => Err("a number above 0, or \"never\"".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Limits> {
+        let folder = tempfile::tempdir().map_err(|error| Error::file("tempdir")(error))?;
+        let file = folder.path().join("lint.toml");
+        std::fs::write(&file, text).map_err(Error::file(&file))?;
+        Limits::read(&file)
+    }
+
+    #[test]
+    fn what_a_file_changes_and_no_more() {
+        let limits = read("[lost]\nerror = 0.5\n[few-samples]\nwarning = \"never\"\n[idle]\noff = true\n").unwrap();
+        for rule in rules() {
+            let (found, own) = (limits.of(rule), Thresholds::of(rule));
+            match rule.name {
+                "lost" => assert_eq!(found, Thresholds { error: Some(0.5), ..own }),
+                "few-samples" => assert_eq!(found.warning, None),
+                "idle" => assert!(found.is_off),
+                _ => assert_eq!(found, own),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_is_needed() {
+        for (text, value, needed) in [
+            ("[lots]", "[lots]", "one of cut-off, "),
+            ("lost = 3", "lost", "a table: [lost]"),
+            ("[lost]\nerror = 1.5", "[lost] error = 1.5", "at most 1"),
+            ("[lost]\nerror = \"x\"", "[lost] error = \"x\"", "\"never\""),
+            ("[lost]\nfatal = 1", "[lost] fatal = 1", "warning, error or off"),
+            ("[lost]\noff = 1", "[lost] off = 1", "true or false"),
+            ("[lost]\nwarning = 0.9\nerror = 0.1", "[lost]", "or above it"),
+            ("[lost", "line 1", "a TOML file"),
+        ] {
+            let error = read(text).unwrap_err().to_string();
+            assert!(error.contains(value) && error.contains(needed), "{text}: {error}");
+        }
+    }
+}

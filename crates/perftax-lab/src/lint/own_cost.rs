@@ -1,0 +1,47 @@
+//! What the recording itself cost.
+
+use super::check::{Check, Judgement, Rule, Unit, Whole};
+use super::words::{share, time_s};
+
+pub(super) struct OwnCost;
+
+static RULE: Rule = Rule {
+    name: "own-cost",
+    measures: "time that sampling took, of the run without it",
+    unit: Unit::Share,
+    warning: Some(0.05),
+    error: Some(0.5),
+    source: "perftax bill (docs/bill.md); above 5 % what is sampled is no longer the program alone",
+};
+
+impl Check for OwnCost {
+    fn rule(&self) -> &'static Rule {
+        &RULE
+    }
+
+    fn judge(&self, whole: &Whole<'_>) -> Judgement {
+        let bill = whole.bill;
+        let of_cpus = || {
+            let cost_s = bill.cost_s.filter(|_| bill.of_cpus)?;
+            Some(cost_s.scaled(1.0 / (whole.span_s()? * whole.cpus())))
+        };
+        let Some(cost) = bill.share_of_run.or_else(of_cpus) else {
+            return Judgement::unknown(match bill.cost_s {
+                Some(_) => "the recording does not tell how long the run took",
+                None => "what a sample costs is not known here: perftax calibrate finds it, and perftax bill says more",
+            });
+        };
+        Judgement::measured(
+            cost.estimate,
+            format!(
+                "sampling took {} [{}, {}]{} of the run",
+                share(cost.estimate),
+                share(cost.low),
+                share(cost.high),
+                bill.cost_s.map_or(String::new(), |cost_s| format!(" ({} of CPU time)", time_s(cost_s.estimate)))
+            ),
+            "the program ran slower, and what has most samples was slowed most",
+            "perftax plan --budget 1% -- COMMAND finds settings that keep within a budget",
+        )
+    }
+}

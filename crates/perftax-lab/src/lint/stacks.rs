@@ -1,0 +1,173 @@
+//! Call stacks that end too early.
+
+use std::collections::HashMap;
+
+use perftax_pmu::record::{Context, Header, Layout, Record, Sample, decode};
+
+use super::check::{Check, Judgement, Rule, Unit, Whole};
+use super::words::{count, share};
+use crate::recording::attribute::sample_type as bit;
+use crate::recording::{Attribute, Order, SeenSample, kind};
+
+#[derive(Default)]
+pub(super) struct Stacks {
+    /// Samples that have a stack of user mode.
+    stacks: u64,
+    /// Chains of one user frame: what is called has no frame pointer.
+    lone: u64,
+    /// Chains of as many entries as there may be.
+    full: u64,
+    /// Copies of the stack that end below where the thread's stack is known to go on.
+    cut: u64,
+    /// The highest stack pointer of each thread.
+    top: HashMap<u32, u64>,
+    /// Samples of another byte order, or damaged.
+    unread: u64,
+}
+
+static RULE: Rule = Rule {
+    name: "stacks",
+    measures: "stacks that end too early, of all user stacks",
+    unit: Unit::Share,
+    warning: Some(0.05),
+    error: Some(0.5),
+    source: "perf_callchain_user follows frame pointers; kernel.perf_event_max_stack is 127; --call-graph dwarf,SIZE copies SIZE bytes",
+};
+
+/// kernel.perf_event_max_stack where the event asks for no other.
+const MAX_CHAIN: usize = 127;
+const MAX_THREADS: usize = 1 << 12;
+/// Fewer stacks are no pattern.
+const MIN_STACKS: u64 = 50;
+
+impl Check for Stacks {
+    fn rule(&self) -> &'static Rule {
+        &RULE
+    }
+
+    fn sees_samples(&self) -> bool {
+        true
+    }
+
+    fn sample(&mut self, sample: &SeenSample<'_>) {
+        let has = |bits: u64| sample.attribute.samples(bits);
+        if !has(bit::CALLCHAIN) && !has(bit::STACK_USER) {
+            return;
+        }
+        let Some(decoded) = decoded(sample) else {
+            self.unread += 1;
+            return;
+        };
+        if has(bit::STACK_USER) {
+            self.copied(&decoded, sample);
+        } else {
+            self.chained(&decoded);
+        }
+    }
+
+    fn judge(&self, whole: &Whole<'_>) -> Judgement {
+        let has_stacks = |event: &crate::recording::EventCounts| {
+            event.attribute.samples(bit::CALLCHAIN) || event.attribute.samples(bit::STACK_USER)
+        };
+        if !whole.recording.events.iter().any(has_stacks) {
+            return Judgement::none("no stacks recorded");
+        }
+        if self.stacks < MIN_STACKS {
+            return match self.unread > 0 {
+                true => Judgement::unknown("stacks of another byte order, or damaged, are not read"),
+                false => Judgement::none(format!("{} user stacks", count(self.stacks))),
+            };
+        }
+        let of = |many: u64| many as f64 / self.stacks as f64;
+        let (evidence, remedy) = if self.cut >= self.lone.max(self.full) {
+            (
+                format!(
+                    "{} of {} copies of the stack end below where the thread's stack goes on",
+                    count(self.cut),
+                    count(self.stacks)
+                ),
+                "a larger copy: perf record --call-graph dwarf,65528",
+            )
+        } else if self.full >= self.lone {
+            (
+                format!("{} of {} call chains have as many frames as fit", count(self.full), count(self.stacks)),
+                "sudo sysctl kernel.perf_event_max_stack=512, and record again",
+            )
+        } else {
+            (
+                format!("{} of {} call chains end at their first user frame", count(self.lone), count(self.stacks)),
+                "build with -fno-omit-frame-pointer, or perf record --call-graph dwarf",
+            )
+        };
+        let bad = (self.lone + self.full + self.cut).min(self.stacks);
+        Judgement::measured(
+            of(bad),
+            format!("{evidence} ({})", share(of(bad))),
+            "callers are missing: totals by caller are too small, and flame graphs fall apart into stumps",
+            remedy,
+        )
+    }
+}
+
+impl Stacks {
+    /// What the kernel copied, for another to unwind.
+    fn copied(&mut self, sample: &Sample<'_>, seen: &SeenSample<'_>) {
+        let Some(stack) = sample.user_stack.filter(|stack| !stack.valid.is_empty()) else { return };
+        let pointer = sample.user_registers.and_then(|registers| registers.get(STACK_POINTER?));
+        let (Some(pointer), Some(task)) = (pointer, sample.task) else { return };
+        self.stacks += 1;
+        let known = self.top.len() < MAX_THREADS || self.top.contains_key(&task.tid);
+        let top = if known { self.top.entry(task.tid).or_default() } else { return };
+        // A pointer that far above is another stack's (a signal's, a coroutine's).
+        const MAX_STACK_BYTES: u64 = 8 << 20;
+        let end = pointer.saturating_add(stack.valid.len() as u64);
+        let is_whole_copy = stack.valid.len() as u64 + 8 >= u64::from(seen.attribute.stack_user_bytes);
+        self.cut += u64::from(is_whole_copy && end < *top && *top - pointer < MAX_STACK_BYTES);
+        *top = pointer.max(*top);
+    }
+
+    /// What the kernel followed by frame pointers.
+    fn chained(&mut self, sample: &Sample<'_>) {
+        let Some(chain) = sample.callchain else { return };
+        let user = chain.frames().filter(|frame| frame.context == Context::User).count();
+        if user == 0 {
+            return;
+        }
+        self.stacks += 1;
+        self.lone += u64::from(user == 1);
+        self.full += u64::from(chain.frames().count() >= MAX_CHAIN);
+    }
+}
+
+/// Number of the stack pointer among the registers of a sample (`asm/perf_regs.h`).
+const STACK_POINTER: Option<u32> = if cfg!(target_arch = "x86_64") {
+    Some(7)
+} else if cfg!(target_arch = "aarch64") {
+    Some(31)
+} else {
+    None
+};
+
+/// All of a sample; none of other byte orders.
+fn decoded<'a>(sample: &SeenSample<'a>) -> Option<Sample<'a>> {
+    if sample.order != Order::native() {
+        return None;
+    }
+    let layout = layout(sample.attribute);
+    let size = u16::try_from(Header::BYTES + sample.body.len()).unwrap_or(u16::MAX);
+    match decode(Header { kind: kind::SAMPLE, misc: sample.misc, size }, sample.body, &layout) {
+        Ok(Record::Sample(sample)) => Some(sample),
+        _ => None,
+    }
+}
+
+fn layout(attribute: &Attribute) -> Layout {
+    Layout {
+        sample_type: attribute.sample_type,
+        read_format: attribute.read_format,
+        branch_sample_type: attribute.branch_sample_type,
+        sample_regs_user: attribute.user_registers,
+        sample_regs_intr: attribute.interrupt_registers,
+        sample_id_all: attribute.sample_id_all,
+    }
+}

@@ -1,0 +1,162 @@
+//! Whether the event that was asked for is the one that was recorded: without a PMU, perf record takes the clock instead of cycles, and says so with -v only.
+
+use super::check::{Check, Judgement, Rule, Unit, Whole};
+use super::words::{count, named};
+use crate::recording::Attribute;
+use crate::recording::command_line::options;
+
+pub(super) struct Substituted;
+
+static RULE: Rule = Rule {
+    name: "substituted",
+    measures: "events or rates recorded instead of the ones asked for",
+    unit: Unit::Count,
+    warning: Some(1.0),
+    error: Some(1.0),
+    source: "perf's evsel__fallback (cycles without a PMU becomes cpu-clock) and record_opts__config_freq (a frequency above the limit)",
+};
+
+impl Check for Substituted {
+    fn rule(&self) -> &'static Rule {
+        &RULE
+    }
+
+    fn judge(&self, whole: &Whole<'_>) -> Judgement {
+        let command = &whole.recording.features.command;
+        if !command.iter().any(|word| word == "record") {
+            return Judgement::unknown("the header has no perf record command line to compare with");
+        }
+        let asked: Vec<AskedEvent> = asked(command);
+        let clocks: Vec<&str> = whole
+            .recording
+            .events
+            .iter()
+            .filter(|event| is_clock(&event.attribute) && !asked.iter().any(AskedEvent::is_clock))
+            .map(|event| event.name.as_str())
+            .collect();
+        let wanted: Vec<&str> = asked.iter().map(|event| event.name.as_str()).filter(|name| is_cycles(name)).collect();
+        if !clocks.is_empty() && (asked.is_empty() || !wanted.is_empty()) {
+            let by_default = asked.is_empty();
+            let (what, remedy) = match by_default {
+                true => (
+                    "perf record samples cycles by default; this has".to_string(),
+                    "record where there is a PMU, or ask for it: -e cpu-clock",
+                ),
+                false => (
+                    format!("{} was asked for, recorded was", named(&wanted)),
+                    "record where there is a PMU, or ask for the clock: -e cpu-clock",
+                ),
+            };
+            return Judgement::measured(
+                clocks.len() as f64,
+                format!("{what} {}, a timer of the kernel", named(&clocks)),
+                "time, not cycles: no precise address, code with interrupts off is charged to where they go on again",
+                remedy,
+            )
+            // Nobody named the event.
+            .a_warning_at_most(by_default);
+        }
+        if let Some((asked, recorded)) = lowered_rate(whole, command) {
+            return Judgement::measured(
+                1.0,
+                format!("{} samples a second were asked for, recorded with {}", count(asked), count(recorded)),
+                "fewer samples than was planned: what is short is seen less often",
+                "sudo sysctl kernel.perf_event_max_sample_rate=RATE, or a lower -F; --strict-freq makes perf refuse",
+            )
+            .a_warning_at_most(true);
+        }
+        Judgement::none("the events are those of the command line")
+    }
+}
+
+/// The frequency asked for and that of the events, where all are lower.
+fn lowered_rate(whole: &Whole<'_>, command: &[String]) -> Option<(u64, u64)> {
+    let asked: u64 = options(command).iter().rev().find(|option| option.name == "freq")?.value?.parse().ok()?;
+    let recorded = whole.recording.events.iter().filter_map(|event| event.attribute.frequency).max()?;
+    (recorded < asked).then_some((asked, recorded))
+}
+
+/// An event of the command line.
+pub(super) struct AskedEvent {
+    /// Without modifiers.
+    pub(super) name: String,
+    /// What follows the last colon or slash.
+    pub(super) modifiers: String,
+}
+
+impl AskedEvent {
+    fn is_clock(&self) -> bool {
+        ["cpu-clock", "task-clock", "cpu_clock", "task_clock"].contains(&self.name.as_str())
+    }
+}
+
+/// What `-e` named; empty where perf took its default.
+pub(super) fn asked(command: &[String]) -> Vec<AskedEvent> {
+    let lists = options(command).into_iter().filter(|option| option.name == "event").filter_map(|option| option.value);
+    lists.flat_map(events).collect()
+}
+
+/// The events of one list; commas between slashes belong to an event's terms.
+fn events(list: &str) -> Vec<AskedEvent> {
+    let mut events = Vec::new();
+    let (mut in_terms, mut behind_group, mut text) = (false, false, String::new());
+    for c in list.chars().chain([',']) {
+        match c {
+            '/' => {
+                in_terms = !in_terms;
+                text.push(c);
+            }
+            ',' if !in_terms => {
+                behind_group = false;
+                let whole = std::mem::take(&mut text);
+                let whole = whole.trim();
+                if !whole.is_empty() {
+                    let is_modifiers = |m: &str| m.chars().all(|c| "ukhIGHpPSDWebR".contains(c));
+                    let (name, modifiers) = match whole.rsplit_once([':', '/']).filter(|(_, m)| is_modifiers(m)) {
+                        Some((name, modifiers)) if whole.contains('/') => (format!("{}/", name.trim_end_matches('/')), modifiers),
+                        Some((name, modifiers)) => (name.to_string(), modifiers),
+                        None => (whole.to_string(), ""),
+                    };
+                    events.push(AskedEvent { name, modifiers: modifiers.into() });
+                }
+            }
+            '{' => {}
+            // The modifiers of a group.
+            '}' => behind_group = true,
+            _ if behind_group => {}
+            c => text.push(c),
+        }
+    }
+    events
+}
+
+fn is_clock(attribute: &Attribute) -> bool {
+    const SOFTWARE: u32 = 1;
+    attribute.pmu_type == SOFTWARE && attribute.config <= 1
+}
+
+/// What perf falls back from.
+fn is_cycles(name: &str) -> bool {
+    ["cycles", "cpu-cycles", "cpu/cycles/", "cpu/cpu-cycles/"].contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_events() {
+        let of = |list| events(list).into_iter().map(|event| (event.name, event.modifiers)).collect::<Vec<_>>();
+        let pair = |name: &str, modifiers: &str| (name.to_string(), modifiers.to_string());
+        assert_eq!(
+            of("{cycles:u,cpu/event=1,umask=2/pp}:S,sched:sched_switch,faults,cpu/cycles/:u"),
+            [
+                pair("cycles", "u"),
+                pair("cpu/event=1,umask=2/", "pp"),
+                pair("sched:sched_switch", ""),
+                pair("faults", ""),
+                pair("cpu/cycles/", "u")
+            ]
+        );
+    }
+}

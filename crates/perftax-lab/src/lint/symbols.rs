@@ -1,0 +1,140 @@
+//! Whether the functions of what was sampled have names, on this machine: it is the one that recorded, or the check is unknown.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+
+use object::{Object, ObjectSymbol, ReadCache};
+
+use super::check::{Check, Judgement, Rule, Unit, Whole};
+use super::code_map::CodeMap;
+use super::words::{count, named, share};
+
+/// Reads the map that another check fills.
+pub(super) struct Symbols(pub(super) Rc<RefCell<CodeMap>>);
+
+static RULE: Rule = Rule {
+    name: "symbols",
+    measures: "samples in user mode in code without names: the file is gone or another one, has no symbols, or was generated, of all in user mode",
+    unit: Unit::Share,
+    warning: Some(0.2),
+    error: None,
+    source: "perf report looks functions up in the file of the mapping, told by its build id, and in /tmp/perf-PID.map",
+};
+
+/// Files that are opened.
+const MAX_FILES: usize = 64;
+
+/// Why the code of a file has no names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Nameless {
+    Gone,
+    Changed,
+    Stripped,
+    Generated,
+}
+
+impl Nameless {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gone => "is not here any more",
+            Self::Changed => "was rebuilt since",
+            Self::Stripped => "has no symbols",
+            Self::Generated => "is generated code, of which no map was written",
+        }
+    }
+}
+
+impl Check for Symbols {
+    fn rule(&self) -> &'static Rule {
+        &RULE
+    }
+
+    fn judge(&self, whole: &Whole<'_>) -> Judgement {
+        let map = self.0.borrow();
+        if map.user_samples == 0 {
+            return Judgement::none("no samples in user mode that tell their address and process");
+        }
+        let features = &whole.recording.features;
+        let is_here = rustix::system::uname().nodename().to_str().is_ok_and(|here| here == features.hostname);
+        if !is_here {
+            return Judgement::unknown("it was recorded on another machine, whose files are not here");
+        }
+        let code = map.looked_up();
+        let mut files: Vec<(&str, u64)> = code.by_file.iter().map(|(file, samples)| (file.as_str(), *samples)).collect();
+        files.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
+        let id = |file: &str| features.build_ids.as_ref()?.get(file).map(Vec::as_slice);
+        let nameless: Vec<(&str, u64, Nameless)> = files
+            .iter()
+            .take(MAX_FILES)
+            .filter_map(|&(file, samples)| Some((file, samples, nameless(file, id(file), whole)?)))
+            .collect();
+        let Some(&(_, _, why)) = nameless.first() else {
+            return Judgement::none("every file that was sampled has symbols");
+        };
+        let samples: u64 = nameless.iter().map(|(_, samples, _)| samples).sum();
+        let of_all = samples as f64 / map.user_samples as f64;
+        let alike: Vec<&str> = nameless.iter().filter(|file| file.2 == why).map(|(file, ..)| *file).collect();
+        Judgement::measured(
+            of_all,
+            format!(
+                "{} of {} samples in user mode ({}) are in code without names: {} {}",
+                count(samples),
+                count(map.user_samples),
+                share(of_all),
+                named(&alike),
+                why.name()
+            ),
+            match why {
+                Nameless::Changed => "functions get the names of what lies at their addresses now",
+                _ => "shares by function fall apart into addresses",
+            },
+            match why {
+                Nameless::Gone | Nameless::Changed => {
+                    "record again, or keep the files: perf buildid-cache --add FILE before they change"
+                }
+                Nameless::Stripped => "install its debug symbols (debuginfod, -dbgsym), or build without -s",
+                Nameless::Generated => {
+                    "have it write a map: java -XX:+DumpPerfMapAtExit, node --perf-basic-prof, python3 -X perf"
+                }
+            },
+        )
+    }
+}
+
+/// Why the functions of a file have no names; none where they have.
+fn nameless(file: &str, id: Option<&[u8]>, whole: &Whole<'_>) -> Option<Nameless> {
+    if file.starts_with('[') {
+        // The kernel's own, and what it maps for the program.
+        return None;
+    }
+    let is_generated =
+        ["//anon", "//other", "/memfd:", "/SYSV", "/dev/zero", "anon_inode:"].iter().any(|begin| file.starts_with(begin));
+    if is_generated {
+        let mut processes = whole.recording.counts.by_thread.keys().map(|(thread, _)| thread.pid);
+        let has_map = processes.any(|pid| Path::new(&format!("/tmp/perf-{pid}.map")).exists());
+        return (!has_map).then_some(Nameless::Generated);
+    }
+    let Ok(opened) = std::fs::File::open(file) else { return Some(Nameless::Gone) };
+    if !opened.metadata().is_ok_and(|it| it.is_file()) {
+        return Some(Nameless::Gone);
+    }
+    let cache = ReadCache::new(opened);
+    // What is no ELF file has names that another reader knows (.dex, .oat).
+    let parsed = object::File::parse(&cache).ok()?;
+    let found = parsed.build_id().ok().flatten();
+    if id.zip(found).is_some_and(|(recorded, found)| recorded != found && !recorded.iter().all(|byte| *byte == 0)) {
+        return Some(Nameless::Changed);
+    }
+    let is_function = |symbol: object::Symbol<'_, '_, &ReadCache<std::fs::File>>| {
+        symbol.kind() == object::SymbolKind::Text && symbol.is_definition()
+    };
+    if parsed.symbols().any(&is_function) || parsed.dynamic_symbols().any(is_function) {
+        return None;
+    }
+    let debug = found.is_some_and(|found| {
+        let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+        hex.len() > 2 && Path::new(&format!("/usr/lib/debug/.build-id/{}/{}.debug", &hex[..2], &hex[2..])).exists()
+    });
+    (!debug).then_some(Nameless::Stripped)
+}

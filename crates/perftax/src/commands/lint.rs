@@ -1,0 +1,63 @@
+//! `perftax lint`: whether a recording can be trusted.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use perftax_cost::document::{Lint, LintVerdict};
+use perftax_lab::lint::{self, Limits};
+
+use crate::failure::Outcome;
+use crate::output::Output;
+use crate::profile;
+
+/// Say whether a recording by perf record can be trusted
+///
+/// Reads a recording once and names what spoils it, worst first: the evidence, what it does to conclusions, the remedy. Reads what perftax bill reads.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The recording; - reads standard input
+    #[arg(value_name = "FILE", default_value = "perf.data")]
+    recording: PathBuf,
+    /// Thresholds, a TOML file: a table a check, with warning, error or off
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Price the recording's own cost with this machine profile (or the --json of calibrate) instead of this machine's own
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  perftax lint perf.data
+  perf record -o - -- make | perftax lint -
+  perftax lint --config ci.toml --json lint.json perf.data
+
+Exit codes: 0 no error; 1 not a readable recording; 2 usage; 4 it cannot be trusted.";
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    args.output.check_writable()?;
+    let limits = args.config.as_deref().map(Limits::read).transpose()?.unwrap_or_default();
+    let profile = profile::asked_or_own(args.profile.as_deref())?;
+    let lint = lint::lint(&args.recording, &limits, profile.as_ref(), profile::origin("lint", profile.as_ref()))?;
+    args.output.write_json(&lint)?;
+    match &args.output.separator {
+        Some(separator) => args.output.write_text(&perftax_report::csv::lint(&lint, separator))?,
+        None => args.output.write_text(&perftax_report::text::lint(&lint))?,
+    }
+    args.output.write_html(|| page(&lint))?;
+    Ok(if lint.verdict == LintVerdict::Error { Outcome::Negative } else { Outcome::Done })
+}
+
+#[cfg(feature = "html")]
+fn page(lint: &Lint) -> Result<String> {
+    Ok(perftax_report::html::lint(lint))
+}
+
+#[cfg(not(feature = "html"))]
+fn page(_: &Lint) -> Result<String> {
+    anyhow::bail!("this perftax was built without its html feature: build it with --features html, or ask for --json")
+}
