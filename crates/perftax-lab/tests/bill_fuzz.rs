@@ -7,6 +7,8 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use bolero::check;
+use perftax_cost::document::Origin;
+use perftax_lab::lint::{Limits, lint_stream, rules};
 use perftax_lab::recording::{self, Recording};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
@@ -21,24 +23,30 @@ fn limit_memory() {
     ONCE.call_once(|| setrlimit(Resource::As, limit).unwrap());
 }
 
+fn origin(kind: &str) -> Origin {
+    Origin {
+        schema: 1,
+        kind: kind.into(),
+        perftax: String::new(),
+        machine: Default::default(),
+        kernel: String::new(),
+        taken_at_s: 0.0,
+        command: Vec::new(),
+        warnings: Vec::new(),
+    }
+}
+
 fn read(bytes: &[u8]) {
     let begin = Instant::now();
     if let Ok(recording) = Recording::read(bytes, "fuzzed") {
         let samples: u64 = recording.events.iter().map(|e| e.samples).sum();
         let compressed = recording.counts.records.contains_key(&81) || recording.counts.records.contains_key(&83);
         assert!(compressed || samples <= bytes.len() as u64 / 8, "{samples} samples in {} bytes", bytes.len());
-        let origin = perftax_cost::document::Origin {
-            schema: 1,
-            kind: "bill".into(),
-            perftax: String::new(),
-            machine: Default::default(),
-            kernel: String::new(),
-            taken_at_s: 0.0,
-            command: Vec::new(),
-            warnings: Vec::new(),
-        };
-        let bill = recording::bill(&recording, None, origin);
+        let bill = recording::bill(&recording, None, origin("bill"));
         serde_json::to_string(&bill).unwrap();
+        let lint = lint_stream(bytes, "fuzzed", &Limits::default(), None, origin("lint")).unwrap();
+        assert_eq!(lint.checks.len(), rules().len());
+        serde_json::to_string(&lint).unwrap();
     }
     assert!(begin.elapsed() < MOST_TIME, "{} bytes took {:?}", bytes.len(), begin.elapsed());
 }

@@ -18,6 +18,7 @@ fn main() -> std::io::Result<()> {
         ("infeasible", html::plan(&samples::infeasible_plan())),
         ("verification", html::verification(&samples::verification())),
         ("bill", html::bill(&samples::bill())),
+        ("lint", html::lint(&samples::lint())),
         ("comparison", html::comparison(&both)),
         ("comm", html::comm(&samples::comm())),
         ("comm-every", html::comm(&samples::comm_every())),
@@ -36,6 +37,7 @@ fn main() -> std::io::Result<()> {
         ("plan", Document::Plan(Box::new(samples::plan()))),
         ("verification", Document::Verification(Box::new(samples::verification()))),
         ("bill", Document::Bill(Box::new(samples::bill()))),
+        ("lint", Document::Lint(Box::new(samples::lint()))),
     ];
     for (name, document) in documents {
         std::fs::write(directory.join(format!("{name}.json")), serde_json::to_string(&document)?)?;

@@ -12,6 +12,7 @@ fn main() {
     println!("{}", text::plan(&samples::infeasible_plan()));
     println!("{}", text::verification(&samples::verification()));
     println!("{}", text::bill(&samples::bill()));
+    println!("{}", text::lint(&samples::lint()));
     let both = [samples::calibration(), samples::other_calibration()].map(|c| Document::Calibration(Box::new(c)));
     println!("{}", text::comparison(&both));
 }

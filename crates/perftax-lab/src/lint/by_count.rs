@@ -15,12 +15,12 @@ pub(super) struct ByCount {
     of_event: FxHashMap<usize, Weights>,
 }
 
-/// Samples and the events that they stand for; samples by the power of two of their period.
+/// Samples and the events that they stand for; both by the power of two of the period.
 #[derive(Default)]
 struct Weights {
     samples: u64,
     events: u64,
-    by_size: FxHashMap<u32, u64>,
+    by_size: FxHashMap<u32, (u64, u64)>,
 }
 
 static RULE: Rule = Rule {
@@ -55,7 +55,8 @@ impl Check for ByCount {
         let weights = self.of_event.entry(sample.event).or_default();
         weights.samples += 1;
         weights.events = weights.events.saturating_add(period);
-        *weights.by_size.entry(period.checked_ilog2().unwrap_or(0)).or_default() += 1;
+        let of_size = weights.by_size.entry(period.checked_ilog2().unwrap_or(0)).or_default();
+        *of_size = (of_size.0 + 1, of_size.1.saturating_add(period));
         if let Some((_, tid)) = sample.belongs.thread {
             add(&mut self.by_thread, (sample.event, tid), period);
         }
@@ -69,12 +70,17 @@ impl Check for ByCount {
         if events.iter().all(|event| event.attribute.period.is_some()) {
             return Judgement::none("every event has a fixed period: each sample stands for as many events");
         }
-        let mut worst: Option<(f64, usize, String, f64, f64)> = None;
+        /// How far apart, the event, whose, share by count, share by events.
+        type Worst = (f64, usize, String, f64, f64);
+        let mut worst: Option<Worst> = None;
         let mut take = |event: usize, what: String, of: &(u64, u64)| {
             let Some(all) = self.of_event.get(&event).filter(|all| all.samples >= MIN_SAMPLES && all.events > 0) else { return };
             let (by_count, by_events) = (of.0 as f64 / all.samples as f64, of.1 as f64 / all.events as f64);
             let apart = (by_count - by_events).abs();
-            if worst.as_ref().is_none_or(|worst| apart > worst.0) {
+            // Of two that are as far apart the one that looks too large.
+            let is_worse =
+                |worst: &Worst| apart > worst.0 + 1e-6 || (apart > worst.0 - 1e-6 && by_count > by_events && worst.3 < worst.4);
+            if worst.as_ref().is_none_or(is_worse) {
                 worst = Some((apart, event, what, by_count, by_events));
             }
         };
@@ -113,17 +119,17 @@ impl Check for ByCount {
 }
 
 impl Weights {
-    /// Samples whose period is less than a sixteenth of the median's.
+    /// Samples that stand for less than a sixteenth of what those stand for that have half of the events.
     fn light(&self) -> u64 {
-        let mut sizes: Vec<(u32, u64)> = self.by_size.iter().map(|(size, samples)| (*size, *samples)).collect();
+        let mut sizes: Vec<(u32, u64, u64)> = self.by_size.iter().map(|(size, of)| (*size, of.0, of.1)).collect();
         sizes.sort_unstable();
-        let mut so_far = 0;
-        let median = sizes.iter().find(|(_, samples)| {
-            so_far += samples;
-            so_far * 2 >= self.samples
+        let mut so_far = 0_u128;
+        let median = sizes.iter().find(|(.., events)| {
+            so_far += u128::from(*events);
+            so_far * 2 >= u128::from(self.events)
         });
         let least = median.map_or(0, |median| median.0.saturating_sub(4));
-        sizes.iter().filter(|(size, _)| *size < least).map(|(_, samples)| samples).sum()
+        sizes.iter().filter(|(size, ..)| *size < least).map(|(_, samples, _)| samples).sum()
     }
 }
 

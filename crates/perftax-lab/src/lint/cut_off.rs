@@ -7,7 +7,7 @@ pub(super) struct CutOff;
 
 static RULE: Rule = Rule {
     name: "cut-off",
-    measures: "places where the recording ends early, is damaged, or has samples of no known event",
+    measures: "places where the recording ends early, is damaged or overwritten, or has samples of no known event",
     unit: Unit::Count,
     warning: None,
     error: Some(1.0),
@@ -26,7 +26,20 @@ impl Check for CutOff {
             at => format!("at byte {}: {}", count(at), fault.why),
         });
         let strangers = (unknown > 0).then(|| format!("{} of no event that it names", many(unknown, "sample", "samples")));
-        let found: Vec<String> = fault.into_iter().chain(strangers).collect();
+        let impossible = whole.recording.counts.first_impossible.as_ref().map(|first| {
+            format!("{} state what cannot be ({first})", many(whole.recording.counts.impossible, "record", "records"))
+        });
+        let is_overwritten = whole.recording.events.iter().any(|event| event.attribute.overwrites);
+        let found: Vec<String> = fault.into_iter().chain(strangers).chain(impossible).collect();
+        if found.is_empty() && is_overwritten {
+            return Judgement::measured(
+                1.0,
+                "rings were overwritten (--overwrite): only their last samples are left",
+                "shares are of the end of the run",
+                "perf record without --overwrite",
+            )
+            .a_warning_at_most(true);
+        }
         if found.is_empty() {
             return Judgement::none("read to its end");
         }

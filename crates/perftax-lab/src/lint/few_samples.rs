@@ -21,8 +21,9 @@ impl Check for FewSamples {
 
     fn judge(&self, whole: &Whole<'_>) -> Judgement {
         // Where every event is a sample, all are there.
-        let sampled =
-            || whole.recording.events.iter().filter(|event| event.attribute.period != Some(1) && event.untold.is_none());
+        let sampled = || {
+            whole.recording.events.iter().filter(|event| event.attribute.events_a_sample() != Some(1) && event.untold.is_none())
+        };
         let Some(most) = sampled().filter(|event| !event.name.starts_with("dummy")).max_by_key(|event| event.samples) else {
             return Judgement::none("every event is a sample");
         };

@@ -46,6 +46,9 @@ impl Check for Idle {
         if !events.iter().any(|event| timed(&event.attribute)) {
             return Judgement::unknown("no event that tells CPU time: a clock, or cycles by frequency");
         }
+        if events.iter().any(|event| event.attribute.overwrites) {
+            return Judgement::unknown("most samples were overwritten (--overwrite)");
+        }
         let Some(span_s) = whole.span_s() else {
             return Judgement::unknown("the recording does not tell how long the run took");
         };
@@ -68,7 +71,8 @@ impl Check for Idle {
 
 /// CPU time between two samples: of clocks their period, of cycles by frequency one in so many of a second.
 fn time_of_sample_s(attribute: &Attribute, period: Option<u64>) -> Option<f64> {
-    if !attribute.is_clock_or_counter() {
+    // A member of a group that another event samples has no period of its own.
+    if !attribute.is_clock_or_counter() || attribute.period == Some(0) {
         return None;
     }
     match (attribute.needs_no_counter(), attribute.frequency) {

@@ -59,7 +59,7 @@ impl Check for InStep {
         let attribute = sample.attribute;
         let is_clock = attribute.is_clock_or_counter() && attribute.needs_no_counter();
         // A clock's period is fixed, by frequency too.
-        if !is_clock && attribute.period.is_none_or(|period| period <= 1) {
+        if !is_clock && attribute.events_a_sample().is_none_or(|period| period <= 1) {
             return;
         }
         if let Some(ip) = sample.ip() {

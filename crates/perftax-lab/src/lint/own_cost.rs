@@ -10,7 +10,7 @@ static RULE: Rule = Rule {
     measures: "time that sampling took, of the run without it",
     unit: Unit::Share,
     warning: Some(0.05),
-    error: Some(0.5),
+    error: Some(0.25),
     source: "perftax bill (docs/bill.md); above 5 % what is sampled is no longer the program alone",
 };
 

@@ -65,6 +65,22 @@ impl Check for Substituted {
             )
             .a_warning_at_most(true);
         }
+        let ignored = |event: &&crate::recording::EventCounts| {
+            event.samples > 0 && event.attribute.period > event.attribute.events_a_sample()
+        };
+        if let Some(event) = whole.recording.events.iter().find(ignored) {
+            return Judgement::measured(
+                1.0,
+                format!(
+                    "every {} events of {} were to be a sample, recorded was each of them",
+                    count(event.attribute.period.unwrap_or(0)),
+                    event.name
+                ),
+                "the recording cost as much as -c 1; counts times the period are too large",
+                "perf record --no-period: with the period in samples the kernel takes each event (perf_swevent_event)",
+            )
+            .a_warning_at_most(true);
+        }
         Judgement::none("the events are those of the command line")
     }
 }

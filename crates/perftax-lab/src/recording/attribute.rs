@@ -103,6 +103,13 @@ impl Attribute {
         matches!(self.pmu_type, 1 | 2)
     }
 
+    /// Events that each sample stands for, where that is fixed: the period, but of software events and tracepoints whose samples carry their period. Of
+    /// those each event is a sample, whatever was asked for (kernel/events/core.c, perf_swevent_event); perf record has it so for every tracepoint.
+    pub fn events_a_sample(&self) -> Option<u64> {
+        let each_event = !self.is_clock_or_counter() && self.samples(sample_type::PERIOD);
+        self.period.map(|period| if each_event { period.min(1) } else { period })
+    }
+
     /// Whether it interrupts by itself (a timer, a counter) and is not something that the kernel does.
     pub fn is_clock_or_counter(&self) -> bool {
         match self.pmu_type {

@@ -104,7 +104,7 @@ fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a M
     let event = BilledEvent {
         event: counts.name.clone(),
         mechanism,
-        period: counts.attribute.period,
+        period: counts.attribute.events_a_sample(),
         frequency: counts.attribute.frequency,
         samples: counts.samples,
         lost: counts.lost(),
@@ -170,7 +170,7 @@ fn critical(recording: &Recording, priced: &[Priced]) -> Vec<u64> {
     let timed = recording.counts.first_sample_ns.is_some();
     let of_event = |(index, p): (usize, &Priced)| {
         let charged = p.event.charged();
-        if !timed || p.event.samples == 0 {
+        if !timed || p.event.samples == 0 || recording.events[index].in_aux > 0 {
             return charged.saturating_sub(p.event.idle);
         }
         let share = critical.get(&index).copied().unwrap_or(0) as f64 / p.event.samples as f64;

@@ -78,6 +78,12 @@ impl<'a> Cursor<'a> {
         self.take(8).and_then(|b| order.u64(b, 0))
     }
 
+    /// The next text, up to its NUL.
+    pub fn c_string(&mut self) -> Option<String> {
+        let end = self.rest.iter().position(|byte| *byte == 0)?;
+        self.take(end + 1).map(text)
+    }
+
     /// The next string of a header feature: a length, and so many bytes with NULs at the end.
     pub fn string(&mut self) -> Option<String> {
         let length = self.u32()? as usize;

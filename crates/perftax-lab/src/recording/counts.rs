@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use perftax_cost::document::Untold;
+use perftax_pmu::record::spe;
 
 use super::attribute::{Attribute, read_format};
 use super::bytes::{Order, text};
-use super::command_line::{Whom, whom};
+use super::command_line::{Whom, options, whom};
 use super::command_span::CommandSpan;
 use super::features::Features;
 use super::kind;
@@ -40,6 +41,10 @@ pub struct EventCounts {
     pub throttled: u64,
     /// Samples of the idle task (process 0).
     pub idle: u64,
+    /// Those of its samples that stand in AUX buffers (ARM SPE): neither time nor thread is read of them.
+    pub in_aux: u64,
+    /// Whether the recording ends as perf ends it, so that the event's own losses are all told.
+    pub(super) is_finished: bool,
     /// Whether its samples were put together from another event's trace (`perf inject --itrace`).
     pub synthesised: bool,
     /// Why its samples do not tell what it cost.
@@ -51,12 +56,13 @@ pub struct EventCounts {
 
 impl EventCounts {
     /// Samples lost. With `PERF_FORMAT_LOST` every loss in the ring is counted again in the event's own LOST_SAMPLES, so the
-    /// two are not added: the event's own count is the better one, unless perf was killed before it wrote it.
+    /// two are not added: the event's own count is the better one, none being none, unless perf was killed before it wrote it.
     pub fn lost(&self) -> u64 {
-        if self.attribute.read_format & read_format::LOST != 0 && self.lost_samples > 0 {
+        // What a ring lost beside is records of mappings and threads, which nobody is interrupted for.
+        if self.attribute.read_format & read_format::LOST != 0 && (self.lost_samples > 0 || self.is_finished) {
             self.lost_samples
         } else {
-            self.lost_in_ring + self.lost_samples
+            self.lost_in_ring.saturating_add(self.lost_samples)
         }
     }
 
@@ -69,6 +75,16 @@ impl EventCounts {
 
 /// The kernel's own types of events reach to here (`PERF_TYPE_BREAKPOINT`); others are PMUs, which a header names or does not.
 const MOST_FIXED_TYPE: u32 = 5;
+
+/// PERF_TYPE_TRACEPOINT.
+const TRACEPOINT: u32 = 2;
+/// `PERF_AUXTRACE_ARM_SPE`.
+const AUX_TYPE_SPE: u32 = 4;
+/// `PERF_TYPE_SYNTH` of perf: an event that perf itself puts together.
+const TYPE_SYNTHESISED: u32 = 1 << 31;
+/// Nobody loses more samples, and no clock shows more (146 years, or 2116 by the calendar).
+const MOST_COUNT: u64 = 1 << 40;
+const MOST_TIME_NS: u64 = 1 << 62;
 
 /// Process and thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,6 +112,10 @@ pub struct Counts {
     pub slices: Slices,
     /// Samples of ids that no event has.
     pub unknown_samples: u64,
+    /// Records that state an impossible time or count, which are not counted, and the first of them.
+    pub impossible: u64,
+    /// What the first of them states.
+    pub first_impossible: Option<String>,
     /// AUX records whose flags say that data were cut off, have gaps or collided.
     pub aux_lossy: u64,
     /// Time of the earliest sample.
@@ -134,6 +154,10 @@ pub struct Counter<'a> {
     command: CommandSpan,
     /// Whether the idle task was seen in a sample.
     saw_idle: bool,
+    /// What AUX buffers hold (`enum auxtrace_type` of perf).
+    aux_type: Option<u32>,
+    /// Samples in them; none where one was not read.
+    spe_samples: Option<u64>,
     /// Header features seen so far.
     pub features: Features,
 }
@@ -152,6 +176,8 @@ impl<'a> Counter<'a> {
             counts: Counts::default(),
             command: CommandSpan::default(),
             saw_idle: false,
+            aux_type: None,
+            spe_samples: Some(0),
             features: Features::default(),
         }
     }
@@ -188,6 +214,7 @@ impl<'a> Counter<'a> {
                 }
             }
             kind::EVENT_UPDATE => self.event_update(body),
+            kind::AUXTRACE_INFO => self.aux_type = self.order.u32(body, 0),
             kind::HEADER_BUILD_ID => self.features.take_build_id(body),
             kind::ID_INDEX => self.id_index(body),
             _ => self.side_band(kind, misc, body).unwrap_or(()),
@@ -222,6 +249,8 @@ impl<'a> Counter<'a> {
         self.counts.of_cpus = whom == Whom::Cpus || self.saw_idle;
         let has_aux = [kind::AUX, kind::AUXTRACE].iter().any(|kind| self.counts.records.contains_key(kind));
         let event_of_id = &self.event_of_id;
+        let asked_for_trace = asks_for_trace(&self.features.command);
+        let mut spe_samples = self.spe_samples.filter(|samples| self.aux_type == Some(AUX_TYPE_SPE) && *samples > 0);
         for (index, event) in self.events.iter_mut().enumerate() {
             event.is_of_tasks = event.attribute.enable_on_exec || of_tasks;
             let pmu = self.features.pmus.get(&event.attribute.pmu_type);
@@ -234,7 +263,17 @@ impl<'a> Counter<'a> {
             };
             // perf's own way to make an id of another (tools/perf/util/auxtrace.c and its users).
             let source = |id: &u64| id.checked_sub(kind::SYNTHESISED_ID).and_then(|id| event_of_id.get(&id));
-            event.synthesised = event.ids.iter().any(|id| source(id).is_some_and(|source| *source != index));
+            // The event that traced may have been left out since: then the command line names it, or perf's own type does.
+            let is_of_dropped = || {
+                let is_beyond = event.ids.first().is_some_and(|id| *id > kind::SYNTHESISED_ID);
+                event.attribute.pmu_type == TYPE_SYNTHESISED || (is_beyond && asked_for_trace)
+            };
+            event.synthesised = event.ids.iter().any(|id| source(id).is_some_and(|source| *source != index)) || is_of_dropped();
+            if let (Some(samples), true) = (spe_samples, pmu.is_some_and(|pmu| pmu.starts_with("arm_spe"))) {
+                (event.in_aux, event.samples, event.untold) = (samples, event.samples + samples, None);
+                // They are of all CPUs' buffers: the first event has them.
+                spe_samples = None;
+            }
         }
         // The first program that was executed is the command only where perf began with it.
         if self.events.iter().any(|event| event.attribute.enable_on_exec) {
@@ -242,7 +281,9 @@ impl<'a> Counter<'a> {
         }
         for event in self.events.iter_mut().filter(|e| e.name.is_empty()) {
             let pmu = self.features.pmus.get(&event.attribute.pmu_type);
-            event.name = event.attribute.fallback_name(pmu.map(String::as_str));
+            let traced =
+                self.features.tracepoints.get(&event.attribute.config).filter(|_| event.attribute.pmu_type == TRACEPOINT);
+            event.name = traced.cloned().unwrap_or_else(|| event.attribute.fallback_name(pmu.map(String::as_str)));
         }
         (self.events, self.counts, self.features)
     }
@@ -284,7 +325,7 @@ impl<'a> Counter<'a> {
             self.events[index].idle += 1;
             cpu.into_iter().for_each(|cpu| *self.counts.idle_by_cpu.entry((cpu, index)).or_default() += 1);
         }
-        if let Some(time) = belongs.time_ns {
+        if let Some(time) = belongs.time_ns.and_then(|time_ns| self.possible("ns", time_ns, MOST_TIME_NS)) {
             let counts = &mut self.counts;
             counts.first_sample_ns = Some(counts.first_sample_ns.map_or(time, |t| t.min(time)));
             counts.last_sample_ns = Some(counts.last_sample_ns.map_or(time, |t| t.max(time)));
@@ -318,16 +359,17 @@ impl<'a> Counter<'a> {
     }
 
     fn side_band(&mut self, kind: u32, misc: u16, body: &[u8]) -> Option<()> {
-        let (order, u32_at) = (self.order, |at| self.order.u32(body, at));
+        let order = self.order;
+        let u32_at = |at| order.u32(body, at);
         match kind {
             kind::LOST => {
-                let (id, lost) = (order.u64(body, 0)?, order.u64(body, 8)?);
+                let (id, lost) = (order.u64(body, 0)?, self.possible("samples lost", order.u64(body, 8)?, MOST_COUNT)?);
                 let index = self.event_of(Some(id))?;
                 let event = &mut self.events[index];
                 event.lost_in_ring = event.lost_in_ring.saturating_add(lost);
             }
             kind::LOST_SAMPLES => {
-                let lost = order.u64(body, 0)?;
+                let lost = self.possible("samples lost", order.u64(body, 0)?, MOST_COUNT)?;
                 let index = self.event_of_trailer(&body[8..])?;
                 let event = &mut self.events[index];
                 let total = if misc & kind::MISC_LOST_SAMPLES_BPF != 0 { &mut event.filtered } else { &mut event.lost_samples };
@@ -349,17 +391,22 @@ impl<'a> Counter<'a> {
                 }
             }
             kind::FORK => {
-                let time_ns = order.u64(body, 16)?;
+                let time_ns = self.possible("ns", order.u64(body, 16)?, MOST_TIME_NS)?;
                 self.counts.names.fork(u32_at(8)?, u32_at(12)?, time_ns);
                 // perf makes up records of tasks that were there before: at no time.
                 self.counts.created += u64::from(time_ns > 0);
             }
-            kind::EXIT => self.command.ended(u32_at(0)?, order.u64(body, 16)?),
+            kind::EXIT => {
+                let time_ns = self.possible("ns", order.u64(body, 16)?, MOST_TIME_NS)?;
+                self.command.ended(order.u32(body, 0)?, time_ns);
+            }
             kind::READ => {
                 let index = self.event_of_trailer(body)?;
-                let event = &mut self.events[index];
+                let event = &self.events[index];
                 let (enabled_ns, running_ns) = times_in(order, &event.attribute, body.get(8..)?)?;
-                event.times.ended(u32_at(4)?, enabled_ns, running_ns);
+                let tid = order.u32(body, 4)?;
+                let enabled_ns = self.possible("ns", enabled_ns, MOST_TIME_NS)?;
+                self.events[index].times.ended(tid, enabled_ns, running_ns);
             }
             kind::AUX => {
                 self.counts.aux_lossy += u64::from(order.u64(body, 16)? & kind::AUX_FLAGS_LOSSY != 0);
@@ -367,6 +414,27 @@ impl<'a> Counter<'a> {
             _ => {}
         }
         Some(())
+    }
+
+    /// A number where it can be; else it is noted and left out.
+    fn possible(&mut self, unit: &str, number: u64, most: u64) -> Option<u64> {
+        if number <= most {
+            return Some(number);
+        }
+        self.counts.impossible += 1;
+        self.counts.first_impossible.get_or_insert_with(|| format!("{number} {unit}"));
+        None
+    }
+
+    /// The samples of an AUX buffer, where they can be told (ARM SPE); `None`: a buffer that was not read.
+    pub fn aux(&mut self, buffer: Option<&[u8]>) {
+        let counted = buffer.map(|buffer| spe::samples(buffer).map_while(std::result::Result::ok).count() as u64);
+        self.spe_samples = self.spe_samples.zip(counted).map(|(sum, counted)| sum + counted);
+    }
+
+    /// Whether its AUX buffers hold samples that can be told.
+    pub fn has_spe(&self) -> bool {
+        self.aux_type == Some(AUX_TYPE_SPE)
     }
 
     fn header_attr(&mut self, body: &[u8]) {
@@ -398,6 +466,12 @@ impl<'a> Counter<'a> {
             }
         }
     }
+}
+
+/// Whether perf record was asked for an event that fills AUX buffers.
+fn asks_for_trace(command: &[String]) -> bool {
+    let named = options(command).into_iter().filter(|option| option.name == "event").filter_map(|option| option.value);
+    named.flat_map(|list| list.split([',', '{'])).any(mechanism::traces)
 }
 
 /// Enabled and running times out of counter values in their read format, ns.

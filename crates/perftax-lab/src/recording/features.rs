@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::attribute::Attribute;
 use super::bytes::{Cursor, Order, text};
+use super::tracing_data;
 
 /// Header features that a bill uses. What a recording lacks stays empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,10 +29,13 @@ pub struct Features {
     pub pmus: BTreeMap<u32, String>,
     /// Described events: attributes, name, ids.
     pub described: Vec<(Attribute, String, Vec<u64>)>,
+    /// Names of tracepoints by their numbers, from the tracing data.
+    pub tracepoints: BTreeMap<u64, String>,
     /// Build ids by the path of the file; none where the recording has no table of them.
     pub build_ids: Option<BTreeMap<String, Vec<u8>>>,
 }
 
+const TRACING_DATA: u32 = 1;
 const BUILD_ID: u32 = 2;
 const HOSTNAME: u32 = 3;
 const OSRELEASE: u32 = 4;
@@ -49,7 +53,18 @@ impl Features {
     pub fn wants(feature: u32) -> bool {
         matches!(
             feature,
-            BUILD_ID | HOSTNAME | OSRELEASE | VERSION | ARCH | NRCPUS | CPUDESC | CPUID | CMDLINE | EVENT_DESC | PMU_MAPPINGS
+            TRACING_DATA
+                | BUILD_ID
+                | HOSTNAME
+                | OSRELEASE
+                | VERSION
+                | ARCH
+                | NRCPUS
+                | CPUDESC
+                | CPUID
+                | CMDLINE
+                | EVENT_DESC
+                | PMU_MAPPINGS
         )
     }
 
@@ -75,6 +90,10 @@ impl Features {
             PMU_MAPPINGS => {
                 let many = cursor.u32().unwrap_or(0);
                 self.pmus = (0..many).map_while(|_| Some((cursor.u32()?, cursor.string()?))).collect();
+                return;
+            }
+            TRACING_DATA => {
+                self.tracepoints.extend(tracing_data::tracepoints(section));
                 return;
             }
             BUILD_ID => {
@@ -134,7 +153,9 @@ fn build_id(body: &[u8]) -> Option<(String, Vec<u8>)> {
     // Its length since Linux 5.9; before that a whole one.
     let length = usize::from(body[24]);
     let length = if (1..=20).contains(&length) { length } else { 20 };
-    Some((text(path), id[..length].to_vec()))
+    let id = id[..length].to_vec();
+    // Compressed recordings list files with an id of zeros.
+    id.iter().any(|byte| *byte != 0).then(|| (text(path), id))
 }
 
 fn described_event(cursor: &mut Cursor, order: Order, size: usize) -> Option<(Attribute, String, Vec<u64>)> {

@@ -36,7 +36,7 @@ pub struct Header {
 pub fn begins_recording(path: &std::path::Path) -> bool {
     let mut magic = [0; 8];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && (&magic == b"PERFILE2" || &magic == b"2ELIFREP")
+    read.is_ok() && [b"PERFILE2", b"2ELIFREP", b"PERFFILE"].contains(&&magic)
 }
 
 /// Reads everything up to the first record. What stands behind the records (as `perf inject` of a pipe leaves the events) is read from `file`, where the input is
@@ -53,6 +53,11 @@ pub fn read<R: Read>(source: &mut Source<R>, name: &str, file: Option<&File>) ->
     let order = match head.first_chunk::<8>() {
         Some(b"PERFILE2") => Order::Little,
         Some(b"2ELIFREP") => Order::Big,
+        // Version 1 has one magic for both orders; perf tells them by the size that follows.
+        Some(b"PERFFILE") => match Order::Little.u64(&head, 8) {
+            Some(PIPE_BYTES | FILE_BYTES) => Order::Little,
+            _ => Order::Big,
+        },
         _ => return Err(malformed(0, foreign(&head))),
     };
     if !complete {
@@ -133,9 +138,6 @@ fn sections(order: Order, places: &Places<'_>, entry_bytes: u64, at: u64, bytes:
 fn foreign(head: &[u8]) -> String {
     if head.is_empty() {
         return "the file is empty, not a recording by perf record".into();
-    }
-    if head.starts_with(b"PERFFILE") {
-        return "it is in the format of perf before 2010 (PERFFILE): perf report still reads that, perftax does not".into();
     }
     let compressed: [(&[u8], &str, &str); 4] = [
         (&[0x1f, 0x8b], "gzip", "zcat"),

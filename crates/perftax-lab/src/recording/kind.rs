@@ -34,6 +34,8 @@ pub const HEADER_BUILD_ID: u32 = 67;
 pub const FINISHED_ROUND: u32 = 68;
 /// Which CPU and thread each id belongs to.
 pub const ID_INDEX: u32 = 69;
+/// What AUX data hold.
+pub const AUXTRACE_INFO: u32 = 70;
 /// AUX data; the data follow the record.
 pub const AUXTRACE: u32 = 71;
 /// Bytes of its fields: size, offset, reference, index, thread, CPU.

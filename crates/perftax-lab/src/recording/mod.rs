@@ -31,6 +31,7 @@ mod slices;
 mod source;
 mod tasks;
 mod times;
+mod tracing_data;
 mod walk;
 
 use std::os::fd::AsFd;

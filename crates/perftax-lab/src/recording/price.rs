@@ -44,7 +44,7 @@ pub fn price_of<'a>(
     let payload = Payload::of(attribute, &calibration.terms);
     let cost = Cost { drift: 0.0, ..Cost::from(calibration) };
     let drive = Drive::of(mechanism, false);
-    let mut alpha_ns = attribute.period.map_or(calibration.alpha_ns, |period| cost.of_sample_ns(drive, period));
+    let mut alpha_ns = attribute.events_a_sample().map_or(calibration.alpha_ns, |period| cost.of_sample_ns(drive, period));
     if let Some(cost_ns) = payload.cost_ns {
         alpha_ns = alpha_ns.plus(&cost_ns);
     }

@@ -15,6 +15,7 @@ pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&Mach
     let mut warnings = Vec::new();
     of_reading(recording, &mut warnings);
     of_sampling(priced, &mut warnings);
+    of_periods(recording, &mut warnings);
     of_filters(recording, priced, &mut warnings);
     of_traces(priced, &mut warnings);
     if let Some(profile) = profile {
@@ -61,6 +62,16 @@ fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
     if counts.unknown_samples > 0 {
         warnings.push(other(
             format!("{} samples belong to no event of the recording and are not billed", counts.unknown_samples),
+            "record again; compare with perf report --stats",
+        ));
+    }
+    if counts.impossible > 0 {
+        warnings.push(other(
+            format!(
+                "{} records state what cannot be ({}) and are left out: the recording is damaged",
+                counts.impossible,
+                counts.first_impossible.as_deref().unwrap_or_default()
+            ),
             "record again; compare with perf report --stats",
         ));
     }
@@ -139,6 +150,23 @@ fn of_traces(priced: &[Priced], warnings: &mut Vec<Warning>) {
             format!("samples of {synthesised} were put together from a trace afterwards (perf inject --itrace): they interrupted nobody"),
             "bill the recording that it was made from",
         ));
+    }
+}
+
+/// Tracepoints of which each event became a sample, whatever period was asked for.
+fn of_periods(recording: &Recording, warnings: &mut Vec<Warning>) {
+    let ignored: Vec<&str> = recording
+        .events
+        .iter()
+        .filter(|event| event.samples > 0 && event.attribute.period > event.attribute.events_a_sample())
+        .map(|event| event.name.as_str())
+        .collect();
+    if !ignored.is_empty() {
+        let message = format!(
+            "each event was a sample, whatever period was asked for, because samples carry their period: {}",
+            named(&ignored)
+        );
+        warnings.push(other(message, "perf record --no-period"));
     }
 }
 

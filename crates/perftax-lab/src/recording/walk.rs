@@ -18,6 +18,8 @@ use super::{Fault, Recording};
 
 /// Length of `struct perf_event_header`.
 const RECORD_HEADER_BYTES: u64 = 8;
+/// `HEADER_TRACING_DATA`, the section of a file.
+const TRACING_DATA: u32 = 1;
 /// A header feature that a bill uses is longer than this only where the file is damaged.
 const MOST_FEATURE_BYTES: u64 = 16 << 20;
 
@@ -62,7 +64,8 @@ fn parts(folder: &Path) -> Result<Vec<(u32, PathBuf)>> {
 }
 
 fn recording(counter: Counter<'_>, name: &str, piped: bool, fault: Option<Fault>) -> Recording {
-    let (events, counts, features) = counter.finish();
+    let (mut events, counts, features) = counter.finish();
+    events.iter_mut().for_each(|event| event.is_finished = fault.is_none());
     Recording { name: name.into(), piped, events, counts, features, fault }
 }
 
@@ -99,6 +102,7 @@ fn records<R: Read>(
     let mut decompressor = Decompressor::new();
     let mut head = Vec::new();
     let mut body = Vec::new();
+    let mut inline = Vec::new();
     while end.is_none_or(|end| source.position() < end) {
         let at_byte = source.position();
         let fault = |why: String| Ok(Some(Fault { at_byte, why }));
@@ -126,7 +130,24 @@ fn records<R: Read>(
             kind::AUXTRACE => behind(&body, kind::AUXTRACE_BYTES, order.u64(&body, 0)),
             _ => 0,
         };
-        if !source.skip(inline_bytes)? {
+        let is_read = match kind {
+            kind::HEADER_TRACING_DATA if inline_bytes <= MOST_FEATURE_BYTES => {
+                let is_read = source.fill(inline_bytes, &mut inline)?;
+                counter.features.take(order, TRACING_DATA, if inline_bytes > 0 { &inline } else { body.get(4..).unwrap_or(&[]) });
+                is_read
+            }
+            kind::AUXTRACE if counter.has_spe() && inline_bytes <= MOST_FEATURE_BYTES => {
+                let is_read = source.fill(inline_bytes, &mut inline)?;
+                counter.aux(Some(&inline));
+                is_read
+            }
+            kind::AUXTRACE => {
+                counter.aux(None);
+                source.skip(inline_bytes)?
+            }
+            _ => source.skip(inline_bytes)?,
+        };
+        if !is_read {
             return fault(format!("the file ends inside the {inline_bytes} bytes that follow a record of type {kind}"));
         }
         let compressed = match kind {

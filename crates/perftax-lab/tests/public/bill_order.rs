@@ -98,6 +98,37 @@ fn tracing_data_stand_inside_or_behind() {
     }
 }
 
+/// A number is a name where the tracing data have it.
+#[test]
+fn tracepoints_are_named_by_the_tracing_data() {
+    let sized = |bytes: &[u8]| [&(bytes.len() as u64).to_le_bytes()[..], bytes].concat();
+    let one = 1_u32.to_le_bytes();
+    let data = [
+        &b"\x17\x08\x44tracing0.6\0\0\x08\0\x10\0\0header_page\0"[..],
+        &sized(b"page"),
+        b"header_event\0",
+        &sized(b"event"),
+        &0_u32.to_le_bytes(),
+        &one,
+        b"sched\0",
+        &one,
+        &sized(b"name: sched_switch\nID: 314\nformat:\n"),
+    ]
+    .concat();
+    for inside in [false, true] {
+        let mut pipe = Pipe::new(false);
+        pipe.event(2, 314, 1, SAMPLE_TYPE, 0, SAMPLE_ID_ALL, &[10]);
+        let size = pipe.halves(&[data.len() as u32]);
+        pipe.record(66, 0, &if inside { [&size[..], &data].concat() } else { size });
+        if !inside {
+            pipe.bytes.extend(&data);
+        }
+        pipe.sample(10, 7, 2 * MS, 0);
+        let recording = pipe.read();
+        assert_eq!((recording.events[0].name.as_str(), recording.events[0].samples), ("sched:sched_switch", 1));
+    }
+}
+
 /// `perf inject` of a pipe leaves a file whose events stand behind the records.
 #[test]
 fn events_behind_the_records_are_found_in_a_file() {

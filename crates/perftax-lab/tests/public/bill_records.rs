@@ -90,7 +90,7 @@ fn an_exploding_stream_is_refused() {
     assert!(pipe.read().fault.unwrap().why.contains("expand"));
 }
 
-fn calibration(mechanism: Mechanism, event: &str, alpha_ns: f64, drift: f64) -> Calibration {
+pub fn calibration(mechanism: Mechanism, event: &str, alpha_ns: f64, drift: f64) -> Calibration {
     Calibration {
         origin: origin(1000.0),
         mechanism,
@@ -114,7 +114,7 @@ fn calibration(mechanism: Mechanism, event: &str, alpha_ns: f64, drift: f64) -> 
     }
 }
 
-fn profile(calibrations: Vec<Calibration>) -> MachineProfile {
+pub fn profile(calibrations: Vec<Calibration>) -> MachineProfile {
     MachineProfile { schema: 1, machine: MachineId::default(), kernel: String::new(), calibrations }
 }
 
@@ -334,4 +334,65 @@ fn another_machines_and_old_prices_are_said() {
     let bill = recording::bill(&pipe.read(), Some(&profile), origin(1000.0 + 7200.0));
     assert!(bill.origin.warnings.iter().any(|w| matches!(w, Warning::ForeignProfile { .. })), "{:?}", bill.origin.warnings);
     assert!(bill.origin.warnings.contains(&Warning::OldCalibration { age_s: 7200.0, drift: 0.25 }));
+}
+
+/// A ring loses records of mappings and threads as well, and no event was interrupted for those.
+#[test]
+fn what_a_ring_lost_beside_samples_is_not_billed() {
+    const COUNTS_LOST: u64 = 1 << 4;
+    let recorded = |read_format: u64, ends_early: bool| {
+        let mut pipe = Pipe::new(false);
+        pipe.event(1, 2, 1, SAMPLE_TYPE, read_format, SAMPLE_ID_ALL | ENABLE_ON_EXEC, &[10]);
+        pipe.sample(10, 7, 2 * MS, 0);
+        let lost = pipe.words(&[10, 40]);
+        pipe.with_trailer(2, 0, lost, 10, 3 * MS);
+        if ends_early {
+            pipe.bytes.extend([9, 0]);
+        }
+        pipe.read().events[0].lost()
+    };
+    // The event counts its own losses, and none were told at the end.
+    assert_eq!(recorded(COUNTS_LOST, false), 0);
+    // Killed before it could, or too old to count.
+    assert_eq!((recorded(COUNTS_LOST, true), recorded(0, false)), (40, 40));
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_not_multiplied() {
+    let mut pipe = two_events(false);
+    clock_samples(&mut pipe, 100, 0);
+    pipe.sample(10, 7, u64::MAX - 5, 0);
+    let lost = pipe.words(&[10, u64::MAX]);
+    pipe.with_trailer(2, 0, lost.clone(), 10, 7 * MS);
+    pipe.with_trailer(13, 0, lost, 10, 7 * MS);
+    exit(&mut pipe);
+    let prices = profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 10_000.0, 0.0)]);
+    let billed = bill(&pipe, Some(&prices));
+    assert_eq!((billed.events[0].samples, billed.events[0].lost), (101, 0));
+    assert!(billed.cost_s.unwrap().high < 0.01 && near(billed.span_s, 1.0), "{billed:#?}");
+    let said = format!("{:?}", billed.origin.warnings);
+    assert!(said.contains("2 records state what cannot be") || said.contains("3 records state what cannot be"), "{said}");
+}
+
+/// perf has the samples of tracepoints carry their period, and the kernel then takes each event for a sample.
+#[test]
+fn a_period_that_the_kernel_ignored_is_no_period() {
+    const PERIOD: u64 = 1 << 8;
+    let recorded = |sample_type: u64| {
+        let mut pipe = Pipe::new(false);
+        pipe.event(2, 314, 100, sample_type, 0, SAMPLE_ID_ALL | ENABLE_ON_EXEC, &[10]);
+        (0..50).for_each(|i| pipe.sample(10, 7, (2 + i) * MS, 0));
+        let mut prices = profile(vec![calibration(Mechanism::Tracepoint, "sched:sched_switch", 3_000.0, 0.0)]);
+        prices.calibrations[0].terms.insert("counting".into(), Estimate::exact(200.0));
+        bill(&pipe, Some(&prices))
+    };
+    let each = recorded(SAMPLE_TYPE | PERIOD);
+    assert_eq!(each.events[0].period, Some(1));
+    assert!(format!("{:?}", each.origin.warnings).contains("--no-period"), "{:?}", each.origin.warnings);
+    let hundredth = recorded(SAMPLE_TYPE);
+    assert_eq!(hundredth.events[0].period, Some(100));
+    assert!(
+        each.events[0].alpha_ns.unwrap().estimate < hundredth.events[0].alpha_ns.unwrap().estimate,
+        "{each:#?}\n{hundredth:#?}"
+    );
 }

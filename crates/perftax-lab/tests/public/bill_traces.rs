@@ -1,7 +1,10 @@
 //! Recordings of what takes no samples: AUX buffers, and what was put together from them.
 
-use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, unpriced_bill as bill};
+use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, origin, unpriced_bill as bill};
+use crate::bill_records::{calibration, profile};
+use perftax_cost::Mechanism;
 use perftax_cost::document::Untold;
+use perftax_lab::recording;
 
 /// A recording whose header names the PMU of type 9.
 fn of_pmu(name: &str) -> Pipe {
@@ -58,6 +61,64 @@ fn samples_of_a_trace_interrupted_nobody() {
     own.event(0, 1, 1000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL, &[1_000_000_010]);
     own.sample(1_000_000_010, 7, 2 * MS, 0);
     assert!(!own.read().events[0].synthesised);
+}
+
+/// What traced may have been left out of the file since: the command line tells of it.
+#[test]
+fn samples_of_a_trace_that_was_left_out_interrupted_nobody_either() {
+    let recorded = |command: &[&str]| {
+        let mut pipe = Pipe::new(false);
+        let mut line = [pipe.words(&[11]), pipe.halves(&[command.len() as u32])].concat();
+        for word in command {
+            let mut padded = word.as_bytes().to_vec();
+            padded.resize(padded.len() / 8 * 8 + 8, 0);
+            line.extend([pipe.halves(&[padded.len() as u32]), padded].concat());
+        }
+        pipe.record(80, 0, &line);
+        pipe.event(0, 1, 1000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL, &[1_000_000_010]);
+        pipe.sample(1_000_000_010, 7, 2 * MS, 0);
+        pipe.read().events[0].synthesised
+    };
+    assert!(recorded(&["perf", "record", "-e", "{intel_pt//u,instructions}", "--", "ls"]));
+    assert!(!recorded(&["perf", "record", "-e", "instructions", "--", "intel_pt"]));
+}
+
+/// Each ends with a timestamp.
+fn spe_buffer(samples: usize) -> Vec<u8> {
+    let mut buffer: Vec<u8> = (0..samples).flat_map(|_| [0x71, 1, 2, 3, 4, 5, 6, 7, 8]).collect();
+    buffer.resize(buffer.len().next_multiple_of(64), 0);
+    buffer
+}
+
+/// ARM's own samples are in the AUX buffers.
+#[test]
+fn samples_in_aux_buffers_are_billed() {
+    const AUXTRACE_INFO: u32 = 70;
+    const ARM_SPE: u32 = 4;
+    let recorded = |kind: u32| {
+        let mut pipe = of_pmu("arm_spe_0");
+        let info = pipe.halves(&[kind, 0, 0, 0]);
+        pipe.record(AUXTRACE_INFO, 0, &info);
+        for samples in [7, 30] {
+            let buffer = spe_buffer(samples);
+            let fields = pipe.words(&[buffer.len() as u64, 0, 0, 0, 0]);
+            pipe.record(71, 0, &fields);
+            pipe.bytes.extend(buffer);
+        }
+        pipe
+    };
+    let prices = profile(vec![calibration(Mechanism::Spe, "arm_spe_0//", 400.0, 0.0)]);
+    let billed = recording::bill(&recorded(ARM_SPE).read(), Some(&prices), origin(1060.0));
+    let event = &billed.events[0];
+    assert_eq!((event.samples, event.untold, event.mechanism), (37, None, Some(Mechanism::Spe)));
+    let cost_s = billed.cost_s.unwrap().estimate;
+    assert!((cost_s - 37.0 * 400e-9).abs() < 1e-12, "{cost_s}");
+    assert_eq!(billed.elapsed_cost_s.map(|cost| cost.estimate), Some(cost_s));
+    // Another's buffers are not read; nor are those that end early taken for all.
+    assert_eq!(bill(&recorded(1).read()).events[0].untold, Some(Untold::AuxBuffer));
+    let mut cut = recorded(ARM_SPE);
+    cut.bytes.truncate(cut.bytes.len() - 100);
+    assert!(cut.read().fault.is_some());
 }
 
 /// A recorder that was killed before its first sample was written says nothing of what came.

@@ -11,6 +11,8 @@ mod bill_support;
 mod bill_traces;
 mod calibrate;
 mod figure_3;
+mod lint_built;
+mod lint_pairs;
 mod naming;
 mod recorded_lines;
 mod runs;

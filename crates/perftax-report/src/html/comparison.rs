@@ -2,7 +2,7 @@
 
 use perftax_cost::Estimate;
 use perftax_cost::buffering::ASSIST_TERM;
-use perftax_cost::document::{Bill, Calibration, Cell, Plan, Prediction, Verification};
+use perftax_cost::document::{Bill, Calibration, Cell, Lint, Plan, Prediction, Verification};
 use perftax_cost::regression::least_squares;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::figure::{Axis, Figure, Trace, place};
 use super::page::{Grid, Panel, Part};
 use crate::document::Document;
 use crate::sheet::machine;
-use crate::text::{known, label, ratio};
+use crate::text::{known, label, lint_found, ratio};
 use crate::{shell, units};
 
 const NS: f64 = 1e-9;
@@ -54,6 +54,7 @@ pub(super) fn part(documents: &[Document]) -> Part {
     plans(&mut part, &of_kind!(documents, Plan));
     verifications(&mut part, &of_kind!(documents, Verification));
     bills(&mut part, &of_kind!(documents, Bill));
+    lints(&mut part, &of_kind!(documents, Lint));
     super::selfcost_comparison::panels(&mut part, &of_kind!(documents, Selfcost));
     super::phase::side_by_side(&mut part, &of_kind!(documents, Phase));
     part.panels.extend(super::matrix::together(&of_kind!(documents, Matrix)));
@@ -272,6 +273,18 @@ fn by_samples(part: &mut Part, docs: &[(String, &Verification)]) {
     let caption = "A straight line through 0: every sample costs the same, its slope is α. What of α is the hardware's share is told where \
                    records wait in a buffer; the rest is the kernel's work for them.";
     part.panel(Panel::new("Extra time against samples", caption).figure(figure).table(table));
+}
+
+fn lints(part: &mut Part, docs: &[(String, &Lint)]) {
+    if docs.is_empty() {
+        return;
+    }
+    let mut table = Grid::new(&["", "recording", "#samples", "verdict", "found"]);
+    for (label, doc) in docs {
+        let row = [label.clone(), doc.recording.clone(), units::count(doc.samples), doc.verdict.name().into(), lint_found(doc)];
+        table.row(row.to_vec());
+    }
+    part.panel(Panel::new("Whether they can be trusted", "The worst check stands first.").table(table));
 }
 
 fn bills(part: &mut Part, docs: &[(String, &Bill)]) {

@@ -1,7 +1,7 @@
 //! `perftax report` on a terminal: several machines or kernels side by side.
 
 use perftax_cost::Estimate;
-use perftax_cost::document::{Bill, Calibration, Matrix, MatrixKey, MatrixMode, Plan, Prediction, Verification};
+use perftax_cost::document::{Bill, Calibration, Lint, Matrix, MatrixKey, MatrixMode, Plan, Prediction, Verification};
 
 use crate::document::Document;
 use crate::sheet::{Sheet, printable};
@@ -52,6 +52,7 @@ fn tables(documents: &[Document]) -> Vec<Table> {
         plans(&of_kind!(Plan)),
         verifications(&of_kind!(Verification)),
         bills(&of_kind!(Bill)),
+        lints(&of_kind!(Lint)),
         super::selfcost_comparison::selfcosts(&of_kind!(Selfcost)),
         super::phase::side_by_side(&of_kind!(Phase)),
         matrices(&of_kind!(Matrix)),
@@ -217,6 +218,23 @@ fn bills(docs: &[(String, &Bill)]) -> Vec<Table> {
             units::count(doc.events.iter().map(|e| e.lost).sum()),
             known(doc.cost_s.as_ref(), units::estimate_s),
             known(doc.share_of_run.as_ref(), units::estimate_share),
+        ]);
+    }
+    vec![table]
+}
+
+fn lints(docs: &[(String, &Lint)]) -> Vec<Table> {
+    if docs.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::default().left("").left("recording").right("samples").left("verdict").left("found");
+    for (label, doc) in docs {
+        table.row(vec![
+            label.clone(),
+            printable(&doc.recording),
+            units::count(doc.samples),
+            doc.verdict.name().into(),
+            super::lint::found(doc),
         ]);
     }
     vec![table]

@@ -46,6 +46,13 @@ fn finding(check: &LintCheck) -> String {
     format!("{name}: {}; {}", printable(&check.evidence), printable(&check.effect))
 }
 
+/// The checks that did not pass, worst first.
+pub(crate) fn found(doc: &Lint) -> String {
+    let found: Vec<&str> =
+        doc.checks.iter().filter(|check| check.verdict >= LintVerdict::Warning).map(|check| check.check.as_str()).collect();
+    if found.is_empty() { "nothing".into() } else { found.join(", ") }
+}
+
 /// How much was recorded.
 pub(crate) fn extent(doc: &Lint) -> String {
     let samples = plural(&units::count(doc.samples), "sample", "samples");

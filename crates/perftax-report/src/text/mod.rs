@@ -68,7 +68,7 @@ pub(crate) use comm_lines::{
 #[cfg(feature = "html")]
 pub(crate) use comparison::{keys as grid_keys, label, ratio};
 #[cfg(feature = "html")]
-pub(crate) use lint::{extent, lint_verdict};
+pub(crate) use lint::{extent, found as lint_found, lint_verdict};
 #[cfg(feature = "html")]
 pub(crate) use matrix::{
     brief as matrix_brief, divisor as matrix_divisor, events_of, impossible_rows, marks as matrix_marks, watcher,

@@ -35,6 +35,7 @@ fn all_documents() -> Vec<Document> {
         Document::Plan(Box::new(crate::samples::infeasible_plan())),
         Document::Verification(Box::new(crate::samples::verification())),
         Document::Bill(Box::new(crate::samples::bill())),
+        Document::Lint(Box::new(crate::samples::lint())),
         Document::Simulation(Box::new(crate::samples::simulation())),
         Document::Simulation(Box::new(crate::samples::sweep())),
         Document::Sensitivity(Box::new(crate::samples::sensitivity())),
@@ -53,7 +54,7 @@ fn all_documents() -> Vec<Document> {
 #[test]
 fn every_plot_of_every_kind_is_drawn() {
     let page = Page::write("documents", &html::documents(&all_documents()));
-    let plots_by_document = [4, 3, 2, 1, 5, 3, 1, 2, 1, 3, 10, 3, 3, 7, 4, 3, 2, 3];
+    let plots_by_document = [4, 3, 2, 1, 5, 3, 0, 1, 2, 1, 3, 10, 3, 3, 7, 4, 3, 2, 3];
     assert_all_drawn(&page.rendered(), plots_by_document.iter().sum());
 }
 

@@ -64,6 +64,11 @@ fn texts_are_as_reviewed() {
     check_text("verification.txt", &text::verification(&crate::samples::verification()));
     check_text("bill.txt", &text::bill(&crate::samples::bill()));
     check_text("bill-cpus.txt", &text::bill(&crate::samples::bill_of_cpus()));
+    check_text("lint.txt", &text::lint(&crate::samples::lint()));
+    check_text(
+        "lints.txt",
+        &text::comparison(&[crate::samples::lint(), crate::samples::lint()].map(|doc| Document::Lint(Box::new(doc)))),
+    );
     check_text("simulation.txt", &text::simulation(&crate::samples::simulation()));
     check_text("sweep.txt", &text::simulation(&crate::samples::sweep()));
     check_text("sensitivity.txt", &text::sensitivity(&crate::samples::sensitivity()));
@@ -93,6 +98,7 @@ fn separated_values_are_as_reviewed() {
     check("prediction.csv", &csv::prediction(&crate::samples::prediction(), ","));
     check("plan.csv", &csv::plan(&crate::samples::plan(), ","));
     check("bill.csv", &csv::bill(&crate::samples::bill(), ";"));
+    check("lint.csv", &csv::lint(&crate::samples::lint(), ","));
     check("sweep.csv", &csv::simulation(&crate::samples::sweep(), ","));
     check("selfcost.csv", &csv::selfcost(&crate::samples::selfcost(), ","));
     check("sensitivity.csv", &csv::sensitivity(&crate::samples::sensitivity(), ","));
@@ -110,6 +116,7 @@ fn every_row_of_separated_values_has_as_many_fields_as_the_first() {
         csv::plan(&crate::samples::plan(), "|"),
         csv::verification(&crate::samples::verification(), "|"),
         csv::bill(&crate::samples::bill(), "|"),
+        csv::lint(&crate::samples::lint(), "|"),
         csv::simulation(&crate::samples::simulation(), "|"),
         csv::simulation(&crate::samples::sweep(), "|"),
         csv::sensitivity(&crate::samples::sensitivity(), "|"),
@@ -159,6 +166,7 @@ fn documents_are_known_again() {
         Document::Plan(Box::new(crate::samples::plan())),
         Document::Verification(Box::new(crate::samples::verification())),
         Document::Bill(Box::new(crate::samples::bill())),
+        Document::Lint(Box::new(crate::samples::lint())),
         Document::Simulation(Box::new(crate::samples::sweep())),
         Document::Sensitivity(Box::new(crate::samples::sensitivity())),
         Document::Audit(Box::new(crate::samples::audit())),

@@ -12,7 +12,7 @@ use crate::output::Output;
 
 /// Put several results side by side: machines, kernels, settings
 ///
-/// Each FILE is what a command wrote with --json (calibrate, predict, plan, verify, bill, selfcost, phase, matrix, comm),
+/// Each FILE is what a command wrote with --json (calibrate, predict, plan, verify, bill, lint, selfcost, phase, matrix, comm),
 /// or a saved machine profile.
 /// All must be of one kind. A single result is shown as its command showed it.
 #[derive(Debug, clap::Args)]
@@ -79,7 +79,8 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<Document>> {
 
 fn read(file: &Path) -> Result<Vec<Document>> {
     let bytes = std::fs::read(file).map_err(perftax_pmu::Error::file(file))?;
-    let wanted = "the output of perftax calibrate, predict, plan, verify, bill, selfcost, phase, matrix or comm with --json FILE";
+    let wanted =
+        "the output of perftax calibrate, predict, plan, verify, bill, lint, selfcost, phase, matrix or comm with --json FILE";
     let text = String::from_utf8(bytes).map_err(|_| unfit(format!("{} (not text)", file.display()), wanted))?;
     Document::read(&text).map_err(|error| unfit(format!("{} ({error})", file.display()), wanted))
 }

@@ -36,6 +36,7 @@ fn every_command_is_there_and_its_help_has_an_example() {
         "plan",
         "verify",
         "bill",
+        "lint",
         "sim",
         "vm",
         "sensitivity",
@@ -145,10 +146,35 @@ fn a_recording_that_is_none_is_refused_by_name() {
     std::fs::write(&foreign, "Dear performance engineer,\n").unwrap();
     let missing = dir.path().join("missing.data");
     for path in [&foreign, &missing] {
-        let assert = perftax(&["bill", path.to_str().unwrap()]).code(1).stdout_eq("");
-        let stderr = text(&assert.get_output().stderr);
-        assert!(stderr.starts_with(&format!("perftax: {}", path.display())), "{stderr}");
+        for command in ["bill", "lint"] {
+            let assert = perftax(&[command, path.to_str().unwrap()]).code(1).stdout_eq("");
+            let stderr = text(&assert.get_output().stderr);
+            assert!(stderr.starts_with(&format!("perftax: {}", path.display())), "{stderr}");
+        }
     }
+}
+
+/// Thresholds for CI: from a file, whose mistakes are named.
+#[test]
+fn a_recording_that_cannot_be_trusted_exits_4_by_the_thresholds_of_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (config, recording) =
+        (dir.path().join("lint.toml"), concat!(env!("CARGO_MANIFEST_DIR"), "/../perftax-pmu/tests/fixtures/faults.data"));
+    let lint = |thresholds: &str| {
+        std::fs::write(&config, thresholds).unwrap();
+        perftax(&["lint", "--config", config.to_str().unwrap(), recording])
+    };
+    let strict = lint("[few-samples]\nwarning = 0.000001\nerror = 0.000001\n").code(4);
+    let strict = text(&strict.get_output().stdout);
+    assert!(strict.contains("not to be trusted") && strict.contains("few-samples"), "{strict}");
+    let names =
+        ["cut-off", "substituted", "lost", "throttled", "multiplexed", "by-count", "in-step", "idle", "short-tasks", "stacks"];
+    let names = names.iter().chain(&["mappings", "clock", "own-cost"]);
+    let off: String = names.map(|name| format!("[{name}]\noff = true\n")).collect();
+    lint(&off).code(0);
+    let wrong = lint("[few-samples]\nerror = 2\n").code(2).stdout_eq("");
+    let wrong = text(&wrong.get_output().stderr);
+    assert!(wrong.contains("[few-samples] error = 2") && wrong.contains("at most 1"), "{wrong}");
 }
 
 #[test]

@@ -42,6 +42,7 @@ fn asked(place: &Place) -> Vec<Asked> {
         row("verify", verify, &BUSY, verdict, "verdict", true),
         row("sensitivity", sensitivity, &BUSY, done, "taken away", false),
         row("bill", &recording, &[], done, "rates of", false),
+        row("lint", &recording, &[], verdict, "verdict", false),
         row("report", &calibration, &[], done, "cpu-clock", false),
         row("report", &made, &[], done, "cpu-clock:u", true),
         row("sim", "--no-caches", &BRIEF, done, "instructions on 1 thread", false),

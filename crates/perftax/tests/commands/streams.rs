@@ -99,6 +99,7 @@ fn table(place: &Place) -> Vec<Row> {
         row("plan", Stdout, "--budget 5%", &BUSY, "perf record -e cpu-clock", "", ALL, DONE),
         row("verify", Stdout, verify, &BUSY, "verdict   ", "perftax: 1 programs", ALL, VERDICT),
         row("bill", Stdout, RECORDING, &[], "rates of", "", with_file, DONE),
+        row("lint", Stdout, RECORDING, &[], "verdict   ", "", with_file, VERDICT),
         row("sensitivity", Stdout, sensitivity, &BUSY, "taken away", "perftax: rounds of", ALL, DONE),
         row(
             "audit",

@@ -6,6 +6,7 @@
 
 mod audited;
 mod gridded;
+mod linted;
 mod phased;
 mod priced;
 mod shared;
@@ -25,6 +26,7 @@ use perftax_cost::{Estimate, Mechanism, Warning};
 
 pub use audited::audit;
 pub use gridded::{matrix, other_matrix};
+pub use linted::lint;
 pub use phased::{phase, phase_by_time};
 pub use priced::{other_selfcost, selfcost};
 pub use shared::{comm, comm_every, comm_many, comm_watched};

@@ -222,6 +222,12 @@ fn perf_record(plan: &Plan, payload: &PayloadChoice) -> Vec<String> {
     words.push(plan.period.to_string());
     words.extend(["-m".into(), pages.to_string()]);
     words.extend(payload.perf_options());
+    // perf has a tracepoint's samples carry their period, and then the kernel takes each event for one, whatever the period (perf_swevent_event).
+    if plan.period > 1 && matches!(plan.mechanism, Mechanism::Tracepoint | Mechanism::Uprobe) {
+        words.push("--no-period".into());
+    }
+    // Without a name it would go to standard output where that is a pipe.
+    words.extend(["-o".into(), "perf.data".into()]);
     match plan.workload.pid {
         // For as long as a look took: so long the samples promised take.
         Some(pid) => words.extend([
