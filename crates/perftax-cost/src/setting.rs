@@ -4,6 +4,9 @@ use crate::Mechanism;
 use crate::drive::Drive;
 use crate::left_out::LeftOut;
 
+/// The term of what a tracepoint or a probe records, and of the CPU: `perf record` has both in each sample of theirs.
+pub const RAW_TERM: &str = "raw";
+
 /// How the program would be sampled, the period aside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting<'a> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use perftax_cost::document::{Calibration, MachineProfile, Origin, WorkloadProfile};
-use perftax_cost::prediction::{Cost, FRESH_S, Setting, Watched, drift_at_age};
+use perftax_cost::prediction::{Cost, FRESH_S, RAW_TERM, Setting, Watched, drift_at_age};
 use perftax_cost::{Estimate, LeftOut, Mechanism, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec, USER_STACK_BYTES};
 use perftax_lab::published::Published;
@@ -160,6 +160,11 @@ impl PayloadChoice {
             false => Watched::Program { events: 1, cpus: known.cpus },
         };
         setting.payload = self.with.iter().map(String::as_str).collect();
+        // perf record has a tracepoint's or a probe's data in each sample, asked or not.
+        if matches!(known.mechanism, Mechanism::Tracepoint | Mechanism::Uprobe) && known.priced.cost.terms.contains_key(RAW_TERM)
+        {
+            setting.payload.push(RAW_TERM);
+        }
         setting
     }
 

@@ -8,6 +8,7 @@ use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, Split, spl
 use perftax_cost::direct::{DirectSplit, HANDLER_TERM, direct_split, record_cost};
 use perftax_cost::document::{Control, DirectCost, Linearity};
 use perftax_cost::observation::Block;
+use perftax_cost::prediction::RAW_TERM;
 use perftax_cost::tasks::{EXEC_CPUS_TERM, EXEC_TERM, TASK_CPUS_TERM, TASK_EVENT_TERM, TASK_TERM, more_each};
 use perftax_cost::{Estimate, Mechanism};
 
@@ -51,7 +52,7 @@ pub struct Conclusion {
 }
 
 /// The payload arms whose cost is told apart, each on top of the basic sample.
-const PAYLOADS: [&str; 5] = ["callchain", "user-regs", "user-stack", "group-read", "signal"];
+const PAYLOADS: [&str; 6] = ["callchain", "user-regs", "user-stack", RAW_TERM, "group-read", "signal"];
 
 /// The terms of a buffer, where there is one.
 enum Terms {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use perftax_cost::alpha::Clock;
 use perftax_cost::period::{Rule, event_defaults};
+use perftax_cost::prediction::RAW_TERM;
 use perftax_cost::{LeftOut, Mechanism};
 use perftax_pmu::event::Event;
 use perftax_pmu::machine::usual_event;
@@ -282,6 +283,9 @@ impl Spec {
             if self.ring_pages_for(payload, main) <= MOST_RING_PAGES {
                 arms.push(self.sampled(name, main, payload));
             }
+        }
+        if matches!(self.mechanism, Mechanism::Tracepoint | Mechanism::Uprobe) {
+            arms.push(self.sampled(RAW_TERM, main, self.payload.with_tracepoint_data()));
         }
         arms.push(self.sampled("group-read", main, self.payload).with_group(3));
         arms.push(self.sampled("signal", main, self.payload).with_signal());

@@ -41,6 +41,8 @@ pub struct Attribute {
     pub exclude_user: bool,
     /// Whether it leaves out the kernel's.
     pub exclude_kernel: bool,
+    /// Whether call chains leave out the callers in user mode (`exclude_callchain_user`), for they are unwound of a copy of the stack.
+    pub exclude_callchain_user: bool,
     /// Whether its samples go into another event's AUX buffer (`aux_output`, Linux 5.5).
     pub aux_output: bool,
     /// Whether its ring is written backwards and overwritten (`write_backward`, Linux 4.7).
@@ -83,6 +85,7 @@ impl Attribute {
             enable_on_exec: bit(12),
             exclude_user: bit(4),
             exclude_kernel: bit(5),
+            exclude_callchain_user: bit(22),
             aux_output: bit(31),
             overwrites: bit(27),
             stack_user_bytes: order.u32(bytes, 88).unwrap_or(0),

@@ -100,7 +100,9 @@ pub(super) struct Priced<'a> {
 
 fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a MachineProfile>, now_s: f64) -> Priced<'a> {
     let mechanism = mechanism_of(&counts.attribute, &counts.name, &recording.features);
-    let price = mechanism.zip(profile).and_then(|(m, profile)| price_of(profile, m, &counts.name, &counts.attribute, now_s));
+    let price = mechanism
+        .zip(profile)
+        .and_then(|(m, profile)| price_of(profile, m, &counts.name, &counts.attribute, counts.mean_chain_entries(), now_s));
     let event = BilledEvent {
         event: counts.name.clone(),
         mechanism,

@@ -41,6 +41,8 @@ pub struct EventCounts {
     pub throttled: u64,
     /// Samples of the idle task (process 0).
     pub idle: u64,
+    /// Entries of call chains in all, markers with them.
+    pub chain_entries: u64,
     /// Those of its samples that stand in AUX buffers (ARM SPE): neither time nor thread is read of them.
     pub in_aux: u64,
     /// Whether the recording ends as perf ends it, so that the event's own losses are all told.
@@ -64,6 +66,11 @@ impl EventCounts {
         } else {
             self.lost_in_ring.saturating_add(self.lost_samples)
         }
+    }
+
+    /// Entries of a sample's call chain, markers with them; none where samples have no chains, or none that is counted.
+    pub fn mean_chain_entries(&self) -> Option<f64> {
+        (self.chain_entries > 0 && self.samples > 0).then(|| self.chain_entries as f64 / self.samples as f64)
     }
 
     /// time_running / time_enabled over all its instances, where the recording tells; what the kernel counts by itself never waits for a counter.
@@ -307,6 +314,11 @@ impl<'a> Counter<'a> {
                 let known = id.filter(|id| self.event_of_id.contains_key(id));
                 event.times.sampled(known.unwrap_or(0), enabled_ns, running_ns);
             }
+        }
+        if let Some(entries) =
+            layout.sample_chain.and_then(|at| self.order.u64(body, at)).filter(|entries| entries * 8 < body.len() as u64)
+        {
+            self.events[index].chain_entries += entries;
         }
         self.events[index].samples += 1;
         let cpu = belongs.cpu;

@@ -24,6 +24,8 @@ pub struct Layout {
     sample: Fields,
     /// Where counter values begin in a sample's body, if it has them.
     pub sample_read: Option<usize>,
+    /// Where the number of a call chain's entries stands, if that is a fixed place.
+    pub sample_chain: Option<usize>,
     /// From the front of the trailer.
     trailer: Fields,
     /// Bytes of trailer at the end of other records; 0 where they carry none.
@@ -68,6 +70,7 @@ impl Layout {
         Self {
             sample,
             sample_read: has(bit::READ).then_some(front_bytes),
+            sample_chain: (has(bit::CALLCHAIN) && !has(bit::READ)).then_some(front_bytes),
             trailer,
             trailer_bytes: if attribute.sample_id_all { trailer_bytes } else { 0 },
         }

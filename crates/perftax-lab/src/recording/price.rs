@@ -28,20 +28,21 @@ pub struct Price<'a> {
 
 /// The price of an event's sample; None where the profile has no calibration of its mechanism.
 ///
-/// At the recording's own period, where it has one, and with the drift of the calibration's age at `now_s`.
+/// `entries`: of its samples' call chains, on average, where that is known. At the recording's own period, where it has one, and with the drift of the calibration's age at `now_s`.
 pub fn price_of<'a>(
     profile: &'a MachineProfile,
     mechanism: Mechanism,
     name: &str,
     attribute: &Attribute,
+    entries: Option<f64>,
     now_s: f64,
 ) -> Option<Price<'a>> {
     let newest = |a: &&Calibration, b: &&Calibration| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s);
     let same = profile.of_mechanism(mechanism).filter(|c| is_of(&c.event, name, attribute)).max_by(newest);
-    // cpu-clock and task-clock are one timer; what the other mechanisms' events cost is theirs alone.
-    let exact = same.is_some() || mechanism.is_time_driven();
+    // cpu-clock and task-clock are one timer, and breakpoints differ by their address alone; what the other mechanisms' events cost is theirs.
+    let exact = same.is_some() || mechanism.is_time_driven() || mechanism == Mechanism::Breakpoint;
     let calibration = same.or_else(|| profile.of_mechanism(mechanism).max_by(newest))?;
-    let payload = Payload::of(attribute, &calibration.terms);
+    let payload = Payload::of(attribute, entries, &calibration.terms);
     let cost = Cost { drift: 0.0, ..Cost::from(calibration) };
     let drive = Drive::of(mechanism, false);
     let mut alpha_ns = attribute.events_a_sample().map_or(calibration.alpha_ns, |period| cost.of_sample_ns(drive, period));

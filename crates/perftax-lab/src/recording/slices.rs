@@ -1,7 +1,8 @@
 //! Samples over time and place, for the question what they cost the *run*: work that goes on in parallel on two CPUs is
-//! delayed by the larger of the two costs, work that moves from one CPU to the other by their sum.
+//! delayed by the larger of the two costs, work that moves from one CPU to the other by their sum. Where only threads are known, those that come one after the
+//! other are one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// What can run in parallel with others: a CPU where the recording knows it, else a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,6 +20,8 @@ pub enum Track {
 pub struct Slices {
     shift: u32,
     counts: HashMap<(u64, Track, usize), u64>,
+    /// Earliest and latest sample of a track in a slice.
+    extents: HashMap<(u64, Track), (u64, u64)>,
     slices: BTreeMap<u64, u64>,
 }
 
@@ -36,6 +39,10 @@ impl Slices {
         let slice = time_ns >> (FIRST_SHIFT + self.shift);
         *self.slices.entry(slice).or_default() += 1;
         *self.counts.entry((slice, track, event)).or_default() += 1;
+        if matches!(track, Track::Thread(_)) {
+            let extent = self.extents.entry((slice, track)).or_insert((time_ns, time_ns));
+            *extent = (extent.0.min(time_ns), extent.1.max(time_ns));
+        }
         while self.slices.len() > MOST_SLICES {
             self.widen();
         }
@@ -48,6 +55,12 @@ impl Slices {
             *counts.entry((slice >> 1, track, event)).or_default() += samples;
         }
         self.counts = counts;
+        let mut extents = HashMap::with_capacity(self.extents.len() / 2);
+        for ((slice, track), (from, to)) in self.extents.drain() {
+            let extent = extents.entry((slice >> 1, track)).or_insert((from, to));
+            *extent = (extent.0.min(from), extent.1.max(to));
+        }
+        self.extents = extents;
         for (slice, samples) in std::mem::take(&mut self.slices) {
             *self.slices.entry(slice >> 1).or_default() += samples;
         }
@@ -65,20 +78,46 @@ impl Slices {
         for (&(slice, track, event), &samples) in &fine.counts {
             *costs.entry((slice, track)).or_default() += price(event) * samples as f64;
         }
-        let mut busiest: BTreeMap<u64, (Track, f64)> = BTreeMap::new();
+        let mut tracks: BTreeMap<u64, Vec<(Track, f64)>> = BTreeMap::new();
         for ((slice, track), cost) in costs {
-            let best = busiest.entry(slice).or_insert((track, cost));
-            if cost > best.1 {
-                *best = (track, cost);
-            }
+            tracks.entry(slice).or_default().push((track, cost));
+        }
+        let mut busiest: HashSet<(u64, Track)> = HashSet::new();
+        for (slice, tracks) in tracks {
+            busiest.extend(fine.busiest(slice, &tracks).into_iter().map(|track| (slice, track)));
         }
         let mut samples_of = BTreeMap::new();
         for (&(slice, track, event), &samples) in &fine.counts {
-            if busiest.get(&slice).is_some_and(|b| b.0 == track) {
+            if busiest.contains(&(slice, track)) {
                 *samples_of.entry(event).or_default() += samples;
             }
         }
         samples_of
+    }
+}
+
+impl Slices {
+    /// The tracks of a slice that no two of ran at a time, and that cost most together: one CPU, or threads that came one after the other.
+    fn busiest(&self, slice: u64, tracks: &[(Track, f64)]) -> Vec<Track> {
+        let extent = |track: Track| self.extents.get(&(slice, track)).copied().unwrap_or((0, u64::MAX));
+        let mut by_end: Vec<(u64, u64, Track, f64)> =
+            tracks.iter().map(|&(track, cost)| (extent(track).1, extent(track).0, track, cost)).collect();
+        by_end.sort_by_key(|&(to, from, track, _)| (to, from, track));
+        // Of the first so many: the most that they cost, and which was taken last (weighted interval scheduling).
+        let mut most: Vec<(f64, Option<usize>)> = vec![(0.0, None)];
+        let before = |from: u64| by_end.partition_point(|&(to, ..)| to < from);
+        for (index, &(_, from, _, cost)) in by_end.iter().enumerate() {
+            let with = most[before(from).min(index)].0 + cost;
+            let without = most[index];
+            most.push(if with > without.0 { (with, Some(index)) } else { without });
+        }
+        let mut taken = Vec::new();
+        let mut at = by_end.len();
+        while let Some(index) = most[at].1 {
+            taken.push(by_end[index].2);
+            at = before(by_end[index].1).min(index);
+        }
+        taken
     }
 }
 
@@ -111,6 +150,22 @@ mod tests {
         // At ten times the price, the rarer event's CPU is the one that delays.
         let dear = slices.critical(|event| if event == 1 { 10.0 } else { 1.0 });
         assert_eq!(dear, BTreeMap::from([(1, 10_000)]));
+    }
+
+    #[test]
+    fn threads_that_come_one_after_the_other_are_one() {
+        let (mut one_by_one, mut two_at_a_time) = (Slices::default(), Slices::default());
+        for task in 0..500_u32 {
+            for i in 0..4 {
+                let time = (u64::from(task) * 4 + i) * MS / 2;
+                one_by_one.add(time, Track::Thread(task), 0);
+                two_at_a_time.add(time, Track::Thread(2 * task), 0);
+                two_at_a_time.add(time + 1000, Track::Thread(2 * task + 1), 0);
+            }
+        }
+        assert_eq!(one_by_one.critical(|_| 1.0)[&0], 2000);
+        let of_two = two_at_a_time.critical(|_| 1.0)[&0];
+        assert!((2000..=2100).contains(&of_two), "{of_two}");
     }
 
     #[test]

@@ -236,7 +236,7 @@ fn throttled() {
     let _alone = LIMITS.write().unwrap_or_else(std::sync::PoisonError::into_inner);
     let scratch = Scratch::new();
     // Nobody else's measurement is to be throttled.
-    let measuring = perftax_pmu::guard::ThrottleGuard::raise().unwrap();
+    let measuring = perftax_pmu::guard::ThrottleGuard::raise_within(std::time::Duration::from_secs(120), &mut || ()).unwrap();
     let limits = Limits::lower("1000");
     record(&scratch.file(), &["-e", "cpu-clock,page-faults", "-c", "20011"], SPIN);
     drop(limits);

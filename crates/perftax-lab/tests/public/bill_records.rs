@@ -363,7 +363,8 @@ fn what_cannot_be_is_refused_and_not_multiplied() {
     clock_samples(&mut pipe, 100, 0);
     pipe.sample(10, 7, u64::MAX - 5, 0);
     let lost = pipe.words(&[10, u64::MAX]);
-    pipe.with_trailer(2, 0, lost.clone(), 10, 7 * MS);
+    pipe.with_trailer(2, 0, lost, 10, 7 * MS);
+    let lost = pipe.words(&[u64::MAX]);
     pipe.with_trailer(13, 0, lost, 10, 7 * MS);
     exit(&mut pipe);
     let prices = profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 10_000.0, 0.0)]);
@@ -371,7 +372,7 @@ fn what_cannot_be_is_refused_and_not_multiplied() {
     assert_eq!((billed.events[0].samples, billed.events[0].lost), (101, 0));
     assert!(billed.cost_s.unwrap().high < 0.01 && near(billed.span_s, 1.0), "{billed:#?}");
     let said = format!("{:?}", billed.origin.warnings);
-    assert!(said.contains("2 records state what cannot be") || said.contains("3 records state what cannot be"), "{said}");
+    assert!(said.contains("3 records state what cannot be"), "{said}");
 }
 
 /// perf has the samples of tracepoints carry their period, and the kernel then takes each event for a sample.

@@ -64,7 +64,8 @@ fn with_chains(frames: u64) -> Vec<u8> {
 }
 
 fn faults_in_turn(every: u64) -> Vec<u8> {
-    let event = Event { rate: every, ..PAGE_FAULTS };
+    // Samples that carry their period would be of each event.
+    let event = Event { rate: every, sample_type: SAMPLE_TYPE, ..PAGE_FAULTS };
     let command = "perf record -e page-faults -c 4 -- program";
     let mut built = Built::new(command, "6.1.0", "elsewhere", event).mapped("/bin/program");
     for i in 0..1000 {

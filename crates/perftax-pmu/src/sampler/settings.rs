@@ -117,6 +117,12 @@ impl Payload {
         self
     }
 
+    /// With the CPU and what a tracepoint or a probe records, as `perf record` has them of each. Its period stays the one that is asked for.
+    pub fn with_tracepoint_data(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_RAW) | u64::from(abi::PERF_SAMPLE_CPU);
+        self
+    }
+
     /// With one register of user mode, by its number (`asm/perf_regs.h`).
     pub fn with_user_register(mut self, number: u32) -> Self {
         self.sample_type |= u64::from(abi::PERF_SAMPLE_REGS_USER);
