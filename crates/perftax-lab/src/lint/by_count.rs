@@ -48,7 +48,7 @@ impl Check for ByCount {
     }
 
     fn sample(&mut self, sample: &SeenSample<'_>) {
-        if sample.attribute.period.is_some() {
+        if sample.attribute.period.is_some() || sample.attribute.is_written_by_perf() {
             return;
         }
         let Some(period) = sample.period() else { return };
@@ -67,7 +67,7 @@ impl Check for ByCount {
 
     fn judge(&self, whole: &Whole<'_>) -> Judgement {
         let events = &whole.recording.events;
-        if events.iter().all(|event| event.attribute.period.is_some()) {
+        if events.iter().all(|event| event.attribute.period.is_some() || event.attribute.is_written_by_perf()) {
             return Judgement::none("every event has a fixed period: each sample stands for as many events");
         }
         /// How far apart, the event, whose, share by count, share by events.

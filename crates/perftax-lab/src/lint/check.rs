@@ -65,7 +65,7 @@ impl Whole<'_> {
 
     /// CPUs that were online, or that samples tell of.
     pub(super) fn cpus(&self) -> f64 {
-        let seen = self.recording.counts.by_cpu.keys().map(|(cpu, _)| cpu + 1).max().unwrap_or(1);
+        let seen = self.recording.counts.by_cpu.keys().map(|(cpu, _)| cpu.saturating_add(1)).max().unwrap_or(1);
         f64::from(self.recording.features.cpus_online.unwrap_or(seen).max(1))
     }
 }

@@ -63,6 +63,9 @@ impl Check for Clock {
         if self.timed == 0 {
             return Judgement::unknown("samples carry no time (perf record -T)");
         }
+        if self.rounds == 0 {
+            return Judgement::unknown("rings were not read in rounds (perf record --threads, other recorders)");
+        }
         if self.rounds < 3 {
             return Judgement::none("all in one round");
         }

@@ -24,7 +24,10 @@ impl Check for FewSamples {
         let sampled = || {
             whole.recording.events.iter().filter(|event| event.attribute.events_a_sample() != Some(1) && event.untold.is_none())
         };
-        let Some(most) = sampled().filter(|event| !event.name.starts_with("dummy")).max_by_key(|event| event.samples) else {
+        let Some(most) = sampled()
+            .filter(|event| !event.name.starts_with("dummy") && !event.attribute.is_written_by_perf())
+            .max_by_key(|event| event.samples)
+        else {
             return Judgement::none("every event is a sample");
         };
         let half_width = if most.samples == 0 { 1.0 } else { (1.96 * (0.25 / most.samples as f64).sqrt()).min(1.0) };

@@ -52,17 +52,25 @@ impl Check for Idle {
         let Some(span_s) = whole.span_s() else {
             return Judgement::unknown("the recording does not tell how long the run took");
         };
-        // What was lost ran, too.
+        // What was lost or dropped ran, too.
         let with_lost = |(index, event): (usize, &crate::recording::EventCounts)| {
             let seen_s = self.seen_s.get(index).copied().unwrap_or(0.0);
-            seen_s * (1.0 + event.lost() as f64 / event.samples.max(1) as f64)
+            seen_s * (1.0 + (event.lost().saturating_add(event.filtered)) as f64 / event.samples.max(1) as f64)
         };
         let used_s = events.iter().enumerate().map(with_lost).fold(0.0, f64::max);
-        let left_out = events.iter().any(|event| event.attribute.exclude_kernel || event.attribute.exclude_user);
-        let mode = if left_out { " in the mode that was recorded" } else { "" };
+        let leaves_out = |attribute: &Attribute| attribute.exclude_kernel || attribute.exclude_user;
+        let is_whole = events.iter().any(|event| timed(&event.attribute) && !leaves_out(&event.attribute));
+        let unused = (1.0 - used_s / span_s).clamp(0.0, 1.0);
+        if !is_whole && unused >= 0.5 {
+            return Judgement::unknown(format!(
+                "{} of a run of {} were in the mode that was recorded; the mode that was left out may have used the rest",
+                time_s(used_s),
+                time_s(span_s)
+            ));
+        }
         Judgement::measured(
-            (1.0 - used_s / span_s).clamp(0.0, 1.0),
-            format!("{} of CPU time{mode} in a run of {} ({})", time_s(used_s), time_s(span_s), share(used_s / span_s)),
+            unused,
+            format!("{} of CPU time in a run of {} ({})", time_s(used_s), time_s(span_s), share(used_s / span_s)),
             "the profile is of the little that ran; where the time went (waiting, sleeping, another process) it does not say",
             "perf trace -s or perf sched record -- COMMAND for what it waits for; perf record -p PID where another process does the work",
         )

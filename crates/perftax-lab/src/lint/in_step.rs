@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::count;
+use super::words::{count, time_s};
 use crate::recording::SeenSample;
 
 #[derive(Default)]
@@ -68,10 +68,14 @@ impl Check for InStep {
     }
 
     fn judge(&self, whole: &Whole<'_>) -> Judgement {
-        let mut worst: Option<(f64, bool, String)> = None;
+        let mut worst: Option<(f64, bool, String, bool)> = None;
         for (&index, sketch) in self.of_event.iter().filter(|(_, sketch)| sketch.samples >= MIN_SAMPLES) {
             let event = &whole.recording.events[index];
-            let period = event.attribute.period.unwrap_or(0);
+            let period = event
+                .attribute
+                .period
+                .or_else(|| Some(1_000_000_000 / event.attribute.frequency.filter(|hz| *hz > 0)?))
+                .unwrap_or(0);
             let is_clock = event.attribute.is_clock_or_counter() && event.attribute.needs_no_counter();
             // A prime number of events has no divisor in common with a loop of fewer.
             if !is_clock && is_prime(period) {
@@ -79,28 +83,27 @@ impl Check for InStep {
             }
             let (address, at_most) = sketch.most.iter().max_by_key(|(_, samples)| **samples).map_or((0, 0), |(ip, n)| (*ip, *n));
             let of_one = at_most as f64 / sketch.samples as f64;
+            let every = if is_clock { time_s(period as f64 * 1e-9) } else { count(period) };
             let found = if sketch.changes as f64 >= MIN_CHANGES * sketch.steps as f64 {
                 let foretold = sketch.foretold as f64 / sketch.steps.max(1) as f64;
                 let places = sketch.successor.len() as u64;
                 let told = format!(
-                    "{} of {} samples of {}, every {}, follow from the one before, in turn over {} addresses",
+                    "{} of {} samples of {}, every {every}, follow from the one before, in turn over {} addresses",
                     count(sketch.foretold),
                     count(sketch.samples),
                     event.name,
-                    count(period.max(1)),
                     count(places)
                 );
-                (foretold, false, told)
+                (foretold, false, told, is_clock)
             } else if !is_clock && of_one >= ONE_PLACE {
                 let told = format!(
-                    "{} of {} samples of {}, every {}, are at one address ({address:#x})",
+                    "{} of {} samples of {}, every {every}, are at one address ({address:#x})",
                     count(at_most),
                     count(sketch.samples),
-                    event.name,
-                    count(period)
+                    event.name
                 );
                 // That may be so: a program with one place.
-                (of_one, true, told)
+                (of_one, true, told, is_clock)
             } else {
                 continue;
             };
@@ -108,14 +111,17 @@ impl Check for InStep {
                 worst = Some(found);
             }
         }
-        let Some((value, is_one_place, evidence)) = worst else {
+        let Some((value, is_one_place, evidence, is_clock)) = worst else {
             return Judgement::none("no fixed period that a loop could be in step with, or addresses as they come");
         };
         Judgement::measured(
             value,
             evidence,
             "other places of the same loop may have as many events and no sample: shares by function are the period's, not the program's",
-            "a prime period (perf record -c 10007), or a frequency (-F): if shares change, they were in step",
+            match is_clock {
+                true => "another rate, of no round number (perf record -F 997, -F 1009): if shares change, they were in step",
+                false => "a prime period (perf record -c 10007), or a frequency (-F): if shares change, they were in step",
+            },
         )
         .a_warning_at_most(is_one_place)
     }

@@ -50,10 +50,10 @@ impl Check for Mappings {
         if map.user_samples == 0 {
             return Judgement::none("no samples in user mode that tell their address and process");
         }
-        if !map.is_told() && map.left_out > 0 {
-            return Judgement::unknown("more mappings than are kept");
-        }
         let code = map.looked_up();
+        if map.mappings_left_out && code.unmapped > 0 {
+            return Judgement::unknown("there are more mappings than are kept");
+        }
         let Some((pid, address)) = code.example else {
             return Judgement::none("every sampled address lies in a mapping");
         };

@@ -1,7 +1,7 @@
 //! Whether the kernel was left out without being asked: perf adds `:u` where it may not look into the kernel.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::substituted::asked;
+use super::substituted::{AskedEvent, asked};
 use super::words::named;
 use crate::recording::command_line::options;
 
@@ -28,15 +28,20 @@ impl Check for Narrowed {
         }
         let is_for_all = options(command).iter().any(|option| option.name == "all-user");
         let asked = asked(command);
-        let asks_for_user = asked.iter().any(|event| event.modifiers.contains(['u', 'h']) || event.name.contains("user"));
-        let narrowed: Vec<&str> = whole
-            .recording
-            .events
-            .iter()
-            .filter(|event| event.attribute.exclude_kernel && !event.name.starts_with("dummy"))
-            .map(|event| event.name.as_str())
-            .collect();
-        if narrowed.is_empty() || is_for_all || asks_for_user {
+        let asks_for_user = |event: &AskedEvent| event.modifiers.contains(['u', 'h']);
+        let recorded: Vec<_> = whole.recording.events.iter().filter(|event| !event.name.starts_with("dummy")).collect();
+        let mut narrowed: Vec<&str> = Vec::new();
+        for (index, event) in recorded.iter().enumerate().filter(|(_, event)| event.attribute.exclude_kernel) {
+            // One by one where they are as many; a wildcard may stand for several.
+            let is_asked_for = match recorded.len() == asked.len() {
+                true => asks_for_user(&asked[index]),
+                false => asked.iter().any(asks_for_user),
+            };
+            if !is_asked_for {
+                narrowed.push(&event.name);
+            }
+        }
+        if narrowed.is_empty() || is_for_all {
             return Judgement::none("modes as asked for");
         }
         Judgement::measured(

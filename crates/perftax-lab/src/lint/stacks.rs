@@ -1,6 +1,6 @@
 //! Call stacks that end too early.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use perftax_pmu::record::{Context, Header, Layout, Record, Sample, decode};
 
@@ -15,8 +15,9 @@ pub(super) struct Stacks {
     stacks: u64,
     /// Chains of one user frame: what is called has no frame pointer.
     lone: u64,
-    /// Chains of as many entries as there may be.
+    /// Chains of as many frames as their event allows; others by their length, of the system's limit and more.
     full: u64,
+    long: BTreeMap<usize, u64>,
     /// Copies of the stack that end below where the thread's stack is known to go on.
     cut: u64,
     /// The highest stack pointer of each thread.
@@ -61,7 +62,7 @@ impl Check for Stacks {
         if has(bit::STACK_USER) {
             self.copied(&decoded, sample);
         } else {
-            self.chained(&decoded);
+            self.chained(&decoded, sample.attribute.max_stack);
         }
     }
 
@@ -78,8 +79,18 @@ impl Check for Stacks {
                 false => Judgement::none(format!("{} user stacks", count(self.stacks))),
             };
         }
+        // Where the system's limit was raised, it is the longest there is, and many are as long.
+        let longest = self
+            .long
+            .last_key_value()
+            .map_or(0, |(frames, chains)| if *frames == MAX_CHAIN || *chains >= 10 { *chains } else { 0 });
+        let full = self.full + longest;
+        let arch = whole.recording.features.arch.as_str();
+        if !arch.is_empty() && arch != std::env::consts::ARCH && !self.top.is_empty() {
+            return Judgement::unknown("copies of stacks of another architecture are not read");
+        }
         let of = |many: u64| many as f64 / self.stacks as f64;
-        let (evidence, remedy) = if self.cut >= self.lone.max(self.full) {
+        let (evidence, remedy) = if self.cut >= self.lone.max(full) {
             (
                 format!(
                     "{} of {} copies of the stack end below where the thread's stack goes on",
@@ -88,10 +99,10 @@ impl Check for Stacks {
                 ),
                 "a larger copy: perf record --call-graph dwarf,65528",
             )
-        } else if self.full >= self.lone {
+        } else if full >= self.lone {
             (
-                format!("{} of {} call chains have as many frames as fit", count(self.full), count(self.stacks)),
-                "sudo sysctl kernel.perf_event_max_stack=512, and record again",
+                format!("{} of {} call chains have as many frames as fit", count(full), count(self.stacks)),
+                "a higher limit: sudo sysctl kernel.perf_event_max_stack=512 (it was 127 where none was set), or without /max-stack=N/",
             )
         } else {
             (
@@ -99,7 +110,7 @@ impl Check for Stacks {
                 "build with -fno-omit-frame-pointer, or perf record --call-graph dwarf",
             )
         };
-        let bad = (self.lone + self.full + self.cut).min(self.stacks);
+        let bad = (self.lone + full + self.cut).min(self.stacks);
         Judgement::measured(
             of(bad),
             format!("{evidence} ({})", share(of(bad))),
@@ -127,7 +138,7 @@ impl Stacks {
     }
 
     /// What the kernel followed by frame pointers.
-    fn chained(&mut self, sample: &Sample<'_>) {
+    fn chained(&mut self, sample: &Sample<'_>, max_stack: u16) {
         let Some(chain) = sample.callchain else { return };
         let user = chain.frames().filter(|frame| frame.context == Context::User).count();
         if user == 0 {
@@ -135,7 +146,12 @@ impl Stacks {
         }
         self.stacks += 1;
         self.lone += u64::from(user == 1);
-        self.full += u64::from(chain.frames().count() >= MAX_CHAIN);
+        let frames = chain.frames().count();
+        if max_stack > 0 {
+            self.full += u64::from(frames >= usize::from(max_stack));
+        } else if frames >= MAX_CHAIN {
+            *self.long.entry(frames).or_default() += 1;
+        }
     }
 }
 

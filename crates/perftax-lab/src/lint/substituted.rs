@@ -31,8 +31,9 @@ impl Check for Substituted {
             .recording
             .events
             .iter()
-            .filter(|event| is_clock(&event.attribute) && !asked.iter().any(AskedEvent::is_clock))
+            .filter(|event| is_clock(&event.attribute))
             .map(|event| event.name.as_str())
+            .skip(asked.iter().filter(|event| event.is_clock()).count())
             .collect();
         let wanted: Vec<&str> = asked.iter().map(|event| event.name.as_str()).filter(|name| is_cycles(name)).collect();
         if !clocks.is_empty() && (asked.is_empty() || !wanted.is_empty()) {
@@ -56,7 +57,8 @@ impl Check for Substituted {
             // Nobody named the event.
             .a_warning_at_most(by_default);
         }
-        if let Some((asked, recorded)) = lowered_rate(whole, command) {
+        let has_own_rate = |event: &AskedEvent| event.name.contains("freq=") || event.name.contains("period=");
+        if let Some((asked, recorded)) = lowered_rate(whole, command).filter(|_| !asked.iter().any(has_own_rate)) {
             return Judgement::measured(
                 1.0,
                 format!("{} samples a second were asked for, recorded with {}", count(asked), count(recorded)),
@@ -102,7 +104,8 @@ pub(super) struct AskedEvent {
 
 impl AskedEvent {
     fn is_clock(&self) -> bool {
-        ["cpu-clock", "task-clock", "cpu_clock", "task_clock"].contains(&self.name.as_str())
+        let name = self.name.split('/').next().unwrap_or_default();
+        ["cpu-clock", "task-clock", "cpu_clock", "task_clock"].contains(&name)
     }
 }
 
@@ -114,8 +117,9 @@ pub(super) fn asked(command: &[String]) -> Vec<AskedEvent> {
 
 /// The events of one list; commas between slashes belong to an event's terms.
 fn events(list: &str) -> Vec<AskedEvent> {
-    let mut events = Vec::new();
+    let mut events: Vec<AskedEvent> = Vec::new();
     let (mut in_terms, mut behind_group, mut text) = (false, false, String::new());
+    let (mut group_from, mut of_group) = (0, String::new());
     for c in list.chars().chain([',']) {
         match c {
             '/' => {
@@ -123,7 +127,13 @@ fn events(list: &str) -> Vec<AskedEvent> {
                 text.push(c);
             }
             ',' if !in_terms => {
-                behind_group = false;
+                if std::mem::take(&mut behind_group) {
+                    // The last of the group is not yet among them.
+                    text.push_str(&of_group);
+                    for event in &mut events[group_from..] {
+                        event.modifiers.push_str(of_group.trim_start_matches(':'));
+                    }
+                }
                 let whole = std::mem::take(&mut text);
                 let whole = whole.trim();
                 if !whole.is_empty() {
@@ -136,10 +146,10 @@ fn events(list: &str) -> Vec<AskedEvent> {
                     events.push(AskedEvent { name, modifiers: modifiers.into() });
                 }
             }
-            '{' => {}
-            // The modifiers of a group.
-            '}' => behind_group = true,
-            _ if behind_group => {}
+            '{' => group_from = events.len(),
+            // The modifiers of a group are its members'.
+            '}' => (behind_group, of_group) = (true, String::new()),
+            c if behind_group => of_group.push(c),
             c => text.push(c),
         }
     }
@@ -167,8 +177,8 @@ mod tests {
         assert_eq!(
             of("{cycles:u,cpu/event=1,umask=2/pp}:S,sched:sched_switch,faults,cpu/cycles/:u"),
             [
-                pair("cycles", "u"),
-                pair("cpu/event=1,umask=2/", "pp"),
+                pair("cycles", "uS"),
+                pair("cpu/event=1,umask=2/", "ppS"),
                 pair("sched:sched_switch", ""),
                 pair("faults", ""),
                 pair("cpu/cycles/", "u")

@@ -1,13 +1,14 @@
 //! Whether the functions of what was sampled have names, on this machine: it is the one that recorded, or the check is unknown.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
 use object::{Object, ObjectSymbol, ReadCache};
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::code_map::CodeMap;
+use super::code_map::{CodeMap, SampledFile};
 use super::words::{count, named, share};
 
 /// Reads the map that another check fills.
@@ -61,13 +62,16 @@ impl Check for Symbols {
             return Judgement::unknown("it was recorded on another machine, whose files are not here");
         }
         let code = map.looked_up();
-        let mut files: Vec<(&str, u64)> = code.by_file.iter().map(|(file, samples)| (file.as_str(), *samples)).collect();
-        files.sort_by_key(|(_, samples)| std::cmp::Reverse(*samples));
-        let id = |file: &str| features.build_ids.as_ref()?.get(file).map(Vec::as_slice);
+        let mut files: Vec<(&str, &SampledFile)> = code.by_file.iter().map(|(file, sampled)| (file.as_str(), sampled)).collect();
+        files.sort_by_key(|(_, sampled)| std::cmp::Reverse(sampled.samples));
+        let listed = |file: &str| features.build_ids.as_ref()?.get(file).map(Vec::as_slice);
         let nameless: Vec<(&str, u64, Nameless)> = files
             .iter()
             .take(MAX_FILES)
-            .filter_map(|&(file, samples)| Some((file, samples, nameless(file, id(file), whole)?)))
+            .filter_map(|&(file, sampled)| {
+                let id = sampled.build_id.as_deref().or_else(|| listed(file));
+                Some((file, sampled.samples, nameless(file, id, &sampled.processes)?))
+            })
             .collect();
         let Some(&(_, _, why)) = nameless.first() else {
             return Judgement::none("every file that was sampled has symbols");
@@ -85,10 +89,7 @@ impl Check for Symbols {
                 named(&alike),
                 why.name()
             ),
-            match why {
-                Nameless::Changed => "functions get the names of what lies at their addresses now",
-                _ => "shares by function fall apart into addresses",
-            },
+            "shares by function fall apart into addresses",
             match why {
                 Nameless::Gone | Nameless::Changed => {
                     "record again, or keep the files: perf buildid-cache --add FILE before they change"
@@ -103,7 +104,7 @@ impl Check for Symbols {
 }
 
 /// Why the functions of a file have no names; none where they have.
-fn nameless(file: &str, id: Option<&[u8]>, whole: &Whole<'_>) -> Option<Nameless> {
+fn nameless(file: &str, id: Option<&[u8]>, processes: &BTreeSet<u32>) -> Option<Nameless> {
     if file.starts_with('[') {
         // The kernel's own, and what it maps for the program.
         return None;
@@ -111,14 +112,15 @@ fn nameless(file: &str, id: Option<&[u8]>, whole: &Whole<'_>) -> Option<Nameless
     let is_generated =
         ["//anon", "//other", "/memfd:", "/SYSV", "/dev/zero", "anon_inode:"].iter().any(|begin| file.starts_with(begin));
     if is_generated {
-        let mut processes = whole.recording.counts.by_thread.keys().map(|(thread, _)| thread.pid);
-        let has_map = processes.any(|pid| Path::new(&format!("/tmp/perf-{pid}.map")).exists());
+        let has_map = processes.iter().any(|pid| Path::new(&format!("/tmp/perf-{pid}.map")).exists());
         return (!has_map).then_some(Nameless::Generated);
     }
-    let Ok(opened) = std::fs::File::open(file) else { return Some(Nameless::Gone) };
-    if !opened.metadata().is_ok_and(|it| it.is_file()) {
-        return Some(Nameless::Gone);
-    }
+    // perf record keeps a copy of what it saw, by its build id.
+    let kept = id.and_then(|id| Some(std::env::home_dir()?.join(".debug/.build-id").join(by_id(id)?).join("elf")));
+    let path = kept.filter(|kept| kept.is_file()).unwrap_or_else(|| file.into());
+    // What is no file may block, or do something, by being opened.
+    let is_file = path.is_file();
+    let Some(opened) = is_file.then(|| std::fs::File::open(path).ok()).flatten() else { return Some(Nameless::Gone) };
     let cache = ReadCache::new(opened);
     // What is no ELF file has names that another reader knows (.dex, .oat).
     let parsed = object::File::parse(&cache).ok()?;
@@ -133,8 +135,13 @@ fn nameless(file: &str, id: Option<&[u8]>, whole: &Whole<'_>) -> Option<Nameless
         return None;
     }
     let debug = found.is_some_and(|found| {
-        let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
-        hex.len() > 2 && Path::new(&format!("/usr/lib/debug/.build-id/{}/{}.debug", &hex[..2], &hex[2..])).exists()
+        by_id(found).is_some_and(|path| Path::new(&format!("/usr/lib/debug/.build-id/{path}.debug")).exists())
     });
     (!debug).then_some(Nameless::Stripped)
+}
+
+/// Where a build id is kept below a folder of them: `ab/cdef…`.
+fn by_id(id: &[u8]) -> Option<String> {
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("{}/{}", hex.get(..2)?, hex.get(2..).filter(|rest| !rest.is_empty())?))
 }

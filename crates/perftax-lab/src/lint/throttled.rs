@@ -25,6 +25,8 @@ static RULE: Rule = Rule {
 };
 
 const MAX_STREAMS: usize = 1 << 14;
+/// Of a kernel of 100 Hz.
+const LONGEST_TICK_NS: u64 = 10_000_000;
 
 impl Check for Throttled {
     fn rule(&self) -> &'static Rule {
@@ -49,7 +51,7 @@ impl Check for Throttled {
             }
         } else if let Some(since_ns) = self.since_ns.remove(&stream) {
             let stopped_ns = self.streams.entry(stream).or_default();
-            *stopped_ns = stopped_ns.saturating_add(time_ns.saturating_sub(since_ns));
+            *stopped_ns = stopped_ns.saturating_add(time_ns.saturating_sub(since_ns).min(LONGEST_TICK_NS));
         }
     }
 
@@ -58,7 +60,9 @@ impl Check for Throttled {
             return Judgement::none("never throttled");
         }
         let last_ns = whole.recording.counts.last_sample_ns.unwrap_or(0);
-        let open = |stream: &u64| self.since_ns.get(stream).map_or(0, |since_ns| last_ns.saturating_sub(*since_ns));
+        // A task that ends meanwhile, or sleeps, is told of late or never.
+        let open =
+            |stream: &u64| self.since_ns.get(stream).map_or(0, |since_ns| last_ns.saturating_sub(*since_ns).min(LONGEST_TICK_NS));
         let longest_ns = self.streams.iter().map(|(stream, ns)| ns.saturating_add(open(stream))).max().unwrap_or(0);
         let of_run = whole.span_s().map(|span_s| (longest_ns as f64 * 1e-9 / span_s).min(1.0));
         let told = match of_run {

@@ -43,6 +43,8 @@ pub struct Attribute {
     pub exclude_kernel: bool,
     /// Whether call chains leave out the callers in user mode (`exclude_callchain_user`), for they are unwound of a copy of the stack.
     pub exclude_callchain_user: bool,
+    /// Frames of a call chain at most, 0 where the system's limit holds (`sample_max_stack`, Linux 4.8).
+    pub max_stack: u16,
     /// Whether its samples go into another event's AUX buffer (`aux_output`, Linux 5.5).
     pub aux_output: bool,
     /// Whether its ring is written backwards and overwritten (`write_backward`, Linux 4.7).
@@ -86,6 +88,7 @@ impl Attribute {
             exclude_user: bit(4),
             exclude_kernel: bit(5),
             exclude_callchain_user: bit(22),
+            max_stack: order.u16(bytes, 108).unwrap_or(0),
             aux_output: bit(31),
             overwrites: bit(27),
             stack_user_bytes: order.u32(bytes, 88).unwrap_or(0),
@@ -111,6 +114,11 @@ impl Attribute {
     pub fn events_a_sample(&self) -> Option<u64> {
         let each_event = !self.is_clock_or_counter() && self.samples(sample_type::PERIOD);
         self.period.map(|period| if each_event { period.min(1) } else { period })
+    }
+
+    /// Whether perf itself writes its samples, by a BPF program (`PERF_COUNT_SW_BPF_OUTPUT`).
+    pub fn is_written_by_perf(&self) -> bool {
+        self.generic_name() == Some("bpf-output")
     }
 
     /// Whether it interrupts by itself (a timer, a counter) and is not something that the kernel does.

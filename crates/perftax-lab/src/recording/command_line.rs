@@ -21,7 +21,7 @@ enum Value {
 use Value::{Needed, No, Optional};
 
 /// Letter (or NUL), long name, value: `perf record -h` of perf 6.1 and 7.2.
-const OPTIONS: [(char, &str, Value); 86] = [
+const OPTIONS: [(char, &str, Value); 87] = [
     ('a', "all-cpus", No),
     ('b', "branch-any", No),
     ('B', "no-buildid", No),
@@ -107,6 +107,7 @@ const OPTIONS: [(char, &str, Value); 86] = [
     ('\0', "timestamp-filename", No),
     ('\0', "transaction", No),
     ('\0', "user-callchains", No),
+    ('\0', "vmlinux", Needed),
     ('\0', "user-regs", Optional),
 ];
 

@@ -116,11 +116,16 @@ impl Layout {
     }
 }
 
+/// `OFF_CPU_TIMESTAMP` of perf (`util/off_cpu.h`).
+const OFF_CPU_TIMESTAMP: u64 = !0 << 32;
+
 fn read(fields: &Fields, order: Order, bytes: &[u8]) -> Belonging {
     Belonging {
         thread: fields.thread.and_then(|at| Some((order.u32(bytes, at)?, order.u32(bytes, at + 4)?))),
-        time_ns: fields.time.and_then(|at| order.u64(bytes, at)),
-        cpu: fields.cpu.and_then(|at| order.u32(bytes, at)),
+        // Samples of --off-cpu have no time: perf gives them one behind all others, to have them last.
+        time_ns: fields.time.and_then(|at| order.u64(bytes, at)).filter(|time_ns| *time_ns < OFF_CPU_TIMESTAMP),
+        // What perf puts together from traces may be of none.
+        cpu: fields.cpu.and_then(|at| order.u32(bytes, at)).filter(|cpu| *cpu != u32::MAX),
     }
 }
 

@@ -134,12 +134,15 @@ fn pairs() -> Vec<Pair> {
         pair("throttled", Error, "up to 10.0 % of the run without samples", |is_spoiled| {
             let mut built = second();
             let body = |built: &Built, time: u64| built.pipe.words(&[time, 10, 10]);
-            let (stop, go) = (body(&built, 300 * MS), body(&built, 400 * MS));
-            // What was stopped before the recording began goes on.
-            if is_spoiled {
-                built.trailed(5, 0, stop, 300 * MS);
+            for i in 0..10 {
+                let from = (300 + i * 20) * MS;
+                let (stop, go) = (body(&built, from), body(&built, from + 10 * MS));
+                // What was stopped before the recording began goes on.
+                if is_spoiled {
+                    built.trailed(5, 0, stop, from);
+                }
+                built.trailed(6, 0, go, from + 10 * MS);
             }
-            built.trailed(6, 0, go, 400 * MS);
             built.ended(END)
         }),
         pair("multiplexed", Error, "cycles was off for 70 % of its time", |is_spoiled| {

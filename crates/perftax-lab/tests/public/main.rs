@@ -12,6 +12,7 @@ mod bill_traces;
 mod calibrate;
 mod figure_3;
 mod lint_built;
+mod lint_cases;
 mod lint_pairs;
 mod naming;
 mod recorded_lines;
