@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::timeline::Timeline;
 use super::words::{count, share, time_s};
-use crate::recording::{SeenRecord, SeenSample, kind};
+use crate::recording::{SeenRecord, kind};
 
 /// Losses by CPU, by thread that ran as the loss was written down, and over time.
 #[derive(Default)]
@@ -13,7 +13,6 @@ pub(super) struct Lost {
     by_cpu: BTreeMap<u32, u64>,
     by_thread: BTreeMap<u32, u64>,
     over_time: Timeline,
-    first_ns: Option<u64>,
 }
 
 static RULE: Rule = Rule {
@@ -35,18 +34,8 @@ impl Check for Lost {
         &RULE
     }
 
-    fn sees_samples(&self) -> bool {
-        true
-    }
-
     fn sees_records(&self) -> bool {
         true
-    }
-
-    fn sample(&mut self, sample: &SeenSample<'_>) {
-        if let Some(time_ns) = sample.belongs.time_ns {
-            self.first_ns = Some(self.first_ns.map_or(time_ns, |first_ns| first_ns.min(time_ns)));
-        }
     }
 
     fn record(&mut self, record: &SeenRecord<'_>) {
@@ -99,7 +88,7 @@ impl Check for Lost {
             let name = whole.recording.counts.comm(tid);
             format!(", most while thread {} ran", format!("{tid} {name}").trim_end())
         });
-        let stretch = self.over_time.densest().zip(self.first_ns).map(|((from_ns, to_ns), first_ns)| {
+        let stretch = self.over_time.densest().zip(whole.recording.counts.first_sample_ns).map(|((from_ns, to_ns), first_ns)| {
             let since = |ns: u64| time_s(ns.saturating_sub(first_ns) as f64 * 1e-9);
             format!(", nine of ten from {} to {} after the first sample", since(from_ns), since(to_ns))
         });

@@ -55,6 +55,9 @@ impl Check for Stacks {
         if !has(bit::CALLCHAIN) && !has(bit::STACK_USER) {
             return;
         }
+        if let Some(at) = sample.chain_at().filter(|_| !has(bit::STACK_USER)) {
+            return self.chained(sample, at);
+        }
         let Some(decoded) = decoded(sample) else {
             self.unread += 1;
             return;
@@ -62,7 +65,7 @@ impl Check for Stacks {
         if has(bit::STACK_USER) {
             self.copied(&decoded, sample);
         } else {
-            self.chained(&decoded, sample.attribute.max_stack);
+            self.followed(decoded.callchain.iter().flat_map(|chain| chain.entries.iter()), sample.attribute.max_stack);
         }
     }
 
@@ -138,15 +141,34 @@ impl Stacks {
     }
 
     /// What the kernel followed by frame pointers.
-    fn chained(&mut self, sample: &Sample<'_>, max_stack: u16) {
-        let Some(chain) = sample.callchain else { return };
-        let user = chain.frames().filter(|frame| frame.context == Context::User).count();
+    fn chained(&mut self, sample: &SeenSample<'_>, at: usize) {
+        let order = sample.order;
+        let Some(entries) = order.u64(sample.body, at).and_then(|entries| usize::try_from(entries).ok()) else { return };
+        let bytes = entries.checked_mul(8).and_then(|bytes| sample.body.get(at + 8..(at + 8).checked_add(bytes)?));
+        let Some(bytes) = bytes else {
+            self.unread += 1;
+            return;
+        };
+        self.followed(bytes.chunks_exact(8).filter_map(|entry| order.u64(entry, 0)), sample.attribute.max_stack);
+    }
+
+    /// The entries of a chain, markers with them.
+    fn followed(&mut self, entries: impl Iterator<Item = u64>, max_stack: u16) {
+        let (mut frames, mut user, mut context) = (0, 0, Context::Unknown);
+        for entry in entries {
+            match Context::from_marker(entry) {
+                Some(marked) => context = marked,
+                None => {
+                    frames += 1;
+                    user += u64::from(context == Context::User);
+                }
+            }
+        }
         if user == 0 {
             return;
         }
         self.stacks += 1;
         self.lone += u64::from(user == 1);
-        let frames = chain.frames().count();
         if max_stack > 0 {
             self.full += u64::from(frames >= usize::from(max_stack));
         } else if frames >= MAX_CHAIN {

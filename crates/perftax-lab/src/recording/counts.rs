@@ -1,6 +1,8 @@
 //! Counting the records of a recording.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
 
 use perftax_cost::document::Untold;
 use perftax_pmu::record::spe;
@@ -15,6 +17,7 @@ use super::layout::{Belonging, Layout};
 use super::mechanism;
 use super::names::Names;
 use super::observer::{Observer, SeenRecord, SeenSample};
+use super::repeated::Repeated;
 use super::slices::{Slices, Track};
 use super::times::RunningTimes;
 
@@ -114,7 +117,7 @@ pub struct Counts {
     /// Whether CPUs were watched, and not a command or tasks.
     pub of_cpus: bool,
     /// Samples by thread and event index.
-    pub by_thread: HashMap<(Thread, usize), u64>,
+    pub by_thread: FxHashMap<(Thread, usize), u64>,
     /// Samples over time, by CPU or thread.
     pub slices: Slices,
     /// Samples of ids that no event has.
@@ -155,8 +158,12 @@ pub struct Counter<'a> {
     layouts: Vec<Layout>,
     /// Whether one layout finds the id in every record.
     ids_agree: bool,
-    event_of_id: HashMap<u64, usize>,
-    cpu_of_id: HashMap<u64, u32>,
+    event_of_id: FxHashMap<u64, usize>,
+    cpu_of_id: FxHashMap<u64, u32>,
+    /// Records and samples that repeat the one before.
+    same_kind: Repeated<u32>,
+    same_cpu: Repeated<(u32, usize)>,
+    same_thread: Repeated<(Thread, usize)>,
     counts: Counts,
     command: CommandSpan,
     /// Whether the idle task was seen in a sample.
@@ -178,8 +185,11 @@ impl<'a> Counter<'a> {
             events: Vec::new(),
             layouts: Vec::new(),
             ids_agree: true,
-            event_of_id: HashMap::new(),
-            cpu_of_id: HashMap::new(),
+            event_of_id: FxHashMap::default(),
+            cpu_of_id: FxHashMap::default(),
+            same_kind: Repeated::default(),
+            same_cpu: Repeated::default(),
+            same_thread: Repeated::default(),
             counts: Counts::default(),
             command: CommandSpan::default(),
             saw_idle: false,
@@ -208,7 +218,9 @@ impl<'a> Counter<'a> {
 
     /// Counts one record. A body too short for what it should say counts as a record and says nothing.
     pub fn record(&mut self, kind: u32, misc: u16, body: &[u8]) {
-        *self.counts.records.entry(kind).or_default() += 1;
+        if let Some((kind, many)) = self.same_kind.count(kind) {
+            *self.counts.records.entry(kind).or_default() += many;
+        }
         if kind != kind::SAMPLE && self.observer.is_some() {
             self.show(kind, misc, body);
         }
@@ -241,6 +253,13 @@ impl<'a> Counter<'a> {
 
     /// Everything counted.
     pub fn finish(mut self) -> (Vec<EventCounts>, Counts, Features) {
+        if let Some((kind, many)) = self.same_kind.take() {
+            *self.counts.records.entry(kind).or_default() += many;
+        }
+        let (cpu, thread) = (self.same_cpu.take(), self.same_thread.take());
+        self.of_cpu(cpu);
+        self.of_thread(thread);
+        self.counts.slices.settle();
         let described = std::mem::take(&mut self.features.described);
         let same_order = described.len() == self.events.len();
         for (index, (_, name, ids)) in described.iter().enumerate() {
@@ -323,7 +342,8 @@ impl<'a> Counter<'a> {
         self.events[index].samples += 1;
         let cpu = belongs.cpu;
         if let Some(cpu) = cpu {
-            *self.counts.by_cpu.entry((cpu, index)).or_default() += 1;
+            let before = self.same_cpu.count((cpu, index));
+            self.of_cpu(before);
         }
         // What happens to the idle task (a switch away from it) may be on somebody's way: only an interrupt of nothing delays nobody.
         let is_of_idle = belongs.thread == Some((0, 0));
@@ -331,7 +351,8 @@ impl<'a> Counter<'a> {
         let attribute = &self.events[index].attribute;
         let is_idle = is_of_idle && misc & kind::MISC_CPUMODE == kind::MISC_KERNEL && attribute.is_clock_or_counter();
         if let Some((pid, tid)) = belongs.thread {
-            *self.counts.by_thread.entry((Thread { pid, tid }, index)).or_default() += 1;
+            let before = self.same_thread.count((Thread { pid, tid }, index));
+            self.of_thread(before);
         }
         if is_idle {
             self.events[index].idle += 1;
@@ -346,6 +367,18 @@ impl<'a> Counter<'a> {
                 let track = cpu.map(Track::Cpu).or(belongs.thread.map(|t| Track::Thread(t.1))).unwrap_or(Track::All);
                 counts.slices.add(time, track, index);
             }
+        }
+    }
+
+    fn of_cpu(&mut self, of: Option<((u32, usize), u64)>) {
+        if let Some((of, many)) = of {
+            *self.counts.by_cpu.entry(of).or_default() += many;
+        }
+    }
+
+    fn of_thread(&mut self, of: Option<((Thread, usize), u64)>) {
+        if let Some((of, many)) = of {
+            *self.counts.by_thread.entry(of).or_default() += many;
         }
     }
 

@@ -27,6 +27,7 @@ mod observer;
 mod payload;
 mod price;
 mod remarks;
+mod repeated;
 mod slices;
 mod source;
 mod tasks;

@@ -36,6 +36,11 @@ impl SeenSample<'_> {
         self.order.u64(self.body, self.layout.place_in_sample(bit::IP)?)
     }
 
+    /// Where the number of its call chain's entries stands; none where it has no chain, or at no fixed place.
+    pub fn chain_at(&self) -> Option<usize> {
+        self.layout.sample_chain
+    }
+
     /// Events that it stands for: its own period, or the fixed one of its event.
     pub fn period(&self) -> Option<u64> {
         let own = self.layout.place_in_sample(bit::PERIOD).and_then(|at| self.order.u64(self.body, at));

@@ -2,7 +2,9 @@
 //! delayed by the larger of the two costs, work that moves from one CPU to the other by their sum. Where only threads are known, those that come one after the
 //! other are one.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
+
+use rustc_hash::FxHashMap as HashMap;
 
 /// What can run in parallel with others: a CPU where the recording knows it, else a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,6 +25,17 @@ pub struct Slices {
     /// Earliest and latest sample of a track in a slice.
     extents: HashMap<(u64, Track), (u64, u64)>,
     slices: BTreeMap<u64, u64>,
+    /// What comes again and again is put down once.
+    last: Option<Run>,
+}
+
+/// Samples in one slice, of one track and event, one behind the other in the file.
+#[derive(Clone, Debug)]
+struct Run {
+    key: (u64, Track, usize),
+    samples: u64,
+    from_ns: u64,
+    to_ns: u64,
 }
 
 /// First width of a slice: 2^20 ns, about a millisecond.
@@ -36,12 +49,29 @@ const SAMPLES_A_SLICE: u64 = 100;
 impl Slices {
     /// Takes a sample in.
     pub fn add(&mut self, time_ns: u64, track: Track, event: usize) {
-        let slice = time_ns >> (FIRST_SHIFT + self.shift);
-        *self.slices.entry(slice).or_default() += 1;
-        *self.counts.entry((slice, track, event)).or_default() += 1;
+        let key = (time_ns >> (FIRST_SHIFT + self.shift), track, event);
+        match &mut self.last {
+            Some(run) if run.key == key => {
+                run.samples += 1;
+                (run.from_ns, run.to_ns) = (run.from_ns.min(time_ns), run.to_ns.max(time_ns));
+            }
+            _ => {
+                self.settle();
+                // Putting the last one down may have widened the slices.
+                let key = (time_ns >> (FIRST_SHIFT + self.shift), track, event);
+                self.last = Some(Run { key, samples: 1, from_ns: time_ns, to_ns: time_ns });
+            }
+        }
+    }
+
+    /// Puts down what came last; before that nothing may be asked.
+    pub fn settle(&mut self) {
+        let Some(Run { key: (slice, track, event), samples, from_ns, to_ns }) = self.last.take() else { return };
+        *self.slices.entry(slice).or_default() += samples;
+        *self.counts.entry((slice, track, event)).or_default() += samples;
         if matches!(track, Track::Thread(_)) {
-            let extent = self.extents.entry((slice, track)).or_insert((time_ns, time_ns));
-            *extent = (extent.0.min(time_ns), extent.1.max(time_ns));
+            let extent = self.extents.entry((slice, track)).or_insert((from_ns, to_ns));
+            *extent = (extent.0.min(from_ns), extent.1.max(to_ns));
         }
         while self.slices.len() > MOST_SLICES {
             self.widen();
@@ -50,12 +80,12 @@ impl Slices {
 
     fn widen(&mut self) {
         self.shift += 1;
-        let mut counts = HashMap::with_capacity(self.counts.len() / 2);
+        let mut counts = HashMap::default();
         for ((slice, track, event), samples) in self.counts.drain() {
             *counts.entry((slice >> 1, track, event)).or_default() += samples;
         }
         self.counts = counts;
-        let mut extents = HashMap::with_capacity(self.extents.len() / 2);
+        let mut extents = HashMap::default();
         for ((slice, track), (from, to)) in self.extents.drain() {
             let extent = extents.entry((slice >> 1, track)).or_insert((from, to));
             *extent = (extent.0.min(from), extent.1.max(to));
@@ -70,6 +100,7 @@ impl Slices {
     /// sample of an event. Empty where no sample told its time.
     pub fn critical(&self, price: impl Fn(usize) -> f64) -> BTreeMap<usize, u64> {
         let mut fine = self.clone();
+        fine.settle();
         let total: u64 = fine.slices.values().sum();
         while fine.slices.len() > 1 && total < SAMPLES_A_SLICE * fine.slices.len() as u64 {
             fine.widen();

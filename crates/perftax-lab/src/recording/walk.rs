@@ -17,7 +17,7 @@ use super::source::Source;
 use super::{Fault, Recording};
 
 /// Length of `struct perf_event_header`.
-const RECORD_HEADER_BYTES: u64 = 8;
+const RECORD_HEADER_BYTES: usize = 8;
 /// `HEADER_TRACING_DATA`, the section of a file.
 const TRACING_DATA: u32 = 1;
 /// A header feature that a bill uses is longer than this only where the file is damaged.
@@ -100,59 +100,48 @@ fn records<R: Read>(
     let order = counter.order();
     let end = data_bytes.map(|n| source.position().saturating_add(n));
     let mut decompressor = Decompressor::new();
-    let mut head = Vec::new();
-    let mut body = Vec::new();
     let mut inline = Vec::new();
     while end.is_none_or(|end| source.position() < end) {
         let at_byte = source.position();
         let fault = |why: String| Ok(Some(Fault { at_byte, why }));
-        source.fill(RECORD_HEADER_BYTES, &mut head)?;
-        let (Some(kind), Some(misc), Some(size)) = (order.u32(&head, 0), order.u16(&head, 4), order.u16(&head, 6)) else {
+        let head = source.take(RECORD_HEADER_BYTES)?;
+        let (Some(kind), Some(misc), Some(size)) = (order.u32(head, 0), order.u16(head, 4), order.u16(head, 6)) else {
             return match (head.is_empty(), end) {
                 (true, None) => Ok(pending(&decompressor, at_byte)),
                 (true, Some(end)) => fault(format!("the file ends here, its records should go on to byte {end}")),
                 (false, _) => fault("the file ends inside the head of a record".into()),
             };
         };
-        let size = u64::from(size);
+        let size = usize::from(size);
         if size < RECORD_HEADER_BYTES {
             return fault(format!("a record of type {kind} says it is {size} bytes long, needs at least 8"));
         }
-        if end.is_some_and(|end| at_byte + size > end) {
+        if end.is_some_and(|end| at_byte + size as u64 > end) {
             return fault(format!("a record of type {kind} says it is {size} bytes long, more than the data section still has"));
         }
-        if !source.fill(size - RECORD_HEADER_BYTES, &mut body)? {
+        let body = source.take(size - RECORD_HEADER_BYTES)?;
+        if body.len() < size - RECORD_HEADER_BYTES {
             return fault(format!("the file ends inside a record of {size} bytes (type {kind})"));
         }
-        counter.record(kind, misc, &body);
-        let inline_bytes = match kind {
-            kind::HEADER_TRACING_DATA => behind(&body, 4, order.u32(&body, 0).map(u64::from)),
-            kind::AUXTRACE => behind(&body, kind::AUXTRACE_BYTES, order.u64(&body, 0)),
-            _ => 0,
-        };
-        let is_read = match kind {
-            kind::HEADER_TRACING_DATA if inline_bytes <= MOST_FEATURE_BYTES => {
-                let is_read = source.fill(inline_bytes, &mut inline)?;
-                counter.features.take(order, TRACING_DATA, if inline_bytes > 0 { &inline } else { body.get(4..).unwrap_or(&[]) });
-                is_read
-            }
-            kind::AUXTRACE if counter.has_spe() && inline_bytes <= MOST_FEATURE_BYTES => {
-                let is_read = source.fill(inline_bytes, &mut inline)?;
-                counter.aux(Some(&inline));
-                is_read
-            }
-            kind::AUXTRACE => {
-                counter.aux(None);
-                source.skip(inline_bytes)?
-            }
-            _ => source.skip(inline_bytes)?,
-        };
-        if !is_read {
-            return fault(format!("the file ends inside the {inline_bytes} bytes that follow a record of type {kind}"));
-        }
+        counter.record(kind, misc, body);
+        // What else there may be of a record.
         let compressed = match kind {
-            kind::COMPRESSED => Some(&body[..]),
-            kind::COMPRESSED2 => Cursor::new(order, &body).u64().and_then(|n| body[8..].get(..usize::try_from(n).ok()?)),
+            kind::COMPRESSED => Some(body),
+            kind::COMPRESSED2 => Cursor::new(order, body).u64().and_then(|n| body[8..].get(..usize::try_from(n).ok()?)),
+            kind::HEADER_TRACING_DATA | kind::AUXTRACE => {
+                let (fields_bytes, stated) = match kind {
+                    kind::AUXTRACE => (kind::AUXTRACE_BYTES, order.u64(body, 0)),
+                    _ => (4, order.u32(body, 0).map(u64::from)),
+                };
+                let inline_bytes = behind(body, fields_bytes, stated);
+                if kind == kind::HEADER_TRACING_DATA && inline_bytes == 0 {
+                    counter.features.take(order, TRACING_DATA, body.get(4..).unwrap_or(&[]));
+                }
+                if !data_behind(source, counter, kind, inline_bytes, &mut inline)? {
+                    return fault(format!("the file ends inside the {inline_bytes} bytes that follow a record of type {kind}"));
+                }
+                continue;
+            }
             _ => continue,
         };
         let Some(compressed) = compressed else {
@@ -163,6 +152,30 @@ fn records<R: Read>(
         }
     }
     Ok(pending(&decompressor, source.position()))
+}
+
+/// Reads the data that follow a record, or passes over them; tells whether all were there.
+fn data_behind<R: Read>(
+    source: &mut Source<R>,
+    counter: &mut Counter<'_>,
+    kind: u32,
+    bytes: u64,
+    into: &mut Vec<u8>,
+) -> std::io::Result<bool> {
+    let is_wanted = bytes <= MOST_FEATURE_BYTES && (kind == kind::HEADER_TRACING_DATA || counter.has_spe());
+    if !is_wanted {
+        if kind == kind::AUXTRACE {
+            counter.aux(None);
+        }
+        return source.skip(bytes);
+    }
+    let is_read = source.fill(bytes, into)?;
+    match kind {
+        kind::AUXTRACE => counter.aux(Some(into)),
+        _ if bytes > 0 => counter.features.take(counter.order(), TRACING_DATA, into),
+        _ => {}
+    }
+    Ok(is_read)
 }
 
 /// Bytes of data that follow a record, of so many as it states: none where the record itself has room for them (simpleperf writes tracing data so, perf behind
