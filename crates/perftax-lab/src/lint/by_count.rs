@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::words::{count, share};
-use crate::recording::SeenSample;
+use crate::recording::{Attribute, SeenSample};
 
 /// Samples and events by event and thread, and by event and page of code.
 #[derive(Default)]
@@ -48,7 +48,7 @@ impl Check for ByCount {
     }
 
     fn sample(&mut self, sample: &SeenSample<'_>) {
-        if sample.attribute.period.is_some() || sample.attribute.is_written_by_perf() {
+        if has_one_period(sample.attribute) {
             return;
         }
         let Some(period) = sample.period() else { return };
@@ -67,7 +67,7 @@ impl Check for ByCount {
 
     fn judge(&self, whole: &Whole<'_>) -> Judgement {
         let events = &whole.recording.events;
-        if events.iter().all(|event| event.attribute.period.is_some() || event.attribute.is_written_by_perf()) {
+        if events.iter().all(|event| has_one_period(&event.attribute)) {
             return Judgement::none("every event has a fixed period: each sample stands for as many events");
         }
         /// How far apart, the event, whose, share by count, share by events.
@@ -138,6 +138,12 @@ fn add<K: Copy + Eq + std::hash::Hash + Rest>(of: &mut FxHashMap<(usize, K), (u6
     let key = if of.len() < MAX_KEYS || of.contains_key(&key) { key } else { (key.0, K::REST) };
     let sums = of.entry(key).or_default();
     *sums = (sums.0 + 1, sums.1.saturating_add(period));
+}
+
+/// Whether each sample stands for as many events: by a fixed period, or of a clock, which has one by frequency, too.
+fn has_one_period(attribute: &Attribute) -> bool {
+    let is_clock = attribute.is_clock_or_counter() && attribute.needs_no_counter();
+    attribute.period.is_some() || is_clock || attribute.is_written_by_perf()
 }
 
 trait Rest {

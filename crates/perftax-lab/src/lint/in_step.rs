@@ -16,15 +16,26 @@ pub(super) struct InStep {
     of_event: FxHashMap<usize, Sketch>,
 }
 
-#[derive(Default)]
 struct Sketch {
+    /// The address before, by thread; the thread that came last beside.
     last: FxHashMap<u32, u64>,
-    successor: FxHashMap<u64, u64>,
+    latest: Option<(u32, u64)>,
+    /// An address and what followed it, at a place by the address; another at the same place takes it.
+    successor: Box<[(u64, u64)]>,
     steps: u64,
     changes: u64,
     foretold: u64,
     samples: u64,
-    most: FxHashMap<u64, u64>,
+    /// Addresses and their samples.
+    most: [(u64, u64); KEPT],
+}
+
+impl Default for Sketch {
+    fn default() -> Self {
+        let successor = vec![(0, 0); MAX_ADDRESSES].into();
+        let most = [(0, 0); KEPT];
+        Self { last: FxHashMap::default(), latest: None, successor, steps: 0, changes: 0, foretold: 0, samples: 0, most }
+    }
 }
 
 static RULE: Rule = Rule {
@@ -81,12 +92,12 @@ impl Check for InStep {
             if !is_clock && is_prime(period) {
                 continue;
             }
-            let (address, at_most) = sketch.most.iter().max_by_key(|(_, samples)| **samples).map_or((0, 0), |(ip, n)| (*ip, *n));
+            let (address, at_most) = sketch.most.iter().copied().max_by_key(|(_, samples)| *samples).unwrap_or_default();
             let of_one = at_most as f64 / sketch.samples as f64;
             let every = if is_clock { time_s(period as f64 * 1e-9) } else { count(period) };
             let found = if sketch.changes as f64 >= MIN_CHANGES * sketch.steps as f64 {
                 let foretold = sketch.foretold as f64 / sketch.steps.max(1) as f64;
-                let places = sketch.successor.len() as u64;
+                let places = sketch.successor.iter().filter(|(address, _)| *address != 0).count() as u64;
                 let told = format!(
                     "{} of {} samples of {}, every {every}, follow from the one before, in turn over {} addresses",
                     count(sketch.foretold),
@@ -130,24 +141,35 @@ impl Check for InStep {
 impl Sketch {
     fn take(&mut self, tid: u32, ip: u64) {
         self.samples += 1;
-        let is_told_apart = self.last.len() < MAX_THREADS || self.last.contains_key(&tid);
-        if let Some(before) = if is_told_apart { self.last.insert(tid, ip) } else { None } {
+        if let Some(before) = self.before(tid, ip) {
             self.steps += 1;
             self.changes += u64::from(before != ip);
-            self.foretold += u64::from(self.successor.get(&before) == Some(&ip));
-            if self.successor.len() < MAX_ADDRESSES || self.successor.contains_key(&before) {
-                self.successor.insert(before, ip);
+            // Fibonacci hashing: the upper bits of a product with 2^64 / φ.
+            let place = before.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - MAX_ADDRESSES.ilog2());
+            let known = &mut self.successor[place as usize];
+            self.foretold += u64::from(*known == (before, ip));
+            *known = (before, ip);
+        }
+        if let Some((_, samples)) = self.most.iter_mut().find(|(address, samples)| *address == ip && *samples > 0) {
+            *samples += 1;
+        } else if let Some(least) = self.most.iter_mut().min_by_key(|(_, samples)| *samples) {
+            // Its count is an upper bound from here on.
+            *least = (ip, least.1 + 1);
+        }
+    }
+
+    /// The address of the thread's sample before.
+    fn before(&mut self, tid: u32, ip: u64) -> Option<u64> {
+        if let Some((latest, before)) = &mut self.latest {
+            if *latest == tid {
+                return Some(std::mem::replace(before, ip));
+            }
+            if self.last.len() < MAX_THREADS || self.last.contains_key(latest) {
+                self.last.insert(*latest, *before);
             }
         }
-        if let Some(samples) = self.most.get_mut(&ip) {
-            *samples += 1;
-        } else if self.most.len() < KEPT {
-            self.most.insert(ip, 1);
-        } else if let Some((&least, &samples)) = self.most.iter().min_by_key(|(_, samples)| **samples) {
-            // Its count is an upper bound from here on.
-            self.most.remove(&least);
-            self.most.insert(ip, samples + 1);
-        }
+        self.latest = Some((tid, ip));
+        self.last.get(&tid).copied()
     }
 }
 
@@ -177,8 +199,8 @@ mod tests {
             let ip = if random.u8(..) < 64 { 7 } else { random.u64(..) };
             sketch.take(random.u32(..), ip);
         }
-        assert!(sketch.most.len() <= KEPT && sketch.successor.len() <= MAX_ADDRESSES && sketch.last.len() <= MAX_THREADS);
-        let (most, samples) = sketch.most.iter().max_by_key(|(_, samples)| **samples).unwrap();
-        assert!(*most == 7 && *samples >= 49_000, "{most} {samples}");
+        assert!(sketch.successor.len() <= MAX_ADDRESSES && sketch.last.len() <= MAX_THREADS);
+        let (most, samples) = sketch.most.into_iter().max_by_key(|(_, samples)| *samples).unwrap_or_default();
+        assert!(most == 7 && samples >= 49_000, "{most} {samples}");
     }
 }
