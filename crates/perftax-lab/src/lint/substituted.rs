@@ -127,13 +127,6 @@ fn events(list: &str) -> Vec<AskedEvent> {
                 text.push(c);
             }
             ',' if !in_terms => {
-                if std::mem::take(&mut behind_group) {
-                    // The last of the group is not yet among them.
-                    text.push_str(&of_group);
-                    for event in &mut events[group_from..] {
-                        event.modifiers.push_str(of_group.trim_start_matches(':'));
-                    }
-                }
                 let whole = std::mem::take(&mut text);
                 let whole = whole.trim();
                 if !whole.is_empty() {
@@ -144,6 +137,11 @@ fn events(list: &str) -> Vec<AskedEvent> {
                         None => (whole.to_string(), ""),
                     };
                     events.push(AskedEvent { name, modifiers: modifiers.into() });
+                }
+                if std::mem::take(&mut behind_group) {
+                    for event in &mut events[group_from..] {
+                        event.modifiers.push_str(of_group.trim_start_matches(':'));
+                    }
                 }
             }
             '{' => group_from = events.len(),

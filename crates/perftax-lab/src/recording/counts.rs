@@ -335,9 +335,9 @@ impl<'a> Counter<'a> {
             }
         }
         if let Some(entries) =
-            layout.sample_chain.and_then(|at| self.order.u64(body, at)).filter(|entries| entries * 8 < body.len() as u64)
+            layout.sample_chain.and_then(|at| self.order.u64(body, at)).filter(|entries| *entries < body.len() as u64 / 8)
         {
-            self.events[index].chain_entries += entries;
+            self.events[index].chain_entries = self.events[index].chain_entries.saturating_add(entries);
         }
         self.events[index].samples += 1;
         let cpu = belongs.cpu;

@@ -40,8 +40,9 @@ pub fn price_of<'a>(
     let newest = |a: &&Calibration, b: &&Calibration| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s);
     let same = profile.of_mechanism(mechanism).filter(|c| is_of(&c.event, name, attribute)).max_by(newest);
     // cpu-clock and task-clock are one timer, and breakpoints differ by their address alone; what the other mechanisms' events cost is theirs.
-    let exact = same.is_some() || mechanism.is_time_driven() || mechanism == Mechanism::Breakpoint;
     let calibration = same.or_else(|| profile.of_mechanism(mechanism).max_by(newest))?;
+    let breaks_alike = || breaks_on_execution(&calibration.event) == breaks_on_execution(name);
+    let exact = same.is_some() || mechanism.is_time_driven() || (mechanism == Mechanism::Breakpoint && breaks_alike());
     let payload = Payload::of(attribute, entries, &calibration.terms);
     let cost = Cost { drift: 0.0, ..Cost::from(calibration) };
     let drive = Drive::of(mechanism, false);
@@ -68,6 +69,11 @@ fn is_of(calibrated: &str, name: &str, attribute: &Attribute) -> bool {
         Some(generic) => usual_name(without_modifiers(calibrated)) == generic,
         None => calibrated == name || without_modifiers(calibrated) == without_modifiers(name),
     }
+}
+
+/// Whether a breakpoint (`mem:ADDRESS/BYTES:ACCESS:MODIFIERS`) is one of code.
+fn breaks_on_execution(name: &str) -> bool {
+    name.split(':').nth(2).is_some_and(|access| access.contains('x'))
 }
 
 /// The kernel's name of an event that perf has another one for, too.

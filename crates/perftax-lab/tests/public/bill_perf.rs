@@ -8,6 +8,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{RwLock, RwLockReadGuard};
 
 use crate::bill_support::{Stats, assert_same};
+use perftax_cost::document::{Lint, LintVerdict};
+use perftax_lab::lint;
 use perftax_lab::recording::Recording;
 
 /// Held for writing while a test changes the sampling limits of the machine.
@@ -245,4 +247,40 @@ fn throttled() {
     assert_same(&recording, &stats_of(&scratch.file()));
     let clock = recording.events.iter().find(|e| e.name == "cpu-clock").unwrap();
     assert!(clock.throttled > 0, "1000 samples a second are 4 a tick of 250 Hz; 20 µs is faster: {clock:?}");
+}
+
+/// What lint says of a recording made here.
+fn linted(options: &[&str], program: &str) -> (Recording, Lint) {
+    let scratch = Scratch::new();
+    record(&scratch.file(), options, program);
+    let lint = lint::lint(&scratch.file(), &lint::Limits::default(), None, crate::bill_built::origin(0.0)).unwrap();
+    (Recording::open(&scratch.file()).unwrap(), lint)
+}
+
+fn verdict(lint: &Lint, check: &str) -> LintVerdict {
+    crate::lint_built::check_of(lint, check).verdict
+}
+
+/// Silent fallbacks, rings that are too small, programs that sleep, periods that the kernel ignores: of perf itself, here.
+#[test]
+fn lint_names_what_perf_does_in_silence() {
+    let _limits = limits_untouched();
+    // Without a PMU perf takes the clock for cycles; with one it does not.
+    let (recording, lint) = linted(&["-e", "cycles"], SPIN);
+    let is_clock = recording.events.iter().any(|event| event.attribute.pmu_type == 1 && event.attribute.config <= 1);
+    assert_eq!(verdict(&lint, "substituted"), if is_clock { LintVerdict::Error } else { LintVerdict::Passed }, "{lint:#?}");
+    // A page of ring for stacks of 32 KiB.
+    let (recording, lint) = linted(&["-e", "page-faults", "-c", "1", "--call-graph", "dwarf,32768", "-m", "1"], TOUCH);
+    assert!(recording.events[0].lost() > 1000, "{:?}", recording.events);
+    assert_eq!(verdict(&lint, "lost"), LintVerdict::Error, "{lint:#?}");
+    let (_, lint) = linted(&["-e", "cpu-clock", "-F", "500"], "select(undef, undef, undef, 2)");
+    assert!(verdict(&lint, "idle") >= LintVerdict::Warning, "{lint:#?}");
+    // Of a tracepoint every hundredth is asked for, and each comes.
+    let write = "open my $null, '>', '/dev/null'; syswrite $null, 'x' for 1..1000";
+    let (recording, lint) = linted(&["-e", "raw_syscalls:sys_enter", "-c", "100", "-m", "1024"], write);
+    assert!(recording.events[0].samples > 1000, "{:?}", recording.events);
+    assert_eq!(verdict(&lint, "substituted"), LintVerdict::Warning, "{lint:#?}");
+    let (recording, lint) = linted(&["-e", "raw_syscalls:sys_enter", "-c", "100", "--no-period", "-m", "1024"], write);
+    assert!((10..200).contains(&recording.events[0].samples), "{:?}", recording.events);
+    assert_eq!(verdict(&lint, "substituted"), LintVerdict::Passed, "{lint:#?}");
 }

@@ -361,7 +361,7 @@ fn what_a_ring_lost_beside_samples_is_not_billed() {
 fn what_cannot_be_is_refused_and_not_multiplied() {
     let mut pipe = two_events(false);
     clock_samples(&mut pipe, 100, 0);
-    pipe.sample(10, 7, u64::MAX - 5, 0);
+    pipe.sample(10, 7, 1 << 63, 0);
     let lost = pipe.words(&[10, u64::MAX]);
     pipe.with_trailer(2, 0, lost, 10, 7 * MS);
     let lost = pipe.words(&[u64::MAX]);
@@ -396,4 +396,17 @@ fn a_period_that_the_kernel_ignored_is_no_period() {
         each.events[0].alpha_ns.unwrap().estimate < hundredth.events[0].alpha_ns.unwrap().estimate,
         "{each:#?}\n{hundredth:#?}"
     );
+}
+
+/// What tasks pay at each switch is no sample's price: many of them are said.
+#[test]
+fn many_context_switches_are_said_to_be_unbilled() {
+    let said = |switches: u64, sample_type: u64| {
+        let mut pipe = Pipe::new(false);
+        pipe.event(1, 3, 1, sample_type, 0, SAMPLE_ID_ALL | ENABLE_ON_EXEC, &[10]);
+        (0..switches).for_each(|i| pipe.sample(10, 7, 2 * MS + i * 1000 * MS / switches, 0));
+        format!("{:?}", bill(&pipe, None).origin.warnings)
+    };
+    assert!(said(20_000, SAMPLE_TYPE).contains("20000 context switches"), "{}", said(20_000, SAMPLE_TYPE));
+    assert!(!said(200, SAMPLE_TYPE).contains("context switches"), "{}", said(200, SAMPLE_TYPE));
 }
