@@ -50,6 +50,18 @@ pub struct Bill {
     /// What the coming and going of tasks cost beside them; none where nothing was inherited or nothing came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<BilledTasks>,
+    /// What context switches cost beside them; none where the recording does not tell how many there were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switches: Option<BilledSwitches>,
+}
+
+/// Context switches, at each of which the events of a task were swapped.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BilledSwitches {
+    /// How many there were.
+    pub switches: u64,
+    /// CPU time that swapping took; it is part of [`Bill::cost_s`]. None where it was never calibrated: the bill is then without it.
+    pub cost_s: Option<Estimate>,
 }
 
 /// Tasks that inherited the events of a recording.

@@ -26,7 +26,7 @@ mod verification;
 mod workload;
 
 pub use audit::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
-pub use bill::{Bill, BilledEvent, BilledTasks, SampleCount, SpanOf, Untold};
+pub use bill::{Bill, BilledEvent, BilledSwitches, BilledTasks, SampleCount, SpanOf, Untold};
 pub use calibration::{
     Calibration, Control, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost, StopReason, Witness,
 };

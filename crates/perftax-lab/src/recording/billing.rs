@@ -7,7 +7,7 @@ use perftax_cost::document::{Bill, BilledEvent, MachineProfile, Origin, SampleCo
 
 use super::dropped::Dropped;
 use super::price::{Price, price_of};
-use super::{EventCounts, Recording, mechanism_of, remarks, tasks};
+use super::{EventCounts, Recording, mechanism_of, remarks, switches, tasks};
 
 /// Makes the bill of a recording with the prices of a machine profile; without one, a bill of counts only.
 ///
@@ -49,6 +49,8 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
         cost.map(|cost| dropped.iter().flatten().fold(cost, |sum, dropped| sum.plus(&of(dropped))))
     };
     let tasks = tasks::of(recording, &priced);
+    let switches = switches::of(recording, &priced);
+    let of_switches = switches.and_then(|switches| switches.cost_s);
     let of_tasks = tasks.as_ref().and_then(|tasks| tasks.cost_s);
     let with_tasks = |cost: Option<Estimate>, of_tasks: Option<Estimate>| match of_tasks {
         Some(of_tasks) => cost.map(|cost| cost.plus(&of_tasks)),
@@ -56,13 +58,16 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
     };
     // Tasks may come and go on several CPUs at a time: the run is longer by their share of one of them at least.
     let cpus = f64::from(recording.features.cpus_online.unwrap_or(1).max(1));
-    let longer = of_tasks.map(|cost| Estimate { low: (cost.low / cpus).min(cost.low), ..cost });
+    let in_parallel = |cost: Estimate| Estimate { low: (cost.low / cpus).min(cost.low), ..cost };
+    let longer = of_tasks.map(in_parallel);
     // Whatever ran on CPUs that were watched is no one run.
     let of_cpus = recording.counts.of_cpus;
     let elapsed_cost_s =
         total(&priced, &samples).filter(|_| !of_cpus).and_then(|_| with_tasks(total(&priced, &critical), longer));
+    let elapsed_cost_s = with_tasks(elapsed_cost_s, of_switches.map(in_parallel));
     let elapsed_cost_s = with_dropped(elapsed_cost_s, |dropped| dropped.elapsed_cost_s);
-    let cost_s = with_dropped(with_tasks(total(&priced, &samples), of_tasks), |dropped| dropped.cost_s);
+    let cost_s = with_tasks(with_tasks(total(&priced, &samples), of_tasks), of_switches);
+    let cost_s = with_dropped(cost_s, |dropped| dropped.cost_s);
     // Samples that no event owns, or a recording that names none, say nothing of what was not there.
     let is_blank =
         recording.events.is_empty() || (recording.counts.unknown_samples > 0 && samples.iter().all(|samples| *samples == 0));
@@ -84,6 +89,7 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
         by_process: if of_cpus { by_process(recording, &priced) } else { Vec::new() },
         by_thread: by_thread(recording),
         tasks,
+        switches,
         events: Vec::new(),
     };
     let remarks = remarks::of(recording, &priced, profile, &bill);

@@ -30,6 +30,7 @@ mod remarks;
 mod repeated;
 mod slices;
 mod source;
+mod switches;
 mod tasks;
 mod times;
 mod tracing_data;

@@ -16,7 +16,7 @@ pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&Mach
     of_reading(recording, &mut warnings);
     of_sampling(priced, &mut warnings);
     of_periods(recording, &mut warnings);
-    of_switches(recording, bill, &mut warnings);
+    of_switches(bill, &mut warnings);
     of_filters(recording, priced, &mut warnings);
     of_traces(priced, &mut warnings);
     if let Some(profile) = profile {
@@ -171,28 +171,21 @@ fn of_periods(recording: &Recording, warnings: &mut Vec<Warning>) {
     }
 }
 
-/// Context switches, where the recording tells them: at each the kernel swaps the events of a task, and that is in no price of a sample.
-fn of_switches(recording: &Recording, bill: &Bill, warnings: &mut Vec<Warning>) {
-    const SWITCH: u32 = 14;
+/// Context switches that have no price.
+fn of_switches(bill: &Bill, warnings: &mut Vec<Warning>) {
     /// A switch with an event costs about as much more (KVM guest, AMD EPYC: 0.3 to 1.2 µs).
     const ABOUT_S: f64 = 1e-6;
     /// A share of the run that is worth a word.
     const WORTH_SAYING: f64 = 0.01;
-    let is_of_switches = |event: &super::EventCounts| {
-        let is_named = event.attribute.generic_name() == Some("context-switches") || event.name == "sched:sched_switch";
-        is_named && event.attribute.events_a_sample() == Some(1)
-    };
-    let sampled = recording.events.iter().filter(|event| is_of_switches(event)).map(|event| event.samples).max().unwrap_or(0);
-    // One record as a task goes, and one as it comes.
-    let recorded = recording.counts.records.get(&SWITCH).map_or(0, |records| records / 2);
-    let switches = sampled.max(recorded);
-    if recording.counts.of_cpus || bill.span_s <= 0.0 || switches as f64 * ABOUT_S < WORTH_SAYING * bill.span_s {
+    let Some(switches) = bill.switches.filter(|switches| switches.cost_s.is_none()) else { return };
+    if bill.span_s <= 0.0 || switches.switches as f64 * ABOUT_S < WORTH_SAYING * bill.span_s {
         return;
     }
     let message = format!(
-        "{switches} context switches, at each of which the events of a task were swapped: what that cost is not in the bill"
+        "{} context switches, at each of which the events of a task were swapped: what that cost is not in the bill",
+        switches.switches
     );
-    warnings.push(other(message, "perf record -a watches CPUs, where nothing is swapped"));
+    warnings.push(other(message, "calibrate anew on the machine that it was recorded on (perftax calibrate)"));
 }
 
 fn of_sampling(priced: &[Priced], warnings: &mut Vec<Warning>) {

@@ -410,3 +410,17 @@ fn many_context_switches_are_said_to_be_unbilled() {
     assert!(said(20_000, SAMPLE_TYPE).contains("20000 context switches"), "{}", said(20_000, SAMPLE_TYPE));
     assert!(!said(200, SAMPLE_TYPE).contains("context switches"), "{}", said(200, SAMPLE_TYPE));
 }
+
+/// With a price they are part of the bill.
+#[test]
+fn context_switches_are_billed_where_they_are_told() {
+    let mut pipe = Pipe::new(false);
+    pipe.event(1, 3, 1, SAMPLE_TYPE, 0, SAMPLE_ID_ALL | ENABLE_ON_EXEC, &[10]);
+    (0..1000).for_each(|i| pipe.sample(10, 7, 2 * MS + i * MS, 0));
+    let mut prices = profile(vec![calibration(Mechanism::Software, "context-switches", 1_000.0, 0.0)]);
+    let without = bill(&pipe, Some(&prices)).cost_s.unwrap().estimate;
+    prices.calibrations[0].terms.insert("switch-inherited".into(), Estimate::exact(800.0));
+    let with = bill(&pipe, Some(&prices));
+    assert!(near(with.cost_s.unwrap().estimate - without, 1000.0 * 800e-9), "{with:#?}");
+    assert_eq!(with.switches.map(|switches| switches.switches), Some(1000));
+}

@@ -5,7 +5,7 @@ use perftax_cost::document::{Bill, SampleCount};
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
-use crate::text::{billed_period, idle, known, missing_rates, span, tasks};
+use crate::text::{billed_period, idle, known, missing_rates, span, switches, tasks};
 use crate::{shell, units};
 
 /// Bars in one plot; the rest is summed up.
@@ -46,6 +46,9 @@ pub(super) fn part(doc: &Bill) -> Part {
     );
     if let Some(text) = tasks(doc) {
         part.origin.push(("tasks".into(), text));
+    }
+    if let Some(text) = switches(doc) {
+        part.origin.push(("switches".into(), text));
     }
     part.origin.push(("run".into(), span(doc)));
     if let Some(command) = missing_rates(doc).into_iter().next() {

@@ -28,6 +28,9 @@ pub fn bill(doc: &Bill) -> String {
     if let Some(text) = tasks(doc) {
         sheet.row("tasks", &text);
     }
+    if let Some(text) = switches(doc) {
+        sheet.row("switches", &text);
+    }
     sheet.table(&counts("CPU", &doc.by_cpu, doc.span_s));
     sheet.table(&counts("process", &doc.by_process, doc.span_s));
     sheet.table(&counts("thread", &doc.by_thread, 0.0));
@@ -100,6 +103,16 @@ pub(crate) fn tasks(doc: &Bill) -> Option<String> {
         known(tasks.cost_s.as_ref(), units::estimate_s),
         super::plural(&units::count(tasks.created), "thread or process", "threads and processes"),
         super::plural(&units::count(tasks.executed), "program executed", "programs executed"),
+    ))
+}
+
+/// What context switches cost by swapping events.
+pub(crate) fn switches(doc: &Bill) -> Option<String> {
+    let switches = doc.switches?;
+    Some(format!(
+        "{} for {}, at each of which the events of a task were swapped",
+        known(switches.cost_s.as_ref(), units::estimate_s),
+        super::plural(&units::count(switches.switches), "context switch", "context switches"),
     ))
 }
 

@@ -49,7 +49,7 @@ pub use verification::verification;
 #[cfg(feature = "html")]
 pub(crate) use audit::{compared as audit_compared, error as audit_error, expected as audit_expected, found as audit_found};
 #[cfg(feature = "html")]
-pub(crate) use bill::{billed_period, idle, missing_rates, span, tasks};
+pub(crate) use bill::{billed_period, idle, missing_rates, span, switches, tasks};
 #[cfg(feature = "html")]
 pub(crate) use calibration::unit_of_term;
 #[cfg(feature = "html")]

@@ -16,9 +16,9 @@ pub mod traced;
 use std::collections::BTreeMap;
 
 use perftax_cost::document::{
-    Bill, BilledEvent, BilledTasks, Calibration, Cell, Control, LeftOutRun, Linearity, MachineId, Origin, PeriodCost, Plan,
-    Pollution, Prediction, PredictionRow, Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason, Totals, Verification,
-    Witness, Work, WorkloadControl, WorkloadProfile, WorkloadYardstick,
+    Bill, BilledEvent, BilledSwitches, BilledTasks, Calibration, Cell, Control, LeftOutRun, Linearity, MachineId, Origin,
+    PeriodCost, Plan, Pollution, Prediction, PredictionRow, Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason, Totals,
+    Verification, Witness, Work, WorkloadControl, WorkloadProfile, WorkloadYardstick,
 };
 use perftax_cost::observation::{Block, Run};
 use perftax_cost::yardstick::{ArmShift, Fit};
@@ -447,6 +447,7 @@ pub fn bill_of_cpus() -> Bill {
     (bill.cost_s, bill.elapsed_cost_s, bill.share_of_run, bill.tasks) = (Some(about(0.095, 0.008)), None, None, None);
     (bill.events[0].alpha_ns, bill.events[0].cost_s) = (Some(about(9500.0, 800.0)), bill.cost_s);
     bill.of_cpus = true;
+    bill.switches = None;
     bill.by_cpu = vec![paid("0", 5000, 4900), paid("1", 5000, 1300)];
     bill.by_process = vec![paid("4711 cc1", 3700, 0), paid("12 kworker/1:0", 100, 0)];
     bill.by_thread = vec![SampleCount { key: "4711/4711 cc1".into(), samples: 3700, ..SampleCount::default() }];
@@ -469,6 +470,7 @@ pub fn bill() -> Bill {
         of_cpus: false,
         by_process: Vec::new(),
         tasks: Some(BilledTasks { created: 2_113, executed: 1_744, events: 3, cost_s: Some(about(0.094, 0.021)) }),
+        switches: Some(BilledSwitches { switches: 61_204, cost_s: Some(about(0.051, 0.012)) }),
         events: vec![
             BilledEvent {
                 event: "cpu-clock".into(),
