@@ -1,6 +1,6 @@
 //! `perftax bill` as separated values.
 
-use perftax_cost::document::Bill;
+use perftax_cost::document::{Bill, Untold};
 
 use super::{Rows, ends};
 
@@ -21,6 +21,9 @@ pub fn bill(doc: &Bill, separator: &str) -> String {
         "cost_s",
         "cost_low_s",
         "cost_high_s",
+        "idle",
+        "synthesised",
+        "untold",
     ];
     let mut rows = Rows::new(separator, &names);
     for e in &doc.events {
@@ -34,7 +37,14 @@ pub fn bill(doc: &Bill, separator: &str) -> String {
             e.throttled.to_string(),
             e.running.map_or(String::new(), |r| r.to_string()),
         ];
-        rows.row([head, ends(e.alpha_ns.as_ref()), ends(e.cost_s.as_ref())].concat());
+        let untold = match e.untold {
+            Some(Untold::AuxBuffer) => "aux-buffer",
+            Some(Untold::Overwritten) => "overwritten",
+            Some(Untold::CutOff) => "cut-off",
+            None => "",
+        };
+        let tail = vec![e.idle.to_string(), e.synthesised.to_string(), untold.into()];
+        rows.row([head, ends(e.alpha_ns.as_ref()), ends(e.cost_s.as_ref()), tail].concat());
     }
     rows.out
 }
