@@ -27,10 +27,15 @@ pub fn exit_code(outcome: Result<Outcome>) -> ExitCode {
         Ok(Outcome::Negative) => ExitCode::from(4),
         Ok(Outcome::Passed(code)) => ExitCode::from(code),
         Err(error) => {
-            anstream::eprintln!("perftax: {}", message(&error));
+            anstream::eprintln!("perftax: {}", printable(&message(&error)));
             ExitCode::from(code_of(&error))
         }
     }
+}
+
+/// What files and arguments are called must not steer a terminal.
+fn printable(message: &str) -> String {
+    message.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
 /// The error and its causes, each said once: messages that hold their cause already are not followed by it.

@@ -19,7 +19,7 @@ pub fn here(kind: &str, machine: MachineId, kernel: String) -> Origin {
         machine,
         kernel,
         taken_at_s: now_s(),
-        command: std::env::args().collect(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         warnings: Vec::new(),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -41,7 +42,34 @@ impl Output {
                 Error::Argument { argument: "stdout", value: format!("wanted by {}", wanted.join(" and ")), needed }.into()
             );
         }
+        let files: Vec<(&str, &Path)> = self.files().collect();
+        for (index, (option, path)) in files.iter().enumerate() {
+            if let Some((other, _)) = files[..index].iter().find(|(_, other)| is_same_file(path, other)) {
+                let needed = "a file for each".into();
+                let value = format!("the file of {other}, {}", path.display());
+                return Err(Error::Argument { argument: option, value, needed }.into());
+            }
+        }
         [&self.json, &self.html, &self.output].into_iter().flatten().try_for_each(|path| check_file(path))
+    }
+
+    /// Fails where an output would be written over a file that is read.
+    pub fn check_spares(&self, inputs: &[&Path]) -> Result<()> {
+        for (option, path) in self.files() {
+            if inputs.iter().any(|input| is_same_file(path, input)) {
+                let needed = "another file than the one that is read".into();
+                return Err(Error::Argument { argument: option, value: path.display().to_string(), needed }.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The files among the outputs, by their options.
+    fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let all = [("--json", &self.json), ("--html", &self.html), ("-o", &self.output)];
+        all.into_iter()
+            .filter_map(|(option, path)| Some((option, path.as_deref()?)))
+            .filter(|(_, path)| !is_stdout(path) && !is_special(path))
     }
 
     /// Writes the document as JSON where that was asked for.
@@ -82,6 +110,18 @@ impl Output {
 
 fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
+}
+
+/// Whether two paths are one file; of files that are not there yet, one name in one folder.
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        path.canonicalize()
+            .or_else(|_| Ok::<_, std::io::Error>(folder.canonicalize()?.join(path.file_name().unwrap_or_default())))
+            .ok()
+    };
+    let inode = |path: &Path| std::fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
+    place(a).is_some_and(|a| Some(a) == place(b)) || inode(a).is_some_and(|a| Some(a) == inode(b))
 }
 
 fn write_file_or_stdout(path: &Path, text: &str) -> Result<()> {

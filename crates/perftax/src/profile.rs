@@ -45,7 +45,11 @@ pub fn load_file(path: &Path) -> Result<MachineProfile> {
 pub fn asked_or_own(asked: Option<&Path>) -> Result<Option<MachineProfile>> {
     match asked {
         Some(path) => load_file(path).map(Some),
-        None => load(&Machine::here().id()),
+        // Nobody asked for this one: without it there are counts, and no prices.
+        None => Ok(load(&Machine::here().id()).unwrap_or_else(|error| {
+            anstream::eprintln!("perftax: {error:#}: nothing is priced");
+            None
+        })),
     }
 }
 

@@ -44,11 +44,16 @@ impl Check for BuildIds {
         if self.mappings == 0 || whole.samples() == 0 {
             return Judgement::none("no code mapped, or no samples to name");
         }
+        let is_compressed =
+            [kind::COMPRESSED, kind::COMPRESSED2].iter().any(|kind| whole.recording.counts.records.contains_key(kind));
         Judgement::measured(
             1.0,
             "no file has a build id in the recording",
             "functions are looked up by path: what was rebuilt or upgraded since gets wrong names, in silence",
-            "perf record without -B; of a pipe: perf inject -b, on the machine that recorded",
+            match is_compressed {
+                true => "perf record without -z, or with --buildid-mmap",
+                false => "perf record without -B; of a pipe: perf inject -b, on the machine that recorded",
+            },
         )
     }
 }

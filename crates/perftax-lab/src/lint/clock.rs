@@ -59,7 +59,10 @@ impl Check for Clock {
         }
     }
 
-    fn judge(&self, _: &Whole<'_>) -> Judgement {
+    fn judge(&self, whole: &Whole<'_>) -> Judgement {
+        if whole.samples() == 0 {
+            return Judgement::unknown("there are no samples");
+        }
         if self.timed == 0 {
             return Judgement::unknown("samples carry no time (perf record -T)");
         }

@@ -20,6 +20,14 @@ impl Check for FewSamples {
     }
 
     fn judge(&self, whole: &Whole<'_>) -> Judgement {
+        if whole.samples() == 0 && whole.recording.events.iter().all(|event| event.untold.is_none()) {
+            return Judgement::measured(
+                1.0,
+                "there are no samples",
+                "no share of anything is known",
+                "a longer run, or more samples (perf record -F, -c)",
+            );
+        }
         // Where every event is a sample, all are there.
         let sampled = || {
             whole.recording.events.iter().filter(|event| event.attribute.events_a_sample() != Some(1) && event.untold.is_none())

@@ -2,6 +2,7 @@
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::words::{share, time_s};
+use crate::recording::command_line::options;
 use crate::recording::{Attribute, SeenSample};
 
 /// CPU time that samples of clocks and of events by frequency stand for, by event, s.
@@ -58,6 +59,16 @@ impl Check for Idle {
             seen_s * (1.0 + (event.lost().saturating_add(event.filtered)) as f64 / event.samples.max(1) as f64)
         };
         let used_s = events.iter().enumerate().map(with_lost).fold(0.0, f64::max);
+        // A rate of few samples in the run tells nothing, nor does a run of which perf recorded a part (-D).
+        let each_s =
+            events.iter().filter_map(|event| time_of_sample_s(&event.attribute, event.attribute.period)).fold(f64::MAX, f64::min);
+        let is_delayed = options(&whole.recording.features.command).iter().any(|option| option.name == "delay");
+        if is_delayed || span_s < MIN_EXPECTED * each_s {
+            return Judgement::unknown(match is_delayed {
+                true => "perf recorded a part of the run (--delay)".into(),
+                false => format!("one sample in {} is too few for a run of {}", time_s(each_s), time_s(span_s)),
+            });
+        }
         let leaves_out = |attribute: &Attribute| attribute.exclude_kernel || attribute.exclude_user;
         let is_whole = events.iter().any(|event| timed(&event.attribute) && !leaves_out(&event.attribute));
         let unused = (1.0 - used_s / span_s).clamp(0.0, 1.0);
@@ -76,6 +87,9 @@ impl Check for Idle {
         )
     }
 }
+
+/// Samples that a run of CPU time alone would have had, at least.
+const MIN_EXPECTED: f64 = 20.0;
 
 /// CPU time between two samples: of clocks their period, of cycles by frequency one in so many of a second.
 fn time_of_sample_s(attribute: &Attribute, period: Option<u64>) -> Option<f64> {

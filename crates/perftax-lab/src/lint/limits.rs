@@ -7,6 +7,9 @@ use perftax_pmu::{Error, Result};
 
 use super::{Rule, Unit, rules};
 
+/// No list of thresholds is longer.
+const MAX_BYTES: u64 = 1 << 20;
+
 /// Thresholds that differ from the rules' own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Limits(BTreeMap<&'static str, Thresholds>);
@@ -26,13 +29,17 @@ impl Limits {
     /// Reads a configuration file: a TOML table a check, with `warning` and `error` (a number, or `"never"`), or `off = true`.
     ///
     /// # Errors
-    /// [`Error::File`] where it cannot be read; [`Error::Argument`] where it is no such file: with the check, its key, its value and what is needed.
+    /// [`Error::Argument`] where it cannot be read or is no such file: with the check, its key, its value and what is needed.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
         let wrong = |what: &str, needed: String| Error::Argument {
             argument: "--config",
             value: format!("{}, {what}", path.display()),
             needed,
+        };
+        let is_small = std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= MAX_BYTES);
+        let text = match is_small {
+            true => std::fs::read_to_string(path).map_err(|error| wrong(&error.to_string(), "a TOML file".into()))?,
+            false => return Err(wrong("no file, or a large one", format!("a TOML file of {MAX_BYTES} bytes at most"))),
         };
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);

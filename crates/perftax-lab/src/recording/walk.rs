@@ -18,6 +18,8 @@ use super::{Fault, Recording};
 
 /// Length of `struct perf_event_header`.
 const RECORD_HEADER_BYTES: usize = 8;
+/// All sections together: kernels' symbols and memory maps are the longest.
+const MOST_SECTIONS_BYTES: u64 = 1 << 32;
 /// `HEADER_TRACING_DATA`, the section of a file.
 const TRACING_DATA: u32 = 1;
 /// A header feature that a bill uses is longer than this only where the file is damaged.
@@ -205,7 +207,7 @@ fn sections<R: Read>(
     let mut places: Vec<_> = numbers.iter().filter_map(|&n| Some((cursor.u64()?, cursor.u64()?, n))).collect();
     places.sort_unstable();
     let mut section = Vec::new();
-    for (at, bytes, number) in places {
+    for &(at, bytes, number) in &places {
         if !Features::wants(number) || bytes > MOST_FEATURE_BYTES {
             continue;
         }
@@ -215,6 +217,12 @@ fn sections<R: Read>(
             return cut(source.position());
         }
         features.take(order, number, &section);
+    }
+    // Those that nobody looks at are to be there, too.
+    let end = places.iter().map(|(at, bytes, _)| at.saturating_add(*bytes)).max().unwrap_or(0);
+    let rest = end.saturating_sub(source.position());
+    if rest > MOST_SECTIONS_BYTES || !source.skip(rest)? {
+        return cut(source.position());
     }
     Ok(None)
 }

@@ -175,6 +175,17 @@ fn truncated_anywhere() {
 }
 
 /// `perf record` that was killed never writes the length of the data section.
+/// What stands behind the records is to be there as well, whether anybody looks at it or not.
+#[test]
+fn a_file_that_ends_inside_its_header_features_is_cut_off() {
+    let bytes = std::fs::read(fixture("several.data")).unwrap();
+    assert_eq!(Recording::read(&bytes[..], "whole").unwrap().fault, None);
+    for missing in [1, 8, 40] {
+        let cut = Recording::read(&bytes[..bytes.len() - missing], "cut").unwrap();
+        assert!(cut.fault.is_some_and(|fault| fault.why.contains("header features")), "{missing} bytes");
+    }
+}
+
 #[test]
 fn killed_recorder() {
     let mut bytes = std::fs::read(fixture("several.data")).unwrap();

@@ -185,3 +185,16 @@ fn kernels_are_told_by_all_three_numbers() {
     let verdicts: Vec<LintVerdict> = ["2.6.33", "2.6.39", "5.10.1", "6.1.0-18-amd64", "6.15.0-rc2", "6.18"].map(of).to_vec();
     assert_eq!(verdicts, [Warning, Passed, Passed, Warning, Passed, Passed]);
 }
+
+/// A rate of which a run has room for few samples tells nothing of idleness, and no samples are no shares.
+#[test]
+fn without_samples_nothing_is_known() {
+    let rare = Event { rate: 3, flags: BY_FREQUENCY, ..CPU_CLOCK };
+    let found = checked("idle", by_command("perf record -F 3 -e cpu-clock -- x", rare));
+    assert_eq!(found.verdict, Unknown, "{found:#?}");
+    let delayed = checked("idle", by_command("perf record -D 900 -e cpu-clock -- x", CPU_CLOCK).sampled(5));
+    assert_eq!(delayed.verdict, Unknown, "{delayed:#?}");
+    let every = Event { rate: 1, sample_type: SAMPLE_TYPE, ..PAGE_FAULTS };
+    let none = checked("few-samples", by_command("perf record -c 1 -e page-faults -- x", every));
+    assert!(none.verdict == Warning && none.evidence.contains("no samples"), "{none:#?}");
+}

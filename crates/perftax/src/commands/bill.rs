@@ -39,6 +39,8 @@ Exit codes: 0 billed; 1 not a readable recording; 2 usage; 3 counted, but no eve
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
+    args.output
+        .check_spares(&[Some(args.recording.as_path()), args.profile.as_deref()].into_iter().flatten().collect::<Vec<_>>())?;
     let profile = profile::asked_or_own(args.profile.as_deref())?;
     let recording = Recording::open(&args.recording)?;
     let bill = recording::bill(&recording, profile.as_ref(), profile::origin("bill", profile.as_ref()));

@@ -40,6 +40,8 @@ Exit codes: 0 no error; 1 not a readable recording; 2 usage; 4 it cannot be trus
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
+    let inputs = [Some(args.recording.as_path()), args.config.as_deref(), args.profile.as_deref()];
+    args.output.check_spares(&inputs.into_iter().flatten().collect::<Vec<_>>())?;
     let limits = args.config.as_deref().map(Limits::read).transpose()?.unwrap_or_default();
     let profile = profile::asked_or_own(args.profile.as_deref())?;
     let lint = lint::lint(&args.recording, &limits, profile.as_ref(), profile::origin("lint", profile.as_ref()))?;

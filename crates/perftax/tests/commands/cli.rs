@@ -154,6 +154,38 @@ fn a_recording_that_is_none_is_refused_by_name() {
     }
 }
 
+/// A recording is not written over, nor two outputs into one file; names that are no UTF-8 are names.
+#[test]
+fn what_is_read_is_not_written_over() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = tempfile::tempdir().unwrap();
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../perftax-pmu/tests/fixtures/faults.data");
+    let recording = dir.path().join("perf.data");
+    std::fs::copy(fixture, &recording).unwrap();
+    let (alias, out) = (dir.path().join("alias"), dir.path().join("out"));
+    std::os::unix::fs::symlink(&recording, &alias).unwrap();
+    let before = std::fs::read(&recording).unwrap();
+    let (recording, alias, out) = (recording.to_str().unwrap(), alias.to_str().unwrap(), out.to_str().unwrap());
+    for command in ["bill", "lint"] {
+        for output in [recording, alias] {
+            for option in ["-o", "--json", "--html"] {
+                let refused = perftax(&[command, option, output, recording]).code(2).stdout_eq("");
+                let said = text(&refused.get_output().stderr);
+                assert!(said.contains(option) && said.contains("another file than the one that is read"), "{said}");
+                assert_eq!(std::fs::read(recording).unwrap(), before, "{command} {option}");
+            }
+        }
+        let refused = perftax(&[command, "-o", out, "--json", out, recording]).code(2);
+        assert!(text(&refused.get_output().stderr).contains("a file for each"));
+    }
+    let named = dir.path().join(std::ffi::OsStr::from_bytes(b"n\xffme"));
+    std::fs::copy(fixture, &named).unwrap();
+    for command in ["bill", "lint"] {
+        let ran = std::process::Command::new(env!("CARGO_BIN_EXE_perftax")).arg(command).arg(&named).output().unwrap();
+        assert!(!text(&ran.stderr).contains("panicked") && !ran.stdout.is_empty(), "{ran:?}");
+    }
+}
+
 /// Thresholds for CI: from a file, whose mistakes are named.
 #[test]
 fn a_recording_that_cannot_be_trusted_exits_4_by_the_thresholds_of_a_file() {

@@ -289,7 +289,7 @@ fn modelled(kind: &str, machine: MachineId) -> Origin {
         machine,
         kernel: String::new(),
         taken_at_s: 0.0,
-        command: std::env::args().collect(),
+        command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         warnings: Vec::new(),
     }
 }
