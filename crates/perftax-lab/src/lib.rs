@@ -18,4 +18,5 @@ pub mod simulation;
 pub mod stimulus;
 pub mod system;
 pub mod verify;
+mod words;
 pub mod workload;

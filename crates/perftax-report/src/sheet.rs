@@ -50,6 +50,14 @@ impl Sheet {
         }
     }
 
+    /// A recording: its file, the machine and the perf that it is of, and what was recorded.
+    pub(crate) fn recording(&mut self, name: &str, recorded_on: &str, recorded_by: &str, command: &[String]) {
+        let on = if recorded_on.is_empty() { "an unnamed machine" } else { recorded_on };
+        let by = if recorded_by.is_empty() { String::new() } else { format!(", perf {}", printable(recorded_by)) };
+        self.row("recording", &format!("{}, from {}{by}", printable(name), printable(on)));
+        self.command("command", command);
+    }
+
     /// A table below an empty line; none where it has no rows.
     pub(crate) fn table(&mut self, table: &Table) {
         if table.is_empty() {

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use perftax_comm::Line;
-use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
+use perftax_pmu::record::Sample;
 use perftax_pmu::{Error, Result};
 
 use super::place::{KERNEL_HALF, PlaceName, WORD_BYTES};
-use crate::recording::{Attribute, Observer, Recording, SeenSample};
+use crate::recording::{Observer, Recording, SeenSample};
 
 /// Lines that are taken of a recording: each takes a turn of its own where more of its words are touched than there are registers.
 const MOST_LINES: usize = 16;
@@ -50,7 +50,7 @@ struct Reader {
 
 impl Observer for Reader {
     fn sample(&mut self, seen: &SeenSample<'_>) {
-        match sample(seen.attribute, seen.misc, seen.body) {
+        match sample(seen) {
             Ok(Some(sample)) => self.told += u64::from(take(&sample, &mut self.seen)),
             Ok(None) => {}
             Err(error) => self.broken = Some(error),
@@ -101,28 +101,10 @@ pub fn recorded_lines(path: &Path, process: Option<u32>) -> Result<RecordedLines
 }
 
 /// A sample with an address and where it found its data; none where its event's have neither.
-fn sample<'a>(attribute: &Attribute, misc: u16, body: &'a [u8]) -> Result<Option<Sample<'a>>> {
+fn sample<'a>(seen: &SeenSample<'a>) -> Result<Option<Sample<'a>>> {
     use perftax_pmu::oracle::sample as bit;
-    if !attribute.samples(bit::ADDR | bit::DATA_SRC | bit::TID) {
-        return Ok(None);
-    }
-    let layout = Layout {
-        sample_type: attribute.sample_type,
-        read_format: attribute.read_format,
-        branch_sample_type: attribute.branch_sample_type,
-        sample_regs_user: attribute.user_registers,
-        sample_regs_intr: attribute.interrupt_registers,
-        sample_id_all: attribute.sample_id_all,
-    };
-    let size = u16::try_from(Header::BYTES + body.len()).unwrap_or(u16::MAX);
-    match decode(Header { kind: SAMPLE, misc, size }, body, &layout)? {
-        Record::Sample(sample) => Ok(Some(sample)),
-        _ => Ok(None),
-    }
+    if seen.attribute.samples(bit::ADDR | bit::DATA_SRC | bit::TID) { seen.decoded() } else { Ok(None) }
 }
-
-/// PERF_RECORD_SAMPLE.
-const SAMPLE: u32 = 9;
 
 /// Takes a sample of the program's data; whether it was one.
 fn take(sample: &Sample<'_>, seen: &mut BTreeMap<u32, BTreeMap<Line, Seen>>) -> bool {

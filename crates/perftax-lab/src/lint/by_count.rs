@@ -4,8 +4,8 @@
 use rustc_hash::FxHashMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{count, share};
 use crate::recording::{Attribute, SeenSample};
+use crate::words::{count, share};
 
 /// Samples and events by event and thread, and by event and page of code.
 #[derive(Default)]
@@ -142,8 +142,7 @@ fn add<K: Copy + Eq + std::hash::Hash + Rest>(of: &mut FxHashMap<(usize, K), (u6
 
 /// Whether each sample stands for as many events: by a fixed period, or of a clock, which has one by frequency, too.
 fn has_one_period(attribute: &Attribute) -> bool {
-    let is_clock = attribute.is_clock_or_counter() && attribute.needs_no_counter();
-    attribute.period.is_some() || is_clock || attribute.is_written_by_perf()
+    attribute.period.is_some() || attribute.is_clock() || attribute.is_written_by_perf()
 }
 
 trait Rest {

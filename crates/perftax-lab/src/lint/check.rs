@@ -58,15 +58,15 @@ impl Whole<'_> {
         Some(self.bill.span_s).filter(|span_s| *span_s > 0.0)
     }
 
+    /// The command line of `perf record`.
+    pub(super) fn perf_record(&self) -> Option<&[String]> {
+        let command = &self.recording.features.command;
+        command.iter().any(|word| word == "record").then_some(command)
+    }
+
     /// Samples of all events.
     pub(super) fn samples(&self) -> u64 {
         self.recording.events.iter().map(|event| event.samples).sum()
-    }
-
-    /// CPUs that were online, or that samples tell of.
-    pub(super) fn cpus(&self) -> f64 {
-        let seen = self.recording.counts.by_cpu.keys().map(|(cpu, _)| cpu.saturating_add(1)).max().unwrap_or(1);
-        f64::from(self.recording.features.cpus_online.unwrap_or(seen).max(1))
     }
 }
 

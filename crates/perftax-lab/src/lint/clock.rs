@@ -4,8 +4,8 @@
 //! perf's own rule (`tools/perf/util/ordered-events.c`): perf report puts records in order by it.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{count, share, time_s};
 use crate::recording::{SeenRecord, SeenSample, kind};
+use crate::words::{count, share, time_s};
 
 #[derive(Default)]
 pub(super) struct Clock {

@@ -1,5 +1,6 @@
 //! Which file each sampled page of code belongs to. Mappings and samples stand in any order, so that both are kept, and looked up at the end.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -19,6 +20,7 @@ pub(super) struct CodeMap {
     samples: FxHashMap<(u32, u64), u64>,
     /// Samples in user mode, of pages that are kept.
     pub(super) user_samples: u64,
+    sampled: OnceCell<SampledCode>,
     /// Whether there were more mappings than [`MAX_MAPPINGS`].
     pub(super) mappings_left_out: bool,
 }
@@ -122,7 +124,12 @@ impl CodeMap {
         number
     }
 
-    pub(super) fn looked_up(&self) -> SampledCode {
+    /// What was sampled; looked up once, when all is read.
+    pub(super) fn looked_up(&self) -> &SampledCode {
+        self.sampled.get_or_init(|| self.look_up())
+    }
+
+    fn look_up(&self) -> SampledCode {
         let mut code = SampledCode { by_file: BTreeMap::new(), unmapped: 0, example: None };
         for (&(pid, page), &samples) in &self.samples {
             match self.file_of(pid, page) {

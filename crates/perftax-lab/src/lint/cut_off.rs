@@ -1,7 +1,7 @@
 //! Whether all of the recording is there.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{count, many};
+use crate::words::{count, many};
 
 pub(super) struct CutOff;
 

@@ -1,7 +1,7 @@
 //! Whether there are enough samples for shares.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{many, share};
+use crate::words::{many, share};
 
 pub(super) struct FewSamples;
 
@@ -33,7 +33,7 @@ impl Check for FewSamples {
             whole.recording.events.iter().filter(|event| event.attribute.events_a_sample() != Some(1) && event.untold.is_none())
         };
         let Some(most) = sampled()
-            .filter(|event| !event.name.starts_with("dummy") && !event.attribute.is_written_by_perf())
+            .filter(|event| !event.is_dummy() && !event.attribute.is_written_by_perf())
             .max_by_key(|event| event.samples)
         else {
             return Judgement::none("every event is a sample");

@@ -1,7 +1,7 @@
 //! Samples that software dropped after their interrupt.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{many, named};
+use crate::words::{many, named};
 
 pub(super) struct Filtered;
 
@@ -28,10 +28,9 @@ impl Check for Filtered {
                 (true, false) => Some("in user mode"),
                 _ => None,
             };
-            let is_clock = attribute.is_clock_or_counter() && attribute.needs_no_counter();
             if event.filtered > 0 {
                 found.push(format!("a BPF filter dropped {} of {}", many(event.filtered, "sample", "samples"), event.name));
-            } else if let Some(mode) = mode.filter(|_| is_clock) {
+            } else if let Some(mode) = mode.filter(|_| attribute.is_clock()) {
                 found.push(format!("{} interrupts {mode}, too, and drops those", event.name));
             }
         }

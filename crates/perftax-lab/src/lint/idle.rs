@@ -1,9 +1,9 @@
 //! Whether the program used the CPU at all.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{share, time_s};
 use crate::recording::command_line::options;
 use crate::recording::{Attribute, SeenSample};
+use crate::words::{share, time_s};
 
 /// CPU time that samples of clocks and of events by frequency stand for, by event, s.
 #[derive(Default)]

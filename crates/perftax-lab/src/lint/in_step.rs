@@ -8,8 +8,8 @@
 use rustc_hash::FxHashMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{count, time_s};
 use crate::recording::SeenSample;
+use crate::words::{count, time_s};
 
 #[derive(Default)]
 pub(super) struct InStep {
@@ -68,9 +68,8 @@ impl Check for InStep {
 
     fn sample(&mut self, sample: &SeenSample<'_>) {
         let attribute = sample.attribute;
-        let is_clock = attribute.is_clock_or_counter() && attribute.needs_no_counter();
         // A clock's period is fixed, by frequency too.
-        if !is_clock && attribute.events_a_sample().is_none_or(|period| period <= 1) {
+        if !attribute.is_clock() && attribute.events_a_sample().is_none_or(|period| period <= 1) {
             return;
         }
         if let Some(ip) = sample.ip() {
@@ -82,12 +81,8 @@ impl Check for InStep {
         let mut worst: Option<(f64, bool, String, bool)> = None;
         for (&index, sketch) in self.of_event.iter().filter(|(_, sketch)| sketch.samples >= MIN_SAMPLES) {
             let event = &whole.recording.events[index];
-            let period = event
-                .attribute
-                .period
-                .or_else(|| Some(1_000_000_000 / event.attribute.frequency.filter(|hz| *hz > 0)?))
-                .unwrap_or(0);
-            let is_clock = event.attribute.is_clock_or_counter() && event.attribute.needs_no_counter();
+            let is_clock = event.attribute.is_clock();
+            let period = event.attribute.clock_period_ns().or(event.attribute.period).unwrap_or(0);
             // A prime number of events has no divisor in common with a loop of fewer.
             if !is_clock && is_prime(period) {
                 continue;

@@ -24,11 +24,6 @@ struct Fault {
     effect: &'static str,
 }
 
-/// PERF_TYPE_HARDWARE.
-const HARDWARE: u32 = 0;
-/// PERF_COUNT_HW_BRANCH_INSTRUCTIONS.
-const BRANCHES: u64 = 4;
-
 static FAULTS: [Fault; 4] = [
     Fault {
         // bc4394e5e79c (6.16) stopped updating cpu-clock's count where the event is stopped; f1f96511b1c4 (6.18) mends it.
@@ -56,7 +51,7 @@ static FAULTS: [Fault; 4] = [
         versions: (2, 6, 31)..(2, 6, 35),
         touches: |recording, event| {
             let is_amd = recording.features.cpuid.starts_with("AuthenticAMD");
-            is_amd && event.attribute.pmu_type == HARDWARE && event.attribute.config == BRANCHES
+            is_amd && event.attribute.generic_name() == Some("branches")
         },
         what: "before Linux 2.6.35 branches counted something else on AMD (perf_event_open(2))",
         effect: "samples of branches are of other instructions",

@@ -46,8 +46,8 @@ impl Limits {
             wrong(&format!("line {line}: {}", error.message()), "a TOML file".into())
         })?;
         let mut limits = Self::default();
+        let rules = rules();
         for (name, value) in &table {
-            let rules = rules();
             let Some(rule) = rules.iter().find(|rule| rule.name == name) else {
                 let names: Vec<&str> = rules.iter().map(|rule| rule.name).collect();
                 return Err(wrong(&format!("[{name}]"), format!("one of {}", names.join(", "))));

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::timeline::Timeline;
-use super::words::{count, share, time_s};
 use crate::recording::{SeenRecord, kind};
+use crate::words::{count, share, time_s};
 
 /// Losses by CPU, by thread that ran as the loss was written down, and over time.
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Check for Lost {
             *of_thread = of_thread.saturating_add(lost);
         }
         if let Some(time_ns) = record.belongs.time_ns {
-            self.over_time.add(time_ns, 1, lost);
+            self.over_time.add(time_ns, lost);
         }
     }
 

@@ -27,7 +27,6 @@ mod substituted;
 mod symbols;
 mod throttled;
 mod timeline;
-mod words;
 
 use std::cell::RefCell;
 use std::cmp::Reverse;

@@ -1,7 +1,7 @@
 //! Events that took turns on too few counters.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{named, share};
+use crate::words::{named, share};
 
 pub(super) struct Multiplexed;
 

@@ -2,8 +2,8 @@
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::substituted::{AskedEvent, asked};
-use super::words::named;
 use crate::recording::command_line::options;
+use crate::words::named;
 
 pub(super) struct Narrowed;
 
@@ -22,14 +22,13 @@ impl Check for Narrowed {
     }
 
     fn judge(&self, whole: &Whole<'_>) -> Judgement {
-        let command = &whole.recording.features.command;
-        if !command.iter().any(|word| word == "record") {
+        let Some(command) = whole.perf_record() else {
             return Judgement::unknown("the header has no perf record command line to compare with");
-        }
+        };
         let is_for_all = options(command).iter().any(|option| option.name == "all-user");
         let asked = asked(command);
         let asks_for_user = |event: &AskedEvent| event.modifiers.contains(['u', 'h']);
-        let recorded: Vec<_> = whole.recording.events.iter().filter(|event| !event.name.starts_with("dummy")).collect();
+        let recorded: Vec<_> = whole.recording.events.iter().filter(|event| !event.is_dummy()).collect();
         let mut narrowed: Vec<&str> = Vec::new();
         for (index, event) in recorded.iter().enumerate().filter(|(_, event)| event.attribute.exclude_kernel) {
             // One by one where they are as many; a wildcard may stand for several.

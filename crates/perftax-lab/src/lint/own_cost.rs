@@ -1,7 +1,7 @@
 //! What the recording itself cost.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{share, time_s};
+use crate::words::{share, time_s};
 
 pub(super) struct OwnCost;
 
@@ -23,7 +23,7 @@ impl Check for OwnCost {
         let bill = whole.bill;
         let of_cpus = || {
             let cost_s = bill.cost_s.filter(|_| bill.of_cpus)?;
-            Some(cost_s.scaled(1.0 / (whole.span_s()? * whole.cpus())))
+            Some(cost_s.scaled(1.0 / (whole.span_s()? * whole.recording.cpus() as f64)))
         };
         let Some(cost) = bill.share_of_run.or_else(of_cpus) else {
             return Judgement::unknown(match bill.cost_s {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::named;
 use crate::recording::{SeenRecord, kind, text};
+use crate::words::named;
 
 /// Profilers and tracers that were executed, by name.
 #[derive(Default)]

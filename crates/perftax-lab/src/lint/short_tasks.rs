@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{count, many, share, time_s};
 use crate::recording::{SeenRecord, kind};
+use crate::words::{count, many, share, time_s};
 
 /// Lifetimes by power of two of their length, ns: how many, and all of them together.
 #[derive(Default)]
@@ -69,12 +69,8 @@ impl Check for ShortTasks {
         if whole.recording.counts.of_cpus {
             return Judgement::none("CPUs were watched: a period goes on from task to task");
         }
-        let period_ns = |event: &crate::recording::EventCounts| {
-            let attribute = &event.attribute;
-            let is_clock = attribute.is_clock_or_counter() && attribute.needs_no_counter();
-            let by_frequency = attribute.frequency.filter(|hz| *hz > 0).map(|hz| 1_000_000_000 / hz);
-            (is_clock && attribute.inherit).then(|| attribute.period.or(by_frequency)).flatten()
-        };
+        let period_ns =
+            |event: &crate::recording::EventCounts| event.attribute.clock_period_ns().filter(|_| event.attribute.inherit);
         let Some(shortest_ns) = whole.recording.events.iter().filter_map(period_ns).min() else {
             return Judgement::none("no clock that children inherit");
         };

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use perftax_pmu::record::{Context, Header, Layout, Record, Sample, decode};
+use perftax_pmu::record::{Context, Sample};
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{count, share};
 use crate::recording::attribute::sample_type as bit;
-use crate::recording::{Attribute, Order, SeenSample, kind};
+use crate::recording::{Order, SeenSample};
+use crate::words::{count, share};
 
 #[derive(Default)]
 pub(super) struct Stacks {
@@ -58,7 +58,7 @@ impl Check for Stacks {
         if let Some(at) = sample.chain_at().filter(|_| !has(bit::STACK_USER)) {
             return self.chained(sample, at);
         }
-        let Some(decoded) = decoded(sample) else {
+        let Some(decoded) = sample.decoded().ok().flatten().filter(|_| sample.order == Order::native()) else {
             self.unread += 1;
             return;
         };
@@ -185,27 +185,3 @@ const STACK_POINTER: Option<u32> = if cfg!(target_arch = "x86_64") {
 } else {
     None
 };
-
-/// All of a sample; none of other byte orders.
-fn decoded<'a>(sample: &SeenSample<'a>) -> Option<Sample<'a>> {
-    if sample.order != Order::native() {
-        return None;
-    }
-    let layout = layout(sample.attribute);
-    let size = u16::try_from(Header::BYTES + sample.body.len()).unwrap_or(u16::MAX);
-    match decode(Header { kind: kind::SAMPLE, misc: sample.misc, size }, sample.body, &layout) {
-        Ok(Record::Sample(sample)) => Some(sample),
-        _ => None,
-    }
-}
-
-fn layout(attribute: &Attribute) -> Layout {
-    Layout {
-        sample_type: attribute.sample_type,
-        read_format: attribute.read_format,
-        branch_sample_type: attribute.branch_sample_type,
-        sample_regs_user: attribute.user_registers,
-        sample_regs_intr: attribute.interrupt_registers,
-        sample_id_all: attribute.sample_id_all,
-    }
-}

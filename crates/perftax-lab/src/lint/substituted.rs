@@ -1,9 +1,8 @@
 //! Whether the event that was asked for is the one that was recorded: without a PMU, perf record takes the clock instead of cycles, and says so with -v only.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{count, named};
-use crate::recording::Attribute;
-use crate::recording::command_line::options;
+use crate::recording::command_line::{event_lists, options};
+use crate::words::{count, named};
 
 pub(super) struct Substituted;
 
@@ -22,16 +21,15 @@ impl Check for Substituted {
     }
 
     fn judge(&self, whole: &Whole<'_>) -> Judgement {
-        let command = &whole.recording.features.command;
-        if !command.iter().any(|word| word == "record") {
+        let Some(command) = whole.perf_record() else {
             return Judgement::unknown("the header has no perf record command line to compare with");
-        }
+        };
         let asked: Vec<AskedEvent> = asked(command);
         let clocks: Vec<&str> = whole
             .recording
             .events
             .iter()
-            .filter(|event| is_clock(&event.attribute))
+            .filter(|event| event.attribute.is_clock())
             .map(|event| event.name.as_str())
             .skip(asked.iter().filter(|event| event.is_clock()).count())
             .collect();
@@ -67,10 +65,7 @@ impl Check for Substituted {
             )
             .a_warning_at_most(true);
         }
-        let ignored = |event: &&crate::recording::EventCounts| {
-            event.samples > 0 && event.attribute.period > event.attribute.events_a_sample()
-        };
-        if let Some(event) = whole.recording.events.iter().find(ignored) {
+        if let Some(event) = whole.recording.events.iter().find(|event| event.ignored_its_period()) {
             return Judgement::measured(
                 1.0,
                 format!(
@@ -111,8 +106,7 @@ impl AskedEvent {
 
 /// What `-e` named; empty where perf took its default.
 pub(super) fn asked(command: &[String]) -> Vec<AskedEvent> {
-    let lists = options(command).into_iter().filter(|option| option.name == "event").filter_map(|option| option.value);
-    lists.flat_map(events).collect()
+    event_lists(command).flat_map(events).collect()
 }
 
 /// The events of one list; commas between slashes belong to an event's terms.
@@ -152,11 +146,6 @@ fn events(list: &str) -> Vec<AskedEvent> {
         }
     }
     events
-}
-
-fn is_clock(attribute: &Attribute) -> bool {
-    const SOFTWARE: u32 = 1;
-    attribute.pmu_type == SOFTWARE && attribute.config <= 1
 }
 
 /// What perf falls back from.

@@ -9,7 +9,7 @@ use object::{Object, ObjectSymbol, ReadCache};
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::code_map::{CodeMap, SampledFile};
-use super::words::{count, named, share};
+use crate::words::{count, named, share};
 
 /// Reads the map that another check fills.
 pub(super) struct Symbols(pub(super) Rc<RefCell<CodeMap>>);
@@ -57,8 +57,7 @@ impl Check for Symbols {
             return Judgement::none("no samples in user mode that tell their address and process");
         }
         let features = &whole.recording.features;
-        let is_here = rustix::system::uname().nodename().to_str().is_ok_and(|here| here == features.hostname);
-        if !is_here {
+        if !features.is_of_this_host() {
             return Judgement::unknown("it was recorded on another machine, whose files are not here");
         }
         let code = map.looked_up();

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use super::words::{many, share, time_s};
 use crate::recording::{SeenRecord, kind};
+use crate::words::{many, share, time_s};
 
 #[derive(Default)]
 pub(super) struct Throttled {

@@ -1,12 +1,12 @@
-//! Two counts over time, in a bounded number of slices that widen as the recording grows.
+//! A count over time, in a bounded number of slices that widen as the recording grows.
 
 use std::collections::BTreeMap;
 
-/// Counts by slice of time.
+/// A count by slice of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timeline {
     shift: u32,
-    slices: BTreeMap<u64, [u64; 2]>,
+    slices: BTreeMap<u64, u64>,
 }
 
 /// First width of a slice: 2^20 ns, about a millisecond.
@@ -14,23 +14,23 @@ const FIRST_SHIFT: u32 = 20;
 const MAX_SLICES: usize = 512;
 
 impl Timeline {
-    /// Adds to the first or the second count.
-    pub(super) fn add(&mut self, time_ns: u64, which: usize, many: u64) {
+    /// Adds to the count of a time.
+    pub(super) fn add(&mut self, time_ns: u64, many: u64) {
         let slice = self.slices.entry(time_ns >> (FIRST_SHIFT + self.shift)).or_default();
-        slice[which] = slice[which].saturating_add(many);
+        *slice = slice.saturating_add(many);
         while self.slices.len() > MAX_SLICES {
             self.shift += 1;
-            for (slice, counts) in std::mem::take(&mut self.slices) {
+            for (slice, count) in std::mem::take(&mut self.slices) {
                 let into = self.slices.entry(slice >> 1).or_default();
-                *into = [0, 1].map(|which| into[which].saturating_add(counts[which]));
+                *into = into.saturating_add(count);
             }
         }
     }
 
-    /// The shortest stretch that holds nine tenths of the second count: from and to, ns.
+    /// The shortest stretch that holds nine tenths of the count: from and to, ns.
     pub(super) fn densest(&self) -> Option<(u64, u64)> {
         // Wide sums: a damaged recording counts what it likes.
-        let slices: Vec<(u64, u128)> = self.slices.iter().map(|(slice, counts)| (*slice, counts[1].into())).collect();
+        let slices: Vec<(u64, u128)> = self.slices.iter().map(|(slice, count)| (*slice, (*count).into())).collect();
         let total: u128 = slices.iter().map(|slice| slice.1).sum();
         let wanted = total - total / 10;
         let (mut from, mut inside) = (0, 0);
@@ -59,12 +59,12 @@ mod tests {
     fn the_stretch_that_holds_most_is_found() {
         let mut timeline = Timeline::default();
         for ms in 0..5_000_u64 {
-            timeline.add(ms * 1_000_000, 0, 1);
+            timeline.add(ms * 1_000_000, 0);
         }
         for ms in 2_000..2_100_u64 {
-            timeline.add(ms * 1_000_000, 1, 10);
+            timeline.add(ms * 1_000_000, 10);
         }
-        timeline.add(0, 1, 1);
+        timeline.add(0, 1);
         let (from, to) = timeline.densest().unwrap();
         assert!((1_950_000_000..=2_010_000_000).contains(&from) && (2_080_000_000..=2_150_000_000).contains(&to), "{from} {to}");
         assert!(timeline.slices.len() <= MAX_SLICES);

@@ -130,6 +130,17 @@ impl Attribute {
         }
     }
 
+    /// Whether it is a timer of the kernel: `cpu-clock`, `task-clock`. Its period is fixed by frequency, too (`perf_swevent_init_hrtimer`).
+    pub fn is_clock(&self) -> bool {
+        self.needs_no_counter() && self.is_clock_or_counter()
+    }
+
+    /// Time between two samples of a clock, ns; none of other events, or where it has no rate of its own.
+    pub fn clock_period_ns(&self) -> Option<u64> {
+        let by_frequency = self.frequency.filter(|hz| *hz > 0).map(|hz| 1_000_000_000 / hz);
+        self.period.or(by_frequency).filter(|_| self.is_clock())
+    }
+
     /// The kernel's name of a generic event (`PERF_TYPE_HARDWARE`, `PERF_TYPE_SOFTWARE`), whatever the recording calls it.
     pub fn generic_name(&self) -> Option<&'static str> {
         const SOFTWARE: [&str; 12] = [

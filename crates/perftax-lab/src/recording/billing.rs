@@ -52,7 +52,7 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
     let switches = switches::of(recording, &priced);
     let of_switches = switches.and_then(|switches| switches.cost_s);
     let of_tasks = tasks.as_ref().and_then(|tasks| tasks.cost_s);
-    let with_tasks = |cost: Option<Estimate>, of_tasks: Option<Estimate>| match of_tasks {
+    let with_part = |cost: Option<Estimate>, of_tasks: Option<Estimate>| match of_tasks {
         Some(of_tasks) => cost.map(|cost| cost.plus(&of_tasks)),
         None => cost,
     };
@@ -62,11 +62,10 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
     let longer = of_tasks.map(in_parallel);
     // Whatever ran on CPUs that were watched is no one run.
     let of_cpus = recording.counts.of_cpus;
-    let elapsed_cost_s =
-        total(&priced, &samples).filter(|_| !of_cpus).and_then(|_| with_tasks(total(&priced, &critical), longer));
-    let elapsed_cost_s = with_tasks(elapsed_cost_s, of_switches.map(in_parallel));
+    let elapsed_cost_s = total(&priced, &samples).filter(|_| !of_cpus).and_then(|_| with_part(total(&priced, &critical), longer));
+    let elapsed_cost_s = with_part(elapsed_cost_s, of_switches.map(in_parallel));
     let elapsed_cost_s = with_dropped(elapsed_cost_s, |dropped| dropped.elapsed_cost_s);
-    let cost_s = with_tasks(with_tasks(total(&priced, &samples), of_tasks), of_switches);
+    let cost_s = with_part(with_part(total(&priced, &samples), of_tasks), of_switches);
     let cost_s = with_dropped(cost_s, |dropped| dropped.cost_s);
     // Samples that no event owns, or a recording that names none, say nothing of what was not there.
     let is_blank =
@@ -94,7 +93,8 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
     };
     let remarks = remarks::of(recording, &priced, profile, &bill);
     bill.origin.warnings.extend(remarks);
-    bill.events = priced.into_iter().map(|p| p.event).filter(|e| e.charged() > 0 || !is_dummy(e)).collect();
+    let shown = priced.into_iter().zip(&recording.events).filter(|(p, counts)| p.event.charged() > 0 || !counts.is_dummy());
+    bill.events = shown.map(|(p, _)| p.event).collect();
     bill
 }
 
@@ -140,11 +140,6 @@ fn cost(event: &BilledEvent, samples: u64) -> Option<Estimate> {
         return None;
     }
     if event.charged() == 0 { Some(Estimate::exact(0.0)) } else { event.alpha_ns.map(|a| a.scaled(samples as f64 * 1e-9)) }
-}
-
-/// perf adds an event `dummy` that never samples, for the records beside the samples.
-fn is_dummy(event: &BilledEvent) -> bool {
-    event.event.split(':').next() == Some("dummy")
 }
 
 /// The cost of so many samples of each event. Events priced by one calibration share its error, so their ends add; those of

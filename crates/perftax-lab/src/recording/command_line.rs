@@ -159,6 +159,11 @@ fn short_options<'a>(letters: &'a str, words: &mut impl Iterator<Item = &'a str>
     }
 }
 
+/// The lists of events that `-e` named.
+pub fn event_lists(command: &[String]) -> impl Iterator<Item = &str> {
+    options(command).into_iter().filter(|option| option.name == "event").filter_map(|option| option.value)
+}
+
 /// Whom `perf record` was told to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whom {

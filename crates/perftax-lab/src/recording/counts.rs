@@ -9,7 +9,7 @@ use perftax_pmu::record::spe;
 
 use super::attribute::{Attribute, read_format};
 use super::bytes::{Order, text};
-use super::command_line::{Whom, options, whom};
+use super::command_line::{Whom, event_lists, whom};
 use super::command_span::CommandSpan;
 use super::features::Features;
 use super::kind;
@@ -69,6 +69,16 @@ impl EventCounts {
         } else {
             self.lost_in_ring.saturating_add(self.lost_samples)
         }
+    }
+
+    /// perf adds an event `dummy` that never samples, for the records beside the samples.
+    pub fn is_dummy(&self) -> bool {
+        self.name.split(':').next() == Some("dummy")
+    }
+
+    /// Whether each of its events was a sample though a longer period was asked for, see [`Attribute::events_a_sample`].
+    pub fn ignored_its_period(&self) -> bool {
+        self.samples > 0 && self.attribute.period > self.attribute.events_a_sample()
     }
 
     /// Entries of a sample's call chain, markers with them; none where samples have no chains, or none that is counted.
@@ -515,8 +525,7 @@ impl<'a> Counter<'a> {
 
 /// Whether perf record was asked for an event that fills AUX buffers.
 fn asks_for_trace(command: &[String]) -> bool {
-    let named = options(command).into_iter().filter(|option| option.name == "event").filter_map(|option| option.value);
-    named.flat_map(|list| list.split([',', '{'])).any(mechanism::traces)
+    event_lists(command).flat_map(|list| list.split([',', '{'])).any(mechanism::traces)
 }
 
 /// Enabled and running times out of counter values in their read format, ns.

@@ -39,8 +39,7 @@ impl Dropped {
 /// How many CPUs may have been interrupted at a time.
 fn tracks(recording: &Recording) -> f64 {
     let counts = &recording.counts;
-    let seen = counts.by_cpu.keys().map(|(cpu, _)| u64::from(*cpu) + 1).max().unwrap_or(1);
-    let cpus = recording.features.cpus_online.map_or(seen, u64::from).max(1);
+    let cpus = recording.cpus();
     if counts.of_cpus {
         return cpus as f64;
     }

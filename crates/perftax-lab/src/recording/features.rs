@@ -35,7 +35,8 @@ pub struct Features {
     pub build_ids: Option<BTreeMap<String, Vec<u8>>>,
 }
 
-const TRACING_DATA: u32 = 1;
+/// Tracing data, in a file as a section, in a pipe behind a record.
+pub(super) const TRACING_DATA: u32 = 1;
 const BUILD_ID: u32 = 2;
 const HOSTNAME: u32 = 3;
 const OSRELEASE: u32 = 4;
@@ -125,6 +126,11 @@ impl Features {
     /// Takes the build id in that a record of a pipe brings.
     pub(super) fn take_build_id(&mut self, body: &[u8]) {
         self.build_ids.get_or_insert_default().extend(build_id(body));
+    }
+
+    /// Whether it was recorded on this host, as far as names tell.
+    pub fn is_of_this_host(&self) -> bool {
+        rustix::system::uname().nodename().to_str().is_ok_and(|here| here == self.hostname)
     }
 
     /// The recorded program itself, without `perf record` and its options, as far as `--` marks it.

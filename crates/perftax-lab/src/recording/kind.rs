@@ -20,6 +20,8 @@ pub const READ: u32 = 8;
 pub const SAMPLE: u32 = 9;
 /// As MMAP, with the file's inode or build id, and its protection (Linux 3.16).
 pub const MMAP2: u32 = 10;
+/// A task goes, or comes (`perf record --switch-events`).
+pub const SWITCH: u32 = 14;
 /// A piece of an AUX area, with flags.
 pub const AUX: u32 = 11;
 /// Samples lost by hardware, or by an event as its read format says (written by perf ≥ 6.1 at the end).

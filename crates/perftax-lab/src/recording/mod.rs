@@ -132,6 +132,12 @@ impl Recording {
         walk::stream(input, None, name, Some(observer))
     }
 
+    /// CPUs that were online, or that samples tell of; 1 at least.
+    pub fn cpus(&self) -> u64 {
+        let seen = || self.counts.by_cpu.keys().map(|(cpu, _)| u64::from(*cpu) + 1).max().unwrap_or(1);
+        self.features.cpus_online.map_or_else(seen, u64::from).max(1)
+    }
+
     /// First to last sample, seconds; None where samples carry no time or there are fewer than two.
     pub fn sample_span_s(&self) -> Option<f64> {
         span_s(self.counts.first_sample_ns?, self.counts.last_sample_ns?)

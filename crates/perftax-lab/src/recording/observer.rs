@@ -1,7 +1,11 @@
 //! What a reader beside the counter sees of a recording while it is read.
 
+use perftax_pmu::Result;
+use perftax_pmu::record::{self, Header, Record, Sample};
+
 use super::attribute::{Attribute, sample_type as bit};
 use super::bytes::Order;
+use super::kind;
 use super::layout::{Belonging, Layout};
 
 /// Sees the records of a recording, in the order of the file.
@@ -30,7 +34,28 @@ pub struct SeenSample<'a> {
     pub(super) layout: &'a Layout,
 }
 
-impl SeenSample<'_> {
+impl<'a> SeenSample<'a> {
+    /// All of its fields, of a recording in this machine's byte order.
+    ///
+    /// # Errors
+    /// Where the body is shorter or longer than its event's attributes say.
+    pub fn decoded(&self) -> Result<Option<Sample<'a>>> {
+        let attribute = self.attribute;
+        let layout = record::Layout {
+            sample_type: attribute.sample_type,
+            read_format: attribute.read_format,
+            branch_sample_type: attribute.branch_sample_type,
+            sample_regs_user: attribute.user_registers,
+            sample_regs_intr: attribute.interrupt_registers,
+            sample_id_all: attribute.sample_id_all,
+        };
+        let size = u16::try_from(Header::BYTES + self.body.len()).unwrap_or(u16::MAX);
+        match record::decode(Header { kind: kind::SAMPLE, misc: self.misc, size }, self.body, &layout)? {
+            Record::Sample(sample) => Ok(Some(sample)),
+            _ => Ok(None),
+        }
+    }
+
     /// The instruction's address.
     pub fn ip(&self) -> Option<u64> {
         self.order.u64(self.body, self.layout.place_in_sample(bit::IP)?)
@@ -49,9 +74,9 @@ impl SeenSample<'_> {
 
     /// Whether it was taken in the kernel, or in user mode; none where its header tells neither.
     pub fn is_user(&self) -> Option<bool> {
-        match self.misc & super::kind::MISC_CPUMODE {
-            super::kind::MISC_KERNEL => Some(false),
-            super::kind::MISC_USER => Some(true),
+        match self.misc & kind::MISC_CPUMODE {
+            kind::MISC_KERNEL => Some(false),
+            kind::MISC_USER => Some(true),
             _ => None,
         }
     }

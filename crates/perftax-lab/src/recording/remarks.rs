@@ -9,6 +9,7 @@ use perftax_cost::{LeftOut, Mechanism, Warning};
 use super::Recording;
 use super::billing::Priced;
 use super::price::Price;
+use crate::words::named;
 
 /// All warnings of a bill.
 pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&MachineProfile>, bill: &Bill) -> Vec<Warning> {
@@ -156,12 +157,8 @@ fn of_traces(priced: &[Priced], warnings: &mut Vec<Warning>) {
 
 /// Tracepoints of which each event became a sample, whatever period was asked for.
 fn of_periods(recording: &Recording, warnings: &mut Vec<Warning>) {
-    let ignored: Vec<&str> = recording
-        .events
-        .iter()
-        .filter(|event| event.samples > 0 && event.attribute.period > event.attribute.events_a_sample())
-        .map(|event| event.name.as_str())
-        .collect();
+    let ignored: Vec<&str> =
+        recording.events.iter().filter(|event| event.ignored_its_period()).map(|event| event.name.as_str()).collect();
     if !ignored.is_empty() {
         let message = format!(
             "each event was a sample, whatever period was asked for, because samples carry their period: {}",
@@ -298,15 +295,6 @@ fn of_prices(recording: &Recording, priced: &[Priced], warnings: &mut Vec<Warnin
     }
 }
 
-/// The first of many names.
-fn named(events: &[&str]) -> String {
-    const MOST: usize = 3;
-    match events.len().checked_sub(MOST).filter(|more| *more > 0) {
-        Some(more) => format!("{} and {more} more", events[..MOST].join(", ")),
-        None => events.join(", "),
-    }
-}
-
 /// How a price is found: of an event that can be made to happen by itself, or of the mechanism by an event that can.
 fn calibrate(mechanism: Mechanism, events: &[&str]) -> String {
     match events {
@@ -318,7 +306,6 @@ fn calibrate(mechanism: Mechanism, events: &[&str]) -> String {
 /// Where, if not here.
 fn calibrated_where(recording: &Recording) -> String {
     let features = &recording.features;
-    let is_here =
-        features.hostname.is_empty() || rustix::system::uname().nodename().to_str().is_ok_and(|here| here == features.hostname);
+    let is_here = features.hostname.is_empty() || features.is_of_this_host();
     if is_here { String::new() } else { format!(" on {}, and then --profile FILE", features.hostname) }
 }

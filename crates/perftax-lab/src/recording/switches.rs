@@ -4,10 +4,7 @@ use perftax_cost::document::BilledSwitches;
 use perftax_cost::tasks::SWITCH_INHERITED_TERM;
 
 use super::billing::Priced;
-use super::{EventCounts, Recording};
-
-/// PERF_RECORD_SWITCH: one as a task goes, and one as it comes (`perf record --switch-events`).
-const SWITCH: u32 = 14;
+use super::{EventCounts, Recording, kind};
 
 /// The switches of a recording of tasks; none where it does not tell of any. Their price is that of two tasks whose events are copies of the same.
 pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledSwitches> {
@@ -16,7 +13,8 @@ pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledSwitc
         is_named && event.attribute.events_a_sample() == Some(1)
     };
     let sampled = recording.events.iter().filter(tells).map(|event| event.samples.saturating_add(event.lost())).max();
-    let recorded = recording.counts.records.get(&SWITCH).map(|records| records / 2);
+    // One as a task goes, and one as it comes.
+    let recorded = recording.counts.records.get(&kind::SWITCH).map(|records| records / 2);
     let switches = sampled.max(recorded).filter(|switches| *switches > 0 && !recording.counts.of_cpus)?;
     let cost_s = priced.iter().filter_map(|priced| priced.price.as_ref()).find_map(|price| {
         let term_ns = price.calibration.terms.get(SWITCH_INHERITED_TERM)?.widened(price.drift);

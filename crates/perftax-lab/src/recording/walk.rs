@@ -9,7 +9,7 @@ use perftax_pmu::{Error, Result};
 use super::bytes::{Cursor, Order};
 use super::compressed::Decompressor;
 use super::counts::Counter;
-use super::features::Features;
+use super::features::{Features, TRACING_DATA};
 use super::header::{self, Header};
 use super::kind;
 use super::observer::Observer;
@@ -20,8 +20,6 @@ use super::{Fault, Recording};
 const RECORD_HEADER_BYTES: usize = 8;
 /// All sections together: kernels' symbols and memory maps are the longest.
 const MOST_SECTIONS_BYTES: u64 = 1 << 32;
-/// `HEADER_TRACING_DATA`, the section of a file.
-const TRACING_DATA: u32 = 1;
 /// A header feature that a bill uses is longer than this only where the file is damaged.
 const MOST_FEATURE_BYTES: u64 = 16 << 20;
 

@@ -4,7 +4,7 @@ use perftax_cost::Estimate;
 use perftax_cost::document::{Audit, AuditRow, AuditedExperiment, Verdict};
 
 use super::figure::{Axis, Figure, Trace};
-use super::page::{Grid, Panel, Part};
+use super::page::{Grid, Panel, Part, sentence};
 use crate::text::{audit_compared, audit_error, audit_expected, audit_found};
 use crate::units;
 
@@ -83,12 +83,4 @@ fn panel(experiment: &AuditedExperiment) -> Panel {
         Figure::new(110 + 26 * drawn.len() as u32, Axis::share("error, signed").reference_zero(), Axis::names().downwards());
     figure.add(Trace::forest("error", &errors, &names).colour(0).unlisted());
     panel.figure(figure)
-}
-
-/// With a capital letter.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    let end = if text.ends_with('?') { "" } else { "." };
-    format!("{first}{}{end}", letters.as_str())
 }

@@ -2,16 +2,13 @@
 
 use perftax_cost::document::{Lint, LintCheck, LintUnit, LintVerdict};
 
-use super::page::{Grid, Panel, Part};
+use super::page::{Grid, Panel, Part, sentence};
 use crate::text::{extent, lint_verdict};
 use crate::{shell, units};
 
 pub(super) fn part(doc: &Lint) -> Part {
     let mut part = Part::of(&doc.origin, format!("Whether {} can be trusted", doc.recording));
-    let verdict = lint_verdict(doc);
-    let mut letters = verdict.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    part.lead = format!("{first}{}.", letters.as_str());
+    part.lead = sentence(&lint_verdict(doc));
     part.tone = if doc.verdict == LintVerdict::Error { "bad" } else { "good" };
     part.origin.push(("recorded".into(), shell::join(&doc.recorded_command)));
     part.origin.push(("recorded on".into(), doc.recorded_on.clone()));

@@ -212,3 +212,11 @@ fn first_script(bundle: &str) -> &str {
     let body = bundle.find("<script").and_then(|start| bundle[start..].find('>').map(|end| &bundle[start + end + 1..]));
     body.and_then(|body| body.find("</script>").map(|end| &body[..end])).unwrap_or_default()
 }
+
+/// With a capital letter, and an end.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if text.ends_with('?') { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}

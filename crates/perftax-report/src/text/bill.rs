@@ -17,10 +17,7 @@ const MOST_KEYS: usize = 10;
 /// What a recording cost: in all, by event, by CPU and by thread.
 pub fn bill(doc: &Bill) -> String {
     let mut sheet = Sheet::default();
-    let recorded_on = if doc.recorded_on.is_empty() { "an unnamed machine" } else { &doc.recorded_on };
-    let by = if doc.recorded_by.is_empty() { String::new() } else { format!(", perf {}", printable(&doc.recorded_by)) };
-    sheet.row("recording", &format!("{}, from {}{by}", printable(&doc.recording), printable(recorded_on)));
-    sheet.command("command", &doc.recorded_command);
+    sheet.recording(&doc.recording, &doc.recorded_on, &doc.recorded_by, &doc.recorded_command);
     sheet.row("rates of", &crate::sheet::machine(&doc.origin));
     sheet.row("bill", &total(doc));
     sheet.row("run", &span(doc));

@@ -10,10 +10,7 @@ use crate::{shell, units};
 /// The verdict, and each check that did not pass, worst first, with its remedy.
 pub fn lint(doc: &Lint) -> String {
     let mut sheet = Sheet::default();
-    let recorded_on = if doc.recorded_on.is_empty() { "an unnamed machine" } else { &doc.recorded_on };
-    let by = if doc.recorded_by.is_empty() { String::new() } else { format!(", perf {}", printable(&doc.recorded_by)) };
-    sheet.row("recording", &format!("{}, from {}{by}", printable(&doc.recording), printable(recorded_on)));
-    sheet.command("command", &doc.recorded_command);
+    sheet.recording(&doc.recording, &doc.recorded_on, &doc.recorded_by, &doc.recorded_command);
     sheet.row("samples", &extent(doc));
     sheet.row("verdict", &lint_verdict(doc).bold().to_string());
     for check in doc.checks.iter().filter(|check| check.verdict >= LintVerdict::Warning) {
