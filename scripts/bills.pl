@@ -43,8 +43,8 @@ for (split /\n/, text("$folder/kinds")) {
     my ($kind) = split /\|/;
     push @order, $kind;
 }
-my ($covered, $covered_dear, @widths, @dear) = (0, 0);
-printf "%-15s %7s %6s  %-24s %-15s %-8s %5s  %s\n", 'kind', 'run', 'A/A', 'billed', 'measured', 'interval', 'half', 'warnings';
+my ($covered, $covered_dear, $near, @widths, @dear, @errors) = (0, 0, 0);
+printf "%-15s %7s %6s  %-24s %-15s %-8s %5s %6s  %s\n", 'kind', 'run', 'A/A', 'billed', 'measured', 'interval', 'half', 'off by', 'warnings';
 for my $kind (@order) {
     my $of = $took{$kind};
     my @rounds = sort { $a <=> $b } grep { keys %{ $of->{$_} } == 3 } keys %$of;
@@ -61,23 +61,27 @@ for my $kind (@order) {
     my $most = 0;
     for (@bills) { $most = @{ $_->{warnings} } if @{ $_->{warnings} } > $most }
     my ($first) = map { @{ $_->{warnings} } ? said($_->{warnings}[0]) : () } @bills;
-    my ($is_covered, $relative) = (0, 9);
+    my ($is_covered, $relative, $error) = (0, 9);
     if (defined $middle) {
         # What is measured errs both ways, what is billed as far as it says on the side that counts.
         my $difference = $measured - $middle;
         my $width = sqrt($half ** 2 + ($difference > 0 ? $high - $middle : $middle - $low) ** 2);
         $is_covered = abs $difference <= $width;
         $relative = $measured > 0 ? $width / $measured : 9;
+        $error = $middle / $measured - 1 if $measured > 0;
     }
     $covered += $is_covered;
     push @widths, $relative;
+    push @errors, $error // 9;
+    $near++ if defined $error && abs $error <= 0.2;
     if ($measured >= 0.05) {
         push @dear, $relative;
         $covered_dear += $is_covered;
     }
-    printf "%-15s %5.0f ms %4.1f %%  %-24s %-15s %-8s %3.0f %%  %s\n", $kind, 1000 * $cpu_s, 100 * $aa,
+    printf "%-15s %5.0f ms %4.1f %%  %-24s %-15s %-8s %3.0f %% %6s  %s\n", $kind, 1000 * $cpu_s, 100 * $aa,
         defined $middle ? sprintf('%5.1f %% [%.1f, %.1f]', map { 100 * $_ } $middle, $low, $high) : 'unknown', sprintf('%5.1f %% ± %.1f', 100 * $measured, 100 * $half),
-        $is_covered ? 'holds 0' : 'MISSES', 100 * $relative, $most ? "$most: $first" : '0';
+        $is_covered ? 'holds 0' : 'MISSES', 100 * $relative, defined $error ? sprintf('%+.0f %%', 100 * $error) : '?', $most ? "$most: $first" : '0';
 }
 printf "\n%d of %d intervals of (billed - measured) hold 0; median half-width %.0f %% of the cost\n", $covered, scalar @order, middle(@widths);
 printf "of those that cost 5 %% and more: %d of %d, median half-width %.0f %%\n", $covered_dear, scalar @dear, middle(@dear);
+printf "%d of %d are off by 20 %% at most; median %.0f %% either way\n", $near, scalar @order, middle(map { abs } @errors);

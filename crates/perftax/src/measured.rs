@@ -127,8 +127,8 @@ pub struct WatchedChoice {
 /// What samples carry, beside instruction pointer, thread and time.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct PayloadChoice {
-    /// What each sample carries: callchain, user-regs, user-stack; may be repeated
-    #[arg(long = "with", value_name = "PAYLOAD", value_parser = ["callchain", "user-regs", "user-stack"])]
+    /// What each sample carries: callchain, user-regs, user-stack, branch-stack; may be repeated
+    #[arg(long = "with", value_name = "PAYLOAD", value_parser = ["callchain", "user-regs", "user-stack", "branch-stack"])]
     pub with: Vec<String>,
 }
 
@@ -140,6 +140,7 @@ impl PayloadChoice {
         self.with.iter().fold(Payload::BASIC, |payload, name| match name.as_str() {
             "callchain" => payload.with_callchain(),
             "user-regs" => payload.with_user_registers(),
+            "branch-stack" => payload.with_branches(),
             _ => payload.with_user_stack(USER_STACK_BYTES),
         })
     }
@@ -172,6 +173,7 @@ impl PayloadChoice {
     pub fn perf_options(&self) -> Vec<String> {
         let options = self.with.iter().map(|name| match name.as_str() {
             "callchain" => "--call-graph=fp",
+            "branch-stack" => "--branch-any",
             "user-regs" => "--user-regs=ax,bx,cx,dx,si,di,bp,sp,ip,flags,r8,r9,r10,r11,r12,r13,r14,r15",
             _ => "--call-graph=dwarf",
         });

@@ -27,13 +27,37 @@ pub struct Bench {
     /// The work of the arms that do not have the usual one.
     others: BTreeMap<Work, Box<dyn Stimulus>>,
     arms: Vec<(Arm, Option<Source>)>,
-    /// Whether merely opening the event changes the work, so that it must be closed in the other arms.
-    open_per_block: bool,
+    opening: Opening,
     tsc: Tsc,
     rng: fastrand::Rng,
     skipped: Vec<Skipped>,
     /// Events of a block that are not of its work: what times the block makes system calls, too.
     own_events: u64,
+}
+
+/// When events are open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// All the time: one that is off costs nothing.
+    Throughout,
+    /// All at once, and closed while what is not monitored is measured.
+    InTurn,
+    /// For the block that needs it.
+    ForEachBlock,
+}
+
+impl Opening {
+    /// What costs by merely being open, enabled or not, must not be so where nothing is to be there.
+    fn of(mechanism: Mechanism) -> Self {
+        match mechanism {
+            // Whoever raises the event sees whether anybody asked for it, and then looks for who did (kernel/events/core.c, perf_swevent_enabled); with a
+            // tracepoint of system calls, each call takes the slow way in and out (kernel/tracepoint.c, syscall_regfunc).
+            Mechanism::Software | Mechanism::Tracepoint => Self::InTurn,
+            // Each uprobe at a place costs, there are only four debug registers, and the counters are either perf's or our module's.
+            Mechanism::Uprobe | Mechanism::Breakpoint | Mechanism::PebsDirect => Self::ForEachBlock,
+            _ => Self::Throughout,
+        }
+    }
 }
 
 /// What a block took.
@@ -70,16 +94,14 @@ impl Bench {
             }
         };
         event.check_supported(catalog)?;
-        // A uprobe costs by merely being there, and there are only four debug registers: neither can stay open in all arms.
-        // And the counters are either perf's or our module's.
-        let open_per_block = matches!(spec.mechanism, Mechanism::Uprobe | Mechanism::Breakpoint | Mechanism::PebsDirect);
+        let opening = Opening::of(spec.mechanism);
         let mut bench = Self {
             spec: spec.clone(),
             event,
             stimulus,
             others: BTreeMap::new(),
             arms: Vec::new(),
-            open_per_block,
+            opening,
             tsc: Tsc::calibrated(),
             rng: fastrand::Rng::with_seed(seed),
             skipped: Vec::new(),
@@ -92,7 +114,10 @@ impl Bench {
             check_interrupted()?;
             let opened = arm.monitoring.map(|monitoring| bench.open(&monitoring, catalog)).transpose();
             let tested = opened.and_then(|mut source| {
-                source.iter_mut().filter(|_| !open_per_block).try_for_each(|source| bench.check_feedback(source))?;
+                source
+                    .iter_mut()
+                    .filter(|_| opening != Opening::ForEachBlock)
+                    .try_for_each(|source| bench.check_feedback(source))?;
                 Ok(source)
             });
             let source = match tested {
@@ -108,7 +133,10 @@ impl Bench {
             if !bench.others.contains_key(&arm.work) {
                 bench.others.extend(spec.other_stimulus(arm.work).map(|stimulus| (arm.work, stimulus)));
             }
-            bench.arms.push((arm, source.filter(|_| !open_per_block)));
+            bench.arms.push((arm, source.filter(|_| opening != Opening::ForEachBlock)));
+        }
+        if opening == Opening::InTurn {
+            bench.close_all();
         }
         Ok(bench)
     }
@@ -159,13 +187,26 @@ impl Bench {
         }
     }
 
-    /// One session, which must be done by `until`: `rounds` passes over all arms in random order; where every block opens its own event, those that α does not
-    /// come from take part in one round of [`DEAR_ROUNDS`] only.
+    /// One session, which must be done by `until`: `rounds` passes over all arms in random order. Where events are open in turn, those that need one and
+    /// those that do not are passed over for themselves, either first; where every block opens its own, those that α does not come from take part in one
+    /// round of [`DEAR_ROUNDS`] only.
     pub fn session(&mut self, session: u32, rounds: u32, until: Instant, catalog: &Catalog) -> Result<Vec<Block>> {
+        let blocks = self.rounds(session, rounds, until, catalog);
+        if self.opening == Opening::InTurn {
+            self.close_all();
+        }
+        blocks
+    }
+
+    fn rounds(&mut self, session: u32, rounds: u32, until: Instant, catalog: &Catalog) -> Result<Vec<Block>> {
         let mut blocks = Vec::new();
         let mut order: Vec<usize> = (0..self.arms.len()).collect();
         for round in 0..rounds {
             self.rng.shuffle(&mut order);
+            if self.opening == Opening::InTurn {
+                let first = self.rng.bool();
+                order.sort_by_key(|&index| self.arms[index].0.monitoring.is_some() == first);
+            }
             for &index in &order {
                 if self.opening_is_dear() && round % DEAR_ROUNDS != 0 && !decides_alpha(&self.arms[index].0) {
                     continue;
@@ -174,10 +215,35 @@ impl Bench {
                 if Instant::now() >= until {
                     return Err(overdue(blocks.len()));
                 }
+                if self.opening == Opening::InTurn {
+                    self.turn(self.arms[index].0.monitoring.is_some(), catalog)?;
+                }
                 blocks.push(self.block(index, session, round, catalog)?);
             }
         }
         Ok(blocks)
+    }
+
+    /// Opens all events or closes them, where they are not yet so.
+    fn turn(&mut self, to_open: bool, catalog: &Catalog) -> Result<()> {
+        let is_open = self.arms.iter().any(|(_, source)| source.is_some());
+        if is_open == to_open {
+            return Ok(());
+        }
+        if to_open {
+            for index in 0..self.arms.len() {
+                self.arms[index].1 = self.arms[index].0.monitoring.map(|m| self.open(&m, catalog)).transpose()?;
+            }
+        } else {
+            self.close_all();
+        }
+        Ok(())
+    }
+
+    fn close_all(&mut self) {
+        for (_, source) in &mut self.arms {
+            *source = None;
+        }
     }
 
     /// Durations of single operations with and without sampling: what the floor is made of.
@@ -228,6 +294,11 @@ impl Bench {
         let keeps_a_buffer = self.spec.mechanism.keeps_a_buffer();
         let stimulus = self.others.get_mut(&arm.work).unwrap_or(&mut self.stimulus);
         stimulus.prepare()?;
+        if self.opening == Opening::InTurn {
+            // Once for nobody: what came before has left its traces in the caches, and nothing that is monitored comes before what is not.
+            stimulus.run();
+            stimulus.prepare()?;
+        }
         let enabled = arm.monitoring.is_some_and(|m| m.enabled);
         if let Some(source) = own.as_mut().or(self.arms[index].1.as_mut()).filter(|_| enabled) {
             source.start()?;
@@ -267,7 +338,9 @@ impl Bench {
 
     fn open_if_needed(&self, index: usize, catalog: &Catalog) -> Result<Option<Source>> {
         match self.arms[index].0.monitoring {
-            Some(monitoring) if self.open_per_block => self.open(&monitoring, catalog).map(Some),
+            Some(monitoring) if self.opening != Opening::Throughout && self.arms[index].1.is_none() => {
+                self.open(&monitoring, catalog).map(Some)
+            }
             _ => Ok(None),
         }
     }
@@ -278,7 +351,7 @@ impl Bench {
 
     /// Whether opening an event takes longer than measuring with it: registering a uprobe takes 60 ms, its calls 10.
     fn opening_is_dear(&self) -> bool {
-        self.open_per_block && self.spec.mechanism != Mechanism::PebsDirect
+        self.opening == Opening::ForEachBlock && self.spec.mechanism != Mechanism::PebsDirect
     }
 
     /// What the truth by construction says: samples of a sampled arm, events of one that only counts (or is only armed).

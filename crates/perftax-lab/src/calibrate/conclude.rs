@@ -52,7 +52,7 @@ pub struct Conclusion {
 }
 
 /// The payload arms whose cost is told apart, each on top of the basic sample.
-const PAYLOADS: [&str; 6] = ["callchain", "user-regs", "user-stack", RAW_TERM, "group-read", "signal"];
+const PAYLOADS: [&str; 7] = ["callchain", "user-regs", "user-stack", "branch-stack", RAW_TERM, "group-read", "signal"];
 
 /// The terms of a buffer, where there is one.
 enum Terms {

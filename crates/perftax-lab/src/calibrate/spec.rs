@@ -284,6 +284,10 @@ impl Spec {
                 arms.push(self.sampled(name, main, payload));
             }
         }
+        // The hardware's counters alone go with its branch records.
+        if matches!(self.mechanism, Mechanism::Pebs | Mechanism::Pmi) {
+            arms.push(self.sampled("branch-stack", main, self.payload.with_branches()));
+        }
         if matches!(self.mechanism, Mechanism::Tracepoint | Mechanism::Uprobe) {
             arms.push(self.sampled(RAW_TERM, main, self.payload.with_tracepoint_data()));
         }
@@ -364,7 +368,9 @@ impl Spec {
     }
 
     fn ring_pages_for(&self, payload: Payload, period: u64) -> usize {
-        let bytes_per_sample = 512 + u64::from(payload.stack_user_bytes);
+        // An entry of a branch stack has 24 bytes, and no processor keeps more than 64.
+        let branches = if payload.branch_sample_type == 0 { 0 } else { 64 * 24 };
+        let bytes_per_sample = 512 + branches + u64::from(payload.stack_user_bytes);
         let bytes = self.samples_per_block(period) * bytes_per_sample * 5 / 4;
         let pages = (bytes as usize).div_ceil(rustix::param::page_size()).next_power_of_two();
         if payload == self.payload { pages.clamp(RING_PAGES, 512) } else { pages.max(RING_PAGES) }

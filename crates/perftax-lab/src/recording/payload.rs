@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use perftax_cost::Estimate;
 use perftax_cost::prediction::RAW_TERM;
+use perftax_pmu::sys::CALLERS;
 
 use super::attribute::{Attribute, sample_type};
 use crate::calibrate::USER_STACK_BYTES;
@@ -22,16 +23,16 @@ pub(super) struct Payload {
 }
 
 /// What is calibrated, by the name of the profile's term.
-const CALIBRATED: [(u64, &str); 4] = [
+const CALIBRATED: [(u64, &str); 5] = [
     (sample_type::CALLCHAIN, "callchain"),
     (sample_type::REGS_USER, "user-regs"),
     (sample_type::STACK_USER, "user-stack"),
+    (sample_type::BRANCH_STACK, "branch-stack"),
     (sample_type::RAW, RAW_TERM),
 ];
 
 /// What is not, and the option of `perf record` that asks for it.
-const UNKNOWN: [(u64, &str, &str); 9] = [
-    (sample_type::BRANCH_STACK, "branch stacks", "-b, -j or --call-graph lbr"),
+const UNKNOWN: [(u64, &str, &str); 8] = [
     (sample_type::REGS_INTR, "registers at the interrupt", "--intr-regs"),
     (sample_type::PHYS_ADDR, "physical addresses", "--phys-data"),
     (sample_type::DATA_PAGE_SIZE, "sizes of data pages", "--data-page-size"),
@@ -65,12 +66,14 @@ impl Payload {
     }
 }
 
-/// Call chains that leave the user's callers out took 0 to 0.4 µs where whole ones took 1.7 (KVM guest, AMD EPYC).
-const OF_KERNEL_CHAIN: (f64, f64) = (0.12, 0.25);
-/// Entries of the calibrated chain: the kernel's, two markers, and two or three of the program's.
-const CALIBRATED_ENTRIES: f64 = 8.0;
-/// What an entry more costs, of the term: 16 frames more took 1.6 µs on top of 1.7, and 60 more took 5.3.
-const OF_ENTRY: (f64, f64, f64) = (0.03, 0.055, 0.08);
+/// Call chains that leave the user's callers out took 0 to 0.4 µs where whole ones took 2.2 (KVM guest, AMD EPYC).
+const OF_KERNEL_CHAIN: (f64, f64) = (0.09, 0.2);
+/// Entries of the calibrated chain: where it is, its callers, and the marker of the user's part. The kernel's own are few there.
+const CALIBRATED_ENTRIES: f64 = CALLERS as f64 + 2.0;
+/// What an entry more or less costs, of the term: 8, 16 and 60 callers more took 0.8, 1.4 and 5.6 µs on top of 1.2.
+const OF_ENTRY: (f64, f64, f64) = (0.03, 0.0425, 0.055);
+/// What is left of the term where a chain ends at once: its start and its end, of which the latter is an address that cannot be read.
+const OF_ANY_CHAIN: f64 = 0.3;
 
 /// A chain by its entries, where their number is known.
 fn of_chain(term_ns: &Estimate, is_of_kernel: bool, entries: Option<f64>) -> Estimate {
@@ -78,12 +81,14 @@ fn of_chain(term_ns: &Estimate, is_of_kernel: bool, entries: Option<f64>) -> Est
         let (estimate, high) = OF_KERNEL_CHAIN;
         return Estimate { estimate: term_ns.estimate * estimate, low: 0.0, high: term_ns.high * high, ..*term_ns };
     }
-    let more = entries.map_or(0.0, |entries| (entries - CALIBRATED_ENTRIES).max(0.0));
-    let (low, middle, high) = OF_ENTRY;
+    let more = entries.map_or(0.0, |entries| entries - CALIBRATED_ENTRIES);
+    let (least, middle, most) = OF_ENTRY;
+    let (low, high) = if more < 0.0 { (most, least) } else { (least, most) };
+    let times = |of_entry: f64| (1.0 + of_entry * more).max(OF_ANY_CHAIN);
     Estimate {
-        estimate: term_ns.estimate * (1.0 + middle * more),
-        low: term_ns.low * (1.0 + low * more),
-        high: term_ns.high * (1.0 + high * more),
+        estimate: term_ns.estimate * times(middle),
+        low: term_ns.low * times(low),
+        high: term_ns.high * times(high),
         ..*term_ns
     }
 }
@@ -123,25 +128,30 @@ mod tests {
 
     #[test]
     fn a_chain_costs_by_its_entries_and_little_without_the_program() {
-        let terms = BTreeMap::from([("callchain".to_string(), Estimate::new(1700.0, 1600.0, 1800.0))]);
+        let terms = BTreeMap::from([("callchain".to_string(), Estimate::new(2200.0, 2100.0, 2300.0))]);
         let of = |exclude_callchain_user, entries| {
             let attribute = Attribute { sample_type: sample_type::CALLCHAIN, exclude_callchain_user, ..Attribute::default() };
             Payload::of(&attribute, entries, &terms).cost_ns.unwrap_or(Estimate::exact(0.0))
         };
-        assert_eq!((of(false, None), of(false, Some(4.0))), (terms["callchain"], terms["callchain"]));
-        for (entries, took_ns) in [(24.0, 3300.0), (68.0, 7000.0)] {
+        assert_eq!((of(false, None), of(false, Some(12.0))), (terms["callchain"], terms["callchain"]));
+        for (entries, took_ns) in [(5.0, 1490.0), (13.0, 2290.0), (21.0, 2900.0), (65.0, 7100.0)] {
             let cost_ns = of(false, Some(entries));
             assert!(cost_ns.contains(took_ns) && (cost_ns.estimate - took_ns).abs() < 0.1 * took_ns, "{entries}: {cost_ns:?}");
         }
+        let at_once = of(false, Some(0.0));
+        assert!(at_once.low > 0.0 && at_once.low <= at_once.estimate && at_once.high < of(false, Some(5.0)).high, "{at_once:?}");
         let of_kernel = of(true, Some(24.0));
         assert!(of_kernel.contains(0.0) && of_kernel.contains(400.0) && of_kernel.high < 500.0, "{of_kernel:?}");
     }
 
     #[test]
     fn what_has_no_price_is_named() {
-        let sample_type = sample_type::CALLCHAIN | sample_type::BRANCH_STACK | sample_type::WEIGHT_STRUCT;
-        let payload = Payload::of(&Attribute { sample_type, ..Attribute::default() }, None, &BTreeMap::new());
+        let sample_type =
+            sample_type::CALLCHAIN | sample_type::BRANCH_STACK | sample_type::REGS_INTR | sample_type::WEIGHT_STRUCT;
+        let terms = BTreeMap::from([("branch-stack".to_string(), Estimate::new(1700.0, 1600.0, 1800.0))]);
+        let payload = Payload::of(&Attribute { sample_type, ..Attribute::default() }, None, &terms);
         let unknown: Vec<&str> = payload.unknown.iter().map(|(what, _)| *what).collect();
-        assert_eq!((payload.cost_ns, payload.unpriced, unknown), (None, vec!["callchain"], vec!["branch stacks", "weights"]));
+        assert_eq!((payload.unpriced, unknown), (vec!["callchain"], vec!["registers at the interrupt", "weights"]));
+        assert_eq!((payload.cost_ns, payload.priced), (Some(terms["branch-stack"]), vec!["branch-stack".to_string()]));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use perftax_pmu::sys::under_frames;
+
 use super::{Stimulus, noted};
 
 /// Writes a number of times to one 8-byte variable: one hit of a write watchpoint each.
@@ -24,9 +26,11 @@ impl WatchedWrites {
 
 impl Stimulus for WatchedWrites {
     fn run(&mut self) {
-        for i in 0..self.writes {
-            self.variable.store(i, Ordering::Relaxed);
-        }
+        under_frames(|| {
+            for i in 0..self.writes {
+                self.variable.store(i, Ordering::Relaxed);
+            }
+        });
     }
 
     fn run_noting(&mut self, ticks: &mut Vec<u32>) {

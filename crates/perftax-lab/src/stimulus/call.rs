@@ -4,6 +4,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use perftax_pmu::process::{MapLine, maps};
+use perftax_pmu::sys::under_frames;
 use perftax_pmu::{Error, Result};
 
 use super::{Stimulus, noted};
@@ -53,9 +54,11 @@ fn file_offset_in(maps: &[MapLine], address: u64) -> Option<(PathBuf, u64)> {
 
 impl Stimulus for ProbedCalls {
     fn run(&mut self) {
-        for i in 0..self.calls {
-            black_box(probed(i));
-        }
+        under_frames(|| {
+            for i in 0..self.calls {
+                black_box(probed(i));
+            }
+        });
     }
 
     fn run_noting(&mut self, ticks: &mut Vec<u32>) {

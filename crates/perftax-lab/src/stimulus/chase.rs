@@ -3,6 +3,8 @@
 use std::hint::black_box;
 use std::time::Duration;
 
+use perftax_pmu::sys::under_frames;
+
 use super::{Stimulus, lasting, noted};
 
 /// Bytes of a cache line, as all x86 and most ARM processors have them.
@@ -53,7 +55,7 @@ impl PointerChase {
 
 impl Stimulus for PointerChase {
     fn run(&mut self) {
-        self.follow(self.steps);
+        under_frames(|| self.follow(self.steps));
     }
 
     fn run_noting(&mut self, ticks: &mut Vec<u32>) {

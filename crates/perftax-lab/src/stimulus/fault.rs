@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use perftax_pmu::sys::FaultArea;
+use perftax_pmu::sys::{FaultArea, under_frames};
 use perftax_pmu::{Error, Result};
 
 use super::{Stimulus, noted};
@@ -54,7 +54,7 @@ impl Stimulus for PageFaults {
 
     fn run(&mut self) {
         match self.sites {
-            Sites::One => self.area.touch(),
+            Sites::One => under_frames(|| self.area.touch()),
             Sites::FourInTurn => self.area.touch_by_four(),
             // What it did not read leaves fewer faults than there should be: whoever counts them sees it.
             Sites::Kernel => self.area.touch_by_kernel(&self.zero).unwrap_or(()),

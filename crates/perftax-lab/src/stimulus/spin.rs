@@ -8,7 +8,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use perftax_pmu::sys::Tsc;
+use perftax_pmu::sys::{Tsc, under_frames};
 
 use super::{Stimulus, lasting};
 
@@ -44,10 +44,9 @@ impl Spin {
         spin.operations = lasting(&mut spin, duration, FEW);
         spin
     }
-}
 
-impl Stimulus for Spin {
-    fn run(&mut self) {
+    #[inline]
+    fn interpret(&mut self) {
         let data = self.data.as_mut_slice();
         let (mut a, mut b) = (0x9e37_79b9_7f4a_7c15_u64, 1_u64);
         let mut at = 0;
@@ -89,6 +88,12 @@ impl Stimulus for Spin {
             }
         }
         black_box((a, b));
+    }
+}
+
+impl Stimulus for Spin {
+    fn run(&mut self) {
+        under_frames(|| self.interpret());
     }
 
     /// A gap detector: successive readings of the clock lie tens of ticks apart unless something took the CPU away.

@@ -1,5 +1,7 @@
 //! Cheap system calls, for tracepoints at their entry.
 
+use perftax_pmu::sys::under_frames;
+
 use super::{Stimulus, noted};
 
 /// Calls getppid(2) a number of times: one hit of `syscalls:sys_enter_getppid` each, where the kernel has that tracepoint.
@@ -16,9 +18,11 @@ impl Syscalls {
 
 impl Stimulus for Syscalls {
     fn run(&mut self) {
-        for _ in 0..self.calls {
-            std::hint::black_box(rustix::process::getppid());
-        }
+        under_frames(|| {
+            for _ in 0..self.calls {
+                std::hint::black_box(rustix::process::getppid());
+            }
+        });
     }
 
     fn run_noting(&mut self, ticks: &mut Vec<u32>) {

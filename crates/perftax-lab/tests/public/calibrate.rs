@@ -5,9 +5,12 @@ use std::time::Duration;
 use perftax_cost::Mechanism;
 use perftax_cost::observation::Block;
 use perftax_lab::calibrate::{Buffers, Depth, Spec, Worker, conclude};
-use perftax_lab::stimulus::{PathWalk, Stimulus};
+use perftax_lab::stimulus::{PageFaults, PathWalk, Stimulus};
 use perftax_pmu::Error;
-use perftax_pmu::sampler::Payload;
+use perftax_pmu::event::Catalog;
+use perftax_pmu::record::{Context, Header, Record, decode};
+use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling};
+use perftax_pmu::sys::{CALLERS, Target};
 
 use crate::alone;
 
@@ -140,8 +143,7 @@ fn a_cpu_that_is_not_ours_is_an_error() {
 fn an_event_that_an_arm_raises_itself_is_measured_without_that_arm() {
     let _alone = alone();
     for name in ["raw_syscalls:sys_enter", "raw_syscalls:sys_exit"] {
-        let event =
-            perftax_pmu::event::parse(name, &perftax_pmu::event::Catalog::of_this_machine()).map(|mut events| events.remove(0));
+        let event = perftax_pmu::event::parse(name, &Catalog::of_this_machine()).map(|mut events| events.remove(0));
         let event = match event {
             Ok(event) => event,
             Err(error) if !rustix::process::geteuid().is_root() => return eprintln!("not tried, as a plain user: {error}"),
@@ -167,4 +169,31 @@ fn a_session_that_takes_too_long_is_broken_off() {
     assert!(matches!(&error, Error::Spoiled { why, .. } if why.contains("the time was up")), "{error}");
     // The thread is still there, and answers.
     assert!(!worker.session(1).unwrap().blocks.is_empty());
+}
+
+/// What is sampled for the cost of a chain has one of the same length each time, whatever the compiler keeps in the frame pointer.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn chains_are_of_so_many_callers() {
+    const FAULTS: usize = 200;
+    let _alone = alone();
+    let event = perftax_pmu::event::parse("page-faults", &Catalog::of_this_machine()).unwrap().remove(0);
+    let sampling = Sampling::every(1, 1 << 20).carrying(Payload::BASIC.with_callchain());
+    let mut work = PageFaults::new(FAULTS).unwrap();
+    let mut sampler = LiveSampler::open(&[(event, sampling)], &[Target::ThisThread], 256).unwrap();
+    work.prepare().unwrap();
+    sampler.enable().unwrap();
+    work.run();
+    sampler.disable().unwrap();
+    let layout = *sampler.layout();
+    let mut chains = Vec::new();
+    let mut note = |header: Header, body: &[u8]| {
+        if let Record::Sample(sample) = decode(header, body, &layout).unwrap() {
+            chains.push(sample.callchain.unwrap().frames().filter(|frame| frame.context == Context::User).count());
+        }
+    };
+    sampler.drain(&mut note).unwrap();
+    // Another page may fault beside those of the work.
+    let as_known = chains.iter().filter(|&&frames| frames == CALLERS + 1).count();
+    assert_eq!(as_known, FAULTS, "of {}: {chains:?}", chains.len());
 }

@@ -57,6 +57,7 @@ impl FaultArea {
     }
 
     /// Writes one byte to every page, all of them by one instruction, however this is compiled.
+    #[inline]
     pub fn touch(&mut self) {
         for page in 0..self.pages {
             self.touch_by_one(page);
