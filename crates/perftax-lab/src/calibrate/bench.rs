@@ -1,7 +1,7 @@
 //! The bench: fixed work and the arms it is timed in, on the calling (pinned) thread.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use perftax_cost::Mechanism;
 use perftax_cost::observation::Block;
@@ -236,6 +236,7 @@ impl Bench {
             }
         } else {
             self.close_all();
+            std::thread::sleep(AFTER_CLOSING);
         }
         Ok(())
     }
@@ -366,6 +367,8 @@ impl Bench {
     }
 }
 
+/// The kernel frees the rings of closed events behind everybody's back, after a grace period of read-copy-update, and must not do so within a block.
+const AFTER_CLOSING: Duration = Duration::from_millis(20);
 /// One round in so many has all arms where opening takes longer than measuring.
 const DEAR_ROUNDS: u32 = 3;
 
