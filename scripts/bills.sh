@@ -79,8 +79,13 @@ priced() {
 }
 priced 'cpu-clock|task-clock' clock -e cpu-clock "$@"
 priced 'page-faults|context-switches' faults -e page-faults "$@"
-priced getppid getppid -e syscalls:sys_enter_getppid "$@"
-priced 'raw_syscalls|sched:|sys_enter_write' calls -e raw_syscalls:sys_enter "$@"
+if [ "$machine" = here ]; then
+    priced getppid getppid -e syscalls:sys_enter_getppid "$@"
+    priced 'raw_syscalls|sched:|sys_enter_write' calls -e raw_syscalls:sys_enter "$@"
+else
+    # Whoever waits there for an event of every system call, ahead of all others, keeps itself awake.
+    priced 'getppid|raw_syscalls|sched:|sys_enter_write' getppid -e syscalls:sys_enter_getppid "$@"
+fi
 priced mem: breakpoint --mechanism breakpoint "$@"
 priced 'instructions:u ' counter -e instructions:u "$@"
 priced instructions:uppp precise -e instructions:uppp "$@"

@@ -38,4 +38,7 @@ pub enum Command {
     Trace(commands::trace::Args),
     Vm(commands::vm::Args),
     Report(commands::report::Args),
+    /// For packagers and `cargo install`.
+    #[command(hide = true)]
+    Man(commands::man::Args),
 }

@@ -7,6 +7,7 @@ pub mod comm;
 pub mod doctor;
 pub mod lint;
 pub mod list;
+pub mod man;
 pub mod matrix;
 pub mod phase;
 pub mod plan;
