@@ -50,9 +50,11 @@ impl Sources {
     pub fn find() -> Result<Self> {
         let program = std::env::current_exe().map_err(Error::file("/proc/self/exe"))?;
         let beside = program.parent().unwrap_or(Path::new("/"));
-        let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vm");
+        // What is packaged for others holds no path of where it was built.
+        let built = (option_env!("PERFTAX_PACKAGED").is_none()).then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vm"));
         let given = std::env::var_os(SOURCES_VARIABLE).map(PathBuf::from);
-        let places = given.map_or_else(|| vec![built, beside.join("../share/perftax/vm")], |given| vec![given]);
+        let places =
+            given.map_or_else(|| built.into_iter().chain([beside.join("../share/perftax/vm")]).collect(), |given| vec![given]);
         let folder = places.iter().find(|folder| folder.join("build-qemu").is_file()).ok_or_else(|| Error::Missing {
             what: "the folder vm/ of the project".into(),
             why: format!("there is no build-qemu in {}", list(&places)),
