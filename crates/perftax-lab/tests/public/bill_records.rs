@@ -101,7 +101,7 @@ pub fn calibration(mechanism: Mechanism, event: &str, alpha_ns: f64, drift: f64)
         expected_samples: 1.0,
         lost: 0,
         throttled: 0,
-        terms: BTreeMap::from([("callchain".to_string(), Estimate::exact(2_000.0))]),
+        terms: BTreeMap::from([("raw".to_string(), Estimate::exact(2_000.0))]),
         linearity: None,
         control: None,
         witness: None,
@@ -209,14 +209,14 @@ fn tasks_that_come_and_go_are_billed() {
 #[test]
 fn drift_widens_and_payload_adds() {
     let mut pipe = Pipe::new(false);
-    pipe.event(1, 0, 1_000_000, SAMPLE_TYPE | 1 << 5 | 1 << 13, 0, SAMPLE_ID_ALL, &[10]);
+    pipe.event(1, 0, 1_000_000, SAMPLE_TYPE | 1 << 10 | 1 << 13, 0, SAMPLE_ID_ALL, &[10]);
     clock_samples(&mut pipe, 100, 0);
     let bill = bill(&pipe, Some(&profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 18_000.0, 0.5)])));
     let alpha = bill.events[0].alpha_ns.unwrap();
-    assert!(near(alpha.estimate, 20_000.0), "call chains cost 2 µs on top: {alpha:?}");
+    assert!(near(alpha.estimate, 20_000.0), "what a tracepoint records costs 2 µs on top: {alpha:?}");
     let half = (0.1_f64 * 18_000.0).hypot(0.5 * 20_000.0);
     assert!(near(alpha.high - alpha.estimate, half), "{alpha:?}");
-    assert_eq!(bill.events[0].payload, ["callchain"]);
+    assert_eq!(bill.events[0].payload, ["raw"]);
     assert!(bill.origin.warnings.iter().any(|w| w.to_string().contains("user-stack")), "{:?}", bill.origin.warnings);
     assert_eq!(bill.span_of, SpanOf::Samples);
 }

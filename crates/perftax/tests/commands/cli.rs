@@ -230,3 +230,26 @@ fn a_list_is_there_as_values_and_as_json() {
     assert!(json.contains("\"schema\"") && json.contains("\"page-faults\""), "{json}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no partial file stays");
 }
+
+/// What a shell's script asks for, and gets.
+fn completions(words: &[&str]) -> Vec<String> {
+    let asked = Command::new(cargo_bin!("perftax")).arg("--").args(words).env("PERFTAX_COMPLETE", "bash").env("_CLAP_IFS", "\n");
+    let asked = asked.env("_CLAP_COMPLETE_INDEX", (words.len() - 1).to_string());
+    text(&asked.assert().success().get_output().stdout).lines().map(String::from).collect()
+}
+
+#[test]
+fn shells_complete_commands_and_the_names_of_events_workloads_and_machines() {
+    assert_eq!(completions(&["perftax", "pla"]), ["plan"]);
+    assert!(completions(&["perftax", "plan", "--bud"]).iter().any(|option| option.starts_with("--budget")));
+    assert_eq!(completions(&["perftax", "plan", "-e", "page-fau"]), ["page-faults"]);
+    assert_eq!(completions(&["perftax", "plan", "-w", "bzi"]), ["bzip2"]);
+    assert_eq!(completions(&["perftax", "predict", "--machine", "broadw"]), ["broadwell"]);
+    assert!(completions(&["perftax", "plan", "-e", "no-such-event"]).is_empty());
+    // Packagers' commands are not for everybody.
+    assert!(!completions(&["perftax", ""]).contains(&"man".to_string()));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = Command::new(cargo_bin!("perftax")).env("PERFTAX_COMPLETE", shell).assert().success();
+        assert!(text(&script.get_output().stdout).contains(r#"PERFTAX_COMPLETE"#), "{shell}");
+    }
+}
