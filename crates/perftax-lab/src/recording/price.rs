@@ -10,7 +10,7 @@ use super::payload::Payload;
 
 /// What one sample of an event costs.
 pub struct Price<'a> {
-    /// α with payload, its interval widened by the drift of the calibration.
+    /// α with payload, and of a clock with what a program's caches may lose to it ([`Cost::own_ns`]), its interval widened by the drift of the calibration.
     pub alpha_ns: Estimate,
     /// The drift that it carries, a fraction.
     pub drift: f64,
@@ -47,8 +47,10 @@ pub fn price_of<'a>(
     let cost = Cost { drift: 0.0, ..Cost::from(calibration) };
     let drive = Drive::of(mechanism, false);
     let mut alpha_ns = attribute.events_a_sample().map_or(calibration.alpha_ns, |period| cost.of_sample_ns(drive, period));
-    if let Some(cost_ns) = payload.cost_ns {
-        alpha_ns = alpha_ns.plus(&cost_ns);
+    // What a program loses in its caches to a timer's interrupt nobody sees in a recording, as nobody does before one.
+    let own_ns = attribute.clock_period_ns().and_then(|gap_ns| cost.own_ns(&alpha_ns, gap_ns as f64));
+    for more_ns in payload.cost_ns.into_iter().chain(own_ns) {
+        alpha_ns = alpha_ns.plus(&more_ns);
     }
     let drift = drift_at_age(calibration, now_s - calibration.origin.taken_at_s);
     Some(Price {

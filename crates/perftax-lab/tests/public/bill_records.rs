@@ -221,6 +221,29 @@ fn drift_widens_and_payload_adds() {
     assert_eq!(bill.span_of, SpanOf::Samples);
 }
 
+/// A program's caches lose something to a clock, from nothing to what work that lives off them loses; how much no recording tells.
+#[test]
+fn what_caches_may_lose_to_a_clock_is_in_the_interval() {
+    let mut pipe = Pipe::new(false);
+    pipe.event(1, 0, 1_000_000, SAMPLE_TYPE, 0, SAMPLE_ID_ALL, &[10]);
+    clock_samples(&mut pipe, 100, 0);
+    let mut known = calibration(Mechanism::CpuClock, "cpu-clock", 10_000.0, 0.0);
+    let by = |known: &Calibration| bill(&pipe, Some(&profile(vec![known.clone()]))).events[0].alpha_ns.unwrap();
+    let without = by(&known);
+    assert!(near(without.estimate, 10_000.0), "{without:?}");
+    known.terms.insert("cached-work".into(), Estimate::exact(20_000.0));
+    let with = by(&known);
+    // A millisecond apart: 36 % of the way on average, 96 at most (docs/cost-model.md, own).
+    assert!(near(with.estimate, 13_600.0) && with.high > 19_000.0, "{with:?}");
+    assert!(with.low < without.estimate, "{with:?}, {without:?}");
+    // Faults interrupt nobody who did not call for it.
+    let faults = Calibration { mechanism: Mechanism::Software, event: "page-faults".into(), ..known };
+    let mut pipe = Pipe::new(false);
+    pipe.event(1, 2, 1, SAMPLE_TYPE, 0, SAMPLE_ID_ALL, &[10]);
+    clock_samples(&mut pipe, 100, 0);
+    assert!(near(bill(&pipe, Some(&profile(vec![faults]))).events[0].alpha_ns.unwrap().estimate, 10_000.0));
+}
+
 /// What a filter drops has interrupted as well: nobody knows how often, and nobody says never.
 #[test]
 fn interrupts_without_a_sample_are_in_the_interval() {
