@@ -10,7 +10,7 @@ use perftax_pmu::event::{self, Catalog, Filter};
 use crate::cli::Cli;
 
 /// The variable by which a shell asks: its name for a script to source, and then, by that script, what may come next.
-pub const VARIABLE: &str = "PERFTAX_COMPLETE";
+const VARIABLE: &str = "PERFTAX_COMPLETE";
 
 /// Answers where a shell has asked, and ends the process then.
 pub fn answer() {
@@ -30,7 +30,7 @@ fn with_names(arg: Arg) -> Arg {
     let is_called = |name: &str| arg.get_value_names().is_some_and(|names| names.iter().any(|each| each.as_str() == name));
     match arg.get_id().as_str() {
         _ if is_called("EVENT") => arg.add(ArgValueCompleter::new(Names::Events)),
-        "workload" | "workloads" => arg.add(ArgValueCompleter::new(Names::Workloads)),
+        "workload" => arg.add(ArgValueCompleter::new(Names::Workloads)),
         "machine" => arg.add(ArgValueCompleter::new(Names::Machines)),
         _ => arg,
     }

@@ -9,6 +9,7 @@ use roff::{Roff, roman};
 
 use crate::cli::Cli;
 use crate::failure::Outcome;
+use crate::output::write_atomically;
 
 /// Write the manual pages, one a command, into a folder
 #[derive(Debug, clap::Args)]
@@ -31,7 +32,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
 /// The page of a command, and those of the commands below it.
 fn write_pages(command: &Command, folder: &Path) -> Result<()> {
     let path = folder.join(format!("{}.1", name(command)));
-    std::fs::write(&path, page(command)?).with_context(|| format!("cannot write {}", path.display()))?;
+    write_atomically(&path, &page(command)?)?;
     shown(command).try_for_each(|below| write_pages(below, folder))
 }
 
