@@ -10,7 +10,7 @@ use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{Target, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
-use crate::recording::{Attribute, price_of};
+use crate::recording::{Attribute, Carried, price_of};
 use crate::stimulus::{Stimulus, WatchedWrites};
 
 /// What calibrate calls the event of a debug register.
@@ -33,7 +33,7 @@ pub(super) fn payload() -> Payload {
 pub fn calibrated_trap_ns(profile: &MachineProfile, now_s: f64) -> Option<Estimate> {
     let (pmu_type, sample_type) = (abi::PERF_TYPE_BREAKPOINT, payload().sample_type);
     let attribute = Attribute { pmu_type, period: Some(1), sample_type, ..Attribute::default() };
-    let price = price_of(profile, Mechanism::Breakpoint, CALIBRATED, &attribute, None, now_s)?;
+    let price = price_of(profile, Mechanism::Breakpoint, CALIBRATED, &attribute, Carried::default(), now_s)?;
     // One of the future was taken before a clock was set back: how long ago, nobody knows.
     let is_fresh = (0.0..=FRESH_S).contains(&(now_s - price.calibration.origin.taken_at_s));
     (is_fresh && price.exact && price.unpriced_payload.is_empty()).then_some(price.alpha_ns)

@@ -108,7 +108,7 @@ fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a M
     let mechanism = mechanism_of(&counts.attribute, &counts.name, &recording.features);
     let price = mechanism
         .zip(profile)
-        .and_then(|(m, profile)| price_of(profile, m, &counts.name, &counts.attribute, counts.mean_chain_entries(), now_s));
+        .and_then(|(m, profile)| price_of(profile, m, &counts.name, &counts.attribute, counts.carried(), now_s));
     let event = BilledEvent {
         event: counts.name.clone(),
         mechanism,

@@ -17,6 +17,7 @@ use super::layout::{Belonging, Layout};
 use super::mechanism;
 use super::names::Names;
 use super::observer::{Observer, SeenRecord, SeenSample};
+use super::payload::Carried;
 use super::repeated::Repeated;
 use super::slices::{Slices, Track};
 use super::times::RunningTimes;
@@ -46,6 +47,10 @@ pub struct EventCounts {
     pub idle: u64,
     /// Entries of call chains in all, markers with them.
     pub chain_entries: u64,
+    /// Bytes of the user's stack that were copied, in all samples that say so.
+    pub stack_bytes: u64,
+    /// How many samples do.
+    pub with_stack: u64,
     /// Those of its samples that stand in AUX buffers (ARM SPE): neither time nor thread is read of them.
     pub in_aux: u64,
     /// Whether the recording ends as perf ends it, so that the event's own losses are all told.
@@ -81,9 +86,13 @@ impl EventCounts {
         self.samples > 0 && self.attribute.period > self.attribute.events_a_sample()
     }
 
-    /// Entries of a sample's call chain, markers with them; none where samples have no chains, or none that is counted.
-    pub fn mean_chain_entries(&self) -> Option<f64> {
-        (self.chain_entries > 0 && self.samples > 0).then(|| self.chain_entries as f64 / self.samples as f64)
+    /// What a sample carries on average; nothing is known where samples have none of it, or none that is counted.
+    pub fn carried(&self) -> Carried {
+        let mean = |sum: u64, samples: u64| (samples > 0).then(|| sum as f64 / samples as f64);
+        Carried {
+            chain_entries: mean(self.chain_entries, self.samples).filter(|entries| *entries > 0.0),
+            stack_bytes: mean(self.stack_bytes, self.with_stack),
+        }
     }
 
     /// time_running / time_enabled over all its instances, where the recording tells; what the kernel counts by itself never waits for a counter.
@@ -348,6 +357,14 @@ impl<'a> Counter<'a> {
             layout.sample_chain.and_then(|at| self.order.u64(body, at)).filter(|entries| *entries < body.len() as u64 / 8)
         {
             self.events[index].chain_entries = self.events[index].chain_entries.saturating_add(entries);
+        }
+        let event = &mut self.events[index];
+        // More than was asked for there is in no file that the kernel wrote.
+        if let Some(bytes) =
+            layout.stack_bytes(self.order, body).filter(|bytes| *bytes <= event.attribute.stack_user_bytes.into())
+        {
+            event.stack_bytes = event.stack_bytes.saturating_add(bytes);
+            event.with_stack += 1;
         }
         self.events[index].samples += 1;
         let cpu = belongs.cpu;

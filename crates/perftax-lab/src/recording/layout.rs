@@ -26,6 +26,8 @@ pub struct Layout {
     pub sample_read: Option<usize>,
     /// Where the number of a call chain's entries stands, if that is a fixed place.
     pub sample_chain: Option<usize>,
+    /// How far before the end of a sample's body stands how much of the user's stack was copied, if that is a fixed place.
+    pub stack_from_end: Option<usize>,
     /// From the front of the trailer.
     trailer: Fields,
     /// Bytes of trailer at the end of other records; 0 where they carry none.
@@ -66,11 +68,22 @@ impl Layout {
         };
         let (sample, front_bytes) =
             place(&[bit::IDENTIFIER, bit::IP, bit::TID, bit::TIME, bit::ADDR, bit::ID, bit::STREAM_ID, bit::CPU, bit::PERIOD]);
+        let (_, behind_stack) = place(&[
+            bit::WEIGHT,
+            bit::WEIGHT_STRUCT,
+            bit::DATA_SRC,
+            bit::TRANSACTION,
+            bit::PHYS_ADDR,
+            bit::CGROUP,
+            bit::DATA_PAGE_SIZE,
+            bit::CODE_PAGE_SIZE,
+        ]);
         let (trailer, trailer_bytes) = place(&[bit::TID, bit::TIME, bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER]);
         Self {
             sample,
             sample_read: has(bit::READ).then_some(front_bytes),
             sample_chain: (has(bit::CALLCHAIN) && !has(bit::READ)).then_some(front_bytes),
+            stack_from_end: (has(bit::STACK_USER) && !has(bit::REGS_INTR) && !has(bit::AUX)).then_some(8 + behind_stack),
             trailer,
             trailer_bytes: if attribute.sample_id_all { trailer_bytes } else { 0 },
         }
@@ -79,6 +92,11 @@ impl Layout {
     /// The id in a sample.
     pub fn sample_id(&self, order: Order, body: &[u8]) -> Option<u64> {
         order.u64(body, self.sample.id?)
+    }
+
+    /// How many bytes of the user's stack a sample holds: none at all of a kernel thread, whose sample says so in the same place.
+    pub fn stack_bytes(&self, order: Order, body: &[u8]) -> Option<u64> {
+        order.u64(body, body.len().checked_sub(self.stack_from_end?)?)
     }
 
     /// Where a sample has its address, or its period.
@@ -148,6 +166,21 @@ mod tests {
         let other: Vec<u8> = [9u64, 9, 5 | 6 << 32, 1000, 3, 77].iter().flat_map(|w| w.to_le_bytes()).collect();
         assert_eq!(layout.trailer_id(Order::Little, &other), Some(77));
         assert_eq!(layout.of_trailer(Order::Little, &other), expected);
+    }
+
+    #[test]
+    fn what_was_copied_of_a_stack_stands_before_what_follows_it() {
+        let of = |sample_type, words: &[u64]| {
+            let body: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+            Layout::of(&Attribute { sample_type, ..Attribute::default() }).stack_bytes(Order::Little, &body)
+        };
+        // Size, the dump, how much of it is true.
+        assert_eq!(of(bit::IP | bit::STACK_USER, &[0x401000, 16, 1, 2, 12]), Some(12));
+        assert_eq!(of(bit::IP | bit::STACK_USER | bit::DATA_SRC | bit::PHYS_ADDR, &[0x401000, 16, 1, 2, 12, 7, 8]), Some(12));
+        // Of a kernel thread.
+        assert_eq!(of(bit::IP | bit::STACK_USER | bit::WEIGHT_STRUCT, &[0x401000, 0, 7]), Some(0));
+        assert_eq!(of(bit::STACK_USER | bit::REGS_INTR, &[16, 1, 2, 12, 0]), None);
+        assert_eq!(of(bit::IP, &[16, 1, 2, 12]), None);
     }
 
     #[test]

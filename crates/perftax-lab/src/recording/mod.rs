@@ -50,6 +50,7 @@ pub use features::Features;
 pub use layout::Belonging;
 pub use mechanism::mechanism_of;
 pub use observer::{Observer, SeenRecord, SeenSample};
+pub use payload::Carried;
 pub(crate) use price::price_of;
 pub use slices::{Slices, Track};
 

@@ -9,6 +9,15 @@ use perftax_pmu::sys::CALLERS;
 use super::attribute::{Attribute, sample_type};
 use crate::calibrate::USER_STACK_BYTES;
 
+/// What an event's samples carry on average, as far as a recording tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Carried {
+    /// Entries of a call chain, markers with them.
+    pub chain_entries: Option<f64>,
+    /// Bytes of the user's stack that were copied: at most what was asked for, and no more than there are.
+    pub stack_bytes: Option<f64>,
+}
+
 /// The price of a sample's payload.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Payload {
@@ -45,7 +54,7 @@ const UNKNOWN: [(u64, &str, &str); 8] = [
 
 impl Payload {
     /// Of an event's samples, by the terms of a calibration.
-    pub(super) fn of(attribute: &Attribute, entries: Option<f64>, terms: &BTreeMap<String, Estimate>) -> Self {
+    pub(super) fn of(attribute: &Attribute, carried: Carried, terms: &BTreeMap<String, Estimate>) -> Self {
         let mut payload = Self { cost_ns: None, priced: Vec::new(), unpriced: Vec::new(), unknown: Vec::new() };
         for (bit, term) in CALIBRATED.into_iter().filter(|(bit, _)| attribute.samples(*bit)) {
             let Some(term_ns) = terms.get(term) else {
@@ -53,8 +62,8 @@ impl Payload {
                 continue;
             };
             let cost_ns = match bit {
-                sample_type::STACK_USER => of_stack(term_ns, attribute.stack_user_bytes),
-                sample_type::CALLCHAIN => of_chain(term_ns, attribute.exclude_callchain_user, entries),
+                sample_type::STACK_USER => of_stack(term_ns, attribute.stack_user_bytes, carried.stack_bytes),
+                sample_type::CALLCHAIN => of_chain(term_ns, attribute.exclude_callchain_user, carried.chain_entries),
                 _ => *term_ns,
             };
             payload.cost_ns = Some(payload.cost_ns.map_or(cost_ns, |sum: Estimate| sum.plus(&cost_ns)));
@@ -99,9 +108,10 @@ fn of_chain(term_ns: &Estimate, is_of_kernel: bool, entries: Option<f64>) -> Est
 /// The share of the term that a user stack costs whatever its size: 1,024 bytes added 1.75 µs to a page fault and 8,192 bytes 4.7 (KVM guest, AMD EPYC).
 const OF_ANY_STACK: f64 = 0.28;
 
-/// A user stack of a size, by the term of the calibrated one. Whether its size costs everything or nothing bounds it.
-fn of_stack(term_ns: &Estimate, bytes: u32) -> Estimate {
-    let times = f64::from(bytes) / f64::from(USER_STACK_BYTES);
+/// A user stack of which so many bytes were asked for and so many copied, by the term of the calibrated one, whose bytes all are. Whether its size costs
+/// everything or nothing bounds it.
+fn of_stack(term_ns: &Estimate, bytes: u32, copied: Option<f64>) -> Estimate {
+    let times = copied.unwrap_or(bytes.into()) / f64::from(USER_STACK_BYTES);
     let estimate = term_ns.estimate * (OF_ANY_STACK + (1.0 - OF_ANY_STACK) * times);
     if times == 1.0 {
         return *term_ns;
@@ -116,11 +126,14 @@ mod tests {
     #[test]
     fn a_stack_costs_by_its_size() {
         let terms = BTreeMap::from([("user-stack".to_string(), Estimate::new(4700.0, 4500.0, 4900.0))]);
-        let of = |bytes| {
+        let of_copied = |bytes, stack_bytes| {
             let attribute = Attribute { sample_type: sample_type::STACK_USER, stack_user_bytes: bytes, ..Attribute::default() };
-            Payload::of(&attribute, None, &terms).cost_ns.unwrap_or(Estimate::exact(0.0))
+            Payload::of(&attribute, Carried { stack_bytes, ..Carried::default() }, &terms).cost_ns.unwrap_or(Estimate::exact(0.0))
         };
+        let of = |bytes| of_copied(bytes, None);
         assert_eq!(of(8192), terms["user-stack"]);
+        // A shallow program has less than was asked for.
+        assert_eq!(of_copied(8192, Some(1024.0)).estimate, of(1024).estimate);
         assert!(
             (of(1024).estimate - 1750.0).abs() < 30.0 && of(1024).contains(600.0) && of(1024).contains(4700.0),
             "{:?}",
@@ -134,7 +147,9 @@ mod tests {
         let terms = BTreeMap::from([("callchain".to_string(), Estimate::new(2200.0, 2100.0, 2300.0))]);
         let of = |exclude_callchain_user, entries| {
             let attribute = Attribute { sample_type: sample_type::CALLCHAIN, exclude_callchain_user, ..Attribute::default() };
-            Payload::of(&attribute, entries, &terms).cost_ns.unwrap_or(Estimate::exact(0.0))
+            Payload::of(&attribute, Carried { chain_entries: entries, ..Carried::default() }, &terms)
+                .cost_ns
+                .unwrap_or(Estimate::exact(0.0))
         };
         assert!(of(false, None) == of(false, Some(12.0)) && of(false, None).contains(terms["callchain"].estimate));
         for (entries, took_ns) in [(5.0, 1230.0), (13.0, 2030.0), (21.0, 2640.0), (65.0, 6850.0)] {
@@ -152,7 +167,7 @@ mod tests {
         let sample_type =
             sample_type::CALLCHAIN | sample_type::BRANCH_STACK | sample_type::REGS_INTR | sample_type::WEIGHT_STRUCT;
         let terms = BTreeMap::from([("branch-stack".to_string(), Estimate::new(1700.0, 1600.0, 1800.0))]);
-        let payload = Payload::of(&Attribute { sample_type, ..Attribute::default() }, None, &terms);
+        let payload = Payload::of(&Attribute { sample_type, ..Attribute::default() }, Carried::default(), &terms);
         let unknown: Vec<&str> = payload.unknown.iter().map(|(what, _)| *what).collect();
         assert_eq!((payload.unpriced, unknown), (vec!["callchain"], vec!["registers at the interrupt", "weights"]));
         assert_eq!((payload.cost_ns, payload.priced), (Some(terms["branch-stack"]), vec!["branch-stack".to_string()]));

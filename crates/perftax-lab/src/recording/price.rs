@@ -6,7 +6,7 @@ use perftax_cost::prediction::{Cost, drift_at_age};
 use perftax_cost::{Estimate, Mechanism};
 
 use super::attribute::Attribute;
-use super::payload::Payload;
+use super::payload::{Carried, Payload};
 
 /// What one sample of an event costs.
 pub struct Price<'a> {
@@ -28,13 +28,13 @@ pub struct Price<'a> {
 
 /// The price of an event's sample; None where the profile has no calibration of its mechanism.
 ///
-/// `entries`: of its samples' call chains, on average, where that is known. At the recording's own period, where it has one, and with the drift of the calibration's age at `now_s`.
+/// At the recording's own period, where it has one, and with the drift of the calibration's age at `now_s`.
 pub fn price_of<'a>(
     profile: &'a MachineProfile,
     mechanism: Mechanism,
     name: &str,
     attribute: &Attribute,
-    entries: Option<f64>,
+    carried: Carried,
     now_s: f64,
 ) -> Option<Price<'a>> {
     let newest = |a: &&Calibration, b: &&Calibration| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s);
@@ -43,7 +43,7 @@ pub fn price_of<'a>(
     let calibration = same.or_else(|| profile.of_mechanism(mechanism).max_by(newest))?;
     let breaks_alike = || breaks_on_execution(&calibration.event) == breaks_on_execution(name);
     let exact = same.is_some() || mechanism.is_time_driven() || (mechanism == Mechanism::Breakpoint && breaks_alike());
-    let payload = Payload::of(attribute, entries, &calibration.terms);
+    let payload = Payload::of(attribute, carried, &calibration.terms);
     let cost = Cost { drift: 0.0, ..Cost::from(calibration) };
     let drive = Drive::of(mechanism, false);
     let mut alpha_ns = attribute.events_a_sample().map_or(calibration.alpha_ns, |period| cost.of_sample_ns(drive, period));
