@@ -43,7 +43,7 @@ for (split /\n/, text("$folder/kinds")) {
     my ($kind) = split /\|/;
     push @order, $kind;
 }
-my ($covered, $covered_dear, $near, @widths, @dear, @errors) = (0, 0, 0);
+my ($covered, $covered_dear, $covered_clear, $near, @widths, @dear, @clear, @errors, %pooled) = (0, 0, 0, 0);
 printf "%-15s %7s %6s  %-24s %-15s %-8s %5s %6s  %s\n", 'kind', 'run', 'A/A', 'billed', 'measured', 'interval', 'half', 'off by', 'warnings';
 for my $kind (@order) {
     my $of = $took{$kind};
@@ -78,10 +78,25 @@ for my $kind (@order) {
         push @dear, $relative;
         $covered_dear += $is_covered;
     }
+    # What is less than three times what two arms alike differ by is not judged by itself.
+    if ($measured >= 3 * $aa) {
+        push @clear, $relative;
+        $covered_clear += $is_covered;
+    } elsif (defined $middle) {
+        $pooled{kinds}++;
+        $pooled{measured} += $cpu_s * $measured;
+        $pooled{variance} += ($cpu_s * $half) ** 2;
+        $pooled{$_->[0]} += $cpu_s * $_->[1] for [ low => $low ], [ middle => $middle ], [ high => $high ];
+    }
     printf "%-15s %5.0f ms %4.1f %%  %-24s %-15s %-8s %3.0f %% %6s  %s\n", $kind, 1000 * $cpu_s, 100 * $aa,
         defined $middle ? sprintf('%5.1f %% [%.1f, %.1f]', map { 100 * $_ } $middle, $low, $high) : 'unknown', sprintf('%5.1f %% ± %.1f', 100 * $measured, 100 * $half),
         $is_covered ? 'holds 0' : 'MISSES', 100 * $relative, defined $error ? sprintf('%+.0f %%', 100 * $error) : '?', $most ? "$most: $first" : '0';
 }
 printf "\n%d of %d intervals of (billed - measured) hold 0; median half-width %.0f %% of the cost\n", $covered, scalar @order, middle(@widths);
 printf "of those that cost 5 %% and more: %d of %d, median half-width %.0f %%\n", $covered_dear, scalar @dear, middle(@dear);
+printf "of those that cost three times the half-width of off against off and more: %d of %d, median half-width %.0f %%\n", $covered_clear, scalar @clear,
+    middle(@clear);
+printf "the other %d together: billed %.0f ms [%.0f, %.0f], measured %.0f ms ± %.0f\n", $pooled{kinds}, map { 1000 * $_ } @pooled{qw(middle low high measured)},
+    sqrt $pooled{variance}
+    if $pooled{kinds};
 printf "%d of %d are off by 20 %% at most; median %.0f %% either way\n", $near, scalar @order, middle(map { abs } @errors);

@@ -18,9 +18,6 @@ use crate::installation::Installation;
 /// The user and the group `nobody`: what the emulator becomes once everything is open, where root started it.
 const NOBODY: u32 = 65_534;
 
-/// Firmware and boot code, as Debian's seabios and qemu-system-data install them.
-pub const FIRMWARE: [&str; 2] = ["/usr/share/seabios", "/usr/share/qemu"];
-
 /// Memory in which a guest finds what it is to do: its first page says how many pages of an archive follow.
 const ORDERS_BYTES: u64 = 512 << 20;
 const PAGE: usize = 4096;
@@ -118,16 +115,16 @@ impl Emulator {
             mknodat(CWD, at(name), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(|e| Error::file(at(name))(e.into()))?;
         }
         let orders = written(orders)?;
-        let mut command = Command::new(&installation.qemu);
-        for firmware in FIRMWARE {
-            if !Path::new(firmware).is_dir() {
+        let mut command = installation.emulator();
+        for firmware in &installation.firmware {
+            if !firmware.is_dir() {
                 return Err(Error::Missing {
                     what: "QEMU's firmware".into(),
-                    why: format!("there is no {firmware}"),
+                    why: format!("there is no {}", firmware.display()),
                     remedy: "apt-get install seabios qemu-system-data".into(),
                 });
             }
-            command.args(["-L", firmware]);
+            command.arg("-L").arg(firmware);
         }
         if gives_up_root {
             command.args(["-runas", &format!("{NOBODY}:{NOBODY}")]);

@@ -41,6 +41,20 @@ pub enum Error {
         /// As the user wrote it.
         program: String,
     },
+    /// A bundle of the machine is not to be used.
+    #[error("{}: {why}", file.display())]
+    Bundle {
+        /// Which.
+        file: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// The user broke off what does not run the machine.
+    #[error("interrupted: {left}")]
+    Stopped {
+        /// What that leaves.
+        left: String,
+    },
     /// The user broke it off.
     #[error("interrupted: the machine is switched off, no output was brought back")]
     Interrupted,
@@ -61,7 +75,7 @@ impl Error {
         match self {
             Self::Missing { .. } => 3,
             Self::NoProgram { .. } => 127,
-            Self::Interrupted => 130,
+            Self::Interrupted | Self::Stopped { .. } => 130,
             _ => 1,
         }
     }

@@ -5,12 +5,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::bundle::{self, LOADER};
 use crate::error::{Error, Result};
 
 /// Where the folder `vm/` of the project is, instead of where it was when this was built.
 const SOURCES_VARIABLE: &str = "PERFTAX_VM_SOURCES";
 /// Another QEMU than the one that was built: a benchmark's, without a PMU.
 const QEMU_VARIABLE: &str = "PERFTAX_VM_QEMU";
+/// Firmware and boot code, as Debian's seabios and qemu-system-data install them.
+const FIRMWARE: [&str; 2] = ["/usr/share/seabios", "/usr/share/qemu"];
 const ENGINE: &str = "libperftax_engine.a";
 
 /// What it is built from.
@@ -21,7 +24,7 @@ pub struct Sources {
 }
 
 /// The parts.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Installation {
     /// QEMU.
     pub qemu: PathBuf,
@@ -31,6 +34,32 @@ pub struct Installation {
     pub base: PathBuf,
     /// Names of the programs in it.
     pub programs: BTreeSet<String>,
+    /// Folders of QEMU's firmware and boot code.
+    pub firmware: Vec<PathBuf>,
+    /// The folder of QEMU's libraries, their loader among them; none: the host's.
+    pub libraries: Option<PathBuf>,
+}
+
+impl Installation {
+    /// The machine that was built of the sources at hand; else the one that was installed.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where there is neither. A kernel of one's own is always built.
+    pub fn find(kernel: Option<&Path>) -> Result<Self> {
+        let built = Sources::find().and_then(|sources| sources.installation(kernel));
+        match built {
+            Err(error @ Error::Missing { .. }) if kernel.is_none() => bundle::installed()?.ok_or(error),
+            other => other,
+        }
+    }
+
+    /// QEMU, started by its own loader where it came with one.
+    pub(crate) fn emulator(&self) -> Command {
+        let Some(folder) = &self.libraries else { return Command::new(&self.qemu) };
+        let mut command = Command::new(folder.join(LOADER));
+        command.arg("--inhibit-cache").arg("--library-path").arg(folder).arg(&self.qemu);
+        command
+    }
 }
 
 /// Where the parts are kept: `$XDG_CACHE_HOME/perftax/vm`, or `~/.cache/perftax/vm`.
@@ -75,6 +104,14 @@ impl Sources {
         })
     }
 
+    /// Every file that the machine is built by, and what it is called below the project's folder.
+    pub(crate) fn texts(&self) -> Result<Vec<(PathBuf, PathBuf)>> {
+        let mut files = Vec::new();
+        collect(&self.folder, &mut files)?;
+        let named = |file: PathBuf| Some((Path::new("vm").join(file.strip_prefix(&self.folder).ok()?), file));
+        Ok(files.into_iter().filter_map(named).collect())
+    }
+
     /// A number that changes with these files and folders.
     fn fingerprint(paths: &[PathBuf]) -> Result<u64> {
         let mut files = Vec::new();
@@ -88,7 +125,7 @@ impl Sources {
     }
 
     /// Where QEMU is compiled; all its objects depend on our hooks, none on the engine.
-    fn qemu_folder(&self) -> Result<PathBuf> {
+    pub(crate) fn qemu_folder(&self) -> Result<PathBuf> {
         let header = self.folder.join("../crates/perftax-engine-c/include");
         let number = Self::fingerprint(&[self.folder.join("qemu"), self.folder.join("build-qemu"), header])?;
         Ok(cache_folder().join(format!("qemu-{number:016x}")))
@@ -126,6 +163,8 @@ impl Sources {
             kernel: guest.join("image"),
             base: guest.join("base.cpio"),
             programs: names.lines().map(String::from).collect(),
+            firmware: FIRMWARE.map(PathBuf::from).into(),
+            libraries: None,
         };
         if let Some(file) = [&found.qemu, &found.kernel, &found.base].into_iter().find(|file| !file.is_file()) {
             return Err(Error::Missing {
@@ -133,7 +172,7 @@ impl Sources {
                 why: format!("there is no {}", file.display()),
                 remedy: match kernel {
                     Some(kernel) => format!("perftax vm build --kernel {}   (once)", kernel.display()),
-                    None => "perftax vm build   (once; about five minutes)".into(),
+                    None => "perftax vm build   (once; about five minutes), or perftax vm install FILE, of a bundle".into(),
                 },
             });
         }

@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 
-use crate::emulator::{FIRMWARE, kernel_arguments};
+use crate::emulator::kernel_arguments;
 use crate::guest::Guest;
 use crate::installation::{Installation, cache_folder};
 
@@ -36,8 +36,8 @@ impl Kept {
     pub fn of(installation: &Installation, guest: &Guest) -> Self {
         let mut hasher = DefaultHasher::new();
         (FORMAT, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
-        let firmware = FIRMWARE.map(PathBuf::from);
-        for file in [&installation.qemu, &installation.kernel, &installation.base].into_iter().chain(&firmware) {
+        let parts = [&installation.qemu, &installation.kernel, &installation.base];
+        for file in parts.into_iter().chain(&installation.firmware).chain(&installation.libraries) {
             // A path stays where what is there was built anew.
             let found = fs::metadata(file).map(|found| (found.len(), found.mtime(), found.mtime_nsec())).ok();
             (file, found).hash(&mut hasher);
@@ -203,7 +203,7 @@ mod tests {
             qemu: "/bin/true".into(),
             kernel: "/bin/sh".into(),
             base: "/bin/false".into(),
-            programs: std::collections::BTreeSet::new(),
+            ..Installation::default()
         };
         let usual = Guest::new(vec!["true".into()]);
         let of = |guest: &Guest| Kept::of(&installation, guest).folder;

@@ -2,12 +2,12 @@
 
 use std::ffi::OsStr;
 
-use clap::{Arg, Command, CommandFactory};
+use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, ValueCompleter};
 use perftax_lab::{published, workload};
 use perftax_pmu::event::{self, Catalog, Filter};
 
-use crate::cli::Cli;
+use crate::cli;
 
 /// The variable by which a shell asks: its name for a script to source, and then, by that script, what may come next.
 const VARIABLE: &str = "PERFTAX_COMPLETE";
@@ -19,7 +19,7 @@ pub fn answer() {
 
 /// The whole command line, with the names that values of its options may have.
 fn command() -> Command {
-    completed(Cli::command())
+    completed(cli::command())
 }
 
 fn completed(command: Command) -> Command {

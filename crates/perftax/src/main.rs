@@ -22,7 +22,7 @@ mod wait;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 
 use cli::{Cli, Command};
 
@@ -33,7 +33,8 @@ fn main() -> ExitCode {
     completion::answer();
     perftax_pmu::guard::repair();
     failure::notice_signals();
-    let outcome = match Cli::parse().command {
+    let cli = Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|error| error.exit());
+    let outcome = match cli.command {
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::List(args) => commands::list::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),

@@ -35,7 +35,7 @@ use crate::output::{Output, check_file, write_atomically};
 use crate::target::program;
 use crate::wait::Wait;
 
-/// Find which threads share which cache lines, true sharing told from false
+/// Find which threads share which cache lines, truly or falsely
 ///
 /// Where loads and stores can be sampled (Intel PEBS), samples name lines, and debug registers of all threads watch each for a moment:
 /// how many transfers there are, between whom, of which lines. With --watch no PMU is needed: debug registers watch the places that

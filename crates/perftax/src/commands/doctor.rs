@@ -19,7 +19,7 @@ use crate::failure::Outcome;
 use crate::origin;
 use crate::output::Output;
 
-/// Say what this machine can and cannot measure, or whether an event would get multi-record PEBS
+/// Say what you can measure here, and what stands in the way
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

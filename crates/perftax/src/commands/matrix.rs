@@ -30,7 +30,7 @@ use crate::output::Output;
 use crate::progress::{Progress, announce};
 use crate::wait::Wait;
 
-/// Measure what counting and sampling cost: modes × events × instances × periods × programs
+/// Measure what counting and sampling cost: modes × events × periods
 ///
 /// Each cell of the grid is made of pairs of an unmonitored and a monitored run, in random order, until its overhead is known as well as
 /// was asked for; off against off is always among the cells. The plan comes first, with the time that it will take. Copies of a program

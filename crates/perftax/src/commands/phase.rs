@@ -17,7 +17,7 @@ use crate::progress::announce;
 use crate::target::Target;
 use crate::wait::Wait;
 
-/// Show two events over a program's run, at fixed intervals of instructions
+/// Show two events over a run, at fixed intervals of instructions
 ///
 /// The program runs once, under a group of three events that count at the same time: every INSTRUCTIONS the kernel takes a sample that
 /// holds the counts of all. Their ratio over the run, and the stretches in which it does not change, tell one program's phases from

@@ -16,7 +16,7 @@ use crate::output::Output;
 use crate::progress::{Progress, announce};
 use crate::wait::Wait;
 
-/// The price list of perf_event: start, stop, read, open, and context switches while events are open
+/// The price list of perf_event: start, stop, read, open, switches
 ///
 /// 1 to 16 events are started, stopped and read by ioctl, prctl, read() and RDPMC, beside PAPI and perf stat where these are installed, with the
 /// time stamp counter's own cost taken off. Compare kernels with perftax report.

@@ -29,7 +29,7 @@ use crate::output::Output;
 use crate::progress::{Progress, announce};
 use crate::wait::Wait;
 
-/// Run programs with and without sampling, and compare with what was predicted
+/// Run programs with and without sampling: did the prediction hold
 ///
 /// Rounds of two unmonitored runs and one monitored run a period, in random order, with the cost of a sample measured again
 /// inside every round. What an interruption makes each program lose in caches and TLBs is probed at two overheads that no cell

@@ -19,7 +19,7 @@ use anyhow::Result;
 
 use crate::failure::Outcome;
 
-/// Record messages (packets, requests, transactions), and say why the slow ones are slow
+/// Record messages (packets, requests), and say why some are slow
 ///
 /// The program marks where its messages begin and end, by perftax_tag.h or the crate perftax-tag; perftax records these marks, samples,
 /// and what the kernel did to each thread, and says for the slowest messages what their extra time went to.

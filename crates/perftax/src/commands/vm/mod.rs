@@ -1,16 +1,17 @@
 //! `perftax vm`: an unmodified Linux guest that sees a PMU with PEBS, on a machine that has none.
 
+mod bundle;
 mod resident;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
-use perftax_vm::{Arm, Error, Finished, Generation, Guest, Processor, Sources, Terminal};
+use perftax_vm::{Arm, Error, Finished, Generation, Guest, Installation, Processor, Sources, Terminal};
 
 use crate::failure::Outcome;
 
-/// Run programs in an emulated machine with a PMU: PEBS, IBS, branch records and counters without the hardware
+/// Run programs in an emulated machine with a PMU: PEBS, IBS, LBR
 ///
 /// QEMU with perftax's PMU boots Debian's unmodified kernel; its perf driver, perf and perftax run inside and see a processor of Intel's
 /// or AMD's.
@@ -19,6 +20,7 @@ use crate::failure::Outcome;
 #[command(after_help = "\
 Examples:
   perftax vm build
+  perftax vm install perftax-vm-0.1.0-x86_64.tar.zst
   perftax vm run -- perf stat -e instructions:u,branches:u bzip2 -k /bin/ls
   perftax vm run --cpu broadwell --assist-ns 286 --out p.data -- perf record -o p.data -e instructions:uppp -c 10007 gzip -k /bin/ls
   perftax vm run --cpu zen2 --out p.data -- perf record -a -o p.data -e ibs_op/cnt_ctl=1/ -c 100000 gzip -k /bin/ls
@@ -34,6 +36,8 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     Build(BuildArgs),
+    Bundle(bundle::BundleArgs),
+    Install(bundle::InstallArgs),
     Run(RunArgs),
     Up(resident::UpArgs),
     Exec(resident::ExecArgs),
@@ -189,6 +193,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     perftax_pmu::guard::take_interrupt_as_end();
     match &args.action {
         Action::Build(args) => build(args),
+        Action::Bundle(args) => bundle::bundle(args),
+        Action::Install(args) => bundle::install(args),
         Action::Run(args) => {
             let mut guest = args.machine.guest(args.command.clone())?;
             args.back.complete(&mut guest);
@@ -214,7 +220,7 @@ fn build(args: &BuildArgs) -> Result<Outcome> {
 }
 
 fn boot(machine: &MachineArgs, guest: &Guest) -> Result<Outcome> {
-    let installation = Sources::find()?.installation(machine.kernel.as_deref())?;
+    let installation = Installation::find(machine.kernel.as_deref())?;
     let us = std::env::current_exe()?;
     Ok(ended(&perftax_vm::run(&installation, guest, &us, terminal())?))
 }

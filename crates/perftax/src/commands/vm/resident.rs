@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use perftax_vm::keeper::{self, Keeper, Lent, Lifetime};
-use perftax_vm::{Guest, Resident, Sources};
+use perftax_vm::{Guest, Installation, Resident};
 
 use super::{BackArgs, BroughtArgs, MachineArgs, ended, terminal};
 use crate::failure::Outcome;
@@ -123,7 +123,7 @@ pub fn up(args: &UpArgs) -> Result<Outcome> {
 
 /// What the keeper does: boots the machine, says so, lends it.
 fn keep(args: &UpArgs) -> Result<Outcome> {
-    let installation = Sources::find()?.installation(args.machine.kernel.as_deref())?;
+    let installation = Installation::find(args.machine.kernel.as_deref())?;
     let guest = Guest { timeout: Duration::from_secs(args.timeout), ..args.machine.guest(vec!["true".into()])? };
     let keeper = Keeper::of(&args.name)?;
     let resident = Resident::boot(&installation, &guest, &std::env::current_exe()?, perftax_pmu::guard::interrupted)?;

@@ -1,0 +1,265 @@
+//! Unpacking a bundle: what its manifest names, checked byte by byte, all of it or nothing.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use sha2::{Digest, Sha256};
+
+use super::make::UntilInterrupted;
+use super::{LARGEST_MANIFEST, MANIFEST, Manifest, folder, installation_in};
+use crate::error::{Error, Result};
+
+/// Memory for zstd's window at most, as a power of two: what bundles are made with.
+const LARGEST_WINDOW: u32 = 27;
+
+/// The SHA-256 of a file, hexadecimal.
+///
+/// # Errors
+/// Where it cannot be read, or the user breaks it off.
+pub fn sha256_of(file: &Path, interrupted: fn() -> bool) -> Result<String> {
+    let opened = File::open(file).map_err(Error::file(file))?;
+    if !opened.metadata().map_err(Error::file(file))?.is_file() {
+        return Err(Error::Bundle { file: file.into(), why: "it is no regular file".into() });
+    }
+    let mut reader = UntilInterrupted { reader: opened, interrupted };
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match reader.read(&mut buffer).map_err(stopped_or(file, interrupted))? {
+            0 => return Ok(hexadecimal(&hasher.finalize())),
+            read => hasher.update(&buffer[..read]),
+        }
+    }
+}
+
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Installs a bundle for this user, in place of what was installed before; returns what it is and where. Whoever runs an older one goes on with that.
+///
+/// # Errors
+/// [`Error::Bundle`] where it is not what it says, or its emulator does not start here: nothing is installed then.
+pub fn install(bundle: &Path, interrupted: fn() -> bool) -> Result<(Manifest, PathBuf)> {
+    let to = folder();
+    let parent = to.parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(parent).map_err(Error::file(parent))?;
+    let made = tempfile::Builder::new().prefix("vm-new-").tempdir_in(parent).map_err(Error::file(parent))?;
+    let manifest = unpack(bundle, made.path(), interrupted)?;
+    starts(bundle, made.path())?;
+    fs::set_permissions(made.path(), fs::Permissions::from_mode(0o755)).map_err(Error::file(made.path()))?;
+    if to.exists() {
+        // What was there goes with the temporary folder.
+        renameat_with(CWD, made.path(), CWD, &to, RenameFlags::EXCHANGE).map_err(|error| Error::file(&to)(error.into()))?;
+    } else {
+        fs::rename(made.path(), &to).map_err(Error::file(&to))?;
+        let _renamed = made.keep();
+    }
+    Ok((manifest, to))
+}
+
+/// Removes what was installed; whether there was anything.
+///
+/// # Errors
+/// Where it cannot be removed.
+pub fn remove() -> Result<bool> {
+    let folder = folder();
+    match fs::remove_dir_all(&folder) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::file(folder)(error)),
+    }
+}
+
+/// Whatever goes wrong, or that the user wanted no more of it.
+fn stopped_or(file: &Path, interrupted: fn() -> bool) -> impl FnOnce(std::io::Error) -> Error {
+    let file = file.to_path_buf();
+    move |error| match interrupted() {
+        true => Error::Stopped { left: "nothing was installed".into() },
+        false => Error::file(file)(error),
+    }
+}
+
+fn unpack(bundle: &Path, to: &Path, interrupted: fn() -> bool) -> Result<Manifest> {
+    let bad = |why: String| Error::Bundle { file: bundle.into(), why };
+    // Neither truncated nor foreign bytes are a fault of the disk.
+    let broken = |error: std::io::Error| match interrupted() {
+        true => Error::Stopped { left: "nothing was installed".into() },
+        false => Error::Bundle {
+            file: bundle.into(),
+            why: format!("it cannot be unpacked: {error}; it was cut short, or is no bundle"),
+        },
+    };
+    let file = File::open(bundle).map_err(Error::file(bundle))?;
+    let mut decoder = zstd::Decoder::new(UntilInterrupted { reader: file, interrupted }).map_err(broken)?;
+    decoder.window_log_max(LARGEST_WINDOW).map_err(broken)?;
+    let mut archive = tar::Archive::new(decoder);
+    let mut entries = archive.entries().map_err(broken)?;
+    let mut first = entries.next().ok_or_else(|| bad("it is empty".into()))?.map_err(broken)?;
+    if first.path_bytes().as_ref() != MANIFEST.as_bytes() || first.size() > LARGEST_MANIFEST {
+        return Err(bad(format!("it does not begin with its {MANIFEST}")));
+    }
+    let mut text = Vec::new();
+    first.read_to_end(&mut text).map_err(broken)?;
+    let manifest = Manifest::of(bundle, &text)?;
+    write_new(&to.join(MANIFEST), false, |file| file.write_all(&text).map_err(Error::file(MANIFEST)))?;
+    let mut seen = BTreeSet::new();
+    for entry in entries {
+        let mut entry = entry.map_err(broken)?;
+        let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let Some(sum) = manifest.files.get(&path).filter(|_| entry.header().entry_type().is_file()) else {
+            return Err(bad(format!("it has a file {path:?} that its {MANIFEST} does not name")));
+        };
+        if entry.size() != sum.bytes || !seen.insert(path.clone()) {
+            return Err(bad(format!(
+                "{path} has {} bytes where its {MANIFEST} says {}, or is there twice",
+                entry.size(),
+                sum.bytes
+            )));
+        }
+        let target = to.join(&path);
+        let parent = target.parent().unwrap_or(to);
+        fs::create_dir_all(parent).map_err(Error::file(parent))?;
+        let mut hasher = Sha256::new();
+        write_new(&target, sum.executable, |file| {
+            let mut buffer = vec![0; 1 << 16];
+            loop {
+                let read = entry.read(&mut buffer).map_err(broken)?;
+                if read == 0 {
+                    return Ok(());
+                }
+                hasher.update(&buffer[..read]);
+                file.write_all(&buffer[..read]).map_err(Error::file(&target))?;
+            }
+        })?;
+        if hexadecimal(&hasher.finalize()) != sum.sha256 {
+            return Err(bad(format!("{path} is not what its {MANIFEST} says: its SHA-256 differs")));
+        }
+    }
+    // Behind the last file stand zeros, and the sum of all.
+    let rest = std::io::copy(&mut archive.into_inner().take(LARGEST_MANIFEST), &mut std::io::sink()).map_err(broken)?;
+    if rest == LARGEST_MANIFEST {
+        return Err(bad("there is more behind its last file".into()));
+    }
+    match manifest.files.keys().find(|path| !seen.contains(*path)) {
+        Some(path) => Err(bad(format!("{path} is missing: it was cut short"))),
+        None => Ok(manifest),
+    }
+}
+
+/// A new file, filled and closed.
+fn write_new(path: &Path, executable: bool, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
+    let mode = if executable { 0o755 } else { 0o644 };
+    let mut file = File::options().write(true).create_new(true).mode(mode).open(path).map_err(Error::file(path))?;
+    fill(&mut file)?;
+    // Whatever the user's mask: the emulator may become nobody before it reads.
+    file.set_permissions(fs::Permissions::from_mode(mode)).map_err(Error::file(path))
+}
+
+/// Whether the emulator of a bundle can be started here.
+fn starts(bundle: &Path, folder: &Path) -> Result<()> {
+    let installation = installation_in(folder)?;
+    let output =
+        installation.emulator().arg("--version").stdin(Stdio::null()).output().map_err(Error::file(&installation.qemu))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().next().unwrap_or("it says nothing").to_string();
+    Err(Error::Bundle { file: bundle.into(), why: format!("its emulator does not start here ({}): {said}", output.status) })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use std::collections::BTreeMap;
+
+    use super::super::make::of_texts;
+    use super::super::{FORMAT, FileSum};
+    use super::*;
+
+    fn manifest_of(files: &[(&str, &[u8])]) -> Manifest {
+        let sum = |bytes: &[u8]| FileSum {
+            bytes: bytes.len() as u64,
+            sha256: hexadecimal(&Sha256::digest(bytes)),
+            executable: bytes.starts_with(b"#!"),
+        };
+        Manifest {
+            format: FORMAT,
+            perftax: env!("CARGO_PKG_VERSION").into(),
+            host: std::env::consts::ARCH.into(),
+            kernel: "6.1.0".into(),
+            packages: Vec::new(),
+            files: files.iter().map(|(path, bytes)| ((*path).to_string(), sum(bytes))).collect::<BTreeMap<_, _>>(),
+        }
+    }
+
+    const FILES: [(&str, &[u8]); 2] =
+        [("guest/programs", b"perf\nsh\n"), ("qemu/lib/ld-linux-x86-64.so.2", b"#!/bin/sh\nexit 0\n")];
+
+    #[test]
+    fn what_was_packed_is_unpacked() {
+        let folder = tempfile::tempdir().unwrap();
+        let (bundle, to) = (folder.path().join("b.tar.zst"), folder.path().join("to"));
+        fs::create_dir(&to).unwrap();
+        of_texts(&manifest_of(&FILES), &FILES, &bundle).unwrap();
+        let manifest = unpack(&bundle, &to, || false).unwrap();
+        assert_eq!(manifest, manifest_of(&FILES));
+        for (path, bytes) in FILES {
+            assert_eq!(fs::read(to.join(path)).unwrap(), bytes);
+        }
+        assert_eq!(fs::metadata(to.join(FILES[1].0)).unwrap().permissions().mode() & 0o777, 0o755);
+        assert_eq!(installation_in(&to).unwrap().programs.len(), 2);
+        starts(&bundle, &to).unwrap();
+        let again = folder.path().join("again");
+        of_texts(&manifest_of(&FILES), &FILES, &again).unwrap();
+        assert_eq!(fs::read(&bundle).unwrap(), fs::read(&again).unwrap(), "the same bytes twice");
+        assert_eq!(sha256_of(&bundle, || false).unwrap(), sha256_of(&again, || false).unwrap());
+    }
+
+    #[test]
+    fn what_differs_from_its_manifest_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let bundle = folder.path().join("b.tar.zst");
+        let refused = |manifest: &Manifest, files: &[(&str, &[u8])]| {
+            // `of_texts` wants a sum for each file that it packs, which the manifest that is read need not name.
+            of_texts(manifest, files, &bundle).unwrap();
+            let to = tempfile::tempdir().unwrap();
+            unpack(&bundle, to.path(), || false).unwrap_err().to_string()
+        };
+        let mut other = manifest_of(&FILES);
+        other.files.get_mut("guest/programs").unwrap().sha256 = "00".repeat(32);
+        assert!(refused(&other, &FILES).contains("guest/programs is not what"));
+        assert!(refused(&manifest_of(&FILES), &FILES[..1]).contains("is missing: it was cut short"));
+
+        of_texts(&manifest_of(&FILES), &FILES, &bundle).unwrap();
+        let whole = fs::read(&bundle).unwrap();
+        for cut in [0, 1, 10, whole.len() / 2, whole.len() - 1] {
+            fs::write(&bundle, &whole[..cut]).unwrap();
+            let to = tempfile::tempdir().unwrap();
+            assert!(unpack(&bundle, to.path(), || false).is_err(), "{cut} bytes of {}", whole.len());
+        }
+        fs::write(&bundle, b"PK\x03\x04 something else").unwrap();
+        let to = tempfile::tempdir().unwrap();
+        assert!(unpack(&bundle, to.path(), || false).unwrap_err().to_string().contains("no bundle"));
+        assert!(unpack(Path::new("/no/such/file"), to.path(), || false).unwrap_err().to_string().contains("/no/such/file"));
+        let stopped = unpack(&bundle, to.path(), || true).unwrap_err();
+        assert_eq!((stopped.exit_code(), stopped.to_string()), (130, "interrupted: nothing was installed".into()));
+    }
+
+    #[test]
+    fn an_emulator_that_does_not_start_is_not_installed() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [FILES[0], ("qemu/lib/ld-linux-x86-64.so.2", b"#!/bin/sh\necho too old >&2\nexit 1\n".as_slice())];
+        let bundle = folder.path().join("b");
+        of_texts(&manifest_of(&files), &files, &bundle).unwrap();
+        unpack(&bundle, folder.path(), || false).unwrap();
+        assert!(starts(&bundle, folder.path()).unwrap_err().to_string().contains("too old"));
+    }
+}
