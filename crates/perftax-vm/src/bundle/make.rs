@@ -17,7 +17,7 @@ use crate::installation::Sources;
 
 /// What QEMU reads when it starts a kernel, of its firmware: the last where a kernel cannot be started by its PVH note.
 pub(super) const FIRMWARE_FILES: [&str; 4] = ["bios-256k.bin", "kvmvapic.bin", "pvh.bin", "linuxboot_dma.bin"];
-/// Of zstd's: half a minute, a fifth smaller than its usual one.
+/// Of zstd's: a minute and a half, a third smaller than its usual one.
 const LEVEL: i32 = 19;
 /// How far back repetitions are looked for, as a power of two: libraries of the guest are those of QEMU.
 const WINDOW: u32 = 27;

@@ -14,6 +14,8 @@ use crate::installation::{Installation, Sources};
 
 /// What a package says of its licences (Debian Policy, section 12.5).
 const COPYRIGHT: &str = "copyright";
+/// Whole licences (Debian Policy, section 12.5).
+const COMMON: &str = "/usr/share/common-licenses";
 /// Of QEMU's source.
 const QEMU_LICENCES: [&str; 3] = ["LICENSE", "COPYING", "COPYING.LIB"];
 
@@ -55,6 +57,7 @@ impl Provenance {
             }
         }
         all.add_qemu(&sources.qemu_folder()?)?;
+        all.add_common()?;
         Ok(all)
     }
 
@@ -92,10 +95,7 @@ impl Provenance {
         // A package may have its files where they were before /lib and /usr/lib became one.
         let before = whole.strip_prefix("/usr").map(|rest| Path::new("/").join(rest)).unwrap_or_default();
         let mut places = [file, whole.as_path(), before.as_path()].into_iter();
-        let owner = places.find_map(|place| {
-            let said = said(Command::new("dpkg-query").arg("-S").arg(place))?;
-            Some(said.split(": ").next()?.split(", ").next()?.to_string())
-        });
+        let owner = places.find_map(|place| owner(&said(Command::new("dpkg-query").arg("-S").arg(place))?));
         let unknown = || Error::Missing {
             what: format!("the package of {}", file.display()),
             why: "dpkg-query -S knows none, so nobody could tell where its source is".into(),
@@ -155,10 +155,27 @@ impl Provenance {
         Ok(())
     }
 
+    /// The licences that packages name instead of repeating them.
+    fn add_common(&mut self) -> Result<()> {
+        for entry in fs::read_dir(COMMON).map_err(Error::file(COMMON))? {
+            let file = entry.map_err(Error::file(COMMON))?.path();
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let text = fs::read(&file).map_err(Error::file(&file))?;
+            self.licences.insert(format!("common-licenses/{name}"), text);
+        }
+        Ok(())
+    }
+
     fn add(&mut self, package: Package, licence: Vec<u8>) {
         self.licences.insert(package.name.clone(), licence);
         self.packages.insert(package);
     }
+}
+
+/// The first package that `dpkg-query -S` names, behind what it says of packages that put a file of their own in another's place.
+fn owner(said: &str) -> Option<String> {
+    let line = said.lines().find(|line| !line.starts_with("diversion by "))?;
+    Some(line.split_once(": ")?.0.split(", ").next()?.to_string())
 }
 
 /// What a command says, if it succeeds.
@@ -179,4 +196,32 @@ fn licence_in(package: impl Read) -> std::io::Result<Option<Vec<u8>>> {
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    #[test]
+    fn a_file_belongs_to_who_has_it_and_not_to_who_moved_it() {
+        let moved = "diversion by linux-perf from: /usr/bin/perf\ndiversion by linux-perf to: /usr/bin/perf.wrapper\nlinux-perf: /usr/bin/perf\n";
+        assert_eq!(owner(moved).as_deref(), Some("linux-perf"));
+        assert_eq!(owner("libc6:amd64, libc6:i386: /lib/x\n").as_deref(), Some("libc6:amd64"));
+        assert_eq!(owner("diversion by linux-perf from: /usr/bin/perf\n"), None);
+    }
+
+    #[test]
+    fn a_package_s_licence_is_found_in_its_files() {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (path, text) in [("./usr/share/doc/x/changelog", "no"), ("./usr/share/doc/x/copyright", "GPL-2")] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            archive.append_data(&mut header, path, text.as_bytes()).unwrap();
+        }
+        let bytes = archive.into_inner().unwrap();
+        assert_eq!(licence_in(bytes.as_slice()).unwrap().as_deref(), Some(b"GPL-2".as_slice()));
+        assert_eq!(licence_in(&bytes[1024..1024]).unwrap(), None);
+    }
 }

@@ -11,7 +11,7 @@ use crate::failure::Outcome;
 
 /// Put the machine that was built here into one file, for others to install: no compiler, no apt, no root
 ///
-/// It holds QEMU with its libraries, kernel, file system, licences, and where the sources of all of it are. About 45 MB, half a minute.
+/// It holds QEMU with its libraries, kernel, file system, licences, and where the sources of all of it are. About 24 MB, two minutes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -68,7 +68,7 @@ pub fn bundle(args: &BundleArgs) -> Result<Outcome> {
         .into());
     }
     crate::output::check_file(&to)?;
-    anstream::eprintln!("perftax: packing the machine, half a minute");
+    anstream::eprintln!("perftax: packing the machine, two minutes");
     let manifest = machine::make(&Sources::find()?, &to, interrupted)?;
     let bytes = std::fs::metadata(&to)?.len();
     let sum = machine::sha256_of(&to, interrupted)?;
