@@ -13,7 +13,7 @@ PREFIX ?= /usr/local
 LINTED = env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings
 
 build:
-	$(CARGO) build --release --locked -p perftax -p perftax-sim-plugin -p perftax-engine-c
+	PERFTAX_PLUGIN_BESIDE=1 $(CARGO) build --release --locked -p perftax -p perftax-sim-plugin -p perftax-engine-c
 
 plan: build
 	scripts/plan-demo $(BUDGET)
@@ -27,11 +27,13 @@ setup:
 # for `cargo clippy`, which would have every dependency read once more.
 tree:
 	$(CARGO) fmt --all --check
+	scripts/bill-of-materials --check
 	scripts/stage compile $(LINTED) $(CARGO) build --workspace --all-targets --locked
 
 # The lints alone.
 lint:
 	$(CARGO) fmt --all --check
+	scripts/bill-of-materials --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # The emulated machine, once into the cache, with the distribution's kernel and a newer one: its tests need both.

@@ -113,7 +113,7 @@ fn run(cell: &Cell, rounds: u64) -> (Outcome, Accuracy) {
     let bench = Accuracy { step: cell.step, rounds, seed: 1 };
     let folder = tempfile::tempdir().unwrap();
     let guest = Guest { argv: vec![bench.build(folder.path()).unwrap().into()], ..Guest::default() };
-    let simulated = simulate(&Installation::find().unwrap(), &guest, &request).unwrap();
+    let simulated = simulate(&Installation::find(None).unwrap(), &guest, &request).unwrap();
     assert_eq!(simulated.code, 0);
     (simulated.outcome.unwrap(), bench)
 }

@@ -17,7 +17,7 @@ const PROGRAMS: [&str; 3] = ["bzip2", "gcc", "sjeng"];
 const MACHINE: &str = "broadwell";
 
 fn main() {
-    let installation = Installation::find().unwrap();
+    let installation = Installation::find(None).unwrap();
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let programs = if chosen.is_empty() { PROGRAMS.map(String::from).to_vec() } else { chosen };
     let machine = Published::load(MACHINE).unwrap().model().unwrap().clone();

@@ -45,7 +45,7 @@ fn resolved(argv: &[OsString]) -> Vec<OsString> {
 type Round = (f64, Vec<f64>, f64);
 
 fn main() {
-    let installation = Installation::find().unwrap();
+    let installation = Installation::find(None).unwrap();
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let programs = if chosen.is_empty() { PROGRAMS.map(String::from).to_vec() } else { chosen };
     let variants = [

@@ -99,7 +99,7 @@ fn main() -> ExitCode {
 
 /// All runs, as many at a time as there are CPUs: in the simulation nothing hangs on time.
 fn measure(program: &OsString, operations: u64, kinds: &[&'static str]) -> perftax_pmu::Result<Vec<Cell>> {
-    let installation = Installation::find()?;
+    let installation = Installation::find(None)?;
     let row = |kind: &&'static str| {
         let kind = *kind;
         THREADS.into_iter().flat_map(move |threads| (0..=10).map(move |tenths| Run { kind, threads, tenths }))

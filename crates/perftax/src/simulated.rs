@@ -17,6 +17,17 @@ use perftax_pmu::Error;
 use crate::measured::{Known, Wanted, published};
 use crate::target::Target;
 
+/// The plugin, where nothing stands beside the program (build.rs).
+#[cfg(embedded_plugin)]
+const PLUGIN: Option<&[u8]> = Some(include_bytes!(env!("PERFTAX_PLUGIN_FILE")));
+#[cfg(not(embedded_plugin))]
+const PLUGIN: Option<&[u8]> = None;
+
+/// qemu-user and the plugin.
+pub fn installation() -> perftax_pmu::Result<Installation> {
+    Installation::find(PLUGIN)
+}
+
 /// Where the counts of a program's events come from, if it is not run as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum CountsFrom {
@@ -54,7 +65,7 @@ pub fn resolve(wanted: &Wanted, target: &Target, origin: &mut Origin) -> Result<
     let request = Request { sampling: Some(counting), caches: true, profile: true, ..Request::counting(model.clone()) };
     let guest = Guest { silent: true, ..target.guest()? };
     crate::progress::announce(&format!("counting on the modelled {name}: one run in qemu-user, some times slower than here"));
-    let simulated = simulate(&Installation::find()?, &guest, &request)?;
+    let simulated = simulate(&installation()?, &guest, &request)?;
     let Some(outcome) = &simulated.outcome else {
         return Err(simulated.without(&guest.argv[0].to_string_lossy()).into());
     };

@@ -1,5 +1,6 @@
 //! What a simulation needs on this machine: qemu-user, and our plugin.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use perftax_pmu::{Error, Result};
@@ -19,11 +20,12 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// Looks for qemu in PATH, and for the plugin where `PERFTAX_SIM_PLUGIN` says, beside this program, or in `../lib/perftax`.
+    /// Looks for qemu in PATH, and for the plugin where `PERFTAX_SIM_PLUGIN` says, beside this program, or in `../lib/perftax`; where it is nowhere, `embedded`
+    /// is its bytes, which are written into the user's cache.
     ///
     /// # Errors
     /// [`Error::Unsupported`] with what installs what is missing.
-    pub fn find() -> Result<Self> {
+    pub fn find(embedded: Option<&[u8]>) -> Result<Self> {
         let missing = |what: &str, why: String, remedy: &str| Error::Unsupported {
             what: format!("simulate without {what}"),
             why,
@@ -46,13 +48,58 @@ impl Installation {
         // `deps` holds a test's program, one below what it was built beside.
         let places = [folder.join(PLUGIN), folder.join("../lib/perftax").join(PLUGIN), folder.join("..").join(PLUGIN)];
         let found = places.iter().find(|file| file.is_file());
-        let plugin = found.cloned().ok_or_else(|| {
-            missing(
-                "its plugin",
-                format!("there is no {PLUGIN} beside {}", program.display()),
-                "cargo build --release -p perftax-sim-plugin   (or set PERFTAX_SIM_PLUGIN to its path)",
-            )
-        })?;
+        let plugin = match (found, embedded) {
+            (Some(found), _) => found.clone(),
+            (None, Some(bytes)) => unpacked(bytes, &cache_folder())?,
+            (None, None) => {
+                return Err(missing(
+                    "its plugin",
+                    format!("there is no {PLUGIN} beside {}", program.display()),
+                    "cargo build --release -p perftax-sim-plugin   (or set PERFTAX_SIM_PLUGIN to its path)",
+                ));
+            }
+        };
         Ok(Self { qemu, plugin })
+    }
+}
+
+/// `$XDG_CACHE_HOME/perftax/sim`, or `~/.cache/perftax/sim`.
+fn cache_folder() -> PathBuf {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+    cache.unwrap_or_else(std::env::temp_dir).join("perftax/sim")
+}
+
+/// The plugin as a file, which only a file can be loaded from; whole or not at all, for another perftax may be loading it.
+fn unpacked(bytes: &[u8], folder: &Path) -> Result<PathBuf> {
+    let file = folder.join(PLUGIN);
+    let failed = |source| Error::System { call: format!("write {}", file.display()), source };
+    if std::fs::read(&file).is_ok_and(|found| found == bytes) {
+        return Ok(file);
+    }
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let mut made = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    made.write_all(bytes).map_err(failed)?;
+    made.persist(&file).map_err(|error| failed(error.error))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    #[test]
+    fn a_plugin_that_came_along_is_written_once_and_again_where_it_differs() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("cache");
+        let file = unpacked(b"first", &cache).unwrap();
+        let written = std::fs::metadata(&file).unwrap().modified().unwrap();
+        assert_eq!(unpacked(b"first", &cache).unwrap(), file);
+        assert_eq!(std::fs::metadata(&file).unwrap().modified().unwrap(), written);
+        unpacked(b"second", &cache).unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"second");
+        assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 1);
     }
 }

@@ -10,7 +10,7 @@ use anyhow::Result;
 use perftax_cost::Warning;
 use perftax_cost::document::{MachineId, Origin, SCHEMA, SimulatedRun, Simulation};
 use perftax_lab::published::Published;
-use perftax_lab::simulation::{Guest, Installation, simulate, summary};
+use perftax_lab::simulation::{Guest, simulate, summary};
 use perftax_model::Event;
 use perftax_model::machine::{Handler, LlcShare, Machine, Mechanism};
 use perftax_model::run::{Outcome as Came, Request, Sampling};
@@ -122,7 +122,7 @@ const DEFAULT_PERIOD: u64 = 100_003;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
-    let installation = Installation::find()?;
+    let installation = crate::simulated::installation()?;
     let guest = args.guest()?;
     if args.comm.comm {
         return comm::run(args, &installation, &guest);
