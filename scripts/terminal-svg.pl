@@ -1,10 +1,10 @@
-# terminal-svg.pl COMMAND <OUTPUT >PICTURE: what a terminal of 80 columns shows of a command and its output, colours and all, as SVG.
+# terminal-svg.pl COMMAND <OUTPUT >PICTURE: what a terminal of 110 columns shows of a command and its output, colours and all, as SVG.
 use strict;
 use warnings;
 use utf8;
 use open qw(:std :utf8);
 my ($command) = @ARGV;
-my ($columns, $width, $height, $margin) = (80, 8.4, 19, 14);
+my ($columns, $width, $height, $margin) = (110, 8.4, 19, 14);
 my %colour = (31 => '#f7768e', 32 => '#9ece6a', 33 => '#e0af68', 34 => '#7aa2f7', 35 => '#bb9af7', 36 => '#7dcfff', 90 => '#787c99');
 my @lines = ([ [ '$ ', 'fill="#9ece6a"' ], [ $command, 'font-weight="bold"' ] ]);
 while (my $line = <STDIN>) {

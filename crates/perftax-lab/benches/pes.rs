@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use perftax_lab::microbench::{Accuracy, Microbench};
 use perftax_lab::published::Published;
-use perftax_lab::simulation::{Guest, Installation, simulate};
+use perftax_lab::simulation::{Brought, Guest, Installation, simulate};
 use perftax_model::Event;
 use perftax_model::machine::{Handler, Mechanism};
 use perftax_model::run::{Outcome, Request, Sampling};
@@ -113,7 +113,7 @@ fn run(cell: &Cell, rounds: u64) -> (Outcome, Accuracy) {
     let bench = Accuracy { step: cell.step, rounds, seed: 1 };
     let folder = tempfile::tempdir().unwrap();
     let guest = Guest { argv: vec![bench.build(folder.path()).unwrap().into()], ..Guest::default() };
-    let simulated = simulate(&Installation::find(None).unwrap(), &guest, &request).unwrap();
+    let simulated = simulate(&Installation::find(&Brought::default()).unwrap(), &guest, &request).unwrap();
     assert_eq!(simulated.code, 0);
     (simulated.outcome.unwrap(), bench)
 }

@@ -8,7 +8,7 @@
 mod common;
 
 use perftax_lab::published::Published;
-use perftax_lab::simulation::{Installation, simulate, summary};
+use perftax_lab::simulation::{Brought, Installation, simulate, summary};
 use perftax_model::Event;
 use perftax_model::machine::{Handler, LlcShare, Mechanism};
 use perftax_model::run::{Request, Sampling};
@@ -17,7 +17,7 @@ const PROGRAMS: [&str; 3] = ["bzip2", "gcc", "sjeng"];
 const MACHINE: &str = "broadwell";
 
 fn main() {
-    let installation = Installation::find(None).unwrap();
+    let installation = Installation::find(&Brought::default()).unwrap();
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let programs = if chosen.is_empty() { PROGRAMS.map(String::from).to_vec() } else { chosen };
     let machine = Published::load(MACHINE).unwrap().model().unwrap().clone();

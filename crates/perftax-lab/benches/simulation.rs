@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use perftax_lab::published::Published;
-use perftax_lab::simulation::{Installation, simulate};
+use perftax_lab::simulation::{Brought, Installation, simulate};
 use perftax_lab::workload::find_program;
 use perftax_model::Event;
 use perftax_model::machine::{Handler, Mechanism};
@@ -45,7 +45,7 @@ fn resolved(argv: &[OsString]) -> Vec<OsString> {
 type Round = (f64, Vec<f64>, f64);
 
 fn main() {
-    let installation = Installation::find(None).unwrap();
+    let installation = Installation::find(&Brought::default()).unwrap();
     let chosen: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let programs = if chosen.is_empty() { PROGRAMS.map(String::from).to_vec() } else { chosen };
     let variants = [
@@ -74,7 +74,7 @@ fn main() {
         };
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
-            let bare = plain(&mut Command::new(&installation.qemu));
+            let bare = plain(&mut Command::new(&installation.qemu[0]));
             let simulated: Vec<f64> = variants
                 .iter()
                 .map(|(_, request)| {

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use perftax_comm::run::{Estimated, Outcome, Request};
-use perftax_lab::simulation::{Guest, Installation, simulate_comm};
+use perftax_lab::simulation::{Brought, Guest, Installation, simulate_comm};
 
 const KINDS: [&str; 7] = ["true", "false", "mixed", "read-write", "producer-consumer", "lock", "ring"];
 const THREADS: [u64; 5] = [2, 4, 8, 16, 32];
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
 
 /// All runs, as many at a time as there are CPUs: in the simulation nothing hangs on time.
 fn measure(program: &OsString, operations: u64, kinds: &[&'static str]) -> perftax_pmu::Result<Vec<Cell>> {
-    let installation = Installation::find(None)?;
+    let installation = Installation::find(&Brought::default())?;
     let row = |kind: &&'static str| {
         let kind = *kind;
         THREADS.into_iter().flat_map(move |threads| (0..=10).map(move |tenths| Run { kind, threads, tenths }))

@@ -1,6 +1,7 @@
 //! What is built once: QEMU with the PMU, a kernel, a file system.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -55,10 +56,17 @@ impl Installation {
 
     /// QEMU, started by its own loader where it came with one.
     pub(crate) fn emulator(&self) -> Command {
-        let Some(folder) = &self.libraries else { return Command::new(&self.qemu) };
-        let mut command = Command::new(folder.join(LOADER));
-        command.arg("--inhibit-cache").arg("--library-path").arg(folder).arg(&self.qemu);
+        let words = self.words(&self.qemu);
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
         command
+    }
+
+    /// The words that start a program of this machine's.
+    pub(crate) fn words(&self, program: &Path) -> Vec<OsString> {
+        let Some(folder) = &self.libraries else { return vec![program.into()] };
+        let loader = folder.join(LOADER).into_os_string();
+        vec![loader, "--inhibit-cache".into(), "--library-path".into(), folder.into(), program.into()]
     }
 }
 
@@ -203,6 +211,20 @@ impl Sources {
         }
         forget_oldest(&cache_folder(), &self.qemu_folder()?);
         self.installation(kernel)
+    }
+
+    /// QEMU for one program, with plugins; built where it is not there.
+    ///
+    /// # Errors
+    /// Where it cannot be built.
+    pub(crate) fn user_emulator(&self) -> Result<PathBuf> {
+        let program = self.qemu_folder()?.join("qemu-x86_64");
+        if !program.is_file() {
+            let mut command = Command::new(self.folder.join("build-qemu-user"));
+            command.arg(&program);
+            step(command, "building QEMU for one program")?;
+        }
+        Ok(program)
     }
 
     /// Removes what was built.

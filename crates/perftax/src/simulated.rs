@@ -7,7 +7,7 @@ use anyhow::Result;
 use perftax_cost::document::{Origin, WorkloadProfile};
 use perftax_cost::{Estimate, LeftOut, Mechanism, Warning};
 use perftax_lab::published::Published;
-use perftax_lab::simulation::{Guest, Installation, simulate, summary};
+use perftax_lab::simulation::{Brought, Guest, Installation, simulate, summary};
 use perftax_model::Event;
 use perftax_model::machine::{Handler, Mechanism as Unit};
 use perftax_model::run::{Outcome, Request, Sampling};
@@ -23,9 +23,9 @@ const PLUGIN: Option<&[u8]> = Some(include_bytes!(env!("PERFTAX_PLUGIN_FILE")));
 #[cfg(not(embedded_plugin))]
 const PLUGIN: Option<&[u8]> = None;
 
-/// qemu-user and the plugin.
-pub fn installation() -> perftax_pmu::Result<Installation> {
-    Installation::find(PLUGIN)
+/// qemu-user and the plugin: the system's, else what came with us and with the emulated machine.
+pub fn installation() -> Result<Installation> {
+    Ok(Installation::find(&Brought { plugin: PLUGIN, qemu: perftax_vm::bundle::user_emulator()? })?)
 }
 
 /// Where the counts of a program's events come from, if it is not run as it is.

@@ -1,7 +1,9 @@
 //! What a simulation needs on this machine: qemu-user, and our plugin.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use perftax_pmu::{Error, Result};
 
@@ -9,31 +11,50 @@ use perftax_pmu::{Error, Result};
 const PLUGIN_VARIABLE: &str = "PERFTAX_SIM_PLUGIN";
 const PLUGIN: &str = "libperftax_sim_plugin.so";
 const QEMU: &str = "qemu-x86_64";
+const WITH_PLUGINS: &str =
+    "perftax vm install FILE: a bundle of the emulated machine has a qemu-x86_64 with plugins, too (perftax vm bundle makes one)";
 
-/// The two files found.
+/// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
-    /// qemu-user for x86-64.
-    pub qemu: PathBuf,
+    /// The words that start qemu-user for x86-64.
+    pub qemu: Vec<OsString>,
     /// The plugin.
     pub plugin: PathBuf,
 }
 
+/// What a program has along, where the system lacks it.
+#[derive(Clone, Debug, Default)]
+pub struct Brought<'a> {
+    /// The plugin's bytes.
+    pub plugin: Option<&'a [u8]>,
+    /// The words that start a qemu-user with plugins.
+    pub qemu: Option<Vec<OsString>>,
+}
+
 impl Installation {
-    /// Looks for qemu in PATH, and for the plugin where `PERFTAX_SIM_PLUGIN` says, beside this program, or in `../lib/perftax`; where it is nowhere, `embedded`
-    /// is its bytes, which are written into the user's cache.
+    /// Looks for qemu in PATH, and for the plugin where `PERFTAX_SIM_PLUGIN` says, beside this program, or in `../lib/perftax`; what is nowhere may
+    /// have been brought: a plugin's bytes are written into the user's cache.
     ///
     /// # Errors
     /// [`Error::Unsupported`] with what installs what is missing.
-    pub fn find(embedded: Option<&[u8]>) -> Result<Self> {
+    pub fn find(brought: &Brought<'_>) -> Result<Self> {
         let missing = |what: &str, why: String, remedy: &str| Error::Unsupported {
             what: format!("simulate without {what}"),
             why,
             remedy: remedy.into(),
         };
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let qemu = std::env::split_paths(&path).map(|folder| folder.join(QEMU)).find(|file| file.is_file());
-        let qemu = qemu.ok_or_else(|| missing(QEMU, "it is not in PATH".into(), "apt-get install qemu-user"))?;
+        let found = std::env::split_paths(&path).map(|folder| folder.join(QEMU)).find(|file| file.is_file());
+        let qemu = match (found, &brought.qemu) {
+            (Some(found), _) if has_plugins(&found) => vec![found.into()],
+            (_, Some(brought)) => brought.clone(),
+            (Some(found), None) => {
+                let why = format!("{} is built without them, as Debian 13's is, which is static", found.display());
+                return Err(missing("plugins of qemu-user", why, WITH_PLUGINS));
+            }
+            (None, None) => return Err(missing(QEMU, "it is not in PATH".into(), "apt-get install qemu-user")),
+        };
         if let Some(plugin) = std::env::var_os(PLUGIN_VARIABLE) {
             let plugin = PathBuf::from(plugin);
             if !plugin.is_file() {
@@ -48,7 +69,7 @@ impl Installation {
         // `deps` holds a test's program, one below what it was built beside.
         let places = [folder.join(PLUGIN), folder.join("../lib/perftax").join(PLUGIN), folder.join("..").join(PLUGIN)];
         let found = places.iter().find(|file| file.is_file());
-        let plugin = match (found, embedded) {
+        let plugin = match (found, brought.plugin) {
             (Some(found), _) => found.clone(),
             (None, Some(bytes)) => unpacked(bytes, &cache_folder())?,
             (None, None) => {
@@ -61,6 +82,12 @@ impl Installation {
         };
         Ok(Self { qemu, plugin })
     }
+}
+
+/// Whether a QEMU takes plugins: only then does its help name the option.
+fn has_plugins(qemu: &Path) -> bool {
+    let help = Command::new(qemu).arg("-h").stdin(Stdio::null()).output();
+    help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).lines().any(|line| line.starts_with("-plugin ")))
 }
 
 /// `$XDG_CACHE_HOME/perftax/sim`, or `~/.cache/perftax/sim`.

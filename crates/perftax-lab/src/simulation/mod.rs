@@ -7,7 +7,7 @@ mod summary;
 mod symbols;
 
 pub use comm::{SimulatedComm, comm_document, simulate_comm};
-pub use install::Installation;
+pub use install::{Brought, Installation};
 pub use runner::{Guest, Simulated, simulate};
 pub use summary::summary;
 pub use symbols::Symbols;

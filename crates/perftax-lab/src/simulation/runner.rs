@@ -74,7 +74,8 @@ pub(super) fn run_with_plugin<T: DeserializeOwned>(
         .map_err(|e| Error::System { call: "writing JSON".into(), source: e.into() })?;
     std::fs::write(&asked, text).map_err(Error::file(&asked))?;
 
-    let mut command = Command::new(&installation.qemu);
+    let mut command = Command::new(&installation.qemu[0]);
+    command.args(&installation.qemu[1..]);
     let plugin = format!("{},{kind}={}", installation.plugin.display(), asked.display());
     command.args(["-seed", &seed.to_string(), "-s", STACK_BYTES, "-plugin", &plugin]);
     command.arg("-0").arg(program).arg(&resolved).args(&guest.argv[1..]);
@@ -90,7 +91,7 @@ pub(super) fn run_with_plugin<T: DeserializeOwned>(
     }
     // The program's own name is qemu's first argument, too: nothing of it reaches the guest.
     command.arg0("qemu-x86_64");
-    let status = status_of(&mut command, &installation.qemu)?;
+    let status = status_of(&mut command, Path::new(installation.qemu.last().unwrap_or(&installation.qemu[0])))?;
     let outcome = match std::fs::read(&came) {
         Ok(text) => Some(serde_json::from_slice(&text).map_err(|e| Error::Malformed {
             what: "the plugin's outcome".into(),

@@ -3,7 +3,7 @@
 
 use perftax_lab::microbench::{Accuracy, Bias, Microbench};
 use perftax_lab::published::Published;
-use perftax_lab::simulation::{Guest, Installation, simulate};
+use perftax_lab::simulation::{Brought, Guest, Installation, simulate};
 use perftax_model::Event;
 use perftax_model::machine::{Handler, Mechanism};
 use perftax_model::run::{Outcome, Request, Sampling};
@@ -24,7 +24,7 @@ fn run(bench: &impl Microbench, request: &Request) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let program = bench.build(folder.path()).unwrap();
     let guest = Guest { argv: vec![program.into()], ..Guest::default() };
-    let simulated = simulate(&Installation::find(None).unwrap(), &guest, request).unwrap();
+    let simulated = simulate(&Installation::find(&Brought::default()).unwrap(), &guest, request).unwrap();
     assert_eq!(simulated.code, 0);
     simulated.outcome.unwrap()
 }
@@ -155,7 +155,7 @@ fn threads_add_up() {
         let mut request = request("skylake", sampling, caches);
         request.cores = 3;
         let guest = Guest { argv: vec![program.clone().into()], ..Guest::default() };
-        let outcome = simulate(&Installation::find(None).unwrap(), &guest, &request).unwrap().outcome.unwrap();
+        let outcome = simulate(&Installation::find(&Brought::default()).unwrap(), &guest, &request).unwrap().outcome.unwrap();
         assert_eq!(outcome.threads.len(), 6);
         let instructions: u64 = outcome.cores.iter().map(|core| core.counts[Event::Instructions]).sum();
         assert_eq!(outcome.threads.iter().map(|t| t.instructions).sum::<u64>(), instructions);

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use super::provenance::Provenance;
-use super::{FIRMWARE, FORMAT, FileSum, GUEST, LIBRARIES, LOADER, MANIFEST, Manifest, QEMU};
+use super::{FIRMWARE, FORMAT, FileSum, GUEST, LIBRARIES, LOADER, MANIFEST, Manifest, QEMU, USER_QEMU};
 use crate::closure::libraries;
 use crate::error::{Error, Result};
 use crate::installation::Sources;
@@ -34,13 +34,16 @@ enum From {
 /// [`Error::Missing`] where it is not built, or nothing tells which packages it is made of; where the file cannot be written.
 pub fn make(sources: &Sources, to: &Path, interrupted: fn() -> bool) -> Result<Manifest> {
     let built = sources.installation(None)?;
-    let provenance = Provenance::of(sources, &built)?;
+    let user = sources.user_emulator()?;
+    let provenance = Provenance::of(sources, &built, &user)?;
     let packages = provenance.packages();
     let mut files: BTreeMap<String, From> = BTreeMap::new();
     let mut add = |path: String, from: &Path| drop(files.insert(path, From::File(from.into())));
-    add(QEMU.into(), &built.qemu);
-    for library in libraries(&built.qemu)? {
-        add(format!("{LIBRARIES}/{}", name_of(&library)), &library);
+    for (path, program) in [(QEMU, &built.qemu), (USER_QEMU, &user)] {
+        add(path.into(), program);
+        for library in libraries(program)? {
+            add(format!("{LIBRARIES}/{}", name_of(&library)), &library);
+        }
     }
     for name in FIRMWARE_FILES {
         let mut places = built.firmware.iter().map(|folder| folder.join(name));

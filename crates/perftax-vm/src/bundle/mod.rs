@@ -9,6 +9,7 @@ mod make;
 mod provenance;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -29,6 +30,7 @@ const LARGEST_MANIFEST: u64 = 1 << 20;
 const LARGEST_BUNDLE: u64 = 2 << 30;
 
 const QEMU: &str = "qemu/qemu-system-x86_64";
+const USER_QEMU: &str = "qemu/qemu-x86_64";
 const LIBRARIES: &str = "qemu/lib";
 /// The loader of programs, among the libraries (System V ABI, AMD64 supplement: *Program Interpreter*).
 pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
@@ -132,6 +134,15 @@ pub fn installed() -> Result<Option<Installation>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Error::file(manifest)(error)),
     }
+}
+
+/// The words that start the QEMU for one program that came with the machine that was installed, whose plugins perftax's simulation needs; none where none was.
+///
+/// # Errors
+/// [`Error::Bundle`] where it is another version's.
+pub fn user_emulator() -> Result<Option<Vec<OsString>>> {
+    let program = folder().join(USER_QEMU);
+    Ok(installed()?.filter(|_| program.is_file()).map(|installed| installed.words(&program)))
 }
 
 /// The parts of what was unpacked into a folder.

@@ -28,12 +28,13 @@ pub(super) struct Provenance {
 
 impl Provenance {
     /// Of a machine that was built here.
-    pub(super) fn of(sources: &Sources, built: &Installation) -> Result<Self> {
+    pub(super) fn of(sources: &Sources, built: &Installation, user: &Path) -> Result<Self> {
         let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
         let system =
             release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).unwrap_or("this system").trim_matches('"').into();
         let mut all = Self { packages: BTreeSet::new(), licences: BTreeMap::new(), system };
         let mut files = libraries(&built.qemu)?;
+        files.extend(libraries(user)?);
         files.extend(
             FIRMWARE_FILES
                 .iter()
@@ -82,8 +83,9 @@ impl Provenance {
         let of: BTreeSet<(&str, &str)> = self.packages.iter().map(|p| (p.source.as_str(), p.source_version.as_str())).collect();
         of.iter().for_each(|(source, version)| text.push_str(&format!("    {source}={version}\n")));
         text.push_str(&format!(
-            "\nQEMU is changed by source/vm/qemu (GPL-2.0-or-later) and built by source/vm/build-qemu, linked with the engine of perftax {version}\n\
-             (crates/perftax-engine-c and crates/perftax-model of its source, MIT or Apache-2.0). The guest's file system is made by\n\
+            "\nqemu-system-x86_64 is QEMU as changed by source/vm/qemu (GPL-2.0-or-later) and built by source/vm/build-qemu, linked with the engine of perftax {version}\n\
+             (crates/perftax-engine-c and crates/perftax-model of its source, MIT or Apache-2.0); qemu-x86_64 is QEMU as it came, built by\n\
+             source/vm/build-qemu-user. The guest's file system is made by\n\
              source/vm/build-guest from the packages above and source/vm/guest.\n"
         ));
         text
