@@ -39,11 +39,15 @@ for my $parts (@lines) {
     my $at = 0;
     for (@$parts) {
         my ($text, $style) = @$_;
-        my $escaped = $text =~ s/&/&amp;/gr =~ s/</&lt;/gr =~ s/>/&gt;/gr;
+        # Spaces at either end are no text, and would be left out of its length.
+        my ($before) = $text =~ /^(\s*)/;
+        my $whole = length $text;
+        $text =~ s/^\s+|\s+$//g;
+        my $escaped = $text =~ s/&/&amp;/gr =~ s/</&lt;/gr =~ s/>/&gt;/gr =~ s/ /&#160;/gr;
         # Each part where a terminal has it, whatever font is there.
-        printf qq(<text x="%.1f" y="%d" textLength="%.1f"%s>%s</text>\n), $margin + $at * $width, $y, length($text) * $width, $style && " $style" =~ s/\s+/ /gr, $escaped
+        printf qq(<text x="%.1f" y="%d" textLength="%.1f"%s>%s</text>\n), $margin + ($at + length $before) * $width, $y, length($text) * $width, $style && " $style" =~ s/\s+/ /gr, $escaped
             if $text =~ /\S/;
-        $at += length $text;
+        $at += $whole;
     }
 }
 print "</g>\n</svg>\n";

@@ -11,7 +11,7 @@ use perftax_report::{csv, text};
 use super::calibrate::check_period;
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::measured::{CostChoice, PayloadChoice, Wanted, WatchedChoice, resolve};
+use crate::measured::{CostChoice, Known, PayloadChoice, Wanted, WatchedChoice, resolve};
 use crate::output::Output;
 use crate::program::Program;
 use crate::wait::Wait;
@@ -24,6 +24,7 @@ use crate::wait::Wait;
 #[command(after_help = "\
 Examples:
   perftax predict -- bzip2 -kf big
+  perftax predict -F 99,999 --load 'wrk …' --ready 8080 -- ./server
   perftax predict -e page-faults -c 1,11,101 -- ls -R /usr
   perftax predict --machine broadwell -e UOPS_RETIRED.ALL --count-of 2e10 -- ./server
   perftax predict --machine skylake --counts-from sim -- bzip2 -kc big")]
@@ -34,6 +35,10 @@ pub struct Args {
     /// Sampling periods, in events (nanoseconds for clocks); a range of defaults otherwise
     #[arg(short = 'c', long = "count", value_name = "R,…", value_delimiter = ',')]
     periods: Vec<u64>,
+    /// Samples a second of CPU time, as perf record's -F: of clocks the period 1/HZ, of other events the period that gives so many in this program
+    #[arg(short = 'F', long = "freq", value_name = "HZ,…", value_delimiter = ',', conflicts_with = "periods")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    frequencies: Vec<u64>,
     #[command(flatten)]
     cost: CostChoice,
     #[command(flatten)]
@@ -56,7 +61,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let wanted = Wanted { event: args.event.as_deref(), work: None, payload: &args.payload.with, cost: &args.cost };
     let known = resolve(&here, &wanted, &args.program, &mut origin)?;
     let rule = Rule::of(known.mechanism, None);
-    let periods = if args.periods.is_empty() {
+    let periods = if !args.frequencies.is_empty() {
+        args.frequencies.iter().map(|hz| period_of(*hz, &known)).collect::<Result<Vec<u64>>>()?
+    } else if args.periods.is_empty() {
         // What is predicted with, at the shortest period that would be taken for α alone.
         let alpha_ns = known.priced.cost.alpha_ns;
         let own_ns = known.priced.cost.own_ns(&alpha_ns, 4.0 * alpha_ns.estimate).map_or(0.0, |own_ns| own_ns.high);
@@ -93,6 +100,21 @@ pub fn run(args: &Args) -> Result<Outcome> {
         None => args.output.write_text(&text::prediction(&document))?,
     }
     Ok(Outcome::Done)
+}
+
+/// The period that gives so many samples a second of the program's CPU time.
+fn period_of(hz: u64, known: &Known) -> Result<u64> {
+    let cpu_s = known.workload.cpu_s.estimate;
+    let rate = match known.mechanism.is_time_driven() {
+        true => 1e9,
+        false => known.workload.counts.get(&known.event_name).map_or(0.0, |count| count.estimate / cpu_s),
+    };
+    let period = (rate / hz as f64).round();
+    if !period.is_finite() || period < 1.0 {
+        let needed = format!("a rate below that of {} in this program, {rate:.0} a second of CPU time", known.event_name);
+        return Err(Error::Argument { argument: "--freq", value: hz.to_string(), needed }.into());
+    }
+    Ok(period as u64)
 }
 
 fn defaults(mechanism: Mechanism, alpha_ns: f64, rule: &Rule) -> Vec<u64> {

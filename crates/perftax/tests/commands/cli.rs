@@ -15,13 +15,11 @@ fn text(bytes: &[u8]) -> String {
 /// The commands that `perftax --help` shows.
 fn commands() -> Vec<String> {
     let help = text(&perftax(&["--help"]).success().get_output().stdout);
+    // Under their groups, up to the options.
     help.lines()
-        .skip_while(|line| *line != "Commands:")
-        .skip(1)
-        .take_while(|line| !line.is_empty())
+        .take_while(|line| *line != "Options:")
         .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
         .filter_map(|line| line.split_whitespace().next().map(String::from))
-        .filter(|name| name != "help")
         .collect()
 }
 

@@ -271,3 +271,20 @@ fn a_server_runs_in_a_copy() {
     assert_eq!(std::fs::read_to_string(&served).unwrap().lines().count(), 4, "{}", said(&measured));
     assert!(names(&here).is_empty());
 }
+
+#[test]
+fn a_frequency_is_the_period_that_gives_it_in_this_program() {
+    let place = Place::new();
+    let burn = place.compiled("burn", &[]);
+    let output = predict_with("predict", &[], &["-F", "1000,100", "--json", "-", "-o", "/dev/null"], &[&burn]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let prediction: Prediction = serde_json::from_slice(&output.stdout).unwrap();
+    let cpu_s = prediction.workload.cpu_s.estimate;
+    let periods: Vec<u64> = prediction.rows.iter().map(|row| row.period).collect();
+    let expected = [1000.0, 100.0].map(|hz| (1e8 / cpu_s / hz).round() as u64);
+    assert_eq!(periods, expected, "{cpu_s} s");
+    let both = predict_with("predict", &[], &["-F", "1000", "-c", "1000003"], &[&burn]);
+    assert_eq!(both.status.code(), Some(2), "{}", said(&both));
+    let none = predict_with("predict", &[], &["-F", "0"], &[&burn]);
+    assert_eq!(none.status.code(), Some(2), "{}", said(&none));
+}

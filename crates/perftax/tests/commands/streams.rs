@@ -342,8 +342,10 @@ impl Row {
 fn listed(place: &Place, command: &str) -> Vec<String> {
     let arguments: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
     let help = place.perftax(arguments[0], &arguments[1..]).stdout;
-    let (_, commands) = help.split_once("Commands:\n").unwrap();
-    let names = commands.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with("   "));
+    // Those of perftax itself by groups.
+    let commands = help.split_once("Commands:\n").map_or(help.as_str(), |(_, commands)| commands);
+    let listed = commands.lines().take_while(|line| *line != "Options:");
+    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").map(String::from).collect()
 }
 
