@@ -1,11 +1,13 @@
 //! Unpacking a bundle: what its manifest names, checked byte by byte, all of it or nothing.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::rc::Rc;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use sha2::{Digest, Sha256};
@@ -22,10 +24,11 @@ const LARGEST_WINDOW: u32 = 27;
 /// # Errors
 /// Where it cannot be read, or the user breaks it off.
 pub fn sha256_of(file: &Path, interrupted: fn() -> bool) -> Result<String> {
-    let opened = File::open(file).map_err(Error::file(file))?;
-    if !opened.metadata().map_err(Error::file(file))?.is_file() {
+    // Before it is opened: a pipe would wait there for somebody to write.
+    if !fs::metadata(file).map_err(Error::file(file))?.is_file() {
         return Err(Error::Bundle { file: file.into(), why: "it is no regular file".into() });
     }
+    let opened = File::open(file).map_err(Error::file(file))?;
     let mut reader = UntilInterrupted { reader: opened, interrupted };
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
@@ -98,7 +101,9 @@ fn unpack(bundle: &Path, to: &Path, interrupted: fn() -> bool) -> Result<Manifes
     let file = File::open(bundle).map_err(Error::file(bundle))?;
     let mut decoder = zstd::Decoder::new(UntilInterrupted { reader: file, interrupted }).map_err(broken)?;
     decoder.window_log_max(LARGEST_WINDOW).map_err(broken)?;
-    let mut archive = tar::Archive::new(decoder);
+    // What is unpacked is at most what the manifest says, and the manifest: a few bytes of zstd's may stand for any number.
+    let left = Rc::new(Cell::new(LARGEST_MANIFEST + SLACK));
+    let mut archive = tar::Archive::new(Limited { reader: decoder, left: Rc::clone(&left) });
     let mut entries = archive.entries().map_err(broken)?;
     let mut first = entries.next().ok_or_else(|| bad("it is empty".into()))?.map_err(broken)?;
     if first.path_bytes().as_ref() != MANIFEST.as_bytes() || first.size() > LARGEST_MANIFEST {
@@ -107,6 +112,8 @@ fn unpack(bundle: &Path, to: &Path, interrupted: fn() -> bool) -> Result<Manifes
     let mut text = Vec::new();
     first.read_to_end(&mut text).map_err(broken)?;
     let manifest = Manifest::of(bundle, &text)?;
+    let each = manifest.files.values().map(|file| file.bytes + HEADERS);
+    left.set(each.fold(SLACK, u64::saturating_add));
     write_new(&to.join(MANIFEST), false, |file| file.write_all(&text).map_err(Error::file(MANIFEST)))?;
     let mut seen = BTreeSet::new();
     for entry in entries {
@@ -142,13 +149,33 @@ fn unpack(bundle: &Path, to: &Path, interrupted: fn() -> bool) -> Result<Manifes
         }
     }
     // Behind the last file stand zeros, and the sum of all.
-    let rest = std::io::copy(&mut archive.into_inner().take(LARGEST_MANIFEST), &mut std::io::sink()).map_err(broken)?;
-    if rest == LARGEST_MANIFEST {
-        return Err(bad("there is more behind its last file".into()));
-    }
+    std::io::copy(&mut archive.into_inner(), &mut std::io::sink()).map_err(broken)?;
     match manifest.files.keys().find(|path| !seen.contains(*path)) {
         Some(path) => Err(bad(format!("{path} is missing: it was cut short"))),
         None => Ok(manifest),
+    }
+}
+
+/// Headers and padding of one file in the archive at most, bytes: a long name has two more blocks and what it fills.
+const HEADERS: u64 = 4096;
+/// And of what stands behind the last.
+const SLACK: u64 = 1 << 20;
+
+/// Ends with an error where there is more than was to be.
+struct Limited<R> {
+    reader: R,
+    left: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Limited<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let most = buffer.len().min(usize::try_from(self.left.get()).unwrap_or(usize::MAX));
+        if most == 0 && !buffer.is_empty() {
+            return Err(std::io::Error::other(format!("it holds more than its {MANIFEST} says")));
+        }
+        let read = self.reader.read(&mut buffer[..most])?;
+        self.left.set(self.left.get() - read as u64);
+        Ok(read)
     }
 }
 
@@ -251,6 +278,33 @@ mod tests {
         assert!(unpack(Path::new("/no/such/file"), to.path(), || false).unwrap_err().to_string().contains("/no/such/file"));
         let stopped = unpack(&bundle, to.path(), || true).unwrap_err();
         assert_eq!((stopped.exit_code(), stopped.to_string()), (130, "interrupted: nothing was installed".into()));
+    }
+
+    #[test]
+    fn a_bundle_that_unfolds_beyond_its_manifest_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let bundle = folder.path().join("b");
+        let pack = |manifest: &Manifest, name: &[u8]| {
+            let mut archive = tar::Builder::new(zstd::Encoder::new(File::create(&bundle).unwrap(), 3).unwrap());
+            let text = serde_json::to_vec(manifest).unwrap();
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            archive.append_data(&mut header, MANIFEST, text.as_slice()).unwrap();
+            // A name of so many bytes, which whoever reads it keeps in memory.
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(tar::EntryType::GNULongName);
+            header.set_size(name.len() as u64);
+            header.set_cksum();
+            archive.append(&header, name).unwrap();
+            archive.into_inner().unwrap().finish().unwrap();
+            let to = tempfile::tempdir().unwrap();
+            unpack(&bundle, to.path(), || false).unwrap_err().to_string()
+        };
+        let said = pack(&manifest_of(&FILES), &vec![b'x'; 64 << 20]);
+        assert!(said.contains("more than its manifest.json says"), "{said}");
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert!(sha256_of(&pipe, || false).unwrap_err().to_string().contains("no regular file"));
     }
 
     #[test]
