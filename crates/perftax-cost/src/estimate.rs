@@ -79,10 +79,15 @@ impl Estimate {
 
     /// The interval widened by a relative uncertainty (such as drift, 0.05 for 5 %), added in quadrature.
     pub fn widened(&self, relative: f64) -> Self {
-        let extra = self.estimate.abs() * relative;
+        self.widened_apart(relative, relative)
+    }
+
+    /// The same with one uncertainty below and another above.
+    pub fn widened_apart(&self, below: f64, above: f64) -> Self {
+        let value = self.estimate.abs();
         Self {
-            low: self.estimate - (self.estimate - self.low).hypot(extra),
-            high: self.estimate + (self.high - self.estimate).hypot(extra),
+            low: self.estimate - (self.estimate - self.low).hypot(value * below),
+            high: self.estimate + (self.high - self.estimate).hypot(value * above),
             ..*self
         }
     }

@@ -219,10 +219,7 @@ impl TaskCost {
         let created_ns = self.with_events(events, cpus).scaled(created as f64);
         let all_ns = self.exec_ns.map_or(created_ns, |exec_ns| created_ns.plus(&exec_ns.scaled(executed as f64))).widened(drift);
         // How well the calibration knows its own tasks, and how much others differ from them, have nothing to do with each other.
-        let (below, above) = (all_ns.estimate - all_ns.low, all_ns.high - all_ns.estimate);
-        let low = all_ns.estimate - below.hypot(all_ns.estimate * (1.0 - 1.0 / TASKS_LESS));
-        let high = all_ns.estimate + above.hypot(all_ns.estimate * (TASKS_MORE - 1.0));
-        Estimate { low, high, ..all_ns }
+        all_ns.widened_apart(1.0 - 1.0 / TASKS_LESS, TASKS_MORE - 1.0)
     }
 
     /// Where CPUs are watched: what telling of tasks and of programs costs; none where the calibration did not ask, or may not watch CPUs.

@@ -1,6 +1,7 @@
 //! The experiments of perftax: what is run, in which order, and what is written down. Statistics live in `perftax-cost`.
 
 pub mod audit;
+mod cache;
 pub mod calibrate;
 pub mod comm;
 mod counted;

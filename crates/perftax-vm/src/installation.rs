@@ -72,9 +72,14 @@ impl Installation {
 
 /// Where the parts are kept: `$XDG_CACHE_HOME/perftax/vm`, or `~/.cache/perftax/vm`.
 pub fn cache_folder() -> PathBuf {
+    user_folder("XDG_CACHE_HOME", ".cache")
+}
+
+/// `perftax/vm` where a variable says, or below the home.
+pub(crate) fn user_folder(variable: &str, below_home: &str) -> PathBuf {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_CACHE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
+    absolute(variable)
+        .or_else(|| absolute("HOME").map(|home| home.join(below_home)))
         .unwrap_or_else(std::env::temp_dir)
         .join("perftax/vm")
 }

@@ -24,8 +24,10 @@ const PLUGIN: Option<&[u8]> = Some(include_bytes!(env!("PERFTAX_PLUGIN_FILE")));
 const PLUGIN: Option<&[u8]> = None;
 
 /// qemu-user and the plugin: the system's, else what came with us and with the emulated machine.
-pub fn installation() -> Result<Installation> {
-    Ok(Installation::find(&Brought { plugin: PLUGIN, qemu: perftax_vm::bundle::user_emulator()? })?)
+pub fn installation() -> perftax_pmu::Result<Installation> {
+    // A machine of another version's has none for us, and the same remedy: to install ours.
+    let emulator = || perftax_vm::bundle::user_emulator().ok().flatten();
+    Installation::find(&Brought { plugin: PLUGIN, qemu: Some(emulator) })
 }
 
 /// Where the counts of a program's events come from, if it is not run as it is.

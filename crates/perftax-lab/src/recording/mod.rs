@@ -17,6 +17,7 @@ mod command_span;
 mod compressed;
 mod counts;
 mod dropped;
+mod event_counts;
 mod features;
 mod header;
 pub(crate) mod kind;
@@ -45,13 +46,15 @@ pub use attribute::Attribute;
 pub use billing::bill;
 pub use bytes::Order;
 pub(crate) use bytes::text;
-pub use counts::{Counts, EventCounts, Thread};
+pub use counts::{Counts, Thread};
+pub use event_counts::EventCounts;
 pub use features::Features;
 pub use layout::Belonging;
 pub use mechanism::mechanism_of;
 pub use observer::{Observer, SeenRecord, SeenSample};
 pub use payload::Carried;
 pub(crate) use price::price_of;
+pub use remarks::calibrate;
 pub use slices::{Slices, Track};
 
 /// What one recording says about its sampling.

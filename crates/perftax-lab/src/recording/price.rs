@@ -53,7 +53,7 @@ pub fn price_of<'a>(
         alpha_ns = alpha_ns.plus(&more_ns);
     }
     if mechanism == Mechanism::Tracepoint {
-        alpha_ns = elsewhere(&alpha_ns);
+        alpha_ns = alpha_ns.widened_apart(0.0, TRACEPOINT_MORE - 1.0);
     }
     let drift = drift_at_age(calibration, now_s - calibration.origin.taken_at_s);
     Some(Price {
@@ -70,12 +70,6 @@ pub fn price_of<'a>(
 /// A program's tracepoints cost up to so many times what the calibration's loop pays for the same samples: 1.27 to 1.34 times by three programs of system calls on
 /// an AMD EPYC, of the same instructions (1.02 to 1.1 times in the emulated machine, which has no caches to miss and no branches to mispredict; docs/acceptance.md).
 const TRACEPOINT_MORE: f64 = 1.35;
-
-/// What a sample may cost in another program than the calibration's.
-fn elsewhere(alpha_ns: &Estimate) -> Estimate {
-    let above = (alpha_ns.high - alpha_ns.estimate).hypot((TRACEPOINT_MORE - 1.0) * alpha_ns.estimate);
-    Estimate { high: alpha_ns.estimate + above, ..*alpha_ns }
-}
 
 /// Whether a calibrated event is this one: by what the kernel was asked for where that has a name, for a recording may call it anything (`faults`,
 /// `page-faults/name=mine/`); else by what both are called.

@@ -295,8 +295,9 @@ fn of_prices(recording: &Recording, priced: &[Priced], warnings: &mut Vec<Warnin
     }
 }
 
-/// How a price is found: of an event that can be made to happen by itself, or of the mechanism by an event that can.
-fn calibrate(mechanism: Mechanism, events: &[&str]) -> String {
+/// How a price is found: of an event that can be made to happen by itself, or of the mechanism by an event that can. Of timers always so: whoever may not
+/// watch the kernel then calibrates without it.
+pub fn calibrate(mechanism: Mechanism, events: &[&str]) -> String {
     match events {
         [event] if !mechanism.is_of_places() && !mechanism.is_time_driven() => format!("perftax calibrate -e {event}"),
         _ => format!("perftax calibrate --mechanism {mechanism}"),

@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 
 use perftax_pmu::{Error, Result};
 
+use crate::cache::cache_folder;
+
 /// Where the plugin is, instead of beside the program.
 const PLUGIN_VARIABLE: &str = "PERFTAX_SIM_PLUGIN";
 const PLUGIN: &str = "libperftax_sim_plugin.so";
@@ -24,12 +26,12 @@ pub struct Installation {
 }
 
 /// What a program has along, where the system lacks it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Brought<'a> {
     /// The plugin's bytes.
     pub plugin: Option<&'a [u8]>,
-    /// The words that start a qemu-user with plugins.
-    pub qemu: Option<Vec<OsString>>,
+    /// Looks for the words that start a qemu-user with plugins: only where the system has none.
+    pub qemu: Option<fn() -> Option<Vec<OsString>>>,
 }
 
 impl Installation {
@@ -46,14 +48,15 @@ impl Installation {
         };
         let path = std::env::var_os("PATH").unwrap_or_default();
         let found = std::env::split_paths(&path).map(|folder| folder.join(QEMU)).find(|file| file.is_file());
-        let qemu = match (found, &brought.qemu) {
-            (Some(found), _) if has_plugins(&found) => vec![found.into()],
-            (_, Some(brought)) => brought.clone(),
-            (Some(found), None) => {
-                let why = format!("{} is built without them, as Debian 13's is, which is static", found.display());
-                return Err(missing("plugins of qemu-user", why, WITH_PLUGINS));
-            }
-            (None, None) => return Err(missing(QEMU, "it is not in PATH".into(), "apt-get install qemu-user")),
+        let qemu = match found {
+            Some(found) if has_plugins(&found) => vec![found.into()],
+            found => brought.qemu.and_then(|look| look()).ok_or_else(|| match found {
+                Some(found) => {
+                    let why = format!("{} is built without them, as Debian 13's is, which is static", found.display());
+                    missing("plugins of qemu-user", why, WITH_PLUGINS)
+                }
+                None => missing(QEMU, "it is not in PATH".into(), "apt-get install qemu-user"),
+            })?,
         };
         if let Some(plugin) = std::env::var_os(PLUGIN_VARIABLE) {
             let plugin = PathBuf::from(plugin);
@@ -71,7 +74,7 @@ impl Installation {
         let found = places.iter().find(|file| file.is_file());
         let plugin = match (found, brought.plugin) {
             (Some(found), _) => found.clone(),
-            (None, Some(bytes)) => unpacked(bytes, &cache_folder())?,
+            (None, Some(bytes)) => unpacked(bytes, &cache_folder("sim"))?,
             (None, None) => {
                 return Err(missing(
                     "its plugin",
@@ -88,13 +91,6 @@ impl Installation {
 fn has_plugins(qemu: &Path) -> bool {
     let help = Command::new(qemu).arg("-h").stdin(Stdio::null()).output();
     help.is_ok_and(|help| String::from_utf8_lossy(&help.stdout).lines().any(|line| line.starts_with("-plugin ")))
-}
-
-/// `$XDG_CACHE_HOME/perftax/sim`, or `~/.cache/perftax/sim`.
-fn cache_folder() -> PathBuf {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-    cache.unwrap_or_else(std::env::temp_dir).join("perftax/sim")
 }
 
 /// The plugin as a file, which only a file can be loaded from; whole or not at all, for another perftax may be loading it.

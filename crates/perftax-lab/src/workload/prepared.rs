@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use perftax_pmu::{Error, Result};
 
 use super::{Workload, find_program, program};
+use crate::cache::cache_folder;
 
 /// A command that can be run any number of times. Its output is to be discarded; it writes no files of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +28,7 @@ pub struct Prepared {
 /// Where prepared inputs are kept unless the user says otherwise: `$XDG_CACHE_HOME/perftax/workloads`,
 /// `~/.cache/perftax/workloads`, or a folder beside temporary files where there is no home.
 pub fn default_cache_dir() -> PathBuf {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_CACHE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .unwrap_or_else(std::env::temp_dir)
-        .join("perftax/workloads")
+    cache_folder("workloads")
 }
 
 impl Workload {

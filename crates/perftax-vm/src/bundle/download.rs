@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use super::install::NOTHING;
 use crate::closure::find;
 use crate::error::{Error, Result};
 
@@ -57,7 +58,7 @@ fn wait(child: &mut Child, interrupted: fn() -> bool) -> Result<ExitStatus> {
         if interrupted() {
             child.kill().ok();
             child.wait().ok();
-            return Err(Error::Stopped { left: "nothing was installed".into() });
+            return Err(Error::Stopped { left: NOTHING.into() });
         }
         std::thread::sleep(EACH);
     }

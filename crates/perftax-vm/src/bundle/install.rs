@@ -10,14 +10,15 @@ use std::process::Stdio;
 use std::rc::Rc;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use sha2::{Digest, Sha256};
 
-use super::make::UntilInterrupted;
+use super::reading::{UntilInterrupted, stopped_or, summed};
 use super::{LARGEST_MANIFEST, MANIFEST, Manifest, folder, installation_in};
 use crate::error::{Error, Result};
 
 /// Memory for zstd's window at most, as a power of two: what bundles are made with.
 const LARGEST_WINDOW: u32 = 27;
+/// What is left where the user breaks it off.
+pub(super) const NOTHING: &str = "nothing was installed";
 
 /// The SHA-256 of a file, hexadecimal.
 ///
@@ -30,18 +31,8 @@ pub fn sha256_of(file: &Path, interrupted: fn() -> bool) -> Result<String> {
     }
     let opened = File::open(file).map_err(Error::file(file))?;
     let mut reader = UntilInterrupted { reader: opened, interrupted };
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match reader.read(&mut buffer).map_err(stopped_or(file, interrupted))? {
-            0 => return Ok(hexadecimal(&hasher.finalize())),
-            read => hasher.update(&buffer[..read]),
-        }
-    }
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let failed = stopped_or(interrupted, NOTHING.into(), |error| Error::file(file)(error));
+    Ok(summed(&mut reader, failed, |_| Ok(()))?.1)
 }
 
 /// Installs a bundle for this user, in place of what was installed before; returns what it is and where. Whoever runs an older one goes on with that.
@@ -79,45 +70,33 @@ pub fn remove() -> Result<bool> {
     }
 }
 
-/// Whatever goes wrong, or that the user wanted no more of it.
-fn stopped_or(file: &Path, interrupted: fn() -> bool) -> impl FnOnce(std::io::Error) -> Error {
-    let file = file.to_path_buf();
-    move |error| match interrupted() {
-        true => Error::Stopped { left: "nothing was installed".into() },
-        false => Error::file(file)(error),
-    }
-}
-
 fn unpack(bundle: &Path, to: &Path, interrupted: fn() -> bool) -> Result<Manifest> {
     let bad = |why: String| Error::Bundle { file: bundle.into(), why };
     // Neither truncated nor foreign bytes are a fault of the disk.
-    let broken = |error: std::io::Error| match interrupted() {
-        true => Error::Stopped { left: "nothing was installed".into() },
-        false => Error::Bundle {
-            file: bundle.into(),
-            why: format!("it cannot be unpacked: {error}; it was cut short, or is no bundle"),
-        },
-    };
+    let broken = stopped_or(interrupted, NOTHING.into(), |error| Error::Bundle {
+        file: bundle.into(),
+        why: format!("it cannot be unpacked: {error}; it was cut short, or is no bundle"),
+    });
     let file = File::open(bundle).map_err(Error::file(bundle))?;
-    let mut decoder = zstd::Decoder::new(UntilInterrupted { reader: file, interrupted }).map_err(broken)?;
-    decoder.window_log_max(LARGEST_WINDOW).map_err(broken)?;
+    let mut decoder = zstd::Decoder::new(UntilInterrupted { reader: file, interrupted }).map_err(&broken)?;
+    decoder.window_log_max(LARGEST_WINDOW).map_err(&broken)?;
     // What is unpacked is at most what the manifest says, and the manifest: a few bytes of zstd's may stand for any number.
     let left = Rc::new(Cell::new(LARGEST_MANIFEST + SLACK));
     let mut archive = tar::Archive::new(Limited { reader: decoder, left: Rc::clone(&left) });
-    let mut entries = archive.entries().map_err(broken)?;
-    let mut first = entries.next().ok_or_else(|| bad("it is empty".into()))?.map_err(broken)?;
+    let mut entries = archive.entries().map_err(&broken)?;
+    let mut first = entries.next().ok_or_else(|| bad("it is empty".into()))?.map_err(&broken)?;
     if first.path_bytes().as_ref() != MANIFEST.as_bytes() || first.size() > LARGEST_MANIFEST {
         return Err(bad(format!("it does not begin with its {MANIFEST}")));
     }
     let mut text = Vec::new();
-    first.read_to_end(&mut text).map_err(broken)?;
+    first.read_to_end(&mut text).map_err(&broken)?;
     let manifest = Manifest::of(bundle, &text)?;
     let each = manifest.files.values().map(|file| file.bytes + HEADERS);
     left.set(each.fold(SLACK, u64::saturating_add));
     write_new(&to.join(MANIFEST), false, |file| file.write_all(&text).map_err(Error::file(MANIFEST)))?;
     let mut seen = BTreeSet::new();
     for entry in entries {
-        let mut entry = entry.map_err(broken)?;
+        let mut entry = entry.map_err(&broken)?;
         let path = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let Some(sum) = manifest.files.get(&path).filter(|_| entry.header().entry_type().is_file()) else {
             return Err(bad(format!("it has a file {path:?} that its {MANIFEST} does not name")));
@@ -132,24 +111,17 @@ fn unpack(bundle: &Path, to: &Path, interrupted: fn() -> bool) -> Result<Manifes
         let target = to.join(&path);
         let parent = target.parent().unwrap_or(to);
         fs::create_dir_all(parent).map_err(Error::file(parent))?;
-        let mut hasher = Sha256::new();
+        let mut sha256 = String::new();
         write_new(&target, sum.executable, |file| {
-            let mut buffer = vec![0; 1 << 16];
-            loop {
-                let read = entry.read(&mut buffer).map_err(broken)?;
-                if read == 0 {
-                    return Ok(());
-                }
-                hasher.update(&buffer[..read]);
-                file.write_all(&buffer[..read]).map_err(Error::file(&target))?;
-            }
+            (_, sha256) = summed(&mut entry, &broken, |part| file.write_all(part).map_err(Error::file(&target)))?;
+            Ok(())
         })?;
-        if hexadecimal(&hasher.finalize()) != sum.sha256 {
+        if sha256 != sum.sha256 {
             return Err(bad(format!("{path} is not what its {MANIFEST} says: its SHA-256 differs")));
         }
     }
     // Behind the last file stand zeros, and the sum of all.
-    std::io::copy(&mut archive.into_inner(), &mut std::io::sink()).map_err(broken)?;
+    std::io::copy(&mut archive.into_inner(), &mut std::io::sink()).map_err(&broken)?;
     match manifest.files.keys().find(|path| !seen.contains(*path)) {
         Some(path) => Err(bad(format!("{path} is missing: it was cut short"))),
         None => Ok(manifest),
@@ -214,7 +186,7 @@ mod tests {
     fn manifest_of(files: &[(&str, &[u8])]) -> Manifest {
         let sum = |bytes: &[u8]| FileSum {
             bytes: bytes.len() as u64,
-            sha256: hexadecimal(&Sha256::digest(bytes)),
+            sha256: summed(&mut &*bytes, |error| Error::file("a test")(error), |_| Ok(())).unwrap().1,
             executable: bytes.starts_with(b"#!"),
         };
         Manifest {

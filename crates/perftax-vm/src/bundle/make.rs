@@ -6,24 +6,24 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use super::provenance::Provenance;
+use super::reading::{UntilInterrupted, stopped_or, summed};
 use super::{FIRMWARE, FORMAT, FileSum, GUEST, LIBRARIES, LOADER, MANIFEST, Manifest, QEMU, USER_QEMU};
 use crate::closure::libraries;
 use crate::error::{Error, Result};
 use crate::installation::Sources;
 
 /// What QEMU reads when it starts a kernel, of its firmware: the last where a kernel cannot be started by its PVH note.
-pub(super) const FIRMWARE_FILES: [&str; 4] = ["bios-256k.bin", "kvmvapic.bin", "pvh.bin", "linuxboot_dma.bin"];
+const FIRMWARE_FILES: [&str; 4] = ["bios-256k.bin", "kvmvapic.bin", "pvh.bin", "linuxboot_dma.bin"];
 /// Of zstd's: a minute and a half, a third smaller than its usual one.
 const LEVEL: i32 = 19;
 /// How far back repetitions are looked for, as a power of two: libraries of the guest are those of QEMU.
 const WINDOW: u32 = 27;
 
 /// What a file of the bundle is made from.
-enum From {
+enum Content {
     File(PathBuf),
     Text(Vec<u8>),
 }
@@ -35,14 +35,15 @@ enum From {
 pub fn make(sources: &Sources, to: &Path, interrupted: fn() -> bool) -> Result<Manifest> {
     let built = sources.installation(None)?;
     let user = sources.user_emulator()?;
-    let provenance = Provenance::of(sources, &built, &user)?;
-    let packages = provenance.packages();
-    let mut files: BTreeMap<String, From> = BTreeMap::new();
-    let mut add = |path: String, from: &Path| drop(files.insert(path, From::File(from.into())));
+    let mut files: BTreeMap<String, Content> = BTreeMap::new();
+    let mut add = |path: String, from: &Path| drop(files.insert(path, Content::File(from.into())));
+    // What is this system's own, and so of a package.
+    let mut installed = Vec::new();
     for (path, program) in [(QEMU, &built.qemu), (USER_QEMU, &user)] {
         add(path.into(), program);
         for library in libraries(program)? {
             add(format!("{LIBRARIES}/{}", name_of(&library)), &library);
+            installed.push(library);
         }
     }
     for name in FIRMWARE_FILES {
@@ -53,6 +54,7 @@ pub fn make(sources: &Sources, to: &Path, interrupted: fn() -> bool) -> Result<M
             remedy: "apt-get install seabios qemu-system-data".into(),
         })?;
         add(format!("{FIRMWARE}/{name}"), &found);
+        installed.push(found);
     }
     for name in ["image", "base.cpio", "programs", "kernel"] {
         add(format!("{GUEST}/{name}"), &built.kernel.with_file_name(name));
@@ -60,8 +62,10 @@ pub fn make(sources: &Sources, to: &Path, interrupted: fn() -> bool) -> Result<M
     for (path, from) in sources.texts()? {
         add(format!("source/{}", path.display()), &from);
     }
+    let provenance = Provenance::of(sources, &built, installed)?;
+    let packages = provenance.packages();
     for (path, text) in provenance.texts() {
-        files.insert(path, From::Text(text));
+        files.insert(path, Content::Text(text));
     }
     if !files.contains_key(&format!("{LIBRARIES}/{LOADER}")) {
         let why = format!("{} does not name {LOADER} as its loader", built.qemu.display());
@@ -88,7 +92,7 @@ fn name_of(file: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-impl From {
+impl Content {
     fn open(&self) -> Result<Box<dyn Read + '_>> {
         match self {
             Self::File(path) => Ok(Box::new(File::open(path).map_err(Error::file(path))?)),
@@ -97,30 +101,21 @@ impl From {
     }
 
     fn sum(&self, path: &str) -> Result<FileSum> {
-        let (mut hasher, mut bytes) = (Sha256::new(), 0);
-        let mut buffer = vec![0; 1 << 16];
-        let mut reader = self.open()?;
-        loop {
-            let read = reader.read(&mut buffer).map_err(Error::file(path))?;
-            if read == 0 {
-                break;
-            }
-            hasher.update(&buffer[..read]);
-            bytes += read as u64;
-        }
+        let (bytes, sha256) = summed(&mut self.open()?, |error| Error::file(path)(error), |_| Ok(()))?;
         let executable = match self {
             Self::File(path) => fs::metadata(path).map_err(Error::file(path))?.permissions().mode() & 0o111 != 0,
             Self::Text(_) => false,
         };
-        Ok(FileSum { bytes, sha256: super::install::hexadecimal(&hasher.finalize()), executable })
+        Ok(FileSum { bytes, sha256, executable })
     }
 }
 
 /// Under another name until it is whole.
-fn write(manifest: &Manifest, files: &BTreeMap<String, From>, to: &Path, interrupted: fn() -> bool) -> Result<()> {
+fn write(manifest: &Manifest, files: &BTreeMap<String, Content>, to: &Path, interrupted: fn() -> bool) -> Result<()> {
     let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let file = NamedTempFile::new_in(parent).map_err(Error::file(to))?;
     let failed = |error: std::io::Error| Error::file(to)(error);
+    let stopped = stopped_or(interrupted, format!("{} was not written", to.display()), failed);
     let mut encoder = zstd::Encoder::new(file, LEVEL).map_err(failed)?;
     encoder
         .window_log(WINDOW)
@@ -134,13 +129,7 @@ fn write(manifest: &Manifest, files: &BTreeMap<String, From>, to: &Path, interru
     for (path, from) in files {
         let sum = &manifest.files[path];
         let mut reader = UntilInterrupted { reader: from.open()?, interrupted };
-        append(&mut archive, path, sum.bytes, sum.executable, &mut reader).map_err(|error| {
-            if interrupted() {
-                Error::Stopped { left: format!("{} was not written", to.display()) }
-            } else {
-                Error::file(to)(error)
-            }
-        })?;
+        append(&mut archive, path, sum.bytes, sum.executable, &mut reader).map_err(&stopped)?;
     }
     let mut file = archive.into_inner().and_then(zstd::Encoder::finish).map_err(failed)?;
     file.flush().map_err(failed)?;
@@ -166,22 +155,9 @@ fn append(
     archive.append_data(&mut header, path, from)
 }
 
-/// Ends with an error once the user has broken it off.
-pub(super) struct UntilInterrupted<R> {
-    pub(super) reader: R,
-    pub(super) interrupted: fn() -> bool,
-}
-
-impl<R: Read> Read for UntilInterrupted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        // Not `Interrupted`: readers try again after that.
-        if (self.interrupted)() { Err(std::io::Error::other("interrupted")) } else { self.reader.read(buffer) }
-    }
-}
-
 /// A bundle of these files, for tests.
 #[cfg(test)]
 pub(super) fn of_texts(manifest: &Manifest, files: &[(&str, &[u8])], to: &Path) -> Result<()> {
-    let files = files.iter().map(|(path, text)| ((*path).to_string(), From::Text(text.to_vec()))).collect();
+    let files = files.iter().map(|(path, text)| ((*path).to_string(), Content::Text(text.to_vec()))).collect();
     write(manifest, &files, to, || false)
 }

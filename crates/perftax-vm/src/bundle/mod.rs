@@ -7,6 +7,7 @@ mod download;
 mod install;
 mod make;
 mod provenance;
+mod reading;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::installation::Installation;
+use crate::installation::{Installation, user_folder};
 
 pub use download::{download, is_url};
 pub use install::{install, remove, sha256_of};
@@ -115,11 +116,7 @@ fn is_inside(path: &Path) -> bool {
 
 /// Where a bundle is installed: `$XDG_DATA_HOME/perftax/vm`, or `~/.local/share/perftax/vm`.
 pub fn folder() -> PathBuf {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_DATA_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
-        .unwrap_or_else(std::env::temp_dir)
-        .join("perftax/vm")
+    user_folder("XDG_DATA_HOME", ".local/share")
 }
 
 /// The machine that was installed; none where none was.

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Package, make::FIRMWARE_FILES};
+use super::Package;
 use crate::closure::{find, libraries};
 use crate::error::{Error, Result};
 use crate::installation::{Installation, Sources};
@@ -27,19 +27,12 @@ pub(super) struct Provenance {
 }
 
 impl Provenance {
-    /// Of a machine that was built here.
-    pub(super) fn of(sources: &Sources, built: &Installation, user: &Path) -> Result<Self> {
+    /// Of a machine that was built here, with these files of this system's.
+    pub(super) fn of(sources: &Sources, built: &Installation, mut files: Vec<PathBuf>) -> Result<Self> {
         let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
         let system =
             release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).unwrap_or("this system").trim_matches('"').into();
         let mut all = Self { packages: BTreeSet::new(), licences: BTreeMap::new(), system };
-        let mut files = libraries(&built.qemu)?;
-        files.extend(libraries(user)?);
-        files.extend(
-            FIRMWARE_FILES
-                .iter()
-                .filter_map(|name| built.firmware.iter().map(|folder| folder.join(name)).find(|file| file.is_file())),
-        );
         if built.programs.contains("perf")
             && let Some(perf) = find("perf")
         {

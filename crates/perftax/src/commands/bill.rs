@@ -95,10 +95,7 @@ fn unpriced(bill: &Bill, profile: Option<&Path>) -> Error {
         None => "this machine has no calibration for its mechanism yet".into(),
     };
     let remedy = match sampled.mechanism {
-        Some(mechanism) if mechanism.is_of_places() => format!("perftax calibrate --mechanism {mechanism}"),
-        // Whoever may not watch the kernel calibrates without it.
-        Some(mechanism) if mechanism.is_time_driven() => format!("perftax calibrate --mechanism {mechanism}"),
-        Some(_) => format!("perftax calibrate -e {}", sampled.event),
+        Some(mechanism) => recording::calibrate(mechanism, &[&sampled.event]),
         None => "none: perftax cannot tell how it is sampled".into(),
     };
     Error::Unsupported { what, why, remedy }

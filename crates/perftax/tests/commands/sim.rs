@@ -139,3 +139,12 @@ fn what_cannot_be_is_said() {
         assert!(stderr(&outcome).contains(words), "{arguments:?}: {}", stderr(&outcome));
     }
 }
+
+#[test]
+fn a_machine_of_another_version_is_in_nobodys_way() {
+    let data = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(data.path().join("perftax/vm")).unwrap();
+    std::fs::write(data.path().join("perftax/vm/manifest.json"), "{}").unwrap();
+    let command = Command::new(cargo_bin!("perftax")).args(["sim", "--count", "--", "true"]);
+    command.env("NO_COLOR", "1").env("XDG_DATA_HOME", data.path()).assert().success();
+}

@@ -25,7 +25,7 @@ pub struct BundleArgs {
 
 /// Use a machine that somebody else built: one file, or its address
 ///
-/// It is unpacked below ~/.local/share/perftax/vm (150 MB), every file checked against the bundle's own list. vm run takes it where no machine was built.
+/// It is unpacked below ~/.local/share/perftax/vm (120 MB), every file checked against the bundle's own list. vm run takes it where no machine was built.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
