@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use perftax_model::cache::{Coherence, Hierarchy, Holder, Level, MOST_CORES, Who, line_of};
 use perftax_model::emulated::{CLEAN, Class, MODIFIED};
-use perftax_model::machine::{LlcShare, Machine};
+use perftax_model::machine::{self, LlcShare, Machine};
 use perftax_model::{amd, intel};
 use serde::Deserialize;
 
@@ -52,15 +52,15 @@ struct Described {
 }
 
 fn describe(generation: Generation) -> Option<Machine> {
-    let text = match generation {
-        Generation::Intel(intel::Generation::Haswell) => include_str!("../../../machines/haswell.toml"),
-        Generation::Intel(intel::Generation::Broadwell) => include_str!("../../../machines/broadwell.toml"),
-        Generation::Intel(intel::Generation::Skylake) => include_str!("../../../machines/skylake.toml"),
-        Generation::Amd(amd::Generation::Zen2) => include_str!("../../../machines/zen2.toml"),
-        Generation::Amd(amd::Generation::Zen3) => include_str!("../../../machines/zen3.toml"),
+    let name = match generation {
+        Generation::Intel(intel::Generation::Haswell) => "haswell",
+        Generation::Intel(intel::Generation::Broadwell) => "broadwell",
+        Generation::Intel(intel::Generation::Skylake) => "skylake",
+        Generation::Amd(amd::Generation::Zen2) => "zen2",
+        Generation::Amd(amd::Generation::Zen3) => "zen3",
         Generation::Intel(intel::Generation::IceLake) | Generation::Amd(amd::Generation::Zen) => return None,
     };
-    Some(toml::from_str::<Described>(text).ok()?.model)
+    Some(toml::from_str::<Described>(machine::shipped(name)?).ok()?.model)
 }
 
 fn shared() -> MutexGuard<'static, Option<Shared>> {

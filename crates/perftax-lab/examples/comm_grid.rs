@@ -1,5 +1,5 @@
 //! Estimates of transfers against the truth, over a grid: `comm_grid SHARING [OPERATIONS [KIND…]]` runs the microbenchmark
-//! (workloads/sharing.c, built) in the simulation at every kind, number of threads and sharing fraction, with samples at four periods
+//! (crates/perftax-lab/workloads/sharing.c, built) in the simulation at every kind, number of threads and sharing fraction, with samples at four periods
 //! beside the truth in each run, and prints a Markdown table and what it says. `scripts/acceptance comm-sim` does.
 
 use std::ffi::OsString;
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let operations = words.get(1).map_or(Some(OPERATIONS), |word| word.to_str()?.parse().ok());
     let (Some(program), Some(operations)) = (words.first(), operations) else {
-        eprintln!("usage: comm_grid SHARING [OPERATIONS [KIND…]]   (SHARING: workloads/sharing.c, built)");
+        eprintln!("usage: comm_grid SHARING [OPERATIONS [KIND…]]   (SHARING: crates/perftax-lab/workloads/sharing.c, built)");
         return ExitCode::from(2);
     };
     let is_asked = |kind: &&str| words.len() < 3 || words[2..].iter().any(|word| word == kind);

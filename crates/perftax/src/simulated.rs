@@ -144,3 +144,39 @@ fn warn(simulated: &perftax_lab::simulation::Simulated, name: &str, origin: &mut
         warn(format!("the program ended with code {}", simulated.code), "");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use toml::Table;
+
+    /// `plugin.toml` is what the plugin is built by where perftax is a package of its own (build.rs).
+    #[test]
+    fn a_package_builds_the_plugin_of_the_workspace() {
+        let read = |path: &str| -> Table {
+            let path = format!("{}/{path}", env!("CARGO_MANIFEST_DIR"));
+            toml::from_str(&std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"))).unwrap()
+        };
+        let (mut workspace, packaged, plugin) =
+            (read("../../Cargo.toml"), read("plugin.toml"), read("../perftax-sim-plugin/Cargo.toml"));
+        let workspace = workspace["workspace"].as_table_mut().unwrap();
+        let shared = workspace["dependencies"].as_table_mut().unwrap();
+        for dependency in shared.iter_mut().filter_map(|(_, value)| value.as_table_mut()) {
+            dependency.remove("path");
+        }
+        // A version alone may be written without its table.
+        let full = |value: &toml::Value| match value {
+            toml::Value::String(version) => Table::from_iter([("version".to_owned(), version.as_str().into())]),
+            other => other.as_table().unwrap().clone(),
+        };
+        let of = |dependencies: &toml::Value, from: Option<&Table>| -> Vec<(String, Table)> {
+            let all = dependencies.as_table().unwrap().iter();
+            all.map(|(name, value)| (name.clone(), full(from.map_or(value, |from| &from[name])))).collect()
+        };
+        assert!(plugin["dependencies"].as_table().unwrap().values().all(|value| value["workspace"].as_bool() == Some(true)));
+        assert_eq!(of(&packaged["dependencies"], None), of(&plugin["dependencies"], Some(shared)));
+        assert_eq!(packaged["lib"], plugin["lib"]);
+        for key in ["version", "edition"] {
+            assert_eq!(packaged["package"][key], workspace["package"][key]);
+        }
+    }
+}

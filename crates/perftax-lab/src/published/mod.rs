@@ -1,19 +1,23 @@
-//! Published calibrations, as TOML data under `machines/`: what others measured, so that a prediction can be made for a
+//! Published calibrations, as TOML data under `machines/` of perftax-model: what others measured, so that a prediction can be made for a
 //! machine that is not at hand.
 
 pub mod pes;
-mod shipped;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use perftax_cost::document::{Calibration, MachineId, Origin, SCHEMA, StopReason};
 use perftax_cost::{Estimate, Mechanism, Warning};
-use perftax_model::machine::Machine;
+use perftax_model::machine::{self, Machine};
 use perftax_pmu::{Error, Result};
 use serde::Deserialize;
 
-pub use shipped::{shipped, shipped_names};
+pub use machine::shipped_names;
+
+/// The shipped machines, sorted by name.
+pub fn shipped() -> Vec<Published> {
+    shipped_names().into_iter().filter_map(|name| Published::parse(machine::shipped(name)?, name).ok()).collect()
+}
 
 /// A machine whose cost per sample was published.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -96,7 +100,7 @@ impl Published {
             return Self::parse(&text, path_or_name);
         }
         let name = path_or_name.to_lowercase();
-        shipped::text(&name).map_or_else(
+        machine::shipped(&name).map_or_else(
             || {
                 Err(Error::Argument {
                     argument: "--machine",
@@ -161,7 +165,7 @@ impl Published {
         self.model.as_ref().ok_or_else(|| Error::Unsupported {
             what: format!("simulate {}", self.name),
             why: "its description has no [model]".into(),
-            remedy: "add one as in machines/broadwell.toml, or take another --machine".into(),
+            remedy: "add one as in crates/perftax-model/machines/broadwell.toml, or take another --machine".into(),
         })
     }
 
@@ -213,12 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_holds_exactly_the_shipped_machines() {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../machines");
-        let mut files: Vec<_> =
-            std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path().file_stem().unwrap().to_owned()).collect();
-        files.sort();
-        assert_eq!(files, shipped_names());
+    fn every_shipped_machine_is_one_and_bears_its_files_name() {
         for name in shipped_names() {
             assert_eq!(Published::load(name).unwrap().name, name);
         }

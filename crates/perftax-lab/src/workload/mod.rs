@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_folder_holds_exactly_the_shipped_descriptions() {
-        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads");
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("workloads");
         let names: Vec<_> = list(&dir).unwrap().into_iter().map(|w| w.name).collect();
         assert_eq!(names, shipped_names());
         assert_eq!(shipped().iter().map(|w| w.name.as_str()).collect::<Vec<_>>(), shipped_names());

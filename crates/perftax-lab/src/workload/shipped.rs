@@ -4,7 +4,7 @@ use super::Workload;
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../../workloads/", $name, ".toml")))),*]
+        &[$(($name, include_str!(concat!("../../workloads/", $name, ".toml")))),*]
     };
 }
 

@@ -1,6 +1,10 @@
 //! Machines as data: the `[model]` table of the files under `machines/`.
 
+mod shipped;
+
 use serde::{Deserialize, Serialize};
+
+pub use shipped::{shipped, shipped_names};
 
 use crate::cache::{Hierarchy, Policy};
 use crate::unit::{Buffer, Ibs, IbsKind, Interrupt, Pebs, RecordFormat, Spe, Unit};

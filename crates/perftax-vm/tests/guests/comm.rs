@@ -133,7 +133,7 @@ fn comm(command: &str) -> Comm {
 }
 
 /// Its source.
-const MICROBENCHMARK: &str = "../../workloads/sharing.c";
+const MICROBENCHMARK: &str = "../perftax-lab/workloads/sharing.c";
 
 /// What it says of a program that is compiled from a source of this repository, by its file's name.
 fn comm_of(source: &str, command: &str) -> Comm {

@@ -13,7 +13,7 @@ struct Sharing {
 
 impl Sharing {
     fn build() -> Self {
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads/sharing.c");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../perftax-lab/workloads/sharing.c");
         Self::built(&std::fs::read(source).unwrap())
     }
 
