@@ -4,7 +4,7 @@
 # make help   the other targets
 SHELL = /bin/sh
 .DEFAULT_GOAL = build
-.PHONY: build plan test setup tree lint machine kmod unit acceptance bench dist install clean help
+.PHONY: build plan test setup tree lint machine kmod unit acceptance bench dist image install clean help
 
 CARGO ?= cargo
 BUDGET ?= 1%
@@ -58,6 +58,10 @@ bench:
 dist:
 	scripts/dist
 
+# Of what `make dist` made.
+image:
+	scripts/image
+
 install: build
 	install -D -m 755 target/release/perftax $(DESTDIR)$(PREFIX)/bin/perftax
 	install -D -m 644 target/release/libperftax_sim_plugin.so $(DESTDIR)$(PREFIX)/lib/perftax/libperftax_sim_plugin.so
@@ -80,5 +84,6 @@ help:
 	@echo 'make acceptance  the long measurements: calibrate, verify and bill on real programs'
 	@echo 'make bench       benchmarks of perftax itself'
 	@echo 'make dist        what others install: a tarball and a Debian package, into target/dist'
+	@echo 'make image       a container image of it, into target/dist (root, mmdebstrap, buildah)'
 	@echo 'make install     install into PREFIX (/usr/local)'
 	@echo 'make clean       remove what was built'

@@ -251,3 +251,33 @@ fn shells_complete_commands_and_the_names_of_events_workloads_and_machines() {
         assert!(text(&script.get_output().stdout).contains(r#"PERFTAX_COMPLETE"#), "{shell}");
     }
 }
+
+/// Readline takes words apart at colons and equals signs, and leaves what is before the last piece standing.
+#[test]
+fn bash_completes_words_with_colons_and_equals_signs() {
+    let script = Command::new(cargo_bin!("perftax")).env("PERFTAX_COMPLETE", "bash").assert().success();
+    let script = text(&script.get_output().stdout);
+    // The line up to the cursor, the pieces that readline makes of it, what it wants completed; what perftax is asked, and what readline gets.
+    let cases = [
+        ("perftax pl", "perftax pl", "pl", "perftax pl", "plan"),
+        ("perftax plan  -e ", "perftax plan -e ''", "", "perftax plan -e ", "sched:sched_switch"),
+        ("perftax plan -e sched:sw", "perftax plan -e sched : sw", "sw", "perftax plan -e sched:sw", "sched_switch"),
+        ("perftax plan -e sched:", "perftax plan -e sched :", "", "perftax plan -e sched:", "sched_switch"),
+        ("perftax plan --event=sched:s", "perftax plan --event = sched : s", "s", "perftax plan --event=sched:s", "sched_switch"),
+        ("perftax predict --machine=br", "perftax predict --machine = br", "br", "perftax predict --machine=br", "broadwell"),
+        ("perftax plan -e sched:sw", "perftax plan -e sched:sw", "sched:sw", "perftax plan -e sched:sw", "sched:sched_switch"),
+    ];
+    for (line, pieces, wanted, asked, gets) in cases {
+        // Answers with whole words, as perftax does, and says what it was asked.
+        let perftax = format!(
+            r#"perftax() {{ shift; echo "$*" >&2; case ${{!#}} in pl) echo plan ;; *=sched*) echo --event=sched:sched_switch ;; *=br) echo --machine=broadwell ;; *) echo sched:sched_switch ;; esac; }}
+            {script}
+            COMP_LINE='{line} and more' COMP_POINT={} COMP_TYPE=9 COMP_WORDS=({pieces} and more); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 3))
+            _perftax_completion perftax '{wanted}' before; echo "${{COMPREPLY[*]}}""#,
+            line.len()
+        );
+        let assert = Command::new("bash").args(["--norc", "-c", &perftax]).assert().success();
+        let output = assert.get_output();
+        assert_eq!((text(&output.stderr).trim_end_matches('\n'), text(&output.stdout).trim_end()), (asked, gets), "{line}");
+    }
+}

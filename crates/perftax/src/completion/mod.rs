@@ -1,9 +1,14 @@
 //! What a shell may complete: commands and options by clap, and the names that this machine and perftax know.
 
+mod bash;
+
 use std::ffi::OsStr;
 
+use bash::Bash;
 use clap::{Arg, Command};
+use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, ValueCompleter};
+use clap_complete::env::{Elvish, Fish, Powershell, Shells, Zsh};
 use perftax_lab::{published, workload};
 use perftax_pmu::event::{self, Catalog, Filter};
 
@@ -14,7 +19,8 @@ const VARIABLE: &str = "PERFTAX_COMPLETE";
 
 /// Answers where a shell has asked, and ends the process then.
 pub fn answer() {
-    clap_complete::CompleteEnv::with_factory(command).var(VARIABLE).bin("perftax").completer("perftax").complete();
+    let shells = Shells(&[&Bash, &Elvish, &Fish, &Powershell, &Zsh]);
+    CompleteEnv::with_factory(command).shells(shells).var(VARIABLE).bin("perftax").completer("perftax").complete();
 }
 
 /// The whole command line, with the names that values of its options may have.
