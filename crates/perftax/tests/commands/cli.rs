@@ -270,7 +270,7 @@ fn bash_completes_words_with_colons_and_equals_signs() {
     for (line, pieces, wanted, asked, gets) in cases {
         // Answers with whole words, as perftax does, and says what it was asked.
         let perftax = format!(
-            r#"perftax() {{ shift; echo "$*" >&2; case ${{!#}} in pl) echo plan ;; *=sched*) echo --event=sched:sched_switch ;; *=br) echo --machine=broadwell ;; *) echo sched:sched_switch ;; esac; }}
+            r#"perftax() {{ shift; local IFS=" "; echo "$*" >&2; case ${{!#}} in pl) echo plan ;; *=sched*) echo --event=sched:sched_switch ;; *=br) echo --machine=broadwell ;; *) echo sched:sched_switch ;; esac; }}
             {script}
             COMP_LINE='{line} and more' COMP_POINT={} COMP_TYPE=9 COMP_WORDS=({pieces} and more); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 3))
             _perftax_completion perftax '{wanted}' before; echo "${{COMPREPLY[*]}}""#,
