@@ -11,53 +11,63 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(embedded_plugin)");
     println!("cargo::rerun-if-env-changed={BESIDE}");
     println!("cargo::rerun-if-changed=build.rs");
-    if variable("PROFILE") != "release" || std::env::var_os(BESIDE).is_some() {
+    let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let manifest = here.join("../perftax-sim-plugin/Cargo.toml");
+    let is_package = !manifest.is_file();
+    if std::env::var_os(BESIDE).is_some() || variable("PROFILE") != "release" && !is_package {
         return;
     }
-    let here = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
-    let built = PathBuf::from(variable("OUT_DIR")).join("plugin");
-    for sources in ["plugin", "../perftax-model/src", "../perftax-comm/src"]
-        .map(|folder| here.join(folder))
-        .iter()
-        .filter(|folder| folder.is_dir())
-    {
-        println!("cargo::rerun-if-changed={}", sources.display());
+    let (host, target) = (variable("HOST"), variable("TARGET"));
+    if host != target || variable("PROFILE") != "release" {
+        println!(
+            "cargo::warning=the simulator's plugin is built into releases for {host} alone: `perftax sim` will need PERFTAX_SIM_PLUGIN"
+        );
+        return;
     }
-    let beside = here.join("../perftax-sim-plugin/Cargo.toml");
-    let manifest = if beside.is_file() { beside } else { unpacked(&here, &built) };
-    println!("cargo::rerun-if-changed={}", manifest.display());
+    let built = PathBuf::from(variable("OUT_DIR")).join("plugin");
+    let watched = [
+        "plugin",
+        "plugin.toml",
+        "Cargo.lock",
+        "../perftax-sim-plugin/Cargo.toml",
+        "../perftax-model/src",
+        "../perftax-model/machines",
+        "../perftax-comm/src",
+    ];
+    for each in watched.map(|each| here.join(each)).iter().filter(|each| each.exists()) {
+        println!("cargo::rerun-if-changed={}", each.display());
+    }
+    let manifest = if is_package { unpacked(&here, &built) } else { manifest };
     // Another folder than ours, which is locked while we are built.
-    let target = built.join("target");
+    let folder = built.join("target");
     let mut cargo = Command::new(variable("CARGO"));
-    cargo.args(["build", "--release", "--lib", "--config", "profile.release.strip=true", "--manifest-path"]);
-    cargo.arg(manifest).arg("--target-dir").arg(&target);
-    // Nobody else's way to compile a workspace.
-    cargo.env_remove("RUSTC_WORKSPACE_WRAPPER").env_remove("CARGO_BUILD_TARGET");
+    cargo.args(["build", "--release", "--lib", "--config", "profile.release.strip=true", "--target", &target, "--manifest-path"]);
+    cargo.arg(manifest).arg("--target-dir").arg(&folder).env("CARGO_BUILD_BUILD_DIR", &folder);
+    // Nobody else's way to compile a workspace, and flags that are meant for a program.
+    for of_others in ["RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS"] {
+        cargo.env_remove(of_others);
+    }
     let status = cargo.status().unwrap_or_else(|error| panic!("cannot run {:?}: {error}", cargo.get_program()));
     assert!(status.success(), "the simulator's plugin cannot be built: {status}");
     println!("cargo::rustc-cfg=embedded_plugin");
-    println!("cargo::rustc-env=PERFTAX_PLUGIN_FILE={}", target.join("release/libperftax_sim_plugin.so").display());
+    println!("cargo::rustc-env=PERFTAX_PLUGIN_FILE={}", folder.join(target).join("release/libperftax_sim_plugin.so").display());
 }
 
 /// The plugin as a package below `built`, where we are a package without a workspace: the sources that came with us, what they need in the versions that we
-/// were released with. All of these are among our own dependencies, so that nothing more is downloaded.
+/// were released with. All of these are among our own dependencies, so that nothing more is downloaded where these are taken as they were locked.
 fn unpacked(here: &Path, built: &Path) -> PathBuf {
-    let manifest = built.join("Cargo.toml");
-    let copied = |from: &Path, to: &Path| {
-        fs::copy(from, to).unwrap_or_else(|error| panic!("cannot copy {} to {}: {error}", from.display(), to.display()));
+    let read = |name: &str| fs::read_to_string(here.join(name)).unwrap_or_else(|error| panic!("cannot read {name}: {error}"));
+    let write = |name: &str, text: String| {
+        let file = built.join(name);
+        fs::write(&file, text).unwrap_or_else(|error| panic!("cannot write {}: {error}", file.display()));
+        file
     };
     fs::create_dir_all(built).unwrap_or_else(|error| panic!("cannot make {}: {error}", built.display()));
-    copied(&here.join("plugin.toml"), &manifest);
-    let locked = here.join("Cargo.lock");
-    if locked.is_file() {
-        copied(&locked, &built.join("Cargo.lock"));
+    if here.join("Cargo.lock").is_file() {
+        write("Cargo.lock", read("Cargo.lock"));
     }
-    let link = built.join("src");
-    if !link.is_dir() {
-        std::os::unix::fs::symlink(here.join("plugin"), &link)
-            .unwrap_or_else(|error| panic!("cannot link {} to {}: {error}", link.display(), here.display()));
-    }
-    manifest
+    let library = format!("[lib]\npath = {:?}\n", here.join("plugin/lib.rs"));
+    write("Cargo.toml", read("plugin.toml").replacen("[lib]\n", &library, 1))
 }
 
 fn variable(name: &str) -> String {

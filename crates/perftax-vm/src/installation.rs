@@ -16,6 +16,8 @@ const QEMU_VARIABLE: &str = "PERFTAX_VM_QEMU";
 /// Firmware and boot code, as Debian's seabios and qemu-system-data install them.
 const FIRMWARE: [&str; 2] = ["/usr/share/seabios", "/usr/share/qemu"];
 const ENGINE: &str = "libperftax_engine.a";
+/// What the engine is compiled from, below the project's folder.
+const ENGINE_SOURCES: [&str; 3] = ["crates/perftax-engine-c/src", "crates/perftax-model/src", "crates/perftax-model/machines"];
 
 /// What it is built from.
 #[derive(Clone, Debug)]
@@ -100,7 +102,7 @@ impl Sources {
         let folder = places.iter().find(|folder| folder.join("build-qemu").is_file()).ok_or_else(|| Error::Missing {
             what: "the folder vm/ of the project".into(),
             why: format!("there is no build-qemu in {}", list(&places)),
-            remedy: format!("set {SOURCES_VARIABLE} to it"),
+            remedy: format!("perftax vm install FILE, with a machine that was built elsewhere; to build one here: set {SOURCES_VARIABLE} to that folder"),
         })?;
         Ok(Self { folder: folder.canonicalize().map_err(Error::file(folder))? })
     }
@@ -113,7 +115,7 @@ impl Sources {
         places.iter().find(|file| file.is_file()).cloned().ok_or_else(|| Error::Missing {
             what: ENGINE.into(),
             why: format!("it is not at {}", list(&places)),
-            remedy: "cargo build --release -p perftax-engine-c".into(),
+            remedy: "cargo build --release -p perftax-engine-c, where perftax was built; or, with a machine that was built elsewhere: perftax vm install FILE".into(),
         })
     }
 
@@ -148,7 +150,7 @@ impl Sources {
     /// installed perftax), its version stands for them.
     fn qemu(&self) -> Result<PathBuf> {
         let root = self.folder.join("..");
-        let sources = ["crates/perftax-engine-c/src", "crates/perftax-model/src", "machines"].map(|folder| root.join(folder));
+        let sources = ENGINE_SOURCES.map(|folder| root.join(folder));
         Ok(self.qemu_folder()?.join(format!("qemu-system-x86_64-{:016x}", Self::fingerprint(&sources)?)))
     }
 
@@ -293,6 +295,19 @@ mod tests {
     #![allow(clippy::unwrap_used)] // tests may
 
     use super::*;
+
+    /// A folder that moved would be left out of the fingerprint, and an old emulator taken for a new one.
+    #[test]
+    fn an_emulator_is_known_by_all_that_its_engine_is_compiled_from() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let of =
+            |folders: &[&str]| Sources::fingerprint(&folders.iter().map(|folder| root.join(folder)).collect::<Vec<_>>()).unwrap();
+        let all = of(&ENGINE_SOURCES);
+        for left_out in ENGINE_SOURCES {
+            let others: Vec<&str> = ENGINE_SOURCES.into_iter().filter(|folder| *folder != left_out).collect();
+            assert_ne!(of(&others), all, "there is nothing in {left_out}");
+        }
+    }
 
     #[test]
     fn old_builds_are_forgotten_and_nothing_else() {

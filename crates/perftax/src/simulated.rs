@@ -178,5 +178,6 @@ mod tests {
         for key in ["version", "edition"] {
             assert_eq!(packaged["package"][key], workspace["package"][key]);
         }
+        assert_eq!(packaged["package"]["license"], plugin["package"]["license"]);
     }
 }

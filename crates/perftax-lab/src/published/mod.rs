@@ -165,7 +165,7 @@ impl Published {
         self.model.as_ref().ok_or_else(|| Error::Unsupported {
             what: format!("simulate {}", self.name),
             why: "its description has no [model]".into(),
-            remedy: "add one as in crates/perftax-model/machines/broadwell.toml, or take another --machine".into(),
+            remedy: "add one (docs/sim.md says what is in it), or take another, as --machine broadwell".into(),
         })
     }
 

@@ -1,5 +1,5 @@
 //! Lines to be watched, taken from a recording by `perf c2c record` in the emulated machine: `-c 61`, of `sharing read-write 0.5 4 20000`
-//! (workloads/sharing.c, linked statically). `perf c2c report` of it lists the lines 0x587c80 and 0x587d40 with 2 HITM loads each and 0x4bd400
+//! (crates/perftax-lab/workloads/sharing.c, linked statically). `perf c2c report` of it lists the lines 0x587c80 and 0x587d40 with 2 HITM loads each and 0x4bd400
 //! with one, beside the kernel's.
 
 use std::path::{Path, PathBuf};

@@ -270,7 +270,7 @@ perf script -i /tmp/data -F comm,cpu,ip 2>/dev/null | awk '$1 == \"loop\" && len
 }
 
 /// A signal for each sample, as in the PES study: what the kernel and the program execute for it is counted, too, and brings the next
-/// sample that much nearer. At a period of 100,000 that makes 8.1 % more op samples; the study has 7.8 to 8.7 % (machines/zen2.toml).
+/// sample that much nearer. At a period of 100,000 that makes 8.1 % more op samples; the study has 7.8 to 8.7 % (crates/perftax-model/machines/zen2.toml).
 #[test]
 fn what_a_signal_takes_is_counted() {
     const OPS: u64 = 11;

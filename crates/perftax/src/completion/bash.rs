@@ -12,9 +12,11 @@ use clap_complete::env::{Bash as Usual, EnvCompleter};
 #[derive(Clone, Copy, Debug)]
 pub struct Bash;
 
-/// Puts the pieces together that nothing stands between in the line, asks, and takes off the answers what readline will leave standing: what is before `$2`.
+/// Puts the pieces together that nothing stands between in the line, asks, and takes off the answers what readline will leave standing: what is before the piece that it completes.
 const SCRIPT: &str = r#"_NAME_completion() {
-    local rest=${COMP_LINE:0:COMP_POINT} words=() strip= i piece
+    local rest=${COMP_LINE:0:COMP_POINT} current=$2 words=() strip= i piece
+    # Behind `sudo` a separator comes as what is to be completed.
+    [[ $current != [=:] ]] || current=
     for ((i = 0; i <= COMP_CWORD; i++)); do
         piece=${COMP_WORDS[i]}
         if [[ $i -gt 0 && $i -lt $COMP_CWORD && $rest != [[:blank:]]* ]]; then
@@ -22,10 +24,16 @@ const SCRIPT: &str = r#"_NAME_completion() {
         elif [[ $i -lt $COMP_CWORD ]]; then
             words+=("$piece")
         elif [[ -n $rest && $rest != [[:blank:]]* && $i -gt 0 ]]; then
-            words[${#words[@]} - 1]+=$rest
-            strip=${words[${#words[@]} - 1]%"$2"}
+            # A quote is not in what is to be completed, and stays.
+            if [[ $rest == [\"\']* ]]; then
+                strip=${words[${#words[@]} - 1]}
+                words[${#words[@]} - 1]+=$current
+            else
+                words[${#words[@]} - 1]+=$rest
+                strip=${words[${#words[@]} - 1]%"$current"}
+            fi
         else
-            words+=("$2")
+            words+=("$current")
         fi
         rest=${rest#*"$piece"}
     done

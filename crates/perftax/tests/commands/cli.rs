@@ -265,6 +265,14 @@ fn bash_completes_words_with_colons_and_equals_signs() {
         ("perftax plan -e sched:", "perftax plan -e sched :", "", "perftax plan -e sched:", "sched_switch"),
         ("perftax plan --event=sched:s", "perftax plan --event = sched : s", "s", "perftax plan --event=sched:s", "sched_switch"),
         ("perftax predict --machine=br", "perftax predict --machine = br", "br", "perftax predict --machine=br", "broadwell"),
+        ("perftax plan -e sched:", "perftax plan -e sched :", ":", "perftax plan -e sched:", "sched_switch"),
+        (
+            r#"perftax predict --machine="br"#,
+            r#"perftax predict --machine = '"br'"#,
+            "br",
+            "perftax predict --machine=br",
+            "broadwell",
+        ),
         ("perftax plan -e sched:sw", "perftax plan -e sched:sw", "sched:sw", "perftax plan -e sched:sw", "sched:sched_switch"),
     ];
     for (line, pieces, wanted, asked, gets) in cases {

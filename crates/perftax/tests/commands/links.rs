@@ -89,10 +89,12 @@ fn the_first_screen_names_the_two_commands() {
 }
 
 #[test]
-fn both_licences_are_there_in_full() {
+fn the_licences_are_there_in_full() {
     let licence = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
     assert!(licence("LICENSE-MIT").contains("Permission is hereby granted, free of charge"));
     let apache = licence("LICENSE-APACHE");
     assert!(apache.contains("Version 2.0, January 2004") && apache.contains("END OF TERMS AND CONDITIONS"));
     assert!(apache.contains("9. Accepting Warranty or Additional Liability."));
+    let gpl = licence("LICENSE-GPL-2.0");
+    assert!(gpl.contains("Version 2, June 1991") && gpl.contains("END OF TERMS AND CONDITIONS"));
 }

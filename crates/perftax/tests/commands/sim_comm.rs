@@ -1,4 +1,4 @@
-//! `perftax sim --comm` over programs whose sharing is known by construction (workloads/sharing.c).
+//! `perftax sim --comm` over programs whose sharing is known by construction (crates/perftax-lab/workloads/sharing.c).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -64,7 +64,7 @@ fn both(pes: &Pes, ours: &Ours, figure: &str, mechanism: Mechanism) -> [Comparis
     let is_same = |cell: &&Simulated| cell.figure == figure && cell.mechanism == mechanism;
     let simulated: Vec<Cell> = pes.simulated.iter().filter(is_same).map(Cell::simulated).collect();
     let (verdict, mut because) = published.judge(&simulated);
-    // One number for all loop lengths (machines/zen2.toml): what agrees with figure 3 had to.
+    // One number for all loop lengths (crates/perftax-model/machines/zen2.toml): what agrees with figure 3 had to.
     match mechanism {
         Mechanism::IbsOp => because += "; the model's 7,600 operations of a handler that count were fitted to figure 3",
         Mechanism::IbsFetch => because += "; the model's 2,900 fetches of a handler that count were fitted to this figure",
