@@ -1,16 +1,13 @@
 //! What drives a sampler: events that are counted, or time that passes. The number of samples stands on it.
 
 use crate::Mechanism;
-use crate::period::CPU_CLOCK_PERIOD_MIN_NS;
+use crate::period::{CPU_CLOCK_PERIOD_MIN_NS, PERIOD_MAX};
 
 /// How many times the cost of a sample a time-driven period must be.
 ///
 /// At P = 2α the program takes twice its time; below that it crawls (24 to 27 times slower was seen on a guest whose samples
 /// cost 15 to 25 µs, at P = 12 to 15 µs), the kernel skips the periods that it missed, and N is no longer T/P.
 pub const PERIOD_MIN_IN_COSTS: f64 = 2.0;
-
-/// Longest period that hardware counters hold: 48 bits (SDM volume 3, architectural performance monitoring).
-pub const PERIOD_MAX: u64 = 1 << 48;
 
 /// Why there is no prediction.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -7,7 +7,9 @@
 //! samples one in period + 1, and it is *that* which must be prime: 100,003 puts all samples on one load of four again.
 
 use crate::Mechanism;
-use crate::drive::PERIOD_MAX;
+
+/// Longest period that hardware counters hold: 48 bits (SDM volume 3, architectural performance monitoring).
+pub const PERIOD_MAX: u64 = 1 << 48;
 
 /// Shortest cpu-clock period, ns: the kernel raises anything below it (kernel/events/core.c, perf_swevent_start_hrtimer).
 pub const CPU_CLOCK_PERIOD_MIN_NS: u64 = 10_000;

@@ -4,9 +4,9 @@ use std::convert::Infallible;
 
 use crate::bootstrap::normal_quantile;
 use crate::document::{PredictionRow, Reason, WorkloadProfile, busiest_tells, cpu_time_tells};
-use crate::drive::{Drive, PERIOD_MAX, PERIOD_MIN_IN_COSTS};
+use crate::drive::{Drive, PERIOD_MIN_IN_COSTS};
 use crate::estimate::CONFIDENCE;
-use crate::period::Rule;
+use crate::period::{PERIOD_MAX, Rule};
 use crate::prediction::{Cost, PredictionError, SWITCH_TERM, Setting, row};
 use crate::stoker::{optimal_samples, resolved_share, samples_to_resolve};
 use crate::tasks::TASK_TERM;

@@ -10,6 +10,7 @@ pub mod csv;
 mod document;
 #[cfg(feature = "html")]
 pub mod html;
+mod printable;
 #[cfg(feature = "parquet")]
 pub mod samples;
 mod sheet;

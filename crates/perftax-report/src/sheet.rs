@@ -4,6 +4,7 @@ use owo_colors::OwoColorize;
 use perftax_cost::document::Origin;
 use perftax_cost::{Mechanism, Warning};
 
+use crate::printable::printable;
 use crate::shell;
 use crate::table::{Table, visible_width};
 
@@ -140,11 +141,6 @@ pub(crate) fn machine(origin: &Origin) -> String {
     let name = if name.is_empty() { "unnamed machine" } else { name };
     // A modelled machine runs no kernel.
     printable(&if origin.kernel.is_empty() { name.into() } else { format!("{name}, Linux {}", origin.kernel) })
-}
-
-/// The text without control characters: names in documents and recordings come from anywhere, and must not steer a terminal.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// The lines of cells that stand side by side, each wrapped in its width.

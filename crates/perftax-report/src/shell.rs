@@ -2,7 +2,7 @@
 
 use perftax_cost::document::{Prediction, WorkloadProfile};
 
-use crate::sheet::printable;
+use crate::printable::printable;
 
 /// The arguments quoted where a shell needs it, joined by spaces.
 pub fn join<S: AsRef<str>>(arguments: &[S]) -> String {

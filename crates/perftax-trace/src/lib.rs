@@ -26,6 +26,7 @@ pub mod profile;
 pub mod record;
 pub mod register;
 pub mod rings;
+mod row;
 pub mod store;
 pub mod tag;
 pub mod tracker;

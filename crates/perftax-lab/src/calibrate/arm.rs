@@ -5,10 +5,8 @@ use perftax_cost::prediction::CACHED_WORK_TERM;
 use perftax_pmu::Error;
 use perftax_pmu::sampler::{Pages, Payload, Sampling, Wakeup};
 
-/// The arm without any monitoring.
-pub const OFF: &str = "off";
-/// The same once more: the A/A control.
-pub const OFF_AGAIN: &str = "off2";
+pub use crate::run::{OFF, OFF_AGAIN};
+
 /// The arm that α comes from: sampled at the main period with the basic payload.
 pub const ON: &str = "on";
 /// The event runs at a period at which no sample is due: what the other arms of a mechanism with a buffer are held against, so that

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use perftax_comm::{Bytes, Kind, lines_of};
 use perftax_cost::document::CommEvidence;
 use perftax_pmu::record::{Mmap, Record, RegisterAbi, Sample};
+use perftax_target::TimeOrder;
 
 use super::accounts::{Entry, Seen};
 use super::image::Images;
 use super::plan::{Piece, Plan};
-use super::reorder::Reorder;
 
 /// General registers, flags and the instruction pointer: what a sample carries of each (`Payload::with_user_registers`).
 const REGISTERS: usize = 24;
@@ -43,7 +43,7 @@ pub struct Intake {
     /// Where code stands.
     pub images: Images,
     /// Entries.
-    pub reorder: Reorder<Entry>,
+    pub order: TimeOrder<Entry>,
     /// What it rests on.
     pub evidence: CommEvidence,
     /// What trapped before was seen by some of the registers alone: they are aimed one after the other, thread by thread.
@@ -71,7 +71,7 @@ impl Intake {
             pieces: plan.pieces.iter().map(|piece| (*piece, is_shared(*piece))).collect(),
             pending: (0..rings).map(|_| None).collect(),
             images: Images::default(),
-            reorder: Reorder::default(),
+            order: TimeOrder::default(),
             evidence: CommEvidence::default(),
             from_ns: 0,
             until_ns: u64::MAX,
@@ -142,7 +142,7 @@ impl Intake {
                 if is_exec {
                     self.images.replaced(pid, comm.sample_id.time_ns.unwrap_or(0));
                 }
-                self.reorder.push(comm.sample_id.time_ns.unwrap_or(0), Entry::Name { pid, tid, name, is_exec });
+                self.order.push(comm.sample_id.time_ns.unwrap_or(0), Entry::Name { pid, tid, name, is_exec });
             }
             Record::Fork(fork) => {
                 self.images.forked(fork.task.pid, fork.parent.pid, fork.time_ns);
@@ -150,7 +150,7 @@ impl Intake {
                 if let Some(ours) = &mut self.ours {
                     ours.insert(fork.task.pid);
                 }
-                self.reorder.push(fork.time_ns, Entry::Fork { tid: fork.task.tid, parent: fork.parent.tid });
+                self.order.push(fork.time_ns, Entry::Fork { tid: fork.task.tid, parent: fork.parent.tid });
             }
             Record::Mmap2(mmap) => {
                 let Mmap { task, address, length, path, sample_id, .. } = mmap.mapping;
@@ -168,13 +168,13 @@ impl Intake {
     /// All that has come so far has been taken.
     pub fn settle(&mut self) {
         for pending in self.pending.iter_mut().filter_map(Option::take) {
-            self.reorder.push(pending.time_ns, Entry::Access(pending.seen));
+            self.order.push(pending.time_ns, Entry::Access(pending.seen));
         }
     }
 
     fn lost(&mut self, records: u64, time_ns: Option<u64>) {
         self.evidence.lost_traps += records;
-        self.reorder.push(time_ns.unwrap_or(0), Entry::Lost);
+        self.order.push(time_ns.unwrap_or(0), Entry::Lost);
     }
 
     fn trap(&mut self, ring: usize, sample: &Sample<'_>) {
@@ -211,7 +211,7 @@ impl Intake {
             return;
         }
         if let Some(before) = self.pending[ring].take() {
-            self.reorder.push(before.time_ns, Entry::Access(before.seen));
+            self.order.push(before.time_ns, Entry::Access(before.seen));
         }
         let has_registers = dump.is_some_and(|dump| dump.abi != RegisterAbi::None);
         let bits = if dump.is_some_and(|dump| dump.abi == RegisterAbi::Bits32) { 32 } else { 64 };

@@ -2,12 +2,11 @@
 //! memory accesses can be sampled, those that samples name (`sampled`).
 //!
 //! ```text
-//! program     the subject: held where it begins, or joined; `maps` finds places (`place`) in it
+//! located     places (`place`) in a program that is held where it begins or runs already, by its `maps`; `join`: all threads of that one
 //! plan        places → pieces that a register can watch, and turns where there are more than registers
-//! attend      the loop around it
 //! watcher     breakpoint events of all threads, one ring a CPU
 //! session     looks, takes turns, keeps to the `budget` (`trap_cost`)
-//!   └ intake  records → accesses (`image`, `decode`: which instruction it was), put in order (`reorder`)
+//!   └ intake  records → accesses (`image`, `decode`: which instruction it was), put in order of time
 //!      └ accounts     accesses → threads, lines, transfers
 //! estimate    transfers seen → transfers there were; `report` makes the document
 //! ```
@@ -16,7 +15,6 @@
 //! `recorded` takes lines from a recording by perf c2c. `heap` says which object was allocated there, and by whom.
 
 mod accounts;
-mod attend;
 mod budget;
 mod decode;
 pub mod document;
@@ -24,14 +22,14 @@ mod estimate;
 mod heap;
 mod image;
 mod intake;
+mod join;
+mod located;
 mod maps;
 pub mod naming;
 mod own_time;
 mod place;
 mod plan;
-mod program;
 mod recorded;
-mod reorder;
 mod report;
 mod sampled;
 mod session;
@@ -40,8 +38,8 @@ mod watcher;
 
 pub use image::Images;
 pub use perftax_pmu::process::MapLine;
+pub use perftax_target::Subject;
 pub use place::{At, Place, PlaceName};
-pub use program::Subject;
 pub use recorded::{RecordedLines, recorded_lines};
 pub use report::{Naming, Price};
 pub use sampled::{Found, MemoryEvents, Sampling, sample};

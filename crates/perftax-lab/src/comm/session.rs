@@ -10,17 +10,18 @@ use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::process::threads;
 use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
+use perftax_target::{Program, Subject, Watch, attend, thread_name};
 
 use super::accounts::{Accounts, Entry};
-use super::attend::{Watch, attend};
 use super::budget::{Controller, SLICE_NS, Used};
 use super::heap::{Awaited, Heaps, code_of};
 use super::image::Images;
 use super::intake::Intake;
+use super::join::join;
+use super::located::{Libraries, Located, find, hold};
 use super::own_time::OwnTime;
 use super::place::{At, Place, PlaceName};
 use super::plan::{Piece, Plan};
-use super::program::{Libraries, Located, Program, Subject, find, hold, join, thread_name};
 use super::watcher::Watcher;
 
 /// Length of a slice where places take turns and there is no budget, ns.
@@ -112,25 +113,26 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
             remedy: "perftax sim --comm sees every access of a program".into(),
         });
     }
-    let mut program = Program::open(&watching.subject)?;
+    let mut program = Program::open(&watching.subject, Vec::new())?;
+    let pid = program.pid();
     let mut watcher = Watcher::new(&cpus, watching.ring_pages, catalog)?;
-    let (mut session, held) = match &mut program {
-        Program::Child(child, _) => {
+    let (mut session, held) = match program.child() {
+        Some(child) => {
             watcher.follow(child.pid())?;
             let libraries = if watching.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
             let (held, located) = hold(child, &watching.places, libraries)?;
             if watching.is_heap_told {
-                watcher.probe_allocator(child.pid() as u32, catalog)?;
+                watcher.probe_allocator(pid, catalog)?;
             }
-            (Session::of(watching, located, watcher, child.pid() as u32)?.opened(child.pid())?, Some(held))
+            (Session::of(watching, located, watcher, pid)?.opened(pid as i32)?, Some(held))
         }
-        Program::Process { pid, .. } => {
+        None => {
             raise_descriptor_limit();
-            let located = find(*pid, &watching.places)?;
+            let located = find(pid, &watching.places)?;
             if watching.is_heap_told {
-                watcher.probe_allocator(*pid, catalog)?;
+                watcher.probe_allocator(pid, catalog)?;
             }
-            (Session::of(watching, located, watcher, *pid)?.joined(*pid)?, None)
+            (Session::of(watching, located, watcher, pid)?.joined(pid)?, None)
         }
     };
     session.begin(&mut program)?;
@@ -345,7 +347,7 @@ impl Session {
         self.traps_before = self.intake.evidence.traps;
         self.on_ns = Some(now_ns);
         // What trapped before all were on does not count.
-        self.intake.reorder.push(now_ns, Entry::Begin { turn: self.turn });
+        self.intake.order.push(now_ns, Entry::Begin { turn: self.turn });
         Ok(())
     }
 
@@ -358,7 +360,7 @@ impl Session {
         if self.on_ns.take().is_none() {
             return Ok(());
         }
-        self.intake.reorder.push(monotonic_raw_ns(), Entry::End);
+        self.intake.order.push(monotonic_raw_ns(), Entry::End);
         if is_to_be_off {
             self.watcher.off()?;
         }
@@ -382,12 +384,12 @@ impl Session {
     fn take_until(&mut self, until_ns: u64) -> Result<()> {
         self.drain()?;
         let (accounts, heaps) = (&mut self.accounts, &mut self.heaps);
-        self.intake.reorder.flush(until_ns, |time_ns, entry| {
+        for (time_ns, entry) in self.intake.order.before(until_ns) {
             if let (Some(heaps), Entry::Access(seen)) = (heaps.as_mut(), &entry) {
                 heaps.touched(seen.pid, seen.line.address(), seen.bytes, time_ns);
             }
             accounts.take(time_ns, entry);
-        });
+        }
         if let (Some(heaps), Some(probes)) = (&mut self.heaps, self.watcher.probes()) {
             heaps.look(probes, &mut self.intake.images, until_ns)?;
         }
@@ -412,7 +414,9 @@ impl Session {
         evidence.lost_traps = evidence.lost_traps.max(lost);
         evidence.accesses = self.accounts.accesses;
         evidence.unwatched_threads = self.accounts.unwatched();
-        let (ended, used_ns) = program.finish()?;
+        let is_ours = program.is_ours();
+        let exit = program.finish()?;
+        let used_ns = is_ours.then(|| exit.usage.cpu_ns());
         let waiting = self.heaps.as_ref().map(Heaps::waiting).unwrap_or_default();
         let unmet = waiting.iter().map(|place| self.names[*place].text.clone()).collect();
         let has_places = !self.places.is_empty();
@@ -424,7 +428,7 @@ impl Session {
             return Err(Error::Spoiled { why, remedy: "run it by itself first".into() });
         }
         Ok(Watched {
-            ended,
+            ended: exit.ended,
             places: places.map(|(_, place)| place).collect(),
             unmet,
             absent: self.absent,
@@ -435,7 +439,7 @@ impl Session {
             is_exact,
             own_ns,
             cpu_ns,
-            late: self.intake.reorder.late,
+            late: self.intake.order.late,
             images: self.intake.images,
             accounts: self.accounts,
             pid: self.pid,
@@ -458,8 +462,8 @@ impl Watch for Session {
         self.ended_ns.is_some()
     }
 
-    fn used(&mut self, cpu_ns: u64) {
-        self.cpu_ns = Some(cpu_ns);
+    fn ask(&mut self, program: &mut Program) {
+        self.cpu_ns = program.cpu_ns().or(self.cpu_ns);
     }
 
     fn look(&mut self) -> Result<()> {

@@ -28,3 +28,8 @@ pub use scratch::{Copy, Scratch, sweep};
 pub use survey::{Survey, survey};
 pub use tasks::{Look, look_at_tasks};
 pub use yardstick::YardstickThread;
+
+/// The arm without any monitoring.
+pub const OFF: &str = "off";
+/// The same once more: the A/A control.
+pub const OFF_AGAIN: &str = "off2";

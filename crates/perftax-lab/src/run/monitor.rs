@@ -193,7 +193,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     };
     let mut exit = command.lifetime.wait(child)?;
     let whole_s = released.elapsed().as_secs_f64();
-    if watched.planted_bias > 0.0 && arm == crate::calibrate::OFF_AGAIN {
+    if watched.planted_bias > 0.0 && arm == super::OFF_AGAIN {
         exit.elapsed_s *= 1.0 + watched.planted_bias;
     }
     let yardsticks = yardsticks.into_iter().map(YardstickThread::finish).collect::<Result<Vec<_>>>()?;

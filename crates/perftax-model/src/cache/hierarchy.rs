@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LINE_BYTES, SetAssociative, record_line};
-use crate::machine::{CacheSpec, Inclusion};
+use super::{CacheSpec, Inclusion, LINE_BYTES, SetAssociative, record_line};
 use crate::unit::Span;
 
 /// Where an access found its line.

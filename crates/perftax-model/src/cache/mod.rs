@@ -4,11 +4,13 @@ mod coherence;
 mod hierarchy;
 mod policy;
 mod set_associative;
+mod spec;
 
 pub use coherence::{Coherence, Holder, MOST_CORES};
 pub use hierarchy::{Hierarchy, Level, Traffic, Who};
 pub use policy::Policy;
 pub use set_associative::{Evicted, SetAssociative};
+pub use spec::{CacheSpec, Inclusion};
 
 /// Bytes of a cache line, on every machine modelled.
 pub const LINE_BYTES: u64 = 64;

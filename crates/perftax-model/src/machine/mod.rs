@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 pub use shipped::{shipped, shipped_names};
 
+pub use crate::cache::{CacheSpec, Inclusion};
+
 use crate::cache::{Hierarchy, Policy};
 use crate::unit::{Buffer, Ibs, IbsKind, Interrupt, Pebs, RecordFormat, Spe, Unit};
 
@@ -46,39 +48,6 @@ pub struct Machine {
     pub spe: Option<SpeSpec>,
     /// Where each of the numbers comes from, and which are assumed.
     pub sources: Vec<String>,
-}
-
-/// Whether a last-level cache holds what the levels above it hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Inclusion {
-    /// Always: a line that leaves it leaves all.
-    Inclusive,
-    /// As filled: each level for itself.
-    NonInclusive,
-    /// Only what the second level gave up.
-    Victim,
-}
-
-/// One cache.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CacheSpec {
-    /// Its size.
-    pub bytes: u64,
-    /// Its associativity.
-    pub ways: usize,
-    /// Its replacement policy.
-    pub policy: Policy,
-    /// Cycles from the access to the data.
-    pub latency_cycles: u64,
-}
-
-impl CacheSpec {
-    /// Its sets.
-    pub fn sets(&self) -> usize {
-        (self.bytes / crate::cache::LINE_BYTES) as usize / self.ways.max(1)
-    }
 }
 
 /// What an ordinary counter interrupt costs, and how late it is.

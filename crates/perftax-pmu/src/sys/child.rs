@@ -84,6 +84,13 @@ pub struct Usage {
     pub involuntary_switches: u64,
 }
 
+impl Usage {
+    /// CPU time, ns.
+    pub fn cpu_ns(&self) -> u64 {
+        ((self.user_s + self.system_s) * 1e9) as u64
+    }
+}
+
 /// The end of a child.
 #[derive(Clone, Copy, Debug)]
 pub struct Exit {

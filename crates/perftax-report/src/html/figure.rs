@@ -3,7 +3,7 @@
 use perftax_cost::{Estimate, Mechanism};
 use serde_json::{Map, Value, json};
 
-use crate::sheet::printable;
+use crate::printable::printable;
 use crate::units;
 
 /// Colours that can be told apart on light and dark, also by most who cannot tell red from green. The script has the same.

@@ -4,7 +4,8 @@ use askama::Template;
 use perftax_cost::document::Origin;
 
 use super::figure::Figure;
-use crate::sheet::{machine, printable};
+use crate::printable::printable;
+use crate::sheet::machine;
 use crate::{shell, units};
 
 /// One document on a page.

@@ -4,7 +4,8 @@ use owo_colors::OwoColorize;
 use perftax_cost::document::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
 
 use super::plural;
-use crate::sheet::{Sheet, printable};
+use crate::printable::printable;
+use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::units;
 

@@ -6,7 +6,8 @@ use owo_colors::OwoColorize;
 use perftax_cost::Mechanism;
 use perftax_cost::document::{Bill, BilledEvent, SampleCount, SpanOf, Untold};
 
-use crate::sheet::{Sheet, printable};
+use crate::printable::printable;
+use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::text::known;
 use crate::{shell, units};

@@ -3,7 +3,8 @@
 use owo_colors::OwoColorize;
 use perftax_cost::document::{Calibration, DirectCost, StopReason};
 
-use crate::sheet::{Sheet, event, printable};
+use crate::printable::printable;
+use crate::sheet::{Sheet, event};
 use crate::table::Table;
 use crate::{shell, units};
 

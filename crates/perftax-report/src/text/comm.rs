@@ -4,7 +4,8 @@ use owo_colors::OwoColorize;
 use perftax_cost::document::{Comm, CommCost, CommPair, CommShare, CommThread, CommWay};
 
 use super::{comm_lines, plural};
-use crate::sheet::{Sheet, WIDTH, printable};
+use crate::printable::printable;
+use crate::sheet::{Sheet, WIDTH};
 use crate::table::{Table, visible_width};
 use crate::{shell, units};
 

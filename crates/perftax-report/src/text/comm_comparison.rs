@@ -7,7 +7,7 @@ use perftax_cost::document::{Comm, CommLine, CommWay};
 
 use super::comm::{program, thread_label};
 use super::comm_lines;
-use crate::sheet::printable;
+use crate::printable::printable;
 use crate::table::Table;
 use crate::units;
 

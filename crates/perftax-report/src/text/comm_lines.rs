@@ -5,7 +5,8 @@ use perftax_cost::document::{Comm, CommAdvice, CommLine, CommSite};
 
 use super::comm::{exact, kinds};
 use super::plural;
-use crate::sheet::{Sheet, printable};
+use crate::printable::printable;
+use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::units;
 

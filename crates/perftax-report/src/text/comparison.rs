@@ -4,7 +4,8 @@ use perftax_cost::Estimate;
 use perftax_cost::document::{Bill, Calibration, Lint, Matrix, MatrixKey, MatrixMode, Plan, Prediction, Verification};
 
 use crate::document::Document;
-use crate::sheet::{Sheet, printable};
+use crate::printable::printable;
+use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::text::known;
 use crate::{shell, units};

@@ -4,7 +4,8 @@ use owo_colors::OwoColorize;
 use perftax_cost::document::{Lint, LintCheck, LintVerdict};
 
 use super::plural;
-use crate::sheet::{Sheet, printable};
+use crate::printable::printable;
+use crate::sheet::Sheet;
 use crate::{shell, units};
 
 /// The verdict, and each check that did not pass, worst first, with its remedy.

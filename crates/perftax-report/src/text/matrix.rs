@@ -5,7 +5,8 @@ use perftax_cost::Estimate;
 use perftax_cost::document::{Jump, Matrix, MatrixCell, MatrixImpossible, MatrixKey, MatrixMode};
 
 use super::plural;
-use crate::sheet::{Sheet, printable};
+use crate::printable::printable;
+use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::units;
 

@@ -4,7 +4,8 @@ use owo_colors::OwoColorize;
 use perftax_cost::Estimate;
 use perftax_cost::document::{Phase, PhaseInterval, PhaseStretch};
 
-use crate::sheet::{Sheet, printable};
+use crate::printable::printable;
+use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::{shell, units};
 

@@ -5,7 +5,7 @@ use perftax_cost::document::{Price, PriceFit, PriceSection, Selfcost};
 
 use super::comparison::ratio;
 use super::selfcost::{brief, what};
-use crate::sheet::printable;
+use crate::printable::printable;
 use crate::table::Table;
 use crate::units;
 

@@ -3,7 +3,8 @@
 use owo_colors::OwoColorize;
 use perftax_cost::document::{SimulatedRun, Simulation, TermsS};
 
-use crate::sheet::{Sheet, printable};
+use crate::printable::printable;
+use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::{shell, units};
 

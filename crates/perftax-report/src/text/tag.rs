@@ -2,7 +2,8 @@
 
 use perftax_cost::document::{Latencies, TraceMeta, TraceReport};
 
-use crate::sheet::{Sheet, printable};
+use crate::printable::printable;
+use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::units;
 

@@ -4,7 +4,8 @@ use owo_colors::OwoColorize;
 use perftax_cost::document::{SampledFunction, TraceMessage, Waterfall, WaterfallPiece};
 
 use super::plural;
-use crate::sheet::{Sheet, printable};
+use crate::printable::printable;
+use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::units;
 

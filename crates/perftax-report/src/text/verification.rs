@@ -4,7 +4,8 @@ use owo_colors::OwoColorize;
 use perftax_cost::document::{Cell, LeftOutRun, Verification, WorkloadControl};
 use perftax_cost::yardstick::Fit;
 
-use crate::sheet::{Sheet, event, printable};
+use crate::printable::printable;
+use crate::sheet::{Sheet, event};
 use crate::table::Table;
 use crate::units;
 

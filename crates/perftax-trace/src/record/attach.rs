@@ -1,7 +1,7 @@
 //! Listening to a program that runs already: its `perftax_tag_state` is found by name, and told where to make rings.
 
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSegment, ObjectSymbol};
@@ -52,6 +52,7 @@ impl Attached {
                 "build it with perftax_tag.h and keep its symbols (no strip), or start it under trace record",
             ));
         }
+        give(folder, pid)?;
         let memory = OpenOptions::new().read(true).write(true).open(&path).map_err(Error::file(&path))?;
         let number = FIRST_LATER + std::process::id() % (1 << 30);
         let mut attached = Self { memory, path, sites, number, is_told: false };
@@ -99,6 +100,17 @@ impl Drop for Attached {
             }
         }
     }
+}
+
+/// Lets the process's user write into a folder of ours.
+fn give(folder: &Path, pid: u32) -> Result<()> {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let owner = std::fs::metadata(&process).map_err(Error::file(&process))?;
+    let own = std::fs::metadata(folder).map_err(Error::file(folder))?;
+    if owner.uid() == own.uid() {
+        return Ok(());
+    }
+    chown(folder, Some(owner.uid()), Some(owner.gid())).map_err(Error::file(folder))
 }
 
 fn sites(pid: u32) -> Result<Vec<Site>> {

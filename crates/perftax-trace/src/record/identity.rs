@@ -23,18 +23,6 @@ pub(super) enum Held {
     Birth(u64, u32, u32),
 }
 
-impl Held {
-    /// When.
-    pub fn time_ns(&self) -> u64 {
-        match self {
-            Self::Row(row) => row.time_ns(),
-            Self::Look(look) => look.time_ns,
-            Self::Pass(pass) => pass.time_ns,
-            Self::Birth(time_ns, ..) => *time_ns,
-        }
-    }
-}
-
 /// Who says which message a thread is at.
 pub(super) enum Identity {
     /// The program, by marks.

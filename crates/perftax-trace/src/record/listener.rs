@@ -5,10 +5,10 @@ use std::path::Path;
 
 use perftax_pmu::Result;
 use perftax_pmu::sys::{Tsc, monotonic_raw_ns, process_cpu_ns};
+use perftax_target::TimeOrder;
 
 use super::Row;
 use super::identity::Held;
-use super::reorder::Reorder;
 use crate::clock::Anchors;
 use crate::mark::{Kind, Mark};
 use crate::rings::MarkFolder;
@@ -30,7 +30,7 @@ impl Listener {
     }
 
     /// Takes the marks that wait. What the counter said when is asked after it, so that they lie between two anchors.
-    pub fn listen(&mut self, reorder: &mut Reorder) -> Result<()> {
+    pub fn listen(&mut self, order: &mut TimeOrder<Held>) -> Result<()> {
         let raw = &mut self.raw;
         let processes = &mut self.processes;
         self.folder.drain(|owner, counter, id, kind| {
@@ -42,7 +42,7 @@ impl Listener {
         self.anchor();
         for (tid, counter, id, kind) in self.raw.drain(..) {
             if let Some(time_ns) = self.anchors.time_ns(counter) {
-                reorder.push(Held::Row(Row::Mark(Mark { time_ns, tid, id, kind })));
+                order.push(time_ns, Held::Row(Row::Mark(Mark { time_ns, tid, id, kind })));
             }
         }
         Ok(())

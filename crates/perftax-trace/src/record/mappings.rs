@@ -8,6 +8,7 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use perftax_pmu::process::{maps, threads};
 use perftax_pmu::record::Mmap;
 use perftax_pmu::symbol::demangled;
+use perftax_target::thread_name;
 use rustc_hash::FxHashSet;
 
 use crate::names::Names;
@@ -57,9 +58,7 @@ impl Mappings {
             }
         }
         for tid in threads(pid) {
-            if let Ok(name) = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")) {
-                names.threads.insert(tid as u32, name.trim_end().into());
-            }
+            thread_name(pid, tid).into_iter().for_each(|name| drop(names.threads.insert(tid as u32, name)));
         }
     }
 

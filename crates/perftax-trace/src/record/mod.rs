@@ -9,50 +9,28 @@ mod mappings;
 mod opening;
 mod perf_clock;
 mod probes;
-mod program;
-mod reorder;
 mod session;
 mod source;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use perftax_cost::document::TraceSpent;
 use perftax_pmu::event::{Catalog, Event};
-use perftax_pmu::process::file_of;
 use perftax_pmu::sys::Exit;
 use perftax_pmu::{Error, Result};
+use perftax_target::{Program, Watch, attend};
 
-use crate::kernel::KernelEvent;
-use crate::mark::Mark;
 use crate::names::Names;
-use crate::store::{Function, SampleRow};
+pub use crate::row::Row;
+use crate::store::Function;
 use crate::tag::Tag;
+use attach::Attached;
 pub use identity::Seen;
+pub use perftax_target::Subject;
 use probes::Probes;
-use program::Program;
 use session::Session;
-
-/// Who is recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Subject {
-    /// A command that is started, and all that it starts.
-    Command(Vec<OsString>),
-    /// A process that runs already, and what it will start.
-    Process(u32),
-}
-
-impl Subject {
-    /// The file that is, or was, executed.
-    pub fn program(&self) -> PathBuf {
-        match self {
-            Self::Command(argv) => argv.first().map(PathBuf::from).unwrap_or_default(),
-            Self::Process(pid) => std::fs::read_link(file_of(*pid, "exe")).unwrap_or_default(),
-        }
-    }
-}
 
 /// What is recorded.
 #[derive(Clone, Debug)]
@@ -79,28 +57,6 @@ pub struct Recording {
     /// The share of the program's CPU time that recording may take: it is then on and off in turn, and leaves system calls out, whose
     /// tracepoints cost even while off.
     pub budget: Option<f64>,
-}
-
-/// A row of the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Row {
-    /// What the program said.
-    Mark(Mark),
-    /// Where it was.
-    Sample(SampleRow),
-    /// What the kernel did.
-    Kernel(KernelEvent),
-}
-
-impl Row {
-    /// When.
-    pub fn time_ns(&self) -> u64 {
-        match self {
-            Self::Mark(mark) => mark.time_ns,
-            Self::Sample(sample) => sample.time_ns,
-            Self::Kernel(event) => event.time_ns,
-        }
-    }
 }
 
 /// What came of it, apart from the rows.
@@ -147,8 +103,6 @@ impl Recorded {
 
 /// From one look at the rings to the next.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long a program that was told to end may take.
-const GRACE: Duration = Duration::from_secs(1);
 /// Where a program finds the folder for its rings, and their size (`perftax_tag.h`).
 const FOLDER_VARIABLE: &str = "PERFTAX_MARKS";
 const CAPACITY_VARIABLE: &str = "PERFTAX_MARKS_CAPACITY";
@@ -162,44 +116,57 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
     let marks =
         tempfile::Builder::new().prefix("perftax-marks-").tempdir_in(memory_folder()).map_err(Error::file(memory_folder()))?;
     let probes = Probes::define(recording, catalog)?;
-    let mut program = Program::open(recording, marks.path())?;
+    // Nobody listens where messages are told otherwise.
+    let is_marked = recording.tag == Tag::Marks;
+    let variables = [(FOLDER_VARIABLE, marks.path().into()), (CAPACITY_VARIABLE, recording.ring_marks.to_string().into())];
+    let variables = variables.into_iter().filter(|_| is_marked).map(|(name, value)| (name.into(), value)).collect();
+    let mut program = Program::open(&recording.subject, variables)?;
     let mut session = Session::open(recording, catalog, &program, marks.path(), probes)?;
     session.listener.anchor();
-    let (began, stolen_before) = (Instant::now(), steal_s());
+    let stolen_before = steal_s();
     // Nothing is recorded yet: whoever interrupts now wants nothing to begin.
     perftax_pmu::guard::check_interrupted()?;
-    program.release(recording, marks.path())?;
-    let mut told_to_end: Option<Instant> = None;
-    loop {
-        // Whoever interrupts us wants the program to end, and what was recorded.
-        let is_over = recording.at_most.is_some_and(|at_most| began.elapsed() >= at_most);
-        if is_over || perftax_pmu::guard::check_interrupted().is_err() {
-            perftax_pmu::guard::take_interrupt_as_end();
-            match told_to_end {
-                None => program.stop(),
-                Some(since) if since.elapsed() > GRACE => program.kill(),
-                Some(_) => {}
-            }
-            told_to_end.get_or_insert_with(Instant::now);
-        }
-        // Asked before looking: what is written after its end is nobody's.
-        let last = program.has_ended();
-        if let Err(error) = session.look(keep) {
-            program.kill();
-            return Err(error);
-        }
-        if last {
-            break;
-        }
-        session.turn()?;
-        std::thread::sleep(LOOK);
-    }
+    program.release()?;
+    let joined = is_marked && !program.is_ours();
+    let attached = joined.then(|| Attached::attach(program.pid(), marks.path())).transpose()?;
+    let mut recorder = Recorder { session, keep, is_over: false };
+    attend(&mut program, recording.at_most, &mut recorder)?;
+    drop(attached);
+    let Recorder { mut session, keep, .. } = recorder;
     session.off()?;
     session.look(keep)?;
     let exit = program.finish()?;
     session.flush(u64::MAX, keep)?;
     let steal_s = steal_s().zip(stolen_before).map(|(after, before)| after - before);
     session.finish(exit, steal_s)
+}
+
+/// A session, and where its rows go.
+struct Recorder<'a> {
+    session: Session,
+    keep: &'a mut dyn FnMut(&Row) -> Result<()>,
+    is_over: bool,
+}
+
+impl Watch for Recorder<'_> {
+    fn stop(&mut self) -> Result<()> {
+        self.is_over = true;
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_over
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.session.look(self.keep)
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        self.session.turn()?;
+        std::thread::sleep(LOOK);
+        Ok(())
+    }
 }
 
 /// A folder in memory, where the machine has one: marks must not wait for a disk.

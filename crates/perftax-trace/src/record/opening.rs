@@ -7,12 +7,12 @@ use perftax_pmu::oracle::CpuFacts;
 use perftax_pmu::sampler::{Clock, Payload, Sampling};
 use perftax_pmu::sys::Target;
 use perftax_pmu::{Error, Result};
+use perftax_target::{Program, Subject};
 
 use super::events::{FAULTS, Formats, INTERRUPTS, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
 use super::probes::Probes;
-use super::program::Program;
 use super::source::Source;
-use super::{Recording, Subject, identity};
+use super::{Recording, identity};
 
 /// Times that a process's threads are looked up again where they change while their events are opened.
 const ATTEMPTS: usize = 10;

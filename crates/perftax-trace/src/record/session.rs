@@ -7,14 +7,13 @@ use perftax_pmu::Result;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::sampler::Sampler;
 use perftax_pmu::sys::{Exit, monotonic_raw_ns};
+use perftax_target::{Program, TimeOrder};
 
 use super::events::Formats;
 use super::identity::{Held, Identity};
 use super::listener::Listener;
 use super::mappings::Mappings;
 use super::probes::Probes;
-use super::program::Program;
-use super::reorder::Reorder;
 use super::source::Source;
 use super::{Recorded, Recording, Row, opening};
 use crate::budget::{Controller, Progress};
@@ -34,7 +33,7 @@ pub struct Session {
     /// Behind the events: they are closed when their definitions go.
     probes: Option<Probes>,
     pub listener: Listener,
-    reorder: Reorder,
+    order: TimeOrder<Held>,
     identity: Identity,
     mappings: Mappings,
     names: Names,
@@ -67,7 +66,7 @@ impl Session {
             formats: opened.formats,
             probes,
             listener: Listener::new(marks),
-            reorder: Reorder::default(),
+            order: TimeOrder::default(),
             identity: Identity::new(recording, program.pid() as i32),
             mappings: Mappings::default(),
             names: Names::default(),
@@ -106,7 +105,7 @@ impl Session {
     /// Notes in the trace that recording goes off or is on. Returns when.
     fn say(&mut self, what: What) -> u64 {
         let time_ns = monotonic_raw_ns();
-        self.reorder.push(Held::Row(Row::Kernel(KernelEvent { time_ns, cpu: 0, tid: 0, what })));
+        self.order.push(time_ns, Held::Row(Row::Kernel(KernelEvent { time_ns, cpu: 0, tid: 0, what })));
         time_ns
     }
 
@@ -130,7 +129,7 @@ impl Session {
         // What switching takes belongs to the slice with recording on.
         self.off()?;
         // Messages and CPU time of one moment, and of the same processes.
-        self.listener.listen(&mut self.reorder)?;
+        self.listener.listen(&mut self.order)?;
         let (messages, cpu_ns) = self.listener.progress(self.pid);
         let now = Progress { time_ns: monotonic_raw_ns(), cpu_ns, messages };
         match self.budget.as_mut().is_some_and(|controller| controller.next(now)) {
@@ -142,9 +141,9 @@ impl Session {
     /// Takes what has come since the last look, and hands out what is old enough.
     pub fn look(&mut self, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
         self.looks_ns.push_back(monotonic_raw_ns());
-        self.listener.listen(&mut self.reorder)?;
+        self.listener.listen(&mut self.order)?;
         for source in &mut self.sources {
-            source.drain(self.formats.as_ref(), self.probes.as_ref(), &mut self.reorder, &mut self.mappings, &mut self.names)?;
+            source.drain(self.formats.as_ref(), self.probes.as_ref(), &mut self.order, &mut self.mappings, &mut self.names)?;
         }
         match self.looks_ns.len() > HOLD_BACK {
             true => self.looks_ns.pop_front().map_or(Ok(()), |until_ns| self.flush(until_ns, keep)),
@@ -167,7 +166,7 @@ impl Session {
             rows[kind] += 1;
             keep(row)
         };
-        self.reorder.flush(until_ns, |held| identity.take(held, &mut keep))?;
+        self.order.before(until_ns).try_for_each(|(_, held)| identity.take(held, &mut keep))?;
         identity.release(until_ns, &mut keep)
     }
 
@@ -185,7 +184,7 @@ impl Session {
             lost,
             losses_ns,
             dropped: self.listener.folder.dropped(),
-            late: self.reorder.late,
+            late: self.order.late,
             broken: self.listener.folder.broken().map(String::from).collect(),
             rings: self.listener.folder.rings(),
             missing: self.missing,

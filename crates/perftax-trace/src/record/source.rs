@@ -7,13 +7,13 @@ use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
 use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
 use perftax_pmu::sys::Target;
+use perftax_target::TimeOrder;
 
 use super::events::{Formats, Meaning};
 use super::identity::{Held, occasion};
 use super::mappings::Mappings;
 use super::perf_clock::PerfClock;
 use super::probes::Probes;
-use super::reorder::Reorder;
 use super::{Recorded, Row};
 use crate::names::Names;
 use crate::register::{Look, Occasion};
@@ -64,7 +64,7 @@ impl Source {
         &mut self,
         formats: Option<&Formats>,
         probes: Option<&Probes>,
-        reorder: &mut Reorder,
+        order: &mut TimeOrder<Held>,
         mappings: &mut Mappings,
         names: &mut Names,
     ) -> Result<()> {
@@ -89,7 +89,7 @@ impl Source {
                 let Some(meaning) = sample.identifier.and_then(|id| meanings.get(&id)).copied() else { return };
                 if matches!(meaning, Meaning::Start | Meaning::Done) {
                     let pass = probes.and_then(|probes| probes.read(meaning, &sample));
-                    pass.into_iter().for_each(|pass| reorder.push(Held::Pass(pass)));
+                    pass.into_iter().for_each(|pass| order.push(pass.time_ns, Held::Pass(pass)));
                     return;
                 }
                 let word = register.and_then(|number| tag(&sample, number));
@@ -97,9 +97,9 @@ impl Source {
                     Meaning::Sample => sample_row(&sample, word.unwrap_or(0)).map(Row::Sample),
                     _ => formats.and_then(|formats| formats.read_record(meaning, &sample, names)).map(Row::Kernel),
                 };
-                row.into_iter().for_each(|row| reorder.push(Held::Row(row)));
+                row.into_iter().for_each(|row| order.push(row.time_ns(), Held::Row(row)));
                 if let (Some(word), Some(time_ns), Some(task)) = (word, sample.time_ns, sample.task) {
-                    reorder.push(Held::Look(Look { time_ns, tid: task.tid, word, at: occasion(meaning) }));
+                    order.push(time_ns, Held::Look(Look { time_ns, tid: task.tid, word, at: occasion(meaning) }));
                 }
             }
             Ok(Record::Lost(record)) => loss(record.lost, record.sample_id.time_ns),
@@ -107,11 +107,14 @@ impl Source {
             Ok(Record::Mmap2(record)) => mappings.mapped(&record.mapping),
             Ok(Record::Mmap(record)) => mappings.mapped(&record),
             Ok(Record::Exit(record)) if register.is_some() => {
-                reorder.push(Held::Look(Look { time_ns: record.time_ns, tid: record.task.tid, word: 0, at: Occasion::Exit }));
+                order.push(
+                    record.time_ns,
+                    Held::Look(Look { time_ns: record.time_ns, tid: record.task.tid, word: 0, at: Occasion::Exit }),
+                );
             }
             Ok(Record::Fork(record)) => {
                 mappings.forked(record.task.pid, record.parent.pid);
-                reorder.push(Held::Birth(record.time_ns, record.task.pid, record.parent.pid));
+                order.push(record.time_ns, Held::Birth(record.time_ns, record.task.pid, record.parent.pid));
             }
             Ok(Record::Comm(record)) => {
                 names.threads.insert(record.task.tid, String::from_utf8_lossy(record.name).into_owned());

@@ -38,23 +38,7 @@ pub use table::{Function, TableReader};
 pub use writer::{Room, StoreWriter, write_windows};
 
 use crate::mark::Mark;
-
-/// A sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SampleRow {
-    /// When.
-    pub time_ns: u64,
-    /// On which CPU.
-    pub cpu: u32,
-    /// The process.
-    pub pid: u32,
-    /// The thread.
-    pub tid: u32,
-    /// The instruction.
-    pub ip: u64,
-    /// What the tag's register held; 0 where none is sampled.
-    pub tag: u64,
-}
+pub use crate::row::SampleRow;
 
 /// The tables and their columns.
 pub(crate) const MARKS: (&str, [&str; 4]) = ("marks.parquet", ["time_ns", "tid", "id", "kind"]);

@@ -10,7 +10,7 @@ use super::table::{Function, TableWriter, write_texts};
 use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, SampleRow, WINDOW_COLUMNS, WINDOWS, codes, mark_row};
 use crate::kernel::KernelEvent;
 use crate::mark::Mark;
-use crate::record::Row;
+use crate::row::Row;
 
 /// Rows that were written, and rows that the disk had no room for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

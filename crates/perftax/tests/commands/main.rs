@@ -21,6 +21,7 @@ mod plain_user;
 mod programs;
 mod selfcost;
 mod servers;
+mod shape;
 mod sharing;
 mod sim;
 mod sim_comm;

@@ -10,6 +10,7 @@ use perftax_pmu::Result;
 use perftax_pmu::process::file_of;
 use perftax_pmu::record::{Record, Sample};
 use perftax_pmu::sys::monotonic_raw_ns;
+use perftax_target::TimeOrder;
 
 use super::allocator::{Does, Function, first_argument};
 use super::awaited::Awaited;
@@ -18,7 +19,6 @@ use super::objects::{Call, Heap, HeapEvidence, HeapObject};
 use super::probes::{AX, At, BP, Probes, SP};
 use super::unwind::{Frame, Unwinder};
 use crate::comm::image::Images;
-use crate::comm::reorder::Reorder;
 
 /// Objects of a process that are remembered when they were freed: what touched them is told some 50 ms later, or where lines are followed 200.
 const MOST_FREED: usize = 100_000;
@@ -68,7 +68,7 @@ pub enum Entry {
 /// The heaps of all processes that are followed.
 pub struct Heaps {
     functions: Vec<Function>,
-    reorder: Reorder<Entry>,
+    order: TimeOrder<Entry>,
     heaps: HashMap<u32, Arc<Heap>>,
     lines: Lines,
     unwinder: Unwinder,
@@ -92,7 +92,7 @@ impl Heaps {
     pub fn of(functions: Vec<Function>) -> Self {
         Self {
             functions,
-            reorder: Reorder::default(),
+            order: TimeOrder::default(),
             heaps: HashMap::new(),
             lines: Lines::default(),
             unwinder: Unwinder::default(),
@@ -147,19 +147,19 @@ impl Heaps {
             Record::Sample(sample) => {
                 self.hits += 1;
                 if let (Some(time_ns), Some(entry)) = (sample.time_ns, at.and_then(|at| self.entry(sample, at, images))) {
-                    self.reorder.push(time_ns, entry);
+                    self.order.push(time_ns, entry);
                 }
             }
             Record::Lost(lost) => self.lose(lost.lost, lost.sample_id.time_ns),
             Record::LostSamples(lost) => self.lose(lost.lost, lost.sample_id.time_ns),
             Record::Fork(fork) if fork.task.pid != fork.parent.pid => {
                 images.forked(fork.task.pid, fork.parent.pid, fork.time_ns);
-                self.reorder.push(fork.time_ns, Entry::Forked { pid: fork.task.pid, parent: fork.parent.pid });
+                self.order.push(fork.time_ns, Entry::Forked { pid: fork.task.pid, parent: fork.parent.pid });
             }
-            Record::Exit(exit) => self.reorder.push(exit.time_ns, Entry::Ended(exit.task.pid, exit.task.tid)),
+            Record::Exit(exit) => self.order.push(exit.time_ns, Entry::Ended(exit.task.pid, exit.task.tid)),
             Record::Comm(comm) if comm.by_exec => {
                 images.read(comm.task.pid);
-                self.reorder.push(comm.sample_id.time_ns.unwrap_or(0), Entry::Executed(comm.task.pid));
+                self.order.push(comm.sample_id.time_ns.unwrap_or(0), Entry::Executed(comm.task.pid));
             }
             _ => {}
         }
@@ -167,7 +167,7 @@ impl Heaps {
 
     fn lose(&mut self, records: u64, time_ns: Option<u64>) {
         self.lost += records;
-        self.reorder.push(time_ns.unwrap_or(0), Entry::Lost);
+        self.order.push(time_ns.unwrap_or(0), Entry::Lost);
     }
 
     fn entry(&mut self, sample: &Sample<'_>, at: At, images: &mut Images) -> Option<Entry> {
@@ -222,9 +222,9 @@ impl Heaps {
 
     /// Accounts for what has come from before a time.
     fn account_until(&mut self, until_ns: u64) {
-        let mut reorder = std::mem::take(&mut self.reorder);
-        reorder.flush(until_ns, |time_ns, entry| self.account(time_ns, entry));
-        self.reorder = reorder;
+        let mut order = std::mem::take(&mut self.order);
+        order.before(until_ns).for_each(|(time_ns, entry)| self.account(time_ns, entry));
+        self.order = order;
     }
 
     /// Looks up what lay where lines were touched before a time.
@@ -354,7 +354,7 @@ mod tests {
     }
 
     fn feed(heaps: &mut Heaps, entries: Vec<(u64, Entry)>) {
-        entries.into_iter().for_each(|(time_ns, entry)| heaps.reorder.push(time_ns, entry));
+        entries.into_iter().for_each(|(time_ns, entry)| heaps.order.push(time_ns, entry));
     }
 
     fn settle(heaps: &mut Heaps, until_ns: u64) {

@@ -7,7 +7,7 @@ use perftax_cost::Estimate;
 use perftax_pmu::event::Event;
 
 use super::MemoryEvents;
-use crate::comm::program::Subject;
+use crate::comm::Subject;
 
 /// Which of what is sampled is the stores.
 pub(super) const SAMPLED_STORES: usize = 1;

@@ -10,19 +10,20 @@ use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::process::threads;
 use perftax_pmu::record::{Record, Sample};
 use perftax_pmu::sys::{AtExec, monotonic_raw_ns};
+use perftax_target::{Program, Watch, attend, thread_name};
 
 use super::found::Found;
 use super::sampling::{SAMPLED_SLOW_LOADS, SAMPLED_STORES, Sampling};
 use super::spaces::Spaces;
 use super::threads::Threads;
 use crate::comm::accounts::Entry;
-use crate::comm::attend::{Watch, attend};
 use crate::comm::heap::Heaps;
 use crate::comm::image::Images;
 use crate::comm::intake::Intake;
+use crate::comm::join::join;
+use crate::comm::located::{Libraries, hold};
 use crate::comm::own_time::OwnTime;
 use crate::comm::plan::{Piece, Plan};
-use crate::comm::program::{Libraries, Program, hold, join, thread_name};
 use crate::comm::watcher::Watcher;
 use crate::counted::Counted;
 
@@ -50,37 +51,38 @@ const HOLD_BACK_NS: u64 = 50_000_000;
 pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
     let mut cpus: Vec<u32> = sampling.core_of.keys().copied().collect();
     cpus.sort_unstable();
-    let mut program = Program::open(&sampling.subject)?;
+    let mut program = Program::open(&sampling.subject, Vec::new())?;
+    let pid = program.pid();
     let mut watcher = Watcher::new(&cpus, sampling.ring_pages, catalog)?;
     watcher.sample(sampling.sampled());
     // Registers are opened at addresses that nobody uses, and aimed later.
     let nowhere = plan_of(Line(0), Words((1 << sampling.registers) - 1));
-    let (mut session, held) = match &mut program {
-        Program::Child(child, _) => {
+    let (mut session, held) = match program.child() {
+        Some(child) => {
             watcher.follow(child.pid())?;
             let libraries = if sampling.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
             let (held, _) = hold(child, &[], libraries)?;
             if sampling.is_heap_told {
-                watcher.probe_allocator(child.pid() as u32, catalog)?;
+                watcher.probe_allocator(pid, catalog)?;
             }
             if !watcher.open_everywhere(&nowhere)? {
                 watcher.open_breakpoints(child.pid(), &nowhere)?;
             }
-            (Session::of(sampling, watcher, child.pid() as u32), Some(held))
+            (Session::of(sampling, watcher, pid), Some(held))
         }
-        Program::Process { pid, .. } => {
+        None => {
             raise_descriptor_limit();
             if sampling.is_heap_told {
-                watcher.probe_allocator(*pid, catalog)?;
+                watcher.probe_allocator(pid, catalog)?;
             }
-            if watcher.follow(*pid as i32)? {
+            if watcher.follow(pid as i32)? {
                 watcher.open_everywhere(&nowhere)?;
             }
-            let unwatched = join(*pid, &mut watcher, &nowhere)?;
-            let mut session = Session::of(sampling, watcher, *pid);
+            let unwatched = join(pid, &mut watcher, &nowhere)?;
+            let mut session = Session::of(sampling, watcher, pid);
             session.intake.evidence.unwatched_threads = unwatched.len() as u64;
-            for tid in threads(*pid) {
-                thread_name(*pid, tid).into_iter().for_each(|name| session.threads.name(tid as u32, name));
+            for tid in threads(pid) {
+                thread_name(pid, tid).into_iter().for_each(|name| session.threads.name(tid as u32, name));
             }
             (session, None)
         }
@@ -322,27 +324,29 @@ impl<'a> Session<'a> {
         let until_ns = before_ns.min(self.intake.until_ns());
         let (heaps, spaces, images) = (&mut self.heaps, &mut self.spaces, &mut self.intake.images);
         let mut samples_ns = pursuit.samples_ns.into_iter().peekable();
-        self.intake.reorder.flush(u64::MAX, |time_ns, entry| match entry {
-            // They go off one after the other, too; and what came after all that was wanted is not known of all CPUs.
-            Entry::Access(_) if time_ns > until_ns => {}
-            Entry::Access(seen) => {
-                let mut idle = 0;
-                while samples_ns.next_if(|sample_ns| *sample_ns < time_ns).is_some() {
-                    idle += 1;
+        for (time_ns, entry) in self.intake.order.before(u64::MAX) {
+            match entry {
+                // They go off one after the other, too; and what came after all that was wanted is not known of all CPUs.
+                Entry::Access(_) if time_ns > until_ns => {}
+                Entry::Access(seen) => {
+                    let mut idle = 0;
+                    while samples_ns.next_if(|sample_ns| *sample_ns < time_ns).is_some() {
+                        idle += 1;
+                    }
+                    detective.idled(idle);
+                    heaps.iter_mut().for_each(|heaps| heaps.touched(seen.pid, seen.line.address(), seen.bytes, time_ns));
+                    let core = core_of.get(&seen.cpu).copied().unwrap_or(seen.cpu);
+                    let thread = threads.number(seen.pid, seen.tid, core, time_ns);
+                    let line = spaces.line(seen.pid, seen.line, |pid, address| images.is_shared(pid, address));
+                    detective.seen(&Access { thread, line, bytes: seen.bytes, kind: seen.kind, ip: seen.ip });
                 }
-                detective.idled(idle);
-                heaps.iter_mut().for_each(|heaps| heaps.touched(seen.pid, seen.line.address(), seen.bytes, time_ns));
-                let core = core_of.get(&seen.cpu).copied().unwrap_or(seen.cpu);
-                let thread = threads.number(seen.pid, seen.tid, core, time_ns);
-                let line = spaces.line(seen.pid, seen.line, |pid, address| images.is_shared(pid, address));
-                detective.seen(&Access { thread, line, bytes: seen.bytes, kind: seen.kind, ip: seen.ip });
+                Entry::Name { tid, name, .. } => threads.name(tid, name),
+                Entry::Fork { tid, parent } => threads.created(tid, parent, time_ns),
+                // What came after it is not known.
+                Entry::Lost if (pursuit.since_ns..=until_ns).contains(&time_ns) => detective.end(End::Cut),
+                Entry::Begin { .. } | Entry::End | Entry::Lost => {}
             }
-            Entry::Name { tid, name, .. } => threads.name(tid, name),
-            Entry::Fork { tid, parent } => threads.created(tid, parent, time_ns),
-            // What came after it is not known.
-            Entry::Lost if (pursuit.since_ns..=until_ns).contains(&time_ns) => detective.end(End::Cut),
-            Entry::Begin { .. } | Entry::End | Entry::Lost => {}
-        });
+        }
         self.detective.end(end);
         Ok(())
     }
@@ -351,11 +355,13 @@ impl<'a> Session<'a> {
     fn meet(&mut self) {
         let threads = &mut self.threads;
         if self.pursuit.is_none() {
-            self.intake.reorder.flush(u64::MAX, |time_ns, entry| match entry {
-                Entry::Name { tid, name, .. } => threads.name(tid, name),
-                Entry::Fork { tid, parent } => threads.created(tid, parent, time_ns),
-                Entry::Access(_) | Entry::Lost | Entry::Begin { .. } | Entry::End => {}
-            });
+            for (time_ns, entry) in self.intake.order.before(u64::MAX) {
+                match entry {
+                    Entry::Name { tid, name, .. } => threads.name(tid, name),
+                    Entry::Fork { tid, parent } => threads.created(tid, parent, time_ns),
+                    Entry::Access(_) | Entry::Lost | Entry::Begin { .. } | Entry::End => {}
+                }
+            }
         }
     }
 
@@ -379,13 +385,15 @@ impl<'a> Session<'a> {
             heaps.end(probes);
         }
         drop(self.watcher);
-        let (ended, used_ns) = program.finish()?;
+        let is_ours = program.is_ours();
+        let exit = program.finish()?;
+        let used_ns = is_ours.then(|| exit.usage.cpu_ns());
         let (mut evidence, board) = self.detective.finish();
         if let Some(slow_loads) = self.counted.get(SAMPLED_SLOW_LOADS) {
             evidence.fetches.get_or_insert_default().counted = slow_loads.events;
         }
         Ok(Found {
-            ended,
+            ended: exit.ended,
             pid: self.pid,
             elapsed_ns: ended_ns.saturating_sub(self.began_ns),
             armed_ns: self.armed_ns,
@@ -420,8 +428,8 @@ impl Watch for Session<'_> {
         self.ended_ns.is_some()
     }
 
-    fn used(&mut self, cpu_ns: u64) {
-        self.cpu_ns = Some(cpu_ns);
+    fn ask(&mut self, program: &mut Program) {
+        self.cpu_ns = program.cpu_ns().or(self.cpu_ns);
     }
 
     /// Samples in order of time; traps wait until their line is left.

@@ -6,7 +6,7 @@ use perftax_cost::document::{Comm, CommLine, CommSite};
 use super::both_kinds;
 use crate::html::figure::{Axis, Figure};
 use crate::html::page::Panel;
-use crate::sheet::printable;
+use crate::printable::printable;
 use crate::text::{
     comm_access, comm_advice, comm_allocations, comm_bytes, comm_exact, comm_name, comm_pairs, comm_source, comm_threads,
     comm_word,

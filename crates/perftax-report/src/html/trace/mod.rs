@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Extra, Grid, Panel, Part, render_with};
-use crate::sheet::printable;
+use crate::printable::printable;
 use crate::{shell, units};
 use packed::{LATENCY_STEPS, Packed, base64};
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use perftax_cost::document::{SampledFunction, Waterfall};
 use serde_json::{Value, json};
 
-use crate::sheet::printable;
+use crate::printable::printable;
 use crate::units;
 
 /// Texts of a page, each once.

@@ -1,0 +1,216 @@
+//! A program that is looked at: started by us up to its gate, or running already.
+
+use std::ffi::OsString;
+use std::time::Instant;
+
+use perftax_pmu::process::{has_ended, running_threads};
+use perftax_pmu::sys::{Child, ChildSpec, Ended, Exit, Stdio, TreeClock, Usage, process_cpu_ns};
+use perftax_pmu::{Error, Result};
+
+use crate::Subject;
+
+/// signal(7).
+const SIGINT: i32 = 2;
+const SIGKILL: i32 = 9;
+
+/// A program that is looked at.
+pub struct Program {
+    who: Who,
+    /// CPU time of it, and of what it starts, since we came; none where it was gone at once.
+    clock: Option<TreeClock>,
+}
+
+enum Who {
+    /// Ours, at its gate or running.
+    Child(Child),
+    /// Somebody else's.
+    Process(Joined),
+}
+
+struct Joined {
+    pid: u32,
+    began: Instant,
+    /// What it had used when we came, and when it was last asked, ns.
+    before_ns: u64,
+    used_ns: u64,
+    /// We look no more.
+    is_left: bool,
+}
+
+impl Program {
+    /// Starts a command up to its gate, its output untouched, with these variables of its environment; or finds a process.
+    ///
+    /// # Errors
+    /// Where it cannot be started, or [`Error::Argument`] where it is gone.
+    pub fn open(subject: &Subject, environment: Vec<(OsString, OsString)>) -> Result<Self> {
+        match subject {
+            Subject::Command(argv) => {
+                let argv = argv.clone();
+                let spec = ChildSpec { argv, directory: None, stdin: None, output: Stdio::Inherit, cpus: None, environment };
+                let child = Child::spawn(&spec)?;
+                let clock = TreeClock::new(child.pid() as u32);
+                Ok(Self { who: Who::Child(child), clock })
+            }
+            &Subject::Process(pid) => {
+                let found = TreeClock::new(pid).zip(process_cpu_ns(pid)).filter(|_| !has_ended(pid));
+                let (clock, used_ns) = found.ok_or_else(|| Self::gone(pid))?;
+                let joined = Joined { pid, began: Instant::now(), before_ns: used_ns, used_ns, is_left: false };
+                Ok(Self { who: Who::Process(joined), clock: Some(clock) })
+            }
+        }
+    }
+
+    /// What is said of a process that is not there any more.
+    pub fn gone(pid: u32) -> Error {
+        Error::Argument { argument: "-p", value: pid.to_string(), needed: "the number of a process that runs".into() }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        match &self.who {
+            Who::Child(child) => child.pid() as u32,
+            Who::Process(joined) => joined.pid,
+        }
+    }
+
+    /// Whether it was started by us.
+    pub fn is_ours(&self) -> bool {
+        matches!(self.who, Who::Child(_))
+    }
+
+    /// The child, where it is ours.
+    pub fn child(&mut self) -> Option<&mut Child> {
+        match &mut self.who {
+            Who::Child(child) => Some(child),
+            Who::Process(_) => None,
+        }
+    }
+
+    /// Its threads so far: of one at its gate there is one.
+    pub fn threads(&self) -> Vec<i32> {
+        match &self.who {
+            Who::Child(child) => vec![child.pid()],
+            Who::Process(joined) => running_threads(joined.pid),
+        }
+    }
+
+    /// Opens the gate, where there is one.
+    ///
+    /// # Errors
+    /// Where the child cannot be told.
+    pub fn release(&mut self) -> Result<()> {
+        self.child().map_or(Ok(()), Child::release)
+    }
+
+    /// CPU time that it and what it has started have used since we came, ns; none where it is gone.
+    pub fn cpu_ns(&mut self) -> Option<u64> {
+        self.clock.as_mut()?.elapsed_ns()
+    }
+
+    /// Whether there is nothing to come any more.
+    pub fn has_ended(&mut self) -> bool {
+        match &mut self.who {
+            Who::Child(child) => child.has_ended(),
+            Who::Process(joined) => {
+                joined.used_ns = process_cpu_ns(joined.pid).unwrap_or(0).max(joined.used_ns);
+                joined.is_left || has_ended(joined.pid)
+            }
+        }
+    }
+
+    /// Somebody wants an end: what is ours is told to, what is not is left alone.
+    pub fn stop(&mut self) {
+        match &mut self.who {
+            Who::Child(child) => child.signal(SIGINT),
+            Who::Process(joined) => joined.is_left = true,
+        }
+    }
+
+    /// The time is over: what is ours goes on by itself, what is not is left alone.
+    pub fn leave(&mut self) {
+        if let Who::Process(joined) = &mut self.who {
+            joined.is_left = true;
+        }
+    }
+
+    /// It has not ended when told to, or nothing can be taken of it any more.
+    pub fn kill(&mut self) {
+        match &mut self.who {
+            Who::Child(child) => child.signal(SIGKILL),
+            Who::Process(_) => self.leave(),
+        }
+    }
+
+    /// How it ended, and what it used. One that is not ours goes on; of it the user time is all that it was last seen to have used since we came.
+    ///
+    /// # Errors
+    /// Where the command could not be executed.
+    pub fn finish(mut self) -> Result<Exit> {
+        // What it has used meanwhile.
+        self.has_ended();
+        match self.who {
+            Who::Child(child) => child.wait(),
+            Who::Process(Joined { began, before_ns, used_ns, .. }) => {
+                let usage = Usage { user_s: used_ns.saturating_sub(before_ns) as f64 * 1e-9, ..Usage::default() };
+                Ok(Exit { ended: Ended::Code(0), elapsed_s: began.elapsed().as_secs_f64(), usage, stopped: false })
+            }
+        }
+    }
+}
+
+/// What a thread is called; none where it is gone.
+pub fn thread_name(pid: u32, tid: i32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+    Some(name.trim_end().into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_that_has_ended_meanwhile_had_used_what_it_was_last_seen_to() {
+        let mut shell = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut program = Program::open(&Subject::Process(shell.id()), Vec::new()).unwrap();
+        while program.cpu_ns().unwrap() < 50_000_000 {
+            assert!(!program.has_ended());
+        }
+        assert!(!program.has_ended());
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        assert!(program.has_ended());
+        assert_eq!(program.cpu_ns(), None);
+        let exit = program.finish().unwrap();
+        assert!(exit.usage.user_s > 0.02, "{exit:?}");
+    }
+
+    #[test]
+    fn a_process_is_left_alone_and_a_command_is_told_to_end() {
+        let mut sleep = Command::new("sleep").arg("60").spawn().unwrap();
+        let mut joined = Program::open(&Subject::Process(sleep.id()), Vec::new()).unwrap();
+        joined.kill();
+        assert!(joined.has_ended());
+        assert_eq!(joined.finish().unwrap().ended, Ended::Code(0));
+        assert!(sleep.try_wait().unwrap().is_none(), "it still runs");
+        sleep.kill().unwrap();
+        sleep.wait().unwrap();
+        let argv = ["sleep", "60"].map(OsString::from).to_vec();
+        let mut ours = Program::open(&Subject::Command(argv), Vec::new()).unwrap();
+        ours.release().unwrap();
+        ours.leave();
+        assert!(!ours.has_ended(), "it goes on");
+        ours.kill();
+        assert_eq!(ours.finish().unwrap().ended, Ended::Signal(SIGKILL));
+    }
+
+    #[test]
+    fn who_is_gone_is_refused_by_its_number() {
+        let mut short = Command::new("true").spawn().unwrap();
+        short.wait().unwrap();
+        let error = Program::open(&Subject::Process(short.id()), Vec::new()).err().unwrap().to_string();
+        assert!(error.contains(&short.id().to_string()) && error.contains("a process that runs"), "{error}");
+    }
+}

@@ -1,0 +1,43 @@
+//! Rows of a trace.
+
+use crate::kernel::KernelEvent;
+use crate::mark::Mark;
+
+/// A sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleRow {
+    /// When.
+    pub time_ns: u64,
+    /// On which CPU.
+    pub cpu: u32,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The instruction.
+    pub ip: u64,
+    /// What the tag's register held; 0 where none is sampled.
+    pub tag: u64,
+}
+
+/// A row of the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Row {
+    /// What the program said.
+    Mark(Mark),
+    /// Where it was.
+    Sample(SampleRow),
+    /// What the kernel did.
+    Kernel(KernelEvent),
+}
+
+impl Row {
+    /// When.
+    pub fn time_ns(&self) -> u64 {
+        match self {
+            Self::Mark(mark) => mark.time_ns,
+            Self::Sample(sample) => sample.time_ns,
+            Self::Kernel(event) => event.time_ns,
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The house's shape: crates need what is below them alone, folders of a crate do not need each other, `unsafe` stands where it is looked after.
+//!
+//! What is in order stays so. Circles that there are, are listed ([`CIRCLES`]): one that grows fails, and one that is gone has to be taken off the list.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::links::root;
+
+/// Crates from the ground up: each needs crates of lower floors alone.
+const FLOORS: [&[&str]; 5] = [
+    &["perftax-cost", "perftax-model", "perftax-tag"],
+    &["perftax-comm", "perftax-engine-c", "perftax-pmu", "perftax-report", "perftax-vm"],
+    &["perftax-sim-plugin", "perftax-target"],
+    &["perftax-lab", "perftax-trace"],
+    &["perftax"],
+];
+
+/// Where `unsafe` may stand: a crate's folder or file.
+const UNSAFE: [&str; 5] = [
+    "perftax-engine-c/src/lib.rs",
+    "perftax-pmu/src/sys",
+    "perftax-sim-plugin/src",
+    "perftax-tag/src/lib.rs",
+    "perftax-trace/src/rings.rs",
+];
+
+/// Modules at the top of a crate that need each other, each through others of its group: to be taken apart, and never more.
+const CIRCLES: [(&str, &[&str]); 7] = [
+    ("perftax", &["cli", "commands"]),
+    ("perftax", &["measured", "simulated"]),
+    (
+        "perftax-cost",
+        &["alpha", "busiest", "document", "foresight", "left_out", "regression", "setting", "tasks", "verification", "yardstick"],
+    ),
+    ("perftax-pmu", &["error", "event", "guard", "machine", "oracle", "sampler", "sys"]),
+    ("perftax-report", &["csv", "document", "text"]),
+    ("perftax-sim-plugin", &["pipeline", "samples", "simulator", "state", "vcpu"]),
+    ("perftax-vm", &["bundle", "installation"]),
+];
+
+/// A file of a crate's.
+struct Source {
+    /// Below `crates/`.
+    path: PathBuf,
+    /// Its module's path below the crate's root.
+    module: Vec<String>,
+    /// Without comments, texts and tests.
+    code: String,
+}
+
+impl Source {
+    fn new(path: &Path, text: &str) -> Self {
+        let mut module: Vec<String> =
+            path.with_extension("").components().skip(2).map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+        if matches!(module.last().map(String::as_str), Some("mod" | "lib" | "main")) {
+            module.pop();
+        }
+        Self { path: path.to_path_buf(), module, code: code_of(text) }
+    }
+
+    fn krate(&self) -> String {
+        self.path.components().next().map(|part| part.as_os_str().to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    fn words(&self) -> impl Iterator<Item = &str> {
+        self.code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+    }
+
+    /// Modules at the top of its crate that it names, by `crate::…` and `super::…`, also in braces.
+    fn needs(&self) -> BTreeSet<String> {
+        let mut needs = BTreeSet::new();
+        for (from, _) in self.code.match_indices("::") {
+            let before = &self.code[..from];
+            let start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').map_or(0, |at| at + 1);
+            let path: Vec<&str> = before[start..].split("::").filter(|part| !part.is_empty()).collect();
+            let supers = path.iter().filter(|part| **part == "super").count();
+            let base = match path[..] {
+                ["crate"] => &[][..],
+                _ if supers == path.len() && supers > 0 && supers <= self.module.len() => {
+                    &self.module[..self.module.len() - supers]
+                }
+                _ => continue,
+            };
+            for name in first_names(&self.code[from + 2..]) {
+                needs.extend(base.first().cloned().or_else(|| (!name.is_empty()).then_some(name)));
+            }
+        }
+        needs
+    }
+}
+
+/// The first name of a path, or of each in braces.
+fn first_names(rest: &str) -> Vec<String> {
+    let name = |text: &str| text.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    if !rest.starts_with('{') {
+        return vec![name(rest)];
+    }
+    let (mut depth, mut names, mut from) = (0, Vec::new(), 1);
+    for (at, c) in rest.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if (c == ',' && depth == 1) || depth == 0 {
+            names.push(name(&rest[from..at]));
+            from = at + 1;
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    names
+}
+
+/// Without comments, texts, and the module of tests at its end.
+fn code_of(text: &str) -> String {
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let (mut code, mut rest) = (String::new(), text);
+    while let Some(c) = rest.chars().next() {
+        let skipped = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        } else if rest.starts_with("r#\"") {
+            rest.find("\"#").map_or(rest.len(), |end| end + 2)
+        } else if rest.starts_with("'\"'") {
+            3
+        } else if c == '"' {
+            let mut escaped = false;
+            let end = rest.char_indices().skip(1).find(|(_, c)| {
+                let ends = *c == '"' && !escaped;
+                escaped = *c == '\\' && !escaped;
+                ends
+            });
+            end.map_or(rest.len(), |(end, _)| end + 1)
+        } else {
+            code.push(c);
+            c.len_utf8()
+        };
+        rest = &rest[skipped..];
+    }
+    code
+}
+
+fn sources() -> Vec<Source> {
+    let crates = root().join("crates");
+    let mut sources = Vec::new();
+    let mut folders: Vec<PathBuf> = crates.read_dir().unwrap().map(|entry| entry.unwrap().path().join("src")).collect();
+    while let Some(folder) = folders.pop() {
+        for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                sources.push(Source::new(path.strip_prefix(&crates).unwrap(), &text));
+            }
+        }
+    }
+    sources
+}
+
+/// What is wrong with the crates' dependencies: name, and those that it names.
+fn upward(crates: &[(String, Vec<String>)]) -> Vec<String> {
+    let floor = |name: &str| FLOORS.iter().position(|floor| floor.contains(&name));
+    let mut wrong = Vec::new();
+    for (name, needs) in crates {
+        match floor(name) {
+            None => wrong.push(format!("{name} stands on no floor")),
+            Some(own) => wrong.extend(
+                needs
+                    .iter()
+                    .filter(|other| floor(other).is_none_or(|other| other >= own))
+                    .map(|other| format!("{name} needs {other}, which is not below it")),
+            ),
+        }
+    }
+    wrong
+}
+
+/// Groups of modules at the top of each crate that need each other, sorted.
+fn circles(sources: &[Source]) -> BTreeSet<(String, Vec<String>)> {
+    let mut needs: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    for source in sources {
+        if let Some(top) = source.module.first() {
+            needs.entry((source.krate(), top.clone())).or_default().extend(source.needs());
+        }
+    }
+    let reached = |krate: &str, from: &str| {
+        let mut all = BTreeSet::new();
+        let mut left = vec![from.to_owned()];
+        while let Some(next) = left.pop() {
+            for other in needs.get(&(krate.to_owned(), next)).into_iter().flatten() {
+                if needs.contains_key(&(krate.to_owned(), other.clone())) && all.insert(other.clone()) {
+                    left.push(other.clone());
+                }
+            }
+        }
+        all
+    };
+    let mut circles = BTreeSet::new();
+    for (krate, top) in needs.keys() {
+        let group: Vec<String> =
+            reached(krate, top).into_iter().filter(|other| other == top || reached(krate, other).contains(top)).collect();
+        if group.len() > 1 && group.contains(top) {
+            circles.insert((krate.clone(), group));
+        }
+    }
+    circles
+}
+
+fn unsafe_elsewhere(sources: &[Source]) -> Vec<&Path> {
+    let is_allowed = |source: &&Source| UNSAFE.iter().any(|allowed| source.path.starts_with(allowed));
+    sources
+        .iter()
+        .filter(|source| !is_allowed(source) && source.words().any(|word| word == "unsafe"))
+        .map(|source| source.path.as_path())
+        .collect()
+}
+
+#[test]
+fn crates_need_what_is_below_them_alone() {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let name = |value: &serde_json::Value| value["name"].as_str().unwrap().to_owned();
+    // What tests need may lie anywhere.
+    let is_ours = |dependency: &&serde_json::Value| dependency["path"].is_string() && dependency["kind"].as_str() != Some("dev");
+    let needs =
+        |package: &serde_json::Value| package["dependencies"].as_array().unwrap().iter().filter(is_ours).map(name).collect();
+    let crates: Vec<(String, Vec<String>)> =
+        metadata["packages"].as_array().unwrap().iter().map(|package| (name(package), needs(package))).collect();
+    assert!(crates.iter().any(|(name, needs)| name == "perftax" && needs.contains(&"perftax-lab".to_owned())), "{crates:?}");
+    assert_eq!(upward(&crates), Vec::<String>::new());
+    let planted = [("perftax-pmu".to_owned(), vec!["perftax-target".to_owned()]), ("perftax-new".to_owned(), Vec::new())];
+    assert_eq!(upward(&planted).len(), 2);
+}
+
+#[test]
+fn folders_of_a_crate_need_each_other_no_more_than_they_did() {
+    let listed: BTreeSet<(String, Vec<String>)> = CIRCLES
+        .iter()
+        .map(|(krate, group)| ((*krate).to_owned(), group.iter().map(|name| (*name).to_owned()).collect()))
+        .collect();
+    let found = circles(&sources());
+    let new: Vec<_> = found.difference(&listed).collect();
+    let gone: Vec<_> = listed.difference(&found).collect();
+    assert!(new.is_empty() && gone.is_empty(), "modules need each other: {new:?}; to be taken off the list: {gone:?}");
+}
+
+#[test]
+fn a_planted_circle_is_found_in_all_its_spellings() {
+    let source = |path: &str, text: &str| Source::new(Path::new(path), text);
+    let plant = |in_b: &str| {
+        circles(&[source("c/src/a/mod.rs", "use crate::{b::Of, d};"), source("c/src/b/e.rs", in_b), source("c/src/d.rs", "")])
+    };
+    let circle = BTreeSet::from([("c".to_owned(), vec!["a".to_owned(), "b".to_owned()])]);
+    for in_b in ["use crate::a;", "use super::super::a::X;", "fn f() { crate::a::g() }", "use crate::{d, a::{x, y}};"] {
+        assert_eq!(plant(in_b), circle, "{in_b}");
+    }
+    for in_b in
+        ["// use crate::a;", "\"crate::a::b\"", "use super::a;", "use crate::d;", "#[cfg(test)]\nmod tests {\n use crate::a;"]
+    {
+        assert_eq!(plant(in_b), BTreeSet::new(), "{in_b}");
+    }
+}
+
+#[test]
+fn unsafe_stands_where_it_is_looked_after() {
+    assert_eq!(unsafe_elsewhere(&sources()), Vec::<&Path>::new());
+    let planted = |path: &str, text: &str| unsafe_elsewhere(&[Source::new(Path::new(path), text)]).len();
+    assert_eq!(planted("perftax-lab/src/run/mod.rs", "fn f() { unsafe { g() } }"), 1);
+    assert_eq!(
+        planted("perftax-lab/src/run/mod.rs", "// unsafe\n#![deny(unsafe_op_in_unsafe_fn)] const T: &str = \"unsafe\";"),
+        0
+    );
+    assert_eq!(planted("perftax-pmu/src/sys/clock.rs", "unsafe {}"), 0);
+}
