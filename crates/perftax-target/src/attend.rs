@@ -50,10 +50,6 @@ pub fn attend(program: &mut Program, at_most: Option<Duration>, watch: &mut impl
         if is_over && !watch.is_stopped() {
             watch.stop()?;
             program.leave();
-            // Behind the end there is only writing left, of a process that is left.
-            if !program.is_ours() {
-                take_interrupt_as_end();
-            }
         }
         if check_interrupted().is_err() {
             take_interrupt_as_end();

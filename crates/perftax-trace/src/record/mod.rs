@@ -151,6 +151,8 @@ struct Recorder<'a> {
 impl Watch for Recorder<'_> {
     fn stop(&mut self) -> Result<()> {
         self.is_over = true;
+        // Only writing is left, which is given its time.
+        perftax_pmu::guard::take_interrupt_as_end();
         Ok(())
     }
 

@@ -34,7 +34,7 @@ const CIRCLES: [(&str, &[&str]); 7] = [
         "perftax-cost",
         &["alpha", "busiest", "document", "foresight", "left_out", "regression", "setting", "tasks", "verification", "yardstick"],
     ),
-    ("perftax-pmu", &["error", "event", "guard", "machine", "oracle", "sampler", "sys"]),
+    ("perftax-pmu", &["error", "event", "guard", "machine", "oracle", "process", "record", "sampler", "sys"]),
     ("perftax-report", &["csv", "document", "text"]),
     ("perftax-sim-plugin", &["pipeline", "samples", "simulator", "state", "vcpu"]),
     ("perftax-vm", &["bundle", "installation"]),
@@ -183,9 +183,25 @@ fn upward(crates: &[(String, Vec<String>)]) -> Vec<String> {
 /// Groups of modules at the top of each crate that need each other, sorted.
 fn circles(sources: &[Source]) -> BTreeSet<(String, Vec<String>)> {
     let mut needs: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    // What a crate's root hands on is its module's: `crate::Error` needs `error`.
+    let mut handed_on: BTreeMap<(String, String), String> = BTreeMap::new();
+    for source in sources.iter().filter(|source| source.module.is_empty()) {
+        for (from, _) in source.code.match_indices("use ") {
+            let statement = source.code[from + 4..].split(';').next().unwrap_or_default();
+            let (module, items) = statement.split_once("::").unwrap_or_default();
+            for item in items.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|item| !item.is_empty()) {
+                handed_on.insert((source.krate(), item.to_owned()), module.trim().to_owned());
+            }
+        }
+    }
     for source in sources {
         if let Some(top) = source.module.first() {
-            needs.entry((source.krate(), top.clone())).or_default().extend(source.needs());
+            let resolved = |name: String| {
+                let is_module =
+                    sources.iter().any(|other| other.krate() == source.krate() && other.module.first() == Some(&name));
+                if is_module { name } else { handed_on.get(&(source.krate(), name.clone())).cloned().unwrap_or(name) }
+            };
+            needs.entry((source.krate(), top.clone())).or_default().extend(source.needs().into_iter().map(resolved));
         }
     }
     let reached = |krate: &str, from: &str| {
@@ -264,6 +280,10 @@ fn a_planted_circle_is_found_in_all_its_spellings() {
     for in_b in ["use crate::a;", "use super::super::a::X;", "fn f() { crate::a::g() }", "use crate::{d, a::{x, y}};"] {
         assert_eq!(plant(in_b), circle, "{in_b}");
     }
+    // By what the root hands on.
+    let root = source("c/src/lib.rs", "mod a;\npub use a::{Of, Other};");
+    let by_root = circles(&[root, source("c/src/a/mod.rs", "use crate::b;"), source("c/src/b/e.rs", "use crate::Other;")]);
+    assert_eq!(by_root, circle);
     for in_b in
         ["// use crate::a;", "\"crate::a::b\"", "use super::a;", "use crate::d;", "#[cfg(test)]\nmod tests {\n use crate::a;"]
     {
