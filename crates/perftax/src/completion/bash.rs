@@ -12,33 +12,30 @@ use clap_complete::env::{Bash as Usual, EnvCompleter};
 #[derive(Clone, Copy, Debug)]
 pub struct Bash;
 
-/// Puts the pieces together that nothing stands between in the line, asks, and takes off the answers what readline will leave standing: what is before the piece that it completes.
+/// Puts the pieces together that nothing stands between in the line, asks, and takes off the answers what readline will leave standing: what is before the
+/// piece that it completes.
 const SCRIPT: &str = r#"_NAME_completion() {
-    local rest=${COMP_LINE:0:COMP_POINT} current=$2 words=() strip= i piece
+    local rest=${COMP_LINE:0:COMP_POINT} current=$2 words=() strip= i piece last
     # Behind `sudo` a separator comes as what is to be completed.
     [[ $current != [=:] ]] || current=
     for ((i = 0; i <= COMP_CWORD; i++)); do
         piece=${COMP_WORDS[i]}
-        if [[ $i -gt 0 && $i -lt $COMP_CWORD && $rest != [[:blank:]]* ]]; then
-            words[${#words[@]} - 1]+=$piece
-        elif [[ $i -lt $COMP_CWORD ]]; then
-            words+=("$piece")
-        elif [[ -n $rest && $rest != [[:blank:]]* && $i -gt 0 ]]; then
+        [[ $i -gt 0 && -n $rest && $rest != [[:blank:]]* ]] || words+=('')
+        last=$((${#words[@]} - 1))
+        if [[ $i -lt $COMP_CWORD ]]; then
+            words[last]+=$piece
+        elif [[ -z $rest || $rest == [[:blank:]\"\']* ]]; then
             # A quote is not in what is to be completed, and stays.
-            if [[ $rest == [\"\']* ]]; then
-                strip=${words[${#words[@]} - 1]}
-                words[${#words[@]} - 1]+=$current
-            else
-                words[${#words[@]} - 1]+=$rest
-                strip=${words[${#words[@]} - 1]%"$current"}
-            fi
+            strip=${words[last]}
+            words[last]+=$current
         else
-            words+=("$current")
+            words[last]+=$rest
+            strip=${words[last]%"$current"}
         fi
         rest=${rest#*"$piece"}
     done
     local IFS=$'\013'
-    COMPREPLY=($(_CLAP_IFS="$IFS" _CLAP_COMPLETE_INDEX=$((${#words[@]} - 1)) _CLAP_COMPLETE_COMP_TYPE=$COMP_TYPE VAR=bash "COMPLETER" -- "${words[@]}")) || {
+    COMPREPLY=($(_CLAP_IFS="$IFS" _CLAP_COMPLETE_INDEX=$last _CLAP_COMPLETE_COMP_TYPE=$COMP_TYPE VAR=bash "COMPLETER" -- "${words[@]}")) || {
         unset COMPREPLY
         return
     }

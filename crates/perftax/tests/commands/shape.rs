@@ -194,12 +194,13 @@ fn circles(sources: &[Source]) -> BTreeSet<(String, Vec<String>)> {
             }
         }
     }
+    let modules: BTreeSet<(String, String)> =
+        sources.iter().filter_map(|source| Some((source.krate(), source.module.first()?.clone()))).collect();
     for source in sources {
         if let Some(top) = source.module.first() {
             let resolved = |name: String| {
-                let is_module =
-                    sources.iter().any(|other| other.krate() == source.krate() && other.module.first() == Some(&name));
-                if is_module { name } else { handed_on.get(&(source.krate(), name.clone())).cloned().unwrap_or(name) }
+                let named = (source.krate(), name);
+                if modules.contains(&named) { named.1 } else { handed_on.get(&named).cloned().unwrap_or(named.1) }
             };
             needs.entry((source.krate(), top.clone())).or_default().extend(source.needs().into_iter().map(resolved));
         }
