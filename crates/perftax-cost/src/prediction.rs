@@ -11,7 +11,7 @@ use crate::drive::{Drive, PERIOD_MIN_IN_COSTS};
 use crate::estimate::CONFIDENCE;
 use crate::observation::Run;
 use crate::period::along_periods;
-pub use crate::setting::{RAW_TERM, Setting, Watched};
+pub use crate::setting::{RAW_TERM, Setting, USER_STACK_BYTES, Watched};
 use crate::tasks::TASK_TERM;
 
 /// The term that α itself stands under: record, interrupt and copy together.

@@ -7,6 +7,9 @@ use crate::left_out::LeftOut;
 /// The term of what a tracepoint or a probe records, and of the CPU: `perf record` has both in each sample of theirs.
 pub const RAW_TERM: &str = "raw";
 
+/// Bytes of user stack that a calibrated sample with a copy of the stack has: `perf record --call-graph dwarf` takes 8 KiB.
+pub const USER_STACK_BYTES: u32 = 8192;
+
 /// How the program would be sampled, the period aside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting<'a> {

@@ -36,9 +36,6 @@ pub const CACHED: &str = CACHED_WORK_TERM;
 /// See [`CACHED`].
 pub const OFF_CACHED: &str = "off-cached";
 
-/// Bytes of user stack that the stack arm copies: `perf record --call-graph dwarf` takes 8 KiB.
-pub const USER_STACK_BYTES: u32 = 8192;
-
 /// One condition under which the fixed work is timed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arm {

@@ -17,7 +17,7 @@ mod tasking;
 mod witness;
 mod worker;
 
-pub use arm::{Arm, EACH, IDLE, OFF, OFF_AGAIN, ON, Skipped, USER_STACK_BYTES};
+pub use arm::{Arm, EACH, IDLE, OFF, OFF_AGAIN, ON, Skipped};
 pub use bench::Bench;
 pub(crate) use bench::single_event;
 pub use campaign::{Campaign, GRACE, Goal, Outcome, Progress};

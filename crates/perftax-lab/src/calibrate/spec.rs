@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use perftax_cost::alpha::Clock;
 use perftax_cost::period::{Rule, event_defaults};
-use perftax_cost::prediction::RAW_TERM;
+use perftax_cost::prediction::{RAW_TERM, USER_STACK_BYTES};
 use perftax_cost::{LeftOut, Mechanism};
 use perftax_pmu::event::Event;
 use perftax_pmu::machine::usual_event;
@@ -13,7 +13,7 @@ use perftax_pmu::{Error, Result};
 
 use super::arm::{
     ARMED, Arm, CACHED, COUNTING, EACH, EXCLUDED_IN_KERNEL, EXCLUDED_IN_USER, IDLE, OFF, OFF_AGAIN, OFF_CACHED, OFF_IN_KERNEL,
-    ON, OwnBuffer, PERF, RING_PAGES, USER_STACK_BYTES, Work,
+    ON, OwnBuffer, PERF, RING_PAGES, Work,
 };
 use crate::run::Attach;
 use crate::stimulus::{

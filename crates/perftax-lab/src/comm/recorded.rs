@@ -8,7 +8,7 @@ use perftax_pmu::record::Sample;
 use perftax_pmu::{Error, Result};
 
 use super::place::{KERNEL_HALF, PlaceName, WORD_BYTES};
-use crate::recording::{Observer, Recording, SeenSample};
+use perftax_perfdata::recording::{Observer, Recording, SeenSample};
 
 /// Lines that are taken of a recording: each takes a turn of its own where more of its words are touched than there are registers.
 const MOST_LINES: usize = 16;

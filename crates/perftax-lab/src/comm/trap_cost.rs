@@ -10,8 +10,9 @@ use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{Target, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
-use crate::recording::{Attribute, Carried, price_of};
 use crate::stimulus::{Stimulus, WatchedWrites};
+use perftax_perfdata::bill::price_of;
+use perftax_perfdata::recording::{Attribute, Carried};
 
 /// What calibrate calls the event of a debug register.
 const CALIBRATED: &str = "mem:ADDRESS/8:w:u";

@@ -2,18 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // tests may
 
-mod bill_built;
-mod bill_fixtures;
-mod bill_order;
-mod bill_perf;
-mod bill_records;
-mod bill_support;
-mod bill_traces;
 mod calibrate;
 mod figure_3;
-mod lint_built;
-mod lint_cases;
-mod lint_pairs;
 mod naming;
 mod recorded_lines;
 mod runs;

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use perftax_cost::document::{Bill, Untold};
-use perftax_lab::recording::{self, Recording};
+use perftax_perfdata::bill;
+use perftax_perfdata::recording::Recording;
 use perftax_pmu::Error;
 
 use crate::failure::Outcome;
@@ -43,7 +44,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         .check_spares(&[Some(args.recording.as_path()), args.profile.as_deref()].into_iter().flatten().collect::<Vec<_>>())?;
     let profile = profile::asked_or_own(args.profile.as_deref())?;
     let recording = Recording::open(&args.recording)?;
-    let bill = recording::bill(&recording, profile.as_ref(), profile::origin("bill", profile.as_ref()));
+    let bill = bill::bill(&recording, profile.as_ref(), profile::origin("bill", profile.as_ref()));
     args.output.write_json(&bill)?;
     match &args.output.separator {
         Some(separator) => args.output.write_text(&perftax_report::csv::bill(&bill, separator))?,
@@ -95,7 +96,7 @@ fn unpriced(bill: &Bill, profile: Option<&Path>) -> Error {
         None => "this machine has no calibration for its mechanism yet".into(),
     };
     let remedy = match sampled.mechanism {
-        Some(mechanism) => recording::calibrate(mechanism, &[&sampled.event]),
+        Some(mechanism) => bill::calibrate(mechanism, &[&sampled.event]),
         None => "none: perftax cannot tell how it is sampled".into(),
     };
     Error::Unsupported { what, why, remedy }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use perftax_cost::document::{Lint, LintVerdict};
-use perftax_lab::lint::{self, Limits};
+use perftax_perfdata::lint::{self, Limits};
 
 use crate::failure::Outcome;
 use crate::output::Output;

@@ -12,7 +12,7 @@ use crate::links::root;
 const FLOORS: [&[&str]; 5] = [
     &["perftax-cost", "perftax-model", "perftax-tag"],
     &["perftax-comm", "perftax-engine-c", "perftax-pmu", "perftax-report", "perftax-vm"],
-    &["perftax-sim-plugin", "perftax-target"],
+    &["perftax-perfdata", "perftax-sim-plugin", "perftax-target"],
     &["perftax-lab", "perftax-trace"],
     &["perftax"],
 ];

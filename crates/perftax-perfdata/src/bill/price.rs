@@ -5,8 +5,8 @@ use perftax_cost::drive::Drive;
 use perftax_cost::prediction::{Cost, drift_at_age};
 use perftax_cost::{Estimate, Mechanism};
 
-use super::attribute::Attribute;
-use super::payload::{Carried, Payload};
+use super::payload::Payload;
+use crate::recording::{Attribute, Carried};
 
 /// What one sample of an event costs.
 pub struct Price<'a> {

@@ -4,7 +4,7 @@ use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, or
 use crate::bill_records::{calibration, profile};
 use perftax_cost::Mechanism;
 use perftax_cost::document::Untold;
-use perftax_lab::recording;
+use perftax_perfdata::bill;
 
 /// A recording whose header names the PMU of type 9.
 fn of_pmu(name: &str) -> Pipe {
@@ -108,7 +108,7 @@ fn samples_in_aux_buffers_are_billed() {
         pipe
     };
     let prices = profile(vec![calibration(Mechanism::Spe, "arm_spe_0//", 400.0, 0.0)]);
-    let billed = recording::bill(&recorded(ARM_SPE).read(), Some(&prices), origin(1060.0));
+    let billed = bill::bill(&recorded(ARM_SPE).read(), Some(&prices), origin(1060.0));
     let event = &billed.events[0];
     assert_eq!((event.samples, event.untold, event.mechanism), (37, None, Some(Mechanism::Spe)));
     let cost_s = billed.cost_s.unwrap().estimate;

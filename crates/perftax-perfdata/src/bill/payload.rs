@@ -3,20 +3,11 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::Estimate;
-use perftax_cost::prediction::RAW_TERM;
+use perftax_cost::prediction::{RAW_TERM, USER_STACK_BYTES};
 use perftax_pmu::sys::CALLERS;
 
-use super::attribute::{Attribute, sample_type};
-use crate::calibrate::USER_STACK_BYTES;
-
-/// What an event's samples carry on average, as far as a recording tells.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Carried {
-    /// Entries of a call chain, markers with them.
-    pub chain_entries: Option<f64>,
-    /// Bytes of the user's stack that were copied: at most what was asked for, and no more than there are.
-    pub stack_bytes: Option<f64>,
-}
+use crate::recording::attribute::sample_type;
+use crate::recording::{Attribute, Carried};
 
 /// The price of a sample's payload.
 #[derive(Clone, Debug, PartialEq)]

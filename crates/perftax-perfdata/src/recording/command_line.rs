@@ -166,7 +166,7 @@ pub fn event_lists(command: &[String]) -> impl Iterator<Item = &str> {
 
 /// Whom `perf record` was told to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whom {
+pub(crate) enum Whom {
     /// Processes or threads that ran.
     Tasks,
     /// CPUs, whatever runs there.
@@ -176,7 +176,7 @@ pub(super) enum Whom {
 }
 
 /// By perf's own options; those that name tasks win.
-pub(super) fn whom(command: &[String]) -> Whom {
+pub(crate) fn whom(command: &[String]) -> Whom {
     let options = options(command);
     let has = |names: [&str; 2]| options.iter().any(|option| names.contains(&option.name));
     if has(["pid", "tid"]) {

@@ -1,7 +1,8 @@
 //! Recordings built byte by byte from the kernel's and perf's headers, in both byte orders.
 
 use perftax_cost::document::{Bill, MachineId, Origin};
-use perftax_lab::recording::{self, Recording};
+use perftax_perfdata::bill;
+use perftax_perfdata::recording::Recording;
 
 /// A piped recording in the making.
 pub struct Pipe {
@@ -110,7 +111,7 @@ pub fn exit(pipe: &mut Pipe) {
 
 /// What was built, billed without prices: what of it tells of the recording alone.
 pub fn unpriced_bill(recording: &Recording) -> Bill {
-    recording::bill(recording, None, origin(0.0))
+    bill::bill(recording, None, origin(0.0))
 }
 
 pub fn origin(taken_at_s: f64) -> Origin {

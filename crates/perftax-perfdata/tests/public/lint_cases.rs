@@ -2,7 +2,7 @@
 
 use perftax_cost::document::LintVerdict::{Error, Passed, Unknown, Warning};
 use perftax_cost::document::{LintCheck, LintVerdict};
-use perftax_lab::lint::Limits;
+use perftax_perfdata::lint::Limits;
 
 use crate::bill_built::{MS, SAMPLE_TYPE};
 use crate::lint_built::{

@@ -7,12 +7,13 @@ use perftax_cost::document::{Bill, BilledEvent, MachineProfile, Origin, SampleCo
 
 use super::dropped::Dropped;
 use super::price::{Price, price_of};
-use super::{EventCounts, Recording, mechanism_of, remarks, switches, tasks};
+use super::{remarks, switches, tasks};
+use crate::recording::{EventCounts, Recording, Thread, mechanism_of};
 
 /// Makes the bill of a recording with the prices of a machine profile; without one, a bill of counts only.
 ///
 /// - An event costs (samples + lost + filtered) × α: a sample that found the ring full had interrupted as well.
-/// - `cost_s` adds the events up. `elapsed_cost_s` is what the run took longer, see [`super::Slices`].
+/// - `cost_s` adds the events up. `elapsed_cost_s` is what the run took longer, see [`crate::recording::Slices`].
 /// - `share_of_run` = elapsed cost / (span − elapsed cost).
 ///
 /// `origin.taken_at_s` is the time that the age of the calibrations is counted to. Warnings are added to the origin's.
@@ -260,12 +261,12 @@ fn by_process(recording: &Recording, priced: &[Priced]) -> Vec<SampleCount> {
 
 /// Threads, the busiest first.
 fn by_thread(recording: &Recording) -> Vec<SampleCount> {
-    let mut sums: HashMap<super::Thread, u64> = HashMap::new();
+    let mut sums: HashMap<Thread, u64> = HashMap::new();
     for (&(thread, _), &samples) in &recording.counts.by_thread {
         *sums.entry(thread).or_default() += samples;
     }
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|&(thread, samples)| (std::cmp::Reverse(samples), thread));
-    let key = |t: super::Thread| format!("{}/{} {}", t.pid, t.tid, recording.counts.comm(t.tid)).trim_end().to_string();
+    let key = |t: Thread| format!("{}/{} {}", t.pid, t.tid, recording.counts.comm(t.tid)).trim_end().to_string();
     sums.into_iter().map(|(thread, samples)| SampleCount { key: key(thread), samples, ..SampleCount::default() }).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use perftax_cost::document::{Bill, Calibration, MachineId, MachineProfile, SampleCount, SpanOf, StopReason};
 use perftax_cost::{Estimate, Mechanism, Warning};
-use perftax_lab::recording;
+use perftax_perfdata::bill;
 
 use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, exit, origin, two_events};
 
@@ -119,7 +119,7 @@ pub fn profile(calibrations: Vec<Calibration>) -> MachineProfile {
 }
 
 fn bill(pipe: &Pipe, profile: Option<&MachineProfile>) -> Bill {
-    recording::bill(&pipe.read(), profile, origin(1060.0))
+    bill::bill(&pipe.read(), profile, origin(1060.0))
 }
 
 fn near(a: f64, b: f64) -> bool {
@@ -288,7 +288,7 @@ fn cpus_are_billed_by_cpu_and_by_process() {
     assert_eq!(costs(&bill.by_cpu), [("0".into(), 100, 90, 200.0), ("1".into(), 100, 50, 1000.0)]);
     assert_eq!(costs(&bill.by_process), [("8".into(), 50, 0, 1000.0), ("7".into(), 10, 0, 200.0)]);
     // Without a price nobody paid nothing.
-    let unpriced = recording::bill(&pipe.read(), None, origin(1060.0));
+    let unpriced = bill::bill(&pipe.read(), None, origin(1060.0));
     assert!(unpriced.by_cpu.iter().chain(&unpriced.by_process).all(|c| c.cost_s.is_none()), "{unpriced:?}");
 }
 
@@ -354,7 +354,7 @@ fn another_machines_and_old_prices_are_said() {
         kernel: "6.18.0".into(),
         ..profile(vec![calibration(Mechanism::CpuClock, "cpu-clock", 20_000.0, 0.07)])
     };
-    let bill = recording::bill(&pipe.read(), Some(&profile), origin(1000.0 + 7200.0));
+    let bill = bill::bill(&pipe.read(), Some(&profile), origin(1000.0 + 7200.0));
     assert!(bill.origin.warnings.iter().any(|w| matches!(w, Warning::ForeignProfile { .. })), "{:?}", bill.origin.warnings);
     assert!(bill.origin.warnings.contains(&Warning::OldCalibration { age_s: 7200.0, drift: 0.25 }));
 }

@@ -3,9 +3,9 @@
 use perftax_cost::document::BilledTasks;
 use perftax_cost::tasks::{TASK_CPUS_TERM, TASK_TERM, TaskCost};
 
-use super::Recording;
 use super::billing::Priced;
-use super::command_line::{Whom, whom};
+use crate::recording::command_line::{Whom, whom};
+use crate::recording::{Attribute, Recording};
 
 /// The tasks of a recording whose events each of them inherited; none where no event was inherited, or nothing was created.
 ///
@@ -15,7 +15,7 @@ pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledTasks
     let of_whom = whom(&recording.features.command);
     // The first program is executed before anything is slowed. Of a group only the leader begins with it, and the others with the leader.
     let has_begun_with_exec = recording.events.iter().any(|event| event.attribute.enable_on_exec);
-    let is_inherited = |attribute: &super::Attribute| attribute.inherit && (has_begun_with_exec || of_whom == Whom::Tasks);
+    let is_inherited = |attribute: &Attribute| attribute.inherit && (has_begun_with_exec || of_whom == Whom::Tasks);
     let events = recording.events.iter().filter(|event| is_inherited(&event.attribute)).count() as u32;
     let created = recording.counts.created;
     let executed = recording.counts.executed.saturating_sub(has_begun_with_exec.into());

@@ -3,7 +3,7 @@
 use perftax_cost::{Estimate, LeftOut};
 
 use super::price::Price;
-use super::{EventCounts, Recording};
+use crate::recording::{EventCounts, Recording};
 
 /// What they cost.
 #[derive(Clone, Copy, Debug, PartialEq)]

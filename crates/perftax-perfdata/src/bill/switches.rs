@@ -4,7 +4,7 @@ use perftax_cost::document::BilledSwitches;
 use perftax_cost::tasks::SWITCH_INHERITED_TERM;
 
 use super::billing::Priced;
-use super::{EventCounts, Recording, kind};
+use crate::recording::{EventCounts, Recording, kind};
 
 /// The switches of a recording of tasks; none where it does not tell of any. Their price is that of two tasks whose events are copies of the same.
 pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledSwitches> {

@@ -10,13 +10,12 @@
 //! pipe carries inline, and allocates whatever sizes a damaged file names.
 
 pub(crate) mod attribute;
-mod billing;
 mod bytes;
+mod carried;
 pub(crate) mod command_line;
 mod command_span;
 mod compressed;
 mod counts;
-mod dropped;
 mod event_counts;
 mod features;
 mod header;
@@ -25,14 +24,9 @@ mod layout;
 mod mechanism;
 mod names;
 mod observer;
-mod payload;
-mod price;
-mod remarks;
 mod repeated;
 mod slices;
 mod source;
-mod switches;
-mod tasks;
 mod times;
 mod tracing_data;
 mod walk;
@@ -43,18 +37,15 @@ use std::path::Path;
 use perftax_pmu::{Error, Result};
 
 pub use attribute::Attribute;
-pub use billing::bill;
 pub use bytes::Order;
 pub(crate) use bytes::text;
+pub use carried::Carried;
 pub use counts::{Counts, Thread};
 pub use event_counts::EventCounts;
 pub use features::Features;
 pub use layout::Belonging;
 pub use mechanism::mechanism_of;
 pub use observer::{Observer, SeenRecord, SeenSample};
-pub use payload::Carried;
-pub(crate) use price::price_of;
-pub use remarks::calibrate;
 pub use slices::{Slices, Track};
 
 /// What one recording says about its sampling.

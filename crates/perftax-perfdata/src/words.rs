@@ -1,7 +1,7 @@
 //! Numbers and names in sentences.
 
 /// A share in per cent.
-pub(crate) fn share(share: f64) -> String {
+pub fn share(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
         0.0 => "0 %".into(),
@@ -13,7 +13,7 @@ pub(crate) fn share(share: f64) -> String {
 }
 
 /// A whole number with separators.
-pub(crate) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -26,12 +26,12 @@ pub(crate) fn count(number: u64) -> String {
 }
 
 /// The same with its noun.
-pub(crate) fn many(number: u64, one: &str, more: &str) -> String {
+pub fn many(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { more })
 }
 
 /// The first of many names.
-pub(crate) fn named<S: AsRef<str>>(names: &[S]) -> String {
+pub fn named<S: AsRef<str>>(names: &[S]) -> String {
     const MAX_NAMES: usize = 3;
     let shown: Vec<&str> = names.iter().take(MAX_NAMES).map(AsRef::as_ref).collect();
     match names.len().checked_sub(MAX_NAMES).filter(|more| *more > 0) {
@@ -41,7 +41,7 @@ pub(crate) fn named<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 /// A time.
-pub(crate) fn time_s(seconds: f64) -> String {
+pub fn time_s(seconds: f64) -> String {
     match seconds {
         _ if seconds >= 1.0 => format!("{seconds:.3} s"),
         _ if seconds >= 1e-3 => format!("{:.1} ms", seconds * 1e3),

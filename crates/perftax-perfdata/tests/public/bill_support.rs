@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perftax_lab::recording::Recording;
+use perftax_perfdata::recording::Recording;
 
 /// `perf report --stats`, parsed.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use perftax_cost::Mechanism;
 use perftax_cost::document::{LintVerdict, MachineProfile};
-use perftax_lab::lint::{Limits, rules};
+use perftax_perfdata::lint::{Limits, rules};
 
 use crate::bill_built::{MS, SAMPLE_TYPE, TIMES};
 use crate::bill_records::{calibration, profile};
@@ -337,14 +337,14 @@ fn copies_of_a_stack_that_goes_on_are_named() {
 /// The table of docs/lint.md is that of the rules.
 #[test]
 fn the_page_names_every_rule_with_its_thresholds() {
-    use perftax_lab::lint::Unit;
+    use perftax_perfdata::lint::Unit;
     let number = |number: Option<f64>, unit: Unit| match (number, unit) {
         (None, _) => "never".to_string(),
         (Some(share), Unit::Share) if share < 1e-5 => "any".to_string(),
         (Some(share), Unit::Share) => format!("{} %", (share * 1e4).round() / 1e2),
         (Some(count), Unit::Count) => count.to_string(),
     };
-    let row = |rule: &&perftax_lab::lint::Rule| {
+    let row = |rule: &&perftax_perfdata::lint::Rule| {
         let [warning, error] = [rule.warning, rule.error].map(|from| number(from, rule.unit));
         format!("| {} | {} | {warning} | {error} | {} |", rule.name, rule.measures, rule.source)
     };

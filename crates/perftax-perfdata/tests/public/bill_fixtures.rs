@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::bill_support::{Stats, assert_same};
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
-use perftax_lab::recording::Recording;
+use perftax_perfdata::recording::Recording;
 use perftax_pmu::Error;
 
 fn fixture(name: &str) -> PathBuf {

@@ -6,9 +6,9 @@ use perftax_cost::document::{Bill, MachineProfile, Untold};
 use perftax_cost::prediction::FRESH_S;
 use perftax_cost::{LeftOut, Mechanism, Warning};
 
-use super::Recording;
 use super::billing::Priced;
 use super::price::Price;
+use crate::recording::Recording;
 use crate::words::named;
 
 /// All warnings of a bill.

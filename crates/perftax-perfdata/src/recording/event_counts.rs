@@ -3,7 +3,7 @@
 use perftax_cost::document::Untold;
 
 use super::attribute::{Attribute, read_format};
-use super::payload::Carried;
+use super::carried::Carried;
 use super::times::RunningTimes;
 
 /// What was counted of one event.

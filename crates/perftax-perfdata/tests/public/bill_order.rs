@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use perftax_lab::recording::Recording;
+use perftax_perfdata::recording::Recording;
 
 use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, TIMES, unpriced_bill as bill};
 

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use bolero::check;
 use perftax_cost::document::Origin;
-use perftax_lab::lint::{Limits, lint_stream, rules};
-use perftax_lab::recording::{self, Recording};
+use perftax_perfdata::bill;
+use perftax_perfdata::lint::{Limits, lint_stream, rules};
+use perftax_perfdata::recording::Recording;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Address space of the whole test process. A reader that believed a damaged length would ask for more and be killed.
@@ -42,7 +43,7 @@ fn read(bytes: &[u8]) {
         let samples: u64 = recording.events.iter().map(|e| e.samples).sum();
         let compressed = recording.counts.records.contains_key(&81) || recording.counts.records.contains_key(&83);
         assert!(compressed || samples <= bytes.len() as u64 / 8, "{samples} samples in {} bytes", bytes.len());
-        let bill = recording::bill(&recording, None, origin("bill"));
+        let bill = bill::bill(&recording, None, origin("bill"));
         serde_json::to_string(&bill).unwrap();
         let lint = lint_stream(bytes, "fuzzed", &Limits::default(), None, origin("lint")).unwrap();
         assert_eq!(lint.checks.len(), rules().len());

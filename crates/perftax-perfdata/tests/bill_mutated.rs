@@ -13,7 +13,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use perftax_lab::lint::{self, Limits};
+use perftax_perfdata::lint::{self, Limits};
 use rustix::time::{ClockId, clock_gettime};
 
 use bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, TIMES, exit, origin, two_events};

@@ -9,8 +9,8 @@ use std::sync::{RwLock, RwLockReadGuard};
 
 use crate::bill_support::{Stats, assert_same};
 use perftax_cost::document::{Lint, LintVerdict};
-use perftax_lab::lint;
-use perftax_lab::recording::Recording;
+use perftax_perfdata::lint;
+use perftax_perfdata::recording::Recording;
 
 /// Held for writing while a test changes the sampling limits of the machine.
 static LIMITS: RwLock<()> = RwLock::new(());

@@ -36,7 +36,8 @@ use std::rc::Rc;
 use perftax_cost::document::{Lint, LintCheck, LintVerdict, MachineProfile, Origin};
 use perftax_pmu::Result;
 
-use crate::recording::{self, Observer, Recording, SeenRecord, SeenSample};
+use crate::bill;
+use crate::recording::{Observer, Recording, SeenRecord, SeenSample};
 use check::{Check, Judgement, Whole};
 pub use check::{Rule, Unit};
 pub use limits::{Limits, Thresholds};
@@ -134,7 +135,7 @@ pub fn lint_stream(
 }
 
 fn judged(checks: &Checks, recording: &Recording, limits: &Limits, profile: Option<&MachineProfile>, origin: Origin) -> Lint {
-    let bill = recording::bill(recording, profile, Origin { warnings: Vec::new(), ..origin.clone() });
+    let bill = bill::bill(recording, profile, Origin { warnings: Vec::new(), ..origin.clone() });
     let whole = Whole { recording, bill: &bill };
     let mut done: Vec<LintCheck> = checks.all.iter().map(|check| verdict(check.as_ref(), &whole, limits)).collect();
     // Of equal ones those that are furthest beyond their threshold stand first.
