@@ -1,5 +1,5 @@
 //! Which threads share which cache lines: the transfers between their caches, exactly where every access is seen, and estimated where
-//! samples and debug registers see a few of them. No I/O, no clocks, no kernel.
+//! samples and debug registers see a few of them. No I/O, no clocks, no kernel, but in `live`, which looks at a program that runs.
 
 mod access;
 mod advice;
@@ -7,11 +7,14 @@ mod anonymous;
 mod board;
 mod census;
 mod detective;
+pub mod document;
 mod estimate;
 mod evidence;
 mod exact;
 mod follow;
 mod line;
+#[cfg(feature = "live")]
+pub mod live;
 mod pieces;
 mod registers;
 pub mod run;

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use perftax_cost::document::PhaseInterval;
-use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::event::{Catalog, Event, Retired};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::record::{Record, Sample, decode};
 use perftax_pmu::sampler::{Delivered, GroupCounts, GroupSampler, ring_pages_within_rights};
 use perftax_pmu::{Error, Result};
 
-use crate::audit::Counted;
 use crate::run::{Command, succeeded};
 
 /// What is counted over a run.
@@ -74,7 +73,7 @@ pub fn in_perfs_words(events: &str, catalog: &Catalog) -> Result<String> {
         let rest = piece.strip_prefix(NAME).filter(|rest| rest.is_empty() || rest.starts_with([':', ',', '}']));
         match rest {
             Some(rest) => {
-                let event = Counted::Taken.in_perfs_words(NAME, catalog).ok_or_else(|| Error::Unsupported {
+                let event = Retired::Taken.in_perfs_words(NAME, catalog).ok_or_else(|| Error::Unsupported {
                     what: format!("count {NAME}"),
                     why: match catalog.core_pmu() {
                         Some(_) => format!("no event of {:?}'s is known to count them", catalog.vendor()),

@@ -114,6 +114,9 @@ pub enum Error {
     /// SIGINT or SIGTERM came.
     #[error(transparent)]
     Interrupted(#[from] crate::guard::Interrupted),
+    /// A program or library could not be read.
+    #[error(transparent)]
+    Program(#[from] perftax_symbols::Error),
     /// A system call failed in a way that has no better name.
     #[error("{call} failed: {source}")]
     System {

@@ -12,7 +12,6 @@ pub mod process;
 pub mod record;
 pub mod resctrl;
 pub mod sampler;
-pub mod symbol;
 pub mod sys;
 
 pub use error::{Error, Result};

@@ -1,8 +1,8 @@
 //! Processes as /proc shows them (proc(5)): their threads, whether they run, what they have mapped.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+
+use perftax_symbols::Mapping;
 
 use crate::{Error, Result};
 
@@ -50,48 +50,6 @@ pub fn seen_by(pid: u32, path: &Path) -> PathBuf {
     if seen.exists() { seen } else { path.into() }
 }
 
-/// A line of `/proc/PID/maps`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MapLine {
-    /// First address.
-    pub from: u64,
-    /// One behind the last.
-    pub to: u64,
-    /// Whether it is code.
-    pub is_code: bool,
-    /// Whether the process may write there.
-    pub is_writable: bool,
-    /// Whether other processes that have it mapped see what is written.
-    pub is_shared: bool,
-    /// Where in the file it begins.
-    pub file_offset: u64,
-    /// The file, `[heap]`, `[stack]` and the like; empty for memory of no file.
-    pub path: PathBuf,
-}
-
-impl MapLine {
-    /// Reads a line: range, rights, offset, device, inode, and a path, which may hold spaces. None where it is something else.
-    pub fn parse(line: &[u8]) -> Option<Self> {
-        let mut fields = line.splitn(6, |byte| *byte == b' ');
-        let mut field = || std::str::from_utf8(fields.next()?).ok();
-        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
-        let (from, to) = field()?.split_once('-')?;
-        let (rights, offset, _device, _inode) = (field()?, field()?, field()?, field()?);
-        // Padded in front, and with nothing behind; a line without a path ends with a space.
-        let path = fields.next().unwrap_or_default();
-        let padding = path.iter().take_while(|byte| **byte == b' ').count();
-        Some(Self {
-            from: hex(from)?,
-            to: hex(to)?,
-            is_code: rights.contains('x'),
-            is_writable: rights.contains('w'),
-            is_shared: rights.ends_with('s'),
-            file_offset: hex(offset)?,
-            path: OsStr::from_bytes(&path[padding..]).into(),
-        })
-    }
-}
-
 /// What a process was started as; nothing where it is gone, or a thread of the kernel's.
 pub fn command_line(pid: u32) -> Vec<String> {
     let line = std::fs::read(file_of(pid, "cmdline")).unwrap_or_default();
@@ -116,11 +74,13 @@ pub fn refusal(pid: u32) -> Option<Error> {
 /// What a process has mapped, in the order of addresses.
 ///
 /// # Errors
-/// Where it is gone, or belongs to somebody else.
-pub fn maps(pid: u32) -> Result<Vec<MapLine>> {
+/// Where it is gone, or may not be looked at ([`refusal`]).
+pub fn maps(pid: u32) -> Result<Vec<Mapping>> {
     let path = file_of(pid, "maps");
-    let text = std::fs::read(&path).map_err(Error::file(&path))?;
-    Ok(text.split(|byte| *byte == b'\n').filter_map(MapLine::parse).collect())
+    match std::fs::read(&path) {
+        Ok(text) => Ok(Mapping::parse_all(&text)),
+        Err(error) => Err(refusal(pid).unwrap_or_else(|| Error::file(&path)(error))),
+    }
 }
 
 #[cfg(test)]
@@ -129,30 +89,6 @@ mod tests {
 
     use super::*;
     use std::process::{Child, Command, Stdio};
-
-    fn parsed(line: &str) -> Option<MapLine> {
-        MapLine::parse(line.as_bytes())
-    }
-
-    #[test]
-    fn lines_of_maps_keep_the_spaces_of_paths() {
-        let line = parsed("7f10-7f20 r-xp 00001000 fe:00 1234     /opt/a  program (deleted)").unwrap();
-        assert_eq!((line.from, line.to, line.file_offset), (0x7f10, 0x7f20, 0x1000));
-        assert_eq!((line.is_code, line.is_writable, line.is_shared), (true, false, false));
-        assert_eq!(line.path, Path::new("/opt/a  program (deleted)"));
-        let line = parsed("7f12a000-7f12b000 rw-s 00001000 08:01 1234567                    /dev/shm/a b").unwrap();
-        assert_eq!((line.is_code, line.is_writable, line.is_shared), (false, true, true));
-        assert_eq!(line.path, Path::new("/dev/shm/a b"));
-        assert_eq!(parsed("7f10-7f20 rw-p 00000000 00:00 0 ").unwrap().path, Path::new(""));
-        assert_eq!(
-            parsed("7ffd0-7ffe0 rw-p 00000000 00:00 0                          [stack]").unwrap().path,
-            Path::new("[stack]")
-        );
-        assert_eq!(parsed("no line of maps at all"), None);
-        assert_eq!(parsed(""), None);
-        let odd = MapLine::parse(b"7f10-7f20 r-xp 00001000 fe:00 1234 /opt/\xff x").unwrap();
-        assert_eq!(odd.path.as_os_str().as_bytes(), b"/opt/\xff x", "a path that is no UTF-8");
-    }
 
     /// Ends with its test.
     struct Running(Child);

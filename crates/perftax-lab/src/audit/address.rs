@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use perftax_cost::document::AuditRow;
 use perftax_pmu::Result;
+use perftax_pmu::event::parse_one;
 use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::Loop;
 
 use super::core_event::LOADS;
 use super::{Experiment, Setting, Source, Taking, by_ibs, or_impossible};
-use crate::calibrate::single_event;
 use crate::stimulus::{KnownLoop, PageFaults, ProbedCalls, Sites};
 
 /// Faults whose addresses are known one by one, and calls of a function whose address is known.
@@ -64,7 +64,7 @@ impl Experiment for Address {
 /// Pages whose order is known.
 fn faults(setting: &Setting) -> Result<Vec<AuditRow>> {
     let (mut right, mut instructions, mut all) = (Vec::new(), Vec::new(), Vec::new());
-    let event = single_event("page-faults:u", setting.catalog)?;
+    let event = parse_one("page-faults:u", setting.catalog)?;
     let mut work = PageFaults::by(Sites::One, FAULTS)?;
     for _ in 0..setting.runs {
         let addresses: Vec<u64> = (1..=FAULTS as u64 / PERIOD).map(|n| work.address((n * PERIOD) as usize - 1)).collect();
@@ -117,7 +117,7 @@ fn loads(setting: &Setting) -> Result<Vec<AuditRow>> {
 }
 
 fn calls(setting: &Setting) -> Result<AuditRow> {
-    let event = single_event(&ProbedCalls::event_text()?, setting.catalog)?;
+    let event = parse_one(&ProbedCalls::event_text()?, setting.catalog)?;
     event.check_supported(setting.catalog)?;
     let mut work = ProbedCalls::new(CALLS);
     let (mut right, mut all) = (Vec::new(), Vec::new());

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use perftax_cost::document::AuditRow;
 use perftax_pmu::Result;
-use perftax_pmu::event::Event;
+use perftax_pmu::event::{Event, parse_one};
 use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::Loop;
 
 use super::core_event::LOADS;
 use super::ibs::Ibs;
 use super::{Experiment, Setting, Source, Taking, by_ibs, or_impossible};
-use crate::calibrate::single_event;
 use crate::stimulus::{KnownLoop, PageFaults, Sites, Stimulus};
 
 /// Four stores in turn, sampled at a period that four divides, and at its neighbour.
@@ -47,7 +46,7 @@ impl Experiment for Bias {
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let mut rows = Vec::new();
-        let event = single_event("page-faults:u", setting.catalog)?;
+        let event = parse_one("page-faults:u", setting.catalog)?;
         let faults = FourInTurn { event: &event, instruction: "store", events: "faults", is_theirs: &|_| true };
         for period in setting.asked(&Source::PageFaults.name(), [ALIASED, ALIASED + 1]) {
             let case = format!("page-faults every {period}, four stores in turn");

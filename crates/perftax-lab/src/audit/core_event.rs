@@ -1,85 +1,21 @@
 //! Events of the core's PMU, over a loop that makes so many of them.
 
-use perftax_pmu::event::{Catalog, Event, Vendor};
+use perftax_pmu::event::{Catalog, Event, Retired, Vendor, parse_one};
 use perftax_pmu::sys::{Loop, Turn};
 use perftax_pmu::{Error, Result};
 
-use crate::calibrate::single_event;
 use crate::stimulus::KnownLoop;
 
-/// What is counted of a loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counted {
-    /// Instructions.
-    Instructions,
-    /// Loads.
-    Loads,
-    /// Stores.
-    Stores,
-    /// Branches.
-    Branches,
-    /// Taken branches.
-    Taken,
-    /// Locked loads.
-    Locked,
-    /// Returns.
-    Returns,
-}
-
-impl Counted {
-    /// All of them: the PES study's mix (TPDS'23, figure 12).
-    pub const ALL: [Self; 7] =
-        [Self::Instructions, Self::Loads, Self::Stores, Self::Branches, Self::Taken, Self::Locked, Self::Returns];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Instructions => "instructions",
-            Self::Loads => "loads",
-            Self::Stores => "stores",
-            Self::Branches => "branches",
-            Self::Taken => "taken branches",
-            Self::Locked => "locked loads",
-            Self::Returns => "returns",
-        }
-    }
-
-    /// How many of them a loop makes.
-    pub fn of(self, turn: &Turn) -> u64 {
-        match self {
-            Self::Instructions => turn.instructions,
-            Self::Loads => turn.loads,
-            Self::Stores => turn.stores,
-            Self::Branches => turn.branches,
-            Self::Taken => turn.taken,
-            Self::Locked => turn.locked,
-            Self::Returns => turn.returns,
-        }
-    }
-
-    /// The vendor's own event for it in perf's words, under a name; none where there is no core PMU, or none is known.
-    pub fn in_perfs_words(self, name: &str, catalog: &Catalog) -> Option<String> {
-        let ((code, mask), pmu) = (self.selector(catalog.vendor())?, catalog.core_pmu()?);
-        Some(format!("{}/event={code:#x},umask={mask:#x},name={name}/", pmu.name))
-    }
-
-    /// Event code and unit mask. Intel from Haswell on: SDM volume 3, chapter 20 (MEM_INST_RETIRED, in older generations MEM_UOPS_RETIRED;
-    /// BR_INST_RETIRED). AMD family 17h: PPR, section 2.1.15.4 (LsDispatch, ExRet…).
-    fn selector(self, vendor: Vendor) -> Option<(u64, u64)> {
-        match (self, vendor) {
-            (Self::Instructions, Vendor::Intel | Vendor::Amd) => Some((0xc0, 0)),
-            (Self::Loads, Vendor::Intel) => Some((0xd0, 0x81)),
-            (Self::Stores, Vendor::Intel) => Some((0xd0, 0x82)),
-            (Self::Branches, Vendor::Intel) => Some((0xc4, 0)),
-            (Self::Taken, Vendor::Intel) => Some((0xc4, 0x20)),
-            (Self::Locked, Vendor::Intel) => Some((0xd0, 0x21)),
-            (Self::Returns, Vendor::Intel) => Some((0xc4, 0x08)),
-            (Self::Branches, Vendor::Amd) => Some((0xc2, 0)),
-            (Self::Taken, Vendor::Amd) => Some((0xc4, 0)),
-            (Self::Returns, Vendor::Amd) => Some((0xc8, 0)),
-            (Self::Loads, Vendor::Amd) => Some((0x29, 1)),
-            (Self::Stores, Vendor::Amd) => Some((0x29, 2)),
-            _ => None,
-        }
+/// How many of them a turn of a loop makes.
+fn of_turn(counted: Retired, turn: &Turn) -> u64 {
+    match counted {
+        Retired::Instructions => turn.instructions,
+        Retired::Loads => turn.loads,
+        Retired::Stores => turn.stores,
+        Retired::Branches => turn.branches,
+        Retired::Taken => turn.taken,
+        Retired::Locked => turn.locked,
+        Retired::Returns => turn.returns,
     }
 }
 
@@ -103,13 +39,13 @@ impl Overflow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreEvent {
     /// What it counts.
-    pub counted: Counted,
+    pub counted: Retired,
     /// How it samples.
     pub by: Overflow,
 }
 
 /// Loads by PEBS, each of whose records holds an address: what tells instructions of a loop apart.
-pub const LOADS: CoreEvent = CoreEvent { counted: Counted::Loads, by: Overflow::Pebs };
+pub const LOADS: CoreEvent = CoreEvent { counted: Retired::Loads, by: Overflow::Pebs };
 
 /// Turns of the loop in a run.
 pub const TURNS: u64 = 40_000;
@@ -121,8 +57,8 @@ impl CoreEvent {
     /// Those of a vendor's machine: each event as precisely as it can be sampled, and instructions and loads by interrupts, too.
     pub fn all(vendor: Vendor) -> Vec<Self> {
         let best = Overflow::most_precise(vendor);
-        let known = Counted::ALL.into_iter().filter(|counted| counted.selector(vendor).is_some());
-        let by_interrupts: &[Counted] = if best == Overflow::Interrupt { &[] } else { &[Counted::Instructions, Counted::Loads] };
+        let known = Retired::ALL.into_iter().filter(|counted| counted.selector(vendor).is_some());
+        let by_interrupts: &[Retired] = if best == Overflow::Interrupt { &[] } else { &[Retired::Instructions, Retired::Loads] };
         known
             .map(|counted| Self { counted, by: best })
             .chain(by_interrupts.iter().map(|counted| Self { counted: *counted, by: Overflow::Interrupt }))
@@ -157,7 +93,7 @@ impl CoreEvent {
             self.counted.selector(vendor).ok_or_else(|| missing(format!("no event of {vendor:?}'s is known to count them")))?;
         let precise = if self.by == Overflow::Pebs { "pp" } else { "" };
         let mode = if of_kernel { "k" } else { "u" };
-        single_event(&format!("{}/event={code:#x},umask={mask:#x}/{mode}{precise}", pmu.name), catalog)
+        parse_one(&format!("{}/event={code:#x},umask={mask:#x}/{mode}{precise}", pmu.name), catalog)
     }
 
     /// A loop of so many turns.
@@ -172,13 +108,13 @@ impl CoreEvent {
     pub fn events(self, turns: u64) -> u64 {
         let turn = Loop::Mix.turn();
         // The last branch back falls through.
-        self.counted.of(&turn) * turns - u64::from(self.counted == Counted::Taken)
+        of_turn(self.counted, &turn) * turns - u64::from(self.counted == Retired::Taken)
     }
 
     /// Turns that make at most so many events, one at least.
     pub fn turns(self, events: u64) -> u64 {
-        let last = u64::from(self.counted == Counted::Taken);
-        ((events + last) / self.counted.of(&Loop::Mix.turn())).max(1)
+        let last = u64::from(self.counted == Retired::Taken);
+        ((events + last) / of_turn(self.counted, &Loop::Mix.turn())).max(1)
     }
 
     /// Events from one sample to the next. After an overflow PEBS records the event after it, and counts anew from there: period + 1

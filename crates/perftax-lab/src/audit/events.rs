@@ -1,10 +1,10 @@
 //! Do several events at once get what each gets alone?
 
 use perftax_cost::document::AuditRow;
-use perftax_pmu::event::Event;
+use perftax_pmu::event::{Event, Retired};
 use perftax_pmu::{Error, Result};
 
-use super::core_event::{CoreEvent, Counted, Overflow};
+use super::core_event::{CoreEvent, Overflow};
 use super::{Setting, Source, Taking};
 use crate::stimulus::Stimulus;
 
@@ -48,7 +48,7 @@ impl super::Experiment for Events {
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let mut rows = super::each_source(setting, |source| match source {
-            Source::Core(core) if core.counted != Counted::Loads => Ok(Vec::new()),
+            Source::Core(core) if core.counted != Retired::Loads => Ok(Vec::new()),
             _ => {
                 let events = source.many() + source.own(setting)?;
                 // More than a core has counters for take turns: see below.
@@ -92,7 +92,7 @@ fn at_once(source: &Source, setting: &Setting, events: u64, count: usize) -> Res
 /// More events than counters: what rotation leaves of each, what scaling makes of it, and pinned ones.
 fn in_turns(setting: &Setting, counters: usize) -> Result<Vec<AuditRow>> {
     let mut rows = Vec::new();
-    let branches = CoreEvent { counted: Counted::Branches, by: Overflow::Interrupt };
+    let branches = CoreEvent { counted: Retired::Branches, by: Overflow::Interrupt };
     let event = branches.event(false, setting.catalog)?;
     let mut work = CoreEvent::work(LONG_TURNS)?;
     let truth = branches.events(LONG_TURNS) as f64;
@@ -132,7 +132,7 @@ fn pinned(setting: &Setting, event: &Event, count: usize, counters: usize) -> Re
 
 /// Sampled while they take turns, as in the study.
 fn sampled_in_turns(setting: &Setting, work: &mut dyn Stimulus, count: usize, counters: usize) -> Result<Vec<AuditRow>> {
-    let taken = CoreEvent { counted: Counted::Branches, by: Overflow::most_precise(setting.catalog.vendor()) };
+    let taken = CoreEvent { counted: Retired::Branches, by: Overflow::most_precise(setting.catalog.vendor()) };
     let event = taken.event(false, setting.catalog)?;
     let whole = taken.samples(taken.events(LONG_TURNS), ROTATING_PERIOD) as f64;
     let (mut shares, mut scaled, mut lost, mut throttled) = (Vec::new(), Vec::new(), 0, 0);

@@ -5,7 +5,7 @@
 //! arch/x86/events/amd/ibs.c): the handler's last operations are counted, so that more samples come than operations over period.
 
 use perftax_cost::document::AuditRow;
-use perftax_pmu::event::{Event, Vendor};
+use perftax_pmu::event::{Event, Vendor, parse_one};
 use perftax_pmu::record::{CpuMode, Sample};
 use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling, Wakeup};
 use perftax_pmu::sys::{Loop, Target};
@@ -14,7 +14,6 @@ use perftax_pmu::{Error, Result};
 use super::Setting;
 use super::taking::{Taking, drained};
 use super::threads::on_each;
-use crate::calibrate::single_event;
 use crate::stimulus::{KnownLoop, Stimulus};
 
 /// What is sampled.
@@ -97,7 +96,7 @@ impl Ibs {
                 remedy: "perftax vm run --cpu zen2 -- perftax audit has it emulated".into(),
             });
         }
-        single_event(text, setting.catalog)
+        parse_one(text, setting.catalog)
     }
 
     /// Periods that are tried.
@@ -340,7 +339,7 @@ impl Ibs {
 /// Operations that a piece of work retires in user mode, by the core's own counter (PPR family 17h, PMCx0C1).
 pub(super) fn operations(setting: &Setting, work: &mut dyn Stimulus) -> Result<u64> {
     let pmu = setting.catalog.core_pmu().map_or("cpu", |pmu| pmu.name.as_str());
-    let event = single_event(&format!("{pmu}/event=0xc1/u"), setting.catalog)?;
+    let event = parse_one(&format!("{pmu}/event=0xc1/u"), setting.catalog)?;
     Ok(Taking::of(&setting.without_fault(), work, &event, None)?.counted)
 }
 

@@ -1,13 +1,13 @@
 //! How much memory does sampling take?
 
 use perftax_cost::document::AuditRow;
+use perftax_pmu::event::parse_one;
 use perftax_pmu::sampler::{LiveSampler, Sampling};
 use perftax_pmu::sys::Target;
 use perftax_pmu::{Error, Result};
 
 use super::programs::{Programs, Round, Way};
 use super::{Experiment, Setting, or_impossible};
-use crate::calibrate::single_event;
 
 /// A program's memory, sampled and not, and the kernel's for rings.
 pub struct Memory;
@@ -70,7 +70,7 @@ fn resident(setting: &Setting, programs: &Programs) -> Result<AuditRow> {
 
 /// KiB of the kernel's that rings take.
 fn rings(setting: &Setting) -> Result<AuditRow> {
-    let event = single_event("page-faults:u", setting.catalog)?;
+    let event = parse_one("page-faults:u", setting.catalog)?;
     let page = rustix::param::page_size();
     let mut found = Vec::new();
     for _ in 0..setting.runs.max(3) {

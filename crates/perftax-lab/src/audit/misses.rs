@@ -1,16 +1,15 @@
 //! Are the first-level misses of a chain of loads counted and sampled, from one in twenty instructions to one in a hundred?
 
 use perftax_cost::document::AuditRow;
-use perftax_pmu::event::{Event, Vendor};
+use perftax_pmu::event::{Event, Retired, Vendor, parse_one};
 use perftax_pmu::record::DataSource;
 use perftax_pmu::sys::{Loop, Ratio};
 use perftax_pmu::{Error, Result};
 
-use super::core_event::{CoreEvent, Counted, Overflow};
+use super::core_event::{CoreEvent, Overflow};
 use super::ibs::{Ibs, IbsTaking, OP_PERIODS, operations, row};
 use super::source::ALLOWED_ON_HARDWARE;
 use super::{Experiment, Setting, Taking, by_ibs, or_impossible};
-use crate::calibrate::single_event;
 use crate::stimulus::KnownLoop;
 
 /// The study's accuracy benchmark: a chain of loads through nodes that the first-level cache cannot keep.
@@ -62,7 +61,7 @@ impl Experiment for Misses {
 /// MEM_LOAD_RETIRED.L1_MISS (SDM volume 3, chapter 20; the same code from Haswell on).
 fn pebs(setting: &Setting) -> Result<Event> {
     // Of the loads, whose code differs by vendor: says what is missing.
-    CoreEvent { counted: Counted::Loads, by: Overflow::Pebs }.event(false, setting.catalog)?;
+    CoreEvent { counted: Retired::Loads, by: Overflow::Pebs }.event(false, setting.catalog)?;
     if setting.catalog.vendor() != Vendor::Intel {
         return Err(Error::Unsupported {
             what: "sample by PEBS".into(),
@@ -72,7 +71,7 @@ fn pebs(setting: &Setting) -> Result<Event> {
     }
     caches(setting)?;
     let pmu = setting.catalog.core_pmu().map_or("cpu", |pmu| pmu.name.as_str());
-    single_event(&format!("{pmu}/event=0xd1,umask=0x8/upp"), setting.catalog)
+    parse_one(&format!("{pmu}/event=0xd1,umask=0x8/upp"), setting.catalog)
 }
 
 /// Whether the machine has any.

@@ -30,7 +30,6 @@ use perftax_pmu::event::{Catalog, Vendor};
 use perftax_pmu::{Error, Result};
 
 pub use compare::compare;
-pub(crate) use core_event::Counted;
 pub use fault::Fault;
 use ibs::Ibs;
 pub use source::Source;

@@ -2,12 +2,12 @@
 
 use perftax_cost::document::AuditRow;
 use perftax_pmu::Result;
+use perftax_pmu::event::{Retired, parse_one};
 use perftax_pmu::sys::Loop;
 
-use super::core_event::{CoreEvent, Counted, Overflow};
+use super::core_event::{CoreEvent, Overflow};
 use super::ibs::Ibs;
 use super::{Experiment, Setting, Source, Taking, by_ibs, or_impossible};
-use crate::calibrate::single_event;
 use crate::stimulus::{KernelLocks, PageFaults, Sites, Stimulus};
 
 /// Faults of user mode and of the kernel's, each sampled in either mode.
@@ -23,7 +23,7 @@ const LOCKED_PERIOD: u64 = 10_000;
 /// How events are restricted, and whether to the kernel.
 const MODES: [(&str, bool); 2] = [("u", false), ("k", true)];
 /// The event: locked loads, by PEBS.
-const LOCKED: CoreEvent = CoreEvent { counted: Counted::Locked, by: Overflow::Pebs };
+const LOCKED: CoreEvent = CoreEvent { counted: Retired::Locked, by: Overflow::Pebs };
 
 impl Experiment for Mode {
     fn name(&self) -> &'static str {
@@ -86,7 +86,7 @@ fn locked(setting: &Setting, case: &str, of_kernel: bool, sampled_kernel: bool) 
 }
 
 fn touched(setting: &Setting, case: &str, mode: &str, sites: Sites, expected: u64) -> Result<AuditRow> {
-    let event = single_event(&format!("page-faults:{mode}"), setting.catalog)?;
+    let event = parse_one(&format!("page-faults:{mode}"), setting.catalog)?;
     let mut work = PageFaults::by(sites, FAULTS)?;
     let runs = Taking::runs(setting, &mut work, &event, Some(PERIOD))?;
     Ok(Taking::row(case, expected as f64, &runs, 0.0))

@@ -8,11 +8,11 @@ use perftax_cost::Estimate;
 use perftax_cost::bootstrap::{REPLICATES, cluster_bootstrap};
 use perftax_cost::observation::Run;
 use perftax_cost::verification::AVERAGE;
+use perftax_pmu::event::{Retired, parse_one};
 use perftax_pmu::{Error, Result};
 
 use super::Setting;
-use super::core_event::{CoreEvent, Counted, Overflow};
-use crate::calibrate::single_event;
+use super::core_event::{CoreEvent, Overflow};
 use crate::run::{Command, Monitor, Watched, run_once};
 use crate::workload::{Workload, default_cache_dir};
 
@@ -105,9 +105,9 @@ impl Programs {
         }
         let (event, period, unit) = if setting.catalog.core_pmu().is_some() {
             let by = Overflow::most_precise(setting.catalog.vendor());
-            (CoreEvent { counted: Counted::Instructions, by }.event(false, setting.catalog)?, INSTRUCTIONS, "instructions")
+            (CoreEvent { counted: Retired::Instructions, by }.event(false, setting.catalog)?, INSTRUCTIONS, "instructions")
         } else {
-            (single_event("cpu-clock", setting.catalog)?, NANOSECONDS, "ns")
+            (parse_one("cpu-clock", setting.catalog)?, NANOSECONDS, "ns")
         };
         let sampled_by = format!("{} every {period} {unit}", event.name);
         let cpu = setting.cpus.last().copied().unwrap_or(0);

@@ -1,11 +1,10 @@
 //! Events that a piece of work makes so many of, to the last one.
 
 use perftax_pmu::Result;
-use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::event::{Catalog, Event, Retired, parse_one};
 
-use super::core_event::{CoreEvent, Counted, Overflow, TURNS};
+use super::core_event::{CoreEvent, Overflow, TURNS};
 use super::{Setting, Taking};
-use crate::calibrate::single_event;
 use crate::stimulus::{PageFaults, ProbedCalls, Stimulus, Syscalls, WatchedWrites};
 
 /// What makes events.
@@ -35,7 +34,7 @@ impl Source {
     pub fn all(catalog: &Catalog) -> Vec<Self> {
         let core = match catalog.core_pmu() {
             Some(_) => CoreEvent::all(catalog.vendor()),
-            None => vec![CoreEvent { counted: Counted::Instructions, by: Overflow::Interrupt }],
+            None => vec![CoreEvent { counted: Retired::Instructions, by: Overflow::Interrupt }],
         };
         Self::SOFTWARE.into_iter().chain(core.into_iter().map(Self::Core)).collect()
     }
@@ -70,7 +69,7 @@ impl Source {
                 return Ok((Box::new(CoreEvent::work(self.turns(events))?), event));
             }
         };
-        Ok((work, single_event(&text, catalog)?))
+        Ok((work, parse_one(&text, catalog)?))
     }
 
     /// Turns of a loop that make at most so many events.

@@ -1,7 +1,7 @@
 //! Work that is done while an event watches the thread.
 
 use perftax_cost::document::AuditRow;
-use perftax_pmu::event::Event;
+use perftax_pmu::event::{Event, parse_one};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::record::{Record, Sample, decode};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling};
@@ -9,7 +9,6 @@ use perftax_pmu::sys::{OpenEvent, Reading, Target, stray_traps};
 use perftax_pmu::{Error, Result};
 
 use super::{Fault, Setting};
-use crate::calibrate::single_event;
 use crate::stimulus::Stimulus;
 
 /// Pages of the ring: room for a hundred thousand of the smallest samples.
@@ -169,7 +168,7 @@ impl Taking {
 
 /// Switches an event that counts nothing on and off: code that was not executed before would make page faults of its own between the real ones.
 fn rehearse(setting: &Setting) -> Result<()> {
-    let nothing = single_event("dummy:u", setting.catalog)?;
+    let nothing = parse_one("dummy:u", setting.catalog)?;
     let mut sampler = LiveSampler::open(&[(nothing, Sampling::COUNTING)], &[Target::ThisThread], 1)?;
     sampler.enable()?;
     sampler.disable()

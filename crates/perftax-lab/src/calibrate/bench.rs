@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use perftax_cost::Mechanism;
 use perftax_cost::observation::Block;
-use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::event::{Catalog, Event, parse_one};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sys::{Tsc, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};
 use perftax_pmu::{Error, Result};
@@ -84,7 +84,7 @@ impl Bench {
         let (stimulus, own_event) = spec.stimulus()?;
         let event = match (&spec.event, own_event) {
             (Some(event), _) => event.clone(),
-            (None, Some(text)) => single_event(&text, catalog)?,
+            (None, Some(text)) => parse_one(&text, catalog)?,
             (None, None) => {
                 return Err(Error::Argument {
                     argument: "-e",
@@ -418,9 +418,4 @@ fn linger(start_ns: u64, share: f64) {
     while Instant::now() < until {
         std::hint::spin_loop();
     }
-}
-
-pub(crate) fn single_event(text: &str, catalog: &Catalog) -> Result<Event> {
-    let mut events = perftax_pmu::event::parse(text, catalog)?;
-    events.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })
 }

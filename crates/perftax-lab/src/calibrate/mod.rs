@@ -19,7 +19,6 @@ mod worker;
 
 pub use arm::{Arm, EACH, IDLE, OFF, OFF_AGAIN, ON, Skipped};
 pub use bench::Bench;
-pub(crate) use bench::single_event;
 pub use campaign::{Campaign, GRACE, Goal, Outcome, Progress};
 pub use conclude::{Conclusion, conclude};
 pub use floor::FloorSample;

@@ -4,12 +4,11 @@ use std::path::Path;
 
 use perftax_cost::observation::Settling;
 use perftax_pmu::Result;
-use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::event::{Catalog, Event, parse_one};
 use perftax_pmu::sampler::{Delivered, DirectSampler, LiveSampler, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{OpenEvent, Target, Tsc, monotonic_ns};
 
 use super::arm::Monitoring;
-use super::bench::single_event;
 use crate::system::performance_interrupts;
 
 /// An open arm.
@@ -64,7 +63,7 @@ impl Source {
         let mut members = Vec::new();
         for name in ["page-faults", "context-switches", "cpu-migrations"].iter().cycle().take(monitoring.group_members as usize) {
             let sampling = Sampling { payload: Payload::BASIC, ..Sampling::COUNTING };
-            members.push(OpenEvent::open(&single_event(name, catalog)?, &sampling, Target::ThisThread, Some(leader))?);
+            members.push(OpenEvent::open(&parse_one(name, catalog)?, &sampling, Target::ThisThread, Some(leader))?);
         }
         if monitoring.signal {
             leader.deliver_signal(SAMPLE_SIGNAL)?;

@@ -12,8 +12,8 @@ use perftax_pmu::sys::{Child, Ended, Exit, OpenEvent, Reading, Target, children_
 use perftax_pmu::{Error, Result};
 
 use super::{Command, YardstickThread};
-use crate::counted::Counted;
 use crate::system::steal_ns;
+use perftax_target::Counted;
 
 /// How events are attached to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

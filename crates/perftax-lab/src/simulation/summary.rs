@@ -5,8 +5,8 @@ use perftax_model::cache::Traffic;
 use perftax_model::machine::{Handler, Machine};
 use perftax_model::run::{CoreOutcome, Outcome, Request};
 use perftax_model::{Event, advice};
-
-use super::Symbols;
+use perftax_symbols::Mapping;
+use perftax_symbols::naming::Functions;
 
 /// The run as reported. A core's time is that of its operations and misses by the machine's cost model; pollution is what the
 /// misses cost that it has with records and would not have without.
@@ -95,12 +95,24 @@ fn one_core(core: &CoreOutcome, machine: &Machine) -> SimulatedCore {
 
 /// Most samples first, then by address.
 fn by_address(outcome: &Outcome) -> Vec<AddressSamples> {
-    let mut symbols = Symbols::of(outcome.mappings.clone());
+    let mut functions = functions(outcome);
     let mut rows: Vec<AddressSamples> = outcome
         .by_address
         .iter()
-        .map(|(&address, &samples)| AddressSamples { address, symbol: symbols.name(address).unwrap_or_default(), samples })
+        .map(|(&address, &samples)| AddressSamples { address, symbol: functions.name(address).unwrap_or_default(), samples })
         .collect();
     rows.sort_by(|a, b| b.samples.cmp(&a.samples).then(a.address.cmp(&b.address)));
     rows
+}
+
+/// The functions of what a simulated program had mapped.
+pub fn functions(outcome: &Outcome) -> Functions {
+    let mapping = |mapped: &perftax_model::run::Mapping| Mapping {
+        from: mapped.start,
+        to: mapped.end,
+        file_offset: mapped.offset,
+        path: mapped.path.clone().into(),
+        ..Mapping::default()
+    };
+    Functions::of(outcome.mappings.iter().map(mapping).collect())
 }

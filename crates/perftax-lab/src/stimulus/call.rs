@@ -3,9 +3,10 @@
 use std::hint::black_box;
 use std::path::PathBuf;
 
-use perftax_pmu::process::{MapLine, maps};
+use perftax_pmu::process::maps;
 use perftax_pmu::sys::under_frames;
 use perftax_pmu::{Error, Result};
+use perftax_symbols::Mapping;
 
 use super::{Stimulus, noted};
 
@@ -47,7 +48,7 @@ fn file_offset_of(address: u64) -> Result<(PathBuf, u64)> {
     })
 }
 
-fn file_offset_in(maps: &[MapLine], address: u64) -> Option<(PathBuf, u64)> {
+fn file_offset_in(maps: &[Mapping], address: u64) -> Option<(PathBuf, u64)> {
     let map = maps.iter().find(|map| (map.from..map.to).contains(&address) && map.path.is_absolute())?;
     Some((map.path.clone(), address - map.from + map.file_offset))
 }
@@ -83,7 +84,7 @@ mod tests {
     #[test]
     fn a_path_with_spaces_is_whole() {
         let lines = ["1000-2000 rw-p 00000000 00:00 0 ", "2000-3000 r-xp 00004000 fe:00 7     /opt/a folder/perftax"];
-        let maps: Vec<MapLine> = lines.iter().filter_map(|line| MapLine::parse(line.as_bytes())).collect();
+        let maps: Vec<Mapping> = lines.iter().filter_map(|line| Mapping::parse(line.as_bytes())).collect();
         assert_eq!(file_offset_in(&maps, 0x2010), Some(("/opt/a folder/perftax".into(), 0x4010)));
         assert_eq!(file_offset_in(&maps, 0x1010), None, "memory of no file");
         let own = file_offset_of(ProbedCalls::address()).unwrap();

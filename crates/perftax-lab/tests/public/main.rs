@@ -4,8 +4,6 @@
 
 mod calibrate;
 mod figure_3;
-mod naming;
-mod recorded_lines;
 mod runs;
 mod simulation;
 mod workloads;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::rc::Rc;
 
-use object::{Object, ObjectSymbol, ReadCache};
+use perftax_symbols::elf::{Elf, by_build_id, debug_file};
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::code_map::{CodeMap, SampledFile};
@@ -115,32 +115,23 @@ fn nameless(file: &str, id: Option<&[u8]>, processes: &BTreeSet<u32>) -> Option<
         return (!has_map).then_some(Nameless::Generated);
     }
     // perf record keeps a copy of what it saw, by its build id.
-    let kept = id.and_then(|id| Some(std::env::home_dir()?.join(".debug/.build-id").join(by_id(id)?).join("elf")));
+    let kept = id.and_then(|id| Some(std::env::home_dir()?.join(".debug/.build-id").join(by_build_id(id)?).join("elf")));
     let path = kept.filter(|kept| kept.is_file()).unwrap_or_else(|| file.into());
     // What is no file may block, or do something, by being opened.
-    let is_file = path.is_file();
-    let Some(opened) = is_file.then(|| std::fs::File::open(path).ok()).flatten() else { return Some(Nameless::Gone) };
-    let cache = ReadCache::new(opened);
-    // What is no ELF file has names that another reader knows (.dex, .oat).
-    let parsed = object::File::parse(&cache).ok()?;
-    let found = parsed.build_id().ok().flatten();
-    if id.zip(found).is_some_and(|(recorded, found)| recorded != found && !recorded.iter().all(|byte| *byte == 0)) {
+    if !path.is_file() {
+        return Some(Nameless::Gone);
+    }
+    let elf = match Elf::open(&path) {
+        Ok(elf) => elf,
+        Err(perftax_symbols::Error::File { .. }) => return Some(Nameless::Gone),
+        // What is no ELF file has names that another reader knows (.dex, .oat).
+        Err(_) => return None,
+    };
+    let found = elf.build_id();
+    let is_other = |recorded: &[u8], found: &[u8]| recorded != found && !recorded.iter().all(|byte| *byte == 0);
+    if id.zip(found.as_deref()).is_some_and(|(recorded, found)| is_other(recorded, found)) {
         return Some(Nameless::Changed);
     }
-    let is_function = |symbol: object::Symbol<'_, '_, &ReadCache<std::fs::File>>| {
-        symbol.kind() == object::SymbolKind::Text && symbol.is_definition()
-    };
-    if parsed.symbols().any(&is_function) || parsed.dynamic_symbols().any(is_function) {
-        return None;
-    }
-    let debug = found.is_some_and(|found| {
-        by_id(found).is_some_and(|path| Path::new(&format!("/usr/lib/debug/.build-id/{path}.debug")).exists())
-    });
-    (!debug).then_some(Nameless::Stripped)
-}
-
-/// Where a build id is kept below a folder of them: `ab/cdef…`.
-fn by_id(id: &[u8]) -> Option<String> {
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("{}/{}", hex.get(..2)?, hex.get(2..).filter(|rest| !rest.is_empty())?))
+    let has_debug_file = || found.and_then(|id| debug_file(&id)).is_some_and(|path| path.exists());
+    (!elf.has_functions() && !has_debug_file()).then_some(Nameless::Stripped)
 }

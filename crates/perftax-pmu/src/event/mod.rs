@@ -7,7 +7,7 @@
 mod breakpoint;
 mod cache;
 mod catalog;
-mod elf;
+mod fetch;
 mod format;
 mod generic;
 mod listing;
@@ -15,9 +15,9 @@ mod modifiers;
 mod nearest;
 mod parse;
 mod pmu_event;
+mod retired;
 mod scan;
 mod selector;
-mod static_probe;
 mod support;
 mod symbolic;
 mod tracepoint;
@@ -27,13 +27,14 @@ use perftax_cost::{LeftOut, Mechanism};
 
 pub use crate::machine::Vendor;
 pub use catalog::{Catalog, Pmu};
+pub use fetch::fetch_text;
 pub use format::FormatField;
 pub use listing::{EventKind, Filter, ListedEvent, list};
 pub use modifiers::Modifiers;
 pub use nearest::{among, near};
-pub use parse::{parse, parse_groups};
+pub use parse::{parse, parse_groups, parse_one};
+pub use retired::Retired;
 pub use selector::Selector;
-pub use static_probe::{StaticProbe, fetch_text, static_probes};
 pub use tracepoint::RecordFormat;
 pub(crate) use uprobe::harmless as harmless_uprobe;
 

@@ -2,7 +2,7 @@
 
 use perftax_cost::Mechanism;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::machine::Vendor;
 
 use super::catalog::Catalog;
@@ -41,6 +41,14 @@ impl Resolved {
 /// name can only be looked up in something that is not there (tracefs, libpfm), `File` for a probe's program.
 pub fn parse(text: &str, catalog: &Catalog) -> Result<Vec<Event>> {
     Ok(parse_groups(text, catalog)?.into_iter().flat_map(|group| group.events).collect())
+}
+
+/// Like [`parse`], of one event; of several, the last.
+///
+/// # Errors
+/// As [`parse`], and where the text names none.
+pub fn parse_one(text: &str, catalog: &Catalog) -> Result<Event> {
+    parse(text, catalog)?.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })
 }
 
 /// Like [`parse`], with the groups kept.

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use perftax_cost::Mechanism;
+use perftax_symbols::elf::{CodeSymbol, Elf};
 
 use crate::error::{Error, Result};
 
 use super::catalog::Catalog;
-use super::elf::{Function, Program};
 use super::parse::Resolved;
 use super::pmu_event::number;
 use super::scan::{Item, syntax};
@@ -78,33 +78,36 @@ fn find_program(path: &str) -> Result<PathBuf> {
 
 /// `SYMBOL`, `SYMBOL+0x4` or `+0x1234`, to an offset in the file.
 fn resolve_place(text: &str, at: usize, place: &str, path_text: &str, path: &Path) -> Result<u64> {
-    let program = Program::read(path)?;
+    let elf = Elf::open(path)?;
+    let code = elf.segments().code();
+    let is_code = |offset: &u64| code.iter().any(|(from, to)| (from..to).contains(&offset));
     let (symbol, extra) = place.split_once('+').map_or((place, None), |(symbol, extra)| (symbol, Some(extra)));
     let extra_at = at + symbol.len() + 1;
     let extra = match extra {
         None => 0,
         Some(extra) => number(extra).ok_or_else(|| syntax(text, extra_at, &format!("'{extra}' is not an offset such as 0x4")))?,
     };
-    let start = if symbol.is_empty() && place.starts_with('+') { 0 } else { start_of(text, at, symbol, path_text, &program)? };
-    let offset = start.checked_add(extra).filter(|offset| program.is_code(*offset));
+    let start = if symbol.is_empty() && place.starts_with('+') { 0 } else { start_of(text, at, symbol, path_text, &elf)? };
+    let offset = start.checked_add(extra).filter(is_code);
     offset.ok_or_else(|| {
-        let code: Vec<String> = program.code.iter().map(|(from, to)| format!("{from:#x} to {to:#x}")).collect();
+        let code: Vec<String> = code.iter().map(|(from, to)| format!("{from:#x} to {to:#x}")).collect();
         let why = format!("no code is there: the program's code stands at file offsets {}", code.join(", "));
         syntax(text, at, &why)
     })
 }
 
-fn start_of(text: &str, at: usize, symbol: &str, path_text: &str, program: &Program) -> Result<u64> {
-    let found: Vec<&Function> = program.functions.iter().filter(|function| function.name == symbol).collect();
+fn start_of(text: &str, at: usize, symbol: &str, path_text: &str, elf: &Elf) -> Result<u64> {
+    let functions = elf.code_symbols();
+    let found: Vec<&CodeSymbol> = functions.iter().filter(|function| function.name == symbol).collect();
     match found.as_slice() {
-        [] if program.functions.is_empty() => {
+        [] if functions.is_empty() => {
             let why = format!("{path_text} has no symbols (stripped): give the place as uprobe:{path_text}+0xOFFSET");
             Err(syntax(text, at, &why))
         }
         [] => {
-            let near = nearest::among(symbol, program.functions.iter().map(|function| function.name.clone()));
+            let near = nearest::among(symbol, functions.iter().map(|function| function.name.clone()));
             let hint = if near.is_empty() { String::new() } else { format!("; nearest: {}", near.join(", ")) };
-            let count = program.functions.len();
+            let count = functions.len();
             let why =
                 format!("{path_text} names no such function ({count} in its symbol tables, stripped ones not among them){hint}");
             Err(syntax(text, at, &why))

@@ -4,9 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSegment, ObjectSymbol};
-use perftax_pmu::process::{MapLine, file_of, maps};
+use perftax_pmu::process::{file_of, maps, seen_by};
 use perftax_pmu::{Error, Result};
+use perftax_symbols::Mapping;
+use perftax_symbols::elf::Elf;
 
 /// `perftax_tag_state`: nobody listens.
 const NOBODY: u32 = 1;
@@ -118,25 +119,14 @@ fn sites(pid: u32) -> Result<Vec<Site>> {
     let maps = maps(pid)?;
     // A file's first mapping holds its header.
     for map in maps.iter().filter(|map| map.file_offset == 0 && map.path.is_absolute()) {
-        // As the process sees it, whatever is mounted where.
-        let seen = file_of(pid, "root").join(map.path.strip_prefix("/").unwrap_or(&map.path));
-        let Ok(file) = File::open(seen) else { continue };
-        let data = object::ReadCache::new(file);
-        let Ok(parsed) = object::File::parse(&data) else { continue };
-        let find = |name: &str| {
-            let symbols = parsed.symbols().chain(parsed.dynamic_symbols());
-            symbols
-                .filter(|symbol| symbol.is_definition())
-                .find(|symbol| symbol.name() == Ok(name))
-                .map(|symbol| symbol.address())
-        };
-        let first = parsed.segments().map(|segment| segment.address()).min().unwrap_or(0);
-        let here = |address: u64| map.from.wrapping_add(address.wrapping_sub(first & !0xfff));
+        let Ok(elf) = Elf::open(&seen_by(pid, &map.path)) else { continue };
+        let bias = elf.segments().bias_of_first(map.from);
+        let find = |name: &str| elf.address_of(name).map(|address| bias.wrapping_add(address));
         if let (Some(state), Some(folder)) = (find("perftax_tag_state"), find("perftax_tag_folder")) {
-            let site = Site { state: here(state), folder: here(folder) };
+            let site = Site { state, folder };
             // A file may be mapped to be read, too: what a program runs with is writable there, its own or behind its data.
             let is_variable = |at: u64, bytes: u64| {
-                let holds = |other: &&MapLine| other.from <= at && at + bytes <= other.to;
+                let holds = |other: &&Mapping| other.from <= at && at + bytes <= other.to;
                 maps.iter()
                     .find(holds)
                     .is_some_and(|other| other.is_writable && (other.path == map.path || other.path.as_os_str().is_empty()))

@@ -1,34 +1,22 @@
 //! Which file was mapped where, and what the addresses that samples were taken at are called.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use blazesym::symbolize::source::{Elf, Kernel, Source};
-use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use perftax_pmu::process::{maps, threads};
 use perftax_pmu::record::Mmap;
-use perftax_pmu::symbol::demangled;
+use perftax_symbols::naming::{functions_of_file, functions_of_kernel};
+use perftax_symbols::{AddressSpaces, Mapping};
 use perftax_target::thread_name;
 use rustc_hash::FxHashSet;
 
 use crate::names::Names;
 use crate::store::{Function, Symbols};
 
-/// Code of a process.
-#[derive(PartialEq, Eq)]
-struct Mapping {
-    from: u64,
-    to: u64,
-    file_offset: u64,
-    path: PathBuf,
-}
-
 /// What was mapped, and the addresses that were seen.
 #[derive(Default)]
 pub(super) struct Mappings {
-    /// By process, in the order of time. What is mapped over stays: samples of before may be in it, and the last one is meant else.
-    by_pid: HashMap<u32, Vec<Mapping>>,
-    parents: HashMap<u32, u32>,
+    spaces: AddressSpaces,
     seen: FxHashSet<(u32, u64)>,
 }
 
@@ -44,18 +32,15 @@ impl Mappings {
         }
         let path = PathBuf::from(String::from_utf8_lossy(mmap.path).into_owned());
         let to = mmap.address.saturating_add(mmap.length);
-        let mapping = Mapping { from: mmap.address, to, file_offset: mmap.file_offset, path };
-        self.by_pid.entry(mmap.task.pid).or_default().push(mapping);
+        let mapping =
+            Mapping { from: mmap.address, to, file_offset: mmap.file_offset, path, is_code: true, ..Mapping::default() };
+        self.spaces.map(mmap.task.pid, mapping);
     }
 
     /// What a process that runs has mapped now, and what its threads are called. What is gone meanwhile says nothing.
     pub fn read(&mut self, pid: u32, names: &mut Names) {
-        let known = self.by_pid.entry(pid).or_default();
         for map in maps(pid).into_iter().flatten().filter(|map| map.is_code && !map.path.as_os_str().is_empty()) {
-            let mapping = Mapping { from: map.from, to: map.to, file_offset: map.file_offset, path: map.path };
-            if !known.contains(&mapping) {
-                known.push(mapping);
-            }
+            self.spaces.map(pid, map);
         }
         for tid in threads(pid) {
             thread_name(pid, tid).into_iter().for_each(|name| drop(names.threads.insert(tid as u32, name)));
@@ -63,27 +48,12 @@ impl Mappings {
     }
 
     pub fn forked(&mut self, child: u32, parent: u32) {
-        if child != parent {
-            self.parents.insert(child, parent);
-        }
+        self.spaces.forked(child, parent);
     }
 
     /// A sample was taken there.
     pub fn seen(&mut self, pid: u32, ip: u64) {
         self.seen.insert(Symbols::address(pid, ip));
-    }
-
-    fn find(&self, pid: u32, ip: u64) -> Option<&Mapping> {
-        let mut pid = pid;
-        // As many generations as there can be; what is wrong must not run forever.
-        for _ in 0..64 {
-            let own = self.by_pid.get(&pid).into_iter().flatten().rev();
-            if let Some(mapping) = own.into_iter().find(|mapping| (mapping.from..mapping.to).contains(&ip)) {
-                return Some(mapping);
-            }
-            pid = *self.parents.get(&pid)?;
-        }
-        None
     }
 
     /// What the addresses that were seen are called.
@@ -92,52 +62,27 @@ impl Mappings {
         let mut by_file: BTreeMap<&Path, BTreeSet<(u64, u32, u64)>> = BTreeMap::new();
         let mut of_kernel = Vec::new();
         for &(pid, ip) in &self.seen {
-            match (is_kernel(ip), self.find(pid, ip)) {
+            match (is_kernel(ip), self.spaces.find(pid, ip)) {
                 (true, _) => of_kernel.push(ip),
                 (false, Some(mapping)) => {
-                    let offset = ip - mapping.from + mapping.file_offset;
+                    let offset = mapping.offset_of(ip);
                     by_file.entry(&mapping.path).or_default().insert((offset, pid, ip));
                 }
                 (false, None) => {}
             }
         }
-        let symbolizer = Symbolizer::new();
         of_kernel.sort_unstable();
-        let of_kernel_named = names(&symbolizer, &Source::Kernel(Kernel::default()), Input::AbsAddr(&of_kernel));
-        for (ip, name) in of_kernel.iter().zip(of_kernel_named) {
+        for (ip, name) in of_kernel.iter().zip(functions_of_kernel(&of_kernel)) {
             named.insert((0, *ip), Function { name, module: "kernel".into() });
         }
         for (path, addresses) in by_file {
             let module = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-            // [vdso], //anon and the like are no files.
             let offsets: Vec<u64> = addresses.iter().map(|(offset, ..)| *offset).collect();
-            let named_here = if path.is_absolute() && path.is_file() {
-                let elf = Elf { debug_syms: false, ..Elf::new(path) };
-                names(&symbolizer, &Source::Elf(elf), Input::FileOffset(&offsets))
-            } else {
-                vec![String::new(); offsets.len()]
-            };
-            for ((_, pid, ip), name) in addresses.iter().zip(named_here) {
+            for ((_, pid, ip), name) in addresses.iter().zip(functions_of_file(path, &offsets)) {
                 named.insert((*pid, *ip), Function { name, module: module.clone() });
             }
         }
         named
-    }
-}
-
-/// The functions' names; empty where none is known.
-fn names(symbolizer: &Symbolizer, source: &Source<'_>, input: Input<&[u64]>) -> Vec<String> {
-    let wanted = match input {
-        Input::AbsAddr(all) | Input::VirtOffset(all) | Input::FileOffset(all) => all.len(),
-    };
-    // The library would read the kernel's symbols, a hundred thousand lines, to look for none.
-    if wanted == 0 {
-        return Vec::new();
-    }
-    let name = |symbolized: Symbolized<'_>| symbolized.into_sym().map_or_else(String::new, |symbol| demangled(&symbol.name));
-    match symbolizer.symbolize(source, input) {
-        Ok(all) if all.len() == wanted => all.into_iter().map(name).collect(),
-        _ => vec![String::new(); wanted],
     }
 }
 
@@ -150,7 +95,6 @@ mod tests {
     /// Symbols alone name a trace's functions; `f` and `s` are C++'s abbreviations of types.
     #[test]
     fn functions_of_c_are_not_demangled_and_those_of_cpp_are() {
-        use object::{Object, ObjectSymbol};
         let folder = tempfile::tempdir().unwrap();
         let (source, library) = (folder.path().join("a.c"), folder.path().join("a library.so"));
         std::fs::write(
@@ -160,15 +104,12 @@ mod tests {
         .unwrap();
         let built = std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
         assert!(built.unwrap().success());
-        let bytes = std::fs::read(&library).unwrap();
-        let parsed = object::File::parse(&*bytes).unwrap();
+        let elf = perftax_symbols::elf::Elf::open(&library).unwrap();
         let mut mappings = Mappings::default();
-        let mapping = Mapping { from: 0x10_0000, to: 0x20_0000, file_offset: 0, path: library };
-        mappings.by_pid.insert(7, vec![mapping]);
+        mappings.spaces.map(7, Mapping { from: 0x10_0000, to: 0x20_0000, path: library, ..Mapping::default() });
         for (linked, name) in [("f", "f"), ("s", "s"), ("_Z3addii", "add(int, int)")] {
-            let symbol = parsed.symbols().find(|symbol| symbol.name() == Ok(linked)).unwrap();
             // Code lies in the file as it lies in memory: linkers begin a shared library at address 0.
-            let ip = 0x10_0000 + symbol.address();
+            let ip = 0x10_0000 + elf.address_of(linked).unwrap();
             mappings.seen(7, ip);
             let function = &mappings.resolve()[&(7, ip)];
             assert_eq!((function.name.as_str(), function.module.as_str()), (name, "a library.so"));

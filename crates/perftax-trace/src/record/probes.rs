@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use perftax_pmu::event::{Catalog, RecordFormat, StaticProbe, fetch_text, parse, static_probes};
+use perftax_pmu::event::{Catalog, RecordFormat, fetch_text, parse};
 use perftax_pmu::guard::{ProbeDefinition, ProbeDefinitions};
 use perftax_pmu::record::Sample;
 use perftax_pmu::sampler::Sampling;
 use perftax_pmu::{Error, Result};
+use perftax_symbols::{StaticProbe, static_probes};
 
 use super::Recording;
 use super::events::Meaning;

@@ -10,13 +10,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use perftax_comm::LINE_BYTES;
+use perftax_comm::live::{Images, MemoryEvents, Naming, Place, PlaceName, Price, Sampling, Subject, Watching, sample, watch};
 use perftax_cost::Warning;
 use perftax_cost::document::Comm;
-use perftax_lab::comm::naming::Names;
-use perftax_lab::comm::{
-    Images, MapLine, MemoryEvents, Naming, Place, PlaceName, Price, Sampling, Subject, Watching, sample, watch,
-};
-use perftax_model::run::Mapping;
 use perftax_model::unit::LONGEST_PERIOD;
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
@@ -25,6 +21,7 @@ use perftax_pmu::process::file_of;
 use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_pmu::sys::Ended;
 use perftax_report::{csv, text};
+use perftax_symbols::naming::Names;
 
 use self::lines::lines_of;
 use self::price::{is_throttled, price};
@@ -315,15 +312,7 @@ impl Called {
 
     /// Names of a process, as it was mapped when it was last looked at.
     fn names(&mut self, images: &Images, pid: u32) -> &mut Names {
-        self.names.entry(pid).or_insert_with(|| {
-            let mapping = |map: &MapLine| Mapping {
-                start: map.from,
-                end: map.to,
-                offset: map.file_offset,
-                path: map.path.to_string_lossy().into_owned(),
-            };
-            Names::below(&file_of(pid, "root"), images.maps(pid).iter().map(mapping).collect())
-        })
+        self.names.entry(pid).or_insert_with(|| Names::below(&file_of(pid, "root"), images.maps(pid).to_vec()))
     }
 }
 

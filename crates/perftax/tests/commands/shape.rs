@@ -9,11 +9,12 @@ use std::process::Command;
 use crate::links::root;
 
 /// Crates from the ground up: each needs crates of lower floors alone.
-const FLOORS: [&[&str]; 5] = [
-    &["perftax-cost", "perftax-model", "perftax-tag"],
-    &["perftax-comm", "perftax-engine-c", "perftax-pmu", "perftax-report", "perftax-vm"],
-    &["perftax-perfdata", "perftax-sim-plugin", "perftax-target"],
-    &["perftax-lab", "perftax-trace"],
+const FLOORS: [&[&str]; 6] = [
+    &["perftax-cost", "perftax-model", "perftax-symbols", "perftax-tag"],
+    &["perftax-engine-c", "perftax-pmu", "perftax-report", "perftax-vm"],
+    &["perftax-perfdata", "perftax-target"],
+    &["perftax-comm"],
+    &["perftax-lab", "perftax-sim-plugin", "perftax-trace"],
     &["perftax"],
 ];
 

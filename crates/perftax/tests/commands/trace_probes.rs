@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use perftax_cost::document::TraceReport;
-use perftax_pmu::event::{Catalog, static_probes};
+use perftax_pmu::event::Catalog;
+use perftax_symbols::static_probes;
 
 use crate::common::{one_at_a_time, perftax, traced};
 

@@ -1,15 +1,14 @@
 //! Generic events of the core's PMU (`PERF_TYPE_HARDWARE`, `PERF_TYPE_HW_CACHE`).
 
 use perftax_cost::document::{AuditRow, Verdict};
-use perftax_pmu::event::{Event, EventKind, Filter, Vendor, list};
+use perftax_pmu::event::{Event, EventKind, Filter, Retired, Vendor, list, parse_one};
 use perftax_pmu::sys::Loop;
 use perftax_pmu::{Error, Result};
 
-use super::super::core_event::{CoreEvent, Counted, Overflow};
+use super::super::core_event::{CoreEvent, Overflow};
 use super::super::{Setting, Taking, or_impossible};
 use super::likeness::{LOOPS, like};
 use super::truth::{ON_HARDWARE, TURNS, Truth};
-use crate::calibrate::single_event;
 use crate::stimulus::KnownLoop;
 
 impl Truth {
@@ -53,7 +52,7 @@ impl Truth {
     }
 
     /// The vendor's own event over the same loop, where there is one.
-    fn beside_own(&self, own: Counted, setting: &Setting) -> Result<Option<String>> {
+    fn beside_own(&self, own: Retired, setting: &Setting) -> Result<Option<String>> {
         let core = CoreEvent { counted: own, by: Overflow::Interrupt };
         let Ok(event) = core.event(false, setting.catalog) else { return Ok(None) };
         let (counts, _) = beside_the_first(setting, &event, self.of, self.turns)?;
@@ -171,7 +170,7 @@ fn add_to<'a>(missing: &mut Vec<(String, Vec<&'a str>)>, why: &str, name: &'a st
 
 /// The event by its generic name, in user mode.
 fn generic(name: &str, setting: &Setting) -> Result<Event> {
-    single_event(&format!("{name}:u"), setting.catalog)
+    parse_one(&format!("{name}:u"), setting.catalog)
 }
 
 /// What so many turns make beside the first one, each run: what switching the event on and off executes, and what the last turn leaves

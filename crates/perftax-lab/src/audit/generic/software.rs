@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use perftax_cost::document::AuditRow;
 use perftax_pmu::Result;
+use perftax_pmu::event::parse_one;
 use perftax_pmu::machine::{KnownFault, Probe};
 use perftax_pmu::sampler::LiveProbe;
 use perftax_pmu::sys::{monotonic_ns, thread_cpu_ns};
 
 use super::super::{Setting, Taking, or_impossible};
-use crate::calibrate::single_event;
 use crate::stimulus::{Migrations, PageFaults, Sleeps, Spin, Stimulus};
 
 /// Pages that are touched.
@@ -63,7 +63,7 @@ pub(super) fn rows(setting: &Setting) -> Result<Vec<AuditRow>> {
 }
 
 fn faults(setting: &Setting, name: &str, case: &str, expected: usize) -> Result<AuditRow> {
-    let event = single_event(&format!("{name}:u"), setting.catalog)?;
+    let event = parse_one(&format!("{name}:u"), setting.catalog)?;
     let runs = Taking::runs(setting, &mut PageFaults::new(PAGES)?, &event, None)?;
     let counted: Vec<f64> = runs.iter().map(|run| run.counted as f64).collect();
     Ok(Taking::marked(AuditRow::of(case, "events", expected as f64, &counted, 0.0), &runs))
@@ -71,7 +71,7 @@ fn faults(setting: &Setting, name: &str, case: &str, expected: usize) -> Result<
 
 /// Switches by preemption are others' doing; the kernel tells how many there were by another way (getrusage(2)), and they are taken off.
 fn switches(setting: &Setting, case: &str) -> Result<AuditRow> {
-    let event = single_event("context-switches", setting.catalog)?;
+    let event = parse_one("context-switches", setting.catalog)?;
     let mut work = Sleeps::new(TIMES);
     let mut counted = Vec::new();
     let mut runs = Vec::new();
@@ -85,7 +85,7 @@ fn switches(setting: &Setting, case: &str) -> Result<AuditRow> {
 }
 
 fn migrations(setting: &Setting, case: &str, between: (u32, u32)) -> Result<AuditRow> {
-    let event = single_event("cpu-migrations", setting.catalog)?;
+    let event = parse_one("cpu-migrations", setting.catalog)?;
     let mut work = Migrations::new(TIMES, between);
     let runs = Taking::runs(setting, &mut work, &event, None)?;
     let counted: Vec<f64> = runs.iter().map(|run| run.counted as f64).collect();
@@ -124,7 +124,7 @@ impl Stimulus for Timed {
 }
 
 fn clock(setting: &Setting, name: &str, case: &str) -> Result<AuditRow> {
-    let event = single_event(name, setting.catalog)?;
+    let event = parse_one(name, setting.catalog)?;
     let mut work = Timed { spin: Spin::lasting(SPELL), cpu_ns: 0, passed_ns: 0 };
     let (mut shares, mut runs, mut disturbed) = (Vec::new(), Vec::new(), 0);
     while runs.len() < setting.runs && disturbed < MOST_DISTURBED {

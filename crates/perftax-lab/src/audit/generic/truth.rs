@@ -1,10 +1,9 @@
 //! What generic events of the core's PMU are held against.
 
-use perftax_pmu::event::Vendor;
+use perftax_pmu::event::{Retired, Vendor};
 use perftax_pmu::sys::{Loop, Ratio, Turn};
 
 use super::super::Setting;
-use super::super::core_event::Counted;
 
 /// What an event is held against.
 pub struct Truth {
@@ -21,7 +20,7 @@ pub struct Truth {
     /// The largest error that passes.
     pub allowed: f64,
     /// The event by the vendor's own number, which tells a wrong table from a wrong counter.
-    pub own: Option<Counted>,
+    pub own: Option<Retired>,
 }
 
 /// Turns, beside the first one, whose counts must be exact.
@@ -47,7 +46,7 @@ const CHAIN_ON_HARDWARE: [(Vendor, f64); 2] = [(Vendor::Intel, 0.05), (Vendor::A
 const CHASE_ON_HARDWARE: f64 = 0.1;
 
 /// An event, how many of it a turn makes, and the same by the vendor's own number.
-type Known = (&'static str, fn(&Turn) -> u64, Counted);
+type Known = (&'static str, fn(&Turn) -> u64, Retired);
 
 impl Truth {
     /// One that a turn of a loop makes so many of.
@@ -57,7 +56,7 @@ impl Truth {
         what: &'static str,
         count: fn(&Turn) -> u64,
         exact: bool,
-        own: Option<Counted>,
+        own: Option<Retired>,
     ) -> Self {
         let expected = (count(&of.turn()) * TURNS) as f64;
         Self { name, of, what, turns: TURNS, expected, allowed: if exact { 0.0 } else { ON_HARDWARE }, own }
@@ -69,19 +68,19 @@ impl Truth {
         let on_hardware = |allowed: f64| if exact { 0.0 } else { allowed };
         let mut all = Vec::new();
         let counted: [Known; 4] = [
-            ("instructions", |turn| turn.instructions, Counted::Instructions),
-            ("branches", |turn| turn.branches, Counted::Branches),
-            ("L1-dcache-loads", |turn| turn.loads, Counted::Loads),
-            ("L1-dcache-stores", |turn| turn.stores, Counted::Stores),
+            ("instructions", |turn| turn.instructions, Retired::Instructions),
+            ("branches", |turn| turn.branches, Retired::Branches),
+            ("L1-dcache-loads", |turn| turn.loads, Retired::Loads),
+            ("L1-dcache-stores", |turn| turn.stores, Retired::Stores),
         ];
         for (name, count, own) in counted {
             all.push(Self::of_turn(name, Loop::Mix, "the mix", count, exact, Some(own)));
             all.push(Self::of_turn(name, Loop::FourLoads, "four loads", count, exact, Some(own)));
         }
         let of_mix: [Known; 3] = [
-            ("branch-loads", |turn| turn.branches, Counted::Branches),
-            ("dTLB-loads", |turn| turn.loads, Counted::Loads),
-            ("dTLB-stores", |turn| turn.stores, Counted::Stores),
+            ("branch-loads", |turn| turn.branches, Retired::Branches),
+            ("dTLB-loads", |turn| turn.loads, Retired::Loads),
+            ("dTLB-stores", |turn| turn.stores, Retired::Stores),
         ];
         for (name, count, own) in of_mix {
             all.push(Self::of_turn(name, Loop::Mix, "the mix", count, exact, Some(own)));

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use perftax_comm::live::{PlaceName, RecordedLines, recorded_lines};
 use perftax_cost::document::Comm;
-use perftax_lab::comm::{PlaceName, RecordedLines, recorded_lines};
 use perftax_pmu::Error;
 
 use crate::progress::announce;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use perftax_cost::{Estimate, Mechanism};
-use perftax_lab::comm::{calibrated_trap_ns, trap_ns};
+use perftax_lab::trap_cost::{calibrated_trap_ns, trap_ns};
 use perftax_report::units;
 
 use super::Budget;

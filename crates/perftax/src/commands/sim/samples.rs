@@ -5,7 +5,7 @@ use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use perftax_lab::simulation::Symbols;
+use perftax_lab::simulation::functions;
 use perftax_model::run::{Outcome, Request, SampleRow};
 use perftax_report::samples::{SampledRun, Samples};
 use tempfile::NamedTempFile;
@@ -50,8 +50,8 @@ impl SampleFile {
                 Err(error) => Some(Err(error)),
             }
         });
-        let mut symbols = Symbols::of(outcome.mappings.clone());
-        self.table.add(run, rows, |address| symbols.name(address)).context("cannot write the samples")
+        let mut functions = functions(outcome);
+        self.table.add(run, rows, |address| functions.name(address)).context("cannot write the samples")
     }
 
     /// Everything is in it.

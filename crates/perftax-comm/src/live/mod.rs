@@ -1,0 +1,44 @@
+//! `perftax comm`: which threads share which cache lines, by debug registers on them. The lines are those that the user names, or, where
+//! memory accesses can be sampled, those that samples name (`sampled`).
+//!
+//! ```text
+//! located     places (`place`) in a program that is held where it begins or runs already, by its `maps`; `join`: all threads of that one
+//! plan        places → pieces that a register can watch, and turns where there are more than registers
+//! watcher     breakpoint events of all threads, one ring a CPU
+//! session     looks, takes turns, keeps to the `budget` (`trap_cost`)
+//!   └ intake  records → accesses (`image`, `decode`: which instruction it was), put in order of time
+//!      └ accounts     accesses → threads, lines, transfers
+//! estimate    transfers seen → transfers there were; `report` makes the document
+//! ```
+//!
+//! `document` turns transfers into their document, whoever saw them, and `naming` says what lies at an address: both serve simulations, too.
+//! `recorded` takes lines from a recording by perf c2c. `heap` says which object was allocated there, and by whom.
+
+mod accounts;
+mod budget;
+mod decode;
+mod estimate;
+mod heap;
+mod image;
+mod intake;
+mod join;
+mod located;
+mod own_time;
+mod place;
+mod plan;
+mod recorded;
+mod report;
+mod sampled;
+mod session;
+mod trap;
+mod variables;
+mod watcher;
+
+pub use image::Images;
+pub use perftax_target::Subject;
+pub use place::{At, Place, PlaceName};
+pub use recorded::{RecordedLines, recorded_lines};
+pub use report::{Naming, Price};
+pub use sampled::{Found, MemoryEvents, Sampling, sample};
+pub use session::{Watched, Watching, watch};
+pub use trap::trap_payload;

@@ -1,0 +1,304 @@
+//! The document of what was found.
+
+use std::collections::BTreeMap;
+
+use crate::{Board, Evidence, LineTransfers, Transfers, estimate};
+use perftax_cost::Warning;
+use perftax_cost::document::{Comm, CommEvidence, CommObject, CommPair, CommRest, CommShare, CommThread, CommWay, Origin};
+use perftax_pmu::sys::Ended;
+use perftax_pmu::{Error, Result};
+
+use super::sampling::Sampling;
+use super::spaces::Spaces;
+use super::threads::Threads;
+use crate::document::{self, Called};
+use crate::live::heap::{Heaps, named};
+use crate::live::report::{warnings_of_heap, with_heap, with_probes};
+use crate::live::{Images, Naming, Price, Subject};
+use perftax_target::Counted;
+
+/// Share of the traps whose instruction may be unknown: what they did would be missing from every follow.
+const MOST_UNDECODED: f64 = 0.1;
+
+/// What was found.
+pub struct Found {
+    /// How the program ended.
+    pub ended: Ended,
+    /// Its first process.
+    pub pid: u32,
+    /// From the start of watching to its end, ns.
+    pub elapsed_ns: u64,
+    /// Time for which a line was watched, ns.
+    pub armed_ns: u64,
+    /// CPU time that the program used meanwhile, ns; none where it was not told.
+    pub cpu_ns: Option<u64>,
+    /// CPU time that we took ourselves meanwhile, ns.
+    pub own_ns: u64,
+    /// Loads and stores counted, and loads that take long where they were sampled.
+    pub counted: Vec<Counted>,
+    /// Follows and samples.
+    pub evidence: Evidence,
+    /// How lines are used.
+    pub board: Board,
+    /// What came, and what was lost.
+    pub records: CommEvidence,
+    /// Follows that ended for too many traps.
+    pub crowded: u64,
+    /// Samples that were not followed for the budget.
+    pub unaffordable: u64,
+    /// Threads.
+    pub threads: Threads,
+    /// Whose memory lines are.
+    pub spaces: Spaces,
+    /// What processes had mapped.
+    pub images: Images,
+    /// How it was sampled.
+    pub sampling: Sampling,
+    /// Registers were aimed thread by thread: those of the CPUs may not be had.
+    pub is_by_thread: bool,
+    /// What lay where; none where that was not asked for.
+    pub heaps: Option<Heaps>,
+}
+
+/// Share of the samples that may be missing without being said: counters and samplers do not start at once.
+const MOST_MISSING: f64 = 0.02;
+
+impl Found {
+    /// Whether what came can be estimated from.
+    ///
+    /// # Errors
+    /// Where an event had no counter all the time, or too many traps are of instructions that are not known.
+    pub fn check(&self) -> Result<()> {
+        if let Some((event, _)) = self.of_events().find(|(_, counted)| counted.multiplexed() == Some(0.0)) {
+            return Err(Error::Spoiled {
+                why: format!("the event {event} never had a counter: other events had them all the time"),
+                remedy: "end other profilers (perf stat -a), free one counter (sysctl kernel.nmi_watchdog=0), or a longer run"
+                    .into(),
+            });
+        }
+        let CommEvidence { traps, undecoded, .. } = self.records;
+        if undecoded as f64 <= MOST_UNDECODED * traps as f64 {
+            return Ok(());
+        }
+        Err(Error::Spoiled {
+            why: format!("of {undecoded} of {traps} traps it is not known which instruction it was, as of calls and returns"),
+            remedy: "perftax sim --comm -- … sees every access of the program; perftax comm --watch SYMBOL -- … the lines that you name".into(),
+        })
+    }
+
+    /// The document, with so many lines at most.
+    pub fn document(
+        &self,
+        mut origin: Origin,
+        program: Vec<String>,
+        price: Price,
+        most_lines: usize,
+        naming: &mut dyn Naming,
+    ) -> Comm {
+        origin.warnings.extend(self.warnings());
+        let is_joined = matches!(self.sampling.subject, Subject::Process(_));
+        origin.warnings.extend(self.heaps.iter().flat_map(|heaps| warnings_of_heap(heaps, is_joined)));
+        let transfers = estimate(&self.evidence, &self.board, self.counted.get(1).map_or(0, |stores| stores.events));
+        if transfers.disturbed_lines > 0 {
+            origin.warnings.push(Warning::Other {
+                message: format!(
+                    "{} fetched far less often than registers saw: threads that contend without waiting for each other come in between where a \
+                     store takes a trap",
+                    match transfers.disturbed_lines {
+                        1 => "1 line was".into(),
+                        n => format!("{n} lines were"),
+                    }
+                ),
+                remedy: "nothing: of those, sampled accesses that fetched tell, which takes no trap".into(),
+            });
+        }
+        let threads = self.threads.document();
+        let mut called = OfProcess { naming, images: &self.images, pid: self.pid, heaps: self.heaps.as_ref() };
+        let of_its_process = |line: &LineTransfers| {
+            called.pid = self.spaces.process(line.line);
+            of_line(line, &mut called)
+        };
+        let lines = transfers.lines.iter().take(most_lines).map(of_its_process).collect();
+        Comm {
+            origin,
+            program,
+            way: CommWay::Sampled {
+                events: self.sampling.events.names(),
+                period: self.sampling.period,
+                loads_period: Some(self.sampling.loads_period()),
+                watchpoints: self.sampling.registers,
+            },
+            elapsed_s: self.elapsed_ns as f64 * 1e-9,
+            total: document::estimated(&transfers.total),
+            pairs: document::pairs(transfers.pairs.iter().map(|(pair, shares)| (*pair, document::estimated(shares)))),
+            core_pairs: core_pairs(&transfers, &threads),
+            threads,
+            lines,
+            evidence: with_heap(self.evidence(&transfers), self.heaps.as_ref()),
+            cost: Some(with_probes(
+                price.cost(self.records.traps, self.own_ns, self.cpu_ns, self.armed_ns, self.elapsed_ns),
+                self.heaps.as_ref(),
+            )),
+        }
+    }
+
+    fn evidence(&self, transfers: &Transfers) -> CommEvidence {
+        CommEvidence {
+            samples: self.evidence.load_samples + self.evidence.stores(),
+            accesses: self.counted.iter().take(2).map(|counted| counted.events).sum(),
+            followed: self.evidence.follows.len() as u64,
+            unfollowed: self.evidence.busy,
+            silent: self.evidence.silent(),
+            evicted: self.board.evicted(),
+            untold_fetches: transfers.untold,
+            moved_fetches: transfers.moved,
+            fetches: self.evidence.fetches.as_ref().map_or(0, |fetches| fetches.loads.len() as u64),
+            missed_stores: self.evidence.fetches.as_ref().map_or(0, |fetches| fetches.stores.len() as u64),
+            unnamed_mappings: self.images.unnamed(),
+            ..self.records
+        }
+    }
+
+    /// Each sampled event's name, and how often it came.
+    fn of_events(&self) -> impl Iterator<Item = (String, &Counted)> {
+        self.sampling.events.names().into_iter().zip(&self.counted)
+    }
+
+    /// Samples that there should be, by the accesses that were counted.
+    fn expected(&self) -> f64 {
+        let periods = [self.sampling.loads_period(), self.sampling.period];
+        self.counted.iter().zip(periods).map(|(accesses, period)| accesses.events as f64 / period as f64).sum()
+    }
+
+    /// How many of them neither came nor are known to be lost.
+    fn missing(&self) -> f64 {
+        let came = self.evidence.load_samples + self.evidence.stores() + self.records.lost_samples;
+        (self.expected() - came as f64).max(0.0)
+    }
+
+    /// What weakens the result.
+    fn warnings(&self) -> Vec<Warning> {
+        let mut all = Vec::new();
+        let mut warn = |message: String, remedy: &str| all.push(Warning::Other { message, remedy: remedy.into() });
+        let records = &self.records;
+        if records.lost_samples + records.lost_traps > 0 {
+            warn(
+                format!("{} samples and {} traps were lost: the rings were full", records.lost_samples, records.lost_traps),
+                "-m with a larger power of two, or a longer -c",
+            );
+        }
+        let missing = self.missing();
+        if missing > MOST_MISSING * self.expected() {
+            warn(
+                format!(
+                    "{missing:.0} of {:.0} samples that there should be by the counters did not come: totals may be too small by as much",
+                    self.expected()
+                ),
+                "a longer -c",
+            );
+        }
+        if records.throttled > 0 {
+            warn(
+                format!("the kernel throttled {} times: accesses meanwhile are missing", records.throttled),
+                "sysctl kernel.perf_event_max_sample_rate=1000000, or a longer -c",
+            );
+        }
+        if records.unwatched_threads > 0 {
+            warn(
+                format!("{} threads were created while perftax came, and are not watched", records.unwatched_threads),
+                "start the program under perftax, or attach again",
+            );
+        }
+        if self.crowded > 0 {
+            warn(
+                format!("{} follows ended early: their lines are read all the time, which traps each time", self.crowded),
+                "nothing: of those the first store alone counts",
+            );
+        }
+        if self.is_by_thread {
+            warn(
+                "registers had to be aimed thread by thread, which takes long: few lines could be followed".into(),
+                "CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0",
+            );
+        }
+        if self.unaffordable > 0 {
+            warn(format!("{} samples were not followed for the budget", self.unaffordable), "a larger --budget, or a longer run");
+        }
+        if self.images.unnamed() > 0 {
+            warn(
+                format!(
+                    "{} mappings came after the most that are noted: lines there have addresses instead of names",
+                    self.images.unnamed()
+                ),
+                "a shorter run, or --heap, which names what malloc gives",
+            );
+        }
+        if self.evidence.stores() == 0 {
+            warn("no store was sampled".into(), "a shorter -c, or a longer run");
+        }
+        let of_events = self.sampling.events.names().into_iter().zip(&self.counted);
+        // What came while other events had the counters is missing from totals.
+        all.extend(
+            of_events.filter_map(|(event, counted)| Some(Warning::Multiplexed { event, running: counted.multiplexed()? })),
+        );
+        all
+    }
+}
+
+fn of_line(line: &LineTransfers, called: &mut dyn Called) -> perftax_cost::document::CommLine {
+    let pairs = line.pairs.iter().map(|((from, to), transfers)| (*from, *to, *transfers)).collect();
+    let rest = CommRest {
+        stores_per_sample: line.rest.stores_per_sample,
+        store_samples: line.rest.store_samples,
+        transfers_per_store: line.rest.transfers_per_store.clone(),
+    };
+    let told = document::line(line.line, document::estimated(&line.shares), pairs, &line.sites, called);
+    perftax_cost::document::CommLine { rest: Some(rest), ..told }
+}
+
+/// Transfers between cores, by the core that each thread ran on the most. Sums over pairs of threads; their intervals are added as if
+/// they had nothing to do with each other.
+fn core_pairs(transfers: &Transfers, threads: &[CommThread]) -> Vec<CommPair> {
+    let core = |thread: u32| threads.get(thread as usize).and_then(|thread| thread.core);
+    let mut by_cores: BTreeMap<(u32, u32), CommShare> = BTreeMap::new();
+    for ((from, to), shares) in &transfers.pairs {
+        let (Some(from), Some(to)) = (core(*from), core(*to)) else { continue };
+        if from == to {
+            continue;
+        }
+        let share = document::estimated(shares);
+        by_cores
+            .entry((from, to))
+            .and_modify(|sum| {
+                sum.total = sum.total.plus(&share.total);
+                sum.true_sharing = sum.true_sharing.plus(&share.true_sharing);
+                sum.false_sharing = sum.false_sharing.plus(&share.false_sharing);
+                sum.evidence += share.evidence;
+            })
+            .or_insert(share);
+    }
+    document::pairs(by_cores.into_iter())
+}
+
+/// Names in one process.
+struct OfProcess<'a> {
+    naming: &'a mut dyn Naming,
+    images: &'a Images,
+    pid: u32,
+    heaps: Option<&'a Heaps>,
+}
+
+impl Called for OfProcess<'_> {
+    fn line(&mut self, address: u64) -> String {
+        self.naming.data(self.images, self.pid, address)
+    }
+
+    fn objects(&mut self, address: u64) -> Vec<CommObject> {
+        let objects = self.heaps.map(|heaps| heaps.objects(self.pid, address)).unwrap_or_default();
+        named(&objects, |ip| self.naming.code(self.images, self.pid, ip))
+    }
+
+    fn code(&mut self, ip: u64) -> (String, Option<String>) {
+        self.naming.code(self.images, self.pid, ip)
+    }
+}

@@ -1,0 +1,210 @@
+//! Who called, from a copy of the top of a stack: by the tables that compilers leave for exceptions (`.eh_frame`, System V psABI for x86-64, 4.2;
+//! DWARF 5, 6.4), which programs and libraries have also where they keep no frame pointers; by frame pointers in code without such tables.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder as _};
+
+use crate::Mapping;
+use crate::elf::{Elf, Segments};
+
+/// Callers that are told at most.
+pub const MAX_CALLERS: usize = 12;
+/// A word of a stack.
+const WORD_BYTES: u64 = 8;
+
+/// The registers that a frame is found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// rsp.
+    pub stack: u64,
+    /// rbp.
+    pub base: u64,
+}
+
+/// A section of a file: its address there, and its bytes.
+type Section = (u64, Arc<[u8]>);
+
+/// What a file says of its frames.
+#[derive(Debug)]
+struct Tables {
+    segments: Segments,
+    frames: Section,
+    index: Option<Section>,
+}
+
+/// A process's code, as far as frames were found in it.
+#[derive(Default)]
+struct Process {
+    unwinder: UnwinderX86_64<Arc<[u8]>>,
+    /// The files of what was added, by first address.
+    added: HashMap<u64, PathBuf>,
+}
+
+/// Tables of files, read when they are first asked for.
+#[derive(Default)]
+pub struct Unwinder {
+    files: HashMap<PathBuf, Option<Tables>>,
+    processes: HashMap<u32, Process>,
+    cache: CacheX86_64,
+}
+
+impl std::fmt::Debug for Unwinder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Unwinder").field("files", &self.files.keys()).finish_non_exhaustive()
+    }
+}
+
+impl Unwinder {
+    /// Return addresses of those who called a function that has just begun, innermost first, given what its process has mapped and a copy of
+    /// its stack from its stack pointer on. They end where the copy does, or where a caller is not told by tables or frame pointers.
+    /// `on_disk` says where a file of the process is to be read.
+    pub fn callers(
+        &mut self,
+        pid: u32,
+        maps: &[Mapping],
+        frame: Frame,
+        stack: &[u8],
+        on_disk: impl Fn(&Path) -> PathBuf,
+    ) -> Vec<u64> {
+        let mut word = |address: u64| {
+            let at = usize::try_from(address.checked_sub(frame.stack).ok_or(())?).map_err(drop)?;
+            let bytes = stack.get(at..).and_then(|rest| rest.first_chunk()).ok_or(())?;
+            Ok(u64::from_le_bytes(*bytes))
+        };
+        let mut callers = Vec::new();
+        // Nothing is on its frame yet but where it returns to.
+        let mut next = word(frame.stack).ok();
+        let mut registers = UnwindRegsX86_64::new(0, frame.stack.wrapping_add(WORD_BYTES), frame.base);
+        while let Some(caller) = next.filter(|_| callers.len() < MAX_CALLERS) {
+            // The call stands before what it returns to, which may be another function's.
+            let call = caller.wrapping_sub(1);
+            let Some(map) = maps.iter().find(|map| map.is_code && map.contains(call)) else { break };
+            let Some(address) = FrameAddress::from_return_address(caller) else { break };
+            callers.push(caller);
+            self.know(pid, map, &on_disk);
+            let process = self.processes.entry(pid).or_default();
+            next = process.unwinder.unwind_frame(address, &mut registers, &mut self.cache, &mut word).ok().flatten();
+        }
+        callers
+    }
+
+    /// Adds a mapping's tables to its process, where it was not added before.
+    fn know(&mut self, pid: u32, map: &Mapping, on_disk: &impl Fn(&Path) -> PathBuf) {
+        let process = self.processes.entry(pid).or_default();
+        if process.added.get(&map.from) == Some(&map.path) {
+            return;
+        }
+        if process.added.insert(map.from, map.path.clone()).is_some() {
+            process.unwinder.remove_module(map.from);
+        }
+        let Some(file) = map.file() else { return };
+        let tables = self.files.entry(file.into()).or_insert_with(|| Tables::read(&on_disk(file)));
+        if let Some(module) = tables.as_ref().and_then(|tables| tables.module(map)) {
+            process.unwinder.add_module(module);
+        }
+    }
+}
+
+impl Tables {
+    fn read(path: &Path) -> Option<Self> {
+        let elf = Elf::open(path).ok()?;
+        let section = |name| elf.section(name).ok().flatten().map(|(address, bytes)| (address, Arc::from(bytes)));
+        Some(Self { segments: elf.segments(), frames: section(".eh_frame")?, index: section(".eh_frame_hdr") })
+    }
+
+    /// The tables for where the file is mapped.
+    fn module(&self, map: &Mapping) -> Option<Module<Arc<[u8]>>> {
+        let bias = map.from.wrapping_sub(self.segments.address(map.file_offset)?);
+        let range = |section: &Section| -> Range<u64> { section.0..section.0.saturating_add(section.1.len() as u64) };
+        let sections = ExplicitModuleSectionInfo {
+            eh_frame_svma: Some(range(&self.frames)),
+            eh_frame: Some(self.frames.1.clone()),
+            eh_frame_hdr_svma: self.index.as_ref().map(range),
+            eh_frame_hdr: self.index.as_ref().map(|index| index.1.clone()),
+            ..Default::default()
+        };
+        Some(Module::new(map.path.display().to_string(), map.from..map.to, bias, sections))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    fn map(from: u64, to: u64) -> Mapping {
+        Mapping { from, to, is_code: true, ..Mapping::default() }
+    }
+
+    fn stack(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn callers(maps: &[Mapping], frame: Frame, stack: &[u8]) -> Vec<u64> {
+        Unwinder::default().callers(1, maps, frame, stack, Path::to_path_buf)
+    }
+
+    /// Code of no file: its frames are chained by rbp.
+    #[test]
+    fn frame_pointers_lead_on_where_there_are_no_tables() {
+        let maps = [map(0x1000, 0x2000)];
+        let words = stack(&[0x1010, 7, 0x8020, 0x1020, 0, 0x1030, 9]);
+        let frame = Frame { stack: 0x8000, base: 0x8010 };
+        assert_eq!(callers(&maps, frame, &words), [0x1010, 0x1020, 0x1030]);
+        let astray = Frame { stack: 0x8000, base: 0x10 };
+        assert_eq!(callers(&maps, astray, &words), [0x1010], "rbp is used for something else");
+        assert!(callers(&maps, frame, &stack(&[0x5000])).is_empty(), "no code");
+        assert!(callers(&maps, frame, &[]).is_empty(), "no stack");
+    }
+
+    /// The C library keeps no frame pointers, and has tables: a frame of qsort's, found by them, ends in the function that called it.
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn tables_lead_through_the_c_library() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, program) = (folder.path().join("a.c"), folder.path().join("a"));
+        // Its own frame has rbp saved, and above that what it returns to.
+        let text = r#"
+            #include <stdio.h>
+            #include <stdlib.h>
+            static int is_told;
+            static int compare(const void *a, const void *b) {
+                unsigned long *frame = __builtin_frame_address(0);
+                if (!is_told++) {
+                    printf("%lx %lx\n", (unsigned long)(frame + 1), frame[0]);
+                    fwrite(frame + 1, 8, 256, stdout);
+                }
+                return *(const int *)a - *(const int *)b;
+            }
+            int main(void) {
+                int all[3] = {3, 1, 2};
+                qsort(all, 3, sizeof all[0], compare);
+                return all[0] - 1;
+            }
+        "#;
+        std::fs::write(&source, text).unwrap();
+        let mut built = std::process::Command::new("cc");
+        built.args(["-O0", "-fno-omit-frame-pointer", "-no-pie", "-static", "-o"]);
+        assert!(built.args([&program, &source]).status().unwrap().success());
+        let output = std::process::Command::new(&program).output().unwrap();
+        let line_end = output.stdout.iter().position(|byte| *byte == b'\n').unwrap();
+        let line = std::str::from_utf8(&output.stdout[..line_end]).unwrap();
+        let numbers: Vec<u64> = line.split(' ').map(|text| u64::from_str_radix(text, 16).unwrap()).collect();
+        let elf = Elf::open(&program).unwrap();
+        let main = elf.functions().into_iter().find(|function| function.name == "main").unwrap();
+        let segments = elf.segments();
+        let (from_offset, to_offset) = segments.code()[0];
+        let from = segments.address(from_offset).unwrap();
+        let map = Mapping { file_offset: from_offset, path: program, ..map(from, from + to_offset - from_offset) };
+        let frame = Frame { stack: numbers[0], base: numbers[1] };
+        let found = callers(&[map], frame, &output.stdout[line_end + 1..]);
+        let is_of_main = |caller: &u64| (main.address..main.address + main.bytes).contains(caller);
+        assert!(found.len() >= 2 && found[1..].iter().any(is_of_main), "{found:x?} of {main:x?}");
+    }
+}
