@@ -5,6 +5,11 @@ use std::path::PathBuf;
 /// Result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// A measurement that the user broke off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("interrupted: nothing was written, every knob was put back")]
+pub struct Interrupted;
+
 /// Why the kernel's side could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -113,7 +118,7 @@ pub enum Error {
     },
     /// SIGINT or SIGTERM came.
     #[error(transparent)]
-    Interrupted(#[from] crate::guard::Interrupted),
+    Interrupted(#[from] Interrupted),
     /// A program or library could not be read.
     #[error(transparent)]
     Program(#[from] perftax_symbols::Error),

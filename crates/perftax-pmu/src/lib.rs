@@ -6,6 +6,7 @@ mod error;
 pub mod event;
 pub mod fnv;
 pub mod guard;
+mod interrupt;
 pub mod machine;
 pub mod oracle;
 pub mod process;

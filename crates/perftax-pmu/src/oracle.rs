@@ -10,7 +10,7 @@ mod cpu;
 use serde::Serialize;
 
 pub use attr::{AttrFacts, Rate, SAMPLE_FIELDS, SampleField, sample};
-pub use cpu::{CpuFacts, fixed_record_bytes};
+pub use cpu::CpuFacts;
 
 /// How the kernel would take the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

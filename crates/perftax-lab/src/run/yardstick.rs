@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use perftax_cost::observation::Yardstick;
-use perftax_pmu::guard::pin_this_thread;
-use perftax_pmu::sys::{make_this_thread_realtime, monotonic_ns, thread_cpu_ns};
+use perftax_pmu::guard::{make_this_thread_realtime, pin_this_thread};
+use perftax_pmu::sys::{monotonic_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
 
 /// From one pass to the next.

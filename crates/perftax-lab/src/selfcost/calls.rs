@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 
 use perftax_cost::document::{Price, PriceSection};
 use perftax_pmu::event::{Catalog, Event, parse};
-use perftax_pmu::sampler::Sampling;
-use perftax_pmu::sys::self_monitor::{id_of, modify, raw_getppid, raw_reset, set_period};
+use perftax_pmu::sampler::{Sampling, modify};
+use perftax_pmu::sys::self_monitor::{id_of, raw_getppid, raw_reset, set_period};
 use perftax_pmu::sys::{CounterPage, OpenEvent, SelfMonitor, Target};
 use perftax_pmu::{Error, Result};
 

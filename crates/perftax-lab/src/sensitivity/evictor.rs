@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use perftax_pmu::guard::pin_this_thread;
-use perftax_pmu::sys::make_this_thread_realtime;
+use perftax_pmu::guard::{make_this_thread_realtime, pin_this_thread};
 use perftax_pmu::{Error, Result};
 
 /// From one visit to the next. Long against a visit (1 ms for 16 MiB), short against a run.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use super::interrupt::check_interrupted;
 use crate::error::{Error, Result};
+use crate::interrupt::check_interrupted;
 
 /// The variable that says how long to wait for the lock, seconds.
 pub const WAIT_VARIABLE: &str = "PERFTAX_WAIT";

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::guardian;
-use super::interrupt::{interrupt_descriptor, is_interrupt_taken_as_end};
+use crate::interrupt::{interrupt_descriptor, is_interrupt_taken_as_end};
 use crate::sys::{disable_open_events, exit_now, kill_with_descendants};
 
 /// From a signal until events are switched off.

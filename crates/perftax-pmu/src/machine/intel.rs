@@ -174,7 +174,7 @@ fn pebs(machine: &Machine) -> Fact {
         if baseline {
             "adaptive records of 32 to 1200 bytes, on every counter".to_string()
         } else {
-            let bytes = crate::oracle::fixed_record_bytes(format).map_or("?".into(), |b| b.to_string());
+            let bytes = fixed_record_bytes(format).map_or("?".into(), |b| b.to_string());
             format!("records of {bytes} bytes, on the general counters")
         }
     };
@@ -275,4 +275,9 @@ pub fn capabilities() -> Vec<Capability> {
         Capability::new("randomised period", "no: use prime periods against aliasing", "SDM vol. 3B, PEBS"),
         Capability::new("counts instead of samples", "yes, the same events count exactly", "SDM vol. 3B, PEBS"),
     ]
+}
+
+/// Bytes of a record of the formats that have one size (`ds.c`, `struct pebs_record_*`); `None` from format 4 on.
+pub fn fixed_record_bytes(format: u32) -> Option<u32> {
+    [144, 176, 192, 200].get(format as usize).copied()
 }

@@ -1,7 +1,7 @@
 //! The CPU facts that the oracle looks at.
 
 use super::attr::{AttrFacts, GENERAL_REGISTERS, sample};
-use crate::machine::intel::{Counters, Generation, PerfCapabilities};
+use crate::machine::intel::{Counters, Generation, PerfCapabilities, fixed_record_bytes};
 use crate::machine::{Machine, Vendor, msr};
 
 /// Bytes of perf's PEBS buffer on each CPU; of one page only with format 0 (`ds.c`, `PEBS_BUFFER_SIZE`).
@@ -129,9 +129,4 @@ impl CpuFacts {
         let reserved = self.general.min(MAX_PEBS_EVENTS) + if self.baseline { self.fixed } else { 0 };
         end.saturating_sub(reserved * bytes).div_ceil(bytes).max(1)
     }
-}
-
-/// Bytes of a record of the formats that have one size (`ds.c`, `struct pebs_record_*`); `None` from format 4 on.
-pub fn fixed_record_bytes(format: u32) -> Option<u32> {
-    [144, 176, 192, 200].get(format as usize).copied()
 }

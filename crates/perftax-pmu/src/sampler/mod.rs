@@ -1,8 +1,10 @@
 //! Samplers: sources of perf records, live or replayed, behind one trait.
 
+mod attributes;
 mod direct;
 mod group;
 mod live;
+mod opening;
 mod probe;
 mod reader;
 mod replay;
@@ -13,6 +15,7 @@ mod waiting;
 pub use direct::{DirectSampler, KernelWork, Pages};
 pub use group::{GroupCounts, GroupSampler};
 pub use live::LiveSampler;
+pub use opening::modify;
 pub use probe::LiveProbe;
 pub use reader::{Delivered, EndedTask, ReaderThread};
 pub use replay::ReplaySampler;

@@ -8,9 +8,9 @@ use super::ring_pages::map_rings;
 use super::{DirectSampler, Payload, Sampling};
 use crate::error::Error;
 use crate::event::{Catalog, Event, harmless_uprobe, parse};
-use crate::guard::{ThrottleGuard, allowed_cpus};
+use crate::guard::{ThrottleGuard, allowed_cpus, make_this_thread_realtime};
 use crate::machine::{Opening, Privilege, Probe, Right, Root, Trial, usual_event};
-use crate::sys::{OpenEvent, Target, make_this_thread_realtime, timer_resolution_ns};
+use crate::sys::{OpenEvent, Target, timer_resolution_ns};
 
 /// Opens one sampling event of each mechanism asked about.
 pub struct LiveProbe<'a> {

@@ -16,7 +16,7 @@ use rustix::process::{PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::descendants::{kill_with_descendants, started_by};
 use super::exec_image::ExecImage;
 use crate::error::{Error, Result};
-use crate::guard::{check_interrupted, interrupt_descriptor};
+use crate::interrupt::{check_interrupted, interrupt_descriptor};
 use crate::sys::monotonic_ns;
 
 /// Where the child's standard output and error go.

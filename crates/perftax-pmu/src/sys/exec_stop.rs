@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::guard::check_interrupted;
+use crate::interrupt::check_interrupted;
 use crate::sys::Child;
 
 /// From one question whether it has stopped to the next.

@@ -1,22 +1,14 @@
 //! `perf_event_open` and the ioctls on what it returns.
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 
 use perf_event_open_sys::bindings as abi;
 use perf_event_open_sys::{ioctls, perf_event_open};
-use perftax_cost::Mechanism;
 
-use super::clock::timer_resolution_ns;
 use super::registry;
 use super::stray_trap::outlive_stray_traps;
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::machine::{Beyond, Privilege, Refusal, Root};
-use crate::process;
-use crate::sampler::Sampling;
 
 /// Whom an event watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +42,16 @@ impl Target {
     }
 }
 
+/// What perf_event_open(2) is asked for. Whatever a path in it points to must be alive when it is used.
+pub(crate) struct Attributes(pub(crate) abi::perf_event_attr);
+
+impl Attributes {
+    /// Nothing but their size.
+    pub(crate) fn new() -> Self {
+        Self(abi::perf_event_attr { size: size_of::<abi::perf_event_attr>() as u32, ..Default::default() })
+    }
+}
+
 /// What a counter says when it is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
@@ -72,55 +74,32 @@ pub struct OpenEvent {
     reads_group: bool,
 }
 
-/// A clock that is asked for more often than timers fire would give a sample a tick, and say nothing.
-fn check_timer(event: &Event, sampling: &Sampling, resolution_ns: u64) -> Result<()> {
-    match sampling.period {
-        Some(period) if event.mechanism == Mechanism::CpuClock && period < resolution_ns => Err(Error::Unsupported {
-            what: format!("sample {} every {:.3} ms", event.name, period as f64 / 1e6),
-            why: format!(
-                "this kernel's timers fire every {:.3} ms at most (clock_getres of CLOCK_MONOTONIC): high-resolution timers are off",
-                resolution_ns as f64 / 1e6
-            ),
-            remedy:
-                "boot without highres=off; a kernel that has just booted turns them on within seconds, once it trusts its clock"
-                    .into(),
-        }),
-        _ => Ok(()),
-    }
-}
-
 /// Most events of a group that is read as one.
 const GROUP_MAX: usize = 64;
 
 impl OpenEvent {
-    /// Opens an event. `group` makes it a member of that leader's group.
-    pub fn open(event: &Event, sampling: &Sampling, target: Target, group: Option<&Self>) -> Result<Self> {
-        // The path must outlive the call: the kernel copies it during perf_event_open.
-        let path = match &event.uprobe {
-            Some(uprobe) => Some(
-                CString::new(uprobe.path.as_os_str().as_bytes())
-                    .map_err(|_| Error::EventSyntax { text: event.name.clone(), why: "the path holds a NUL byte".into() })?,
-            ),
-            None => None,
-        };
-        if event.breakpoint_type != 0 {
+    /// Opens an event by its attributes, as a member of `group`'s group where there is one. Readings tell of losses where the kernel can.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn by(attributes: &mut Attributes, target: Target, group: Option<&Self>) -> io::Result<Result<Self>> {
+        let attr = &mut attributes.0;
+        if attr.bp_type != 0 {
             outlive_stray_traps();
         }
-        check_timer(event, sampling, timer_resolution_ns())?;
-        let mut attr = attribute(event, sampling, path.as_deref());
         let with_lost = u64::from(abi::PERF_FORMAT_LOST);
         let reads_group = attr.read_format & u64::from(abi::PERF_FORMAT_GROUP) != 0;
         attr.read_format |= with_lost;
-        match open_raw(&mut attr, target, group) {
-            Ok(fd) => Self { fd, has_lost: true, reads_group }.entered(),
+        let leader = group.map(AsFd::as_fd);
+        let (fd, has_lost) = match open_beside(attr, target, leader) {
             // PERF_FORMAT_LOST came with Linux 6.0: older kernels say EINVAL to it.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 attr.read_format &= !with_lost;
-                let fd = open_raw(&mut attr, target, group).map_err(|e| explain(e, event, target))?;
-                Self { fd, has_lost: false, reads_group }.entered()
+                (open_beside(attr, target, leader)?, false)
             }
-            Err(error) => Err(explain(error, event, target)),
-        }
+            opened => (opened?, true),
+        };
+        Ok(Self { fd, has_lost, reads_group }.entered())
     }
 
     fn entered(self) -> Result<Self> {
@@ -155,20 +134,18 @@ impl OpenEvent {
         Ok(id)
     }
 
-    /// Aims an open breakpoint at another place, and switches it on or off: for every thread that inherited it, too (`PERF_EVENT_IOC_MODIFY_ATTRIBUTES`,
-    /// Linux 4.17 on). Event and sampling are those that it was opened with, but for the place.
+    /// Gives an open breakpoint other attributes, and every one that threads inherited of it (`PERF_EVENT_IOC_MODIFY_ATTRIBUTES`, Linux 4.17 on).
     ///
     /// # Errors
-    /// Where the kernel refuses the place.
-    pub fn aim(&self, event: &Event, sampling: &Sampling, is_on: bool) -> Result<()> {
-        let mut attr = attribute(event, sampling, None);
+    /// Where the kernel refuses them.
+    pub(crate) fn modify(&self, attributes: &mut Attributes) -> io::Result<()> {
+        let attr = &mut attributes.0;
         if self.has_lost {
             attr.read_format |= u64::from(abi::PERF_FORMAT_LOST);
         }
-        attr.set_disabled(u64::from(!is_on));
         // SAFETY: the descriptor is ours and open; `attr` is a valid attribute of the size that it states, alive across the call.
-        let outcome = unsafe { ioctls::MODIFY_ATTRIBUTES(self.fd.as_raw_fd(), &mut attr) };
-        check(&format!("ioctl PERF_EVENT_IOC_MODIFY_ATTRIBUTES for {}", event.name), outcome)
+        let outcome = unsafe { ioctls::MODIFY_ATTRIBUTES(self.fd.as_raw_fd(), attr) };
+        if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// Sends the records of this event into the ring of another.
@@ -252,10 +229,6 @@ impl AsFd for OpenEvent {
     }
 }
 
-fn open_raw(attr: &mut abi::perf_event_attr, target: Target, group: Option<&OpenEvent>) -> io::Result<OwnedFd> {
-    open_beside(attr, target, group.map(AsFd::as_fd))
-}
-
 /// perf_event_open(2), as a member of `leader`'s group where there is one.
 pub(super) fn open_beside(
     attr: &mut abi::perf_event_attr,
@@ -273,126 +246,6 @@ pub(super) fn open_beside(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-pub(super) fn attribute(event: &Event, sampling: &Sampling, uprobe_path: Option<&std::ffi::CStr>) -> abi::perf_event_attr {
-    let mut attr = abi::perf_event_attr { size: size_of::<abi::perf_event_attr>() as u32, ..Default::default() };
-    attr.type_ = event.pmu_type;
-    attr.config = event.config;
-    attr.__bindgen_anon_3.config1 = uprobe_path.map_or(event.config1, |p| p.as_ptr() as u64);
-    attr.__bindgen_anon_4.config2 = event.uprobe.as_ref().map_or(event.config2, |u| u.offset);
-    attr.config3 = event.config3;
-    attr.bp_type = event.breakpoint_type;
-    attr.read_format = u64::from(abi::PERF_FORMAT_TOTAL_TIME_ENABLED) | u64::from(abi::PERF_FORMAT_TOTAL_TIME_RUNNING);
-    attr.set_disabled(1);
-    attr.set_inherit(sampling.inherit.into());
-    attr.set_inherit_stat(sampling.task_counts.into());
-    attr.set_enable_on_exec(sampling.enable_on_exec.into());
-
-    let modifiers = &event.modifiers;
-    attr.set_exclude_user(modifiers.exclude_user.into());
-    attr.set_exclude_kernel(modifiers.exclude_kernel.into());
-    attr.set_exclude_hv(modifiers.exclude_hv.into());
-    attr.set_exclude_host(modifiers.exclude_host.into());
-    attr.set_exclude_guest(modifiers.exclude_guest.into());
-    attr.set_pinned(modifiers.pinned.into());
-    attr.set_exclusive(modifiers.exclusive.into());
-
-    if let Some(period) = sampling.period {
-        attr.__bindgen_anon_1.sample_period = period;
-        // A counter that takes no samples must not ask for precision: EINVAL (arch/x86/events/core.c, x86_pmu_hw_config).
-        attr.set_precise_ip(modifiers.precise.into());
-        let payload = &sampling.payload;
-        attr.sample_type = payload.sample_type;
-        attr.sample_regs_user = payload.regs_user;
-        attr.sample_regs_intr = payload.regs_intr;
-        attr.sample_stack_user = payload.stack_user_bytes;
-        attr.branch_sample_type = payload.branch_sample_type;
-        if payload.group_read {
-            // A counter with `inherit` cannot be read as a group into samples; callers keep the two apart.
-            attr.read_format |= u64::from(abi::PERF_FORMAT_GROUP) | u64::from(abi::PERF_FORMAT_ID);
-        }
-        attr.set_sample_id_all(1);
-        if sampling.clock == crate::sampler::Clock::MonotonicRaw {
-            attr.set_use_clockid(1);
-            attr.clockid = libc::CLOCK_MONOTONIC_RAW;
-        }
-        if sampling.task_records {
-            attr.set_comm(1);
-            attr.set_task(1);
-        }
-        if sampling.mapping_records {
-            attr.set_mmap(1);
-            attr.set_mmap2(1);
-            attr.set_mmap_data(sampling.data_mapping_records.into());
-        }
-        match sampling.wakeup {
-            crate::sampler::Wakeup::EverySample => attr.__bindgen_anon_2.wakeup_events = 1,
-            crate::sampler::Wakeup::Bytes(bytes) => {
-                attr.set_watermark(1);
-                attr.__bindgen_anon_2.wakeup_watermark = bytes;
-            }
-        }
-    }
-    attr
-}
-
 fn check(call: &str, outcome: i32) -> Result<()> {
     if outcome < 0 { Err(Error::System { call: call.into(), source: io::Error::last_os_error() }) } else { Ok(()) }
-}
-
-/// What an event needs beyond its program's user mode.
-fn beyond(event: &Event, target: Target) -> Beyond {
-    if event.pmu_type == crate::event::pmu_types::TRACEPOINT {
-        Beyond::Tracepoint
-    } else if event.uprobe.is_some() {
-        Beyond::Uprobe
-    } else if matches!(target, Target::Cpu(_)) {
-        Beyond::WholeCpu
-    } else if !event.modifiers.exclude_kernel {
-        Beyond::KernelMode
-    } else {
-        Beyond::Nothing
-    }
-}
-
-/// Translates the kernel's terse answer into what the user can do about it.
-pub(super) fn explain(error: io::Error, event: &Event, target: Target) -> Error {
-    let what = format!("sample {}", event.name);
-    match error.raw_os_error() {
-        Some(errno @ (libc::EACCES | libc::EPERM | libc::ENOSYS)) => {
-            // Somebody else's thread is closed whatever else is allowed.
-            if let Target::Thread(tid) | Target::ThreadOnCpu(tid, _) = target
-                && let Some(refusal) = process::refusal(tid as u32)
-            {
-                return refusal;
-            }
-            let privilege = Privilege::read(&Root::here());
-            Refusal { what, beyond: beyond(event, target), errno, privilege: &privilege }.error()
-        }
-        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => Error::Unsupported {
-            what,
-            why: format!("perf_event_open says {error}; PMU type {} config {:#x}", event.pmu_type, event.config),
-            remedy: "perftax doctor shows which mechanisms this machine has".into(),
-        },
-        Some(libc::EBUSY | libc::ENOSPC) if event.breakpoint_type != 0 => Error::Unsupported {
-            what,
-            why: format!("its debug registers are taken ({error})"),
-            remedy: "end the debugger or profiler that has them, or take fewer (perftax comm --watchpoints 2)".into(),
-        },
-        Some(libc::EBUSY | libc::ENOSPC) => Error::Unsupported {
-            what,
-            why: format!("its counters or debug registers are taken ({error})"),
-            remedy: "close other profilers; sysctl kernel.nmi_watchdog=0 frees one counter".into(),
-        },
-        Some(libc::EMFILE) => Error::System { call: "perf_event_open (too many open files: ulimit -n)".into(), source: error },
-        Some(libc::EINVAL) => Error::Unsupported {
-            what,
-            why: format!(
-                "perf_event_open says EINVAL to PMU type {} config {:#x} with these attributes",
-                event.pmu_type, event.config
-            ),
-            remedy: "perftax doctor -e EVENT shows which attributes this machine accepts".into(),
-        },
-        Some(libc::ESRCH) => Error::System { call: "perf_event_open (the thread is gone)".into(), source: error },
-        _ => Error::System { call: format!("perf_event_open for {}", event.name), source: error },
-    }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use perf_event_open_sys::ioctls;
 
 use crate::error::{Error, Result};
-use crate::guard::check_interrupted;
+use crate::interrupt::check_interrupted;
 
 /// Descriptors that are kept account of: fs.nr_open is 2^20 as a rule. Events beyond are not switched off.
 const DESCRIPTORS: usize = 1 << 20;

@@ -1,6 +1,7 @@
 //! Events of the calling thread, which it starts, stops and reads by itself: what a program that measures itself uses, and what
 //! `perftax selfcost` asks the price of.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use perf_event_open_sys::bindings as abi;
@@ -8,11 +9,8 @@ use syscalls::Sysno;
 use syscalls::raw::{syscall0, syscall3, syscall5};
 
 use super::CounterPage;
-use super::open::{attribute, explain, open_beside};
+use super::open::{Attributes, Target, open_beside};
 use crate::error::{Error, Result};
-use crate::event::Event;
-use crate::sampler::Sampling;
-use crate::sys::Target;
 
 /// Most events of one monitor: what a read has room for.
 pub const EVENTS_MAX: usize = 64;
@@ -33,41 +31,26 @@ pub struct SelfMonitor {
 }
 
 impl SelfMonitor {
-    /// Events that are started and stopped together, by their leader, and read by one call. At least one, at most [`EVENTS_MAX`].
-    ///
-    /// # Errors
-    /// Where an event cannot be opened, or the hardware has no room for the group (EINVAL).
-    pub fn group(events: &[Event]) -> Result<Self> {
-        Self::open(events, true)
+    /// One without events yet.
+    pub(crate) fn without_events(is_group: bool) -> Self {
+        Self { events: Vec::new(), pages: Vec::new(), is_group, words: vec![0; GROUP_HEAD + EVENTS_MAX] }
     }
 
-    /// Events each by itself.
+    /// Opens one event more, [`EVENTS_MAX`] in all at most.
     ///
     /// # Errors
-    /// Where one cannot be opened.
-    pub fn singles(events: &[Event]) -> Result<Self> {
-        Self::open(events, false)
-    }
-
-    fn open(events: &[Event], is_group: bool) -> Result<Self> {
-        let mut this = Self { events: Vec::new(), pages: Vec::new(), is_group, words: vec![0; GROUP_HEAD + EVENTS_MAX] };
-        if events.len() > EVENTS_MAX {
-            let needed = format!("at most {EVENTS_MAX} in one monitor");
-            return Err(Error::Argument { argument: "events", value: events.len().to_string(), needed });
+    /// The kernel's.
+    pub(crate) fn add(&mut self, mut attributes: Attributes) -> io::Result<()> {
+        let leader = self.events.first().filter(|_| self.is_group);
+        let attr = &mut attributes.0;
+        if self.is_group {
+            attr.read_format |= u64::from(abi::PERF_FORMAT_GROUP);
         }
-        for event in events {
-            let leader = this.events.first().filter(|_| is_group);
-            let mut attr = attribute(event, &Sampling::COUNTING, None);
-            if is_group {
-                attr.read_format |= u64::from(abi::PERF_FORMAT_GROUP);
-            }
-            // Members are switched on with their leader, and off.
-            attr.set_disabled(u64::from(leader.is_none()));
-            let target = Target::ThisThread;
-            let opened = open_beside(&mut attr, target, leader.map(AsFd::as_fd));
-            this.events.push(opened.map_err(|error| explain(error, event, target))?);
-        }
-        Ok(this)
+        // Members are switched on with their leader, and off.
+        attr.set_disabled(u64::from(leader.is_none()));
+        let opened = open_beside(attr, Target::ThisThread, leader.map(AsFd::as_fd))?;
+        self.events.push(opened);
+        Ok(())
     }
 
     /// Switches counting on, by one ioctl for the group, or one for each event.
@@ -205,7 +188,7 @@ fn unread(got: usize, words: usize) -> Error {
 /// # Errors
 /// The kernel's.
 #[inline(always)]
-pub fn raw_read(fd: BorrowedFd<'_>, words: &mut [u64]) -> std::io::Result<usize> {
+pub fn raw_read(fd: BorrowedFd<'_>, words: &mut [u64]) -> io::Result<usize> {
     outcome(read_words(fd, words))
 }
 
@@ -221,7 +204,7 @@ fn read_words(fd: BorrowedFd<'_>, words: &mut [u64]) -> usize {
 /// # Errors
 /// The kernel's.
 #[inline(always)]
-pub fn raw_start(fd: BorrowedFd<'_>) -> std::io::Result<()> {
+pub fn raw_start(fd: BorrowedFd<'_>) -> io::Result<()> {
     raw_ioctl(fd, abi::ENABLE, 0).map(|_| ())
 }
 
@@ -230,7 +213,7 @@ pub fn raw_start(fd: BorrowedFd<'_>) -> std::io::Result<()> {
 /// # Errors
 /// The kernel's.
 #[inline(always)]
-pub fn raw_stop(fd: BorrowedFd<'_>) -> std::io::Result<()> {
+pub fn raw_stop(fd: BorrowedFd<'_>) -> io::Result<()> {
     raw_ioctl(fd, abi::DISABLE, 0).map(|_| ())
 }
 
@@ -239,7 +222,7 @@ pub fn raw_stop(fd: BorrowedFd<'_>) -> std::io::Result<()> {
 /// # Errors
 /// The kernel's.
 #[inline(always)]
-pub fn raw_reset(fd: BorrowedFd<'_>) -> std::io::Result<()> {
+pub fn raw_reset(fd: BorrowedFd<'_>) -> io::Result<()> {
     raw_ioctl(fd, abi::RESET, 0).map(|_| ())
 }
 
@@ -248,7 +231,7 @@ pub fn raw_reset(fd: BorrowedFd<'_>) -> std::io::Result<()> {
 /// # Errors
 /// The kernel's; EINVAL where the event does not sample.
 #[inline(always)]
-pub fn set_period(fd: BorrowedFd<'_>, period: u64) -> std::io::Result<()> {
+pub fn set_period(fd: BorrowedFd<'_>, period: u64) -> io::Result<()> {
     let period = &raw const period;
     raw_ioctl(fd, abi::PERIOD, period as u64).map(|_| ())
 }
@@ -258,25 +241,24 @@ pub fn set_period(fd: BorrowedFd<'_>, period: u64) -> std::io::Result<()> {
 /// # Errors
 /// The kernel's.
 #[inline(always)]
-pub fn id_of(fd: BorrowedFd<'_>) -> std::io::Result<u64> {
+pub fn id_of(fd: BorrowedFd<'_>) -> io::Result<u64> {
     let mut id = 0u64;
     raw_ioctl(fd, abi::ID, &raw mut id as u64)?;
     Ok(id)
 }
 
-/// `PERF_EVENT_IOC_MODIFY_ATTRIBUTES`: has an open breakpoint that only counts watch what `event` says. Other events refuse it (EOPNOTSUPP).
+/// `PERF_EVENT_IOC_MODIFY_ATTRIBUTES`: gives an open breakpoint other attributes. Other events refuse it (EOPNOTSUPP).
 ///
 /// # Errors
 /// The kernel's.
 #[inline(always)]
-pub fn modify(fd: BorrowedFd<'_>, event: &Event) -> std::io::Result<()> {
-    let mut attr = attribute(event, &Sampling::COUNTING, None);
-    raw_ioctl(fd, abi::MODIFY_ATTRIBUTES, &raw mut attr as u64).map(|_| ())
+pub(crate) fn modify(fd: BorrowedFd<'_>, attributes: &mut Attributes) -> io::Result<()> {
+    raw_ioctl(fd, abi::MODIFY_ATTRIBUTES, &raw mut attributes.0 as u64).map(|_| ())
 }
 
 /// ioctl(2). Not for others: several commands take an address.
 #[inline(always)]
-fn raw_ioctl(fd: BorrowedFd<'_>, command: u32, argument: u64) -> std::io::Result<usize> {
+fn raw_ioctl(fd: BorrowedFd<'_>, command: u32, argument: u64) -> io::Result<usize> {
     // SAFETY: callers above give a number where the command takes one, and a live address of what it reads or writes where it takes that; a
     // descriptor of another kind says ENOTTY.
     let got = unsafe { syscall3(Sysno::ioctl as usize, fd.as_raw_fd() as usize, command as usize, argument as usize) };
@@ -295,7 +277,7 @@ pub fn raw_getppid() -> usize {
 /// # Errors
 /// The kernel's.
 #[inline(always)]
-pub fn start_all_of_this_thread() -> std::io::Result<()> {
+pub fn start_all_of_this_thread() -> io::Result<()> {
     prctl(libc::PR_TASK_PERF_EVENTS_ENABLE)
 }
 
@@ -304,12 +286,12 @@ pub fn start_all_of_this_thread() -> std::io::Result<()> {
 /// # Errors
 /// The kernel's.
 #[inline(always)]
-pub fn stop_all_of_this_thread() -> std::io::Result<()> {
+pub fn stop_all_of_this_thread() -> io::Result<()> {
     prctl(libc::PR_TASK_PERF_EVENTS_DISABLE)
 }
 
 #[inline(always)]
-fn prctl(option: libc::c_int) -> std::io::Result<()> {
+fn prctl(option: libc::c_int) -> io::Result<()> {
     // SAFETY: these options take no argument and touch the calling thread's events alone.
     let got = unsafe { syscall5(Sysno::prctl as usize, option as usize, 0, 0, 0, 0) };
     outcome(got).map(|_| ())
@@ -317,7 +299,7 @@ fn prctl(option: libc::c_int) -> std::io::Result<()> {
 
 /// The kernel answers with the negated number of an error in the last page of numbers.
 #[inline(always)]
-fn outcome(got: usize) -> std::io::Result<usize> {
+fn outcome(got: usize) -> io::Result<usize> {
     const ERRORS: usize = 4095;
-    if got > usize::MAX - ERRORS { Err(std::io::Error::from_raw_os_error(got.wrapping_neg() as i32)) } else { Ok(got) }
+    if got > usize::MAX - ERRORS { Err(io::Error::from_raw_os_error(got.wrapping_neg() as i32)) } else { Ok(got) }
 }

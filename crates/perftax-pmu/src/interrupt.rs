@@ -5,10 +5,7 @@ use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A measurement that the user broke off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("interrupted: nothing was written, every knob was put back")]
-pub struct Interrupted;
+use crate::error::{Interrupted, Result};
 
 static FLAG: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 static DESCRIPTOR: OnceLock<OwnedFd> = OnceLock::new();
@@ -37,7 +34,7 @@ pub fn interrupted() -> bool {
 }
 
 /// Ends a measurement where SIGINT or SIGTERM has come.
-pub fn check_interrupted() -> crate::Result<()> {
+pub fn check_interrupted() -> Result<()> {
     if interrupted() { Err(Interrupted.into()) } else { Ok(()) }
 }
 
@@ -47,6 +44,6 @@ pub fn take_interrupt_as_end() {
 }
 
 /// Whether [`take_interrupt_as_end`] was called.
-pub(super) fn is_interrupt_taken_as_end() -> bool {
+pub(crate) fn is_interrupt_taken_as_end() -> bool {
     IS_TAKEN_AS_END.load(Ordering::Relaxed)
 }

@@ -1,0 +1,73 @@
+//! Events and how they are sampled, as perf_event_open(2) wants them (Linux, include/uapi/linux/perf_event.h).
+
+use std::ffi::CStr;
+
+use perf_event_open_sys::bindings as abi;
+
+use super::{Clock, Sampling, Wakeup};
+use crate::event::Event;
+use crate::sys::Attributes;
+
+/// The attributes of an event that is sampled so; `uprobe_path` is read when they are used.
+pub(super) fn attributes(event: &Event, sampling: &Sampling, uprobe_path: Option<&CStr>) -> Attributes {
+    let mut attributes = Attributes::new();
+    let attr = &mut attributes.0;
+    attr.type_ = event.pmu_type;
+    attr.config = event.config;
+    attr.__bindgen_anon_3.config1 = uprobe_path.map_or(event.config1, |p| p.as_ptr() as u64);
+    attr.__bindgen_anon_4.config2 = event.uprobe.as_ref().map_or(event.config2, |u| u.offset);
+    attr.config3 = event.config3;
+    attr.bp_type = event.breakpoint_type;
+    attr.read_format = u64::from(abi::PERF_FORMAT_TOTAL_TIME_ENABLED) | u64::from(abi::PERF_FORMAT_TOTAL_TIME_RUNNING);
+    attr.set_disabled(1);
+    attr.set_inherit(sampling.inherit.into());
+    attr.set_inherit_stat(sampling.task_counts.into());
+    attr.set_enable_on_exec(sampling.enable_on_exec.into());
+
+    let modifiers = &event.modifiers;
+    attr.set_exclude_user(modifiers.exclude_user.into());
+    attr.set_exclude_kernel(modifiers.exclude_kernel.into());
+    attr.set_exclude_hv(modifiers.exclude_hv.into());
+    attr.set_exclude_host(modifiers.exclude_host.into());
+    attr.set_exclude_guest(modifiers.exclude_guest.into());
+    attr.set_pinned(modifiers.pinned.into());
+    attr.set_exclusive(modifiers.exclusive.into());
+
+    if let Some(period) = sampling.period {
+        attr.__bindgen_anon_1.sample_period = period;
+        // A counter that takes no samples must not ask for precision: EINVAL (arch/x86/events/core.c, x86_pmu_hw_config).
+        attr.set_precise_ip(modifiers.precise.into());
+        let payload = &sampling.payload;
+        attr.sample_type = payload.sample_type;
+        attr.sample_regs_user = payload.regs_user;
+        attr.sample_regs_intr = payload.regs_intr;
+        attr.sample_stack_user = payload.stack_user_bytes;
+        attr.branch_sample_type = payload.branch_sample_type;
+        if payload.group_read {
+            // A counter with `inherit` cannot be read as a group into samples; callers keep the two apart.
+            attr.read_format |= u64::from(abi::PERF_FORMAT_GROUP) | u64::from(abi::PERF_FORMAT_ID);
+        }
+        attr.set_sample_id_all(1);
+        if sampling.clock == Clock::MonotonicRaw {
+            attr.set_use_clockid(1);
+            attr.clockid = libc::CLOCK_MONOTONIC_RAW;
+        }
+        if sampling.task_records {
+            attr.set_comm(1);
+            attr.set_task(1);
+        }
+        if sampling.mapping_records {
+            attr.set_mmap(1);
+            attr.set_mmap2(1);
+            attr.set_mmap_data(sampling.data_mapping_records.into());
+        }
+        match sampling.wakeup {
+            Wakeup::EverySample => attr.__bindgen_anon_2.wakeup_events = 1,
+            Wakeup::Bytes(bytes) => {
+                attr.set_watermark(1);
+                attr.__bindgen_anon_2.wakeup_watermark = bytes;
+            }
+        }
+    }
+    attributes
+}
