@@ -1,6 +1,6 @@
 //! What a line's sharing asks for.
 
-use perftax_cost::document::CommAdvice;
+use perftax_doc::CommAdvice;
 
 use crate::access::{Access, Thread};
 use crate::line::Bytes;

@@ -3,7 +3,7 @@
 //! Chosen by simulation (tests/public/verification.rs): with one run in ten disturbed by 15 % on average, a trimmed mean narrows the
 //! interval of E two- to threefold against the plain mean and keeps its coverage; without disturbances it costs a tenth.
 
-use crate::bootstrap::median;
+use perftax_doc::median;
 
 /// How the runs of an arm are averaged. Monitored and unmonitored runs are treated alike, so what an average leaves out of the
 /// one it leaves out of the other.

@@ -12,8 +12,7 @@
 
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-use crate::Estimate;
-use crate::estimate::CONFIDENCE;
+use perftax_doc::{CONFIDENCE, Estimate, quantile};
 
 /// Replicates for statistics that are cheap to evaluate on cluster sums. The Monte Carlo error of a 2.5 % quantile is then
 /// about 3 % of the half-width.
@@ -96,26 +95,6 @@ pub fn student_quantile(freedom: usize, confidence: f64) -> f64 {
     }
 }
 
-/// The `q` quantile of the values, linear between neighbours (type 7 of Hyndman & Fan). Reorders them. NaN when empty.
-pub fn quantile(values: &mut [f64], q: f64) -> f64 {
-    if values.is_empty() {
-        return f64::NAN;
-    }
-    let position = q.clamp(0.0, 1.0) * (values.len() - 1) as f64;
-    let (index, fraction) = (position.floor() as usize, position.fract());
-    let (_, &mut lower, above) = values.select_nth_unstable_by(index, f64::total_cmp);
-    if fraction == 0.0 {
-        return lower;
-    }
-    let upper = above.iter().copied().fold(f64::INFINITY, f64::min);
-    lower + (upper - lower) * fraction
-}
-
-/// The median of the values. Reorders them. NaN when empty.
-pub fn median(values: &mut [f64]) -> f64 {
-    quantile(values, 0.5)
-}
-
 fn percentile_intervals<C>(
     clusters: &[C],
     statistic: impl Fn(&[&C]) -> Vec<f64>,
@@ -169,9 +148,6 @@ mod tests {
         assert!((normal_quantile(0.95) - 1.959_964).abs() < 1e-4);
         assert!((student_quantile(29, 0.95) - 2.045_230).abs() < 1e-4);
         assert!((small_sample_factor(12, 0.95).unwrap() - 2.200_985 / 1.959_964 * (12.0_f64 / 11.0).sqrt()).abs() < 1e-4);
-        assert_eq!(median(&mut [3.0, 1.0, 2.0, 10.0]), 2.5);
-        assert_eq!(quantile(&mut [0.0, 10.0], 0.25), 2.5);
-        assert!(median(&mut []).is_nan());
     }
 
     #[test]

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::Estimate;
-use crate::alpha::{Clock, Sums, Unit, beyond, sums_where};
 use crate::bootstrap::{REPLICATES, SEED, joint_bootstrap};
-use crate::estimate::CONFIDENCE;
-use crate::observation::{Block, Settling};
+use crate::sums::{Clock, Sums, Unit, beyond, sums_where};
+use perftax_doc::CONFIDENCE;
+use perftax_doc::Estimate;
+use perftax_doc::observation::{Block, Settling};
 
 /// The hardware's share of a sample ([`Split::assist_ns`]) among the terms of a calibration.
 pub const ASSIST_TERM: &str = "assist";

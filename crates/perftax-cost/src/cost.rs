@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::Estimate;
 use crate::buffering::ASSIST_TERM;
-use crate::document::{Calibration, PeriodCost};
 use crate::drive::{Drive, PredictionError};
 use crate::period::along_periods;
 use crate::setting::{Setting, Watched};
-use crate::tasks::{SWITCH_INHERITED_TERM, SWITCH_SEPARATE_RARE_TERM, SWITCH_SEPARATE_TERM, TaskCost, Tasks};
+use crate::tasks::{SWITCH_INHERITED_TERM, SWITCH_SEPARATE_RARE_TERM, SWITCH_SEPARATE_TERM, TaskCost};
+use perftax_doc::Estimate;
+use perftax_doc::tasks::Tasks;
+use perftax_doc::{Calibration, PeriodCost};
 
 /// The term of what an event costs by merely being counted (a breakpoint's or uprobe's trap), sampled or not: ns an event. Such
 /// mechanisms also have [`RECORD_TERM`], and their α is the sum of both, as paid at period 1.

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::Estimate;
-use crate::alpha::{CLOCK_UNIT_NS, Clock, beyond, rounds};
 use crate::bootstrap::{REPLICATES, SEED, cluster_bootstrap, joint_bootstrap};
 use crate::buffering::Split;
-use crate::document::{Decomposition, Line, RecordCost};
-use crate::estimate::CONFIDENCE;
-use crate::observation::Block;
+use crate::sums::{CLOCK_UNIT_NS, Clock, beyond, rounds};
+use perftax_doc::CONFIDENCE;
+use perftax_doc::Estimate;
+use perftax_doc::observation::Block;
+use perftax_doc::{Decomposition, Line, RecordCost};
 
 /// The handler's part of an interrupt, as it timed itself, among the terms of a calibration.
 pub const HANDLER_TERM: &str = "interrupt.handler";
@@ -235,7 +235,7 @@ pub fn direct_split(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::Settling;
+    use perftax_doc::observation::Settling;
 
     /// A block of work of 1 ms with so many records, each of 250 ns, and so many interrupts of 1500 ns (400 of them in the handler).
     fn block(session: u32, arm: &str, buffer_bytes: u64, samples: u64, interrupts: u64) -> Block {

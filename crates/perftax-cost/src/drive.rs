@@ -1,7 +1,7 @@
 //! What drives a sampler: events that are counted, or time that passes. The number of samples stands on it.
 
-use crate::Mechanism;
 use crate::period::{CPU_CLOCK_PERIOD_MIN_NS, PERIOD_MAX};
+use perftax_doc::Mechanism;
 
 /// How many times the cost of a sample a time-driven period must be.
 ///

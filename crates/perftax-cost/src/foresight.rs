@@ -1,9 +1,12 @@
 //! How much must be measured: said before it is measured.
 
-use crate::alpha::{CONTROL_CONFIDENCE, Clock, Sums, Unit, session_sums};
 use crate::bootstrap::{normal_quantile, student_quantile};
-use crate::estimate::CONFIDENCE;
-use crate::observation::Block;
+use crate::sums::{Clock, Sums, Unit, session_sums};
+use perftax_doc::CONFIDENCE;
+use perftax_doc::observation::Block;
+
+/// The confidence of the A/A control. 99 %, not 95 %: an honest machine is then refused once in a hundred times, not in twenty.
+pub const CONTROL_CONFIDENCE: f64 = 0.99;
 
 /// What a measurement of `rounds` independent rounds (sessions) is good for, said before it is made.
 #[derive(Clone, Copy, Debug, PartialEq)]

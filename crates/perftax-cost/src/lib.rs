@@ -7,7 +7,7 @@
 //! ```
 //!
 //! and what users ask for is α, nanoseconds per sample: the slope of elapsed time against the number of samples.
-//! Raw observations ([`observation`]) and estimates ([`Estimate`]) are different types on purpose.
+//! Raw observations ([`perftax_doc::observation`]) go in, estimates ([`perftax_doc::Estimate`]) and documents come out.
 
 pub mod alpha;
 mod average;
@@ -16,28 +16,20 @@ pub mod buffering;
 pub mod busiest;
 mod cost;
 pub mod direct;
-pub mod document;
 pub mod drive;
-mod estimate;
 pub mod foresight;
 pub mod left_out;
 pub mod matrix;
-pub mod mechanism;
-pub mod observation;
 pub mod order;
 pub mod period;
 pub mod planning;
 pub mod prediction;
+pub mod price_list;
 pub mod regression;
 mod setting;
 pub mod stoker;
 pub mod stretches;
+mod sums;
 pub mod tasks;
 pub mod verification;
-mod warning;
 pub mod yardstick;
-
-pub use estimate::{CONFIDENCE, Estimate};
-pub use left_out::LeftOut;
-pub use mechanism::Mechanism;
-pub use warning::Warning;

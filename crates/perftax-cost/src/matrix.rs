@@ -5,11 +5,12 @@
 
 use crate::alpha::control_of;
 use crate::bootstrap::{REPLICATES, SEED, joint_bootstrap, normal_quantile};
-use crate::document::{Control, MatrixPair, MatrixRun};
-use crate::estimate::CONFIDENCE;
-use crate::observation::Run;
 use crate::verification::Round;
-use crate::{Estimate, yardstick};
+use crate::yardstick;
+use perftax_doc::CONFIDENCE;
+use perftax_doc::Estimate;
+use perftax_doc::observation::Run;
+use perftax_doc::{Control, MatrixPair, MatrixRun};
 
 /// Variation from run to run above which the CERN study left benchmarks out (openlab 2014), a fraction.
 pub const VARIATION_LIMIT: f64 = 0.1;
@@ -141,7 +142,7 @@ fn plain(run: &MatrixRun, instance: usize, period: u64) -> Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observation::Yardstick;
+    use perftax_doc::observation::Yardstick;
 
     fn run(elapsed_s: &[f64]) -> MatrixRun {
         MatrixRun { elapsed_s: elapsed_s.to_vec(), ..MatrixRun::default() }

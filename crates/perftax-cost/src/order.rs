@@ -6,8 +6,7 @@
 //! mood, so an interval over all runs would be several times too narrow ([`crate::bootstrap`]). A round is therefore brought down to its median
 //! first, and the interval is that of the rounds' medians.
 
-use crate::bootstrap::{median, quantile};
-use crate::{CONFIDENCE, Estimate};
+use perftax_doc::{CONFIDENCE, Estimate, median};
 
 /// The median with the narrowest symmetric interval of order statistics that covers it with [`CONFIDENCE`].
 ///
@@ -51,41 +50,6 @@ fn depth(n: usize, confidence: f64) -> (usize, f64) {
     best.unwrap_or((1, 0.0))
 }
 
-/// What a box plot shows of observations: quartiles, and the outermost within 1.5 times their distance (Tukey).
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct BoxOf {
-    /// The lowest observation that is no outlier.
-    pub low: f64,
-    /// A quarter lies below.
-    pub q1: f64,
-    /// The median of all observations, whatever their round.
-    pub median: f64,
-    /// A quarter lies above.
-    pub q3: f64,
-    /// The highest that is no outlier.
-    pub high: f64,
-    /// Outliers below and above.
-    pub outliers: u64,
-    /// The largest of all.
-    pub most: f64,
-}
-
-impl BoxOf {
-    /// The box of these; `None` where there are none.
-    pub fn of(observations: &[f64]) -> Option<Self> {
-        let mut sorted = observations.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let &most = sorted.last()?;
-        let [q1, median, q3] = [0.25, 0.5, 0.75].map(|q| quantile(&mut sorted.clone(), q));
-        let reach = 1.5 * (q3 - q1);
-        let inside = |x: &&f64| (q1 - reach..=q3 + reach).contains(*x);
-        let low = sorted.iter().find(inside).copied().unwrap_or(q1);
-        let high = sorted.iter().rev().find(inside).copied().unwrap_or(q3);
-        let outliers = sorted.iter().filter(|x| !inside(x)).count() as u64;
-        Some(Self { low, q1, median, q3, high, outliers, most })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,13 +89,5 @@ mod tests {
         assert_eq!((estimate.estimate, estimate.low, estimate.high), (115.5, 109.0, 122.0));
         assert_eq!(median_of_rounds(&[vec![], vec![]]), None);
         assert_eq!(median_interval(&[f64::NAN]), None);
-    }
-
-    #[test]
-    fn a_box_leaves_outliers_outside() {
-        let one = BoxOf::of(&[1.0, 2.0, 3.0, 4.0, 100.0]).unwrap();
-        assert_eq!((one.low, one.q1, one.median, one.q3, one.high), (1.0, 2.0, 3.0, 4.0, 4.0));
-        assert_eq!((one.outliers, one.most), (1, 100.0));
-        assert_eq!(BoxOf::of(&[]), None);
     }
 }

@@ -6,7 +6,7 @@
 //! factor, and the low bits are left to the hardware's own randomisation. PEBS does not count the event that it records, so that it
 //! samples one in period + 1, and it is *that* which must be prime: 100,003 puts all samples on one load of four again.
 
-use crate::Mechanism;
+use perftax_doc::Mechanism;
 
 /// Longest period that hardware counters hold: 48 bits (SDM volume 3, architectural performance monitoring).
 pub const PERIOD_MAX: u64 = 1 << 48;

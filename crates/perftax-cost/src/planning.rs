@@ -3,13 +3,13 @@
 use std::convert::Infallible;
 
 use crate::bootstrap::normal_quantile;
-use crate::document::{PredictionRow, Reason, WorkloadProfile, busiest_tells, cpu_time_tells};
 use crate::drive::{Drive, PERIOD_MIN_IN_COSTS};
-use crate::estimate::CONFIDENCE;
 use crate::period::{PERIOD_MAX, Rule};
 use crate::prediction::{Cost, PredictionError, SWITCH_TERM, Setting, row};
 use crate::stoker::{optimal_samples, resolved_share, samples_to_resolve};
 use crate::tasks::TASK_TERM;
+use perftax_doc::CONFIDENCE;
+use perftax_doc::{PredictionRow, Reason, WorkloadProfile, busiest_tells, cpu_time_tells};
 
 /// Size of a page, which ring buffers are made of.
 pub const PAGE_BYTES: u64 = 4096;

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::Estimate;
 use crate::bootstrap::student_quantile;
 pub use crate::cost::{CACHED_WORK_TERM, COUNTING_TERM, Cost, FRESH_S, Own, RECORD_TERM, drift_at_age};
-use crate::document::{PredictionRow, WorkloadProfile};
 pub use crate::drive::PredictionError;
 use crate::drive::{Drive, PERIOD_MIN_IN_COSTS};
-use crate::estimate::CONFIDENCE;
-use crate::observation::Run;
 use crate::period::along_periods;
 pub use crate::setting::{RAW_TERM, Setting, USER_STACK_BYTES, Watched};
 use crate::tasks::TASK_TERM;
+use crate::{busiest, left_out, tasks};
+use perftax_doc::CONFIDENCE;
+use perftax_doc::Estimate;
+use perftax_doc::observation::Run;
+use perftax_doc::{PredictionRow, WorkloadProfile};
 
 /// The term that α itself stands under: record, interrupt and copy together.
 pub const SAMPLE_TERM: &str = "sample";
@@ -64,7 +65,7 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     }
 
     // What a filter drops is paid for without its record and its payload; where that is not known, as if it were whole.
-    let dropped_share = setting.left_out.share(workload);
+    let dropped_share = left_out::share(setting.left_out, workload);
     let dropped = dropped_share.estimate;
     let kept = 1.0 - dropped;
     let excluded = setting.left_out.term();
@@ -143,7 +144,7 @@ pub fn row(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, period: u
     };
     let busiest = workload.tasks.as_ref().and_then(|tasks| tasks.busiest.as_ref());
     let busiest_overhead = busiest.and_then(|busiest| {
-        busiest.overhead(setting, drive.rate(period, alpha_ns.estimate), &sampled_s, &counted_s, &of_cpu_time(&beside)?)
+        busiest::overhead(busiest, setting, drive.rate(period, alpha_ns.estimate), &sampled_s, &counted_s, &of_cpu_time(&beside)?)
     });
     let samples = quantity.estimate * drive.rate(period, alpha_ns.estimate) * kept * seen.estimate;
     let monitored_s = elapsed_s * (1.0 + overhead.estimate);
@@ -224,7 +225,7 @@ fn switches_beside_tasks(workload: &WorkloadProfile, setting: &Setting) -> (f64,
 /// The share of what drives the sampler that gives samples: all of it, unless events are inherited by tasks that are not long enough.
 fn share_seen(workload: &WorkloadProfile, setting: &Setting, rate: f64) -> Estimate {
     match (setting.watched, &workload.tasks) {
-        (Watched::Program { .. }, Some(tasks)) => tasks.seen(setting.drive, setting.event, rate),
+        (Watched::Program { .. }, Some(tasks)) => tasks::seen(tasks, setting.drive, setting.event, rate),
         _ => Estimate::exact(1.0),
     }
 }

@@ -1,9 +1,11 @@
 //! Straight lines through points: Theil–Sen (robust) and least squares.
 
-use crate::bootstrap::{SEED, cluster_bootstrap, median, student_quantile};
-use crate::document::Regression;
-use crate::estimate::CONFIDENCE;
-use crate::{Estimate, bootstrap};
+use crate::bootstrap;
+use crate::bootstrap::{SEED, cluster_bootstrap, student_quantile};
+use perftax_doc::CONFIDENCE;
+use perftax_doc::Estimate;
+use perftax_doc::Regression;
+use perftax_doc::median;
 
 /// Appends the slopes of all pairs of points whose x differ.
 pub fn paired_slopes(points: &[(f64, f64)], slopes: &mut Vec<f64>) {

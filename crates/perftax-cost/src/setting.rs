@@ -1,8 +1,8 @@
 //! How a program would be sampled, the period aside.
 
-use crate::Mechanism;
 use crate::drive::Drive;
-use crate::left_out::LeftOut;
+use perftax_doc::LeftOut;
+use perftax_doc::Mechanism;
 
 /// The term of what a tracepoint or a probe records, and of the CPU: `perf record` has both in each sample of theirs.
 pub const RAW_TERM: &str = "raw";

@@ -1,7 +1,7 @@
 //! How many samples are worth taking: Stoker's optimum, and what a number of samples resolves.
 
 use crate::bootstrap::normal_quantile;
-use crate::estimate::CONFIDENCE;
+use perftax_doc::CONFIDENCE;
 
 /// Stoker's optimal number of samples: n* = (z·Tₐ·√(p(1−p)) / (2·o·p))^(2/3).
 ///

@@ -5,9 +5,10 @@
 //! logarithm of the number of intervals. Deviations are in units of the noise from one interval to the next, so that a rate that
 //! drifts slowly is cut into few pieces and one that jumps is cut where it jumps.
 
-use crate::Estimate;
-use crate::bootstrap::{SEED, cluster_bootstrap, median};
-use crate::document::{PhaseInterval, PhaseStretch};
+use crate::bootstrap::{SEED, cluster_bootstrap};
+use perftax_doc::Estimate;
+use perftax_doc::median;
+use perftax_doc::{PhaseInterval, PhaseStretch};
 
 /// Stretches at most: more say nothing to a reader.
 const MOST: usize = 24;

@@ -7,14 +7,16 @@
 use crate::alpha::{Clock, Sums, Unit, control_of, session_sums};
 pub use crate::average::{AVERAGE, Average};
 use crate::average::{Taken, average};
-use crate::bootstrap::{REPLICATES, SEED, joint_bootstrap, median};
-use crate::document::{Cell, Control, Pollution, Totals};
+use crate::bootstrap::{REPLICATES, SEED, joint_bootstrap};
 use crate::drive::Drive;
-use crate::estimate::{CONFIDENCE, Estimate};
-use crate::left_out::LeftOut;
-use crate::observation::{Block, Run};
+use crate::left_out::share_of;
 use crate::regression::least_squares;
-use crate::tasks::Tasks;
+use perftax_doc::LeftOut;
+use perftax_doc::median;
+use perftax_doc::observation::{Block, Run};
+use perftax_doc::tasks::Tasks;
+use perftax_doc::{CONFIDENCE, Estimate};
+use perftax_doc::{Cell, Control, Pollution, Totals};
 
 /// One pass over all arms of one workload, with the calibration made within it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -408,7 +410,7 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
     let (unmonitored, measured) = (off.time_s, on.time_s);
     // What the filter drops costs less; a probe has measured both together already.
     let (user_s, system_s) = sample.iter().fold((0.0, 0.0), |(user, system), d| (user + d.modes_s.0, system + d.modes_s.1));
-    let dropped = spec.left_out.share_of(user_s, system_s).estimate;
+    let dropped = share_of(spec.left_out, user_s, system_s).estimate;
     let excluded = Sums::total(sample.iter().map(|d| &d.excluded));
     let excluded_ns = if excluded.units > 0.0 { excluded.cost_ns() } else { alpha_ns };
     let split_s = (1.0 - dropped) * sampling_s(alpha_ns) + dropped * sampling_s(excluded_ns);

@@ -10,33 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use perftax_doc::observation::{Run, Yardstick};
+use perftax_doc::{ArmShift, Fit};
 
-use crate::observation::{Run, Yardstick};
 use crate::verification::Round;
-
-/// What the fit of one program found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Fit {
-    /// The exponent β.
-    pub exponent: f64,
-    /// Scatter of ln T within the arms before.
-    pub scatter_before: f64,
-    /// Scatter of ln T within the arms after.
-    pub scatter_after: f64,
-    /// What was taken out of each monitored arm beyond the unmonitored ones. Were it not near 0 in the mean, the yardstick would
-    /// measure the sampling and hide a part of its cost.
-    pub shift_by_arm: Vec<ArmShift>,
-}
-
-/// What the yardstick took out of one arm.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ArmShift {
-    /// The arm's sampling period.
-    pub period: u64,
-    /// Mean ln of what was taken out, relative to the unmonitored arms.
-    pub shift: f64,
-}
 
 /// Runs below which nothing is fitted.
 const LEAST_RUNS: usize = 12;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use perftax_cost::document::PhaseInterval;
+use perftax_doc::PhaseInterval;
 use perftax_pmu::event::{Catalog, Event, Retired};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::record::{Record, Sample, decode};

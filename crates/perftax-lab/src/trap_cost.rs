@@ -3,9 +3,9 @@
 use perf_event_open_sys::bindings as abi;
 use perftax_comm::live::trap_payload;
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
-use perftax_cost::document::MachineProfile;
 use perftax_cost::prediction::FRESH_S;
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::MachineProfile;
+use perftax_doc::{Estimate, Mechanism};
 use perftax_pmu::event::{Catalog, parse_one};
 use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
 use perftax_pmu::sys::{Target, thread_cpu_ns};
@@ -62,7 +62,7 @@ pub fn trap_ns(catalog: &Catalog) -> Result<Estimate> {
         more_ns.push(on_ns - off_ns);
     }
     // What else this machine did meanwhile lengthens some blocks, of either kind.
-    let middle = |blocks: &[&f64]| perftax_cost::bootstrap::median(&mut blocks.iter().map(|block| **block).collect::<Vec<f64>>());
+    let middle = |blocks: &[&f64]| perftax_doc::median(&mut blocks.iter().map(|block| **block).collect::<Vec<f64>>());
     cluster_bootstrap(&more_ns, middle, REPLICATES, SEED).ok_or_else(|| Error::Spoiled {
         why: "the price of a trap could not be measured".into(),
         remedy: "perftax calibrate --mechanism breakpoint on a quiet machine, then again".into(),
@@ -75,7 +75,7 @@ mod tests {
 
     use std::collections::BTreeMap;
 
-    use perftax_cost::document::{Calibration, MachineId, Origin, SCHEMA, StopReason};
+    use perftax_doc::{Calibration, MachineId, Origin, SCHEMA, StopReason};
 
     use super::*;
 

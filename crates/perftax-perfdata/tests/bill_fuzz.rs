@@ -7,7 +7,7 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use bolero::check;
-use perftax_cost::document::Origin;
+use perftax_doc::Origin;
 use perftax_perfdata::bill;
 use perftax_perfdata::lint::{Limits, lint_stream, rules};
 use perftax_perfdata::recording::Recording;

@@ -1,6 +1,6 @@
 //! Which document a JSON text holds, for commands that read documents back.
 
-use perftax_cost::document::{
+use perftax_doc::{
     Audit, Bill, Calibration, Comm, Lint, MachineProfile, Matrix, Origin, Phase, Plan, Prediction, SCHEMA, Selfcost, Sensitivity,
     Simulation, Verification,
 };
@@ -150,44 +150,6 @@ impl Document {
             Self::Phase(_) => "phase",
             Self::Matrix(_) => "matrix",
             Self::Comm(_) => "comm",
-        }
-    }
-
-    /// The document as text.
-    pub fn text(&self) -> String {
-        match self {
-            Self::Calibration(doc) => crate::text::calibration(doc),
-            Self::Prediction(doc) => crate::text::prediction(doc),
-            Self::Plan(doc) => crate::text::plan(doc),
-            Self::Verification(doc) => crate::text::verification(doc),
-            Self::Bill(doc) => crate::text::bill(doc),
-            Self::Lint(doc) => crate::text::lint(doc),
-            Self::Simulation(doc) => crate::text::simulation(doc),
-            Self::Sensitivity(doc) => crate::text::sensitivity(doc),
-            Self::Audit(doc) => crate::text::audit(doc),
-            Self::Selfcost(doc) => crate::text::selfcost(doc),
-            Self::Phase(doc) => crate::text::phase(doc),
-            Self::Matrix(doc) => crate::text::matrix(doc),
-            Self::Comm(doc) => crate::text::comm(doc),
-        }
-    }
-
-    /// The document's main table as separated values.
-    pub fn csv(&self, separator: &str) -> String {
-        match self {
-            Self::Calibration(doc) => crate::csv::calibration(doc, separator),
-            Self::Prediction(doc) => crate::csv::prediction(doc, separator),
-            Self::Plan(doc) => crate::csv::plan(doc, separator),
-            Self::Verification(doc) => crate::csv::verification(doc, separator),
-            Self::Bill(doc) => crate::csv::bill(doc, separator),
-            Self::Lint(doc) => crate::csv::lint(doc, separator),
-            Self::Simulation(doc) => crate::csv::simulation(doc, separator),
-            Self::Sensitivity(doc) => crate::csv::sensitivity(doc, separator),
-            Self::Audit(doc) => crate::csv::audit(doc, separator),
-            Self::Selfcost(doc) => crate::csv::selfcost(doc, separator),
-            Self::Phase(doc) => crate::csv::phase(doc, separator),
-            Self::Matrix(doc) => crate::csv::matrix(doc, separator),
-            Self::Comm(doc) => crate::csv::comm(doc, separator),
         }
     }
 }

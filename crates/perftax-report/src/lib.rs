@@ -11,8 +11,10 @@ mod document;
 #[cfg(feature = "html")]
 pub mod html;
 mod printable;
+mod rendering;
 #[cfg(feature = "parquet")]
 pub mod samples;
+mod separated;
 mod sheet;
 pub mod shell;
 mod table;
@@ -20,3 +22,4 @@ pub mod text;
 pub mod units;
 
 pub use document::{Document, ReadError};
+pub use separated::comparison as csv_comparison;

@@ -1,8 +1,8 @@
 //! A page of text: labelled, wrapped, at most [`WIDTH`] columns wide.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::Origin;
-use perftax_cost::{Mechanism, Warning};
+use perftax_doc::Origin;
+use perftax_doc::{Mechanism, Warning};
 
 use crate::printable::printable;
 use crate::shell;

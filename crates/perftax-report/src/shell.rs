@@ -1,6 +1,6 @@
 //! Commands as a reader can paste them into a shell.
 
-use perftax_cost::document::{Prediction, WorkloadProfile};
+use perftax_doc::{Prediction, WorkloadProfile};
 
 use crate::printable::printable;
 

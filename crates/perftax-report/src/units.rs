@@ -3,7 +3,7 @@
 //! Every estimate shows its interval: `17.2 µs ± 0.7` where the interval is symmetric, `0.8 % [0.7, 1.0]` where it is
 //! not, and no interval only where the number is exact.
 
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::{Estimate, Mechanism};
 
 /// Below this share of the half-width, the two sides of an interval count as equal.
 const SYMMETRY_TOLERANCE: f64 = 0.1;

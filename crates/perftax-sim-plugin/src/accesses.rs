@@ -7,7 +7,8 @@ use perftax_model::cache::{LINE_BYTES, line_of};
 
 use crate::api;
 use crate::decode::Decoded;
-use crate::state::{State, lock, state};
+use crate::lock::lock;
+use crate::state::{State, state};
 use crate::threads::{intake, vcpu};
 
 /// Registers what sees the memory accesses.

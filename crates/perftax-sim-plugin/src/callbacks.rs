@@ -6,8 +6,10 @@ use std::ptr;
 
 use crate::block::{Block, Repeat};
 use crate::decode::decode;
+use crate::lock::lock;
 use crate::pipeline::Pipeline;
-use crate::state::{self, State, lock, state};
+use crate::state::{self, State, state};
+use crate::vcpu::ENDED;
 use crate::vcpu::MOST_BLOCKS;
 use crate::{accesses, api, finish, fork, passes, threads};
 
@@ -33,7 +35,7 @@ extern "C" fn on_exit(_: api::Id, _: *mut c_void) {
         return;
     }
     threads::end_all(state);
-    let mut threads = lock(&state.ended);
+    let mut threads = lock(&ENDED);
     threads.sort_by_key(|vcpu| vcpu.thread);
     let simulator = state.pipeline.as_ref().and_then(Pipeline::finish);
     if state.pipeline.is_some() && simulator.is_none() {

@@ -8,8 +8,9 @@ use perftax_model::run::{CoreOutcome, Mapping, Outcome, ThreadOutcome};
 use perftax_model::{Counts, Event};
 use serde::Serialize;
 
+use crate::lock::lock;
 use crate::simulator::Simulator;
-use crate::state::{State, lock};
+use crate::state::State;
 use crate::vcpu::Vcpu;
 
 /// Adds everything up.

@@ -15,6 +15,7 @@ mod comm;
 mod decode;
 mod finish;
 mod fork;
+mod lock;
 mod passes;
 mod pipeline;
 mod samples;

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 
 use crate::batch::Batch;
 use crate::fork;
+use crate::lock::lock;
 use crate::simulator::Simulator;
-use crate::state::lock;
 
 /// Batches on their way at most: more would only fill the host's caches.
 const IN_FLIGHT: usize = 4;

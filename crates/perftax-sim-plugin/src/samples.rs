@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use perftax_model::Sample;
 use perftax_model::run::SampleRow;
 
-use crate::state::lock;
+use crate::lock::lock;
 
 /// The file of all samples, if there is one.
 #[derive(Clone, Default)]

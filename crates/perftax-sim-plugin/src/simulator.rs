@@ -10,8 +10,8 @@ use perftax_model::run::Request;
 use perftax_model::{Core, Event, Moment};
 
 use crate::batch::Batch;
+use crate::lock::lock;
 use crate::samples::{Rows, Samples};
-use crate::state::lock;
 use crate::stream::Entry;
 
 /// The caches, and what each thread does in them.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use iced_x86::InstructionInfoFactory;
 use perftax_model::Event;
@@ -14,7 +14,6 @@ use crate::pipeline::Pipeline;
 use crate::samples::Rows;
 use crate::simulator::Simulator;
 use crate::stream::filter_fits;
-use crate::vcpu::Vcpu;
 
 /// One run of one program.
 pub struct State {
@@ -28,8 +27,6 @@ pub struct State {
     pub repeats: Mutex<HashMap<u64, &'static Repeat>>,
     /// Addresses of all instructions that access memory, by number.
     pub accessing: Arc<Mutex<Vec<u64>>>,
-    /// Threads that have ended.
-    pub ended: Mutex<Vec<Vcpu>>,
     /// Threads that were started.
     pub threads: AtomicU32,
     /// More than one thread: generated code no longer counts, callbacks do.
@@ -58,11 +55,6 @@ pub fn state() -> &'static State {
     }
 }
 
-/// A lock whose data are sound whoever panicked while holding it.
-pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl State {
     /// As asked.
     ///
@@ -83,7 +75,6 @@ impl State {
             blocks: Mutex::default(),
             repeats: Mutex::default(),
             accessing,
-            ended: Mutex::default(),
             threads: AtomicU32::new(0),
             parallel: AtomicBool::new(false),
             factory: Mutex::new(InstructionInfoFactory::new()),

@@ -6,8 +6,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::api;
-use crate::state::{State, lock, state};
+use crate::lock::lock;
+use crate::state::{State, state};
 use crate::stream::Intake;
+use crate::vcpu::ENDED;
 use crate::vcpu::{MOST_BLOCKS, Vcpu};
 
 /// Threads at a time.
@@ -75,7 +77,7 @@ fn end(state: &State, at: *mut Vcpu) {
     // SAFETY: it came out of Box::into_raw, and whoever swaps it out of its slot owns it.
     let mut vcpu = unsafe { Box::from_raw(at) };
     vcpu.end(state);
-    lock(&state.ended).push(*vcpu);
+    lock(&ENDED).push(*vcpu);
 }
 
 /// Ends all that still run.

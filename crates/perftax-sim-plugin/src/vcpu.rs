@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A thread of the program, and the modelled core that it runs on.
 
+use std::sync::Mutex;
+
 use perftax_model::{Core, Counts, Event, Moment, Sample};
 
 use crate::batch::Batch;
@@ -8,6 +10,9 @@ use crate::block::Block;
 use crate::samples::Samples;
 use crate::state::State;
 use crate::stream::Intake;
+
+/// Threads that have ended.
+pub static ENDED: Mutex<Vec<Vcpu>> = Mutex::new(Vec::new());
 
 /// Translations that can be counted: 32 MiB of address space a thread, of which only what is used becomes memory.
 pub const MOST_BLOCKS: usize = 1 << 22;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use perftax_cost::bootstrap::{SEED, vector_bootstrap};
-use perftax_cost::{CONFIDENCE, Estimate};
+use perftax_doc::{CONFIDENCE, Estimate};
 
 use crate::cause::{Cause, Shares};
 use crate::message::{Message, Piece};

@@ -4,9 +4,9 @@
 //! set against the two slices of the same length beside it, with recording off, so that what drifts drifts for both. Recording is on
 //! again as soon as the upper end of what it has cost leaves room for another slice. Switching on and off is part of the slice between.
 
-use perftax_cost::Estimate;
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
-use perftax_cost::document::TraceSpent;
+use perftax_doc::Estimate;
+use perftax_doc::TraceSpent;
 
 /// Length of a slice, ns: some looks at the rings.
 pub const SLICE_NS: u64 = 20_000_000;

@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perftax_cost::Estimate;
+use perftax_doc::Estimate;
 use perftax_pmu::sys::{Tsc, monotonic_raw_ns};
 
 /// Messages, of two marks each, that are timed together, and how many times.

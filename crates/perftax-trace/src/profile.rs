@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::bootstrap::{SEED, vector_bootstrap};
-use perftax_cost::{CONFIDENCE, Estimate};
+use perftax_doc::{CONFIDENCE, Estimate};
 
 use crate::blame::Detail;
 use crate::cause::{Cause, Shares};

@@ -6,7 +6,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::bundle::{self, LOADER};
 use crate::error::{Error, Result};
 
 /// Where the folder `vm/` of the project is, instead of where it was when this was built.
@@ -15,6 +14,8 @@ const SOURCES_VARIABLE: &str = "PERFTAX_VM_SOURCES";
 const QEMU_VARIABLE: &str = "PERFTAX_VM_QEMU";
 /// Firmware and boot code, as Debian's seabios and qemu-system-data install them.
 const FIRMWARE: [&str; 2] = ["/usr/share/seabios", "/usr/share/qemu"];
+/// What starts programs that came with libraries of their own.
+pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
 const ENGINE: &str = "libperftax_engine.a";
 /// What the engine is compiled from, below the project's folder.
 const ENGINE_SOURCES: [&str; 3] = ["crates/perftax-engine-c/src", "crates/perftax-model/src", "crates/perftax-model/machines"];
@@ -44,18 +45,6 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// The machine that was built of the sources at hand; else the one that was installed.
-    ///
-    /// # Errors
-    /// [`Error::Missing`] where there is neither. A kernel of one's own is always built.
-    pub fn find(kernel: Option<&Path>) -> Result<Self> {
-        let built = Sources::find().and_then(|sources| sources.installation(kernel));
-        match built {
-            Err(error @ Error::Missing { .. }) if kernel.is_none() => bundle::installed()?.ok_or(error),
-            other => other,
-        }
-    }
-
     /// QEMU, started by its own loader where it came with one.
     pub(crate) fn emulator(&self) -> Command {
         let words = self.words(&self.qemu);

@@ -1,8 +1,8 @@
 //! From a campaign's outcome to the calibration document; calibrations that are made on the way.
 
 use anyhow::{Result, bail};
-use perftax_cost::document::{Calibration, DirectCost, Origin, PublishedSlope, StopReason};
-use perftax_cost::{Mechanism, Warning};
+use perftax_doc::{Calibration, DirectCost, Origin, PublishedSlope, StopReason};
+use perftax_doc::{Mechanism, Warning};
 use perftax_lab::calibrate::{Campaign, Goal, Handler, Outcome, Spec, conclude_witness};
 use perftax_lab::published::{Published, shipped};
 use perftax_pmu::guard::check_interrupted;

@@ -1,7 +1,7 @@
 //! Where a program that is run again and again runs, and what it leaves there.
 
 use anyhow::Result;
-use perftax_cost::Warning;
+use perftax_doc::Warning;
 use perftax_lab::run::{Command, Left, Scratch, sweep};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;

@@ -4,8 +4,8 @@ use std::cell::OnceCell;
 use std::time::Duration;
 
 use anyhow::Result;
-use perftax_cost::document::{MachineId, Origin};
-use perftax_cost::{Mechanism, Warning};
+use perftax_doc::{MachineId, Origin};
+use perftax_doc::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::guard::{ThrottleGuard, allowed_cpus};
@@ -242,7 +242,7 @@ impl Here {
         }
         if !guard.is_active() {
             let (rate, percent) = guard.limits();
-            origin.warnings.push(perftax_cost::Warning::Other {
+            origin.warnings.push(perftax_doc::Warning::Other {
                 message: format!(
                     "the kernel's sampling limits stay at {rate} samples a second and {percent} % of a CPU: no right to raise them"
                 ),

@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Command::Trace(args) => commands::trace::run(&args),
         Command::Vm(args) => commands::vm::run(&args),
         Command::Report(args) => commands::report::run(&args),
-        Command::Man(args) => commands::man::run(&args),
+        Command::Man(args) => commands::man::run(&args, <Cli as clap::CommandFactory>::command()),
     };
     failure::exit_code(outcome)
 }

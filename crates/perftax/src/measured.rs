@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use perftax_cost::document::{Calibration, MachineProfile, Origin, WorkloadProfile};
 use perftax_cost::prediction::{Cost, FRESH_S, RAW_TERM, Setting, USER_STACK_BYTES, Watched, drift_at_age};
-use perftax_cost::{Estimate, LeftOut, Mechanism, Warning};
+use perftax_doc::{Calibration, MachineProfile, Origin, WorkloadProfile};
+use perftax_doc::{Estimate, LeftOut, Mechanism, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
 use perftax_lab::published::Published;
 use perftax_pmu::Error;

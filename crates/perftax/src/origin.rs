@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use perftax_cost::Warning;
-use perftax_cost::document::{MachineId, Origin, SCHEMA};
+use perftax_doc::Warning;
+use perftax_doc::{MachineId, Origin, SCHEMA};
 
 /// Seconds since 1970, as documents say when they were taken.
 pub fn now_s() -> f64 {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use perftax_cost::document::{Calibration, MachineId, MachineProfile, Origin, SCHEMA};
+use perftax_doc::{Calibration, MachineId, MachineProfile, Origin, SCHEMA};
 use perftax_pmu::machine::Machine;
 
 use crate::output::write_atomically;

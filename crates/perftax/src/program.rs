@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use perftax_cost::Warning;
-use perftax_cost::document::{Origin, WorkloadProfile};
+use perftax_doc::Warning;
+use perftax_doc::{Origin, WorkloadProfile};
 use perftax_lab::run::{Lifetime, Survey, check_process, survey, survey_process};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use perftax_cost::document::{Origin, WorkloadProfile};
-use perftax_cost::{Estimate, LeftOut, Mechanism, Warning};
+use perftax_doc::{Estimate, LeftOut, Mechanism, Warning};
+use perftax_doc::{Origin, WorkloadProfile};
 use perftax_lab::published::Published;
 use perftax_lab::simulation::{Brought, Guest, Installation, simulate, summary};
 use perftax_model::Event;

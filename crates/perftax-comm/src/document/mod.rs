@@ -3,7 +3,7 @@
 mod simulated;
 
 use crate::{Access, Kind, Line, Shares, Site, Thread, Touched, advice};
-use perftax_cost::document::{CommLine, CommObject, CommPair, CommShare, CommSite};
+use perftax_doc::{CommLine, CommObject, CommPair, CommShare, CommSite};
 
 pub use simulated::simulated_document;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Comm, CommEvidence, CommExact, CommShare, CommThread, CommWay, Origin};
+use perftax_doc::Estimate;
+use perftax_doc::{Comm, CommEvidence, CommExact, CommShare, CommThread, CommWay, Origin};
 
 use super::Called;
 use crate::run::{Estimated, Outcome};

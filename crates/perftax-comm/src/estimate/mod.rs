@@ -13,7 +13,7 @@ mod unfollowed;
 
 use std::collections::BTreeMap;
 
-use perftax_cost::Estimate;
+use perftax_doc::Estimate;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 

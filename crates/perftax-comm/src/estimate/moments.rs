@@ -1,6 +1,6 @@
 //! Sums over lines, and their variances.
 
-use perftax_cost::Estimate;
+use perftax_doc::Estimate;
 use rustc_hash::FxHashMap;
 use statrs::distribution::{ContinuousCDF, Gamma};
 

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::bootstrap::{SEED, normal_quantile, quantile, small_sample_factor};
-use perftax_cost::document::CommShare;
-use perftax_cost::{CONFIDENCE, Estimate};
+use perftax_cost::bootstrap::{SEED, normal_quantile, small_sample_factor};
+use perftax_doc::CommShare;
+use perftax_doc::quantile;
+use perftax_doc::{CONFIDENCE, Estimate};
 
 use super::accounts::{Accounts, Kept};
 

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::{Bytes, Kind, lines_of};
-use perftax_cost::document::CommEvidence;
+use perftax_doc::CommEvidence;
 use perftax_pmu::record::{Mmap, Record, RegisterAbi, Sample};
 use perftax_target::TimeOrder;
 

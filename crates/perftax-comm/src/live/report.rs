@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{Bytes, advice};
-use perftax_cost::document::{
-    Comm, CommCost, CommEvidence, CommLine, CommPair, CommPlace, CommSite, CommThread, CommWay, Origin,
-};
-use perftax_cost::{Estimate, Warning};
+use perftax_doc::{Comm, CommCost, CommEvidence, CommLine, CommPair, CommPlace, CommSite, CommThread, CommWay, Origin};
+use perftax_doc::{Estimate, Warning};
 
 use super::Images;
 use super::accounts::{Accounts, Kept, LineSeen};

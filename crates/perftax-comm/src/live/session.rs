@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use perftax_cost::Estimate;
-use perftax_cost::document::CommEvidence;
+use perftax_doc::CommEvidence;
+use perftax_doc::Estimate;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::process::threads;

@@ -1,7 +1,7 @@
 //! The estimators on blocks whose truth is known by construction.
 
 use perftax_cost::alpha::{self, Clock, Unit};
-use perftax_cost::observation::Block;
+use perftax_doc::observation::Block;
 
 const BASE_NS: u64 = 2_500_000;
 

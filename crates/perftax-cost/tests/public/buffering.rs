@@ -1,7 +1,7 @@
 //! A buffer's terms from blocks whose truth is known by construction.
 
 use perftax_cost::buffering::split;
-use perftax_cost::observation::{Block, Settling};
+use perftax_doc::observation::{Block, Settling};
 
 const ASSIST_NS: u64 = 250;
 const COPY_NS: u64 = 900;
@@ -45,7 +45,7 @@ fn on(b: &Block) -> bool {
 #[test]
 fn terms_are_told_apart() {
     let split = split(&blocks(&[("idle", 0), ("on", 76), ("on@2053", 1217)]), "idle", on).unwrap();
-    let close = |found: perftax_cost::Estimate, truth: f64, off: f64| {
+    let close = |found: perftax_doc::Estimate, truth: f64, off: f64| {
         assert!((found.estimate - truth).abs() < off && found.contains(truth), "{found:?} for {truth}");
     };
     close(split.assist_ns, ASSIST_NS as f64, 1e-6);

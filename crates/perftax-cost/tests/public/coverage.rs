@@ -6,7 +6,7 @@ use std::io::Read;
 
 use perftax_cost::alpha::{self, Clock, Sums, Unit};
 use perftax_cost::bootstrap;
-use perftax_cost::observation::Block;
+use perftax_doc::observation::Block;
 
 const ROUNDS: usize = 5523;
 /// Rounds are 16.3 ms apart.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::WorkloadProfile;
-use perftax_cost::left_out::EXCLUDED_KERNEL_TERM;
-use perftax_cost::observation::Run;
 use perftax_cost::prediction::{CACHED_WORK_TERM, Cost, OWN_TERM, SAMPLE_TERM, Setting, row};
-use perftax_cost::{Estimate, LeftOut, Mechanism};
+use perftax_doc::WorkloadProfile;
+use perftax_doc::left_out::EXCLUDED_KERNEL_TERM;
+use perftax_doc::observation::Run;
+use perftax_doc::{Estimate, LeftOut, Mechanism};
 
 /// A second of CPU time, so much of it in the kernel.
 fn workload(system_s: f64) -> WorkloadProfile {

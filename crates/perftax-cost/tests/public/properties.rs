@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::{PeriodCost, WorkloadProfile};
 use perftax_cost::drive::Drive;
 use perftax_cost::period::PERIOD_MAX;
 use perftax_cost::period::{Rule, is_prime, prime_at_least, prime_at_most};
 use perftax_cost::planning::{Outcome, PlanError, PlanRequest, buffer_bytes, choose};
 use perftax_cost::prediction::{Cost, PredictionError, Setting, row};
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::{Estimate, Mechanism};
+use perftax_doc::{PeriodCost, WorkloadProfile};
 use proptest::prelude::*;
 
 /// An estimate about `value` with a relative half-width.

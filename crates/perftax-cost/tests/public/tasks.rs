@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::busiest::Busiest;
-use perftax_cost::document::{WorkloadProfile, busiest_tells};
 use perftax_cost::period::Rule;
 use perftax_cost::planning::{Outcome, PlanRequest, choose};
 use perftax_cost::prediction::{Cost, Setting, Watched, row};
-use perftax_cost::tasks::{Portions, Tasks};
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::tasks::Busiest;
+use perftax_doc::tasks::{Portions, Tasks};
+use perftax_doc::{Estimate, Mechanism};
+use perftax_doc::{WorkloadProfile, busiest_tells};
 
 /// 20,000 threads of 40 µs one after the other, created by one that takes 0.2 s for it: a second in all.
 fn churner() -> WorkloadProfile {

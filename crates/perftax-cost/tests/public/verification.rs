@@ -2,12 +2,12 @@
 //! heavy-tailed and autocorrelated, as that of whole programs is (coefficient of variation about 5 %).
 
 use perftax_cost::drive::Drive;
-use perftax_cost::observation::{Block, Run};
-use perftax_cost::tasks::{Portions, Tasks};
 use perftax_cost::verification::{
     AVERAGE, Average, Count, Round, Spec, SwitchArms, TaskArms, cell, control, more_rounds, summarise,
     summarise_without_pollution,
 };
+use perftax_doc::observation::{Block, Run};
+use perftax_doc::tasks::{Portions, Tasks};
 
 const ALPHA_NS: f64 = 20_000.0;
 const WORK_S: f64 = 2.0;

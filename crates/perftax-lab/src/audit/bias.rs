@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 use perftax_pmu::event::{Event, parse_one};
 use perftax_pmu::sampler::Payload;

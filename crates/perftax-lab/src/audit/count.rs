@@ -1,6 +1,6 @@
 //! Are events counted to the last one?
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
 use super::{Experiment, Setting, Taking, each_source};

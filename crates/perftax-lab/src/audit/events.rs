@@ -1,6 +1,6 @@
 //! Do several events at once get what each gets alone?
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::event::{Event, Retired};
 use perftax_pmu::{Error, Result};
 

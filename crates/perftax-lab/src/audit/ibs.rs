@@ -4,7 +4,7 @@
 //! of this thread in user mode are kept. Its counter starts again before the kernel's handler returns (perf_ibs_handle_irq,
 //! arch/x86/events/amd/ibs.c): the handler's last operations are counted, so that more samples come than operations over period.
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::event::{Event, Vendor, parse_one};
 use perftax_pmu::record::{CpuMode, Sample};
 use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling, Wakeup};
@@ -238,7 +238,7 @@ impl Ibs {
         let period = self.periods()[0];
         let runs = self.runs(setting, cpu, period, times)?;
         let mut samples: Vec<f64> = runs.iter().map(|run| run.user as f64).collect();
-        let median = perftax_cost::bootstrap::median(&mut samples);
+        let median = perftax_doc::median(&mut samples);
         Ok(vec![row(&format!("{} every {period}, {times} runs", self.case()), median, &runs, ALLOWED)])
     }
 

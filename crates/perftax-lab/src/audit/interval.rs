@@ -1,7 +1,7 @@
 //! Is one sample taken in each period, whatever the period?
 
-use perftax_cost::document::AuditRow;
 use perftax_cost::period::prime_at_least;
+use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
 use super::{Experiment, Setting, Source, Taking, by_ibs, each_source};

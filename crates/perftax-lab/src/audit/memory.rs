@@ -1,6 +1,6 @@
 //! How much memory does sampling take?
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::event::parse_one;
 use perftax_pmu::sampler::{LiveSampler, Sampling};
 use perftax_pmu::sys::Target;
@@ -57,10 +57,10 @@ fn resident(setting: &Setting, programs: &Programs) -> Result<AuditRow> {
     let rounds = programs.rounds(PROGRAM, setting.rounds(), &Way::QUIET)?;
     let kib = |round: &Round, way: Way| round.of(way).max_rss_bytes as f64 / 1024.0;
     let mut alone: Vec<f64> = rounds.iter().map(|round| kib(round, Way::Alone)).collect();
-    let middle = perftax_cost::bootstrap::median(&mut alone);
+    let middle = perftax_doc::median(&mut alone);
     let spread = alone.last().copied().unwrap_or(middle) - alone.first().copied().unwrap_or(middle);
     let mut sampled: Vec<f64> = rounds.iter().map(|round| kib(round, Way::Sampled)).collect();
-    let found = perftax_cost::bootstrap::median(&mut sampled);
+    let found = perftax_doc::median(&mut sampled);
     // One page is the least that a resident size differs by.
     let floor = spread.max(rustix::param::page_size() as f64 / 1024.0);
     let case = format!("{PROGRAM}, largest resident size");
@@ -85,7 +85,7 @@ fn rings(setting: &Setting) -> Result<AuditRow> {
     }
     // One page more holds what kernel and reader tell each other.
     let expected = (RINGS * (RING_PAGES + 1) * page) as f64 / 1024.0;
-    let middle = perftax_cost::bootstrap::median(&mut found);
+    let middle = perftax_doc::median(&mut found);
     let case = format!("{RINGS} rings of {RING_PAGES} pages, free memory");
     // What others free or take meanwhile is in single runs; the median leaves it out.
     Ok(AuditRow::of(case, "KiB", expected, &[middle], ALLOWED).remarking(format!("runs: {found:.0?}")))

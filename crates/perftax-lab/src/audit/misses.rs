@@ -1,6 +1,6 @@
 //! Are the first-level misses of a chain of loads counted and sampled, from one in twenty instructions to one in a hundred?
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::event::{Event, Retired, Vendor, parse_one};
 use perftax_pmu::record::DataSource;
 use perftax_pmu::sys::{Loop, Ratio};

@@ -25,7 +25,7 @@ mod threads;
 
 use std::time::Instant;
 
-use perftax_cost::document::{AuditRow, AuditedExperiment};
+use perftax_doc::{AuditRow, AuditedExperiment};
 use perftax_pmu::event::{Catalog, Vendor};
 use perftax_pmu::{Error, Result};
 

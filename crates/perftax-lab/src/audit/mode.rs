@@ -1,6 +1,6 @@
 //! Is what the kernel does for a program told apart from what the program does?
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 use perftax_pmu::event::{Retired, parse_one};
 use perftax_pmu::sys::Loop;

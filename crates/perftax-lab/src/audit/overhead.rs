@@ -1,6 +1,6 @@
 //! What does sampling real programs take, with and without a signal to each sample?
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
 use super::programs::{Programs, Round, Way, a_sample_s, longer, over_rounds};
@@ -61,7 +61,7 @@ fn of_program(name: &str, sampled_by: &str, rounds: &[Round], price: &[Round]) -
         let found = over_rounds(rounds, |rounds| 1e6 * a_sample_s(rounds, way));
         let longer = over_rounds(rounds, |rounds| 100.0 * longer(rounds, way));
         let mut samples: Vec<f64> = rounds.iter().map(|round| round.of(way).samples as f64).collect();
-        let samples = perftax_cost::bootstrap::median(&mut samples);
+        let samples = perftax_doc::median(&mut samples);
         let runs: Vec<f64> = rounds.iter().map(|round| 1e6 * a_sample_s(&[round], way)).collect();
         let remark = format!(
             "{samples:.0} samples ({sampled_by}): {:.1} % longer than alone [{:.1}, {:.1}]",

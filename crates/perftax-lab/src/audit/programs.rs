@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process;
 
-use perftax_cost::Estimate;
 use perftax_cost::bootstrap::{REPLICATES, cluster_bootstrap};
-use perftax_cost::observation::Run;
 use perftax_cost::verification::AVERAGE;
+use perftax_doc::Estimate;
+use perftax_doc::observation::Run;
 use perftax_pmu::event::{Retired, parse_one};
 use perftax_pmu::{Error, Result};
 

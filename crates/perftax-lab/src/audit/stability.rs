@@ -1,6 +1,6 @@
 //! Do runs of the same work bring the same?
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
 use super::{Experiment, Setting, Taking, by_ibs, each_source};
@@ -37,7 +37,7 @@ impl Experiment for Stability {
             let one = |_| Taking::of(setting, work.as_mut(), &event, Some(period));
             let runs: Vec<Taking> = (0..TIMES * setting.runs).map(one).collect::<Result<_>>()?;
             let mut samples: Vec<f64> = runs.iter().map(|run| run.samples as f64).collect();
-            let median = perftax_cost::bootstrap::quantile(&mut samples, 0.5);
+            let median = perftax_doc::quantile(&mut samples, 0.5);
             let case = format!("{} every {period}, {} runs", source.name(), runs.len());
             Ok(vec![Taking::row(case, median, &runs, source.allowed(setting))])
         })?;

@@ -1,6 +1,6 @@
 //! Work that is done while an event watches the thread.
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::event::{Event, parse_one};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::record::{Record, Sample, decode};

@@ -1,6 +1,6 @@
 //! Does each thread get its own samples, however many run at once?
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
 use super::{Experiment, Setting, Source, Taking, by_ibs, each_source};

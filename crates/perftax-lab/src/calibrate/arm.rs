@@ -1,7 +1,7 @@
 //! The arms of a calibration.
 
-use perftax_cost::left_out::{EXCLUDED_KERNEL_TERM, EXCLUDED_USER_TERM, OFF_IN_KERNEL_ARM};
 use perftax_cost::prediction::CACHED_WORK_TERM;
+use perftax_doc::left_out::{EXCLUDED_KERNEL_TERM, EXCLUDED_USER_TERM, OFF_IN_KERNEL_ARM};
 use perftax_pmu::Error;
 use perftax_pmu::sampler::{Pages, Payload, Sampling, Wakeup};
 
@@ -25,7 +25,7 @@ pub const ARMED: &str = "armed";
 /// The event is counted, not sampled.
 pub const COUNTING: &str = "counting";
 
-/// Every sample is dropped by the event's filter: what an interrupt of the program's own mode takes without one ([`perftax_cost::LeftOut`]).
+/// Every sample is dropped by the event's filter: what an interrupt of the program's own mode takes without one ([`perftax_doc::LeftOut`]).
 pub const EXCLUDED_IN_USER: &str = EXCLUDED_USER_TERM;
 /// The same of the kernel's mode, where the work stays for it.
 pub const EXCLUDED_IN_KERNEL: &str = EXCLUDED_KERNEL_TERM;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use perftax_cost::Mechanism;
-use perftax_cost::observation::Block;
+use perftax_doc::Mechanism;
+use perftax_doc::observation::Block;
 use perftax_pmu::event::{Catalog, Event, parse_one};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sys::{Tsc, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};

@@ -2,7 +2,7 @@
 //!
 //! Each block has a thread of its own, so that its perf context holds nothing but what the arm opens.
 
-use perftax_cost::observation::Block;
+use perftax_doc::observation::Block;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{check_interrupted, online_cpus};
 use perftax_pmu::sampler::Delivered;

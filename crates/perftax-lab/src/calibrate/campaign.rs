@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use perftax_cost::Mechanism;
 use perftax_cost::alpha::{Clock, Foresight, Sums, Unit, control_variation, rounds_needed, session_sums, session_variation};
-use perftax_cost::document::StopReason;
-use perftax_cost::observation::Block;
+use perftax_doc::Mechanism;
+use perftax_doc::StopReason;
+use perftax_doc::observation::Block;
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::alpha::{Unit, control, difference_of, drift, linearity, ratio_of_sums};
-use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap, median};
+use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
 use perftax_cost::buffering::{ASSIST_TERM, COPY_TERM, INTERRUPT_TERM, Split, split};
 use perftax_cost::direct::{DirectSplit, HANDLER_TERM, direct_split, record_cost};
-use perftax_cost::document::{Control, DirectCost, Linearity};
-use perftax_cost::observation::Block;
 use perftax_cost::prediction::RAW_TERM;
 use perftax_cost::tasks::{EXEC_CPUS_TERM, EXEC_TERM, TASK_CPUS_TERM, TASK_EVENT_TERM, TASK_TERM, more_each};
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::median;
+use perftax_doc::observation::Block;
+use perftax_doc::{Control, DirectCost, Linearity};
+use perftax_doc::{Estimate, Mechanism};
 
 use super::arm::{
     ARMED, CACHED, COUNTING, EACH, EXCLUDED_IN_KERNEL, EXCLUDED_IN_USER, IDLE, OFF, OFF_AGAIN, OFF_CACHED, OFF_IN_KERNEL, ON,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perftax_cost::observation::Settling;
+use perftax_doc::observation::Settling;
 use perftax_pmu::Result;
 use perftax_pmu::event::{Catalog, Event, parse_one};
 use perftax_pmu::sampler::{Delivered, DirectSampler, LiveSampler, Payload, Sampler, Sampling};

@@ -7,8 +7,8 @@
 
 use std::os::fd::OwnedFd;
 
-use perftax_cost::observation::Block;
 use perftax_cost::tasks::{SWITCH_INHERITED_TERM, SWITCH_SEPARATE_RARE_TERM, SWITCH_SEPARATE_TERM};
+use perftax_doc::observation::Block;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::pin_this_thread;
 use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling};

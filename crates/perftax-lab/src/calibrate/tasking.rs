@@ -6,7 +6,7 @@
 
 use std::process::{Command, Stdio};
 
-use perftax_cost::observation::Block;
+use perftax_doc::observation::Block;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{online_cpus, raise_descriptor_limit};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Sampler, Sampling, WaitingThread, ring_pages_within_rights};

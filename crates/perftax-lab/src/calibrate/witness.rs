@@ -5,9 +5,9 @@
 //! the hypervisor) is not seen, so the witness is a lower bound, and the difference to α is itself a finding.
 
 use perf_event_open_sys::bindings as abi;
-use perftax_cost::Mechanism;
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
-use perftax_cost::document::Witness;
+use perftax_doc::Mechanism;
+use perftax_doc::Witness;
 use perftax_pmu::Result;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling};

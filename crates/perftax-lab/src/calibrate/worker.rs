@@ -4,8 +4,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use perftax_cost::Mechanism;
-use perftax_cost::observation::Block;
+use perftax_doc::Mechanism;
+use perftax_doc::observation::Block;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::guard::pin_this_thread;
 use perftax_pmu::sys::{Tsc, disable_open_events};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perftax_cost::document::{MatrixSet, MatrixSetEvent};
+use perftax_doc::{MatrixSet, MatrixSetEvent};
 use perftax_pmu::event::Vendor;
 use perftax_pmu::{Error, Result};
 use serde::Deserialize;

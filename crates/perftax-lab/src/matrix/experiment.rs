@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use perftax_cost::document::{MatrixCell, MatrixEvent, MatrixPair, MatrixPilot};
 use perftax_cost::matrix::{Overhead, VARIATION_LIMIT, adjust};
+use perftax_doc::{MatrixCell, MatrixEvent, MatrixPair, MatrixPilot};
 use perftax_pmu::sys::Reading;
 use perftax_pmu::{Error, Result};
 
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::matrix::{EventSet, Grid, Monitors};
     use crate::run::Command;
-    use perftax_cost::document::MatrixMode;
+    use perftax_doc::MatrixMode;
     use perftax_pmu::event::Catalog;
     use perftax_pmu::sys::Stdio;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::Mechanism;
-use perftax_cost::document::{MatrixImpossible, MatrixKey, MatrixMode};
 use perftax_cost::period::CPU_CLOCK_PERIOD_MIN_NS;
+use perftax_doc::Mechanism;
+use perftax_doc::{MatrixImpossible, MatrixKey, MatrixMode};
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::{Error, Result};
 

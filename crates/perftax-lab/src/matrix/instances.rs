@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use perftax_cost::document::MatrixRun;
+use perftax_doc::MatrixRun;
 use perftax_pmu::guard::{check_interrupted, interrupted};
 use perftax_pmu::sys::{Child, Exit, kill_with_descendants};
 use perftax_pmu::{Error, Result};

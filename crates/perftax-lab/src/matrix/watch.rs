@@ -1,6 +1,6 @@
 //! Who watches the programs of a cell, and what they saw.
 
-use perftax_cost::document::MatrixMode;
+use perftax_doc::MatrixMode;
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::allowed_cpus;

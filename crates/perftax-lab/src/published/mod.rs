@@ -6,8 +6,8 @@ pub mod pes;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use perftax_cost::document::{Calibration, MachineId, Origin, SCHEMA, StopReason};
-use perftax_cost::{Estimate, Mechanism, Warning};
+use perftax_doc::{Calibration, MachineId, Origin, SCHEMA, StopReason};
+use perftax_doc::{Estimate, Mechanism, Warning};
 use perftax_model::machine::{self, Machine};
 use perftax_pmu::{Error, Result};
 use serde::Deserialize;

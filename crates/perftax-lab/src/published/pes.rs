@@ -4,7 +4,7 @@
 //! The data set is of one Intel and one AMD machine, Cascade Lake and Zen 2 by inference; the paper has four. Two sessions stand in it that
 //! partly disagree. An accuracy, as the paper prints it, is 100 less the error without its sign.
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use perftax_pmu::{Error, Result};
 use serde::Deserialize;
 
@@ -277,7 +277,7 @@ impl Spread {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
-        Some(Self { median: perftax_cost::bootstrap::quantile(&mut values, 0.5), least, most })
+        Some(Self { median: perftax_doc::quantile(&mut values, 0.5), least, most })
     }
 
     /// From the least of all to the most of all; the median is that of the medians.

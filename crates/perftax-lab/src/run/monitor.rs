@@ -1,10 +1,11 @@
 //! One run of a program under one condition.
 
+use perftax_cost::left_out::share_of;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use perftax_cost::Estimate;
-use perftax_cost::observation::Run;
+use perftax_doc::Estimate;
+use perftax_doc::observation::Run;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{check_interrupted, online_cpus};
 use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, ReaderThread, Sampler, Sampling, Wakeup, ring_pages_within_rights};
@@ -208,7 +209,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
 
     let period = monitor.map_or(0, |m| m.period);
     // A clock counts in the mode that its filter leaves out, too, and gives no samples of it.
-    let dropped = monitor.map(|m| m.event.left_out().share_of(exit.usage.user_s, exit.usage.system_s));
+    let dropped = monitor.map(|m| share_of(m.event.left_out(), exit.usage.user_s, exit.usage.system_s));
     let dropped = dropped.unwrap_or(Estimate::exact(0.0));
     let seen = monitor.map_or(Estimate::exact(1.0), |m| m.seen);
     let due = if period == 0 { 0.0 } else { delivered.counted.iter().sum::<u64>() as f64 / period as f64 };

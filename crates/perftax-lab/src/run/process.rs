@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use perftax_cost::document::WorkloadProfile;
-use perftax_cost::observation::Run;
+use perftax_doc::WorkloadProfile;
+use perftax_doc::observation::Run;
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::process::{command_line, file_of, has_ended, refusal, threads};
 use perftax_pmu::sys::process_cpu_ns;

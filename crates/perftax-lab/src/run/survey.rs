@@ -1,10 +1,10 @@
 //! What a program does when nobody looks.
 
-use perftax_cost::Estimate;
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
-use perftax_cost::document::WorkloadProfile;
-use perftax_cost::observation::Run;
-use perftax_cost::tasks::Tasks;
+use perftax_doc::Estimate;
+use perftax_doc::WorkloadProfile;
+use perftax_doc::observation::Run;
+use perftax_doc::tasks::Tasks;
 use perftax_pmu::event::Event;
 use perftax_pmu::{Error, Result};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::busiest::Busiest;
-use perftax_cost::tasks::{Portions, Tasks};
+use perftax_doc::tasks::Busiest;
+use perftax_doc::tasks::{Portions, Tasks};
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::raise_descriptor_limit;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use perftax_cost::observation::Yardstick;
+use perftax_doc::observation::Yardstick;
 use perftax_pmu::guard::{make_this_thread_realtime, pin_this_thread};
 use perftax_pmu::sys::{monotonic_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};

@@ -1,6 +1,7 @@
 //! Where runs are entered.
 
-use perftax_cost::document::{EventSet, Price, PriceFit, PriceRatio, PriceSection};
+use perftax_cost::price_list::{by_round, estimated, ratio, through};
+use perftax_doc::{EventSet, Price, PriceFit, PriceSection};
 
 use super::{Measured, Scale};
 
@@ -81,14 +82,14 @@ impl Book {
     /// The book with everything worked out.
     pub fn closed(self, scale: Scale, sets: Vec<EventSet>) -> Measured {
         let per_unit = scale.ticks_per_unit;
-        let timer: Vec<f64> = self.timer.by_round(&[], 1.0).into_iter().map(|ticks| ticks.unwrap_or(0.0)).collect();
-        let prices: Vec<Price> = self.prices.into_iter().map(|price| price.estimated(&timer, per_unit)).collect();
+        let timer: Vec<f64> = by_round(&self.timer, &[], 1.0).into_iter().map(|ticks| ticks.unwrap_or(0.0)).collect();
+        let prices: Vec<Price> = self.prices.into_iter().map(|price| estimated(price, &timer, per_unit)).collect();
         let ratio = |(of, to, bound): (Entry, Entry, Option<f64>)| {
             let (of, to) = (&prices[of.0], &prices[to.0]);
-            PriceRatio::of((of.name(), to.name()), &of.by_round(&timer, per_unit), &to.by_round(&timer, per_unit), bound)
+            ratio((of.name(), to.name()), &by_round(of, &timer, per_unit), &by_round(to, &timer, per_unit), bound)
         };
         let ratios = self.ratios.into_iter().filter_map(ratio).collect();
-        Measured { sets, scale, fits: fits(&prices, &timer, per_unit), timer: self.timer.estimated(&[], 1.0), prices, ratios }
+        Measured { sets, scale, fits: fits(&prices, &timer, per_unit), timer: estimated(self.timer, &[], 1.0), prices, ratios }
     }
 }
 
@@ -106,7 +107,7 @@ fn fits(prices: &[Price], timer: &[f64], ticks_per_unit: f64) -> Vec<PriceFit> {
             continue;
         }
         let alike: Vec<&Price> = usable[at..].iter().copied().filter(|later| is_same(later, price)).collect();
-        fits.extend(PriceFit::through(&alike, timer, ticks_per_unit));
+        fits.extend(through(&alike, timer, ticks_per_unit));
     }
     fits
 }

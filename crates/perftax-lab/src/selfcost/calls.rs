@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use perftax_cost::document::{Price, PriceSection};
+use perftax_doc::{Price, PriceSection};
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::sampler::{Sampling, modify};
 use perftax_pmu::sys::self_monitor::{id_of, raw_getppid, raw_reset, set_period};

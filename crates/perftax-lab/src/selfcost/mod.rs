@@ -18,7 +18,7 @@ mod touch;
 
 use std::time::{Duration, Instant};
 
-use perftax_cost::document::{EventSet, Price, PriceFit, PriceRatio, PriceSection};
+use perftax_doc::{EventSet, Price, PriceFit, PriceRatio, PriceSection};
 use perftax_pmu::Result;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::guard::{check_interrupted, pin_this_thread};

@@ -3,7 +3,7 @@
 
 use std::os::fd::AsFd;
 
-use perftax_cost::document::{Price, PriceSection};
+use perftax_doc::{Price, PriceSection};
 use perftax_pmu::event::Event;
 use perftax_pmu::sys::SelfMonitor;
 use perftax_pmu::sys::self_monitor::{raw_read, raw_start, raw_stop};

@@ -1,6 +1,6 @@
 //! The same by PAPI, where it is installed.
 
-use perftax_cost::document::{Price, PriceSection};
+use perftax_doc::{Price, PriceSection};
 use perftax_pmu::event::Event;
 use perftax_pmu::sys::libpapi::{Papi, PapiSet, PapiStatus};
 use perftax_pmu::{Error, Result};

@@ -1,6 +1,6 @@
 //! Starting, stopping and reading 1 to 16 events, by every way that the kernel has.
 
-use perftax_cost::document::{Price, PriceSection};
+use perftax_doc::{Price, PriceSection};
 use perftax_pmu::event::Event;
 use perftax_pmu::sys::{SelfMonitor, self_monitor};
 use perftax_pmu::{Error, Result};

@@ -1,6 +1,6 @@
 //! The time stamp counter as a stopwatch: what it takes by itself, and what its ticks are.
 
-use perftax_cost::document::CostUnit;
+use perftax_doc::CostUnit;
 use perftax_pmu::Result;
 use perftax_pmu::sys::{Loop, LoopMemory, Tsc};
 

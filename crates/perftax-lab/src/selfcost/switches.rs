@@ -2,8 +2,8 @@
 //!
 //! As in lat_ctx, what the token's way through a pipe and the reading of the memory take within one process is taken off.
 
-use perftax_cost::bootstrap::median;
-use perftax_cost::document::{Price, PriceSection};
+use perftax_doc::median;
+use perftax_doc::{Price, PriceSection};
 use perftax_pmu::Result;
 use perftax_pmu::event::{Event, parse};
 use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};

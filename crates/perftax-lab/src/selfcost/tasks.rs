@@ -1,6 +1,6 @@
 //! What creating and ending a thread costs while events are open: a copy of each inherited event is made, and given up.
 
-use perftax_cost::document::{Price, PriceSection};
+use perftax_doc::{Price, PriceSection};
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::sys::{OpenEvent, Target};

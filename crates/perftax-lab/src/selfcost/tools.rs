@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use perftax_cost::document::{Price, PriceSection};
+use perftax_doc::{Price, PriceSection};
 use perftax_pmu::{Error, Result};
 
 use super::book::{Book, Entry};

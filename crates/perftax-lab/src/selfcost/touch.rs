@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use perftax_cost::document::{Price, PriceSection};
+use perftax_doc::{Price, PriceSection};
 use perftax_pmu::event::Event;
 use perftax_pmu::sys::self_monitor::raw_read;
 use perftax_pmu::sys::{CounterPage, FaultArea, SelfMonitor};

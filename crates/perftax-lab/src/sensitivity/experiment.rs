@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use perftax_cost::bootstrap;
 use perftax_cost::bootstrap::cluster_bootstrap;
-use perftax_cost::document::{SensitivityRow, SensitivityRun};
-use perftax_cost::{Estimate, bootstrap};
+use perftax_doc::Estimate;
+use perftax_doc::{SensitivityRow, SensitivityRun};
 use perftax_pmu::Result;
 
 use super::means::Means;

@@ -3,7 +3,7 @@
 use perftax_comm::LINE_BYTES;
 use perftax_comm::document::{Called, simulated_document};
 use perftax_comm::run::{Estimated, Mapped, Outcome, Request};
-use perftax_cost::document::{Comm, Origin};
+use perftax_doc::{Comm, Origin};
 use perftax_pmu::{Error, Result};
 use perftax_symbols::Mapping;
 use perftax_symbols::naming::{CodePlace, Names};

@@ -1,6 +1,6 @@
 //! From what the model saw to what is reported.
 
-use perftax_cost::document::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, TermsS, ThreadSamples};
+use perftax_doc::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, TermsS, ThreadSamples};
 use perftax_model::cache::Traffic;
 use perftax_model::machine::{Handler, Machine};
 use perftax_model::run::{CoreOutcome, Outcome, Request};

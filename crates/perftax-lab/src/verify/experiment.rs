@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Cell, Control, LeftOutRun, WorkloadYardstick};
 use perftax_cost::drive::Drive;
-use perftax_cost::observation::Block;
 use perftax_cost::period::prime_at_least;
-use perftax_cost::tasks::Tasks;
+use perftax_cost::tasks::seen;
 use perftax_cost::verification::{self, PROBE, Round, SwitchArms, TaskArms};
-use perftax_cost::yardstick::{Fit, adjust};
+use perftax_cost::yardstick::adjust;
+use perftax_doc::Estimate;
+use perftax_doc::Fit;
+use perftax_doc::observation::Block;
+use perftax_doc::tasks::Tasks;
+use perftax_doc::{Cell, Control, LeftOutRun, WorkloadYardstick};
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::check_interrupted;
@@ -96,7 +98,7 @@ impl<'a> Experiment<'a> {
                 for _ in 0..PILOT_SESSIONS {
                     pilot.session()?;
                 }
-                let alpha_ns = pilot.finish(perftax_cost::document::StopReason::TimeLimit)?.conclusion.alpha_ns.estimate;
+                let alpha_ns = pilot.finish(perftax_doc::StopReason::TimeLimit)?.conclusion.alpha_ns.estimate;
                 let costing = |shares: &[f64]| distinct(shares.iter().map(|share| period_costing(*share, alpha_ns)).collect());
                 let (periods, mut probes) = (costing(overheads), costing(&request.probes));
                 probes.sort_unstable();
@@ -225,7 +227,7 @@ impl<'a> Experiment<'a> {
             // At no cost of a sample: what each costs makes a few more.
             let rate = drive.samples(1.0, (*period).max(1), 0.0).unwrap_or(f64::INFINITY);
             let tasks = self.subjects[index].tasks.as_ref();
-            let seen = tasks.map_or(Estimate::exact(1.0), |tasks| tasks.seen(drive, event, rate));
+            let seen = tasks.map_or(Estimate::exact(1.0), |tasks| seen(tasks, drive, event, rate));
             let monitor =
                 (*period > 0).then(|| Monitor { attach: subject.attach, payload: self.request.payload, seen, ..plain() });
             round.runs.push(run_once(&subject.command, monitor.as_ref(), &watched, arm, number)?);

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use perftax_cost::Mechanism;
 use perftax_cost::drive::Drive;
+use perftax_doc::Mechanism;
 use perftax_pmu::event::Event;
 use perftax_pmu::sampler::Payload;
 

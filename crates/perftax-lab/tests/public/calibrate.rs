@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use perftax_cost::Mechanism;
-use perftax_cost::observation::Block;
+use perftax_doc::Mechanism;
+use perftax_doc::observation::Block;
 use perftax_lab::calibrate::{Buffers, Depth, Spec, Worker, conclude};
 use perftax_lab::stimulus::{PageFaults, PathWalk, Stimulus};
 use perftax_pmu::Error;

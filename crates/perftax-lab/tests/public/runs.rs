@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use perftax_cost::tasks::Tasks;
+use perftax_doc::tasks::Tasks;
 use perftax_lab::run::{Command, Look, Monitor, Watched, look_at_tasks, run_once};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Catalog, Event, parse};
@@ -25,7 +25,7 @@ fn watched() -> Watched {
 const BUSY: [&str; 3] = ["perl", "-e", "my $i = 0; $i++ while $i < 3e6"];
 
 /// On a shared host a hypervisor may take the CPU away for most of a run. Such a run is marked, and the next one tried.
-fn undisturbed(monitor: &Monitor) -> perftax_cost::observation::Run {
+fn undisturbed(monitor: &Monitor) -> perftax_doc::observation::Run {
     let runs = (0..40).map(|round| run_once(&command(&BUSY), Some(monitor), &watched(), "on", round).unwrap());
     let mut why = Vec::new();
     for run in runs {

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Bill, BilledEvent, MachineProfile, Origin, SampleCount, SpanOf, Untold};
+use perftax_doc::Estimate;
+use perftax_doc::{Bill, BilledEvent, MachineProfile, Origin, SampleCount, SpanOf, Untold};
 
 use super::dropped::Dropped;
 use super::price::{Price, price_of};
@@ -146,7 +146,7 @@ fn cost(event: &BilledEvent, samples: u64) -> Option<Estimate> {
 /// The cost of so many samples of each event. Events priced by one calibration share its error, so their ends add; those of
 /// different calibrations are independent. None where samples came but none was priced.
 fn total(priced: &[Priced], samples: &[u64]) -> Option<Estimate> {
-    let mut by_calibration: BTreeMap<(perftax_cost::Mechanism, &str), Estimate> = BTreeMap::new();
+    let mut by_calibration: BTreeMap<(perftax_doc::Mechanism, &str), Estimate> = BTreeMap::new();
     let mut unpriced = 0;
     for (Priced { price, event }, &samples) in priced.iter().zip(samples) {
         let Some(price) = price.as_ref().filter(|_| event.untold.is_none()) else {

@@ -1,6 +1,6 @@
 //! Interrupts of a timer whose sample its filter dropped (`cpu-clock:u` in the kernel's mode): they are paid for, and nothing of them is recorded.
 
-use perftax_cost::{Estimate, LeftOut};
+use perftax_doc::{Estimate, LeftOut};
 
 use super::price::Price;
 use crate::recording::{EventCounts, Recording};

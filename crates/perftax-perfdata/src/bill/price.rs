@@ -1,9 +1,9 @@
 //! The price of one sample, out of a machine profile.
 
-use perftax_cost::document::{Calibration, MachineProfile};
 use perftax_cost::drive::Drive;
 use perftax_cost::prediction::{Cost, drift_at_age};
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::{Calibration, MachineProfile};
+use perftax_doc::{Estimate, Mechanism};
 
 use super::payload::Payload;
 use crate::recording::{Attribute, Carried};

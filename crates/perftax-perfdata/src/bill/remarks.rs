@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::{Bill, MachineProfile, Untold};
 use perftax_cost::prediction::FRESH_S;
-use perftax_cost::{LeftOut, Mechanism, Warning};
+use perftax_doc::{Bill, MachineProfile, Untold};
+use perftax_doc::{LeftOut, Mechanism, Warning};
 
 use super::billing::Priced;
 use super::price::Price;

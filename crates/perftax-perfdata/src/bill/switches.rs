@@ -1,7 +1,7 @@
 //! What context switches cost while the events of tasks were swapped at each, where the recording tells how many there were.
 
-use perftax_cost::document::BilledSwitches;
 use perftax_cost::tasks::SWITCH_INHERITED_TERM;
+use perftax_doc::BilledSwitches;
 
 use super::billing::Priced;
 use crate::recording::{EventCounts, Recording, kind};
@@ -19,7 +19,7 @@ pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledSwitc
     let cost_s = priced.iter().filter_map(|priced| priced.price.as_ref()).find_map(|price| {
         let term_ns = price.calibration.terms.get(SWITCH_INHERITED_TERM)?.widened(price.drift);
         let all = term_ns.scaled(switches as f64 * 1e-9);
-        Some(perftax_cost::Estimate { low: all.low.max(0.0), ..all })
+        Some(perftax_doc::Estimate { low: all.low.max(0.0), ..all })
     });
     Some(BilledSwitches { switches, cost_s })
 }

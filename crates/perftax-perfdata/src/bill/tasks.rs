@@ -1,7 +1,7 @@
 //! What the coming and going of tasks cost while a recording's events were inherited.
 
-use perftax_cost::document::BilledTasks;
 use perftax_cost::tasks::{TASK_CPUS_TERM, TASK_TERM, TaskCost};
+use perftax_doc::BilledTasks;
 
 use super::billing::Priced;
 use crate::recording::command_line::{Whom, whom};

@@ -1,7 +1,7 @@
 //! What every check is.
 
-use perftax_cost::document::Bill;
-pub use perftax_cost::document::LintUnit as Unit;
+use perftax_doc::Bill;
+pub use perftax_doc::LintUnit as Unit;
 
 use crate::recording::{Recording, SeenRecord, SeenSample};
 

@@ -33,7 +33,7 @@ use std::cmp::Reverse;
 use std::path::Path;
 use std::rc::Rc;
 
-use perftax_cost::document::{Lint, LintCheck, LintVerdict, MachineProfile, Origin};
+use perftax_doc::{Lint, LintCheck, LintVerdict, MachineProfile, Origin};
 use perftax_pmu::Result;
 
 use crate::bill;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use perftax_cost::document::Untold;
+use perftax_doc::Untold;
 use perftax_pmu::record::spe;
 
 use super::attribute::{Attribute, read_format};

@@ -1,6 +1,6 @@
 //! What a recording says of one event.
 
-use perftax_cost::document::Untold;
+use perftax_doc::Untold;
 
 use super::attribute::{Attribute, read_format};
 use super::carried::Carried;

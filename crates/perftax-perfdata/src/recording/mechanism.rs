@@ -1,6 +1,6 @@
 //! Which mechanism sampled an event, as far as its attributes and the recording's header tell.
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 
 use super::attribute::Attribute;
 use super::features::Features;

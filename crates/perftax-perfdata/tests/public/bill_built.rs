@@ -1,6 +1,6 @@
 //! Recordings built byte by byte from the kernel's and perf's headers, in both byte orders.
 
-use perftax_cost::document::{Bill, MachineId, Origin};
+use perftax_doc::{Bill, MachineId, Origin};
 use perftax_perfdata::bill;
 use perftax_perfdata::recording::Recording;
 

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{RwLock, RwLockReadGuard};
 
 use crate::bill_support::{Stats, assert_same};
-use perftax_cost::document::{Lint, LintVerdict};
+use perftax_doc::{Lint, LintVerdict};
 use perftax_perfdata::lint;
 use perftax_perfdata::recording::Recording;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::{Bill, Calibration, MachineId, MachineProfile, SampleCount, SpanOf, StopReason};
-use perftax_cost::{Estimate, Mechanism, Warning};
+use perftax_doc::{Bill, Calibration, MachineId, MachineProfile, SampleCount, SpanOf, StopReason};
+use perftax_doc::{Estimate, Mechanism, Warning};
 use perftax_perfdata::bill;
 
 use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, exit, origin, two_events};

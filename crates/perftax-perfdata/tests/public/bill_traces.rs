@@ -2,8 +2,8 @@
 
 use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, origin, unpriced_bill as bill};
 use crate::bill_records::{calibration, profile};
-use perftax_cost::Mechanism;
-use perftax_cost::document::Untold;
+use perftax_doc::Mechanism;
+use perftax_doc::Untold;
 use perftax_perfdata::bill;
 
 /// A recording whose header names the PMU of type 9.

@@ -1,6 +1,6 @@
 //! Recordings for lint, built byte by byte: a program that ran for a second, and what each test makes of it.
 
-use perftax_cost::document::{Lint, LintCheck, MachineProfile};
+use perftax_doc::{Lint, LintCheck, MachineProfile};
 use perftax_perfdata::lint::{Limits, lint_stream};
 
 use crate::bill_built::{ENABLE_ON_EXEC, MS, Pipe, SAMPLE_ID_ALL, SAMPLE_TYPE, origin};

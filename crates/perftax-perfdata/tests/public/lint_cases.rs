@@ -1,7 +1,7 @@
 //! Recordings that look spoiled and are not, or the other way round.
 
-use perftax_cost::document::LintVerdict::{Error, Passed, Unknown, Warning};
-use perftax_cost::document::{LintCheck, LintVerdict};
+use perftax_doc::LintVerdict::{Error, Passed, Unknown, Warning};
+use perftax_doc::{LintCheck, LintVerdict};
 use perftax_perfdata::lint::Limits;
 
 use crate::bill_built::{MS, SAMPLE_TYPE};

@@ -1,7 +1,7 @@
 //! Every check of lint names one spoiled recording, and leaves a near miss of it alone.
 
-use perftax_cost::Mechanism;
-use perftax_cost::document::{LintVerdict, MachineProfile};
+use perftax_doc::Mechanism;
+use perftax_doc::{LintVerdict, MachineProfile};
 use perftax_perfdata::lint::{Limits, rules};
 
 use crate::bill_built::{MS, SAMPLE_TYPE, TIMES};

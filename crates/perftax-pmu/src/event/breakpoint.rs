@@ -1,6 +1,6 @@
 //! Breakpoints and watchpoints: `mem:ADDRESS[/LENGTH][:rwx]`.
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 
 use crate::error::Result;
 

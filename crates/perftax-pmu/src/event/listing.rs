@@ -1,6 +1,6 @@
 //! Everything that can be named on a machine.
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use serde::Serialize;
 
 use crate::sys::libpfm::{NamedEvent, PmuInfo};

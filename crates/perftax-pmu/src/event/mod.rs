@@ -23,7 +23,7 @@ mod symbolic;
 mod tracepoint;
 mod uprobe;
 
-use perftax_cost::{LeftOut, Mechanism};
+use perftax_doc::{LeftOut, Mechanism};
 
 pub use crate::machine::Vendor;
 pub use catalog::{Catalog, Pmu};
@@ -121,7 +121,7 @@ impl Event {
     }
 
     /// An event of the given type and configuration, with nothing else set.
-    fn bare(name: &str, pmu_type: u32, config: u64, mechanism: perftax_cost::Mechanism) -> Self {
+    fn bare(name: &str, pmu_type: u32, config: u64, mechanism: perftax_doc::Mechanism) -> Self {
         Self {
             name: name.into(),
             pmu_type,

@@ -1,6 +1,6 @@
 //! From the text of `-e` to events.
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 
 use crate::error::{Error, Result};
 use crate::machine::Vendor;

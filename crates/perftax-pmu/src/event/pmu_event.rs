@@ -1,6 +1,6 @@
 //! `pmu/term,term=value/`: terms put into the bits that sysfs names.
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 
 use crate::error::{Error, Result};
 use crate::machine::Vendor;

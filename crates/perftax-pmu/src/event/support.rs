@@ -1,6 +1,6 @@
 //! Whether the machine of a catalog can sample an event.
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 
 use crate::error::{Error, Result};
 use crate::machine::Vendor;

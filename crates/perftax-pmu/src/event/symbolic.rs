@@ -1,6 +1,6 @@
 //! Symbolic names of any CPU, through libpfm: `skx::UOPS_RETIRED:ALL`.
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 
 use crate::error::{Error, Result};
 use crate::machine::Vendor;

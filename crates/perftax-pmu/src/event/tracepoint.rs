@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 
 use crate::error::{Error, Result};
 

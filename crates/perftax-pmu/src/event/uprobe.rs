@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use perftax_symbols::elf::{CodeSymbol, Elf};
 
 use crate::error::{Error, Result};

@@ -1,7 +1,7 @@
 //! What a machine profile is keyed by.
 
 use crate::fnv::{FNV_OFFSET, fnv1a};
-use perftax_cost::document::MachineId;
+use perftax_doc::MachineId;
 
 use super::Machine;
 

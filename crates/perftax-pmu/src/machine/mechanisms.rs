@@ -1,6 +1,6 @@
 //! Which mechanisms work here, each probed.
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use serde::{Serialize, Serializer};
 
 use super::{Beyond, Machine, PARANOID, Privilege, Refusal, Right, Trial, Vendor};

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 
 use super::Sampling;
 use super::attributes::attributes;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 
 use super::ring_pages::map_rings;
 use super::{DirectSampler, Payload, Sampling};

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use perftax_pmu::event::{ABSENT_PMU, Catalog, EventKind, Filter, list, parse};
 
 /// `enum perf_sw_ids` (linux/perf_event.h).

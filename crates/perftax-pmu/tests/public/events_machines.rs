@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use perftax_pmu::Error;
 use perftax_pmu::event::{ABSENT_PMU, Catalog, Event, EventKind, Filter, Rate, Vendor, list, parse, parse_groups};
 use tempfile::TempDir;

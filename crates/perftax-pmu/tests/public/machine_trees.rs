@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use perftax_pmu::machine::{Cpuid, Fact, FilesOnly, Group, Machine, Opening, Probe, Root, Vendor, usual_event};
 use perftax_pmu::oracle::CpuFacts;
 use tempfile::TempDir;

@@ -1,6 +1,6 @@
 //! `perftax audit` as separated values.
 
-use perftax_cost::document::{Audit, ComparisonVerdict};
+use perftax_doc::{Audit, ComparisonVerdict};
 
 use super::{Rows, ends};
 

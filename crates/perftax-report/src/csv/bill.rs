@@ -1,6 +1,6 @@
 //! `perftax bill` as separated values.
 
-use perftax_cost::document::{Bill, Untold};
+use perftax_doc::{Bill, Untold};
 
 use super::{Rows, ends};
 

@@ -1,7 +1,7 @@
 //! `perftax calibrate` as separated values.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::Calibration;
+use perftax_doc::Calibration;
+use perftax_doc::Estimate;
 
 use super::{Rows, ends};
 

@@ -1,6 +1,6 @@
 //! `perftax comm`, `perftax sim --comm` as separated values: pairs of threads, pairs of cores, lines with their instructions.
 
-use perftax_cost::document::{Comm, CommLine, CommPair, CommShare, CommSite};
+use perftax_doc::{Comm, CommLine, CommPair, CommShare, CommSite};
 
 use super::{Rows, ends, word};
 use crate::text::comm_allocations;

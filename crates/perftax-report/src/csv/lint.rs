@@ -1,6 +1,6 @@
 //! `perftax lint` as separated values.
 
-use perftax_cost::document::{Lint, LintUnit};
+use perftax_doc::{Lint, LintUnit};
 
 use super::Rows;
 

@@ -1,6 +1,6 @@
 //! `perftax matrix` as separated values.
 
-use perftax_cost::document::Matrix;
+use perftax_doc::Matrix;
 
 use super::{Rows, ends};
 

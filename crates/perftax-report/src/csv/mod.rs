@@ -2,13 +2,12 @@
 //!
 //! Fields that hold the separator, a quote or a line end are quoted as in RFC 4180, section 2. Numbers carry all digits.
 
-use perftax_cost::Estimate;
+use perftax_doc::Estimate;
 
 mod audit;
 mod bill;
 mod calibration;
 mod comm;
-mod comparison;
 mod lint;
 mod matrix;
 mod phase;
@@ -23,7 +22,6 @@ pub use audit::audit;
 pub use bill::bill;
 pub use calibration::calibration;
 pub use comm::{comm, comm_cores, comm_lines};
-pub use comparison::comparison;
 pub use lint::lint;
 pub use matrix::matrix;
 pub use phase::phase;
@@ -53,7 +51,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn field(text: &str, separator: &str) -> String {
+pub(crate) fn field(text: &str, separator: &str) -> String {
     let quoted = (!separator.is_empty() && text.contains(separator)) || text.contains(['"', '\n', '\r']);
     if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }

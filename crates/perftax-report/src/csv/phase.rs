@@ -1,6 +1,6 @@
 //! `perftax phase` as separated values.
 
-use perftax_cost::document::Phase;
+use perftax_doc::Phase;
 
 use super::Rows;
 

@@ -1,6 +1,6 @@
 //! `perftax plan` as separated values.
 
-use perftax_cost::document::Plan;
+use perftax_doc::Plan;
 
 use super::{Rows, ends};
 use crate::shell;

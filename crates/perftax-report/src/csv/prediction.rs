@@ -1,6 +1,6 @@
 //! `perftax predict` as separated values.
 
-use perftax_cost::document::Prediction;
+use perftax_doc::Prediction;
 
 use super::{Rows, ends};
 

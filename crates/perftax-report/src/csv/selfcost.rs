@@ -1,6 +1,6 @@
 //! `perftax selfcost` as separated values.
 
-use perftax_cost::document::{Cost, Selfcost};
+use perftax_doc::{Cost, Selfcost};
 
 use super::{Rows, ends, word};
 

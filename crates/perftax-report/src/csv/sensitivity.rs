@@ -1,6 +1,6 @@
 //! `perftax sensitivity` as separated values.
 
-use perftax_cost::document::Sensitivity;
+use perftax_doc::Sensitivity;
 
 use super::{Rows, ends};
 

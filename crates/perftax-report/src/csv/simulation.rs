@@ -1,6 +1,6 @@
 //! `perftax sim` as separated values.
 
-use perftax_cost::document::Simulation;
+use perftax_doc::Simulation;
 
 use super::Rows;
 

@@ -1,6 +1,6 @@
 //! `perftax verify` as separated values.
 
-use perftax_cost::document::Verification;
+use perftax_doc::Verification;
 
 use super::{Rows, ends};
 

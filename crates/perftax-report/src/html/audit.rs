@@ -1,7 +1,7 @@
 //! The page of an audit.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Audit, AuditRow, AuditedExperiment, Verdict};
+use perftax_doc::Estimate;
+use perftax_doc::{Audit, AuditRow, AuditedExperiment, Verdict};
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part, sentence};

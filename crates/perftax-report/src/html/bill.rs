@@ -1,7 +1,7 @@
 //! The page of a bill.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Bill, SampleCount};
+use perftax_doc::Estimate;
+use perftax_doc::{Bill, SampleCount};
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};

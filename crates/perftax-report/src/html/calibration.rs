@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::Estimate;
 use perftax_cost::alpha::Clock;
 use perftax_cost::buffering::INTERRUPT_TERM;
-use perftax_cost::document::{Calibration, DirectCost, Linearity, RecordCost, StopReason};
-use perftax_cost::observation::{Block, Settling};
+use perftax_doc::Estimate;
+use perftax_doc::observation::{Block, Settling};
+use perftax_doc::{Calibration, DirectCost, Linearity, RecordCost, StopReason};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace, place};

@@ -1,9 +1,9 @@
 //! Several machines or kernels side by side on one page.
 
-use perftax_cost::Estimate;
 use perftax_cost::buffering::ASSIST_TERM;
-use perftax_cost::document::{Bill, Calibration, Cell, Lint, Plan, Prediction, Verification};
 use perftax_cost::regression::least_squares;
+use perftax_doc::Estimate;
+use perftax_doc::{Bill, Calibration, Cell, Lint, Plan, Prediction, Verification};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace, place};
@@ -45,7 +45,7 @@ pub(super) fn part(documents: &[Document]) -> Part {
             units::date(o.taken_at_s),
             shell::join(&o.command),
         ]);
-        let about = |w: &perftax_cost::Warning| (format!("{}: {w}", label(i)), w.remedy());
+        let about = |w: &perftax_doc::Warning| (format!("{}: {w}", label(i)), w.remedy());
         part.warnings.extend(o.warnings.iter().map(about));
     }
     part.panel(Panel::new("Machines", "").table(table));

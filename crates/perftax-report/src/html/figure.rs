@@ -1,6 +1,6 @@
 //! Plots as plotly.js takes them: traces and a layout. Colours that follow the page's look are set by the page's script.
 
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::{Estimate, Mechanism};
 use serde_json::{Map, Value, json};
 
 use crate::printable::printable;

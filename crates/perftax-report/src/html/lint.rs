@@ -1,6 +1,6 @@
 //! The page of a lint.
 
-use perftax_cost::document::{Lint, LintCheck, LintUnit, LintVerdict};
+use perftax_doc::{Lint, LintCheck, LintUnit, LintVerdict};
 
 use super::page::{Grid, Panel, Part, sentence};
 use crate::text::{extent, lint_verdict};

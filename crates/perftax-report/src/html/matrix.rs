@@ -1,7 +1,7 @@
 //! The page of a grid.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Matrix, MatrixCell, MatrixKey, MatrixMode};
+use perftax_doc::Estimate;
+use perftax_doc::{Matrix, MatrixCell, MatrixKey, MatrixMode};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};

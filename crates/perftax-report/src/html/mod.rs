@@ -19,7 +19,7 @@ mod simulation;
 mod trace;
 mod verification;
 
-use perftax_cost::document::{
+use perftax_doc::{
     Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Selfcost, Sensitivity, Simulation, TracePicture,
     Verification,
 };

@@ -1,7 +1,7 @@
 //! The frame of every page: parts (one a document) of panels (plot, caption, table).
 
 use askama::Template;
-use perftax_cost::document::Origin;
+use perftax_doc::Origin;
 
 use super::figure::Figure;
 use crate::printable::printable;

@@ -1,7 +1,7 @@
 //! The page of two events over a run.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Phase, PhaseInterval};
+use perftax_doc::Estimate;
+use perftax_doc::{Phase, PhaseInterval};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};

@@ -1,7 +1,7 @@
 //! The page of a plan.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Plan, busiest_tells, cpu_time_tells};
+use perftax_doc::Estimate;
+use perftax_doc::{Plan, busiest_tells, cpu_time_tells};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace, geometric, place};

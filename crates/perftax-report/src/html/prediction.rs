@@ -1,8 +1,8 @@
 //! The page of a prediction.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Prediction, WorkloadProfile};
-use perftax_cost::observation::Run;
+use perftax_doc::Estimate;
+use perftax_doc::observation::Run;
+use perftax_doc::{Prediction, WorkloadProfile};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace, place};
@@ -79,7 +79,7 @@ fn terms(doc: &Prediction) -> Panel {
     figure.set("bargap", json!(0.35));
     let mut table = Grid::new(&["#period"]);
     for (i, name) in names.iter().enumerate() {
-        let share = |row: &perftax_cost::document::PredictionRow| {
+        let share = |row: &perftax_doc::PredictionRow| {
             let total: f64 = row.terms.values().map(|e| e.estimate.max(0.0)).sum();
             row.terms.get(*name).map_or(0.0, |e| if total > 0.0 { e.estimate.max(0.0) / total } else { 0.0 })
         };

@@ -1,7 +1,7 @@
 //! The page of a price list: box plots, growth with the number of events, the first time, switches, ratios.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{CostUnit, Price, PriceRatio, PriceSection, Selfcost};
+use perftax_doc::Estimate;
+use perftax_doc::{CostUnit, Price, PriceRatio, PriceSection, Selfcost};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};
@@ -96,17 +96,14 @@ fn row_name(price: &Price) -> String {
 
 /// Box plots with the medians' intervals, and the table of the numbers.
 fn boxes(part: &mut Part, doc: &Selfcost, title: &str, caption: &str, rows: &[&Price]) {
-    let known: Vec<(&Price, perftax_cost::document::Cost)> =
-        rows.iter().filter_map(|price| Some((*price, price.cost?))).collect();
+    let known: Vec<(&Price, perftax_doc::Cost)> = rows.iter().filter_map(|price| Some((*price, price.cost?))).collect();
     if known.is_empty() {
         return;
     }
     let (axis, scale) = axis(doc, "cost");
     let names: Vec<String> = known.iter().map(|(price, _)| row_name(price)).collect();
     let mut figure = Figure::new(120 + 24 * known.len() as u32, axis.log(), Axis::names().downwards());
-    let of = |value: fn(&perftax_cost::document::Cost) -> f64| -> Vec<f64> {
-        known.iter().map(|(_, cost)| value(cost) * scale).collect()
-    };
+    let of = |value: fn(&perftax_doc::Cost) -> f64| -> Vec<f64> { known.iter().map(|(_, cost)| value(cost) * scale).collect() };
     let medians: Vec<Estimate> = known.iter().map(|(_, cost)| cost.median.scaled(scale)).collect();
     figure.add(
         Trace::forest("median", &medians, &names)

@@ -1,7 +1,7 @@
 //! Price lists side by side on a page: one kernel beside another.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{CostUnit, PriceSection, Selfcost};
+use perftax_doc::Estimate;
+use perftax_doc::{CostUnit, PriceSection, Selfcost};
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};

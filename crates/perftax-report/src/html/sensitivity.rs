@@ -1,7 +1,7 @@
 //! The page of a sensitivity.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::Sensitivity;
+use perftax_doc::Estimate;
+use perftax_doc::Sensitivity;
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};

@@ -1,6 +1,6 @@
 //! The page of a simulation.
 
-use perftax_cost::document::{SimulatedRun, Simulation};
+use perftax_doc::{SimulatedRun, Simulation};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Cell, Verification};
+use perftax_doc::Estimate;
+use perftax_doc::{Cell, Verification};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};

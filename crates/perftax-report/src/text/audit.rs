@@ -1,7 +1,7 @@
 //! `perftax audit` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
+use perftax_doc::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
 
 use super::plural;
 use crate::printable::printable;

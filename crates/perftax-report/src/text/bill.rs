@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use owo_colors::OwoColorize;
-use perftax_cost::Mechanism;
-use perftax_cost::document::{Bill, BilledEvent, SampleCount, SpanOf, Untold};
+use perftax_doc::Mechanism;
+use perftax_doc::{Bill, BilledEvent, SampleCount, SpanOf, Untold};
 
 use crate::printable::printable;
 use crate::sheet::Sheet;

@@ -1,7 +1,7 @@
 //! `perftax calibrate` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Calibration, DirectCost, StopReason};
+use perftax_doc::{Calibration, DirectCost, StopReason};
 
 use crate::printable::printable;
 use crate::sheet::{Sheet, event};

@@ -1,7 +1,7 @@
 //! `perftax comm`, `perftax sim --comm` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Comm, CommCost, CommPair, CommShare, CommThread, CommWay};
+use perftax_doc::{Comm, CommCost, CommPair, CommShare, CommThread, CommWay};
 
 use super::{comm_lines, plural};
 use crate::printable::printable;
@@ -183,7 +183,7 @@ fn matrix_table(
     members: &[u32],
     corner: &str,
     label: impl Fn(u32) -> String,
-    cell: impl Fn(&perftax_cost::Estimate) -> String,
+    cell: impl Fn(&perftax_doc::Estimate) -> String,
 ) -> Table {
     let mut table = members.iter().fold(Table::default().left(corner), |table, to| table.right(&to.to_string()));
     for &from in members {

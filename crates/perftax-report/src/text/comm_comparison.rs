@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Comm, CommLine, CommWay};
+use perftax_doc::Estimate;
+use perftax_doc::{Comm, CommLine, CommWay};
 
 use super::comm::{program, thread_label};
 use super::comm_lines;

@@ -1,7 +1,7 @@
 //! The cache lines of `perftax comm`: which there are, who touches them from where, and what to do.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Comm, CommAdvice, CommLine, CommSite};
+use perftax_doc::{Comm, CommAdvice, CommLine, CommSite};
 
 use super::comm::{exact, kinds};
 use super::plural;

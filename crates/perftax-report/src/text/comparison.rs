@@ -1,7 +1,7 @@
 //! `perftax report` on a terminal: several machines or kernels side by side.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Bill, Calibration, Lint, Matrix, MatrixKey, MatrixMode, Plan, Prediction, Verification};
+use perftax_doc::Estimate;
+use perftax_doc::{Bill, Calibration, Lint, Matrix, MatrixKey, MatrixMode, Plan, Prediction, Verification};
 
 use crate::document::Document;
 use crate::printable::printable;

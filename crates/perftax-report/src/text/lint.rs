@@ -1,7 +1,7 @@
 //! `perftax lint` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Lint, LintCheck, LintVerdict};
+use perftax_doc::{Lint, LintCheck, LintVerdict};
 
 use super::plural;
 use crate::printable::printable;

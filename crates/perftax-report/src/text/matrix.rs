@@ -1,8 +1,8 @@
 //! `perftax matrix` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::Estimate;
-use perftax_cost::document::{Jump, Matrix, MatrixCell, MatrixImpossible, MatrixKey, MatrixMode};
+use perftax_doc::Estimate;
+use perftax_doc::{Jump, Matrix, MatrixCell, MatrixImpossible, MatrixKey, MatrixMode};
 
 use super::plural;
 use crate::printable::printable;

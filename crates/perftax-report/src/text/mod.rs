@@ -3,7 +3,7 @@
 //! Colour is ANSI escape sequences in the string; the writer strips them where there is no terminal. No meaning hangs on
 //! colour alone.
 
-use perftax_cost::Estimate;
+use perftax_doc::Estimate;
 
 mod audit;
 mod bill;

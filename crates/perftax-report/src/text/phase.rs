@@ -1,8 +1,8 @@
 //! `perftax phase` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::Estimate;
-use perftax_cost::document::{Phase, PhaseInterval, PhaseStretch};
+use perftax_doc::Estimate;
+use perftax_doc::{Phase, PhaseInterval, PhaseStretch};
 
 use crate::printable::printable;
 use crate::sheet::Sheet;

@@ -1,7 +1,7 @@
 //! `perftax plan` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Plan, Work, WorkloadProfile, busiest_tells, cpu_time_tells};
+use perftax_doc::{Plan, Work, WorkloadProfile, busiest_tells, cpu_time_tells};
 
 use crate::printable::printable;
 use crate::sheet::{Sheet, event};

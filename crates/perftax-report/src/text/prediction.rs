@@ -1,7 +1,7 @@
 //! `perftax predict` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Prediction, PredictionRow, busiest_tells, cpu_time_tells};
+use perftax_doc::{Prediction, PredictionRow, busiest_tells, cpu_time_tells};
 
 use crate::printable::printable;
 use crate::sheet::{Sheet, event};

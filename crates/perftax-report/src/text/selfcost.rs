@@ -1,8 +1,8 @@
 //! `perftax selfcost` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::Estimate;
-use perftax_cost::document::{CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceSection, Selfcost};
+use perftax_doc::Estimate;
+use perftax_doc::{CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceSection, Selfcost};
 
 use crate::printable::printable;
 use crate::sheet::Sheet;

@@ -1,7 +1,7 @@
 //! Price lists side by side: what measuring costs on one kernel and on another.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Price, PriceFit, PriceSection, Selfcost};
+use perftax_doc::Estimate;
+use perftax_doc::{Price, PriceFit, PriceSection, Selfcost};
 
 use super::comparison::ratio;
 use super::selfcost::{brief, what};

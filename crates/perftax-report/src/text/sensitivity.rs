@@ -1,7 +1,7 @@
 //! `perftax sensitivity` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::Sensitivity;
+use perftax_doc::Sensitivity;
 
 use crate::printable::printable;
 use crate::sheet::Sheet;

@@ -1,7 +1,7 @@
 //! `perftax sim` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{SimulatedRun, Simulation, TermsS};
+use perftax_doc::{SimulatedRun, Simulation, TermsS};
 
 use crate::printable::printable;
 use crate::sheet::Sheet;

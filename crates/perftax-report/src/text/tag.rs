@@ -1,6 +1,6 @@
 //! What told a trace's messages apart, on a terminal.
 
-use perftax_cost::document::{Latencies, TraceMeta, TraceReport};
+use perftax_doc::{Latencies, TraceMeta, TraceReport};
 
 use crate::printable::printable;
 use crate::sheet::Sheet;

@@ -1,8 +1,8 @@
 //! `perftax trace report` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::Estimate;
-use perftax_cost::document::{BlamedDetail, CostPart, Latencies, SlowMessage, TailBlame, TraceReport};
+use perftax_doc::Estimate;
+use perftax_doc::{BlamedDetail, CostPart, Latencies, SlowMessage, TailBlame, TraceReport};
 
 use crate::printable::printable;
 use crate::sheet::Sheet;

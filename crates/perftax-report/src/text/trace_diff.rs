@@ -1,7 +1,7 @@
 //! `perftax trace diff` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Change, TraceDiff, TraceMeta};
+use perftax_doc::{Change, TraceDiff, TraceMeta};
 
 use crate::printable::printable;
 use crate::sheet::Sheet;
@@ -48,7 +48,7 @@ pub fn trace_diff(doc: &TraceDiff) -> String {
     sheet.finish()
 }
 
-fn shown(more: &perftax_cost::Estimate, is_open: bool) -> String {
+fn shown(more: &perftax_doc::Estimate, is_open: bool) -> String {
     let text = units::estimate_ns(more);
     if is_open { text.dimmed().to_string() } else { text.bold().to_string() }
 }

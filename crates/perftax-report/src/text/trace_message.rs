@@ -1,7 +1,7 @@
 //! `perftax trace show` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{SampledFunction, TraceMessage, Waterfall, WaterfallPiece};
+use perftax_doc::{SampledFunction, TraceMessage, Waterfall, WaterfallPiece};
 
 use super::plural;
 use crate::printable::printable;

@@ -1,8 +1,8 @@
 //! `perftax verify` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_cost::document::{Cell, LeftOutRun, Verification, WorkloadControl};
-use perftax_cost::yardstick::Fit;
+use perftax_doc::Fit;
+use perftax_doc::{Cell, LeftOutRun, Verification, WorkloadControl};
 
 use crate::printable::printable;
 use crate::sheet::{Sheet, event};

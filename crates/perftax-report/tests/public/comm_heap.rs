@@ -1,6 +1,6 @@
 //! Objects of the heap in what is shown of transfers: text, page, table.
 
-use perftax_cost::document::{Comm, CommObject};
+use perftax_doc::{Comm, CommObject};
 use perftax_report::{csv, text};
 
 /// Two objects in a line, of which the second may have gone.

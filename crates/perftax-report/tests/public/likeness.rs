@@ -1,7 +1,7 @@
 //! How alike two documents of transfers are.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Comm, CommObject, CommPair};
+use perftax_doc::Estimate;
+use perftax_doc::{Comm, CommObject, CommPair};
 
 /// A document of these transfers alone, exact.
 fn of(pairs: &[(u32, u32, f64)]) -> Comm {
@@ -9,7 +9,7 @@ fn of(pairs: &[(u32, u32, f64)]) -> Comm {
     let share = doc.pairs[0].share;
     let pair = |&(from, to, transfers): &(u32, u32, f64)| {
         let total = Estimate::exact(transfers);
-        CommPair { from, to, share: perftax_cost::document::CommShare { total, ..share } }
+        CommPair { from, to, share: perftax_doc::CommShare { total, ..share } }
     };
     doc.pairs = pairs.iter().map(pair).collect();
     doc

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use perftax_cost::Estimate;
-use perftax_cost::document::MachineProfile;
+use perftax_doc::Estimate;
+use perftax_doc::MachineProfile;
 use perftax_report::{Document, ReadError, csv, text};
 
 /// The text without its colour.
@@ -102,7 +102,7 @@ fn separated_values_are_as_reviewed() {
     check("sweep.csv", &csv::simulation(&crate::samples::sweep(), ","));
     check("selfcost.csv", &csv::selfcost(&crate::samples::selfcost(), ","));
     check("sensitivity.csv", &csv::sensitivity(&crate::samples::sensitivity(), ","));
-    check("comparison.csv", &csv::comparison(&both(), ","));
+    check("comparison.csv", &perftax_report::csv_comparison(&both(), ","));
     check("comm.csv", &csv::comm(&crate::samples::comm(), ","));
     check("comm-cores.csv", &csv::comm_cores(&crate::samples::comm(), ","));
     check("comm-lines.csv", &csv::comm_lines(&crate::samples::comm(), ","));
@@ -127,8 +127,8 @@ fn every_row_of_separated_values_has_as_many_fields_as_the_first() {
         csv::comm(&crate::samples::comm_watched(), "|"),
         csv::comm_cores(&crate::samples::comm_every(), "|"),
         csv::comm_lines(&crate::samples::comm_many(), "|"),
-        csv::comparison(&both(), "|"),
-        csv::comparison(&shared(), "|"),
+        perftax_report::csv_comparison(&both(), "|"),
+        perftax_report::csv_comparison(&shared(), "|"),
     ];
     for table in tables {
         let fields: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();
@@ -193,7 +193,7 @@ fn a_machine_profile_gives_its_calibrations() {
         kernel: "6.18.0".into(),
         calibrations: vec![crate::samples::calibration()],
     };
-    profile.insert(crate::samples::calibration_of("page-faults", perftax_cost::Mechanism::Software, 1_480.0, 5));
+    profile.insert(crate::samples::calibration_of("page-faults", perftax_doc::Mechanism::Software, 1_480.0, 5));
     for c in &mut profile.calibrations {
         c.blocks.clear();
     }

@@ -9,7 +9,7 @@ use perftax_comm::{Access, Kind, lines_of};
 use crate::api;
 use crate::decode::decode;
 use crate::fork;
-use crate::state::lock;
+use crate::lock::lock;
 
 use super::comm;
 use super::threads::slot;

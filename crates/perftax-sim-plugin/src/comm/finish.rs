@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use perftax_comm::run::{Mapped, Outcome};
 
-use crate::state::lock;
+use crate::lock::lock;
 use crate::{api, finish, fork};
 
 use super::{comm, threads};

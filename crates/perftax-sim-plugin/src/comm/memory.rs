@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::state::lock;
+use crate::lock::lock;
 
 use super::comm;
 

@@ -5,7 +5,7 @@ use std::ffi::c_uint;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
 use crate::api;
-use crate::state::lock;
+use crate::lock::lock;
 
 use super::memory::Asked;
 use super::{comm, cpu};

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crate::state::lock;
+use crate::lock::lock;
 
 /// After so long without an access of whoever has the turn, another takes it if that one sleeps. QEMU stops all threads for some of its own
 /// work, and then the one that has the turn waits for those that wait for theirs. One that could run, and does not since the host is busy, keeps it:

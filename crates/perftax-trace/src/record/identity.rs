@@ -8,7 +8,7 @@ use super::{Recording, Row};
 use crate::passes::{Pass, Passes};
 use crate::register::{Look, Occasion, Rule, Sight};
 use crate::tag::{Tag, TagRegister};
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 
 /// What waits to be put in order of time.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use perftax_cost::document::TraceSpent;
+use perftax_doc::TraceSpent;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::sys::Exit;
 use perftax_pmu::{Error, Result};

@@ -1,6 +1,6 @@
 //! What of the kernel is opened for a recording.
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::machine::Machine;
 use perftax_pmu::oracle::CpuFacts;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::installation::{Installation, user_folder};
+use crate::installation::{Installation, LOADER, Sources, user_folder};
 
 pub use download::{download, is_url};
 pub use install::{install, remove, sha256_of};
@@ -33,8 +33,6 @@ const LARGEST_BUNDLE: u64 = 2 << 30;
 const QEMU: &str = "qemu/qemu-system-x86_64";
 const USER_QEMU: &str = "qemu/qemu-x86_64";
 const LIBRARIES: &str = "qemu/lib";
-/// The loader of programs, among the libraries (System V ABI, AMD64 supplement: *Program Interpreter*).
-pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
 const FIRMWARE: &str = "qemu/firmware";
 const GUEST: &str = "guest";
 
@@ -155,6 +153,20 @@ fn installation_in(folder: &Path) -> Result<Installation> {
         firmware: vec![folder.join(FIRMWARE)],
         libraries: Some(folder.join(LIBRARIES)),
     })
+}
+
+impl Installation {
+    /// The machine that was built of the sources at hand; else the one that was installed.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] where there is neither. A kernel of one's own is always built.
+    pub fn find(kernel: Option<&Path>) -> Result<Self> {
+        let built = Sources::find().and_then(|sources| sources.installation(kernel));
+        match built {
+            Err(error @ Error::Missing { .. }) if kernel.is_none() => installed()?.ok_or(error),
+            other => other,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! planted faults that only a PMU can have. Needs the machine, the module and perftax built (`make machine kmod`); `make test` sees to that.
 
 use crate::common;
-use perftax_cost::document::{Audit, AuditRow, Verdict};
+use perftax_doc::{Audit, AuditRow, Verdict};
 use perftax_vm::Generation;
 
 /// Runs a script that writes audits to the share's files, and returns those by name.

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use perftax_cost::Warning;
-use perftax_cost::document::{Comm, CommAdvice};
+use perftax_doc::Warning;
+use perftax_doc::{Comm, CommAdvice};
 
 /// Lines that one thread fills and another reads, each time once: so many transfers by construction, whatever the schedule is. The debug
 /// registers of all four processors see each of them.

@@ -3,7 +3,7 @@
 
 use crate::common;
 use crate::common::module::{boot, kernel_is_well, loaded, numbers, said};
-use perftax_cost::document::{Calibration, DirectCost};
+use perftax_doc::{Calibration, DirectCost};
 
 /// Costs injected: of an assist, and of an interrupt's delivery.
 const INJECTED_NS: [(f64, f64); 4] = [(0.0, 0.0), (100.0, 700.0), (1000.0, 700.0), (286.0, 700.0)];

@@ -4,7 +4,7 @@
 use crate::common;
 use std::path::Path;
 
-use perftax_cost::document::{Audit, AuditRow, Verdict};
+use perftax_doc::{Audit, AuditRow, Verdict};
 use perftax_vm::Generation;
 
 /// The experiment's rows on a processor, and the exit code, after a command of the shell's.

@@ -1,6 +1,6 @@
 //! A processor that goes offline while a program is measured.
 
-use perftax_cost::document::Prediction;
+use perftax_doc::Prediction;
 
 use crate::common;
 

@@ -1,7 +1,7 @@
 //! Plans of a plain user's cost what they say. In this machine nothing varies but what instructions take, so what is left is the plan's own fault.
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Plan, Verification};
+use perftax_doc::Estimate;
+use perftax_doc::{Plan, Verification};
 
 use crate::common;
 

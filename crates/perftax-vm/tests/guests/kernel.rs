@@ -4,7 +4,7 @@
 use crate::common;
 use std::path::Path;
 
-use perftax_cost::document::{Audit, Verdict};
+use perftax_doc::{Audit, Verdict};
 
 /// The suite whose kernel it is.
 const SUITE: &str = "trixie";

@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use perftax_cost::document::{Matrix, MatrixCell, MatrixMode, MatrixPair};
+use perftax_doc::{Matrix, MatrixCell, MatrixMode, MatrixPair};
 use perftax_vm::Generation;
 
 /// Runs a grid over a program of a million small steps.

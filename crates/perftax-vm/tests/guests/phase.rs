@@ -2,7 +2,7 @@
 //! machine`); `make test` sees to that.
 
 use crate::common;
-use perftax_cost::document::Phase;
+use perftax_doc::Phase;
 use perftax_vm::Generation;
 
 /// Turns of each kind in `phases.S`: of two instructions, and of eight.
@@ -42,7 +42,7 @@ fn is_whole(phase: &Phase) {
     assert_eq!((phase.samples, phase.lost, phase.throttled), (phase.expected_samples, 0, 0));
     assert_eq!((phase.running, phase.unwatched), (1.0, 0));
     // The intervals are all there is.
-    let sum = |of: fn(&perftax_cost::document::PhaseInterval) -> u64| phase.intervals.iter().map(of).sum::<u64>();
+    let sum = |of: fn(&perftax_doc::PhaseInterval) -> u64| phase.intervals.iter().map(of).sum::<u64>();
     assert_eq!([sum(|i| i.passed), sum(|i| i.first), sum(|i| i.second)], phase.counted);
 }
 

@@ -4,7 +4,7 @@
 use crate::common;
 use std::path::Path;
 
-use perftax_cost::document::{CostUnit, Price, PriceSection, Selfcost};
+use perftax_doc::{CostUnit, Price, PriceSection, Selfcost};
 
 /// PAPI as the host has it, brought along with the libraries that it needs.
 fn papi() -> String {

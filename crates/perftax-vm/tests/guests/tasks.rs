@@ -1,7 +1,7 @@
 //! What threads and processes that come and go cost while `perf record` has them inherit its event, beside what perftax predicts of them. In this machine
 //! nothing varies but what instructions take.
 
-use perftax_cost::document::Prediction;
+use perftax_doc::Prediction;
 
 use crate::common;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-use perftax_cost::document::{SlowMessage, TraceReport};
+use perftax_doc::{SlowMessage, TraceReport};
 use perftax_vm::{Generation, Processor};
 
 /// A message takes 10 us, and so as many instructions in thousands (register.c).

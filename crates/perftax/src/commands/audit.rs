@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_cost::Warning;
-use perftax_cost::document::{Audit, AuditedExperiment};
+use perftax_doc::Warning;
+use perftax_doc::{Audit, AuditedExperiment};
 use perftax_lab::audit::{ALL, Experiment, Fault, Setting, compare, run as done, source_names};
 use perftax_lab::published::pes::Pes;
 use perftax_pmu::Error;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use perftax_cost::document::{Bill, Untold};
+use perftax_doc::{Bill, Untold};
 use perftax_perfdata::bill;
 use perftax_perfdata::recording::Recording;
 use perftax_pmu::Error;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
 use perftax_pmu::Error;
 use perftax_pmu::sampler::{Pages, Payload};

@@ -5,7 +5,7 @@ mod question;
 mod text;
 
 use anyhow::Result;
-use perftax_cost::document::Origin;
+use perftax_doc::Origin;
 use perftax_pmu::Error;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::machine::{Capability, Fact, Machine, MechanismStatus, Probe, RightStatus};

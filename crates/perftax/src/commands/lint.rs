@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_cost::document::{Lint, LintVerdict};
+use perftax_doc::{Lint, LintVerdict};
 use perftax_perfdata::lint::{self, Limits};
 
 use crate::failure::Outcome;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
-use perftax_cost::document::Origin;
+use perftax_doc::Origin;
 use perftax_pmu::event::{self, Catalog, EventKind, Filter, ListedEvent};
 use perftax_pmu::machine::Machine;
 use serde::Serialize;

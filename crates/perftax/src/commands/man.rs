@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 use roff::{Roff, roman};
 
-use crate::cli::Cli;
 use crate::failure::Outcome;
 use crate::output::write_atomically;
 
@@ -20,10 +19,9 @@ pub struct Args {
     folder: PathBuf,
 }
 
-/// Runs the command.
-pub fn run(args: &Args) -> Result<Outcome> {
+/// Runs the command, for the whole command line.
+pub fn run(args: &Args, mut root: Command) -> Result<Outcome> {
     std::fs::create_dir_all(&args.folder).with_context(|| format!("cannot make {}", args.folder.display()))?;
-    let mut root = Cli::command();
     root.build();
     write_pages(&root, &args.folder)?;
     Ok(Outcome::Done)
@@ -110,8 +108,8 @@ mod tests {
     #[test]
     fn every_command_has_a_page_with_examples_first() {
         let folder = tempfile::tempdir().unwrap();
-        run(&Args { folder: folder.path().join("man1") }).unwrap();
-        let mut root = Cli::command();
+        let mut root = <crate::cli::Cli as clap::CommandFactory>::command();
+        run(&Args { folder: folder.path().join("man1") }, root.clone()).unwrap();
         root.build();
         let mut left: Vec<&Command> = vec![&root];
         let mut pages = 0;

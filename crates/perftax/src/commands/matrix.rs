@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use perftax_cost::document::{
-    Matrix, MatrixCell, MatrixControl, MatrixKey, MatrixMode, MatrixPilot, MatrixPlacement, MatrixPlan, Origin,
-};
 use perftax_cost::matrix::{Foreseen, VARIATION_LIMIT, control, variation};
+use perftax_doc::{Matrix, MatrixCell, MatrixControl, MatrixKey, MatrixMode, MatrixPilot, MatrixPlacement, MatrixPlan, Origin};
 use perftax_lab::matrix::{Cells, EventSet, Goal, Grid, Instances, Monitors, Planned, measure, pilot};
 use perftax_lab::run::{Command, usual_ring_pages};
 use perftax_lab::workload::{Workload, default_cache_dir, find_program};

@@ -1,9 +1,9 @@
 //! `perftax phase`: two events over a program's run.
 
 use anyhow::Result;
-use perftax_cost::Warning;
-use perftax_cost::document::Phase;
 use perftax_cost::stretches::{ratio, stretches};
+use perftax_doc::Phase;
+use perftax_doc::Warning;
 use perftax_lab::phase::{Curve, Curves, in_perfs_words};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Event, parse};

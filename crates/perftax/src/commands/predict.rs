@@ -1,10 +1,10 @@
 //! `perftax predict`: what sampling would cost a program.
 
 use anyhow::Result;
-use perftax_cost::Mechanism;
-use perftax_cost::document::Prediction;
 use perftax_cost::period::{Rule, event_defaults, time_defaults};
 use perftax_cost::prediction::row;
+use perftax_doc::Mechanism;
+use perftax_doc::Prediction;
 use perftax_pmu::Error;
 use perftax_report::{csv, text};
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use perftax_cost::document::SCHEMA;
-use perftax_report::{Document, csv, text};
+use perftax_doc::SCHEMA;
+use perftax_report::{Document, csv_comparison, text};
 use serde_json::json;
 
 use crate::failure::Outcome;
@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.output.write_html(|| page(&documents))?;
     args.output.write_text(&match (&args.output.separator, documents.as_slice()) {
         (Some(separator), [one]) => one.csv(separator),
-        (Some(separator), many) => csv::comparison(many, separator),
+        (Some(separator), many) => csv_comparison(many, separator),
         (None, [one]) => one.text(),
         (None, many) => text::comparison(many),
     })?;

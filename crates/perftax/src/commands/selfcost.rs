@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use perftax_cost::Warning;
-use perftax_cost::document::{CostUnit, PriceSection, Selfcost};
+use perftax_doc::Warning;
+use perftax_doc::{CostUnit, PriceSection, Selfcost};
 use perftax_lab::selfcost::{Setting, run as measured};
 use perftax_pmu::Error;
 use perftax_report::{csv, text};

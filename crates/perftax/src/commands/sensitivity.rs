@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use perftax_cost::Warning;
-use perftax_cost::document::{Origin, Sensitivity};
+use perftax_doc::Warning;
+use perftax_doc::{Origin, Sensitivity};
 use perftax_lab::sensitivity::{Experiment, Goal, INTERVAL, Means};
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use perftax_cost::Warning;
-use perftax_cost::document::{Calibration, Origin, StopReason, Verification, WorkloadControl};
 use perftax_cost::verification::{summarise, summarise_without_pollution};
+use perftax_doc::Warning;
+use perftax_doc::{Calibration, Origin, StopReason, Verification, WorkloadControl};
 use perftax_lab::calibrate::conclude;
 use perftax_lab::run::{Attach, Command};
 use perftax_lab::verify::{Experiment, Finished, Grid, Request, Subject};
@@ -188,7 +188,7 @@ fn conclude_document(mut origin: Origin, request: &Request, finished: Finished) 
              give it more time with --time, or a longer period with -c"
         );
     }
-    let refused: Vec<&(String, perftax_cost::document::Control)> = finished.controls.iter().filter(|(_, c)| !c.passed).collect();
+    let refused: Vec<&(String, perftax_doc::Control)> = finished.controls.iter().filter(|(_, c)| !c.passed).collect();
     for (workload, control) in &refused {
         origin.warnings.push(Warning::Other {
             message: format!(

@@ -1,6 +1,6 @@
 //! `perftax audit` on this machine. Needs root, or kernel.perf_event_paranoid of -1, for tracepoints.
 
-use perftax_cost::document::{Audit, Verdict};
+use perftax_doc::{Audit, Verdict};
 
 use crate::common::perftax;
 

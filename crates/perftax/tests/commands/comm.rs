@@ -4,7 +4,7 @@
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use perftax_cost::document::{Comm, CommAdvice, CommSite, CommWay};
+use perftax_doc::{Comm, CommAdvice, CommSite, CommWay};
 
 use crate::common::{Running, said};
 use crate::sharing::Place;

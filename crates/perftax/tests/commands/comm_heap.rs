@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use perftax_cost::document::{Comm, CommObject};
+use perftax_doc::{Comm, CommObject};
 
 use crate::common::said;
 use crate::sharing::Place;

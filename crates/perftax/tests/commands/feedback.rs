@@ -3,8 +3,8 @@
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use perftax_cost::Warning;
-use perftax_cost::document::Calibration;
+use perftax_doc::Calibration;
+use perftax_doc::Warning;
 
 use crate::common::{is_root, is_the_machines_fault};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use perftax_cost::document::{Matrix, MatrixCell, MatrixMode};
+use perftax_doc::{Matrix, MatrixCell, MatrixMode};
 
 use crate::common::{said, turn};
 

@@ -1,6 +1,6 @@
 //! `perftax phase` on this machine, by events that need no PMU; with one the same in the emulated machine (perftax-vm's tests).
 
-use perftax_cost::document::Phase;
+use perftax_doc::Phase;
 
 use crate::common::perftax;
 

@@ -1,7 +1,7 @@
 //! What a plain user can do on this machine: without root, without a capability, at the paranoid level that it has. `docs/rights.md` has every situation,
 //! made in the emulated machine; here the same programs run on this one.
 
-use perftax_cost::document::Calibration;
+use perftax_doc::Calibration;
 
 use crate::common::is_root;
 use crate::streams::{BRIEF, BUSY, Place};

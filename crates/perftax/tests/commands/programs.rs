@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use perftax_cost::document::Prediction;
+use perftax_doc::Prediction;
 
 use crate::common::{copy_executable, is_root, said};
 

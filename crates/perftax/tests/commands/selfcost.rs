@@ -1,7 +1,7 @@
 //! `perftax selfcost` on this machine: what it writes, not how fast the machine is. Needs PAPI and perf (`scripts/setup`), and root, or
 //! kernel.perf_event_paranoid of -1, for events on a CPU.
 
-use perftax_cost::document::{Price, PriceSection, Selfcost};
+use perftax_doc::{Price, PriceSection, Selfcost};
 
 use crate::common::perftax;
 

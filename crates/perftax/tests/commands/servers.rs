@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use perftax_cost::document::{Plan, Prediction};
+use perftax_doc::{Plan, Prediction};
 use perftax_pmu::sys::process_cpu_ns;
 
 use crate::common::{Running, perftax, said};

@@ -10,9 +10,9 @@ use crate::links::root;
 
 /// Crates from the ground up: each needs crates of lower floors alone.
 const FLOORS: [&[&str]; 6] = [
-    &["perftax-cost", "perftax-model", "perftax-symbols", "perftax-tag"],
-    &["perftax-engine-c", "perftax-pmu", "perftax-report", "perftax-vm"],
-    &["perftax-perfdata", "perftax-target"],
+    &["perftax-doc", "perftax-model", "perftax-symbols", "perftax-tag"],
+    &["perftax-cost", "perftax-engine-c", "perftax-pmu", "perftax-vm"],
+    &["perftax-perfdata", "perftax-report", "perftax-target"],
     &["perftax-comm"],
     &["perftax-lab", "perftax-sim-plugin", "perftax-trace"],
     &["perftax"],
@@ -28,18 +28,7 @@ const UNSAFE: [&str; 5] = [
 ];
 
 /// Modules at the top of a crate that need each other, each through others of its group: to be taken apart, and never more.
-const CIRCLES: [(&str, &[&str]); 7] = [
-    ("perftax", &["cli", "commands"]),
-    ("perftax", &["measured", "simulated"]),
-    (
-        "perftax-cost",
-        &["alpha", "busiest", "document", "foresight", "left_out", "regression", "setting", "tasks", "verification", "yardstick"],
-    ),
-    ("perftax-pmu", &["error", "event", "guard", "machine", "oracle", "process", "record", "sampler", "sys"]),
-    ("perftax-report", &["csv", "document", "text"]),
-    ("perftax-sim-plugin", &["pipeline", "samples", "simulator", "state", "vcpu"]),
-    ("perftax-vm", &["bundle", "installation"]),
-];
+const CIRCLES: [(&str, &[&str]); 1] = [("perftax", &["measured", "simulated"])];
 
 /// A file of a crate's.
 struct Source {
@@ -238,15 +227,20 @@ fn unsafe_elsewhere(sources: &[Source]) -> Vec<&Path> {
         .collect()
 }
 
-#[test]
-fn crates_need_what_is_below_them_alone() {
+/// What cargo says of our crates.
+fn metadata() -> serde_json::Value {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
         .current_dir(root())
         .output()
         .unwrap();
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn crates_need_what_is_below_them_alone() {
+    let metadata = metadata();
     let name = |value: &serde_json::Value| value["name"].as_str().unwrap().to_owned();
     // What tests need may lie anywhere.
     let is_ours = |dependency: &&serde_json::Value| dependency["path"].is_string() && dependency["kind"].as_str() != Some("dev");
@@ -258,6 +252,48 @@ fn crates_need_what_is_below_them_alone() {
     assert_eq!(upward(&crates), Vec::<String>::new());
     let planted = [("perftax-pmu".to_owned(), vec!["perftax-target".to_owned()]), ("perftax-new".to_owned(), Vec::new())];
     assert_eq!(upward(&planted).len(), 2);
+}
+
+/// Of a crate's manifest, dependencies that its sources do not name: those of the library and programs in src, those of tests anywhere.
+fn unused(package: &serde_json::Value, crates: &Path) -> Vec<String> {
+    let folder = crates.join(package["name"].as_str().unwrap());
+    let mut all: Vec<PathBuf> = Vec::new();
+    let mut folders = vec![folder.clone()];
+    while let Some(next) = folders.pop() {
+        for path in next.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
+            match path.is_dir() {
+                true => folders.push(path),
+                false => all.extend(path.extension().is_some_and(|extension| extension == "rs").then_some(path)),
+            }
+        }
+    }
+    let code = |is_read: &dyn Fn(&Path) -> bool| -> String {
+        all.iter().filter(|path| is_read(path)).map(|path| std::fs::read_to_string(path).unwrap()).collect()
+    };
+    let build_script = folder.join("build.rs");
+    let [sources, everything, building] =
+        [code(&|path| path.starts_with(folder.join("src"))), code(&|_| true), code(&|path| path == build_script)];
+    let is_named = |dependency: &&serde_json::Value| {
+        let name = dependency["rename"].as_str().or(dependency["name"].as_str()).unwrap().replace('-', "_");
+        let code = match dependency["kind"].as_str() {
+            None => &sources,
+            Some("build") => &building,
+            Some(_) => &everything,
+        };
+        code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name)
+    };
+    let dependencies = package["dependencies"].as_array().unwrap().iter();
+    dependencies.filter(|dependency| !is_named(dependency)).map(|dependency| dependency["name"].to_string()).collect()
+}
+
+#[test]
+fn what_a_crate_depends_on_it_uses() {
+    let metadata = metadata();
+    for package in metadata["packages"].as_array().unwrap() {
+        assert_eq!(unused(package, &root().join("crates")), Vec::<String>::new(), "{}", package["name"]);
+    }
+    let planted = serde_json::json!({ "name": "perftax-doc", "dependencies": [{ "name": "never-heard-of", "kind": null }] });
+    assert_eq!(unused(&planted, &root().join("crates")).len(), 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use perftax_cost::document::{Comm, CommLine};
+use perftax_doc::{Comm, CommLine};
 use tempfile::TempDir;
 
 /// The microbenchmark, built.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use perftax_cost::document::{Calibration, MachineId, Origin, Plan, Prediction, SCHEMA, StopReason};
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::{Calibration, MachineId, Origin, Plan, Prediction, SCHEMA, StopReason};
+use perftax_doc::{Estimate, Mechanism};
 
 use crate::common::one_at_a_time;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use perftax_cost::document::{TraceDiff, TraceReport};
+use perftax_doc::{TraceDiff, TraceReport};
 
 use crate::common::{Running, one_at_a_time, perftax, said, traced};
 

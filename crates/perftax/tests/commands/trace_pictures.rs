@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use perftax_cost::document::{Place, TraceMessage, TraceReport};
+use perftax_doc::{Place, TraceMessage, TraceReport};
 
 use crate::common::{perftax, said, traced};
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use perftax_cost::document::TraceReport;
+use perftax_doc::TraceReport;
 use perftax_pmu::event::Catalog;
 use perftax_symbols::static_probes;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use std::process::Command;
 
-use perftax_cost::document::{SlowMessage, TraceReport};
+use perftax_doc::{SlowMessage, TraceReport};
 
 use crate::common::{perftax, traced};
 

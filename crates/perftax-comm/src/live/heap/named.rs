@@ -1,6 +1,6 @@
 //! Objects with the names of who allocated them.
 
-use perftax_cost::document::CommObject;
+use perftax_doc::CommObject;
 
 use super::lines::Placed;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{Board, Evidence, LineTransfers, Transfers, estimate};
-use perftax_cost::Warning;
-use perftax_cost::document::{Comm, CommEvidence, CommObject, CommPair, CommRest, CommShare, CommThread, CommWay, Origin};
+use perftax_doc::Warning;
+use perftax_doc::{Comm, CommEvidence, CommObject, CommPair, CommRest, CommShare, CommThread, CommWay, Origin};
 use perftax_pmu::sys::Ended;
 use perftax_pmu::{Error, Result};
 
@@ -245,7 +245,7 @@ impl Found {
     }
 }
 
-fn of_line(line: &LineTransfers, called: &mut dyn Called) -> perftax_cost::document::CommLine {
+fn of_line(line: &LineTransfers, called: &mut dyn Called) -> perftax_doc::CommLine {
     let pairs = line.pairs.iter().map(|((from, to), transfers)| (*from, *to, *transfers)).collect();
     let rest = CommRest {
         stores_per_sample: line.rest.stores_per_sample,
@@ -253,7 +253,7 @@ fn of_line(line: &LineTransfers, called: &mut dyn Called) -> perftax_cost::docum
         transfers_per_store: line.rest.transfers_per_store.clone(),
     };
     let told = document::line(line.line, document::estimated(&line.shares), pairs, &line.sites, called);
-    perftax_cost::document::CommLine { rest: Some(rest), ..told }
+    perftax_doc::CommLine { rest: Some(rest), ..told }
 }
 
 /// Transfers between cores, by the core that each thread ran on the most. Sums over pairs of threads; their intervals are added as if

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use perftax_cost::Estimate;
+use perftax_doc::Estimate;
 use perftax_pmu::event::Event;
 
 use super::MemoryEvents;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use perftax_cost::document::CommThread;
+use perftax_doc::CommThread;
 
 /// All of them.
 #[derive(Debug, Default)]

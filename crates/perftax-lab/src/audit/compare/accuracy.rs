@@ -1,7 +1,7 @@
 //! Figures 3, 4 and 6: samples against events over the interval.
 
-use perftax_cost::Mechanism;
-use perftax_cost::document::{AuditRow, Comparison, ComparisonVerdict};
+use perftax_doc::Mechanism;
+use perftax_doc::{AuditRow, Comparison, ComparisonVerdict};
 
 use super::{HERE, Ours, Row, SOFTWARE_PMU, number_after, on, percent, span, spoken};
 use crate::published::pes::{Accuracy, Pes, Session, Simulated, Spread};

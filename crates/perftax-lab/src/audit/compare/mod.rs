@@ -12,8 +12,8 @@ mod accuracy;
 mod overhead;
 mod sharing;
 
-use perftax_cost::Mechanism;
-use perftax_cost::document::{Audit, AuditRow, Comparison, ComparisonVerdict, Verdict};
+use perftax_doc::Mechanism;
+use perftax_doc::{Audit, AuditRow, Comparison, ComparisonVerdict, Verdict};
 
 use crate::published::pes::{Maker, Pes, Spread};
 

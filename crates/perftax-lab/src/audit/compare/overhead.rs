@@ -1,7 +1,7 @@
 //! Figures 8 to 11 and 14, and table III: what sampling costs in time and memory.
 
-use perftax_cost::document::{AuditRow, Comparison, Verdict};
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::{AuditRow, Comparison, Verdict};
+use perftax_doc::{Estimate, Mechanism};
 
 use super::{Ours, Row, number_before, on, range, spoken};
 use crate::published::pes::{Overhead, Pes, Programs, SeveralEvents, Spread};

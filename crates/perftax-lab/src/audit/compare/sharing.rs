@@ -1,7 +1,7 @@
 //! Figures 5, 7 and 12 and the execution mode: who gets which samples, among threads, instructions, events and modes.
 
-use perftax_cost::Mechanism;
-use perftax_cost::document::{AuditRow, Comparison, ComparisonVerdict, Verdict};
+use perftax_doc::Mechanism;
+use perftax_doc::{AuditRow, Comparison, ComparisonVerdict, Verdict};
 use perftax_model::Rotation;
 
 use super::{Ours, Row, number_before, on};

@@ -1,4 +1,4 @@
-use perftax_cost::document::{AuditedExperiment, MachineId, Origin, SCHEMA};
+use perftax_doc::{AuditedExperiment, MachineId, Origin, SCHEMA};
 
 use super::*;
 

@@ -1,6 +1,6 @@
 //! Generic events of the core's PMU (`PERF_TYPE_HARDWARE`, `PERF_TYPE_HW_CACHE`).
 
-use perftax_cost::document::{AuditRow, Verdict};
+use perftax_doc::{AuditRow, Verdict};
 use perftax_pmu::event::{Event, EventKind, Filter, Retired, Vendor, list, parse_one};
 use perftax_pmu::sys::Loop;
 use perftax_pmu::{Error, Result};
@@ -186,5 +186,5 @@ fn beside_the_first(setting: &Setting, event: &Event, of: Loop, turns: u64) -> R
 }
 
 fn median(counts: &[f64]) -> f64 {
-    perftax_cost::bootstrap::median(&mut counts.to_vec())
+    perftax_doc::median(&mut counts.to_vec())
 }

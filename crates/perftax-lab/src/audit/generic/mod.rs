@@ -8,7 +8,7 @@ mod likeness;
 mod software;
 mod truth;
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
 use super::{Experiment, Setting};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use perftax_cost::document::AuditRow;
+use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 use perftax_pmu::event::parse_one;
 use perftax_pmu::machine::{KnownFault, Probe};

@@ -1,6 +1,6 @@
 //! Transfers of several documents side by side on a page.
 
-use perftax_cost::document::Comm;
+use perftax_doc::Comm;
 use serde_json::json;
 
 use crate::html::figure::{Axis, Figure, Trace};

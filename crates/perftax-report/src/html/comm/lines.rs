@@ -1,7 +1,7 @@
 //! The cache lines with the most transfers: bars, and a table whose rows unfold to the instructions.
 
 use askama::Template;
-use perftax_cost::document::{Comm, CommLine, CommSite};
+use perftax_doc::{Comm, CommLine, CommSite};
 
 use super::both_kinds;
 use crate::html::figure::{Axis, Figure};

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Comm, CommPair, CommShare};
+use perftax_doc::Estimate;
+use perftax_doc::{Comm, CommPair, CommShare};
 use serde_json::{Value, json};
 
 use crate::html::figure::{Axis, Figure, Trace};

@@ -4,8 +4,8 @@ mod comparison;
 mod lines;
 mod map;
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{Comm, CommExact, CommPair, CommShare, CommWay};
+use perftax_doc::Estimate;
+use perftax_doc::{Comm, CommExact, CommPair, CommShare, CommWay};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};

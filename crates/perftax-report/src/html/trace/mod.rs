@@ -3,8 +3,8 @@
 mod packed;
 mod waterfalls;
 
-use perftax_cost::Estimate;
-use perftax_cost::document::{SlowMessage, TailBlame, TracePicture};
+use perftax_doc::Estimate;
+use perftax_doc::{SlowMessage, TailBlame, TracePicture};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};

@@ -1,6 +1,6 @@
 //! Many numbers in a page: packed into bytes, and these as base64.
 
-use perftax_cost::document::Point;
+use perftax_doc::Point;
 
 /// Functions that are told apart on a page; others are one.
 pub(super) const MOST_FUNCTIONS: usize = 1000;

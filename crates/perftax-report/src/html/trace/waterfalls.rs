@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use perftax_cost::document::{SampledFunction, Waterfall};
+use perftax_doc::{SampledFunction, Waterfall};
 use serde_json::{Value, json};
 
 use crate::printable::printable;

@@ -1,6 +1,6 @@
 //! An audit with a row of each kind.
 
-use perftax_cost::document::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict};
+use perftax_doc::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict};
 
 use super::origin;
 

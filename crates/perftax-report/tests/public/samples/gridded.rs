@@ -1,10 +1,10 @@
 //! A grid with a cell of each kind: narrow, wide, multiplexed, excluded, lost, impossible, not measured.
 
-use perftax_cost::document::{
+use perftax_doc::{
     Control, Matrix, MatrixCell, MatrixControl, MatrixEvent, MatrixImpossible, MatrixKey, MatrixMode, MatrixPilot,
     MatrixPlacement, MatrixPlan, MatrixSet, MatrixSetEvent,
 };
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::{Estimate, Mechanism};
 
 use super::origin;
 

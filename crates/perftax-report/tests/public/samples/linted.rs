@@ -1,6 +1,6 @@
 //! A recording that lint finds something in.
 
-use perftax_cost::document::{Lint, LintCheck, LintUnit, LintVerdict};
+use perftax_doc::{Lint, LintCheck, LintUnit, LintVerdict};
 
 /// Samples that were lost, few left, and what nobody knows.
 pub fn lint() -> Lint {

@@ -15,14 +15,14 @@ pub mod traced;
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::{
+use perftax_doc::observation::{Block, Run};
+use perftax_doc::{ArmShift, Fit};
+use perftax_doc::{
     Bill, BilledEvent, BilledSwitches, BilledTasks, Calibration, Cell, Control, LeftOutRun, Linearity, MachineId, Origin,
     PeriodCost, Plan, Pollution, Prediction, PredictionRow, Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason, Totals,
     Verification, Witness, Work, WorkloadControl, WorkloadProfile, WorkloadYardstick,
 };
-use perftax_cost::observation::{Block, Run};
-use perftax_cost::yardstick::{ArmShift, Fit};
-use perftax_cost::{Estimate, Mechanism, Warning};
+use perftax_doc::{Estimate, Mechanism, Warning};
 
 pub use audited::audit;
 pub use gridded::{matrix, other_matrix};

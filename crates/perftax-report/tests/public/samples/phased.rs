@@ -1,8 +1,8 @@
 //! Two runs under a pair of events.
 
-use perftax_cost::Warning;
-use perftax_cost::document::{Phase, PhaseInterval};
 use perftax_cost::stretches::{ratio, stretches};
+use perftax_doc::Warning;
+use perftax_doc::{Phase, PhaseInterval};
 
 use super::origin;
 

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // samples may
 
-use perftax_cost::document::{CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceSection, Selfcost, Series};
+use perftax_cost::price_list;
+use perftax_doc::{CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceSection, Selfcost, Series};
 
 use super::{normal, origin};
 
@@ -34,7 +35,7 @@ fn listed(factor: f64, kernel: &str, seed: u64) -> Selfcost {
             price.first_ticks.push(round, ticks(4.0));
             (0..RUNS).for_each(|_| price.runs_ticks.push(round, ticks(1.0)));
         }
-        price.estimated(&timer, TICKS_PER_NS)
+        price_list::estimated(price, &timer, TICKS_PER_NS)
     };
     use PriceSection::{Call, FirstTouch, Measuring, Switch, Tool};
     let mut prices = Vec::new();
@@ -59,8 +60,8 @@ fn listed(factor: f64, kernel: &str, seed: u64) -> Selfcost {
     prices.push(missing);
     let at = |operation: &str, method: &str| prices.iter().find(|p| p.operation == operation && p.method == method).unwrap();
     let ratio = |of: &Price, to: &Price, bound| {
-        let rounds = |price: &Price| price.by_round(&timer, TICKS_PER_NS);
-        PriceRatio::of((of.name(), to.name()), &rounds(of), &rounds(to), bound).unwrap()
+        let rounds = |price: &Price| price_list::by_round(price, &timer, TICKS_PER_NS);
+        price_list::ratio((of.name(), to.name()), &rounds(of), &rounds(to), bound).unwrap()
     };
     let ratios = vec![
         ratio(at("read", "in turns: our library"), at("read", "in turns: PAPI"), Some(1.0)),
@@ -68,18 +69,18 @@ fn listed(factor: f64, kernel: &str, seed: u64) -> Selfcost {
     ];
     let fits = ["ioctl, group", "ioctl, singles"].map(|method| {
         let prices: Vec<&Price> = prices.iter().filter(|p| p.operation == "start" && p.method == method).collect();
-        PriceFit::through(&prices, &timer, TICKS_PER_NS).unwrap()
+        price_list::through(&prices, &timer, TICKS_PER_NS).unwrap()
     });
     let mut timer_ticks = Price::new(Measuring, "timer", "rdtscp", "", 0);
     timer_ticks.runs_ticks = Series { rounds: vec![vec![TIMER_TICKS as u64; 4 * RUNS]; ROUNDS] };
     Selfcost {
-        origin: perftax_cost::document::Origin { kernel: kernel.into(), ..origin("selfcost", &["perftax", "selfcost"]) },
+        origin: perftax_doc::Origin { kernel: kernel.into(), ..origin("selfcost", &["perftax", "selfcost"]) },
         is_quick: false,
         unit: CostUnit::Nanoseconds,
         ticks_per_unit: TICKS_PER_NS,
         rounds: ROUNDS as u32,
         runs_per_round: RUNS as u32,
-        timer_ticks: timer_ticks.estimated(&[], 1.0),
+        timer_ticks: price_list::estimated(timer_ticks, &[], 1.0),
         sets: vec![
             EventSet { name: "software".into(), events: ["page-faults:u", "context-switches:u"].map(String::from).to_vec() },
             EventSet { name: "hardware".into(), events: Vec::new() },

@@ -1,9 +1,9 @@
 //! Transfers between threads: every access in a simulation, estimates beside it, watched places, many threads.
 
-use perftax_cost::document::{
+use perftax_doc::{
     Comm, CommAdvice, CommCost, CommEvidence, CommExact, CommLine, CommPair, CommPlace, CommShare, CommSite, CommThread, CommWay,
 };
-use perftax_cost::{Estimate, Warning};
+use perftax_doc::{Estimate, Warning};
 
 use super::{about, normal, origin};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::{
+use perftax_doc::{
     AddressSamples, BufferAdvice, BufferCost, Sensitivity, SensitivityRow, SensitivityRun, SimulatedCore, SimulatedRun,
     Simulation, TermsS, ThreadSamples,
 };

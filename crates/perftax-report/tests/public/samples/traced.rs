@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::{
+use perftax_doc::{
     BlamedCause, BlamedDetail, Latencies, Neighbour, Noise, Place, Point, SampledFunction, SlowMessage, TailBlame, TraceCost,
     TraceMessage, TraceMeta, TracePicture, TraceReport, Waterfall, WaterfallPiece,
 };

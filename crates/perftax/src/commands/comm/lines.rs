@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use perftax_comm::live::{PlaceName, RecordedLines, recorded_lines};
-use perftax_cost::document::Comm;
+use perftax_doc::Comm;
 use perftax_pmu::Error;
 
 use crate::progress::announce;
@@ -67,10 +67,9 @@ fn told(recorded: &RecordedLines) -> String {
 }
 
 /// What a document saw touched of a line; all of it where it does not say.
-fn touched(line: &perftax_cost::document::CommLine) -> Vec<PlaceName> {
-    let of_site = |site: &perftax_cost::document::CommSite| {
-        PlaceName::at_address(line.address + u64::from(site.offset), u64::from(site.bytes))
-    };
+fn touched(line: &perftax_doc::CommLine) -> Vec<PlaceName> {
+    let of_site =
+        |site: &perftax_doc::CommSite| PlaceName::at_address(line.address + u64::from(site.offset), u64::from(site.bytes));
     let mut places: Vec<PlaceName> = line.sites.iter().filter(|site| site.bytes > 0).map(of_site).collect();
     places.sort_by(|a, b| a.text.cmp(&b.text));
     places.dedup();

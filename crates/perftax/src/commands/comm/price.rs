@@ -1,7 +1,7 @@
 //! What a trap costs here, and what of the program's time that may come to.
 
 use anyhow::Result;
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::{Estimate, Mechanism};
 use perftax_lab::trap_cost::{calibrated_trap_ns, trap_ns};
 use perftax_report::units;
 

@@ -1,7 +1,7 @@
 //! `doctor -e EVENT`: from the options, which are `perf record`'s, to the attributes that the oracle looks at.
 
 use anyhow::Result;
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use perftax_pmu::Error;
 use perftax_pmu::event::{self, Catalog, Event};
 use perftax_pmu::machine::intel::{GENERATIONS, Generation};

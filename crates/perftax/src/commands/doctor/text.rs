@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use perftax_cost::Mechanism;
+use perftax_doc::Mechanism;
 use perftax_pmu::machine::{Fact, Group, Machine, MechanismStatus, RightStatus};
 use perftax_pmu::oracle::{Rate, SAMPLE_FIELDS, Verdict};
 

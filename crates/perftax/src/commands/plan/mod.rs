@@ -3,12 +3,13 @@
 mod watched;
 
 use anyhow::Result;
-use perftax_cost::document::{Plan, PredictionRow, Reason, Work, WorkloadProfile};
+use perftax_cost::left_out;
 use perftax_cost::period::Rule;
 use perftax_cost::planning::{Choice, Outcome as Planned, PlanRequest};
 use perftax_cost::prediction::OWN_TERM;
 use perftax_cost::tasks::TASK_TERM;
-use perftax_cost::{Estimate, LeftOut, Mechanism};
+use perftax_doc::{Estimate, LeftOut, Mechanism};
+use perftax_doc::{Plan, PredictionRow, Reason, Work, WorkloadProfile};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
@@ -139,7 +140,7 @@ impl Args {
 }
 
 fn document(
-    origin: perftax_cost::document::Origin,
+    origin: perftax_doc::Origin,
     args: &Args,
     known: Known,
     feasible: bool,
@@ -303,7 +304,7 @@ fn why_tasks(workload: &WorkloadProfile, row: &PredictionRow, whole_cpus: bool) 
 
 /// What a filter costs that drops samples once they are taken.
 fn why_left_out(known: &Known) -> Option<Reason> {
-    let share = known.left_out.share(&known.workload);
+    let share = left_out::share(known.left_out, &known.workload);
     let mode = match known.left_out {
         LeftOut::Nothing => return None,
         LeftOut::KernelMode => "the kernel's",

@@ -1,10 +1,11 @@
 //! Whether a plan follows the program and what it creates, or watches whole CPUs.
 
 use anyhow::Result;
-use perftax_cost::document::{PredictionRow, Reason};
 use perftax_cost::planning::{Outcome as Planned, PlanError, PlanRequest, choose};
 use perftax_cost::prediction::{SWITCH_TERM, Setting, Watched};
-use perftax_cost::tasks::{TASK_TERM, Tasks};
+use perftax_cost::tasks::TASK_TERM;
+use perftax_doc::tasks::Tasks;
+use perftax_doc::{PredictionRow, Reason};
 use perftax_pmu::machine::Right;
 
 use crate::here::Here;

@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use perftax_comm::run::Request;
-use perftax_cost::Warning;
-use perftax_cost::document::MachineId;
+use perftax_doc::MachineId;
+use perftax_doc::Warning;
 use perftax_lab::simulation::{Guest, Installation, SimulatedComm, comm_document, simulate_comm};
 
 use crate::commands::comm::Tables;

@@ -7,8 +7,8 @@ mod samples;
 use std::ffi::OsString;
 
 use anyhow::Result;
-use perftax_cost::Warning;
-use perftax_cost::document::{MachineId, Origin, SCHEMA, SimulatedRun, Simulation};
+use perftax_doc::Warning;
+use perftax_doc::{MachineId, Origin, SCHEMA, SimulatedRun, Simulation};
 use perftax_lab::published::Published;
 use perftax_lab::simulation::{Guest, simulate, summary};
 use perftax_model::Event;

@@ -1,6 +1,6 @@
 //! Latencies at least and at most, where a register told messages apart.
 
-use perftax_cost::document::{Latencies, RegisterSight};
+use perftax_doc::{Latencies, RegisterSight};
 use perftax_trace::register::between_ns;
 use perftax_trace::{Distribution, Message};
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::{CostPart, MachineId, MachineProfile, ThreadCost, TraceCost, TraceMeta};
-use perftax_cost::{Estimate, LeftOut, Mechanism};
+use perftax_doc::{CostPart, MachineId, MachineProfile, ThreadCost, TraceCost, TraceMeta};
+use perftax_doc::{Estimate, LeftOut, Mechanism};
 use perftax_report::units;
 use perftax_trace::record::Recording;
 use perftax_trace::{Activity, Tag};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::document::{SampledFunction, TraceMeta, Waterfall, WaterfallPiece};
+use perftax_doc::{SampledFunction, TraceMeta, Waterfall, WaterfallPiece};
 use perftax_trace::{Cause, Detail, Hit, Message, Piece, Shares};
 
 use super::reading::Reading;

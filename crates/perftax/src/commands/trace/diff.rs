@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_cost::Estimate;
 use perftax_cost::bootstrap::normal_quantile;
-use perftax_cost::document::{Change, LatencyChange, TraceDiff};
-use perftax_cost::{CONFIDENCE, Warning};
+use perftax_doc::Estimate;
+use perftax_doc::{CONFIDENCE, Warning};
+use perftax_doc::{Change, LatencyChange, TraceDiff};
 use perftax_pmu::Error;
 use perftax_report::text;
 use perftax_trace::{Latencies, MeanTime, Profile, Question, analyse};

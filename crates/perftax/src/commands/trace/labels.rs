@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use perftax_cost::document::LabelLatencies;
+use perftax_doc::LabelLatencies;
 use perftax_trace::label::normal;
 use perftax_trace::{Distribution, Labels, Message};
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use perftax_cost::document::{Noise as NoiseOf, Point, TracePicture, TraceReport};
+use perftax_doc::{Noise as NoiseOf, Point, TracePicture, TraceReport};
 use perftax_trace::{Answer, Cause, Detail, Latencies, Message, Noise, Picture, Question, analyse_watching};
 
 use super::describe::waterfall;

@@ -1,6 +1,6 @@
 //! What the first messages say about what sampling can show of one.
 
-use perftax_cost::{Estimate, Mechanism};
+use perftax_doc::{Estimate, Mechanism};
 use perftax_report::units;
 use perftax_trace::record::Row;
 use perftax_trace::{Record, Tracker};

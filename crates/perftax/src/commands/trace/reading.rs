@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
-use perftax_cost::document::TraceMeta;
+use perftax_doc::TraceMeta;
 use perftax_pmu::Error;
 use perftax_trace::{Names, Store};
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use perftax_cost::document::{Interrupts, KeptSlow, TraceMeta};
-use perftax_cost::{Mechanism, Warning};
+use perftax_doc::{Interrupts, KeptSlow, TraceMeta};
+use perftax_doc::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;

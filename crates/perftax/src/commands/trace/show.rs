@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_cost::document::{Neighbour, Place, TraceMessage};
+use perftax_doc::{Neighbour, Place, TraceMessage};
 use perftax_pmu::Error;
 use perftax_report::text;
 use perftax_trace::{Answer, Around, Brief, Found, Latencies, Message, Occurrence, Question, analyse};

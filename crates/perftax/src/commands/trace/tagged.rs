@@ -1,8 +1,8 @@
 //! What told the messages of a recording apart, and how well.
 
 use anyhow::Result;
-use perftax_cost::document::{ProbeSight, RegisterSight};
-use perftax_cost::{Mechanism, Warning};
+use perftax_doc::{Mechanism, Warning};
+use perftax_doc::{ProbeSight, RegisterSight};
 use perftax_lab::system::performance_interrupts;
 use perftax_trace::Tag;
 use perftax_trace::record::{Recorded, Recording, Seen};

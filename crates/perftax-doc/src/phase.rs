@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
 use crate::Estimate;
+use crate::Origin;
 
 /// Counts of two events at fixed intervals of a third.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

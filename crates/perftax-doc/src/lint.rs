@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
+use crate::Origin;
 
 /// The verdict on one perf.data recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
-use crate::Estimate;
+use crate::Origin;
+use crate::{Estimate, quantile};
 
 /// All experiments of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -154,7 +154,7 @@ impl AuditRow {
         let mut sorted = runs.to_vec();
         sorted.sort_by(f64::total_cmp);
         // Without a run nothing was found; a document holds no number that is none.
-        let mid = if sorted.is_empty() { 0.0 } else { crate::bootstrap::quantile(&mut sorted.clone(), 0.5) };
+        let mid = if sorted.is_empty() { 0.0 } else { quantile(&mut sorted.clone(), 0.5) };
         let (low, high) = (sorted.first().copied().unwrap_or(0.0), sorted.last().copied().unwrap_or(0.0));
         let is_within = sorted.iter().all(|found| error(*found).abs() <= allowed) && !sorted.is_empty();
         Self {

@@ -1,4 +1,5 @@
-//! The documents that perftax writes and reads (`--json`): one file per command, one type per document.
+//! The documents that perftax writes and reads (`--json`): one file per command, one type per document. And what they are made of: raw observations
+//! ([`observation`]) and estimates ([`Estimate`]), which are different types on purpose; mechanisms; warnings. Nothing is estimated here.
 //!
 //! Keys carry base SI units; every document starts with its [`Origin`].
 
@@ -7,22 +8,29 @@ mod bill;
 mod calibration;
 mod comm;
 mod comm_likeness;
+mod estimate;
+pub mod left_out;
 mod lint;
 mod matrix;
+pub mod mechanism;
+pub mod observation;
 mod origin;
 mod phase;
 mod plan;
 mod prediction;
 mod profile;
+mod quantiles;
 mod selfcost;
 mod sensitivity;
 mod series;
 mod simulation;
 mod tag;
+pub mod tasks;
 mod trace;
 mod trace_message;
 mod trace_picture;
 mod verification;
+mod warning;
 mod workload;
 
 pub use audit::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
@@ -35,16 +43,20 @@ pub use comm::{
     CommSite, CommThread, CommWay,
 };
 pub use comm_likeness::CommLikeness;
+pub use estimate::{CONFIDENCE, Estimate};
+pub use left_out::LeftOut;
 pub use lint::{Lint, LintCheck, LintUnit, LintVerdict};
 pub use matrix::{
     Jump, MULTIPLEXED_BELOW, Matrix, MatrixCell, MatrixControl, MatrixEvent, MatrixImpossible, MatrixKey, MatrixMode, MatrixPair,
     MatrixPilot, MatrixPlacement, MatrixPlan, MatrixRun, MatrixSet, MatrixSetEvent,
 };
+pub use mechanism::Mechanism;
 pub use origin::{MachineId, Origin, SCHEMA};
 pub use phase::{Phase, PhaseInterval, PhaseStretch};
 pub use plan::{Plan, Reason, Work};
 pub use prediction::{Prediction, PredictionRow, busiest_tells, cpu_time_tells};
 pub use profile::MachineProfile;
+pub use quantiles::{BoxOf, median, quantile};
 pub use selfcost::{Cost, CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceSection, Selfcost};
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use series::Series;
@@ -56,5 +68,8 @@ pub use trace::{
 };
 pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};
-pub use verification::{Cell, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick};
+pub use verification::{
+    ArmShift, Cell, Fit, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick,
+};
+pub use warning::Warning;
 pub use workload::WorkloadProfile;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
+use crate::Origin;
 use crate::observation::Block;
 use crate::{Estimate, Mechanism};
 

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Origin, WorkloadProfile};
 use crate::{Estimate, Mechanism};
+use crate::{Origin, WorkloadProfile};
 
 /// Recommended settings, or the plain word that there are none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

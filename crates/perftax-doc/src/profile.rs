@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Calibration, MachineId};
+use crate::{Calibration, MachineId};
 
 /// All calibrations of one machine in one state (CPU, microcode, kernel, mitigations, virtualisation).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MachineProfile {
-    /// [`super::SCHEMA`].
+    /// [`crate::SCHEMA`].
     pub schema: u32,
     /// The machine.
     pub machine: MachineId,

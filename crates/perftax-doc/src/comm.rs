@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
 use crate::Estimate;
+use crate::Origin;
 
 /// Transfers of cache lines between threads.
 ///

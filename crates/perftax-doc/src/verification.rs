@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Calibration, Control, Origin};
 use crate::observation::Run;
-use crate::yardstick::Fit;
+use crate::{Calibration, Control, Origin};
 use crate::{Estimate, Mechanism};
 
 /// Measured against expected elapsed times, over workloads and periods.
@@ -156,4 +155,27 @@ pub struct Regression {
     pub intercept_s: Estimate,
     /// Cells used.
     pub cells: u32,
+}
+
+/// What the fit of one program found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fit {
+    /// The exponent β.
+    pub exponent: f64,
+    /// Scatter of ln T within the arms before.
+    pub scatter_before: f64,
+    /// Scatter of ln T within the arms after.
+    pub scatter_after: f64,
+    /// What was taken out of each monitored arm beyond the unmonitored ones. Were it not near 0 in the mean, the yardstick would
+    /// measure the sampling and hide a part of its cost.
+    pub shift_by_arm: Vec<ArmShift>,
+}
+
+/// What the yardstick took out of one arm.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArmShift {
+    /// The arm's sampling period.
+    pub period: u64,
+    /// Mean ln of what was taken out, relative to the unmonitored arms.
+    pub shift: f64,
 }

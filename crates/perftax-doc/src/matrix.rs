@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Control, Origin};
 use crate::observation::Yardstick;
+use crate::{Control, Origin};
 use crate::{Estimate, Mechanism};
 
 /// A grid of cells, each monitored against unmonitored.

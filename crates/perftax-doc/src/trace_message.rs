@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SampledFunction, TraceMeta};
+use crate::{SampledFunction, TraceMeta};
 
 /// One message of a trace, and what was around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

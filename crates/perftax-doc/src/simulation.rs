@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
+use crate::Origin;
 
 /// A program under the software PMU. The machine of its [`Origin`] is the modelled one; nothing in it depends on when it was
 /// made, so that the same command gives the same bytes.

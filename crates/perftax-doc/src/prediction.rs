@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Origin, WorkloadProfile};
 use crate::{Estimate, Mechanism};
+use crate::{Origin, WorkloadProfile};
 
 /// A table of predictions over sampling periods.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

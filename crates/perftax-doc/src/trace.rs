@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Interrupts, LabelLatencies, Origin, ProbeSight, RegisterSight};
 use crate::Estimate;
+use crate::{Interrupts, LabelLatencies, Origin, ProbeSight, RegisterSight};
 
 /// `meta.json` of a trace's folder: how it was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

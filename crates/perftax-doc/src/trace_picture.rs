@@ -1,6 +1,6 @@
 //! What the page of a trace draws: plain numbers, many of them, so not a document that is written as JSON.
 
-use super::{TraceReport, Waterfall};
+use crate::{TraceReport, Waterfall};
 
 /// A trace for a page.
 #[derive(Clone, Debug, PartialEq)]

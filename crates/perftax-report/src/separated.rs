@@ -1,6 +1,6 @@
-//! `perftax report` as separated values.
+//! Several documents as one table of separated values.
 
-use super::field;
+use crate::csv::field;
 use crate::document::Document;
 
 /// The main tables of several documents of one kind below one line of names, each row led by its machine and kernel.

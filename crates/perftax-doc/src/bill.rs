@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
+use crate::Origin;
 use crate::{Estimate, Mechanism};
 
 /// What one perf.data recording cost the program that was recorded.

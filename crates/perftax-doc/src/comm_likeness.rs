@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Comm, CommLine};
+use crate::{Comm, CommLine};
 
 /// Lines of each document that are compared.
 const TOP: usize = 10;
@@ -31,7 +31,7 @@ impl Comm {
     pub fn pair_shares(&self) -> BTreeMap<(u32, u32), (f64, f64)> {
         let total: f64 = self.pairs.iter().map(|pair| pair.share.total.estimate).sum();
         let share = |of: f64| if total > 0.0 { of / total } else { 0.0 };
-        let of = |pair: &super::CommPair| {
+        let of = |pair: &crate::CommPair| {
             let transfers = &pair.share.total;
             ((pair.from, pair.to), (share(transfers.estimate), share(transfers.half_width())))
         };

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Origin;
 use crate::Estimate;
+use crate::Origin;
 
 /// How cache-sensitive a program is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
