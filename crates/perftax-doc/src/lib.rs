@@ -31,6 +31,7 @@ mod trace_message;
 mod trace_picture;
 mod verification;
 mod warning;
+pub mod words;
 mod workload;
 
 pub use audit::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};

@@ -4,4 +4,3 @@
 pub mod bill;
 pub mod lint;
 pub mod recording;
-mod words;

@@ -3,6 +3,7 @@
 //! Every estimate shows its interval: `17.2 µs ± 0.7` where the interval is symmetric, `0.8 % [0.7, 1.0]` where it is
 //! not, and no interval only where the number is exact.
 
+use perftax_doc::words::grouped;
 use perftax_doc::{Estimate, Mechanism};
 
 /// Below this share of the half-width, the two sides of an interval count as equal.
@@ -278,20 +279,6 @@ fn without_negative_zero(text: String) -> String {
         Some(rest) if rest.chars().all(|c| matches!(c, '0' | '.')) => rest.into(),
         _ => text,
     }
-}
-
-/// Thousands separated by commas, in the whole part of a number.
-fn grouped(number: &str) -> String {
-    let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
-    let (whole, fraction) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
-    let mut out = String::from(sign);
-    for (i, digit) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out + fraction
 }
 
 #[cfg(test)]

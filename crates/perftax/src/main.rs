@@ -1,5 +1,6 @@
 //! perftax: what event sampling costs, and what it buys.
 
+mod asked;
 mod calibration;
 mod cli;
 mod commands;

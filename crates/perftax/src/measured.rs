@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use perftax_cost::prediction::{Cost, FRESH_S, RAW_TERM, Setting, USER_STACK_BYTES, Watched, drift_at_age};
-use perftax_doc::{Calibration, MachineProfile, Origin, WorkloadProfile};
+use perftax_doc::{Calibration, MachineProfile, Origin};
 use perftax_doc::{Estimate, LeftOut, Mechanism, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
 use perftax_lab::published::Published;
@@ -14,20 +14,12 @@ use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::Payload;
 
+use crate::asked::{CountsFrom, Known, Priced, Wanted, published};
 use crate::here::Here;
 use crate::origin::now_s;
 use crate::program::Program;
 use crate::progress::announce;
-use crate::simulated::CountsFrom;
 use crate::{calibration, profile, simulated};
-
-/// The cost of a sample and where it comes from.
-pub struct Priced {
-    /// For the model.
-    pub cost: Cost,
-    /// Whose it is.
-    pub machine: String,
-}
 
 /// The cost out of a profile the user names, or this machine's; measured now (quickly) where there is none.
 pub fn price(
@@ -181,60 +173,6 @@ impl PayloadChoice {
     }
 }
 
-/// Whose costs are taken, and where the counts of events come from.
-#[derive(Clone, Debug, clap::Args)]
-pub struct CostChoice {
-    /// A published machine (broadwell, haswell, skylake, …) instead of this one
-    #[arg(long, value_name = "NAME", conflicts_with = "profile")]
-    pub machine: Option<String>,
-    /// A machine profile (or the --json of calibrate) instead of this machine's own
-    #[arg(long, value_name = "FILE")]
-    pub profile: Option<PathBuf>,
-    /// Events of one run, for an event that cannot be counted here
-    #[arg(long, value_name = "N")]
-    pub count_of: Option<f64>,
-    /// Count in the model of --machine (one run in qemu-user): elapsed time, caches and pollution are then that machine's, too
-    #[arg(long, value_name = "WHERE", value_enum, requires = "machine", conflicts_with_all = ["count_of", "lifetime", "load", "pid"])]
-    pub counts_from: Option<CountsFrom>,
-}
-
-impl CostChoice {
-    /// Whether they are another machine's, or may be: what may be done there nobody knows.
-    pub fn is_elsewhere(&self) -> bool {
-        self.machine.is_some() || self.profile.is_some()
-    }
-}
-
-/// What a prediction was asked for.
-pub struct Wanted<'a> {
-    /// Event text.
-    pub event: Option<&'a str>,
-    /// An event that counts pieces of work, too.
-    pub work: Option<&'a str>,
-    /// Payload that samples carry, by the names of its terms.
-    pub payload: &'a [String],
-    /// Whose costs, and where counts come from.
-    pub cost: &'a CostChoice,
-}
-
-/// Everything that a prediction rests on.
-pub struct Known {
-    /// The event's name.
-    pub event_name: String,
-    /// Its mechanism.
-    pub mechanism: Mechanism,
-    /// Samples that the event's filter drops.
-    pub left_out: LeftOut,
-    /// The cost of a sample.
-    pub priced: Priced,
-    /// CPUs that an event is opened for.
-    pub cpus: u32,
-    /// The program.
-    pub workload: WorkloadProfile,
-    /// The event that counts its pieces of work.
-    pub work: Option<String>,
-}
-
 /// Finds the cost and measures the program.
 pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Origin) -> Result<Known> {
     if wanted.cost.counts_from == Some(CountsFrom::Sim) {
@@ -348,23 +286,4 @@ fn not_here(event: &str, why: &str) -> Error {
         why: why.into(),
         remedy: "say how many there are in one run: --count-of N (perf stat tells on a machine that has the event)".into(),
     }
-}
-
-/// The published cost of a machine.
-pub fn published(published: &Published, name: &str, mechanism: Mechanism, origin: &mut Origin) -> Result<Priced> {
-    let Some(found) = published.costs.iter().find(|cost| cost.mechanism == mechanism) else {
-        let known: Vec<String> = published.costs.iter().map(|cost| cost.mechanism.to_string()).collect();
-        return Err(Error::Argument {
-            argument: "--machine",
-            value: name.into(),
-            needed: format!("an event sampled by {}: that is what {name} has published costs for", known.join(" or ")),
-        }
-        .into());
-    };
-    origin.warnings.push(Warning::Other {
-        message: format!("the cost of a sample is published, not measured here: {} ({})", published.source, found.condition),
-        remedy: "perftax calibrate on the machine itself".into(),
-    });
-    let cost = Cost { terms: found.terms.clone(), ..Cost::new(found.alpha_ns, 0.0) };
-    Ok(Priced { cost, machine: published.cpu.clone() })
 }

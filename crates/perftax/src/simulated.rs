@@ -14,7 +14,7 @@ use perftax_model::run::{Outcome, Request, Sampling};
 use perftax_model::unit::LONGEST_PERIOD;
 use perftax_pmu::Error;
 
-use crate::measured::{Known, Wanted, published};
+use crate::asked::{Known, Wanted, published};
 use crate::target::Target;
 
 /// The plugin, where nothing stands beside the program (build.rs).
@@ -28,13 +28,6 @@ pub fn installation() -> perftax_pmu::Result<Installation> {
     // A machine of another version's has none for us, and the same remedy: to install ours.
     let emulator = || perftax_vm::bundle::user_emulator().ok().flatten();
     Installation::find(&Brought { plugin: PLUGIN, qemu: Some(emulator) })
-}
-
-/// Where the counts of a program's events come from, if it is not run as it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum CountsFrom {
-    /// One run under the model of --machine, by qemu-user
-    Sim,
 }
 
 /// Finds the published cost, and counts the program's events in the model: both of the same machine.

@@ -9,7 +9,7 @@ use perftax_doc::{LeftOut, Mechanism, Warning};
 use super::billing::Priced;
 use super::price::Price;
 use crate::recording::Recording;
-use crate::words::named;
+use perftax_doc::words::named;
 
 /// All warnings of a bill.
 pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&MachineProfile>, bill: &Bill) -> Vec<Warning> {

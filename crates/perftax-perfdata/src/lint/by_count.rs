@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use crate::recording::{Attribute, SeenSample};
-use crate::words::{count, share};
+use perftax_doc::words::{count, share};
 
 /// Samples and events by event and thread, and by event and page of code.
 #[derive(Default)]

@@ -5,7 +5,7 @@
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use crate::recording::{SeenRecord, SeenSample, kind};
-use crate::words::{count, share, time_s};
+use perftax_doc::words::{count, share, time_s};
 
 #[derive(Default)]
 pub(super) struct Clock {

@@ -1,7 +1,7 @@
 //! Whether all of the recording is there.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use crate::words::{count, many};
+use perftax_doc::words::{count, many};
 
 pub(super) struct CutOff;
 

@@ -1,7 +1,7 @@
 //! Whether there are enough samples for shares.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use crate::words::{many, share};
+use perftax_doc::words::{many, share};
 
 pub(super) struct FewSamples;
 

@@ -1,7 +1,7 @@
 //! Samples that software dropped after their interrupt.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use crate::words::{many, named};
+use perftax_doc::words::{many, named};
 
 pub(super) struct Filtered;
 

@@ -3,7 +3,7 @@
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use crate::recording::command_line::options;
 use crate::recording::{Attribute, SeenSample};
-use crate::words::{share, time_s};
+use perftax_doc::words::{share, time_s};
 
 /// CPU time that samples of clocks and of events by frequency stand for, by event, s.
 #[derive(Default)]

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use crate::recording::SeenSample;
-use crate::words::{count, time_s};
+use perftax_doc::words::{count, time_s};
 
 #[derive(Default)]
 pub(super) struct InStep {

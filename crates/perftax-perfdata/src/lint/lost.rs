@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::timeline::Timeline;
 use crate::recording::{SeenRecord, kind};
-use crate::words::{count, share, time_s};
+use perftax_doc::words::{count, share, time_s};
 
 /// Losses by CPU, by thread that ran as the loss was written down, and over time.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::code_map::CodeMap;
 use crate::recording::{SeenRecord, SeenSample};
-use crate::words::{count, share};
+use perftax_doc::words::{count, share};
 
 /// Fills the map that it shares.
 pub(super) struct Mappings(pub(super) Rc<RefCell<CodeMap>>);

@@ -1,7 +1,7 @@
 //! Events that took turns on too few counters.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use crate::words::{named, share};
+use perftax_doc::words::{named, share};
 
 pub(super) struct Multiplexed;
 

@@ -3,7 +3,7 @@
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::substituted::{AskedEvent, asked};
 use crate::recording::command_line::options;
-use crate::words::named;
+use perftax_doc::words::named;
 
 pub(super) struct Narrowed;
 

@@ -1,7 +1,7 @@
 //! What the recording itself cost.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
-use crate::words::{share, time_s};
+use perftax_doc::words::{share, time_s};
 
 pub(super) struct OwnCost;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use crate::recording::{SeenRecord, kind, text};
-use crate::words::named;
+use perftax_doc::words::named;
 
 /// Profilers and tracers that were executed, by name.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use crate::recording::{SeenRecord, kind};
-use crate::words::{count, many, share, time_s};
+use perftax_doc::words::{count, many, share, time_s};
 
 /// Lifetimes by power of two of their length, ns: how many, and all of them together.
 #[derive(Default)]

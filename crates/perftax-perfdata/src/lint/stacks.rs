@@ -7,7 +7,7 @@ use perftax_pmu::record::{Context, Sample};
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use crate::recording::attribute::sample_type as bit;
 use crate::recording::{Order, SeenSample};
-use crate::words::{count, share};
+use perftax_doc::words::{count, share};
 
 #[derive(Default)]
 pub(super) struct Stacks {

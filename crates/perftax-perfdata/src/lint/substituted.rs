@@ -2,7 +2,7 @@
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use crate::recording::command_line::{event_lists, options};
-use crate::words::{count, named};
+use perftax_doc::words::{count, named};
 
 pub(super) struct Substituted;
 

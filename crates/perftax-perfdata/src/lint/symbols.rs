@@ -9,7 +9,7 @@ use perftax_symbols::elf::{Elf, by_build_id, debug_file};
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use super::code_map::{CodeMap, SampledFile};
-use crate::words::{count, named, share};
+use perftax_doc::words::{count, named, share};
 
 /// Reads the map that another check fills.
 pub(super) struct Symbols(pub(super) Rc<RefCell<CodeMap>>);

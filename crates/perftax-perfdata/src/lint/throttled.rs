@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
 use crate::recording::{SeenRecord, kind};
-use crate::words::{many, share, time_s};
+use perftax_doc::words::{many, share, time_s};
 
 #[derive(Default)]
 pub(super) struct Throttled {

@@ -1,19 +1,10 @@
 //! Which mechanism sampled an event, as far as its attributes and the recording's header tell.
 
 use perftax_doc::Mechanism;
+use perftax_pmu::event::pmu_types;
 
 use super::attribute::Attribute;
 use super::features::Features;
-
-/// `PERF_TYPE_*`: fixed PMU types of the kernel.
-mod pmu_type {
-    pub const HARDWARE: u32 = 0;
-    pub const SOFTWARE: u32 = 1;
-    pub const TRACEPOINT: u32 = 2;
-    pub const HW_CACHE: u32 = 3;
-    pub const RAW: u32 = 4;
-    pub const BREAKPOINT: u32 = 5;
-}
 
 /// `PERF_COUNT_SW_CPU_CLOCK` and `_TASK_CLOCK`: both are sampled by a high-resolution timer.
 const SW_CLOCKS: [u64; 2] = [0, 1];
@@ -26,12 +17,12 @@ const SW_CLOCKS: [u64; 2] = [0, 1];
 ///   `name` shows.
 pub fn mechanism_of(attribute: &Attribute, name: &str, features: &Features) -> Option<Mechanism> {
     match attribute.pmu_type {
-        pmu_type::SOFTWARE if SW_CLOCKS.contains(&attribute.config) => Some(Mechanism::CpuClock),
-        pmu_type::SOFTWARE => Some(Mechanism::Software),
-        pmu_type::TRACEPOINT if name.starts_with("probe_") => Some(Mechanism::Uprobe),
-        pmu_type::TRACEPOINT => Some(Mechanism::Tracepoint),
-        pmu_type::BREAKPOINT => Some(Mechanism::Breakpoint),
-        pmu_type::HARDWARE | pmu_type::HW_CACHE | pmu_type::RAW => Some(counter(attribute, features)),
+        pmu_types::SOFTWARE if SW_CLOCKS.contains(&attribute.config) => Some(Mechanism::CpuClock),
+        pmu_types::SOFTWARE => Some(Mechanism::Software),
+        pmu_types::TRACEPOINT if name.starts_with("probe_") => Some(Mechanism::Uprobe),
+        pmu_types::TRACEPOINT => Some(Mechanism::Tracepoint),
+        pmu_types::BREAKPOINT => Some(Mechanism::Breakpoint),
+        pmu_types::HARDWARE | pmu_types::HW_CACHE | pmu_types::RAW => Some(counter(attribute, features)),
         other => by_pmu(features.pmus.get(&other)?, attribute, features),
     }
 }

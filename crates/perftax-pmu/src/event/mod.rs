@@ -99,12 +99,18 @@ pub struct Group {
 }
 
 /// The numbers of `enum perf_type_id` (linux/perf_event.h) that are the same on every machine.
-pub(crate) mod pmu_types {
+pub mod pmu_types {
+    /// Generic events of a core.
     pub const HARDWARE: u32 = 0;
+    /// Events of the kernel itself.
     pub const SOFTWARE: u32 = 1;
+    /// Tracepoints; `config` is their number.
     pub const TRACEPOINT: u32 = 2;
+    /// Generic events of caches.
     pub const HW_CACHE: u32 = 3;
+    /// A core's own events.
     pub const RAW: u32 = 4;
+    /// Debug registers.
     pub const BREAKPOINT: u32 = 5;
 }
 

@@ -9,9 +9,10 @@ use perftax_pmu::Error;
 use perftax_report::{csv, text};
 
 use super::calibrate::check_period;
+use crate::asked::{CostChoice, Known, Wanted};
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::measured::{CostChoice, Known, PayloadChoice, Wanted, WatchedChoice, resolve};
+use crate::measured::{PayloadChoice, WatchedChoice, resolve};
 use crate::output::Output;
 use crate::program::Program;
 use crate::wait::Wait;

@@ -1,6 +1,7 @@
 //! Figures 3, 4 and 6: samples against events over the interval.
 
 use perftax_doc::Mechanism;
+use perftax_doc::words::count;
 use perftax_doc::{AuditRow, Comparison, ComparisonVerdict};
 
 use super::{HERE, Ours, Row, SOFTWARE_PMU, number_after, on, percent, span, spoken};
@@ -148,12 +149,12 @@ fn text(cells: &[Cell], figure: &str) -> String {
     events.dedup();
     let events = events.join(", ");
     if figure == "6" && cells.len() <= MOST_TOLD {
-        let at = |cell: &Cell| format!("{} % at {}", percent(cell.error()), grouped(cell.period as u64));
+        let at = |cell: &Cell| format!("{} % at {}", percent(cell.error()), count(cell.period as u64));
         return format!("{events}: {}", cells.iter().map(at).collect::<Vec<_>>().join("; "));
     }
     let errors = Spread::of(cells.iter().map(Cell::error)).map_or(String::new(), |spread| span(&spread));
     let periods = Spread::of(cells.iter().map(|cell| cell.period)).map_or(String::new(), |spread| {
-        let [least, most] = [spread.least, spread.most].map(|period| grouped(period as u64));
+        let [least, most] = [spread.least, spread.most].map(|period| count(period as u64));
         if least == most { least } else { format!("{least} to {most}") }
     });
     format!("{events}: {errors} ({} cells, every {periods})", cells.len())
@@ -181,7 +182,7 @@ impl<'a> Published<'a> {
             (None, None) => "nothing".into(),
         };
         let list = |cells: &[&Accuracy]| {
-            let at = |cell: &&Accuracy| format!("{} at {}", number(cell), grouped(cell.period_events));
+            let at = |cell: &&Accuracy| format!("{} at {}", number(cell), count(cell.period_events));
             cells.iter().map(at).collect::<Vec<_>>().join("; ")
         };
         if by_interval {
@@ -274,7 +275,7 @@ impl<'a> Published<'a> {
         let sessions = worst.map_or(String::new(), |(period, newer, older)| {
             format!(
                 "the study's sessions disagree ({newer:.0} and {older:.0} % accurate at {}) and the newer one has no sign",
-                grouped(period)
+                count(period)
             )
         });
         let surplus = ours.iter().map(Cell::error).fold(f64::NEG_INFINITY, f64::max);
@@ -321,17 +322,4 @@ fn stability(pes: &Pes, ours: &Ours, mechanism: Mechanism) -> Comparison {
     } else {
         row.differs(text, format!("runs lie up to {:.2} % apart here, the published ones up to {widest:.2} %", apart.most))
     }
-}
-
-/// With commas between thousands.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

@@ -15,9 +15,10 @@ use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
 use perftax_report::{csv, text, units};
 
+use crate::asked::{CostChoice, Known, Wanted};
 use crate::failure::Outcome;
 use crate::here::Here;
-use crate::measured::{CostChoice, Known, PayloadChoice, Wanted, WatchedChoice, resolve};
+use crate::measured::{PayloadChoice, WatchedChoice, resolve};
 use crate::output::Output;
 use crate::program::Program;
 use crate::wait::Wait;

@@ -14,15 +14,25 @@ pub fn share(share: f64) -> String {
 
 /// A whole number with separators.
 pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
+    grouped(&number.to_string())
+}
+
+/// The digits of a number, with commas between the thousands of its whole part: `1,234.5`.
+pub fn grouped(number: &str) -> String {
+    let (whole, fraction) = number.split_once('.').map_or((number, None), |(whole, fraction)| (whole, Some(fraction)));
+    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
+    let mut text = sign.to_owned();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            grouped.push(',');
+            text.push(',');
         }
-        grouped.push(digit);
+        text.push(digit);
     }
-    grouped
+    if let Some(fraction) = fraction {
+        text.push('.');
+        text.push_str(fraction);
+    }
+    text
 }
 
 /// The same with its noun.
@@ -56,6 +66,7 @@ mod tests {
     #[test]
     fn numbers_read_as_people_write_them() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(["-1234.5678", "-123", "12345.0"].map(grouped), ["-1,234.5678", "-123", "12,345.0"]);
         assert_eq!([0.0, 0.00002, 0.004, 0.05, 0.5].map(share), ["0 %", "under 0.01 %", "0.40 %", "5.0 %", "50 %"]);
         assert_eq!(named(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more");
         assert_eq!([2.5, 0.0025, 2.5e-6].map(time_s), ["2.500 s", "2.5 ms", "2.5 µs"]);
