@@ -7,6 +7,7 @@ use crate::{Estimate, quantile};
 
 /// All experiments of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Audit {
     /// Where it comes from.
     #[serde(flatten)]
@@ -45,6 +46,7 @@ impl Audit {
 
 /// One experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditedExperiment {
     /// What `--only` calls it.
     pub name: String,
@@ -62,6 +64,7 @@ pub struct AuditedExperiment {
 
 /// One comparison with a truth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AuditRow {
     /// What is compared: an event, a period, a number of threads.
     pub case: String,
@@ -90,6 +93,7 @@ pub struct AuditRow {
 
 /// How a row ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// All runs are within what is allowed, and nothing was lost.
@@ -102,6 +106,7 @@ pub enum Verdict {
 
 /// A published figure or table against what came here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// The figure or table: `figure 3`, `table III`.
     pub figure: String,
@@ -121,6 +126,7 @@ pub struct Comparison {
 
 /// How what came here compares with what was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ComparisonVerdict {
     /// The numbers agree, or one rule gives both.

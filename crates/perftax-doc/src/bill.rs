@@ -7,6 +7,7 @@ use crate::{Estimate, Mechanism};
 
 /// What one perf.data recording cost the program that was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bill {
     /// Where it comes from.
     #[serde(flatten)]
@@ -57,6 +58,7 @@ pub struct Bill {
 
 /// Context switches, at each of which the events of a task were swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BilledSwitches {
     /// How many there were.
     pub switches: u64,
@@ -66,6 +68,7 @@ pub struct BilledSwitches {
 
 /// Tasks that inherited the events of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BilledTasks {
     /// Threads and processes created.
     pub created: u64,
@@ -79,6 +82,7 @@ pub struct BilledTasks {
 
 /// One event of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BilledEvent {
     /// Its name in the recording.
     pub event: String,
@@ -146,6 +150,7 @@ impl BilledEvent {
 
 /// Why a recording does not tell what an event cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Untold {
     /// It filled an AUX buffer (Intel PT, ARM SPE, CoreSight) and took no samples.
@@ -158,6 +163,7 @@ pub enum Untold {
 
 /// What the length of a recorded run was taken from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SpanOf {
     /// The recorded command, from its exec to its exit.
@@ -171,6 +177,7 @@ pub enum SpanOf {
 
 /// Samples by some key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampleCount {
     /// CPU number, or thread as `pid/tid comm`, or process as `pid comm`.
     pub key: String,

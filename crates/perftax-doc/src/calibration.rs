@@ -10,6 +10,7 @@ use crate::{Estimate, Mechanism};
 
 /// The cost of one sample by one mechanism and event on one machine, with the blocks it was estimated from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Calibration {
     /// Where it comes from.
     #[serde(flatten)]
@@ -55,6 +56,7 @@ pub struct Calibration {
 
 /// The cost of a record that is thrown away, apart from perf (`pebs-direct`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DirectCost {
     /// By size of the buffer.
     pub buffers: Vec<RecordCost>,
@@ -69,6 +71,7 @@ pub struct DirectCost {
 
 /// The cost of a record with a buffer of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordCost {
     /// Size asked for, bytes a CPU.
     pub buffer_bytes: u64,
@@ -84,6 +87,7 @@ pub struct RecordCost {
 
 /// What a sample by perf's PEBS is made of, ns a sample: `sample = record + interrupt + software`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Decomposition {
     /// All of it.
     pub sample_ns: Estimate,
@@ -99,6 +103,7 @@ pub struct Decomposition {
 
 /// A straight line: extra time = intercept + slope · samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Line {
     /// Extra time of a block without a sample, ns; 0 where nothing but samples takes time.
     pub intercept_ns: Estimate,
@@ -108,6 +113,7 @@ pub struct Line {
 
 /// The published cost of a record on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PublishedSlope {
     /// The CPU.
     pub machine: String,
@@ -119,6 +125,7 @@ pub struct PublishedSlope {
 
 /// Why a calibration ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StopReason {
     /// The interval was as narrow as asked.
@@ -129,6 +136,7 @@ pub enum StopReason {
 
 /// The cost of a sample at one period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PeriodCost {
     /// Sampling period: events, or nanoseconds for time-driven sources.
     pub period: u64,
@@ -140,6 +148,7 @@ pub struct PeriodCost {
 
 /// Is elapsed time linear in the number of samples?
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Linearity {
     /// One estimate per period.
     pub periods: Vec<PeriodCost>,
@@ -151,6 +160,7 @@ pub struct Linearity {
 
 /// The A/A control: two arms without monitoring, compared as the monitored arm is.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Control {
     /// Relative difference (off2 − off)/off, a fraction.
     pub difference: Estimate,
@@ -162,6 +172,7 @@ pub struct Control {
 
 /// Time spent inside the interrupt handler per sample, seen by the kernel's own tracepoints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Witness {
     /// Which tracepoints.
     pub source: String,

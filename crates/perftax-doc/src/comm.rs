@@ -10,6 +10,7 @@ use crate::Origin;
 /// A transfer is a line that a thread fetches because another wrote it since the thread had it last: writer → reader. It is true sharing
 /// where the access that needs it touches bytes that others wrote since, else false sharing (docs/comm.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comm {
     /// Where it comes from.
     #[serde(flatten)]
@@ -38,6 +39,7 @@ pub struct Comm {
 
 /// How accesses were seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", tag = "way")]
 pub enum CommWay {
     /// Every access, in a simulation.
@@ -65,6 +67,7 @@ pub enum CommWay {
 
 /// A place in memory that was watched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommPlace {
     /// First byte.
     pub address: u64,
@@ -76,6 +79,7 @@ pub struct CommPlace {
 
 /// A thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommThread {
     /// Its number, in the order in which it was met.
     pub number: u32,
@@ -91,6 +95,7 @@ pub struct CommThread {
 
 /// Transfers, by kind of sharing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommShare {
     /// All.
     pub total: Estimate,
@@ -158,6 +163,7 @@ impl CommEvidence {
 
 /// Transfers as they were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommExact {
     /// True sharing.
     pub true_sharing: u64,
@@ -174,6 +180,7 @@ pub struct CommExact {
 
 /// Transfers from one thread (or core) to another.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommPair {
     /// Who wrote.
     pub from: u32,
@@ -186,6 +193,7 @@ pub struct CommPair {
 
 /// One cache line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommLine {
     /// Address of its first byte.
     pub address: u64,
@@ -212,6 +220,7 @@ pub struct CommLine {
 
 /// A sampled line's observations: its transfers are `stores_per_sample` × `store_samples` × the mean of `transfers_per_store`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommRest {
     /// Stores of the program for each sample of one.
     pub stores_per_sample: f64,
@@ -223,6 +232,7 @@ pub struct CommRest {
 
 /// An object of the heap, or several that lay in one place one after the other, all allocated by the same callers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommObject {
     /// Bytes that were asked for.
     pub bytes: u64,
@@ -259,6 +269,7 @@ impl CommObject {
 
 /// An instruction that touches a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommSite {
     /// Its address.
     pub ip: u64,
@@ -280,6 +291,7 @@ pub struct CommSite {
 
 /// What a line's sharing asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CommAdvice {
     /// False sharing of what lies side by side: align or pad each thread's part to a line.
@@ -294,6 +306,7 @@ pub enum CommAdvice {
 
 /// What an estimate rests on, and what was lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommEvidence {
     /// Accesses that were sampled; all where every access was seen.
     pub samples: u64,
@@ -345,6 +358,7 @@ pub struct CommEvidence {
 
 /// What it cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CommCost {
     /// One trap of a debug register, ns.
     pub trap_ns: Option<Estimate>,

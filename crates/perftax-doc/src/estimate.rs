@@ -7,6 +7,7 @@ pub const CONFIDENCE: f64 = 0.95;
 
 /// A point estimate with a two-sided confidence interval. The unit is in the name of the field that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Estimate {
     /// The point estimate.
     pub estimate: f64,

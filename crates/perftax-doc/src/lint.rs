@@ -6,6 +6,7 @@ use crate::Origin;
 
 /// The verdict on one perf.data recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Lint {
     /// Where it comes from.
     #[serde(flatten)]
@@ -37,6 +38,7 @@ impl Lint {
 
 /// One check of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LintCheck {
     /// Its name, as a configuration file has it.
     pub check: String,
@@ -62,6 +64,7 @@ pub struct LintCheck {
 
 /// How a check ended, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LintVerdict {
     /// It was switched off.
@@ -91,6 +94,7 @@ impl LintVerdict {
 
 /// What a check measures in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LintUnit {
     /// A fraction of 1.

@@ -11,6 +11,7 @@ use crate::{Estimate, Mechanism};
 
 /// A grid of cells, each monitored against unmonitored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Matrix {
     /// Where it comes from.
     #[serde(flatten)]
@@ -40,6 +41,7 @@ pub struct Matrix {
 
 /// How the programs are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MatrixMode {
     /// Not at all: off against off, the A/A cell.
@@ -94,6 +96,7 @@ impl FromStr for MatrixMode {
 
 /// Which cell of the grid. The order is that of the grid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixKey {
     /// The program.
     pub workload: String,
@@ -124,6 +127,7 @@ impl fmt::Display for MatrixKey {
 
 /// The CPUs that instances run on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixPlacement {
     /// CPUs in the order in which they are taken: one of each core first, their SMT siblings last; then from the first on again.
     pub cpus: Vec<u32>,
@@ -135,6 +139,7 @@ pub struct MatrixPlacement {
 
 /// A set of events with their periods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixSet {
     /// Its name.
     pub name: String,
@@ -148,6 +153,7 @@ pub struct MatrixSet {
 
 /// An event of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct MatrixSetEvent {
     /// In perf's syntax.
@@ -161,6 +167,7 @@ pub struct MatrixSetEvent {
 
 /// What was said before anything was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixPlan {
     /// Half-width asked for of each overhead, a fraction of the unmonitored time (0.02: two percentage points).
     pub precision: f64,
@@ -184,6 +191,7 @@ pub struct MatrixPlan {
 
 /// Unmonitored runs of one program, before the grid.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixPilot {
     /// The program.
     pub workload: String,
@@ -197,6 +205,7 @@ pub struct MatrixPilot {
 
 /// One cell, measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixCell {
     /// Which.
     #[serde(flatten)]
@@ -238,6 +247,7 @@ pub struct MatrixCell {
 
 /// An event of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixEvent {
     /// As it was opened.
     pub event: String,
@@ -253,6 +263,7 @@ pub struct MatrixEvent {
 
 /// An unmonitored and a monitored run, one right after the other, in random order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixPair {
     /// Nobody watches.
     pub off: MatrixRun,
@@ -269,6 +280,7 @@ impl MatrixPair {
 
 /// One run of all instances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixRun {
     /// Elapsed time of each instance, from its start to its end, s.
     pub elapsed_s: Vec<f64>,
@@ -297,6 +309,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// Cells that cannot be had, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixImpossible {
     /// How the programs would be watched.
     pub mode: MatrixMode,
@@ -314,6 +327,7 @@ pub struct MatrixImpossible {
 
 /// The A/A control of one program and number of instances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixControl {
     /// The program.
     pub workload: String,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// A way to take samples. Each has a cost of its own, so a calibration belongs to exactly one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mechanism {
     /// Intel's precise event-based sampling: microcode writes the record, an interrupt drains the buffer.

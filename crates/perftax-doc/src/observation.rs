@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// One timed block of fixed work, in one arm of a calibration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Block {
     /// Which session (cluster of adjacent rounds; sessions are spread in time) the block belongs to, from 0.
     pub session: u32,
@@ -39,6 +40,7 @@ pub struct Block {
 
 /// What a mechanism that keeps its records in a buffer of the hardware's (PEBS) left to do at the end of a block's work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Settling {
     /// Records that were still in that buffer.
     pub waiting: u64,
@@ -63,6 +65,7 @@ fn is_zero(number: &u64) -> bool {
 
 /// How fast the machine was during a run: a fixed piece of work, slipped in on the program's CPU again and again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Yardstick {
     /// How often it was done.
     pub passes: u32,
@@ -74,6 +77,7 @@ pub struct Yardstick {
 
 /// One run of a whole program, in one arm of a workload measurement or verification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// Which round (one pass over all arms in random order) the run belongs to, from 0.
     pub round: u32,

@@ -9,6 +9,7 @@ pub const SCHEMA: u32 = 1;
 
 /// The machine that numbers belong to: what a stale or foreign profile is recognised by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineId {
     /// For people: CPU model, hypervisor, cores.
     pub name: String,
@@ -28,6 +29,7 @@ pub struct MachineId {
 
 /// The head of every document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Origin {
     /// [`SCHEMA`].
     pub schema: u32,

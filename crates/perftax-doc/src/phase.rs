@@ -7,6 +7,7 @@ use crate::Origin;
 
 /// Counts of two events at fixed intervals of a third.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Phase {
     /// Where it comes from.
     #[serde(flatten)]
@@ -46,6 +47,7 @@ pub struct Phase {
 
 /// One interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseInterval {
     /// Events of the interval's kind from the start of the program to the end of the interval.
     pub until: u64,
@@ -62,6 +64,7 @@ pub struct PhaseInterval {
 
 /// Intervals, one behind the other, that are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseStretch {
     /// Number of its first interval.
     pub from: u64,

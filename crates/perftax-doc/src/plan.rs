@@ -7,6 +7,7 @@ use crate::{Origin, WorkloadProfile};
 
 /// Recommended settings, or the plain word that there are none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Plan {
     /// Where it comes from.
     #[serde(flatten)]
@@ -57,6 +58,7 @@ pub struct Plan {
 
 /// A piece of work (a request, a packet, a line), as an event counts them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Work {
     /// The event that comes once in each.
     pub event: String,
@@ -83,6 +85,7 @@ impl Work {
 
 /// Why one setting is as it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reason {
     /// The setting: `event`, `mechanism`, `period`, `buffer`, `feasible`.
     pub setting: String,

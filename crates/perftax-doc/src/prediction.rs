@@ -9,6 +9,7 @@ use crate::{Origin, WorkloadProfile};
 
 /// A table of predictions over sampling periods.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Prediction {
     /// Where it comes from.
     #[serde(flatten)]
@@ -29,6 +30,7 @@ pub struct Prediction {
 
 /// What sampling at one period would cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PredictionRow {
     /// Sampling period: events, or nanoseconds for time-driven sources.
     pub period: u64,

@@ -6,6 +6,7 @@ use crate::{Calibration, MachineId};
 
 /// All calibrations of one machine in one state (CPU, microcode, kernel, mitigations, virtualisation).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineProfile {
     /// [`crate::SCHEMA`].
     pub schema: u32,

@@ -22,6 +22,7 @@ pub fn quantile(values: &mut [f64], q: f64) -> f64 {
 
 /// What a box plot shows of observations: quartiles, and the outermost within 1.5 times their distance (Tukey).
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BoxOf {
     /// The lowest observation that is no outlier.
     pub low: f64,

@@ -8,6 +8,7 @@ use crate::{BoxOf, Estimate};
 
 /// The price list of one kernel on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Selfcost {
     /// Where it comes from.
     #[serde(flatten)]
@@ -38,6 +39,7 @@ pub struct Selfcost {
 
 /// What a cost is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CostUnit {
     /// Nanoseconds.
@@ -48,6 +50,7 @@ pub enum CostUnit {
 
 /// Events that are of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EventSet {
     /// `software` or `hardware`.
     pub name: String,
@@ -57,6 +60,7 @@ pub struct EventSet {
 
 /// Which part of the list a price belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PriceSection {
     /// Starting, stopping and reading.
@@ -97,6 +101,7 @@ impl PriceSection {
 
 /// What one thing costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Price {
     /// The part of the list.
     pub section: PriceSection,
@@ -126,6 +131,7 @@ pub struct Price {
 
 /// A cost with what is known of its distribution, in the document's unit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cost {
     /// The median of the rounds' medians; the interval is made of order statistics of these.
     pub median: Estimate,
@@ -178,6 +184,7 @@ impl Price {
 
 /// Two prices against each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PriceRatio {
     /// What is divided.
     pub of: String,
@@ -206,6 +213,7 @@ impl PriceRatio {
 
 /// A price as a straight line over the number of events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PriceFit {
     /// What is done.
     pub operation: String,

@@ -7,6 +7,7 @@ use crate::Origin;
 
 /// How cache-sensitive a program is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sensitivity {
     /// Where it comes from.
     #[serde(flatten)]
@@ -33,6 +34,7 @@ pub struct Sensitivity {
 
 /// The loss at one size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SensitivityRow {
     /// Bytes taken away: written at each visit, or not left to the program.
     pub taken_bytes: u64,
@@ -48,6 +50,7 @@ pub struct SensitivityRow {
 
 /// One run with so much taken away.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SensitivityRun {
     /// The round.
     pub round: u32,

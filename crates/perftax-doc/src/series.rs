@@ -37,6 +37,17 @@ impl Serialize for Series {
     }
 }
 
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Series {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Series".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
 impl<'de> Deserialize<'de> for Series {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;

@@ -9,6 +9,7 @@ use crate::Origin;
 /// A program under the software PMU. The machine of its [`Origin`] is the modelled one; nothing in it depends on when it was
 /// made, so that the same command gives the same bytes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Simulation {
     /// Where it comes from.
     #[serde(flatten)]
@@ -32,6 +33,7 @@ pub struct Simulation {
 
 /// One run under one setting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedRun {
     /// The mechanism; `count` where nothing was sampled.
     pub mechanism: String,
@@ -90,6 +92,7 @@ pub struct SimulatedRun {
 
 /// Interrupts against pollution: what sizes of the buffer cost beside the records themselves, by the model's pollution term.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BufferAdvice {
     /// The cheapest size.
     pub best_bytes: u64,
@@ -105,6 +108,7 @@ pub struct BufferAdvice {
 
 /// What one size of the buffer costs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BufferCost {
     /// The size.
     pub buffer_bytes: u64,
@@ -116,6 +120,7 @@ pub struct BufferCost {
 
 /// Samples of one instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AddressSamples {
     /// Its address.
     pub address: u64,
@@ -127,6 +132,7 @@ pub struct AddressSamples {
 
 /// Samples of one thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadSamples {
     /// Its number, in the order of creation.
     pub thread: u32,
@@ -140,6 +146,7 @@ pub struct ThreadSamples {
 
 /// Time by term, s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TermsS {
     /// Hardware writing records.
     pub assist: f64,
@@ -160,6 +167,7 @@ impl TermsS {
 
 /// One modelled core.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SimulatedCore {
     /// Its number.
     pub core: u32,

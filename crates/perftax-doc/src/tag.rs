@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How well a register told messages apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RegisterSight {
     /// Its name.
     pub name: String,
@@ -42,6 +43,7 @@ impl RegisterSight {
 
 /// How well static probes told messages apart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeSight {
     /// The program or library that has them.
     pub binary: String,
@@ -59,6 +61,7 @@ pub struct ProbeSight {
 
 /// How samples came out of the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Interrupts {
     /// Samples.
     pub samples: u64,
@@ -75,6 +78,7 @@ impl Interrupts {
 
 /// Messages of one label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LabelLatencies {
     /// The label, with ? for each number and quoted text.
     pub label: String,

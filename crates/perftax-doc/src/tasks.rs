@@ -8,6 +8,7 @@ use crate::Estimate;
 
 /// What a program created during one run, and what each task did.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tasks {
     /// Threads created, the first of each process not among them.
     pub threads: u64,
@@ -35,11 +36,13 @@ impl Tasks {
 
 /// How something is spread over tasks and CPUs: that of each task on each CPU, alike ones (within 2 %) together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Portions(Vec<Portion>);
 
 /// Portions of about the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Portion {
     /// How many there are.
     pub portions: u64,
@@ -109,6 +112,7 @@ fn whole_periods(periods: f64) -> f64 {
 
 /// The task of a program that uses the most CPU time: what it did during one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Busiest {
     /// CPU time on each CPU, in the pieces that its events begin anew in, s.
     pub cpu_s: Portions,

@@ -9,6 +9,7 @@ use crate::{Interrupts, LabelLatencies, Origin, ProbeSight, RegisterSight};
 
 /// `meta.json` of a trace's folder: how it was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceMeta {
     /// Where it comes from.
     #[serde(flatten)]
@@ -81,6 +82,7 @@ pub struct TraceMeta {
 
 /// What a recording within a budget cost: the process's CPU time a message with recording on against that with it off, slice by slice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceSpent {
     /// The budget, a share of the program's CPU time.
     pub budget: f64,
@@ -100,6 +102,7 @@ pub struct TraceSpent {
 
 /// What `--keep-slow` kept.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptSlow {
     /// The quantile asked for, 0 to 1.
     pub from: f64,
@@ -124,6 +127,7 @@ fn marks() -> String {
 
 /// What a trace says about its messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceReport {
     /// How it was recorded.
     #[serde(flatten)]
@@ -157,6 +161,7 @@ pub struct TraceReport {
 
 /// What recording took of the program's CPU time, as the machine's profile prices it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceCost {
     /// What was taken, how often, and the price of one, ns.
     pub parts: Vec<CostPart>,
@@ -169,6 +174,7 @@ pub struct TraceCost {
 
 /// What recording took of one thread's CPU time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ThreadCost {
     /// Its number.
     pub tid: u32,
@@ -184,6 +190,7 @@ pub struct ThreadCost {
 
 /// A part of what recording cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CostPart {
     /// What.
     pub what: String,
@@ -197,6 +204,7 @@ pub struct CostPart {
 
 /// Quantiles of the latencies of messages, ns: each is the latency of a message (nearest rank).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Latencies {
     /// Messages that ended.
     pub messages: u64,
@@ -212,6 +220,7 @@ pub struct Latencies {
 
 /// What the messages beyond a quantile spent more than the median one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TailBlame {
     /// The quantile.
     pub from: f64,
@@ -225,6 +234,7 @@ pub struct TailBlame {
 
 /// A cause's part in the extra time of slow messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlamedCause {
     /// Its name.
     pub cause: String,
@@ -238,6 +248,7 @@ pub struct BlamedCause {
 
 /// A part of a cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BlamedDetail {
     /// Its name.
     pub name: String,
@@ -247,6 +258,7 @@ pub struct BlamedDetail {
 
 /// One slow message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlowMessage {
     /// As the program named it.
     pub id: u64,
@@ -282,6 +294,7 @@ pub struct SlowMessage {
 
 /// A function in one message, by samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampledFunction {
     /// Its name.
     pub name: String,
@@ -293,6 +306,7 @@ pub struct SampledFunction {
 
 /// How the messages of two traces differ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceDiff {
     /// Where it comes from.
     #[serde(flatten)]
@@ -309,6 +323,7 @@ pub struct TraceDiff {
 
 /// A quantile of latency, before and after.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyChange {
     /// The quantile.
     pub quantile: f64,
@@ -320,6 +335,7 @@ pub struct LatencyChange {
 
 /// A mean time of a message, before and after.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The cause; none: all of the latency.
     pub cause: Option<String>,

@@ -8,6 +8,7 @@ use crate::{SampledFunction, TraceMeta};
 
 /// One message of a trace, and what was around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceMessage {
     /// How the trace was recorded.
     #[serde(flatten)]
@@ -32,6 +33,7 @@ pub struct TraceMessage {
 
 /// A message in pieces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waterfall {
     /// As the program named it.
     pub id: u64,
@@ -60,6 +62,7 @@ pub struct Waterfall {
 
 /// A stretch of a thread's time that went to one thing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaterfallPiece {
     /// When it began, from the message's beginning on, ns.
     pub from_ns: u64,
@@ -81,6 +84,7 @@ pub struct WaterfallPiece {
 
 /// A message that the same thread handled before, during or after another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Neighbour {
     /// The thread, or threads, that both have.
     pub thread: String,
@@ -101,6 +105,7 @@ pub struct Neighbour {
 
 /// Where a neighbour lies in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
     /// It ended before the other began.

@@ -8,6 +8,7 @@ use crate::{Estimate, Mechanism};
 
 /// Measured against expected elapsed times, over workloads and periods.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Verification {
     /// Where it comes from.
     #[serde(flatten)]
@@ -46,6 +47,7 @@ pub struct Verification {
 
 /// What all cells say together.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     /// Median of |E| over the cells, a fraction. NaN without cells.
     pub median_abs_error: f64,
@@ -57,6 +59,7 @@ pub struct Totals {
 
 /// A run that is in no cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LeftOutRun {
     /// The workload.
     pub workload: String,
@@ -72,6 +75,7 @@ pub struct LeftOutRun {
 
 /// The A/A control of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkloadControl {
     /// The workload.
     pub workload: String,
@@ -82,6 +86,7 @@ pub struct WorkloadControl {
 
 /// How the yardstick explains one workload's variation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkloadYardstick {
     /// The workload.
     pub workload: String,
@@ -92,6 +97,7 @@ pub struct WorkloadYardstick {
 
 /// One workload at one period.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cell {
     /// The workload's name.
     pub workload: String,
@@ -137,6 +143,7 @@ pub struct Cell {
 /// The pollution term of one cell: what an interruption makes this program lose in caches and TLBs, beyond what the calibrated
 /// work loses. Measured by probes, monitored runs at periods that no cell has, and interpolated along the period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pollution {
     /// Cost of a sample at the cell's period beyond α, nanoseconds.
     pub extra_ns: Estimate,
@@ -148,6 +155,7 @@ pub struct Pollution {
 
 /// Measured extra time regressed on predicted extra time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Regression {
     /// Slope: 1 where the model holds.
     pub slope: Estimate,
@@ -159,6 +167,7 @@ pub struct Regression {
 
 /// What the fit of one program found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fit {
     /// The exponent β.
     pub exponent: f64,
@@ -173,6 +182,7 @@ pub struct Fit {
 
 /// What the yardstick took out of one arm.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArmShift {
     /// The arm's sampling period.
     pub period: u64,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A condition that weakens a result without voiding it. Each says what it means (`Display`) and has a remedy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "code", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Warning {

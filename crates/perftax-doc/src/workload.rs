@@ -10,6 +10,7 @@ use crate::tasks::Tasks;
 
 /// What a program does when nobody looks, from several runs of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkloadProfile {
     /// The command.
     pub command: Vec<String>,

@@ -14,6 +14,7 @@ pub use cpu::CpuFacts;
 
 /// How the kernel would take the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// PEBS with many records to an interrupt.
@@ -28,6 +29,7 @@ pub enum Verdict {
 
 /// One thing that takes multi-record PEBS away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Killer {
     /// The attribute bit or the CPU fact.
     pub what: String,
@@ -39,6 +41,7 @@ pub struct Killer {
 
 /// The oracle's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LargePebs {
     /// How the kernel would take the samples.
     pub verdict: Verdict,

@@ -16,6 +16,8 @@ mod output;
 mod profile;
 mod program;
 mod progress;
+#[cfg(test)]
+mod schema;
 mod simulated;
 mod size;
 mod target;

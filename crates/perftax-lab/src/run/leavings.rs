@@ -166,12 +166,23 @@ fn left_by(folder: &Path, [before, first, second]: [&Listing; 3]) -> Option<Left
         let (one, two) = (first.get(path)?.checked_sub(*before.get(path)?)?, bytes.checked_sub(*first.get(path)?)?);
         (one.min(two) >= GROWN_BYTES).then_some((path, two))
     });
-    let grown: Vec<(&PathBuf, u64)> = grown.collect();
+    // What somebody still writes to, no run does: it is over.
+    let grown: Vec<(&PathBuf, u64)> = grown.filter(|(path, _)| !is_open(path)).collect();
     let bytes = |of: &[(&PathBuf, u64)]| of.iter().map(|(_, bytes)| bytes).sum::<u64>();
     let paths = |of: &[(&PathBuf, u64)]| of.iter().map(|(path, _)| (*path).clone()).collect();
     let folders = vec![(folder.to_path_buf(), bytes(&new) + bytes(&grown))];
     let left = Left { new: paths(&new), grown: paths(&grown), bytes_a_run: bytes(&new) + bytes(&grown), folders, runs: 0 };
     (!left.new.is_empty() || !left.grown.is_empty()).then_some(left)
+}
+
+/// Whether a process has a file open, as far as this one may look (proc(5)).
+fn is_open(path: &Path) -> bool {
+    let Ok(wanted) = fs::metadata(path) else { return false };
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_it = |open: fs::Metadata| (open.dev(), open.ino()) == (wanted.dev(), wanted.ino());
+    let has_it = |process: fs::DirEntry| entries(process.path().join("fd")).any(|fd| fs::metadata(fd.path()).is_ok_and(is_it));
+    let is_process = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit());
+    entries("/proc".into()).filter(is_process).any(has_it)
 }
 
 fn merged(one: Option<Left>, other: Option<Left>) -> Option<Left> {
@@ -275,6 +286,23 @@ mod tests {
         let left = left.unwrap();
         assert!(left.new.is_empty() && left.grown == [folder.join("log")] && left.bytes_a_run >= 90_000, "{left:?}");
         assert_eq!(left.folders, [(folder, left.bytes_a_run)], "that fills a disk, too");
+    }
+
+    /// Another program of the same user writes into the folder for temporary files all the while, as a compiler does.
+    #[test]
+    fn what_somebody_else_goes_on_writing_is_not() {
+        let (folder, temporary) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (log, other) = (folder.path().join("log"), temporary.path().join("cc.s"));
+        [&log, &other].iter().for_each(|path| fs::write(path, "").unwrap());
+        let leavings = Leavings::of(folder.path().into(), temporary.path().into());
+        let open = fs::OpenOptions::new().append(true).open(&other).unwrap();
+        for _ in 0..2 {
+            leavings.before_run().unwrap();
+            [&log, &other].iter().for_each(|path| appended(path, 100_000));
+            leavings.after_run();
+        }
+        assert_eq!(leavings.left().unwrap().grown, [log]);
+        drop(open);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::{Event, cache, generic, parse, symbolic, tracepoint};
 
 /// The kinds under which events are listed, in that order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     /// Generic hardware events.
@@ -53,6 +54,7 @@ pub struct Filter {
 
 /// One event that can be named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ListedEvent {
     /// What to write behind `-e`.
     pub name: String,

@@ -7,6 +7,7 @@ use super::{Vendor, amd, arm, intel};
 
 /// One row of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capability {
     /// The capability.
     pub feature: &'static str,

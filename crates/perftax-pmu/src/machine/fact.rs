@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// The heading that a fact stands under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
     /// What the machine is: CPU, hypervisor, kernel, mitigations.
@@ -39,6 +40,7 @@ impl fmt::Display for Group {
 
 /// A fact: its value here, what that means for sampling, and the command that changes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fact {
     /// The heading that it stands under.
     pub group: Group,

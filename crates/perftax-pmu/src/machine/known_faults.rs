@@ -6,6 +6,7 @@ use super::{Fact, Group, Machine, Probe};
 
 /// A fault of a range of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KnownFault {
     /// What it is called here.
     pub name: &'static str,

@@ -57,6 +57,7 @@ impl Probe for FilesOnly {}
 
 /// Whether a mechanism works here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MechanismStatus {
     /// Which one.
     #[serde(rename = "name", serialize_with = "by_name")]

@@ -48,9 +48,11 @@ pub enum Trial {
 
 /// A right, and whether this process has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RightStatus {
     /// Which one.
     #[serde(rename = "name", serialize_with = "by_name")]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub right: Right,
     /// Whether it is there; none where nobody tried.
     pub held: Option<bool>,

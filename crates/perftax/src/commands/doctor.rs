@@ -41,7 +41,8 @@ Examples:
 
 /// The document that `--json` writes.
 #[derive(Serialize)]
-struct Document<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Document<'a> {
     #[serde(flatten)]
     origin: Origin,
     facts: &'a [Fact],
@@ -56,6 +57,7 @@ struct Document<'a> {
 
 /// The capability table of the vendor at hand.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Table<'a> {
     mechanism: &'static str,
     visible_here: bool,
@@ -64,6 +66,7 @@ struct Table<'a> {
 
 /// The oracle's answer with what was asked.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LargePebsDocument<'a> {
     event: &'a str,
     cpu: &'a str,

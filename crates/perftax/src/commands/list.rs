@@ -42,7 +42,8 @@ pub struct Args {
 }
 
 #[derive(Serialize)]
-struct Listing<'a> {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Listing<'a> {
     #[serde(flatten)]
     origin: Origin,
     substring: Option<&'a str>,

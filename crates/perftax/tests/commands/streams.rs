@@ -233,6 +233,9 @@ impl Place {
                 perftax.uid(user).gid(user).env("HOME", self.folder.path()).current_dir(self.folder.path());
             }
             perftax.args(command.split_whitespace()).args(arguments).stdin(Stdio::null()).env("XDG_DATA_HOME", self.path("data"));
+            // What others write into the usual one is nobody's business here.
+            std::fs::create_dir_all(self.path("temporary")).unwrap();
+            perftax.env("TMPDIR", self.path("temporary"));
             let output = perftax.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", "xterm").output().unwrap();
             let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
             let is_other = stderr.contains("/perftax-throttle") || is_the_machines_fault(&stderr);

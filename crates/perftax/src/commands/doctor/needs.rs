@@ -83,6 +83,7 @@ pub const ALL: [Needs; 17] = [
 
 /// What a command can do here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Able {
     /// All that it does on this machine.
@@ -95,6 +96,7 @@ pub enum Able {
 
 /// The answer to `--for`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ability {
     /// The command asked about.
     pub command: &'static str,
@@ -106,6 +108,7 @@ pub struct Ability {
 
 /// A right that is missing.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Lack {
     /// Which.
     #[serde(flatten)]

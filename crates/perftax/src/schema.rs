@@ -1,0 +1,78 @@
+//! The keys of every document, as they are recorded in docs/reference/schema: what changes there is a change for those who read documents.
+
+use std::path::{Path, PathBuf};
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+
+use crate::commands::{doctor, list};
+
+/// The documents by the names of their files.
+fn schemas() -> Vec<(&'static str, Schema)> {
+    fn of<T: JsonSchema>() -> Schema {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        settings.into_generator().into_root_schema_for::<T>()
+    }
+    vec![
+        ("audit", of::<perftax_doc::Audit>()),
+        ("bill", of::<perftax_doc::Bill>()),
+        ("calibrate", of::<perftax_doc::Calibration>()),
+        ("comm", of::<perftax_doc::Comm>()),
+        ("doctor", of::<doctor::Document<'static>>()),
+        ("lint", of::<perftax_doc::Lint>()),
+        ("list", of::<list::Listing<'static>>()),
+        ("machine-profile", of::<perftax_doc::MachineProfile>()),
+        ("matrix", of::<perftax_doc::Matrix>()),
+        ("matrix-plan", of::<perftax_doc::MatrixPlan>()),
+        ("phase", of::<perftax_doc::Phase>()),
+        ("plan", of::<perftax_doc::Plan>()),
+        ("predict", of::<perftax_doc::Prediction>()),
+        ("selfcost", of::<perftax_doc::Selfcost>()),
+        ("sensitivity", of::<perftax_doc::Sensitivity>()),
+        ("sim", of::<perftax_doc::Simulation>()),
+        ("trace-diff", of::<perftax_doc::TraceDiff>()),
+        ("trace-message", of::<perftax_doc::TraceMessage>()),
+        ("trace-report", of::<perftax_doc::TraceReport>()),
+        ("verify", of::<perftax_doc::Verification>()),
+    ]
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/schema")
+}
+
+/// As it is written: a change is a line of a diff.
+fn text(schema: &Schema) -> String {
+    serde_json::to_string_pretty(schema).unwrap() + "\n"
+}
+
+#[test]
+fn documents_have_the_keys_that_are_recorded() {
+    let is_written = std::env::var_os("PERFTAX_WRITE_SCHEMA").is_some();
+    let mut changed = Vec::new();
+    for (name, schema) in schemas() {
+        let (path, now) = (folder().join(format!("{name}.json")), text(&schema));
+        if is_written {
+            std::fs::create_dir_all(folder()).unwrap();
+            std::fs::write(&path, &now).unwrap();
+        }
+        if std::fs::read_to_string(&path).unwrap_or_default() != now {
+            changed.push(name);
+        }
+    }
+    assert!(
+        changed.is_empty(),
+        "the documents of {changed:?} have changed: raise `schema` where a key went or means something else, say so in CHANGELOG.md, and \
+         record them with PERFTAX_WRITE_SCHEMA=1 cargo test -p perftax --bin perftax schema::"
+    );
+}
+
+/// What is recorded is what is written, and no more.
+#[test]
+fn every_recorded_schema_is_of_a_document() {
+    let known: Vec<String> = schemas().iter().map(|(name, _)| format!("{name}.json")).collect();
+    for entry in std::fs::read_dir(folder()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(known.contains(&name), "{name}");
+    }
+}
