@@ -6,7 +6,7 @@ use crate::access::{Access, Thread};
 use crate::line::Bytes;
 
 /// Transfers below which nothing is advised.
-pub const LEAST_TRANSFERS: f64 = 10.0;
+pub const MIN_TRANSFERS: f64 = 10.0;
 
 /// What one thread does to a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +41,9 @@ impl Touched {
 /// * Mostly false sharing where two threads write bytes that the other never touches: `Pad`, each has a part of its own.
 /// * Mostly false sharing else, where a thread touches bytes that nobody writes, or that it alone does: `Split`, what is written lies
 ///   beside what is read.
-/// * `None` with fewer than [`LEAST_TRANSFERS`], or where the bytes that were seen do not say how to part them.
+/// * `None` with fewer than [`MIN_TRANSFERS`], or where the bytes that were seen do not say how to part them.
 pub fn advice(true_transfers: f64, false_transfers: f64, touched: &[Touched]) -> CommAdvice {
-    if true_transfers + false_transfers < LEAST_TRANSFERS {
+    if true_transfers + false_transfers < MIN_TRANSFERS {
         return CommAdvice::None;
     }
     if true_transfers > false_transfers {

@@ -3,9 +3,9 @@
 use rustc_hash::FxHashMap;
 
 use crate::access::Access;
-use crate::follow::{End, Follow};
 use crate::line::Line;
 use crate::pieces::{Progress, Spread};
+use crate::watch_episode::{End, WatchEpisode};
 
 /// A sampled access that fetched its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Fetches {
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// Follows, in order.
-    pub follows: Vec<Follow>,
+    pub follows: Vec<WatchEpisode>,
     /// Samples of loads.
     pub load_samples: u64,
     /// How many stores were sampled.

@@ -1,7 +1,7 @@
 //! A run in pieces of equally many samples: what was where in time, in bounded memory.
 
 /// Pieces at most; there are half as many at least once there were so many samples.
-pub const MOST_PIECES: usize = 64;
+pub const MAX_PIECES: usize = 64;
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Progress {
 
     /// One sample more: its piece, and whether every two pieces became one before.
     pub fn advance(&mut self) -> (usize, bool) {
-        let is_full = self.piece_of(self.samples) == MOST_PIECES;
+        let is_full = self.piece_of(self.samples) == MAX_PIECES;
         if is_full {
             self.per_piece *= 2;
         }

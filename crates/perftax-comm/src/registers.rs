@@ -1,13 +1,20 @@
 //! Which words of a line each thread's debug registers watch.
 
 use crate::access::Thread;
-use crate::board::{Board, WORDS, Words};
+use crate::access_table::{AccessTable, WORDS, Words};
 use crate::line::Line;
 
 /// The words for one thread: those that it is known to touch come first, then those that others touch, then any.
 ///
 /// Where it touches more than there are registers, so many of them are drawn: from one follow to the next all are seen.
-pub fn words_for(board: &Board, line: Line, thread: Thread, sampled: Words, registers: u32, rng: &mut fastrand::Rng) -> Words {
+pub fn words_for(
+    board: &AccessTable,
+    line: Line,
+    thread: Thread,
+    sampled: Words,
+    registers: u32,
+    rng: &mut fastrand::Rng,
+) -> Words {
     let mut chosen = Words::default();
     let own = board.words(line, thread);
     for mut words in
@@ -25,7 +32,7 @@ pub fn words_for(board: &Board, line: Line, thread: Thread, sampled: Words, regi
 
 /// The same words for all threads: the sampled ones, those that anybody is known to touch (drawn where there are too many), and those
 /// behind the sampled ones.
-pub fn words_for_all(board: &Board, line: Line, sampled: Words, registers: u32, rng: &mut fastrand::Rng) -> Words {
+pub fn words_for_all(board: &AccessTable, line: Line, sampled: Words, registers: u32, rng: &mut fastrand::Rng) -> Words {
     let mut known: Vec<u32> = board.all_words(line).iter().collect();
     rng.shuffle(&mut known);
     let first = sampled.first();
@@ -41,7 +48,7 @@ pub fn words_for_all(board: &Board, line: Line, sampled: Words, registers: u32, 
 /// The words for the thread whose store was sampled: that word and the one behind it, then those that it is known to touch, then what is
 /// behind. Programs that write a line through go upwards, and the next store is what must not be missed.
 pub fn words_for_owner(
-    board: &Board,
+    board: &AccessTable,
     line: Line,
     thread: Thread,
     sampled: Words,
@@ -69,7 +76,7 @@ mod tests {
 
     #[test]
     fn own_words_come_first_and_all_registers_are_used() {
-        let mut board = Board::default();
+        let mut board = AccessTable::default();
         let rng = &mut fastrand::Rng::with_seed(1);
         for (thread, offset) in [(0, 0), (1, 56), (1, 8)] {
             board.sampled(&Access { thread, line: Line(1), bytes: Bytes::new(offset, 8), kind: Kind::Store, ip: 1 });
@@ -86,7 +93,7 @@ mod tests {
 
     #[test]
     fn who_writes_a_line_through_is_watched_upwards() {
-        let mut board = Board::default();
+        let mut board = AccessTable::default();
         let store = |offset| Access { thread: 0, line: Line(1), bytes: Bytes::new(offset, 8), kind: Kind::Store, ip: 1 };
         let rng = &mut fastrand::Rng::with_seed(1);
         board.sampled(&store(48));
@@ -102,7 +109,7 @@ mod tests {
 
     #[test]
     fn all_threads_alike_watch_the_sampled_word_first() {
-        let mut board = Board::default();
+        let mut board = AccessTable::default();
         let rng = &mut fastrand::Rng::with_seed(1);
         assert_eq!(words_for_all(&board, Line(1), Words(0b100_0000), 4, rng), Words(0b1100_0011));
         for (thread, offset) in [(0, 48), (1, 16)] {

@@ -1,13 +1,13 @@
 //! Sampling and debug registers over every access of a program: what a machine would have seen, beside what there was.
 
 use crate::access::{Access, Thread};
-use crate::detective::{Detective, Settings, Trap, trapped};
 use crate::estimate::{Transfers, estimate};
+use crate::line_watcher::{LineWatcher, Settings, Trap, trapped};
 
 /// Every R-th load and every R-th store of each thread is sampled, each by a counter of its own, as PEBS does it with two events.
 #[derive(Debug)]
 pub struct Simulated {
-    detective: Detective,
+    detective: LineWatcher,
     period: u64,
     /// Loads and stores of each thread until the next sample.
     left: Vec<[u64; 2]>,
@@ -27,7 +27,7 @@ pub struct Found {
     /// What it rests on.
     pub evidence: crate::Evidence,
     /// How lines are used.
-    pub board: crate::Board,
+    pub board: crate::AccessTable,
     /// The estimate.
     pub transfers: Transfers,
 }
@@ -37,7 +37,7 @@ impl Simulated {
     pub fn new(settings: Settings, period: u64, delay: u64) -> Self {
         let settings = Settings { at_once: delay == 0, ..settings };
         let rng = fastrand::Rng::with_seed(settings.seed ^ period);
-        let detective = Detective::new(settings);
+        let detective = LineWatcher::new(settings);
         Self { detective, period: period.max(1), left: Vec::new(), counted: [0; 2], rng, delay, armed_at: 0, now: 0 }
     }
 

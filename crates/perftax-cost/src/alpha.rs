@@ -21,7 +21,7 @@ use perftax_doc::{Control, Linearity, PeriodCost};
 use perftax_doc::{median, quantile};
 
 /// Tails as far out as many controls need take more resamples, up to this many times the usual number.
-const CONTROL_REPLICATES_MOST: usize = 16;
+const CONTROL_REPLICATES_MAX: usize = 16;
 
 /// The quantile that the floor is taken at.
 pub const FLOOR_QUANTILE: f64 = 0.05;
@@ -109,7 +109,7 @@ pub fn control(blocks: &[Block], a: &str, b: &str, clock: Clock) -> Option<Contr
 pub fn control_of(pairs: &[(f64, f64)], judged_together: usize) -> Option<Control> {
     // Of many controls one will fail by chance: together they keep the confidence of one (Bonferroni).
     let confidence = 1.0 - (1.0 - CONTROL_CONFIDENCE) / judged_together.max(1) as f64;
-    let replicates = REPLICATES * judged_together.clamp(1, CONTROL_REPLICATES_MOST);
+    let replicates = REPLICATES * judged_together.clamp(1, CONTROL_REPLICATES_MAX);
     let statistic = |sample: &[&(f64, f64)]| {
         let (a, b) = sample.iter().fold((0.0, 0.0), |sum, p| (sum.0 + p.0, sum.1 + p.1));
         [(b - a) / a]

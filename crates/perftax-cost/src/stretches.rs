@@ -11,14 +11,14 @@ use perftax_doc::median;
 use perftax_doc::{PhaseInterval, PhaseStretch};
 
 /// Stretches at most: more say nothing to a reader.
-const MOST: usize = 24;
+const MAX: usize = 24;
 /// Intervals of a stretch at least: one alone is an interruption, or half of what is on either side.
 const SHORTEST: usize = 3;
 /// Penalty of a cut, a factor of the logarithm of the number of intervals: a place and two means, each as dear as Schwarz's criterion has
 /// it, three times over for intervals that hang together.
 const PENALTY: f64 = 9.0;
 /// The noise is taken to be at least this share of the standard deviation of all intervals, for counts that are exact have none.
-const LEAST_NOISE: f64 = 0.05;
+const MIN_NOISE: f64 = 0.05;
 /// From the median of absolute differences of normal deviates to their standard deviation, 1/(0.6745 √2).
 const FROM_DIFFERENCES: f64 = 1.048_358;
 /// Replicates of an interval here; there are many stretches.
@@ -32,7 +32,7 @@ pub fn stretches(intervals: &[PhaseInterval]) -> Vec<PhaseStretch> {
     let scaled: Vec<Sums> = rates.iter().filter_map(|rates| Sums::of(rates, passed)).collect();
     let mut edges = vec![0, intervals.len()];
     let penalty = PENALTY * (intervals.len().max(2) as f64).ln();
-    while edges.len() <= MOST {
+    while edges.len() <= MAX {
         let best = edges.windows(2).filter_map(|pair| best_cut(&scaled, pair[0], pair[1]));
         match best.max_by(|a, b| a.1.total_cmp(&b.1)) {
             Some((cut, gain)) if gain > penalty => {
@@ -109,7 +109,7 @@ impl Sums {
         }
         // Events that come by chance vary by the root of their number.
         let by_chance = (mean / passed.max(1.0)).sqrt();
-        let noise = (median(&mut differences) * FROM_DIFFERENCES).max(LEAST_NOISE * spread).max(by_chance);
+        let noise = (median(&mut differences) * FROM_DIFFERENCES).max(MIN_NOISE * spread).max(by_chance);
         let (mut sums, mut squares) = (vec![0.0], vec![0.0]);
         let (mut sum, mut square) = (0.0, 0.0);
         for rate in rates {

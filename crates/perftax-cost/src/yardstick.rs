@@ -16,7 +16,7 @@ use perftax_doc::{ArmShift, Fit};
 use crate::verification::Round;
 
 /// Runs below which nothing is fitted.
-const LEAST_RUNS: usize = 12;
+const MIN_RUNS: usize = 12;
 /// An exponent beyond this is noise: a program cannot be much more sensitive than the yardstick itself.
 const EXPONENT_MAX: f64 = 1.5;
 
@@ -90,7 +90,7 @@ fn factor(fit: &Fit, centre: f64, yardstick: &Yardstick) -> Option<f64> {
 /// Least squares within arms: every arm's mean is subtracted, then the exponent is fitted.
 fn fit(rounds: &[Round], cpu: usize, time: impl Fn(&Run) -> Option<f64>) -> Option<Fit> {
     let points = points(rounds, cpu, time);
-    if points.len() < LEAST_RUNS {
+    if points.len() < MIN_RUNS {
         return None;
     }
     let mut arms: BTreeMap<u64, Vec<&Point>> = BTreeMap::new();

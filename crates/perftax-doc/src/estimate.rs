@@ -21,7 +21,7 @@ pub struct Estimate {
 
 impl Estimate {
     /// The upper end of a 95 % interval for a count of which none was seen: -ln 0.025 (Garwood, Biometrika 28, 1936).
-    pub const MOST_UNSEEN: f64 = 3.689;
+    pub const MAX_UNSEEN: f64 = 3.689;
 
     /// An estimate with the given ends at [`CONFIDENCE`].
     pub fn new(estimate: f64, low: f64, high: f64) -> Self {

@@ -38,7 +38,7 @@ pub struct RegisterSight {
 
 impl RegisterSight {
     /// Threads that are told of.
-    pub const MOST_THREADS: usize = 20;
+    pub const MAX_THREADS: usize = 20;
 }
 
 /// How well static probes told messages apart.

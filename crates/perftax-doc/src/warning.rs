@@ -109,7 +109,7 @@ impl Warning {
             }
             Self::SpoiledRounds { .. } => "quieten the machine; the raw observations in --json show each spoiled round".into(),
             Self::PrecisionNotReached { .. } => {
-                "give it more time (--time; for verify also --most-rounds) or accept the wider interval".into()
+                "give it more time (--time; for verify also --max-rounds) or accept the wider interval".into()
             }
             Self::OldCalibration { .. } => "perftax calibrate".into(),
             Self::NotLinear { .. } => {

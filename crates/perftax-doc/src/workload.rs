@@ -43,7 +43,7 @@ pub struct WorkloadProfile {
 }
 
 /// Fewer usable runs than these say less than all of them do.
-const LEAST_USABLE: usize = 2;
+const MIN_USABLE: usize = 2;
 
 impl WorkloadProfile {
     /// The unmonitored runs that its estimates are of.
@@ -56,7 +56,7 @@ impl WorkloadProfile {
     pub fn measured(runs: &[Run]) -> Vec<&Run> {
         let of_period = || runs.iter().filter(|run| run.period == 0);
         let usable: Vec<&Run> = of_period().filter(|run| run.spoiled.is_none()).collect();
-        if usable.len() >= LEAST_USABLE { usable } else { of_period().collect() }
+        if usable.len() >= MIN_USABLE { usable } else { of_period().collect() }
     }
 }
 

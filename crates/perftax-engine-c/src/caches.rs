@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perftax_model::cache::{Coherence, Hierarchy, Holder, Level, MOST_CORES, Who, line_of};
+use perftax_model::cache::{Coherence, Hierarchy, Holder, Level, MAX_CORES, Who, line_of};
 use perftax_model::emulated::{CLEAN, Class, MODIFIED};
 use perftax_model::machine::{self, LlcShare, Machine};
 use perftax_model::{amd, intel};
@@ -73,7 +73,7 @@ impl Caches {
     pub fn of(generation: Generation, core: u32, cores: u32, evicting: bool) -> Option<Self> {
         let machine = describe(generation)?;
         // AMD's samples have other words for what other caches hold. A core alone that evicts needs no second opinion.
-        let coherent = matches!(generation, Generation::Intel(_)) && (cores > 1 || !evicting) && cores as usize <= MOST_CORES;
+        let coherent = matches!(generation, Generation::Intel(_)) && (cores > 1 || !evicting) && cores as usize <= MAX_CORES;
         if !coherent && !evicting {
             return None;
         }

@@ -14,13 +14,13 @@ use perftax_perfdata::recording::Recording;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// Address space of the whole test process. A reader that believed a damaged length would ask for more and be killed.
-const MOST_ADDRESS_SPACE_BYTES: u64 = 4 << 30;
+const MAX_ADDRESS_SPACE_BYTES: u64 = 4 << 30;
 /// One input may take this long: far above what any needs, far below a hang.
-const MOST_TIME: Duration = Duration::from_secs(20);
+const MAX_TIME: Duration = Duration::from_secs(20);
 
 fn limit_memory() {
     static ONCE: Once = Once::new();
-    let limit = Rlimit { current: Some(MOST_ADDRESS_SPACE_BYTES), maximum: Some(MOST_ADDRESS_SPACE_BYTES) };
+    let limit = Rlimit { current: Some(MAX_ADDRESS_SPACE_BYTES), maximum: Some(MAX_ADDRESS_SPACE_BYTES) };
     ONCE.call_once(|| setrlimit(Resource::As, limit).unwrap());
 }
 
@@ -49,7 +49,7 @@ fn read(bytes: &[u8]) {
         assert_eq!(lint.checks.len(), rules().len());
         serde_json::to_string(&lint).unwrap();
     }
-    assert!(begin.elapsed() < MOST_TIME, "{} bytes took {:?}", bytes.len(), begin.elapsed());
+    assert!(begin.elapsed() < MAX_TIME, "{} bytes took {:?}", bytes.len(), begin.elapsed());
 }
 
 /// Any bytes; most are foreign after eight.

@@ -70,15 +70,15 @@ impl Table {
 
 /// Takes from the widest column of names what is too much for the line.
 fn shrunk(mut widths: Vec<usize>, aligns: &[Align], limit: usize) -> Vec<usize> {
-    const LEAST: usize = 8;
+    const MIN: usize = 8;
     loop {
         let total = widths.iter().sum::<usize>() + GAP.len() * widths.len().saturating_sub(1);
         if total <= limit {
             return widths;
         }
-        let widest = (0..widths.len()).filter(|&i| aligns[i] == Align::Left && widths[i] > LEAST).max_by_key(|&i| widths[i]);
+        let widest = (0..widths.len()).filter(|&i| aligns[i] == Align::Left && widths[i] > MIN).max_by_key(|&i| widths[i]);
         match widest {
-            Some(i) => widths[i] -= (total - limit).min(widths[i] - LEAST),
+            Some(i) => widths[i] -= (total - limit).min(widths[i] - MIN),
             None => return widths,
         }
     }

@@ -10,7 +10,7 @@ use perftax_doc::{Estimate, Mechanism};
 const SYMMETRY_TOLERANCE: f64 = 0.1;
 
 /// Decimals never shown beyond.
-const MOST_DECIMALS: i32 = 6;
+const MAX_DECIMALS: i32 = 6;
 
 /// Digits of a number that comes without an interval.
 const SIGNIFICANT_DIGITS: i32 = 3;
@@ -252,14 +252,14 @@ fn decimals_for_half_width(half_width: f64) -> usize {
     }
     let leading = half_width.abs() / 10f64.powf(magnitude);
     let digits = if leading < 2.95 { 1 } else { 0 };
-    (digits - magnitude as i32).clamp(0, MOST_DECIMALS) as usize
+    (digits - magnitude as i32).clamp(0, MAX_DECIMALS) as usize
 }
 
 fn decimals_for_value(value: f64) -> usize {
     if value == 0.0 || (value.fract() == 0.0 && value.abs() < 1e15) {
         return 0;
     }
-    (SIGNIFICANT_DIGITS - 1 - value.abs().log10().floor() as i32).clamp(0, MOST_DECIMALS) as usize
+    (SIGNIFICANT_DIGITS - 1 - value.abs().log10().floor() as i32).clamp(0, MAX_DECIMALS) as usize
 }
 
 fn plain(value: f64, scale: Scale) -> String {

@@ -10,7 +10,7 @@ use crate::lock::lock;
 use crate::pipeline::Pipeline;
 use crate::state::{self, State, state};
 use crate::vcpu::ENDED;
-use crate::vcpu::MOST_BLOCKS;
+use crate::vcpu::MAX_BLOCKS;
 use crate::{accesses, api, finish, fork, passes, threads};
 
 /// Registers everything.
@@ -77,7 +77,7 @@ extern "C" fn on_translation(_: api::Id, tb: *mut api::Tb) {
         blocks.push(block);
         block
     };
-    if block.number >= MOST_BLOCKS {
+    if block.number >= MAX_BLOCKS {
         crate::say("perftax_sim_plugin: more than 4194304 blocks were translated\n");
         std::process::abort();
     }

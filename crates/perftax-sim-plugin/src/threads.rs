@@ -10,18 +10,18 @@ use crate::lock::lock;
 use crate::state::{State, state};
 use crate::stream::Intake;
 use crate::vcpu::ENDED;
-use crate::vcpu::{MOST_BLOCKS, Vcpu};
+use crate::vcpu::{MAX_BLOCKS, Vcpu};
 
 /// Threads at a time.
-const MOST_VCPUS: usize = 1024;
+const MAX_VCPUS: usize = 1024;
 
-static VCPUS: [AtomicPtr<Vcpu>; MOST_VCPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_VCPUS];
-static INTAKES: [Intake; MOST_VCPUS] = [const { Intake::new() }; MOST_VCPUS];
+static VCPUS: [AtomicPtr<Vcpu>; MAX_VCPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; MAX_VCPUS];
+static INTAKES: [Intake; MAX_VCPUS] = [const { Intake::new() }; MAX_VCPUS];
 
 /// The thread's own data.
 #[inline]
 pub fn vcpu(index: c_uint) -> &'static mut Vcpu {
-    let at = VCPUS[index as usize % MOST_VCPUS].load(Ordering::Relaxed);
+    let at = VCPUS[index as usize % MAX_VCPUS].load(Ordering::Relaxed);
     // SAFETY: set when the thread started, freed after its last callback; each thread touches its own only.
     unsafe { &mut *at }
 }
@@ -29,7 +29,7 @@ pub fn vcpu(index: c_uint) -> &'static mut Vcpu {
 /// Where the thread's accesses go.
 #[inline(always)]
 pub fn intake(index: c_uint) -> &'static Intake {
-    &INTAKES[index as usize % MOST_VCPUS]
+    &INTAKES[index as usize % MAX_VCPUS]
 }
 
 /// QEMU says that a thread starts.
@@ -43,7 +43,7 @@ pub extern "C" fn on_start(_: api::Id, index: c_uint) {
             widen_the_first();
         }
     }
-    if index as usize >= MOST_VCPUS {
+    if index as usize >= MAX_VCPUS {
         crate::say("perftax_sim_plugin: more than 1024 threads at a time\n");
         std::process::abort();
     }
@@ -60,14 +60,14 @@ fn widen_the_first() {
         if let Some(first) = unsafe { at.as_mut() }
             && first.passes.is_empty()
         {
-            first.passes = vec![0; MOST_BLOCKS].into();
+            first.passes = vec![0; MAX_BLOCKS].into();
         }
     }
 }
 
 /// QEMU says that a thread has ended.
 pub extern "C" fn on_end(_: api::Id, index: c_uint) {
-    end(state(), VCPUS[index as usize % MOST_VCPUS].swap(ptr::null_mut(), Ordering::AcqRel));
+    end(state(), VCPUS[index as usize % MAX_VCPUS].swap(ptr::null_mut(), Ordering::AcqRel));
 }
 
 fn end(state: &State, at: *mut Vcpu) {

@@ -15,7 +15,7 @@ use crate::stream::Intake;
 pub static ENDED: Mutex<Vec<Vcpu>> = Mutex::new(Vec::new());
 
 /// Translations that can be counted: 32 MiB of address space a thread, of which only what is used becomes memory.
-pub const MOST_BLOCKS: usize = 1 << 22;
+pub const MAX_BLOCKS: usize = 1 << 22;
 
 /// What the callbacks touch at every block comes first.
 #[repr(C)]
@@ -74,7 +74,7 @@ impl Vcpu {
         let mut vcpu = Self {
             left: i64::MAX,
             instructions: 0,
-            passes: vec![0; if state.is_alone() { 0 } else { MOST_BLOCKS }].into(),
+            passes: vec![0; if state.is_alone() { 0 } else { MAX_BLOCKS }].into(),
             before: None,
             batch: Box::default(),
             next_action: 0,

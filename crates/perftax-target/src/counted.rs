@@ -14,7 +14,7 @@ pub struct Counted {
 impl Counted {
     /// Share of the time for which counters must have counted, all CPUs together: less is multiplexing, the rest is what lies between
     /// enabling one and the next.
-    pub const LEAST_RUNNING: f64 = 0.95;
+    pub const MIN_RUNNING: f64 = 0.95;
 
     /// Adds a thread's counters, one a CPU. Each is enabled while the thread runs anywhere, and counts while it runs on that CPU (Linux,
     /// kernel/events/core.c, `event_filter_match`).
@@ -27,7 +27,7 @@ impl Counted {
     /// The share of the time for which they counted, where other events had them meanwhile (multiplexing); none where they were never enabled.
     pub fn multiplexed(&self) -> Option<f64> {
         let share = self.running_ns as f64 / self.enabled_ns as f64;
-        (self.enabled_ns > 0 && share < Self::LEAST_RUNNING).then_some(share)
+        (self.enabled_ns > 0 && share < Self::MIN_RUNNING).then_some(share)
     }
 }
 

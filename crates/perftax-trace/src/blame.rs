@@ -183,7 +183,7 @@ pub struct Blame {
 const REPLICATES: usize = 1000;
 /// Clusters that it draws from: where there are more messages, several that follow each other are one cluster. What they share (a load, a
 /// neighbour) then widens the interval, as it must.
-const MOST_CLUSTERS: usize = 1000;
+const MAX_CLUSTERS: usize = 1000;
 /// Details of a cause that are shown, of each kind.
 const DETAILS: usize = 5;
 
@@ -201,7 +201,7 @@ struct Row {
 pub fn blame(slow: &[&Brief], usual: &Usual) -> Option<Blame> {
     let wanted = details(slow);
     let cluster = |briefs: &[&Brief]| briefs.iter().fold(Row::default(), |sum, brief| sum.and(brief, usual, &wanted));
-    let rows: Vec<Row> = slow.chunks(slow.len().div_ceil(MOST_CLUSTERS).max(1)).map(cluster).collect();
+    let rows: Vec<Row> = slow.chunks(slow.len().div_ceil(MAX_CLUSTERS).max(1)).map(cluster).collect();
     let all = vector_bootstrap(&rows, |sample| statistic(sample, usual, &wanted), REPLICATES, CONFIDENCE, SEED)?;
     let of_details = &all[1 + Cause::COUNT..];
     let blamed = |(at, cause): (usize, Cause)| {

@@ -15,7 +15,7 @@ const FIRST_COST: f64 = 2.0;
 /// Comparisons from one estimate to the next.
 const PAIRS: usize = 5;
 /// Messages that a slice must have to say anything.
-const LEAST_MESSAGES: u64 = 20;
+const MIN_MESSAGES: u64 = 20;
 
 /// What a process had done at some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ struct Slice {
 
 impl Slice {
     fn cpu_ns_each(&self) -> Option<f64> {
-        (self.messages >= LEAST_MESSAGES && self.cpu_ns > 0).then(|| self.cpu_ns as f64 / self.messages as f64)
+        (self.messages >= MIN_MESSAGES && self.cpu_ns > 0).then(|| self.cpu_ns as f64 / self.messages as f64)
     }
 }
 

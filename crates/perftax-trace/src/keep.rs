@@ -23,11 +23,11 @@ const FIRST: u64 = 1000;
 const ANEW: f64 = 0.01;
 /// Rows that are held, and staged, at most. What a message needs beyond that is not kept whole, and counted; what is staged then goes to
 /// the disk, as far as it is slow by what is known then.
-const MOST_ROWS: usize = 4_000_000;
+const MAX_ROWS: usize = 4_000_000;
 /// A message that ended longer ago than this, ns, is no neighbour.
 const LONG_AGO_NS: u64 = 20_000_000;
 /// Rows of the message after a slow one that are kept at most.
-const MOST_FOLLOWING: u32 = 10_000;
+const MAX_FOLLOWING: u32 = 10_000;
 
 /// A row that waits for its message's end.
 struct Held {
@@ -169,13 +169,13 @@ impl KeepSlow {
         let long_ago = now_ns.min(under_way).saturating_sub(LONG_AGO_NS);
         let before = self.judge.last_begin_ns.values().copied().filter(|begin| *begin >= long_ago).min().unwrap_or(u64::MAX);
         let until_ns = under_way.min(before).min(now_ns);
-        while self.held.len() > MOST_ROWS || self.held.front().is_some_and(|held| held.row.time_ns() < until_ns) {
+        while self.held.len() > MAX_ROWS || self.held.front().is_some_and(|held| held.row.time_ns() < until_ns) {
             let Some(held) = self.held.pop_front() else { break };
             if held.kept_for_ns > 0 {
                 self.staged.push(held);
             }
         }
-        if self.staged.len() > MOST_ROWS { self.release(each) } else { Ok(()) }
+        if self.staged.len() > MAX_ROWS { self.release(each) } else { Ok(()) }
     }
 
     /// Hands out what is staged, without what is known by now not to be slow.
@@ -261,7 +261,7 @@ impl KeepSlow {
         }
         // Up to the end of the next message: part of it may have passed already.
         for tid in threads {
-            let mut left = MOST_FOLLOWING;
+            let mut left = MAX_FOLLOWING;
             for held in self.held.range_mut(end..).filter(|held| tids(&held.row).any(|other| other == tid)) {
                 held.kept_for_ns = held.kept_for_ns.max(latency_ns);
                 left = if matches!(held.row, Row::Mark(mark) if mark.kind == Kind::End) { 0 } else { left.saturating_sub(1) };
@@ -377,11 +377,11 @@ mod tests {
         let mut keep = KeepSlow::new(0.999);
         keep.take(&Row::Mark(Mark { time_ns: 1, tid: 5, id: u64::MAX >> 2, kind: Kind::Begin }));
         let sample = SampleRow { time_ns: 0, cpu: 0, pid: 5, tid: 6, ip: 1, tag: 0 };
-        for time_ns in 2..MOST_ROWS as u64 + 1000 {
+        for time_ns in 2..MAX_ROWS as u64 + 1000 {
             keep.take(&Row::Sample(SampleRow { time_ns, ..sample }));
         }
         keep.flush(&mut |_| Ok(())).unwrap();
-        assert_eq!(keep.held(), MOST_ROWS);
+        assert_eq!(keep.held(), MAX_ROWS);
 
         keep.take(&Row::Mark(Mark { time_ns: 1 << 40, tid: 5, id: u64::MAX >> 2, kind: Kind::End }));
         keep.finish(&mut |_| Ok(())).unwrap();

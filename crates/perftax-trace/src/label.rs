@@ -19,7 +19,7 @@ impl Labels {
     /// Of a text so many characters are kept.
     pub const LONGEST: usize = 1024;
     /// Different texts are kept up to this size, bytes; of others the normal form.
-    pub const MOST_BYTES: usize = 64 << 20;
+    pub const MAX_BYTES: usize = 64 << 20;
 
     /// Calls a message by a text.
     pub fn add(&mut self, id: u64, text: &str) {
@@ -27,7 +27,7 @@ impl Labels {
         let text = &text[..end];
         let number = match self.numbers.get(text) {
             Some(number) => *number,
-            None if self.bytes + text.len() <= Self::MOST_BYTES => self.keep(text),
+            None if self.bytes + text.len() <= Self::MAX_BYTES => self.keep(text),
             None => {
                 self.shortened += 1;
                 let text = normal(text);

@@ -14,7 +14,7 @@ use perftax_pmu::sys::{Tsc, monotonic_raw_ns};
 const MESSAGES: u64 = 1000;
 const TIMINGS: usize = 9;
 /// Marks of the ring that is written for it, at most.
-const MOST_MARKS: u64 = 1 << 18;
+const MAX_MARKS: u64 = 1 << 18;
 /// Memory that the work reads, bytes: more than a core's own caches have.
 const MEMORY_BYTES: usize = 16 << 20;
 /// From one message's memory to the next one's, bytes: no prefetcher gets there first.
@@ -35,7 +35,7 @@ const SURROUNDINGS: [Work; 3] =
 /// `perftax_tag_mark` of the header does is done here: the counter, two stores, the ring's head.
 pub fn mark_ns(ring_marks: u64) -> Estimate {
     let mut memory = vec![1u8; MEMORY_BYTES];
-    let ring = Ring::new(ring_marks.clamp(64, MOST_MARKS));
+    let ring = Ring::new(ring_marks.clamp(64, MAX_MARKS));
     let mut of = SURROUNDINGS.map(|work| in_work(work, &mut memory, &ring));
     of.sort_by(f64::total_cmp);
     Estimate::new(of[1], of[0], of[2])

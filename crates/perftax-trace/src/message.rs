@@ -47,9 +47,9 @@ pub struct Message {
     pub end_ns: Option<u64>,
     /// Its time by cause; adds up to its latency.
     pub shares: Shares,
-    /// Its pieces, by thread in order of time; two of one thread do not overlap. At most [`Message::MOST`]: `left_out` counts the others.
+    /// Its pieces, by thread in order of time; two of one thread do not overlap. At most [`Message::MAX`]: `left_out` counts the others.
     pub pieces: Vec<Piece>,
-    /// Its samples. At most [`Message::MOST`].
+    /// Its samples. At most [`Message::MAX`].
     pub hits: Vec<Hit>,
     /// The threads that worked on it.
     pub threads: Vec<u32>,
@@ -65,7 +65,7 @@ pub struct Message {
 
 impl Message {
     /// Pieces, and samples, that are kept of one message.
-    pub const MOST: usize = 1 << 16;
+    pub const MAX: usize = 1 << 16;
 
     pub(crate) fn beginning(id: u64, begin_ns: u64) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl Message {
     /// Adds a piece; one that goes on where the last one of the same kind ended makes that one longer.
     pub(crate) fn add(&mut self, piece: Piece) {
         self.shares.add(piece.cause, piece.to_ns - piece.from_ns);
-        let is_full = self.pieces.len() >= Self::MOST;
+        let is_full = self.pieces.len() >= Self::MAX;
         match self.pieces.last_mut() {
             Some(last)
                 if (last.tid, last.to_ns, last.cause, last.which) == (piece.tid, piece.from_ns, piece.cause, piece.which) =>
@@ -131,7 +131,7 @@ impl Message {
         for (from_ns, to_ns) in order.into_iter().chain([(end_ns, end_ns)]) {
             if from_ns > covered_ns {
                 unattended_ns += from_ns - covered_ns;
-                if self.pieces.len() < Self::MOST {
+                if self.pieces.len() < Self::MAX {
                     let gap = Piece { tid: 0, from_ns: covered_ns, to_ns: from_ns, cause: Cause::Unattended, which: 0 };
                     self.pieces.push(gap);
                 }

@@ -96,7 +96,7 @@ pub struct Around {
 
 impl Around {
     /// Overlapping messages that are kept.
-    pub const MOST: usize = 8;
+    pub const MAX: usize = 8;
 
     /// Around this one.
     pub fn new(id: u64, occurrence: Occurrence) -> Self {
@@ -120,7 +120,7 @@ impl Around {
                 if self.after.get(&tid).is_none_or(is_earlier) {
                     self.after.insert(tid, brief(message));
                 }
-            } else if self.during.len() < Self::MOST {
+            } else if self.during.len() < Self::MAX {
                 self.during.push((tid, brief(message)));
             } else {
                 self.left_out += 1;

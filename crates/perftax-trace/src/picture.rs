@@ -53,7 +53,7 @@ pub struct Shown {
 }
 
 /// Pieces, and samples, of a message in a picture: the longest pieces.
-const MOST_PIECES: usize = 400;
+const MAX_PIECES: usize = 400;
 
 impl Picture {
     /// Of messages with these latencies; at most so many dots, all slow ones among them, and so many of the slowest in pieces. Where more
@@ -135,17 +135,17 @@ fn cut(message: &Message) -> Message {
     let longest = |pieces: &[crate::Piece]| {
         let mut lengths: Vec<u64> = pieces.iter().map(|piece| piece.to_ns - piece.from_ns).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
-        lengths[MOST_PIECES]
+        lengths[MAX_PIECES]
     };
-    if cut.pieces.len() > MOST_PIECES {
+    if cut.pieces.len() > MAX_PIECES {
         let least = longest(&cut.pieces);
         cut.pieces.retain(|piece| piece.to_ns - piece.from_ns > least);
         cut.left_out += (message.pieces.len() - cut.pieces.len()) as u64;
         cut.pieces.shrink_to_fit();
     }
-    if cut.hits.len() > MOST_PIECES {
+    if cut.hits.len() > MAX_PIECES {
         // All of them count for the functions; a picture shows one in so many.
-        let every = cut.hits.len().div_ceil(MOST_PIECES);
+        let every = cut.hits.len().div_ceil(MAX_PIECES);
         cut.hits = cut.hits.into_iter().step_by(every).collect();
         cut.left_out += (message.hits.len() - cut.hits.len()) as u64;
     }
@@ -194,7 +194,7 @@ mod tests {
             now_ns += ns;
         }
         let cut = cut(&long);
-        assert!(cut.pieces.len() <= MOST_PIECES && cut.left_out == (2000 - cut.pieces.len()) as u64);
+        assert!(cut.pieces.len() <= MAX_PIECES && cut.left_out == (2000 - cut.pieces.len()) as u64);
         assert_eq!(cut.pieces.iter().filter(|piece| piece.to_ns - piece.from_ns == 5000).count(), 20);
         assert_eq!(cut.shares, long.shares);
     }

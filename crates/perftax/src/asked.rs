@@ -40,7 +40,7 @@ impl CostChoice {
 }
 
 /// What a prediction was asked for.
-pub struct Wanted<'a> {
+pub struct CostQuery<'a> {
     /// Event text.
     pub event: Option<&'a str>,
     /// An event that counts pieces of work, too.
@@ -52,7 +52,7 @@ pub struct Wanted<'a> {
 }
 
 /// Everything that a prediction rests on.
-pub struct Known {
+pub struct PredictionInput {
     /// The event's name.
     pub event_name: String,
     /// Its mechanism.
@@ -60,7 +60,7 @@ pub struct Known {
     /// Samples that the event's filter drops.
     pub left_out: LeftOut,
     /// The cost of a sample.
-    pub priced: Priced,
+    pub priced: SampleCost,
     /// CPUs that an event is opened for.
     pub cpus: u32,
     /// The program.
@@ -70,7 +70,7 @@ pub struct Known {
 }
 
 /// The cost of a sample and where it comes from.
-pub struct Priced {
+pub struct SampleCost {
     /// For the model.
     pub cost: Cost,
     /// Whose it is.
@@ -78,7 +78,7 @@ pub struct Priced {
 }
 
 /// The published cost of a machine.
-pub fn published(published: &Published, name: &str, mechanism: Mechanism, origin: &mut Origin) -> Result<Priced> {
+pub fn published(published: &Published, name: &str, mechanism: Mechanism, origin: &mut Origin) -> Result<SampleCost> {
     let Some(found) = published.costs.iter().find(|cost| cost.mechanism == mechanism) else {
         let known: Vec<String> = published.costs.iter().map(|cost| cost.mechanism.to_string()).collect();
         return Err(Error::Argument {
@@ -93,5 +93,5 @@ pub fn published(published: &Published, name: &str, mechanism: Mechanism, origin
         remedy: "perftax calibrate on the machine itself".into(),
     });
     let cost = Cost { terms: found.terms.clone(), ..Cost::new(found.alpha_ns, 0.0) };
-    Ok(Priced { cost, machine: published.cpu.clone() })
+    Ok(SampleCost { cost, machine: published.cpu.clone() })
 }

@@ -7,18 +7,18 @@ use perftax_lab::calibrate::{Campaign, Goal, Handler, Outcome, Spec, conclude_wi
 use perftax_lab::published::{Published, shipped};
 use perftax_pmu::guard::check_interrupted;
 
-use crate::here::Here;
+use crate::host::Host;
 use crate::origin::hidden_hits;
 use crate::progress::Progress;
 
 /// Share of the samples that come at least where nothing holds them back: a block's last one may be due behind it.
-const CAME_AT_LEAST: f64 = 0.9;
+const CAME_AT_MIN: f64 = 0.9;
 
 /// The document of an outcome.
 ///
 /// # Errors
 /// Where the A/A control failed: a result whose two unmonitored arms differ is refused.
-pub fn document(here: &Here, mut origin: Origin, spec: &Spec, goal: &Goal, outcome: Outcome) -> Result<Calibration> {
+pub fn document(here: &Host, mut origin: Origin, spec: &Spec, goal: &Goal, outcome: Outcome) -> Result<Calibration> {
     origin.warnings.extend(hidden_hits());
     let conclusion = outcome.conclusion;
     if let Some(control) = conclusion.control.filter(|control| !control.passed) {
@@ -41,7 +41,7 @@ pub fn document(here: &Here, mut origin: Origin, spec: &Spec, goal: &Goal, outco
     if conclusion.throttled > 0 {
         origin.warnings.push(Warning::Throttled { throttled: conclusion.throttled });
     }
-    if (conclusion.samples as f64) < conclusion.expected_samples * CAME_AT_LEAST {
+    if (conclusion.samples as f64) < conclusion.expected_samples * CAME_AT_MIN {
         origin.warnings.push(Warning::MissingSamples { came: conclusion.samples, expected: conclusion.expected_samples });
     }
     if conclusion.spoiled > 0 {

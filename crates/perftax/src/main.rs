@@ -7,7 +7,7 @@ mod commands;
 mod completion;
 mod failure;
 mod folder;
-mod here;
+mod host;
 mod input;
 mod journal;
 mod measured;

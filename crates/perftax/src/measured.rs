@@ -14,8 +14,8 @@ use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::Payload;
 
-use crate::asked::{CountsFrom, Known, Priced, Wanted, published};
-use crate::here::Here;
+use crate::asked::{CostQuery, CountsFrom, PredictionInput, SampleCost, published};
+use crate::host::Host;
 use crate::origin::now_s;
 use crate::program::Program;
 use crate::progress::announce;
@@ -23,13 +23,13 @@ use crate::{calibration, profile, simulated};
 
 /// The cost out of a profile the user names, or this machine's; measured now (quickly) where there is none.
 pub fn price(
-    here: &Here,
+    here: &Host,
     event: Option<&Event>,
     mechanism: Mechanism,
     payload: &[String],
     from: Option<&PathBuf>,
     origin: &mut Origin,
-) -> Result<Priced> {
+) -> Result<SampleCost> {
     if let Some(path) = from {
         let profile = profile::load_file(path)?;
         let found = find(&profile, event, mechanism);
@@ -91,7 +91,7 @@ fn contents(profile: &MachineProfile) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-fn priced(calibration: Calibration, event: Option<&Event>, origin: &mut Origin) -> Priced {
+fn priced(calibration: Calibration, event: Option<&Event>, origin: &mut Origin) -> SampleCost {
     let other = event.filter(|event| !calibration.mechanism.is_time_driven() && event.name != calibration.event);
     if let Some(event) = other {
         origin.warnings.push(Warning::Other {
@@ -105,7 +105,7 @@ fn priced(calibration: Calibration, event: Option<&Event>, origin: &mut Origin) 
     if age_s > FRESH_S {
         origin.warnings.push(Warning::OldCalibration { age_s, drift: cost.drift });
     }
-    Priced { cost, machine: calibration.origin.machine.name.clone() }
+    SampleCost { cost, machine: calibration.origin.machine.name.clone() }
 }
 
 /// Who is watched.
@@ -138,7 +138,7 @@ impl PayloadChoice {
     }
 
     /// How the program would be sampled.
-    pub fn setting<'a>(&'a self, known: &'a Known, watched: WatchedChoice) -> Setting<'a> {
+    pub fn setting<'a>(&'a self, known: &'a PredictionInput, watched: WatchedChoice) -> Setting<'a> {
         let payload = self.payload();
         let bulk = perftax_pmu::record::Payload {
             callchain_entries: TYPICAL_FRAMES.into(),
@@ -174,7 +174,7 @@ impl PayloadChoice {
 }
 
 /// Finds the cost and measures the program.
-pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Origin) -> Result<Known> {
+pub fn resolve(here: &Host, wanted: &CostQuery, program: &Program, origin: &mut Origin) -> Result<PredictionInput> {
     if wanted.cost.counts_from == Some(CountsFrom::Sim) {
         return simulated::resolve(wanted, &program.target, origin);
     }
@@ -257,12 +257,12 @@ pub fn resolve(here: &Here, wanted: &Wanted, program: &Program, origin: &mut Ori
     }
     let left_out = event.as_ref().map_or(LeftOut::Nothing, Event::left_out);
     let cpus = online_cpus()?.len() as u32;
-    Ok(Known { event_name, mechanism, left_out, priced, cpus, workload, work: work.map(|work| work.name) })
+    Ok(PredictionInput { event_name, mechanism, left_out, priced, cpus, workload, work: work.map(|work| work.name) })
 }
 
 /// An event of a published machine's, and what samples it there: the same as here where that machine has a price for it; else its own first mechanism,
 /// and the event need only have a name, which this machine may not know.
-fn event_of(here: &Here, text: &str, published: &Published) -> (Option<Event>, Mechanism) {
+fn event_of(here: &Host, text: &str, published: &Published) -> (Option<Event>, Mechanism) {
     let has = |mechanism: Mechanism| published.costs.iter().any(|cost| cost.mechanism == mechanism);
     match here.event(text) {
         // Not an event of a core's: its mechanism is the kernel's, there as here.

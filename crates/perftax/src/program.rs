@@ -13,7 +13,7 @@ use perftax_pmu::sys::children_of;
 use perftax_report::units;
 
 use crate::folder::{self, FolderChoice};
-use crate::here::Here;
+use crate::host::Host;
 use crate::input::LifetimeChoice;
 use crate::progress::{Progress, announce};
 use crate::target::Target;
@@ -44,7 +44,7 @@ const PROCESS_LOOK: Duration = Duration::from_secs(2);
 
 impl Program {
     /// Measures it: `runs` unmonitored runs, one with counters only, one that counts threads.
-    pub fn survey(&self, here: &Here, events: Vec<Event>, origin: &mut Origin) -> Result<WorkloadProfile> {
+    pub fn survey(&self, here: &Host, events: Vec<Event>, origin: &mut Origin) -> Result<WorkloadProfile> {
         let bar = Progress::new("measuring the program", u64::from(self.runs) + 1);
         let plan = Survey {
             // A process may run where perftax may not.

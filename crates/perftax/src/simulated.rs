@@ -14,7 +14,7 @@ use perftax_model::run::{Outcome, Request, Sampling};
 use perftax_model::unit::LONGEST_PERIOD;
 use perftax_pmu::Error;
 
-use crate::asked::{Known, Wanted, published};
+use crate::asked::{CostQuery, PredictionInput, published};
 use crate::target::Target;
 
 /// The plugin, where nothing stands beside the program (build.rs).
@@ -31,7 +31,7 @@ pub fn installation() -> perftax_pmu::Result<Installation> {
 }
 
 /// Finds the published cost, and counts the program's events in the model: both of the same machine.
-pub fn resolve(wanted: &Wanted, target: &Target, origin: &mut Origin) -> Result<Known> {
+pub fn resolve(wanted: &CostQuery, target: &Target, origin: &mut Origin) -> Result<PredictionInput> {
     let argument =
         |argument, value: &str, needed: String| anyhow::Error::from(Error::Argument { argument, value: value.into(), needed });
     let Some(name) = wanted.cost.machine.as_deref() else {
@@ -67,7 +67,7 @@ pub fn resolve(wanted: &Wanted, target: &Target, origin: &mut Origin) -> Result<
     priced.cost.pollution_ns = pollution(outcome, &Request { sampling: Some(sampling(unit, 1)), ..request.clone() });
     warn(&simulated, name, origin);
     let workload = workload(outcome, &request, &event_name, event, &guest.argv);
-    Ok(Known { event_name, mechanism, left_out: LeftOut::Nothing, priced, cpus: 1, workload, work: None })
+    Ok(PredictionInput { event_name, mechanism, left_out: LeftOut::Nothing, priced, cpus: 1, workload, work: None })
 }
 
 /// The event that the machine's first published cost is of.

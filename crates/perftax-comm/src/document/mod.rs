@@ -8,9 +8,9 @@ use perftax_doc::{CommLine, CommObject, CommPair, CommShare, CommSite};
 pub use simulated::simulated_document;
 
 /// Sites of a line that are shown.
-const MOST_SITES: usize = 64;
+const MAX_SITES: usize = 64;
 /// Objects of a line that are named; the rest is counted.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Says what addresses are called.
 pub trait Called {
@@ -64,8 +64,8 @@ pub fn line(
 
 /// What a line is called that objects of the heap lie in; none where none do.
 pub fn name_of(objects: &[CommObject]) -> Option<String> {
-    let names: Vec<String> = objects.iter().take(MOST_NAMED).map(CommObject::name).collect();
-    let rest = objects.len().saturating_sub(MOST_NAMED);
+    let names: Vec<String> = objects.iter().take(MAX_NAMED).map(CommObject::name).collect();
+    let rest = objects.len().saturating_sub(MAX_NAMED);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     (!objects.is_empty()).then(|| format!("{}{more}", names.join(", ")))
 }
@@ -103,7 +103,7 @@ fn merged(sites: &[(Site, u64)], called: &mut dyn Called) -> Vec<CommSite> {
         }
     }
     merged.sort_by_key(|site| (std::cmp::Reverse(site.seen), site.ip, site.offset));
-    merged.truncate(MOST_SITES);
+    merged.truncate(MAX_SITES);
     for site in &mut merged {
         site.threads.sort_unstable();
         (site.function, site.source) = called.code(site.ip);

@@ -3,9 +3,9 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::Thread;
-use crate::board::{Board, WORDS, Words};
-use crate::follow::Follow;
+use crate::access_table::{AccessTable, WORDS, Words};
 use crate::line::{Bytes, Line};
+use crate::watch_episode::WatchEpisode;
 
 /// Which follows could have seen a thread: in the others no register of its watched the words that it is known to touch.
 pub(super) struct Sighted {
@@ -15,7 +15,7 @@ pub(super) struct Sighted {
 }
 
 impl Sighted {
-    pub fn of(line: Line, follows: &[&Follow], board: &Board) -> Self {
+    pub fn of(line: Line, follows: &[&WatchEpisode], board: &AccessTable) -> Self {
         // Where registers are set for all threads at once, none is named as watched.
         let named = follows.iter().flat_map(|follow| follow.watched.iter().map(|(thread, _)| *thread));
         let came = follows.iter().flat_map(|follow| follow.fetches(Some(1.0)).map(|(fetch, _)| fetch.to));
@@ -29,14 +29,14 @@ impl Sighted {
     }
 
     /// For how many follows one that saw the thread stands; none where it could not see it.
-    pub fn weight(&self, follow: &Follow, thread: Thread) -> Option<f64> {
+    pub fn weight(&self, follow: &WatchEpisode, thread: Thread) -> Option<f64> {
         let (words, sighted) = *self.by_thread.get(&thread)?;
         (sighted > 0.0 && sees(follow, thread, words)).then(|| self.follows / sighted)
     }
 }
 
 /// Whether a register watched something of what a thread touches, as far as that is known; who fetched was seen.
-fn sees(follow: &Follow, thread: Thread, words: Words) -> bool {
+fn sees(follow: &WatchEpisode, thread: Thread, words: Words) -> bool {
     let watched = follow.words_of(thread);
     watched.0 & words.0 != 0 || words.count() == 0 && watched.count() > 0 || follow.has_fetched(thread)
 }
@@ -54,7 +54,7 @@ pub(super) struct Storing {
 const ENOUGH_PAIRS: u64 = 64;
 
 impl Storing {
-    pub fn of(board: &Board, follows: &[Follow]) -> Self {
+    pub fn of(board: &AccessTable, follows: &[WatchEpisode]) -> Self {
         let asked: FxHashSet<u64> = follows.iter().map(|follow| follow.ip).collect();
         let mut storing = Self { around: FxHashMap::default(), beside: FxHashMap::default() };
         for (_, uses) in board.lines() {
@@ -79,7 +79,7 @@ impl Storing {
     /// The share of the stores to a followed line that its registers watch; none where too little is known of them.
     ///
     /// Of its owner's as of all lines that the sampled instruction stores to, of the other threads' by what is known of the line itself.
-    pub fn seen(&self, follow: &Follow, board: &Board) -> Option<f64> {
+    pub fn seen(&self, follow: &WatchEpisode, board: &AccessTable) -> Option<f64> {
         let is_seen = |thread: Thread, words: Words| follow.words_of(thread).0 & words.0 != 0;
         let own = self.own_seen(follow, board)?;
         let (mut seen, mut all) = (0.0, 0.0);
@@ -93,7 +93,7 @@ impl Storing {
     }
 
     /// That of the owner's stores. Where few lines were sampled twice, those count of which samples and traps name one place alone.
-    fn own_seen(&self, follow: &Follow, board: &Board) -> Option<f64> {
+    fn own_seen(&self, follow: &WatchEpisode, board: &AccessTable) -> Option<f64> {
         let watched = follow.words_of(follow.owner);
         let (mut by_pairs, mut pairs) = (0, 0);
         for (further, count) in self.beside.get(&follow.ip).into_iter().flatten().enumerate() {
@@ -117,7 +117,7 @@ impl Storing {
 
     /// For how many stores a sampled one stands that registers came too late to see followed by another: as many as there are words that
     /// its thread stores to in the lines that the instruction stores to.
-    pub fn visit(&self, follow: &Follow) -> f64 {
+    pub fn visit(&self, follow: &WatchEpisode) -> f64 {
         if !follow.is_late() {
             return 1.0;
         }
@@ -125,12 +125,12 @@ impl Storing {
     }
 
     /// Whether a follow's owner stores to some of these bytes in lines that the sampled instruction stores to.
-    pub fn stores_to(&self, follow: &Follow, bytes: Bytes) -> bool {
+    pub fn stores_to(&self, follow: &WatchEpisode, bytes: Bytes) -> bool {
         self.places(follow).0 & Words::of(bytes).0 != 0
     }
 
     /// First words of what a follow's owner stores to in lines that the sampled instruction stores to.
-    fn places(&self, follow: &Follow) -> Words {
+    fn places(&self, follow: &WatchEpisode) -> Words {
         let around = self.around(follow).map(|(words, _)| words.first());
         let beside = self.beside.get(&follow.ip).into_iter().flatten().zip(0..).filter(|(pairs, _)| **pairs > 0);
         let beside = beside.map(|(_, further)| (follow.first_word + further) % WORDS);
@@ -138,7 +138,7 @@ impl Storing {
     }
 
     /// Words that a follow's owner stores to in lines that the sampled instruction stores to, with samples.
-    fn around(&self, follow: &Follow) -> impl Iterator<Item = (Words, u64)> {
+    fn around(&self, follow: &WatchEpisode) -> impl Iterator<Item = (Words, u64)> {
         let owner = follow.owner;
         let around = self.around.get(&follow.ip).into_iter().flatten();
         around.filter(move |((thread, _), _)| *thread == owner).map(|((_, words), samples)| (*words, *samples))

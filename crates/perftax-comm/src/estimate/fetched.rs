@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::{Access, Thread};
-use crate::board::{Board, Use, Words};
+use crate::access_table::{AccessTable, Use, Words};
 use crate::evidence::Fetches;
 use crate::line::{Bytes, Line};
-use crate::pieces::{MOST_PIECES, Progress};
+use crate::pieces::{MAX_PIECES, Progress};
 
 use super::ENOUGH_SAMPLES;
 use super::moments::{Key, LineMeans, Sharing, Sum};
@@ -54,14 +54,14 @@ struct Writers {
 
 impl Fetched {
     /// Each sample is worth so many transfers in units of what a sample of a store is worth.
-    pub fn of(fetches: &Fetches, board: &Board, progress: &Progress, stores_per_sample: f64) -> Self {
+    pub fn of(fetches: &Fetches, board: &AccessTable, progress: &Progress, stores_per_sample: f64) -> Self {
         let of_loads = if stores_per_sample > 0.0 { fetches.weight() / stores_per_sample } else { 0.0 };
         let writers = Writers::of(board);
         let mut all = Self::default();
         let loads = fetches.loads.iter().map(|load| (load, of_loads));
         for (fetching, worth) in loads.chain(fetches.stores.iter().map(|store| (store, 1.0))) {
             let access = &fetching.access;
-            let piece = progress.piece_of(fetching.sample).min(MOST_PIECES - 1);
+            let piece = progress.piece_of(fetching.sample).min(MAX_PIECES - 1);
             let told = if access.kind.is_store() { writers.of_stored(access) } else { writers.of_line(access.line) };
             let Some(told) = told else {
                 all.untold += 1;
@@ -112,7 +112,7 @@ impl Fetched {
 }
 
 impl Writers {
-    fn of(board: &Board) -> Self {
+    fn of(board: &AccessTable) -> Self {
         let (mut by_line, mut by_ip) = (BTreeMap::new(), FxHashMap::<u64, Bytes>::default());
         for (line, uses) in board.lines() {
             let stores: Vec<Use> = uses.iter().filter(|used| used.kind.is_store()).copied().collect();
@@ -154,7 +154,7 @@ fn seen(used: &Use) -> u64 {
 }
 
 /// Words of a line from which on a thread that stores to so many is taken to write through it: PEBS hardly ever samples the first store after a wait.
-const MOST_WORDS: u32 = 4;
+const MAX_WORDS: u32 = 4;
 
 /// True sharing: it touched bytes that others are known to store to. Where few samples told, also those that they store to in other lines by the same
 /// instructions; where nobody is known to store to this very line, what its neighbour's writer stores next to it is taken to be what was touched.
@@ -164,7 +164,7 @@ fn is_true(writers: &Writers, access: &Access) -> bool {
         return true;
     }
     let is_told = others().map(|used| used.samples).sum::<u64>() >= ENOUGH_SAMPLES;
-    let stores_to = |bytes: &Bytes| bytes.overlaps(access.bytes) || Words::of(*bytes).count() >= MOST_WORDS;
+    let stores_to = |bytes: &Bytes| bytes.overlaps(access.bytes) || Words::of(*bytes).count() >= MAX_WORDS;
     !is_told && others().filter_map(|used| writers.by_ip.get(&used.ip)).any(stores_to)
 }
 
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn writers_are_those_of_the_line_or_next_to_it() {
-        let mut board = Board::default();
+        let mut board = AccessTable::default();
         [access(0, 100, 0, Kind::Store), access(2, 300, 8, Kind::Store)].iter().for_each(|store| board.sampled(store));
         let load = |thread, line, offset| access(thread, line, offset, Kind::Load);
         let loads = vec![load(1, 100, 0), load(1, 100, 32), load(1, 130, 0), load(0, 100, 0), load(1, 50_000, 0)];
@@ -198,7 +198,7 @@ mod tests {
     /// A store that missed is a fetch where another thread stores next to it, and an eviction where none does.
     #[test]
     fn stores_that_missed_are_fetches_where_others_store() {
-        let mut board = Board::default();
+        let mut board = AccessTable::default();
         let store = |thread, line| access(thread, line, 0, Kind::Store);
         let missed = [store(1, 100), store(1, 104), store(1, 230), store(1, 107)];
         [store(0, 101), store(1, 107), store(1, 107), store(1, 107)].iter().chain(&missed).for_each(|store| board.sampled(store));
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn other_lines_tell_what_is_written() {
         let kinds = |stores: &[(u64, u64)], loaded: u64| {
-            let mut board = Board::default();
+            let mut board = AccessTable::default();
             let store = |&(line, offset): &(u64, u64)| Access { ip: 10 + offset, ..access(0, line, offset, Kind::Store) };
             stores.iter().map(store).for_each(|store| board.sampled(&store));
             is_true(&Writers::of(&board), &access(1, 1, loaded, Kind::Load))

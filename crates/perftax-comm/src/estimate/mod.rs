@@ -18,12 +18,12 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::access::Thread;
-use crate::board::{Board, Use};
+use crate::access_table::{AccessTable, Use};
 use crate::census::Site;
 use crate::evidence::Evidence;
-use crate::follow::{Fetch, Follow};
 use crate::line::{Bytes, Line};
 use crate::pieces::{Progress, Spread};
+use crate::watch_episode::{Fetch, WatchEpisode};
 
 use coverage::{Sighted, Storing};
 use fetched::Fetched;
@@ -91,7 +91,7 @@ pub struct Rest {
 ///
 /// Where accesses that fetch were sampled, they tell of all lines that were followed seldom: how often is not what was seen there, so choosing by
 /// it is no bias.
-pub fn estimate(evidence: &Evidence, board: &Board, stores: u64) -> Transfers {
+pub fn estimate(evidence: &Evidence, board: &AccessTable, stores: u64) -> Transfers {
     let samples = evidence.stores();
     let weight = if samples > 0 { stores as f64 / samples as f64 } else { 0.0 };
     let lines = line_means(evidence, board);
@@ -166,7 +166,7 @@ fn sums_of_lines(
 }
 
 /// Instructions that touch a line, those seen most often first.
-fn sites(board: &Board, line: Line) -> Vec<(Site, u64)> {
+fn sites(board: &AccessTable, line: Line) -> Vec<(Site, u64)> {
     let site = |u: &Use| (Site { thread: u.thread, ip: u.ip, kind: u.kind, bytes: u.bytes }, u.samples + u.traps);
     let mut sites: Vec<_> = board.uses(line).iter().map(site).collect();
     sites.sort_by_key(|(site, seen)| (std::cmp::Reverse(*seen), *site));
@@ -184,14 +184,14 @@ fn shares_of(weight: f64, progress: &Progress, sum: impl Fn(Sharing) -> Sum) -> 
 }
 
 /// What each line's follows say of each kind of transfer.
-fn line_means(evidence: &Evidence, board: &Board) -> FxHashMap<Line, LineMeans> {
-    let mut by_line: FxHashMap<Line, Vec<&Follow>> = FxHashMap::default();
+fn line_means(evidence: &Evidence, board: &AccessTable) -> FxHashMap<Line, LineMeans> {
+    let mut by_line: FxHashMap<Line, Vec<&WatchEpisode>> = FxHashMap::default();
     for follow in &evidence.follows {
         by_line.entry(follow.line).or_default().push(follow);
     }
     let storing = Storing::of(board, &evidence.follows);
     let none = Spread::default();
-    let of_line = |(line, follows): (Line, Vec<&Follow>)| {
+    let of_line = |(line, follows): (Line, Vec<&WatchEpisode>)| {
         let spread = evidence.store_samples.get(&line).unwrap_or(&none);
         let began: Vec<usize> = follows.iter().map(|follow| evidence.progress.piece_of(follow.sample)).collect();
         let strata = Strata::of(spread, &began);
@@ -230,7 +230,7 @@ const ENOUGH_SAMPLES: u64 = 16;
 ///
 /// A follow sees only what was written since the sampled store; a thread that fetches may need what was written earlier. What others write
 /// in this line at all stands for it; where few samples told, also what the owner writes in other lines that the sampled instruction stores to.
-fn is_true(board: &Board, storing: &Storing, follow: &Follow, fetch: &Fetch) -> bool {
+fn is_true(board: &AccessTable, storing: &Storing, follow: &WatchEpisode, fetch: &Fetch) -> bool {
     let others = || board.uses(follow.line).iter().filter(|u| u.kind.is_store() && u.thread != fetch.to);
     let known = others().fold(Bytes::default(), |all, u| all.with(u.bytes)).overlaps(fetch.bytes);
     let is_told = known || others().map(|u| u.samples).sum::<u64>() >= ENOUGH_SAMPLES || follow.owner == fetch.to;

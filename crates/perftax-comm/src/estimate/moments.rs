@@ -6,7 +6,7 @@ use statrs::distribution::{ContinuousCDF, Gamma};
 
 use crate::access::Thread;
 use crate::line::Line;
-use crate::pieces::{MOST_PIECES, Progress};
+use crate::pieces::{MAX_PIECES, Progress};
 
 use super::strata::Strata;
 
@@ -75,13 +75,13 @@ pub(super) struct Sum {
     /// Of how often stores were drawn, were they drawn independently.
     pub of_draws: f64,
     /// The value, by piece of the run.
-    pub pieces: [f64; MOST_PIECES],
+    pub pieces: [f64; MAX_PIECES],
     pub seen: u64,
 }
 
 impl Default for Sum {
     fn default() -> Self {
-        Self { value: 0.0, of_means: 0.0, of_draws: 0.0, pieces: [0.0; MOST_PIECES], seen: 0 }
+        Self { value: 0.0, of_means: 0.0, of_draws: 0.0, pieces: [0.0; MAX_PIECES], seen: 0 }
     }
 }
 
@@ -136,10 +136,10 @@ impl Sum {
     /// that wait for one another fall into step with a sampler of a fixed period, and samples that come one after the other are alike then.
     fn variance(&self, progress: &Progress) -> f64 {
         /// Fewer pieces say too little of how unlike they are.
-        const LEAST_PIECES: usize = 8;
+        const MIN_PIECES: usize = 8;
         let mut pieces = self.pieces[..progress.whole()].to_vec();
         let mut most = self.of_draws;
-        while pieces.len() >= LEAST_PIECES {
+        while pieces.len() >= MIN_PIECES {
             most = most.max(from_neighbours(&pieces) / progress.whole_share());
             // What is alike for longer than a piece shows in longer ones.
             pieces = pieces.chunks_exact(2).map(|two| two.iter().sum()).collect();
@@ -151,7 +151,7 @@ impl Sum {
     /// observation, as for counts of few (Garwood, Biometrika 28, 1936); of what was not seen at most 3.7 samples' worth could have been.
     pub fn estimate(&self, weight: f64, progress: &Progress) -> Estimate {
         if self.value <= 0.0 {
-            return Estimate::new(0.0, 0.0, Estimate::MOST_UNSEEN * weight);
+            return Estimate::new(0.0, 0.0, Estimate::MAX_UNSEEN * weight);
         }
         let observations = self.value * self.value / self.variance(progress).max(f64::MIN_POSITIVE);
         let each = self.value / observations;
@@ -193,11 +193,11 @@ mod tests {
         (0..1024).for_each(|_| {
             progress.advance();
         });
-        let with = |pieces: [f64; MOST_PIECES]| {
+        let with = |pieces: [f64; MAX_PIECES]| {
             let sum = Sum { value: 512.0, of_means: 0.0, of_draws: 512.0, pieces, seen: 512 };
             sum.variance(&progress)
         };
-        assert_eq!(with([8.0; MOST_PIECES]), 512.0);
+        assert_eq!(with([8.0; MAX_PIECES]), 512.0);
         let runs = std::array::from_fn(|piece| if piece / 2 % 2 == 0 { 16.0 } else { 0.0 });
         assert!(with(runs) > 8.0 * 512.0, "{}", with(runs));
     }

@@ -3,7 +3,7 @@
 use crate::pieces::Spread;
 
 /// Follows that a stratum has at least, where a line has so many.
-const LEAST_FOLLOWS: usize = 8;
+const MIN_FOLLOWS: usize = 8;
 
 /// Samples and follows of some pieces of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,8 +35,8 @@ impl Strata {
             strata.all[current].samples += samples;
             strata.all[current].follows += here as f64;
             next += here;
-            let is_enough = strata.all[current].follows >= LEAST_FOLLOWS as f64;
-            if is_enough && follows.len() - next >= LEAST_FOLLOWS {
+            let is_enough = strata.all[current].follows >= MIN_FOLLOWS as f64;
+            if is_enough && follows.len() - next >= MIN_FOLLOWS {
                 strata.all.push(Stratum::default());
             }
         }

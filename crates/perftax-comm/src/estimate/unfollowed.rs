@@ -2,10 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::board::Board;
+use crate::access_table::AccessTable;
 use crate::evidence::Evidence;
 use crate::line::Line;
-use crate::pieces::MOST_PIECES;
+use crate::pieces::MAX_PIECES;
 
 use super::moments::{Key, LineMeans, Sum};
 
@@ -22,7 +22,7 @@ pub(super) struct Unfollowed {
 #[derive(Clone)]
 struct Group {
     samples: f64,
-    pieces: [f64; MOST_PIECES],
+    pieces: [f64; MAX_PIECES],
     follows: u64,
     /// Each follow stands for its share of its line's samples: the sum, and that of squares.
     weight: f64,
@@ -34,12 +34,12 @@ struct Group {
 impl Default for Group {
     fn default() -> Self {
         let by_key = FxHashMap::default();
-        Self { samples: 0.0, pieces: [0.0; MOST_PIECES], follows: 0, weight: 0.0, weight_squares: 0.0, by_key }
+        Self { samples: 0.0, pieces: [0.0; MAX_PIECES], follows: 0, weight: 0.0, weight_squares: 0.0, by_key }
     }
 }
 
 impl Unfollowed {
-    pub fn of(evidence: &Evidence, board: &Board, lines: &FxHashMap<Line, LineMeans>) -> Self {
+    pub fn of(evidence: &Evidence, board: &AccessTable, lines: &FxHashMap<Line, LineMeans>) -> Self {
         let mut by_ip: FxHashMap<u64, Group> = FxHashMap::default();
         for (line, spread) in evidence.store_samples.iter().filter(|(line, _)| !lines.contains_key(line)) {
             let uses = || board.uses(*line).iter().filter(|u| u.kind.is_store() && u.samples > 0);

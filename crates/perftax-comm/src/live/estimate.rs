@@ -15,9 +15,9 @@ use super::accounts::{Accounts, Kept};
 /// Replicates of rounds.
 const REPLICATES: usize = 1000;
 /// Rounds below which resampling them says little, and a Poisson interval stands in.
-const LEAST_ROUNDS: usize = 3;
+const MIN_ROUNDS: usize = 3;
 /// Rounds that are told apart at most.
-const MOST_ROUNDS: usize = 2048;
+const MAX_ROUNDS: usize = 2048;
 
 /// What a slice's transfers stand for.
 pub struct Estimator {
@@ -38,7 +38,7 @@ impl Estimator {
     /// For what was seen in `elapsed_ns`, in `turns` that took turns.
     pub fn new(accounts: &Accounts, elapsed_ns: u64, turns: usize, is_exact: bool) -> Self {
         // Of a long run several rounds are one: a replicate remembers how often it has each.
-        let turns = turns.max(1) * accounts.slices.len().div_ceil(turns.max(1)).div_ceil(MOST_ROUNDS).max(1);
+        let turns = turns.max(1) * accounts.slices.len().div_ceil(turns.max(1)).div_ceil(MAX_ROUNDS).max(1);
         let rounds = accounts.slices.len().div_ceil(turns);
         let mut by_round = vec![vec![0.0; accounts.classes.len()]; rounds];
         for (number, slice) in accounts.slices.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Estimator {
         };
         let on_ns = sum(&mut (0..rounds).map(|round| (round, 1.0)));
         let mut random = fastrand::Rng::with_seed(SEED);
-        let replicates = if is_exact || rounds < LEAST_ROUNDS { 0 } else { REPLICATES };
+        let replicates = if is_exact || rounds < MIN_ROUNDS { 0 } else { REPLICATES };
         let times: Vec<Vec<u16>> = (0..replicates)
             .map(|_| {
                 let mut times = vec![0u16; rounds];
@@ -106,7 +106,7 @@ impl Estimator {
         if count == 0.0 {
             // There may have been some while registers were off, most where they were off the longest.
             let most = (0..self.on_ns.len()).map(|class| stands_for(&self.on_ns, class)).fold(0.0, f64::max);
-            return Estimate::new(0.0, 0.0, Estimate::MOST_UNSEEN * (most - 1.0).max(0.0));
+            return Estimate::new(0.0, 0.0, Estimate::MAX_UNSEEN * (most - 1.0).max(0.0));
         }
         let estimate: f64 = seen.iter().map(|(_, class, count)| count * stands_for(&self.on_ns, *class)).sum();
         let (low, high) = match small_sample_factor(self.rounds, CONFIDENCE).filter(|_| !self.times.is_empty()) {

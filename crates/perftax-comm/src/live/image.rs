@@ -47,7 +47,7 @@ enum MemoryChange {
 }
 
 /// Changes after which mappings are not remembered any more, but counted: 40 bytes each.
-const MOST_CHANGES: usize = 1 << 20;
+const MAX_CHANGES: usize = 1 << 20;
 
 impl Default for Images {
     fn default() -> Self {
@@ -84,7 +84,7 @@ impl Images {
 
     /// A process can write to these addresses, and no file is behind them.
     pub fn writable(&mut self, pid: u32, start: u64, end: u64, time_ns: u64) {
-        if self.memory.len() < MOST_CHANGES {
+        if self.memory.len() < MAX_CHANGES {
             self.changed(time_ns, MemoryChange::Writable { pid, start, end });
         } else {
             self.unnamed += 1;
@@ -249,8 +249,8 @@ mod tests {
     #[test]
     fn mappings_that_are_too_many_are_counted_and_processes_are_not() {
         let mut images = Images::default();
-        (0..MOST_CHANGES).for_each(|time_ns| images.writable(1, 0x1000, 0x2000, time_ns as u64));
-        let after = MOST_CHANGES as u64;
+        (0..MAX_CHANGES).for_each(|time_ns| images.writable(1, 0x1000, 0x2000, time_ns as u64));
+        let after = MAX_CHANGES as u64;
         images.writable(1, 0x9000, 0xa000, after);
         images.writable(1, 0xb000, 0xc000, after);
         images.forked(2, 1, after);

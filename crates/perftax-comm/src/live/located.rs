@@ -26,7 +26,7 @@ pub enum Libraries {
 ///
 /// # Errors
 /// Where it cannot be executed, or a place is not found: it is ended then before its first instruction.
-pub fn hold(child: &mut Child, names: &[PlaceName], wanted: Libraries) -> Result<(AtExec, Located)> {
+pub fn stop_at_exec(child: &mut Child, names: &[PlaceName], wanted: Libraries) -> Result<(AtExec, Located)> {
     let mut stops = AtExec::release(child)?;
     let places = find_held(&mut stops, child.pid() as u32, names, wanted)?;
     Ok((stops, places))

@@ -15,13 +15,13 @@
 //! `recorded` takes lines from a recording by perf c2c. `heap` says which object was allocated there, and by whom.
 
 mod accounts;
+mod attach;
 mod budget;
 mod decode;
 mod estimate;
 mod heap;
 mod image;
 mod intake;
-mod join;
 mod located;
 mod own_time;
 mod place;

@@ -6,7 +6,7 @@ use perftax_pmu::{Error, Result};
 /// Bytes watched at an address where nothing else is said: a word.
 pub(super) const WORD_BYTES: u64 = 8;
 /// The most that can be watched at one place: sixteen lines.
-const MOST_BYTES: u64 = 16 * LINE_BYTES;
+const MAX_BYTES: u64 = 16 * LINE_BYTES;
 /// Where the kernel's half of the addresses begins on x86-64 and AArch64, whatever the depth of page tables.
 pub(super) const KERNEL_HALF: u64 = 1 << 63;
 
@@ -71,8 +71,8 @@ impl PlaceName {
         let wrong = |needed: &str| Error::Argument { argument: "--watch", value: text.into(), needed: needed.into() };
         let (place, bytes) = match text.rsplit_once('/') {
             Some((place, bytes)) => {
-                let bytes = number(bytes).filter(|bytes| (1..=MOST_BYTES).contains(bytes));
-                (place, Some(bytes.ok_or_else(|| wrong(&format!("1 to {MOST_BYTES} bytes behind the /")))?))
+                let bytes = number(bytes).filter(|bytes| (1..=MAX_BYTES).contains(bytes));
+                (place, Some(bytes.ok_or_else(|| wrong(&format!("1 to {MAX_BYTES} bytes behind the /")))?))
             }
             None => (text, None),
         };
@@ -117,7 +117,7 @@ impl PlaceName {
     /// Where a place stands until its object is there, apart from other such places, and lying to its line as it will; none for others.
     pub fn awaited(&self, number: usize) -> Option<Place> {
         let At::Heap { offset, .. } = &self.at else { return None };
-        let address = NOWHERE + number as u64 * 2 * MOST_BYTES + offset % LINE_BYTES;
+        let address = NOWHERE + number as u64 * 2 * MAX_BYTES + offset % LINE_BYTES;
         Some(Place { address, bytes: self.bytes.unwrap_or(WORD_BYTES), name: self.text.clone(), is_shared: false })
     }
 
@@ -143,9 +143,9 @@ impl PlaceName {
                 "an address of the program's, below 0x8000000000000000: what the kernel has is not watched".into(),
             ));
         }
-        if bytes > MOST_BYTES {
+        if bytes > MAX_BYTES {
             return Err(wrong(format!(
-                "a part of it, as SYMBOL+OFFSET/BYTES: it has {bytes} bytes, and {MOST_BYTES} are the most that are watched at one place"
+                "a part of it, as SYMBOL+OFFSET/BYTES: it has {bytes} bytes, and {MAX_BYTES} are the most that are watched at one place"
             )));
         }
         Ok(Place { address, bytes, name: self.text.clone(), is_shared })

@@ -11,7 +11,7 @@ use super::place::{KERNEL_HALF, PlaceName, WORD_BYTES};
 use perftax_perfdata::recording::{Observer, Recording, SeenSample};
 
 /// Lines that are taken of a recording: each takes a turn of its own where more of its words are touched than there are registers.
-const MOST_LINES: usize = 16;
+const MAX_LINES: usize = 16;
 
 /// What a recording says of shared lines.
 #[derive(Debug, Default, PartialEq)]
@@ -92,8 +92,8 @@ pub fn recorded_lines(path: &Path, process: Option<u32>) -> Result<RecordedLines
         return Err(wrong(what, "one of a longer run, or with more samples: perf c2c record -F 20000 (or -c 100)"));
     }
     lines.sort_by_key(|(line, seen)| (std::cmp::Reverse(seen.fetches), *line));
-    let lines_left_out = lines.len().saturating_sub(MOST_LINES);
-    lines.truncate(MOST_LINES);
+    let lines_left_out = lines.len().saturating_sub(MAX_LINES);
+    lines.truncate(MAX_LINES);
     let word = |address: u64| PlaceName::at_address(address, WORD_BYTES);
     let places = lines.iter().flat_map(|(_, seen)| seen.words.iter().copied().map(word)).collect();
     let cut = recording.fault.map(|fault| format!("at byte {}: {}", fault.at_byte, fault.why));

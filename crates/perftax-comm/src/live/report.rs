@@ -23,7 +23,7 @@ pub trait Naming {
 }
 
 /// Sites of a line that are shown.
-const MOST_SITES: usize = 64;
+const MAX_SITES: usize = 64;
 /// CPUs busy with traps while registers are on, above which that is said.
 const SLOWED: f64 = 0.05;
 
@@ -287,7 +287,7 @@ fn pairs(accounts: &Accounts, estimator: &Estimator, key: impl Fn(&Kept) -> (u32
 fn sites(seen: &LineSeen, pid: u32, images: &Images, naming: &mut dyn Naming) -> Vec<CommSite> {
     let mut sites: Vec<_> = seen.sites.iter().collect();
     sites.sort_by_key(|(key, (_, times))| (std::cmp::Reverse(*times), **key));
-    sites.truncate(MOST_SITES);
+    sites.truncate(MAX_SITES);
     let site = |(key, (threads, times)): (&(u64, bool, Bytes), &(Vec<u32>, u64))| {
         let (ip, is_store, touched) = *key;
         let (offset, bytes) = touched.extent().unwrap_or_default();

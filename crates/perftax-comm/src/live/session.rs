@@ -10,15 +10,15 @@ use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::process::threads;
 use perftax_pmu::sys::{AtExec, Ended, monotonic_raw_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
-use perftax_target::{Program, Subject, Watch, attend, thread_name};
+use perftax_target::{Program, Subject, Watch, run_loop, thread_name};
 
 use super::accounts::{Accounts, Entry};
+use super::attach::attach;
 use super::budget::{Controller, SLICE_NS, Used};
 use super::heap::{Awaited, Heaps, code_of};
 use super::image::Images;
 use super::intake::Intake;
-use super::join::join;
-use super::located::{Libraries, Located, find, hold};
+use super::located::{Libraries, Located, find, stop_at_exec};
 use super::own_time::OwnTime;
 use super::place::{At, Place, PlaceName};
 use super::plan::{Piece, Plan};
@@ -27,7 +27,7 @@ use super::watcher::Watcher;
 /// Length of a slice where places take turns and there is no budget, ns.
 const TURN_NS: u64 = 20_000_000;
 /// A slice is at least so many times as long as switching to it takes.
-const LEAST_TIMES_SWITCHING: u64 = 10;
+const MIN_TIMES_SWITCHING: u64 = 10;
 /// From one look at the rings to the next, at most.
 const LOOK: Duration = Duration::from_millis(5);
 /// Likewise, while the budget has nothing left: looking is paid for by it, too.
@@ -120,7 +120,7 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
         Some(child) => {
             watcher.follow(child.pid())?;
             let libraries = if watching.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
-            let (held, located) = hold(child, &watching.places, libraries)?;
+            let (held, located) = stop_at_exec(child, &watching.places, libraries)?;
             if watching.is_heap_told {
                 watcher.probe_allocator(pid, catalog)?;
             }
@@ -136,8 +136,8 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
         }
     };
     session.begin(&mut program)?;
-    held.map_or(Ok(()), AtExec::let_go)?;
-    attend(&mut program, watching.at_most, &mut session)?;
+    held.map_or(Ok(()), AtExec::resume)?;
+    run_loop(&mut program, watching.at_most, &mut session)?;
     session.finish(program)
 }
 
@@ -266,7 +266,7 @@ impl Session {
 
     /// Opens those of all threads of a process that runs.
     fn joined(mut self, pid: u32) -> Result<Self> {
-        for tid in join(pid, &mut self.watcher, &self.plan)? {
+        for tid in attach(pid, &mut self.watcher, &self.plan)? {
             self.accounts.is_unwatched(tid as u32);
         }
         for tid in threads(pid) {
@@ -343,7 +343,7 @@ impl Session {
         // Time for which somebody else had the CPU is not what switching takes.
         let switched_ns = thread_cpu_ns() - before_ns;
         let now_ns = monotonic_raw_ns();
-        self.slice_ns = self.slice_ns.max(LEAST_TIMES_SWITCHING * switched_ns);
+        self.slice_ns = self.slice_ns.max(MIN_TIMES_SWITCHING * switched_ns);
         self.traps_before = self.intake.evidence.traps;
         self.on_ns = Some(now_ns);
         // What trapped before all were on does not count.

@@ -9,7 +9,7 @@ use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::Loop;
 
 use super::core_event::LOADS;
-use super::{Experiment, Setting, Source, Taking, by_ibs, or_impossible};
+use super::{Experiment, Measurement, Setting, Source, by_ibs, or_impossible};
 use crate::stimulus::{KnownLoop, PageFaults, ProbedCalls, Sites};
 
 /// Faults whose addresses are known one by one, and calls of a function whose address is known.
@@ -69,7 +69,7 @@ fn faults(setting: &Setting) -> Result<Vec<AuditRow>> {
     for _ in 0..setting.runs {
         let addresses: Vec<u64> = (1..=FAULTS as u64 / PERIOD).map(|n| work.address((n * PERIOD) as usize - 1)).collect();
         let (mut expected, mut at_right, mut by) = (addresses.iter(), 0u64, BTreeSet::new());
-        let run = Taking::looking(setting, &mut work, &event, Some(PERIOD), Payload::BASIC.with_address(), |sample| {
+        let run = Measurement::looking(setting, &mut work, &event, Some(PERIOD), Payload::BASIC.with_address(), |sample| {
             at_right += u64::from(sample.address == expected.next().copied());
             by.extend(sample.ip);
         })?;
@@ -79,7 +79,7 @@ fn faults(setting: &Setting) -> Result<Vec<AuditRow>> {
     }
     let case = |what: &str| format!("page-faults every {PERIOD}: {what}");
     Ok(vec![
-        Taking::marked(AuditRow::of(case("the address"), "samples", (FAULTS as u64 / PERIOD) as f64, &right, 0.0), &all),
+        Measurement::marked(AuditRow::of(case("the address"), "samples", (FAULTS as u64 / PERIOD) as f64, &right, 0.0), &all),
         AuditRow::of(case("the instruction"), "instructions", 1.0, &instructions, 0.0),
     ])
 }
@@ -94,7 +94,7 @@ fn loads(setting: &Setting) -> Result<Vec<AuditRow>> {
     let payload = Payload::BASIC.with_address().with_interrupt_register(SI);
     for _ in 0..setting.runs {
         let (mut instructions, mut addresses, mut registers) = (0u64, 0u64, 0u64);
-        all.push(Taking::looking(setting, &mut work, &event, Some(PERIOD_OF_LOADS), payload, |sample| {
+        all.push(Measurement::looking(setting, &mut work, &event, Some(PERIOD_OF_LOADS), payload, |sample| {
             let site = sites.iter().find(|(instruction, _)| sample.ip == Some(*instruction));
             // A skid from one load to the next would still name a load: it must be the one whose datum it is.
             let owner = sites.iter().find(|(_, datum)| sample.address == Some(*datum));
@@ -111,7 +111,7 @@ fn loads(setting: &Setting) -> Result<Vec<AuditRow>> {
     let expected = LOADS.samples(4 * TURNS, PERIOD_OF_LOADS) as f64;
     let row = |what: &str, right: &[f64]| {
         let case = format!("{} every {PERIOD_OF_LOADS}: {what}", LOADS.name());
-        Taking::marked(AuditRow::of(case, "samples", expected, right, 0.0), &all)
+        Measurement::marked(AuditRow::of(case, "samples", expected, right, 0.0), &all)
     };
     Ok(vec![row("the instruction", &at_instruction), row("the address", &at_address), row("a register", &in_register)])
 }
@@ -123,11 +123,11 @@ fn calls(setting: &Setting) -> Result<AuditRow> {
     let (mut right, mut all) = (Vec::new(), Vec::new());
     for _ in 0..setting.runs {
         let mut at_right = 0u64;
-        all.push(Taking::looking(setting, &mut work, &event, Some(PERIOD), Payload::BASIC, |sample| {
+        all.push(Measurement::looking(setting, &mut work, &event, Some(PERIOD), Payload::BASIC, |sample| {
             at_right += u64::from(sample.ip == Some(ProbedCalls::address()));
         })?);
         right.push(at_right as f64);
     }
     let case = format!("uprobe every {PERIOD}: the instruction");
-    Ok(Taking::marked(AuditRow::of(case, "samples", (CALLS / PERIOD) as f64, &right, 0.0), &all))
+    Ok(Measurement::marked(AuditRow::of(case, "samples", (CALLS / PERIOD) as f64, &right, 0.0), &all))
 }

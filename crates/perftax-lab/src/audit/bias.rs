@@ -10,7 +10,7 @@ use perftax_pmu::sys::Loop;
 
 use super::core_event::LOADS;
 use super::ibs::Ibs;
-use super::{Experiment, Setting, Source, Taking, by_ibs, or_impossible};
+use super::{Experiment, Measurement, Setting, Source, by_ibs, or_impossible};
 use crate::stimulus::{KnownLoop, PageFaults, Sites, Stimulus};
 
 /// Four stores in turn, sampled at a period that four divides, and at its neighbour.
@@ -93,7 +93,7 @@ fn foremost(
     let (mut shares, mut all, mut seen) = (Vec::new(), Vec::new(), 0);
     for _ in 0..setting.runs {
         let mut by_instruction: BTreeMap<u64, u64> = BTreeMap::new();
-        let run = Taking::looking(setting, work, of.event, Some(period), Payload::BASIC, |sample| {
+        let run = Measurement::looking(setting, work, of.event, Some(period), Payload::BASIC, |sample| {
             if let Some(ip) = sample.ip.filter(|ip| (of.is_theirs)(*ip)) {
                 *by_instruction.entry(ip).or_default() += 1;
             }
@@ -117,5 +117,5 @@ fn foremost(
         )
     };
     let row = AuditRow::of(case, "% of the samples", if is_aliased { 100.0 } else { 25.0 }, &shares, ALLOWED);
-    Ok(Taking::marked(row.remarking(remark), &all))
+    Ok(Measurement::marked(row.remarking(remark), &all))
 }

@@ -3,7 +3,7 @@
 use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Setting, Taking, each_source};
+use super::{Experiment, Measurement, Setting, each_source};
 
 /// Counts, without a sample, against work whose events are known.
 pub struct Count;
@@ -28,11 +28,11 @@ impl Experiment for Count {
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         each_source(setting, |source| {
             let (mut work, event) = source.work(source.many(), setting.catalog)?;
-            let runs = Taking::runs(setting, work.as_mut(), &event, None)?;
+            let runs = Measurement::runs(setting, work.as_mut(), &event, None)?;
             let counted: Vec<f64> = runs.iter().map(|run| run.counted as f64).collect();
             let expected = (source.many() + source.own(setting)?) as f64;
             let row = AuditRow::of(source.name(), "events", expected, &counted, source.allowed(setting));
-            Ok(vec![Taking::marked(row, &runs)])
+            Ok(vec![Measurement::marked(row, &runs)])
         })
     }
 }

@@ -5,7 +5,7 @@ use perftax_pmu::event::{Event, Retired};
 use perftax_pmu::{Error, Result};
 
 use super::core_event::{CoreEvent, Overflow};
-use super::{Setting, Source, Taking};
+use super::{Measurement, Setting, Source};
 use crate::stimulus::Stimulus;
 
 /// More and more events over the same work.
@@ -71,7 +71,7 @@ fn at_once(source: &Source, setting: &Setting, events: u64, count: usize) -> Res
     let is_too_many = *source == Source::Writes && count > DEBUG_REGISTERS;
     let mut runs = Vec::new();
     for _ in 0..setting.runs {
-        match Taking::together(setting, work.as_mut(), &vec![event.clone(); count], Some(period)) {
+        match Measurement::together(setting, work.as_mut(), &vec![event.clone(); count], Some(period)) {
             Ok(run) => runs.push(run),
             Err(Error::Unsupported { .. }) if is_too_many => {
                 let remark = format!("refused, as it must be: there are {DEBUG_REGISTERS} debug registers");
@@ -85,7 +85,8 @@ fn at_once(source: &Source, setting: &Setting, events: u64, count: usize) -> Res
     }
     let samples: Vec<f64> = runs.iter().map(|run| run.samples as f64 / count as f64).collect();
     let expected = source.samples(events, period);
-    let row = Taking::marked(AuditRow::of(case, "samples of each", expected as f64, &samples, source.allowed(setting)), &runs);
+    let row =
+        Measurement::marked(AuditRow::of(case, "samples of each", expected as f64, &samples, source.allowed(setting)), &runs);
     Ok(if is_too_many { row.remarking(format!("opened with {DEBUG_REGISTERS} debug registers")) } else { row })
 }
 
@@ -101,7 +102,7 @@ fn in_turns(setting: &Setting, counters: usize) -> Result<Vec<AuditRow>> {
         let left = counters as f64 / count as f64;
         let (mut shares, mut scaled) = (Vec::new(), Vec::new());
         for _ in 0..setting.runs.min(3) {
-            let each = Taking::each(setting, &mut work, &vec![event.clone(); count])?;
+            let each = Measurement::each(setting, &mut work, &vec![event.clone(); count])?;
             shares.push(100.0 * each.iter().map(|(counted, _)| *counted as f64).sum::<f64>() / (truth * count as f64));
             scaled
                 .push(100.0 * each.iter().map(|(counted, share)| *counted as f64 / share).sum::<f64>() / (truth * count as f64));
@@ -124,7 +125,7 @@ fn pinned(setting: &Setting, event: &Event, count: usize, counters: usize) -> Re
     event.modifiers.pinned = true;
     let mut work = CoreEvent::work(1000)?;
     let in_error: Vec<f64> = (0..setting.runs)
-        .map(|_| Taking::in_error(&mut work, &vec![event.clone(); count]).map(|count| count as f64))
+        .map(|_| Measurement::in_error(&mut work, &vec![event.clone(); count]).map(|count| count as f64))
         .collect::<Result<_>>()?;
     let case = format!("{count} pinned on {counters} counters: in error");
     Ok(AuditRow::of(case, "events", (count - counters) as f64, &in_error, 0.0))
@@ -137,7 +138,7 @@ fn sampled_in_turns(setting: &Setting, work: &mut dyn Stimulus, count: usize, co
     let whole = taken.samples(taken.events(LONG_TURNS), ROTATING_PERIOD) as f64;
     let (mut shares, mut scaled, mut lost, mut throttled) = (Vec::new(), Vec::new(), 0, 0);
     for _ in 0..setting.runs.min(3) {
-        let run = Taking::together(setting, work, &vec![event.clone(); count], Some(ROTATING_PERIOD))?;
+        let run = Measurement::together(setting, work, &vec![event.clone(); count], Some(ROTATING_PERIOD))?;
         let each = run.samples as f64 / count as f64;
         shares.push(100.0 * each / whole);
         scaled.push(100.0 * each / whole * run.enabled_ns as f64 / run.running_ns.max(1) as f64);

@@ -12,7 +12,7 @@ use perftax_pmu::sys::{Loop, Target};
 use perftax_pmu::{Error, Result};
 
 use super::Setting;
-use super::taking::{Taking, drained};
+use super::measurement::{Measurement, drained};
 use super::threads::on_each;
 use crate::stimulus::{KnownLoop, Stimulus};
 
@@ -340,7 +340,7 @@ impl Ibs {
 pub(super) fn operations(setting: &Setting, work: &mut dyn Stimulus) -> Result<u64> {
     let pmu = setting.catalog.core_pmu().map_or("cpu", |pmu| pmu.name.as_str());
     let event = parse_one(&format!("{pmu}/event=0xc1/u"), setting.catalog)?;
-    Ok(Taking::of(&setting.without_fault(), work, &event, None)?.counted)
+    Ok(Measurement::of(&setting.without_fault(), work, &event, None)?.counted)
 }
 
 /// The loop that all rows but the mode's are about.

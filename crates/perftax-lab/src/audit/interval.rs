@@ -4,7 +4,7 @@ use perftax_cost::period::prime_at_least;
 use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Setting, Source, Taking, by_ibs, each_source};
+use super::{Experiment, Measurement, Setting, Source, by_ibs, each_source};
 
 /// Samples by period: round, prime, jittered.
 pub struct Interval;
@@ -52,9 +52,9 @@ impl Experiment for Interval {
 
 fn at(source: &Source, setting: &Setting, own: u64, kind: &str, period: u64) -> Result<AuditRow> {
     let (mut work, event) = source.work(source.many(), setting.catalog)?;
-    let runs = Taking::runs(setting, work.as_mut(), &event, Some(period))?;
+    let runs = Measurement::runs(setting, work.as_mut(), &event, Some(period))?;
     let expected = source.samples(source.many() + own, period);
-    Ok(Taking::row(format!("{} every {period} ({kind})", source.name()), expected as f64, &runs, source.allowed(setting)))
+    Ok(Measurement::row(format!("{} every {period} ({kind})", source.name()), expected as f64, &runs, source.allowed(setting)))
 }
 
 /// Each piece begins a period anew, as a sampler that sets it at every wakeup does.
@@ -69,12 +69,12 @@ fn jittered(source: &Source, setting: &Setting, own: u64, middle: u64) -> Result
     let mut samples = Vec::new();
     let mut all = Vec::new();
     for _ in 0..setting.runs {
-        let runs: Vec<Taking> =
-            periods.iter().map(|period| Taking::of(setting, work.as_mut(), &event, Some(*period))).collect::<Result<_>>()?;
+        let runs: Vec<Measurement> =
+            periods.iter().map(|period| Measurement::of(setting, work.as_mut(), &event, Some(*period))).collect::<Result<_>>()?;
         samples.push(runs.iter().map(|run| run.samples).sum::<u64>() as f64);
         all.extend(runs);
     }
     let case = format!("{} every {middle} ± 10 % (jittered)", source.name());
     let row = AuditRow::of(case, "samples", expected as f64, &samples, source.allowed(setting));
-    Ok(Taking::marked(row, &all))
+    Ok(Measurement::marked(row, &all))
 }

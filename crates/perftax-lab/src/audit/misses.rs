@@ -9,7 +9,7 @@ use perftax_pmu::{Error, Result};
 use super::core_event::{CoreEvent, Overflow};
 use super::ibs::{Ibs, IbsTaking, OP_PERIODS, operations, row};
 use super::source::ALLOWED_ON_HARDWARE;
-use super::{Experiment, Setting, Taking, by_ibs, or_impossible};
+use super::{Experiment, Measurement, Setting, by_ibs, or_impossible};
 use crate::stimulus::KnownLoop;
 
 /// The study's accuracy benchmark: a chain of loads through nodes that the first-level cache cannot keep.
@@ -91,14 +91,14 @@ fn by_pebs(setting: &Setting, event: &Event, ratio: Ratio) -> Result<[AuditRow; 
     let (period, turns) = if setting.is_quick { (QUICK_PERIOD, QUICK_TURNS) } else { (PERIOD, TURNS) };
     let mut work = KnownLoop::new(Loop::Chase(ratio), turns)?;
     // PEBS leaves out of its counts the event that each record is of: counting is shown by itself.
-    let counting = Taking::runs(setting, &mut work, event, None)?;
+    let counting = Measurement::runs(setting, &mut work, event, None)?;
     let counted: Vec<f64> = counting.iter().map(|run| run.counted as f64).collect();
-    let sampling = Taking::runs(setting, &mut work, event, Some(period))?;
+    let sampling = Measurement::runs(setting, &mut work, event, Some(period))?;
     let of = format!("one in {} instructions", ratio.instructions());
     let (counts, samples) = if setting.is_exact { (ALLOWED, 0.0) } else { (ALLOWED_ON_HARDWARE, ALLOWED_ON_HARDWARE) };
     let count = AuditRow::of(format!("pebs first-level misses, {of}: counted"), "events", turns as f64, &counted, counts);
     let sample = format!("pebs first-level misses every {period}, {of}");
-    Ok([Taking::marked(count, &counting), Taking::row(sample, (turns / (period + 1)) as f64, &sampling, samples)])
+    Ok([Measurement::marked(count, &counting), Measurement::row(sample, (turns / (period + 1)) as f64, &sampling, samples)])
 }
 
 /// Samples of operations that are of a load that missed.

@@ -1,7 +1,7 @@
 //! The audit: whether samples tell the truth, by experiments whose truth is known by construction.
 //!
 //! One file an experiment, one line in [`ALL`]. What all of them share: [`Source`], events that a piece of work makes so many of, and
-//! [`Taking`], which has the work done while an event watches.
+//! [`Measurement`], which has the work done while an event watches.
 
 mod address;
 mod bias;
@@ -13,6 +13,7 @@ mod fault;
 mod generic;
 mod ibs;
 mod interval;
+mod measurement;
 mod memory;
 mod misses;
 mod mode;
@@ -20,7 +21,6 @@ mod overhead;
 mod programs;
 mod source;
 mod stability;
-mod taking;
 mod threads;
 
 use std::time::Instant;
@@ -32,8 +32,8 @@ use perftax_pmu::{Error, Result};
 pub use compare::compare;
 pub use fault::Fault;
 use ibs::Ibs;
+pub use measurement::Measurement;
 pub use source::Source;
-pub use taking::Taking;
 
 /// What an experiment is given.
 pub struct Setting<'a> {

@@ -7,7 +7,7 @@ use perftax_pmu::sys::Loop;
 
 use super::core_event::{CoreEvent, Overflow};
 use super::ibs::Ibs;
-use super::{Experiment, Setting, Source, Taking, by_ibs, or_impossible};
+use super::{Experiment, Measurement, Setting, Source, by_ibs, or_impossible};
 use crate::stimulus::{KernelLocks, PageFaults, Sites, Stimulus};
 
 /// Faults of user mode and of the kernel's, each sampled in either mode.
@@ -79,15 +79,15 @@ fn locked(setting: &Setting, case: &str, of_kernel: bool, sampled_kernel: bool) 
     };
     // What the kernel locks on the way in and out, and in interrupts, is less than a period.
     let expected = if of_kernel == sampled_kernel { LOCKED.samples(LOCKED_OPERATIONS, LOCKED_PERIOD) } else { 0 };
-    let runs = Taking::runs(setting, work.as_mut(), &event, Some(LOCKED_PERIOD))?;
+    let runs = Measurement::runs(setting, work.as_mut(), &event, Some(LOCKED_PERIOD))?;
     // What a run left undone is told by the next one's beginning.
     work.prepare()?;
-    Ok(Taking::row(case, expected as f64, &runs, 0.0))
+    Ok(Measurement::row(case, expected as f64, &runs, 0.0))
 }
 
 fn touched(setting: &Setting, case: &str, mode: &str, sites: Sites, expected: u64) -> Result<AuditRow> {
     let event = parse_one(&format!("page-faults:{mode}"), setting.catalog)?;
     let mut work = PageFaults::by(sites, FAULTS)?;
-    let runs = Taking::runs(setting, &mut work, &event, Some(PERIOD))?;
-    Ok(Taking::row(case, expected as f64, &runs, 0.0))
+    let runs = Measurement::runs(setting, &mut work, &event, Some(PERIOD))?;
+    Ok(Measurement::row(case, expected as f64, &runs, 0.0))
 }

@@ -4,7 +4,7 @@ use perftax_pmu::Result;
 use perftax_pmu::event::{Catalog, Event, Retired, parse_one};
 
 use super::core_event::{CoreEvent, Overflow, TURNS};
-use super::{Setting, Taking};
+use super::{Measurement, Setting};
 use crate::stimulus::{PageFaults, ProbedCalls, Stimulus, Syscalls, WatchedWrites};
 
 /// What makes events.
@@ -112,13 +112,14 @@ impl Source {
     /// core counts what is executed between the switches, which a run of a single turn shows.
     ///
     /// # Errors
-    /// As [`Taking::of`].
+    /// As [`Measurement::of`].
     pub fn own(self, setting: &Setting) -> Result<u64> {
         let Self::Core(core) = self else { return Ok(u64::from(self == Self::Syscalls)) };
         let setting = setting.without_fault();
         let (mut work, event) = self.work(1, setting.catalog)?;
         // The first run touches what the others find.
-        let runs: Vec<Taking> = (0..4).map(|_| Taking::of(&setting, work.as_mut(), &event, None)).collect::<Result<_>>()?;
+        let runs: Vec<Measurement> =
+            (0..4).map(|_| Measurement::of(&setting, work.as_mut(), &event, None)).collect::<Result<_>>()?;
         let least = runs.iter().map(|run| run.counted).min().unwrap_or(0);
         Ok(least.saturating_sub(core.events(1)))
     }

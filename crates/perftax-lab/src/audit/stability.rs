@@ -3,7 +3,7 @@
 use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Setting, Taking, by_ibs, each_source};
+use super::{Experiment, Measurement, Setting, by_ibs, each_source};
 
 /// Many runs at one period.
 pub struct Stability;
@@ -34,12 +34,12 @@ impl Experiment for Stability {
         let mut rows = each_source(setting, |source| {
             let (mut work, event) = source.work(source.many(), setting.catalog)?;
             let period = source.period_for(SAMPLES);
-            let one = |_| Taking::of(setting, work.as_mut(), &event, Some(period));
-            let runs: Vec<Taking> = (0..TIMES * setting.runs).map(one).collect::<Result<_>>()?;
+            let one = |_| Measurement::of(setting, work.as_mut(), &event, Some(period));
+            let runs: Vec<Measurement> = (0..TIMES * setting.runs).map(one).collect::<Result<_>>()?;
             let mut samples: Vec<f64> = runs.iter().map(|run| run.samples as f64).collect();
             let median = perftax_doc::quantile(&mut samples, 0.5);
             let case = format!("{} every {period}, {} runs", source.name(), runs.len());
-            Ok(vec![Taking::row(case, median, &runs, source.allowed(setting))])
+            Ok(vec![Measurement::row(case, median, &runs, source.allowed(setting))])
         })?;
         rows.extend(by_ibs(setting, |ibs, cpu| ibs.stability(setting, cpu, TIMES * setting.runs))?);
         Ok(rows)

@@ -3,7 +3,7 @@
 use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Setting, Source, Taking, by_ibs, each_source};
+use super::{Experiment, Measurement, Setting, Source, by_ibs, each_source};
 
 /// The same work on more and more CPUs.
 pub struct Threads;
@@ -61,8 +61,13 @@ fn on(source: &Source, setting: &Setting, events: u64, count: usize) -> Result<A
     for _ in 0..setting.runs {
         all.extend(on_each(&setting.cpus[..count], |_| {
             let (mut work, event) = source.work(source.many(), setting.catalog)?;
-            Taking::of(setting, work.as_mut(), &event, Some(period))
+            Measurement::of(setting, work.as_mut(), &event, Some(period))
         })?);
     }
-    Ok(Taking::row(format!("{} every {period}, {count} at once", source.name()), expected as f64, &all, source.allowed(setting)))
+    Ok(Measurement::row(
+        format!("{} every {period}, {count} at once", source.name()),
+        expected as f64,
+        &all,
+        source.allowed(setting),
+    ))
 }

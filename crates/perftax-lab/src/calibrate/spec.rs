@@ -114,7 +114,7 @@ const RARELY: u64 = 2;
 /// But a few to a block, ns.
 const RAREST_NS: u64 = BLOCK.as_nanos() as u64 / 5;
 /// The smallest ring: a page of records beside its control page.
-const LEAST_RING_PAGES: usize = 1;
+const MIN_RING_PAGES: usize = 1;
 
 /// The arm that sampled ones of a mechanism are held against: nothing, or the event running without a sample where stopping it is part
 /// of what is timed.
@@ -280,7 +280,7 @@ impl Spec {
             ("user-stack", self.payload.with_user_stack(USER_STACK_BYTES)),
         ];
         for (name, payload) in payloads {
-            if self.ring_pages_for(payload, main) <= MOST_RING_PAGES {
+            if self.ring_pages_for(payload, main) <= MAX_RING_PAGES {
                 arms.push(self.sampled(name, main, payload));
             }
         }
@@ -306,7 +306,7 @@ impl Spec {
         // A cell of `verify` needs what its own event drops; a profile is asked for all.
         let is_dropped = |mode: LeftOut| self.mechanism.is_time_driven() && (!is_for_cells || left_out == mode);
         // Nothing comes into their rings.
-        let dropping = |name: &str| Arm::sampled(name, main, self.payload, LEAST_RING_PAGES).dropping_all();
+        let dropping = |name: &str| Arm::sampled(name, main, self.payload, MIN_RING_PAGES).dropping_all();
         let mut arms = Vec::new();
         if is_dropped(LeftOut::UserMode) {
             arms.push(dropping(EXCLUDED_IN_USER));
@@ -383,7 +383,7 @@ fn direct_name(period: u64, buffer_bytes: u64) -> String {
 }
 
 /// The largest ring that a calibration maps: 8 MiB with 4 KiB pages.
-const MOST_RING_PAGES: usize = 2048;
+const MAX_RING_PAGES: usize = 2048;
 
 /// An event's name without its modifiers.
 fn base_name(name: &str) -> &str {

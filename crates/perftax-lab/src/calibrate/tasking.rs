@@ -34,7 +34,7 @@ pub(super) const EXEC_CPUS: &str = "exec-cpus";
 /// Further events, on each CPU a copy. Each end of a copy wakes whoever waits for any of them, so that many take more each than few: as many as recordings have.
 const FURTHER: usize = 3;
 /// Further copies, where there are many CPUs, at most: each takes two descriptors.
-const FURTHER_MOST: usize = 24;
+const FURTHER_MAX: usize = 24;
 /// Threads of a block: some milliseconds.
 const THREADS: u64 = 120;
 /// Before the timed part. The kernel gives an event's memory up when a grace period has passed (`call_rcu`), some milliseconds later: what was given up
@@ -68,7 +68,7 @@ impl Tasks {
         let threads = |events| Self { executes: false, events, watches_cpus: false };
         let programs = |events| Self { executes: true, events, watches_cpus: false };
         let on_cpus = |executes| Self { executes, events: 1, watches_cpus: true };
-        let further = (FURTHER_MOST / cpus.max(1)).clamp(1, FURTHER);
+        let further = (FURTHER_MAX / cpus.max(1)).clamp(1, FURTHER);
         vec![
             (TASK_OFF.into(), threads(0)),
             (TASK_ON.into(), threads(1)),

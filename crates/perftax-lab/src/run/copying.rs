@@ -14,9 +14,9 @@ use rustix::process::geteuid;
 use super::scratch::PREFIX;
 
 /// Most that is copied for each run where the file system cannot share it.
-pub(super) const MOST_BYTES: u64 = 1 << 30;
+pub(super) const MAX_BYTES: u64 = 1 << 30;
 /// Most files, shared or not: each takes a few system calls.
-const MOST_FILES: u64 = 100_000;
+const MAX_FILES: u64 = 100_000;
 /// Copied from one look at the stop flag to the next.
 const PIECE_BYTES: usize = 1 << 20;
 
@@ -165,13 +165,13 @@ impl<'a> Copying<'a> {
 
     fn check(&self) -> Result<()> {
         let unshared = self.size.bytes - self.size.shared_bytes;
-        let (value, advice) = if unshared > MOST_BYTES {
+        let (value, advice) = if unshared > MAX_BYTES {
             (
-                format!("more than {} MiB of files", MOST_BYTES >> 20),
+                format!("more than {} MiB of files", MAX_BYTES >> 20),
                 " (or TMPDIR on the same file system, where that can share blocks)",
             )
-        } else if self.size.files > MOST_FILES {
-            (format!("more than {MOST_FILES} files"), "")
+        } else if self.size.files > MAX_FILES {
+            (format!("more than {MAX_FILES} files"), "")
         } else {
             return Ok(());
         };

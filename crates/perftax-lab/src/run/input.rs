@@ -15,7 +15,7 @@ use rustix::io::ioctl_fionread;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 /// Most that is kept of a standard input that comes once.
-pub const MOST_KEPT_BYTES: u64 = 1 << 30;
+pub const MAX_KEPT_BYTES: u64 = 1 << 30;
 
 /// For how long a pipe may say nothing before it is taken to be silent: one that whoever started us has left open.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -49,7 +49,7 @@ impl Input {
     /// or is unexpected.
     ///
     /// # Errors
-    /// Where it cannot be read or kept, has more than [`MOST_KEPT_BYTES`], or is broken off.
+    /// Where it cannot be read or kept, has more than [`MAX_KEPT_BYTES`], or is broken off.
     pub fn of_ours(said: impl FnMut(String)) -> Result<Self> {
         let ours = std::io::stdin();
         if ours.is_terminal() {
@@ -186,13 +186,13 @@ fn own_path(open: &impl AsRawFd) -> PathBuf {
 }
 
 fn check_size(bytes: u64) -> Result<()> {
-    if bytes <= MOST_KEPT_BYTES {
+    if bytes <= MAX_KEPT_BYTES {
         return Ok(());
     }
     Err(Error::Argument {
         argument: "standard input",
         value: format!("{} MiB and more", bytes >> 20),
-        needed: format!("at most {} MiB, which are kept for each run, or a file: --stdin FILE", MOST_KEPT_BYTES >> 20),
+        needed: format!("at most {} MiB, which are kept for each run, or a file: --stdin FILE", MAX_KEPT_BYTES >> 20),
     })
 }
 

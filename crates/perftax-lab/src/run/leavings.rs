@@ -11,7 +11,7 @@ use rustix::fs::statvfs;
 use rustix::process::geteuid;
 
 /// Entries that are looked at in a folder; of one with more, only its own are.
-const MOST_ENTRIES: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 /// A file that grows by more in each run is told of: what a program notes by the way is less.
 const GROWN_BYTES: u64 = 64 << 10;
 /// What must stay free beside what the next two runs leave.
@@ -227,7 +227,7 @@ fn listing(folder: &Path, user: u32, is_deep: bool) -> Option<Listing> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             entries += 1;
-            if entries > MOST_ENTRIES {
+            if entries > MAX_ENTRIES {
                 return None;
             }
             let Ok(about) = entry.metadata() else { continue };

@@ -16,7 +16,7 @@ mod yardstick;
 
 pub use command::Command;
 pub use copying::Size;
-pub use input::{Input, MOST_KEPT_BYTES};
+pub use input::{Input, MAX_KEPT_BYTES};
 pub use leavings::{Leavings, Left};
 pub use lifetime::Lifetime;
 pub use load::Load;

@@ -291,7 +291,7 @@ pub(crate) fn succeeded(command: &Command, exit: &Exit) -> Result<()> {
 
 /// Share of the samples expected by the run's own count that must arrive: the kernel skips periods that it could not serve in
 /// time, and a run that lost more of them did not pay for them either.
-const DELIVERED_LEAST: f64 = 0.9;
+const DELIVERED_MIN: f64 = 0.9;
 /// Samples that may be missing in any case: each context starts and ends in the middle of a period.
 const DELIVERED_SLACK: f64 = 16.0;
 /// Share of a run's time that the hypervisor may steal before the run is somebody else's measurement.
@@ -315,7 +315,7 @@ fn why_spoiled(run: &Run, delivered: &Delivered, switched: bool, least: f64, who
         Some(format!("{} samples lost", delivered.lost))
     } else if delivered.throttled > 0 {
         Some(format!("throttled {} times", delivered.throttled))
-    } else if !switched && (run.samples as f64) < least * DELIVERED_LEAST - DELIVERED_SLACK {
+    } else if !switched && (run.samples as f64) < least * DELIVERED_MIN - DELIVERED_SLACK {
         Some(format!("{} samples of at least {least:.0} expected", run.samples))
     } else {
         too_much_stolen(run, whole_s)

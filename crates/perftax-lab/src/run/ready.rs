@@ -167,12 +167,12 @@ const KEPT_BYTES: usize = 16 << 10;
 /// Letters of a line that are shown.
 const SHOWN: usize = 200;
 /// Read in one look at most: who writes faster waits.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 impl Heard {
     /// Takes what has come, and looks for what is waited for.
     pub(super) fn listen(&mut self, child: &Child, ready: Option<&Ready>) {
-        let taken = child.read_output(MOST_BYTES, |bytes| self.take(bytes, ready));
+        let taken = child.read_output(MAX_BYTES, |bytes| self.take(bytes, ready));
         // A prompt has no end of line.
         if taken == 0 && !self.line.is_empty() && !self.has_matched {
             self.has_matched = is_match(&self.line, ready);

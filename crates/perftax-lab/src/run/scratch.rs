@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock, statvfs};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
-use super::copying::{Copying, MOST_BYTES, Size};
+use super::copying::{Copying, MAX_BYTES, Size};
 
 /// How the folder begins that holds the copies.
 pub(super) const PREFIX: &str = "perftax-scratch.";
@@ -54,13 +54,13 @@ impl Scratch {
         let bytes = copies.saturating_mul(size.bytes - size.shared_bytes);
         let free =
             statvfs(&temporary).ok().filter(|disk| disk.f_blocks > 0).map(|disk| disk.f_bavail.saturating_mul(disk.f_frsize));
-        if bytes > MOST_BYTES || free.is_some_and(|free| bytes > free) {
+        if bytes > MAX_BYTES || free.is_some_and(|free| bytes > free) {
             let free =
                 free.map_or(String::new(), |free| format!(", and no more than the {} MiB that are free there", free >> 20));
             return Err(Error::Argument {
                 argument: "--scratch",
                 value: format!("{} MiB of copies at once below {}", bytes >> 20, temporary.display()),
-                needed: format!("at most {} MiB{free}", MOST_BYTES >> 20),
+                needed: format!("at most {} MiB{free}", MAX_BYTES >> 20),
             });
         }
         Ok((scratch, size))

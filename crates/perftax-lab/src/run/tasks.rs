@@ -157,7 +157,7 @@ struct Done {
 }
 
 /// A task with less of all CPU time than this is nobody whom a budget is for: of many alike ones, some one is always the busiest.
-const LEAST_SHARE: f64 = 0.05;
+const MIN_SHARE: f64 = 0.05;
 
 /// The task that did the most, where that is a noticeable share.
 fn busiest_of(done: &[Done]) -> Option<u32> {
@@ -167,7 +167,7 @@ fn busiest_of(done: &[Done]) -> Option<u32> {
     }
     let all: u64 = sums.values().sum();
     let (tid, most) = sums.into_iter().max_by_key(|(_, sum)| *sum)?;
-    (most as f64 >= LEAST_SHARE * all as f64 && most > 0).then_some(tid)
+    (most as f64 >= MIN_SHARE * all as f64 && most > 0).then_some(tid)
 }
 
 fn of(tid: u32, done: &[Done]) -> impl Iterator<Item = &Done> {

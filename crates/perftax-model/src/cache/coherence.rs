@@ -10,9 +10,9 @@ use rustc_hash::FxHashMap;
 use super::LINE_BYTES;
 
 /// Cores that can be told apart.
-pub const MOST_CORES: usize = u64::BITS as usize;
+pub const MAX_CORES: usize = u64::BITS as usize;
 /// Lines that are kept before all are forgotten: those of 256 MiB, in some 100 MB.
-const MOST_LINES: usize = 1 << 22;
+const MAX_LINES: usize = 1 << 22;
 
 /// Where an access finds the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,11 +45,11 @@ pub struct Coherence {
 }
 
 impl Coherence {
-    /// An access of a core (less than [`MOST_CORES`]) to a byte at this address of the machine's memory.
+    /// An access of a core (less than [`MAX_CORES`]) to a byte at this address of the machine's memory.
     #[inline]
     pub fn access(&mut self, core: usize, address: u64, write: bool) -> Holder {
         let line = address / LINE_BYTES;
-        if self.lines.len() >= MOST_LINES && !self.lines.contains_key(&line) {
+        if self.lines.len() >= MAX_LINES && !self.lines.contains_key(&line) {
             self.lines.clear();
         }
         let state = self.lines.entry(line).or_default();

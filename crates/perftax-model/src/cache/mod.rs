@@ -6,7 +6,7 @@ mod policy;
 mod set_associative;
 mod spec;
 
-pub use coherence::{Coherence, Holder, MOST_CORES};
+pub use coherence::{Coherence, Holder, MAX_CORES};
 pub use hierarchy::{Hierarchy, Level, Traffic, Who};
 pub use policy::Policy;
 pub use set_associative::{Evicted, SetAssociative};

@@ -47,7 +47,7 @@ const OLD: u8 = 3;
 /// One set in so many leads for each side of the duel.
 const LEADERS: usize = 64;
 /// The score's range: ten bits, half of them each way.
-const MOST_SCORE: i32 = 512;
+const MAX_SCORE: i32 = 512;
 /// One fill in so many is expected late where fills are mostly expected never again.
 const BIMODAL: u32 = 32;
 
@@ -56,11 +56,11 @@ impl Duel {
     fn age(&mut self, set: usize) -> u8 {
         let bimodal = match set % LEADERS {
             0 => {
-                self.score = (self.score + 1).min(MOST_SCORE);
+                self.score = (self.score + 1).min(MAX_SCORE);
                 false
             }
             33 => {
-                self.score = (self.score - 1).max(-MOST_SCORE);
+                self.score = (self.score - 1).max(-MAX_SCORE);
                 true
             }
             _ => self.score > 0,

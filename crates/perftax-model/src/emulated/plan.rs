@@ -3,7 +3,7 @@
 use super::{Budget, CLASSES, Class, Granularity, KERNEL, USER};
 
 /// Budgets are kept far from the ends of their type, so that a block may overdraw them.
-const MOST_LEFT: u64 = 1 << 30;
+const MAX_LEFT: u64 = 1 << 30;
 /// Below so many events to the next action every instruction is followed: more than a block has instructions, as a rule.
 pub const CLOSE: u32 = 16;
 
@@ -19,8 +19,8 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        let budget = Budget { left: [[MOST_LEFT as i32; CLASSES]; 2], ..Budget::default() };
-        Self { budget, followed: [false; 2], least: MOST_LEFT, only_blocks: true }
+        let budget = Budget { left: [[MAX_LEFT as i32; CLASSES]; 2], ..Budget::default() };
+        Self { budget, followed: [false; 2], least: MAX_LEFT, only_blocks: true }
     }
 }
 
@@ -80,7 +80,7 @@ impl Plan {
 
     fn until(&mut self, mode: usize, class: Class, events: u64) {
         let left = &mut self.budget.left[mode][class as usize];
-        *left = (*left).min(events.min(MOST_LEFT) as i32);
+        *left = (*left).min(events.min(MAX_LEFT) as i32);
         self.budget.watched[mode] |= class.bit();
         self.followed[mode] = true;
     }

@@ -100,12 +100,12 @@ pub fn bill(recording: &Recording, profile: Option<&MachineProfile>, origin: Ori
 }
 
 /// An event with its price.
-pub(super) struct Priced<'a> {
+pub(super) struct PricedEvent<'a> {
     pub event: BilledEvent,
     pub price: Option<Price<'a>>,
 }
 
-fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a MachineProfile>, now_s: f64) -> Priced<'a> {
+fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a MachineProfile>, now_s: f64) -> PricedEvent<'a> {
     let mechanism = mechanism_of(&counts.attribute, &counts.name, &recording.features);
     let price = mechanism
         .zip(profile)
@@ -132,7 +132,7 @@ fn priced<'a>(recording: &Recording, counts: &EventCounts, profile: Option<&'a M
         cost_s: None,
         elapsed_cost_s: None,
     };
-    Priced { event, price }
+    PricedEvent { event, price }
 }
 
 /// What so many samples of an event cost; an event that took none cost nothing, whatever its price. What tracing costs nobody knows.
@@ -145,10 +145,10 @@ fn cost(event: &BilledEvent, samples: u64) -> Option<Estimate> {
 
 /// The cost of so many samples of each event. Events priced by one calibration share its error, so their ends add; those of
 /// different calibrations are independent. None where samples came but none was priced.
-fn total(priced: &[Priced], samples: &[u64]) -> Option<Estimate> {
+fn total(priced: &[PricedEvent], samples: &[u64]) -> Option<Estimate> {
     let mut by_calibration: BTreeMap<(perftax_doc::Mechanism, &str), Estimate> = BTreeMap::new();
     let mut unpriced = 0;
-    for (Priced { price, event }, &samples) in priced.iter().zip(samples) {
+    for (PricedEvent { price, event }, &samples) in priced.iter().zip(samples) {
         let Some(price) = price.as_ref().filter(|_| event.untold.is_none()) else {
             unpriced += samples + u64::from(event.untold.is_some());
             continue;
@@ -164,7 +164,7 @@ fn total(priced: &[Priced], samples: &[u64]) -> Option<Estimate> {
 
 /// Samples of each event that made the run longer: those on the busiest track. Lost ones have no time, so they are spread as
 /// the delivered ones are.
-fn critical(recording: &Recording, priced: &[Priced]) -> Vec<u64> {
+fn critical(recording: &Recording, priced: &[PricedEvent]) -> Vec<u64> {
     let is_charged = |event: &BilledEvent| !event.synthesised && event.untold.is_none();
     let price = |event: usize| {
         let event = &priced[event].event;
@@ -172,7 +172,7 @@ fn critical(recording: &Recording, priced: &[Priced]) -> Vec<u64> {
     };
     let critical = recording.counts.slices.critical(price);
     let timed = recording.counts.first_sample_ns.is_some();
-    let of_event = |(index, p): (usize, &Priced)| {
+    let of_event = |(index, p): (usize, &PricedEvent)| {
         let charged = p.event.charged();
         if !timed || p.event.samples == 0 || recording.events[index].in_aux > 0 {
             return charged.saturating_sub(p.event.idle);
@@ -212,7 +212,7 @@ fn share(cost: Estimate, span_s: f64, longest_s: f64) -> Option<Estimate> {
 
 /// Samples of each event, and what those cost that were not of the idle task, lost and filtered ones spread as they are; none where one of them has no price,
 /// or somebody's samples do not tell.
-fn busy_cost(priced: &[Priced], samples: &BTreeMap<usize, (u64, u64)>) -> Option<Estimate> {
+fn busy_cost(priced: &[PricedEvent], samples: &BTreeMap<usize, (u64, u64)>) -> Option<Estimate> {
     if priced.iter().any(|p| p.event.untold.is_some()) {
         return None;
     }
@@ -226,7 +226,7 @@ fn busy_cost(priced: &[Priced], samples: &BTreeMap<usize, (u64, u64)>) -> Option
     total(priced, &busy).filter(|_| all_are_priced)
 }
 
-fn by_cpu(recording: &Recording, priced: &[Priced]) -> Vec<SampleCount> {
+fn by_cpu(recording: &Recording, priced: &[PricedEvent]) -> Vec<SampleCount> {
     let counts = &recording.counts;
     let mut sums: BTreeMap<u32, BTreeMap<usize, (u64, u64)>> = BTreeMap::new();
     for (&(cpu, event), &samples) in &counts.by_cpu {
@@ -236,7 +236,7 @@ fn by_cpu(recording: &Recording, priced: &[Priced]) -> Vec<SampleCount> {
     sums.into_iter().map(|(cpu, events)| count(cpu.to_string(), &events, counts.of_cpus.then_some(priced))).collect()
 }
 
-fn count(key: String, events: &BTreeMap<usize, (u64, u64)>, priced: Option<&[Priced]>) -> SampleCount {
+fn count(key: String, events: &BTreeMap<usize, (u64, u64)>, priced: Option<&[PricedEvent]>) -> SampleCount {
     let sum = |of: fn(&(u64, u64)) -> u64| events.values().map(of).sum();
     SampleCount {
         key,
@@ -247,7 +247,7 @@ fn count(key: String, events: &BTreeMap<usize, (u64, u64)>, priced: Option<&[Pri
 }
 
 /// Processes, the dearest first; the idle task is none.
-fn by_process(recording: &Recording, priced: &[Priced]) -> Vec<SampleCount> {
+fn by_process(recording: &Recording, priced: &[PricedEvent]) -> Vec<SampleCount> {
     let mut sums: BTreeMap<u32, BTreeMap<usize, (u64, u64)>> = BTreeMap::new();
     for (&(thread, event), &samples) in recording.counts.by_thread.iter().filter(|((thread, _), _)| thread.pid != 0) {
         sums.entry(thread.pid).or_default().entry(event).or_default().0 += samples;

@@ -6,13 +6,13 @@ use perftax_cost::prediction::FRESH_S;
 use perftax_doc::{Bill, MachineProfile, Untold};
 use perftax_doc::{LeftOut, Mechanism, Warning};
 
-use super::billing::Priced;
+use super::billing::PricedEvent;
 use super::price::Price;
 use crate::recording::Recording;
 use perftax_doc::words::named;
 
 /// All warnings of a bill.
-pub(super) fn of(recording: &Recording, priced: &[Priced], profile: Option<&MachineProfile>, bill: &Bill) -> Vec<Warning> {
+pub(super) fn of(recording: &Recording, priced: &[PricedEvent], profile: Option<&MachineProfile>, bill: &Bill) -> Vec<Warning> {
     let mut warnings = Vec::new();
     of_reading(recording, &mut warnings);
     of_sampling(priced, &mut warnings);
@@ -97,10 +97,10 @@ fn of_reading(recording: &Recording, warnings: &mut Vec<Warning>) {
 }
 
 /// A timer interrupts in the mode that its filter leaves out as well, and leaves nothing of it in the recording.
-fn of_filters(recording: &Recording, priced: &[Priced], warnings: &mut Vec<Warning>) {
+fn of_filters(recording: &Recording, priced: &[PricedEvent], warnings: &mut Vec<Warning>) {
     const REMEDY: &str = "record both modes (without :u or :k): then each interrupt has its sample";
     let mut unbounded: Vec<&str> = Vec::new();
-    for (counts, Priced { event, .. }) in recording.events.iter().zip(priced) {
+    for (counts, PricedEvent { event, .. }) in recording.events.iter().zip(priced) {
         let attribute = &counts.attribute;
         let left_out = event
             .mechanism
@@ -127,8 +127,8 @@ fn of_filters(recording: &Recording, priced: &[Priced], warnings: &mut Vec<Warni
 }
 
 /// Traces, and what was put together from them.
-fn of_traces(priced: &[Priced], warnings: &mut Vec<Warning>) {
-    let named = |of: fn(&Priced) -> bool| {
+fn of_traces(priced: &[PricedEvent], warnings: &mut Vec<Warning>) {
+    let named = |of: fn(&PricedEvent) -> bool| {
         let names: Vec<&str> = priced.iter().filter(|p| of(p)).map(|p| p.event.event.as_str()).collect();
         names.join(", ")
     };
@@ -185,8 +185,8 @@ fn of_switches(bill: &Bill, warnings: &mut Vec<Warning>) {
     warnings.push(other(message, "calibrate anew on the machine that it was recorded on (perftax calibrate)"));
 }
 
-fn of_sampling(priced: &[Priced], warnings: &mut Vec<Warning>) {
-    let sum = |of: fn(&Priced) -> u64| priced.iter().map(of).fold(0, u64::saturating_add);
+fn of_sampling(priced: &[PricedEvent], warnings: &mut Vec<Warning>) {
+    let sum = |of: fn(&PricedEvent) -> u64| priced.iter().map(of).fold(0, u64::saturating_add);
     let (lost, throttled) = (sum(|p| p.event.lost), sum(|p| p.event.throttled));
     if lost > 0 {
         warnings.push(Warning::LostRecords { lost });
@@ -213,7 +213,7 @@ fn of_sampling(priced: &[Priced], warnings: &mut Vec<Warning>) {
     }
 }
 
-fn of_profile(recording: &Recording, priced: &[Priced], profile: &MachineProfile, bill: &Bill, warnings: &mut Vec<Warning>) {
+fn of_profile(recording: &Recording, priced: &[PricedEvent], profile: &MachineProfile, bill: &Bill, warnings: &mut Vec<Warning>) {
     let features = &recording.features;
     let differs = |recorded: &str, profiled: &str| !recorded.is_empty() && !profiled.is_empty() && recorded != profiled;
     if differs(&features.kernel, &profile.kernel) || differs(features.cpu.trim(), profile.machine.cpu.trim()) {
@@ -242,7 +242,7 @@ fn of_profile(recording: &Recording, priced: &[Priced], profile: &MachineProfile
     }
 }
 
-fn of_prices(recording: &Recording, priced: &[Priced], warnings: &mut Vec<Warning>) {
+fn of_prices(recording: &Recording, priced: &[PricedEvent], warnings: &mut Vec<Warning>) {
     let charged = || priced.iter().filter(|p| p.event.charged() > 0);
     let any = charged().any(|p| p.price.is_some());
     let there = calibrated_where(recording);
@@ -250,7 +250,7 @@ fn of_prices(recording: &Recording, priced: &[Priced], warnings: &mut Vec<Warnin
     let mut inexact: BTreeMap<(Mechanism, &str), Vec<&str>> = BTreeMap::new();
     let mut lacking: BTreeMap<(Mechanism, String), Vec<&str>> = BTreeMap::new();
     let mut unknown: BTreeMap<Vec<(&str, &str)>, Vec<&str>> = BTreeMap::new();
-    for Priced { event, price } in charged() {
+    for PricedEvent { event, price } in charged() {
         let name = event.event.as_str();
         let Some(price) = price else {
             unpriced.entry(event.mechanism).or_default().push(name);

@@ -3,11 +3,11 @@
 use perftax_cost::tasks::SWITCH_INHERITED_TERM;
 use perftax_doc::BilledSwitches;
 
-use super::billing::Priced;
+use super::billing::PricedEvent;
 use crate::recording::{EventCounts, Recording, kind};
 
 /// The switches of a recording of tasks; none where it does not tell of any. Their price is that of two tasks whose events are copies of the same.
-pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledSwitches> {
+pub(super) fn of(recording: &Recording, priced: &[PricedEvent]) -> Option<BilledSwitches> {
     let tells = |event: &&EventCounts| {
         let is_named = event.attribute.generic_name() == Some("context-switches") || event.name == "sched:sched_switch";
         is_named && event.attribute.events_a_sample() == Some(1)

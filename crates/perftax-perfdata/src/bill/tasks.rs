@@ -3,7 +3,7 @@
 use perftax_cost::tasks::{TASK_CPUS_TERM, TASK_TERM, TaskCost};
 use perftax_doc::BilledTasks;
 
-use super::billing::Priced;
+use super::billing::PricedEvent;
 use crate::recording::command_line::{Whom, whom};
 use crate::recording::{Attribute, Recording};
 
@@ -11,7 +11,7 @@ use crate::recording::{Attribute, Recording};
 ///
 /// `perf record COMMAND` has its events begin with the command's exec, unless they begin later (`--delay`); of others only those of processes and threads
 /// are inherited, and not those of CPUs, which the recording tells by its command line alone.
-pub(super) fn of(recording: &Recording, priced: &[Priced]) -> Option<BilledTasks> {
+pub(super) fn of(recording: &Recording, priced: &[PricedEvent]) -> Option<BilledTasks> {
     let of_whom = whom(&recording.features.command);
     // The first program is executed before anything is slowed. Of a group only the leader begins with it, and the others with the leader.
     let has_begun_with_exec = recording.events.iter().any(|event| event.attribute.enable_on_exec);

@@ -12,7 +12,7 @@ pub(super) struct CommandSpan {
 }
 
 /// Processes whose ends are remembered, at most: which of them is the command's is known when all is read. A command ends after most of what it created.
-const MOST_EXITS: usize = 1 << 16;
+const MAX_EXITS: usize = 1 << 16;
 
 impl CommandSpan {
     /// A program was executed.
@@ -26,7 +26,7 @@ impl CommandSpan {
     pub(super) fn ended(&mut self, pid: u32, time_ns: u64) {
         let latest_ns = self.exits.entry(pid).or_default();
         *latest_ns = time_ns.max(*latest_ns);
-        if self.exits.len() > MOST_EXITS {
+        if self.exits.len() > MAX_EXITS {
             let mut times_ns: Vec<u64> = self.exits.values().copied().collect();
             let middle = times_ns.len() / 2;
             let (_, &mut median_ns, _) = times_ns.select_nth_unstable(middle);
@@ -70,7 +70,7 @@ mod tests {
             span.ended(child + 2, u64::from(child) + 6);
         }
         span.ended(1, 300_006);
-        assert!(span.exits.len() <= MOST_EXITS + 1);
+        assert!(span.exits.len() <= MAX_EXITS + 1);
         assert_eq!(span.settled(), (Some(5), Some(300_006)));
         // Whose end nobody tells of has none.
         let mut cut = CommandSpan::default();

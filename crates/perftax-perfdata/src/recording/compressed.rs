@@ -11,11 +11,11 @@ pub struct Decompressor {
 }
 
 const CHUNK_BYTES: usize = 1 << 16;
-/// Plain bytes that one record may hold beyond [`MOST_EXPANSION`] times its own size. perf compresses at most one ring's
+/// Plain bytes that one record may hold beyond [`MAX_EXPANSION`] times its own size. perf compresses at most one ring's
 /// content at a time.
 const SLACK_BYTES: u64 = 1 << 20;
 /// perf's records shrink to a fifth to a thirtieth; far more than that is a forged stream that would take forever.
-const MOST_EXPANSION: u64 = 1 << 10;
+const MAX_EXPANSION: u64 = 1 << 10;
 
 impl Decompressor {
     /// At the beginning of a file's stream.
@@ -43,7 +43,7 @@ impl Decompressor {
             none => none.insert(DCtx::try_create().ok_or("no memory for decompression")?),
         };
         self.chunk.resize(CHUNK_BYTES, 0);
-        let allowance = SLACK_BYTES + MOST_EXPANSION * compressed.len() as u64;
+        let allowance = SLACK_BYTES + MAX_EXPANSION * compressed.len() as u64;
         let mut produced = 0;
         let mut input = InBuffer::around(compressed);
         loop {

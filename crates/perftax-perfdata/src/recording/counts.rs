@@ -22,7 +22,7 @@ use super::repeated::Repeated;
 use super::slices::{Slices, Track};
 
 /// The kernel's own types of events reach to here (`PERF_TYPE_BREAKPOINT`); others are PMUs, which a header names or does not.
-const MOST_FIXED_TYPE: u32 = 5;
+const MAX_FIXED_TYPE: u32 = 5;
 
 /// PERF_TYPE_TRACEPOINT.
 const TRACEPOINT: u32 = 2;
@@ -31,8 +31,8 @@ const AUX_TYPE_SPE: u32 = 4;
 /// `PERF_TYPE_SYNTH` of perf: an event that perf itself puts together.
 const TYPE_SYNTHESISED: u32 = 1 << 31;
 /// Nobody loses more samples, and no clock shows more (146 years, or 2116 by the calendar).
-const MOST_COUNT: u64 = 1 << 40;
-const MOST_TIME_NS: u64 = 1 << 62;
+const MAX_COUNT: u64 = 1 << 40;
+const MAX_TIME_NS: u64 = 1 << 62;
 
 /// Process and thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -220,7 +220,7 @@ impl<'a> Counter<'a> {
             let pmu = self.features.pmus.get(&event.attribute.pmu_type);
             event.untold = match has_aux
                 && (event.attribute.aux_output
-                    || pmu.map_or(event.attribute.pmu_type > MOST_FIXED_TYPE && event.samples == 0, |pmu| mechanism::traces(pmu)))
+                    || pmu.map_or(event.attribute.pmu_type > MAX_FIXED_TYPE && event.samples == 0, |pmu| mechanism::traces(pmu)))
             {
                 true => Some(Untold::AuxBuffer),
                 false => event.attribute.overwrites.then_some(Untold::Overwritten),
@@ -304,7 +304,7 @@ impl<'a> Counter<'a> {
             self.events[index].idle += 1;
             cpu.into_iter().for_each(|cpu| *self.counts.idle_by_cpu.entry((cpu, index)).or_default() += 1);
         }
-        if let Some(time) = belongs.time_ns.and_then(|time_ns| self.possible("ns", time_ns, MOST_TIME_NS)) {
+        if let Some(time) = belongs.time_ns.and_then(|time_ns| self.possible("ns", time_ns, MAX_TIME_NS)) {
             let counts = &mut self.counts;
             counts.first_sample_ns = Some(counts.first_sample_ns.map_or(time, |t| t.min(time)));
             counts.last_sample_ns = Some(counts.last_sample_ns.map_or(time, |t| t.max(time)));
@@ -354,13 +354,13 @@ impl<'a> Counter<'a> {
         let u32_at = |at| order.u32(body, at);
         match kind {
             kind::LOST => {
-                let (id, lost) = (order.u64(body, 0)?, self.possible("samples lost", order.u64(body, 8)?, MOST_COUNT)?);
+                let (id, lost) = (order.u64(body, 0)?, self.possible("samples lost", order.u64(body, 8)?, MAX_COUNT)?);
                 let index = self.event_of(Some(id))?;
                 let event = &mut self.events[index];
                 event.lost_in_ring = event.lost_in_ring.saturating_add(lost);
             }
             kind::LOST_SAMPLES => {
-                let lost = self.possible("samples lost", order.u64(body, 0)?, MOST_COUNT)?;
+                let lost = self.possible("samples lost", order.u64(body, 0)?, MAX_COUNT)?;
                 let index = self.event_of_trailer(&body[8..])?;
                 let event = &mut self.events[index];
                 let total = if misc & kind::MISC_LOST_SAMPLES_BPF != 0 { &mut event.filtered } else { &mut event.lost_samples };
@@ -382,13 +382,13 @@ impl<'a> Counter<'a> {
                 }
             }
             kind::FORK => {
-                let time_ns = self.possible("ns", order.u64(body, 16)?, MOST_TIME_NS)?;
+                let time_ns = self.possible("ns", order.u64(body, 16)?, MAX_TIME_NS)?;
                 self.counts.names.fork(u32_at(8)?, u32_at(12)?, time_ns);
                 // perf makes up records of tasks that were there before: at no time.
                 self.counts.created += u64::from(time_ns > 0);
             }
             kind::EXIT => {
-                let time_ns = self.possible("ns", order.u64(body, 16)?, MOST_TIME_NS)?;
+                let time_ns = self.possible("ns", order.u64(body, 16)?, MAX_TIME_NS)?;
                 self.command.ended(order.u32(body, 0)?, time_ns);
             }
             kind::READ => {
@@ -396,7 +396,7 @@ impl<'a> Counter<'a> {
                 let event = &self.events[index];
                 let (enabled_ns, running_ns) = times_in(order, &event.attribute, body.get(8..)?)?;
                 let tid = order.u32(body, 4)?;
-                let enabled_ns = self.possible("ns", enabled_ns, MOST_TIME_NS)?;
+                let enabled_ns = self.possible("ns", enabled_ns, MAX_TIME_NS)?;
                 self.events[index].times.ended(tid, enabled_ns, running_ns);
             }
             kind::AUX => {

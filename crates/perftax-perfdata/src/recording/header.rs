@@ -15,7 +15,7 @@ const PIPE_BYTES: u64 = 16;
 /// Size of the header of a file (`struct perf_file_header`).
 const FILE_BYTES: u64 = 104;
 /// Attributes and ids that stand before the records. A machine with 1,024 CPUs and 100 events has under 1 MiB of ids.
-const MOST_HEAD_BYTES: u64 = 64 << 20;
+const MAX_HEAD_BYTES: u64 = 64 << 20;
 
 /// What stands before the first record.
 #[derive(Debug, Default)]
@@ -74,10 +74,10 @@ pub fn read<R: Read>(source: &mut Source<R>, name: &str, file: Option<&File>) ->
     head.append(&mut rest);
     let word = |at| order.u64(&head, at).unwrap_or(0);
     let (entry_bytes, attrs_at, attrs_bytes, data_at, data_bytes) = (word(16), word(24), word(32), word(40), word(48));
-    if !(FILE_BYTES..=MOST_HEAD_BYTES).contains(&data_at) {
+    if !(FILE_BYTES..=MAX_HEAD_BYTES).contains(&data_at) {
         return Err(malformed(
             40,
-            format!("the records are said to begin at byte {data_at}, needs {FILE_BYTES} to {MOST_HEAD_BYTES}"),
+            format!("the records are said to begin at byte {data_at}, needs {FILE_BYTES} to {MAX_HEAD_BYTES}"),
         ));
     }
     let features = (0..256).filter(|&f| word(72 + f as usize / 64 * 8) >> (f % 64) & 1 == 1).collect();
@@ -111,7 +111,7 @@ impl Places<'_> {
         if let Some(in_head) = self.head.get(usize::try_from(at).ok()?..usize::try_from(end).ok()?) {
             return Some(in_head.to_vec());
         }
-        let file = self.file.filter(|file| bytes <= MOST_HEAD_BYTES && file.metadata().is_ok_and(|it| end <= it.len()))?;
+        let file = self.file.filter(|file| bytes <= MAX_HEAD_BYTES && file.metadata().is_ok_and(|it| end <= it.len()))?;
         let mut behind = vec![0; usize::try_from(bytes).ok()?];
         file.read_exact_at(&mut behind, at).ok()?;
         Some(behind)
@@ -123,7 +123,7 @@ fn sections(order: Order, places: &Places<'_>, entry_bytes: u64, at: u64, bytes:
     let entry_bytes = usize::try_from(entry_bytes).ok().filter(|&n| n > 16)?;
     let section = places.bytes(at, bytes)?;
     // All of them together: each may name the same place again.
-    let mut ids_left = MOST_HEAD_BYTES;
+    let mut ids_left = MAX_HEAD_BYTES;
     let mut entry = |entry: &[u8]| {
         let (attribute, _) = Attribute::parse(order, entry)?;
         let (ids_at, ids_bytes) = (order.u64(entry, entry_bytes - 16)?, order.u64(entry, entry_bytes - 8)?);

@@ -12,20 +12,20 @@ pub(super) struct Names {
 }
 
 /// Names of a thread that are remembered.
-const MOST_NAMES: usize = 8;
+const MAX_NAMES: usize = 8;
 /// Process numbers are reused, so that a chain of parents may be a ring: so many generations are enough.
-const MOST_GENERATIONS: usize = 8;
+const MAX_GENERATIONS: usize = 8;
 
 impl Names {
     /// A thread has a name from some time on; 0 where nobody knows, or since before the recording.
     pub(super) fn name(&mut self, tid: u32, time_ns: u64, name: String) {
         let names = self.named.entry(tid).or_default();
         names.push((time_ns, name));
-        if names.len() > MOST_NAMES {
+        if names.len() > MAX_NAMES {
             names.sort_by_key(|(from_ns, _)| *from_ns);
             // What is repeated says nothing new; of the others the latest stay.
             names.dedup_by(|later, earlier| later.1 == earlier.1);
-            names.drain(..names.len().saturating_sub(MOST_NAMES));
+            names.drain(..names.len().saturating_sub(MAX_NAMES));
         }
     }
 
@@ -39,7 +39,7 @@ impl Names {
 
     /// The last name of a thread; empty where nobody tells.
     pub(super) fn last(&self, tid: u32) -> &str {
-        self.at(tid, u64::MAX, MOST_GENERATIONS)
+        self.at(tid, u64::MAX, MAX_GENERATIONS)
     }
 
     /// The name that a thread had at a time.

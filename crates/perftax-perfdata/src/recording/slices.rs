@@ -41,7 +41,7 @@ struct Run {
 /// First width of a slice: 2^20 ns, about a millisecond.
 const FIRST_SHIFT: u32 = 20;
 /// Slices kept at most.
-const MOST_SLICES: usize = 512;
+const MAX_SLICES: usize = 512;
 /// Samples that an average slice should hold before the busiest track of each is looked for: with fewer, chance alone makes
 /// one track the busiest and the sum of the maxima too large.
 const SAMPLES_A_SLICE: u64 = 100;
@@ -73,7 +73,7 @@ impl Slices {
             let extent = self.extents.entry((slice, track)).or_insert((from_ns, to_ns));
             *extent = (extent.0.min(from_ns), extent.1.max(to_ns));
         }
-        while self.slices.len() > MOST_SLICES {
+        while self.slices.len() > MAX_SLICES {
             self.widen();
         }
     }

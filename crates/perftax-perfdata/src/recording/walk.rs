@@ -19,9 +19,9 @@ use super::{Fault, Recording};
 /// Length of `struct perf_event_header`.
 const RECORD_HEADER_BYTES: usize = 8;
 /// All sections together: kernels' symbols and memory maps are the longest.
-const MOST_SECTIONS_BYTES: u64 = 1 << 32;
+const MAX_SECTIONS_BYTES: u64 = 1 << 32;
 /// A header feature that a bill uses is longer than this only where the file is damaged.
-const MOST_FEATURE_BYTES: u64 = 16 << 20;
+const MAX_FEATURE_BYTES: u64 = 16 << 20;
 
 /// Reads a recording from a stream; `file`: the same, where it can be read anywhere.
 pub fn stream(input: impl Read, file: Option<&File>, name: &str, observer: Option<&mut dyn Observer>) -> Result<Recording> {
@@ -162,7 +162,7 @@ fn data_behind<R: Read>(
     bytes: u64,
     into: &mut Vec<u8>,
 ) -> std::io::Result<bool> {
-    let is_wanted = bytes <= MOST_FEATURE_BYTES && (kind == kind::HEADER_TRACING_DATA || counter.has_spe());
+    let is_wanted = bytes <= MAX_FEATURE_BYTES && (kind == kind::HEADER_TRACING_DATA || counter.has_spe());
     if !is_wanted {
         if kind == kind::AUXTRACE {
             counter.aux(None);
@@ -206,7 +206,7 @@ fn sections<R: Read>(
     places.sort_unstable();
     let mut section = Vec::new();
     for &(at, bytes, number) in &places {
-        if !Features::wants(number) || bytes > MOST_FEATURE_BYTES {
+        if !Features::wants(number) || bytes > MAX_FEATURE_BYTES {
             continue;
         }
         // Sections overlap only where the table is damaged: such a one is left out.
@@ -219,7 +219,7 @@ fn sections<R: Read>(
     // Those that nobody looks at are to be there, too.
     let end = places.iter().map(|(at, bytes, _)| at.saturating_add(*bytes)).max().unwrap_or(0);
     let rest = end.saturating_sub(source.position());
-    if rest > MOST_SECTIONS_BYTES || !source.skip(rest)? {
+    if rest > MAX_SECTIONS_BYTES || !source.skip(rest)? {
         return cut(source.position());
     }
     Ok(None)

@@ -6,14 +6,14 @@ use super::catalog::Catalog;
 use super::listing;
 
 /// Most names that an error suggests.
-const MOST: usize = 5;
+const MAX: usize = 5;
 
 /// Below this likeness a name is no help.
-const LEAST_LIKENESS: f64 = 0.72;
+const MIN_LIKENESS: f64 = 0.72;
 
 /// Where nothing is alike: share of letter pairs in common below which a name is no help, and how many to show then.
-const LEAST_PAIRS: f64 = 0.5;
-const MOST_BY_PAIRS: usize = 3;
+const MIN_PAIRS: f64 = 0.5;
+const MAX_BY_PAIRS: usize = 3;
 
 /// The error for a name that nothing has, with the nearest that exist.
 pub(super) fn unknown(name: &str, catalog: &Catalog) -> Error {
@@ -30,11 +30,11 @@ pub fn near(name: &str, catalog: &Catalog) -> Vec<String> {
 pub fn among(name: &str, names: impl IntoIterator<Item = String>) -> Vec<String> {
     let wanted = normal(name);
     let names: Vec<(String, String)> = names.into_iter().map(|name| (normal(&name), name)).collect();
-    let alike = best(&names, MOST, LEAST_LIKENESS, |candidate| likeness(&wanted, candidate));
+    let alike = best(&names, MAX, MIN_LIKENESS, |candidate| likeness(&wanted, candidate));
     if !alike.is_empty() {
         return alike;
     }
-    best(&names, MOST_BY_PAIRS, LEAST_PAIRS, |candidate| strsim::sorensen_dice(&wanted, candidate))
+    best(&names, MAX_BY_PAIRS, MIN_PAIRS, |candidate| strsim::sorensen_dice(&wanted, candidate))
 }
 
 fn best(names: &[(String, String)], most: usize, least: f64, score: impl Fn(&str) -> f64) -> Vec<String> {

@@ -8,7 +8,7 @@ use crate::sampler::Sampling;
 use crate::sys::{CounterPage, OpenEvent, Target};
 
 /// The least that a ring is worth mapping with, pages.
-const LEAST_PAGES: usize = 8;
+const MIN_PAGES: usize = 8;
 
 /// Pages of each of so many rings: those wanted (a power of two), or the half as often as it takes to be allowed them all at once, found by trying. The kernel lets
 /// everybody lock `kernel.perf_event_mlock_kb` for each CPU, all of a user's processes together, and then what `ulimit -l` says.
@@ -22,7 +22,7 @@ pub fn ring_pages_within_rights(wanted: usize, rings: usize) -> usize {
     let dummy = parse("dummy:u", &Catalog::of_this_machine()).ok().and_then(|mut events| events.pop());
     let Some(dummy) = dummy else { return wanted };
     let mut pages = wanted;
-    while pages > LEAST_PAGES && map_rings(&dummy, pages, rings).is_err() {
+    while pages > MIN_PAGES && map_rings(&dummy, pages, rings).is_err() {
         pages /= 2;
     }
     pages
@@ -47,6 +47,6 @@ mod tests {
     #[test]
     fn what_is_wanted_is_given_or_halved() {
         let pages = ring_pages_within_rights(64, 1);
-        assert!(pages == 64 || (LEAST_PAGES..64).contains(&pages) && pages.is_power_of_two(), "{pages}");
+        assert!(pages == 64 || (MIN_PAGES..64).contains(&pages) && pages.is_power_of_two(), "{pages}");
     }
 }

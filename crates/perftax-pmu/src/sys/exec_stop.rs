@@ -99,7 +99,7 @@ impl AtExec {
     ///
     /// # Errors
     /// Where the kernel refuses.
-    pub fn let_go(mut self) -> Result<()> {
+    pub fn resume(mut self) -> Result<()> {
         self.detach().map_err(|source| Error::System { call: "ptrace(PTRACE_DETACH)".into(), source })
     }
 
@@ -267,7 +267,7 @@ mod tests {
         // What it executes in turn stops, too.
         assert_eq!(stops.wait_for_exec(LONG).unwrap(), Stopped::AtExec);
         assert!(maps(child.pid()).contains("/env"), "{}", maps(child.pid()));
-        stops.let_go().unwrap();
+        stops.resume().unwrap();
         assert_eq!(child.wait().unwrap().ended, Ended::Code(0));
     }
 

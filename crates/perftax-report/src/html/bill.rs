@@ -9,7 +9,7 @@ use crate::text::{billed_period, idle, known, missing_rates, span, switches, tas
 use crate::{shell, units};
 
 /// Bars in one plot; the rest is summed up.
-const MOST_BARS: usize = 20;
+const MAX_BARS: usize = 20;
 
 pub(super) fn part(doc: &Bill) -> Part {
     let mut part = Part::of(&doc.origin, format!("What {} cost", doc.recording));
@@ -104,7 +104,7 @@ fn bars(title: &str, what: &str, counts: &[SampleCount]) -> Panel {
     let total: u64 = counts.iter().map(|c| c.samples).sum();
     let mut sorted: Vec<&SampleCount> = counts.iter().collect();
     sorted.sort_by_key(|c| std::cmp::Reverse(c.samples));
-    let (shown, rest) = sorted.split_at(sorted.len().min(MOST_BARS));
+    let (shown, rest) = sorted.split_at(sorted.len().min(MAX_BARS));
     let prefix = if what == "CPU" { "CPU " } else { "" };
     let mut names: Vec<String> = shown.iter().map(|c| format!("{prefix}{}", c.key)).collect();
     let mut samples: Vec<Estimate> = shown.iter().map(|c| Estimate::exact(c.samples as f64)).collect();

@@ -152,8 +152,8 @@ fn turns(doc: &Matrix) -> Option<Panel> {
     let alike = |key: &MatrixKey| MatrixKey { events: 0, ..key.clone() };
     let lines = distinct(doc.accepted().filter(|(cell, _)| cell.key.mode != MatrixMode::Off).map(|(cell, _)| line(&cell.key)));
     // More than these cannot be told apart; the table has all.
-    const MOST_LINES: usize = 16;
-    for (i, name) in lines.iter().take(MOST_LINES).enumerate() {
+    const MAX_LINES: usize = 16;
+    for (i, name) in lines.iter().take(MAX_LINES).enumerate() {
         let cells: Vec<(&MatrixCell, &Estimate)> = doc.accepted().filter(|(cell, _)| line(&cell.key) == *name).collect();
         let x: Vec<f64> = cells.iter().map(|(cell, _)| f64::from(cell.key.events)).collect();
         let y: Vec<Estimate> = cells.iter().map(|(_, e)| **e).collect();

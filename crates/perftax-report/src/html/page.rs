@@ -130,7 +130,7 @@ impl Panel {
 }
 
 /// Rows that a page carries at most: more makes it slow to open, and `--json` has them all.
-const MOST_ROWS: usize = 2000;
+const MAX_ROWS: usize = 2000;
 
 impl Grid {
     /// A table with these columns; a name that starts with `#` is one of numbers.
@@ -149,9 +149,9 @@ impl Grid {
 
     /// Keeps what a page can carry and says what was left out.
     pub(super) fn limited(mut self) -> Self {
-        if self.rows.len() > MOST_ROWS {
-            self.note = format!("{} further rows are in the --json file.", self.rows.len() - MOST_ROWS);
-            self.rows.truncate(MOST_ROWS);
+        if self.rows.len() > MAX_ROWS {
+            self.note = format!("{} further rows are in the --json file.", self.rows.len() - MAX_ROWS);
+            self.rows.truncate(MAX_ROWS);
         }
         self
     }

@@ -10,7 +10,7 @@ use crate::text::phase_interval;
 use crate::{shell, units};
 
 /// Points of a curve at most: what a screen can show apart.
-const MOST_POINTS: usize = 2000;
+const MAX_POINTS: usize = 2000;
 /// Beyond this ratio of the larger rate to the smaller, both are shown on a logarithmic axis.
 const APART: f64 = 20.0;
 
@@ -34,7 +34,7 @@ pub(super) fn part(doc: &Phase) -> Part {
 
 /// Intervals that stand for the run on a plot, and what to say of them.
 fn shown(doc: &Phase) -> (Vec<PhaseInterval>, String) {
-    let intervals = doc.thinned(MOST_POINTS);
+    let intervals = doc.thinned(MAX_POINTS);
     let each = doc.intervals.len() as f64 / intervals.len().max(1) as f64;
     let said = if each == 1.0 { String::new() } else { format!(" A point stands for {} intervals.", units::about(each)) };
     (intervals, said)

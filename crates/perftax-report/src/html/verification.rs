@@ -115,7 +115,7 @@ fn elapsed(groups: &[(String, Vec<&Cell>)]) -> Panel {
 
 /// Cells by period where workloads share their periods, else by rank of predicted overhead; with a name for each.
 fn series<'a>(doc: &Verification, groups: &[(String, Vec<&'a Cell>)]) -> Vec<(String, Vec<(usize, &'a Cell)>)> {
-    const MOST_PERIODS: usize = 8;
+    const MAX_PERIODS: usize = 8;
     let mut by_period: BTreeMap<u64, Vec<(usize, &Cell)>> = BTreeMap::new();
     let mut by_rank: BTreeMap<usize, Vec<(usize, &Cell)>> = BTreeMap::new();
     for (g, (_, cells)) in groups.iter().enumerate() {
@@ -124,7 +124,7 @@ fn series<'a>(doc: &Verification, groups: &[(String, Vec<&'a Cell>)]) -> Vec<(St
             by_rank.entry(rank).or_default().push((g, c));
         }
     }
-    if by_period.len() <= MOST_PERIODS {
+    if by_period.len() <= MAX_PERIODS {
         by_period.into_iter().rev().map(|(p, cells)| (units::period(doc.mechanism, p), cells)).collect()
     } else {
         let mean =

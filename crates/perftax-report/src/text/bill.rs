@@ -13,7 +13,7 @@ use crate::text::known;
 use crate::{shell, units};
 
 /// Threads and CPUs shown; the rest is summed up in one line.
-const MOST_KEYS: usize = 10;
+const MAX_KEYS: usize = 10;
 
 /// What a recording cost: in all, by event, by CPU and by thread.
 pub fn bill(doc: &Bill) -> String {
@@ -176,7 +176,7 @@ fn counts(title: &str, counts: &[SampleCount], span_s: f64) -> Table {
         table = table.right("CPU time").right("of the time");
     }
     let share = |n: u64| if total == 0 { String::new() } else { units::share(n as f64 / total as f64) };
-    for c in sorted.iter().take(MOST_KEYS) {
+    for c in sorted.iter().take(MAX_KEYS) {
         let mut row = vec![printable(&c.key), units::count(c.samples), share(c.samples)];
         if has_idle {
             row.push(units::count(c.idle));
@@ -187,10 +187,10 @@ fn counts(title: &str, counts: &[SampleCount], span_s: f64) -> Table {
         }
         table.row(row);
     }
-    if sorted.len() > MOST_KEYS {
-        let rest = |of: fn(&SampleCount) -> u64| sorted[MOST_KEYS..].iter().map(|c| of(c)).sum::<u64>();
+    if sorted.len() > MAX_KEYS {
+        let rest = |of: fn(&SampleCount) -> u64| sorted[MAX_KEYS..].iter().map(|c| of(c)).sum::<u64>();
         let samples = rest(|c| c.samples);
-        let mut row = vec![format!("{} others", sorted.len() - MOST_KEYS), units::count(samples), share(samples)];
+        let mut row = vec![format!("{} others", sorted.len() - MAX_KEYS), units::count(samples), share(samples)];
         if has_idle {
             row.push(units::count(rest(|c| c.idle)));
         }

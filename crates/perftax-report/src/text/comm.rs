@@ -10,11 +10,11 @@ use crate::table::{Table, visible_width};
 use crate::{shell, units};
 
 /// Threads whose matrix a terminal shows.
-const MOST_THREADS: usize = 12;
+const MAX_THREADS: usize = 12;
 /// Pairs below the matrix; all that are shown where there is none.
-const MOST_PAIRS: usize = 12;
+const MAX_PAIRS: usize = 12;
 /// Threads that are named in the head.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// Which threads share which lines: the matrix, the lines, what it rests on and what it cost.
 pub fn comm(doc: &Comm) -> String {
@@ -45,8 +45,8 @@ fn head(sheet: &mut Sheet, doc: &Comm) {
             sheet.row(if i == 0 { "watched" } else { "" }, &text);
         }
     }
-    let named: Vec<String> = doc.threads.iter().take(MOST_NAMED).map(|thread| on_core(doc, thread)).collect();
-    let rest = doc.threads.len().saturating_sub(MOST_NAMED);
+    let named: Vec<String> = doc.threads.iter().take(MAX_NAMED).map(|thread| on_core(doc, thread)).collect();
+    let rest = doc.threads.len().saturating_sub(MAX_NAMED);
     let more = if rest > 0 { format!(", and {rest} more") } else { String::new() };
     let elapsed = if doc.elapsed_s > 0.0 { format!(", for {}", units::time_s(doc.elapsed_s)) } else { String::new() };
     sheet.row("threads", &format!("{}{elapsed}: {}{more}", doc.threads.len(), named.join(", ")));
@@ -164,7 +164,7 @@ pub(crate) fn members(pairs: &[CommPair]) -> Vec<u32> {
 /// Writers down, readers across; said instead where there are too many.
 fn matrix(sheet: &mut Sheet, pairs: &[CommPair], corner: &str, label: impl Fn(u32) -> String) {
     let members = members(pairs);
-    if members.len() > MOST_THREADS {
+    if members.len() > MAX_THREADS {
         let text = format!("{} of them share lines: --html shows the whole matrix, -x has every pair", members.len());
         sheet.row("matrix", &text);
         return;
@@ -207,7 +207,7 @@ fn pairs(sheet: &mut Sheet, doc: &Comm) {
         .right("false sharing")
         .right("rests on")
         .left("exact");
-    for pair in doc.pairs.iter().take(MOST_PAIRS) {
+    for pair in doc.pairs.iter().take(MAX_PAIRS) {
         let share = &pair.share;
         table.row(vec![
             thread_label(doc, pair.from),
@@ -220,7 +220,7 @@ fn pairs(sheet: &mut Sheet, doc: &Comm) {
         ]);
     }
     sheet.table(&table);
-    let rest = doc.pairs.len().saturating_sub(MOST_PAIRS);
+    let rest = doc.pairs.len().saturating_sub(MAX_PAIRS);
     if rest > 0 {
         sheet.row("pairs", &format!("{} are not shown: --html, -x and --json have all", units::count(rest as u64)));
     }

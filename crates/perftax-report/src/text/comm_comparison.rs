@@ -12,9 +12,9 @@ use crate::table::Table;
 use crate::units;
 
 /// Documents that a table has columns for; the page and `-x` have all.
-const MOST: usize = 4;
+const MAX: usize = 4;
 /// Pairs that a terminal shows.
-const MOST_PAIRS: usize = 20;
+const MAX_PAIRS: usize = 20;
 
 /// Each document, how far apart each two of them are, the shares of the pairs, and the lines with the most transfers.
 pub(super) fn side_by_side(docs: &[(String, &Comm)]) -> Vec<Table> {
@@ -25,7 +25,7 @@ pub(super) fn side_by_side(docs: &[(String, &Comm)]) -> Vec<Table> {
     if docs.len() > 1 {
         tables.push(distances(docs));
     }
-    tables.extend(docs.chunks(MOST).flat_map(|chunk| [shares(chunk), lines(chunk)]));
+    tables.extend(docs.chunks(MAX).flat_map(|chunk| [shares(chunk), lines(chunk)]));
     tables
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn shared_pairs(docs: &[(String, &Comm)]) -> Vec<SharedPair> {
 fn shares(docs: &[(String, &Comm)]) -> Table {
     let table = Table::default().left("share of all transfers");
     let mut table = docs.iter().fold(table, |table, (label, _)| table.right(label));
-    for pair in shared_pairs(docs).into_iter().take(MOST_PAIRS) {
+    for pair in shared_pairs(docs).into_iter().take(MAX_PAIRS) {
         let cells = pair.shares.iter().map(|share| share.map_or("—".into(), |share| units::estimate_share(&share)));
         table.row(std::iter::once(pair.name).chain(cells).collect());
     }

@@ -11,20 +11,20 @@ use crate::table::Table;
 use crate::units;
 
 /// Lines that a terminal shows; the page and `--json` have all.
-const MOST: usize = 10;
+const MAX: usize = 10;
 /// Lines whose instructions it shows.
-const MOST_DETAILED: usize = 4;
+const MAX_DETAILED: usize = 4;
 /// Instructions of a line.
-const MOST_SITES: usize = 6;
+const MAX_SITES: usize = 6;
 /// Threads and pairs that are listed.
-const MOST_LISTED: usize = 6;
+const MAX_LISTED: usize = 6;
 
 /// The lines with the most transfers, then the first ones in detail.
 pub(super) fn lines(sheet: &mut Sheet, doc: &Comm) {
     if doc.lines.is_empty() {
         return;
     }
-    let shown = doc.lines.len().min(MOST);
+    let shown = doc.lines.len().min(MAX);
     let (total, sum) = (doc.total.total.estimate, doc.lines[..shown].iter().map(|line| line.share.total.estimate).sum::<f64>());
     let share =
         if doc.is_exact() && total > 0.0 { format!(", {} of all transfers", units::share(sum / total)) } else { String::new() };
@@ -32,7 +32,7 @@ pub(super) fn lines(sheet: &mut Sheet, doc: &Comm) {
     sheet.blank();
     sheet.row("lines", &format!("{shown} of {all}, those with the most transfers{share}"));
     sheet.table(&overview(&doc.lines[..shown]));
-    for (i, line) in doc.lines.iter().take(MOST_DETAILED).enumerate() {
+    for (i, line) in doc.lines.iter().take(MAX_DETAILED).enumerate() {
         detail(sheet, doc, i + 1, line);
     }
 }
@@ -68,7 +68,7 @@ fn detail(sheet: &mut Sheet, doc: &Comm, number: usize, line: &CommLine) {
     sheet.row("", &format!("writer → reader, the most first: {}", pairs(line)));
     if !line.sites.is_empty() {
         sheet.table(&sites(line));
-        let rest = line.sites.len().saturating_sub(MOST_SITES);
+        let rest = line.sites.len().saturating_sub(MAX_SITES);
         if rest > 0 {
             sheet.row("", &format!("and {}: --html has all", plural(&rest.to_string(), "instruction more", "instructions more")));
         }
@@ -98,14 +98,14 @@ pub(crate) fn pairs(line: &CommLine) -> String {
 }
 
 fn list(all: Vec<String>) -> String {
-    let rest = all.len().saturating_sub(MOST_LISTED);
+    let rest = all.len().saturating_sub(MAX_LISTED);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    format!("{}{more}", all[..all.len().min(MOST_LISTED)].join(", "))
+    format!("{}{more}", all[..all.len().min(MAX_LISTED)].join(", "))
 }
 
 fn sites(line: &CommLine) -> Table {
     let mut table = Table::default().left("").right("bytes").left("source").left("function").left("threads").right("seen");
-    for site in line.sites.iter().take(MOST_SITES) {
+    for site in line.sites.iter().take(MAX_SITES) {
         table.row(vec![
             access(site).into(),
             bytes(site),
@@ -187,6 +187,6 @@ fn parts(line: &CommLine) -> String {
             parts.push(part);
         }
     }
-    const MOST_PARTS: usize = 4;
-    if parts.len() < 2 || parts.len() > MOST_PARTS { String::new() } else { format!(" ({})", parts.join(", ")) }
+    const MAX_PARTS: usize = 4;
+    if parts.len() < 2 || parts.len() > MAX_PARTS { String::new() } else { format!(" ({})", parts.join(", ")) }
 }

@@ -104,10 +104,10 @@ fn calibrations(docs: &[(String, &Calibration)]) -> Vec<Table> {
     names.sort();
     names.dedup();
     // A terminal has no place for more columns; the page and -x have all.
-    const MOST: usize = 5;
+    const MAX: usize = 5;
     let mut tables = vec![costs];
     if !names.is_empty() {
-        for chunk in docs.chunks(MOST) {
+        for chunk in docs.chunks(MAX) {
             let mut terms = Table::default().left("term");
             for (label, doc) in chunk {
                 terms = terms.right(&format!("{label} {}", printable(&doc.event)));
@@ -252,7 +252,7 @@ pub(crate) fn keys<'a>(docs: impl Iterator<Item = &'a Matrix>) -> Vec<&'a Matrix
 /// One grid with the machines side by side: a row for each cell, a column for each machine.
 fn matrices(docs: &[(String, &Matrix)]) -> Vec<Table> {
     // A terminal has no place for more columns; the page and -x have all.
-    const MOST: usize = 4;
+    const MAX: usize = 4;
     let table = |chunk: &[(String, &Matrix)]| {
         let mut table = Table::default().left("program").left("watched by").right("period").right("at once").right("events");
         for (label, _) in chunk {
@@ -270,5 +270,5 @@ fn matrices(docs: &[(String, &Matrix)]) -> Vec<Table> {
         }
         table
     };
-    docs.chunks(MOST).map(table).collect()
+    docs.chunks(MAX).map(table).collect()
 }

@@ -11,7 +11,7 @@ use crate::table::Table;
 use crate::units;
 
 /// Rows of a list that a terminal shows; the page and -x have all.
-const MOST: usize = 12;
+const MAX: usize = 12;
 
 /// The plan, before anything is measured.
 pub fn matrix_plan(doc: &Matrix) -> String {
@@ -260,11 +260,11 @@ pub(crate) fn impossible_rows(doc: &Matrix) -> Vec<(String, String)> {
 /// Rows under one label, as many as a terminal shows.
 fn list(sheet: &mut Sheet, label: &str, rows: impl Iterator<Item = String>) {
     let rows: Vec<String> = rows.collect();
-    for (i, row) in rows.iter().take(MOST).enumerate() {
+    for (i, row) in rows.iter().take(MAX).enumerate() {
         sheet.row(if i == 0 { label } else { "" }, &printable(row));
     }
-    if rows.len() > MOST {
-        sheet.row("", &format!("and {} more: --html and --json have all", rows.len() - MOST));
+    if rows.len() > MAX {
+        sheet.row("", &format!("and {} more: --html and --json have all", rows.len() - MAX));
     }
 }
 

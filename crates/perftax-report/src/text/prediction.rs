@@ -88,12 +88,12 @@ fn per_cpu(doc: &Prediction) -> Table {
     let cpus = doc.rows.iter().map(|row| row.extra_s_per_cpu.len()).max().unwrap_or(0);
     let mut table = Table::default().right("extra time");
     // A terminal has no place for more columns; --json has every CPU.
-    const MOST: usize = 6;
-    for cpu in 0..cpus.min(MOST) {
+    const MAX: usize = 6;
+    for cpu in 0..cpus.min(MAX) {
         table = table.right(&format!("CPU {cpu}"));
     }
     for row in &doc.rows {
-        let cells = row.extra_s_per_cpu.iter().take(MOST).map(units::estimate_s);
+        let cells = row.extra_s_per_cpu.iter().take(MAX).map(units::estimate_s);
         table.row([units::period(doc.mechanism, row.period)].into_iter().chain(cells).collect());
     }
     table

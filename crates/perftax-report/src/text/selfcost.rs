@@ -124,9 +124,9 @@ fn measuring(doc: &Selfcost) -> Vec<Table> {
             let rows: Vec<&Price> = of_set.iter().copied().filter(|price| price.operation == operation).collect();
             let counts = distinct(rows.iter().map(|price| price.events));
             // A terminal has no place for more.
-            const MOST: usize = 5;
+            const MAX: usize = 5;
             let shown: Vec<u32> =
-                if counts.len() > MOST { counts.iter().copied().filter(|n| n.is_power_of_two()).collect() } else { counts };
+                if counts.len() > MAX { counts.iter().copied().filter(|n| n.is_power_of_two()).collect() } else { counts };
             let mut table = Table::default().left(&format!("{operation} ({}, {})", set.name, unit(doc)));
             for count in &shown {
                 table = table.right(&count.to_string());

@@ -10,7 +10,7 @@ use crate::table::Table;
 use crate::units;
 
 /// Documents that a table has columns for; the page and `-x` have all.
-const MOST: usize = 4;
+const MAX: usize = 4;
 /// Numbers of events that a terminal shows of starting, stopping and reading; the page and `-x` have all.
 const SHOWN: [u32; 4] = [0, 1, 4, 16];
 
@@ -80,7 +80,7 @@ pub(super) fn selfcosts(docs: &[(String, &Selfcost)]) -> Vec<Table> {
     if docs.is_empty() {
         return Vec::new();
     }
-    let shown = &docs[..docs.len().min(MOST)];
+    let shown = &docs[..docs.len().min(MAX)];
     let against = format!("{}/{}", docs.last().map_or("", |(label, _)| label), docs[0].0);
     let head = |title: &str| {
         let table = Table::default().left(title).left("");

@@ -9,7 +9,7 @@ use crate::table::Table;
 use crate::{shell, units};
 
 /// Instructions listed; --json has all.
-const MOST_ADDRESSES: usize = 12;
+const MAX_ADDRESSES: usize = 12;
 
 /// What sampling would do on a modelled machine.
 pub fn simulation(doc: &Simulation) -> String {
@@ -124,7 +124,7 @@ fn counts(run: &SimulatedRun) -> Table {
 
 fn addresses(run: &SimulatedRun) -> Table {
     let mut table = Table::default().right("samples").right("share").left("instruction").left("where");
-    for row in run.by_address.iter().take(MOST_ADDRESSES) {
+    for row in run.by_address.iter().take(MAX_ADDRESSES) {
         table.row(vec![
             units::count(row.samples),
             units::share(row.samples as f64 / run.samples.max(1) as f64),
@@ -132,8 +132,8 @@ fn addresses(run: &SimulatedRun) -> Table {
             printable(&row.symbol),
         ]);
     }
-    if run.by_address.len() > MOST_ADDRESSES {
-        let rest = run.by_address.len() - MOST_ADDRESSES;
+    if run.by_address.len() > MAX_ADDRESSES {
+        let rest = run.by_address.len() - MAX_ADDRESSES;
         table.row(vec![String::new(), String::new(), format!("and {} more", units::count(rest as u64)), String::new()]);
     }
     table

@@ -11,7 +11,7 @@ use crate::units;
 /// Changes that are shown: those that are resolved, at most so many.
 const SHOWN: usize = 25;
 /// A change of less than this, ns a message, is not worth a line.
-const LEAST_NS: f64 = 0.5;
+const MIN_NS: f64 = 0.5;
 
 /// Quantiles before and after, and what messages spend more or less time on.
 pub fn trace_diff(doc: &TraceDiff) -> String {
@@ -28,7 +28,7 @@ pub fn trace_diff(doc: &TraceDiff) -> String {
     }
     sheet.table(&table);
     let mut table = Table::default().left("a message on average").right("before").right("after").right("more").left("");
-    let is_shown = |change: &&Change| change.cause.is_none() || change.is_resolved() && change.more_ns.estimate.abs() >= LEAST_NS;
+    let is_shown = |change: &&Change| change.cause.is_none() || change.is_resolved() && change.more_ns.estimate.abs() >= MIN_NS;
     for change in doc.changes.iter().filter(is_shown).take(SHOWN) {
         let name = [change.cause.as_deref().map_or_else(|| "all".to_string(), printable)].into_iter();
         let name = name.chain(change.detail.as_deref().map(printable)).collect::<Vec<_>>().join(": ");

@@ -51,13 +51,13 @@ pub fn verification(doc: &Verification) -> String {
     controls(&mut sheet, doc);
     left_out(&mut sheet, doc);
     // One a workload is normal; the page and --json have all.
-    const MOST: usize = 3;
-    for (i, c) in doc.calibrations.iter().take(MOST).enumerate() {
+    const MAX: usize = 3;
+    for (i, c) in doc.calibrations.iter().take(MAX).enumerate() {
         let text = format!("{}, {} samples of {}", units::estimate_ns(&c.alpha_ns), units::count(c.samples), printable(&c.event));
         sheet.row(if i == 0 { "sample" } else { "" }, &text);
     }
-    if doc.calibrations.len() > MOST {
-        sheet.row("", &format!("and {} calibrations more", doc.calibrations.len() - MOST));
+    if doc.calibrations.len() > MAX {
+        sheet.row("", &format!("and {} calibrations more", doc.calibrations.len() - MAX));
     }
     sheet.warnings(&doc.origin.warnings);
     let next: &[&str] = if doc.held {
@@ -101,12 +101,12 @@ fn left_out(sheet: &mut Sheet, doc: &Verification) {
         format!("{} round {} {arm} ({})", printable(&run.workload), run.round + 1, printable(&run.why))
     };
     // A page has room for them all; --json has them.
-    const MOST: usize = 4;
-    for (i, one) in doc.left_out.iter().take(MOST).enumerate() {
+    const MAX: usize = 4;
+    for (i, one) in doc.left_out.iter().take(MAX).enumerate() {
         sheet.row(if i == 0 { "left out" } else { "" }, &run(one));
     }
-    if doc.left_out.len() > MOST {
-        sheet.row("", &format!("and {} runs more of {}: --json has each", doc.left_out.len() - MOST, doc.runs_made));
+    if doc.left_out.len() > MAX {
+        sheet.row("", &format!("and {} runs more of {}: --json has each", doc.left_out.len() - MAX, doc.runs_made));
     }
 }
 

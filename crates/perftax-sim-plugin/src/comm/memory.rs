@@ -55,11 +55,11 @@ impl Asked {
             _ => self.start.load(Ordering::Relaxed),
         };
         // An error is a small negative number.
-        if bytes > 0 && !(-MOST_ERRORS..0).contains(&result) {
+        if bytes > 0 && !(-MAX_ERRORS..0).contains(&result) {
             lock(&comm().anonymous).writable(start, start.saturating_add(bytes.next_multiple_of(PAGE)));
         }
     }
 }
 
 /// Errors that Linux has room for (include/linux/err.h, MAX_ERRNO).
-const MOST_ERRORS: i64 = 4095;
+const MAX_ERRORS: i64 = 4095;

@@ -11,7 +11,7 @@ use super::memory::Asked;
 use super::{comm, cpu};
 
 /// Threads at a time.
-pub const MOST: usize = 1024;
+pub const MAX: usize = 1024;
 
 /// What a thread's own callbacks touch.
 pub struct Slot {
@@ -47,13 +47,13 @@ const WAKES: [i64; 3] = [1, 5, 10];
 const WAITS: [i64; 2] = [0, 9];
 const OPERATION: i64 = 0x7f;
 
-static SLOTS: [Slot; MOST] = [const { Slot::new() }; MOST];
+static SLOTS: [Slot; MAX] = [const { Slot::new() }; MAX];
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
 /// A thread's.
 #[inline(always)]
 pub fn slot(index: c_uint) -> &'static Slot {
-    &SLOTS[index as usize % MOST]
+    &SLOTS[index as usize % MAX]
 }
 
 /// Threads that were started.
@@ -63,7 +63,7 @@ pub fn started() -> u32 {
 
 /// QEMU says that a thread is there. It may be its creator who is told; the thread's own first access waits for its turn.
 pub extern "C" fn on_start(_: api::Id, index: c_uint) {
-    if index as usize >= MOST {
+    if index as usize >= MAX {
         crate::say("perftax_sim_plugin: more than 1024 threads at a time\n");
         std::process::abort();
     }

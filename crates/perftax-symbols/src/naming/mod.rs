@@ -19,7 +19,7 @@ use crate::{Mapping, demangled};
 use space::{Place, Space};
 
 /// Names of a cache line's variables that are said; the rest is counted.
-const MOST_OF_A_LINE: usize = 3;
+const MAX_OF_A_LINE: usize = 3;
 
 /// Names for everything that a process has mapped. Files are read when an address in them is asked for.
 pub struct Names {
@@ -123,8 +123,8 @@ impl Names {
         let Some(first) = found.first() else {
             return DataPlace { name: nameless(object, at), object: None };
         };
-        let said = found.iter().take(MOST_OF_A_LINE).map(|variable| plus(&variable.name, at.saturating_sub(variable.at)));
-        let rest = found.len().saturating_sub(MOST_OF_A_LINE);
+        let said = found.iter().take(MAX_OF_A_LINE).map(|variable| plus(&variable.name, at.saturating_sub(variable.at)));
+        let rest = found.len().saturating_sub(MAX_OF_A_LINE);
         let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
         let name = format!("{}{more} [{}]", said.collect::<Vec<_>>().join(", "), object.file);
         let object = DataObject { name: first.name.clone(), address: first.at.wrapping_add(bias), bytes: first.bytes };

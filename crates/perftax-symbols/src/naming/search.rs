@@ -6,9 +6,9 @@ use super::short;
 use super::space::Space;
 
 /// Names that are shown where none fits.
-const MOST_NEAR: usize = 5;
+const MAX_NEAR: usize = 5;
 /// How alike a name must be to be shown: normalised Damerau-Levenshtein, as for events.
-const LEAST_ALIKE: f64 = 0.6;
+const MIN_ALIKE: f64 = 0.6;
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,12 +67,12 @@ fn not_found(space: &mut Space, loaded: &[(PathBuf, u64)], wanted: &str) -> NotF
         let object = space.object(path);
         is_thread_local |= object.thread_local().iter().any(|name| name == wanted);
         let of_file = object.all_variables().iter().map(|variable| (alike(wanted, &variable.name), &variable.name));
-        let of_file = of_file.filter(|(score, _)| *score >= LEAST_ALIKE);
+        let of_file = of_file.filter(|(score, _)| *score >= MIN_ALIKE);
         near.extend(of_file.map(|(score, name)| (score, format!("{name} [{}]", short(path)))));
     }
     near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     near.dedup_by(|a, b| a.1 == b.1);
-    NotFound { is_thread_local, nearest: near.into_iter().take(MOST_NEAR).map(|(_, name)| name).collect() }
+    NotFound { is_thread_local, nearest: near.into_iter().take(MAX_NEAR).map(|(_, name)| name).collect() }
 }
 
 /// How alike the spelling is; a name without its path (`pool::pending`) is as good.

@@ -20,7 +20,7 @@ use perftax_doc::TraceSpent;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::sys::Exit;
 use perftax_pmu::{Error, Result};
-use perftax_target::{Program, Watch, attend};
+use perftax_target::{Program, Watch, run_loop};
 
 use crate::names::Names;
 pub use crate::row::Row;
@@ -68,7 +68,7 @@ pub struct Recorded {
     pub rows: [u64; 3],
     /// Samples and kernel records that found no room.
     pub lost: u64,
-    /// When the kernel said so: messages around may lack what was lost. At most [`Recorded::MOST_LOSSES`].
+    /// When the kernel said so: messages around may lack what was lost. At most [`Recorded::MAX_LOSSES`].
     pub losses_ns: Vec<u64>,
     /// Marks that found no room.
     pub dropped: u64,
@@ -98,7 +98,7 @@ pub struct Recorded {
 
 impl Recorded {
     /// Losses whose time is kept.
-    pub const MOST_LOSSES: usize = 10_000;
+    pub const MAX_LOSSES: usize = 10_000;
 }
 
 /// From one look at the rings to the next.
@@ -130,7 +130,7 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
     let joined = is_marked && !program.is_ours();
     let attached = joined.then(|| Attached::attach(program.pid(), marks.path())).transpose()?;
     let mut recorder = Recorder { session, keep, is_over: false };
-    attend(&mut program, recording.at_most, &mut recorder)?;
+    run_loop(&mut program, recording.at_most, &mut recorder)?;
     drop(attached);
     let Recorder { mut session, keep, .. } = recorder;
     session.off()?;

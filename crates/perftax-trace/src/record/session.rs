@@ -175,7 +175,7 @@ impl Session {
         let lost = self.sources.iter().map(|source| Ok(source.lost.max(source.sampler.lost()?))).sum::<Result<u64>>()?;
         let mut losses_ns: Vec<u64> = self.sources.iter_mut().flat_map(|source| std::mem::take(&mut source.losses_ns)).collect();
         losses_ns.sort_unstable();
-        losses_ns.truncate(Recorded::MOST_LOSSES);
+        losses_ns.truncate(Recorded::MAX_LOSSES);
         // The kernel keeps definitions that events are open on.
         drop(self.sources);
         Ok(Recorded {

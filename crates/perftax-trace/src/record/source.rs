@@ -77,7 +77,7 @@ impl Source {
         let Self { sampler, layout, meanings, register, clock, lost, losses_ns } = self;
         let mut loss = |count: u64, time_ns: Option<u64>| {
             *lost += count;
-            if losses_ns.len() < Recorded::MOST_LOSSES {
+            if losses_ns.len() < Recorded::MAX_LOSSES {
                 losses_ns.extend(time_ns);
             }
         };

@@ -25,7 +25,7 @@ const FOOTER_BYTES_COLUMN: u64 = 512;
 const READ_ROWS: usize = 1 << 13;
 
 /// Fewer rows are not tried where the disk is full.
-const LEAST_ROWS: usize = 4096;
+const MIN_ROWS: usize = 4096;
 
 /// Writes a table of 64-bit integers.
 pub struct TableWriter<const N: usize> {
@@ -115,7 +115,7 @@ impl<const N: usize> TableWriter<N> {
     fn write(&mut self, rows: &[[u64; N]]) -> Result<()> {
         match self.reserve(rows.len()) {
             Ok(()) => {}
-            Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) if rows.len() > LEAST_ROWS => {
+            Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) if rows.len() > MIN_ROWS => {
                 let (first, second) = rows.split_at(rows.len() / 2);
                 self.write(first)?;
                 return self.write(second);

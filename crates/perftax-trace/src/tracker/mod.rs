@@ -153,7 +153,7 @@ impl Tracker {
                     Some(tid) => self.threads.of(tid, now_ns).window.pending.push(key),
                     None => self.emit(key, out),
                 }
-                if self.threads.get(tid).is_some_and(|thread| thread.window.pending.len() > window::MOST_PENDING) {
+                if self.threads.get(tid).is_some_and(|thread| thread.window.pending.len() > window::MAX_PENDING) {
                     self.release(tid, out);
                 }
             }
@@ -286,7 +286,7 @@ impl Tracker {
         if let Some(key) = thread.stack.last().copied() {
             self.samples += 1;
             let message = &mut self.slots[key as usize].message;
-            match message.hits.len() < Message::MOST {
+            match message.hits.len() < Message::MAX {
                 true => message.hits.push(Hit { time_ns, tid, function, cause }),
                 false => message.left_out += 1,
             }

@@ -280,7 +280,7 @@ fn waiting_for_the_kernels_word_has_an_end() {
     let mut messages = 0;
     records.iter().for_each(|record| {
         tracker.take(record, &mut |_| messages += 1);
-        assert!(tracker.waiting() <= window::MOST_PENDING + 1);
+        assert!(tracker.waiting() <= window::MAX_PENDING + 1);
     });
     assert!(messages > 4000);
     tracker.finish(&mut |_| messages += 1);

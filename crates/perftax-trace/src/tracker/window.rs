@@ -12,7 +12,7 @@ const SILENT_NS: u64 = 10_000;
 /// Less than this missing is what the two clocks are read apart, ns.
 const STEAL_NS: u64 = 10_000;
 /// Messages that wait for one thread's next record; one of them is enough to make others wait on a CPU without ticks.
-pub(super) const MOST_PENDING: usize = 4096;
+pub(super) const MAX_PENDING: usize = 4096;
 
 /// A stretch of a thread's time in which it ran, and nothing was heard of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Window {
 
     /// Remembers a stretch in which the thread ran.
     pub fn silence(&mut self, key: Option<Key>, serial: u64, from_ns: u64, to_ns: u64, cause: Cause) {
-        if self.from_ns.is_some() && to_ns - from_ns >= SILENT_NS && self.silent.len() < MOST_PENDING {
+        if self.from_ns.is_some() && to_ns - from_ns >= SILENT_NS && self.silent.len() < MAX_PENDING {
             self.silent.push(Silent { key, serial, from_ns, to_ns, cause });
         }
     }

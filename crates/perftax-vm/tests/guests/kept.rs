@@ -26,7 +26,7 @@ kept() {
     name=$1; shift
     as 1000 0 0 perftax plan --budget 5% -r 4 -e cpu-clock:u --json $name.plan -- \"$@\" >out 2>&1 || cat out
     period=$(sed -n 's/^  \"period\": \\([0-9]*\\),/\\1/p' $name.plan)
-    chrt -f 1 as 1000 0 0 perftax verify -e cpu-clock:u -c $period --no-probe --half-width 0.3 --least-rounds 3 --most-rounds 6 --time 60 --json $name.run -- \"$@\" >out 2>&1
+    chrt -f 1 as 1000 0 0 perftax verify -e cpu-clock:u -c $period --no-probe --half-width 0.3 --min-rounds 3 --max-rounds 6 --time 60 --json $name.run -- \"$@\" >out 2>&1
     case $? in 0 | 4) ;; *) cat out ;; esac
     echo \"@@@$name\"; cat $name.plan; echo '@@run'; cat $name.run
 }

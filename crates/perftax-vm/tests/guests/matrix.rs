@@ -36,7 +36,7 @@ fn overhead(cell: &MatrixCell) -> f64 {
 
 #[test]
 fn overhead_jumps_where_the_counters_run_out() {
-    let matrix = grid("-g retired --events 1,2,4,8 --divide 10 --instances 1 --least-pairs 3 --most-pairs 3");
+    let matrix = grid("-g retired --events 1,2,4,8 --divide 10 --instances 1 --min-pairs 3 --max-pairs 3");
     assert_eq!((matrix.counters, matrix.cells.len()), (Some(4), 17), "{:#?}", matrix.impossible);
     assert!(matrix.excluded().next().is_none(), "{:#?}", matrix.excluded().collect::<Vec<_>>());
     assert!(matrix.controls.len() == 1 && matrix.controls[0].control.passed, "{:#?}", matrix.controls);

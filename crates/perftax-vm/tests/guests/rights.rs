@@ -71,9 +71,9 @@ const QUICK: [Asked; 9] = [
 /// Those that measure for longer.
 const LONG: [Asked; 6] = [
     asked("calibrate", "calibrate -e cpu-clock:u --quick --no-save --time 1 --spacing 0"),
-    asked("verify", "verify -e cpu-clock:u -c 1000003 --least-rounds 3 --half-width 99 --time 3 --no-probe -- loop"),
-    asked("matrix", "matrix -g clock --modes counting --events 1 --instances 1 --least-pairs 2 --precision 90 --time 1 -- loop"),
-    asked("sensitivity", "sensitivity --method eviction --least-rounds 3 --half-width 100 --time 3 -- loop"),
+    asked("verify", "verify -e cpu-clock:u -c 1000003 --min-rounds 3 --half-width 99 --time 3 --no-probe -- loop"),
+    asked("matrix", "matrix -g clock --modes counting --events 1 --instances 1 --min-pairs 2 --precision 90 --time 1 -- loop"),
+    asked("sensitivity", "sensitivity --method eviction --min-rounds 3 --half-width 100 --time 3 -- loop"),
     asked("selfcost", "selfcost --quick --only call"),
     asked("audit", "audit --quick --runs 1 --only count --source page-faults,raw_syscalls,mem"),
 ];

@@ -12,7 +12,7 @@ use perftax_pmu::guard::check_interrupted;
 use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
-use crate::here::Here;
+use crate::host::Host;
 use crate::journal::Journal;
 use crate::origin::hidden_hits;
 use crate::output::Output;
@@ -65,7 +65,7 @@ const QUICK_RUNS: usize = 3;
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let chosen = args.chosen()?;
-    let here = Here::read_waiting(args.wait)?;
+    let here = Host::read_waiting(args.wait)?;
     let names = source_names(&here.catalog);
     if let Some(unknown) = args.source.iter().find(|part| !names.iter().any(|name| name.contains(part.as_str()))) {
         let needed = format!("a part of one of {}", names.join(", "));
@@ -89,9 +89,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
         cpus: &here.cpus,
         runs,
         is_quick: args.quick,
-        is_exact: Here::is_emulated(),
-        has_caches: Here::has_caches(),
-        has_random_starts: Here::has_random_starts(),
+        is_exact: Host::is_emulated(),
+        has_caches: Host::has_caches(),
+        has_random_starts: Host::has_random_starts(),
         counters: here.counters(),
         fault: args.plant,
         sources: &args.source,

@@ -10,7 +10,7 @@ use perftax_pmu::sampler::{Pages, Payload};
 use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
-use crate::here::Here;
+use crate::host::Host;
 use crate::output::Output;
 use crate::wait::Wait;
 use crate::{calibration, profile, progress};
@@ -99,7 +99,7 @@ fn buffer_size(text: &str) -> Result<u64, String> {
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let goal = args.goal()?;
-    let here = Here::read_waiting(args.wait)?;
+    let here = Host::read_waiting(args.wait)?;
     let (event, mechanism) = here.choose(args.event.as_deref(), args.mechanism)?;
     check_period(args.period, mechanism)?;
     let buffers = args.buffers(mechanism)?;

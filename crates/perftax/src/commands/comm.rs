@@ -27,7 +27,7 @@ use self::lines::lines_of;
 use self::price::{is_throttled, price};
 use super::plan::percent;
 use crate::failure::Outcome;
-use crate::here::Here;
+use crate::host::Host;
 use crate::output::{Output, check_file, write_atomically};
 use crate::target::program;
 use crate::wait::Wait;
@@ -111,14 +111,14 @@ pub struct Tables {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     cores_csv: Option<PathBuf>,
     /// Lines in the result at most, those with the most transfers first, where they are estimated by their intervals' lower ends
-    #[arg(long, value_name = "N", default_value_t = 1000, help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..))]
-    most_lines: u32,
+    #[arg(long, alias = "most-lines", value_name = "N", default_value_t = 1000, help_heading = "Output", value_parser = clap::value_parser!(u32).range(1..))]
+    max_lines: u32,
 }
 
 impl Tables {
     /// Lines in the document at most.
     pub fn most_lines(&self) -> usize {
-        self.most_lines as usize
+        self.max_lines as usize
     }
 
     /// Fails early where one could not be written afterwards.
@@ -153,7 +153,7 @@ impl Tables {
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     args.tables.check_writable()?;
-    let here = Here::read_waiting(args.wait)?;
+    let here = Host::read_waiting(args.wait)?;
     let (mut document, ended) = if args.names_places() { watched(args, &here)? } else { sampled(args, &here)? };
     document.origin.warnings.extend(trapped(ended));
     document.lines.truncate(args.tables.most_lines());
@@ -176,7 +176,7 @@ fn trapped(ended: Ended) -> Option<Warning> {
 }
 
 /// Debug registers on the places that were named.
-fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
+fn watched(args: &Args, here: &Host) -> Result<(Comm, Ended)> {
     let places = args.places()?;
     let mut origin = here.origin("comm");
     let program = program(args.pid, &args.command);
@@ -206,7 +206,7 @@ fn watched(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
 }
 
 /// Samples of loads and stores, and debug registers on the lines that they name.
-fn sampled(args: &Args, here: &Here) -> Result<(Comm, Ended)> {
+fn sampled(args: &Args, here: &Host) -> Result<(Comm, Ended)> {
     let events = MemoryEvents::of(&here.catalog)?;
     let mut origin = here.origin("comm");
     let program = program(args.pid, &args.command);

@@ -15,7 +15,7 @@ use crate::origin;
 use crate::output::Output;
 
 /// Rows of one kind beyond which the text shows counts, unless --all asks for them.
-const MOST_ROWS: usize = 60;
+const MAX_ROWS: usize = 60;
 
 /// Width of the text where it does not go to a terminal, in columns.
 const DEFAULT_COLUMNS: u16 = 110;
@@ -105,14 +105,14 @@ impl Page<'_> {
                 n => format!("{}, {n} here", of_kind.len()),
             };
             let _ = writeln!(text, "{BOLD}{}{RESET} {DIM}({count}){RESET}", title(kind));
-            let is_long = of_kind.len() > MOST_ROWS && !self.all;
+            let is_long = of_kind.len() > MAX_ROWS && !self.all;
             match kind {
                 EventKind::Tracepoint if is_long => text.push_str(&self.systems(&of_kind)),
                 EventKind::Cache if self.is_summary => text.push_str(&self.names(&of_kind)),
                 EventKind::Symbolic if self.is_summary => text.push_str(&self.hint(&of_kind)),
                 _ if is_long => {
-                    text.push_str(&self.rows(&of_kind[..MOST_ROWS], &reasons));
-                    let rest = of_kind.len() - MOST_ROWS;
+                    text.push_str(&self.rows(&of_kind[..MAX_ROWS], &reasons));
+                    let rest = of_kind.len() - MAX_ROWS;
                     let _ = writeln!(text, "  … and {rest} more: a longer substring narrows, --all shows them");
                 }
                 _ => text.push_str(&self.rows(&of_kind, &reasons)),

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
 use crate::folder::{self, FolderChoice};
-use crate::here::{Here, NO_YARDSTICK};
+use crate::host::{Host, NO_YARDSTICK};
 use crate::input::InputChoice;
 use crate::journal::Journal;
 use crate::output::Output;
@@ -66,11 +66,11 @@ pub struct Args {
     #[arg(long, value_name = "POINTS", default_value_t = 2.0)]
     precision: f64,
     /// Pairs of each cell at least
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    least_pairs: u32,
+    #[arg(long, alias = "least-pairs", value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    min_pairs: u32,
     /// Pairs of each cell at most
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    most_pairs: u32,
+    #[arg(long, alias = "most-pairs", value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    max_pairs: u32,
     /// Begin no further cell after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1200)]
     time: u64,
@@ -118,7 +118,7 @@ enum Kept {
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     args.check()?;
-    let here = Here::read_waiting(args.wait)?;
+    let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("matrix");
     let commands = args.commands()?;
     let grid = args.grid(&here, &commands)?;
@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         return Err(Error::Unsupported { what: "measure any cell".into(), why: first.why.clone(), remedy }.into());
     }
     // Emulated time is the same each time: nothing is left to be taken out.
-    let yardsticks = !args.no_yardstick && !Here::is_emulated() && here.may(Right::RealTime, NO_YARDSTICK, &mut origin);
+    let yardsticks = !args.no_yardstick && !Host::is_emulated() && here.may(Right::RealTime, NO_YARDSTICK, &mut origin);
     let head = args.head(&here, &grid, &commands, yardsticks);
     let mut journal = args.resume.as_deref().map(|path| Journal::<Kept>::open(path, &head)).transpose()?;
     let guard = here.throttle_guard(&mut origin)?;
@@ -255,8 +255,8 @@ impl Bench<'_> {
         let pilot_s = pilot.map_or(0.0, |pilot| pilot.elapsed_s.iter().copied().fold(0.0, f64::max));
         let goal = Goal {
             precision: document.plan.precision,
-            least_pairs: self.args.least_pairs,
-            most_pairs: self.args.most_pairs.max(self.args.least_pairs),
+            least_pairs: self.args.min_pairs,
+            most_pairs: self.args.max_pairs.max(self.args.min_pairs),
             until,
         };
         Ok(measure(planned, &self.instances(&key.workload, key.instances)?, pilot_s, &goal, rng, each)?)
@@ -332,7 +332,7 @@ impl Args {
         commands.into_iter().map(|command| self.folder.place(command, &events, copies.into())).collect()
     }
 
-    fn grid(&self, here: &Here, commands: &[Command]) -> Result<Grid> {
+    fn grid(&self, here: &Host, commands: &[Command]) -> Result<Grid> {
         let usual: &[&str] = if here.catalog.core_pmu().is_some() { &["core"] } else { &["clock", "kernel"] };
         let names: Vec<&str> = if self.sets.is_empty() { usual.to_vec() } else { self.sets.iter().map(String::as_str).collect() };
         let sets = once(names.iter().map(|name| EventSet::load(name)).collect::<Result<Vec<_>, _>>()?);
@@ -360,14 +360,14 @@ impl Args {
     }
 
     /// What a file of `--resume` belongs to: everything that a cell's numbers depend on.
-    fn head(&self, here: &Here, grid: &Grid, commands: &[Command], yardsticks: bool) -> String {
+    fn head(&self, here: &Host, grid: &Grid, commands: &[Command], yardsticks: bool) -> String {
         let words: Vec<Vec<String>> = commands.iter().map(Command::words).collect();
         let programs: Vec<_> = commands.iter().map(fingerprint).collect();
         let all = format!(
             "{grid:?} {words:?} {programs:?} {:?} {} {} {} {}",
             here.topology().order(),
-            self.least_pairs,
-            self.most_pairs,
+            self.min_pairs,
+            self.max_pairs,
             !yardsticks,
             env!("CARGO_PKG_VERSION"),
         );
@@ -377,10 +377,10 @@ impl Args {
     }
 
     /// The document with its plan, and nothing measured yet.
-    fn document(&self, origin: Origin, here: &Here, grid: &Grid, cells: &Cells, pilots: Vec<MatrixPilot>) -> Matrix {
+    fn document(&self, origin: Origin, here: &Host, grid: &Grid, cells: &Cells, pilots: Vec<MatrixPilot>) -> Matrix {
         let topology = here.topology();
         let precision = self.precision / 100.0;
-        let most_pairs = self.most_pairs.max(self.least_pairs);
+        let most_pairs = self.max_pairs.max(self.min_pairs);
         let of = |planned: &Planned| {
             let key = &planned.key;
             let pilot = pilots.iter().find(|pilot| (&pilot.workload, pilot.instances) == (&key.workload, key.instances))?;
@@ -388,7 +388,7 @@ impl Args {
             Some((pilot.elapsed_s.iter().sum::<f64>() / runs, variation(&pilot.elapsed_s)))
         };
         let runs: Vec<(f64, f64)> = cells.planned.iter().filter_map(of).collect();
-        let foreseen = Foreseen::of(&runs, precision, (self.least_pairs, most_pairs), self.time as f64);
+        let foreseen = Foreseen::of(&runs, precision, (self.min_pairs, most_pairs), self.time as f64);
         Matrix {
             origin,
             monitors: grid.monitors.name().into(),
@@ -402,7 +402,7 @@ impl Args {
             plan: MatrixPlan {
                 precision,
                 variation_limit: VARIATION_LIMIT,
-                least_pairs: self.least_pairs,
+                least_pairs: self.min_pairs,
                 most_pairs,
                 time_limit_s: self.time as f64,
                 cells: cells.planned.len() as u32,

@@ -11,7 +11,7 @@ use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::folder::FolderChoice;
-use crate::here::Here;
+use crate::host::Host;
 use crate::output::Output;
 use crate::progress::announce;
 use crate::target::Target;
@@ -35,7 +35,7 @@ pub struct Args {
     events: String,
     /// User-mode instructions of an interval
     #[arg(short, long, value_name = "INSTRUCTIONS", default_value_t = 1_000_000, conflicts_with = "every",
-          value_parser = clap::value_parser!(u64).range(LEAST_PERIOD..))]
+          value_parser = clap::value_parser!(u64).range(MIN_PERIOD..))]
     interval: u64,
     /// Another event to end an interval, and after how many of it (ns of cpu-clock and task-clock)
     #[arg(long, value_name = "EVENT:PERIOD")]
@@ -51,12 +51,12 @@ pub struct Args {
 }
 
 /// The shortest interval of instructions: each ends in an interrupt of a thousand instructions and more of the kernel's.
-const LEAST_PERIOD: u64 = 1000;
+const MIN_PERIOD: u64 = 1000;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
-    let here = Here::read_waiting(args.wait)?;
+    let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("phase");
     let curve = args.curve(&here)?;
     let events = [&[curve.every.clone()][..], &curve.events].concat();
@@ -144,7 +144,7 @@ fn weaknesses(phase: &Phase) -> Vec<Warning> {
 }
 
 impl Args {
-    fn curve(&self, here: &Here) -> Result<Curve> {
+    fn curve(&self, here: &Host) -> Result<Curve> {
         let (every, period) = self.every(here)?;
         let text = in_perfs_words(&self.events, &here.catalog)?;
         let events = parse(&text, &here.catalog)?;
@@ -164,7 +164,7 @@ impl Args {
     }
 
     /// The event that ends an interval, and after how many.
-    fn every(&self, here: &Here) -> Result<(Event, u64)> {
+    fn every(&self, here: &Host) -> Result<(Event, u64)> {
         let Some(text) = &self.every else {
             let event = here.event("instructions:u")?;
             event.check_supported(&here.catalog).map_err(|error| or_emulated(error, "end intervals by"))?;

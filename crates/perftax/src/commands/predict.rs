@@ -9,9 +9,9 @@ use perftax_pmu::Error;
 use perftax_report::{csv, text};
 
 use super::calibrate::check_period;
-use crate::asked::{CostChoice, Known, Wanted};
+use crate::asked::{CostChoice, CostQuery, PredictionInput};
 use crate::failure::Outcome;
-use crate::here::Here;
+use crate::host::Host;
 use crate::measured::{PayloadChoice, WatchedChoice, resolve};
 use crate::output::Output;
 use crate::program::Program;
@@ -57,9 +57,9 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
-    let here = Here::read_waiting(args.wait)?;
+    let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("predict");
-    let wanted = Wanted { event: args.event.as_deref(), work: None, payload: &args.payload.with, cost: &args.cost };
+    let wanted = CostQuery { event: args.event.as_deref(), work: None, payload: &args.payload.with, cost: &args.cost };
     let known = resolve(&here, &wanted, &args.program, &mut origin)?;
     let rule = Rule::of(known.mechanism, None);
     let periods = if !args.frequencies.is_empty() {
@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 /// The period that gives so many samples a second of the program's CPU time.
-fn period_of(hz: u64, known: &Known) -> Result<u64> {
+fn period_of(hz: u64, known: &PredictionInput) -> Result<u64> {
     let cpu_s = known.workload.cpu_s.estimate;
     let rate = match known.mechanism.is_time_driven() {
         true => 1e9,

@@ -10,7 +10,7 @@ use perftax_pmu::Error;
 use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
-use crate::here::Here;
+use crate::host::Host;
 use crate::origin::hidden_hits;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
@@ -71,13 +71,13 @@ const SECTIONS: [(&str, PriceSection); 6] = [
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     let sections = args.sections()?;
-    let here = Here::read_waiting(args.wait)?;
+    let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("selfcost");
     let cpu = args.cpu.unwrap_or_else(|| here.measuring_cpu());
     let guard = here.throttle_guard(&mut origin)?;
     let (rounds, runs) = if args.quick { QUICK } else { WHOLE };
     // Nothing drifts there, and sleeping is not free of instructions.
-    let counts_instructions = Here::counts_instructions();
+    let counts_instructions = Host::counts_instructions();
     let pace = if args.quick || counts_instructions { Duration::ZERO } else { PACE };
     let passes = if args.quick { QUICK_PASSES } else { PASSES };
     let setting = Setting {

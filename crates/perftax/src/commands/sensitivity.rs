@@ -15,7 +15,7 @@ use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::folder::{self, FolderChoice};
-use crate::here::Here;
+use crate::host::Host;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
 use crate::target::Target;
@@ -35,8 +35,8 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
     half_width: f64,
     /// Rounds at least
-    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(3..=10_000))]
-    least_rounds: u32,
+    #[arg(long, alias = "least-rounds", value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(3..=10_000))]
+    min_rounds: u32,
     /// End after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 120)]
     time: u64,
@@ -78,12 +78,12 @@ const TOLERANCE: f64 = 0.01;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
-    let here = Here::read()?;
+    let here = Host::read()?;
     let mut origin = here.origin("sensitivity");
     let cpu = args.cpu(&here)?;
     let command = args.folder.place(args.target.command()?.on_cpus(vec![cpu]), &[], 1)?;
     let goal =
-        Goal { half_width: args.half_width / 100.0, least_rounds: args.least_rounds, time_limit: Duration::from_secs(args.time) };
+        Goal { half_width: args.half_width / 100.0, least_rounds: args.min_rounds, time_limit: Duration::from_secs(args.time) };
     let means = args.means(&here, cpu, &mut origin)?;
     announce(&format!(
         "rounds of {} runs on CPU {cpu} by {}, until every loss is known to ±{} % or for {} s",
@@ -137,7 +137,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 impl Args {
-    fn means(&self, here: &Here, cpu: u32, origin: &mut Origin) -> Result<Means> {
+    fn means(&self, here: &Host, cpu: u32, origin: &mut Origin) -> Result<Means> {
         let mut eviction = || Means::Eviction { ahead: here.may(Right::RealTime, NOT_AHEAD, origin) };
         if self.method == Method::Eviction {
             return Ok(eviction());
@@ -159,7 +159,7 @@ impl Args {
         }
     }
 
-    fn cpu(&self, here: &Here) -> Result<u32> {
+    fn cpu(&self, here: &Host) -> Result<u32> {
         match self.cpu {
             None => Ok(here.measuring_cpu()),
             Some(cpu) if here.cpus.contains(&cpu) => Ok(cpu),

@@ -23,7 +23,7 @@ use super::calibrate::check_period;
 use crate::calibration::commonest;
 use crate::failure::Outcome;
 use crate::folder::{self, FolderChoice};
-use crate::here::{Here, NO_YARDSTICK};
+use crate::host::{Host, NO_YARDSTICK};
 use crate::input::InputChoice;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
@@ -63,11 +63,11 @@ pub struct Args {
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     half_width: f64,
     /// Rounds at least
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(3..=10_000))]
-    least_rounds: u32,
+    #[arg(long, alias = "least-rounds", value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(3..=10_000))]
+    min_rounds: u32,
     /// Rounds at most
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(3..=10_000))]
-    most_rounds: u32,
+    #[arg(long, alias = "most-rounds", value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(3..=10_000))]
+    max_rounds: u32,
     /// End after this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     time: u64,
@@ -114,7 +114,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
-    let here = Here::read_waiting(args.wait)?;
+    let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("verify");
     let request = args.request(&here, &mut origin)?;
     let guard = here.throttle_guard(&mut origin)?;
@@ -132,7 +132,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     Ok(if document.held { Outcome::Done } else { Outcome::Negative })
 }
 
-fn measure(request: &Request, here: &Here) -> Result<Finished> {
+fn measure(request: &Request, here: &Host) -> Result<Finished> {
     let mut experiment = Experiment::start(request, here.task_clock()?, &here.event("dummy:u")?)?;
     announce(&format!(
         "{} programs × {} periods: rounds of {} runs each in random order, at least {} and at most {} rounds or {} s",
@@ -293,7 +293,7 @@ fn calibration_of(origin: &Origin, request: &Request, finished: &Finished) -> Op
 }
 
 impl Args {
-    fn request(&self, here: &Here, origin: &mut Origin) -> Result<Request> {
+    fn request(&self, here: &Host, origin: &mut Origin) -> Result<Request> {
         let (event, mechanism) = here.choose(self.event.as_deref(), None)?;
         let event = match event {
             Some(event) => event,
@@ -330,8 +330,8 @@ impl Args {
             subjects,
             grid,
             half_width: self.half_width / 100.0,
-            least_rounds: self.least_rounds,
-            most_rounds: self.most_rounds.max(self.least_rounds),
+            least_rounds: self.min_rounds,
+            most_rounds: self.max_rounds.max(self.min_rounds),
             time_limit: Duration::from_secs(self.time),
             cpu,
             seed: self.seed,
@@ -343,7 +343,7 @@ impl Args {
         })
     }
 
-    fn subjects(&self, here: &Here, cpu: u32, event: &Event) -> Result<Vec<Subject>> {
+    fn subjects(&self, here: &Host, cpu: u32, event: &Event) -> Result<Vec<Subject>> {
         let mut commands = Vec::new();
         for name in &self.workload {
             commands.push(Command::from_workload(&Workload::load(name)?.prepare(&default_cache_dir())?));

@@ -12,14 +12,14 @@ use crate::common::{is_root, is_the_machines_fault};
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// For a moment in which others leave the machine alone.
-const MOST_WAITED: Duration = Duration::from_secs(120);
+const MAX_WAITED: Duration = Duration::from_secs(120);
 
 /// Calibrates an event: its document, or the exit code and what was said. Tried again while others disturb it.
 fn calibrate(event: &str) -> Result<Calibration, (Option<i32>, String)> {
     let began = Instant::now();
     loop {
         match calibrate_once(event) {
-            Err((_, said)) if is_the_machines_fault(&said) && began.elapsed() < MOST_WAITED => {}
+            Err((_, said)) if is_the_machines_fault(&said) && began.elapsed() < MAX_WAITED => {}
             result => return result,
         }
     }

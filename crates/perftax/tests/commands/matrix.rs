@@ -44,9 +44,9 @@ const GRID: [&str; 16] = [
     "1,2",
     "--divide",
     "1,10",
-    "--least-pairs",
+    "--min-pairs",
     "2",
-    "--most-pairs",
+    "--max-pairs",
     "2",
 ];
 
@@ -155,7 +155,7 @@ fn grids_of_two_machines_become_one() {
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
     for (name, events) in [("a.json", "1"), ("b.json", "1,2")] {
         let arguments = ["-g", "clock", "--modes", "sampling", "--events", events, "--instances", "1", "--divide", "1"];
-        let output = matrix(&[&arguments[..], &["--least-pairs", "2", "--most-pairs", "2", "--json", &path(name)]].concat());
+        let output = matrix(&[&arguments[..], &["--min-pairs", "2", "--max-pairs", "2", "--json", &path(name)]].concat());
         assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
     }
     let mut report = Command::new(env!("CARGO_BIN_EXE_perftax"));

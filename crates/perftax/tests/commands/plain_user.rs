@@ -30,8 +30,8 @@ fn asked(place: &Place) -> Vec<Asked> {
         ["sharing", "messages", "calibration.json", "faults.data", "new", "plan.json"].map(|name| place.path(name));
     let (done, verdict): (&[i32], &[i32]) = (&[0], &[0, 4]);
     let calibrate = "-e cpu-clock:u --quick --no-save --time 1 --spacing 0 --precision 90";
-    let verify = "-e cpu-clock:u -c 1000003 --least-rounds 3 --half-width 99 --time 60 --no-probe";
-    let sensitivity = "--method eviction --least-rounds 3 --half-width 100 --time 60";
+    let verify = "-e cpu-clock:u -c 1000003 --min-rounds 3 --half-width 99 --time 60 --no-probe";
+    let sensitivity = "--method eviction --min-rounds 3 --half-width 100 --time 60";
     vec![
         row("doctor", "", &[], done, "As you are, you can", false),
         row("list", "page-faults", &[], done, "page-faults", false),

@@ -67,7 +67,7 @@ pub const BRIEF: [&str; 3] = ["sh", "-c", "echo out; echo err >&2"];
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../perftax-pmu/tests/fixtures/faults.data");
 
 /// For another perftax, which measures.
-const MOST_WAITED: Duration = Duration::from_secs(120);
+const MAX_WAITED: Duration = Duration::from_secs(120);
 
 /// What the program writes, which most commands discard.
 const OUT: &str = "out\n";
@@ -85,10 +85,10 @@ fn table(place: &Place) -> Vec<Row> {
         ["trace", "new", "calibration.json", "sharing", "messages"].map(|name| place.path(name));
     let calibrate = "-e page-faults --quick --no-save --time 1 --spacing 0 --precision 90";
     // Wide enough for the first rounds that nothing spoils.
-    let verify = "-e cpu-clock -c 1000003 --least-rounds 3 --half-width 99 --time 60 --no-probe --no-yardstick";
-    let sensitivity = "--method eviction --least-rounds 3 --half-width 100 --time 60";
+    let verify = "-e cpu-clock -c 1000003 --min-rounds 3 --half-width 99 --time 60 --no-probe --no-yardstick";
+    let sensitivity = "--method eviction --min-rounds 3 --half-width 100 --time 60";
     let phase = "-e page-faults:u,minor-faults:u --every page-faults:u:20";
-    let matrix = "-g clock --modes sampling --events 1 --instances 1 --divide 1 --least-pairs 2 --most-pairs 2 --no-yardstick";
+    let matrix = "-g clock --modes sampling --events 1 --instances 1 --divide 1 --min-pairs 2 --max-pairs 2 --no-yardstick";
     let with_file: &[Form] = &[File, Json, Html, Values];
     let no_page: &[Form] = &[File, Json, Values];
     vec![
@@ -239,7 +239,7 @@ impl Place {
             let output = perftax.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", "xterm").output().unwrap();
             let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
             let is_other = stderr.contains("/perftax-throttle") || is_the_machines_fault(&stderr);
-            if !is_other || began.elapsed() > MOST_WAITED {
+            if !is_other || began.elapsed() > MAX_WAITED {
                 return Ran { code: output.status.code(), stdout, stderr };
             }
             std::thread::sleep(Duration::from_millis(200));

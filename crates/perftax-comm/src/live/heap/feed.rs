@@ -21,9 +21,9 @@ use super::probes::{AX, At, BP, Probes, SP};
 use crate::live::image::Images;
 
 /// Objects of a process that are remembered when they were freed: what touched them is told some 50 ms later, or where lines are followed 200.
-const MOST_FREED: usize = 100_000;
+const MAX_FREED: usize = 100_000;
 /// Addresses of unknown code that a process's mappings are read for again.
-const MOST_UNKNOWN: usize = 1000;
+const MAX_UNKNOWN: usize = 1000;
 
 /// What the kernel takes from a record's time to its being there, at most, ns.
 const WRITING_NS: u64 = 1_000_000;
@@ -205,7 +205,7 @@ impl Heaps {
     fn callers(&mut self, pid: u32, frame: Frame, stack: &[u8], images: &mut Images) -> Arc<[u64]> {
         let caller = stack.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
         let is_known = |images: &Images| images.maps(pid).iter().any(|map| map.contains(caller));
-        if !is_known(images) && self.unknown.len() < MOST_UNKNOWN && self.unknown.insert((pid, caller)) {
+        if !is_known(images) && self.unknown.len() < MAX_UNKNOWN && self.unknown.insert((pid, caller)) {
             // A library was loaded meanwhile.
             images.read(pid);
         }
@@ -260,10 +260,10 @@ impl Heaps {
             Entry::Freed(pid, address) => self.change(pid, |heap| heap.free(address, at_ns)),
             Entry::Forked { pid, parent } => {
                 let heap = self.heaps.get(&parent).cloned();
-                self.heaps.insert(pid, heap.unwrap_or_else(|| Arc::new(Heap::new(MOST_FREED))));
+                self.heaps.insert(pid, heap.unwrap_or_else(|| Arc::new(Heap::new(MAX_FREED))));
             }
             Entry::Executed(pid) => {
-                self.heaps.insert(pid, Arc::new(Heap::new(MOST_FREED)));
+                self.heaps.insert(pid, Arc::new(Heap::new(MAX_FREED)));
             }
             Entry::Ended(pid, tid) => {
                 if self.heaps.contains_key(&pid) {
@@ -276,7 +276,7 @@ impl Heaps {
 
     /// What a child inherits is its parent's until one of them changes it.
     fn change<T>(&mut self, pid: u32, change: impl FnOnce(&mut Heap) -> T) -> T {
-        let heap = Arc::make_mut(self.heaps.entry(pid).or_insert_with(|| Arc::new(Heap::new(MOST_FREED))));
+        let heap = Arc::make_mut(self.heaps.entry(pid).or_insert_with(|| Arc::new(Heap::new(MAX_FREED))));
         let before = heap.evidence();
         let outcome = change(heap);
         self.evidence.add_since(before, heap.evidence());

@@ -8,7 +8,7 @@ use crate::{Bytes, LINE_BYTES};
 use super::objects::Heap;
 
 /// Objects of the same callers that are told apart in one line; more are many.
-const MOST_NUMBERS: usize = 1000;
+const MAX_NUMBERS: usize = 1000;
 
 /// An object, or several that took each other's place, as it lay in a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ struct Found {
 /// Touches of a line that come within so long are looked up together, ns: what lay there at the last of them.
 const TOGETHER_NS: u64 = 100_000;
 /// Lines that are looked up; further ones are left without names.
-const MOST_LINES: usize = 200_000;
+const MAX_LINES: usize = 200_000;
 
 /// Touches of a line that were not looked up yet.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ pub struct Lines {
 impl Lines {
     /// Some bytes of a line were touched. Touches of a line come in order of time, as far as can be.
     pub fn touched(&mut self, pid: u32, line: u64, bytes: Bytes, at_ns: u64) {
-        if self.found.len() >= MOST_LINES && !self.found.contains_key(&(pid, line)) {
+        if self.found.len() >= MAX_LINES && !self.found.contains_key(&(pid, line)) {
             return;
         }
         let touches = self.touched.entry((pid, line)).or_default();
@@ -127,7 +127,7 @@ fn look_up(heap: &Heap, line: u64, touch: Touch, found: &mut HashMap<Key, Found>
     same.touches += touch.touches;
     same.is_sure &= is_sure;
     for (numbers, object) in same.numbers.iter_mut().zip(&objects) {
-        if numbers.len() < MOST_NUMBERS {
+        if numbers.len() < MAX_NUMBERS {
             numbers.insert(object.number);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Board, Evidence, LineTransfers, Transfers, estimate};
+use crate::{AccessTable, Evidence, LineTransfers, Transfers, estimate};
 use perftax_doc::Warning;
 use perftax_doc::{Comm, CommEvidence, CommObject, CommPair, CommRest, CommShare, CommThread, CommWay, Origin};
 use perftax_pmu::sys::Ended;
@@ -18,7 +18,7 @@ use crate::live::{Images, Naming, Price, Subject};
 use perftax_target::Counted;
 
 /// Share of the traps whose instruction may be unknown: what they did would be missing from every follow.
-const MOST_UNDECODED: f64 = 0.1;
+const MAX_UNDECODED: f64 = 0.1;
 
 /// What was found.
 pub struct Found {
@@ -39,7 +39,7 @@ pub struct Found {
     /// Follows and samples.
     pub evidence: Evidence,
     /// How lines are used.
-    pub board: Board,
+    pub board: AccessTable,
     /// What came, and what was lost.
     pub records: CommEvidence,
     /// Follows that ended for too many traps.
@@ -61,7 +61,7 @@ pub struct Found {
 }
 
 /// Share of the samples that may be missing without being said: counters and samplers do not start at once.
-const MOST_MISSING: f64 = 0.02;
+const MAX_MISSING: f64 = 0.02;
 
 impl Found {
     /// Whether what came can be estimated from.
@@ -77,7 +77,7 @@ impl Found {
             });
         }
         let CommEvidence { traps, undecoded, .. } = self.records;
-        if undecoded as f64 <= MOST_UNDECODED * traps as f64 {
+        if undecoded as f64 <= MAX_UNDECODED * traps as f64 {
             return Ok(());
         }
         Err(Error::Spoiled {
@@ -188,7 +188,7 @@ impl Found {
             );
         }
         let missing = self.missing();
-        if missing > MOST_MISSING * self.expected() {
+        if missing > MAX_MISSING * self.expected() {
             warn(
                 format!(
                     "{missing:.0} of {:.0} samples that there should be by the counters did not come: totals may be too small by as much",

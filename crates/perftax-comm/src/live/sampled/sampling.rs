@@ -56,8 +56,8 @@ impl Sampling {
         /// Of the stores' period.
         const PART: u64 = 32;
         /// A shorter one beats in time with loops, prime or not.
-        const LEAST: u64 = 10;
-        self.slow_loads_period.unwrap_or((self.period / PART).max(LEAST))
+        const MIN: u64 = 10;
+        self.slow_loads_period.unwrap_or((self.period / PART).max(MIN))
     }
 
     /// What is sampled, with its period: in the order of [`Kind`] there, then loads that take long.

@@ -3,25 +3,25 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::{Access, Bytes, Detective, End, Kind, LINE_BYTES, Line, Patience, Settings, Words, lines_of};
+use crate::{Access, Bytes, End, IdleTimeout, Kind, LINE_BYTES, Line, LineWatcher, Settings, Words, lines_of};
 use perftax_pmu::Result;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_pmu::process::threads;
 use perftax_pmu::record::{Record, Sample};
 use perftax_pmu::sys::{AtExec, monotonic_raw_ns};
-use perftax_target::{Program, Watch, attend, thread_name};
+use perftax_target::{Program, Watch, run_loop, thread_name};
 
 use super::found::Found;
 use super::sampling::{SAMPLED_SLOW_LOADS, SAMPLED_STORES, Sampling};
 use super::spaces::Spaces;
 use super::threads::Threads;
 use crate::live::accounts::Entry;
+use crate::live::attach::attach;
 use crate::live::heap::Heaps;
 use crate::live::image::Images;
 use crate::live::intake::Intake;
-use crate::live::join::join;
-use crate::live::located::{Libraries, hold};
+use crate::live::located::{Libraries, stop_at_exec};
 use crate::live::own_time::OwnTime;
 use crate::live::plan::{Piece, Plan};
 use crate::live::watcher::Watcher;
@@ -32,13 +32,13 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Stores that a line is followed for.
 const STORES: u32 = 8;
 /// How long a line is followed where nothing traps, samples.
-const PATIENCE: Patience = Patience { least: 16, most: 1024 };
+const PATIENCE: IdleTimeout = IdleTimeout { least: 16, most: 1024 };
 /// Traps after which it is left at any rate: threads that wait for a flag read it all the time.
-const MOST_TRAPS: u64 = 4096;
+const MAX_TRAPS: u64 = 4096;
 /// Samples after which it is left at any rate: a store once in a while would keep a line for the whole of a run.
-const MOST_SAMPLES: usize = 4096;
+const MAX_SAMPLES: usize = 4096;
 /// Traps of unknown instructions after which it is left: as a rule calls and returns, on a stack that is one thread's own.
-const MOST_UNDECODED: u64 = 8;
+const MAX_UNDECODED: u64 = 8;
 /// Longest that a line is watched where no samples come, ns.
 const LONGEST_NS: u64 = 200_000_000;
 /// For how long what the allocator did is held back, so that what other CPUs tell finds its place, ns.
@@ -61,7 +61,7 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
         Some(child) => {
             watcher.follow(child.pid())?;
             let libraries = if sampling.is_heap_told { Libraries::Loaded } else { Libraries::AsNeeded };
-            let (held, _) = hold(child, &[], libraries)?;
+            let (held, _) = stop_at_exec(child, &[], libraries)?;
             if sampling.is_heap_told {
                 watcher.probe_allocator(pid, catalog)?;
             }
@@ -78,7 +78,7 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
             if watcher.follow(pid as i32)? {
                 watcher.open_everywhere(&nowhere)?;
             }
-            let unwatched = join(pid, &mut watcher, &nowhere)?;
+            let unwatched = attach(pid, &mut watcher, &nowhere)?;
             let mut session = Session::of(sampling, watcher, pid);
             session.intake.evidence.unwatched_threads = unwatched.len() as u64;
             for tid in threads(pid) {
@@ -88,8 +88,8 @@ pub fn sample(sampling: &Sampling, catalog: &Catalog) -> Result<Found> {
         }
     };
     session.begin()?;
-    held.map_or(Ok(()), AtExec::let_go)?;
-    attend(&mut program, sampling.at_most, &mut session)?;
+    held.map_or(Ok(()), AtExec::resume)?;
+    run_loop(&mut program, sampling.at_most, &mut session)?;
     session.finish(program)
 }
 
@@ -113,13 +113,13 @@ struct Session<'a> {
     sampling: &'a Sampling,
     watcher: Watcher,
     intake: Intake,
-    detective: Detective,
+    detective: LineWatcher,
     threads: Threads,
     spaces: Spaces,
     pid: u32,
     began_ns: u64,
     ended_ns: Option<u64>,
-    pursuit: Option<Pursuit>,
+    pursuit: Option<ActiveWatch>,
     armed_ns: u64,
     own: OwnTime,
     cpu_ns: Option<u64>,
@@ -130,7 +130,7 @@ struct Session<'a> {
 }
 
 /// A line that is watched now.
-struct Pursuit {
+struct ActiveWatch {
     since_ns: u64,
     /// Traps before it.
     traps_before: u64,
@@ -162,7 +162,7 @@ impl<'a> Session<'a> {
             sampling,
             watcher,
             intake,
-            detective: Detective::new(settings),
+            detective: LineWatcher::new(settings),
             threads: Threads::default(),
             spaces: Spaces::new(pid),
             pid,
@@ -270,12 +270,12 @@ impl<'a> Session<'a> {
         self.intake.wait_for_aim();
         self.watcher.on(&plan, 0)?;
         let now_ns = monotonic_raw_ns();
-        self.intake.aimed(now_ns, self.detective.wanted(), MOST_TRAPS);
+        self.intake.aimed(now_ns, self.detective.wanted(), MAX_TRAPS);
         // Samples that came meanwhile find the registers taken.
         for sampled in self.drain()? {
             self.detective.pass(&sampled.access);
         }
-        self.pursuit = Some(Pursuit {
+        self.pursuit = Some(ActiveWatch {
             since_ns: now_ns,
             traps_before: self.intake.evidence.traps,
             undecoded_before: self.intake.evidence.undecoded,
@@ -294,14 +294,14 @@ impl<'a> Session<'a> {
             return self.leave(End::Cut);
         }
         let undecoded = self.intake.evidence.undecoded - pursuit.undecoded_before;
-        if undecoded >= MOST_UNDECODED && 2 * undecoded >= traps {
+        if undecoded >= MAX_UNDECODED && 2 * undecoded >= traps {
             return self.leave(End::Cut);
         }
-        if traps >= MOST_TRAPS {
+        if traps >= MAX_TRAPS {
             self.crowded += 1;
             return self.leave(End::Cut);
         }
-        if pursuit.samples_ns.len() > MOST_SAMPLES {
+        if pursuit.samples_ns.len() > MAX_SAMPLES {
             return self.leave(End::Cut);
         }
         // Where the program sleeps no samples come; others may be worth more by then.

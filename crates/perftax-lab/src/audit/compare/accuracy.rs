@@ -141,14 +141,14 @@ impl Cell {
 }
 
 /// Cells that are told one by one; more are summed up.
-const MOST_TOLD: usize = 6;
+const MAX_TOLD: usize = 6;
 
 /// Ours: what was sampled, and the errors, by interval where there are few.
 fn text(cells: &[Cell], figure: &str) -> String {
     let mut events: Vec<&str> = cells.iter().map(|cell| cell.event.as_str()).collect();
     events.dedup();
     let events = events.join(", ");
-    if figure == "6" && cells.len() <= MOST_TOLD {
+    if figure == "6" && cells.len() <= MAX_TOLD {
         let at = |cell: &Cell| format!("{} % at {}", percent(cell.error()), count(cell.period as u64));
         return format!("{events}: {}", cells.iter().map(at).collect::<Vec<_>>().join("; "));
     }

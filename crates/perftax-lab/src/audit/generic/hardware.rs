@@ -6,7 +6,7 @@ use perftax_pmu::sys::Loop;
 use perftax_pmu::{Error, Result};
 
 use super::super::core_event::{CoreEvent, Overflow};
-use super::super::{Setting, Taking, or_impossible};
+use super::super::{Measurement, Setting, or_impossible};
 use super::likeness::{LOOPS, like};
 use super::truth::{ON_HARDWARE, TURNS, Truth};
 use crate::stimulus::KnownLoop;
@@ -17,7 +17,7 @@ impl Truth {
         let event = generic(self.name, setting)?;
         let (counts, runs) = beside_the_first(setting, &event, self.of, self.turns)?;
         let row = AuditRow::of(self.case(), "events", self.expected, &counts, self.allowed);
-        let row = Taking::marked(row, &runs);
+        let row = Measurement::marked(row, &runs);
         if row.verdict == Verdict::Passed {
             return Ok(row);
         }
@@ -125,7 +125,7 @@ fn told_apart(setting: &Setting, names: &[&str], why: &str) -> Result<Vec<AuditR
     let opens = |name: &&str| {
         let event = generic(name, setting)?;
         let mut work = KnownLoop::new(Loop::Mix, 1)?;
-        Taking::of(&setting.without_fault(), &mut work, &event, None)
+        Measurement::of(&setting.without_fault(), &mut work, &event, None)
     };
     let mut all: Vec<(String, Vec<&str>)> = Vec::new();
     for name in names {
@@ -175,13 +175,13 @@ fn generic(name: &str, setting: &Setting) -> Result<Event> {
 
 /// What so many turns make beside the first one, each run: what switching the event on and off executes, and what the last turn leaves
 /// out, is in both.
-fn beside_the_first(setting: &Setting, event: &Event, of: Loop, turns: u64) -> Result<(Vec<f64>, Vec<Taking>)> {
+fn beside_the_first(setting: &Setting, event: &Event, of: Loop, turns: u64) -> Result<(Vec<f64>, Vec<Measurement>)> {
     let mut one = KnownLoop::new(of, 1)?;
     let mut many = KnownLoop::new(of, 1 + turns)?;
     // The first run touches what the others find.
-    let firsts: Vec<Taking> = (0..4).map(|_| Taking::of(setting, &mut one, event, None)).collect::<Result<_>>()?;
+    let firsts: Vec<Measurement> = (0..4).map(|_| Measurement::of(setting, &mut one, event, None)).collect::<Result<_>>()?;
     let first = firsts.iter().map(|run| run.counted).min().unwrap_or(0);
-    let runs = Taking::runs(setting, &mut many, event, None)?;
+    let runs = Measurement::runs(setting, &mut many, event, None)?;
     Ok((runs.iter().map(|run| run.counted as f64 - first as f64).collect(), runs))
 }
 

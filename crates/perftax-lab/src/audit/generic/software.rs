@@ -9,7 +9,7 @@ use perftax_pmu::machine::{KnownFault, Probe};
 use perftax_pmu::sampler::LiveProbe;
 use perftax_pmu::sys::{monotonic_ns, thread_cpu_ns};
 
-use super::super::{Setting, Taking, or_impossible};
+use super::super::{Measurement, Setting, or_impossible};
 use crate::stimulus::{Migrations, PageFaults, Sleeps, Spin, Stimulus};
 
 /// Pages that are touched.
@@ -27,7 +27,7 @@ const CLOCK: f64 = 0.025;
 /// Time that a run may take longer than its CPU time, a share: else somebody else ran, and which clocks go on then depends on who.
 const LEFT_ALONE: f64 = 0.02;
 /// Runs in which somebody else had the CPU, until it is given up.
-const MOST_DISTURBED: usize = 200;
+const MAX_DISTURBED: usize = 200;
 
 pub(super) fn rows(setting: &Setting) -> Result<Vec<AuditRow>> {
     let of = |case: &str, row: Result<AuditRow>| or_impossible(case, row.map(|row| vec![row]));
@@ -64,9 +64,9 @@ pub(super) fn rows(setting: &Setting) -> Result<Vec<AuditRow>> {
 
 fn faults(setting: &Setting, name: &str, case: &str, expected: usize) -> Result<AuditRow> {
     let event = parse_one(&format!("{name}:u"), setting.catalog)?;
-    let runs = Taking::runs(setting, &mut PageFaults::new(PAGES)?, &event, None)?;
+    let runs = Measurement::runs(setting, &mut PageFaults::new(PAGES)?, &event, None)?;
     let counted: Vec<f64> = runs.iter().map(|run| run.counted as f64).collect();
-    Ok(Taking::marked(AuditRow::of(case, "events", expected as f64, &counted, 0.0), &runs))
+    Ok(Measurement::marked(AuditRow::of(case, "events", expected as f64, &counted, 0.0), &runs))
 }
 
 /// Switches by preemption are others' doing; the kernel tells how many there were by another way (getrusage(2)), and they are taken off.
@@ -76,21 +76,21 @@ fn switches(setting: &Setting, case: &str) -> Result<AuditRow> {
     let mut counted = Vec::new();
     let mut runs = Vec::new();
     for _ in 0..setting.runs {
-        let run = Taking::of(setting, &mut work, &event, None)?;
+        let run = Measurement::of(setting, &mut work, &event, None)?;
         counted.push(run.counted as f64 - work.preempted() as f64);
         runs.push(run);
     }
     let expected = work.truth().unwrap_or(TIMES) as f64;
-    Ok(Taking::marked(AuditRow::of(case, "events", expected, &counted, BETWEEN_LOOKS), &runs))
+    Ok(Measurement::marked(AuditRow::of(case, "events", expected, &counted, BETWEEN_LOOKS), &runs))
 }
 
 fn migrations(setting: &Setting, case: &str, between: (u32, u32)) -> Result<AuditRow> {
     let event = parse_one("cpu-migrations", setting.catalog)?;
     let mut work = Migrations::new(TIMES, between);
-    let runs = Taking::runs(setting, &mut work, &event, None)?;
+    let runs = Measurement::runs(setting, &mut work, &event, None)?;
     let counted: Vec<f64> = runs.iter().map(|run| run.counted as f64).collect();
     let expected = work.truth().unwrap_or(TIMES) as f64;
-    Ok(Taking::marked(AuditRow::of(case, "events", expected, &counted, 0.0), &runs))
+    Ok(Measurement::marked(AuditRow::of(case, "events", expected, &counted, 0.0), &runs))
 }
 
 /// Work that notes the thread's own CPU time, and the time that passed.
@@ -127,8 +127,8 @@ fn clock(setting: &Setting, name: &str, case: &str) -> Result<AuditRow> {
     let event = parse_one(name, setting.catalog)?;
     let mut work = Timed { spin: Spin::lasting(SPELL), cpu_ns: 0, passed_ns: 0 };
     let (mut shares, mut runs, mut disturbed) = (Vec::new(), Vec::new(), 0);
-    while runs.len() < setting.runs && disturbed < MOST_DISTURBED {
-        let run = Taking::of(setting, &mut work, &event, None)?;
+    while runs.len() < setting.runs && disturbed < MAX_DISTURBED {
+        let run = Measurement::of(setting, &mut work, &event, None)?;
         if !work.was_left_alone() {
             disturbed += 1;
             continue;
@@ -140,5 +140,5 @@ fn clock(setting: &Setting, name: &str, case: &str) -> Result<AuditRow> {
         let why = format!("too noisy to tell: in {disturbed} runs somebody else had the CPU; a quieter machine");
         return Ok(AuditRow::impossible(case, why));
     }
-    Ok(Taking::marked(AuditRow::of(case, "% of the CPU time", 100.0, &shares, CLOCK), &runs))
+    Ok(Measurement::marked(AuditRow::of(case, "% of the CPU time", 100.0, &shares, CLOCK), &runs))
 }

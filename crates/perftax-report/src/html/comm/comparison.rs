@@ -9,7 +9,7 @@ use crate::text::{comm_compared_lines, comm_program, comm_shared_pairs, comm_way
 use crate::units;
 
 /// Pairs that are drawn; the table has all.
-const MOST_DRAWN: usize = 24;
+const MAX_DRAWN: usize = 24;
 
 /// How far apart the documents are, the shares of their pairs, and their lines.
 pub(in crate::html) fn together(docs: &[(String, &Comm)]) -> Vec<Panel> {
@@ -66,7 +66,7 @@ fn distances(docs: &[(String, &Comm)]) -> Option<Panel> {
 
 fn shares(docs: &[(String, &Comm)]) -> Panel {
     let pairs = comm_shared_pairs(docs);
-    let drawn = &pairs[..pairs.len().min(MOST_DRAWN)];
+    let drawn = &pairs[..pairs.len().min(MAX_DRAWN)];
     let height = 150 + (drawn.len() * (12 + 14 * docs.len())) as u32;
     let mut figure = Figure::new(height, Axis::share("share of all transfers").zero_based(), Axis::names().downwards());
     figure.set("barmode", json!("group"));

@@ -14,9 +14,9 @@ use crate::text::{
 use crate::units;
 
 /// Lines that are drawn.
-const MOST_DRAWN: usize = 20;
+const MAX_DRAWN: usize = 20;
 /// Lines of the table; `--json` has all.
-const MOST: usize = 200;
+const MAX: usize = 200;
 /// Lines that stand open.
 const OPEN: usize = 2;
 /// Characters of a name beside its bars.
@@ -24,7 +24,7 @@ const LONGEST: usize = 44;
 
 /// True and false sharing of the first lines.
 pub(super) fn bars(doc: &Comm) -> Option<Panel> {
-    let lines = &doc.lines[..doc.lines.len().min(MOST_DRAWN)];
+    let lines = &doc.lines[..doc.lines.len().min(MAX_DRAWN)];
     if lines.is_empty() {
         return None;
     }
@@ -89,11 +89,11 @@ pub(super) fn table(doc: &Comm) -> Option<Panel> {
     let has_exact = doc.lines.iter().any(|line| line.share.exact.is_some());
     let has_evidence = !doc.is_exact();
     let lines = Lines {
-        lines: doc.lines.iter().take(MOST).enumerate().map(|(i, line)| row(i, line)).collect(),
+        lines: doc.lines.iter().take(MAX).enumerate().map(|(i, line)| row(i, line)).collect(),
         has_exact,
         has_evidence,
         columns: 6 + usize::from(has_exact) + usize::from(has_evidence),
-        left_out: doc.lines.len().saturating_sub(MOST),
+        left_out: doc.lines.len().saturating_sub(MAX),
     };
     // Writing into a string cannot fail, and the template calls nothing else that can.
     let body = lines.render().unwrap_or_else(|error| format!("<p>This table failed: {error}</p>"));

@@ -12,13 +12,13 @@ use crate::text::{comm_members as members, comm_thread};
 use crate::units;
 
 /// Members up to which the three maps stand side by side; beyond, one fills the width, and buttons choose which.
-const MOST_ABREAST: usize = 8;
+const MAX_ABREAST: usize = 8;
 /// Members up to which a field has place for its number: side by side, and in a map that fills the width.
-const MOST_WRITTEN: (usize, usize) = (5, 12);
+const MAX_WRITTEN: (usize, usize) = (5, 12);
 /// Members up to which a label has place for a name beside the number.
-const MOST_NAMED: usize = 32;
+const MAX_NAMED: usize = 32;
 /// Members that a page shows: more make its fields too small to be seen.
-const MOST_SHOWN: usize = 128;
+const MAX_SHOWN: usize = 128;
 /// Characters of a name beside its row.
 const LONGEST: usize = 22;
 
@@ -63,7 +63,7 @@ fn drawn(pairs: &[CommPair], members: Vec<u32>, label: &dyn Fn(u32) -> String) -
         String::new()
     };
     let maps = Maps::of(pairs, members, label);
-    Some((if maps.members.len() <= MOST_ABREAST { maps.abreast() } else { maps.behind_buttons() }, cut))
+    Some((if maps.members.len() <= MAX_ABREAST { maps.abreast() } else { maps.behind_buttons() }, cut))
 }
 
 /// Those with the most transfers, in their order.
@@ -76,7 +76,7 @@ fn busiest(pairs: &[CommPair], mut members: Vec<u32>) -> Vec<u32> {
     }
     let of = |member: &u32| transfers.get(member).copied().unwrap_or_default();
     members.sort_by(|a, b| of(b).total_cmp(&of(a)));
-    members.truncate(MOST_SHOWN);
+    members.truncate(MAX_SHOWN);
     members.sort_unstable();
     members
 }
@@ -95,7 +95,7 @@ impl<'a> Maps<'a> {
     fn of(pairs: &'a [CommPair], members: Vec<u32>, label: &'a dyn Fn(u32) -> String) -> Self {
         let columns: Vec<String> = members.iter().map(u32::to_string).collect();
         let named = |&member: &u32| label(member).chars().take(LONGEST).collect();
-        let rows = if members.len() <= MOST_NAMED { members.iter().map(named).collect() } else { columns.clone() };
+        let rows = if members.len() <= MAX_NAMED { members.iter().map(named).collect() } else { columns.clone() };
         let most = pairs.iter().map(|pair| pair.share.total.estimate).fold(1.0, f64::max);
         let pairs = pairs.iter().map(|pair| ((pair.from, pair.to), &pair.share)).collect();
         Self { members, pairs, columns, rows, label, most }
@@ -137,7 +137,7 @@ impl<'a> Maps<'a> {
             let y = Axis::names().downwards();
             figure.axis(&format!("yaxis{axis}"), if i == 0 { y.titled("writer") } else { y.unlabelled() });
             figure.heading(&axis, name);
-            let map = self.trace(kind, self.members.len() <= MOST_WRITTEN.0);
+            let map = self.trace(kind, self.members.len() <= MAX_WRITTEN.0);
             figure.add(map.with(json!({"xaxis": format!("x{axis}"), "yaxis": format!("y{axis}")})));
         }
         figure
@@ -148,7 +148,7 @@ impl<'a> Maps<'a> {
         let mut figure = Figure::new(height, Axis::names().titled("reader"), Axis::names().downwards().titled("writer"));
         figure.set("coloraxis", self.scale());
         for (i, (_, kind)) in KINDS.into_iter().enumerate() {
-            figure.add(self.trace(kind, self.members.len() <= MOST_WRITTEN.1).with(json!({"visible": i == 0})));
+            figure.add(self.trace(kind, self.members.len() <= MAX_WRITTEN.1).with(json!({"visible": i == 0})));
         }
         let button = |(i, (name, _)): (usize, &Kind)| {
             let visible: Vec<bool> = (0..KINDS.len()).map(|other| other == i).collect();

@@ -208,7 +208,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Tails of fewer messages have no bars: their intervals would be all that is seen. The table has them.
-const LEAST: u64 = 10;
+const MIN: u64 = 10;
 /// Less than this share of the extra time has no bar.
 const WORTH: f64 = 0.005;
 
@@ -216,7 +216,7 @@ fn blames(blames: &[TailBlame]) -> Vec<Panel> {
     let Some(first) = blames.first() else { return Vec::new() };
     let is_worth = |blame: &TailBlame, ns: &Estimate| ns.estimate.abs() >= WORTH * blame.extra_ns.estimate.abs();
     let barred: Vec<&TailBlame> =
-        blames.iter().enumerate().filter(|(at, b)| *at == 0 || b.messages >= LEAST).map(|(_, b)| b).collect();
+        blames.iter().enumerate().filter(|(at, b)| *at == 0 || b.messages >= MIN).map(|(_, b)| b).collect();
     let shown: Vec<String> = {
         let all = barred.iter().flat_map(|blame| blame.causes.iter().filter(|cause| is_worth(blame, &cause.extra_ns)));
         let mut names: Vec<String> = Vec::new();

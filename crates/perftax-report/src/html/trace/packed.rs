@@ -3,9 +3,9 @@
 use perftax_doc::Point;
 
 /// Functions that are told apart on a page; others are one.
-pub(super) const MOST_FUNCTIONS: usize = 1000;
+pub(super) const MAX_FUNCTIONS: usize = 1000;
 /// Ids of all messages are on the page while they take less; else those of slow ones alone. Bytes.
-const MOST_ID_BYTES: usize = 6_000_000;
+const MAX_ID_BYTES: usize = 6_000_000;
 /// Steps of a latency's natural logarithm: 0.03 % apart at most, and 2^64 ns still fits 16 bits.
 pub(super) const LATENCY_STEPS: f64 = 1477.0;
 
@@ -47,7 +47,7 @@ impl Packed {
         }
         packed.pack_functions(points, names);
         packed.ids = ids(points.iter());
-        if packed.ids.len() > MOST_ID_BYTES {
+        if packed.ids.len() > MAX_ID_BYTES {
             packed.has_all_ids = false;
             packed.ids = ids(points.iter().filter(|point| point.is_slow));
         }
@@ -64,8 +64,8 @@ impl Packed {
         }
         let mut order: Vec<(u32, usize)> = counts.into_iter().collect();
         order.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-        let has_others = order.len() > MOST_FUNCTIONS;
-        order.truncate(MOST_FUNCTIONS);
+        let has_others = order.len() > MAX_FUNCTIONS;
+        order.truncate(MAX_FUNCTIONS);
         let name = |function: &u32| names.get(*function as usize).cloned().unwrap_or_default();
         self.function_names = order.iter().map(|(function, _)| name(function)).collect();
         if has_others {
@@ -74,8 +74,7 @@ impl Packed {
         let numbers: std::collections::BTreeMap<u32, u64> =
             order.iter().enumerate().map(|(at, (function, _))| (*function, at as u64 + 1)).collect();
         for point in points {
-            let number =
-                point.function.map_or(0, |function| numbers.get(&function).copied().unwrap_or(MOST_FUNCTIONS as u64 + 1));
+            let number = point.function.map_or(0, |function| numbers.get(&function).copied().unwrap_or(MAX_FUNCTIONS as u64 + 1));
             varint(&mut self.functions, number);
         }
     }

@@ -6,7 +6,7 @@ use perftax_lab::trap_cost::{calibrated_trap_ns, trap_ns};
 use perftax_report::units;
 
 use super::Budget;
-use crate::here::Here;
+use crate::host::Host;
 use crate::origin::now_s;
 use crate::progress::announce;
 
@@ -14,7 +14,7 @@ use crate::progress::announce;
 /// budget nothing hangs on it.
 ///
 /// The allocator's probes are beside all that: their price is said where they are on.
-pub fn price(here: &Here, budget: Budget, is_heap_told: bool) -> Result<Option<Estimate>> {
+pub fn price(here: &Host, budget: Budget, is_heap_told: bool) -> Result<Option<Estimate>> {
     let profile = crate::profile::load(&here.id)?;
     if is_heap_told {
         let uprobe = profile.as_ref().and_then(|profile| profile.of_mechanism(Mechanism::Uprobe).next());

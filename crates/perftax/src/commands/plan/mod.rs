@@ -15,9 +15,9 @@ use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
 use perftax_report::{csv, text, units};
 
-use crate::asked::{CostChoice, Known, Wanted};
+use crate::asked::{CostChoice, CostQuery, PredictionInput};
 use crate::failure::Outcome;
-use crate::here::Here;
+use crate::host::Host;
 use crate::measured::{PayloadChoice, WatchedChoice, resolve};
 use crate::output::Output;
 use crate::program::Program;
@@ -68,10 +68,10 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
     args.check()?;
-    let here = Here::read_waiting(args.wait)?;
+    let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("plan");
     let wanted =
-        Wanted { event: args.event.as_deref(), work: args.work.as_deref(), payload: &args.payload.with, cost: &args.cost };
+        CostQuery { event: args.event.as_deref(), work: args.work.as_deref(), payload: &args.payload.with, cost: &args.cost };
     let is_elsewhere = args.cost.is_elsewhere();
     if args.watched.all_cpus && !is_elsewhere {
         let right = here.right(Right::WholeCpus);
@@ -143,7 +143,7 @@ impl Args {
 fn document(
     origin: perftax_doc::Origin,
     args: &Args,
-    known: Known,
+    known: PredictionInput,
     feasible: bool,
     choice: Option<Choice>,
     mut reasons: Vec<Reason>,
@@ -198,7 +198,7 @@ fn document(
 }
 
 /// Has the command watch the CPUs: all, or those that this process may use.
-fn watch_cpus(plan: &mut Plan, here: &Here) -> Result<()> {
+fn watch_cpus(plan: &mut Plan, here: &Host) -> Result<()> {
     plan.whole_cpus = true;
     let options = if here.cpus == online_cpus()? {
         vec!["-a".to_string()]
@@ -247,7 +247,7 @@ fn perf_record(plan: &Plan, payload: &PayloadChoice) -> Vec<String> {
     words
 }
 
-fn why_mechanism(known: &Known, asked: bool) -> String {
+fn why_mechanism(known: &PredictionInput, asked: bool) -> String {
     if asked {
         return format!("{} is sampled by {}", known.event_name, known.mechanism);
     }
@@ -304,7 +304,7 @@ fn why_tasks(workload: &WorkloadProfile, row: &PredictionRow, whole_cpus: bool) 
 }
 
 /// What a filter costs that drops samples once they are taken.
-fn why_left_out(known: &Known) -> Option<Reason> {
+fn why_left_out(known: &PredictionInput) -> Option<Reason> {
     let share = left_out::share(known.left_out, &known.workload);
     let mode = match known.left_out {
         LeftOut::Nothing => return None,

@@ -8,7 +8,7 @@ use perftax_doc::tasks::Tasks;
 use perftax_doc::{PredictionRow, Reason};
 use perftax_pmu::machine::Right;
 
-use crate::here::Here;
+use crate::host::Host;
 
 /// So many times as many samples are worth watching everything that runs.
 const WORTH: f64 = 2.0;
@@ -26,7 +26,7 @@ pub struct Decided {
 }
 
 /// Follows the program where that keeps within the budget and sees most of it. `here`: none where another machine is planned for, whose rights nobody knows.
-pub fn decide(here: Option<&Here>, request: &PlanRequest) -> Result<Decided, PlanError> {
+pub fn decide(here: Option<&Host>, request: &PlanRequest) -> Result<Decided, PlanError> {
     let program = choose(request)?;
     if request.setting.watched == Watched::Cpus {
         return Ok(Decided { planned: program, whole_cpus: true, reason: None });

@@ -318,8 +318,8 @@ fn warnings(outcome: &Came, forked: bool, request: &Request) -> Vec<Warning> {
 
 /// A size of a buffer: of records it must leave room for what lies behind it in the model.
 fn size(text: &str) -> Result<u64, String> {
-    const MOST: u64 = 128 << 20;
-    crate::size::size(text, MOST)
+    const MAX: u64 = 128 << 20;
+    crate::size::size(text, MAX)
 }
 
 fn sweep(text: &str) -> Result<Sweep, String> {

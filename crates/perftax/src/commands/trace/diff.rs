@@ -14,7 +14,7 @@ use perftax_trace::{Latencies, MeanTime, Profile, Question, analyse};
 
 use super::reading::Reading;
 use crate::failure::Outcome;
-use crate::here::Here;
+use crate::host::Host;
 use crate::output::Output;
 
 /// Say what messages spend more, or less, time on than in another trace
@@ -45,7 +45,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let output = Output { json: args.json.clone(), output: args.output.clone(), ..Output::default() };
     output.check_writable()?;
     let (before, after) = (Side::read(&args.before)?, Side::read(&args.after)?);
-    let mut origin = Here::read()?.origin("trace-diff");
+    let mut origin = Host::read()?.origin("trace-diff");
     for (side, path) in [(&before, &args.before), (&after, &args.after)] {
         if side.reading.meta.lost + side.reading.meta.dropped > 0 {
             let message = format!("{} lacks records that were lost", path.display());

@@ -52,7 +52,7 @@ enum Format {
 }
 
 /// More messages than these are not exported unless asked for: viewers become slow.
-const MOST: usize = 100_000;
+const MAX: usize = 100_000;
 /// The quantile from which on messages are slow.
 const SLOW_FROM: f64 = 0.99;
 
@@ -62,7 +62,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let reading = Reading::open(&args.folder)?;
     let latencies = Latencies::of(&reading.store)?;
     let slow_ns = latencies.quantile_ns(SLOW_FROM);
-    let is_whole = args.all || latencies.len() <= MOST;
+    let is_whole = args.all || latencies.len() <= MAX;
     let mut selection = if is_whole { Selection::All } else { Selection::slow(slow_ns) };
     let mut target = Target::open(&args.output)?;
     let pids = pids(&reading)?;

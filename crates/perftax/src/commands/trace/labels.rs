@@ -10,7 +10,7 @@ use perftax_trace::{Distribution, Labels, Message};
 /// Labels that are listed.
 const LISTED: usize = 20;
 /// Labels that are told apart: what comes when there are so many counts as [`OTHER`].
-const MOST: usize = 4096;
+const MAX: usize = 4096;
 const OTHER: &str = "(other)";
 
 /// Latencies by label.
@@ -48,7 +48,7 @@ impl<'a> ByLabel<'a> {
     }
 
     fn place(&mut self, number: u32) -> usize {
-        let is_full = self.all.len() >= MOST;
+        let is_full = self.all.len() >= MAX;
         let name = normal(self.labels.text(number).unwrap_or_default());
         let name = if is_full && !self.by_name.contains_key(&name) { OTHER.into() } else { name };
         let place = match self.by_name.entry(name) {

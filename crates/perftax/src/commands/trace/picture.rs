@@ -10,11 +10,11 @@ use super::describe::waterfall;
 use super::reading::Reading;
 
 /// Messages on a page, so that it opens within seconds.
-const MOST_POINTS: usize = 1_000_000;
+const MAX_POINTS: usize = 1_000_000;
 /// Messages in pieces.
 const WATERFALLS: usize = 1000;
 /// Pieces of all of these: the slowest messages come first.
-const MOST_PIECES: usize = 60_000;
+const MAX_PIECES: usize = 60_000;
 /// Bins of time of each CPU: about as many as a screen has columns.
 const BINS: usize = 1024;
 
@@ -27,7 +27,7 @@ pub struct Drawing {
 impl Drawing {
     /// Of messages with these latencies, which are slow from one on.
     pub fn new(latencies: &Latencies, slow_ns: u64) -> Self {
-        Self { picture: Picture::new(latencies, slow_ns, MOST_POINTS, WATERFALLS), noise: Noise::new(BINS) }
+        Self { picture: Picture::new(latencies, slow_ns, MAX_POINTS, WATERFALLS), noise: Noise::new(BINS) }
     }
 
     /// Reads the trace; `each` sees every message beside.
@@ -73,7 +73,7 @@ impl Drawing {
         let mut pieces = 0;
         let fits = |message: &&perftax_trace::Message| {
             pieces += message.pieces.len();
-            pieces <= MOST_PIECES
+            pieces <= MAX_PIECES
         };
         TracePicture {
             folder: folder.display().to_string(),

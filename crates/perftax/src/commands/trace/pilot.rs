@@ -10,7 +10,7 @@ const MESSAGES: usize = 1000;
 /// Samples of a message from which on it shows where its time went.
 const ENOUGH: f64 = 5.0;
 /// The kernel's least period of cpu-clock, ns (kernel/events/core.c, perf_swevent_start_hrtimer).
-const LEAST_PERIOD_NS: u64 = 10_000;
+const MIN_PERIOD_NS: u64 = 10_000;
 
 /// Watches the first messages of a recording.
 pub struct Pilot {
@@ -51,8 +51,8 @@ impl Pilot {
         text += &format!(". The function of a delay is told from {sight} on; of shorter ones over many messages only");
         let wanted_ns = (median_ns as f64 / ENOUGH) as u64;
         text += &match self.alpha_ns {
-            _ if wanted_ns < LEAST_PERIOD_NS => {
-                format!(". No period gives the median message {ENOUGH} samples: the kernel's least is {LEAST_PERIOD_NS} ns")
+            _ if wanted_ns < MIN_PERIOD_NS => {
+                format!(". No period gives the median message {ENOUGH} samples: the kernel's least is {MIN_PERIOD_NS} ns")
             }
             Some(alpha) => {
                 let share = units::share(alpha.high / (wanted_ns as f64 - alpha.high).max(1.0));

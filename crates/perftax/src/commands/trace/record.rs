@@ -22,7 +22,7 @@ use super::pilot::Pilot;
 use super::{META, tagged};
 use crate::commands::plan::percent;
 use crate::failure::Outcome;
-use crate::here::Here;
+use crate::host::Host;
 use crate::output::{forget_partial, note_partial};
 use crate::progress;
 use crate::wait::Wait;
@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = "a power of two from 64 to 67108864".into();
         return Err(Error::Argument { argument: "--ring-marks", value: args.ring_marks.to_string(), needed }.into());
     }
-    let here = Here::read_waiting(args.wait)?;
+    let here = Host::read_waiting(args.wait)?;
     let usual = args.event.is_none().then_some(Mechanism::CpuClock);
     let (event, mechanism) = here.choose(args.event.as_deref(), usual)?;
     let event = event.with_context(|| format!("{mechanism} names no event"))?;

@@ -29,7 +29,7 @@ pub fn register(recording: &Recording, recorded: &Recorded) -> Option<RegisterSi
     let mut threads: Vec<(u32, u64, u64)> = sight.samples.iter().map(|(tid, (all, valid))| (*tid, *all, *valid)).collect();
     threads.sort_by_key(|(tid, all, _)| (std::cmp::Reverse(*all), *tid));
     let (samples, samples_valid) = threads.iter().fold((0, 0), |(all, valid), thread| (all + thread.1, valid + thread.2));
-    threads.truncate(RegisterSight::MOST_THREADS);
+    threads.truncate(RegisterSight::MAX_THREADS);
     let gap_p50_ns = sight.gaps.quantile_ns(0.5);
     let period_ns = if recording.event.mechanism == Mechanism::CpuClock { recording.period } else { gap_p50_ns };
     let shown = samples_valid.max(1) as f64 / samples.max(1) as f64;

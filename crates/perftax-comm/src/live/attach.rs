@@ -34,10 +34,10 @@ enum Status {
 ///
 /// # Errors
 /// Where the kernel refuses, or the process is gone.
-pub fn join(pid: u32, watcher: &mut Watcher, plan: &Plan) -> Result<Vec<i32>> {
+pub fn attach(pid: u32, watcher: &mut Watcher, plan: &Plan) -> Result<Vec<i32>> {
     let mut births: HashMap<i32, (i32, u64)> = HashMap::new();
     for _ in 0..ATTEMPTS {
-        hear(watcher, &mut births)?;
+        drain_forks(watcher, &mut births)?;
         let is_new = |tid: &i32| !watcher.is_followed(*tid) && !births.contains_key(tid);
         let new: Vec<i32> = threads(pid).into_iter().filter(is_new).collect();
         if new.is_empty() {
@@ -50,7 +50,7 @@ pub fn join(pid: u32, watcher: &mut Watcher, plan: &Plan) -> Result<Vec<i32>> {
     }
     let mut known: HashMap<i32, Status> = HashMap::new();
     for _ in 0..ATTEMPTS {
-        hear(watcher, &mut births)?;
+        drain_forks(watcher, &mut births)?;
         let mut new: Vec<i32> = threads(pid).into_iter().filter(|tid| !known.contains_key(tid)).collect();
         if new.is_empty() {
             break;
@@ -86,7 +86,7 @@ pub fn join(pid: u32, watcher: &mut Watcher, plan: &Plan) -> Result<Vec<i32>> {
 }
 
 /// Notes who was created, by whom and when.
-fn hear(watcher: &mut Watcher, births: &mut HashMap<i32, (i32, u64)>) -> Result<()> {
+fn drain_forks(watcher: &mut Watcher, births: &mut HashMap<i32, (i32, u64)>) -> Result<()> {
     watcher.drain(|_, record| {
         if let Record::Fork(fork) = record {
             births.insert(fork.task.tid as i32, (fork.parent.tid as i32, fork.time_ns));

@@ -20,7 +20,7 @@ use crate::wait::Wait;
 pub const NO_YARDSTICK: &str = "no yardstick runs beside the programs, so the machine's own variation stays in the intervals";
 
 /// Everything that a measuring command needs to know about where it runs.
-pub struct Here {
+pub struct Host {
     /// Who this machine is.
     pub id: MachineId,
     /// Kernel release.
@@ -35,7 +35,7 @@ pub struct Here {
     longest_wait: Duration,
 }
 
-impl Here {
+impl Host {
     /// Reads the machine.
     pub fn read() -> Result<Self> {
         let machine = Machine::here();

@@ -14,11 +14,11 @@ use crate::stimulus::Stimulus;
 /// Pages of the ring: room for a hundred thousand of the smallest samples.
 const RING_PAGES: usize = 1024;
 /// Times that work is done whose hits were hidden.
-const MOST_ATTEMPTS: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// What came of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taking {
+pub struct Measurement {
     /// Events counted.
     pub counted: u64,
     /// Samples that arrived.
@@ -33,7 +33,7 @@ pub struct Taking {
     pub running_ns: u64,
 }
 
-impl Taking {
+impl Measurement {
     /// Does the work once while an event counts it, or samples it where there is a period.
     ///
     /// # Errors
@@ -42,10 +42,10 @@ impl Taking {
         undisturbed(|| Self::looking(setting, work, event, period, Payload::BASIC, |_| ()))
     }
 
-    /// As [`Taking::of`]; looks at each sample.
+    /// As [`Measurement::of`]; looks at each sample.
     ///
     /// # Errors
-    /// As [`Taking::of`].
+    /// As [`Measurement::of`].
     pub fn looking(
         setting: &Setting,
         work: &mut dyn Stimulus,
@@ -57,10 +57,10 @@ impl Taking {
         Self::under(setting, work, std::slice::from_ref(event), period, payload, each)
     }
 
-    /// As [`Taking::of`], under several events at once; what they got is added up.
+    /// As [`Measurement::of`], under several events at once; what they got is added up.
     ///
     /// # Errors
-    /// As [`Taking::of`].
+    /// As [`Measurement::of`].
     pub fn together(setting: &Setting, work: &mut dyn Stimulus, events: &[Event], period: Option<u64>) -> Result<Self> {
         undisturbed(|| Self::under(setting, work, events, period, Payload::BASIC, |_| ()))
     }
@@ -116,7 +116,7 @@ impl Taking {
     /// Has several events count the work at once: of each its count, and the share of the time for which it counted.
     ///
     /// # Errors
-    /// As [`Taking::of`].
+    /// As [`Measurement::of`].
     pub fn each(setting: &Setting, work: &mut dyn Stimulus, events: &[Event]) -> Result<Vec<(u64, f64)>> {
         let event = |event: &Event| setting.fault.map_or(event.clone(), |fault| fault.event(event.clone()));
         let events: Vec<Event> = events.iter().map(event).collect();
@@ -130,7 +130,7 @@ impl Taking {
     /// How many of several events are in error after the work.
     ///
     /// # Errors
-    /// As [`Taking::of`].
+    /// As [`Measurement::of`].
     pub fn in_error(work: &mut dyn Stimulus, events: &[Event]) -> Result<usize> {
         let mut in_error = 0;
         for reading in undisturbed(|| counted(work, events))? {
@@ -143,10 +143,10 @@ impl Taking {
         Ok(in_error)
     }
 
-    /// As [`Taking::of`], as often as the setting asks for.
+    /// As [`Measurement::of`], as often as the setting asks for.
     ///
     /// # Errors
-    /// As [`Taking::of`].
+    /// As [`Measurement::of`].
     pub fn runs(setting: &Setting, work: &mut dyn Stimulus, event: &Event, period: Option<u64>) -> Result<Vec<Self>> {
         (0..setting.runs).map(|_| Self::of(setting, work, event, period)).collect()
     }
@@ -206,7 +206,7 @@ fn undisturbed<T>(mut take: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         let strays = stray_traps();
         let taken = take()?;
-        if stray_traps() == strays || attempts == MOST_ATTEMPTS {
+        if stray_traps() == strays || attempts == MAX_ATTEMPTS {
             return Ok(taken);
         }
         attempts += 1;

@@ -3,11 +3,11 @@
 use rustc_hash::FxHashMap;
 
 use crate::access::{Access, Kind, Thread};
-use crate::board::{Board, Words};
+use crate::access_table::{AccessTable, Words};
 use crate::evidence::{Evidence, Fetching};
-use crate::follow::{End, Follow, Patience};
 use crate::line::{Bytes, Line};
 use crate::registers::{words_for, words_for_all, words_for_owner};
+use crate::watch_episode::{End, IdleTimeout, WatchEpisode};
 
 /// How lines are followed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,9 +17,9 @@ pub struct Settings {
     /// Stores that a line is followed for, the sampled one included.
     pub stores: u32,
     /// How long a line is followed where nothing traps.
-    pub patience: Patience,
+    pub patience: IdleTimeout,
     /// Whether the registers of all threads watch the same words, as where they are set for all at once. Who sets them so also says when a
-    /// line is left ([`Detective::end`]).
+    /// line is left ([`LineWatcher::end`]).
     pub is_common: bool,
     /// Whether registers are armed before anything can happen after a sample: in a simulation they are.
     pub at_once: bool,
@@ -29,7 +29,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { registers: 4, stores: 8, patience: Patience { least: 16, most: 1024 }, is_common: false, at_once: false, seed: 1 }
+        Self {
+            registers: 4,
+            stores: 8,
+            patience: IdleTimeout { least: 16, most: 1024 },
+            is_common: false,
+            at_once: false,
+            seed: 1,
+        }
     }
 }
 
@@ -59,10 +66,10 @@ pub struct Trap {
 
 /// Takes samples and traps, and says what to watch.
 #[derive(Debug)]
-pub struct Detective {
+pub struct LineWatcher {
     settings: Settings,
     threads: Vec<Thread>,
-    board: Board,
+    board: AccessTable,
     rng: fastrand::Rng,
     following: Option<Following>,
     evidence: Evidence,
@@ -73,7 +80,7 @@ pub struct Detective {
 /// The line that is watched now.
 #[derive(Debug)]
 struct Following {
-    follow: Follow,
+    follow: WatchEpisode,
     /// By thread.
     aims: Vec<Option<Words>>,
     /// Samples since the last trap that told something.
@@ -82,13 +89,13 @@ struct Following {
     patience: u32,
 }
 
-impl Detective {
+impl LineWatcher {
     /// Nothing is watched yet.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
             threads: Vec::new(),
-            board: Board::default(),
+            board: AccessTable::default(),
             rng: fastrand::Rng::with_seed(settings.seed),
             following: None,
             evidence: Evidence::default(),
@@ -214,7 +221,7 @@ impl Detective {
         let Settings { stores, at_once, .. } = self.settings;
         let patience = self.settings.patience.early(self.evidence.stores());
         let follow =
-            Follow::new(store, self.evidence.stores().saturating_sub(1), at_once, self.rng.u32(0..stores.max(1)), patience);
+            WatchEpisode::new(store, self.evidence.stores().saturating_sub(1), at_once, self.rng.u32(0..stores.max(1)), patience);
         let patience = patience.draw(&mut self.rng);
         let mut following = Following { follow, aims: Vec::new(), idle: 0, patience };
         let sampled = Words::of(store.bytes);
@@ -295,7 +302,7 @@ impl Detective {
     }
 
     /// The program has ended.
-    pub fn finish(mut self) -> (Evidence, Board) {
+    pub fn finish(mut self) -> (Evidence, AccessTable) {
         self.end(End::Cut);
         (self.evidence, self.board)
     }

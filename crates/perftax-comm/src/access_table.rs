@@ -12,7 +12,7 @@ pub const WORDS: u32 = 8;
 /// Bytes of such a word: the longest that x86 watches (SDM volume 3, 18.2.5).
 pub const WORD_BYTES: u64 = 8;
 /// Lines that are remembered. A line takes some hundred bytes.
-const MOST_LINES: usize = 1 << 18;
+const MAX_LINES: usize = 1 << 18;
 
 /// Words of a line: bit `i` for bytes `8 i` to `8 i + 7`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -84,7 +84,7 @@ pub struct Use {
 
 /// The board: lines by number, the oldest dropped where there are too many.
 #[derive(Clone, Debug)]
-pub struct Board {
+pub struct AccessTable {
     lines: FxHashMap<Line, Vec<Use>>,
     /// Lines in the order in which they came.
     order: VecDeque<Line>,
@@ -92,13 +92,13 @@ pub struct Board {
     evicted: u64,
 }
 
-impl Default for Board {
+impl Default for AccessTable {
     fn default() -> Self {
-        Self::holding(MOST_LINES)
+        Self::holding(MAX_LINES)
     }
 }
 
-impl Board {
+impl AccessTable {
     /// For so many lines.
     pub fn holding(most: usize) -> Self {
         Self { lines: FxHashMap::default(), order: VecDeque::new(), most: most.max(1), evicted: 0 }
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_oldest_line_goes_and_is_counted() {
-        let mut board = Board::holding(2);
+        let mut board = AccessTable::holding(2);
         for line in 1..=3 {
             board.sampled(&access(0, line, 0));
             board.sampled(&access(0, line, 0));
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn words_are_each_threads_own() {
-        let mut board = Board::default();
+        let mut board = AccessTable::default();
         board.sampled(&access(0, 1, 8));
         board.trapped(&access(1, 1, 20));
         assert_eq!(board.words(Line(1), 0), Words(0b10));

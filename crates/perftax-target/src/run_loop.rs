@@ -42,7 +42,7 @@ pub trait Watch {
 ///
 /// # Errors
 /// What looking meets.
-pub fn attend(program: &mut Program, at_most: Option<Duration>, watch: &mut impl Watch) -> Result<()> {
+pub fn run_loop(program: &mut Program, at_most: Option<Duration>, watch: &mut impl Watch) -> Result<()> {
     let began = Instant::now();
     let mut told_to_end: Option<Instant> = None;
     loop {
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_command_is_looked_at_to_its_end_and_once_more() {
         let (mut program, mut watch) = (started("exit 7"), Counting::default());
-        attend(&mut program, None, &mut watch).unwrap();
+        run_loop(&mut program, None, &mut watch).unwrap();
         assert_eq!((watch.looks, watch.stopped), (watch.asked, 0));
         assert!(watch.looks >= 1);
         assert_eq!(program.finish().unwrap().ended, Ended::Code(7));
@@ -144,13 +144,13 @@ mod tests {
     #[test]
     fn a_command_goes_on_when_the_time_is_over_and_a_process_is_left() {
         let (mut program, mut watch) = (started("sleep 0.2"), Counting::default());
-        attend(&mut program, Some(Duration::ZERO), &mut watch).unwrap();
+        run_loop(&mut program, Some(Duration::ZERO), &mut watch).unwrap();
         assert_eq!((watch.asked, watch.stopped), (0, 1));
         assert!(watch.looks > 1, "it is looked at to its end");
         assert_eq!(program.finish().unwrap().ended, Ended::Code(0));
         let mut sleep = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let (mut joined, mut watch) = (Program::open(&Subject::Process(sleep.id()), Vec::new()).unwrap(), Counting::default());
-        attend(&mut joined, Some(Duration::ZERO), &mut watch).unwrap();
+        run_loop(&mut joined, Some(Duration::ZERO), &mut watch).unwrap();
         assert_eq!((watch.looks, watch.stopped), (1, 1));
         sleep.kill().unwrap();
         sleep.wait().unwrap();
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_program_of_which_nothing_can_be_taken_is_killed() {
         let (mut program, mut watch) = (started("sleep 60"), Counting { fails_at: Some(2), ..Counting::default() });
-        attend(&mut program, None, &mut watch).unwrap_err();
+        run_loop(&mut program, None, &mut watch).unwrap_err();
         assert_eq!(watch.looks, 2);
         assert!(matches!(program.finish().unwrap().ended, Ended::Signal(SIGKILL)));
     }

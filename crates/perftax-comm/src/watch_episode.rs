@@ -5,7 +5,7 @@
 //! that a store drawn at random stands for as many transfers as follow it, no matter how stores come in bursts, and none counts twice.
 
 use crate::access::{Access, Kind, Thread};
-use crate::board::Words;
+use crate::access_table::Words;
 use crate::line::{Bytes, Line};
 
 /// How a follow ended.
@@ -44,14 +44,14 @@ struct Stored {
 /// for each follow: at least so many samples, and more than d with the probability √(least/d). A fetch
 /// that was seen after d samples of silence then stands for 1/√(least/d) of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct IdleTimeout {
     /// Samples that each follow waits for.
     pub least: u32,
     /// Samples that none waits longer for.
     pub most: u32,
 }
 
-impl Patience {
+impl IdleTimeout {
     /// Of one that begins when there were so many samples: a first line that nobody touches again is not to take the whole of a short run.
     pub fn early(self, samples: u64) -> Self {
         /// Of what there was so far.
@@ -78,7 +78,7 @@ impl Patience {
 
 /// A line watched.
 #[derive(Clone, Debug)]
-pub struct Follow {
+pub struct WatchEpisode {
     /// The line.
     pub line: Line,
     /// Who stored to it when it was sampled.
@@ -105,16 +105,16 @@ pub struct Follow {
     stores: Vec<Stored>,
     /// The longest time without any trap so far, in samples.
     waited: u32,
-    patience: Patience,
+    patience: IdleTimeout,
     /// Who stored last.
     writer: Thread,
     /// Threads whose copy is good.
     fresh: Vec<Thread>,
 }
 
-impl Follow {
+impl WatchEpisode {
     /// Begins at a sampled store.
-    pub fn new(store: &Access, sample: u64, at_once: bool, skip: u32, patience: Patience) -> Self {
+    pub fn new(store: &Access, sample: u64, at_once: bool, skip: u32, patience: IdleTimeout) -> Self {
         Self {
             waited: 0,
             patience,
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use Kind::{Load, Store};
 
-    const PATIENCE: Patience = Patience { least: 16, most: 1024 };
+    const PATIENCE: IdleTimeout = IdleTimeout { least: 16, most: 1024 };
 
     #[test]
     fn patience_is_drawn_as_often_as_it_says() {
@@ -268,7 +268,7 @@ mod tests {
     #[test]
     fn what_few_waited_for_stands_for_many() {
         let store = Access { thread: 0, line: Line(1), bytes: Bytes::new(0, 8), kind: Store, ip: 0 };
-        let mut follow = Follow::new(&store, 0, true, 0, PATIENCE);
+        let mut follow = WatchEpisode::new(&store, 0, true, 0, PATIENCE);
         follow.take(1, Load, Bytes::new(0, 8), 64);
         follow.end = End::Silent;
         assert_eq!(follow.fetches(Some(1.0)).map(|(_, each)| each).collect::<Vec<_>>(), [2.0]);
@@ -276,7 +276,7 @@ mod tests {
 
     fn follow(at_once: bool, end: End, sequence: &[(Thread, Kind)]) -> Vec<(Thread, Thread, f64)> {
         let store = Access { thread: 0, line: Line(1), bytes: Bytes::new(0, 8), kind: Store, ip: 0 };
-        let mut follow = Follow::new(&store, 0, at_once, 0, PATIENCE);
+        let mut follow = WatchEpisode::new(&store, 0, at_once, 0, PATIENCE);
         sequence.iter().for_each(|&(thread, kind)| follow.take(thread, kind, Bytes::new(0, 8), 0));
         follow.end = end;
         follow.fetches(Some(1.0)).map(|(f, each)| (f.from, f.to, each)).collect()
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn stores_that_are_not_watched_count_too() {
         let store = Access { thread: 0, line: Line(1), bytes: Bytes::new(0, 8), kind: Store, ip: 0 };
-        let mut follow = Follow::new(&store, 0, true, 0, PATIENCE);
+        let mut follow = WatchEpisode::new(&store, 0, true, 0, PATIENCE);
         [(0, Store), (1, Load), (0, Store)].iter().for_each(|&(thread, kind)| follow.take(thread, kind, Bytes::new(0, 8), 0));
         follow.end = End::Full;
         // Of two stores that count one is followed; as many were not seen.
