@@ -14,7 +14,7 @@ mod printable;
 mod rendering;
 #[cfg(feature = "parquet")]
 pub mod samples;
-mod separated;
+mod several;
 mod sheet;
 pub mod shell;
 mod table;
@@ -22,4 +22,5 @@ pub mod text;
 pub mod units;
 
 pub use document::{Document, ReadError};
-pub use separated::comparison as csv_comparison;
+pub use rendering::Render;
+pub use several::Several;

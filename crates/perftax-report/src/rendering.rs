@@ -1,44 +1,79 @@
-//! Whichever document it is, rendered.
+//! Documents in all their forms, whichever they are.
 
-use crate::document::Document;
-use crate::{csv, text};
+#[cfg(feature = "html")]
+use crate::html;
+use crate::{Document, csv, text};
+use perftax_doc::{
+    Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Selfcost, Sensitivity, Simulation, Verification,
+};
 
-impl Document {
-    /// The document as text.
-    pub fn text(&self) -> String {
-        match self {
-            Self::Calibration(doc) => text::calibration(doc),
-            Self::Prediction(doc) => text::prediction(doc),
-            Self::Plan(doc) => text::plan(doc),
-            Self::Verification(doc) => text::verification(doc),
-            Self::Bill(doc) => text::bill(doc),
-            Self::Lint(doc) => text::lint(doc),
-            Self::Simulation(doc) => text::simulation(doc),
-            Self::Sensitivity(doc) => text::sensitivity(doc),
-            Self::Audit(doc) => text::audit(doc),
-            Self::Selfcost(doc) => text::selfcost(doc),
-            Self::Phase(doc) => text::phase(doc),
-            Self::Matrix(doc) => text::matrix(doc),
-            Self::Comm(doc) => text::comm(doc),
+/// A document that can be shown.
+pub trait Render {
+    /// For people, with ANSI colour.
+    fn text(&self) -> String;
+
+    /// Its main table as separated values, below a line of names.
+    fn csv(&self, separator: &str) -> String;
+
+    /// A page with plots that needs no network.
+    #[cfg(feature = "html")]
+    fn html(&self) -> String;
+}
+
+macro_rules! render {
+    ($($document:ident: $name:ident),* $(,)?) => {
+        $(impl Render for $document {
+            fn text(&self) -> String {
+                text::$name(self)
+            }
+
+            fn csv(&self, separator: &str) -> String {
+                csv::$name(self, separator)
+            }
+
+            #[cfg(feature = "html")]
+            fn html(&self) -> String {
+                html::$name(self)
+            }
+        })*
+
+        impl Document {
+            fn shown(&self) -> &dyn Render {
+                match self {
+                    $(Self::$document(document) => document.as_ref(),)*
+                }
+            }
         }
+    };
+}
+
+render!(
+    Calibration: calibration,
+    Prediction: prediction,
+    Plan: plan,
+    Verification: verification,
+    Bill: bill,
+    Lint: lint,
+    Simulation: simulation,
+    Sensitivity: sensitivity,
+    Audit: audit,
+    Selfcost: selfcost,
+    Phase: phase,
+    Matrix: matrix,
+    Comm: comm,
+);
+
+impl Render for Document {
+    fn text(&self) -> String {
+        self.shown().text()
     }
 
-    /// The document's main table as separated values.
-    pub fn csv(&self, separator: &str) -> String {
-        match self {
-            Self::Calibration(doc) => csv::calibration(doc, separator),
-            Self::Prediction(doc) => csv::prediction(doc, separator),
-            Self::Plan(doc) => csv::plan(doc, separator),
-            Self::Verification(doc) => csv::verification(doc, separator),
-            Self::Bill(doc) => csv::bill(doc, separator),
-            Self::Lint(doc) => csv::lint(doc, separator),
-            Self::Simulation(doc) => csv::simulation(doc, separator),
-            Self::Sensitivity(doc) => csv::sensitivity(doc, separator),
-            Self::Audit(doc) => csv::audit(doc, separator),
-            Self::Selfcost(doc) => csv::selfcost(doc, separator),
-            Self::Phase(doc) => csv::phase(doc, separator),
-            Self::Matrix(doc) => csv::matrix(doc, separator),
-            Self::Comm(doc) => csv::comm(doc, separator),
-        }
+    fn csv(&self, separator: &str) -> String {
+        self.shown().csv(separator)
+    }
+
+    #[cfg(feature = "html")]
+    fn html(&self) -> String {
+        self.shown().html()
     }
 }

@@ -207,6 +207,7 @@ impl Host {
     }
 
     /// Whether what the kernel does beside a program may be watched: whole CPUs, by tracepoints. Where not, the trace says so.
+    #[cfg(feature = "trace")]
     pub fn may_see_noise(&self, origin: &mut Origin) -> bool {
         let less = "what the kernel did (switches, interrupts, system calls) is left out";
         self.may(Right::WholeCpus, less, origin) && self.may(Right::Tracepoints, less, origin)

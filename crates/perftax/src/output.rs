@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use perftax_pmu::Error;
+use perftax_report::Render;
 use serde::Serialize;
 
 /// The output options that every command has.
@@ -31,6 +32,11 @@ pub struct Output {
 impl Output {
     /// Fails early, before anything is measured, where an output could not be written afterwards, or two would be written into one.
     pub fn check_writable(&self) -> Result<()> {
+        if let Some(path) = self.html.as_ref().filter(|_| !cfg!(feature = "html")) {
+            let needed =
+                "a perftax with pages: this one was built without the feature html (--json, -x and text are there)".into();
+            return Err(Error::Argument { argument: "--html", value: path.display().to_string(), needed }.into());
+        }
         let on_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(is_stdout);
         let values = self.separator.is_some() && self.output.as_deref().is_none_or(is_stdout);
         let text = self.separator.is_none() && on_stdout(&self.output);
@@ -80,7 +86,40 @@ impl Output {
         write_file_or_stdout(path, &text)
     }
 
+    /// Writes a document in every form that was asked for: the text, or the separated values, to stdout or the -o file.
+    pub fn emit<T: Serialize + Render>(&self, document: &T) -> Result<()> {
+        self.write_json(document)?;
+        self.write_page(document)?;
+        match &self.separator {
+            Some(separator) => self.write_text(&document.csv(separator)),
+            None => self.write_text(&document.text()),
+        }
+    }
+
+    /// The same beside a program whose output passes through: the text to stderr, or the -o file.
+    pub fn emit_beside_child<T: Serialize + Render>(&self, document: &T) -> Result<()> {
+        self.write_json(document)?;
+        self.write_page(document)?;
+        match &self.separator {
+            Some(separator) => self.write_text(&document.csv(separator)),
+            None => self.write_beside_child(&document.text()),
+        }
+    }
+
+    /// Writes a document's page where that was asked for.
+    #[cfg(feature = "html")]
+    pub fn write_page(&self, document: &impl Render) -> Result<()> {
+        self.write_html(|| Ok(document.html()))
+    }
+
+    /// There are no pages: [`Output::check_writable`] has refused one that was asked for.
+    #[cfg(not(feature = "html"))]
+    pub fn write_page(&self, _: &impl Render) -> Result<()> {
+        Ok(())
+    }
+
     /// Writes a page where that was asked for.
+    #[cfg(feature = "html")]
     pub fn write_html(&self, page: impl FnOnce() -> Result<String>) -> Result<()> {
         let Some(path) = &self.html else { return Ok(()) };
         write_file_or_stdout(path, &page()?)

@@ -107,6 +107,7 @@ pub(crate) fn found(row: &AuditRow) -> String {
 }
 
 /// The error, likewise; beyond nothing expected, what came.
+#[cfg(feature = "html")]
 pub(crate) fn error(row: &AuditRow) -> String {
     let middle = error_in_the_middle(row);
     if row.expected == 0.0 || row.error.low == row.error.high {

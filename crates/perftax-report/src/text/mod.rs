@@ -35,6 +35,7 @@ pub use comparison::comparison;
 pub use lint::lint;
 pub use matrix::{matrix, matrix_plan};
 pub use phase::phase;
+#[cfg(feature = "html")]
 pub(crate) use plan::piece as plan_piece;
 pub use plan::plan;
 pub use prediction::prediction;
@@ -73,6 +74,7 @@ pub(crate) use lint::{extent, found as lint_found, lint_verdict};
 pub(crate) use matrix::{
     brief as matrix_brief, divisor as matrix_divisor, events_of, impossible_rows, marks as matrix_marks, watcher,
 };
+#[cfg(feature = "html")]
 pub(crate) use phase::interval as phase_interval;
 #[cfg(feature = "html")]
 pub(crate) use selfcost::{

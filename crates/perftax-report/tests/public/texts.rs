@@ -4,7 +4,7 @@ use std::path::Path;
 
 use perftax_doc::Estimate;
 use perftax_doc::MachineProfile;
-use perftax_report::{Document, ReadError, csv, text};
+use perftax_report::{Document, ReadError, Render, Several, csv, text};
 
 /// The text without its colour.
 fn plain(text: &str) -> String {
@@ -102,7 +102,7 @@ fn separated_values_are_as_reviewed() {
     check("sweep.csv", &csv::simulation(&crate::samples::sweep(), ","));
     check("selfcost.csv", &csv::selfcost(&crate::samples::selfcost(), ","));
     check("sensitivity.csv", &csv::sensitivity(&crate::samples::sensitivity(), ","));
-    check("comparison.csv", &perftax_report::csv_comparison(&both(), ","));
+    check("comparison.csv", &Several::of(&both()).csv(","));
     check("comm.csv", &csv::comm(&crate::samples::comm(), ","));
     check("comm-cores.csv", &csv::comm_cores(&crate::samples::comm(), ","));
     check("comm-lines.csv", &csv::comm_lines(&crate::samples::comm(), ","));
@@ -127,8 +127,8 @@ fn every_row_of_separated_values_has_as_many_fields_as_the_first() {
         csv::comm(&crate::samples::comm_watched(), "|"),
         csv::comm_cores(&crate::samples::comm_every(), "|"),
         csv::comm_lines(&crate::samples::comm_many(), "|"),
-        perftax_report::csv_comparison(&both(), "|"),
-        perftax_report::csv_comparison(&shared(), "|"),
+        Several::of(&both()).csv("|"),
+        Several::of(&shared()).csv("|"),
     ];
     for table in tables {
         let fields: Vec<usize> = table.lines().map(|line| line.matches('|').count()).collect();

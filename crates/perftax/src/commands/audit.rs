@@ -9,7 +9,6 @@ use perftax_lab::audit::{ALL, Experiment, Fault, Setting, compare, run as done, 
 use perftax_lab::published::pes::Pes;
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
-use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::host::Host;
@@ -115,13 +114,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     origin.warnings.extend(hidden_hits());
     let mut document = Audit { origin, is_quick: args.quick, experiments, comparisons: Vec::new() };
     document.comparisons = compare(&Pes::shipped()?, &document);
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::audit(&document)))?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&csv::audit(&document, separator))?,
-        None => args.output.write_text(&text::audit(&document))?,
-    }
+    args.output.emit(&document)?;
     if let Some(why) = document.nothing_measured() {
         let remedy = "perftax doctor --for audit says what it needs".into();
         return Err(Error::Unsupported { what: "measure any of what was asked".into(), why: why.into(), remedy }.into());

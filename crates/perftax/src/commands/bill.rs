@@ -45,12 +45,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let profile = profile::asked_or_own(args.profile.as_deref())?;
     let recording = Recording::open(&args.recording)?;
     let bill = bill::bill(&recording, profile.as_ref(), profile::origin("bill", profile.as_ref()));
-    args.output.write_json(&bill)?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&perftax_report::csv::bill(&bill, separator))?,
-        None => args.output.write_text(&perftax_report::text::bill(&bill))?,
-    }
-    args.output.write_html(|| page(&bill))?;
+    args.output.emit(&bill)?;
     if let Some(fault) = recording.fault.filter(|_| bill.events.iter().any(|event| event.untold == Some(Untold::CutOff))) {
         let why = format!("{}; nothing was recorded before that", fault.why);
         return Err(Error::Malformed { what: recording.name, offset: fault.at_byte, why }.into());
@@ -68,16 +63,6 @@ pub fn run(args: &Args) -> Result<Outcome> {
         return Err(unpriced(&bill, args.profile.as_deref()).into());
     }
     Ok(Outcome::Done)
-}
-
-#[cfg(feature = "html")]
-fn page(bill: &Bill) -> Result<String> {
-    Ok(perftax_report::html::bill(bill))
-}
-
-#[cfg(not(feature = "html"))]
-fn page(_: &Bill) -> Result<String> {
-    anyhow::bail!("this perftax was built without its html feature: build it with --features html, or ask for --json")
 }
 
 fn unpriced(bill: &Bill, profile: Option<&Path>) -> Error {

@@ -7,7 +7,6 @@ use perftax_doc::Mechanism;
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
 use perftax_pmu::Error;
 use perftax_pmu::sampler::{Pages, Payload};
-use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::host::Host;
@@ -131,13 +130,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let path = profile::save(&document)?;
         progress::announce(&format!("kept in {}", path.display()));
     }
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::calibration(&document)))?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&csv::calibration(&document, separator))?,
-        None => args.output.write_text(&text::calibration(&document))?,
-    }
+    args.output.emit(&document)?;
     Ok(Outcome::Done)
 }
 

@@ -135,8 +135,7 @@ impl Tables {
         };
         let written = [
             output.write_json(document),
-            #[cfg(feature = "html")]
-            output.write_html(|| Ok(perftax_report::html::comm(document))),
+            output.write_page(document),
             table(&self.lines_csv, csv::comm_lines),
             table(&self.cores_csv, csv::comm_cores),
             match &output.separator {

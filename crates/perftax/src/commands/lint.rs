@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_doc::{Lint, LintVerdict};
+use perftax_doc::LintVerdict;
 use perftax_perfdata::lint::{self, Limits};
 
 use crate::failure::Outcome;
@@ -45,21 +45,6 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let limits = args.config.as_deref().map(Limits::read).transpose()?.unwrap_or_default();
     let profile = profile::asked_or_own(args.profile.as_deref())?;
     let lint = lint::lint(&args.recording, &limits, profile.as_ref(), profile::origin("lint", profile.as_ref()))?;
-    args.output.write_json(&lint)?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&perftax_report::csv::lint(&lint, separator))?,
-        None => args.output.write_text(&perftax_report::text::lint(&lint))?,
-    }
-    args.output.write_html(|| page(&lint))?;
+    args.output.emit(&lint)?;
     Ok(if lint.verdict == LintVerdict::Error { Outcome::Negative } else { Outcome::Done })
-}
-
-#[cfg(feature = "html")]
-fn page(lint: &Lint) -> Result<String> {
-    Ok(perftax_report::html::lint(lint))
-}
-
-#[cfg(not(feature = "html"))]
-fn page(_: &Lint) -> Result<String> {
-    anyhow::bail!("this perftax was built without its html feature: build it with --features html, or ask for --json")
 }

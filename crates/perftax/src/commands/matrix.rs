@@ -16,7 +16,7 @@ use perftax_pmu::fnv::{FNV_OFFSET, fnv1a};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sys::{Ring, Stdio};
-use perftax_report::{csv, text, units};
+use perftax_report::{text, units};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
@@ -144,16 +144,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     drop(guard);
     document.origin.warnings.extend(commands.iter().filter_map(folder::warning));
-    args.output.write_json(&document)?;
     if args.dry_run {
+        args.output.write_json(&document)?;
         args.output.write_text(&text::matrix_plan(&document))?;
     } else {
-        #[cfg(feature = "html")]
-        args.output.write_html(|| Ok(perftax_report::html::matrix(&document)))?;
-        match &args.output.separator {
-            Some(separator) => args.output.write_text(&csv::matrix(&document, separator))?,
-            None => args.output.write_text(&text::matrix(&document))?,
-        }
+        args.output.emit(&document)?;
     }
     let is_refused = document.controls.iter().any(|control| !control.control.passed);
     Ok(if is_refused { Outcome::Negative } else { Outcome::Done })

@@ -7,7 +7,6 @@ use perftax_doc::Warning;
 use perftax_lab::phase::{Curve, Curves, in_perfs_words};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Event, parse};
-use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::folder::FolderChoice;
@@ -87,13 +86,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     };
     let weaknesses = weaknesses(&document);
     document.origin.warnings.extend(weaknesses);
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::phase(&document)))?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&csv::phase(&document, separator))?,
-        None => args.output.write_text(&text::phase(&document))?,
-    }
+    args.output.emit(&document)?;
     Ok(Outcome::Done)
 }
 

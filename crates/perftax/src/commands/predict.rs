@@ -6,7 +6,6 @@ use perftax_cost::prediction::row;
 use perftax_doc::Mechanism;
 use perftax_doc::Prediction;
 use perftax_pmu::Error;
-use perftax_report::{csv, text};
 
 use super::calibrate::check_period;
 use crate::asked::{CostChoice, CostQuery, PredictionInput};
@@ -93,13 +92,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         workload: known.workload,
         rows,
     };
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::prediction(&document)))?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&csv::prediction(&document, separator))?,
-        None => args.output.write_text(&text::prediction(&document))?,
-    }
+    args.output.emit(&document)?;
     Ok(Outcome::Done)
 }
 

@@ -3,9 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use perftax_doc::SCHEMA;
-use perftax_report::{Document, csv_comparison, text};
-use serde_json::json;
+use perftax_report::{Document, Several};
 
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -32,28 +30,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let documents = read_all(&args.files)?;
     args.output.check_writable()?;
     match documents.as_slice() {
-        [one] => args.output.write_json(one)?,
-        many => args.output.write_json(&json!({"schema": SCHEMA, "kind": "report", "documents": many}))?,
+        [one] => args.output.emit(one)?,
+        many => args.output.emit(&Several::of(many))?,
     }
-    args.output.write_html(|| page(&documents))?;
-    args.output.write_text(&match (&args.output.separator, documents.as_slice()) {
-        (Some(separator), [one]) => one.csv(separator),
-        (Some(separator), many) => csv_comparison(many, separator),
-        (None, [one]) => one.text(),
-        (None, many) => text::comparison(many),
-    })?;
     Ok(Outcome::Done)
-}
-
-#[cfg(feature = "html")]
-fn page(documents: &[Document]) -> Result<String> {
-    use perftax_report::html;
-    Ok(if documents.len() == 1 { html::documents(documents) } else { html::comparison(documents) })
-}
-
-#[cfg(not(feature = "html"))]
-fn page(_: &[Document]) -> Result<String> {
-    anyhow::bail!("--html: this perftax was built without pages; build it with the cargo feature 'html'")
 }
 
 /// The documents of all files, which must be of one kind.

@@ -7,7 +7,6 @@ use perftax_doc::Warning;
 use perftax_doc::{CostUnit, PriceSection, Selfcost};
 use perftax_lab::selfcost::{Setting, run as measured};
 use perftax_pmu::Error;
-use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::host::Host;
@@ -118,13 +117,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         fits: measured.fits,
         elapsed_s: began.elapsed().as_secs_f64(),
     };
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::selfcost(&document)))?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&csv::selfcost(&document, separator))?,
-        None => args.output.write_text(&text::selfcost(&document))?,
-    }
+    args.output.emit(&document)?;
     Ok(Outcome::Done)
 }
 

@@ -11,7 +11,6 @@ use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::machine::Right;
 use perftax_pmu::resctrl::ROOT;
-use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::folder::{self, FolderChoice};
@@ -126,13 +125,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         tolerance: TOLERANCE,
         runs: experiment.into_runs(),
     };
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::sensitivity(&document)))?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&csv::sensitivity(&document, separator))?,
-        None => args.output.write_text(&text::sensitivity(&document))?,
-    }
+    args.output.emit(&document)?;
     Ok(Outcome::Done)
 }
 

@@ -17,7 +17,6 @@ use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::{Ring, Stdio};
-use perftax_report::{csv, text};
 
 use super::calibrate::check_period;
 use crate::calibration::commonest;
@@ -122,13 +121,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     drop(guard);
     origin.warnings.extend(request.subjects.iter().filter_map(|subject| folder::warning(&subject.command)));
     let document = conclude_document(origin, &request, finished)?;
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::verification(&document)))?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&csv::verification(&document, separator))?,
-        None => args.output.write_text(&text::verification(&document))?,
-    }
+    args.output.emit(&document)?;
     Ok(if document.held { Outcome::Done } else { Outcome::Negative })
 }
 

@@ -13,7 +13,7 @@ use perftax_doc::{Plan, PredictionRow, Reason, Work, WorkloadProfile};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
-use perftax_report::{csv, text, units};
+use perftax_report::units;
 
 use crate::asked::{CostChoice, CostQuery, PredictionInput};
 use crate::failure::Outcome;
@@ -112,13 +112,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if decided.whole_cpus {
         watch_cpus(&mut document, &here)?;
     }
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::plan(&document)))?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&csv::plan(&document, separator))?,
-        None => args.output.write_text(&text::plan(&document))?,
-    }
+    args.output.emit(&document)?;
     Ok(if feasible { Outcome::Done } else { Outcome::Negative })
 }
 

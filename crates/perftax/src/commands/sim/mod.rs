@@ -16,7 +16,6 @@ use perftax_model::machine::{Handler, LlcShare, Machine, Mechanism};
 use perftax_model::run::{Outcome as Came, Request, Sampling};
 use perftax_model::unit::LONGEST_PERIOD;
 use perftax_pmu::Error;
-use perftax_report::{csv, text};
 
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -158,13 +157,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     #[cfg(feature = "parquet")]
     samples.map_or(Ok(()), samples::SampleFile::finish)?;
     let document = document(args, &published, machine, origin, &guest, runs, code);
-    args.output.write_json(&document)?;
-    #[cfg(feature = "html")]
-    args.output.write_html(|| Ok(perftax_report::html::simulation(&document)))?;
-    match &args.output.separator {
-        Some(separator) => args.output.write_text(&csv::simulation(&document, separator))?,
-        None => args.output.write_beside_child(&text::simulation(&document))?,
-    }
+    args.output.emit_beside_child(&document)?;
     Ok(Outcome::Passed(u8::try_from(code).unwrap_or(1)))
 }
 

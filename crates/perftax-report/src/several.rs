@@ -1,10 +1,45 @@
-//! Several documents as one table of separated values.
+//! Several documents of one kind as one: `perftax report A.json B.json`.
+
+use perftax_doc::SCHEMA;
+use serde::Serialize;
 
 use crate::csv::field;
-use crate::document::Document;
+#[cfg(feature = "html")]
+use crate::html;
+use crate::{Document, Render, text};
+
+/// Documents of one kind, to be compared.
+#[derive(Debug, Serialize)]
+pub struct Several<'a> {
+    schema: u32,
+    kind: &'static str,
+    documents: &'a [Document],
+}
+
+impl<'a> Several<'a> {
+    /// Of these documents, in their order.
+    pub fn of(documents: &'a [Document]) -> Self {
+        Self { schema: SCHEMA, kind: "report", documents }
+    }
+}
+
+impl Render for Several<'_> {
+    fn text(&self) -> String {
+        text::comparison(self.documents)
+    }
+
+    fn csv(&self, separator: &str) -> String {
+        comparison(self.documents, separator)
+    }
+
+    #[cfg(feature = "html")]
+    fn html(&self) -> String {
+        html::comparison(self.documents)
+    }
+}
 
 /// The main tables of several documents of one kind below one line of names, each row led by its machine and kernel.
-pub fn comparison(documents: &[Document], separator: &str) -> String {
+fn comparison(documents: &[Document], separator: &str) -> String {
     let mut out = String::new();
     for (i, document) in documents.iter().enumerate() {
         let origin = document.origin();
