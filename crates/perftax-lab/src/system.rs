@@ -1,5 +1,6 @@
 //! What the system did meanwhile: time stolen by the hypervisor, performance interrupts.
 
+use perftax_doc::Warning;
 use perftax_pmu::{Error, Result};
 
 /// Nanoseconds stolen from one CPU (or all together) since boot, from /proc/stat, in ticks of 10 ms.
@@ -32,6 +33,12 @@ fn interrupts_in(interrupts: &str, cpu: u32) -> Option<u64> {
     let column = interrupts.lines().next()?.split_ascii_whitespace().position(|word| word == heading)?;
     let line = interrupts.lines().find_map(|line| line.trim_start().strip_prefix("PMI:"))?;
     line.split_ascii_whitespace().nth(column)?.parse().ok()
+}
+
+/// What to say where a hypervisor hid hits of this process's own breakpoints.
+pub fn hidden_hits() -> Option<Warning> {
+    let traps = perftax_pmu::sys::stray_traps();
+    (traps > 0).then_some(Warning::StrayTraps { traps })
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_cost::prediction::Cost;
-use perftax_doc::{LeftOut, Mechanism, Origin, Warning, WorkloadProfile};
+use perftax_doc::{Mechanism, Origin};
+use perftax_lab::prediction::{SampleCost, of_published};
 use perftax_lab::published::Published;
 use perftax_pmu::Error;
 
@@ -51,47 +51,13 @@ pub struct CostQuery<'a> {
     pub cost: &'a CostChoice,
 }
 
-/// Everything that a prediction rests on.
-pub struct PredictionInput {
-    /// The event's name.
-    pub event_name: String,
-    /// Its mechanism.
-    pub mechanism: Mechanism,
-    /// Samples that the event's filter drops.
-    pub left_out: LeftOut,
-    /// The cost of a sample.
-    pub priced: SampleCost,
-    /// CPUs that an event is opened for.
-    pub cpus: u32,
-    /// The program.
-    pub workload: WorkloadProfile,
-    /// The event that counts its pieces of work.
-    pub work: Option<String>,
-}
-
-/// The cost of a sample and where it comes from.
-pub struct SampleCost {
-    /// For the model.
-    pub cost: Cost,
-    /// Whose it is.
-    pub machine: String,
-}
-
 /// The published cost of a machine.
 pub fn published(published: &Published, name: &str, mechanism: Mechanism, origin: &mut Origin) -> Result<SampleCost> {
-    let Some(found) = published.costs.iter().find(|cost| cost.mechanism == mechanism) else {
+    let Some((cost, warning)) = of_published(published, mechanism) else {
         let known: Vec<String> = published.costs.iter().map(|cost| cost.mechanism.to_string()).collect();
-        return Err(Error::Argument {
-            argument: "--machine",
-            value: name.into(),
-            needed: format!("an event sampled by {}: that is what {name} has published costs for", known.join(" or ")),
-        }
-        .into());
+        let needed = format!("an event sampled by {}: that is what {name} has published costs for", known.join(" or "));
+        return Err(Error::Argument { argument: "--machine", value: name.into(), needed }.into());
     };
-    origin.warnings.push(Warning::Other {
-        message: format!("the cost of a sample is published, not measured here: {} ({})", published.source, found.condition),
-        remedy: "perftax calibrate on the machine itself".into(),
-    });
-    let cost = Cost { terms: found.terms.clone(), ..Cost::new(found.alpha_ns, 0.0) };
-    Ok(SampleCost { cost, machine: published.cpu.clone() })
+    origin.warnings.push(warning);
+    Ok(cost)
 }

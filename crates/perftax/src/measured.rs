@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use perftax_cost::prediction::{Cost, FRESH_S, RAW_TERM, Setting, USER_STACK_BYTES, Watched, drift_at_age};
 use perftax_doc::{Calibration, MachineProfile, Origin};
 use perftax_doc::{Estimate, LeftOut, Mechanism, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
+use perftax_lab::prediction::{PredictionInput, SampleCost, in_profile, of_calibration};
 use perftax_lab::published::Published;
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
@@ -14,7 +14,7 @@ use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::Payload;
 
-use crate::asked::{CostQuery, CountsFrom, PredictionInput, SampleCost, published};
+use crate::asked::{CostQuery, CountsFrom, published};
 use crate::host::Host;
 use crate::origin::now_s;
 use crate::program::Program;
@@ -32,7 +32,7 @@ pub fn price(
 ) -> Result<SampleCost> {
     if let Some(path) = from {
         let profile = profile::load_file(path)?;
-        let found = find(&profile, event, mechanism);
+        let found = in_profile(&profile, event, mechanism);
         let Some(found) = found else {
             bail!("{} has no calibration of {mechanism}: it has {}", path.display(), contents(&profile))
         };
@@ -42,12 +42,12 @@ pub fn price(
         if profile.machine.fingerprint != here.id.fingerprint {
             origin.warnings.push(Warning::ForeignProfile { profile: profile.machine.name.clone(), here: here.id.name.clone() });
         }
-        return Ok(priced(found.clone(), event, origin));
+        return Ok(priced(found, event, origin));
     }
     let kept = profile::load(&here.id)?;
-    let found = kept.as_ref().and_then(|profile| find(profile, event, mechanism));
+    let found = kept.as_ref().and_then(|profile| in_profile(profile, event, mechanism));
     if let Some(found) = found.filter(|found| payload.iter().all(|term| found.terms.contains_key(term))) {
-        return Ok(priced(found.clone(), event, origin));
+        return Ok(priced(found, event, origin));
     }
     let guard = here.throttle_guard(origin)?;
     let spec = Spec {
@@ -66,7 +66,7 @@ pub fn price(
     ));
     let outcome = calibration::run(&spec, Goal::QUICK, 1)?;
     drop(guard);
-    let document = calibration::document(here, here.origin("calibrate"), &spec, &Goal::QUICK, outcome)?;
+    let document = perftax_lab::calibrate::document(&here.catalog, here.origin("calibrate"), &spec, &Goal::QUICK, outcome)?;
     profile::save(&document)?;
     origin.warnings.extend(document.origin.warnings.iter().filter(|w| matches!(w, Warning::PrecisionNotReached { .. })).cloned());
     if let Some(term) = payload.iter().find(|term| !document.terms.contains_key(*term)) {
@@ -77,35 +77,18 @@ pub fn price(
         }
         .into());
     }
-    Ok(priced(document, event, origin))
+    Ok(priced(&document, event, origin))
 }
 
-fn find<'a>(profile: &'a MachineProfile, event: Option<&Event>, mechanism: Mechanism) -> Option<&'a Calibration> {
-    let exact = event.and_then(|event| profile.find(mechanism, &event.name));
-    // The cost belongs to the mechanism, hardly to the event; `priced` says so where they differ.
-    exact.or_else(|| profile.of_mechanism(mechanism).max_by(|a, b| a.origin.taken_at_s.total_cmp(&b.origin.taken_at_s)))
+fn priced(calibration: &Calibration, event: Option<&Event>, origin: &mut Origin) -> SampleCost {
+    let (cost, warnings) = of_calibration(calibration, event, now_s());
+    origin.warnings.extend(warnings);
+    cost
 }
 
 fn contents(profile: &MachineProfile) -> String {
     let names: Vec<String> = profile.calibrations.iter().map(|c| c.mechanism.to_string()).collect();
     if names.is_empty() { "none".into() } else { names.join(", ") }
-}
-
-fn priced(calibration: Calibration, event: Option<&Event>, origin: &mut Origin) -> SampleCost {
-    let other = event.filter(|event| !calibration.mechanism.is_time_driven() && event.name != calibration.event);
-    if let Some(event) = other {
-        origin.warnings.push(Warning::Other {
-            message: format!("{} is priced with the cost of {}, an event of the same mechanism", event.name, calibration.event),
-            remedy: format!("perftax calibrate -e {}, where it can be calibrated", event.name),
-        });
-    }
-    let mut cost = Cost::from(&calibration);
-    let age_s = now_s() - calibration.origin.taken_at_s;
-    cost.drift = drift_at_age(&calibration, age_s);
-    if age_s > FRESH_S {
-        origin.warnings.push(Warning::OldCalibration { age_s, drift: cost.drift });
-    }
-    SampleCost { cost, machine: calibration.origin.machine.name.clone() }
 }
 
 /// Who is watched.
@@ -124,43 +107,7 @@ pub struct PayloadChoice {
     pub with: Vec<String>,
 }
 
-/// Frames of a typical call chain: what bytes a second are predicted with.
-const TYPICAL_FRAMES: u32 = 16;
-
 impl PayloadChoice {
-    fn payload(&self) -> Payload {
-        self.with.iter().fold(Payload::BASIC, |payload, name| match name.as_str() {
-            "callchain" => payload.with_callchain(),
-            "user-regs" => payload.with_user_registers(),
-            "branch-stack" => payload.with_branches(),
-            _ => payload.with_user_stack(USER_STACK_BYTES),
-        })
-    }
-
-    /// How the program would be sampled.
-    pub fn setting<'a>(&'a self, known: &'a PredictionInput, watched: WatchedChoice) -> Setting<'a> {
-        let payload = self.payload();
-        let bulk = perftax_pmu::record::Payload {
-            callchain_entries: TYPICAL_FRAMES.into(),
-            stack_bytes: payload.stack_user_bytes.into(),
-            ..Default::default()
-        };
-        let bytes = payload.layout().sample_size_bytes(&bulk);
-        let mut setting = Setting::new(known.mechanism, &known.event_name, bytes as f64);
-        setting.left_out = known.left_out;
-        setting.watched = match watched.all_cpus {
-            true => Watched::Cpus,
-            false => Watched::Program { events: 1, cpus: known.cpus },
-        };
-        setting.payload = self.with.iter().map(String::as_str).collect();
-        // perf record has a tracepoint's or a probe's data in each sample, asked or not.
-        if matches!(known.mechanism, Mechanism::Tracepoint | Mechanism::Uprobe) && known.priced.cost.terms.contains_key(RAW_TERM)
-        {
-            setting.payload.push(RAW_TERM);
-        }
-        setting
-    }
-
     /// perf record's options for the same payload.
     pub fn perf_options(&self) -> Vec<String> {
         let options = self.with.iter().map(|name| match name.as_str() {
@@ -182,13 +129,13 @@ pub fn resolve(here: &Host, wanted: &CostQuery, program: &Program, origin: &mut 
     let elsewhere = wanted.cost.is_elsewhere();
     let machine = wanted.cost.machine.as_deref().map(Published::load).transpose()?;
     let (event, mechanism) = match (wanted.event, &machine) {
-        (Some(text), Some(machine)) => event_of(here, text, machine),
+        (Some(text), Some(machine)) => machine.event(here.event(text).ok()),
         (Some(text), None) if elsewhere => {
             let event = here.event(text)?;
             let mechanism = event.mechanism;
             (Some(event), mechanism)
         }
-        (None, Some(machine)) => (None, first_mechanism(machine)),
+        (None, Some(machine)) => (None, machine.first_mechanism()),
         (text, _) => here.choose(text, None)?,
     };
     let event_name = match (&event, wanted.event) {
@@ -258,25 +205,6 @@ pub fn resolve(here: &Host, wanted: &CostQuery, program: &Program, origin: &mut 
     let left_out = event.as_ref().map_or(LeftOut::Nothing, Event::left_out);
     let cpus = online_cpus()?.len() as u32;
     Ok(PredictionInput { event_name, mechanism, left_out, priced, cpus, workload, work: work.map(|work| work.name) })
-}
-
-/// An event of a published machine's, and what samples it there: the same as here where that machine has a price for it; else its own first mechanism,
-/// and the event need only have a name, which this machine may not know.
-fn event_of(here: &Host, text: &str, published: &Published) -> (Option<Event>, Mechanism) {
-    let has = |mechanism: Mechanism| published.costs.iter().any(|cost| cost.mechanism == mechanism);
-    match here.event(text) {
-        // Not an event of a core's: its mechanism is the kernel's, there as here.
-        Ok(event) if has(event.mechanism) || !event.mechanism.is_hardware() => {
-            let mechanism = event.mechanism;
-            (Some(event), mechanism)
-        }
-        known => (known.ok(), first_mechanism(published)),
-    }
-}
-
-/// What a published machine is sampled by where nothing else is asked for.
-fn first_mechanism(published: &Published) -> Mechanism {
-    published.costs.first().map_or(Mechanism::Pebs, |cost| cost.mechanism)
 }
 
 /// What is sampled elsewhere cannot be counted here.

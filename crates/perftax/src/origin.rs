@@ -2,7 +2,6 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use perftax_doc::Warning;
 use perftax_doc::{MachineId, Origin, SCHEMA};
 
 /// Seconds since 1970, as documents say when they were taken.
@@ -22,10 +21,4 @@ pub fn here(kind: &str, machine: MachineId, kernel: String) -> Origin {
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         warnings: Vec::new(),
     }
-}
-
-/// What to say where a hypervisor hid hits of this process's own breakpoints.
-pub fn hidden_hits() -> Option<Warning> {
-    let traps = perftax_pmu::sys::stray_traps();
-    (traps > 0).then_some(Warning::StrayTraps { traps })
 }

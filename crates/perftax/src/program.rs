@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use perftax_doc::Warning;
 use perftax_doc::{Origin, WorkloadProfile};
-use perftax_lab::run::{Lifetime, Survey, check_process, survey, survey_process};
+use perftax_lab::run::{Lifetime, Survey, check_process, remarks, survey, survey_process};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{check_interrupted, online_cpus};
@@ -74,26 +74,7 @@ impl Program {
                 profile
             }
         };
-        if let Some(tasks) = profile.tasks.as_ref().filter(|tasks| tasks.lost > 0) {
-            origin.warnings.push(Warning::Other {
-                message: format!(
-                    "{} records of threads and processes were lost: there were more than the {} that are counted, and how many samples they give is not known",
-                    tasks.lost,
-                    tasks.created()
-                ),
-                remedy: "sysctl kernel.perf_event_mlock_kb=8192, for larger rings".into(),
-            });
-        }
-        let spoiled: Vec<_> = profile.runs.iter().filter_map(|run| run.spoiled.clone()).collect();
-        if let Some(reason) = spoiled.first() {
-            let (spoiled, of) = (spoiled.len() as u64, profile.runs.len() as u64);
-            origin.warnings.push(Warning::SpoiledRounds { spoiled, of, reason: reason.clone() });
-        }
-        // The CERN study excluded what varied by more than this.
-        if profile.variation > 0.10 {
-            let what = if self.pid.is_some() { "CPU time from look to look" } else { "elapsed time" };
-            origin.warnings.push(Warning::HighVariation { what: what.into(), variation: profile.variation });
-        }
+        origin.warnings.extend(remarks(&profile));
         Ok(profile)
     }
 

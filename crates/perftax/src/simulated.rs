@@ -1,20 +1,15 @@
 //! What predictions for another machine need, from one run of the program under that machine's model.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-
 use anyhow::Result;
-use perftax_doc::{Estimate, LeftOut, Mechanism, Warning};
-use perftax_doc::{Origin, WorkloadProfile};
+use perftax_doc::{LeftOut, Mechanism, Origin, Warning};
+use perftax_lab::prediction::PredictionInput;
 use perftax_lab::published::Published;
-use perftax_lab::simulation::{Brought, Guest, Installation, simulate, summary};
+use perftax_lab::simulation::{Brought, Guest, Installation, count, usual_event};
 use perftax_model::Event;
-use perftax_model::machine::{Handler, Mechanism as Unit};
-use perftax_model::run::{Outcome, Request, Sampling};
-use perftax_model::unit::LONGEST_PERIOD;
+use perftax_model::machine::Mechanism as Unit;
 use perftax_pmu::Error;
 
-use crate::asked::{CostQuery, PredictionInput, published};
+use crate::asked::{CostQuery, published};
 use crate::target::Target;
 
 /// The plugin, where nothing stands beside the program (build.rs).
@@ -44,7 +39,7 @@ pub fn resolve(wanted: &CostQuery, target: &Target, origin: &mut Origin) -> Resu
     let model = described.model()?;
     let (event_name, event) = match wanted.event {
         Some(text) => (text.to_string(), Event::parse(text).map_err(|error| argument("-e", text, error.to_string()))?),
-        None => usual(&described)
+        None => usual_event(&described)
             .ok_or_else(|| argument("--machine", name, "a machine with a published cost of pebs or ibs samples".into()))?,
     };
     // IBS samples operations or fetches and nothing else, and nothing else samples these.
@@ -54,88 +49,19 @@ pub fn resolve(wanted: &CostQuery, target: &Target, origin: &mut Origin) -> Resu
         _ => (Mechanism::Pebs, Unit::Pebs),
     };
     let mut priced = published(&described, name, mechanism, origin)?;
-    let sampling = |mechanism, period| Sampling { mechanism, event, period, buffer_bytes: None, handler: Handler::Copies };
-    // Some classes are counted only where they are sampled: an interrupt that never comes does it.
-    let counting = sampling(Unit::Interrupt, LONGEST_PERIOD);
-    let request = Request { sampling: Some(counting), caches: true, profile: true, ..Request::counting(model.clone()) };
     let guest = Guest { silent: true, ..target.guest()? };
     crate::progress::announce(&format!("counting on the modelled {name}: one run in qemu-user, some times slower than here"));
-    let simulated = simulate(&installation()?, &guest, &request)?;
-    let Some(outcome) = &simulated.outcome else {
-        return Err(simulated.without(&guest.argv[0].to_string_lossy()).into());
-    };
-    priced.cost.pollution_ns = pollution(outcome, &Request { sampling: Some(sampling(unit, 1)), ..request.clone() });
-    warn(&simulated, name, origin);
-    let workload = workload(outcome, &request, &event_name, event, &guest.argv);
+    let counted = count(&installation()?, &guest, model, &event_name, event, unit)?;
+    priced.cost.pollution_ns = counted.pollution_ns;
+    origin.warnings.push(Warning::Other {
+        message: format!(
+            "elapsed time and counts are those of the modelled {name}: the interval is that of the cost of a sample alone"
+        ),
+        remedy: "perftax verify on the machine itself".into(),
+    });
+    origin.warnings.extend(counted.warnings);
+    let workload = counted.workload;
     Ok(PredictionInput { event_name, mechanism, left_out: LeftOut::Nothing, priced, cpus: 1, workload, work: None })
-}
-
-/// The event that the machine's first published cost is of.
-fn usual(described: &Published) -> Option<(String, Event)> {
-    described.costs.iter().find_map(|cost| {
-        let event = match cost.mechanism {
-            Mechanism::Pebs => Event::parse(&cost.event).ok()?,
-            Mechanism::IbsOp => Event::DispatchedOps,
-            Mechanism::IbsFetch => Event::Fetches,
-            _ => return None,
-        };
-        Some((cost.event.clone(), event))
-    })
-}
-
-/// The program as the model timed and counted it. Nothing here varies, so that nothing has an interval of its own.
-fn workload(outcome: &Outcome, request: &Request, event_name: &str, event: Event, argv: &[OsString]) -> WorkloadProfile {
-    let run = summary(outcome, request);
-    let events: u64 = outcome.cores.iter().map(|core| core.counts[event]).sum();
-    let busy: Vec<Estimate> = run.cores.iter().map(|core| Estimate::exact(core.elapsed_s)).collect();
-    WorkloadProfile {
-        command: argv.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        pid: None,
-        elapsed_s: Estimate::exact(run.elapsed_s),
-        cpu_s: Estimate::exact(busy.iter().map(|core| core.estimate).sum()),
-        cpu_s_per_cpu: busy,
-        threads: outcome.threads.len() as u32,
-        tasks: None,
-        switches: Estimate::exact(0.0),
-        faults: Estimate::exact(0.0),
-        max_rss_bytes: 0,
-        counts: BTreeMap::from([(event_name.to_string(), Estimate::exact(events as f64))]),
-        variation: 0.0,
-        runs: Vec::new(),
-    }
-}
-
-/// What a sample's record costs the first core's program in its caches, ns, by period: from every sample to one in the run.
-fn pollution(outcome: &Outcome, request: &Request) -> Vec<(u64, f64)> {
-    let (Some(profile), Some(core), Some(sampling)) = (&outcome.profile, outcome.cores.first(), request.sampling) else {
-        return Vec::new();
-    };
-    let events = core.counts[sampling.event];
-    let periods = (0..u64::BITS - events.leading_zeros()).map(|bits| 1u64 << bits);
-    let at = |period: u64| {
-        let samples = (events / period).max(1);
-        (period, 1e9 * profile.pollution_s(&request.machine, &request.streams(samples)) / samples as f64)
-    };
-    if request.buffer().is_none() { Vec::new() } else { periods.map(at).collect() }
-}
-
-fn warn(simulated: &perftax_lab::simulation::Simulated, name: &str, origin: &mut Origin) {
-    let mut warn = |message: String, remedy: &str| {
-        origin.warnings.push(Warning::Other { message, remedy: remedy.into() });
-    };
-    warn(
-        format!("elapsed time and counts are those of the modelled {name}: the interval is that of the cost of a sample alone"),
-        "perftax verify on the machine itself",
-    );
-    if simulated.forked {
-        warn(
-            "the program forked: what its children did was not counted".into(),
-            "predict the program that does the work, not a shell or driver around it",
-        );
-    }
-    if simulated.code != 0 {
-        warn(format!("the program ended with code {}", simulated.code), "");
-    }
 }
 
 #[cfg(test)]

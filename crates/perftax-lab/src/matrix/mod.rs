@@ -3,12 +3,14 @@
 //! [`Grid`] crosses them and says what this machine does not have, [`Instances`] runs copies of a program, [`Watch`] opens a mode's events
 //! on them, and [`measure`] makes pairs of both until a cell is known well enough.
 
+mod conclusion;
 mod event_set;
 mod experiment;
 mod grid;
 mod instances;
 mod watch;
 
+pub use conclusion::conclude;
 pub use event_set::EventSet;
 pub use experiment::{Goal, measure, pilot};
 pub use grid::{Cells, Grid, Planned};

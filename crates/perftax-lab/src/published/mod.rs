@@ -9,6 +9,7 @@ use std::path::Path;
 use perftax_doc::{Calibration, MachineId, Origin, SCHEMA, StopReason};
 use perftax_doc::{Estimate, Mechanism, Warning};
 use perftax_model::machine::{self, Machine};
+use perftax_pmu::event::Event;
 use perftax_pmu::{Error, Result};
 use serde::Deserialize;
 
@@ -89,6 +90,25 @@ impl PeriodRange {
 }
 
 impl Published {
+    /// What it is sampled by where nothing else is asked for.
+    pub fn first_mechanism(&self) -> Mechanism {
+        self.costs.first().map_or(Mechanism::Pebs, |cost| cost.mechanism)
+    }
+
+    /// What an event that is known here as `event` is there, and what samples it: the same as here where that machine has a price for it; else its own
+    /// first mechanism, and the event need only have a name, which this machine may not know.
+    pub fn event(&self, event: Option<Event>) -> (Option<Event>, Mechanism) {
+        let has = |mechanism: Mechanism| self.costs.iter().any(|cost| cost.mechanism == mechanism);
+        match event {
+            // Not an event of a core's: its mechanism is the kernel's, there as here.
+            Some(event) if has(event.mechanism) || !event.mechanism.is_hardware() => {
+                let mechanism = event.mechanism;
+                (Some(event), mechanism)
+            }
+            known => (known, self.first_mechanism()),
+        }
+    }
+
     /// Loads by path (anything with a `/` or ending in `.toml`) or by the name of a shipped one, in any case of letters.
     ///
     /// # Errors

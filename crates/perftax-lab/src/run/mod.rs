@@ -25,7 +25,7 @@ pub use monitor::{Attach, Monitor, Watched, run_once, usual_ring_pages};
 pub use process::{check_process, survey_process};
 pub use ready::{Pattern, Ready};
 pub use scratch::{Copy, Scratch, sweep};
-pub use survey::{Survey, survey};
+pub use survey::{Survey, remarks, survey};
 pub use tasks::{Look, look_at_tasks};
 pub use yardstick::YardstickThread;
 

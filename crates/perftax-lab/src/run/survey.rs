@@ -2,9 +2,9 @@
 
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
 use perftax_doc::Estimate;
-use perftax_doc::WorkloadProfile;
 use perftax_doc::observation::Run;
 use perftax_doc::tasks::Tasks;
+use perftax_doc::{Warning, WorkloadProfile};
 use perftax_pmu::event::Event;
 use perftax_pmu::{Error, Result};
 
@@ -100,4 +100,30 @@ pub(super) fn variation(values: &[f64]) -> f64 {
 fn estimate(values: &[f64]) -> Estimate {
     let mean = |sample: &[&f64]| sample.iter().copied().sum::<f64>() / sample.len() as f64;
     cluster_bootstrap(values, mean, REPLICATES, SEED).unwrap_or_else(|| Estimate::exact(values.first().copied().unwrap_or(0.0)))
+}
+
+/// What is to be said of a program's runs: what was lost, spoiled, or varies.
+pub fn remarks(profile: &WorkloadProfile) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some(tasks) = profile.tasks.as_ref().filter(|tasks| tasks.lost > 0) {
+        warnings.push(Warning::Other {
+            message: format!(
+                "{} records of threads and processes were lost: there were more than the {} that are counted, and how many samples they give is not known",
+                tasks.lost,
+                tasks.created()
+            ),
+            remedy: "sysctl kernel.perf_event_mlock_kb=8192, for larger rings".into(),
+        });
+    }
+    let spoiled: Vec<_> = profile.runs.iter().filter_map(|run| run.spoiled.clone()).collect();
+    if let Some(reason) = spoiled.first() {
+        let (spoiled, of) = (spoiled.len() as u64, profile.runs.len() as u64);
+        warnings.push(Warning::SpoiledRounds { spoiled, of, reason: reason.clone() });
+    }
+    // The CERN study excluded what varied by more than this.
+    if profile.variation > 0.10 {
+        let what = if profile.pid.is_some() { "CPU time from look to look" } else { "elapsed time" };
+        warnings.push(Warning::HighVariation { what: what.into(), variation: profile.variation });
+    }
+    warnings
 }

@@ -13,10 +13,10 @@ use perftax_pmu::guard::check_interrupted;
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::journal::Journal;
-use crate::origin::hidden_hits;
 use crate::output::Output;
 use crate::progress;
 use crate::wait::Wait;
+use perftax_lab::system::hidden_hits;
 
 /// Check whether samples tell the truth on this machine
 ///

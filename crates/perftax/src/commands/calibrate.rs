@@ -125,7 +125,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     ));
     let outcome = calibration::run(&spec, goal, args.seed)?;
     drop(guard);
-    let document = calibration::document(&here, origin, &spec, &goal, outcome)?;
+    let document = perftax_lab::calibrate::document(&here.catalog, origin, &spec, &goal, outcome)?;
     if !(args.no_save || args.no_timestamp || mechanism.only_measures()) {
         let path = profile::save(&document)?;
         progress::announce(&format!("kept in {}", path.display()));

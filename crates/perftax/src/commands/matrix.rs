@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use perftax_cost::matrix::{Foreseen, VARIATION_LIMIT, control, variation};
-use perftax_doc::{Matrix, MatrixCell, MatrixControl, MatrixKey, MatrixMode, MatrixPilot, MatrixPlacement, MatrixPlan, Origin};
-use perftax_lab::matrix::{Cells, EventSet, Goal, Grid, Instances, Monitors, Planned, measure, pilot};
+use perftax_cost::matrix::{Foreseen, VARIATION_LIMIT, variation};
+use perftax_doc::{Matrix, MatrixCell, MatrixMode, MatrixPilot, MatrixPlacement, MatrixPlan, Origin};
+use perftax_lab::matrix::{Cells, EventSet, Goal, Grid, Instances, Monitors, Planned, conclude, measure, pilot};
 use perftax_lab::run::{Command, usual_ring_pages};
 use perftax_lab::workload::{Workload, default_cache_dir, find_program};
 use perftax_pmu::Error;
@@ -16,7 +16,7 @@ use perftax_pmu::fnv::{FNV_OFFSET, fnv1a};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sys::{Ring, Stdio};
-use perftax_report::{text, units};
+use perftax_report::text;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
@@ -255,29 +255,6 @@ impl Bench<'_> {
             until,
         };
         Ok(measure(planned, &self.instances(&key.workload, key.instances)?, pilot_s, &goal, rng, each)?)
-    }
-}
-
-/// The controls, and the cells that fall with them.
-fn conclude(document: &mut Matrix) {
-    let alone: Vec<&MatrixCell> = document.cells.iter().filter(|cell| cell.key.mode == MatrixMode::Off).collect();
-    let of = |cell: &&MatrixCell| {
-        let MatrixKey { workload, instances, .. } = cell.key.clone();
-        Some(MatrixControl { workload, instances, control: control(&cell.observations, alone.len())? })
-    };
-    document.controls = alone.iter().filter_map(of).collect();
-    for cell in document.cells.iter_mut().filter(|cell| cell.key.mode != MatrixMode::Off && cell.excluded.is_none()) {
-        let is_its = |control: &&MatrixControl| control.workload == cell.key.workload && control.instances == cell.key.instances;
-        if !document.controls.iter().any(|control| is_its(&control)) {
-            cell.excluded = Some("off against off was not measured for it, or in fewer than two pairs".into());
-        }
-    }
-    for failed in document.controls.iter().filter(|control| !control.control.passed) {
-        let falls = |cell: &&mut MatrixCell| cell.key.workload == failed.workload && cell.key.instances == failed.instances;
-        for cell in document.cells.iter_mut().filter(falls).filter(|cell| cell.excluded.is_none()) {
-            let difference = units::estimate_share(&failed.control.difference);
-            cell.excluded = Some(format!("off against off differs by {difference}: something slows one arm and not the other"));
-        }
     }
 }
 

@@ -5,10 +5,11 @@ use perftax_cost::period::{Rule, event_defaults, time_defaults};
 use perftax_cost::prediction::row;
 use perftax_doc::Mechanism;
 use perftax_doc::Prediction;
+use perftax_lab::prediction::PredictionInput;
 use perftax_pmu::Error;
 
 use super::calibrate::check_period;
-use crate::asked::{CostChoice, CostQuery, PredictionInput};
+use crate::asked::{CostChoice, CostQuery};
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::measured::{PayloadChoice, WatchedChoice, resolve};
@@ -71,7 +72,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     } else {
         args.periods.clone()
     };
-    let setting = args.payload.setting(&known, args.watched);
+    let setting = known.setting(&args.payload.with, args.watched.all_cpus);
     let mut rows = Vec::new();
     for &period in &periods {
         check_period(Some(period), known.mechanism)?;

@@ -10,10 +10,10 @@ use perftax_pmu::Error;
 
 use crate::failure::Outcome;
 use crate::host::Host;
-use crate::origin::hidden_hits;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
 use crate::wait::Wait;
+use perftax_lab::system::hidden_hits;
 
 /// The price list of perf_event: start, stop, read, open, switches
 ///

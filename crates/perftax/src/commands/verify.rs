@@ -3,13 +3,10 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
-use perftax_cost::verification::{summarise, summarise_without_pollution};
-use perftax_doc::Warning;
-use perftax_doc::{Calibration, Origin, StopReason, Verification, WorkloadControl};
-use perftax_lab::calibrate::conclude;
+use anyhow::{Result, anyhow};
+use perftax_doc::Origin;
 use perftax_lab::run::{Attach, Command};
-use perftax_lab::verify::{Experiment, Finished, Grid, Request, Subject};
+use perftax_lab::verify::{Experiment, Finished, Grid, Request, Subject, Unusable, conclude};
 use perftax_lab::workload::{Workload, default_cache_dir};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
@@ -19,7 +16,6 @@ use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::{Ring, Stdio};
 
 use super::calibrate::check_period;
-use crate::calibration::commonest;
 use crate::failure::Outcome;
 use crate::folder::{self, FolderChoice};
 use crate::host::{Host, NO_YARDSTICK};
@@ -120,7 +116,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let finished = measure(&request, &here)?;
     drop(guard);
     origin.warnings.extend(request.subjects.iter().filter_map(|subject| folder::warning(&subject.command)));
-    let document = conclude_document(origin, &request, finished)?;
+    let document = conclude(origin, &request, finished).map_err(with_remedy)?;
     args.output.emit(&document)?;
     Ok(if document.held { Outcome::Done } else { Outcome::Negative })
 }
@@ -155,134 +151,14 @@ fn measure(request: &Request, here: &Host) -> Result<Finished> {
     Ok(experiment.finish())
 }
 
-/// Share of cells whose interval must cover 0 for the prediction to hold (DESIGN's acceptance: 85 %).
-const COVERAGE_NEEDED: f64 = 0.85;
-/// Median |E| up to which it holds, a fraction.
-const MEDIAN_ERROR_ALLOWED: f64 = 0.02;
-
-fn conclude_document(mut origin: Origin, request: &Request, finished: Finished) -> Result<Verification> {
-    if finished.cells.is_empty() {
-        let of_blocks = finished.blocks.iter().filter_map(|block| block.spoiled.clone());
-        let spoiled = |what: &str, spoiled: usize, of: usize, reason: String| Error::Spoiled {
-            why: format!("no cell has two usable rounds: {spoiled} of {of} {what} were spoiled, most often: {reason}"),
-            remedy: "quieten the machine, lengthen the program, or give it more time with --time".into(),
-        };
-        let runs =
-            ("runs", finished.left_out.len(), finished.made, commonest(finished.left_out.iter().map(|run| run.why.clone())));
-        let blocks = ("blocks of the calibration", of_blocks.clone().count(), finished.blocks.len(), commonest(of_blocks));
-        // Of either kind a round needs some: what was spoiled more is the reason.
-        let share = |spoiled: usize, of: usize| spoiled as f64 / of.max(1) as f64;
-        let (what, number, of, reason) = if share(blocks.1, blocks.2) > share(runs.1, runs.2) { blocks } else { runs };
-        if let Some(reason) = reason {
-            return Err(spoiled(what, number, of, reason).into());
-        }
-        bail!(
-            "no cell has two usable rounds: the time was too short, or samples are as dear as their period\n  \
-             give it more time with --time, or a longer period with -c"
-        );
-    }
-    let refused: Vec<&(String, perftax_doc::Control)> = finished.controls.iter().filter(|(_, c)| !c.passed).collect();
-    for (workload, control) in &refused {
-        origin.warnings.push(Warning::Other {
-            message: format!(
-                "{workload}: its two unmonitored arms differ by {:+.2} % [{:+.2}, {:+.2}] ({:.1} %): its cells are refused",
-                control.difference.estimate * 100.0,
-                control.difference.low * 100.0,
-                control.difference.high * 100.0,
-                control.difference.confidence * 100.0
-            ),
-            remedy: "quieten the machine and verify again".into(),
-        });
-    }
-    let usable: Vec<_> =
-        finished.cells.iter().filter(|cell| !refused.iter().any(|(workload, _)| *workload == cell.workload)).cloned().collect();
-    if usable.is_empty() {
-        let (workload, control) = refused[0];
-        bail!(
-            "the A/A control failed: two unmonitored arms of {workload} differ by {:+.2} % [{:+.2}, {:+.2}] ({:.1} %), \
-             so the verification is refused\n  something slows one arm and not the other: quieten the machine and verify again",
-            control.difference.estimate * 100.0,
-            control.difference.low * 100.0,
-            control.difference.high * 100.0,
-            control.difference.confidence * 100.0
-        );
-    }
-    if finished.missing > 0 {
-        origin.warnings.push(Warning::Other {
-            message: format!(
-                "{} cells could not be computed: too few usable rounds, or samples as dear as their period",
-                finished.missing
-            ),
-            remedy: "give it more time (--time), or leave out the largest --overheads".into(),
-        });
-    }
-    if finished.unreachable > 0 {
-        origin.warnings.push(Warning::Other {
-            message: format!(
-                "{} of the overheads asked for are left out: a sample is too cheap here to cost so much",
-                finished.unreachable
-            ),
-            remedy: "choose smaller --overheads and --probe".into(),
-        });
-    }
-    if let Some(reason) = commonest(finished.left_out.iter().map(|run| run.why.clone())) {
-        let (spoiled, of) = (finished.left_out.len() as u64, finished.made as u64);
-        origin.warnings.push(Warning::SpoiledRounds { spoiled, of, reason });
-    }
-    let wide = usable.iter().map(|c| c.error.half_width()).fold(0.0, f64::max);
-    if wide > request.half_width {
-        origin.warnings.push(Warning::PrecisionNotReached { wanted: request.half_width, reached: wide });
-    }
-    let summary = summarise(&usable);
-    let calibration = calibration_of(&origin, request, &finished);
-    Ok(Verification {
-        origin,
-        mechanism: request.mechanism(),
-        event: request.event.name.clone(),
-        median_abs_error: summary.median_abs_error,
-        coverage: summary.coverage,
-        regression: summary.regression,
-        without_pollution: summarise_without_pollution(&usable),
-        controls: finished
-            .controls
-            .iter()
-            .map(|(workload, control)| WorkloadControl { workload: workload.clone(), control: *control })
-            .collect(),
-        yardsticks: finished.fits,
-        left_out: finished.left_out,
-        runs_made: finished.made as u64,
-        held: refused.is_empty()
-            && finished.missing == 0
-            && summary.coverage >= COVERAGE_NEEDED
-            && summary.median_abs_error <= MEDIAN_ERROR_ALLOWED,
-        cells: finished.cells,
-        calibrations: calibration.into_iter().collect(),
-    })
-}
-
-fn calibration_of(origin: &Origin, request: &Request, finished: &Finished) -> Option<Calibration> {
-    let conclusion = conclude(&finished.blocks, request.mechanism(), &[])?;
-    Some(Calibration {
-        origin: Origin { kind: "calibrate".into(), warnings: Vec::new(), ..origin.clone() },
-        mechanism: request.mechanism(),
-        event: request.event.name.clone(),
-        alpha_ns: conclusion.alpha_ns,
-        floor_ns: conclusion.floor_ns,
-        samples: conclusion.samples,
-        expected_samples: conclusion.expected_samples,
-        lost: conclusion.lost,
-        throttled: conclusion.throttled,
-        terms: conclusion.terms,
-        linearity: conclusion.linearity,
-        control: conclusion.control,
-        witness: None,
-        direct: conclusion.direct,
-        drift: conclusion.drift,
-        sessions: conclusion.sessions,
-        elapsed_s: 0.0,
-        stopped: StopReason::TimeLimit,
-        blocks: finished.blocks.clone(),
-    })
+/// What helps where there is nothing to judge.
+fn with_remedy(error: Unusable) -> anyhow::Error {
+    let remedy = match &error {
+        Unusable::Spoiled { .. } => "quieten the machine, lengthen the program, or give it more time with --time",
+        Unusable::TooShort => "give it more time with --time, or a longer period with -c",
+        Unusable::Control(_) => return error.into(),
+    };
+    anyhow!("{error}\n  {remedy}")
 }
 
 impl Args {

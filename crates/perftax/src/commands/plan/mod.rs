@@ -10,12 +10,13 @@ use perftax_cost::prediction::OWN_TERM;
 use perftax_cost::tasks::TASK_TERM;
 use perftax_doc::{Estimate, LeftOut, Mechanism};
 use perftax_doc::{Plan, PredictionRow, Reason, Work, WorkloadProfile};
+use perftax_lab::prediction::PredictionInput;
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
 use perftax_report::units;
 
-use crate::asked::{CostChoice, CostQuery, PredictionInput};
+use crate::asked::{CostChoice, CostQuery};
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::measured::{PayloadChoice, WatchedChoice, resolve};
@@ -86,7 +87,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         budget: args.budget,
         workload: &known.workload,
         cost: &known.priced.cost,
-        setting: args.payload.setting(&known, args.watched),
+        setting: known.setting(&args.payload.with, args.watched.all_cpus),
         rule: Rule::of(known.mechanism, None),
         resolve: args.resolve,
         samples_per_second: args.samples_per,

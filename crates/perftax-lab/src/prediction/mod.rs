@@ -1,0 +1,122 @@
+//! What a prediction rests on: the cost of a sample, from wherever it is to be had, and what the program does.
+
+mod pricing;
+
+use perftax_cost::prediction::{RAW_TERM, Setting, USER_STACK_BYTES, Watched};
+use perftax_doc::{LeftOut, Mechanism, WorkloadProfile};
+use perftax_pmu::sampler::Payload;
+
+pub use pricing::{SampleCost, in_profile, of_calibration, of_published};
+
+/// Frames of a typical call chain: what bytes a second are predicted with.
+const TYPICAL_FRAMES: u32 = 16;
+
+/// Everything that a prediction rests on.
+pub struct PredictionInput {
+    /// The event's name.
+    pub event_name: String,
+    /// Its mechanism.
+    pub mechanism: Mechanism,
+    /// Samples that the event's filter drops.
+    pub left_out: LeftOut,
+    /// The cost of a sample.
+    pub priced: SampleCost,
+    /// CPUs that an event is opened for.
+    pub cpus: u32,
+    /// The program.
+    pub workload: WorkloadProfile,
+    /// The event that counts its pieces of work.
+    pub work: Option<String>,
+}
+
+impl PredictionInput {
+    /// How the program would be sampled, with payload by the names of its terms; `whole_cpus`: all that runs, and nothing inherited.
+    pub fn setting<'a>(&'a self, carried: &'a [String], whole_cpus: bool) -> Setting<'a> {
+        let payload = payload(carried);
+        let bulk = perftax_pmu::record::Payload {
+            callchain_entries: TYPICAL_FRAMES.into(),
+            stack_bytes: payload.stack_user_bytes.into(),
+            ..Default::default()
+        };
+        let bytes = payload.layout().sample_size_bytes(&bulk);
+        let mut setting = Setting::new(self.mechanism, &self.event_name, bytes as f64);
+        setting.left_out = self.left_out;
+        setting.watched = match whole_cpus {
+            true => Watched::Cpus,
+            false => Watched::Program { events: 1, cpus: self.cpus },
+        };
+        setting.payload = carried.iter().map(String::as_str).collect();
+        // perf record has a tracepoint's or a probe's data in each sample, asked or not.
+        if matches!(self.mechanism, Mechanism::Tracepoint | Mechanism::Uprobe) && self.priced.cost.terms.contains_key(RAW_TERM) {
+            setting.payload.push(RAW_TERM);
+        }
+        setting
+    }
+}
+
+/// What samples carry that have this payload, by the names of its terms.
+fn payload(carried: &[String]) -> Payload {
+    carried.iter().fold(Payload::BASIC, |payload, name| match name.as_str() {
+        "callchain" => payload.with_callchain(),
+        "user-regs" => payload.with_user_registers(),
+        "branch-stack" => payload.with_branches(),
+        _ => payload.with_user_stack(USER_STACK_BYTES),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use perftax_cost::prediction::Cost;
+    use perftax_doc::Estimate;
+
+    use super::*;
+
+    fn input(mechanism: Mechanism, terms: &[&str]) -> PredictionInput {
+        let terms = terms.iter().map(|name| (name.to_string(), Estimate::exact(100.0))).collect();
+        let cost = Cost { terms, ..Cost::new(Estimate::exact(1000.0), 0.0) };
+        let one = Estimate::exact(1.0);
+        PredictionInput {
+            event_name: "an event".into(),
+            mechanism,
+            left_out: LeftOut::Nothing,
+            priced: SampleCost { cost, machine: "here".into() },
+            cpus: 4,
+            workload: WorkloadProfile {
+                command: Vec::new(),
+                pid: None,
+                elapsed_s: one,
+                cpu_s: one,
+                cpu_s_per_cpu: vec![one],
+                threads: 1,
+                tasks: None,
+                switches: one,
+                faults: one,
+                max_rss_bytes: 0,
+                counts: Default::default(),
+                variation: 0.0,
+                runs: Vec::new(),
+            },
+            work: None,
+        }
+    }
+
+    #[test]
+    fn a_tracepoint_s_samples_have_its_data_where_that_has_a_price() {
+        let carried = ["callchain".to_string()];
+        let with = |mechanism, terms: &[&str]| input(mechanism, terms).setting(&carried, false).payload.join(" ");
+        assert_eq!(with(Mechanism::Tracepoint, &[RAW_TERM]), "callchain raw");
+        assert_eq!(with(Mechanism::Tracepoint, &[]), "callchain");
+        assert_eq!(with(Mechanism::CpuClock, &[RAW_TERM]), "callchain");
+    }
+
+    #[test]
+    fn what_samples_carry_makes_them_longer() {
+        let bytes = |carried: &[&str]| {
+            let carried: Vec<String> = carried.iter().map(|name| name.to_string()).collect();
+            input(Mechanism::CpuClock, &[]).setting(&carried, true).bytes_per_sample
+        };
+        assert!(bytes(&["callchain"]) > bytes(&[]) && bytes(&["user-stack"]) > bytes(&[]) + f64::from(USER_STACK_BYTES));
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether the prediction held.
+
+use perftax_cost::verification::{summarise, summarise_without_pollution};
+use perftax_doc::{Calibration, Control, Origin, StopReason, Verification, Warning, WorkloadControl};
+
+use super::{Finished, Request};
+use crate::calibrate::conclude as conclude_blocks;
+use crate::refusal::{ControlFailed, commonest, difference};
+
+/// Why there is nothing to judge.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// Most of what was run was spoiled.
+    #[error(
+        "the measurement was spoiled: no cell has two usable rounds: {spoiled} of {of} {what} were spoiled, most often: {reason}"
+    )]
+    Spoiled {
+        /// `runs`, or `blocks of the calibration`.
+        what: &'static str,
+        /// How many were spoiled.
+        spoiled: usize,
+        /// Of how many.
+        of: usize,
+        /// Why, mostly.
+        reason: String,
+    },
+    /// No cell was run often enough, or samples are as dear as their period.
+    #[error("no cell has two usable rounds: the time was too short, or samples are as dear as their period")]
+    TooShort,
+    /// The unmonitored arms of every program differ.
+    #[error("{0}")]
+    Control(#[from] ControlFailed),
+}
+
+/// Share of cells whose interval must cover 0 for the prediction to hold (DESIGN's acceptance: 85 %).
+const COVERAGE_NEEDED: f64 = 0.85;
+/// Median |E| up to which it holds, a fraction.
+const MEDIAN_ERROR_ALLOWED: f64 = 0.02;
+
+/// The document of a verification, and whether the prediction held.
+///
+/// # Errors
+/// Where nothing is left to judge: [`Unusable`].
+pub fn conclude(mut origin: Origin, request: &Request, finished: Finished) -> Result<Verification, Unusable> {
+    if finished.cells.is_empty() {
+        return Err(nothing_usable(&finished));
+    }
+    let refused: Vec<&(String, Control)> = finished.controls.iter().filter(|(_, c)| !c.passed).collect();
+    for (workload, control) in &refused {
+        origin.warnings.push(Warning::Other {
+            message: format!("{workload}: its two unmonitored arms differ by {}: its cells are refused", difference(control)),
+            remedy: "quieten the machine and verify again".into(),
+        });
+    }
+    let usable: Vec<_> =
+        finished.cells.iter().filter(|cell| !refused.iter().any(|(workload, _)| *workload == cell.workload)).cloned().collect();
+    if usable.is_empty() {
+        let (of, control) = refused[0].clone();
+        return Err(ControlFailed { of, control, refused: "verification", again: "verify" }.into());
+    }
+    if finished.missing > 0 {
+        origin.warnings.push(Warning::Other {
+            message: format!(
+                "{} cells could not be computed: too few usable rounds, or samples as dear as their period",
+                finished.missing
+            ),
+            remedy: "give it more time (--time), or leave out the largest --overheads".into(),
+        });
+    }
+    if finished.unreachable > 0 {
+        origin.warnings.push(Warning::Other {
+            message: format!(
+                "{} of the overheads asked for are left out: a sample is too cheap here to cost so much",
+                finished.unreachable
+            ),
+            remedy: "choose smaller --overheads and --probe".into(),
+        });
+    }
+    if let Some(reason) = commonest(finished.left_out.iter().map(|run| run.why.clone())) {
+        let (spoiled, of) = (finished.left_out.len() as u64, finished.made as u64);
+        origin.warnings.push(Warning::SpoiledRounds { spoiled, of, reason });
+    }
+    let wide = usable.iter().map(|c| c.error.half_width()).fold(0.0, f64::max);
+    if wide > request.half_width {
+        origin.warnings.push(Warning::PrecisionNotReached { wanted: request.half_width, reached: wide });
+    }
+    let summary = summarise(&usable);
+    let calibration = calibration_of(&origin, request, &finished);
+    Ok(Verification {
+        origin,
+        mechanism: request.mechanism(),
+        event: request.event.name.clone(),
+        median_abs_error: summary.median_abs_error,
+        coverage: summary.coverage,
+        regression: summary.regression,
+        without_pollution: summarise_without_pollution(&usable),
+        controls: finished
+            .controls
+            .iter()
+            .map(|(workload, control)| WorkloadControl { workload: workload.clone(), control: *control })
+            .collect(),
+        yardsticks: finished.fits,
+        left_out: finished.left_out,
+        runs_made: finished.made as u64,
+        held: refused.is_empty()
+            && finished.missing == 0
+            && summary.coverage >= COVERAGE_NEEDED
+            && summary.median_abs_error <= MEDIAN_ERROR_ALLOWED,
+        cells: finished.cells,
+        calibrations: calibration.into_iter().collect(),
+    })
+}
+
+fn calibration_of(origin: &Origin, request: &Request, finished: &Finished) -> Option<Calibration> {
+    let conclusion = conclude_blocks(&finished.blocks, request.mechanism(), &[])?;
+    Some(Calibration {
+        origin: Origin { kind: "calibrate".into(), warnings: Vec::new(), ..origin.clone() },
+        mechanism: request.mechanism(),
+        event: request.event.name.clone(),
+        alpha_ns: conclusion.alpha_ns,
+        floor_ns: conclusion.floor_ns,
+        samples: conclusion.samples,
+        expected_samples: conclusion.expected_samples,
+        lost: conclusion.lost,
+        throttled: conclusion.throttled,
+        terms: conclusion.terms,
+        linearity: conclusion.linearity,
+        control: conclusion.control,
+        witness: None,
+        direct: conclusion.direct,
+        drift: conclusion.drift,
+        sessions: conclusion.sessions,
+        elapsed_s: 0.0,
+        stopped: StopReason::TimeLimit,
+        blocks: finished.blocks.clone(),
+    })
+}
+
+/// Of runs and of blocks a round needs some: what was spoiled more is the reason.
+fn nothing_usable(finished: &Finished) -> Unusable {
+    let of_blocks = finished.blocks.iter().filter_map(|block| block.spoiled.clone());
+    let of_runs = finished.left_out.iter().map(|run| run.why.clone());
+    let runs = ("runs", finished.left_out.len(), finished.made, commonest(of_runs));
+    let blocks = ("blocks of the calibration", of_blocks.clone().count(), finished.blocks.len(), commonest(of_blocks));
+    let share = |(_, spoiled, of, _): &(&str, usize, usize, Option<String>)| *spoiled as f64 / (*of).max(1) as f64;
+    match if share(&blocks) > share(&runs) { blocks } else { runs } {
+        (what, spoiled, of, Some(reason)) => Unusable::Spoiled { what, spoiled, of, reason },
+        _ => Unusable::TooShort,
+    }
+}
