@@ -20,7 +20,9 @@ pub mod shell;
 mod table;
 pub mod text;
 pub mod units;
+mod wrapping;
 
 pub use document::{Document, ReadError};
 pub use rendering::Render;
 pub use several::Several;
+pub use wrapping::wrapped;

@@ -7,6 +7,7 @@ use perftax_doc::{Mechanism, Warning};
 use crate::printable::printable;
 use crate::shell;
 use crate::table::{Table, visible_width};
+use crate::wrapping::{filled, wrapped};
 
 /// Columns that text never exceeds, apart from single words that are longer.
 pub(crate) const WIDTH: usize = 110;
@@ -155,23 +156,4 @@ fn side_by_side<const N: usize>(cells: [&str; N], widths: [usize; N]) -> Vec<Str
         padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
     };
     (0..highest).map(line).collect()
-}
-
-/// Lines of at most `width` visible characters, broken at spaces.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    text.lines().flat_map(|line| filled(&line.split(' ').map(String::from).collect::<Vec<_>>(), width)).collect()
-}
-
-fn filled(words: &[String], width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in words {
-        match lines.last_mut() {
-            Some(line) if visible_width(line) + 1 + visible_width(word) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.clone()),
-        }
-    }
-    lines
 }

@@ -191,28 +191,9 @@ pub fn span(seconds: f64) -> String {
 
 /// A point in time: `2026-05-09 07:29 UTC`. The argument is in seconds since 1970.
 pub fn date(since_1970_s: f64) -> String {
-    if !since_1970_s.is_finite() || since_1970_s.abs() > 1e12 {
-        return "unknown".into();
-    }
-    let minutes = (since_1970_s / 60.0).floor() as i64;
-    let (days, minute) = (minutes.div_euclid(1440), minutes.rem_euclid(1440));
-    let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", minute / 60, minute % 60)
-}
-
-/// Year, month and day of the proleptic Gregorian calendar from days since 1970-01-01: years start in March, so that the
-/// leap day is the last of its year and the lengths of the months follow (153·m + 2)/5.
-fn civil(days: i64) -> (i64, i64, i64) {
-    const DAYS_TO_1970: i64 = 719_468; // from 0000-03-01
-    const DAYS_PER_ERA: i64 = 146_097; // 400 years
-    let days = days + DAYS_TO_1970;
-    let (era, day_of_era) = (days.div_euclid(DAYS_PER_ERA), days.rem_euclid(DAYS_PER_ERA));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    // Beyond the calendar's years, or no number, there is no date.
+    let instant = jiff::Timestamp::from_second(since_1970_s.floor() as i64).ok().filter(|_| since_1970_s.is_finite());
+    instant.map_or_else(|| "unknown".into(), |instant| instant.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
 /// An estimate in the given scale.

@@ -8,6 +8,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use perftax_doc::Origin;
 use perftax_pmu::event::{self, Catalog, EventKind, Filter, ListedEvent};
 use perftax_pmu::machine::Machine;
+use perftax_report::wrapped;
 use serde::Serialize;
 
 use crate::failure::Outcome;
@@ -189,20 +190,7 @@ impl Page<'_> {
 
     fn wrapped(&self, text: &str, margin: &str) -> String {
         let width = usize::from(self.columns).saturating_sub(margin.len());
-        let mut lines = vec![String::new()];
-        for word in text.split(' ') {
-            let line = lines.last().map_or(0, |line| line.chars().count());
-            if line > 0 && line + 1 + word.chars().count() > width {
-                lines.push(String::new());
-            }
-            if let Some(line) = lines.last_mut() {
-                if !line.is_empty() {
-                    line.push(' ');
-                }
-                line.push_str(word);
-            }
-        }
-        lines.iter().map(|line| format!("{margin}{line}\n")).collect()
+        wrapped(text, width).iter().map(|line| format!("{margin}{line}\n")).collect()
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use perftax_doc::Mechanism;
 use perftax_pmu::machine::{Fact, Group, Machine, MechanismStatus, RightStatus};
 use perftax_pmu::oracle::{Rate, SAMPLE_FIELDS, Verdict};
+use perftax_report::wrapped;
 
 use super::needs::{Ability, Able, in_a_line};
 use super::question::Answer;
@@ -176,20 +177,7 @@ fn pad(text: &str, column: usize) -> String {
 
 /// Words in lines of at most `width` characters; a longer word stands alone.
 fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.len() - 1;
-        let used = lines[last].chars().count();
-        if used > 0 && used + 1 + word.chars().count() > width {
-            lines.push(word.to_string());
-        } else {
-            if used > 0 {
-                lines[last].push(' ');
-            }
-            lines[last].push_str(word);
-        }
-    }
-    lines
+    wrapped(&text.split_whitespace().collect::<Vec<_>>().join(" "), width)
 }
 
 /// The oracle's answer.
