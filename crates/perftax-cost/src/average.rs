@@ -26,7 +26,7 @@ impl Average {
     }
 }
 
-/// The average that `verify` uses. Chosen by simulation (tests/public/verification.rs): see docs/cost-model.md.
+/// The average that `verify` uses. Chosen by simulation (tests/public/verification.rs): see docs/explain/cost-model.md.
 pub const AVERAGE: Average = Average::Trimmed(0.2);
 
 /// Standard deviation of a normal distribution over its median absolute deviation.

@@ -23,9 +23,9 @@ pub const CACHED_WORK_TERM: &str = "cached-work";
 
 /// Share of what work that lives off its caches has to lose that a program loses to a sample.
 ///
-/// From eight programs at five overheads (docs/acceptance.md, "The cost of sampling is predicted"; cpu-clock on a KVM guest) against a chase of pointers
-/// there (docs/verify.md): 7, 15, 30, 36 and 36 % on average at gaps of 67, 134, 247, 471 and 1143 µs; a ninth is to be expected below 33, 42, 69, 86 and
-/// 86 % (95 %, Student's t). At 3 ms they were not told apart from 80 % on average, and up to 120 % but for one of wide interval.
+/// From eight programs at five overheads (docs/results/costs-and-plans.md, "Predictions against measurements: eight programs"; cpu-clock on a
+/// KVM guest) against a chase of pointers there (docs/guide/verify.md): 7, 15, 30, 36 and 36 % on average at gaps of 67, 134, 247, 471 and 1143 µs;
+/// a ninth is to be expected below 33, 42, 69, 86 and 86 % (95 %, Student's t). At 3 ms they were not told apart from 80 % on average, and up to 120 % but for one of wide interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Own {
     /// On average.
@@ -170,7 +170,7 @@ impl Cost {
 /// Age from which a calibration carries more drift than it showed between its own sessions, seconds.
 pub const FRESH_S: f64 = 3600.0;
 
-/// Drift beyond that age, a fraction: regimes that last for hours were seen to change costs by half (docs/methods.md).
+/// Drift beyond that age, a fraction: regimes that last for hours were seen to change costs by half (docs/explain/methods.md).
 const OLD_DRIFT: f64 = 0.25;
 
 /// The drift that a calibration carries at an age.

@@ -28,7 +28,7 @@ pub const OWN_TERM: &str = "own";
 pub const POLLUTION_TERM: &str = "pollution";
 
 /// The pollution term may be so many times too high (first) or too low (second): 17 of the 18 cells in which it was held against
-/// simulated caches lie between (docs/sim.md, "Pollution and the buffer"; the last, 0.10 % for 0.46 %, is the smallest).
+/// simulated caches lie between (docs/guide/sim.md, "Pollution and the buffer"; the last, 0.10 % for 0.46 %, is the smallest).
 const POLLUTION_FACTORS: (f64, f64) = (1.8, 3.3);
 
 /// A program counts as parallel where it uses more CPU time than this many times its elapsed time. Several threads alone do

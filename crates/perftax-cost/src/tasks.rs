@@ -82,7 +82,7 @@ pub fn more_each(blocks: &[Block], off: &str, on: &str, alpha_ns: &Estimate) -> 
 
 /// A program's tasks may cost so many times as much as those that the calibration creates, and so many times less: of threads and of a shell's programs
 /// under `perf record` 0.97 to 1.2 times as much was seen in the emulated machine, which has one processor, and 1.75 to 2.3 times on two, where tasks work for
-/// longer, sleep in between, and begin on another processor than their parent's (docs/cost-model.md, *task*; docs/acceptance.md).
+/// longer, sleep in between, and begin on another processor than their parent's (docs/explain/cost-model.md, *task*; docs/results/recordings.md).
 const TASKS_MORE: f64 = 2.3;
 const TASKS_LESS: f64 = 1.1;
 

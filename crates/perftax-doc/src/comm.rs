@@ -8,7 +8,7 @@ use crate::Origin;
 /// Transfers of cache lines between threads.
 ///
 /// A transfer is a line that a thread fetches because another wrote it since the thread had it last: writer → reader. It is true sharing
-/// where the access that needs it touches bytes that others wrote since, else false sharing (docs/comm.md).
+/// where the access that needs it touches bytes that others wrote since, else false sharing (docs/guide/comm.md).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comm {

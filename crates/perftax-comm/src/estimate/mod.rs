@@ -3,7 +3,7 @@
 //! A store drawn at random from a program's stores is followed by y transfers to thread u (0 or 1 for each u) before the line's next store.
 //! With n samples that stand for S stores, the transfers are estimated as S/n · Σ n_l · ȳ_l over lines l: n_l samples of its stores, ȳ_l the
 //! mean over its follows. Lines that were sampled while another was followed have none; what follows stores of the same instructions in other
-//! lines stands for theirs. docs/comm.md says what is assumed, and what the variance is made of.
+//! lines stands for theirs. docs/guide/comm.md says what is assumed, and what the variance is made of.
 
 mod coverage;
 mod fetched;

@@ -350,7 +350,7 @@ fn four_loads(turns: u64) -> Result<KnownLoop> {
 
 /// Loads of the loop.
 const LOADS: usize = 4;
-/// Operations of the loop's instructions on the emulated machine (docs/vm.md): two a load, one each of the last two.
+/// Operations of the loop's instructions on the emulated machine (docs/guide/vm.md): two a load, one each of the last two.
 const OPERATIONS: [u64; 6] = [2, 2, 2, 2, 1, 1];
 /// The register that counts turns down (arch/x86/include/uapi/asm/perf_regs.h).
 const DI: u32 = 5;

@@ -10,7 +10,7 @@ pub struct FloorSample {
     samples: u64,
 }
 
-/// The percentile that stands for "undisturbed" (docs/methods.md: it repeats within about 1 %, the minimum does not).
+/// The percentile that stands for "undisturbed" (docs/explain/methods.md: it repeats within about 1 %, the minimum does not).
 const UNDISTURBED: f64 = 0.05;
 
 impl FloorSample {

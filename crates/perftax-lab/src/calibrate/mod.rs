@@ -1,7 +1,7 @@
 //! Calibration: the cost of one sample, measured in this process on a pinned thread.
 //!
 //! Fixed work is timed in *arms* (nothing, counting, sampling, sampling with a payload …) in random order; one pass over all
-//! arms is a round, adjacent rounds are a session, and sessions are spread in time because costs drift (docs/methods.md).
+//! arms is a round, adjacent rounds are a session, and sessions are spread in time because costs drift (docs/explain/methods.md).
 
 mod arm;
 mod bench;

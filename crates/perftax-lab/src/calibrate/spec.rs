@@ -94,7 +94,7 @@ pub struct Spec {
     pub planted_bias: f64,
 }
 
-/// Undisturbed duration of one block of fixed work (docs/methods.md: 2.5 ms).
+/// Undisturbed duration of one block of fixed work (docs/explain/methods.md: 2.5 ms).
 const BLOCK: Duration = Duration::from_micros(2500);
 /// Events in one block of the sources that fire at every operation; each chosen for a few milliseconds.
 const FAULTS: usize = 500;

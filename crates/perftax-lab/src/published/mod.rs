@@ -185,7 +185,7 @@ impl Published {
         self.model.as_ref().ok_or_else(|| Error::Unsupported {
             what: format!("simulate {}", self.name),
             why: "its description has no [model]".into(),
-            remedy: "add one (docs/sim.md says what is in it), or take another, as --machine broadwell".into(),
+            remedy: "add one (docs/guide/sim.md says what is in it), or take another, as --machine broadwell".into(),
         })
     }
 

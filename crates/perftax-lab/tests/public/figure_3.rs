@@ -1,5 +1,5 @@
 //! Figure 3 of the ROSS'17 study on the machines it was measured on: busy loops on all cores, memory traffic over the buffer.
-//! Prints the table that stands in docs/sim.md (`cargo test -p perftax-lab --test public figure_3 -- --ignored --nocapture`).
+//! Prints the table that stands in docs/guide/sim.md (`cargo test -p perftax-lab --test public figure_3 -- --ignored --nocapture`).
 
 use perftax_lab::published::Published;
 use perftax_model::cache::{Hierarchy, Traffic};

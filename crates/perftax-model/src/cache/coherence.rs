@@ -1,7 +1,7 @@
 //! Which core has a good copy of a line, and whether it has written to it: what a load of another core's line finds.
 //!
 //! Each core has a cache of its own that never evicts, over a shared one: the model of [`perftax_comm`'s
-//! truth](../../../docs/comm.md), with the states of a protocol (Papamarcos and Patel, ISCA 1984; SDM volume 3, 12.4). A
+//! truth](../../../docs/guide/comm.md), with the states of a protocol (Papamarcos and Patel, ISCA 1984; SDM volume 3, 12.4). A
 //! written line is good in one cache alone; who loads it then has it fetched out of that cache, which writes it back: the third
 //! core to load it finds it in the shared cache.
 

@@ -68,7 +68,7 @@ pub fn price_of<'a>(
 }
 
 /// A program's tracepoints cost up to so many times what the calibration's loop pays for the same samples: 1.27 to 1.34 times by three programs of system calls on
-/// an AMD EPYC, of the same instructions (1.02 to 1.1 times in the emulated machine, which has no caches to miss and no branches to mispredict; docs/acceptance.md).
+/// an AMD EPYC, of the same instructions (1.02 to 1.1 times in the emulated machine, which has no caches to miss and no branches to mispredict; docs/results/recordings.md).
 const TRACEPOINT_MORE: f64 = 1.35;
 
 /// Whether a calibrated event is this one: by what the kernel was asked for where that has a name, for a recording may call it anything (`faults`,

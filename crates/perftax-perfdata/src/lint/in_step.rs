@@ -44,7 +44,7 @@ static RULE: Rule = Rule {
     unit: Unit::Share,
     warning: Some(0.8),
     error: Some(0.95),
-    source: "sampling every N events of a loop with M sees M / gcd(N, M) of its places (docs/lint.md); Metwally, Agrawal, El Abbadi 2005",
+    source: "sampling every N events of a loop with M sees M / gcd(N, M) of its places (docs/guide/lint.md); Metwally, Agrawal, El Abbadi 2005",
 };
 
 const MAX_THREADS: usize = 1 << 12;

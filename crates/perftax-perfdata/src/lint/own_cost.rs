@@ -11,7 +11,7 @@ static RULE: Rule = Rule {
     unit: Unit::Share,
     warning: Some(0.05),
     error: Some(0.25),
-    source: "perftax bill (docs/bill.md); above 5 % what is sampled is no longer the program alone",
+    source: "perftax bill (docs/guide/bill.md); above 5 % what is sampled is no longer the program alone",
 };
 
 impl Check for OwnCost {

@@ -233,7 +233,7 @@ fn what_caches_may_lose_to_a_clock_is_in_the_interval() {
     assert!(near(without.estimate, 10_000.0), "{without:?}");
     known.terms.insert("cached-work".into(), Estimate::exact(20_000.0));
     let with = by(&known);
-    // A millisecond apart: 36 % of the way on average, 96 at most (docs/cost-model.md, own).
+    // A millisecond apart: 36 % of the way on average, 96 at most (docs/explain/cost-model.md, own).
     assert!(near(with.estimate, 13_600.0) && with.high > 19_000.0, "{with:?}");
     assert!(with.low < without.estimate, "{with:?}, {without:?}");
     // Faults interrupt nobody who did not call for it.

@@ -334,7 +334,7 @@ fn copies_of_a_stack_that_goes_on_are_named() {
     assert_eq!(check_of(&shallow, "stacks").verdict, LintVerdict::Passed, "{:#?}", check_of(&shallow, "stacks"));
 }
 
-/// The table of docs/lint.md is that of the rules.
+/// The table of docs/guide/lint.md is that of the rules.
 #[test]
 fn the_page_names_every_rule_with_its_thresholds() {
     use perftax_perfdata::lint::Unit;
@@ -349,8 +349,8 @@ fn the_page_names_every_rule_with_its_thresholds() {
         format!("| {} | {} | {warning} | {error} | {} |", rule.name, rule.measures, rule.source)
     };
     let table: Vec<String> = rules().iter().map(row).collect();
-    let page = include_str!("../../../../docs/lint.md");
-    assert!(page.contains(&table.join("\n")), "docs/lint.md needs this table:\n{}", table.join("\n"));
+    let page = include_str!("../../../../docs/guide/lint.md");
+    assert!(page.contains(&table.join("\n")), "docs/guide/lint.md needs this table:\n{}", table.join("\n"));
 }
 
 /// perf has the samples of tracepoints carry their period, and the kernel then takes each event for a sample.

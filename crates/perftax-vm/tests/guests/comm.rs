@@ -24,7 +24,7 @@ fn hand_overs_are_counted() {
 
 /// Nobody named a line: samples do, and registers follow each for a few stores. Of each hand-over three transfers: the line that is filled, the
 /// flag that says so, and the flag that says that it was read. The pairs are whoever was started first with whom. Threads that wait for each other
-/// fall into step with the sampler, with each period at other places (docs/comm.md): how near the number of transfers comes is a question for many
+/// fall into step with the sampler, with each period at other places (docs/guide/comm.md): how near the number of transfers comes is a question for many
 /// periods (`perftax-comm`'s tests ask it of emulated threads), here it is of the right size.
 #[test]
 fn sampled_lines_are_followed() {

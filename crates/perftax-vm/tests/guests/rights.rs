@@ -1,5 +1,5 @@
 //! Every command in every situation of a user: works, works with less and says so, or is refused with a remedy; and every remedy, executed. What comes out
-//! is the table of docs/rights.md. Needs the machine built (`perftax vm build`, and `--kernel trixie`); `make test` sees to that.
+//! is the table of docs/guide/rights.md. Needs the machine built (`perftax vm build`, and `--kernel trixie`); `make test` sees to that.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -213,9 +213,9 @@ fn commands(situation: &Situation) -> Vec<&'static Asked> {
     QUICK.iter().filter(is_asked).chain(LONG.iter().filter(is_short)).collect()
 }
 
-/// What docs/rights.md says of a command in a situation.
+/// What docs/guide/rights.md says of a command in a situation.
 fn documented(situation: &str, command: &str) -> Option<String> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rights.md");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/rights.md");
     let text = std::fs::read_to_string(file).unwrap();
     let rows: Vec<Vec<&str>> = text
         .lines()
@@ -235,7 +235,7 @@ fn check(situations: &[&Situation], columns: &[Column]) {
         for (command, cell) in column {
             let documented = documented(situation.name, command);
             if documented.as_deref() != Some(cell.in_words()) {
-                wrong.push(format!("{}, {command}: {} (docs/rights.md: {documented:?})", situation.name, cell.in_words()));
+                wrong.push(format!("{}, {command}: {} (docs/guide/rights.md: {documented:?})", situation.name, cell.in_words()));
             }
         }
         let cells: Vec<&str> =

@@ -50,7 +50,7 @@ pub struct Args {
 const WHOLE: (usize, usize) = (32, 32);
 /// The same with `--quick`: the least number of rounds that has an interval of order statistics at 95 %.
 const QUICK: (usize, usize) = (6, 16);
-/// From a round to the next: what two share of the machine's mood is small then (docs/methods.md: correlated 0.17 at 0.3 s).
+/// From a round to the next: what two share of the machine's mood is small then (docs/explain/methods.md: correlated 0.17 at 0.3 s).
 const PACE: Duration = Duration::from_millis(1500);
 /// Passes of the token in a round, for each condition of a ring of processes.
 const PASSES: u64 = 800;

@@ -1,4 +1,4 @@
-//! What a plain user can do on this machine: without root, without a capability, at the paranoid level that it has. `docs/rights.md` has every situation,
+//! What a plain user can do on this machine: without root, without a capability, at the paranoid level that it has. `docs/guide/rights.md` has every situation,
 //! made in the emulated machine; here the same programs run on this one.
 
 use perftax_doc::Calibration;

@@ -3,7 +3,7 @@
  * Hand-overs are forced: a token goes around among the threads by a futex-free spin on a line of its own, so that every touch of the watched
  * line comes after another thread's, whatever the scheduler does.
  *
- * A debug exception that a hypervisor stripped of its reason (docs/comm.md) is outlived and said: one in a million traps, and not what the tests
+ * A debug exception that a hypervisor stripped of its reason (docs/guide/comm.md) is outlived and said: one in a million traps, and not what the tests
  * are about.
  */
 #define _GNU_SOURCE

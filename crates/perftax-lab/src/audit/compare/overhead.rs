@@ -135,7 +135,7 @@ pub(super) fn elsewhere(pes: &Pes) -> Vec<Comparison> {
             published: format!("{}; with a signal {}", of(&without), of(&with)),
         }
         .not_here(
-            "other programs: eight under cpu-clock and six by PEBS on the emulated machine cost what was predicted (docs/acceptance.md)".into(),
+            "other programs: eight under cpu-clock and six by PEBS on the emulated machine cost what was predicted (docs/results)".into(),
             "the suite is not among perftax's workloads; without its work the numbers cannot be held against each other",
         ),
     ];

@@ -79,7 +79,7 @@ pub fn boot_kernel(
     said(|terminal| machine.exec(&installation, &guest, terminal).unwrap())
 }
 
-/// The same in a machine that boots for it: copies of one with several processors count alike, but their clocks may differ (docs/vm.md).
+/// The same in a machine that boots for it: copies of one with several processors count alike, but their clocks may differ (docs/guide/vm.md).
 pub fn boot_anew(argv: &[String], perftax: &Path, change: impl FnOnce(&mut Guest)) -> (String, String, Finished) {
     let guest = Guest { boots: true, ..changed(argv, change) };
     let installation = Sources::find().unwrap().installation(None).unwrap();

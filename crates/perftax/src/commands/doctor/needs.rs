@@ -184,10 +184,10 @@ mod tests {
         assert!(refused.contains("OwnUserMode is refused") && refused.contains("sudo it"), "{refused}");
     }
 
-    /// Of a plain user at paranoid 2 the table of docs/rights.md, which a test in the emulated machine makes, says the same.
+    /// Of a plain user at paranoid 2 the table of docs/guide/rights.md, which a test in the emulated machine makes, says the same.
     #[test]
     fn what_is_foreseen_is_what_the_documented_table_says() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/rights.md");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/rights.md");
         let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
         let rows: Vec<Vec<&str>> = text
             .lines()

@@ -68,7 +68,7 @@ pub struct Args {
     /// Modelled cores that threads are dealt to in turn; as many as the machine has by default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     cores: Option<u32>,
-    /// Write every sample to FILE, a Parquet table (docs/sim.md)
+    /// Write every sample to FILE, a Parquet table (docs/guide/sim.md)
     #[cfg(feature = "parquet")]
     #[arg(long, value_name = "FILE")]
     samples: Option<std::path::PathBuf>,
