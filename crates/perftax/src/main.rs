@@ -17,6 +17,8 @@ mod profile;
 mod program;
 mod progress;
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod schema;
 mod simulated;
 mod size;
