@@ -31,7 +31,7 @@ pub struct Calibration {
     pub lost: u64,
     /// THROTTLE records.
     pub throttled: u64,
-    /// The split of the cost, ns a sample (or ns a context switch for `switch_*`), by term. Payload terms come on top of α.
+    /// The split of the cost, ns a sample (or ns a context switch for `switch-*`), by term. Payload terms come on top of α.
     pub terms: BTreeMap<String, Estimate>,
     /// Cost by period.
     pub linearity: Option<Linearity>,

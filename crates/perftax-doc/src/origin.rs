@@ -31,7 +31,7 @@ pub struct MachineId {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Origin {
-    /// [`SCHEMA`].
+    /// Version of the format of documents: it goes up when a key changes its meaning or goes away.
     pub schema: u32,
     /// What kind of document this is: the name of the command that wrote it.
     pub kind: String,

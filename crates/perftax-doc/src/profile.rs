@@ -8,7 +8,7 @@ use crate::{Calibration, MachineId};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MachineProfile {
-    /// [`crate::SCHEMA`].
+    /// Version of the format of documents: it goes up when a key changes its meaning or goes away.
     pub schema: u32,
     /// The machine.
     pub machine: MachineId,
