@@ -296,6 +296,21 @@ fn what_a_crate_depends_on_it_uses() {
     assert_eq!(unused(&planted, &sources).len(), 1);
 }
 
+/// `cargo package` takes what lies in the crate's folder alone.
+#[test]
+fn every_crate_has_its_licence() {
+    for package in metadata()["packages"].as_array().unwrap() {
+        let folder = root().join("crates").join(package["name"].as_str().unwrap());
+        let wanted: &[&str] = match package["license"].as_str().unwrap() {
+            "GPL-2.0-or-later" => &["LICENSE-GPL-2.0"],
+            _ => &["LICENSE-MIT", "LICENSE-APACHE"],
+        };
+        for file in wanted {
+            assert!(folder.join(file).is_file(), "{}: no {file}", folder.display());
+        }
+    }
+}
+
 #[test]
 fn modules_of_a_crate_do_not_need_each_other_in_circles() {
     assert_eq!(circles(&sources()), BTreeSet::new());
