@@ -13,7 +13,8 @@ PREFIX ?= /usr/local
 LINTED = env RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings
 
 build:
-	PERFTAX_PLUGIN_BESIDE=1 $(CARGO) build --release --locked -p perftax -p perftax-sim-plugin -p perftax-engine-c
+	PERFTAX_PLUGIN_BESIDE=1 $(CARGO) build --release --locked -p perftax -p perftax-engine-c
+	$(CARGO) build --release --locked -p perftax-sim-plugin
 
 plan: build
 	scripts/plan-demo $(BUDGET)

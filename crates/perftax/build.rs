@@ -32,6 +32,8 @@ fn main() {
         "../perftax-sim-plugin/Cargo.toml",
         "../perftax-model/src",
         "../perftax-model/machines",
+        "../perftax-doc/src",
+        "../perftax-cost/src",
         "../perftax-comm/src",
     ];
     for each in watched.map(|each| here.join(each)).iter().filter(|each| each.exists()) {

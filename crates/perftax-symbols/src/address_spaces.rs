@@ -17,10 +17,7 @@ const MAX_GENERATIONS: usize = 64;
 impl AddressSpaces {
     /// A process maps something, over what was there. What was there stays known: what was seen before may lie in it.
     pub fn map(&mut self, pid: u32, mapping: Mapping) {
-        let known = self.by_pid.entry(pid).or_default();
-        if !known.contains(&mapping) {
-            known.push(mapping);
-        }
+        self.by_pid.entry(pid).or_default().push(mapping);
     }
 
     /// A process has exactly this mapped now.
@@ -33,6 +30,11 @@ impl AddressSpaces {
         if pid != parent {
             self.parents.insert(pid, parent);
         }
+    }
+
+    /// Whether a process's own mapping was told before.
+    pub fn has(&self, pid: u32, mapping: &Mapping) -> bool {
+        self.by_pid.get(&pid).is_some_and(|own| own.contains(mapping))
     }
 
     /// Whether a process's own mappings were ever told.
@@ -71,13 +73,16 @@ mod tests {
     fn the_latest_mapping_and_the_nearest_forebear_count() {
         let mut spaces = AddressSpaces::default();
         spaces.map(1, mapping(0x1000, 0x3000, "/a"));
-        spaces.map(1, mapping(0x2000, 0x3000, "/b"));
-        spaces.map(1, mapping(0x2000, 0x3000, "/b"));
+        // One library, another, and the first one again in its place.
+        for path in ["/b", "/a", "/b"] {
+            spaces.map(1, mapping(0x2000, 0x3000, path));
+        }
+        assert!(spaces.has(1, &mapping(0x2000, 0x3000, "/a")) && !spaces.has(2, &mapping(0x2000, 0x3000, "/a")));
         spaces.forked(2, 1);
         spaces.forked(3, 2);
         let path = |spaces: &AddressSpaces, pid, at| spaces.find(pid, at).map(|found| found.path.to_str().unwrap().to_owned());
         assert_eq!([0x1000, 0x2000].map(|at| path(&spaces, 3, at).unwrap()), ["/a", "/b"]);
-        assert_eq!((spaces.of(3).len(), spaces.knows(3), spaces.find(3, 0x3000)), (2, false, None));
+        assert_eq!((spaces.of(3).len(), spaces.knows(3), spaces.find(3, 0x3000)), (4, false, None));
         spaces.replace(2, vec![mapping(0x2000, 0x2800, "/c")]);
         assert_eq!((path(&spaces, 3, 0x2000).as_deref(), path(&spaces, 3, 0x1000).as_deref()), (Some("/c"), Some("/a")));
         assert_eq!(spaces.of(3).len(), 1);

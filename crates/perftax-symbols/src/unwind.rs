@@ -14,6 +14,10 @@ use crate::elf::{Elf, Segments};
 
 /// Callers that are told at most.
 pub const MAX_CALLERS: usize = 12;
+/// Processes whose modules are kept; more than there are at a time where anything is traced.
+const MAX_PROCESSES: usize = 1 << 10;
+/// Changes of modules after which a cache is made anew.
+const MAX_CHANGES: u32 = 60_000;
 /// A word of a stack.
 const WORD_BYTES: u64 = 8;
 
@@ -41,8 +45,8 @@ struct Tables {
 #[derive(Default)]
 struct Process {
     unwinder: UnwinderX86_64<Arc<[u8]>>,
-    /// The files of what was added, by first address.
-    added: HashMap<u64, PathBuf>,
+    /// What was added, by first address.
+    added: HashMap<u64, Mapping>,
 }
 
 /// Tables of files, read when they are first asked for.
@@ -51,6 +55,8 @@ pub struct Unwinder {
     files: HashMap<PathBuf, Option<Tables>>,
     processes: HashMap<u32, Process>,
     cache: CacheX86_64,
+    /// Changes since the cache was made: its rules are told apart by 16 bits of their number.
+    changes: u32,
 }
 
 impl std::fmt::Debug for Unwinder {
@@ -93,15 +99,32 @@ impl Unwinder {
         callers
     }
 
+    /// A process executes another program, or has ended: what was known of it is of the old one.
+    pub fn forget(&mut self, pid: u32) {
+        self.processes.remove(&pid);
+    }
+
     /// Adds a mapping's tables to its process, where it was not added before.
     fn know(&mut self, pid: u32, map: &Mapping, on_disk: &impl Fn(&Path) -> PathBuf) {
-        let process = self.processes.entry(pid).or_default();
-        if process.added.get(&map.from) == Some(&map.path) {
+        if self.processes.get(&pid).is_some_and(|process| process.added.get(&map.from) == Some(map)) {
             return;
         }
-        if process.added.insert(map.from, map.path.clone()).is_some() {
-            process.unwinder.remove_module(map.from);
+        if self.processes.len() >= MAX_PROCESSES {
+            self.processes.clear();
         }
+        self.changes += 1;
+        if self.changes >= MAX_CHANGES {
+            (self.cache, self.changes) = (CacheX86_64::new(), 0);
+        }
+        let process = self.processes.entry(pid).or_default();
+        // What lies there now replaces all that lay there.
+        let covered: Vec<u64> =
+            process.added.values().filter(|old| old.from < map.to && map.from < old.to).map(|old| old.from).collect();
+        for from in covered {
+            process.unwinder.remove_module(from);
+            process.added.remove(&from);
+        }
+        process.added.insert(map.from, map.clone());
         let Some(file) = map.file() else { return };
         let tables = self.files.entry(file.into()).or_insert_with(|| Tables::read(&on_disk(file)));
         if let Some(module) = tables.as_ref().and_then(|tables| tables.module(map)) {
@@ -119,7 +142,7 @@ impl Tables {
 
     /// The tables for where the file is mapped.
     fn module(&self, map: &Mapping) -> Option<Module<Arc<[u8]>>> {
-        let bias = map.from.wrapping_sub(self.segments.address(map.file_offset)?);
+        let bias = self.segments.bias_of_code(map.from, map.file_offset)?;
         let range = |section: &Section| -> Range<u64> { section.0..section.0.saturating_add(section.1.len() as u64) };
         let sections = ExplicitModuleSectionInfo {
             eh_frame_svma: Some(range(&self.frames)),

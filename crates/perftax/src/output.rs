@@ -89,21 +89,21 @@ impl Output {
     /// Writes a document in every form that was asked for: the text, or the separated values, to stdout or the -o file.
     pub fn emit<T: Serialize + Render>(&self, document: &T) -> Result<()> {
         self.write_json(document)?;
-        self.write_page(document)?;
         match &self.separator {
-            Some(separator) => self.write_text(&document.csv(separator)),
-            None => self.write_text(&document.text()),
+            Some(separator) => self.write_text(&document.csv(separator))?,
+            None => self.write_text(&document.text())?,
         }
+        self.write_page(document)
     }
 
     /// The same beside a program whose output passes through: the text to stderr, or the -o file.
     pub fn emit_beside_child<T: Serialize + Render>(&self, document: &T) -> Result<()> {
         self.write_json(document)?;
-        self.write_page(document)?;
         match &self.separator {
-            Some(separator) => self.write_text(&document.csv(separator)),
-            None => self.write_beside_child(&document.text()),
+            Some(separator) => self.write_text(&document.csv(separator))?,
+            None => self.write_beside_child(&document.text())?,
         }
+        self.write_page(document)
     }
 
     /// Writes a document's page where that was asked for.

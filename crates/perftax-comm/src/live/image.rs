@@ -212,7 +212,7 @@ fn read(pid: u32, map: &Mapping, from: u64, to: u64) -> Vec<u8> {
 
 /// Functions of a file whose extent it says.
 fn functions(path: &Path) -> FunctionTable {
-    Elf::open(path).map(|elf| FunctionTable::of(&elf, |function| function.bytes > 0)).unwrap_or_default()
+    Elf::open(path).map(|elf| FunctionTable::of_extents(&elf)).unwrap_or_default()
 }
 
 #[cfg(test)]

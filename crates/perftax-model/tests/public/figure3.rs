@@ -1,38 +1,11 @@
 //! Figure 3 of the ROSS'17 study as a consequence: busy loops on all cores, records written round and round a buffer of each.
 
-use perftax_model::cache::{Hierarchy, Policy, Traffic};
-use perftax_model::machine::{CacheSpec, Handler, Inclusion, LlcShare, Machine, Mechanism, Setup};
-use perftax_model::{Core, Moment};
+use perftax_model::cache::Policy;
+use perftax_model::machine::{CacheSpec, Inclusion, Machine};
+
+use crate::steady::bytes_per_record;
 
 const MIB: u64 = 1 << 20;
-
-/// Bytes that a core's records cost in memory traffic a record, in the steady state.
-fn bytes_per_record(machine: &Machine, buffer_bytes: u64) -> (f64, f64) {
-    let setup =
-        Setup { mechanism: Mechanism::Pebs, period: 2000, buffer_bytes: Some(buffer_bytes), handler: Handler::Discards, seed: 1 };
-    let mut cores: Vec<Core> = (0..machine.cores).map(|n| Core::new(n, machine.unit(&setup, n).unwrap())).collect();
-    let mut caches = machine.hierarchy(machine.cores, LlcShare::Whole, 1);
-    let records = buffer_bytes / 192;
-    let total = |caches: &Hierarchy| {
-        let sum = |of: fn(&Traffic) -> u64| (0..machine.cores as usize).map(|core| of(caches.traffic(core))).sum::<u64>() as f64;
-        (sum(|t| t.memory_read_bytes()), sum(|t| t.memory_write_bytes()))
-    };
-    let mut turn = |caches: &mut Hierarchy, turns: u64| {
-        for _ in 0..turns * records {
-            for core in &mut cores {
-                let until = core.until_action();
-                core.pass(until - 1);
-                core.act(&Moment::default()).1.go_through(caches);
-            }
-        }
-    };
-    turn(&mut caches, 3);
-    let before = total(&caches);
-    turn(&mut caches, 3);
-    let after = total(&caches);
-    let all = (3 * records * u64::from(machine.cores)) as f64;
-    ((after.0 - before.0) / all, (after.1 - before.1) / all)
-}
 
 fn broadwell_like(policy: Policy) -> Machine {
     let mut machine = crate::common::machine(Policy::Lru, Inclusion::Inclusive);

@@ -7,3 +7,4 @@ mod common;
 mod figure3;
 mod intel;
 mod properties;
+mod steady;

@@ -35,13 +35,13 @@ impl Data {
     /// Reads a file; without anything in it where it cannot be read or is no ELF file.
     pub fn read(path: &Path, file: &str) -> Self {
         let empty = Self { file: file.into(), ..Self::default() };
-        let Ok(elf) = Elf::open(path) else { return empty };
+        let Ok(elf) = Elf::read(path) else { return empty };
         let mut data = Self { segments: elf.segments(), sections: elf.sections(), ..empty };
         // Each thread has its own copy.
         data.sections.retain(|section| !section.name.starts_with(".tbss"));
         data.take_symbols(&elf);
         if !elf.has_symbol_table() {
-            let debug = elf.build_id().and_then(|id| debug_file(&id)).and_then(|path| Elf::open(&path).ok());
+            let debug = elf.build_id().and_then(|id| debug_file(&id)).and_then(|path| Elf::read(&path).ok());
             debug.iter().for_each(|debug| data.take_symbols(debug));
         }
         data.sort();

@@ -11,10 +11,20 @@ pub struct FunctionTable {
 }
 
 impl FunctionTable {
-    /// Of a file; only those of which `keep` says so.
-    pub fn of(elf: &Elf, keep: impl Fn(&Function) -> bool) -> Self {
-        let mut functions = elf.functions();
-        functions.retain(|function| function.address != 0 && keep(function));
+    /// Of a file.
+    pub fn of(elf: &Elf) -> Self {
+        Self::of_functions(elf, elf.functions())
+    }
+
+    /// Of those of a file whose extent it says, without their names.
+    pub fn of_extents(elf: &Elf) -> Self {
+        let mut functions = elf.nameless_functions();
+        functions.retain(|function| function.bytes > 0);
+        Self::of_functions(elf, functions)
+    }
+
+    fn of_functions(elf: &Elf, mut functions: Vec<Function>) -> Self {
+        functions.retain(|function| function.address != 0);
         functions.sort_by(|a, b| (a.address, b.bytes, &a.name).cmp(&(b.address, a.bytes, &b.name)));
         functions.dedup_by_key(|function| function.address);
         Self { segments: elf.segments(), functions }

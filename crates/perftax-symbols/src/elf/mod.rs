@@ -19,7 +19,39 @@ pub use segments::Segments;
 #[derive(Debug)]
 pub struct Elf {
     path: PathBuf,
-    data: ReadCache<File>,
+    data: Source,
+}
+
+/// A file's bytes.
+#[derive(Debug)]
+enum Source {
+    /// As far as they are asked for: a few questions of a file that may be large.
+    Parts(ReadCache<File>),
+    /// All: every name of a table, each of which would be read by a call of its own.
+    Whole(Vec<u8>),
+}
+
+impl<'data> object::ReadRef<'data> for &'data Source {
+    fn len(self) -> Result<u64, ()> {
+        match self {
+            Source::Parts(parts) => parts.len(),
+            Source::Whole(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'data [u8], ()> {
+        match self {
+            Source::Parts(parts) => parts.read_bytes_at(offset, size),
+            Source::Whole(bytes) => bytes.as_slice().read_bytes_at(offset, size),
+        }
+    }
+
+    fn read_bytes_at_until(self, range: std::ops::Range<u64>, delimiter: u8) -> Result<&'data [u8], ()> {
+        match self {
+            Source::Parts(parts) => parts.read_bytes_at_until(range, delimiter),
+            Source::Whole(bytes) => bytes.as_slice().read_bytes_at_until(range, delimiter),
+        }
+    }
 }
 
 /// A function that a file defines.
@@ -81,20 +113,37 @@ pub struct Section {
     pub bytes: u64,
 }
 
-type Parsed<'data> = object::File<'data, &'data ReadCache<File>>;
+type Parsed<'data> = object::File<'data, &'data Source>;
+type Symbol<'data, 'file> = object::Symbol<'data, 'file, &'data Source>;
 
 impl Elf {
-    /// Opens a program or library.
+    /// Opens a program or library, to be asked for little of it.
     ///
     /// # Errors
     /// Where it cannot be opened, or is no ELF file.
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path).map_err(Error::file(path))?;
-        let opened = Self { path: path.into(), data: ReadCache::new(file) };
-        if opened.parse().is_ok_and(|parsed| parsed.format() == object::BinaryFormat::Elf) {
-            return Ok(opened);
-        }
-        Err(opened.malformed(0, "not an ELF program or library"))
+        Self { path: path.into(), data: Source::Parts(ReadCache::new(file)) }.checked()
+    }
+
+    /// Reads a program or library whole, to be asked for all its names.
+    ///
+    /// # Errors
+    /// As [`Elf::open`].
+    pub fn read(path: &Path) -> Result<Self> {
+        let bytes = std::fs::read(path).map_err(Error::file(path))?;
+        Self { path: path.into(), data: Source::Whole(bytes) }.checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        let why = match object::FileKind::parse(&self.data) {
+            Ok(object::FileKind::Elf32 | object::FileKind::Elf64) => match self.parse() {
+                Ok(_) => return Ok(self),
+                Err(error) => error.to_string(),
+            },
+            _ => "not an ELF program or library".into(),
+        };
+        Err(self.malformed(0, why))
     }
 
     /// Likewise, of one for 64-bit machines.
@@ -102,11 +151,10 @@ impl Elf {
     /// # Errors
     /// As [`Elf::open`], and where it is of another width.
     pub fn open_64_bit(path: &Path) -> Result<Self> {
-        let opened = Self::open(path);
-        match opened {
-            Ok(elf) if elf.parse().is_ok_and(|parsed| parsed.is_64()) => Ok(elf),
-            Ok(_) | Err(Error::Malformed { .. }) => Err(Error::malformed(path, 0, "not a 64-bit ELF program or library")),
-            Err(other) => Err(other),
+        let elf = Self::open(path)?;
+        match elf.parse() {
+            Ok(parsed) if parsed.is_64() => Ok(elf),
+            _ => Err(elf.malformed(0, "not a 64-bit ELF program or library")),
         }
     }
 
@@ -126,20 +174,32 @@ impl Elf {
 
     /// The functions that it defines, in the order of its tables; one that is in both stands twice.
     pub fn functions(&self) -> Vec<Function> {
-        self.symbols(|symbol, linked| {
-            let is_function = !symbol.is_undefined() && symbol.kind() == SymbolKind::Text;
-            is_function.then(|| Function { name: linked.into(), address: symbol.address(), bytes: symbol.size() })
+        self.symbols(is_function, |symbol, name| Function {
+            name: unversioned(name).into(),
+            address: symbol.address(),
+            bytes: symbol.size(),
         })
     }
 
-    /// What it defines in code, by name, each place once.
+    /// The same without their names, which take the most time to read.
+    pub fn nameless_functions(&self) -> Vec<Function> {
+        let Ok(parsed) = self.parse() else { return Vec::new() };
+        let all = parsed.symbols().chain(parsed.dynamic_symbols()).filter(is_function);
+        all.map(|symbol| Function { name: String::new(), address: symbol.address(), bytes: symbol.size() }).collect()
+    }
+
+    /// What it defines in code, by name, each place once. Names have their versions (`foo@VER`), where the table has them.
     pub fn code_symbols(&self) -> Vec<CodeSymbol> {
         let segments = self.segments();
-        let mut found = self.symbols(|symbol, linked| {
-            let is_indirect = is_indirect(symbol.flags());
-            let is_defined = !symbol.is_undefined() && (symbol.is_definition() || is_indirect);
-            let offset = segments.code_offset(symbol.address()).filter(|_| is_defined)?;
-            Some(CodeSymbol { name: linked.into(), offset, is_indirect })
+        let offset = |symbol: &Symbol<'_, '_>| segments.code_offset(symbol.address());
+        let is_code = |symbol: &Symbol<'_, '_>| {
+            let is_defined = !symbol.is_undefined() && (symbol.is_definition() || is_indirect(symbol.flags()));
+            is_defined && offset(symbol).is_some()
+        };
+        let mut found = self.symbols(is_code, |symbol, name| CodeSymbol {
+            name: name.into(),
+            offset: offset(symbol).unwrap_or(0),
+            is_indirect: is_indirect(symbol.flags()),
         });
         found.sort();
         found.dedup();
@@ -148,22 +208,16 @@ impl Elf {
 
     /// What it defines but functions, likewise.
     pub fn data_symbols(&self) -> Vec<DataSymbol> {
-        self.symbols(|symbol, linked| {
-            let kind = match symbol.kind() {
-                SymbolKind::Text | SymbolKind::File | SymbolKind::Section => return None,
-                SymbolKind::Data => DataKind::Variable,
-                SymbolKind::Tls => DataKind::ThreadLocal,
-                _ => DataKind::Other,
-            };
-            let found = || DataSymbol {
-                linked: linked.into(),
+        self.symbols(
+            |symbol| !symbol.is_undefined() && kind_of_data(symbol).is_some(),
+            |symbol, name| DataSymbol {
+                linked: unversioned(name).into(),
                 address: symbol.address(),
                 bytes: symbol.size(),
-                kind,
+                kind: kind_of_data(symbol).unwrap_or(DataKind::Other),
                 is_global: symbol.is_global(),
-            };
-            (!symbol.is_undefined()).then(found)
-        })
+            },
+        )
     }
 
     /// Whether it names any function.
@@ -212,15 +266,31 @@ impl Elf {
         self.parse().ok()?.build_id().ok()?.map(<[u8]>::to_vec)
     }
 
-    fn symbols<T>(&self, each: impl Fn(&object::Symbol<'_, '_, &ReadCache<File>>, &str) -> Option<T>) -> Vec<T> {
+    /// Symbols that are wanted and have a name, which is read of these alone.
+    fn symbols<T>(&self, is_wanted: impl Fn(&Symbol<'_, '_>) -> bool, each: impl Fn(&Symbol<'_, '_>, &str) -> T) -> Vec<T> {
         let Ok(parsed) = self.parse() else { return Vec::new() };
-        let all = parsed.symbols().chain(parsed.dynamic_symbols());
-        all.filter_map(|symbol| {
-            let name = symbol.name().ok().filter(|name| !name.is_empty())?;
-            each(&symbol, name.split('@').next().unwrap_or(name))
-        })
-        .collect()
+        let all = parsed.symbols().chain(parsed.dynamic_symbols()).filter(|symbol| is_wanted(symbol));
+        all.filter_map(|symbol| Some(each(&symbol, symbol.name().ok().filter(|name| !name.is_empty())?))).collect()
     }
+}
+
+fn is_function(symbol: &Symbol<'_, '_>) -> bool {
+    !symbol.is_undefined() && symbol.kind() == SymbolKind::Text
+}
+
+/// What a symbol stands for; none where it is a function, a file or a section.
+fn kind_of_data(symbol: &Symbol<'_, '_>) -> Option<DataKind> {
+    match symbol.kind() {
+        SymbolKind::Text | SymbolKind::File | SymbolKind::Section => None,
+        SymbolKind::Data => Some(DataKind::Variable),
+        SymbolKind::Tls => Some(DataKind::ThreadLocal),
+        _ => Some(DataKind::Other),
+    }
+}
+
+/// A name without the version that linkers put behind it: `stdout@GLIBC_2.2.5`.
+fn unversioned(name: &str) -> &str {
+    name.split('@').next().unwrap_or(name)
 }
 
 fn is_indirect<S, A>(flags: SymbolFlags<S, A>) -> bool {

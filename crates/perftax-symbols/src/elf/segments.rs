@@ -71,6 +71,12 @@ impl Segments {
         start.wrapping_sub(first - first % PAGE_BYTES)
     }
 
+    /// What is added to the file's own addresses where code of it is mapped: `start` for the file's `offset`. A mapping begins at a page's start, which may
+    /// still be of the segment before.
+    pub fn bias_of_code(&self, start: u64, offset: u64) -> Option<u64> {
+        Self(self.0.iter().filter(|segment| segment.is_code).copied().collect()).bias(start, offset, None)
+    }
+
     /// What is added to the file's own addresses where a part of it is mapped: `start` for the file's `offset`. A page in which one segment
     /// ends and the next begins is mapped for both: then it is `like` the others, else the one that begins there.
     pub fn bias(&self, start: u64, offset: u64, like: Option<u64>) -> Option<u64> {
@@ -104,6 +110,16 @@ mod tests {
         assert_eq!(segments.code(), [(0x1000, 0x1500)]);
         assert!(segments.is_loaded(0x40_2700) && !segments.is_loaded(0x40_2800));
         assert_eq!(segments.bias_of_first(0x7f00_0000), 0x7f00_0000 - 0x40_1000);
+    }
+
+    /// As lld lays programs out: code begins within the page in which constants end, at another distance from its addresses.
+    #[test]
+    fn code_that_begins_within_a_page_lies_where_its_own_segment_says() {
+        let constants = Segment { offset: 0, file_bytes: 0xe65_880, address: 0, bytes: 0xe65_880, is_code: false };
+        let code = Segment { offset: 0xe65_880, file_bytes: 0x1000, address: 0xe66_880, bytes: 0x1000, is_code: true };
+        let segments = Segments(vec![constants, code]);
+        assert_eq!(segments.bias_of_code(0x5555_0000 + 0xe66_000, 0xe65_000), Some(0x5555_0000));
+        assert_eq!(segments.bias_of_code(0x5555_0000, 0), None, "no code is there");
     }
 
     /// As `readelf -lW` has it of a small program that is not position-independent: data begin in the page where the code's constants end.

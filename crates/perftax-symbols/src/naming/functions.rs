@@ -34,7 +34,7 @@ impl Functions {
 
 /// A file that cannot be read has no names: its addresses are still told by file and offset.
 fn table(path: &Path) -> FunctionTable {
-    Elf::open(path).map(|elf| FunctionTable::of(&elf, |_| true)).unwrap_or_default()
+    Elf::read(path).map(|elf| FunctionTable::of(&elf)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
-use perftax_pmu::process::{file_of, maps, seen_by};
+use perftax_pmu::process::{file_of, maps};
 use perftax_pmu::{Error, Result};
 use perftax_symbols::Mapping;
 use perftax_symbols::elf::Elf;
@@ -119,7 +119,9 @@ fn sites(pid: u32) -> Result<Vec<Site>> {
     let maps = maps(pid)?;
     // A file's first mapping holds its header.
     for map in maps.iter().filter(|map| map.file_offset == 0 && map.path.is_absolute()) {
-        let Ok(elf) = Elf::open(&seen_by(pid, &map.path)) else { continue };
+        // As the process sees it, and no other file of that name: what it says is written to.
+        let seen = file_of(pid, "root").join(map.path.strip_prefix("/").unwrap_or(&map.path));
+        let Ok(elf) = Elf::open(&seen) else { continue };
         let bias = elf.segments().bias_of_first(map.from);
         let find = |name: &str| elf.address_of(name).map(|address| bias.wrapping_add(address));
         if let (Some(state), Some(folder)) = (find("perftax_tag_state"), find("perftax_tag_folder")) {

@@ -40,7 +40,9 @@ impl Mappings {
     /// What a process that runs has mapped now, and what its threads are called. What is gone meanwhile says nothing.
     pub fn read(&mut self, pid: u32, names: &mut Names) {
         for map in maps(pid).into_iter().flatten().filter(|map| map.is_code && !map.path.as_os_str().is_empty()) {
-            self.spaces.map(pid, map);
+            if !self.spaces.has(pid, &map) {
+                self.spaces.map(pid, map);
+            }
         }
         for tid in threads(pid) {
             thread_name(pid, tid).into_iter().for_each(|name| drop(names.threads.insert(tid as u32, name)));

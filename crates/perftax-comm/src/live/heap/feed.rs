@@ -263,6 +263,7 @@ impl Heaps {
                 self.heaps.insert(pid, heap.unwrap_or_else(|| Arc::new(Heap::new(MAX_FREED))));
             }
             Entry::Executed(pid) => {
+                self.unwinder.forget(pid);
                 self.heaps.insert(pid, Arc::new(Heap::new(MAX_FREED)));
             }
             Entry::Ended(pid, tid) => {
