@@ -10,7 +10,7 @@ use perftax_cost::prediction::RAW_TERM;
 use perftax_cost::tasks::{EXEC_CPUS_TERM, EXEC_TERM, TASK_CPUS_TERM, TASK_EVENT_TERM, TASK_TERM, more_each};
 use perftax_doc::median;
 use perftax_doc::observation::Block;
-use perftax_doc::{Control, DirectCost, Linearity};
+use perftax_doc::{Calibration, Control, DirectCost, Linearity, Origin, StopReason};
 use perftax_doc::{Estimate, Mechanism};
 
 use super::arm::{
@@ -50,6 +50,33 @@ pub struct Conclusion {
     pub sessions: u32,
     /// Spoiled blocks.
     pub spoiled: u64,
+}
+
+impl Conclusion {
+    /// The document, without a cross-check by the handler's own time.
+    pub(crate) fn calibration(self, origin: Origin, mechanism: Mechanism, event: String, blocks: Vec<Block>) -> Calibration {
+        Calibration {
+            origin,
+            mechanism,
+            event,
+            alpha_ns: self.alpha_ns,
+            floor_ns: self.floor_ns,
+            samples: self.samples,
+            expected_samples: self.expected_samples,
+            lost: self.lost,
+            throttled: self.throttled,
+            terms: self.terms,
+            linearity: self.linearity,
+            control: self.control,
+            witness: None,
+            direct: self.direct,
+            drift: self.drift,
+            sessions: self.sessions,
+            elapsed_s: 0.0,
+            stopped: StopReason::TimeLimit,
+            blocks,
+        }
+    }
 }
 
 /// The payload arms whose cost is told apart, each on top of the basic sample.

@@ -58,27 +58,9 @@ pub fn document(
         });
     }
     let witness = Handler::of(spec.mechanism, catalog).and_then(|h| conclude_witness(h.source(), &outcome.witness));
-    Ok(Calibration {
-        origin,
-        mechanism: spec.mechanism,
-        event: event_key(spec, &outcome.event.name),
-        alpha_ns: conclusion.alpha_ns,
-        floor_ns: conclusion.floor_ns,
-        samples: conclusion.samples,
-        expected_samples: conclusion.expected_samples,
-        lost: conclusion.lost,
-        throttled: conclusion.throttled,
-        terms: conclusion.terms,
-        linearity: conclusion.linearity,
-        control: conclusion.control,
-        witness,
-        direct: conclusion.direct.map(|direct| DirectCost { published: published_slopes(), ..direct }),
-        drift: conclusion.drift,
-        sessions: conclusion.sessions,
-        elapsed_s: outcome.elapsed_s,
-        stopped: outcome.stopped,
-        blocks: outcome.blocks,
-    })
+    let calibration = conclusion.calibration(origin, spec.mechanism, event_key(spec, &outcome.event.name), outcome.blocks);
+    let direct = calibration.direct.map(|direct| DirectCost { published: published_slopes(), ..direct });
+    Ok(Calibration { witness, direct, elapsed_s: outcome.elapsed_s, stopped: outcome.stopped, ..calibration })
 }
 
 /// Addresses of a watched variable or a probed function change from run to run: such events are known by their mechanism.

@@ -1,7 +1,7 @@
 //! Whether the prediction held.
 
 use perftax_cost::verification::{summarise, summarise_without_pollution};
-use perftax_doc::{Calibration, Control, Origin, StopReason, Verification, Warning, WorkloadControl};
+use perftax_doc::{Calibration, Control, Origin, Verification, Warning, WorkloadControl};
 
 use super::{Finished, Request};
 use crate::calibrate::conclude as conclude_blocks;
@@ -113,27 +113,8 @@ pub fn conclude(mut origin: Origin, request: &Request, finished: Finished) -> Re
 
 fn calibration_of(origin: &Origin, request: &Request, finished: &Finished) -> Option<Calibration> {
     let conclusion = conclude_blocks(&finished.blocks, request.mechanism(), &[])?;
-    Some(Calibration {
-        origin: Origin { kind: "calibrate".into(), warnings: Vec::new(), ..origin.clone() },
-        mechanism: request.mechanism(),
-        event: request.event.name.clone(),
-        alpha_ns: conclusion.alpha_ns,
-        floor_ns: conclusion.floor_ns,
-        samples: conclusion.samples,
-        expected_samples: conclusion.expected_samples,
-        lost: conclusion.lost,
-        throttled: conclusion.throttled,
-        terms: conclusion.terms,
-        linearity: conclusion.linearity,
-        control: conclusion.control,
-        witness: None,
-        direct: conclusion.direct,
-        drift: conclusion.drift,
-        sessions: conclusion.sessions,
-        elapsed_s: 0.0,
-        stopped: StopReason::TimeLimit,
-        blocks: finished.blocks.clone(),
-    })
+    let origin = Origin { kind: "calibrate".into(), warnings: Vec::new(), ..origin.clone() };
+    Some(conclusion.calibration(origin, request.mechanism(), request.event.name.clone(), finished.blocks.clone()))
 }
 
 /// Of runs and of blocks a round needs some: what was spoiled more is the reason.

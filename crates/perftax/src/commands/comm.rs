@@ -82,8 +82,8 @@ pub struct Args {
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = budget)]
     budget: Budget,
     /// Pages of each CPU's ring; a power of two (usual: 128, or as many as may be locked)
-    #[arg(short = 'm', long, value_name = "PAGES")]
-    ring_pages: Option<usize>,
+    #[arg(short = 'm', long, alias = "ring-pages", value_name = "PAGES")]
+    mmap_pages: Option<usize>,
     /// Watch for so many seconds; a command goes on by itself
     #[arg(long, value_name = "S")]
     time: Option<f64>,
@@ -256,7 +256,7 @@ impl Args {
     }
 
     fn pages(&self) -> Result<usize> {
-        let Some(pages) = self.ring_pages else { return Ok(ring_pages_within_rights(RING_PAGES, online_cpus()?.len())) };
+        let Some(pages) = self.mmap_pages else { return Ok(ring_pages_within_rights(RING_PAGES, online_cpus()?.len())) };
         if pages.is_power_of_two() && (8..=1 << 18).contains(&pages) {
             return Ok(pages);
         }

@@ -60,8 +60,8 @@ pub struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1, 10, 100], value_parser = clap::value_parser!(u64).range(1..))]
     divide: Vec<u64>,
     /// Sessions that watch: each (one a copy), one (for all copies), cpus (one for whole CPUs)
-    #[arg(long, value_name = "WHO", default_value = "each", value_parser = ["each", "one", "cpus"])]
-    monitors: String,
+    #[arg(long, value_name = "WHO", value_enum, default_value_t)]
+    monitors: WhoWatches,
     /// Go on until each overhead is known this well: half of its interval, in percentage points
     #[arg(long, value_name = "POINTS", default_value_t = 2.0)]
     precision: f64,
@@ -100,6 +100,15 @@ pub struct Args {
     /// The command, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// What is watched where several copies of a program run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum WhoWatches {
+    #[default]
+    Each,
+    One,
+    Cpus,
 }
 
 /// Unmonitored runs of each program before the grid.
@@ -322,10 +331,10 @@ impl Args {
             events: once(self.events.clone()),
             instances: once(instances),
             divisors: once(self.divide.clone()),
-            monitors: match self.monitors.as_str() {
-                "one" => Monitors::One,
-                "cpus" => Monitors::Cpus,
-                _ => Monitors::Each,
+            monitors: match self.monitors {
+                WhoWatches::Each => Monitors::Each,
+                WhoWatches::One => Monitors::One,
+                WhoWatches::Cpus => Monitors::Cpus,
             },
             ring_pages: self.mmap_pages.unwrap_or_else(usual_ring_pages),
         })

@@ -67,8 +67,8 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 1800)]
     time: u64,
     /// How events are attached: inherited, separate (switching is then part of the prediction), per-cpu
-    #[arg(long, value_name = "MODE", default_value = "inherited", value_parser = ["inherited", "separate", "per-cpu"])]
-    attach: String,
+    #[arg(long, value_name = "MODE", value_enum, default_value_t)]
+    attach: AttachMode,
     /// Add the cost of context switches to what is expected
     #[arg(long)]
     switches: bool,
@@ -104,6 +104,15 @@ pub struct Args {
     /// The command, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// Who has events of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum AttachMode {
+    #[default]
+    Inherited,
+    Separate,
+    PerCpu,
 }
 
 /// Runs the command.
@@ -225,10 +234,10 @@ impl Args {
             let command = Command::from_argv(self.command.clone(), Stdio::Discard).reading(self.input.input()?);
             commands.push(self.folder.place(command, std::slice::from_ref(event), 1)?);
         }
-        let attach = match self.attach.as_str() {
-            "separate" => Attach::Separate,
-            "per-cpu" => Attach::PerCpu,
-            _ => Attach::Inherited,
+        let attach = match self.attach {
+            AttachMode::Inherited => Attach::Inherited,
+            AttachMode::Separate => Attach::Separate,
+            AttachMode::PerCpu => Attach::PerCpu,
         };
         let subjects = commands.into_iter().map(|command| {
             let per_core = self.per_core || (command.threads > 1 && !self.switches);

@@ -52,8 +52,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1 << 18)]
     ring_marks: u64,
     /// Pages of each CPU's ring for samples and what the kernel says; a power of two (usual: 1024, or as many as may be locked)
-    #[arg(short = 'm', long, value_name = "PAGES")]
-    ring_pages: Option<usize>,
+    #[arg(short = 'm', long, alias = "ring-pages", value_name = "PAGES")]
+    mmap_pages: Option<usize>,
     /// Keep only the messages slower than this quantile, with their neighbours, and of all others sums
     #[arg(long, value_name = "pQ", value_parser = quantile)]
     keep_slow: Option<f64>,
@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = "marks with --budget, which counts messages while nothing else is on".into();
         return Err(Error::Argument { argument: "--tag", value: args.tag.clone(), needed }.into());
     }
-    if let Some(pages) = args.ring_pages.filter(|pages| !pages.is_power_of_two() || !(8..=1 << 18).contains(pages)) {
+    if let Some(pages) = args.mmap_pages.filter(|pages| !pages.is_power_of_two() || !(8..=1 << 18).contains(pages)) {
         let needed = "a power of two from 8 to 262144".into();
         return Err(Error::Argument { argument: "-m", value: pages.to_string(), needed }.into());
     }
@@ -135,7 +135,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         kernel_noise,
         ring_marks: args.ring_marks,
         tag,
-        ring_pages: args.ring_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, sets * cpus.len())),
+        ring_pages: args.mmap_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, sets * cpus.len())),
         cpus,
     };
     progress::announce(&foreseen(&here.id, &recording));
