@@ -3,7 +3,7 @@
 //! ```text
 //! subject     who: a command, or a process
 //! program     that one, held at its gate or running: its CPU time, how it is told to end, how it ended
-//! run_loop      the loop around it, to its end, or until time is over, or we are interrupted
+//! run_loop    the loop around it, to its end, or until time is over, or we are interrupted
 //! counted     how often an event came, by counters of several CPUs
 //! time_order  what came out of the rings of several CPUs, in order of time
 //! ```

@@ -2,16 +2,16 @@
 //! memory accesses can be sampled, those that samples name (`sampled`).
 //!
 //! ```text
-//! located     places (`place`) in a program that is held where it begins or runs already, by its `maps`; `join`: all threads of that one
+//! located     places (`place`) in a program that is held where it begins or runs already, by its `variables`; `attach`: all threads of that one
 //! plan        places → pieces that a register can watch, and turns where there are more than registers
 //! watcher     breakpoint events of all threads, one ring a CPU
-//! session     looks, takes turns, keeps to the `budget` (`trap_cost`)
+//! session     looks, takes turns, keeps to the `budget`; `trap`: what its records hold
 //!   └ intake  records → accesses (`image`, `decode`: which instruction it was), put in order of time
 //!      └ accounts     accesses → threads, lines, transfers
 //! estimate    transfers seen → transfers there were; `report` makes the document
 //! ```
 //!
-//! `document` turns transfers into their document, whoever saw them, and `naming` says what lies at an address: both serve simulations, too.
+//! `crate::document` turns transfers into their document, whoever saw them; perftax-symbols says what lies at an address: both serve simulations, too.
 //! `recorded` takes lines from a recording by perf c2c. `heap` says which object was allocated there, and by whom.
 
 mod accounts;

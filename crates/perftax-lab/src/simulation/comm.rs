@@ -5,11 +5,10 @@ use perftax_comm::document::{Called, simulated_document};
 use perftax_comm::run::{Estimated, Mapped, Outcome, Request};
 use perftax_doc::{Comm, Origin};
 use perftax_pmu::{Error, Result};
-use perftax_symbols::Mapping;
 use perftax_symbols::naming::{CodePlace, Names};
 
 use super::runner::{no_outcome, run_with_plugin};
-use super::{Guest, Installation};
+use super::{Guest, Installation, mapping};
 
 /// What came of a run.
 #[derive(Clone, Debug)]
@@ -60,13 +59,7 @@ struct Named<'a> {
 
 impl<'a> Named<'a> {
     fn of(outcome: &'a Outcome) -> Self {
-        let mapping = |mapped: &Mapped| Mapping {
-            from: mapped.start,
-            to: mapped.end,
-            file_offset: mapped.offset,
-            path: mapped.path.clone().into(),
-            ..Mapping::default()
-        };
+        let mapping = |mapped: &Mapped| mapping(mapped.start, mapped.end, mapped.offset, &mapped.path);
         Self { names: Names::of(outcome.mappings.iter().map(mapping).collect()), outcome }
     }
 }

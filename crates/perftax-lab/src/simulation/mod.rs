@@ -1,5 +1,7 @@
 //! Programs under the software PMU: any x86-64 program in qemu-user, with `perftax-model` as its plugin.
 
+use perftax_symbols::Mapping;
+
 mod comm;
 mod counted;
 mod install;
@@ -11,3 +13,8 @@ pub use counted::{Counted, count, usual_event};
 pub use install::{Brought, Installation};
 pub use runner::{Guest, Simulated, simulate};
 pub use summary::{functions, summary};
+
+/// What a simulated program had mapped, as names are looked up by; the plugin tells no rights.
+fn mapping(from: u64, to: u64, file_offset: u64, path: &str) -> Mapping {
+    Mapping { from, to, file_offset, path: path.into(), ..Mapping::default() }
+}

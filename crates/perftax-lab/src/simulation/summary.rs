@@ -1,11 +1,11 @@
 //! From what the model saw to what is reported.
 
+use super::mapping;
 use perftax_doc::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, TermsS, ThreadSamples};
 use perftax_model::cache::Traffic;
 use perftax_model::machine::{Handler, Machine};
 use perftax_model::run::{CoreOutcome, Outcome, Request};
 use perftax_model::{Event, advice};
-use perftax_symbols::Mapping;
 use perftax_symbols::naming::Functions;
 
 /// The run as reported. A core's time is that of its operations and misses by the machine's cost model; pollution is what the
@@ -107,12 +107,6 @@ fn by_address(outcome: &Outcome) -> Vec<AddressSamples> {
 
 /// The functions of what a simulated program had mapped.
 pub fn functions(outcome: &Outcome) -> Functions {
-    let mapping = |mapped: &perftax_model::run::Mapping| Mapping {
-        from: mapped.start,
-        to: mapped.end,
-        file_offset: mapped.offset,
-        path: mapped.path.clone().into(),
-        ..Mapping::default()
-    };
+    let mapping = |mapped: &perftax_model::run::Mapping| mapping(mapped.start, mapped.end, mapped.offset, &mapped.path);
     Functions::of(outcome.mappings.iter().map(mapping).collect())
 }
