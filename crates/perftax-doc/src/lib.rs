@@ -24,6 +24,7 @@ mod selfcost;
 mod sensitivity;
 mod series;
 mod simulation;
+pub mod steps;
 mod tag;
 pub mod tasks;
 mod trace;

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::steps::{Calibrated, Operation, Setting};
+
 /// A condition that weakens a result without voiding it. Each says what it means (`Display`) and has a remedy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -95,28 +97,46 @@ impl Warning {
     pub fn remedy(&self) -> String {
         match self {
             Self::HighVariation { .. } => {
-                "quieten the machine, pin the program, or lengthen its run; ask for more runs with -r".into()
+                format!("quieten the machine, pin the program, or lengthen its run; ask for more runs with {}", Setting::Runs)
             }
-            Self::LostRecords { .. } => "enlarge the ring buffer (-m) or the period (-c)".into(),
+            Self::LostRecords { .. } => {
+                format!("enlarge the ring buffer ({}) or the period ({})", Setting::RingPages, Setting::Period)
+            }
             Self::Throttled { .. } => {
                 "raise the limit: sysctl kernel.perf_event_max_sample_rate=1000000, then kernel.perf_cpu_time_max_percent=0"
                     .into()
             }
             Self::MissingSamples { .. } => {
-                "perftax doctor shows what holds samples back: limits of the kernel's, timers without high resolution, a hypervisor that delays them; \
-                 a longer period (-c) may get them all"
-                    .into()
+                format!(
+                    "{} shows what holds samples back: limits of the kernel's, timers without high resolution, a hypervisor that delays them; \
+                     a longer period ({}) may get them all",
+                    Operation::Diagnose,
+                    Setting::Period
+                )
             }
-            Self::SpoiledRounds { .. } => "quieten the machine; the raw observations in --json show each spoiled round".into(),
+            Self::SpoiledRounds { .. } => {
+                "quieten the machine; the raw observations in the document show each spoiled round".into()
+            }
             Self::PrecisionNotReached { .. } => {
-                "give it more time (--time; for verify also --max-rounds) or accept the wider interval".into()
+                format!(
+                    "give it more time ({}; for verify also {}) or accept the wider interval",
+                    Setting::Time,
+                    Setting::MaxRounds
+                )
             }
-            Self::OldCalibration { .. } => "perftax calibrate".into(),
+            Self::OldCalibration { .. } => Operation::Calibrate(Calibrated::All).to_string(),
             Self::NotLinear { .. } => {
-                "predict only between the calibrated periods, or calibrate with -c near the period you want".into()
+                format!(
+                    "predict only between the calibrated periods, or calibrate with {} near the period you want",
+                    Setting::Period
+                )
             }
             Self::ForeignProfile { .. } => {
-                "perftax calibrate on the machine in question, or name its profile with --profile".into()
+                format!(
+                    "{} on the machine in question, or name its profile with {}",
+                    Operation::Calibrate(Calibrated::All),
+                    Setting::Profile
+                )
             }
             Self::Multiplexed { .. } => {
                 "end other profilers; sysctl kernel.nmi_watchdog=0 frees a counter; or measure fewer events".into()

@@ -3,6 +3,7 @@
 pub mod audit;
 mod cache;
 pub mod calibrate;
+pub mod journal;
 pub mod matrix;
 pub mod microbench;
 pub mod phase;

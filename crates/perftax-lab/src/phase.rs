@@ -1,5 +1,6 @@
 //! Two events over a program's run, at fixed intervals of a third one.
 
+use perftax_doc::steps::{Emulation, Experiment, Operation};
 use std::time::Duration;
 
 use perftax_doc::PhaseInterval;
@@ -79,9 +80,11 @@ pub fn in_perfs_words(events: &str, catalog: &Catalog) -> Result<String> {
                         Some(_) => format!("no event of {:?}'s is known to count them", catalog.vendor()),
                         None => format!("the kernel exposes no core PMU (nothing like {}/cpu)", catalog.devices().display()),
                     },
-                    remedy:
-                        "perftax list shows the events of this machine; perftax vm run -- perftax phase … has an emulated PMU"
-                            .into(),
+                    remedy: format!(
+                        "{} shows the events of this machine; {} has an emulated PMU",
+                        Operation::ListEvents,
+                        Operation::Emulate(Emulation { experiment: Some(Experiment::Phase), ..Emulation::default() })
+                    ),
                 })?;
                 out += &event;
                 out += rest;

@@ -5,6 +5,7 @@ use perftax_comm::live::trap_payload;
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
 use perftax_cost::prediction::FRESH_S;
 use perftax_doc::MachineProfile;
+use perftax_doc::steps::{Calibrated, Operation};
 use perftax_doc::{Estimate, Mechanism};
 use perftax_pmu::event::{Catalog, parse_one};
 use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
@@ -65,7 +66,7 @@ pub fn trap_ns(catalog: &Catalog) -> Result<Estimate> {
     let middle = |blocks: &[&f64]| perftax_doc::median(&mut blocks.iter().map(|block| **block).collect::<Vec<f64>>());
     cluster_bootstrap(&more_ns, middle, REPLICATES, SEED).ok_or_else(|| Error::Spoiled {
         why: "the price of a trap could not be measured".into(),
-        remedy: "perftax calibrate --mechanism breakpoint on a quiet machine, then again".into(),
+        remedy: format!("{} on a quiet machine, then again", Operation::Calibrate(Calibrated::Mechanism(Mechanism::Breakpoint))),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Errors that name the file, knob or argument, its value, the value needed, and the command that sets it.
 
+use perftax_doc::steps::Operation;
 use std::path::PathBuf;
 
 /// Result with [`Error`].
@@ -133,18 +134,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// The documented exit code: 2 usage, 3 this machine cannot do it, 126/127 cannot execute / not found, 130 interrupted (128 + SIGINT, as shells report it), 1 anything else.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::EventSyntax { .. } | Self::Argument { .. } => 2,
-            Self::UnknownEvent { .. } | Self::Unsupported { .. } | Self::Permission { .. } | Self::Busy { .. } => 3,
-            Self::Exec { source, .. } if source.kind() == std::io::ErrorKind::NotFound => 127,
-            Self::Exec { .. } => 126,
-            Self::Interrupted(_) => 130,
-            _ => 1,
-        }
-    }
-
     /// What is wrong, without its remedy: the first line.
     pub fn headline(&self) -> String {
         self.to_string().lines().next().unwrap_or_default().to_string()
@@ -189,8 +178,8 @@ fn exec_hint(source: &std::io::Error) -> &'static str {
 
 fn nearest_text(nearest: &[String]) -> String {
     if nearest.is_empty() {
-        "\n  perftax list shows the events of this machine".into()
+        format!("\n  {} shows the events of this machine", Operation::ListEvents)
     } else {
-        format!("; nearest: {}\n  perftax list shows all events of this machine", nearest.join(", "))
+        format!("; nearest: {}\n  {} shows all events of this machine", nearest.join(", "), Operation::ListEvents)
     }
 }

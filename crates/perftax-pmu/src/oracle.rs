@@ -7,6 +7,7 @@
 mod attr;
 mod cpu;
 
+use perftax_doc::steps::{Operation, Setting};
 use serde::Serialize;
 
 pub use attr::{AttrFacts, Rate, SAMPLE_FIELDS, SampleField, sample};
@@ -87,7 +88,7 @@ pub fn beside(attr: &AttrFacts, others: &[AttrFacts], cpu: &CpuFacts) -> LargePe
     for other in others {
         match large_pebs(other, cpu).verdict {
             Verdict::SingleRecord => {
-                let why = format!("its records are read one by one: perftax doctor -e {} says why", other.event);
+                let why = format!("its records are read one by one: {} says why", Operation::DiagnoseEvent(other.event.clone()));
                 answer.killed_by.push(killer(format!("{} on the same CPU", other.event), why, "sample them one after the other"));
             }
             Verdict::MultiRecord => {
@@ -122,7 +123,7 @@ fn not_pebs(attr: &AttrFacts, cpu: &CpuFacts) -> Vec<Killer> {
     if !cpu.is_intel {
         killers.push(killer("CPU vendor", format!("{} has no PEBS", cpu.name), ""));
     } else if let Some(why) = &cpu.no_pebs {
-        killers.push(killer("cpu PMU", why.as_str(), "--cpu GENERATION asks for another machine"));
+        killers.push(killer("cpu PMU", why.as_str(), format!("{} GENERATION asks for another machine", Setting::Cpu)));
     }
     if attr.precise == 0 {
         let why = "no p modifier: a plain counter interrupt, with skid";

@@ -1,6 +1,7 @@
 //! The kernel's resctrl: which ways of the last-level cache a group of tasks may fill (Intel CAT, AMD L3 allocation), and what it
 //! moves to and from memory (MBM). Files as in Documentation/arch/x86/resctrl.rst.
 
+use perftax_doc::steps::Setting;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,7 @@ impl Resctrl {
                 knob: format!("{} belongs to", self.root.display()),
                 value: "root".into(),
                 needed: "you".into(),
-                command: "run as root, or choose --method eviction".into(),
+                command: format!("run as root, or choose {} eviction", Setting::Method),
             }),
             Err(error) => Err(Error::file(&folder)(error)),
         }

@@ -1,5 +1,6 @@
 //! A program that is looked at: started by us up to its gate, or running already.
 
+use perftax_doc::steps::Setting;
 use std::ffi::OsString;
 use std::time::Instant;
 
@@ -62,7 +63,11 @@ impl Program {
 
     /// What is said of a process that is not there any more.
     pub fn gone(pid: u32) -> Error {
-        Error::Argument { argument: "-p", value: pid.to_string(), needed: "the number of a process that runs".into() }
+        Error::Argument {
+            argument: Setting::Process.name(),
+            value: pid.to_string(),
+            needed: "the number of a process that runs".into(),
+        }
     }
 
     /// Its process.

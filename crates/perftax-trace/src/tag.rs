@@ -1,5 +1,6 @@
 //! What tells a message from the next: `--tag marks`, `--tag reg:r13`, `--tag usdt:PROVIDER:START,DONE`.
 
+use perftax_doc::steps::Setting;
 use std::path::PathBuf;
 
 use perftax_pmu::{Error, Result};
@@ -58,13 +59,13 @@ impl Tag {
     /// # Errors
     /// Where it is none of the three.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = || Error::Argument { argument: "--tag", value: text.into(), needed: NEEDED.into() };
+        let wrong = || Error::Argument { argument: Setting::Tag.name(), value: text.into(), needed: NEEDED.into() };
         match text.split_once(':') {
             None if text == "marks" => Ok(Self::Marks),
             Some(("reg", _)) if !cfg!(target_arch = "x86_64") => Err(Error::Unsupported {
-                what: format!("--tag {text}"),
+                what: format!("{} {text}", Setting::Tag),
                 why: "perftax_tag_register.h knows x86-64 alone".into(),
-                remedy: "--tag marks, with perftax_tag.h".into(),
+                remedy: format!("{} marks, with perftax_tag.h", Setting::Tag),
             }),
             Some(("reg", name)) => {
                 let found = TagRegister::KEPT.into_iter().find(|register| register.name == name);
@@ -117,7 +118,7 @@ mod tests {
             ["", "r13", "reg:r99", "reg:rax", "usdt:pg", "usdt:pg:go", "usdt:pg:go@0,end", "usdt:a:pg:go,end", "usdt:pg:g o,e"]
         {
             let error = Tag::parse(wrong).unwrap_err().to_string();
-            assert!(error.contains("--tag") && error.contains("usdt:["), "{wrong}: {error}");
+            assert!(error.contains("'tag'") && error.contains("usdt:["), "{wrong}: {error}");
         }
     }
 }

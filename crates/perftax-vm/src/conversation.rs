@@ -1,5 +1,6 @@
 //! What is heard of a machine from its start to its command's end: output, errors, what is copied out, and how it ended.
 
+use perftax_doc::steps::{Operation, Setting};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -112,7 +113,8 @@ fn wait(
                     Some(status) if shell && status.success() => return Ok((0, missing)),
                     Some(status) if emulator.is_loaded && !status.success() => {
                         return Err(format!(
-                            "did not go on from where it was saved (QEMU: {status}): vm run --boot does without, vm build --rebuild makes all anew"
+                            "did not go on from where it was saved (QEMU: {status}): a boot does without that (vm run --boot), {} makes all anew",
+                            Operation::RebuildMachine
                         )
                         .into());
                     }
@@ -126,7 +128,9 @@ fn wait(
         }
         if started.elapsed() > guest.timeout && !shell {
             let doing = if ready { "running the command" } else { "booting" };
-            return Err(format!("was still {doing} after {} s: give it more with --timeout", guest.timeout.as_secs()).into());
+            return Err(
+                format!("was still {doing} after {} s: give it more with {}", guest.timeout.as_secs(), Setting::Timeout).into()
+            );
         }
         if interrupted() && !shell {
             return Err(Ended::Interrupted);

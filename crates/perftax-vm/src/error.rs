@@ -69,17 +69,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit code of a command that fails so: 3 this machine lacks something, 127 no such program, 130 interrupted, 1
-    /// anything else.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Missing { .. } => 3,
-            Self::NoProgram { .. } => 127,
-            Self::Interrupted | Self::Stopped { .. } => 130,
-            _ => 1,
-        }
-    }
-
     /// About a file.
     pub fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();

@@ -1,5 +1,6 @@
 //! What is built once: QEMU with the PMU, a kernel, a file system.
 
+use perftax_doc::steps::Operation;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -91,7 +92,10 @@ impl Sources {
         let folder = places.iter().find(|folder| folder.join("build-qemu").is_file()).ok_or_else(|| Error::Missing {
             what: "the folder vm/ of the project".into(),
             why: format!("there is no build-qemu in {}", list(&places)),
-            remedy: format!("perftax vm install FILE, with a machine that was built elsewhere; to build one here: set {SOURCES_VARIABLE} to that folder"),
+            remedy: format!(
+                "{}, with a machine that was built elsewhere; to build one here: set {SOURCES_VARIABLE} to that folder",
+                Operation::InstallMachine
+            ),
         })?;
         Ok(Self { folder: folder.canonicalize().map_err(Error::file(folder))? })
     }
@@ -104,7 +108,10 @@ impl Sources {
         places.iter().find(|file| file.is_file()).cloned().ok_or_else(|| Error::Missing {
             what: ENGINE.into(),
             why: format!("it is not at {}", list(&places)),
-            remedy: "cargo build --release -p perftax-engine-c, where perftax was built; or, with a machine that was built elsewhere: perftax vm install FILE".into(),
+            remedy: format!(
+                "cargo build --release -p perftax-engine-c, where perftax was built; or, with a machine that was built elsewhere: {}",
+                Operation::InstallMachine
+            ),
         })
     }
 
@@ -175,8 +182,12 @@ impl Sources {
                 what: "the emulated machine".into(),
                 why: format!("there is no {}", file.display()),
                 remedy: match kernel {
-                    Some(kernel) => format!("perftax vm build --kernel {}   (once)", kernel.display()),
-                    None => "perftax vm build   (once; about five minutes), or perftax vm install FILE, of a bundle".into(),
+                    Some(kernel) => format!("{}   (once)", Operation::BuildMachine(Some(kernel.display().to_string()))),
+                    None => format!(
+                        "{}   (once; about five minutes), or {}, of a bundle",
+                        Operation::BuildMachine(None),
+                        Operation::InstallMachine
+                    ),
                 },
             });
         }

@@ -1,6 +1,7 @@
 //! Who keeps a saved machine, and lends it to whoever runs a command in it: a process of the user's, found by a name, that ends when it is
 //! told to, when the process that it was started for ends, or when nobody has used it for a while.
 
+use perftax_doc::steps::Operation;
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -111,7 +112,7 @@ fn connect(name: &str) -> Result<UnixStream> {
             Error::Missing {
                 what: format!("the machine '{name}'"),
                 why: "no such machine is up".into(),
-                remedy: format!("perftax vm up {name}"),
+                remedy: Operation::StartMachine(name.into()).to_string(),
             }
         }
         _ => Error::file(&path)(error),
@@ -186,8 +187,10 @@ impl Keeper {
     pub fn of(name: &str) -> Result<Self> {
         let path = socket(name)?;
         if connect(name).is_ok() {
-            let source =
-                std::io::Error::other(format!("a machine of that name is up; take it down with: perftax vm down {name}"));
+            let source = std::io::Error::other(format!(
+                "a machine of that name is up; take it down with: {}",
+                Operation::StopMachine(name.into())
+            ));
             return Err(Error::File { path: name.into(), source });
         }
         let listener = UnixListener::bind(&path).map_err(Error::file(&path))?;

@@ -4,6 +4,7 @@
 //! runs in a copy, which maps that memory and writes to pages of its own: so each finds the same clock, the same seed, the same files and the
 //! same counters, and none sees what another left behind. What is not saved are the caches of `--caches`: they are empty at each command.
 
+use perftax_doc::steps::Setting;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -177,7 +178,11 @@ impl Monitor {
                 Err(RecvTimeoutError::Timeout) if (until.interrupted)() => return Err("was interrupted".into()),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < until.deadline => {}
                 Err(RecvTimeoutError::Timeout) => {
-                    return Err(format!("was still booting after {} s: give it more with --timeout", until.timeout.as_secs()));
+                    return Err(format!(
+                        "was still booting after {} s: give it more with {}",
+                        until.timeout.as_secs(),
+                        Setting::Timeout
+                    ));
                 }
                 Err(RecvTimeoutError::Disconnected) => return Err("did not boot".into()),
             }

@@ -72,10 +72,35 @@ pub fn notice_signals() {
 /// Said where perftax had to be ended.
 const ENDED: &str = "perftax: interrupted: it was ended in the middle of what it did; every knob was put back\n";
 
+/// The documented exit code: that of the first cause which has one, 1 for anything else.
 fn code_of(error: &anyhow::Error) -> u8 {
     let of_cause = |cause: &(dyn std::error::Error + 'static)| {
-        let here = cause.downcast_ref::<perftax_pmu::Error>().map(perftax_pmu::Error::exit_code);
-        here.or_else(|| cause.downcast_ref::<perftax_vm::Error>().map(perftax_vm::Error::exit_code))
+        let measuring = || cause.downcast_ref().and_then(code_of_measuring);
+        measuring().or_else(|| cause.downcast_ref().and_then(code_of_machine))
     };
     error.chain().find_map(of_cause).unwrap_or(1)
+}
+
+/// 2 usage, 3 this machine cannot do it, 126 cannot be executed and 127 not found, 130 interrupted (128 + SIGINT), as shells report them.
+fn code_of_measuring(error: &perftax_pmu::Error) -> Option<u8> {
+    use perftax_pmu::Error;
+    match error {
+        Error::EventSyntax { .. } | Error::Argument { .. } => Some(2),
+        Error::UnknownEvent { .. } | Error::Unsupported { .. } | Error::Permission { .. } | Error::Busy { .. } => Some(3),
+        Error::Exec { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Some(127),
+        Error::Exec { .. } => Some(126),
+        Error::Interrupted(_) => Some(130),
+        _ => None,
+    }
+}
+
+/// Likewise, of the emulated machine.
+fn code_of_machine(error: &perftax_vm::Error) -> Option<u8> {
+    use perftax_vm::Error;
+    match error {
+        Error::Missing { .. } => Some(3),
+        Error::NoProgram { .. } => Some(127),
+        Error::Interrupted | Error::Stopped { .. } => Some(130),
+        _ => None,
+    }
 }

@@ -9,7 +9,6 @@ mod failure;
 mod folder;
 mod host;
 mod input;
-mod journal;
 mod measured;
 mod origin;
 mod output;
@@ -22,6 +21,7 @@ mod reference;
 mod schema;
 mod simulated;
 mod size;
+mod spelled;
 mod target;
 mod wait;
 
@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     if perftax_pmu::guard::served_as_guardian() {
         return ExitCode::SUCCESS;
     }
+    spelled::speak();
     completion::answer();
     perftax_pmu::guard::repair();
     failure::notice_signals();

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use perftax_doc::{Calibration, MachineProfile, Origin};
-use perftax_doc::{Estimate, LeftOut, Mechanism, Warning};
+use perftax_doc::{LeftOut, Mechanism, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
-use perftax_lab::prediction::{PredictionInput, SampleCost, in_profile, of_calibration};
+use perftax_lab::prediction::{Counting, PredictionInput, SampleCost, in_profile, of_calibration};
 use perftax_lab::published::Published;
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
@@ -147,71 +147,20 @@ pub fn resolve(here: &Host, wanted: &CostQuery, program: &Program, origin: &mut 
         Some((name, machine)) => published(machine, name, mechanism, origin)?,
         None => price(here, event.as_ref(), mechanism, wanted.payload, wanted.cost.profile.as_ref(), origin)?,
     };
-    let mut counted = match &event {
-        _ if mechanism.is_time_driven() || wanted.cost.count_of.is_some() => Vec::new(),
-        _ if matches!(mechanism, Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe) => {
-            return Err(Error::Unsupported {
-                what: format!("count {event_name}"),
-                why: format!("{mechanism} samples and does not count"),
-                remedy:
-                    "say how many there are in one run: --count-of N (perf stat -e instructions is near the operations sampled)"
-                        .into(),
-            }
-            .into());
-        }
-        Some(event) => {
-            event.check_supported(&here.catalog).map_err(|error| match elsewhere {
-                true => not_here(&event.name, error.to_string().lines().next().unwrap_or_default()),
-                false => error,
-            })?;
-            vec![event.clone()]
-        }
-        None if wanted.event.is_some() => return Err(not_here(&event_name, "this machine has no event of that name").into()),
-        None => vec![here.event(&event_name)?],
+    let counting = Counting {
+        event,
+        event_name,
+        is_named: wanted.event.is_some(),
+        mechanism,
+        is_elsewhere: elsewhere,
+        known: wanted.cost.count_of,
+        work: wanted.work.map(|text| here.event(text)).transpose()?,
     };
-    let work = wanted.work.map(|text| here.event(text)).transpose()?;
-    if let Some(clock) = work.as_ref().filter(|work| work.mechanism.is_time_driven()) {
-        let needed = "an event that comes once in each piece of work, not a clock".into();
-        return Err(Error::Argument { argument: "--work", value: clock.name.clone(), needed }.into());
-    }
-    if let Some(work) = work.as_ref().filter(|work| counted.iter().all(|event| event.name != work.name)) {
-        work.check_supported(&here.catalog)?;
-        counted.push(work.clone());
-    }
+    let counted = counting.events(&here.catalog)?;
     let mut workload = program.survey(here, counted, origin)?;
-    if let Some(work) = work.as_ref().filter(|work| workload.counts.get(&work.name).is_none_or(|count| count.estimate == 0.0)) {
-        return Err(Error::Argument {
-            argument: "--work",
-            value: work.name.clone(),
-            needed: "an event that the program has: it had none while it was counted".into(),
-        }
-        .into());
-    }
-    if let Some(count) = wanted.cost.count_of {
-        if !(count > 0.0 && count.is_finite()) {
-            return Err(
-                Error::Argument { argument: "--count-of", value: count.to_string(), needed: "a positive number".into() }.into()
-            );
-        }
-        workload.counts.insert(event_name.clone(), Estimate::exact(count));
-    }
-    if !mechanism.is_time_driven() && workload.counts.get(&event_name).is_some_and(|c| c.estimate == 0.0) {
-        return Err(Error::Spoiled {
-            why: format!("the program had no {event_name} at all in a whole run: nothing would be sampled"),
-            remedy: "choose another event (perftax list), or check its modifiers (:u leaves the kernel out)".into(),
-        }
-        .into());
-    }
+    counting.complete(&mut workload)?;
+    let Counting { event, event_name, work, .. } = counting;
     let left_out = event.as_ref().map_or(LeftOut::Nothing, Event::left_out);
     let cpus = online_cpus()?.len() as u32;
     Ok(PredictionInput { event_name, mechanism, left_out, priced, cpus, workload, work: work.map(|work| work.name) })
-}
-
-/// What is sampled elsewhere cannot be counted here.
-fn not_here(event: &str, why: &str) -> Error {
-    Error::Unsupported {
-        what: format!("count {event}"),
-        why: why.into(),
-        remedy: "say how many there are in one run: --count-of N (perf stat tells on a machine that has the event)".into(),
-    }
 }

@@ -1,5 +1,6 @@
 //! The bench: fixed work and the arms it is timed in, on the calling (pinned) thread.
 
+use perftax_doc::steps::Setting;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -87,7 +88,7 @@ impl Bench {
             (None, Some(text)) => parse_one(&text, catalog)?,
             (None, None) => {
                 return Err(Error::Argument {
-                    argument: "-e",
+                    argument: Setting::Event.name(),
                     value: "none".into(),
                     needed: format!("an event of mechanism {}", spec.mechanism),
                 });
@@ -181,8 +182,10 @@ impl Bench {
             Some(why) => Err(Error::Unsupported {
                 what: format!("measure {} so", self.event.name),
                 why,
-                remedy: "another event of its mechanism (the cost belongs to the mechanism, hardly to the event), or a longer period with -c"
-                    .into(),
+                remedy: format!(
+                    "another event of its mechanism (the cost belongs to the mechanism, hardly to the event), or a longer period with {}",
+                    Setting::Period
+                ),
             }),
         }
     }
@@ -407,7 +410,7 @@ fn miscounted(block: &Block) -> Option<String> {
 fn overdue(blocks: usize) -> Error {
     Error::Spoiled {
         why: format!("the time was up after {blocks} blocks of a session, which takes a second or so on a quiet machine"),
-        remedy: "quieten the machine, or give it more time with --time".into(),
+        remedy: format!("quieten the machine, or give it more time with {}", Setting::Time),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A calibration from its first session to its end: sessions spread in time until the interval is narrow or the time is up.
 
+use perftax_doc::steps::Setting;
 use std::time::{Duration, Instant};
 
 use perftax_cost::alpha::{Clock, Foresight, Sums, Unit, control_variation, rounds_needed, session_sums, session_variation};
@@ -259,6 +260,6 @@ impl Campaign {
             None if samples == 0 => "no sample came at all".into(),
             None => "fewer than two sessions were made".into(),
         };
-        perftax_pmu::Error::Spoiled { why, remedy: "quieten the machine, or give it more time with --time".into() }
+        perftax_pmu::Error::Spoiled { why, remedy: format!("quieten the machine, or give it more time with {}", Setting::Time) }
     }
 }

@@ -1,5 +1,6 @@
 //! What is calibrated, and how thoroughly.
 
+use perftax_doc::steps::{Calibrated, Operation};
 use std::time::Duration;
 
 use perftax_cost::alpha::Clock;
@@ -188,18 +189,18 @@ impl Spec {
                 None | Some("page-faults" | "faults" | "minor-faults") => {
                     (Box::new(PageFaults::new(FAULTS)?), own("page-faults"))
                 }
-                Some(other) => return Err(no_stimulus(other, "-e page-faults")),
+                Some(other) => return Err(no_stimulus(other, Calibrated::Event("page-faults".into()))),
             },
             Mechanism::Tracepoint => match self.event.as_ref().map(|e| base_name(&e.name)) {
                 None => (Box::new(Syscalls::new(SYSCALLS)), Some(self.default_tracepoint())),
                 Some("syscalls:sys_enter_getppid" | "raw_syscalls:sys_enter" | "raw_syscalls:sys_exit") => {
                     (Box::new(Syscalls::new(SYSCALLS)), None)
                 }
-                Some(other) => return Err(no_stimulus(other, "-e raw_syscalls:sys_enter")),
+                Some(other) => return Err(no_stimulus(other, Calibrated::Event("raw_syscalls:sys_enter".into()))),
             },
             Mechanism::Breakpoint => {
                 if let Some(event) = &self.event {
-                    return Err(no_stimulus(&event.name, "--mechanism breakpoint"));
+                    return Err(no_stimulus(&event.name, Calibrated::Mechanism(Mechanism::Breakpoint)));
                 }
                 let writes = WatchedWrites::new(WATCHED_WRITES);
                 let text = writes.event_text();
@@ -207,7 +208,7 @@ impl Spec {
             }
             Mechanism::Uprobe => {
                 if let Some(event) = &self.event {
-                    return Err(no_stimulus(&event.name, "--mechanism uprobe"));
+                    return Err(no_stimulus(&event.name, Calibrated::Mechanism(Mechanism::Uprobe)));
                 }
                 (Box::new(ProbedCalls::new(PROBED_CALLS)), Some(ProbedCalls::event_text()?))
             }
@@ -393,11 +394,11 @@ fn base_name(name: &str) -> &str {
     }
 }
 
-fn no_stimulus(event: &str, instead: &str) -> Error {
+fn no_stimulus(event: &str, instead: Calibrated) -> Error {
     Error::Unsupported {
         what: format!("calibrate {event}"),
         why: "calibrating needs work whose number of events is known by construction, and there is none for this event".into(),
-        remedy: format!("perftax calibrate {instead}   (the cost belongs to the mechanism, hardly to the event)"),
+        remedy: format!("{}   (the cost belongs to the mechanism, hardly to the event)", Operation::Calibrate(instead)),
     }
 }
 

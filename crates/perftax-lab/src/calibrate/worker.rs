@@ -1,5 +1,6 @@
 //! The measuring thread: pinned when it starts, gone when it ends, so that no affinity has to be put back.
 
+use perftax_doc::steps::Setting;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -163,14 +164,14 @@ impl Drop for Worker {
 fn late() -> Error {
     Error::Spoiled {
         why: "the measuring thread came back only when its events were switched off".into(),
-        remedy: "a longer period with -c, another event, or a machine that is less busy".into(),
+        remedy: format!("a longer period with {}, another event, or a machine that is less busy", Setting::Period),
     }
 }
 
 fn silent(cpu: u32) -> Error {
     Error::Spoiled {
         why: format!("the measuring thread on CPU {cpu} does not answer; its events were switched off"),
-        remedy: "see what runs on that CPU (ps -eLo psr,stat,comm), or measure on another one with --cpu".into(),
+        remedy: format!("see what runs on that CPU (ps -eLo psr,stat,comm), or measure on another one with {}", Setting::Cpu),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sets of events, as TOML data: which events, first ones first, and how often each is sampled.
 
+use perftax_doc::steps::Setting;
 use std::path::Path;
 
 use perftax_doc::{MatrixSet, MatrixSetEvent};
@@ -53,7 +54,7 @@ impl EventSet {
         match SHIPPED.iter().find(|(name, _)| *name == path_or_name) {
             Some((name, text)) => Self::parse(text, &format!("data/events/{name}.toml")),
             None => Err(Error::Argument {
-                argument: "-g",
+                argument: Setting::EventSet.name(),
                 value: path_or_name.into(),
                 needed: format!("the path of a set of events (.toml), or one of {}", Self::shipped_names().join(", ")),
             }),

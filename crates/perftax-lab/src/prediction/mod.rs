@@ -1,11 +1,13 @@
 //! What a prediction rests on: the cost of a sample, from wherever it is to be had, and what the program does.
 
+mod counting;
 mod pricing;
 
 use perftax_cost::prediction::{RAW_TERM, Setting, USER_STACK_BYTES, Watched};
 use perftax_doc::{LeftOut, Mechanism, WorkloadProfile};
 use perftax_pmu::sampler::Payload;
 
+pub use counting::Counting;
 pub use pricing::{SampleCost, in_profile, of_calibration, of_published};
 
 /// Frames of a typical call chain: what bytes a second are predicted with.

@@ -1,6 +1,7 @@
 //! The cost of a sample.
 
 use perftax_cost::prediction::{Cost, FRESH_S, drift_at_age};
+use perftax_doc::steps::{Calibrated, Operation};
 use perftax_doc::{Calibration, MachineProfile, Mechanism, Warning};
 use perftax_pmu::event::Event;
 
@@ -28,7 +29,7 @@ pub fn of_calibration(calibration: &Calibration, event: Option<&Event>, now_s: f
     if let Some(event) = other {
         warnings.push(Warning::Other {
             message: format!("{} is priced with the cost of {}, an event of the same mechanism", event.name, calibration.event),
-            remedy: format!("perftax calibrate -e {}, where it can be calibrated", event.name),
+            remedy: format!("{}, where it can be calibrated", Operation::Calibrate(Calibrated::Event(event.name.clone()))),
         });
     }
     let mut cost = Cost::from(calibration);
@@ -45,7 +46,7 @@ pub fn of_published(published: &Published, mechanism: Mechanism) -> Option<(Samp
     let found = published.costs.iter().find(|cost| cost.mechanism == mechanism)?;
     let warning = Warning::Other {
         message: format!("the cost of a sample is published, not measured here: {} ({})", published.source, found.condition),
-        remedy: "perftax calibrate on the machine itself".into(),
+        remedy: format!("{} on the machine itself", Operation::Calibrate(Calibrated::All)),
     };
     let cost = Cost { terms: found.terms.clone(), ..Cost::new(found.alpha_ns, 0.0) };
     Some((SampleCost { cost, machine: published.cpu.clone() }, warning))

@@ -3,6 +3,7 @@
 
 pub mod pes;
 
+use perftax_doc::steps::{Calibrated, Operation, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -123,7 +124,7 @@ impl Published {
         machine::shipped(&name).map_or_else(
             || {
                 Err(Error::Argument {
-                    argument: "--machine",
+                    argument: Setting::Machine.name(),
                     value: path_or_name.into(),
                     needed: format!("the path of a description (.toml), or one of {}", shipped_names().join(", ")),
                 })
@@ -185,14 +186,17 @@ impl Published {
         self.model.as_ref().ok_or_else(|| Error::Unsupported {
             what: format!("simulate {}", self.name),
             why: "its description has no [model]".into(),
-            remedy: "add one (docs/guide/sim.md says what is in it), or take another, as --machine broadwell".into(),
+            remedy: format!("add one (docs/guide/sim.md says what is in it), or take another, as {} broadwell", Setting::Machine),
         })
     }
 
     /// A cost as the calibration that this perftax would have written, for whatever predicts from calibrations. It holds no
     /// observations, and its warnings say where it comes from.
     pub fn calibration(&self, cost: &PublishedCost) -> Calibration {
-        let other = |message: String| Warning::Other { message, remedy: "perftax calibrate on the machine in question".into() };
+        let other = |message: String| Warning::Other {
+            message,
+            remedy: format!("{} on the machine in question", Operation::Calibrate(Calibrated::All)),
+        };
         let origin = Origin {
             schema: SCHEMA,
             kind: "calibrate".into(),
@@ -273,7 +277,7 @@ mod tests {
 
     #[test]
     fn bad_machines_are_refused() {
-        assert_eq!(Published::load("pentium").unwrap_err().exit_code(), 2);
+        assert!(matches!(Published::load("pentium").unwrap_err(), Error::Argument { .. }));
         let head = "name = 'a'\ncpu = 'c'\nmicroarchitecture = 'm'\nkernel = 'k'\nsource = 's'\n";
         let cost = |alpha: &str| {
             format!(

@@ -1,5 +1,6 @@
 //! Copying a folder: files with their modes and times, links that lead where they led, blocks shared where the file system can.
 
+use perftax_doc::steps::Setting;
 use std::fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown, lchown, symlink};
@@ -176,7 +177,7 @@ impl<'a> Copying<'a> {
             return Ok(());
         };
         Err(Error::Argument {
-            argument: "--scratch",
+            argument: Setting::Scratch.name(),
             value: format!("of a folder with {value}"),
             needed: format!(
                 "one with less in it, as it is copied for each run: change to a folder that holds what the program needs{advice}"

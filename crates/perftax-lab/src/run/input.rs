@@ -1,5 +1,6 @@
 //! What a program that is run again and again reads: the same each time.
 
+use perftax_doc::steps::Setting;
 use std::fs::File;
 use std::io::{IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -113,7 +114,8 @@ impl Input {
                     }
                     if bytes > 0 && silent == SILENCE {
                         said(format!(
-                            "waiting for the end of standard input, {bytes} bytes so far (< /dev/null, or --stdin FILE)"
+                            "waiting for the end of standard input, {bytes} bytes so far (< /dev/null, or {} FILE)",
+                            Setting::Stdin
                         ));
                     }
                     continue;
@@ -172,8 +174,10 @@ impl Input {
             return Err(Error::Argument {
                 argument: "standard input",
                 value: asked.what.into(),
-                needed: "a file: the program reads it, and runs several times (perftax … -- COMMAND <FILE, or --stdin FILE)"
-                    .into(),
+                needed: format!(
+                    "a file: the program reads it, and runs several times (give it one by <FILE, or {} FILE)",
+                    Setting::Stdin
+                ),
             });
         }
         Ok(())
@@ -192,7 +196,7 @@ fn check_size(bytes: u64) -> Result<()> {
     Err(Error::Argument {
         argument: "standard input",
         value: format!("{} MiB and more", bytes >> 20),
-        needed: format!("at most {} MiB, which are kept for each run, or a file: --stdin FILE", MAX_KEPT_BYTES >> 20),
+        needed: format!("at most {} MiB, which are kept for each run, or a file: {} FILE", MAX_KEPT_BYTES >> 20, Setting::Stdin),
     })
 }
 
@@ -265,7 +269,7 @@ mod tests {
         input.check().unwrap();
         assert_eq!(read(&input), "\n");
         let error = input.check().unwrap_err().to_string();
-        assert!(error.contains("nothing came") && error.contains("--stdin FILE"), "{error}");
+        assert!(error.contains("nothing came") && error.contains("'standard input' FILE"), "{error}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! When a run is over: at the program's end, or after a time; and how one that has no end is noticed.
 
+use perftax_doc::steps::Setting;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
@@ -83,12 +84,15 @@ impl Lifetime {
 
 fn waits_for_work(ran: Duration) -> Error {
     Error::Argument {
-        argument: "--for",
+        argument: Setting::For.name(),
         value: "missing".into(),
         needed: format!(
             "how long to measure a program that does not end: this one has run for {} s and has done nothing for {IDLE_LOOKS}, as servers do that \
-             wait for work (--load 'COMMAND' serves that command; --for 30s is beside a load of yours; -p PID looks at one that runs and has its load; --for end waits on)",
-            ran.as_secs()
+             wait for work ({load} 'COMMAND' serves that command; {span} 30s is beside a load of yours; {process} PID looks at one that runs and has its load; {span} end waits on)",
+            ran.as_secs(),
+            load = Setting::Load,
+            span = Setting::For,
+            process = Setting::Process
         ),
     }
 }
@@ -150,7 +154,7 @@ mod tests {
             let works = scope.spawn(|| run(Lifetime::ToItsEnd, busy).unwrap().ended);
             let waits = scope.spawn(|| run(Lifetime::ToItsEndHowever, "sleep 10").unwrap().ended);
             let error = run(Lifetime::ToItsEnd, "sleep 1000").unwrap_err().to_string();
-            assert!(error.contains("--for 30s") && error.contains("done nothing for 8"), "{error}");
+            assert!(error.contains("'duration' 30s") && error.contains("done nothing for 8"), "{error}");
             assert_eq!((works.join().unwrap(), waits.join().unwrap()), (Ended::Code(0), Ended::Code(0)));
         });
     }

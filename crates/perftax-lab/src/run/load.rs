@@ -1,5 +1,6 @@
 //! A load beside a program that does not end: it is started when the program is ready, and when it ends, so does the program.
 
+use perftax_doc::steps::Setting;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -94,7 +95,7 @@ impl Load {
             // A load that is under way is killed with what it was dropped with.
             _ if exit.ended != Ended::Code(0) => Ok(exit),
             _ => Err(Error::Argument {
-                argument: "--load",
+                argument: Setting::Load.name(),
                 value: self.command.clone(),
                 needed: "a program that serves until it is told to end: this one ended by itself before the load had".into(),
             }),
@@ -122,7 +123,7 @@ impl Load {
                         return Ok(Some(LOOK));
                     }
                     return Err(Error::Argument {
-                        argument: "--load",
+                        argument: Setting::Load.name(),
                         value: self.command.clone(),
                         needed: format!("a command that ends: it has run for {} s", LONGEST.as_secs()),
                     });
@@ -218,7 +219,7 @@ mod tests {
         let error = serve("sleep 1000", "exit 3", Ready::Idle).unwrap_err().to_string();
         assert!(error.contains("exit 3") && error.contains("exited with code 3"), "{error}");
         let error = serve("sleep 0.5", "sleep 1000", Ready::Idle).unwrap_err().to_string();
-        assert!(error.contains("--load") && error.contains("ended by itself"), "{error}");
+        assert!(error.contains("'load'") && error.contains("ended by itself"), "{error}");
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let error = serve("sleep 1000", "true", Ready::Port(taken.local_addr().unwrap().port())).unwrap_err().to_string();
         assert!(error.contains("nobody listens before"), "{error}");

@@ -1,6 +1,7 @@
 //! One run of a program under one condition.
 
 use perftax_cost::left_out::share_of;
+use perftax_doc::steps::Setting;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -256,7 +257,10 @@ pub(super) fn check_running(event: &Event, readings: &[Reading]) -> Result<()> {
     Err(Error::Unsupported {
         what: format!("count {}", event.name),
         why: format!("its counter was shared with others and ran {:.0} % of the time (multiplexing)", share * 100.0),
-        remedy: "close other profilers; sysctl kernel.nmi_watchdog=0 frees one counter; or give the count with --count-of".into(),
+        remedy: format!(
+            "close other profilers; sysctl kernel.nmi_watchdog=0 frees one counter; or give the count with {}",
+            Setting::CountOf
+        ),
     })
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Meant is what `perf record -p` follows: its threads, and what they create from then on. Processes that it has created before are none of it.
 
+use perftax_doc::steps::Setting;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -141,7 +142,7 @@ pub fn survey_process(
                 runs.len(),
                 time.as_secs_f64()
             ),
-            remedy: "look while it has work to do, or longer: --for 60s".into(),
+            remedy: format!("look while it has work to do, or longer: {} 60s", Setting::For),
         });
     }
     let threads = threads(pid).len();
@@ -159,7 +160,7 @@ pub fn survey_process(
 /// # Errors
 /// Where one of that is not so.
 pub fn check_process(pid: u32) -> Result<()> {
-    let wrong = |needed: String| Err(Error::Argument { argument: "-p", value: pid.to_string(), needed });
+    let wrong = |needed: String| Err(Error::Argument { argument: Setting::Process.name(), value: pid.to_string(), needed });
     if has_ended(pid) {
         return wrong("the number of a process that runs".into());
     }
@@ -188,7 +189,7 @@ fn wait(pid: u32, left: Duration, whole: Duration) -> Result<()> {
 fn ended(pid: u32, after: Duration, of: Duration) -> Error {
     Error::Spoiled {
         why: format!("process {pid} ended {:.1} s into a look of {:.1} s at it", after.as_secs_f64(), of.as_secs_f64()),
-        remedy: "shorter looks with --for; or give its command after --, and it is run as often as needed".into(),
+        remedy: format!("shorter looks with {}; or give its command instead, and it is run as often as needed", Setting::For),
     }
 }
 

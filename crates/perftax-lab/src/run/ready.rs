@@ -1,5 +1,6 @@
 //! How a program shows that it is ready to serve.
 
+use perftax_doc::steps::Setting;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -74,7 +75,7 @@ impl Ready {
     pub(super) fn check_free(&self) -> Result<()> {
         match self {
             Self::Port(port) if listens(*port) => Err(Error::Argument {
-                argument: "--ready",
+                argument: Setting::Ready.name(),
                 value: port.to_string(),
                 needed: "a TCP port on which nobody listens before the program does: somebody has answered".into(),
             }),
@@ -114,7 +115,7 @@ impl Ready {
                 (text.into(), format!("a regular expression that a line of the program's matches{hint}: {said}, waited"))
             }
         };
-        Error::Argument { argument: "--ready", value, needed: format!("{needed} for {} s", STARTING.as_secs()) }
+        Error::Argument { argument: Setting::Ready.name(), value, needed: format!("{needed} for {} s", STARTING.as_secs()) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A fresh copy of a folder for each run, so that a program finds the same files each time and leaves none.
 
+use perftax_doc::steps::Setting;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -58,7 +59,7 @@ impl Scratch {
             let free =
                 free.map_or(String::new(), |free| format!(", and no more than the {} MiB that are free there", free >> 20));
             return Err(Error::Argument {
-                argument: "--scratch",
+                argument: Setting::Scratch.name(),
                 value: format!("{} MiB of copies at once below {}", bytes >> 20, temporary.display()),
                 needed: format!("at most {} MiB{free}", MAX_BYTES >> 20),
             });

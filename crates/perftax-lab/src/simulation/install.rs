@@ -1,5 +1,6 @@
 //! What a simulation needs on this machine: qemu-user, and our plugin.
 
+use perftax_doc::steps::Operation;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,8 +14,10 @@ use crate::cache::cache_folder;
 const PLUGIN_VARIABLE: &str = "PERFTAX_SIM_PLUGIN";
 const PLUGIN: &str = "libperftax_sim_plugin.so";
 const QEMU: &str = "qemu-x86_64";
-const WITH_PLUGINS: &str =
-    "perftax vm install FILE: a bundle of the emulated machine has a qemu-x86_64 with plugins, too (perftax vm bundle makes one)";
+fn with_plugins() -> String {
+    let (install, bundle) = (Operation::InstallMachine, Operation::BundleMachine);
+    format!("{install}: a bundle of the emulated machine has a qemu-x86_64 with plugins, too ({bundle} makes one)")
+}
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +56,7 @@ impl Installation {
             found => brought.qemu.and_then(|look| look()).ok_or_else(|| match found {
                 Some(found) => {
                     let why = format!("{} is built without them, as Debian 13's is, which is static", found.display());
-                    missing("plugins of qemu-user", why, WITH_PLUGINS)
+                    missing("plugins of qemu-user", why, &with_plugins())
                 }
                 None => missing(QEMU, "it is not in PATH".into(), "apt-get install qemu-user"),
             })?,

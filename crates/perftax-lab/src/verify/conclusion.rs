@@ -1,6 +1,7 @@
 //! Whether the prediction held.
 
 use perftax_cost::verification::{summarise, summarise_without_pollution};
+use perftax_doc::steps::Setting;
 use perftax_doc::{Calibration, Control, Origin, Verification, Warning, WorkloadControl};
 
 use super::{Finished, Request};
@@ -64,7 +65,7 @@ pub fn conclude(mut origin: Origin, request: &Request, finished: Finished) -> Re
                 "{} cells could not be computed: too few usable rounds, or samples as dear as their period",
                 finished.missing
             ),
-            remedy: "give it more time (--time), or leave out the largest --overheads".into(),
+            remedy: format!("give it more time ({}), or leave out the largest {}", Setting::Time, Setting::Overheads),
         });
     }
     if finished.unreachable > 0 {
@@ -73,7 +74,7 @@ pub fn conclude(mut origin: Origin, request: &Request, finished: Finished) -> Re
                 "{} of the overheads asked for are left out: a sample is too cheap here to cost so much",
                 finished.unreachable
             ),
-            remedy: "choose smaller --overheads and --probe".into(),
+            remedy: format!("choose smaller {} and {}", Setting::Overheads, Setting::Probe),
         });
     }
     if let Some(reason) = commonest(finished.left_out.iter().map(|run| run.why.clone())) {

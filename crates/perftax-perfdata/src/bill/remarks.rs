@@ -1,5 +1,6 @@
 //! What a reader must know beside a bill.
 
+use perftax_doc::steps::{Calibrated, Operation, Setting};
 use std::collections::BTreeMap;
 
 use perftax_cost::prediction::FRESH_S;
@@ -30,7 +31,7 @@ pub(super) fn of(recording: &Recording, priced: &[PricedEvent], profile: Option<
                 "{} threads and processes came and went, and what that cost is not in the bill: this profile does not know it",
                 tasks.created
             ),
-            "calibrate anew on the machine that it was recorded on (perftax calibrate)",
+            format!("calibrate anew on the machine that it was recorded on ({})", Operation::Calibrate(Calibrated::All)),
         ));
     }
     let elapsed = bill.elapsed_cost_s.map_or(0.0, |c| c.estimate);
@@ -42,7 +43,7 @@ pub(super) fn of(recording: &Recording, priced: &[PricedEvent], profile: Option<
     } else if elapsed > 0.0 && bill.share_of_run.is_none() {
         warnings.push(other(
             format!("samples × α is {elapsed:.3} s, as long as the whole run ({:.3} s): this profile's α is not that of the recording", bill.span_s),
-            "price it with a profile of the machine that it was recorded on: --profile FILE",
+            format!("price it with a profile of the machine that it was recorded on: {} FILE", Setting::Profile),
         ));
     }
     warnings
@@ -182,7 +183,10 @@ fn of_switches(bill: &Bill, warnings: &mut Vec<Warning>) {
         "{} context switches, at each of which the events of a task were swapped: what that cost is not in the bill",
         switches.switches
     );
-    warnings.push(other(message, "calibrate anew on the machine that it was recorded on (perftax calibrate)"));
+    warnings.push(other(
+        message,
+        format!("calibrate anew on the machine that it was recorded on ({})", Operation::Calibrate(Calibrated::All)),
+    ));
 }
 
 fn of_sampling(priced: &[PricedEvent], warnings: &mut Vec<Warning>) {
@@ -229,7 +233,7 @@ fn of_profile(recording: &Recording, priced: &[PricedEvent], profile: &MachinePr
                 "the recording does not say which machine it is of: it is priced as if it were of {}, Linux {}",
                 profile.machine.cpu, profile.kernel
             ),
-            "price it with a profile of the machine that it was recorded on: --profile FILE",
+            format!("price it with a profile of the machine that it was recorded on: {} FILE", Setting::Profile),
         ));
     }
     let taken_at_s = |price: &Price| price.calibration.origin.taken_at_s;
@@ -282,7 +286,7 @@ fn of_prices(recording: &Recording, priced: &[PricedEvent], warnings: &mut Vec<W
     }
     for ((mechanism, payload), events) in lacking {
         let message = format!("{payload}, not priced in the profile, make the cost too small of {}", named(&events));
-        warnings.push(other(message, format!("perftax calibrate --mechanism {mechanism}{there}")));
+        warnings.push(other(message, format!("{}{there}", Operation::Calibrate(Calibrated::Mechanism(mechanism)))));
     }
     for (payload, events) in unknown {
         let (payload, options): (Vec<&str>, Vec<&str>) = payload.into_iter().unzip();
@@ -297,16 +301,16 @@ fn of_prices(recording: &Recording, priced: &[PricedEvent], warnings: &mut Vec<W
 
 /// How a price is found: of an event that can be made to happen by itself, or of the mechanism by an event that can. Of timers always so: whoever may not
 /// watch the kernel then calibrates without it.
-pub fn calibrate(mechanism: Mechanism, events: &[&str]) -> String {
-    match events {
-        [event] if !mechanism.is_of_places() && !mechanism.is_time_driven() => format!("perftax calibrate -e {event}"),
-        _ => format!("perftax calibrate --mechanism {mechanism}"),
-    }
+pub fn calibrate(mechanism: Mechanism, events: &[&str]) -> Operation {
+    Operation::Calibrate(match events {
+        [event] if !mechanism.is_of_places() && !mechanism.is_time_driven() => Calibrated::Event((*event).into()),
+        _ => Calibrated::Mechanism(mechanism),
+    })
 }
 
 /// Where, if not here.
 fn calibrated_where(recording: &Recording) -> String {
     let features = &recording.features;
     let is_here = features.hostname.is_empty() || features.is_of_this_host();
-    if is_here { String::new() } else { format!(" on {}, and then --profile FILE", features.hostname) }
+    if is_here { String::new() } else { format!(" on {}, and then {} FILE", features.hostname, Setting::Profile) }
 }

@@ -1,5 +1,6 @@
 //! Thresholds: the rules' own, or those of a configuration file.
 
+use perftax_doc::steps::Setting;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -32,7 +33,7 @@ impl Limits {
     /// [`Error::Argument`] where it cannot be read or is no such file: with the check, its key, its value and what is needed.
     pub fn read(path: &Path) -> Result<Self> {
         let wrong = |what: &str, needed: String| Error::Argument {
-            argument: "--config",
+            argument: Setting::Config.name(),
             value: format!("{}, {what}", path.display()),
             needed,
         };

@@ -1,6 +1,7 @@
 //! What the recording itself cost.
 
 use super::check::{Check, Judgement, Rule, Unit, Whole};
+use perftax_doc::steps::{Calibrated, Operation};
 use perftax_doc::words::{share, time_s};
 
 pub(super) struct OwnCost;
@@ -11,7 +12,7 @@ static RULE: Rule = Rule {
     unit: Unit::Share,
     warning: Some(0.05),
     error: Some(0.25),
-    source: "perftax bill (docs/guide/bill.md); above 5 % what is sampled is no longer the program alone",
+    source: "the recording's bill (docs/guide/bill.md); above 5 % what is sampled is no longer the program alone",
 };
 
 impl Check for OwnCost {
@@ -27,8 +28,12 @@ impl Check for OwnCost {
         };
         let Some(cost) = bill.share_of_run.or_else(of_cpus) else {
             return Judgement::unknown(match bill.cost_s {
-                Some(_) => "the recording does not tell how long the run took",
-                None => "what a sample costs is not known here: perftax calibrate finds it, and perftax bill says more",
+                Some(_) => "the recording does not tell how long the run took".into(),
+                None => format!(
+                    "what a sample costs is not known here: {} finds it, and {} says more",
+                    Operation::Calibrate(Calibrated::All),
+                    Operation::Bill
+                ),
             });
         };
         Judgement::measured(
@@ -41,7 +46,7 @@ impl Check for OwnCost {
                 bill.cost_s.map_or(String::new(), |cost_s| format!(" ({} of CPU time)", time_s(cost_s.estimate)))
             ),
             "the program ran slower, and what has most samples was slowed most",
-            "perftax plan --budget 1% -- COMMAND finds settings that keep within a budget",
+            format!("{} finds settings that keep within a budget", Operation::Plan),
         )
     }
 }

@@ -1,6 +1,7 @@
 //! Whether the machine of a catalog can sample an event.
 
 use perftax_doc::Mechanism;
+use perftax_doc::steps::Operation;
 
 use crate::error::{Error, Result};
 use crate::machine::Vendor;
@@ -10,7 +11,10 @@ use super::parse::IBS_MAX_PRECISE;
 use super::{ABSENT_PMU, Event, pmu_types, symbolic};
 
 /// What to do where hardware is missing.
-const REMEDY: &str = "perftax plan -e cpu-clock … samples by the kernel's timer here; perftax predict --machine NAME … predicts for another machine";
+fn remedy() -> String {
+    let (here, elsewhere) = (Operation::PlanByTimer, Operation::PredictElsewhere);
+    format!("{here} samples by the kernel's timer here; {elsewhere} predicts for another machine")
+}
 
 impl Event {
     /// Whether the machine of the catalog can sample this event, as far as sysfs tells; the kernel has the last word
@@ -116,7 +120,7 @@ impl Event {
     }
 
     fn unsupported(&self, why: &str) -> Error {
-        Error::Unsupported { what: format!("sample {}", self.name), why: why.into(), remedy: REMEDY.into() }
+        Error::Unsupported { what: format!("sample {}", self.name), why: why.into(), remedy: remedy() }
     }
 }
 

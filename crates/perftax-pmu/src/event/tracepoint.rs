@@ -1,5 +1,6 @@
 //! Static kernel tracepoints: `sched:sched_switch`, with the number that tracefs gives it.
 
+use perftax_doc::steps::Operation;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -21,7 +22,8 @@ use super::{Event, pmu_types};
 pub(super) fn resolve(text: &str, at: usize, system: &str, name: &str, catalog: &Catalog) -> Result<Event> {
     let full = format!("{system}:{name}");
     if name.contains('*') || name.contains('?') || system.contains('*') {
-        return Err(syntax(text, at, "a pattern would open many events at once: name each (perftax list shows them)"));
+        let why = format!("a pattern would open many events at once: name each ({} shows them)", Operation::ListEvents);
+        return Err(syntax(text, at, &why));
     }
     if !is_name(system) || !is_name(name) {
         return Err(unknown(system, name, catalog));

@@ -1,5 +1,6 @@
 //! Where threads may run. Measuring threads pin themselves and end, so there is nothing to put back.
 
+use perftax_doc::steps::Setting;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::{Error, Result};
@@ -25,7 +26,7 @@ pub fn pin_this_thread(cpu: u32) -> Result<()> {
     let mut set = CpuSet::new();
     if cpu as usize >= CpuSet::MAX_CPU || !allowed_cpus()?.contains(&cpu) {
         return Err(Error::Argument {
-            argument: "--cpu",
+            argument: Setting::Cpu.name(),
             value: cpu.to_string(),
             needed: format!("one of the allowed CPUs {:?}", allowed_cpus()?),
         });

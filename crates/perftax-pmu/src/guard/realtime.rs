@@ -13,8 +13,8 @@ pub fn make_this_thread_realtime() -> Result<()> {
         Some(libc::EPERM) => Error::Permission {
             what: "run before other programs (real time)".into(),
             knob: "the capability CAP_SYS_NICE".into(),
-            value: "absent".into(),
-            needed: "present".into(),
+            value: "missing".into(),
+            needed: "to be granted".into(),
             command: Privilege::read(&Root::here()).give(&["cap_sys_nice"]),
         },
         _ => Error::System { call: "sched_setscheduler".into(), source: error },

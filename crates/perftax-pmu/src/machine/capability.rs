@@ -1,6 +1,8 @@
 //! What a vendor's precise sampling can do: the qualitative side of the PES study (Sasongko, Chabbi, Kelly, Unat:
 //! "Precise Event Sampling on AMD Versus Intel", IEEE TPDS 34(5), 2023, table I), put in our words and extended to ARM.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 use super::{Vendor, amd, arm, intel};
@@ -12,14 +14,14 @@ pub struct Capability {
     /// The capability.
     pub feature: &'static str,
     /// What the vendor's mechanism does.
-    pub value: &'static str,
+    pub value: Cow<'static, str>,
     /// Where that stands.
     pub source: &'static str,
 }
 
 impl Capability {
-    pub(super) const fn new(feature: &'static str, value: &'static str, source: &'static str) -> Self {
-        Self { feature, value, source }
+    pub(super) fn new(feature: &'static str, value: impl Into<Cow<'static, str>>, source: &'static str) -> Self {
+        Self { feature, value: value.into(), source }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::capability::Capability;
 use super::{Fact, Group, Machine, msr};
+use perftax_doc::steps::Operation;
 
 /// What the oracle and the facts need to know of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -268,7 +269,7 @@ pub fn capabilities() -> Vec<Capability> {
         Capability::new("user/kernel filter", "in hardware, per counter", "SDM vol. 3B, PEBS"),
         Capability::new(
             "records per interrupt",
-            "one, or hundreds in multi-record mode: perftax doctor -e EVENT -c PERIOD",
+            format!("one, or hundreds in multi-record mode: {}", Operation::DiagnoseRecords),
             "Linux events/intel/ds.c",
         ),
         Capability::new("period", "any count up to 47 bits (31 before full-width writes)", "SDM vol. 3B, PEBS"),

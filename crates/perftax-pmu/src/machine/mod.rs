@@ -43,7 +43,7 @@ pub use mechanisms::{FilesOnly, MechanismStatus, Opening, Probe, usual_event};
 pub use mitigations::Mitigations;
 pub use pmu::Pmu;
 pub use privilege::Privilege;
-pub use refusal::{Beyond, MEANWHILE, PARANOID, Refusal};
+pub use refusal::{Beyond, PARANOID, Refusal, meanwhile};
 pub use rights::{Right, RightStatus, Trial};
 pub use root::Root;
 pub use topology::{Smt, Topology};

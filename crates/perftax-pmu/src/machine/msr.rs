@@ -1,5 +1,6 @@
 //! Model-specific registers, through `/dev/cpu/0/msr` where the driver is loaded and we may read it.
 
+use perftax_doc::steps::Operation;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
@@ -29,7 +30,7 @@ pub fn read(root: &Root, register: u64) -> Result<u64, Unreadable> {
     let no = |why: String, fix: &str| Unreadable { why, fix: fix.into() };
     let file = File::open(&path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => no(format!("{} is missing", path.display()), "sudo modprobe msr"),
-        ErrorKind::PermissionDenied => no(format!("{} is for root only", path.display()), "sudo perftax doctor"),
+        ErrorKind::PermissionDenied => no(format!("{} is for root only", path.display()), &Operation::DiagnoseAsRoot.to_string()),
         _ => no(format!("{}: {error}", path.display()), "sudo modprobe msr"),
     })?;
     let mut bytes = [0; 8];

@@ -6,13 +6,17 @@
 
 use super::Privilege;
 use crate::error::Error;
+use perftax_doc::steps::Operation;
 
 /// The knob that most refusals hang on.
 pub const PARANOID: &str = "kernel.perf_event_paranoid";
 /// The level from which on the distributions' kernels let nobody measure (Debian's and Ubuntu's patch; the kernel itself takes it for 2).
 const NOTHING_AT_ALL: i32 = 3;
 /// What measures without the kernel's leave.
-pub const MEANWHILE: &str = "meanwhile, without any right: perftax sim -- COMMAND; perftax predict --machine NAME --counts-from sim -- COMMAND; perftax bill FILE";
+pub fn meanwhile() -> String {
+    let (simulate, predict, bill) = (Operation::Simulate, Operation::PredictFromSimulation, Operation::Bill);
+    format!("meanwhile, without any right: {simulate}; {predict}; {bill}")
+}
 
 /// What an event needs beyond the program's own user mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +88,7 @@ impl Refusal<'_> {
         let needed = format!("{level_needed} or less ({user_mode}or {})", capability(level));
         let mut command = self.privilege.where_to_run(format!("sudo sysctl {PARANOID}={level_needed}"));
         if self.beyond == Beyond::Nothing {
-            command = format!("{command}\n  {MEANWHILE}");
+            command = format!("{command}\n  {}", meanwhile());
         }
         Error::Permission { what: self.what, knob: PARANOID.into(), value: level.to_string(), needed, command }
     }
@@ -94,8 +98,8 @@ impl Refusal<'_> {
         Error::Permission {
             what: self.what,
             knob: "CAP_SYS_ADMIN".into(),
-            value: "absent".into(),
-            needed: "present, whatever the paranoid level (CAP_PERFMON is not enough)".into(),
+            value: "missing".into(),
+            needed: "to be granted, whatever the paranoid level (CAP_PERFMON is not enough)".into(),
             command: self.privilege.give(&["cap_sys_admin"]),
         }
     }
@@ -123,20 +127,20 @@ impl Refusal<'_> {
                 command.into(),
             )
         };
-        Error::Permission { what: self.what, knob: knob.into(), value, needed, command: format!("{command}\n  {MEANWHILE}") }
+        Error::Permission { what: self.what, knob: knob.into(), value, needed, command: format!("{command}\n  {}", meanwhile()) }
     }
 
     /// ENOSYS: of a filter, or of a kernel that has no perf events.
     fn no_such_call(self) -> Error {
         if self.privilege.is_filtered {
             let (knob, value, needed, command) = filter("ENOSYS");
-            let command = format!("{command}\n  {MEANWHILE}");
+            let command = format!("{command}\n  {}", meanwhile());
             return Error::Permission { what: self.what, knob: knob.into(), value, needed, command };
         }
         Error::Unsupported {
             what: self.what,
             why: "the kernel has no perf events (perf_event_open says ENOSYS)".into(),
-            remedy: format!("use a kernel with CONFIG_PERF_EVENTS\n  {MEANWHILE}"),
+            remedy: format!("use a kernel with CONFIG_PERF_EVENTS\n  {}", meanwhile()),
         }
     }
 }
@@ -209,7 +213,7 @@ mod tests {
         }
         for privilege in [user(-1), Privilege { perfmon: true, ..user(2) }] {
             let uprobe = said(&privilege, Beyond::Uprobe, libc::EACCES);
-            assert!(uprobe.contains("CAP_SYS_ADMIN is absent") && uprobe.contains("cap_sys_admin+ep"), "{uprobe}");
+            assert!(uprobe.contains("CAP_SYS_ADMIN is missing") && uprobe.contains("cap_sys_admin+ep"), "{uprobe}");
         }
     }
 
@@ -219,7 +223,7 @@ mod tests {
         let refused = Privilege { perfmon: true, ..user(3) };
         let text = said(&refused, Beyond::Nothing, libc::EACCES);
         assert!(text.contains("CAP_SYS_ADMIN") && !text.contains("CAP_PERFMON"), "{text}");
-        assert!(text.contains("perftax sim"), "{text}");
+        assert!(text.contains("a simulation of the program"), "{text}");
     }
 
     #[test]
@@ -237,7 +241,7 @@ mod tests {
         let filtered = Privilege { is_filtered: true, ..user(2) };
         for errno in [libc::EPERM, libc::ENOSYS] {
             let text = said(&filtered, Beyond::Nothing, errno);
-            assert!(text.contains("seccomp") && text.contains("perftax sim"), "{text}");
+            assert!(text.contains("seccomp") && text.contains("a simulation of the program"), "{text}");
         }
         let text = said(&user(2), Beyond::Nothing, libc::ENOSYS);
         assert!(text.contains("CONFIG_PERF_EVENTS") && !text.contains("seccomp"), "{text}");

@@ -1,5 +1,6 @@
 //! PEBS by our own kernel module: any buffer size, records counted and thrown away. What is left is what the hardware takes.
 
+use perftax_doc::steps::{Emulation, Operation, Setting};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -93,7 +94,10 @@ impl DirectSampler {
             0 => Ok(device),
             direct::OWN_PTI => Err(unsupported(
                 "page-table isolation is on, and user mode does not map the module's buffer".into(),
-                "boot with nopti on the kernel's command line (perftax vm run --append nopti)",
+                &format!(
+                    "boot with nopti on the kernel's command line ({})",
+                    Operation::Emulate(Emulation { kernel_parameter: Some("nopti"), ..Emulation::default() })
+                ),
             )),
             other => Err(unsupported(format!("perftax.ko gives reason {other}, which is unknown here"), "make kmod")),
         }
@@ -106,9 +110,9 @@ impl DirectSampler {
                 "sudo sysctl kernel.nmi_watchdog=0, and end every perf",
             ),
             Some(libc::ENOMEM) => Error::Argument {
-                argument: "--buffer",
+                argument: Setting::Buffer.name(),
                 value: format!("{} bytes a CPU", self.start.buffer_bytes),
-                needed: "as much as the kernel can give with such pages: less, or without --pages huge".into(),
+                needed: format!("as much as the kernel can give with such pages: less, or without {} huge", Setting::Pages),
             },
             _ => Error::System { call: format!("START of {}", self.path.display()), source: error },
         }
@@ -128,8 +132,8 @@ fn not_open(path: &Path, error: io::Error) -> Error {
         io::ErrorKind::PermissionDenied => Error::Permission {
             what: format!("open {}", path.display()),
             knob: "the capability CAP_PERFMON".into(),
-            value: "absent".into(),
-            needed: "present".into(),
+            value: "missing".into(),
+            needed: "to be granted".into(),
             command: "run as root".into(),
         },
         _ => Error::File { path: path.into(), source: error },
@@ -181,7 +185,10 @@ impl Event {
     /// [`Error::Unsupported`] where it is no event of a core's counters.
     pub fn direct(&self, catalog: &crate::event::Catalog) -> Result<Selector> {
         self.selector(catalog).ok_or_else(|| {
-            unsupported(format!("{} is no event of a core's general counters", self.name), "-e instructions:u, or -e rUUEE:u")
+            unsupported(
+                format!("{} is no event of a core's general counters", self.name),
+                &format!("{0} instructions:u, or {0} rUUEE:u", Setting::Event),
+            )
         })
     }
 }

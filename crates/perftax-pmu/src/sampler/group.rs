@@ -1,5 +1,6 @@
 //! A group of events on one thread whose leader samples, each sample with the counts of all.
 
+use perftax_doc::steps::Operation;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -132,7 +133,10 @@ fn beside(error: Error, leader: &Event, member: &Event, members: usize) -> Error
         Error::Unsupported { why, .. } => Error::Unsupported {
             what: format!("count {} in one group with {}", member.name, leader.name),
             why: format!("{why}; all {} events of the group need counters at once", members + 1),
-            remedy: "check each with perftax doctor -e EVENT; other events, or fewer that need the same counters".into(),
+            remedy: format!(
+                "check each with {}; other events, or fewer that need the same counters",
+                Operation::DiagnoseEvent("EVENT".into())
+            ),
         },
         other => other,
     }

@@ -1,5 +1,6 @@
 //! Opening events: what they ask the kernel for, and what its terse answers mean.
 
+use perftax_doc::steps::{Operation, Setting};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -140,12 +141,12 @@ fn explain(error: io::Error, event: &Event, target: Target) -> Error {
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => Error::Unsupported {
             what,
             why: format!("perf_event_open says {error}; PMU type {} config {:#x}", event.pmu_type, event.config),
-            remedy: "perftax doctor shows which mechanisms this machine has".into(),
+            remedy: format!("{} shows which mechanisms this machine has", Operation::Diagnose),
         },
         Some(libc::EBUSY | libc::ENOSPC) if event.breakpoint_type != 0 => Error::Unsupported {
             what,
             why: format!("its debug registers are taken ({error})"),
-            remedy: "end the debugger or profiler that has them, or take fewer (perftax comm --watchpoints 2)".into(),
+            remedy: format!("end the debugger or profiler that has them, or take fewer ({} 2)", Setting::Watchpoints),
         },
         Some(libc::EBUSY | libc::ENOSPC) => Error::Unsupported {
             what,
@@ -159,7 +160,7 @@ fn explain(error: io::Error, event: &Event, target: Target) -> Error {
                 "perf_event_open says EINVAL to PMU type {} config {:#x} with these attributes",
                 event.pmu_type, event.config
             ),
-            remedy: "perftax doctor -e EVENT shows which attributes this machine accepts".into(),
+            remedy: format!("{} shows which attributes this machine accepts", Operation::DiagnoseEvent("EVENT".into())),
         },
         Some(libc::ESRCH) => Error::System { call: "perf_event_open (the thread is gone)".into(), source: error },
         _ => Error::System { call: format!("perf_event_open for {}", event.name), source: error },

@@ -506,7 +506,7 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(rights)).unwrap();
     }
 
-    /// Executes a command in a folder, with this PATH (`@` is the folder): the file `said`, and the program's exit code or ours.
+    /// Executes a command in a folder, with this PATH (`@` is the folder): the file `said`, and the program's exit code, or a shell's for one that is not executed.
     fn run(folder: &Path, argv: &[&str], path: Option<&str>) -> (String, u8) {
         let said = folder.join("said");
         std::fs::remove_file(&said).ok();
@@ -519,7 +519,10 @@ mod tests {
         let code = match child.wait() {
             Ok(Exit { ended: Ended::Code(code), .. }) => code as u8,
             Ok(exit) => panic!("{exit:?}"),
-            Err(error) => error.exit_code(),
+            // As shells tell them apart.
+            Err(Error::Exec { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => 127,
+            Err(Error::Exec { .. }) => 126,
+            Err(error) => panic!("{error}"),
         };
         (std::fs::read_to_string(said).unwrap_or_default().trim_end().into(), code)
     }

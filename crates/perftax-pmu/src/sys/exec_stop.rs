@@ -1,6 +1,7 @@
 //! A child that is held where it has just executed its program, or where that program begins: what it has mapped can then be looked up, and
 //! watched, before its first instruction. It is traced (ptrace(2)) until it is let go, and neither sees signals of ours nor runs code of ours.
 
+use perftax_doc::steps::Setting;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -47,7 +48,7 @@ impl AtExec {
                 knob: "ptrace of our own child".into(),
                 value: "refused".into(),
                 needed: "allowed (kernel.yama.ptrace_scope below 3, and no filter of system calls around perftax)".into(),
-                command: "start the program by itself, and watch it with -p PID".into(),
+                command: format!("start the program by itself, and watch it with {} PID", Setting::Process),
             },
             _ => Error::System { call: "ptrace(PTRACE_SEIZE)".into(), source },
         })?;
@@ -75,7 +76,7 @@ impl AtExec {
             return Err(Error::Unsupported {
                 what: "hold a program where it begins".into(),
                 why: "only x86's breakpoint instruction is known".into(),
-                remedy: "start the program by itself, and join it with -p PID".into(),
+                remedy: format!("start the program by itself, and join it with {} PID", Setting::Process),
             });
         }
         let entry = entry(self.pid)?;
@@ -277,7 +278,9 @@ mod tests {
         let mut stops = AtExec::release(&mut missing).unwrap();
         assert_eq!(stops.wait_for_exec(LONG).unwrap(), Stopped::Ended);
         drop(stops);
-        assert_eq!(missing.wait().err().unwrap().exit_code(), 127);
+        assert!(
+            matches!(missing.wait().err().unwrap(), Error::Exec { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+        );
         let mut short = child(&["true"]);
         let mut stops = AtExec::release(&mut short).unwrap();
         assert_eq!(stops.wait_for_exec(LONG).unwrap(), Stopped::AtExec);

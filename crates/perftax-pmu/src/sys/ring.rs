@@ -2,6 +2,7 @@
 //!
 //! Records are handed out in place, without a copy; only one that wraps around the end is put together in a scratch buffer.
 
+use perftax_doc::steps::Setting;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,8 +32,11 @@ unsafe impl Send for Ring {}
 impl Ring {
     /// Refuses sizes that cannot be mapped.
     pub fn check_pages(data_pages: usize) -> Result<()> {
-        let needed =
-            || Error::Argument { argument: "-m, --mmap-pages", value: data_pages.to_string(), needed: "a power of two".into() };
+        let needed = || Error::Argument {
+            argument: Setting::RingPages.name(),
+            value: data_pages.to_string(),
+            needed: "a power of two".into(),
+        };
         data_pages.is_power_of_two().then_some(()).ok_or_else(needed)
     }
 
@@ -176,8 +180,9 @@ fn map_error(error: rustix::io::Errno, bytes: usize) -> Error {
                 "{needed} KiB more for each CPU, all rings of all of this user's processes together (beyond it, `ulimit -l` counts)"
             ),
             command: format!(
-                "sudo sysctl kernel.perf_event_mlock_kb={}   (or ask for less with -m)",
-                value_kib.saturating_add(needed as u64 * 4)
+                "sudo sysctl kernel.perf_event_mlock_kb={}   (or ask for less with {})",
+                value_kib.saturating_add(needed as u64 * 4),
+                Setting::RingPages
             ),
         };
     }

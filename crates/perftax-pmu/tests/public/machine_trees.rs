@@ -124,7 +124,7 @@ fn skylake_bare_metal_as_a_user() {
         "no permission to sample by cpu-clock: kernel.perf_event_paranoid is 3, needs 2 or less (or CAP_SYS_ADMIN)"
     );
     assert!(clock.remedy.starts_with("sudo sysctl kernel.perf_event_paranoid=2\n  meanwhile"), "{}", clock.remedy);
-    assert!(machine.mechanism(Mechanism::Uprobe, &FilesOnly).why_not.contains("CAP_SYS_ADMIN is absent"));
+    assert!(machine.mechanism(Mechanism::Uprobe, &FilesOnly).why_not.contains("CAP_SYS_ADMIN is missing"));
 }
 
 #[test]

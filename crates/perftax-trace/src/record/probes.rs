@@ -1,5 +1,6 @@
 //! A program's static probes, made events of the kernel's.
 
+use perftax_doc::steps::Setting;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -123,13 +124,13 @@ fn sites<'a>(all: &'a [StaticProbe], wanted: &TagProbes, name: &str, binary: &Pa
         known => format!("it has {}", known.join(", ")),
     };
     let value = format!("usdt with {}:{name}", wanted.provider);
-    Err(Error::Argument { argument: "--tag", value, needed: format!("a probe of {}: {has}", binary.display()) })
+    Err(Error::Argument { argument: Setting::Tag.name(), value, needed: format!("a probe of {}: {has}", binary.display()) })
 }
 
 /// How the kernel fetches the text.
 fn fetch(probe: &StaticProbe, n: usize) -> Result<String> {
     let wrong = |why: String| Error::Argument {
-        argument: "--tag",
+        argument: Setting::Tag.name(),
         value: format!("usdt with {}@{n}", probe.name),
         needed: format!("an argument that is the address of a text: {why}"),
     };

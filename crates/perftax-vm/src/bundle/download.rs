@@ -1,5 +1,6 @@
 //! Fetching a bundle from elsewhere, by what a system has for that.
 
+use perftax_doc::steps::Operation;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -38,7 +39,7 @@ pub fn download(url: &str, to: &Path, interrupted: fn() -> bool) -> Result<()> {
     let mut command = curl().or_else(wget).or_else(apt).ok_or_else(|| Error::Missing {
         what: "a program that fetches files".into(),
         why: format!("there is no curl, no wget and no {APT_HELPER}"),
-        remedy: "fetch it in some other way, then: perftax vm install FILE --sha256 SUM".into(),
+        remedy: format!("fetch it in some other way, then: {}", Operation::InstallMachineOfSum),
     })?;
     let program = command.get_program().to_os_string();
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(Error::file(program))?;

@@ -1,5 +1,6 @@
 //! Putting a bundle together from what was built here.
 
+use perftax_doc::steps::Operation;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -72,7 +73,7 @@ pub fn make(sources: &Sources, to: &Path, interrupted: fn() -> bool) -> Result<M
         return Err(Error::Missing {
             what: "the loader of QEMU's libraries".into(),
             why,
-            remedy: "perftax vm build --rebuild".into(),
+            remedy: Operation::RebuildMachine.to_string(),
         });
     }
     let kernel = built.kernel.with_file_name("kernel");

@@ -6,13 +6,13 @@ use anyhow::Result;
 use perftax_doc::Warning;
 use perftax_doc::{Audit, AuditedExperiment};
 use perftax_lab::audit::{ALL, Experiment, Fault, Setting, compare, run as done, source_names};
+use perftax_lab::journal::Journal;
 use perftax_lab::published::pes::Pes;
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
 
 use crate::failure::Outcome;
 use crate::host::Host;
-use crate::journal::Journal;
 use crate::output::Output;
 use crate::progress;
 use crate::wait::Wait;

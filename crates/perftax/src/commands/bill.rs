@@ -81,7 +81,7 @@ fn unpriced(bill: &Bill, profile: Option<&Path>) -> Error {
         None => "this machine has no calibration for its mechanism yet".into(),
     };
     let remedy = match sampled.mechanism {
-        Some(mechanism) => bill::calibrate(mechanism, &[&sampled.event]),
+        Some(mechanism) => bill::calibrate(mechanism, &[&sampled.event]).to_string(),
         None => "none: perftax cannot tell how it is sampled".into(),
     };
     Error::Unsupported { what, why, remedy }

@@ -2,28 +2,25 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
-use perftax_cost::matrix::{Foreseen, VARIATION_LIMIT, variation};
-use perftax_doc::{Matrix, MatrixCell, MatrixMode, MatrixPilot, MatrixPlacement, MatrixPlan, Origin};
-use perftax_lab::matrix::{Cells, EventSet, Goal, Grid, Instances, Monitors, Planned, conclude, measure, pilot};
+use perftax_doc::{Matrix, MatrixMode};
+use perftax_lab::journal::Journal;
+use perftax_lab::matrix::{Campaign, Cells, EventSet, Grid, Limits, Monitors, Told, conclude};
 use perftax_lab::run::{Command, usual_ring_pages};
 use perftax_lab::workload::{Workload, default_cache_dir, find_program};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::fnv::{FNV_OFFSET, fnv1a};
-use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sys::{Ring, Stdio};
 use perftax_report::text;
-use serde::{Deserialize, Serialize};
 
 use crate::failure::Outcome;
 use crate::folder::{self, FolderChoice};
 use crate::host::{Host, NO_YARDSTICK};
 use crate::input::InputChoice;
-use crate::journal::Journal;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
 use crate::wait::Wait;
@@ -111,18 +108,6 @@ enum WhoWatches {
     Cpus,
 }
 
-/// Unmonitored runs of each program before the grid.
-const PILOT_RUNS: u32 = 3;
-
-/// What `--resume` keeps.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-enum Kept {
-    /// The runs before the grid.
-    Pilot(MatrixPilot),
-    /// A cell that is done.
-    Cell(Box<MatrixCell>),
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
@@ -139,16 +124,18 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // Emulated time is the same each time: nothing is left to be taken out.
     let yardsticks = !args.no_yardstick && !Host::is_emulated() && here.may(Right::RealTime, NO_YARDSTICK, &mut origin);
     let head = args.head(&here, &grid, &commands, yardsticks);
-    let mut journal = args.resume.as_deref().map(|path| Journal::<Kept>::open(path, &head)).transpose()?;
+    let journal = args.resume.as_deref().map(|path| Journal::open(path, &head)).transpose()?;
     let guard = here.throttle_guard(&mut origin)?;
     perftax_pmu::guard::raise_descriptor_limit();
     let commands = args.placed(commands, &cells)?;
-    let bench = Bench { args, commands: &commands, order: here.topology().order(), yardsticks };
-    let pilots = bench.pilots(&grid, &mut journal)?;
-    let mut document = args.document(origin, &here, &grid, &cells, pilots);
+    let counters = here.counters().map(|counters| counters as u32);
+    let mut campaign =
+        Campaign { commands: &commands, topology: here.topology(), counters, yardsticks, limits: args.limits(), journal };
+    let pilots = campaign.pilots(&grid)?;
+    let mut document = campaign.planned(origin, &grid, &cells, pilots);
     if !args.dry_run {
         announce(&format!("the plan\n{}", text::matrix_plan(&document).trim_end()));
-        bench.measure(&mut document, cells, &mut journal)?;
+        measure(&mut campaign, &mut document, cells)?;
         conclude(&mut document);
     }
     drop(guard);
@@ -163,108 +150,25 @@ pub fn run(args: &Args) -> Result<Outcome> {
     Ok(if is_refused { Outcome::Negative } else { Outcome::Done })
 }
 
-/// Programs, and the CPUs that they go to.
-struct Bench<'a> {
-    args: &'a Args,
-    commands: &'a [Command],
-    order: Vec<u32>,
-    yardsticks: bool,
-}
-
-impl Bench<'_> {
-    fn instances(&self, workload: &str, copies: u32) -> Result<Instances> {
-        let command = self.commands.iter().find(|command| command.name == workload);
-        let command = command.ok_or_else(|| anyhow::anyhow!("{workload} is no program of this grid"))?;
-        Ok(Instances::placed(command, copies, &self.order, self.yardsticks))
-    }
-
-    /// Runs before the grid, as far as they are not kept.
-    fn pilots(&self, grid: &Grid, journal: &mut Option<Journal<Kept>>) -> Result<Vec<MatrixPilot>> {
-        let mut pilots = Vec::new();
-        for (workload, &copies) in grid.workloads.iter().flat_map(|name| grid.instances.iter().map(move |n| (name, n))) {
-            let is_it = |pilot: &&MatrixPilot| pilot.workload == *workload && pilot.instances == copies;
-            let kept = journal.iter().flat_map(|journal| journal.entries()).find_map(|kept| match kept {
-                Kept::Pilot(pilot) => Some(pilot).filter(is_it),
-                Kept::Cell(_) => None,
-            });
-            if let Some(kept) = kept {
-                pilots.push(kept.clone());
-                continue;
+/// Measures the cells that are left, with a bar.
+fn measure(campaign: &mut Campaign<'_>, document: &mut Matrix, cells: Cells) -> Result<()> {
+    let mut bar = None;
+    campaign.measure(document, cells, |told| match told {
+        Told::Begin { kept, left } => {
+            if kept > 0 {
+                announce(&format!("{kept} cells are done already, {left} are left"));
             }
-            let pilot = pilot(&self.instances(workload, copies)?, PILOT_RUNS)?;
-            if let Some(journal) = journal {
-                journal.add(Kept::Pilot(pilot.clone()))?;
-            }
-            pilots.push(pilot);
+            bar = Some(Progress::new("measuring", left as u64));
         }
-        Ok(pilots)
-    }
-
-    /// Measures the cells that are not kept, in random order, until the time is out.
-    fn measure(&self, document: &mut Matrix, cells: Cells, journal: &mut Option<Journal<Kept>>) -> Result<()> {
-        let mut rng = fastrand::Rng::with_seed(self.args.seed);
-        let mut left = cells.planned;
-        rng.shuffle(&mut left);
-        let kept: Vec<MatrixCell> = journal
-            .iter()
-            .flat_map(|journal| journal.entries())
-            .filter_map(|kept| match kept {
-                Kept::Cell(cell) => Some(cell.as_ref().clone()),
-                Kept::Pilot(_) => None,
-            })
-            .collect();
-        left.retain(|planned| !kept.iter().any(|cell| cell.key == planned.key));
-        if !kept.is_empty() {
-            announce(&format!("{} cells are done already, {} are left", kept.len(), left.len()));
+        Told::Pair { done, key, pairs, half_width } => {
+            let width = half_width.map_or(String::new(), |width| format!(" ±{:.2} points", width * 100.0));
+            bar.iter().for_each(|bar| bar.at(done as u64, format!("{key} pair {pairs}{width}")));
         }
-        document.cells = kept;
-        let (started, limit) = (Instant::now(), Duration::from_secs(self.args.time));
-        let bar = Progress::new("measuring", left.len() as u64);
-        let many = left.len();
-        for (done, planned) in left.into_iter().enumerate() {
-            check_interrupted()?;
-            let remaining = limit.saturating_sub(started.elapsed());
-            if remaining.is_zero() {
-                document.unmeasured.push(planned.key);
-                continue;
-            }
-            // What a cell leaves of its share, the others have.
-            let until = Instant::now() + remaining / (many - done) as u32;
-            let cell = self.cell(&planned, document, until, &mut rng, |pairs, half_width| {
-                let width = half_width.map_or(String::new(), |width| format!(" ±{:.2} points", width * 100.0));
-                bar.at(done as u64, format!("{} pair {pairs}{width}", planned.key));
-            })?;
-            if let Some(journal) = journal {
-                journal.add(Kept::Cell(Box::new(cell.clone())))?;
-            }
-            document.cells.push(cell);
-        }
+    })?;
+    if let Some(bar) = bar {
         bar.finish();
-        document.cells.sort_by(|a, b| a.key.cmp(&b.key));
-        document.unmeasured.sort();
-        Ok(())
     }
-
-    fn cell(
-        &self,
-        planned: &Planned,
-        document: &Matrix,
-        until: Instant,
-        rng: &mut fastrand::Rng,
-        each: impl FnMut(u32, Option<f64>),
-    ) -> Result<MatrixCell> {
-        let key = &planned.key;
-        let pilot =
-            document.plan.pilots.iter().find(|pilot| (&pilot.workload, pilot.instances) == (&key.workload, key.instances));
-        let pilot_s = pilot.map_or(0.0, |pilot| pilot.elapsed_s.iter().copied().fold(0.0, f64::max));
-        let goal = Goal {
-            precision: document.plan.precision,
-            least_pairs: self.args.min_pairs,
-            most_pairs: self.args.max_pairs.max(self.args.min_pairs),
-            until,
-        };
-        Ok(measure(planned, &self.instances(&key.workload, key.instances)?, pilot_s, &goal, rng, each)?)
-    }
+    Ok(())
 }
 
 impl Args {
@@ -357,44 +261,13 @@ impl Args {
         format!("{} {} matrix {hash:016x} ±{precision} points of {}", here.id.fingerprint, here.kernel, grid.workloads.join(","))
     }
 
-    /// The document with its plan, and nothing measured yet.
-    fn document(&self, origin: Origin, here: &Host, grid: &Grid, cells: &Cells, pilots: Vec<MatrixPilot>) -> Matrix {
-        let topology = here.topology();
-        let precision = self.precision / 100.0;
-        let most_pairs = self.max_pairs.max(self.min_pairs);
-        let of = |planned: &Planned| {
-            let key = &planned.key;
-            let pilot = pilots.iter().find(|pilot| (&pilot.workload, pilot.instances) == (&key.workload, key.instances))?;
-            let runs = pilot.elapsed_s.len().max(1) as f64;
-            Some((pilot.elapsed_s.iter().sum::<f64>() / runs, variation(&pilot.elapsed_s)))
-        };
-        let runs: Vec<(f64, f64)> = cells.planned.iter().filter_map(of).collect();
-        let foreseen = Foreseen::of(&runs, precision, (self.min_pairs, most_pairs), self.time as f64);
-        Matrix {
-            origin,
-            monitors: grid.monitors.name().into(),
-            placement: MatrixPlacement {
-                cpus: topology.order(),
-                cores: topology.cores.len() as u32,
-                smt: topology.smt.name().into(),
-            },
-            counters: here.counters().map(|counters| counters as u32),
-            sets: grid.sets.iter().map(EventSet::described).collect(),
-            plan: MatrixPlan {
-                precision,
-                variation_limit: VARIATION_LIMIT,
-                least_pairs: self.min_pairs,
-                most_pairs,
-                time_limit_s: self.time as f64,
-                cells: cells.planned.len() as u32,
-                foreseen_s: foreseen.time_s,
-                foreseen_half_width: foreseen.half_width,
-                pilots,
-            },
-            cells: Vec::new(),
-            impossible: cells.impossible.clone(),
-            unmeasured: Vec::new(),
-            controls: Vec::new(),
+    fn limits(&self) -> Limits {
+        Limits {
+            precision: self.precision / 100.0,
+            min_pairs: self.min_pairs,
+            max_pairs: self.max_pairs.max(self.min_pairs),
+            time: Duration::from_secs(self.time),
+            seed: self.seed,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What each command needs of the kernel, and what it uses where it may: `doctor --for COMMAND`, and the line that doctor begins with.
 
 use perftax_pmu::Error;
-use perftax_pmu::machine::{MEANWHILE, Right, RightStatus};
+use perftax_pmu::machine::{Right, RightStatus, meanwhile};
 use serde::Serialize;
 
 /// What a command needs.
@@ -146,7 +146,7 @@ pub fn in_a_line(rights: &[RightStatus]) -> String {
     let has = |right: Right| rights.iter().any(|status| status.right == right && status.held == Some(true));
     if !has(Right::OwnUserMode) {
         let why = rights.iter().find(|status| status.right == Right::OwnUserMode).map_or("", |status| &status.why_not);
-        return format!("As you are, you can measure nothing here: {why}. {MEANWHILE}");
+        return format!("As you are, you can measure nothing here: {why}. {}", meanwhile());
     }
     let (may, not): (Vec<&RightStatus>, Vec<&RightStatus>) = rights.iter().partition(|status| status.held == Some(true));
     if not.is_empty() {

@@ -116,7 +116,7 @@ fn capabilities(out: &mut String, machine: &Machine, is_visible: bool) {
     };
     let _ = writeln!(out, "  {DIM}{intro}{RESET}");
     for row in &rows {
-        for (index, part) in wrap(row.value, SOURCE_AT - VALUE_AT - 1).iter().enumerate() {
+        for (index, part) in wrap(&row.value, SOURCE_AT - VALUE_AT - 1).iter().enumerate() {
             let feature = if index == 0 { row.feature } else { "" };
             let text = format!("{}{part}", pad(&format!("  {feature}"), VALUE_AT));
             let source = if index == 0 { format!("{DIM}{}{RESET}", row.source) } else { String::new() };

@@ -5,8 +5,8 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use perftax_pmu::Error;
+use perftax_doc::steps::Setting;
+use perftax_pmu::{Error, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 const SHOWN: usize = 100;
 
 /// What is done, and the file that it stands in.
+#[derive(Debug)]
 pub struct Journal<T> {
     path: PathBuf,
     file: File,
@@ -29,7 +30,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+            Err(error) => return Err(Error::file(path)(error)),
         };
         // Whole lines alone.
         let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
@@ -44,17 +45,20 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
             let value = format!("{}, which begins with '{found}'", path.display());
             let needed =
                 format!("a file of this machine, kernel and kind of run ('{head}'), or a new one: rm {}", path.display());
-            return Err(Error::Argument { argument: "--resume", value, needed }.into());
+            return Err(Error::Argument { argument: Setting::Resume.name(), value, needed });
         }
-        let entries = lines
-            .zip(2..)
-            .map(|(line, number)| serde_json::from_str(line).with_context(|| format!("{}, line {number}", path.display())))
-            .collect::<Result<_>>()?;
-        let file = OpenOptions::new().create(true).append(true).open(path);
-        let mut file = file.with_context(|| format!("cannot write {}", path.display()))?;
-        file.set_len(whole.len() as u64).with_context(|| format!("cannot write {}", path.display()))?;
+        let entry = |(line, number): (&str, usize)| {
+            serde_json::from_str(line).map_err(|error| Error::Malformed {
+                what: format!("{}, line {number},", path.display()),
+                offset: error.column() as u64,
+                why: error.to_string(),
+            })
+        };
+        let entries = lines.zip(2..).map(entry).collect::<Result<_>>()?;
+        let mut file = OpenOptions::new().create(true).append(true).open(path).map_err(Error::file(path))?;
+        file.set_len(whole.len() as u64).map_err(Error::file(path))?;
         if whole.is_empty() {
-            writeln!(file, "{head}").with_context(|| format!("cannot write {}", path.display()))?;
+            writeln!(file, "{head}").map_err(Error::file(path))?;
         }
         Ok(Self { path: path.into(), file, entries })
     }
@@ -69,10 +73,8 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
     /// # Errors
     /// Where it cannot be written.
     pub fn add(&mut self, entry: T) -> Result<()> {
-        let line = serde_json::to_string(&entry)?;
-        writeln!(self.file, "{line}")
-            .and_then(|()| self.file.sync_data())
-            .with_context(|| format!("cannot write {}", self.path.display()))?;
+        let line = serde_json::to_string(&entry).map_err(|error| Error::file(&self.path)(error.into()))?;
+        writeln!(self.file, "{line}").and_then(|()| self.file.sync_data()).map_err(Error::file(&self.path))?;
         self.entries.push(entry);
         Ok(())
     }
@@ -98,8 +100,8 @@ mod tests {
         assert_eq!(journal.entries(), [7]);
         journal.add(9).unwrap();
         assert_eq!(Journal::<u32>::open(&path, "machine 1").unwrap().entries(), [7, 9]);
-        let error = Journal::<u32>::open(&path, "machine 2").err().unwrap().to_string();
-        assert!(error.contains("--resume") && error.contains("machine 1"), "{error}");
+        let error = Journal::<u32>::open(&path, "machine 2").unwrap_err().to_string();
+        assert!(error.contains("'resume'") && error.contains("machine 1"), "{error}");
         // What has no whole line is somebody else's, unless it is a head that was cut off.
         std::fs::write(&path, "{\"precious\":1}").unwrap();
         assert!(Journal::<u32>::open(&path, "machine 1").is_err());
@@ -107,6 +109,6 @@ mod tests {
         std::fs::write(&path, "machi").unwrap();
         assert!(Journal::<u32>::open(&path, "machine 1").unwrap().entries().is_empty());
         std::fs::write(&path, "machine 1\nseven\n").unwrap();
-        assert!(format!("{:#}", Journal::<u32>::open(&path, "machine 1").err().unwrap()).contains("line 2"));
+        assert!(Journal::<u32>::open(&path, "machine 1").unwrap_err().to_string().contains("line 2, is malformed"));
     }
 }
