@@ -25,6 +25,8 @@ mod shape;
 mod sharing;
 mod sim;
 mod sim_comm;
+mod sources;
+mod spoken;
 #[cfg(all(feature = "trace", feature = "html"))]
 mod streams;
 mod tasks;
