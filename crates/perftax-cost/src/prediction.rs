@@ -7,7 +7,7 @@ pub use crate::cost::{CACHED_WORK_TERM, COUNTING_TERM, Cost, FRESH_S, Own, RECOR
 pub use crate::drive::PredictionError;
 use crate::drive::{Drive, PERIOD_MIN_IN_COSTS};
 use crate::period::along_periods;
-pub use crate::setting::{RAW_TERM, Setting, USER_STACK_BYTES, Watched};
+pub use crate::setting::{CALLERS, RAW_TERM, Setting, USER_STACK_BYTES, Watched};
 use crate::tasks::TASK_TERM;
 use crate::{busiest, left_out, tasks};
 use perftax_doc::CONFIDENCE;

@@ -10,6 +10,9 @@ pub const RAW_TERM: &str = "raw";
 /// Bytes of user stack that a calibrated sample with a copy of the stack has: `perf record --call-graph dwarf` takes 8 KiB.
 pub const USER_STACK_BYTES: u32 = 8192;
 
+/// Callers that a calibrated sample with a call chain has above its work, for whoever follows frame pointers (on x86-64: elsewhere its own callers).
+pub const CALLERS: usize = 10;
+
 /// How the program would be sampled, the period aside.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting<'a> {

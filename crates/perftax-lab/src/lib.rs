@@ -1,7 +1,6 @@
 //! The experiments of perftax: what is run, in which order, and what is written down. Statistics live in `perftax-cost`.
 
 pub mod audit;
-mod cache;
 pub mod calibrate;
 pub mod journal;
 pub mod matrix;
@@ -17,5 +16,6 @@ pub mod simulation;
 pub mod stimulus;
 pub mod system;
 pub mod trap_cost;
+pub mod user_folder;
 pub mod verify;
 pub mod workload;

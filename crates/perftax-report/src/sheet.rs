@@ -1,5 +1,6 @@
 //! A page of text: labelled, wrapped, at most [`WIDTH`] columns wide.
 
+use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::Origin;
 use perftax_doc::{Mechanism, Warning};
@@ -149,11 +150,11 @@ fn side_by_side<const N: usize>(cells: [&str; N], widths: [usize; N]) -> Vec<Str
     let cells: Vec<(Vec<String>, usize)> = cells.iter().zip(widths).map(|(cell, width)| (wrapped(cell, width), width)).collect();
     let highest = cells.iter().map(|(lines, _)| lines.len()).max().unwrap_or(0);
     let line = |at: usize| {
-        let padded = cells.iter().map(|(lines, width)| {
+        let mut padded = cells.iter().map(|(lines, width)| {
             let line = lines.get(at).map_or("", String::as_str);
             format!("{line}{}", " ".repeat(width.saturating_sub(visible_width(line))))
         });
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_string()
+        padded.join("  ").trim_end().to_string()
     };
     (0..highest).map(line).collect()
 }

@@ -1,12 +1,13 @@
 //! Commands as a reader can paste them into a shell.
 
+use itertools::Itertools as _;
 use perftax_doc::{Prediction, WorkloadProfile};
 
 use crate::printable::printable;
 
 /// The arguments quoted where a shell needs it, joined by spaces.
 pub fn join<S: AsRef<str>>(arguments: &[S]) -> String {
-    arguments.iter().map(|a| quote(a.as_ref())).collect::<Vec<_>>().join(" ")
+    arguments.iter().map(|a| quote(a.as_ref())).join(" ")
 }
 
 /// One argument: as it is where every character is harmless to a shell, else in single quotes.

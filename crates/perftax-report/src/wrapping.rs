@@ -1,5 +1,6 @@
 //! Text in lines.
 
+use itertools::Itertools as _;
 use textwrap::core::Word;
 use textwrap::wrap_algorithms::wrap_first_fit;
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
@@ -19,7 +20,7 @@ pub(crate) fn filled(words: &[String], width: usize) -> Vec<String> {
     let spaced: Vec<String> = words.iter().map(|word| format!("{word} ")).collect();
     let words: Vec<Word<'_>> = spaced.iter().map(|word| Word::from(word)).collect();
     let lines = wrap_first_fit(&words, &[width as f64]);
-    lines.into_iter().map(|line| line.iter().map(|word| word.word).collect::<Vec<_>>().join(" ")).collect()
+    lines.into_iter().map(|line| line.iter().map(|word| word.word).join(" ")).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What is heard of a machine from its start to its command's end: output, errors, what is copied out, and how it ended.
 
 use perftax_doc::steps::{Operation, Setting};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -147,8 +148,7 @@ fn bring_out(out: &Path, guest: &Guest) -> Result<Vec<String>> {
         let (from, to) = (out.join(name), guest.output_folder.join(name));
         match fs::symlink_metadata(&from) {
             Ok(found) if found.is_file() => {
-                let partial = to.with_file_name(format!("{}.partial-{}", name.to_string_lossy(), std::process::id()));
-                copy_file(&from, &partial).and_then(|()| fs::rename(&partial, &to)).map_err(Error::file(&to))?;
+                copy_file(&from, &guest.output_folder, name).map_err(Error::file(&to))?;
             }
             Ok(found) if found.is_dir() => copy_tree(&from, &to, &mut refused)?,
             Ok(_) => refused.push(format!("{}: it is neither a file nor a folder", output.display())),
@@ -159,26 +159,29 @@ fn bring_out(out: &Path, guest: &Guest) -> Result<Vec<String>> {
     Ok(refused)
 }
 
-/// A file's bytes and plain permissions: never, not even while it is being written, the bits that would let it run as somebody else.
-fn copy_file(from: &Path, to: &Path) -> std::io::Result<()> {
+/// A file's bytes and plain permissions, under its name when it is whole: never, not even while it is being written, the bits that would let it run as
+/// somebody else.
+fn copy_file(from: &Path, folder: &Path, name: &OsStr) -> std::io::Result<()> {
     const PLAIN: u32 = 0o777;
     let mut source = File::open(from)?;
     let mode = source.metadata()?.permissions().mode() & PLAIN;
-    let mut copy = File::options().write(true).create(true).truncate(true).mode(mode).open(to)?;
-    let copied = std::io::copy(&mut source, &mut copy).and_then(|_| fs::set_permissions(to, fs::Permissions::from_mode(mode)));
-    copied.inspect_err(|_| drop(fs::remove_file(to)))
+    let open = |partial: &Path| File::options().write(true).create_new(true).mode(mode).open(partial);
+    let mut copy = tempfile::Builder::new().prefix(".partial-").make_in(folder, open)?;
+    std::io::copy(&mut source, copy.as_file_mut())?;
+    copy.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
+    copy.persist(folder.join(name)).map(drop).map_err(|failed| failed.error)
 }
 
 fn copy_tree(from: &Path, to: &Path, refused: &mut Vec<String>) -> Result<()> {
     fs::create_dir_all(to).map_err(Error::file(to))?;
     for entry in fs::read_dir(from).map_err(Error::file(from))? {
         let entry = entry.map_err(Error::file(from))?;
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        let (path, name) = (entry.path(), entry.file_name());
         let kind = entry.file_type().map_err(Error::file(&path))?;
         if kind.is_dir() {
-            copy_tree(&path, &to, refused)?;
+            copy_tree(&path, &to.join(name), refused)?;
         } else if kind.is_file() {
-            copy_file(&path, &to).map_err(Error::file(&to))?;
+            copy_file(&path, to, &name).map_err(Error::file(to.join(&name)))?;
         } else {
             refused.push(format!("{}: it is neither a file nor a folder", path.display()));
         }

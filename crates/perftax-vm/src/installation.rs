@@ -7,6 +7,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::process::geteuid;
+use xdg::BaseDirectories;
+
 use crate::error::{Error, Result};
 
 /// Where the folder `vm/` of the project is, instead of where it was when this was built.
@@ -62,18 +65,16 @@ impl Installation {
     }
 }
 
-/// Where the parts are kept: `$XDG_CACHE_HOME/perftax/vm`, or `~/.cache/perftax/vm`.
+/// Where the parts are kept: `$XDG_CACHE_HOME/perftax/vm`, or `~/.cache/perftax/vm`; without a home a folder of the user's beside temporary files.
 pub fn cache_folder() -> PathBuf {
-    user_folder("XDG_CACHE_HOME", ".cache")
+    user_folder(BaseDirectories::with_prefix("perftax").get_cache_home(), &std::env::temp_dir(), "cache")
 }
 
-/// `perftax/vm` where a variable says, or below the home.
-pub(crate) fn user_folder(variable: &str, below_home: &str) -> PathBuf {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute(variable)
-        .or_else(|| absolute("HOME").map(|home| home.join(below_home)))
-        .unwrap_or_else(std::env::temp_dir)
-        .join("perftax/vm")
+/// The machine's in perftax's folder; in one of the user's own beside others where there is no home, for programs lie there that are run.
+pub(crate) fn user_folder(found: Option<PathBuf>, beside: &Path, kind: &str) -> PathBuf {
+    // A home may be relative, by which every folder would have its own.
+    let found = found.filter(|folder| folder.is_absolute());
+    found.unwrap_or_else(|| beside.join(format!("perftax-{kind}-{}", geteuid().as_raw()))).join("vm")
 }
 
 impl Sources {
@@ -307,6 +308,15 @@ mod tests {
             let others: Vec<&str> = ENGINE_SOURCES.into_iter().filter(|folder| *folder != left_out).collect();
             assert_ne!(of(&others), all, "there is nothing in {left_out}");
         }
+    }
+
+    #[test]
+    fn without_a_home_it_is_the_users_own() {
+        let here = |found: &str| user_folder(Some(found.into()), Path::new("/tmp"), "cache");
+        assert_eq!(here("/home/me/.cache/perftax"), Path::new("/home/me/.cache/perftax/vm"));
+        let without = user_folder(None, Path::new("/tmp"), "cache");
+        assert_eq!(without, Path::new(&format!("/tmp/perftax-cache-{}/vm", geteuid().as_raw())));
+        assert_eq!(here("not/absolute"), without);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where results go: text for people, JSON, separated values, HTML. Files appear whole or not at all.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -11,6 +12,7 @@ use anyhow::{Context, Result};
 use perftax_pmu::Error;
 use perftax_report::Render;
 use serde::Serialize;
+use tempfile::{Builder, NamedTempFile};
 
 /// The output options that every command has.
 #[derive(Debug, Default, clap::Args)]
@@ -154,9 +156,8 @@ fn is_stdout(path: &Path) -> bool {
 /// Whether two paths are one file; of files that are not there yet, one name in one folder.
 fn is_same_file(a: &Path, b: &Path) -> bool {
     let place = |path: &Path| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         path.canonicalize()
-            .or_else(|_| Ok::<_, std::io::Error>(folder.canonicalize()?.join(path.file_name().unwrap_or_default())))
+            .or_else(|_| Ok::<_, std::io::Error>(folder_of(path).canonicalize()?.join(path.file_name().unwrap_or_default())))
             .ok()
     };
     let inode = |path: &Path| std::fs::metadata(path).ok().map(|it| (it.dev(), it.ino()));
@@ -187,14 +188,23 @@ fn is_special(path: &Path) -> bool {
 /// What is being written, and has not yet been put in its place.
 static PARTIALS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Notes a file or folder under a temporary name, so that it goes where the process is ended before it is complete.
-pub fn note_partial(partial: &Path) {
-    PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).insert(partial.into());
+/// A note of a file or folder under a temporary name, so that it goes where the process is ended before it is complete. Dropped, it is complete, or
+/// removed.
+#[derive(Debug)]
+pub struct Noted(PathBuf);
+
+impl Noted {
+    /// Notes it.
+    pub fn new(partial: &Path) -> Self {
+        PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).insert(partial.into());
+        Self(partial.into())
+    }
 }
 
-/// It is complete, or removed.
-pub fn forget_partial(partial: &Path) {
-    PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).remove(partial);
+impl Drop for Noted {
+    fn drop(&mut self) {
+        PARTIALS.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
 }
 
 /// Removes everything that is not complete: the process ends now. Waits for no other thread.
@@ -205,10 +215,16 @@ pub fn remove_partials() {
     }
 }
 
-fn partial_name(path: &Path) -> PathBuf {
+/// The folder that a file or folder stands in.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// What its temporary name begins with.
+pub fn partial_prefix(path: &Path) -> OsString {
     let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".partial-{}", std::process::id()));
-    path.with_file_name(name)
+    name.push(".partial-");
+    name
 }
 
 /// Says before a long measurement that a file could not be written after it.
@@ -219,10 +235,7 @@ pub fn check_file(path: &Path) -> Result<()> {
     if path.is_dir() {
         anyhow::bail!("cannot write {}: it is a folder, needs to be a file", path.display());
     }
-    let partial = partial_name(path);
-    File::create(&partial).with_context(|| format!("cannot write {}", path.display()))?;
-    std::fs::remove_file(&partial).ok();
-    Ok(())
+    Partial::create(path).map(drop)
 }
 
 /// Writes a file under a temporary name beside its place and renames it, so that no partial file is ever seen.
@@ -241,44 +254,36 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 #[derive(Debug)]
 pub struct Partial {
     path: PathBuf,
-    partial: PathBuf,
-    file: File,
-    finished: bool,
+    // Dropped in this order: it is noted until it is gone.
+    file: NamedTempFile,
+    _noted: Noted,
 }
 
 impl Partial {
     /// For a file at this place.
     pub fn create(path: &Path) -> Result<Self> {
-        let partial = partial_name(path);
-        note_partial(&partial);
-        let file = File::create(&partial).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { path: path.into(), partial, file, finished: false })
+        // With the rights that any new file has: tempfile's own would be the user's alone.
+        let open = |partial: &Path| File::options().write(true).create_new(true).open(partial);
+        let made = Builder::new().prefix(&partial_prefix(path)).make_in(folder_of(path), open);
+        let file = made.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self { path: path.into(), _noted: Noted::new(file.path()), file })
     }
 
     /// Puts it in its place.
-    pub fn finish(mut self) -> Result<()> {
-        let placed = self.file.sync_all().and_then(|()| std::fs::rename(&self.partial, &self.path));
-        placed.with_context(|| format!("cannot write {}", self.path.display()))?;
-        self.finished = true;
-        Ok(())
+    pub fn finish(self) -> Result<()> {
+        let synced = self.file.as_file().sync_all();
+        let placed = synced.and_then(|()| self.file.persist(&self.path).map(drop).map_err(|failed| failed.error));
+        placed.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 
 impl Write for Partial {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.file.write(bytes)
+        // Past tempfile's own, whose errors name the temporary file.
+        self.file.as_file_mut().write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.file.flush()
-    }
-}
-
-impl Drop for Partial {
-    fn drop(&mut self) {
-        if !self.finished {
-            std::fs::remove_file(&self.partial).ok();
-        }
-        forget_partial(&self.partial);
+        self.file.as_file_mut().flush()
     }
 }

@@ -4,17 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use perftax_doc::{Calibration, MachineId, MachineProfile, Origin, SCHEMA};
+use perftax_lab::user_folder;
 use perftax_pmu::machine::Machine;
 
 use crate::output::write_atomically;
 
 /// Where the profile of a machine is kept.
 pub fn path_of(machine: &MachineId) -> PathBuf {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = absolute("XDG_DATA_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
-        .unwrap_or_else(|| PathBuf::from("/var/tmp"));
-    data.join("perftax/machines").join(format!("{}.json", machine.fingerprint))
+    user_folder::data("machines").join(format!("{}.json", machine.fingerprint))
 }
 
 /// The profile of a machine, if it has one.

@@ -6,11 +6,10 @@ use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 use perftax_pmu::event::parse_one;
 use perftax_pmu::sampler::Payload;
-use perftax_pmu::sys::Loop;
 
 use super::core_event::LOADS;
 use super::{Experiment, Measurement, Setting, Source, by_ibs, or_impossible};
-use crate::stimulus::{KnownLoop, PageFaults, ProbedCalls, Sites};
+use crate::stimulus::{KnownLoop, Loop, PageFaults, ProbedCalls, Sites};
 
 /// Faults whose addresses are known one by one, and calls of a function whose address is known.
 pub struct Address;

@@ -6,12 +6,11 @@ use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 use perftax_pmu::event::{Event, parse_one};
 use perftax_pmu::sampler::Payload;
-use perftax_pmu::sys::Loop;
 
 use super::core_event::LOADS;
 use super::ibs::Ibs;
 use super::{Experiment, Measurement, Setting, Source, by_ibs, or_impossible};
-use crate::stimulus::{KnownLoop, PageFaults, Sites, Stimulus};
+use crate::stimulus::{KnownLoop, Loop, PageFaults, Sites, Stimulus};
 
 /// Four stores in turn, sampled at a period that four divides, and at its neighbour.
 pub struct Bias;

@@ -1,10 +1,9 @@
 //! Events of the core's PMU, over a loop that makes so many of them.
 
 use perftax_pmu::event::{Catalog, Event, Retired, Vendor, parse_one};
-use perftax_pmu::sys::{Loop, Turn};
 use perftax_pmu::{Error, Result};
 
-use crate::stimulus::KnownLoop;
+use crate::stimulus::{KnownLoop, Loop, Turn};
 
 /// How many of them a turn of a loop makes.
 fn of_turn(counted: Retired, turn: &Turn) -> u64 {

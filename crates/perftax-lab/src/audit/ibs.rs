@@ -8,13 +8,13 @@ use perftax_doc::AuditRow;
 use perftax_pmu::event::{Event, Vendor, parse_one};
 use perftax_pmu::record::{CpuMode, Sample};
 use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling, Wakeup};
-use perftax_pmu::sys::{Loop, Target};
+use perftax_pmu::sys::Target;
 use perftax_pmu::{Error, Result};
 
 use super::Setting;
 use super::measurement::{Measurement, drained};
 use super::threads::on_each;
-use crate::stimulus::{KnownLoop, Stimulus};
+use crate::stimulus::{KnownLoop, Loop, Stimulus};
 
 /// What is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

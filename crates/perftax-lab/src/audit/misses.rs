@@ -3,14 +3,13 @@
 use perftax_doc::AuditRow;
 use perftax_pmu::event::{Event, Retired, Vendor, parse_one};
 use perftax_pmu::record::DataSource;
-use perftax_pmu::sys::{Loop, Ratio};
 use perftax_pmu::{Error, Result};
 
 use super::core_event::{CoreEvent, Overflow};
 use super::ibs::{Ibs, IbsTaking, OP_PERIODS, operations, row};
 use super::source::ALLOWED_ON_HARDWARE;
 use super::{Experiment, Measurement, Setting, by_ibs, or_impossible};
-use crate::stimulus::KnownLoop;
+use crate::stimulus::{KnownLoop, Loop, Ratio};
 
 /// The study's accuracy benchmark: a chain of loads through nodes that the first-level cache cannot keep.
 pub struct Misses;

@@ -3,12 +3,11 @@
 use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 use perftax_pmu::event::{Retired, parse_one};
-use perftax_pmu::sys::Loop;
 
 use super::core_event::{CoreEvent, Overflow};
 use super::ibs::Ibs;
 use super::{Experiment, Measurement, Setting, Source, by_ibs, or_impossible};
-use crate::stimulus::{KernelLocks, PageFaults, Sites, Stimulus};
+use crate::stimulus::{KernelLocks, Loop, PageFaults, Sites, Stimulus};
 
 /// Faults of user mode and of the kernel's, each sampled in either mode.
 pub struct Mode;

@@ -2,10 +2,11 @@
 
 use perftax_doc::CostUnit;
 use perftax_pmu::Result;
-use perftax_pmu::sys::{Loop, LoopMemory, Tsc};
+use perftax_pmu::sys::Tsc;
 
 use super::Bench;
 use super::book::Book;
+use crate::stimulus::{Loop, LoopMemory};
 
 /// Ticks of the time stamp counter that something takes, and what it returns.
 #[inline(always)]

@@ -7,10 +7,11 @@ use perftax_doc::{Price, PriceSection};
 use perftax_pmu::Result;
 use perftax_pmu::event::{Event, parse};
 use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
-use perftax_pmu::sys::{OpenEvent, Target, TokenRing};
+use perftax_pmu::sys::{OpenEvent, Target};
 
 use super::book::{Book, Entry};
 use super::{Bench, Set, Setting};
+use crate::stimulus::TokenRing;
 
 /// Processes of a ring, and the bytes that each reads before it passes the token on.
 const SHAPES: [(usize, usize); 4] = [(2, 0), (2, 16 << 10), (8, 0), (8, 16 << 10)];

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use perftax_pmu::{Error, Result};
 
-use crate::cache::cache_folder;
+use crate::user_folder;
 
 /// Where the plugin is, instead of beside the program.
 const PLUGIN_VARIABLE: &str = "PERFTAX_SIM_PLUGIN";
@@ -77,7 +77,7 @@ impl Installation {
         let found = places.iter().find(|file| file.is_file());
         let plugin = match (found, brought.plugin) {
             (Some(found), _) => found.clone(),
-            (None, Some(bytes)) => unpacked(bytes, &cache_folder("sim"))?,
+            (None, Some(bytes)) => unpacked(bytes, &user_folder::cache("sim"))?,
             (None, None) => {
                 return Err(missing(
                     "its plugin",

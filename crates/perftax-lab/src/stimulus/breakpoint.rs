@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use perftax_pmu::sys::under_frames;
-
-use super::{Stimulus, noted};
+use super::{Stimulus, noted, under_frames};
 
 /// Writes a number of times to one 8-byte variable: one hit of a write watchpoint each.
 pub struct WatchedWrites {

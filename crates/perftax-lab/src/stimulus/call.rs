@@ -4,11 +4,10 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use perftax_pmu::process::maps;
-use perftax_pmu::sys::under_frames;
 use perftax_pmu::{Error, Result};
 use perftax_symbols::Mapping;
 
-use super::{Stimulus, noted};
+use super::{Stimulus, noted, under_frames};
 
 /// Calls a function a number of times: one hit of a uprobe at its entry each.
 pub struct ProbedCalls {

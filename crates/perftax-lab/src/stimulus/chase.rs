@@ -3,9 +3,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use perftax_pmu::sys::under_frames;
-
-use super::{Stimulus, lasting, noted};
+use super::{Stimulus, lasting, noted, under_frames};
 
 /// Bytes of a cache line, as all x86 and most ARM processors have them.
 const LINE: usize = 64;

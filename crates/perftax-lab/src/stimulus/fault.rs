@@ -2,10 +2,10 @@
 
 use std::fs::File;
 
-use perftax_pmu::sys::{FaultArea, under_frames};
+use perftax_pmu::sys::FaultArea;
 use perftax_pmu::{Error, Result};
 
-use super::{Stimulus, noted};
+use super::{Stimulus, noted, under_frames};
 
 /// Who touches the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

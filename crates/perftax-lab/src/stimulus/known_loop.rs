@@ -1,9 +1,8 @@
 //! Loops in assembly whose every event is known.
 
-use perftax_pmu::sys::{Loop, LoopMemory, Turn};
 use perftax_pmu::{Error, Result};
 
-use super::{Stimulus, noted};
+use super::{Loop, LoopMemory, Stimulus, Turn, noted};
 
 /// So many turns of a loop.
 pub struct KnownLoop {
@@ -78,7 +77,7 @@ impl Stimulus for KnownLoop {
 mod tests {
     use std::process::Command;
 
-    use perftax_pmu::sys::{Loop, LoopMemory, Ratio};
+    use crate::stimulus::{Loop, LoopMemory, Ratio};
 
     /// An instruction of a disassembly: where, its name, its operands.
     struct Line {

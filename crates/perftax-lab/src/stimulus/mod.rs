@@ -4,12 +4,15 @@ mod breakpoint;
 mod call;
 mod chase;
 mod fault;
+mod frames;
 mod kernel_locks;
 mod known_loop;
+mod loops;
 mod path_walk;
 mod spin;
 mod switch;
 mod syscall;
+mod token_ring;
 
 pub use breakpoint::WatchedWrites;
 pub use call::ProbedCalls;
@@ -17,11 +20,14 @@ pub use chase::{PointerChase, second_level_bytes};
 pub use fault::{PageFaults, Sites};
 pub use kernel_locks::KernelLocks;
 pub use known_loop::KnownLoop;
+pub use loops::{Loop, LoopMemory, Ratio, Turn};
 pub use path_walk::PathWalk;
 pub use spin::Spin;
 pub use switch::{Migrations, Sleeps};
 pub use syscall::Syscalls;
+pub use token_ring::{Passes, TokenRing};
 
+use frames::under_frames;
 use perftax_pmu::Result;
 
 /// A piece of work that can be repeated identically.

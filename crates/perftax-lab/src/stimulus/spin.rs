@@ -8,9 +8,9 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use perftax_pmu::sys::{Tsc, under_frames};
+use perftax_pmu::sys::Tsc;
 
-use super::{Stimulus, lasting};
+use super::{Stimulus, lasting, under_frames};
 
 /// Words of data: 512 KiB.
 const DATA_WORDS: usize = 65_536;

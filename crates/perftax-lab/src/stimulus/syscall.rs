@@ -1,8 +1,6 @@
 //! Cheap system calls, for tracepoints at their entry.
 
-use perftax_pmu::sys::under_frames;
-
-use super::{Stimulus, noted};
+use super::{Stimulus, noted, under_frames};
 
 /// Calls getppid(2) a number of times: one hit of `syscalls:sys_enter_getppid` each, where the kernel has that tracepoint.
 pub struct Syscalls {

@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use perftax_pmu::{Error, Result};
 
 use super::{Workload, find_program, program};
-use crate::cache::cache_folder;
+use crate::user_folder;
 
 /// A command that can be run any number of times. Its output is to be discarded; it writes no files of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,9 @@ pub struct Prepared {
     pub threads: u32,
 }
 
-/// Where prepared inputs are kept unless the user says otherwise: `$XDG_CACHE_HOME/perftax/workloads`,
-/// `~/.cache/perftax/workloads`, or a folder beside temporary files where there is no home.
+/// Where prepared inputs are kept unless the user says otherwise, in [`user_folder::cache`].
 pub fn default_cache_dir() -> PathBuf {
-    cache_folder("workloads")
+    user_folder::cache("workloads")
 }
 
 impl Workload {

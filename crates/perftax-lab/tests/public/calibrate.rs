@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use perftax_cost::prediction::CALLERS;
 use perftax_doc::Mechanism;
 use perftax_doc::observation::Block;
 use perftax_lab::calibrate::{Buffers, Depth, Spec, Worker, conclude};
@@ -10,7 +11,7 @@ use perftax_pmu::Error;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::record::{Context, Header, Record, decode};
 use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling};
-use perftax_pmu::sys::{CALLERS, Target};
+use perftax_pmu::sys::Target;
 
 use crate::alone;
 

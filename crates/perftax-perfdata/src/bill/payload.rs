@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use perftax_cost::prediction::{RAW_TERM, USER_STACK_BYTES};
+use perftax_cost::prediction::{CALLERS, RAW_TERM, USER_STACK_BYTES};
 use perftax_doc::Estimate;
-use perftax_pmu::sys::CALLERS;
 
 use crate::recording::attribute::sample_type;
 use crate::recording::{Attribute, Carried};

@@ -1,4 +1,5 @@
-//! Memory whose every page faults on first touch, as often as asked: a stimulus with an exactly known number of faults.
+//! Memory whose every page faults on first touch, as often as asked. It stands below both who measures faults (perftax-lab) and who reads clocks by them
+//! (perftax-trace).
 
 use std::fs::File;
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! The only place with `unsafe`: system calls, mapped rings, forked children.
+//! The only place with `unsafe`: system calls, mapped memory, forked children.
 
 mod bare_thread;
 mod child;
@@ -10,17 +10,14 @@ pub mod direct;
 mod exec_image;
 mod exec_stop;
 mod fault_area;
-mod frames;
 pub mod libpapi;
 pub mod libpfm;
-mod loops;
 mod open;
 mod realtime;
 mod registry;
 mod ring;
 pub mod self_monitor;
 mod stray_trap;
-mod token_ring;
 mod tree_clock;
 
 pub use bare_thread::create_and_join_thread;
@@ -34,8 +31,6 @@ pub use descendants::{children_of, kill_with_descendants};
 pub use detach::{close_output, detach_from_parent, die_with_us, exit_now};
 pub use exec_stop::{AtExec, Stopped};
 pub use fault_area::FaultArea;
-pub use frames::{CALLERS, under_frames};
-pub use loops::{Loop, LoopMemory, NODE_BYTES, NODES, Ratio, Turn};
 pub(crate) use open::Attributes;
 pub use open::{OpenEvent, Reading, Target};
 pub(crate) use realtime::make_this_thread_realtime;
@@ -43,5 +38,4 @@ pub use registry::disable_open_events;
 pub use ring::Ring;
 pub use self_monitor::SelfMonitor;
 pub use stray_trap::stray_traps;
-pub use token_ring::{Passes, TokenRing};
 pub use tree_clock::TreeClock;

@@ -32,6 +32,13 @@ pub use sensitivity::sensitivity;
 pub use simulation::simulation;
 pub use verification::verification;
 
+/// A table of what is no document of this crate's: its names, then its rows.
+pub fn table<const N: usize>(separator: &str, names: [&str; N], rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let mut table = Rows::new(separator, &names);
+    rows.into_iter().for_each(|row| table.row(row.into()));
+    table.out
+}
+
 struct Rows<'a> {
     separator: &'a str,
     out: String,

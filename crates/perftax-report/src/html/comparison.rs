@@ -1,5 +1,6 @@
 //! Several machines or kernels side by side on one page.
 
+use itertools::Itertools as _;
 use perftax_cost::buffering::ASSIST_TERM;
 use perftax_cost::regression::least_squares;
 use perftax_doc::Estimate;
@@ -104,9 +105,7 @@ fn calibrations(part: &mut Part, docs: &[(String, &Calibration)]) {
 }
 
 fn by_term(part: &mut Part, docs: &[(String, &Calibration)]) {
-    let mut names: Vec<&String> = docs.iter().flat_map(|(_, doc)| doc.terms.keys()).collect();
-    names.sort();
-    names.dedup();
+    let names = docs.iter().flat_map(|(_, doc)| doc.terms.keys()).sorted().dedup().collect_vec();
     if names.is_empty() {
         return;
     }
@@ -214,8 +213,7 @@ fn verifications(part: &mut Part, docs: &[(String, &Verification)]) {
     let mut figure = Figure::new(440, Axis::share("predicted overhead").log(), Axis::share("E").reference_zero());
     for (i, (label, doc)) in docs.iter().enumerate() {
         let cells = doc.cells.iter().filter(|c| c.predicted_overhead.estimate > 0.0);
-        let mut workloads: Vec<&str> = doc.cells.iter().map(|c| c.workload.as_str()).collect();
-        workloads.dedup();
+        let workloads = doc.cells.iter().map(|c| c.workload.as_str()).dedup().collect_vec();
         // Workloads share their overheads by design: side by side in a narrow strip, their intervals can be told apart.
         let spread = |c: &Cell| {
             let place = workloads.iter().position(|&w| w == c.workload).unwrap_or(0) as f64 + i as f64 / docs.len() as f64;
@@ -243,9 +241,7 @@ fn by_samples(part: &mut Part, docs: &[(String, &Verification)]) {
     let mut figure = Figure::new(460, Axis::count("samples"), Axis::time("extra elapsed time"));
     let mut colour = 0;
     for (label, doc) in docs {
-        let mut workloads: Vec<&str> = doc.cells.iter().filter(|c| c.cpu.is_none()).map(|c| c.workload.as_str()).collect();
-        workloads.dedup();
-        for workload in workloads {
+        for workload in doc.cells.iter().filter(|c| c.cpu.is_none()).map(|c| c.workload.as_str()).dedup() {
             let cells: Vec<&Cell> = doc.cells.iter().filter(|c| c.cpu.is_none() && c.workload == workload).collect();
             let extra = |c: &Cell| c.measured_s.plus(&Estimate::exact(-c.unmonitored_s.estimate));
             let (x, y): (Vec<f64>, Vec<Estimate>) = cells.iter().map(|c| (c.samples, extra(c))).unzip();

@@ -1,5 +1,6 @@
 //! The page of a grid.
 
+use itertools::Itertools as _;
 use perftax_doc::Estimate;
 use perftax_doc::{Matrix, MatrixCell, MatrixKey, MatrixMode};
 use serde_json::json;
@@ -50,9 +51,7 @@ fn counters(doc: &Matrix) -> String {
 }
 
 fn workloads(doc: &Matrix) -> Vec<String> {
-    let mut names: Vec<String> = doc.cells.iter().map(|cell| cell.key.workload.clone()).collect();
-    names.dedup();
-    names
+    doc.cells.iter().map(|cell| cell.key.workload.clone()).dedup().collect()
 }
 
 fn watched<'a>(doc: &'a Matrix, workload: &'a str) -> impl Iterator<Item = &'a MatrixCell> {
@@ -69,17 +68,6 @@ fn row(key: &MatrixKey) -> String {
     format!("{}{divisor}, {} at once", watcher(key), key.instances)
 }
 
-/// Names in the order in which they first come.
-fn distinct(names: impl Iterator<Item = String>) -> Vec<String> {
-    let mut kept = Vec::new();
-    for name in names {
-        if !kept.contains(&name) {
-            kept.push(name);
-        }
-    }
-    kept
-}
-
 /// The numbers of events in the grid.
 fn columns(doc: &Matrix) -> Vec<u32> {
     crate::text::events_of(doc)
@@ -87,7 +75,7 @@ fn columns(doc: &Matrix) -> Vec<u32> {
 
 fn heat(doc: &Matrix, workload: &str) -> Panel {
     let columns = columns(doc);
-    let rows = distinct(watched(doc, workload).map(|cell| row(&cell.key)));
+    let rows = watched(doc, workload).map(|cell| row(&cell.key)).unique().collect_vec();
     let find = |name: &String, n: u32| watched(doc, workload).find(|cell| row(&cell.key) == *name && cell.key.events == n);
     let accepted = |cell: &&MatrixCell| cell.excluded.is_none();
     let field = |name: &String, n: u32| find(name, n).filter(accepted).and_then(|cell| cell.overhead.map(|e| e.estimate));
@@ -122,15 +110,13 @@ fn bars(doc: &Matrix, workload: &str) -> Panel {
         let divisor = if key.divisor == 0 { String::new() } else { format!(" {}", matrix_divisor(key)) };
         format!("{}{divisor}, {} at once", events(key.events), key.instances)
     };
-    let mut order: Vec<(u64, u32, u32, String)> =
-        watched(doc, workload).map(|cell| (cell.key.divisor, cell.key.instances, cell.key.events, place(&cell.key))).collect();
-    order.sort();
-    order.dedup();
-    let names: Vec<&String> = order.iter().map(|(_, _, _, name)| name).collect();
+    let order = watched(doc, workload).map(|cell| (cell.key.divisor, cell.key.instances, cell.key.events, place(&cell.key)));
+    let order = order.sorted().dedup().collect_vec();
+    let names = order.iter().map(|(_, _, _, name)| name).collect_vec();
     let mut axis = Axis::names();
     axis.order(&names);
     figure.axis("xaxis", axis);
-    let series = distinct(watched(doc, workload).map(|cell| watcher(&cell.key)));
+    let series = watched(doc, workload).map(|cell| watcher(&cell.key)).unique().collect_vec();
     for (i, name) in series.iter().enumerate() {
         let cells = || watched(doc, workload).filter(|cell| watcher(&cell.key) == *name && cell.excluded.is_none());
         let (x, y): (Vec<String>, Vec<Estimate>) = cells().filter_map(|cell| Some((place(&cell.key), cell.overhead?))).unzip();
@@ -150,7 +136,8 @@ fn turns(doc: &Matrix) -> Option<Panel> {
     }
     let mut figure = Figure::new(480, Axis::count("events at once").zero_based(), Axis::share("overhead").reference_zero());
     let alike = |key: &MatrixKey| MatrixKey { events: 0, ..key.clone() };
-    let lines = distinct(doc.accepted().filter(|(cell, _)| cell.key.mode != MatrixMode::Off).map(|(cell, _)| line(&cell.key)));
+    let watching = doc.accepted().filter(|(cell, _)| cell.key.mode != MatrixMode::Off);
+    let lines = watching.map(|(cell, _)| line(&cell.key)).unique().collect_vec();
     // More than these cannot be told apart; the table has all.
     const MAX_LINES: usize = 16;
     for (i, name) in lines.iter().take(MAX_LINES).enumerate() {
@@ -330,7 +317,7 @@ pub(super) fn together(docs: &[(String, &Matrix)]) -> Vec<Panel> {
     let keys = grid_keys(docs.iter().map(|(_, doc)| *doc));
     let watched: Vec<&MatrixKey> = keys.iter().copied().filter(|key| key.mode != MatrixMode::Off).collect();
     let mut panels = Vec::new();
-    for workload in distinct(watched.iter().map(|key| key.workload.clone())) {
+    for workload in watched.iter().map(|key| key.workload.clone()).unique() {
         let of: Vec<&MatrixKey> = watched.iter().copied().filter(|key| key.workload == workload).collect();
         panels.push(heat_of_machines(docs, &workload, &of));
         panels.push(bars_of_machines(docs, &workload, &of));

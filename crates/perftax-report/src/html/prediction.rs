@@ -1,5 +1,6 @@
 //! The page of a prediction.
 
+use itertools::Itertools as _;
 use perftax_doc::Estimate;
 use perftax_doc::observation::Run;
 use perftax_doc::{Prediction, WorkloadProfile};
@@ -70,9 +71,7 @@ fn overhead(doc: &Prediction) -> Panel {
 }
 
 fn terms(doc: &Prediction) -> Panel {
-    let mut names: Vec<&String> = doc.rows.iter().flat_map(|row| row.terms.keys()).collect();
-    names.sort();
-    names.dedup();
+    let names = doc.rows.iter().flat_map(|row| row.terms.keys()).sorted().dedup().collect_vec();
     let periods: Vec<String> = doc.rows.iter().map(|row| units::period(doc.mechanism, row.period)).collect();
     let mut figure = Figure::new(400, Axis::names(), Axis::share("share of the overhead"));
     figure.set("barmode", json!("stack"));

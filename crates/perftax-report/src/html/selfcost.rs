@@ -1,12 +1,13 @@
 //! The page of a price list: box plots, growth with the number of events, the first time, switches, ratios.
 
+use itertools::Itertools as _;
 use perftax_doc::Estimate;
 use perftax_doc::{CostUnit, Price, PriceRatio, PriceSection, Selfcost};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
-use crate::text::{selfcost_cost as cost, selfcost_distinct as distinct, selfcost_kept as kept, selfcost_method as method};
+use crate::text::{selfcost_cost as cost, selfcost_kept as kept, selfcost_method as method};
 use crate::text::{selfcost_number as number, selfcost_points as points};
 use crate::units;
 
@@ -35,7 +36,7 @@ pub(super) fn part(doc: &Selfcost) -> Part {
     let priced = doc.prices.iter().filter(|price| price.cost.is_some()).count();
     part.fact("prices", priced.to_string(), format!("{} more cannot be had here", doc.prices.len() - priced));
     for set in &doc.sets {
-        for operation in distinct(doc.of(PriceSection::Measuring).map(|price| price.operation.clone())) {
+        for operation in doc.of(PriceSection::Measuring).map(|price| price.operation.clone()).unique() {
             let rows: Vec<&Price> =
                 doc.of(PriceSection::Measuring).filter(|price| price.set == set.name && price.operation == operation).collect();
             let caption =

@@ -1,5 +1,6 @@
 //! `perftax calibrate` on a terminal.
 
+use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::{Calibration, DirectCost, StopReason};
 
@@ -113,8 +114,8 @@ fn own_buffers(sheet: &mut Sheet, direct: &DirectCost) {
         ),
     }
     if !direct.published.is_empty() {
-        let slopes = direct.published.iter().map(|p| format!("{} {}", p.machine, units::estimate_ns(&p.alpha_ns)));
-        sheet.row("published", &format!("{} a sample (ROSS'17, figure 2)", slopes.collect::<Vec<_>>().join("; ")));
+        let slopes = direct.published.iter().map(|p| format!("{} {}", p.machine, units::estimate_ns(&p.alpha_ns))).join("; ");
+        sheet.row("published", &format!("{slopes} a sample (ROSS'17, figure 2)"));
     }
 }
 

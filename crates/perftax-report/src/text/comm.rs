@@ -1,5 +1,6 @@
 //! `perftax comm`, `perftax sim --comm` on a terminal.
 
+use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::{Comm, CommCost, CommPair, CommShare, CommThread, CommWay};
 
@@ -155,10 +156,7 @@ fn matrices(sheet: &mut Sheet, doc: &Comm) {
 
 /// Those that are in any pair, ascending.
 pub(crate) fn members(pairs: &[CommPair]) -> Vec<u32> {
-    let mut members: Vec<u32> = pairs.iter().flat_map(|pair| [pair.from, pair.to]).collect();
-    members.sort_unstable();
-    members.dedup();
-    members
+    pairs.iter().flat_map(|pair| [pair.from, pair.to]).sorted_unstable().dedup().collect()
 }
 
 /// Writers down, readers across; said instead where there are too many.

@@ -1,5 +1,6 @@
 //! `perftax report` on a terminal: several machines or kernels side by side.
 
+use itertools::Itertools as _;
 use perftax_doc::Estimate;
 use perftax_doc::{Bill, Calibration, Lint, Matrix, MatrixKey, MatrixMode, Plan, Prediction, Verification};
 
@@ -100,9 +101,7 @@ fn calibrations(docs: &[(String, &Calibration)]) -> Vec<Table> {
             units::count(doc.samples),
         ]);
     }
-    let mut names: Vec<&String> = docs.iter().flat_map(|(_, doc)| doc.terms.keys()).collect();
-    names.sort();
-    names.dedup();
+    let names = docs.iter().flat_map(|(_, doc)| doc.terms.keys()).sorted().dedup().collect_vec();
     // A terminal has no place for more columns; the page and -x have all.
     const MAX: usize = 5;
     let mut tables = vec![costs];
@@ -243,10 +242,7 @@ fn lints(docs: &[(String, &Lint)]) -> Vec<Table> {
 
 /// The cells of all grids, in the order of a grid.
 pub(crate) fn keys<'a>(docs: impl Iterator<Item = &'a Matrix>) -> Vec<&'a MatrixKey> {
-    let mut keys: Vec<&MatrixKey> = docs.flat_map(|doc| doc.cells.iter().map(|cell| &cell.key)).collect();
-    keys.sort();
-    keys.dedup();
-    keys
+    docs.flat_map(|doc| doc.cells.iter().map(|cell| &cell.key)).sorted().dedup().collect()
 }
 
 /// One grid with the machines side by side: a row for each cell, a column for each machine.

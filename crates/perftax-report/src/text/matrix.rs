@@ -1,5 +1,6 @@
 //! `perftax matrix` on a terminal.
 
+use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::Estimate;
 use perftax_doc::{Jump, Matrix, MatrixCell, MatrixImpossible, MatrixKey, MatrixMode};
@@ -85,9 +86,7 @@ fn unmonitored(doc: &Matrix, workload: &str) -> String {
 }
 
 fn workloads(doc: &Matrix) -> Vec<&str> {
-    let mut names: Vec<&str> = doc.cells.iter().map(|cell| cell.key.workload.as_str()).collect();
-    names.dedup();
-    names
+    doc.cells.iter().map(|cell| cell.key.workload.as_str()).dedup().collect()
 }
 
 /// Who watches by what: `sampling core`.
@@ -102,10 +101,7 @@ pub(crate) fn divisor(key: &MatrixKey) -> String {
 
 /// The numbers of events in the grid, ascending.
 pub(crate) fn events_of(doc: &Matrix) -> Vec<u32> {
-    let mut events: Vec<u32> = doc.cells.iter().map(|cell| cell.key.events).filter(|n| *n > 0).collect();
-    events.sort_unstable();
-    events.dedup();
-    events
+    doc.cells.iter().map(|cell| cell.key.events).filter(|n| *n > 0).sorted_unstable().dedup().collect()
 }
 
 /// Overheads of one program: a row for each way of watching, a column for each number of events.
@@ -161,9 +157,9 @@ fn legend(sheet: &mut Sheet, doc: &Matrix) {
         (any(|cell| !cell.reached), "~: the interval is wider than was asked for"),
         (any(|cell| cell.lost + cell.throttled > 0), "!: samples were lost or throttled"),
     ];
-    let said: Vec<&str> = said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text).collect();
+    let said = said.into_iter().filter(|(is_so, _)| *is_so).map(|(_, text)| text);
     let first = "± half of the interval (95 %), whose ends --html and -x have";
-    sheet.row("marks", &std::iter::once(first).chain(said).collect::<Vec<_>>().join("; "));
+    sheet.row("marks", &std::iter::once(first).chain(said).join("; "));
 }
 
 fn outcome(sheet: &mut Sheet, doc: &Matrix) {
@@ -210,10 +206,7 @@ fn volume(doc: &Matrix, mode: MatrixMode) -> Option<String> {
 /// Where events begin to take turns, all programs, copies and periods of a way of watching together: the page has each.
 fn jumps(sheet: &mut Sheet, doc: &Matrix) {
     let jumps = doc.jumps();
-    let mut watchers: Vec<String> = jumps.iter().map(|jump| watcher(&jump.after.key)).collect();
-    watchers.sort();
-    watchers.dedup();
-    let told = watchers.into_iter().filter_map(|name| {
+    let told = jumps.iter().map(|jump| watcher(&jump.after.key)).sorted().dedup().filter_map(|name| {
         let of: Vec<_> = jumps.iter().filter(|jump| watcher(&jump.after.key) == name).collect();
         let step = |jump: &&Jump<'_>| Some(jump.after.overhead?.estimate - jump.before.overhead?.estimate);
         let steps: Vec<f64> = of.iter().copied().filter_map(|jump| step(&jump)).collect();
@@ -248,11 +241,9 @@ pub(crate) fn impossible_rows(doc: &Matrix) -> Vec<(String, String)> {
             None => rows.push((one, vec![one.events])),
         }
     }
-    let row = |(one, mut events): (&MatrixImpossible, Vec<u32>)| {
-        events.sort_unstable();
-        events.dedup();
-        let events: Vec<String> = events.iter().map(u32::to_string).collect();
-        (format!("{} {} of {}", one.mode, events.join(", "), printable(&one.set)), printable(&one.why))
+    let row = |(one, events): (&MatrixImpossible, Vec<u32>)| {
+        let events = events.into_iter().sorted_unstable().dedup().join(", ");
+        (format!("{} {events} of {}", one.mode, printable(&one.set)), printable(&one.why))
     };
     rows.into_iter().map(row).collect()
 }

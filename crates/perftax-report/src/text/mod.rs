@@ -78,8 +78,7 @@ pub(crate) use matrix::{
 pub(crate) use phase::interval as phase_interval;
 #[cfg(feature = "html")]
 pub(crate) use selfcost::{
-    cost as selfcost_cost, distinct as selfcost_distinct, kept as selfcost_kept, method as selfcost_method,
-    number as selfcost_number, points as selfcost_points,
+    cost as selfcost_cost, kept as selfcost_kept, method as selfcost_method, number as selfcost_number, points as selfcost_points,
 };
 #[cfg(feature = "html")]
 pub(crate) use selfcost_comparison::{compared as selfcost_compared, compared_fits as selfcost_compared_fits};

@@ -1,5 +1,6 @@
 //! `perftax predict` on a terminal.
 
+use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::{Prediction, PredictionRow, busiest_tells, cpu_time_tells};
 
@@ -70,9 +71,7 @@ fn rows(doc: &Prediction) -> Table {
 
 /// The overhead of each period by term, one column a term.
 fn terms(doc: &Prediction) -> Table {
-    let mut names: Vec<&String> = doc.rows.iter().flat_map(|row| row.terms.keys()).collect();
-    names.sort();
-    names.dedup();
+    let names = doc.rows.iter().flat_map(|row| row.terms.keys()).sorted().dedup().collect_vec();
     let mut table = Table::default().right("overhead by term");
     for name in &names {
         table = table.right(&printable(name));

@@ -1,5 +1,6 @@
 //! `perftax selfcost` on a terminal.
 
+use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::Estimate;
 use perftax_doc::{CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceSection, Selfcost};
@@ -122,7 +123,7 @@ fn measuring(doc: &Selfcost) -> Vec<Table> {
         let of_set: Vec<&Price> = prices.iter().copied().filter(|price| price.set == set.name).collect();
         for operation in ["start", "read", "stop", "start, stop, read", "reset, start, stop, read"] {
             let rows: Vec<&Price> = of_set.iter().copied().filter(|price| price.operation == operation).collect();
-            let counts = distinct(rows.iter().map(|price| price.events));
+            let counts = rows.iter().map(|price| price.events).unique().collect_vec();
             // A terminal has no place for more.
             const MAX: usize = 5;
             let shown: Vec<u32> =
@@ -131,7 +132,7 @@ fn measuring(doc: &Selfcost) -> Vec<Table> {
             for count in &shown {
                 table = table.right(&count.to_string());
             }
-            for method in distinct(rows.iter().map(|price| price.method.clone())) {
+            for method in rows.iter().map(|price| price.method.clone()).unique() {
                 let at = |count: &u32| {
                     let price = rows.iter().find(|price| price.method == method && price.events == *count);
                     let known = price.and_then(|price| price.cost.map(|cost| (price, cost.median)));
@@ -151,17 +152,6 @@ fn measuring(doc: &Selfcost) -> Vec<Table> {
         }
     }
     tables
-}
-
-/// In the order in which they come first.
-pub(crate) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
-    let mut seen = Vec::new();
-    for one in all {
-        if !seen.contains(&one) {
-            seen.push(one);
-        }
-    }
-    seen
 }
 
 /// One row a price; beside a switch, what it is of one without events.
@@ -239,7 +229,7 @@ fn ratios(doc: &Selfcost) -> Table {
 /// What the second name has that the first has not: words that both begin with are said once.
 fn beyond(first: &str, second: &str) -> String {
     let common = first.split(", ").zip(second.split(", ")).take_while(|(a, b)| a == b).count();
-    second.split(", ").skip(common).collect::<Vec<_>>().join(", ")
+    second.split(", ").skip(common).join(", ")
 }
 
 /// A price's name without what both sides of a ratio have in common.
@@ -267,7 +257,7 @@ fn missing(sheet: &mut Sheet, doc: &Selfcost) {
     sheet.row("", &"Cannot be had here".bold().to_string());
     sheet.blank();
     let why = |price: &Price| price.remark.clone().unwrap_or_else(|| "no run of it came".into());
-    for reason in distinct(missing.iter().map(|price| why(price))) {
+    for reason in missing.iter().map(|price| why(price)).unique() {
         let names: Vec<String> = missing.iter().filter(|price| why(price) == reason).map(|price| price.name()).collect();
         sheet.line(&format!("  {}", printable(&names.join("; "))));
         sheet.row("", &printable(&reason));
@@ -275,7 +265,8 @@ fn missing(sheet: &mut Sheet, doc: &Selfcost) {
 }
 
 fn remarks(sheet: &mut Sheet, doc: &Selfcost) {
-    let said = distinct(doc.prices.iter().filter(|price| price.cost.is_some()).filter_map(|price| price.remark.clone()));
+    let priced = doc.prices.iter().filter(|price| price.cost.is_some());
+    let said = priced.filter_map(|price| price.remark.clone()).unique().collect_vec();
     if said.is_empty() {
         return;
     }

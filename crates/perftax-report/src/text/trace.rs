@@ -1,5 +1,6 @@
 //! `perftax trace report` on a terminal.
 
+use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::Estimate;
 use perftax_doc::{BlamedDetail, CostPart, Latencies, SlowMessage, TailBlame, TraceReport};
@@ -13,7 +14,7 @@ use crate::units;
 pub fn trace(doc: &TraceReport) -> String {
     let meta = &doc.meta;
     let mut sheet = Sheet::about(&meta.origin);
-    let program = meta.program.iter().map(|word| printable(word)).collect::<Vec<_>>().join(" ");
+    let program = meta.program.iter().map(|word| printable(word)).join(" ");
     sheet.row("program", &format!("{program}: {}, exit code {}", units::time_s(meta.elapsed_s), meta.code));
     let threads = super::plural(&units::count(meta.rings as u64), "thread", "threads");
     match meta.tag.as_str() {
@@ -22,8 +23,8 @@ pub fn trace(doc: &TraceReport) -> String {
     }
     super::tag::rows(&mut sheet, meta);
     if !doc.trouble.is_empty() {
-        let odd = doc.trouble.iter().map(|(what, n)| format!("{} {what}", units::count(*n)));
-        sheet.row("odd", &odd.collect::<Vec<_>>().join("; "));
+        let odd = doc.trouble.iter().map(|(what, n)| format!("{} {what}", units::count(*n))).join("; ");
+        sheet.row("odd", &odd);
     }
     match &doc.latency {
         Some(latency) => {
@@ -123,7 +124,7 @@ fn cost(doc: &TraceReport) -> String {
         };
         format!("{} {} {each}", units::count(part.count), part.what)
     };
-    let parts = doc.cost.parts.iter().map(part).collect::<Vec<_>>().join(", ");
+    let parts = doc.cost.parts.iter().map(part).join(", ");
     let busiest = doc.cost.busiest.as_ref().and_then(|thread| {
         let share = units::estimate_share(thread.share.as_ref()?);
         let [marks, samples, records] = thread.recorded.map(units::count);
@@ -182,9 +183,9 @@ fn slowest(slowest: &[SlowMessage]) -> Table {
             if slow.is_doubtful { "?".into() } else { String::new() },
             units::time_s(slow.begin_s),
             slow.latency_between_ns.map_or_else(|| units::time_ns(slow.latency_ns as f64), super::tag::between),
-            [Some(printable(&slow.cause)), which].into_iter().flatten().collect::<Vec<_>>().join(": "),
+            [Some(printable(&slow.cause)), which].into_iter().flatten().join(": "),
             units::time_ns(slow.beyond_ns as f64),
-            [slow.label.as_deref().map(shortened), function].into_iter().flatten().collect::<Vec<_>>().join("; "),
+            [slow.label.as_deref().map(shortened), function].into_iter().flatten().join("; "),
         ]);
     }
     table

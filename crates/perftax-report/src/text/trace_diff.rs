@@ -1,5 +1,6 @@
 //! `perftax trace diff` on a terminal.
 
+use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::{Change, TraceDiff, TraceMeta};
 
@@ -16,7 +17,7 @@ const MIN_NS: f64 = 0.5;
 /// Quantiles before and after, and what messages spend more or less time on.
 pub fn trace_diff(doc: &TraceDiff) -> String {
     let mut sheet = Sheet::about(&doc.origin);
-    let program = |meta: &TraceMeta| meta.program.iter().map(|word| printable(word)).collect::<Vec<_>>().join(" ");
+    let program = |meta: &TraceMeta| meta.program.iter().map(|word| printable(word)).join(" ");
     sheet.row("before", &program(&doc.before));
     sheet.row("after", &program(&doc.after));
     let mut table = Table::default().right("latency").right("before").right("after").right("more");
@@ -31,7 +32,7 @@ pub fn trace_diff(doc: &TraceDiff) -> String {
     let is_shown = |change: &&Change| change.cause.is_none() || change.is_resolved() && change.more_ns.estimate.abs() >= MIN_NS;
     for change in doc.changes.iter().filter(is_shown).take(SHOWN) {
         let name = [change.cause.as_deref().map_or_else(|| "all".to_string(), printable)].into_iter();
-        let name = name.chain(change.detail.as_deref().map(printable)).collect::<Vec<_>>().join(": ");
+        let name = name.chain(change.detail.as_deref().map(printable)).join(": ");
         table.row(vec![
             name,
             units::time_ns(change.before_ns.estimate),

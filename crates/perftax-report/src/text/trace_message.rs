@@ -1,5 +1,6 @@
 //! `perftax trace show` on a terminal.
 
+use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::{SampledFunction, TraceMessage, Waterfall, WaterfallPiece};
 
@@ -121,9 +122,9 @@ fn pieces(message: &Waterfall, most: usize) -> Table {
             units::time_ns(piece.from_ns as f64),
             bar(piece.from_ns, piece.ns, all_ns),
             units::time_ns(piece.ns as f64),
-            what.into_iter().flatten().collect::<Vec<_>>().join(": "),
+            what.into_iter().flatten().join(": "),
             thread,
-            piece.functions.iter().map(in_piece).collect::<Vec<_>>().join(", "),
+            piece.functions.iter().map(in_piece).join(", "),
         ]);
     }
     fold(&mut short, &mut table);

@@ -14,6 +14,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use xdg::BaseDirectories;
 
 use crate::error::{Error, Result};
 use crate::installation::{Installation, LOADER, Sources, user_folder};
@@ -112,9 +113,9 @@ fn is_inside(path: &Path) -> bool {
     path.components().all(|part| matches!(part, std::path::Component::Normal(_))) && path.file_name().is_some()
 }
 
-/// Where a bundle is installed: `$XDG_DATA_HOME/perftax/vm`, or `~/.local/share/perftax/vm`.
+/// Where a bundle is installed: `$XDG_DATA_HOME/perftax/vm`, or `~/.local/share/perftax/vm`; without a home a folder of the user's in /var/tmp.
 pub fn folder() -> PathBuf {
-    user_folder("XDG_DATA_HOME", ".local/share")
+    user_folder(BaseDirectories::with_prefix("perftax").get_data_home(), Path::new("/var/tmp"), "data")
 }
 
 /// The machine that was installed; none where none was.

@@ -8,7 +8,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use perftax_doc::Origin;
 use perftax_pmu::event::{self, Catalog, EventKind, Filter, ListedEvent};
 use perftax_pmu::machine::Machine;
-use perftax_report::wrapped;
+use perftax_report::{csv, wrapped};
 use serde::Serialize;
 
 use crate::failure::Outcome;
@@ -235,19 +235,13 @@ fn indent(table: &str) -> String {
 }
 
 fn separated(events: &[ListedEvent], separator: &str) -> String {
-    let row = |cells: [&str; 7]| {
-        let quoted = cells.map(|cell| {
-            let needs_quotes = cell.contains(separator) || cell.contains(['"', '\n']);
-            if needs_quotes { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_string() }
-        });
-        quoted.join(separator) + "\n"
-    };
-    let mut text = row(["event", "synonyms", "kind", "mechanism", "available", "why_not", "meaning"]);
-    for event in events {
+    let row = |event: &ListedEvent| {
         let (synonyms, kind) = (event.synonyms.join(" "), event.kind.name());
         let available = if event.available { "yes" } else { "no" };
         let why_not = event.why_not.as_deref().unwrap_or_default();
-        text.push_str(&row([&event.name, &synonyms, kind, event.mechanism.name(), available, why_not, &event.meaning]));
-    }
-    text
+        let cells: [&str; 7] = [&event.name, &synonyms, kind, event.mechanism.name(), available, why_not, &event.meaning];
+        cells.map(String::from)
+    };
+    let names = ["event", "synonyms", "kind", "mechanism", "available", "why_not", "meaning"];
+    csv::table(separator, names, events.iter().map(row))
 }

@@ -20,8 +20,11 @@ const FLOORS: [&[&str]; 6] = [
 ];
 
 /// Where `unsafe` may stand: a crate's folder or file.
-const UNSAFE: [&str; 8] = [
+const UNSAFE: [&str; 11] = [
     "perftax-engine-c/src/lib.rs",
+    "perftax-lab/src/stimulus/frames.rs",
+    "perftax-lab/src/stimulus/loops.rs",
+    "perftax-lab/src/stimulus/token_ring.rs",
     "perftax-perfdata/tests/bill_mutated.rs",
     "perftax-pmu/src/sys",
     "perftax-pmu/tests/public/events_live.rs",

@@ -2,14 +2,13 @@
 
 use perftax_doc::{AuditRow, Verdict};
 use perftax_pmu::event::{Event, EventKind, Filter, Retired, Vendor, list, parse_one};
-use perftax_pmu::sys::Loop;
 use perftax_pmu::{Error, Result};
 
 use super::super::core_event::{CoreEvent, Overflow};
 use super::super::{Measurement, Setting, or_impossible};
 use super::likeness::{LOOPS, like};
 use super::truth::{ON_HARDWARE, TURNS, Truth};
-use crate::stimulus::KnownLoop;
+use crate::stimulus::{KnownLoop, Loop};
 
 impl Truth {
     /// The row: counted, judged, and where it is wrong, named.

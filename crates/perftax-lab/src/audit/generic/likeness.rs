@@ -1,6 +1,6 @@
 //! What an event counts that does not count what its name says: everything that two loops make, a turn.
 
-use perftax_pmu::sys::{Loop, Turn};
+use crate::stimulus::{Loop, Turn};
 
 /// Loops that tell what they make apart: of no two quantities but those of one line do both make equally many.
 pub const LOOPS: [Loop; 2] = [Loop::Mix, Loop::FourLoads];

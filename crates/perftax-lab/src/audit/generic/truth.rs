@@ -1,9 +1,9 @@
 //! What generic events of the core's PMU are held against.
 
 use perftax_pmu::event::{Retired, Vendor};
-use perftax_pmu::sys::{Loop, Ratio, Turn};
 
 use super::super::Setting;
+use crate::stimulus::{Loop, Ratio, Turn};
 
 /// What an event is held against.
 pub struct Truth {

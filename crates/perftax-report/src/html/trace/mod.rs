@@ -3,6 +3,7 @@
 mod packed;
 mod waterfalls;
 
+use itertools::Itertools as _;
 use perftax_doc::Estimate;
 use perftax_doc::{SlowMessage, TailBlame, TracePicture};
 use serde_json::json;
@@ -39,7 +40,7 @@ pub(super) fn page(picture: &TracePicture) -> String {
 
 fn part(picture: &TracePicture) -> Part {
     let report = &picture.report;
-    let program = report.meta.program.iter().map(|word| printable(word)).collect::<Vec<_>>().join(" ");
+    let program = report.meta.program.iter().map(|word| printable(word)).join(" ");
     let mut part = Part::of(&report.meta.origin, format!("Messages of {program}"));
     part.lead = lead(picture);
     if let Some(latency) = &report.latency {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use itertools::Itertools as _;
 use perftax_doc::{SampledFunction, Waterfall};
 use serde_json::{Value, json};
 
@@ -71,5 +72,5 @@ fn sampled(functions: &[SampledFunction]) -> String {
         });
         format!("{} ({samples}{times})", printable(&function.name))
     };
-    functions.iter().map(one).collect::<Vec<_>>().join(", ")
+    functions.iter().map(one).join(", ")
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use perftax_doc::Mechanism;
 use perftax_pmu::machine::{Fact, Group, Machine, MechanismStatus, RightStatus};
 use perftax_pmu::oracle::{Rate, SAMPLE_FIELDS, Verdict};
-use perftax_report::wrapped;
+use perftax_report::{csv, wrapped};
 
 use super::needs::{Ability, Able, in_a_line};
 use super::question::Answer;
@@ -245,27 +245,13 @@ pub fn answer(answer: &Answer) -> String {
 
 /// Facts as separated values.
 pub fn separated_facts(facts: &[Fact], separator: &str) -> String {
-    let mut out = separated(&["group", "name", "value", "meaning", "fix"], separator);
-    for fact in facts {
-        out += &separated(&[&fact.group.to_string(), &fact.name, &fact.value, &fact.meaning, &fact.fix], separator);
-    }
-    out
+    let row = |fact: &Fact| [&fact.group.to_string(), &fact.name, &fact.value, &fact.meaning, &fact.fix].map(String::from);
+    csv::table(separator, ["group", "name", "value", "meaning", "fix"], facts.iter().map(row))
 }
 
 /// What killed large PEBS, as separated values.
 pub fn separated_killers(answer: &Answer, separator: &str) -> String {
-    let mut out = separated(&["event", "what", "why", "fix"], separator);
-    for killer in &answer.large_pebs.killed_by {
-        out += &separated(&[&answer.attr.event, &killer.what, &killer.why, &killer.fix], separator);
-    }
-    out
-}
-
-/// One line; a field that holds the separator or a quote is quoted, as RFC 4180 has it.
-fn separated(fields: &[&str], separator: &str) -> String {
-    let quoted = |field: &&str| {
-        let needs = field.contains('"') || !separator.is_empty() && field.contains(separator);
-        if needs { format!("\"{}\"", field.replace('"', "\"\"")) } else { (*field).to_string() }
-    };
-    fields.iter().map(quoted).collect::<Vec<_>>().join(separator) + "\n"
+    let rows = answer.large_pebs.killed_by.iter();
+    let rows = rows.map(|killer| [&answer.attr.event, &killer.what, &killer.why, &killer.fix].map(String::from));
+    csv::table(separator, ["event", "what", "why", "fix"], rows)
 }

@@ -10,7 +10,7 @@ use perftax_model::run::{Outcome, Request, SampleRow};
 use perftax_report::samples::{SampledRun, Samples};
 use tempfile::NamedTempFile;
 
-use crate::output::Partial;
+use crate::output::{Partial, folder_of};
 
 /// The file, and the rows that the run at hand leaves.
 pub struct SampleFile {
@@ -24,8 +24,7 @@ impl SampleFile {
     pub fn create(path: &Path) -> Result<Self> {
         let cannot = || format!("cannot write {}", path.display());
         let table = Samples::new(Partial::create(path)?).with_context(cannot)?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Ok(Self { table, rows: NamedTempFile::new_in(folder).with_context(cannot)?, runs: 0 })
+        Ok(Self { table, rows: NamedTempFile::new_in(folder_of(path)).with_context(cannot)?, runs: 0 })
     }
 
     /// The request with a place for its rows.

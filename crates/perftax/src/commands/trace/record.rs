@@ -16,6 +16,7 @@ use perftax_trace::mark_price::mark_ns;
 use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_windows};
 use perftax_trace::{KeepSlow, Tag};
+use tempfile::{Builder, TempDir};
 
 use super::cost::{foreseen, sample_ns};
 use super::pilot::Pilot;
@@ -23,7 +24,7 @@ use super::{META, tagged};
 use crate::commands::plan::percent;
 use crate::failure::Outcome;
 use crate::host::Host;
-use crate::output::{forget_partial, note_partial};
+use crate::output::{Noted, folder_of, partial_prefix};
 use crate::progress;
 use crate::wait::Wait;
 
@@ -139,7 +140,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         cpus,
     };
     progress::announce(&foreseen(&here.id, &recording));
-    let mut store = StoreWriter::create(&folder.partial)?;
+    let mut store = StoreWriter::create(folder.path())?;
     let mut keep = args.keep_slow.map(KeepSlow::new);
     let mut taken = 0u64;
     let before = tagged::interrupts(&recording)?;
@@ -173,13 +174,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Some(keep) => {
             let symbols = Symbols::new(recorded.symbols.clone());
             let background = Background { population: keep.judge.population.clone(), usual: keep.usual(&symbols) };
-            background.write(&folder.partial, &symbols)?;
+            background.write(folder.path(), &symbols)?;
             args.keep_slow.map(|from| kept(from, keep, &background))
         }
         None => None,
     };
     if let Some(windows) = &recorded.windows_ns {
-        write_windows(&folder.partial, windows)?;
+        write_windows(folder.path(), windows)?;
     }
     let is_marked = recording.tag == Tag::Marks;
     // What marks nothing pays for none.
@@ -222,7 +223,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         threads: recorded.names.threads.into_iter().collect(),
         irqs: recorded.names.irqs.into_iter().collect(),
     };
-    let file = folder.partial.join(META);
+    let file = folder.path().join(META);
     std::fs::write(&file, serde_json::to_string_pretty(&meta)?).map_err(Error::file(&file))?;
     folder.keep()?;
     progress::announce(&format!(
@@ -316,7 +317,9 @@ fn warnings(recorded: &Recorded, room: &Room, is_marked: bool) -> Vec<Warning> {
 /// A folder that appears whole or not at all.
 struct NewFolder {
     wanted: PathBuf,
-    partial: PathBuf,
+    // Dropped in this order: it is noted until it is gone.
+    made: TempDir,
+    _noted: Noted,
 }
 
 impl NewFolder {
@@ -325,24 +328,19 @@ impl NewFolder {
             let value = wanted.display().to_string();
             return Err(Error::Argument { argument: "-o", value, needed: "a folder that is not there yet".into() }.into());
         }
-        let mut name = wanted.file_name().with_context(|| format!("{} names no folder", wanted.display()))?.to_os_string();
-        name.push(format!(".{}.partial", std::process::id()));
-        let partial = wanted.with_file_name(name);
-        note_partial(&partial);
-        std::fs::create_dir(&partial).map_err(Error::file(&partial))?;
-        Ok(Self { wanted: wanted.into(), partial })
+        wanted.file_name().with_context(|| format!("{} names no folder", wanted.display()))?;
+        let made = Builder::new().prefix(&partial_prefix(wanted)).tempdir_in(folder_of(wanted)).map_err(Error::file(wanted))?;
+        Ok(Self { wanted: wanted.into(), _noted: Noted::new(made.path()), made })
+    }
+
+    /// Where it is meanwhile.
+    fn path(&self) -> &Path {
+        self.made.path()
     }
 
     fn keep(self) -> Result<()> {
-        std::fs::rename(&self.partial, &self.wanted).map_err(Error::file(&self.wanted))?;
+        std::fs::rename(self.path(), &self.wanted).map_err(Error::file(&self.wanted))?;
+        let _renamed = self.made.keep();
         Ok(())
-    }
-}
-
-impl Drop for NewFolder {
-    fn drop(&mut self) {
-        // Gone already where it was kept.
-        std::fs::remove_dir_all(&self.partial).ok();
-        forget_partial(&self.partial);
     }
 }

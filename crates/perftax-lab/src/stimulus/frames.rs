@@ -1,7 +1,7 @@
 //! Work below a known number of callers, however this is compiled.
 
-/// Callers that whoever follows frame pointers finds above the work of [`under_frames`], where the processor is one that it knows how to do this on.
-pub const CALLERS: usize = 10;
+#[cfg(target_arch = "x86_64")]
+use perftax_cost::prediction::CALLERS;
 
 /// Callers that are not there.
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,6 @@
 //! Loops in assembly, so that what they execute is known to the last instruction: the microbenchmarks of the audit.
 //!
-//! What a turn executes stands in [`Turn`]; a test of `perftax-lab` compares it with a disassembly.
+//! What a turn executes stands in [`Turn`]; a test of `known_loop` compares it with a disassembly.
 
 /// A loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,9 +125,9 @@ impl Loop {
 
 /// Nodes of a chase and their distance, bytes: the study's 1000 of 128 bytes, which no 32-KiB cache holds, and no prefetcher of neighbours
 /// helps with.
-pub const NODES: usize = 1000;
+const NODES: usize = 1000;
 /// See [`NODES`].
-pub const NODE_BYTES: usize = 128;
+const NODE_BYTES: usize = 128;
 const NODE_WORDS: usize = NODE_BYTES / 8;
 
 /// Words of the memory of loops that chase nothing.

@@ -4,10 +4,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
+use perftax_pmu::sys::Tsc;
+use perftax_pmu::{Error, Result};
 use rustix::pipe::{PipeFlags, pipe_with};
-
-use super::Tsc;
-use crate::error::{Error, Result};
 
 /// A ring of processes on the CPUs of the calling thread. Each waits for the token, reads its memory, and passes the token on; all end with
 /// this value.
