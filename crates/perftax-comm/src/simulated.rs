@@ -7,7 +7,7 @@ use crate::line_watcher::{LineWatcher, Settings, Trap, trapped};
 /// Every R-th load and every R-th store of each thread is sampled, each by a counter of its own, as PEBS does it with two events.
 #[derive(Debug)]
 pub struct Simulated {
-    detective: LineWatcher,
+    line_watcher: LineWatcher,
     period: u64,
     /// Loads and stores of each thread until the next sample.
     left: Vec<[u64; 2]>,
@@ -37,8 +37,8 @@ impl Simulated {
     pub fn new(settings: Settings, period: u64, delay: u64) -> Self {
         let settings = Settings { at_once: delay == 0, ..settings };
         let rng = fastrand::Rng::with_seed(settings.seed ^ period);
-        let detective = LineWatcher::new(settings);
-        Self { detective, period: period.max(1), left: Vec::new(), counted: [0; 2], rng, delay, armed_at: 0, now: 0 }
+        let line_watcher = LineWatcher::new(settings);
+        Self { line_watcher, period: period.max(1), left: Vec::new(), counted: [0; 2], rng, delay, armed_at: 0, now: 0 }
     }
 
     /// A thread is there.
@@ -48,19 +48,19 @@ impl Simulated {
             // Counters start where the thread was opened, which is nowhere in particular.
             self.left.push([self.rng.u64(1..=self.period), self.rng.u64(1..=self.period)]);
         }
-        self.detective.thread_started(thread);
+        self.line_watcher.thread_started(thread);
     }
 
     /// A thread is gone.
     pub fn thread_ended(&mut self, thread: Thread) {
-        self.detective.thread_ended(thread);
+        self.line_watcher.thread_ended(thread);
     }
 
     /// Takes one access of a thread that was started.
     #[inline]
     pub fn take(&mut self, access: &Access) {
         self.now += 1;
-        if self.detective.followed() == Some(access.line) && self.now >= self.armed_at {
+        if self.line_watcher.followed() == Some(access.line) && self.now >= self.armed_at {
             self.look(access);
         }
         let kind = usize::from(access.kind.is_store());
@@ -75,23 +75,23 @@ impl Simulated {
 
     #[cold]
     fn sample(&mut self, access: &Access) {
-        let before = self.detective.follows();
-        self.detective.sample(access);
-        if self.detective.follows() > before {
+        let before = self.line_watcher.follows();
+        self.line_watcher.sample(access);
+        if self.line_watcher.follows() > before {
             self.armed_at = self.now + 1 + self.delay;
         }
     }
 
     fn look(&mut self, access: &Access) {
-        let Some(aim) = self.detective.aim_of(access.thread) else { return };
+        let Some(aim) = self.line_watcher.aim_of(access.thread) else { return };
         let Some(words) = trapped(aim, access.bytes, access.kind) else { return };
         let Access { thread, line, kind, ip, .. } = *access;
-        self.detective.trap(&Trap { thread, line, words, ip, kind });
+        self.line_watcher.trap(&Trap { thread, line, words, ip, kind });
     }
 
     /// The program has ended.
     pub fn finish(self) -> Found {
-        let (evidence, board) = self.detective.finish();
+        let (evidence, board) = self.line_watcher.finish();
         let transfers = estimate(&evidence, &board, self.counted[1]);
         Found { counted: self.counted, evidence, board, transfers }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use perftax_doc::Estimate;
 use perftax_doc::{Comm, CommEvidence, CommExact, CommShare, CommThread, CommWay, Origin};
 
-use super::Called;
+use super::{Naming, UnnamedLine};
 use crate::run::{Estimated, Outcome};
 use crate::{Counts, Line, LineCensus, Thread};
 
@@ -16,7 +16,7 @@ pub fn simulated_document(
     outcome: &Outcome,
     estimated: Option<&Estimated>,
     registers: u32,
-    names: &mut dyn Called,
+    names: &mut dyn Naming,
 ) -> Comm {
     match estimated {
         None => exact_document(origin, program, outcome, names),
@@ -24,10 +24,10 @@ pub fn simulated_document(
     }
 }
 
-fn exact_document(origin: Origin, program: Vec<String>, outcome: &Outcome, names: &mut dyn Called) -> Comm {
+fn exact_document(origin: Origin, program: Vec<String>, outcome: &Outcome, names: &mut dyn Naming) -> Comm {
     let lines = outcome.exact.lines.iter().map(|(line, census)| {
         let pairs = census.pairs.iter().map(|((from, to), counts)| (*from, *to, counts.total() as f64)).collect();
-        super::line(*line, exactly(census.total()), pairs, &census.sites, names)
+        UnnamedLine::of_sites(*line, exactly(census.total()), pairs, &census.sites).named(names)
     });
     let accesses = sum_of(outcome.accesses);
     Comm {
@@ -51,15 +51,15 @@ fn estimated_document(
     outcome: &Outcome,
     estimated: &Estimated,
     registers: u32,
-    names: &mut dyn Called,
+    names: &mut dyn Naming,
 ) -> Comm {
     let transfers = &estimated.transfers;
     let exact_lines: BTreeMap<Line, &LineCensus> = outcome.exact.lines.iter().map(|(line, census)| (*line, census)).collect();
     let lines = transfers.lines.iter().map(|line| {
         let exact = exact_lines.get(&line.line).map(|census| exact_of(census.total()));
-        let pairs = line.pairs.iter().map(|((from, to), transfers)| (*from, *to, *transfers)).collect();
-        let share = CommShare { exact, ..super::estimated(&line.shares) };
-        super::line(line.line, share, pairs, &line.sites, names)
+        let mut line = UnnamedLine::estimated(line);
+        line.share.exact = exact;
+        line.named(names)
     });
     Comm {
         origin,

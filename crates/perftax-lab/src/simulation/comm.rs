@@ -1,7 +1,7 @@
 //! Which threads of a simulated program share which lines.
 
 use perftax_comm::LINE_BYTES;
-use perftax_comm::document::{Called, simulated_document};
+use perftax_comm::document::{Naming, simulated_document};
 use perftax_comm::run::{Estimated, Mapped, Outcome, Request};
 use perftax_doc::{Comm, Origin};
 use perftax_pmu::{Error, Result};
@@ -64,8 +64,8 @@ impl<'a> Named<'a> {
     }
 }
 
-impl Called for Named<'_> {
-    fn line(&mut self, address: u64) -> String {
+impl Naming for Named<'_> {
+    fn data(&mut self, address: u64) -> String {
         let found = self.names.lying_in(address, LINE_BYTES);
         if found.is_known() {
             return found.name;

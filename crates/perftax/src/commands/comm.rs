@@ -9,19 +9,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use perftax_comm::LINE_BYTES;
-use perftax_comm::live::{Images, MemoryEvents, Naming, Place, PlaceName, Price, Sampling, Subject, Watching, sample, watch};
-use perftax_doc::Comm;
-use perftax_doc::Warning;
+use perftax_comm::live::{MemoryEvents, PlaceName, Sampling, Subject, Terms, Watching, sample, watch};
+use perftax_doc::{Comm, Estimate, Warning};
 use perftax_model::unit::LONGEST_PERIOD;
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::{Root, Topology};
-use perftax_pmu::process::file_of;
 use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_pmu::sys::Ended;
 use perftax_report::{csv, text};
-use perftax_symbols::naming::Names;
 
 use self::lines::lines_of;
 use self::price::{is_throttled, price};
@@ -181,17 +177,7 @@ fn watched(args: &Args, here: &Host) -> Result<(Comm, Ended)> {
     let program = program(args.pid, &args.command);
     let is_heap_told = args.heap || places.iter().any(PlaceName::is_of_heap);
     let trap_ns = price(here, args.budget, is_heap_told)?;
-    let watching = Watching {
-        subject: args.subject(),
-        places,
-        registers: args.watchpoints as usize,
-        budget: args.budget.0,
-        trap_ns,
-        at_most: args.time.map(seconds).transpose()?,
-        ring_pages: args.pages()?,
-        core_of: cores()?,
-        is_heap_told,
-    };
+    let watching = Watching { terms: args.terms(trap_ns, is_heap_told)?, places };
     // Whoever traps no faster than the kernel's limit leaves it alone. Where another perftax holds it, throttling is counted and said.
     let guard = match is_throttled(trap_ns).then(|| here.throttle_guard(&mut origin)).transpose() {
         Err(error) if matches!(error.downcast_ref(), Some(Error::Busy { .. })) => None,
@@ -199,9 +185,7 @@ fn watched(args: &Args, here: &Host) -> Result<(Comm, Ended)> {
     };
     let watched = watch(&watching, &here.catalog)?;
     drop(guard);
-    let price = Price { trap_ns, budget: args.budget.0 };
-    let document = watched.document(origin, program, price, &mut Called::of(watched.places.clone()));
-    Ok((document, watched.ended))
+    Ok((watched.document(origin, program), watched.ending.ended))
 }
 
 /// Samples of loads and stores, and debug registers on the lines that they name.
@@ -211,26 +195,17 @@ fn sampled(args: &Args, here: &Host) -> Result<(Comm, Ended)> {
     let program = program(args.pid, &args.command);
     let trap_ns = price(here, args.budget, args.heap)?;
     let sampling = Sampling {
-        subject: args.subject(),
+        terms: args.terms(trap_ns, args.heap)?,
         events,
         period: args.period,
         slow_loads_period: args.slow_loads_period,
-        registers: args.watchpoints as u32,
-        budget: args.budget.0,
-        trap_ns,
-        at_most: args.time.map(seconds).transpose()?,
-        ring_pages: args.pages()?,
-        core_of: cores()?,
         seed: args.seed,
-        is_heap_told: args.heap,
     };
     let guard = here.throttle_guard(&mut origin)?;
     let found = sample(&sampling, &here.catalog)?;
     drop(guard);
     found.check()?;
-    let price = Price { trap_ns, budget: args.budget.0 };
-    let document = found.document(origin, program, price, args.tables.most_lines(), &mut Called::of(Vec::new()));
-    Ok((document, found.ended))
+    Ok((found.document(origin, program, args.tables.most_lines()), found.ending.ended))
 }
 
 impl Args {
@@ -240,6 +215,20 @@ impl Args {
 
     fn subject(&self) -> Subject {
         self.pid.map_or_else(|| Subject::Command(self.command.clone()), Subject::Process)
+    }
+
+    /// On what terms the program is watched, at a price of a trap.
+    fn terms(&self, trap_ns: Option<Estimate>, is_heap_told: bool) -> Result<Terms> {
+        Ok(Terms {
+            subject: self.subject(),
+            registers: self.watchpoints as u32,
+            budget: self.budget.0,
+            trap_ns,
+            at_most: self.time.map(seconds).transpose()?,
+            ring_pages: self.pages()?,
+            core_of: cores()?,
+            is_heap_told,
+        })
     }
 
     /// What is named, of both kinds.
@@ -296,42 +285,4 @@ fn seconds(seconds: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         Error::Argument { argument: "--time", value: seconds.to_string(), needed: "seconds, 0 or more".into() }.into()
     })
-}
-
-/// Names of addresses: data by what the user called it, or by what lies there.
-struct Called {
-    places: Vec<Place>,
-    names: HashMap<u32, Names>,
-}
-
-impl Called {
-    fn of(places: Vec<Place>) -> Self {
-        Self { places, names: HashMap::new() }
-    }
-
-    /// Names of a process, as it was mapped when it was last looked at.
-    fn names(&mut self, images: &Images, pid: u32) -> &mut Names {
-        self.names.entry(pid).or_insert_with(|| Names::below(&file_of(pid, "root"), images.maps(pid).to_vec()))
-    }
-}
-
-impl Naming for Called {
-    fn data(&mut self, images: &Images, pid: u32, address: u64) -> String {
-        let found = self.names(images, pid).lying_in(address, LINE_BYTES - address % LINE_BYTES);
-        if found.object.is_some() {
-            return found.name;
-        }
-        let holds = |place: &&Place| (place.address..place.address + place.bytes).contains(&address);
-        match self.places.iter().find(holds) {
-            Some(place) if place.address == address => place.name.clone(),
-            Some(place) => format!("{} ({:#x} in)", place.name, address - place.address),
-            None if found.is_known() => found.name,
-            None => images.anonymous(pid, address).unwrap_or(found.name),
-        }
-    }
-
-    fn code(&mut self, images: &Images, pid: u32, ip: u64) -> (String, Option<String>) {
-        let found = self.names(images, pid).code(ip);
-        (found.function, found.source)
-    }
 }

@@ -8,6 +8,7 @@
 //!   └ objects     heap of one process: what lay at an address at a time
 //! lines       what lay in the lines that were touched, each time that they were; `named` by who allocated it
 //! awaited     objects that are to be watched once they are there
+//! told        what a document says of all that
 //! ```
 
 mod allocator;
@@ -17,6 +18,7 @@ mod lines;
 mod named;
 mod objects;
 mod probes;
+mod told;
 
 pub use awaited::{Awaited, code_of};
 pub use feed::Heaps;

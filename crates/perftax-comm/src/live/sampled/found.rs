@@ -2,46 +2,35 @@
 
 use std::collections::BTreeMap;
 
+use crate::document::{self, UnnamedLine};
 use crate::{AccessTable, Evidence, LineTransfers, Transfers, estimate};
 use perftax_doc::Warning;
-use perftax_doc::{Comm, CommEvidence, CommObject, CommPair, CommRest, CommShare, CommThread, CommWay, Origin};
-use perftax_pmu::sys::Ended;
+use perftax_doc::{Comm, CommEvidence, CommPair, CommRest, CommShare, CommThread, CommWay, Origin};
 use perftax_pmu::{Error, Result};
+use perftax_target::Counted;
 
 use super::sampling::Sampling;
 use super::spaces::Spaces;
 use super::threads::Threads;
-use crate::document::{self, Called};
-use crate::live::heap::{Heaps, named};
-use crate::live::report::{warnings_of_heap, with_heap, with_probes};
-use crate::live::{Images, Naming, Price, Subject};
-use perftax_target::Counted;
+use crate::live::ending::Ending;
+use crate::live::names::ProcessNames;
+use crate::live::warnings::{throttled, unwatched, warning};
 
 /// Share of the traps whose instruction may be unknown: what they did would be missing from every follow.
 const MAX_UNDECODED: f64 = 0.1;
 
 /// What was found.
 pub struct Found {
-    /// How the program ended.
-    pub ended: Ended,
-    /// Its first process.
-    pub pid: u32,
-    /// From the start of watching to its end, ns.
-    pub elapsed_ns: u64,
+    /// How it ended, and what came.
+    pub ending: Ending,
     /// Time for which a line was watched, ns.
     pub armed_ns: u64,
-    /// CPU time that the program used meanwhile, ns; none where it was not told.
-    pub cpu_ns: Option<u64>,
-    /// CPU time that we took ourselves meanwhile, ns.
-    pub own_ns: u64,
     /// Loads and stores counted, and loads that take long where they were sampled.
     pub counted: Vec<Counted>,
     /// Follows and samples.
     pub evidence: Evidence,
     /// How lines are used.
     pub board: AccessTable,
-    /// What came, and what was lost.
-    pub records: CommEvidence,
     /// Follows that ended for too many traps.
     pub crowded: u64,
     /// Samples that were not followed for the budget.
@@ -50,14 +39,10 @@ pub struct Found {
     pub threads: Threads,
     /// Whose memory lines are.
     pub spaces: Spaces,
-    /// What processes had mapped.
-    pub images: Images,
     /// How it was sampled.
     pub sampling: Sampling,
     /// Registers were aimed thread by thread: those of the CPUs may not be had.
     pub is_by_thread: bool,
-    /// What lay where; none where that was not asked for.
-    pub heaps: Option<Heaps>,
 }
 
 /// Share of the samples that may be missing without being said: counters and samplers do not start at once.
@@ -76,7 +61,7 @@ impl Found {
                     .into(),
             });
         }
-        let CommEvidence { traps, undecoded, .. } = self.records;
+        let CommEvidence { traps, undecoded, .. } = self.ending.records;
         if undecoded as f64 <= MAX_UNDECODED * traps as f64 {
             return Ok(());
         }
@@ -87,21 +72,13 @@ impl Found {
     }
 
     /// The document, with so many lines at most.
-    pub fn document(
-        &self,
-        mut origin: Origin,
-        program: Vec<String>,
-        price: Price,
-        most_lines: usize,
-        naming: &mut dyn Naming,
-    ) -> Comm {
+    pub fn document(&self, mut origin: Origin, program: Vec<String>, most_lines: usize) -> Comm {
         origin.warnings.extend(self.warnings());
-        let is_joined = matches!(self.sampling.subject, Subject::Process(_));
-        origin.warnings.extend(self.heaps.iter().flat_map(|heaps| warnings_of_heap(heaps, is_joined)));
+        origin.warnings.extend(self.ending.warnings_of_heaps());
         let transfers = estimate(&self.evidence, &self.board, self.counted.get(1).map_or(0, |stores| stores.events));
         if transfers.disturbed_lines > 0 {
-            origin.warnings.push(Warning::Other {
-                message: format!(
+            origin.warnings.push(warning(
+                format!(
                     "{} fetched far less often than registers saw: threads that contend without waiting for each other come in between where a \
                      store takes a trap",
                     match transfers.disturbed_lines {
@@ -109,16 +86,14 @@ impl Found {
                         n => format!("{n} lines were"),
                     }
                 ),
-                remedy: "nothing: of those, sampled accesses that fetched tell, which takes no trap".into(),
-            });
+                "nothing: of those, sampled accesses that fetched tell, which takes no trap",
+            ));
         }
         let threads = self.threads.document();
-        let mut called = OfProcess { naming, images: &self.images, pid: self.pid, heaps: self.heaps.as_ref() };
-        let of_its_process = |line: &LineTransfers| {
-            called.pid = self.spaces.process(line.line);
-            of_line(line, &mut called)
-        };
-        let lines = transfers.lines.iter().take(most_lines).map(of_its_process).collect();
+        let ending = &self.ending;
+        let mut names = ProcessNames::new(&ending.images, ending.heaps.as_ref(), &[]);
+        let named = |line: &LineTransfers| unnamed(line).named(&mut names.in_process(self.spaces.process(line.line)));
+        let lines = transfers.lines.iter().take(most_lines).map(named).collect();
         Comm {
             origin,
             program,
@@ -126,19 +101,16 @@ impl Found {
                 events: self.sampling.events.names(),
                 period: self.sampling.period,
                 loads_period: Some(self.sampling.loads_period()),
-                watchpoints: self.sampling.registers,
+                watchpoints: self.sampling.terms.registers,
             },
-            elapsed_s: self.elapsed_ns as f64 * 1e-9,
+            elapsed_s: ending.elapsed_ns as f64 * 1e-9,
             total: document::estimated(&transfers.total),
             pairs: document::pairs(transfers.pairs.iter().map(|(pair, shares)| (*pair, document::estimated(shares)))),
             core_pairs: core_pairs(&transfers, &threads),
             threads,
             lines,
-            evidence: with_heap(self.evidence(&transfers), self.heaps.as_ref()),
-            cost: Some(with_probes(
-                price.cost(self.records.traps, self.own_ns, self.cpu_ns, self.armed_ns, self.elapsed_ns),
-                self.heaps.as_ref(),
-            )),
+            evidence: ending.with_heaps(self.evidence(&transfers)),
+            cost: Some(ending.cost(self.armed_ns)),
         }
     }
 
@@ -154,8 +126,8 @@ impl Found {
             moved_fetches: transfers.moved,
             fetches: self.evidence.fetches.as_ref().map_or(0, |fetches| fetches.loads.len() as u64),
             missed_stores: self.evidence.fetches.as_ref().map_or(0, |fetches| fetches.stores.len() as u64),
-            unnamed_mappings: self.images.unnamed(),
-            ..self.records
+            unnamed_mappings: self.ending.images.unnamed(),
+            ..self.ending.records
         }
     }
 
@@ -172,69 +144,61 @@ impl Found {
 
     /// How many of them neither came nor are known to be lost.
     fn missing(&self) -> f64 {
-        let came = self.evidence.load_samples + self.evidence.stores() + self.records.lost_samples;
+        let came = self.evidence.load_samples + self.evidence.stores() + self.ending.records.lost_samples;
         (self.expected() - came as f64).max(0.0)
     }
 
     /// What weakens the result.
     fn warnings(&self) -> Vec<Warning> {
         let mut all = Vec::new();
-        let mut warn = |message: String, remedy: &str| all.push(Warning::Other { message, remedy: remedy.into() });
-        let records = &self.records;
+        let Ending { records, images, .. } = &self.ending;
         if records.lost_samples + records.lost_traps > 0 {
-            warn(
+            all.push(warning(
                 format!("{} samples and {} traps were lost: the rings were full", records.lost_samples, records.lost_traps),
                 "-m with a larger power of two, or a longer -c",
-            );
+            ));
         }
         let missing = self.missing();
         if missing > MAX_MISSING * self.expected() {
-            warn(
+            all.push(warning(
                 format!(
                     "{missing:.0} of {:.0} samples that there should be by the counters did not come: totals may be too small by as much",
                     self.expected()
                 ),
                 "a longer -c",
-            );
+            ));
         }
-        if records.throttled > 0 {
-            warn(
-                format!("the kernel throttled {} times: accesses meanwhile are missing", records.throttled),
-                "sysctl kernel.perf_event_max_sample_rate=1000000, or a longer -c",
-            );
-        }
-        if records.unwatched_threads > 0 {
-            warn(
-                format!("{} threads were created while perftax came, and are not watched", records.unwatched_threads),
-                "start the program under perftax, or attach again",
-            );
-        }
+        all.extend(throttled(records.throttled, "a longer -c"));
+        all.extend(unwatched(records.unwatched_threads));
         if self.crowded > 0 {
-            warn(
+            all.push(warning(
                 format!("{} follows ended early: their lines are read all the time, which traps each time", self.crowded),
                 "nothing: of those the first store alone counts",
-            );
+            ));
         }
         if self.is_by_thread {
-            warn(
+            all.push(warning(
                 "registers had to be aimed thread by thread, which takes long: few lines could be followed".into(),
                 "CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0",
-            );
+            ));
         }
         if self.unaffordable > 0 {
-            warn(format!("{} samples were not followed for the budget", self.unaffordable), "a larger --budget, or a longer run");
+            all.push(warning(
+                format!("{} samples were not followed for the budget", self.unaffordable),
+                "a larger --budget, or a longer run",
+            ));
         }
-        if self.images.unnamed() > 0 {
-            warn(
+        if images.unnamed() > 0 {
+            all.push(warning(
                 format!(
                     "{} mappings came after the most that are noted: lines there have addresses instead of names",
-                    self.images.unnamed()
+                    images.unnamed()
                 ),
                 "a shorter run, or --heap, which names what malloc gives",
-            );
+            ));
         }
         if self.evidence.stores() == 0 {
-            warn("no store was sampled".into(), "a shorter -c, or a longer run");
+            all.push(warning("no store was sampled".into(), "a shorter -c, or a longer run"));
         }
         let of_events = self.sampling.events.names().into_iter().zip(&self.counted);
         // What came while other events had the counters is missing from totals.
@@ -245,15 +209,13 @@ impl Found {
     }
 }
 
-fn of_line(line: &LineTransfers, called: &mut dyn Called) -> perftax_doc::CommLine {
-    let pairs = line.pairs.iter().map(|((from, to), transfers)| (*from, *to, *transfers)).collect();
+fn unnamed(line: &LineTransfers) -> UnnamedLine {
     let rest = CommRest {
         stores_per_sample: line.rest.stores_per_sample,
         store_samples: line.rest.store_samples,
         transfers_per_store: line.rest.transfers_per_store.clone(),
     };
-    let told = document::line(line.line, document::estimated(&line.shares), pairs, &line.sites, called);
-    perftax_doc::CommLine { rest: Some(rest), ..told }
+    UnnamedLine { rest: Some(rest), ..UnnamedLine::estimated(line) }
 }
 
 /// Transfers between cores, by the core that each thread ran on the most. Sums over pairs of threads; their intervals are added as if
@@ -278,27 +240,4 @@ fn core_pairs(transfers: &Transfers, threads: &[CommThread]) -> Vec<CommPair> {
             .or_insert(share);
     }
     document::pairs(by_cores.into_iter())
-}
-
-/// Names in one process.
-struct OfProcess<'a> {
-    naming: &'a mut dyn Naming,
-    images: &'a Images,
-    pid: u32,
-    heaps: Option<&'a Heaps>,
-}
-
-impl Called for OfProcess<'_> {
-    fn line(&mut self, address: u64) -> String {
-        self.naming.data(self.images, self.pid, address)
-    }
-
-    fn objects(&mut self, address: u64) -> Vec<CommObject> {
-        let objects = self.heaps.map(|heaps| heaps.objects(self.pid, address)).unwrap_or_default();
-        named(&objects, |ip| self.naming.code(self.images, self.pid, ip))
-    }
-
-    fn code(&mut self, ip: u64) -> (String, Option<String>) {
-        self.naming.code(self.images, self.pid, ip)
-    }
 }

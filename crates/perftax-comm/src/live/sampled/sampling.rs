@@ -1,13 +1,9 @@
 //! What is to be found out, and by which samples.
 
-use std::collections::HashMap;
-use std::time::Duration;
-
-use perftax_doc::Estimate;
 use perftax_pmu::event::Event;
 
 use super::MemoryEvents;
-use crate::live::Subject;
+use crate::live::terms::Terms;
 
 /// Which of what is sampled is the stores.
 pub(super) const SAMPLED_STORES: usize = 1;
@@ -17,30 +13,16 @@ pub(super) const SAMPLED_SLOW_LOADS: usize = 2;
 /// What is to be found out.
 #[derive(Clone, Debug)]
 pub struct Sampling {
-    /// Of whom.
-    pub subject: Subject,
+    /// Of whom, and at what cost.
+    pub terms: Terms,
     /// By which events.
     pub events: MemoryEvents,
     /// Stores between samples.
     pub period: u64,
     /// Loads that take long between samples of them; none: as it is chosen for the stores' period.
     pub slow_loads_period: Option<u64>,
-    /// Debug registers to use of each thread, 1 to 4.
-    pub registers: u32,
-    /// The share of the program's CPU time that traps may take.
-    pub budget: Option<f64>,
-    /// What a trap costs, ns; needed where there is a budget.
-    pub trap_ns: Option<Estimate>,
-    /// For how long; none: until the program ends, or we are interrupted.
-    pub at_most: Option<Duration>,
-    /// Pages of each CPU's ring; a power of two.
-    pub ring_pages: usize,
-    /// The core of each CPU that the program may run on.
-    pub core_of: HashMap<u32, u32>,
     /// Seed of everything that is drawn.
     pub seed: u64,
-    /// Whether objects of the heap are told, by probes on the allocator.
-    pub is_heap_told: bool,
 }
 
 impl Sampling {

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use perftax_doc::CommThread;
 
+use crate::document::core_of;
+
 /// All of them.
 #[derive(Debug, Default)]
 pub struct Threads {
@@ -72,7 +74,7 @@ impl Threads {
             process: Some(met.process as i32),
             tid: Some(met.tid as i32),
             name: met.name.clone(),
-            core: met.cores.iter().max_by_key(|(core, times)| (**times, std::cmp::Reverse(**core))).map(|(core, _)| *core),
+            core: core_of(&met.cores),
         };
         self.met.iter().enumerate().map(thread).collect()
     }
