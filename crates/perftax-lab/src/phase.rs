@@ -1,9 +1,9 @@
 //! Two events over a program's run, at fixed intervals of a third one.
 
-use perftax_doc::steps::{Emulation, Experiment, Operation};
 use std::time::Duration;
 
 use perftax_doc::PhaseInterval;
+use perftax_doc::steps::{Emulation, Experiment, Operation};
 use perftax_pmu::event::{Catalog, Event, Retired};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::record::{Record, Sample, decode};

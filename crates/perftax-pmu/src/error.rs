@@ -1,7 +1,8 @@
 //! Errors that name the file, knob or argument, its value, the value needed, and the command that sets it.
 
-use perftax_doc::steps::Operation;
 use std::path::PathBuf;
+
+use perftax_doc::steps::Operation;
 
 /// Result with [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;

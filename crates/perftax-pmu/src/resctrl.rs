@@ -1,9 +1,10 @@
 //! The kernel's resctrl: which ways of the last-level cache a group of tasks may fill (Intel CAT, AMD L3 allocation), and what it
 //! moves to and from memory (MBM). Files as in Documentation/arch/x86/resctrl.rst.
 
-use perftax_doc::steps::Setting;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use perftax_doc::steps::Setting;
 
 use crate::error::{Error, Result};
 use crate::guard::guardian::{Duty, Guardian};

@@ -1,9 +1,9 @@
 //! A program that is looked at: started by us up to its gate, or running already.
 
-use perftax_doc::steps::Setting;
 use std::ffi::OsString;
 use std::time::Instant;
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::process::{has_ended, running_threads};
 use perftax_pmu::sys::{Child, ChildSpec, Ended, Exit, Stdio, TreeClock, Usage, process_cpu_ns};
 use perftax_pmu::{Error, Result};

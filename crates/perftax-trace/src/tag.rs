@@ -1,8 +1,8 @@
 //! What tells a message from the next: `--tag marks`, `--tag reg:r13`, `--tag usdt:PROVIDER:START,DONE`.
 
-use perftax_doc::steps::Setting;
 use std::path::PathBuf;
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::{Error, Result};
 
 /// How messages are told apart.

@@ -1,6 +1,5 @@
 //! What is heard of a machine from its start to its command's end: output, errors, what is copied out, and how it ended.
 
-use perftax_doc::steps::{Operation, Setting};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,6 +7,8 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
+
+use perftax_doc::steps::{Operation, Setting};
 
 use crate::emulator::Emulator;
 use crate::error::{Error, Result};

@@ -1,12 +1,12 @@
 //! What is built once: QEMU with the PMU, a kernel, a file system.
 
-use perftax_doc::steps::Operation;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use perftax_doc::steps::Operation;
 use rustix::process::geteuid;
 use xdg::BaseDirectories;
 

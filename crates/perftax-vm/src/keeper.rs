@@ -1,7 +1,6 @@
 //! Who keeps a saved machine, and lends it to whoever runs a command in it: a process of the user's, found by a name, that ends when it is
 //! told to, when the process that it was started for ends, or when nobody has used it for a while.
 
-use perftax_doc::steps::Operation;
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,6 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use perftax_doc::steps::Operation;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg, sendmsg,

@@ -4,7 +4,6 @@
 //! runs in a copy, which maps that memory and writes to pages of its own: so each finds the same clock, the same seed, the same files and the
 //! same counters, and none sees what another left behind. What is not saved are the caches of `--caches`: they are empty at each command.
 
-use perftax_doc::steps::Setting;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,6 +13,7 @@ use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use perftax_doc::steps::Setting;
 use rustix::fs::{Gid, Uid};
 
 use crate::archive::Archive;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::sys::{AtExec, Child, Stopped};
 use perftax_pmu::{Error, Result};
 
@@ -70,11 +71,13 @@ pub fn find(pid: u32, names: &[PlaceName]) -> Result<Located> {
     let found = Located::of(&Variables::of(pid, true)?, names)?;
     if found.places.is_empty() && found.absent > 0 {
         return Err(Error::Argument {
-            argument: "--lines-from",
+            argument: Setting::LinesFrom.name(),
             value: format!("{} addresses", found.absent),
-            needed: "some that the program has mapped when watching begins: in another run libraries, stacks and the heap lie elsewhere. \
-                     Take them from the process itself (-p), or from a program that is not position-independent"
-                .into(),
+            needed: format!(
+                "some that the program has mapped when watching begins: in another run libraries, stacks and the heap lie elsewhere. \
+                 Take them from the process itself ({}), or from a program that is not position-independent",
+                Setting::Process
+            ),
         });
     }
     Ok(found)

@@ -1,6 +1,7 @@
 //! Places in memory as the user names them: `SYMBOL[+OFFSET][/BYTES]`, `0xADDRESS[/BYTES]`, `heap:FUNCTION[#N][+OFFSET][/BYTES]`.
 
 use crate::LINE_BYTES;
+use perftax_doc::steps::Setting;
 use perftax_pmu::{Error, Result};
 
 /// Bytes watched at an address where nothing else is said: a word.
@@ -68,7 +69,7 @@ impl PlaceName {
     /// # Errors
     /// [`Error::Argument`] with what it needs to be.
     pub fn parse(text: &str) -> Result<Self> {
-        let wrong = |needed: &str| Error::Argument { argument: "--watch", value: text.into(), needed: needed.into() };
+        let wrong = |needed: &str| Error::Argument { argument: Setting::Watch.name(), value: text.into(), needed: needed.into() };
         let (place, bytes) = match text.rsplit_once('/') {
             Some((place, bytes)) => {
                 let bytes = number(bytes).filter(|bytes| (1..=MAX_BYTES).contains(bytes));
@@ -136,7 +137,7 @@ impl PlaceName {
     /// # Errors
     /// [`Error::Argument`] where it cannot be watched.
     pub fn found_at(&self, address: u64, size: Option<u64>, is_shared: bool) -> Result<Place> {
-        let wrong = |needed: String| Error::Argument { argument: "--watch", value: self.text.clone(), needed };
+        let wrong = |needed: String| Error::Argument { argument: Setting::Watch.name(), value: self.text.clone(), needed };
         let bytes = self.bytes.or(size.filter(|size| *size > 0)).unwrap_or(WORD_BYTES);
         if address >= KERNEL_HALF || address.saturating_add(bytes) > KERNEL_HALF {
             return Err(wrong(
@@ -163,8 +164,6 @@ fn number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)] // tests may
-
-    use perftax_doc::steps::Setting;
 
     use super::*;
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::Line;
+use perftax_doc::steps::Setting;
 use perftax_pmu::record::Sample;
 use perftax_pmu::{Error, Result};
 
@@ -71,7 +72,7 @@ pub fn recorded_lines(path: &Path, process: Option<u32>) -> Result<RecordedLines
         return Err(error);
     }
     let wrong = |value: String, needed: &str| Error::Argument {
-        argument: "--lines-from",
+        argument: Setting::LinesFrom.name(),
         value: format!("{}, {value}", path.display()),
         needed: needed.into(),
     };

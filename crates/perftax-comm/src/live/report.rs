@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::document::{self, UnnamedLine, core_of, site};
 use perftax_doc::Warning;
+use perftax_doc::steps::Setting;
 use perftax_doc::{Comm, CommLine, CommPair, CommPlace, CommSite, CommThread, CommWay, Origin};
 
 use super::accounts::{Accounts, Kept, LineSeen, SiteKey};
@@ -49,7 +50,7 @@ impl Watched {
         if !estimator.is_resampled() && !accounts.transfers.is_empty() {
             origin.warnings.push(warning(
                 "places were on too few times to say how slices differ: intervals are those of what comes by chance".into(),
-                "a longer run, fewer places, or a larger --budget",
+                format!("a longer run, fewer places, or a larger {}", Setting::Budget),
             ));
         }
         Comm {
@@ -118,8 +119,11 @@ impl Watched {
                     "while registers were on, {in_traps:.2} CPUs were busy with traps: transfers are those of a program that is slowed down so, \
                      and at its own speed there are more"
                 ),
-                "compare lines and pairs with each other; watched all the time (no --budget, four places) a program that does a fixed amount \
-                 of work has all of its transfers counted",
+                format!(
+                    "compare lines and pairs with each other; watched all the time (no {}, four places) a program that does a fixed amount \
+                     of work has all of its transfers counted",
+                    Setting::Budget
+                ),
             )
         })
     }
@@ -131,10 +135,10 @@ impl Watched {
         if evidence.lost_traps > 0 {
             all.push(warning(
                 format!("{} traps were lost: the transfers around them are missing", evidence.lost_traps),
-                "-m with a larger power of two, or --budget",
+                format!("{} with a larger power of two, or {}", Setting::RingPages, Setting::Budget),
             ));
         }
-        all.extend(throttled(evidence.throttled, "--budget"));
+        all.extend(throttled(evidence.throttled, Setting::Budget.name()));
         all.extend(unwatched(evidence.unwatched_threads));
         if evidence.undecoded > 0 {
             let message = format!(
@@ -167,13 +171,18 @@ impl Watched {
         if self.absent > 0 {
             all.push(warning(
                 format!(
-                    "places of --lines-from that are not watched: {} (the program had nothing mapped there when watching began)",
+                    "places of {} that are not watched: {} (the program had nothing mapped there when watching began)",
+                    Setting::LinesFrom,
                     self.absent
                 ),
                 if *is_joined {
                     "take lines from this very process: what it had there is unmapped, or they are another's, or the kernel's"
+                        .to_string()
                 } else {
-                    "take lines from a process that runs (-p): in another run stacks, libraries and the heap lie elsewhere"
+                    format!(
+                        "take lines from a process that runs ({}): in another run stacks, libraries and the heap lie elsewhere",
+                        Setting::Process
+                    )
                 },
             ));
         }
@@ -184,7 +193,7 @@ impl Watched {
         if self.accounts.slices.is_empty() {
             all.push(warning(
                 "nothing was watched: the budget was never enough for a slice".into(),
-                "a longer run, or a larger --budget",
+                format!("a longer run, or a larger {}", Setting::Budget),
             ));
         } else if self.accounts.accesses == 0 {
             all.push(warning(

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use perftax_doc::steps::{Operation, Setting};
 use perftax_pmu::event::Catalog;
 use perftax_pmu::sys::{monotonic_raw_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
@@ -44,7 +45,7 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
         return Err(Error::Unsupported {
             what: "tell which instruction a debug register trapped at".into(),
             why: "only x86's are known".into(),
-            remedy: "perftax sim --comm sees every access of a program".into(),
+            remedy: format!("{} sees every access of a program", Operation::SimulateSharing),
         });
     }
     let (start, skeleton, located) = Start::open(&watching.terms, &watching.places, [], catalog)?;
@@ -96,7 +97,7 @@ impl NamedPlaces {
                 awaited.push(Awaited { place, code, number: *number, seen: 0 });
                 if self.plan.turns.len() > 1 {
                     return Err(Error::Argument {
-                        argument: "--watch",
+                        argument: Setting::Watch.name(),
                         value: name.text.clone(),
                         needed: "as few places that all are watched at once, since objects of the heap take no turns: \
                                  four of 8 bytes are the most"

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::event::among;
 use perftax_pmu::process::{maps, seen_by};
 use perftax_pmu::{Error, Result};
@@ -66,7 +67,7 @@ impl Variables {
         match map {
             Some(_) => Ok(Some(found)),
             None if self.is_whole => Err(Error::Argument {
-                argument: "--watch",
+                argument: Setting::Watch.name(),
                 value: place.text.clone(),
                 needed: "an address that the program has mapped (see /proc/PID/maps)".into(),
             }),
@@ -75,7 +76,7 @@ impl Variables {
     }
 
     fn symbol(&self, name: &str, place: &PlaceName) -> Result<Option<(u64, u64)>> {
-        let wrong = |needed: String| Error::Argument { argument: "--watch", value: place.text.clone(), needed };
+        let wrong = |needed: String| Error::Argument { argument: Setting::Watch.name(), value: place.text.clone(), needed };
         for module in &self.modules {
             let all: Vec<&DataSymbol> = module.variables.iter().filter(|variable| variable.linked == name).collect();
             let of_all: Vec<&DataSymbol> = all.iter().filter(|variable| variable.is_global).copied().collect();
@@ -107,7 +108,7 @@ impl Variables {
         let help =
             if nearest.is_empty() { format!("nm {program} lists them") } else { format!("nearest: {}", nearest.join(", ")) };
         let needed = format!("a data symbol of {program} or its libraries; {help}");
-        Error::Argument { argument: "--watch", value: place.text.clone(), needed }
+        Error::Argument { argument: Setting::Watch.name(), value: place.text.clone(), needed }
     }
 }
 

@@ -3,7 +3,7 @@
 use perftax_doc::Warning;
 
 /// A warning, and what to do about it.
-pub fn warning(message: String, remedy: &str) -> Warning {
+pub fn warning(message: String, remedy: impl Into<String>) -> Warning {
     Warning::Other { message, remedy: remedy.into() }
 }
 
@@ -12,7 +12,7 @@ pub fn throttled(times: u64, otherwise: &str) -> Option<Warning> {
     (times > 0).then(|| {
         warning(
             format!("the kernel throttled {times} times: accesses meanwhile are missing"),
-            &format!("sysctl kernel.perf_event_max_sample_rate=1000000, or {otherwise}"),
+            format!("sysctl kernel.perf_event_max_sample_rate=1000000, or {otherwise}"),
         )
     })
 }
@@ -33,10 +33,10 @@ mod tests {
 
     #[test]
     fn what_did_not_happen_is_not_said() {
-        assert_eq!((throttled(0, "--budget"), unwatched(0)), (None, None));
-        let said = throttled(3, "--budget").map(|warning| (warning.to_string(), warning.remedy()));
+        assert_eq!((throttled(0, "less"), unwatched(0)), (None, None));
+        let said = throttled(3, "less").map(|warning| (warning.to_string(), warning.remedy()));
         let (message, remedy) = said.unwrap_or_default();
         assert_eq!(message, "the kernel throttled 3 times: accesses meanwhile are missing");
-        assert_eq!(remedy, "sysctl kernel.perf_event_max_sample_rate=1000000, or --budget");
+        assert_eq!(remedy, "sysctl kernel.perf_event_max_sample_rate=1000000, or less");
     }
 }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use perftax_cost::period::primes_around;
+use perftax_doc::steps::Setting;
 use perftax_pmu::event::{Catalog, Event, parse_one};
 use perftax_pmu::record::{Layout, Record, decode};
 use perftax_pmu::sampler::{Clock, Sampling, Wakeup};
@@ -416,8 +417,10 @@ impl Watcher {
                     knob: "the limit of open files (ulimit -n)".into(),
                     value: limit.map_or_else(|| "unlimited".into(), |limit| limit.to_string()),
                     needed: format!("about {each} for each thread that runs already, on {} CPUs", self.cpus.len()),
-                    command: "ulimit -n 1048576, or fewer --watchpoints, or start the program under perftax: threads that it creates need none"
-                        .into(),
+                    command: format!(
+                        "ulimit -n 1048576, or fewer {}, or start the program under perftax: threads that it creates need none",
+                        Setting::Watchpoints
+                    ),
                 }
             }
             _ => error,

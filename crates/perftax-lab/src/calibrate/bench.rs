@@ -1,11 +1,11 @@
 //! The bench: fixed work and the arms it is timed in, on the calling (pinned) thread.
 
-use perftax_doc::steps::Setting;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use perftax_doc::Mechanism;
 use perftax_doc::observation::Block;
+use perftax_doc::steps::Setting;
 use perftax_pmu::event::{Catalog, Event, parse_one};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sys::{Tsc, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};

@@ -1,12 +1,12 @@
 //! A calibration from its first session to its end: sessions spread in time until the interval is narrow or the time is up.
 
-use perftax_doc::steps::Setting;
 use std::time::{Duration, Instant};
 
 use perftax_cost::alpha::{Clock, Foresight, Sums, Unit, control_variation, rounds_needed, session_sums, session_variation};
 use perftax_doc::Mechanism;
 use perftax_doc::StopReason;
 use perftax_doc::observation::Block;
+use perftax_doc::steps::Setting;
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 

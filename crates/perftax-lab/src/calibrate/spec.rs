@@ -1,11 +1,11 @@
 //! What is calibrated, and how thoroughly.
 
-use perftax_doc::steps::{Calibrated, Operation};
 use std::time::Duration;
 
 use perftax_cost::alpha::Clock;
 use perftax_cost::period::{Rule, event_defaults};
 use perftax_cost::prediction::{RAW_TERM, USER_STACK_BYTES};
+use perftax_doc::steps::{Calibrated, Operation};
 use perftax_doc::{LeftOut, Mechanism};
 use perftax_pmu::event::Event;
 use perftax_pmu::machine::usual_event;

@@ -1,12 +1,12 @@
 //! The measuring thread: pinned when it starts, gone when it ends, so that no affinity has to be put back.
 
-use perftax_doc::steps::Setting;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use perftax_doc::Mechanism;
 use perftax_doc::observation::Block;
+use perftax_doc::steps::Setting;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::guard::pin_this_thread;
 use perftax_pmu::sys::{Tsc, disable_open_events};

@@ -1,8 +1,8 @@
 //! Sets of events, as TOML data: which events, first ones first, and how often each is sampled.
 
-use perftax_doc::steps::Setting;
 use std::path::Path;
 
+use perftax_doc::steps::Setting;
 use perftax_doc::{MatrixSet, MatrixSetEvent};
 use perftax_pmu::event::Vendor;
 use perftax_pmu::{Error, Result};

@@ -3,10 +3,10 @@
 
 pub mod pes;
 
-use perftax_doc::steps::{Calibrated, Operation, Setting};
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use perftax_doc::steps::{Calibrated, Operation, Setting};
 use perftax_doc::{Calibration, MachineId, Origin, SCHEMA, StopReason};
 use perftax_doc::{Estimate, Mechanism, Warning};
 use perftax_model::machine::{self, Machine};

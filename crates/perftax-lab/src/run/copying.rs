@@ -1,12 +1,12 @@
 //! Copying a folder: files with their modes and times, links that lead where they led, blocks shared where the file system can.
 
-use perftax_doc::steps::Setting;
 use std::fs::{self, DirBuilder, File, FileTimes, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown, lchown, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::{Error, Result};
 use rustix::fs::{CWD, FileType, Mode, ioctl_ficlone, mknodat};

@@ -1,6 +1,5 @@
 //! What a program that is run again and again reads: the same each time.
 
-use perftax_doc::steps::Setting;
 use std::fs::File;
 use std::io::{IsTerminal, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -9,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::{Error, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

@@ -1,10 +1,10 @@
 //! When a run is over: at the program's end, or after a time; and how one that has no end is noticed.
 
-use perftax_doc::steps::Setting;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::time::Duration;
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::sys::{Child, ChildSpec, Exit, children_of};
 use perftax_pmu::{Error, Result};
 

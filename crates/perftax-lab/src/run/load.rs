@@ -1,11 +1,11 @@
 //! A load beside a program that does not end: it is started when the program is ready, and when it ends, so does the program.
 
-use perftax_doc::steps::Setting;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::sys::{Child, ChildSpec, Ended, Exit, Stdio};
 use perftax_pmu::{Error, Result};
 

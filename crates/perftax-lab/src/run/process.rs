@@ -2,12 +2,12 @@
 //!
 //! Meant is what `perf record -p` follows: its threads, and what they create from then on. Processes that it has created before are none of it.
 
-use perftax_doc::steps::Setting;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use perftax_doc::WorkloadProfile;
 use perftax_doc::observation::Run;
+use perftax_doc::steps::Setting;
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::process::{command_line, file_of, has_ended, refusal, threads};
 use perftax_pmu::sys::process_cpu_ns;

@@ -1,11 +1,11 @@
 //! How a program shows that it is ready to serve.
 
-use perftax_doc::steps::Setting;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::sys::Child;
 use perftax_pmu::{Error, Result};
 use regex_lite::Regex;

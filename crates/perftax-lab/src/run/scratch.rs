@@ -1,6 +1,5 @@
 //! A fresh copy of a folder for each run, so that a program finds the same files each time and leaves none.
 
-use perftax_doc::steps::Setting;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::{Error, Result};
 use rustix::fs::{FlockOperation, flock, statvfs};
 use rustix::process::geteuid;

@@ -1,11 +1,11 @@
 //! What a simulation needs on this machine: qemu-user, and our plugin.
 
-use perftax_doc::steps::Operation;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use perftax_doc::steps::Operation;
 use perftax_pmu::{Error, Result};
 
 use crate::user_folder;

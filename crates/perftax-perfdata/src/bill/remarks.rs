@@ -1,9 +1,9 @@
 //! What a reader must know beside a bill.
 
-use perftax_doc::steps::{Calibrated, Operation, Setting};
 use std::collections::BTreeMap;
 
 use perftax_cost::prediction::FRESH_S;
+use perftax_doc::steps::{Calibrated, Operation, Setting};
 use perftax_doc::{Bill, MachineProfile, Untold};
 use perftax_doc::{LeftOut, Mechanism, Warning};
 

@@ -1,9 +1,9 @@
 //! Thresholds: the rules' own, or those of a configuration file.
 
-use perftax_doc::steps::Setting;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::{Error, Result};
 
 use super::{Rule, Unit, rules};

@@ -1,11 +1,11 @@
 //! Static kernel tracepoints: `sched:sched_switch`, with the number that tracefs gives it.
 
-use perftax_doc::steps::Operation;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use perftax_doc::Mechanism;
+use perftax_doc::steps::Operation;
 
 use crate::error::{Error, Result};
 

@@ -1,8 +1,9 @@
 //! Intel: counters, PEBS and LBR by generation, and what the CPU says of itself.
 
+use perftax_doc::steps::Operation;
+
 use super::capability::Capability;
 use super::{Fact, Group, Machine, msr};
-use perftax_doc::steps::Operation;
 
 /// What the oracle and the facts need to know of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! Model-specific registers, through `/dev/cpu/0/msr` where the driver is loaded and we may read it.
 
-use perftax_doc::steps::Operation;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
+
+use perftax_doc::steps::Operation;
 
 use super::Root;
 

@@ -4,9 +4,10 @@
 //! distributions' kernels, a paranoid level of 3 or more refuse everything; kernel mode needs level 1, whole CPUs 0, tracepoints -1, uprobes
 //! CAP_SYS_ADMIN whatever the level.
 
+use perftax_doc::steps::Operation;
+
 use super::Privilege;
 use crate::error::Error;
-use perftax_doc::steps::Operation;
 
 /// The knob that most refusals hang on.
 pub const PARANOID: &str = "kernel.perf_event_paranoid";

@@ -1,8 +1,9 @@
 //! PEBS by our own kernel module: any buffer size, records counted and thrown away. What is left is what the hardware takes.
 
-use perftax_doc::steps::{Emulation, Operation, Setting};
 use std::io;
 use std::path::{Path, PathBuf};
+
+use perftax_doc::steps::{Emulation, Operation, Setting};
 
 use crate::error::{Error, Result};
 use crate::event::{Event, Selector};

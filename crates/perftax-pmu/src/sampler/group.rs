@@ -1,8 +1,8 @@
 //! A group of events on one thread whose leader samples, each sample with the counts of all.
 
-use perftax_doc::steps::Operation;
 use std::time::Duration;
 
+use perftax_doc::steps::Operation;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::{Payload, Sampling, Wakeup};

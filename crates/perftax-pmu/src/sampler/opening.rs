@@ -1,12 +1,12 @@
 //! Opening events: what they ask the kernel for, and what its terse answers mean.
 
-use perftax_doc::steps::{Operation, Setting};
 use std::ffi::CString;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 
 use perftax_doc::Mechanism;
+use perftax_doc::steps::{Operation, Setting};
 
 use super::Sampling;
 use super::attributes::attributes;

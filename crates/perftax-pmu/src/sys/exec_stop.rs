@@ -1,9 +1,10 @@
 //! A child that is held where it has just executed its program, or where that program begins: what it has mapped can then be looked up, and
 //! watched, before its first instruction. It is traced (ptrace(2)) until it is let go, and neither sees signals of ours nor runs code of ours.
 
-use perftax_doc::steps::Setting;
 use std::io;
 use std::time::{Duration, Instant};
+
+use perftax_doc::steps::Setting;
 
 use crate::error::{Error, Result};
 use crate::interrupt::check_interrupted;

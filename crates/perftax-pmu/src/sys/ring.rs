@@ -2,12 +2,12 @@
 //!
 //! Records are handed out in place, without a copy; only one that wraps around the end is put together in a scratch buffer.
 
-use perftax_doc::steps::Setting;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event_open_sys::bindings as abi;
+use perftax_doc::steps::Setting;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::error::{Error, Result};

@@ -1,9 +1,9 @@
 //! A program's static probes, made events of the kernel's.
 
-use perftax_doc::steps::Setting;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::event::{Catalog, RecordFormat, fetch_text, parse};
 use perftax_pmu::guard::{ProbeDefinition, ProbeDefinitions};
 use perftax_pmu::record::Sample;

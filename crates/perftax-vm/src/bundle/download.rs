@@ -1,9 +1,10 @@
 //! Fetching a bundle from elsewhere, by what a system has for that.
 
-use perftax_doc::steps::Operation;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
+
+use perftax_doc::steps::Operation;
 
 use super::install::NOTHING;
 use crate::closure::find;

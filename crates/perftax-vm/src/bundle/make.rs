@@ -1,12 +1,12 @@
 //! Putting a bundle together from what was built here.
 
-use perftax_doc::steps::Operation;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use perftax_doc::steps::Operation;
 use tempfile::NamedTempFile;
 
 use super::provenance::Provenance;

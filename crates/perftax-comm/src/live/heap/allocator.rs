@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::process::seen_by;
 use perftax_pmu::{Error, Result};
 use perftax_symbols::Mapping;
@@ -108,15 +109,18 @@ pub fn functions(pid: u32, maps: &[Mapping]) -> Result<Vec<Function>> {
         let searched: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
         let is_replaced = searched.iter().any(|path| path.ends_with(" (deleted)"));
         let remedy = if is_replaced {
-            "files of the program were replaced while it runs: start it again, then perftax"
+            "files of the program were replaced while it runs: start it again, then perftax".into()
         } else {
-            "a program that is linked statically and stripped has no such table: keep its symbols (no -s, no strip), or link it \
-             dynamically; or leave --heap out"
+            format!(
+                "a program that is linked statically and stripped has no such table: keep its symbols (no -s, no strip), or link it \
+                 dynamically; or leave {} out",
+                Setting::Heap
+            )
         };
         return Err(Error::Unsupported {
-            what: "tell objects of the heap (--heap)".into(),
+            what: format!("tell objects of the heap ({})", Setting::Heap),
             why: format!("no symbol table of {} names malloc and free", searched.join(", ")),
-            remedy: remedy.into(),
+            remedy,
         });
     }
     Ok(functions)

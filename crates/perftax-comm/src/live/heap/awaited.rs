@@ -1,5 +1,6 @@
 //! Objects that are waited for, to be watched as soon as they are there: by who allocates them.
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::event::among;
 use perftax_pmu::process::seen_by;
 use perftax_pmu::{Error, Result};
@@ -58,7 +59,7 @@ pub fn code_of(pid: u32, maps: &[Mapping], function: &str, place: &str) -> Resul
         let nearest = among(function, names);
         let help = if nearest.is_empty() { String::new() } else { format!("; nearest: {}", nearest.join(", ")) };
         let needed = format!("a function of the program or its libraries, one that is not inlined{help}");
-        return Err(Error::Argument { argument: "--watch", value: place.into(), needed });
+        return Err(Error::Argument { argument: Setting::Watch.name(), value: place.into(), needed });
     }
     Ok(found)
 }

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 
 use perf_event_open_sys::bindings::PERF_SAMPLE_READ;
+use perftax_doc::steps::Setting;
 use perftax_pmu::event::{Catalog, Event, parse_one};
 use perftax_pmu::guard::{ProbeDefinition, ProbeDefinitions, raise_descriptor_limit};
 use perftax_pmu::record::{Layout, Record, decode};
@@ -71,15 +72,15 @@ impl Probes {
     pub fn define(functions: Vec<Function>, cpus: &[u32], catalog: &Catalog) -> Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(Error::Unsupported {
-                what: "probe an allocator (--heap)".into(),
+                what: format!("probe an allocator ({})", Setting::Heap),
                 why: "only x86's arguments and frames are known".into(),
-                remedy: "leave --heap out".into(),
+                remedy: format!("leave {} out", Setting::Heap),
             });
         }
         // A place takes two events on each CPU.
         raise_descriptor_limit();
         let tracefs = catalog.tracefs().ok_or_else(|| Error::Unsupported {
-            what: "probe an allocator (--heap)".into(),
+            what: format!("probe an allocator ({})", Setting::Heap),
             why: "tracefs is not mounted at /sys/kernel/tracing".into(),
             remedy: "sudo mount -t tracefs tracefs /sys/kernel/tracing".into(),
         })?;

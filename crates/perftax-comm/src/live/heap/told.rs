@@ -1,5 +1,6 @@
 //! What a document says of heaps.
 
+use perftax_doc::steps::Operation;
 use perftax_doc::{CommCost, CommEvidence, Warning};
 
 use super::feed::Heaps;
@@ -35,7 +36,7 @@ impl Heaps {
         }
         if is_joined {
             let message = "objects that were allocated before perftax came are not known".into();
-            all.push(warning(message, "start the program under perftax: perftax comm --heap … -- COMMAND"));
+            all.push(warning(message, format!("start the program under perftax: {}", Operation::WatchHeap)));
         }
         all
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::document::{self, UnnamedLine};
 use crate::{AccessTable, Evidence, LineTransfers, Transfers, estimate};
 use perftax_doc::Warning;
+use perftax_doc::steps::{Operation, Setting};
 use perftax_doc::{Comm, CommEvidence, CommPair, CommRest, CommShare, CommThread, CommWay, Origin};
 use perftax_pmu::{Error, Result};
 use perftax_target::Counted;
@@ -67,7 +68,11 @@ impl Found {
         }
         Err(Error::Spoiled {
             why: format!("of {undecoded} of {traps} traps it is not known which instruction it was, as of calls and returns"),
-            remedy: "perftax sim --comm -- … sees every access of the program; perftax comm --watch SYMBOL -- … the lines that you name".into(),
+            remedy: format!(
+                "{} sees every access of the program; {} the lines that you name",
+                Operation::SimulateSharing,
+                Operation::WatchNamed
+            ),
         })
     }
 
@@ -152,10 +157,11 @@ impl Found {
     fn warnings(&self) -> Vec<Warning> {
         let mut all = Vec::new();
         let Ending { records, images, .. } = &self.ending;
+        let longer_period = format!("a longer {}", Setting::Period);
         if records.lost_samples + records.lost_traps > 0 {
             all.push(warning(
                 format!("{} samples and {} traps were lost: the rings were full", records.lost_samples, records.lost_traps),
-                "-m with a larger power of two, or a longer -c",
+                format!("{} with a larger power of two, or a longer {}", Setting::RingPages, Setting::Period),
             ));
         }
         let missing = self.missing();
@@ -165,10 +171,10 @@ impl Found {
                     "{missing:.0} of {:.0} samples that there should be by the counters did not come: totals may be too small by as much",
                     self.expected()
                 ),
-                "a longer -c",
+                longer_period.as_str(),
             ));
         }
-        all.extend(throttled(records.throttled, "a longer -c"));
+        all.extend(throttled(records.throttled, &longer_period));
         all.extend(unwatched(records.unwatched_threads));
         if self.crowded > 0 {
             all.push(warning(
@@ -185,7 +191,7 @@ impl Found {
         if self.unaffordable > 0 {
             all.push(warning(
                 format!("{} samples were not followed for the budget", self.unaffordable),
-                "a larger --budget, or a longer run",
+                format!("a larger {}, or a longer run", Setting::Budget),
             ));
         }
         if images.unnamed() > 0 {
@@ -194,11 +200,11 @@ impl Found {
                     "{} mappings came after the most that are noted: lines there have addresses instead of names",
                     images.unnamed()
                 ),
-                "a shorter run, or --heap, which names what malloc gives",
+                format!("a shorter run, or {}, which names what malloc gives", Setting::Heap),
             ));
         }
         if self.evidence.stores() == 0 {
-            all.push(warning("no store was sampled".into(), "a shorter -c, or a longer run"));
+            all.push(warning("no store was sampled".into(), format!("a shorter {}, or a longer run", Setting::Period)));
         }
         let of_events = self.sampling.events.names().into_iter().zip(&self.counted);
         // What came while other events had the counters is missing from totals.

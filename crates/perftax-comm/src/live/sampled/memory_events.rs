@@ -1,5 +1,6 @@
 //! What samples loads and stores with the addresses of their data.
 
+use perftax_doc::steps::{Emulation, Experiment, Operation};
 use perftax_pmu::event::{Catalog, Event, Retired, Vendor, parse_one};
 use perftax_pmu::{Error, Result};
 
@@ -33,9 +34,12 @@ impl MemoryEvents {
         let missing = |why: String| Error::Unsupported {
             what: "sample loads and stores with their addresses".into(),
             why,
-            remedy: "perftax comm --watch SYMBOL -- … watches lines that you name, on every machine with debug registers; \
-                     perftax sim --comm -- … sees every access; perftax vm run --smp 4 -- perftax comm … has an emulated PMU"
-                .into(),
+            remedy: format!(
+                "{} watches lines that you name, on every machine with debug registers; {} sees every access; {} has an emulated PMU",
+                Operation::WatchNamed,
+                Operation::SimulateSharing,
+                Operation::Emulate(Emulation { cpus: Some(4), experiment: Some(Experiment::Sharing), ..Emulation::default() })
+            ),
         };
         match (catalog.core_pmu(), catalog.vendor()) {
             (None, _) => {
