@@ -1,5 +1,7 @@
 //! Events of the core's PMU, over a loop that makes so many of them.
 
+use std::fmt::{self, Display, Formatter};
+
 use perftax_pmu::event::{Catalog, Event, Retired, Vendor, parse_one};
 use perftax_pmu::sys::{Loop, Turn};
 use perftax_pmu::{Error, Result};
@@ -35,6 +37,15 @@ impl Overflow {
     }
 }
 
+impl Display for Overflow {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Interrupt => "interrupt",
+            Self::Pebs => "pebs",
+        })
+    }
+}
+
 /// An event of the core's PMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoreEvent {
@@ -67,11 +78,7 @@ impl CoreEvent {
 
     /// How it is called.
     pub fn name(self) -> String {
-        let by = match self.by {
-            Overflow::Interrupt => "interrupt",
-            Overflow::Pebs => "pebs",
-        };
-        format!("{by} {}", self.counted.name())
+        format!("{} {}", self.by, self.counted.name())
     }
 
     /// The event, in user mode or in the kernel's.

@@ -6,10 +6,11 @@ use perftax_pmu::record::DataSource;
 use perftax_pmu::sys::{Loop, Ratio};
 use perftax_pmu::{Error, Result};
 
+use super::case::{How, Ibs, Subject, Watched};
 use super::core_event::{CoreEvent, Overflow};
-use super::ibs::{Ibs, IbsTaking, OP_PERIODS, operations, row};
+use super::ibs::{IbsTaking, OP_PERIODS, operations, row};
 use super::source::ALLOWED_ON_HARDWARE;
-use super::{Experiment, Measurement, Setting, by_ibs, or_impossible};
+use super::{Experiment, Measurement, Name, Setting, Unit, by_ibs, or_impossible};
 use crate::stimulus::KnownLoop;
 
 /// The study's accuracy benchmark: a chain of loads through nodes that the first-level cache cannot keep.
@@ -31,8 +32,8 @@ const ALLOWED: f64 = 0.001;
 const ALLOWED_BY_IBS: f64 = 0.25;
 
 impl Experiment for Misses {
-    fn name(&self) -> &'static str {
-        "misses"
+    fn name(&self) -> Name {
+        Name::Misses
     }
 
     fn question(&self) -> &'static str {
@@ -52,7 +53,7 @@ impl Experiment for Misses {
         let mut rows = Vec::new();
         let of = pebs(setting)
             .and_then(|event| Ratio::ALL.into_iter().map(|ratio| by_pebs(setting, &event, ratio)).collect::<Result<Vec<_>>>());
-        rows.extend(or_impossible("pebs first-level misses", of.map(|rows| rows.into_iter().flatten().collect()))?);
+        rows.extend(or_impossible(Watched::from(Subject::Misses), of.map(|rows| rows.into_iter().flatten().collect()))?);
         rows.extend(by_ibs(setting, |ibs, cpu| if ibs == Ibs::Op { of_operations(setting, cpu) } else { Ok(Vec::new()) })?);
         Ok(rows)
     }
@@ -94,10 +95,11 @@ fn by_pebs(setting: &Setting, event: &Event, ratio: Ratio) -> Result<[AuditRow; 
     let counting = Measurement::runs(setting, &mut work, event, None)?;
     let counted: Vec<f64> = counting.iter().map(|run| run.counted as f64).collect();
     let sampling = Measurement::runs(setting, &mut work, event, Some(period))?;
-    let of = format!("one in {} instructions", ratio.instructions());
     let (counts, samples) = if setting.is_exact { (ALLOWED, 0.0) } else { (ALLOWED_ON_HARDWARE, ALLOWED_ON_HARDWARE) };
-    let count = AuditRow::of(format!("pebs first-level misses, {of}: counted"), "events", turns as f64, &counted, counts);
-    let sample = format!("pebs first-level misses every {period}, {of}");
+    let of = Watched::from(Subject::Misses);
+    let count =
+        AuditRow::of(of.how(How::OneInCounted(ratio.instructions())), Unit::Events.text(), turns as f64, &counted, counts);
+    let sample = of.every(period).how(How::OneIn(ratio.instructions()));
     Ok([Measurement::marked(count, &counting), Measurement::row(sample, (turns / (period + 1)) as f64, &sampling, samples)])
 }
 
@@ -129,9 +131,9 @@ fn of_operations(setting: &Setting, cpu: u32) -> Result<Vec<AuditRow>> {
             Ok(IbsTaking { user: missed, ..run })
         };
         let runs = (0..setting.runs).map(one).collect::<Result<Vec<_>>>()?;
-        let case = format!("ibs-op misses every {period}, one in {} instructions", ratio.instructions());
+        let case = Watched::from(Subject::IbsMisses).every(period).how(How::OneIn(ratio.instructions()));
         let told = format!("of a load {of_load:.1} operations are counted, any of which may be tagged");
-        Ok(row(&case, expected, &runs, ALLOWED_BY_IBS.max(3.0 / expected.sqrt())).remarking(told))
+        Ok(row(case, expected, &runs, ALLOWED_BY_IBS.max(3.0 / expected.sqrt())).remarking(told))
     };
     Ratio::ALL.into_iter().map(of).collect()
 }

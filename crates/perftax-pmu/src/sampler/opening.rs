@@ -9,7 +9,7 @@ use perftax_doc::Mechanism;
 
 use super::Sampling;
 use super::attributes::attributes;
-use crate::error::{Error, Result};
+use crate::error::{Error, KERNEL_SAYS, Result};
 use crate::event::{Event, pmu_types};
 use crate::machine::{Beyond, Privilege, Refusal, Root};
 use crate::process;
@@ -139,7 +139,7 @@ fn explain(error: io::Error, event: &Event, target: Target) -> Error {
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => Error::Unsupported {
             what,
-            why: format!("perf_event_open says {error}; PMU type {} config {:#x}", event.pmu_type, event.config),
+            why: format!("{KERNEL_SAYS} {error}; PMU type {} config {:#x}", event.pmu_type, event.config),
             remedy: "perftax doctor shows which mechanisms this machine has".into(),
         },
         Some(libc::EBUSY | libc::ENOSPC) if event.breakpoint_type != 0 => Error::Unsupported {
@@ -155,10 +155,7 @@ fn explain(error: io::Error, event: &Event, target: Target) -> Error {
         Some(libc::EMFILE) => Error::System { call: "perf_event_open (too many open files: ulimit -n)".into(), source: error },
         Some(libc::EINVAL) => Error::Unsupported {
             what,
-            why: format!(
-                "perf_event_open says EINVAL to PMU type {} config {:#x} with these attributes",
-                event.pmu_type, event.config
-            ),
+            why: format!("{KERNEL_SAYS} EINVAL to PMU type {} config {:#x} with these attributes", event.pmu_type, event.config),
             remedy: "perftax doctor -e EVENT shows which attributes this machine accepts".into(),
         },
         Some(libc::ESRCH) => Error::System { call: "perf_event_open (the thread is gone)".into(), source: error },

@@ -181,8 +181,7 @@ fn sharing_by_hardware_is_judged() {
     assert_eq!((bias(40.0), bias(25.0)), (ComparisonVerdict::Reproduced, ComparisonVerdict::Differs));
 
     let mode = |came: f64| {
-        let row = samples("pebs:u of the kernel's work", 0.0, came);
-        let row = AuditRow { case: "pebs user mode, of the kernel's work".into(), ..row };
+        let row = samples("pebs locked loads:u every 10000, done by the kernel", 0.0, came);
         found(&compared(vec![("mode", vec![row])]), "execution mode", "", HERE).verdict
     };
     assert_eq!((mode(0.0), mode(3.0)), (ComparisonVerdict::Reproduced, ComparisonVerdict::Differs));
@@ -190,18 +189,18 @@ fn sharing_by_hardware_is_judged() {
 
 #[test]
 fn overhead_is_judged_by_the_cost_of_a_sample() {
-    let cost = |ns: f64| {
+    let cost = |us: f64| {
         let rows = vec![
-            AuditRow::of("pebs instructions every 100003", "ns a sample", ns, &[ns - 10.0, ns, ns + 10.0], 1.0),
+            AuditRow::of("pebs instructions every 100003", "µs a sample", us, &[us - 0.01, us, us + 0.01], 1.0),
             AuditRow::of("mem:VARIABLE/8:w every 1", "µs a sample", 12.0, &[12.0], 1.0),
             AuditRow::of("mem:VARIABLE/8:w every 1, with a signal", "µs a sample", 60.0, &[60.0], 1.0),
         ];
         compared(vec![("overhead", rows)])
     };
-    let near = cost(2490.0);
+    let near = cost(2.49);
     assert_eq!(found(&near, "figure 8", "instructions", HERE).verdict, ComparisonVerdict::Reproduced);
     assert!(found(&near, "figure 8", "misses", HERE).ours.contains("5.0 times"));
-    assert_eq!(found(&cost(900.0), "figure 8", "instructions", HERE).verdict, ComparisonVerdict::Differs);
+    assert_eq!(found(&cost(0.9), "figure 8", "instructions", HERE).verdict, ComparisonVerdict::Differs);
 }
 
 #[test]
