@@ -37,7 +37,7 @@ pub mod words;
 mod workload;
 
 pub use arm_name::ArmName;
-pub use audit::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
+pub use audit::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, MeasuredOn, Verdict};
 pub use bill::{Bill, BilledEvent, BilledSwitches, BilledTasks, SampleCount, SpanOf, Untold};
 pub use calibration::{
     Calibration, Control, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost, StopReason, Witness,

@@ -2,9 +2,9 @@
 
 use perftax_doc::Mechanism;
 use perftax_doc::words::count;
-use perftax_doc::{Comparison, ComparisonVerdict};
+use perftax_doc::{Comparison, ComparisonVerdict, MeasuredOn};
 
-use super::{Entry, HERE, Ours, Row, SOFTWARE_PMU, on, percent, span, spoken};
+use super::{Entry, Ours, Row, on, percent, span, spoken};
 use crate::audit::Name;
 use crate::audit::case::{Case, How};
 use crate::published::pes::{Accuracy, Figure, Pes, Session, Simulated, Spread};
@@ -62,7 +62,7 @@ fn both(pes: &Pes, ours: &Ours, figure: Figure, mechanism: Mechanism) -> [Compar
         };
         row().not_here(instead, because)
     } else {
-        row().ends(text(&here, figure), HERE, published.judge(&here))
+        row().ends(text(&here, figure), MeasuredOn::Here, published.judge(&here))
     };
     let is_same = |cell: &&Simulated| cell.figure == figure && cell.mechanism == mechanism;
     let simulated: Vec<Cell> = pes.simulated.iter().filter(is_same).map(Cell::simulated).collect();
@@ -73,7 +73,7 @@ fn both(pes: &Pes, ours: &Ours, figure: Figure, mechanism: Mechanism) -> [Compar
         Mechanism::IbsFetch => because += "; the model's 2,900 fetches of a handler that count were fitted to this figure",
         _ => {}
     }
-    [measured, row().ends(text(&simulated, figure), SOFTWARE_PMU, (verdict, because))]
+    [measured, row().ends(text(&simulated, figure), MeasuredOn::SoftwarePmu, (verdict, because))]
 }
 
 /// The rows of what a figure is of. Figure 6 asks about the interval: without misses at several any event will do, and its name is said.

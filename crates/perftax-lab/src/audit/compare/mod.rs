@@ -12,7 +12,7 @@ mod overhead;
 mod sharing;
 
 use perftax_doc::Mechanism;
-use perftax_doc::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
+use perftax_doc::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, MeasuredOn, Verdict};
 
 use super::Name;
 use super::cannot::Cannot;
@@ -209,26 +209,22 @@ struct Row {
     published: String,
 }
 
-/// Where a number is from.
-const HERE: &str = "this machine";
-const SOFTWARE_PMU: &str = "software PMU";
-
 impl Row {
-    fn ends(self, ours: String, place: &str, (verdict, because): (ComparisonVerdict, String)) -> Comparison {
+    fn ends(self, ours: String, place: MeasuredOn, (verdict, because): (ComparisonVerdict, String)) -> Comparison {
         let Self { figure, asks, published } = self;
-        Comparison { figure: figure.to_string(), asks, published, ours, place: place.into(), verdict, because }
+        Comparison { figure: figure.to_string(), asks, published, ours, place: place.text().into(), verdict, because }
     }
 
     fn reproduced(self, ours: String, because: impl Into<String>) -> Comparison {
-        self.ends(ours, HERE, (ComparisonVerdict::Reproduced, because.into()))
+        self.ends(ours, MeasuredOn::Here, (ComparisonVerdict::Reproduced, because.into()))
     }
 
     fn differs(self, ours: String, because: impl Into<String>) -> Comparison {
-        self.ends(ours, HERE, (ComparisonVerdict::Differs, because.into()))
+        self.ends(ours, MeasuredOn::Here, (ComparisonVerdict::Differs, because.into()))
     }
 
     fn not_here(self, ours: String, because: impl Into<String>) -> Comparison {
-        self.ends(ours, HERE, (ComparisonVerdict::NotHere, because.into()))
+        self.ends(ours, MeasuredOn::Here, (ComparisonVerdict::NotHere, because.into()))
     }
 }
 

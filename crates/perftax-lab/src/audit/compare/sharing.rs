@@ -1,7 +1,7 @@
 //! Figures 5, 7 and 12 and the execution mode: who gets which samples, among threads, instructions, events and modes.
 
 use perftax_doc::Mechanism;
-use perftax_doc::{AuditRow, Comparison, ComparisonVerdict, Verdict};
+use perftax_doc::{AuditRow, Comparison, ComparisonVerdict, MeasuredOn, Verdict};
 use perftax_model::Rotation;
 
 use super::{Entry, Ours, Row, on};
@@ -83,7 +83,7 @@ pub(super) fn events(pes: &Pes, ours: &Ours) -> Vec<Comparison> {
     };
     let rows = ours.by(Name::Events, Mechanism::Pebs);
     let here = match in_turns(&rows) {
-        Some((text, conclusion)) => row().ends(text, super::HERE, conclusion),
+        Some((text, conclusion)) => row().ends(text, MeasuredOn::Here, conclusion),
         None if rows.is_empty() => row().not_here(
             ours.instead(Name::Events),
             format!(
@@ -108,7 +108,7 @@ pub(super) fn events(pes: &Pes, ours: &Ours) -> Vec<Comparison> {
     } else {
         (ComparisonVerdict::Differs, "the shares are not those of events that take turns on four counters".into())
     };
-    let model = row().ends(text, "perf's rotation, modelled", conclusion);
+    let model = row().ends(text, MeasuredOn::Rotation, conclusion);
     let ibs: Vec<String> = of(Maker::Amd)
         .flat_map(|row| row.events.iter().zip(&row.signed_error_percent))
         .map(|(event, error)| format!("{event} {} %", super::percent(*error)))
