@@ -137,6 +137,35 @@ pub enum ComparisonVerdict {
     NotHere,
 }
 
+/// Where the numbers of a comparison that stand against the published ones are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MeasuredOn {
+    /// Measured on this machine, or not to be had on it.
+    Here,
+    /// The software PMU.
+    SoftwarePmu,
+    /// The rotation of events, modelled.
+    Rotation,
+}
+
+impl MeasuredOn {
+    const ALL: [Self; 3] = [Self::Here, Self::SoftwarePmu, Self::Rotation];
+
+    /// As [`Comparison::place`] has it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Here => "this machine",
+            Self::SoftwarePmu => "software PMU",
+            Self::Rotation => "perf's rotation, modelled",
+        }
+    }
+
+    /// The one of this text; none of another version's.
+    pub fn read(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|place| place.text() == text)
+    }
+}
+
 impl Comparison {
     /// Verdict and reason in one sentence.
     pub fn conclusion(&self) -> String {
@@ -148,10 +177,37 @@ impl Comparison {
     }
 }
 
-/// How the remark of an event begins for which no truth can be made.
-const NO_TRUTH: &str = "no truth for it here";
-/// What a row is marked with that this process has no right to measure.
-const FORBIDDEN: &str = "not yours to measure";
+/// What an impossible row lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lack {
+    /// A truth to hold the event against.
+    Truth,
+    /// The right to measure it.
+    Right,
+    /// The event, or whatever else its remark names.
+    Event,
+}
+
+impl Lack {
+    /// What stands instead of a number, and before the reason in the first two remarks.
+    fn text(self) -> &'static str {
+        match self {
+            Self::Truth => "no truth for it here",
+            Self::Right => "not yours to measure",
+            Self::Event => "cannot be had here",
+        }
+    }
+
+    /// The remark of a row that lacks it.
+    fn because(self, why: &str) -> String {
+        format!("{}: {why}", self.text())
+    }
+
+    /// What the row of a remark lacks.
+    fn read(remark: &str) -> Self {
+        [Self::Truth, Self::Right].into_iter().find(|lack| remark.starts_with(lack.text())).unwrap_or(Self::Event)
+    }
+}
 
 impl AuditRow {
     /// A row of some runs.
@@ -201,33 +257,31 @@ impl AuditRow {
 
     /// A row of an event for which no truth can be made, and why not.
     pub fn without_truth(case: impl Into<String>, why: &str) -> Self {
-        Self::impossible(case, format!("{NO_TRUTH}: {why}"))
+        Self::impossible(case, Lack::Truth.because(why))
     }
 
     /// Whether it says that no truth can be made, and not that something is missing.
     pub fn has_no_truth(&self) -> bool {
-        self.verdict == Verdict::Impossible && self.remark.as_ref().is_some_and(|remark| remark.starts_with(NO_TRUTH))
+        self.verdict == Verdict::Impossible && self.lack() == Lack::Truth
     }
 
     /// A row that this machine could have measured, and did not let this process.
     pub fn forbidden(case: impl Into<String>, why: &str) -> Self {
-        Self::impossible(case, format!("{FORBIDDEN}: {why}"))
+        Self::impossible(case, Lack::Right.because(why))
     }
 
     /// Whether it says that the right is missing, and not the machine's ability.
     pub fn is_forbidden(&self) -> bool {
-        self.verdict == Verdict::Impossible && self.remark.as_ref().is_some_and(|remark| remark.starts_with(FORBIDDEN))
+        self.verdict == Verdict::Impossible && self.lack() == Lack::Right
     }
 
     /// What an impossible row says instead of a number.
     pub fn instead(&self) -> &'static str {
-        if self.has_no_truth() {
-            NO_TRUTH
-        } else if self.is_forbidden() {
-            FORBIDDEN
-        } else {
-            "cannot be had here"
-        }
+        if self.verdict == Verdict::Impossible { self.lack().text() } else { Lack::Event.text() }
+    }
+
+    fn lack(&self) -> Lack {
+        self.remark.as_deref().map_or(Lack::Event, Lack::read)
     }
 
     /// With what was lost on the way: whatever was, the row fails.
@@ -293,11 +347,22 @@ mod tests {
     #[test]
     fn what_is_missing_and_what_cannot_be_known_are_told_apart() {
         let forbidden = AuditRow::forbidden("z", "the knob is 2");
-        assert!(forbidden.is_forbidden() && !forbidden.has_no_truth() && forbidden.instead() == FORBIDDEN);
+        assert!(forbidden.is_forbidden() && !forbidden.has_no_truth() && forbidden.instead() == "not yours to measure");
         let rows = [AuditRow::impossible("x", "no such counter"), AuditRow::without_truth("y", "nobody knows")];
         assert!(rows.iter().all(|row| !row.is_forbidden()));
         assert_eq!(rows.each_ref().map(AuditRow::instead), ["cannot be had here", "no truth for it here"]);
         assert!(!AuditRow::of("x", "events", 1.0, &[1.0], 0.0).has_no_truth());
+    }
+
+    #[test]
+    fn places_and_lacks_are_read_from_their_texts() {
+        assert_eq!(MeasuredOn::ALL.map(MeasuredOn::text), ["this machine", "software PMU", "perf's rotation, modelled"]);
+        assert!(MeasuredOn::ALL.into_iter().all(|place| MeasuredOn::read(place.text()) == Some(place)));
+        assert_eq!(MeasuredOn::read("elsewhere"), None);
+        for lack in [Lack::Truth, Lack::Right, Lack::Event] {
+            assert_eq!(Lack::read(&lack.because("why")), lack);
+        }
+        assert_eq!(Lack::Truth.because("nobody knows"), "no truth for it here: nobody knows");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //!
 //! Keys carry base SI units; every document starts with its [`Origin`].
 
+mod arm_name;
 mod audit;
 mod bill;
 mod calibration;
@@ -15,6 +16,7 @@ mod matrix;
 pub mod mechanism;
 pub mod observation;
 mod origin;
+mod payload_term;
 mod phase;
 mod plan;
 mod prediction;
@@ -35,7 +37,8 @@ mod warning;
 pub mod words;
 mod workload;
 
-pub use audit::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
+pub use arm_name::ArmName;
+pub use audit::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, MeasuredOn, Verdict};
 pub use bill::{Bill, BilledEvent, BilledSwitches, BilledTasks, SampleCount, SpanOf, Untold};
 pub use calibration::{
     Calibration, Control, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost, StopReason, Witness,
@@ -54,6 +57,7 @@ pub use matrix::{
 };
 pub use mechanism::Mechanism;
 pub use origin::{MachineId, Origin, SCHEMA};
+pub use payload_term::PayloadTerm;
 pub use phase::{Phase, PhaseInterval, PhaseStretch};
 pub use plan::{Plan, Reason, Work};
 pub use prediction::{Prediction, PredictionRow, busiest_tells, cpu_time_tells};

@@ -42,6 +42,8 @@ pub enum Setting {
     Mechanism,
     /// How caches are taken away.
     Method,
+    /// Experiments that are done, of all.
+    Only,
     /// Overheads to verify at.
     Overheads,
     /// The size of pages.
@@ -56,6 +58,8 @@ pub enum Setting {
     Process,
     /// A machine's profile.
     Profile,
+    /// Whether fewer runs are enough.
+    Quick,
     /// How a server says that it is ready.
     Ready,
     /// The file that keeps what is done.
@@ -112,6 +116,7 @@ impl Setting {
             Self::Machine => "'machine'",
             Self::Mechanism => "'mechanism'",
             Self::Method => "'method'",
+            Self::Only => "'only'",
             Self::Overheads => "'overheads'",
             Self::Pages => "'pages'",
             Self::Period => "'period'",
@@ -119,6 +124,7 @@ impl Setting {
             Self::Probe => "'probe'",
             Self::Process => "'process'",
             Self::Profile => "'profile'",
+            Self::Quick => "'quick'",
             Self::Ready => "'ready'",
             Self::Resume => "'resume'",
             Self::RingPages => "'ring pages'",

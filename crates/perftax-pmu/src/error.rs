@@ -135,6 +135,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the kernel refused to open an event, and neither a right nor a counter was missing.
+    pub fn is_kernels_refusal(&self) -> bool {
+        matches!(self, Self::Unsupported { why, .. } if why.starts_with(KERNEL_SAYS))
+    }
+
     /// What is wrong, without its remedy: the first line.
     pub fn headline(&self) -> String {
         self.to_string().lines().next().unwrap_or_default().to_string()
@@ -164,6 +169,9 @@ impl Error {
         move |source| Self::File { path, source }
     }
 }
+
+/// How the reason of a refusal by the kernel begins.
+pub(crate) const KERNEL_SAYS: &str = "perf_event_open says";
 
 fn waited_text(waited_s: u64) -> String {
     if waited_s == 0 { String::new() } else { format!(", waited {waited_s} s") }

@@ -6,6 +6,7 @@
 //! - `samples` (cargo feature `parquet`): single samples as a Parquet file.
 //! - [`Document`]: which document a JSON text holds, for commands that read documents back.
 
+mod columns;
 pub mod csv;
 mod document;
 #[cfg(feature = "html")]

@@ -2,6 +2,9 @@
 
 use owo_colors::OwoColorize;
 
+use crate::columns::Column;
+use crate::printable::printable;
+
 /// Spaces between columns.
 const GAP: &str = "  ";
 
@@ -19,6 +22,27 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// These columns of some rows.
+    pub(crate) fn of<R>(columns: &[&Column<R>], rows: impl Iterator<Item = R>) -> Self {
+        let mut table = Self::headed(columns);
+        for row in rows {
+            let cell = |column: &&Column<R>| {
+                let text = printable(&(column.cell)(&row));
+                if column.is_main { text.bold().to_string() } else { text }
+            };
+            table.row(columns.iter().map(cell).collect());
+        }
+        table
+    }
+
+    /// These columns, without a row.
+    pub(crate) fn headed<R>(columns: &[&Column<R>]) -> Self {
+        let add = |table: Self, column: &&Column<R>| {
+            if column.is_number { table.right(column.heading) } else { table.left(column.heading) }
+        };
+        columns.iter().fold(Self::default(), add)
+    }
+
     /// Adds a column of names.
     pub(crate) fn left(mut self, title: &str) -> Self {
         self.columns.push((title.into(), Align::Left));

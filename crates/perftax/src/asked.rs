@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_doc::{Mechanism, Origin};
+use perftax_doc::{Mechanism, Origin, PayloadTerm};
 use perftax_lab::prediction::{SampleCost, of_published};
 use perftax_lab::published::Published;
 use perftax_pmu::Error;
@@ -46,7 +46,7 @@ pub struct CostQuery<'a> {
     /// An event that counts pieces of work, too.
     pub work: Option<&'a str>,
     /// Payload that samples carry, by the names of its terms.
-    pub payload: &'a [String],
+    pub payload: &'a [PayloadTerm],
     /// Whose costs, and where counts come from.
     pub cost: &'a CostChoice,
 }

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use perftax_doc::{Calibration, MachineProfile, Origin};
-use perftax_doc::{LeftOut, Mechanism, Warning};
+use perftax_doc::{LeftOut, Mechanism, PayloadTerm, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
 use perftax_lab::prediction::{Counting, PredictionInput, SampleCost, in_profile, of_calibration};
 use perftax_lab::published::Published;
@@ -26,7 +27,7 @@ pub fn price(
     here: &Host,
     event: Option<&Event>,
     mechanism: Mechanism,
-    payload: &[String],
+    payload: &[PayloadTerm],
     from: Option<&PathBuf>,
     origin: &mut Origin,
 ) -> Result<SampleCost> {
@@ -36,7 +37,7 @@ pub fn price(
         let Some(found) = found else {
             bail!("{} has no calibration of {mechanism}: it has {}", path.display(), contents(&profile))
         };
-        if let Some(term) = payload.iter().find(|term| !found.terms.contains_key(*term)) {
+        if let Some(term) = payload.iter().find(|term| !found.terms.contains_key(term.name())) {
             bail!("{} has no cost of a {term}: calibrate there without --quick", path.display())
         }
         if profile.machine.fingerprint != here.id.fingerprint {
@@ -46,7 +47,7 @@ pub fn price(
     }
     let kept = profile::load(&here.id)?;
     let found = kept.as_ref().and_then(|profile| in_profile(profile, event, mechanism));
-    if let Some(found) = found.filter(|found| payload.iter().all(|term| found.terms.contains_key(term))) {
+    if let Some(found) = found.filter(|found| payload.iter().all(|term| found.terms.contains_key(term.name()))) {
         return Ok(priced(found, event, origin));
     }
     let guard = here.throttle_guard(origin)?;
@@ -69,7 +70,7 @@ pub fn price(
     let document = perftax_lab::calibrate::document(&here.catalog, here.origin("calibrate"), &spec, &Goal::QUICK, outcome)?;
     profile::save(&document)?;
     origin.warnings.extend(document.origin.warnings.iter().filter(|w| matches!(w, Warning::PrecisionNotReached { .. })).cloned());
-    if let Some(term) = payload.iter().find(|term| !document.terms.contains_key(*term)) {
+    if let Some(term) = payload.iter().find(|term| !document.terms.contains_key(term.name())) {
         return Err(Error::Unsupported {
             what: format!("price a {term} by {mechanism}"),
             why: "its arm of the calibration could not be opened or measured here".into(),
@@ -103,18 +104,18 @@ pub struct WatchedChoice {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct PayloadChoice {
     /// What each sample carries: callchain, user-regs, user-stack, branch-stack; may be repeated
-    #[arg(long = "with", value_name = "PAYLOAD", value_parser = ["callchain", "user-regs", "user-stack", "branch-stack"])]
-    pub with: Vec<String>,
+    #[arg(long = "with", value_name = "PAYLOAD", value_parser = PossibleValuesParser::new(PayloadTerm::ALL.map(PayloadTerm::name)).try_map(|name| name.parse::<PayloadTerm>()))]
+    pub with: Vec<PayloadTerm>,
 }
 
 impl PayloadChoice {
     /// perf record's options for the same payload.
     pub fn perf_options(&self) -> Vec<String> {
-        let options = self.with.iter().map(|name| match name.as_str() {
-            "callchain" => "--call-graph=fp",
-            "branch-stack" => "--branch-any",
-            "user-regs" => "--user-regs=ax,bx,cx,dx,si,di,bp,sp,ip,flags,r8,r9,r10,r11,r12,r13,r14,r15",
-            _ => "--call-graph=dwarf",
+        let options = self.with.iter().map(|term| match term {
+            PayloadTerm::Callchain => "--call-graph=fp",
+            PayloadTerm::Branches => "--branch-any",
+            PayloadTerm::UserRegisters => "--user-regs=ax,bx,cx,dx,si,di,bp,sp,ip,flags,r8,r9,r10,r11,r12,r13,r14,r15",
+            PayloadTerm::UserStack => "--call-graph=dwarf",
         });
         options.map(String::from).collect()
     }

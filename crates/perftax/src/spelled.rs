@@ -25,6 +25,7 @@ fn setting(setting: Setting) -> &'static str {
         Setting::MaxRounds => "--max-rounds",
         Setting::Mechanism => "--mechanism",
         Setting::Method => "--method",
+        Setting::Only => "--only",
         Setting::Overheads => "--overheads",
         Setting::Pages => "--pages",
         Setting::Period => "-c",
@@ -32,6 +33,7 @@ fn setting(setting: Setting) -> &'static str {
         Setting::Probe => "--probe",
         Setting::Process => "-p",
         Setting::Profile => "--profile",
+        Setting::Quick => "--quick",
         Setting::Ready => "--ready",
         Setting::Resume => "--resume",
         Setting::RingPages => "-m",
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
 
     /// Every setting that [`setting`] spells.
-    const SETTINGS: [Setting; 36] = [
+    const SETTINGS: [Setting; 38] = [
         Setting::Budget,
         Setting::Buffer,
         Setting::Caches,
@@ -123,6 +125,7 @@ mod tests {
         Setting::MaxRounds,
         Setting::Mechanism,
         Setting::Method,
+        Setting::Only,
         Setting::Overheads,
         Setting::Pages,
         Setting::Period,
@@ -130,6 +133,7 @@ mod tests {
         Setting::Probe,
         Setting::Process,
         Setting::Profile,
+        Setting::Quick,
         Setting::Ready,
         Setting::Resume,
         Setting::RingPages,

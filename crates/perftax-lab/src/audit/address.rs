@@ -7,8 +7,9 @@ use perftax_pmu::Result;
 use perftax_pmu::event::parse_one;
 use perftax_pmu::sampler::Payload;
 
+use super::case::{How, Subject, Watched};
 use super::core_event::LOADS;
-use super::{Experiment, Measurement, Setting, Source, by_ibs, or_impossible};
+use super::{Experiment, Measurement, Name, Setting, Source, Unit, by_ibs, or_impossible};
 use crate::stimulus::{KnownLoop, Loop, PageFaults, ProbedCalls, Sites};
 
 /// Faults whose addresses are known one by one, and calls of a function whose address is known.
@@ -27,8 +28,8 @@ const SI: u32 = 4;
 const PERIOD: u64 = 97;
 
 impl Experiment for Address {
-    fn name(&self) -> &'static str {
-        "address"
+    fn name(&self) -> Name {
+        Name::Address
     }
 
     fn question(&self) -> &'static str {
@@ -50,10 +51,10 @@ impl Experiment for Address {
             rows.extend(faults(setting)?);
         }
         if setting.asks(&Source::Calls.name()) {
-            rows.extend(or_impossible("uprobe: the instruction", calls(setting).map(|row| vec![row]))?);
+            rows.extend(or_impossible(Watched::from(Subject::Probe).how(How::Instruction), calls(setting).map(|row| vec![row]))?);
         }
         if setting.asks(&LOADS.name()) {
-            rows.extend(or_impossible("pebs loads: instruction, address, register", loads(setting))?);
+            rows.extend(or_impossible(Watched::from(LOADS).how(How::InstructionAddressRegister), loads(setting))?);
         }
         rows.extend(by_ibs(setting, |ibs, cpu| ibs.places(setting, cpu))?);
         Ok(rows)
@@ -76,10 +77,13 @@ fn faults(setting: &Setting) -> Result<Vec<AuditRow>> {
         instructions.push(by.len() as f64);
         all.push(run);
     }
-    let case = |what: &str| format!("page-faults every {PERIOD}: {what}");
+    let case = |how| Watched::from(Source::PageFaults).every(PERIOD).how(how);
     Ok(vec![
-        Measurement::marked(AuditRow::of(case("the address"), "samples", (FAULTS as u64 / PERIOD) as f64, &right, 0.0), &all),
-        AuditRow::of(case("the instruction"), "instructions", 1.0, &instructions, 0.0),
+        Measurement::marked(
+            AuditRow::of(case(How::Address), Unit::Samples.text(), (FAULTS as u64 / PERIOD) as f64, &right, 0.0),
+            &all,
+        ),
+        AuditRow::of(case(How::Instruction), Unit::Instructions.text(), 1.0, &instructions, 0.0),
     ])
 }
 
@@ -108,11 +112,11 @@ fn loads(setting: &Setting) -> Result<Vec<AuditRow>> {
         in_register.push(registers as f64);
     }
     let expected = LOADS.samples(4 * TURNS, PERIOD_OF_LOADS) as f64;
-    let row = |what: &str, right: &[f64]| {
-        let case = format!("{} every {PERIOD_OF_LOADS}: {what}", LOADS.name());
-        Measurement::marked(AuditRow::of(case, "samples", expected, right, 0.0), &all)
+    let row = |how, right: &[f64]| {
+        let case = Watched::from(LOADS).every(PERIOD_OF_LOADS).how(how);
+        Measurement::marked(AuditRow::of(case, Unit::Samples.text(), expected, right, 0.0), &all)
     };
-    Ok(vec![row("the instruction", &at_instruction), row("the address", &at_address), row("a register", &in_register)])
+    Ok(vec![row(How::Instruction, &at_instruction), row(How::Address, &at_address), row(How::Register, &in_register)])
 }
 
 fn calls(setting: &Setting) -> Result<AuditRow> {
@@ -127,6 +131,6 @@ fn calls(setting: &Setting) -> Result<AuditRow> {
         })?);
         right.push(at_right as f64);
     }
-    let case = format!("uprobe every {PERIOD}: the instruction");
-    Ok(Measurement::marked(AuditRow::of(case, "samples", (CALLS / PERIOD) as f64, &right, 0.0), &all))
+    let case = Watched::from(Subject::Probe).every(PERIOD).how(How::Instruction);
+    Ok(Measurement::marked(AuditRow::of(case, Unit::Samples.text(), (CALLS / PERIOD) as f64, &right, 0.0), &all))
 }

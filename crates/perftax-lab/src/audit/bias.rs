@@ -7,9 +7,9 @@ use perftax_pmu::Result;
 use perftax_pmu::event::{Event, parse_one};
 use perftax_pmu::sampler::Payload;
 
+use super::case::{How, Ibs, Watched};
 use super::core_event::LOADS;
-use super::ibs::Ibs;
-use super::{Experiment, Measurement, Setting, Source, by_ibs, or_impossible};
+use super::{Experiment, Measurement, Name, Setting, Source, Unit, by_ibs, or_impossible};
 use crate::stimulus::{KnownLoop, Loop, PageFaults, Sites, Stimulus};
 
 /// Four stores in turn, sampled at a period that four divides, and at its neighbour.
@@ -26,8 +26,8 @@ const TURNS: u64 = 100_100;
 const ALLOWED: f64 = 0.01;
 
 impl Experiment for Bias {
-    fn name(&self) -> &'static str {
-        "bias"
+    fn name(&self) -> Name {
+        Name::Bias
     }
 
     fn question(&self) -> &'static str {
@@ -48,13 +48,13 @@ impl Experiment for Bias {
         let event = parse_one("page-faults:u", setting.catalog)?;
         let faults = FourInTurn { event: &event, instruction: "store", events: "faults", is_theirs: &|_| true };
         for period in setting.asked(&Source::PageFaults.name(), [ALIASED, ALIASED + 1]) {
-            let case = format!("page-faults every {period}, four stores in turn");
+            let case = Watched::from(Source::PageFaults).every(period).how(How::FourStores);
             let mut work = PageFaults::by(Sites::FourInTurn, FAULTS)?;
-            rows.push(foremost(setting, &faults, &mut work, period, period, &case)?);
+            rows.push(foremost(setting, &faults, &mut work, period, period, case)?);
         }
         for period in setting.asked(&LOADS.name(), [ALIASED_LOADS, ALIASED_LOADS + 1]) {
-            let case = format!("{} every {period}, four loads in turn", LOADS.name());
-            rows.extend(or_impossible(&case, of_loads(setting, period, &case).map(|row| vec![row]))?);
+            let case = Watched::from(LOADS).every(period).how(How::FourLoads);
+            rows.extend(or_impossible(case, of_loads(setting, period, case).map(|row| vec![row]))?);
         }
         rows.extend(by_ibs(setting, |ibs, cpu| if ibs == Ibs::Op { ibs.bias(setting, cpu) } else { Ok(Vec::new()) })?);
         Ok(rows)
@@ -62,7 +62,7 @@ impl Experiment for Bias {
 }
 
 /// Loads, whose addresses are known.
-fn of_loads(setting: &Setting, period: u64, case: &str) -> Result<AuditRow> {
+fn of_loads(setting: &Setting, period: u64, case: Watched) -> Result<AuditRow> {
     let event = LOADS.event(false, setting.catalog)?;
     let mut work = KnownLoop::new(Loop::FourLoads, TURNS)?;
     let sites: Vec<u64> = work.load_sites().iter().map(|(instruction, _)| *instruction).collect();
@@ -87,7 +87,7 @@ fn foremost(
     work: &mut dyn Stimulus,
     period: u64,
     stride: u64,
-    case: &str,
+    case: Watched,
 ) -> Result<AuditRow> {
     let (mut shares, mut all, mut seen) = (Vec::new(), Vec::new(), 0);
     for _ in 0..setting.runs {
@@ -115,6 +115,6 @@ fn foremost(
             "one sample in {stride} {events}, which shares no factor with the loop's four: {seen} of 4 {instruction}s are seen"
         )
     };
-    let row = AuditRow::of(case, "% of the samples", if is_aliased { 100.0 } else { 25.0 }, &shares, ALLOWED);
+    let row = AuditRow::of(case, Unit::ShareOfSamples.text(), if is_aliased { 100.0 } else { 25.0 }, &shares, ALLOWED);
     Ok(Measurement::marked(row.remarking(remark), &all))
 }

@@ -1,5 +1,8 @@
 //! Events of the core's PMU, over a loop that makes so many of them.
 
+use std::fmt::{self, Display, Formatter};
+
+use perftax_doc::steps::{Emulation, Experiment as InMachine, Operation};
 use perftax_pmu::event::{Catalog, Event, Retired, Vendor, parse_one};
 use perftax_pmu::{Error, Result};
 
@@ -31,6 +34,15 @@ impl Overflow {
     /// The most precise way that a vendor's core has: AMD's precise mechanism is IBS, which counts on its own, ARM's is SPE.
     pub fn most_precise(vendor: Vendor) -> Self {
         if vendor == Vendor::Intel { Self::Pebs } else { Self::Interrupt }
+    }
+}
+
+impl Display for Overflow {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Interrupt => "interrupt",
+            Self::Pebs => "pebs",
+        })
     }
 }
 
@@ -66,11 +78,7 @@ impl CoreEvent {
 
     /// How it is called.
     pub fn name(self) -> String {
-        let by = match self.by {
-            Overflow::Interrupt => "interrupt",
-            Overflow::Pebs => "pebs",
-        };
-        format!("{by} {}", self.counted.name())
+        format!("{} {}", self.by, self.counted.name())
     }
 
     /// The event, in user mode or in the kernel's.
@@ -81,8 +89,11 @@ impl CoreEvent {
         let missing = |why: String| Error::Unsupported {
             what: format!("sample {}", self.name()),
             why,
-            remedy: "perftax doctor shows which mechanisms this machine has; perftax vm run -- perftax audit has PEBS emulated"
-                .into(),
+            remedy: format!(
+                "{} shows which mechanisms this machine has; {} has PEBS emulated",
+                Operation::Diagnose,
+                Operation::Emulate(Emulation { experiment: Some(InMachine::Audit), ..Emulation::default() })
+            ),
         };
         let pmu = catalog.core_pmu().ok_or_else(|| {
             missing(format!("the kernel exposes no core PMU (nothing like {}/cpu)", catalog.devices().display()))

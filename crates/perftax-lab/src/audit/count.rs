@@ -3,14 +3,15 @@
 use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Measurement, Setting, each_source};
+use super::case::Watched;
+use super::{Experiment, Measurement, Name, Setting, Unit, each_source};
 
 /// Counts, without a sample, against work whose events are known.
 pub struct Count;
 
 impl Experiment for Count {
-    fn name(&self) -> &'static str {
-        "count"
+    fn name(&self) -> Name {
+        Name::Count
     }
 
     fn question(&self) -> &'static str {
@@ -31,7 +32,7 @@ impl Experiment for Count {
             let runs = Measurement::runs(setting, work.as_mut(), &event, None)?;
             let counted: Vec<f64> = runs.iter().map(|run| run.counted as f64).collect();
             let expected = (source.many() + source.own(setting)?) as f64;
-            let row = AuditRow::of(source.name(), "events", expected, &counted, source.allowed(setting));
+            let row = AuditRow::of(Watched::from(*source), Unit::Events.text(), expected, &counted, source.allowed(setting));
             Ok(vec![Measurement::marked(row, &runs)])
         })
     }

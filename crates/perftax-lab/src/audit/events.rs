@@ -4,8 +4,9 @@ use perftax_doc::AuditRow;
 use perftax_pmu::event::{Event, Retired};
 use perftax_pmu::{Error, Result};
 
+use super::case::{Case, How, Share, Watched};
 use super::core_event::{CoreEvent, Overflow};
-use super::{Measurement, Setting, Source};
+use super::{Measurement, Name, Setting, Source, Unit};
 use crate::stimulus::Stimulus;
 
 /// More and more events over the same work.
@@ -27,8 +28,8 @@ const ALLOWED_SHARE: f64 = 0.02;
 const ROTATING_PERIOD: u64 = 100_003;
 
 impl super::Experiment for Events {
-    fn name(&self) -> &'static str {
-        "events"
+    fn name(&self) -> Name {
+        Name::Events
     }
 
     fn question(&self) -> &'static str {
@@ -67,7 +68,7 @@ impl super::Experiment for Events {
 fn at_once(source: &Source, setting: &Setting, events: u64, count: usize) -> Result<AuditRow> {
     let (mut work, event) = source.work(source.many(), setting.catalog)?;
     let period = source.period_for(SAMPLES);
-    let case = format!("{} every {period}, {count} at once", source.name());
+    let case = Watched::from(*source).every(period).how(How::AtOnce(count));
     let is_too_many = *source == Source::Writes && count > DEBUG_REGISTERS;
     let mut runs = Vec::new();
     for _ in 0..setting.runs {
@@ -75,18 +76,21 @@ fn at_once(source: &Source, setting: &Setting, events: u64, count: usize) -> Res
             Ok(run) => runs.push(run),
             Err(Error::Unsupported { .. }) if is_too_many => {
                 let remark = format!("refused, as it must be: there are {DEBUG_REGISTERS} debug registers");
-                return Ok(AuditRow::of(case, "events opened", 0.0, &[0.0], 0.0).remarking(remark));
+                return Ok(AuditRow::of(case, Unit::EventsOpened.text(), 0.0, &[0.0], 0.0).remarking(remark));
             }
             Err(Error::System { call, source }) => {
-                return Ok(AuditRow::of(case, "samples of each", SAMPLES as f64, &[], 0.0).remarking(format!("{call}: {source}")));
+                return Ok(AuditRow::of(case, Unit::SamplesOfEach.text(), SAMPLES as f64, &[], 0.0)
+                    .remarking(format!("{call}: {source}")));
             }
             Err(error) => return Err(error),
         }
     }
     let samples: Vec<f64> = runs.iter().map(|run| run.samples as f64 / count as f64).collect();
     let expected = source.samples(events, period);
-    let row =
-        Measurement::marked(AuditRow::of(case, "samples of each", expected as f64, &samples, source.allowed(setting)), &runs);
+    let row = Measurement::marked(
+        AuditRow::of(case, Unit::SamplesOfEach.text(), expected as f64, &samples, source.allowed(setting)),
+        &runs,
+    );
     Ok(if is_too_many { row.remarking(format!("opened with {DEBUG_REGISTERS} debug registers")) } else { row })
 }
 
@@ -107,10 +111,12 @@ fn in_turns(setting: &Setting, counters: usize) -> Result<Vec<AuditRow>> {
             scaled
                 .push(100.0 * each.iter().map(|(counted, share)| *counted as f64 / share).sum::<f64>() / (truth * count as f64));
         }
-        let case = |what: &str| format!("{count} counted on {counters} counters: {what}");
+        let case = |share| Case::Counted { events: count, counters, share };
         let told = format!("{counters}/{count} of the time each: what is not scaled is too few by as much");
-        rows.push(AuditRow::of(case("unscaled"), "% of the events", 100.0 * left, &shares, ALLOWED_SHARE).remarking(told));
-        rows.push(AuditRow::of(case("scaled by the time"), "% of the events", 100.0, &scaled, ALLOWED_SCALED));
+        rows.push(
+            AuditRow::of(case(Share::Unscaled), Unit::ShareOfEvents.text(), 100.0 * left, &shares, ALLOWED_SHARE).remarking(told),
+        );
+        rows.push(AuditRow::of(case(Share::Scaled), Unit::ShareOfEvents.text(), 100.0, &scaled, ALLOWED_SCALED));
         rows.push(pinned(setting, &event, count, counters)?);
     }
     for count in [counters + 1, counters + 2] {
@@ -127,8 +133,8 @@ fn pinned(setting: &Setting, event: &Event, count: usize, counters: usize) -> Re
     let in_error: Vec<f64> = (0..setting.runs)
         .map(|_| Measurement::in_error(&mut work, &vec![event.clone(); count]).map(|count| count as f64))
         .collect::<Result<_>>()?;
-    let case = format!("{count} pinned on {counters} counters: in error");
-    Ok(AuditRow::of(case, "events", (count - counters) as f64, &in_error, 0.0))
+    let case = Case::Pinned { events: count, counters };
+    Ok(AuditRow::of(case, Unit::Events.text(), (count - counters) as f64, &in_error, 0.0))
 }
 
 /// Sampled while they take turns, as in the study.
@@ -144,12 +150,14 @@ fn sampled_in_turns(setting: &Setting, work: &mut dyn Stimulus, count: usize, co
         scaled.push(100.0 * each / whole * run.enabled_ns as f64 / run.running_ns.max(1) as f64);
         (lost, throttled) = (lost + run.lost, throttled + run.throttled);
     }
-    let case = |what: &str| format!("{} every {ROTATING_PERIOD}, {count} on {counters} counters: {what}", taken.name());
+    let case = |share| Watched::from(taken).every(ROTATING_PERIOD).how(How::Rotating { events: count, counters, share });
     let left = 100.0 * counters as f64 / count as f64;
     Ok(vec![
-        AuditRow::of(case("unscaled"), "% of the samples", left, &shares, ALLOWED_SHARE).losing(lost, throttled).remarking(
-            format!("{counters}/{count}: what the study found of five and six events on four counters, 79.9 and 66.6 %"),
-        ),
-        AuditRow::of(case("scaled by the time"), "% of the samples", 100.0, &scaled, ALLOWED_SCALED),
+        AuditRow::of(case(Share::Unscaled), Unit::ShareOfSamples.text(), left, &shares, ALLOWED_SHARE)
+            .losing(lost, throttled)
+            .remarking(format!(
+                "{counters}/{count}: what the study found of five and six events on four counters, 79.9 and 66.6 %"
+            )),
+        AuditRow::of(case(Share::Scaled), Unit::ShareOfSamples.text(), 100.0, &scaled, ALLOWED_SCALED),
     ])
 }

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use perftax_doc::steps::Setting;
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::record::Sample;
@@ -107,6 +108,10 @@ impl FromStr for Fault {
     fn from_str(name: &str) -> Result<Self, Error> {
         let names = || Self::ALL.map(|(name, _)| name).join(", ");
         let known = Self::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, fault)| fault);
-        known.ok_or_else(|| Error::Argument { argument: "--plant", value: name.into(), needed: format!("one of {}", names()) })
+        known.ok_or_else(|| Error::Argument {
+            argument: Setting::Plant.name(),
+            value: name.into(),
+            needed: format!("one of {}", names()),
+        })
     }
 }

@@ -5,26 +5,28 @@
 //! arch/x86/events/amd/ibs.c): the handler's last operations are counted, so that more samples come than operations over period.
 
 use perftax_doc::AuditRow;
+use perftax_doc::steps::{Emulation, Experiment as InMachine, Operation};
 use perftax_pmu::event::{Event, Vendor, parse_one};
 use perftax_pmu::record::{CpuMode, Sample};
 use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling, Wakeup};
 use perftax_pmu::sys::Target;
 use perftax_pmu::{Error, Result};
 
-use super::Setting;
+use super::case::{How, Ibs, Side, Subject, Watched};
 use super::measurement::{Measurement, drained};
 use super::threads::on_each;
+use super::{Setting, Unit};
 use crate::stimulus::{KnownLoop, Loop, Stimulus};
 
-/// What is sampled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ibs {
-    /// Dispatched operations.
-    Op,
-    /// Fetches.
-    Fetch,
-}
-
+/// Where there is no IBS.
+const AUDITED: Emulation = Emulation {
+    processor: Some("zen2"),
+    cpus: None,
+    has_caches: false,
+    has_random_starts: false,
+    kernel_parameter: None,
+    experiment: Some(InMachine::Audit),
+};
 /// Turns of the loop: some hundred samples at the longest period.
 const TURNS: u64 = 400_000;
 /// Periods, multiples of 16 as the kernel asks for (perf_ibs_init): the first tells what the handler adds, the others are held against it.
@@ -58,20 +60,9 @@ pub struct IbsTaking {
 }
 
 impl Ibs {
-    /// How rows call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Op => "ibs-op",
-            Self::Fetch => "ibs-fetch",
-        }
-    }
-
-    /// How rows call it, with what it counts.
-    fn case(self) -> &'static str {
-        match self {
-            Self::Op => "ibs-op operations",
-            Self::Fetch => "ibs-fetch fetches",
-        }
+    /// What rows are of that sample it at a period.
+    fn every(self, period: u64) -> Watched {
+        Watched::from(Subject::Ibs(self)).every(period)
     }
 
     /// The event.
@@ -93,7 +84,7 @@ impl Ibs {
             return Err(Error::Unsupported {
                 what: format!("sample by {}", self.name()),
                 why,
-                remedy: "perftax vm run --cpu zen2 -- perftax audit has it emulated".into(),
+                remedy: format!("{} has it emulated", Operation::Emulate(AUDITED)),
             });
         }
         parse_one(text, setting.catalog)
@@ -190,14 +181,14 @@ impl Ibs {
             let runs = self.runs(setting, cpu, period, setting.runs)?;
             let plain = events as f64 / period as f64;
             let right = events as f64 / ((period + 1) as f64 - handler);
-            let case = format!("{} every {period}", self.case());
+            let case = self.every(period);
             let told = format!(
                 "{:+.1} %: the counter runs again before the handler returns, and counts {handler:.0} of its",
                 100.0 * (right / plain - 1.0)
             );
-            rows.push(row(&case, plain, &runs, ALLOWED_PLAIN).remarking(told));
+            rows.push(row(case, plain, &runs, ALLOWED_PLAIN).remarking(told));
             if period != self.periods()[0] {
-                rows.push(row(&format!("{case}, the handler's taken off"), right, &runs, ALLOWED));
+                rows.push(row(case.how(How::HandlerTakenOff), right, &runs, ALLOWED));
             }
         }
         if self == Self::Op {
@@ -217,8 +208,8 @@ impl Ibs {
         let told = format!(
             "{delivery:.0} operations to a sample are the kernel's: of its handler, and of the signal's delivery and return"
         );
-        let case = format!("{} every {SIGNALLED_PERIOD}, with a signal", self.case());
-        Ok(row(&case, events / SIGNALLED_PERIOD as f64, &runs, ALLOWED_PLAIN).remarking(told))
+        let case = self.every(SIGNALLED_PERIOD).how(How::WithSignal);
+        Ok(row(case, events / SIGNALLED_PERIOD as f64, &runs, ALLOWED_PLAIN).remarking(told))
     }
 
     /// Several runs at one period.
@@ -239,7 +230,7 @@ impl Ibs {
         let runs = self.runs(setting, cpu, period, times)?;
         let mut samples: Vec<f64> = runs.iter().map(|run| run.user as f64).collect();
         let median = perftax_doc::median(&mut samples);
-        Ok(vec![row(&format!("{} every {period}, {times} runs", self.case()), median, &runs, ALLOWED)])
+        Ok(vec![row(self.every(period).how(How::Runs(times)), median, &runs, ALLOWED)])
     }
 
     /// The same work on all CPUs at once, each watched by its own event, against one alone.
@@ -255,12 +246,7 @@ impl Ibs {
             runs.extend(at_once(setting.cpus)?);
         }
         let expected = alone.first().map_or(0, |run| run.user) as f64;
-        Ok(vec![row(
-            &format!("{} every {period}, {} at once against one alone", self.case(), setting.cpus.len()),
-            expected,
-            &runs,
-            ALLOWED,
-        )])
+        Ok(vec![row(self.every(period).how(How::AgainstOneAlone(setting.cpus.len())), expected, &runs, ALLOWED)])
     }
 
     /// The instruction of each sample in the loop, and its address.
@@ -292,10 +278,10 @@ impl Ibs {
         let share = |part: &[f64], whole: &[f64]| -> Vec<f64> {
             part.iter().zip(whole).map(|(part, whole)| 100.0 * part / whole.max(1.0)).collect()
         };
-        let case = |what: &str| format!("{} every {period}: {what}", self.case());
-        let mut rows = vec![AuditRow::of(case("the instruction"), "% of the samples", 100.0, &share(&at, &within), 0.0)];
+        let case = |how| self.every(period).how(how);
+        let mut rows = vec![AuditRow::of(case(How::Instruction), Unit::ShareOfSamples.text(), 100.0, &share(&at, &within), 0.0)];
         if self == Self::Op {
-            rows.push(AuditRow::of(case("the address"), "% of the samples", 100.0, &share(&addressed, &loads), 0.0));
+            rows.push(AuditRow::of(case(How::Address), Unit::ShareOfSamples.text(), 100.0, &share(&addressed, &loads), 0.0));
         }
         Ok(rows)
     }
@@ -323,16 +309,17 @@ impl Ibs {
             foremost.push(100.0 * last.iter().max().copied().unwrap_or(0) as f64 / all.max(1) as f64);
             foretold.push(100.0 * share_foretold(&places));
         }
-        let case = format!("{} every {period}, four loads in turn", self.case());
+        let case = self.every(period).how(How::FourLoads);
         if setting.is_exact {
             let told = format!(
                 "the four get {last:?} samples. A count that starts at 0 goes through the loop in fixed steps, whichever instructions those meet \
-                 (perftax vm run --ibs-random starts it at random, as the hardware does); what arithmetic does not foretell would be bias"
+                 ({} starts it at random, as the hardware does); what arithmetic does not foretell would be bias",
+                Operation::Emulate(Emulation { has_random_starts: true, ..Emulation::default() })
             );
-            return Ok(vec![AuditRow::of(case, "% as arithmetic foretells", 100.0, &foretold, ALLOWED_FORETOLD).remarking(told)]);
+            return Ok(vec![AuditRow::of(case, Unit::Foretold.text(), 100.0, &foretold, ALLOWED_FORETOLD).remarking(told)]);
         }
         let told = format!("the four get {last:?} samples; each count starts at random");
-        Ok(vec![AuditRow::of(case, "% of the loads' samples", 25.0, &foremost, ALLOWED_BIAS).remarking(told)])
+        Ok(vec![AuditRow::of(case, Unit::ShareOfLoadsSamples.text(), 25.0, &foremost, ALLOWED_BIAS).remarking(told)])
     }
 }
 
@@ -391,12 +378,12 @@ fn share_foretold(places: &[Place]) -> f64 {
 }
 
 /// Samples in user mode against those that must come.
-pub(super) fn row(case: &str, expected: f64, runs: &[IbsTaking], allowed: f64) -> AuditRow {
+pub(super) fn row(case: Watched, expected: f64, runs: &[IbsTaking], allowed: f64) -> AuditRow {
     let samples: Vec<f64> = runs.iter().map(|run| run.user as f64).collect();
     let (lost, throttled) = losses(runs);
     // A sample and a half more or less is nothing.
     let allowed = if expected > 0.0 && allowed > 0.0 { allowed.max(1.5 / expected) } else { allowed };
-    AuditRow::of(case, "samples", expected, &samples, allowed).losing(lost, throttled)
+    AuditRow::of(case, Unit::Samples.text(), expected, &samples, allowed).losing(lost, throttled)
 }
 
 /// What was lost in several runs, and how often the kernel throttled.
@@ -419,10 +406,10 @@ pub fn mode(setting: &Setting, cpu: u32, work: &mut dyn Stimulus, operations_lea
     let reached: Vec<f64> = kernel.iter().map(|found| f64::from(u8::from(*found >= least))).collect();
     let misplaced: Vec<f64> = runs.iter().map(|run| run.misplaced as f64).collect();
     let (lost, throttled) = losses(&runs);
-    let case = format!("ibs-op operations every {period}, of the kernel's");
+    let case = |side| Ibs::Op.every(period).how(How::OfTheKernelsIn(side));
     let told = format!("{kernel:?} samples, of which its work alone must bring {least:.0} at least");
     Ok(vec![
-        AuditRow::of(format!("{case}: in user mode"), "samples", 0.0, &misplaced, 0.0).losing(lost, throttled),
-        AuditRow::of(format!("{case}: in kernel mode"), "1 where there are enough", 1.0, &reached, 0.0).remarking(told),
+        AuditRow::of(case(Side::Program), Unit::Samples.text(), 0.0, &misplaced, 0.0).losing(lost, throttled),
+        AuditRow::of(case(Side::Kernel), Unit::Enough.text(), 1.0, &reached, 0.0).remarking(told),
     ])
 }

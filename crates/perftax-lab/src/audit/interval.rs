@@ -4,7 +4,8 @@ use perftax_cost::period::prime_at_least;
 use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Measurement, Setting, Source, by_ibs, each_source};
+use super::case::{How, Watched};
+use super::{Experiment, Measurement, Name, Setting, Source, Unit, by_ibs, each_source};
 
 /// Samples by period: round, prime, jittered.
 pub struct Interval;
@@ -18,8 +19,8 @@ const JITTER: f64 = 0.1;
 const SEED: u64 = 20_230_501;
 
 impl Experiment for Interval {
-    fn name(&self) -> &'static str {
-        "interval"
+    fn name(&self) -> Name {
+        Name::Interval
     }
 
     fn question(&self) -> &'static str {
@@ -38,7 +39,7 @@ impl Experiment for Interval {
         let mut rows = each_source(setting, |source| {
             let (mut rows, own) = (Vec::new(), source.own(setting)?);
             for period in PERIODS.into_iter().filter(|period| (source.shortest()..=source.many() / 10).contains(period)) {
-                for (kind, period) in [("round", period), ("prime", prime_at_least(period + 1).unwrap_or(period))] {
+                for (kind, period) in [(How::Round, period), (How::Prime, prime_at_least(period + 1).unwrap_or(period))] {
                     rows.push(at(source, setting, own, kind, period)?);
                 }
             }
@@ -50,11 +51,11 @@ impl Experiment for Interval {
     }
 }
 
-fn at(source: &Source, setting: &Setting, own: u64, kind: &str, period: u64) -> Result<AuditRow> {
+fn at(source: &Source, setting: &Setting, own: u64, kind: How, period: u64) -> Result<AuditRow> {
     let (mut work, event) = source.work(source.many(), setting.catalog)?;
     let runs = Measurement::runs(setting, work.as_mut(), &event, Some(period))?;
     let expected = source.samples(source.many() + own, period);
-    Ok(Measurement::row(format!("{} every {period} ({kind})", source.name()), expected as f64, &runs, source.allowed(setting)))
+    Ok(Measurement::row(Watched::from(*source).every(period).how(kind), expected as f64, &runs, source.allowed(setting)))
 }
 
 /// Each piece begins a period anew, as a sampler that sets it at every wakeup does.
@@ -74,7 +75,7 @@ fn jittered(source: &Source, setting: &Setting, own: u64, middle: u64) -> Result
         samples.push(runs.iter().map(|run| run.samples).sum::<u64>() as f64);
         all.extend(runs);
     }
-    let case = format!("{} every {middle} ± 10 % (jittered)", source.name());
-    let row = AuditRow::of(case, "samples", expected as f64, &samples, source.allowed(setting));
+    let case = Watched::from(*source).every(middle).how(How::Jittered);
+    let row = AuditRow::of(case, Unit::Samples.text(), expected as f64, &samples, source.allowed(setting));
     Ok(Measurement::marked(row, &all))
 }

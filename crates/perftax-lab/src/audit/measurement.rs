@@ -8,7 +8,7 @@ use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{OpenEvent, Reading, Target, stray_traps};
 use perftax_pmu::{Error, Result};
 
-use super::{Fault, Setting};
+use super::{Fault, Setting, Unit};
 use crate::stimulus::Stimulus;
 
 /// Pages of the ring: room for a hundred thousand of the smallest samples.
@@ -154,7 +154,7 @@ impl Measurement {
     /// Several runs' samples against the number that must come, with what was lost.
     pub fn row(case: impl Into<String>, expected: f64, runs: &[Self], allowed: f64) -> AuditRow {
         let samples: Vec<f64> = runs.iter().map(|run| run.samples as f64).collect();
-        Self::marked(AuditRow::of(case, "samples", expected, &samples, allowed), runs)
+        Self::marked(AuditRow::of(case, Unit::Samples.text(), expected, &samples, allowed), runs)
     }
 
     /// A row with what was lost, throttled and shared in the runs that it is of.

@@ -7,7 +7,7 @@ use perftax_pmu::sys::Target;
 use perftax_pmu::{Error, Result};
 
 use super::programs::{Programs, Round, Way};
-use super::{Experiment, Setting, or_impossible};
+use super::{Experiment, Name, Setting, Unit, or_impossible};
 
 /// A program's memory, sampled and not, and the kernel's for rings.
 pub struct Memory;
@@ -23,8 +23,8 @@ const SETTLING: std::time::Duration = std::time::Duration::from_millis(200);
 const ALLOWED: f64 = 0.1;
 
 impl Experiment for Memory {
-    fn name(&self) -> &'static str {
-        "memory"
+    fn name(&self) -> Name {
+        Name::Memory
     }
 
     fn question(&self) -> &'static str {
@@ -65,7 +65,7 @@ fn resident(setting: &Setting, programs: &Programs) -> Result<AuditRow> {
     let floor = spread.max(rustix::param::page_size() as f64 / 1024.0);
     let case = format!("{PROGRAM}, largest resident size");
     let remark = format!("alone {middle:.0} KiB, from run to run {spread:.0}: what lies within {floor:.0} is noise");
-    Ok(AuditRow::of(case, "KiB", middle, &[found], floor / middle.max(1.0)).remarking(remark))
+    Ok(AuditRow::of(case, Unit::Kib.text(), middle, &[found], floor / middle.max(1.0)).remarking(remark))
 }
 
 /// KiB of the kernel's that rings take.
@@ -88,7 +88,7 @@ fn rings(setting: &Setting) -> Result<AuditRow> {
     let middle = perftax_doc::median(&mut found);
     let case = format!("{RINGS} rings of {RING_PAGES} pages, free memory");
     // What others free or take meanwhile is in single runs; the median leaves it out.
-    Ok(AuditRow::of(case, "KiB", expected, &[middle], ALLOWED).remarking(format!("runs: {found:.0?}")))
+    Ok(AuditRow::of(case, Unit::Kib.text(), expected, &[middle], ALLOWED).remarking(format!("runs: {found:.0?}")))
 }
 
 /// Free memory of the machine, KiB: MemFree, and what CPUs keep for themselves when they free pages, which MemFree does not count (proc(5);

@@ -1,14 +1,16 @@
 //! Are the first-level misses of a chain of loads counted and sampled, from one in twenty instructions to one in a hundred?
 
 use perftax_doc::AuditRow;
+use perftax_doc::steps::{Emulation, Experiment as InMachine, Operation};
 use perftax_pmu::event::{Event, Retired, Vendor, parse_one};
 use perftax_pmu::record::DataSource;
 use perftax_pmu::{Error, Result};
 
+use super::case::{How, Ibs, Subject, Watched};
 use super::core_event::{CoreEvent, Overflow};
-use super::ibs::{Ibs, IbsTaking, OP_PERIODS, operations, row};
+use super::ibs::{IbsTaking, OP_PERIODS, operations, row};
 use super::source::ALLOWED_ON_HARDWARE;
-use super::{Experiment, Measurement, Setting, by_ibs, or_impossible};
+use super::{Experiment, Measurement, Name, Setting, Unit, by_ibs, or_impossible};
 use crate::stimulus::{KnownLoop, Loop, Ratio};
 
 /// The study's accuracy benchmark: a chain of loads through nodes that the first-level cache cannot keep.
@@ -30,8 +32,8 @@ const ALLOWED: f64 = 0.001;
 const ALLOWED_BY_IBS: f64 = 0.25;
 
 impl Experiment for Misses {
-    fn name(&self) -> &'static str {
-        "misses"
+    fn name(&self) -> Name {
+        Name::Misses
     }
 
     fn question(&self) -> &'static str {
@@ -51,7 +53,7 @@ impl Experiment for Misses {
         let mut rows = Vec::new();
         let of = pebs(setting)
             .and_then(|event| Ratio::ALL.into_iter().map(|ratio| by_pebs(setting, &event, ratio)).collect::<Result<Vec<_>>>());
-        rows.extend(or_impossible("pebs first-level misses", of.map(|rows| rows.into_iter().flatten().collect()))?);
+        rows.extend(or_impossible(Watched::from(Subject::Misses), of.map(|rows| rows.into_iter().flatten().collect()))?);
         rows.extend(by_ibs(setting, |ibs, cpu| if ibs == Ibs::Op { of_operations(setting, cpu) } else { Ok(Vec::new()) })?);
         Ok(rows)
     }
@@ -65,7 +67,10 @@ fn pebs(setting: &Setting) -> Result<Event> {
         return Err(Error::Unsupported {
             what: "sample by PEBS".into(),
             why: "precise event-based sampling is Intel's".into(),
-            remedy: "perftax vm run --caches -- perftax audit has it emulated".into(),
+            remedy: format!(
+                "{} has it emulated",
+                Operation::Emulate(Emulation { has_caches: true, experiment: Some(InMachine::Audit), ..Emulation::default() })
+            ),
         });
     }
     caches(setting)?;
@@ -78,10 +83,14 @@ fn caches(setting: &Setting) -> Result<()> {
     if setting.has_caches {
         return Ok(());
     }
+    let with_caches = Emulation { has_caches: true, experiment: Some(InMachine::AuditOfMisses), ..Emulation::default() };
     Err(Error::Unsupported {
         what: "miss".into(),
-        why: "the emulated machine runs without caches (perftax vm run --caches has them)".into(),
-        remedy: "perftax vm run --caches -- perftax audit --only misses".into(),
+        why: format!(
+            "the emulated machine runs without caches ({} has them)",
+            Operation::Emulate(Emulation { experiment: None, ..with_caches })
+        ),
+        remedy: Operation::Emulate(with_caches).to_string(),
     })
 }
 
@@ -93,10 +102,11 @@ fn by_pebs(setting: &Setting, event: &Event, ratio: Ratio) -> Result<[AuditRow; 
     let counting = Measurement::runs(setting, &mut work, event, None)?;
     let counted: Vec<f64> = counting.iter().map(|run| run.counted as f64).collect();
     let sampling = Measurement::runs(setting, &mut work, event, Some(period))?;
-    let of = format!("one in {} instructions", ratio.instructions());
     let (counts, samples) = if setting.is_exact { (ALLOWED, 0.0) } else { (ALLOWED_ON_HARDWARE, ALLOWED_ON_HARDWARE) };
-    let count = AuditRow::of(format!("pebs first-level misses, {of}: counted"), "events", turns as f64, &counted, counts);
-    let sample = format!("pebs first-level misses every {period}, {of}");
+    let of = Watched::from(Subject::Misses);
+    let count =
+        AuditRow::of(of.how(How::OneInCounted(ratio.instructions())), Unit::Events.text(), turns as f64, &counted, counts);
+    let sample = of.every(period).how(How::OneIn(ratio.instructions()));
     Ok([Measurement::marked(count, &counting), Measurement::row(sample, (turns / (period + 1)) as f64, &sampling, samples)])
 }
 
@@ -106,10 +116,19 @@ fn of_operations(setting: &Setting, cpu: u32) -> Result<Vec<AuditRow>> {
     if !setting.has_random_starts {
         return Err(Error::Unsupported {
             what: "sample one instruction of many fairly".into(),
-            why: "IBS counts start at 0 in this emulated machine and go through a turn in fixed steps: which instructions those meet is the \
-                  period's doing (perftax vm run --ibs-random has them start at random, as the hardware does)"
-                .into(),
-            remedy: "perftax vm run --cpu zen2 --caches --ibs-random -- perftax audit --only misses".into(),
+            why: format!(
+                "IBS counts start at 0 in this emulated machine and go through a turn in fixed steps: which instructions those meet is the \
+                 period's doing ({} has them start at random, as the hardware does)",
+                Operation::Emulate(Emulation { has_random_starts: true, ..Emulation::default() })
+            ),
+            remedy: Operation::Emulate(Emulation {
+                processor: Some("zen2"),
+                has_caches: true,
+                has_random_starts: true,
+                experiment: Some(InMachine::AuditOfMisses),
+                ..Emulation::default()
+            })
+            .to_string(),
         });
     }
     let turns = if setting.is_quick { QUICK_IBS_TURNS } else { IBS_TURNS };
@@ -128,9 +147,9 @@ fn of_operations(setting: &Setting, cpu: u32) -> Result<Vec<AuditRow>> {
             Ok(IbsTaking { user: missed, ..run })
         };
         let runs = (0..setting.runs).map(one).collect::<Result<Vec<_>>>()?;
-        let case = format!("ibs-op misses every {period}, one in {} instructions", ratio.instructions());
+        let case = Watched::from(Subject::IbsMisses).every(period).how(How::OneIn(ratio.instructions()));
         let told = format!("of a load {of_load:.1} operations are counted, any of which may be tagged");
-        Ok(row(&case, expected, &runs, ALLOWED_BY_IBS.max(3.0 / expected.sqrt())).remarking(told))
+        Ok(row(case, expected, &runs, ALLOWED_BY_IBS.max(3.0 / expected.sqrt())).remarking(told))
     };
     Ratio::ALL.into_iter().map(of).collect()
 }

@@ -5,6 +5,8 @@
 
 mod address;
 mod bias;
+mod cannot;
+mod case;
 mod compare;
 mod core_event;
 mod count;
@@ -17,11 +19,13 @@ mod measurement;
 mod memory;
 mod misses;
 mod mode;
+mod name;
 mod overhead;
 mod programs;
 mod source;
 mod stability;
 mod threads;
+mod unit;
 
 use std::time::Instant;
 
@@ -29,11 +33,14 @@ use perftax_doc::{AuditRow, AuditedExperiment};
 use perftax_pmu::event::{Catalog, Vendor};
 use perftax_pmu::{Error, Result};
 
+use cannot::Cannot;
+use case::{Ibs, Subject, Watched};
 pub use compare::compare;
 pub use fault::Fault;
-use ibs::Ibs;
 pub use measurement::Measurement;
+pub use name::Name;
 pub use source::Source;
+use unit::Unit;
 
 /// What an experiment is given.
 pub struct Setting<'a> {
@@ -85,7 +92,7 @@ impl Setting<'_> {
 /// An experiment of the audit.
 pub trait Experiment: Sync {
     /// What `--only` calls it.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> Name;
 
     /// What it asks.
     fn question(&self) -> &'static str;
@@ -135,12 +142,12 @@ pub fn run(experiment: &dyn Experiment, setting: &Setting) -> Result<AuditedExpe
             if experiment.is_pinned() {
                 perftax_pmu::guard::pin_this_thread(setting.cpus.last().copied().unwrap_or(0))?;
             }
-            or_impossible(experiment.name(), experiment.rows(setting))
+            or_impossible(experiment.name().text(), experiment.rows(setting))
         });
         pinned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })?;
     Ok(AuditedExperiment {
-        name: experiment.name().into(),
+        name: experiment.name().to_string(),
         question: experiment.question().into(),
         method: experiment.method().into(),
         figures: experiment.figures().into(),
@@ -157,7 +164,7 @@ pub fn source_names(catalog: &Catalog) -> Vec<String> {
 
 /// Rows for each source; one that this machine does not have says why.
 fn each_source(setting: &Setting, rows: impl Fn(&Source) -> Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
-    let of = |source: &Source| or_impossible(&source.name(), source.check(setting.catalog).and_then(|()| rows(source)));
+    let of = |source: &Source| or_impossible(Watched::from(*source), source.check(setting.catalog).and_then(|()| rows(source)));
     let asked = Source::all(setting.catalog).into_iter().filter(|source| setting.asks(&source.name()));
     let all: Vec<Vec<AuditRow>> = asked.map(|source| of(&source)).collect::<Result<_>>()?;
     Ok(all.into_iter().flatten().collect())
@@ -167,20 +174,20 @@ fn each_source(setting: &Setting, rows: impl Fn(&Source) -> Result<Vec<AuditRow>
 fn by_ibs(setting: &Setting, rows: impl Fn(Ibs, u32) -> Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
     let cpu = setting.cpus.last().copied().unwrap_or(0);
     let kinds: &[Ibs] = if setting.catalog.vendor() == Vendor::Amd { &[Ibs::Op, Ibs::Fetch] } else { &[Ibs::Op] };
-    let of = |ibs: &Ibs| or_impossible(ibs.name(), ibs.event(setting).and_then(|_| rows(*ibs, cpu)));
+    let of = |ibs: &Ibs| or_impossible(Watched::from(Subject::Sampler(*ibs)), ibs.event(setting).and_then(|_| rows(*ibs, cpu)));
     let all: Vec<Vec<AuditRow>> = kinds.iter().filter(|ibs| setting.asks(ibs.name())).map(of).collect::<Result<_>>()?;
     Ok(all.into_iter().flatten().collect())
 }
 
 /// Where the event or the right to it is missing: a row that says so. A spoiled run, or a program that did
 /// not do its work, makes a row that failed.
-fn or_impossible(case: &str, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
+fn or_impossible(case: impl Into<String>, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
     match rows {
-        Err(Error::Unsupported { what, why, .. }) => Ok(vec![AuditRow::impossible(case, format!("cannot {what}: {why}"))]),
+        Err(Error::Unsupported { what, why, .. }) => Ok(vec![AuditRow::impossible(case, Cannot { what, why }.to_string())]),
         Err(error @ Error::Permission { .. }) => Ok(vec![AuditRow::forbidden(case, &error.in_one_line())]),
         Err(error @ Error::UnknownEvent { .. }) => Ok(vec![AuditRow::impossible(case, error.in_one_line())]),
         Err(error @ (Error::Spoiled { .. } | Error::CommandFailed { .. } | Error::Exec { .. })) => {
-            Ok(vec![AuditRow::of(case, "whole runs", 1.0, &[0.0], 0.0).remarking(error.in_one_line())])
+            Ok(vec![AuditRow::of(case, Unit::WholeRuns.text(), 1.0, &[0.0], 0.0).remarking(error.in_one_line())])
         }
         other => other,
     }

@@ -4,9 +4,9 @@ use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 use perftax_pmu::event::{Retired, parse_one};
 
+use super::case::{How, Ibs, Side, Watched};
 use super::core_event::{CoreEvent, Overflow};
-use super::ibs::Ibs;
-use super::{Experiment, Measurement, Setting, Source, by_ibs, or_impossible};
+use super::{Experiment, Measurement, Name, Setting, Source, by_ibs, or_impossible};
 use crate::stimulus::{KernelLocks, Loop, PageFaults, Sites, Stimulus};
 
 /// Faults of user mode and of the kernel's, each sampled in either mode.
@@ -19,14 +19,12 @@ const PERIOD: u64 = 101;
 /// Locked operations of a run, and their period: 100 periods and a quarter of one are left over for what the kernel locks besides.
 const LOCKED_OPERATIONS: u64 = 1_002_600;
 const LOCKED_PERIOD: u64 = 10_000;
-/// How events are restricted, and whether to the kernel.
-const MODES: [(&str, bool); 2] = [("u", false), ("k", true)];
 /// The event: locked loads, by PEBS.
 const LOCKED: CoreEvent = CoreEvent { counted: Retired::Locked, by: Overflow::Pebs };
 
 impl Experiment for Mode {
-    fn name(&self) -> &'static str {
-        "mode"
+    fn name(&self) -> Name {
+        Name::Mode
     }
 
     fn question(&self) -> &'static str {
@@ -44,19 +42,19 @@ impl Experiment for Mode {
 
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let mut rows = Vec::new();
-        for (by, sites, is_kernel) in [("the program", Sites::One, false), ("the kernel", Sites::Kernel, true)] {
-            for (mode, of_kernel) in setting.asked(&Source::PageFaults.name(), MODES) {
-                let case = format!("page-faults:{mode} every {PERIOD}, touched by {by}");
-                let expected = if is_kernel == of_kernel { FAULTS as u64 / PERIOD } else { 0 };
-                let row = touched(setting, &case, mode, sites, expected);
-                rows.extend(or_impossible(&case, row.map(|row| vec![row]))?);
+        for (by, sites) in [(Side::Program, Sites::One), (Side::Kernel, Sites::Kernel)] {
+            for sampled in setting.asked(&Source::PageFaults.name(), Side::ALL) {
+                let case = Watched::from(Source::PageFaults).within(sampled).every(PERIOD).how(How::TouchedBy(by));
+                let expected = if by == sampled { FAULTS as u64 / PERIOD } else { 0 };
+                let row = touched(setting, case, sampled, sites, expected);
+                rows.extend(or_impossible(case, row.map(|row| vec![row]))?);
             }
         }
-        for (by, of_kernel) in [("the program", false), ("the kernel", true)] {
-            for (mode, sampled_kernel) in setting.asked(&LOCKED.name(), MODES) {
-                let case = format!("{}:{mode} every {LOCKED_PERIOD}, done by {by}", LOCKED.name());
-                let row = locked(setting, &case, of_kernel, sampled_kernel);
-                rows.extend(or_impossible(&case, row.map(|row| vec![row]))?);
+        for by in Side::ALL {
+            for sampled in setting.asked(&LOCKED.name(), Side::ALL) {
+                let case = Watched::from(LOCKED).within(sampled).every(LOCKED_PERIOD).how(How::DoneBy(by));
+                let row = locked(setting, case, by, sampled);
+                rows.extend(or_impossible(case, row.map(|row| vec![row]))?);
             }
         }
         rows.extend(by_ibs(setting, |ibs, cpu| match ibs {
@@ -69,23 +67,23 @@ impl Experiment for Mode {
 }
 
 /// Locked operations of the program's or, by perftax.ko, of the kernel's.
-fn locked(setting: &Setting, case: &str, of_kernel: bool, sampled_kernel: bool) -> Result<AuditRow> {
-    let event = LOCKED.event(sampled_kernel, setting.catalog)?;
-    let mut work: Box<dyn Stimulus> = if of_kernel {
+fn locked(setting: &Setting, case: Watched, by: Side, sampled: Side) -> Result<AuditRow> {
+    let event = LOCKED.event(sampled == Side::Kernel, setting.catalog)?;
+    let mut work: Box<dyn Stimulus> = if by == Side::Kernel {
         Box::new(KernelLocks::new(LOCKED_OPERATIONS)?)
     } else {
         Box::new(CoreEvent::work(LOCKED_OPERATIONS / Loop::Mix.turn().locked)?)
     };
     // What the kernel locks on the way in and out, and in interrupts, is less than a period.
-    let expected = if of_kernel == sampled_kernel { LOCKED.samples(LOCKED_OPERATIONS, LOCKED_PERIOD) } else { 0 };
+    let expected = if by == sampled { LOCKED.samples(LOCKED_OPERATIONS, LOCKED_PERIOD) } else { 0 };
     let runs = Measurement::runs(setting, work.as_mut(), &event, Some(LOCKED_PERIOD))?;
     // What a run left undone is told by the next one's beginning.
     work.prepare()?;
     Ok(Measurement::row(case, expected as f64, &runs, 0.0))
 }
 
-fn touched(setting: &Setting, case: &str, mode: &str, sites: Sites, expected: u64) -> Result<AuditRow> {
-    let event = parse_one(&format!("page-faults:{mode}"), setting.catalog)?;
+fn touched(setting: &Setting, case: Watched, sampled: Side, sites: Sites, expected: u64) -> Result<AuditRow> {
+    let event = parse_one(&format!("page-faults:{}", sampled.modifier()), setting.catalog)?;
     let mut work = PageFaults::by(sites, FAULTS)?;
     let runs = Measurement::runs(setting, &mut work, &event, Some(PERIOD))?;
     Ok(Measurement::row(case, expected as f64, &runs, 0.0))

@@ -1,10 +1,12 @@
 //! What does sampling real programs take, with and without a signal to each sample?
 
 use perftax_doc::AuditRow;
+use perftax_doc::steps;
 use perftax_pmu::Result;
 
+use super::case::Case;
 use super::programs::{Programs, Round, Way, a_sample_s, longer, over_rounds};
-use super::{Experiment, Setting, or_impossible};
+use super::{Experiment, Name, Setting, Unit, or_impossible};
 
 /// Programs that do different things, against the price of a sample in one that does nothing but count.
 pub struct Overhead;
@@ -17,8 +19,8 @@ const PROGRAMS: [&str; 4] = ["perl", "bzip2", "hmmer", "glpsol"];
 const ALLOWED: f64 = 0.3;
 
 impl Experiment for Overhead {
-    fn name(&self) -> &'static str {
-        "overhead"
+    fn name(&self) -> Name {
+        Name::Overhead
     }
 
     fn question(&self) -> &'static str {
@@ -45,10 +47,11 @@ impl Experiment for Overhead {
         let mut rows = Vec::new();
         for name in names {
             let of = programs.rounds(name, rounds, &Way::ALL).map(|of| of_program(name, &programs.sampled_by, &of, &price));
-            rows.extend(or_impossible(name, of)?);
+            rows.extend(or_impossible(*name, of)?);
         }
         if setting.is_quick {
-            rows.extend(PROGRAMS[1..].iter().map(|name| AuditRow::impossible(*name, "not with --quick: it takes minutes")));
+            let too_long = format!("not with {}: it takes minutes", steps::Setting::Quick);
+            rows.extend(PROGRAMS[1..].iter().map(|name| AuditRow::impossible(*name, &too_long)));
         }
         Ok(rows)
     }
@@ -56,7 +59,7 @@ impl Experiment for Overhead {
 
 fn of_program(name: &str, sampled_by: &str, rounds: &[Round], price: &[Round]) -> Vec<AuditRow> {
     let all_of_price: Vec<&Round> = price.iter().collect();
-    let row = |(way, how): (Way, &str)| {
+    let row = |(way, with_signal): (Way, bool)| {
         let price_us = 1e6 * a_sample_s(&all_of_price, way);
         let found = over_rounds(rounds, |rounds| 1e6 * a_sample_s(rounds, way));
         let longer = over_rounds(rounds, |rounds| 100.0 * longer(rounds, way));
@@ -67,7 +70,15 @@ fn of_program(name: &str, sampled_by: &str, rounds: &[Round], price: &[Round]) -
             "{samples:.0} samples ({sampled_by}): {:.1} % longer than alone [{:.1}, {:.1}]",
             longer.estimate, longer.low, longer.high
         );
-        AuditRow::measured(format!("{name}, {how}"), "µs a sample", price_us, found, ALLOWED, runs).remarking_first(remark)
+        AuditRow::measured(
+            Case::Program { name: name.into(), with_signal },
+            Unit::MicrosecondsASample.text(),
+            price_us,
+            found,
+            ALLOWED,
+            runs,
+        )
+        .remarking_first(remark)
     };
-    [(Way::Sampled, "sampled"), (Way::Signalled, "sampled with a signal")].into_iter().map(row).collect()
+    [(Way::Sampled, false), (Way::Signalled, true)].into_iter().map(row).collect()
 }

@@ -3,7 +3,8 @@
 use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Measurement, Setting, by_ibs, each_source};
+use super::case::{How, Watched};
+use super::{Experiment, Measurement, Name, Setting, by_ibs, each_source};
 
 /// Many runs at one period.
 pub struct Stability;
@@ -14,8 +15,8 @@ const TIMES: usize = 5;
 const SAMPLES: u64 = 100;
 
 impl Experiment for Stability {
-    fn name(&self) -> &'static str {
-        "stability"
+    fn name(&self) -> Name {
+        Name::Stability
     }
 
     fn question(&self) -> &'static str {
@@ -38,7 +39,7 @@ impl Experiment for Stability {
             let runs: Vec<Measurement> = (0..TIMES * setting.runs).map(one).collect::<Result<_>>()?;
             let mut samples: Vec<f64> = runs.iter().map(|run| run.samples as f64).collect();
             let median = perftax_doc::quantile(&mut samples, 0.5);
-            let case = format!("{} every {period}, {} runs", source.name(), runs.len());
+            let case = Watched::from(*source).every(period).how(How::Runs(runs.len()));
             Ok(vec![Measurement::row(case, median, &runs, source.allowed(setting))])
         })?;
         rows.extend(by_ibs(setting, |ibs, cpu| ibs.stability(setting, cpu, TIMES * setting.runs))?);

@@ -3,7 +3,8 @@
 use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Measurement, Setting, Source, by_ibs, each_source};
+use super::case::{How, Watched};
+use super::{Experiment, Measurement, Name, Setting, Source, by_ibs, each_source};
 
 /// The same work on more and more CPUs.
 pub struct Threads;
@@ -12,8 +13,8 @@ pub struct Threads;
 const SAMPLES: u64 = 100;
 
 impl Experiment for Threads {
-    fn name(&self) -> &'static str {
-        "threads"
+    fn name(&self) -> Name {
+        Name::Threads
     }
 
     fn question(&self) -> &'static str {
@@ -65,7 +66,7 @@ fn on(source: &Source, setting: &Setting, events: u64, count: usize) -> Result<A
         })?);
     }
     Ok(Measurement::row(
-        format!("{} every {period}, {count} at once", source.name()),
+        Watched::from(*source).every(period).how(How::AtOnce(count)),
         expected as f64,
         &all,
         source.allowed(setting),

@@ -16,12 +16,14 @@ pub const IDLE: &str = "idle";
 const IDLE_PERIOD: u64 = 1 << 46;
 /// Our module with a buffer of one record: an interrupt for each.
 pub const EACH: &str = "each";
-/// Beside our module: perf's own PEBS, and its event without a sample.
-pub const PERF: &str = "perf@";
-/// See [`PERF`].
+/// Beside our module: the event of perf's own PEBS ([`perftax_doc::ArmName::Perf`]) without a sample.
 pub const PERF_IDLE: &str = "perf-idle";
 /// The event is open but never enabled: what a uprobe costs by merely being there.
 pub const ARMED: &str = "armed";
+/// Each sample holds the counts of a group, or is a signal.
+pub const GROUP_READ: &str = "group-read";
+/// See [`GROUP_READ`].
+pub const SIGNAL: &str = "signal";
 /// The event is counted, not sampled.
 pub const COUNTING: &str = "counting";
 

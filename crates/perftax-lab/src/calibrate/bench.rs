@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use perftax_doc::Mechanism;
 use perftax_doc::observation::Block;
 use perftax_doc::steps::Setting;
+use perftax_doc::{ArmName, Mechanism};
 use perftax_pmu::event::{Catalog, Event, parse_one};
 use perftax_pmu::guard::check_interrupted;
 use perftax_pmu::sys::{Tsc, monotonic_ns, thread_cpu_ns, thread_involuntary_switches};
@@ -377,7 +377,7 @@ const DEAR_ROUNDS: u32 = 3;
 
 fn is_optional(arm: &Arm) -> bool {
     let needed = matches!(arm.name.as_str(), super::ON | super::arm::EACH | super::arm::COUNTING | super::arm::ARMED);
-    !(needed || arm.name.starts_with(super::IDLE))
+    !(needed || ArmName::of(&arm.name).is_idle())
 }
 
 fn decides_alpha(arm: &Arm) -> bool {

@@ -10,12 +10,12 @@ use perftax_cost::prediction::RAW_TERM;
 use perftax_cost::tasks::{EXEC_CPUS_TERM, EXEC_TERM, TASK_CPUS_TERM, TASK_EVENT_TERM, TASK_TERM, more_each};
 use perftax_doc::median;
 use perftax_doc::observation::Block;
-use perftax_doc::{Calibration, Control, DirectCost, Linearity, Origin, StopReason};
-use perftax_doc::{Estimate, Mechanism};
+use perftax_doc::{ArmName, Calibration, Control, DirectCost, Linearity, Origin, StopReason};
+use perftax_doc::{Estimate, Mechanism, PayloadTerm};
 
 use super::arm::{
-    ARMED, CACHED, COUNTING, EACH, EXCLUDED_IN_KERNEL, EXCLUDED_IN_USER, IDLE, OFF, OFF_AGAIN, OFF_CACHED, OFF_IN_KERNEL, ON,
-    PERF, PERF_IDLE,
+    ARMED, CACHED, COUNTING, EACH, EXCLUDED_IN_KERNEL, EXCLUDED_IN_USER, GROUP_READ, IDLE, OFF, OFF_AGAIN, OFF_CACHED,
+    OFF_IN_KERNEL, ON, PERF_IDLE, SIGNAL,
 };
 use super::spec::{baseline, clock};
 use super::switching::{SWITCH_ARMS, SWITCH_OFF, SWITCH_RARE};
@@ -80,7 +80,15 @@ impl Conclusion {
 }
 
 /// The payload arms whose cost is told apart, each on top of the basic sample.
-const PAYLOADS: [&str; 7] = ["callchain", "user-regs", "user-stack", "branch-stack", RAW_TERM, "group-read", "signal"];
+const PAYLOADS: [&str; 7] = [
+    PayloadTerm::Callchain.name(),
+    PayloadTerm::UserRegisters.name(),
+    PayloadTerm::UserStack.name(),
+    PayloadTerm::Branches.name(),
+    RAW_TERM,
+    GROUP_READ,
+    SIGNAL,
+];
 
 /// The terms of a buffer, where there is one.
 enum Terms {
@@ -95,7 +103,7 @@ impl Terms {
         match mechanism {
             Mechanism::Pebs => split(blocks, IDLE, is_on).map(Self::Perf),
             Mechanism::PebsDirect => {
-                let perf = split(blocks, PERF_IDLE, |b| b.arm.starts_with(PERF));
+                let perf = split(blocks, PERF_IDLE, |b| matches!(ArmName::of(&b.arm), ArmName::Perf { .. }));
                 direct_split(blocks, is_idle, is_on, EACH).map(|direct| Self::Direct(direct, perf))
             }
             _ => None,
@@ -137,11 +145,11 @@ impl Terms {
 }
 
 fn is_idle(block: &Block) -> bool {
-    block.arm.starts_with(IDLE)
+    ArmName::of(&block.arm).is_idle()
 }
 
 fn is_on(block: &Block) -> bool {
-    block.arm == ON || block.arm.starts_with("on@")
+    ArmName::of(&block.arm).is_on()
 }
 
 /// α where a buffer has no terms.
@@ -204,7 +212,7 @@ pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Op
     }
     if let Some(task_ns) = more_each(blocks, TASK_OFF, TASK_ON, &alpha_ns) {
         term(TASK_TERM, Some(task_ns));
-        let more = blocks.iter().find_map(|b| Some((b.arm.as_str(), Tasks::further_copies(&b.arm)?)));
+        let more = blocks.iter().find_map(|b| Some((b.arm.as_str(), Tasks::further_copies(&ArmName::of(&b.arm))?)));
         let further = more.and_then(|(arm, copies)| Some((more_each(blocks, TASK_ON, arm, &alpha_ns)?, copies)));
         term(TASK_EVENT_TERM, further.map(|(copies_ns, copies)| copies_ns.scaled(1.0 / f64::from(copies))));
         // Whatever executes a program was created before.

@@ -6,15 +6,15 @@ use perftax_cost::alpha::Clock;
 use perftax_cost::period::{Rule, event_defaults};
 use perftax_cost::prediction::{RAW_TERM, USER_STACK_BYTES};
 use perftax_doc::steps::{Calibrated, Operation};
-use perftax_doc::{LeftOut, Mechanism};
+use perftax_doc::{ArmName, LeftOut, Mechanism, PayloadTerm};
 use perftax_pmu::event::Event;
 use perftax_pmu::machine::usual_event;
 use perftax_pmu::sampler::{Pages, Payload};
 use perftax_pmu::{Error, Result};
 
 use super::arm::{
-    ARMED, Arm, CACHED, COUNTING, EACH, EXCLUDED_IN_KERNEL, EXCLUDED_IN_USER, IDLE, OFF, OFF_AGAIN, OFF_CACHED, OFF_IN_KERNEL,
-    ON, OwnBuffer, PERF, RING_PAGES, Work,
+    ARMED, Arm, CACHED, COUNTING, EACH, EXCLUDED_IN_KERNEL, EXCLUDED_IN_USER, GROUP_READ, IDLE, OFF, OFF_AGAIN, OFF_CACHED,
+    OFF_IN_KERNEL, ON, OwnBuffer, RING_PAGES, SIGNAL, Work,
 };
 use crate::run::Attach;
 use crate::stimulus::{
@@ -240,7 +240,7 @@ impl Spec {
 
     /// Sampling at a period beside the main one.
     fn at(&self, period: u64) -> Arm {
-        self.sampled(&format!("{ON}@{period}"), period, self.payload)
+        self.sampled(&ArmName::On { period: Some(period), buffer_bytes: None }.to_string(), period, self.payload)
     }
 
     /// The arms, in no particular order.
@@ -276,24 +276,24 @@ impl Spec {
         }
         arms.extend(self.other_periods().into_iter().map(|period| self.at(period)));
         let payloads = [
-            ("callchain", self.payload.with_callchain()),
-            ("user-regs", self.payload.with_user_registers()),
-            ("user-stack", self.payload.with_user_stack(USER_STACK_BYTES)),
+            (PayloadTerm::Callchain, self.payload.with_callchain()),
+            (PayloadTerm::UserRegisters, self.payload.with_user_registers()),
+            (PayloadTerm::UserStack, self.payload.with_user_stack(USER_STACK_BYTES)),
         ];
-        for (name, payload) in payloads {
+        for (term, payload) in payloads {
             if self.ring_pages_for(payload, main) <= MAX_RING_PAGES {
-                arms.push(self.sampled(name, main, payload));
+                arms.push(self.sampled(term.name(), main, payload));
             }
         }
         // The hardware's counters alone go with its branch records.
         if matches!(self.mechanism, Mechanism::Pebs | Mechanism::Pmi) {
-            arms.push(self.sampled("branch-stack", main, self.payload.with_branches()));
+            arms.push(self.sampled(PayloadTerm::Branches.name(), main, self.payload.with_branches()));
         }
         if matches!(self.mechanism, Mechanism::Tracepoint | Mechanism::Uprobe) {
             arms.push(self.sampled(RAW_TERM, main, self.payload.with_tracepoint_data()));
         }
-        arms.push(self.sampled("group-read", main, self.payload).with_group(3));
-        arms.push(self.sampled("signal", main, self.payload).with_signal());
+        arms.push(self.sampled(GROUP_READ, main, self.payload).with_group(3));
+        arms.push(self.sampled(SIGNAL, main, self.payload).with_signal());
         arms.extend(self.arms_over_other_work());
         arms
     }
@@ -338,17 +338,17 @@ impl Spec {
             Arm::unmonitored(OFF_AGAIN),
             Arm::direct_idle(IDLE, buffers.of(largest)),
             Arm::direct(ON, main, buffers.of(largest)),
-            Arm::direct_idle(&format!("{IDLE}/1"), buffers.of(1)),
+            Arm::direct_idle(&idle_name(1), buffers.of(1)),
             Arm::direct(EACH, BUSY_PERIOD, buffers.of(1)),
             Arm::perf_idle(self.payload),
-            self.sampled(&format!("{PERF}{main}"), main, self.payload),
-            self.sampled(&format!("{PERF}{BUSY_PERIOD}"), BUSY_PERIOD, self.payload),
+            self.sampled(&ArmName::Perf { period: main }.to_string(), main, self.payload),
+            self.sampled(&ArmName::Perf { period: BUSY_PERIOD }.to_string(), BUSY_PERIOD, self.payload),
         ];
         let periods = if self.depth == Depth::Alpha { vec![BUSY_PERIOD] } else { self.other_periods() };
         for &bytes in &buffers.bytes {
             // What giving out and clearing a buffer leaves to be done depends on its size.
             if bytes != largest {
-                arms.push(Arm::direct_idle(&format!("{IDLE}/{bytes}"), buffers.of(bytes)));
+                arms.push(Arm::direct_idle(&idle_name(bytes), buffers.of(bytes)));
             }
             arms.extend(periods.iter().map(|&period| Arm::direct(&direct_name(period, bytes), period, buffers.of(bytes))));
         }
@@ -380,7 +380,12 @@ impl Spec {
 
 /// The name of an arm of our own module.
 fn direct_name(period: u64, buffer_bytes: u64) -> String {
-    format!("{ON}@{period}/{buffer_bytes}")
+    ArmName::On { period: Some(period), buffer_bytes: Some(buffer_bytes) }.to_string()
+}
+
+/// The name of the arm of a buffer that is not the main one, without a sample.
+fn idle_name(buffer_bytes: u64) -> String {
+    ArmName::Idle { buffer_bytes: Some(buffer_bytes) }.to_string()
 }
 
 /// The largest ring that a calibration maps: 8 MiB with 4 KiB pages.

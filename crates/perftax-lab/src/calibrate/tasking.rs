@@ -6,6 +6,7 @@
 
 use std::process::{Command, Stdio};
 
+use perftax_doc::ArmName;
 use perftax_doc::observation::Block;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{online_cpus, raise_descriptor_limit};
@@ -20,8 +21,6 @@ use crate::system::steal_ns;
 pub const TASK_OFF: &str = "task-off";
 /// The same while an event is inherited, opened for each CPU.
 pub const TASK_ON: &str = "task-on";
-/// The same with so many copies of the event more ([`Tasks::further_copies`]).
-const TASK_MORE: &str = "task-on+";
 /// The same while CPUs are watched, which tell of every task, and nothing is inherited.
 pub(super) const TASK_CPUS: &str = "task-cpus";
 /// Programs with nothing open.
@@ -72,7 +71,7 @@ impl Tasks {
         vec![
             (TASK_OFF.into(), threads(0)),
             (TASK_ON.into(), threads(1)),
-            (format!("{TASK_MORE}{}", further * cpus), threads(1 + further)),
+            (ArmName::FurtherCopies((further * cpus) as u32).to_string(), threads(1 + further)),
             (TASK_CPUS.into(), on_cpus(false)),
             (EXEC_OFF.into(), programs(0)),
             (EXEC_ON.into(), programs(1)),
@@ -81,8 +80,8 @@ impl Tasks {
     }
 
     /// How many copies of an event an arm has beyond the one of each CPU; none where that is not what it is for.
-    pub(super) fn further_copies(arm: &str) -> Option<u32> {
-        arm.strip_prefix(TASK_MORE)?.parse().ok()
+    pub(super) fn further_copies(arm: &ArmName) -> Option<u32> {
+        if let ArmName::FurtherCopies(copies) = arm { Some(*copies) } else { None }
     }
 
     fn make(self, times: u64) -> Result<()> {

@@ -4,7 +4,7 @@ mod counting;
 mod pricing;
 
 use perftax_cost::prediction::{RAW_TERM, Setting, USER_STACK_BYTES, Watched};
-use perftax_doc::{LeftOut, Mechanism, WorkloadProfile};
+use perftax_doc::{LeftOut, Mechanism, PayloadTerm, WorkloadProfile};
 use perftax_pmu::sampler::Payload;
 
 pub use counting::Counting;
@@ -33,7 +33,7 @@ pub struct PredictionInput {
 
 impl PredictionInput {
     /// How the program would be sampled, with payload by the names of its terms; `whole_cpus`: all that runs, and nothing inherited.
-    pub fn setting<'a>(&'a self, carried: &'a [String], whole_cpus: bool) -> Setting<'a> {
+    pub fn setting<'a>(&'a self, carried: &[PayloadTerm], whole_cpus: bool) -> Setting<'a> {
         let payload = payload(carried);
         let bulk = perftax_pmu::record::Payload {
             callchain_entries: TYPICAL_FRAMES.into(),
@@ -47,7 +47,7 @@ impl PredictionInput {
             true => Watched::Cpus,
             false => Watched::Program { events: 1, cpus: self.cpus },
         };
-        setting.payload = carried.iter().map(String::as_str).collect();
+        setting.payload = carried.iter().map(|term| term.name()).collect();
         // perf record has a tracepoint's or a probe's data in each sample, asked or not.
         if matches!(self.mechanism, Mechanism::Tracepoint | Mechanism::Uprobe) && self.priced.cost.terms.contains_key(RAW_TERM) {
             setting.payload.push(RAW_TERM);
@@ -57,12 +57,12 @@ impl PredictionInput {
 }
 
 /// What samples carry that have this payload, by the names of its terms.
-fn payload(carried: &[String]) -> Payload {
-    carried.iter().fold(Payload::BASIC, |payload, name| match name.as_str() {
-        "callchain" => payload.with_callchain(),
-        "user-regs" => payload.with_user_registers(),
-        "branch-stack" => payload.with_branches(),
-        _ => payload.with_user_stack(USER_STACK_BYTES),
+fn payload(carried: &[PayloadTerm]) -> Payload {
+    carried.iter().fold(Payload::BASIC, |payload, term| match term {
+        PayloadTerm::Callchain => payload.with_callchain(),
+        PayloadTerm::UserRegisters => payload.with_user_registers(),
+        PayloadTerm::Branches => payload.with_branches(),
+        PayloadTerm::UserStack => payload.with_user_stack(USER_STACK_BYTES),
     })
 }
 
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_tracepoint_s_samples_have_its_data_where_that_has_a_price() {
-        let carried = ["callchain".to_string()];
+        let carried = [PayloadTerm::Callchain];
         let with = |mechanism, terms: &[&str]| input(mechanism, terms).setting(&carried, false).payload.join(" ");
         assert_eq!(with(Mechanism::Tracepoint, &[RAW_TERM]), "callchain raw");
         assert_eq!(with(Mechanism::Tracepoint, &[]), "callchain");
@@ -115,10 +115,10 @@ mod tests {
 
     #[test]
     fn what_samples_carry_makes_them_longer() {
-        let bytes = |carried: &[&str]| {
-            let carried: Vec<String> = carried.iter().map(|name| name.to_string()).collect();
-            input(Mechanism::CpuClock, &[]).setting(&carried, true).bytes_per_sample
-        };
-        assert!(bytes(&["callchain"]) > bytes(&[]) && bytes(&["user-stack"]) > bytes(&[]) + f64::from(USER_STACK_BYTES));
+        let bytes = |carried: &[PayloadTerm]| input(Mechanism::CpuClock, &[]).setting(carried, true).bytes_per_sample;
+        assert!(
+            bytes(&[PayloadTerm::Callchain]) > bytes(&[])
+                && bytes(&[PayloadTerm::UserStack]) > bytes(&[]) + f64::from(USER_STACK_BYTES)
+        );
     }
 }

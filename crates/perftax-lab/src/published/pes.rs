@@ -4,6 +4,8 @@
 //! The data set is of one Intel and one AMD machine, Cascade Lake and Zen 2 by inference; the paper has four. Two sessions stand in it that
 //! partly disagree. An accuracy, as the paper prints it, is 100 less the error without its sign.
 
+use std::fmt::{self, Display, Formatter};
+
 use perftax_doc::Mechanism;
 use perftax_pmu::{Error, Result};
 use serde::Deserialize;
@@ -35,6 +37,80 @@ pub struct Pes {
     pub prose: Vec<Prose>,
     /// Figures 3, 4 and 6 in the software PMU: ours, not the study's.
     pub simulated: Vec<Simulated>,
+}
+
+/// A figure or table; read by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[allow(missing_docs)]
+pub enum Figure {
+    #[serde(rename = "3")]
+    Three,
+    #[serde(rename = "4")]
+    Four,
+    #[serde(rename = "5")]
+    Five,
+    #[serde(rename = "6")]
+    Six,
+    #[serde(rename = "7")]
+    Seven,
+    #[serde(rename = "8")]
+    Eight,
+    #[serde(rename = "9")]
+    Nine,
+    #[serde(rename = "10")]
+    Ten,
+    #[serde(rename = "11")]
+    Eleven,
+    #[serde(rename = "12")]
+    Twelve,
+    #[serde(rename = "III")]
+    TableThree,
+    #[serde(rename = "14")]
+    Fourteen,
+    /// The execution mode, of which there is prose alone.
+    #[serde(rename = "mode")]
+    Mode,
+    /// What three figures have in common; the data hold each of them.
+    #[serde(skip)]
+    ThreeFourSix,
+}
+
+impl Display for Figure {
+    fn fmt(&self, f: &mut Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Self::Three => "figure 3",
+            Self::Four => "figure 4",
+            Self::Five => "figure 5",
+            Self::Six => "figure 6",
+            Self::Seven => "figure 7",
+            Self::Eight => "figure 8",
+            Self::Nine => "figure 9",
+            Self::Ten => "figure 10",
+            Self::Eleven => "figure 11",
+            Self::Twelve => "figure 12",
+            Self::TableThree => "table III",
+            Self::Fourteen => "figure 14",
+            Self::Mode => "execution mode",
+            Self::ThreeFourSix => "figures 3, 4, 6",
+        })
+    }
+}
+
+/// What is sampled where time and memory are measured, by its maker's name or as the figure has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Sampled {
+    /// Instructions, by PEBS.
+    #[serde(rename = "INST_RETIRED.PREC_DIST", alias = "instruction")]
+    Instructions,
+    /// Misses of the first-level cache, by PEBS.
+    #[serde(rename = "MEM_LOAD_RETIRED.L1_MISS", alias = "L1 data cache load miss")]
+    Misses,
+    /// Operations, by IBS.
+    #[serde(rename = "IBS op")]
+    Operations,
+    /// Fetches, by IBS.
+    #[serde(rename = "IBS fetch")]
+    Fetches,
 }
 
 /// From the least to the most of several runs.
@@ -84,7 +160,7 @@ pub enum Session {
 #[serde(deny_unknown_fields)]
 pub struct Accuracy {
     /// `3`, `4` or `6`.
-    pub figure: String,
+    pub figure: Figure,
     /// The machine.
     pub machine: Maker,
     /// The mechanism.
@@ -118,13 +194,13 @@ pub struct Accuracy {
 #[serde(deny_unknown_fields)]
 pub struct Overhead {
     /// `8`.
-    pub figure: String,
+    pub figure: Figure,
     /// The machine.
     pub machine: Maker,
     /// The mechanism.
     pub mechanism: Mechanism,
     /// The event.
-    pub event: String,
+    pub event: Sampled,
     /// Whether each sample was delivered as a signal.
     pub with_signal: bool,
     /// Sampling interval, events.
@@ -148,14 +224,14 @@ pub struct Overhead {
 #[serde(deny_unknown_fields)]
 pub struct Programs {
     /// `9`, or `14` under ComDetective.
-    pub figure: String,
+    pub figure: Figure,
     /// The machine.
     pub machine: Maker,
     /// The mechanism.
     pub mechanism: Mechanism,
     /// The event, where stated.
     #[serde(default)]
-    pub event: Option<String>,
+    pub event: Option<Sampled>,
     /// Whether each sample was delivered as a signal, where stated.
     #[serde(default)]
     pub with_signal: Option<bool>,
@@ -172,7 +248,7 @@ pub struct Programs {
 #[serde(deny_unknown_fields)]
 pub struct EventsAtOnce {
     /// `12`.
-    pub figure: String,
+    pub figure: Figure,
     /// The machine.
     pub machine: Maker,
     /// The mechanism.
@@ -195,7 +271,7 @@ pub struct EventsAtOnce {
 #[serde(deny_unknown_fields)]
 pub struct SeveralEvents {
     /// `III`.
-    pub figure: String,
+    pub figure: Figure,
     /// The machine.
     pub machine: Maker,
     /// The mechanism.
@@ -217,7 +293,7 @@ pub struct SeveralEvents {
 #[serde(deny_unknown_fields)]
 pub struct Prose {
     /// The figure, or `mode` for the execution mode.
-    pub figure: String,
+    pub figure: Figure,
     /// What it asks.
     pub asks: String,
     /// What is known of the answer.
@@ -231,7 +307,7 @@ pub struct Prose {
 #[serde(deny_unknown_fields)]
 pub struct Simulated {
     /// `3`, `4` or `6`.
-    pub figure: String,
+    pub figure: Figure,
     /// The mechanism.
     pub mechanism: Mechanism,
     /// What the samples are of.
@@ -260,13 +336,13 @@ impl Pes {
     }
 
     /// Cells of figures 3, 4 and 6 by a mechanism, in a session.
-    pub fn cells(&self, figure: &str, mechanism: Mechanism, session: Session) -> impl Iterator<Item = &Accuracy> {
+    pub fn cells(&self, figure: Figure, mechanism: Mechanism, session: Session) -> impl Iterator<Item = &Accuracy> {
         let is_asked = move |cell: &&Accuracy| cell.figure == figure && cell.mechanism == mechanism && cell.session == session;
         self.accuracy.iter().filter(is_asked)
     }
 
     /// What is known of a figure without numbers.
-    pub fn prose(&self, figure: &str) -> Option<&Prose> {
+    pub fn prose(&self, figure: Figure) -> Option<&Prose> {
         self.prose.iter().find(|prose| prose.figure == figure)
     }
 }
@@ -312,19 +388,53 @@ mod tests {
         assert!(a.iter().zip(b).all(|(a, b)| (a - b).abs() <= by), "{a:?}, not {b:?}");
     }
 
+    /// In the data, and to people.
+    const FIGURES: [(&str, Figure, &str); 13] = [
+        ("3", Figure::Three, "figure 3"),
+        ("4", Figure::Four, "figure 4"),
+        ("5", Figure::Five, "figure 5"),
+        ("6", Figure::Six, "figure 6"),
+        ("7", Figure::Seven, "figure 7"),
+        ("8", Figure::Eight, "figure 8"),
+        ("9", Figure::Nine, "figure 9"),
+        ("10", Figure::Ten, "figure 10"),
+        ("11", Figure::Eleven, "figure 11"),
+        ("12", Figure::Twelve, "figure 12"),
+        ("III", Figure::TableThree, "table III"),
+        ("14", Figure::Fourteen, "figure 14"),
+        ("mode", Figure::Mode, "execution mode"),
+    ];
+
+    #[test]
+    fn figures_and_events_are_read_from_their_texts() {
+        for (number, figure, text) in FIGURES {
+            assert_eq!(serde_json::from_value::<Figure>(number.into()).unwrap(), figure);
+            assert_eq!(figure.to_string(), text);
+        }
+        assert_eq!(Figure::ThreeFourSix.to_string(), "figures 3, 4, 6");
+        for (text, sampled) in [
+            ("INST_RETIRED.PREC_DIST", Sampled::Instructions),
+            ("instruction", Sampled::Instructions),
+            ("MEM_LOAD_RETIRED.L1_MISS", Sampled::Misses),
+            ("L1 data cache load miss", Sampled::Misses),
+            ("IBS op", Sampled::Operations),
+            ("IBS fetch", Sampled::Fetches),
+        ] {
+            assert_eq!(serde_json::from_value::<Sampled>(text.into()).unwrap(), sampled);
+        }
+    }
+
     #[test]
     fn every_figure_is_there() {
         let pes = Pes::shipped().unwrap();
-        let figures: BTreeSet<&str> = (pes.accuracy.iter().map(|x| x.figure.as_str()))
-            .chain(pes.overhead.iter().map(|x| x.figure.as_str()))
-            .chain(pes.programs.iter().chain(&pes.tools).map(|x| x.figure.as_str()))
-            .chain(pes.events.iter().map(|x| x.figure.as_str()))
-            .chain(pes.several.iter().map(|x| x.figure.as_str()))
-            .chain(pes.prose.iter().map(|x| x.figure.as_str()))
+        let figures: BTreeSet<Figure> = (pes.accuracy.iter().map(|x| x.figure))
+            .chain(pes.overhead.iter().map(|x| x.figure))
+            .chain(pes.programs.iter().chain(&pes.tools).map(|x| x.figure))
+            .chain(pes.events.iter().map(|x| x.figure))
+            .chain(pes.several.iter().map(|x| x.figure))
+            .chain(pes.prose.iter().map(|x| x.figure))
             .collect();
-        for figure in ["3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "III", "14", "mode"] {
-            assert!(figures.contains(figure), "{figure}");
-        }
+        assert_eq!(figures.into_iter().collect::<Vec<_>>(), FIGURES.map(|(_, figure, _)| figure));
         // 15 + 10 + 8 cells of the newer session, 9 + 20 of the older one.
         let of = |session| pes.accuracy.iter().filter(|cell| cell.session == session).count();
         assert_eq!((of(Session::Newer), of(Session::Older)), (33, 29));
@@ -340,34 +450,34 @@ mod tests {
             Spread::around(pes.cells(figure, mechanism, session).filter_map(|cell| cell.signed_error_percent.as_ref()))
         };
         let (newer, older) = (Session::Newer, Session::Older);
-        close(around("3", Mechanism::Pebs, newer), [0.02333, 0.02050, 0.02370], 1e-5);
-        close(around("3", Mechanism::IbsOp, newer), [8.53493, 7.82294, 8.68245], 1e-5);
-        close(around("3", Mechanism::IbsFetch, newer), [3.20725, 2.28137, 3.37517], 1e-5);
-        close(around("4", Mechanism::Pebs, newer), [-0.07, -0.1, -0.01], 1e-9);
-        close(around("4", Mechanism::IbsOp, newer), [14.68, -3.86, 18.69], 1e-9);
-        close(around("6", Mechanism::Pebs, newer), [-0.0383, -1.14491, -0.001], 1e-9);
-        close(around("6", Mechanism::IbsOp, older), [-15.61745, -99.99508, 11.056], 1e-5);
-        assert!(around("6", Mechanism::IbsOp, newer).is_none(), "the newer session has accuracies alone");
+        close(around(Figure::Three, Mechanism::Pebs, newer), [0.02333, 0.02050, 0.02370], 1e-5);
+        close(around(Figure::Three, Mechanism::IbsOp, newer), [8.53493, 7.82294, 8.68245], 1e-5);
+        close(around(Figure::Three, Mechanism::IbsFetch, newer), [3.20725, 2.28137, 3.37517], 1e-5);
+        close(around(Figure::Four, Mechanism::Pebs, newer), [-0.07, -0.1, -0.01], 1e-9);
+        close(around(Figure::Four, Mechanism::IbsOp, newer), [14.68, -3.86, 18.69], 1e-9);
+        close(around(Figure::Six, Mechanism::Pebs, newer), [-0.0383, -1.14491, -0.001], 1e-9);
+        close(around(Figure::Six, Mechanism::IbsOp, older), [-15.61745, -99.99508, 11.056], 1e-5);
+        assert!(around(Figure::Six, Mechanism::IbsOp, newer).is_none(), "the newer session has accuracies alone");
         // The older session's rule: one sample in period + 1 events, to within one sample.
-        for cell in pes.cells("6", Mechanism::Pebs, older) {
+        for cell in pes.cells(Figure::Six, Mechanism::Pebs, older) {
             let expected = cell.expected_samples.unwrap();
             let samples = expected * (1.0 + cell.signed_error_percent.unwrap().median / 100.0);
             let period = cell.period_events as f64;
             assert!((samples - expected * period / (period + 1.0)).abs() <= 1.5, "{cell:?}");
         }
-        let overhead = |mechanism, with_signal, event: &str| {
-            let is_it = |x: &&Overhead| x.mechanism == mechanism && x.with_signal == with_signal && x.event.starts_with(event);
+        let overhead = |mechanism, with_signal, event: Sampled| {
+            let is_it = |x: &&Overhead| x.mechanism == mechanism && x.with_signal == with_signal && x.event == event;
             pes.overhead.iter().find(is_it).unwrap()
         };
         let of = |values: &[f64]| Spread::of(values.iter().copied());
-        let pebs = overhead(Mechanism::Pebs, false, "INST");
+        let pebs = overhead(Mechanism::Pebs, false, Sampled::Instructions);
         close(of(&pebs.time_percent), [10.852, 10.442, 12.550], 5e-4);
         close(of(&pebs.cost_us), [2.491, 2.464, 2.509], 5e-4);
         close(of(&pebs.memory_percent), [-0.158, -2.887, 0.161], 1e-3);
-        close(of(&overhead(Mechanism::Pebs, true, "INST").cost_us), [5.926, 5.888, 5.938], 5e-4);
-        close(of(&overhead(Mechanism::Pebs, true, "MEM").time_percent), [0.463, 0.335, 1.550], 5e-4);
-        close(of(&overhead(Mechanism::IbsOp, true, "IBS op").cost_us), [6.550, 6.529, 6.574], 5e-4);
-        close(of(&overhead(Mechanism::IbsFetch, false, "IBS fetch").time_percent), [0.923, 0.730, 1.443], 5e-4);
+        close(of(&overhead(Mechanism::Pebs, true, Sampled::Instructions).cost_us), [5.926, 5.888, 5.938], 5e-4);
+        close(of(&overhead(Mechanism::Pebs, true, Sampled::Misses).time_percent), [0.463, 0.335, 1.550], 5e-4);
+        close(of(&overhead(Mechanism::IbsOp, true, Sampled::Operations).cost_us), [6.550, 6.529, 6.574], 5e-4);
+        close(of(&overhead(Mechanism::IbsFetch, false, Sampled::Fetches).time_percent), [0.923, 0.730, 1.443], 5e-4);
         close(of(&pes.programs[1].time_percent), [20.275, 9.395, 26.731], 1e-3);
         close(of(&pes.programs[6].time_percent), [61.508, 48.795, 68.223], 1e-3);
         let at_once = |n| of(&pes.events.iter().find(|x| x.at_once == Some(n)).unwrap().accuracy_percent);
@@ -387,7 +497,7 @@ mod tests {
             let is_same = |x: &&Accuracy| {
                 x.period_events == cell.period_events && x.instructions_per_miss == Some(cell.instructions_per_miss)
             };
-            assert!(pes.cells(&cell.figure, cell.mechanism, Session::Newer).any(|x| is_same(&x)), "{cell:?}");
+            assert!(pes.cells(cell.figure, cell.mechanism, Session::Newer).any(|x| is_same(&x)), "{cell:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use perftax_cost::prediction::{CALLERS, RAW_TERM, USER_STACK_BYTES};
-use perftax_doc::Estimate;
+use perftax_doc::{Estimate, PayloadTerm};
 
 use crate::recording::attribute::sample_type;
 use crate::recording::{Attribute, Carried};
@@ -23,10 +23,10 @@ pub(super) struct Payload {
 
 /// What is calibrated, by the name of the profile's term.
 const CALIBRATED: [(u64, &str); 5] = [
-    (sample_type::CALLCHAIN, "callchain"),
-    (sample_type::REGS_USER, "user-regs"),
-    (sample_type::STACK_USER, "user-stack"),
-    (sample_type::BRANCH_STACK, "branch-stack"),
+    (sample_type::CALLCHAIN, PayloadTerm::Callchain.name()),
+    (sample_type::REGS_USER, PayloadTerm::UserRegisters.name()),
+    (sample_type::STACK_USER, PayloadTerm::UserStack.name()),
+    (sample_type::BRANCH_STACK, PayloadTerm::Branches.name()),
     (sample_type::RAW, RAW_TERM),
 ];
 

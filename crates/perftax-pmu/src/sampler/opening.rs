@@ -10,7 +10,7 @@ use perftax_doc::steps::{Operation, Setting};
 
 use super::Sampling;
 use super::attributes::attributes;
-use crate::error::{Error, Result};
+use crate::error::{Error, KERNEL_SAYS, Result};
 use crate::event::{Event, pmu_types};
 use crate::machine::{Beyond, Privilege, Refusal, Root};
 use crate::process;
@@ -140,7 +140,7 @@ fn explain(error: io::Error, event: &Event, target: Target) -> Error {
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => Error::Unsupported {
             what,
-            why: format!("perf_event_open says {error}; PMU type {} config {:#x}", event.pmu_type, event.config),
+            why: format!("{KERNEL_SAYS} {error}; PMU type {} config {:#x}", event.pmu_type, event.config),
             remedy: format!("{} shows which mechanisms this machine has", Operation::Diagnose),
         },
         Some(libc::EBUSY | libc::ENOSPC) if event.breakpoint_type != 0 => Error::Unsupported {
@@ -156,10 +156,7 @@ fn explain(error: io::Error, event: &Event, target: Target) -> Error {
         Some(libc::EMFILE) => Error::System { call: "perf_event_open (too many open files: ulimit -n)".into(), source: error },
         Some(libc::EINVAL) => Error::Unsupported {
             what,
-            why: format!(
-                "perf_event_open says EINVAL to PMU type {} config {:#x} with these attributes",
-                event.pmu_type, event.config
-            ),
+            why: format!("{KERNEL_SAYS} EINVAL to PMU type {} config {:#x} with these attributes", event.pmu_type, event.config),
             remedy: format!("{} shows which attributes this machine accepts", Operation::DiagnoseEvent("EVENT".into())),
         },
         Some(libc::ESRCH) => Error::System { call: "perf_event_open (the thread is gone)".into(), source: error },

@@ -2,7 +2,7 @@
 //!
 //! Fields that hold the separator, a quote or a line end are quoted as in RFC 4180, section 2. Numbers carry all digits.
 
-use perftax_doc::Estimate;
+use crate::columns::{Column, ends};
 
 mod audit;
 mod bill;
@@ -51,6 +51,14 @@ impl<'a> Rows<'a> {
         rows
     }
 
+    /// These columns of some rows, all of it.
+    fn of<R>(separator: &'a str, columns: &[&Column<R>], all: impl Iterator<Item = R>) -> String {
+        let names: Vec<&str> = columns.iter().flat_map(|column| column.keys).copied().collect();
+        let mut rows = Self::new(separator, &names);
+        all.for_each(|row| rows.row(columns.iter().flat_map(|column| (column.fields)(&row)).collect()));
+        rows.out
+    }
+
     fn row(&mut self, cells: Vec<String>) {
         let fields: Vec<String> = cells.iter().map(|cell| field(cell, self.separator)).collect();
         self.out += &fields.join(self.separator);
@@ -61,11 +69,6 @@ impl<'a> Rows<'a> {
 pub(crate) fn field(text: &str, separator: &str) -> String {
     let quoted = (!separator.is_empty() && text.contains(separator)) || text.contains(['"', '\n', '\r']);
     if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
-}
-
-/// An estimate and its ends, or three empty fields.
-fn ends(e: Option<&Estimate>) -> Vec<String> {
-    e.map_or(vec![String::new(); 3], |e| [e.estimate, e.low, e.high].map(|x| x.to_string()).to_vec())
 }
 
 /// The word that a variant has in JSON.

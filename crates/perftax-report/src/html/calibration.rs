@@ -6,7 +6,7 @@ use perftax_cost::alpha::Clock;
 use perftax_cost::buffering::INTERRUPT_TERM;
 use perftax_doc::Estimate;
 use perftax_doc::observation::{Block, Settling};
-use perftax_doc::{Calibration, DirectCost, Linearity, RecordCost, StopReason};
+use perftax_doc::{ArmName, Calibration, DirectCost, Linearity, RecordCost, StopReason};
 use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace, place};
@@ -115,12 +115,14 @@ impl Extras {
         // Each against the same buffer without a sample.
         let at = |b: &Block| (b.session, b.round, b.settling.map_or(0, |s| s.buffer_bytes));
         // Where the event had to run without a sample for the comparison, that is what sampling is held against.
-        let baseline = if blocks.iter().any(|b| b.arm == "idle") { "idle" } else { "off" };
-        for b in usable().filter(|b| b.arm == baseline || b.arm.starts_with("idle/")) {
+        let main = ArmName::Idle { buffer_bytes: None };
+        let has_idle = blocks.iter().any(|b| ArmName::of(&b.arm) == main);
+        let is_baseline = |arm: &ArmName| arm.is_idle() || (!has_idle && *arm == ArmName::Off);
+        for b in usable().filter(|b| is_baseline(&ArmName::of(&b.arm))) {
             let sum = off.entry(at(b)).or_default();
             *sum = (sum.0 + clock.of(b), sum.1 + 1.0);
         }
-        let on = usable().filter(|b| b.arm.starts_with("on") && b.samples > 0).filter_map(|b| {
+        let on = usable().filter(|b| ArmName::of(&b.arm).is_on() && b.samples > 0).filter_map(|b| {
             let (sum, n) = off.get(&at(b))?;
             Some(Extra {
                 session: b.session,

@@ -4,6 +4,7 @@ use askama::Template;
 use perftax_doc::Origin;
 
 use super::figure::Figure;
+use crate::columns;
 use crate::printable::printable;
 use crate::sheet::machine;
 use crate::{shell, units};
@@ -137,6 +138,14 @@ impl Grid {
     pub(super) fn new(columns: &[&str]) -> Self {
         let column = |name: &&str| Column { name: name.trim_start_matches('#').into(), numeric: name.starts_with('#') };
         Self { columns: columns.iter().map(column).collect(), ..Self::default() }
+    }
+
+    /// These columns of some rows.
+    pub(super) fn of<R>(columns: &[&columns::Column<R>], rows: impl Iterator<Item = R>) -> Self {
+        let column = |column: &&columns::Column<R>| Column { name: column.on_a_page().into(), numeric: column.is_number };
+        let mut grid = Self { columns: columns.iter().map(column).collect(), ..Self::default() };
+        rows.for_each(|row| grid.row(columns.iter().map(|column| (column.cell)(&row)).collect()));
+        grid
     }
 
     pub(super) fn column(&mut self, name: String) {

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace, place};
 use super::page::{Grid, Panel, Part};
+use crate::columns::{Predicted, PredictionColumns};
 use crate::{shell, units};
 
 pub(super) fn part(doc: &Prediction) -> Part {
@@ -50,17 +51,8 @@ fn overhead(doc: &Prediction) -> Panel {
     for budget in [0.01, 0.05, 0.1] {
         figure.level(budget, true, &format!("{} budget", units::share(budget)));
     }
-    let mut table = Grid::new(&["#period", "#samples", "#samples/s", "#into the ring", "#overhead", "#elapsed"]);
-    for row in &doc.rows {
-        table.row(vec![
-            units::period(doc.mechanism, row.period),
-            units::about(row.samples.round()),
-            units::rate(row.samples_per_s),
-            units::bytes_per_s(row.bytes_per_s),
-            units::estimate_share(&row.overhead),
-            units::estimate_s(&row.elapsed_s),
-        ]);
-    }
+    let PredictionColumns { period, samples, rate, bytes, overhead, elapsed, .. } = PredictionColumns::new();
+    let table = Grid::of(&[&period, &samples, &rate, &bytes, &overhead, &elapsed], Predicted::all(doc));
     Panel::new(
         "Overhead over the sampling period",
         "Where the upper edge of the band crosses a budget line is the shortest period that keeps the budget; a curve that bends \

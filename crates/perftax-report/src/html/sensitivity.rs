@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
+use crate::columns::SensitivityColumns;
 use crate::{shell, units};
 
 pub(super) fn part(doc: &Sensitivity) -> Part {
@@ -26,16 +27,8 @@ pub(super) fn part(doc: &Sensitivity) -> Part {
     let x: Vec<f64> = (0..doc.rows.len()).map(|i| i as f64).collect();
     let y: Vec<Estimate> = doc.rows.iter().map(|row| row.loss).collect();
     figure.add(Trace::points("loss", &x, &y).colour(0).with(json!({"mode": "lines+markers"})));
-    let mut table = Grid::new(&["#taken away", "#program loses", "#a visit", "#memory traffic", "#rounds"]);
-    for row in &doc.rows {
-        table.row(vec![
-            units::bytes(row.taken_bytes as f64),
-            units::estimate_share(&row.loss),
-            row.loss_ns_per_visit.as_ref().map_or(String::new(), units::estimate_ns),
-            row.memory_bytes.as_ref().map_or(String::new(), |e| units::bytes(e.estimate)),
-            row.rounds.to_string(),
-        ]);
-    }
+    let SensitivityColumns { taken, loss, visit, traffic, rounds } = SensitivityColumns::new();
+    let table = Grid::of(&[&taken, &loss, &visit, &traffic, &rounds], doc.rows.iter());
     part.panel(
         Panel::new(
             "Loss over what is taken away",

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
+use crate::columns::{self, Column, Counted, RunColumns, SampledAt, Simulated};
 use crate::{shell, units};
 
 pub(super) fn part(doc: &Simulation) -> Part {
@@ -40,8 +41,10 @@ fn name(doc: &Simulation, run: &SimulatedRun) -> String {
     }
 }
 
-fn axis_title(doc: &Simulation) -> &'static str {
-    if doc.swept.as_deref() == Some("buffer") { "#buffer" } else { "#period" }
+/// The column of what tells the runs of a sweep apart.
+fn what_is_swept<'a>(doc: &Simulation) -> Column<Simulated<'a>> {
+    let heading = if doc.swept.as_deref() == Some("buffer") { "buffer" } else { "period" };
+    Column::number(heading, |of| name(of.doc, of.run))
 }
 
 fn terms(doc: &Simulation, runs: &[SimulatedRun]) -> Panel {
@@ -56,15 +59,12 @@ fn terms(doc: &Simulation, runs: &[SimulatedRun]) -> Panel {
         ("draining", |run| run.terms_s.drain),
         ("pollution", |run| run.terms_s.pollution),
     ];
-    let mut table = Grid::new(&[axis_title(doc), "#samples", "#overhead", "#assists", "#interrupts", "#draining", "#pollution"]);
+    let RunColumns { samples, overhead, assists, interrupts, draining, pollution, .. } = RunColumns::new();
+    let columns = [&what_is_swept(doc), &samples, &overhead, &assists, &interrupts, &draining, &pollution];
+    let table = Grid::of(&columns, runs.iter().map(|run| Simulated { doc, run }));
     for (i, (title, of)) in all.iter().enumerate() {
         let shares: Vec<f64> = runs.iter().map(|run| of(run) / run.elapsed_s).collect();
         figure.add(Trace::bars_up(title, &names, &shares).colour(i));
-    }
-    for run in runs {
-        let shares = all.iter().map(|(_, of)| units::share(of(run) / run.elapsed_s));
-        let head = [name(doc, run), units::count(run.samples), units::share(run.predicted_overhead)];
-        table.row(head.into_iter().chain(shares).collect());
     }
     Panel::new(
         "What the overhead is made of",
@@ -79,43 +79,29 @@ fn memory(doc: &Simulation, runs: &[SimulatedRun]) -> Panel {
     let names: Vec<String> = runs.iter().map(|run| name(doc, run)).collect();
     let mut figure = Figure::new(360, Axis::names(), Axis::count("bytes"));
     figure.set("barmode", json!("group"));
-    let mut table = Grid::new(&[axis_title(doc), "#read", "#written", "#misses caused"]);
+    let columns = [
+        &what_is_swept(doc),
+        &Column::number("read", |of| units::bytes(of.run.memory_read_bytes as f64)),
+        &Column::number("written", |of| units::bytes(of.run.memory_write_bytes as f64)),
+        &Column::number("misses caused", |of| of.run.llc_misses_caused.map_or(String::new(), crate::text::signed)),
+    ];
+    let table = Grid::of(&columns, runs.iter().map(|run| Simulated { doc, run }));
     let read: Vec<f64> = runs.iter().map(|run| run.memory_read_bytes as f64).collect();
     let written: Vec<f64> = runs.iter().map(|run| run.memory_write_bytes as f64).collect();
     figure.add(Trace::bars_up("read", &names, &read).colour(0));
     figure.add(Trace::bars_up("written", &names, &written).colour(1));
-    for run in runs {
-        table.row(vec![
-            name(doc, run),
-            units::bytes(run.memory_read_bytes as f64),
-            units::bytes(run.memory_write_bytes as f64),
-            run.llc_misses_caused.map_or(String::new(), crate::text::signed),
-        ]);
-    }
     Panel::new("Memory traffic", "Bytes between the last-level cache and memory, the program's and the records' together.")
         .figure(figure)
         .table(table)
 }
 
 fn addresses(run: &SimulatedRun) -> Panel {
-    let mut table = Grid::new(&["#samples", "#share", "instruction", "where"]).limited();
-    for row in &run.by_address {
-        table.row(vec![
-            units::count(row.samples),
-            units::share(row.samples as f64 / run.samples.max(1) as f64),
-            format!("{:#x}", row.address),
-            row.symbol.clone(),
-        ]);
-    }
+    let table = Grid::of(&columns::addresses().each_ref(), SampledAt::all(run));
     Panel::new("Samples by instruction", "Where the samples fell, most first.").table(table)
 }
 
 fn counts(run: &SimulatedRun) -> Panel {
-    let mut table = Grid::new(&["event", "#count", "#per instruction"]);
-    for (name, &count) in &run.counts {
-        let per_instruction = format!("{:.5}", count as f64 / run.instructions.max(1) as f64);
-        table.row(vec![name.clone(), units::count(count), per_instruction]);
-    }
+    let table = Grid::of(&columns::counts().each_ref(), Counted::all(run));
     Panel::new("Events", "What the program did, as the modelled machine counts it.").table(table)
 }
 

@@ -1,7 +1,7 @@
 //! `perftax audit` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_doc::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, Verdict};
+use perftax_doc::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, MeasuredOn, Verdict};
 
 use super::plural;
 use crate::printable::printable;
@@ -75,7 +75,7 @@ fn comparisons(doc: &Audit) -> Vec<[String; 4]> {
 
 /// Ours, and where it was measured if not on this machine.
 fn ours(row: &Comparison) -> String {
-    if row.place == "this machine" { row.ours.clone() } else { format!("{}: {}", row.place, row.ours) }
+    if MeasuredOn::read(&row.place) == Some(MeasuredOn::Here) { row.ours.clone() } else { format!("{}: {}", row.place, row.ours) }
 }
 
 /// How many comparisons ended how.

@@ -4,6 +4,7 @@ use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::{Prediction, PredictionRow, busiest_tells, cpu_time_tells};
 
+use crate::columns::{Predicted, PredictionColumns};
 use crate::printable::printable;
 use crate::sheet::{Sheet, event};
 use crate::table::Table;
@@ -37,36 +38,18 @@ pub fn prediction(doc: &Prediction) -> String {
 }
 
 fn rows(doc: &Prediction) -> Table {
-    let mut table = Table::default().right("period").right("samples").right("samples/s").right("into the ring").right("overhead");
+    let PredictionColumns { period, samples, rate, bytes, overhead, of_cpu, of_busiest, elapsed, .. } = PredictionColumns::new();
+    let mut columns = vec![&period, &samples, &rate, &bytes, &overhead];
     // Of CPU time, too, where the program waits for much of its time.
-    let of_cpu = doc.rows.iter().any(|row| cpu_time_tells(&row.overhead, row.cpu_overhead).is_some());
-    if of_cpu {
-        table = table.right("of CPU time");
+    if doc.rows.iter().any(|row| cpu_time_tells(&row.overhead, row.cpu_overhead).is_some()) {
+        columns.push(&of_cpu);
     }
     let busiest = |row: &PredictionRow| busiest_tells(&row.overhead, row.cpu_overhead, row.busiest_overhead);
-    let of_busiest = doc.rows.iter().any(|row| busiest(row).is_some());
-    if of_busiest {
-        table = table.right("of the busiest thread");
+    if doc.rows.iter().any(|row| busiest(row).is_some()) {
+        columns.push(&of_busiest);
     }
-    table = table.right("elapsed");
-    for row in &doc.rows {
-        let mut cells = vec![
-            units::period(doc.mechanism, row.period),
-            units::about(row.samples.round()),
-            units::rate(row.samples_per_s),
-            units::bytes_per_s(row.bytes_per_s),
-            units::estimate_share(&row.overhead).bold().to_string(),
-        ];
-        if of_cpu {
-            cells.push(row.cpu_overhead.map_or(String::new(), |cpu| units::estimate_share(&cpu)));
-        }
-        if of_busiest {
-            cells.push(row.busiest_overhead.map_or(String::new(), |busiest| units::estimate_share(&busiest)));
-        }
-        cells.push(units::estimate_s(&row.elapsed_s));
-        table.row(cells);
-    }
-    table
+    columns.push(&elapsed);
+    Table::of(&columns, Predicted::all(doc))
 }
 
 /// The overhead of each period by term, one column a term.

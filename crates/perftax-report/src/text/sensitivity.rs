@@ -3,6 +3,7 @@
 use owo_colors::OwoColorize;
 use perftax_doc::Sensitivity;
 
+use crate::columns::SensitivityColumns;
 use crate::printable::printable;
 use crate::sheet::Sheet;
 use crate::table::Table;
@@ -21,24 +22,8 @@ pub fn sensitivity(doc: &Sensitivity) -> String {
         _ => "resctrl leaves the program so many bytes less of the last-level cache".into(),
     };
     sheet.row("method", &method);
-    let traffic = doc.rows.iter().any(|row| row.memory_bytes.is_some());
-    let mut table = Table::default().right("taken away").right("program loses").right("a visit");
-    if traffic {
-        table = table.right("memory traffic");
-    }
-    table = table.right("rounds");
-    for row in &doc.rows {
-        let mut cells = vec![
-            units::bytes(row.taken_bytes as f64),
-            units::estimate_share(&row.loss).bold().to_string(),
-            row.loss_ns_per_visit.as_ref().map_or(String::new(), units::estimate_ns),
-        ];
-        if traffic {
-            cells.push(row.memory_bytes.as_ref().map_or(String::new(), |e| units::bytes(e.estimate)));
-        }
-        cells.push(row.rounds.to_string());
-        table.row(cells);
-    }
+    let SensitivityColumns { taken, loss, visit, traffic, rounds } = SensitivityColumns::new();
+    let table = Table::of(&[&taken, &loss, &visit, &traffic, &rounds], doc.rows.iter());
     sheet.table(&table);
     let tolerance = units::share(doc.tolerance);
     let advice = match doc.buffer_bytes {

@@ -3,6 +3,7 @@
 use owo_colors::OwoColorize;
 use perftax_doc::{SimulatedRun, Simulation, TermsS};
 
+use crate::columns::{self, Column, Counted, RunColumns, SampledAt, Simulated};
 use crate::printable::printable;
 use crate::sheet::Sheet;
 use crate::table::Table;
@@ -114,24 +115,11 @@ fn memory(run: &SimulatedRun) -> String {
 }
 
 fn counts(run: &SimulatedRun) -> Table {
-    let mut table = Table::default().left("event").right("count").right("per instruction");
-    for (name, &count) in &run.counts {
-        let per_instruction = count as f64 / run.instructions.max(1) as f64;
-        table.row(vec![name.clone(), units::count(count), format!("{per_instruction:.5}")]);
-    }
-    table
+    Table::of(&columns::counts().each_ref(), Counted::all(run))
 }
 
 fn addresses(run: &SimulatedRun) -> Table {
-    let mut table = Table::default().right("samples").right("share").left("instruction").left("where");
-    for row in run.by_address.iter().take(MAX_ADDRESSES) {
-        table.row(vec![
-            units::count(row.samples),
-            units::share(row.samples as f64 / run.samples.max(1) as f64),
-            format!("{:#x}", row.address),
-            printable(&row.symbol),
-        ]);
-    }
+    let mut table = Table::of(&columns::addresses().each_ref(), SampledAt::all(run).take(MAX_ADDRESSES));
     if run.by_address.len() > MAX_ADDRESSES {
         let rest = run.by_address.len() - MAX_ADDRESSES;
         table.row(vec![String::new(), String::new(), format!("and {} more", units::count(rest as u64)), String::new()]);
@@ -140,34 +128,21 @@ fn addresses(run: &SimulatedRun) -> Table {
 }
 
 fn sweep(doc: &Simulation) -> Table {
-    let mut table = Table::default()
-        .right("period")
-        .right("buffer")
-        .right("samples")
-        .right("overhead")
-        .right("assists")
-        .right("PMIs")
-        .right("draining")
-        .right("pollution")
-        .right("read")
-        .right("written");
+    let RunColumns { period, buffer, samples, overhead, assists, interrupts, draining, pollution, read, written } =
+        RunColumns::new();
+    let before = [&period, &buffer, &samples];
+    let behind = [&assists, &interrupts, &draining, &pollution, &read, &written];
+    let mut table = Table::headed(&[&before[..], &[&overhead], &behind].concat());
     let least = doc.sweep.iter().map(|run| run.predicted_overhead).fold(f64::INFINITY, f64::min);
     for run in &doc.sweep {
-        let part = |s: f64| units::share(s / run.elapsed_s);
-        let overhead = share(run.predicted_overhead);
-        let bytes = |n: u64| if run.caches { units::bytes(n as f64) } else { String::new() };
-        table.row(vec![
-            units::count(run.period),
-            run.buffer_bytes.map_or(String::new(), |bytes| units::bytes(bytes as f64)),
-            units::count(run.samples),
-            if run.predicted_overhead == least { overhead.bold().to_string() } else { overhead },
-            part(run.terms_s.assist),
-            part(run.terms_s.pmi),
-            part(run.terms_s.drain),
-            part(run.terms_s.pollution),
-            bytes(run.memory_read_bytes),
-            bytes(run.memory_write_bytes),
-        ]);
+        let of = Simulated { doc, run };
+        let signed = share(run.predicted_overhead);
+        let overhead = if run.predicted_overhead == least { signed.bold().to_string() } else { signed };
+        table.row([cells(&before, &of), vec![overhead], cells(&behind, &of)].concat());
     }
     table
+}
+
+fn cells<'a>(columns: &[&Column<Simulated<'a>>], of: &Simulated<'a>) -> Vec<String> {
+    columns.iter().map(|column| (column.cell)(of)).collect()
 }

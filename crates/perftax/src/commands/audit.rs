@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use perftax_doc::Warning;
 use perftax_doc::{Audit, AuditedExperiment};
-use perftax_lab::audit::{ALL, Experiment, Fault, Setting, compare, run as done, source_names};
+use perftax_lab::audit::{ALL, Experiment, Fault, Name, Setting, compare, run as done, source_names};
 use perftax_lab::journal::Journal;
 use perftax_lab::published::pes::Pes;
 use perftax_pmu::Error;
@@ -98,7 +98,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut experiments = Vec::new();
     for experiment in chosen {
         check_interrupted()?;
-        let kept = journal.iter().flat_map(|journal| journal.entries()).find(|kept| kept.name == experiment.name());
+        let kept = journal.iter().flat_map(|journal| journal.entries()).find(|kept| kept.name == experiment.name().text());
         if let Some(kept) = kept {
             experiments.push(kept.clone());
             continue;
@@ -125,13 +125,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
 impl Args {
     /// The experiments asked for, in their own order.
     fn chosen(&self) -> Result<Vec<&'static dyn Experiment>> {
-        let names: Vec<&str> = ALL.iter().map(|experiment| experiment.name()).collect();
-        if let Some(unknown) = self.only.iter().find(|name| !names.contains(&name.as_str())) {
-            let needed = format!("one or more of {}", names.join(", "));
-            return Err(Error::Argument { argument: "--only", value: unknown.clone(), needed }.into());
-        }
-        let is_chosen =
-            |experiment: &&dyn Experiment| self.only.is_empty() || self.only.iter().any(|name| name == experiment.name());
+        let names: Vec<Name> = self.only.iter().map(|name| name.parse()).collect::<Result<_, Error>>()?;
+        let is_chosen = |experiment: &&dyn Experiment| names.is_empty() || names.contains(&experiment.name());
         Ok(ALL.into_iter().filter(is_chosen).collect())
     }
 }

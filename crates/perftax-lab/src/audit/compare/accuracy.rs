@@ -2,10 +2,12 @@
 
 use perftax_doc::Mechanism;
 use perftax_doc::words::count;
-use perftax_doc::{AuditRow, Comparison, ComparisonVerdict};
+use perftax_doc::{Comparison, ComparisonVerdict, MeasuredOn};
 
-use super::{HERE, Ours, Row, SOFTWARE_PMU, number_after, on, percent, span, spoken};
-use crate::published::pes::{Accuracy, Pes, Session, Simulated, Spread};
+use super::{Entry, Ours, Row, on, percent, span, spoken};
+use crate::audit::Name;
+use crate::audit::case::{Case, How};
+use crate::published::pes::{Accuracy, Figure, Pes, Session, Simulated, Spread};
 
 /// One number of samples of ours.
 struct Cell {
@@ -23,8 +25,8 @@ struct Cell {
 const NEAR: f64 = 0.001;
 
 /// Figures 3 and 4: at one sample in 100,000 events, by mechanism.
-pub(super) fn at_one_interval(pes: &Pes, ours: &Ours, figure: &str) -> Vec<Comparison> {
-    let mechanisms: &[Mechanism] = if figure == "3" {
+pub(super) fn at_one_interval(pes: &Pes, ours: &Ours, figure: Figure) -> Vec<Comparison> {
+    let mechanisms: &[Mechanism] = if figure == Figure::Three {
         &[Mechanism::Pebs, Mechanism::IbsOp, Mechanism::IbsFetch]
     } else {
         &[Mechanism::Pebs, Mechanism::IbsOp]
@@ -34,33 +36,33 @@ pub(super) fn at_one_interval(pes: &Pes, ours: &Ours, figure: &str) -> Vec<Compa
 
 /// Figure 6: at intervals from 100 to 1,000,000.
 pub(super) fn by_interval(pes: &Pes, ours: &Ours) -> Vec<Comparison> {
-    [Mechanism::Pebs, Mechanism::IbsOp].into_iter().flat_map(|mechanism| both(pes, ours, "6", mechanism)).collect()
+    [Mechanism::Pebs, Mechanism::IbsOp].into_iter().flat_map(|mechanism| both(pes, ours, Figure::Six, mechanism)).collect()
 }
 
 /// This machine's row and the software PMU's.
-fn both(pes: &Pes, ours: &Ours, figure: &str, mechanism: Mechanism) -> [Comparison; 2] {
+fn both(pes: &Pes, ours: &Ours, figure: Figure, mechanism: Mechanism) -> [Comparison; 2] {
     let published = Published::of(pes, figure, mechanism);
-    let mut rows: Vec<&AuditRow> = ours.by("interval", mechanism.name());
-    rows.extend(ours.by("misses", mechanism.name()));
+    let mut rows: Vec<&Entry> = ours.by(Name::Interval, mechanism);
+    rows.extend(ours.by(Name::Misses, mechanism));
     let here = asked(&rows, figure, mechanism);
-    let row = || Row { figure: label(figure), asks: asks(figure, mechanism), published: published.text() };
+    let row = || Row { figure, asks: asks(figure, mechanism), published: published.text() };
     let measured = if here.is_empty() {
-        let instead = if mechanism == Mechanism::Pebs { ours.instead("interval") } else { "nothing".into() };
-        let because = if figure == "4" && ours.has("misses") {
-            ours.missing("misses", mechanism)
+        let instead = if mechanism == Mechanism::Pebs { ours.instead(Name::Interval) } else { "nothing".into() };
+        let because = if figure == Figure::Four && ours.has(Name::Misses) {
+            ours.missing(Name::Misses, mechanism)
         } else if rows.is_empty() {
-            ours.missing("interval", mechanism)
+            ours.missing(Name::Interval, mechanism)
         } else {
             let lacking = match (figure, mechanism) {
-                ("3", Mechanism::Pebs) => "is of instructions",
-                ("3", _) => "has a signal for each sample, as the study's have",
+                (Figure::Three, Mechanism::Pebs) => "is of instructions",
+                (Figure::Three, _) => "has a signal for each sample, as the study's have",
                 _ => "is of first-level misses",
             };
             format!("no row by {} {lacking}", spoken(mechanism))
         };
         row().not_here(instead, because)
     } else {
-        row().ends(text(&here, figure), HERE, published.judge(&here))
+        row().ends(text(&here, figure), MeasuredOn::Here, published.judge(&here))
     };
     let is_same = |cell: &&Simulated| cell.figure == figure && cell.mechanism == mechanism;
     let simulated: Vec<Cell> = pes.simulated.iter().filter(is_same).map(Cell::simulated).collect();
@@ -71,53 +73,45 @@ fn both(pes: &Pes, ours: &Ours, figure: &str, mechanism: Mechanism) -> [Comparis
         Mechanism::IbsFetch => because += "; the model's 2,900 fetches of a handler that count were fitted to this figure",
         _ => {}
     }
-    [measured, row().ends(text(&simulated, figure), SOFTWARE_PMU, (verdict, because))]
+    [measured, row().ends(text(&simulated, figure), MeasuredOn::SoftwarePmu, (verdict, because))]
 }
 
 /// The rows of what a figure is of. Figure 6 asks about the interval: without misses at several any event will do, and its name is said.
-fn asked(rows: &[&AuditRow], figure: &str, mechanism: Mechanism) -> Vec<Cell> {
-    let of = |is_asked: &dyn Fn(&AuditRow) -> bool| -> Vec<Cell> {
-        rows.iter().filter(|row| is_asked(row)).filter_map(|row| Cell::of(row, mechanism)).collect()
+fn asked(rows: &[&Entry], figure: Figure, mechanism: Mechanism) -> Vec<Cell> {
+    let of = |is_asked: &dyn Fn(&Case) -> bool| -> Vec<Cell> {
+        rows.iter().filter(|entry| is_asked(&entry.case)).filter_map(|entry| Cell::of(entry, mechanism)).collect()
     };
-    let misses = of(&|row| row.case.contains("miss"));
+    let misses = of(&Case::is_of_misses);
     match figure {
-        "3" if mechanism == Mechanism::Pebs => of(&|row| row.case.contains("instructions")),
+        Figure::Three if mechanism == Mechanism::Pebs => of(&Case::names_instructions),
         // The study has a signal for each sample, and IBS counts what that takes.
-        "3" => of(&|row| !row.case.contains("miss") && row.case.contains("with a signal")),
-        "6" if misses.iter().all(|cell| cell.period == misses[0].period) => {
-            of(&|row| !row.case.contains("taken off") && !row.case.contains("miss"))
+        Figure::Three => of(&|case| !case.is_of_misses() && case.has_signal()),
+        Figure::Six if misses.iter().all(|cell| cell.period == misses[0].period) => {
+            of(&|case| !case.is_without_the_handlers() && !case.is_of_misses())
         }
         _ => misses,
     }
 }
 
-fn label(figure: &str) -> &'static str {
-    match figure {
-        "3" => "figure 3",
-        "4" => "figure 4",
-        _ => "figure 6",
-    }
-}
-
-fn asks(figure: &str, mechanism: Mechanism) -> String {
+fn asks(figure: Figure, mechanism: Mechanism) -> String {
     let of = match (figure, mechanism) {
-        ("3", Mechanism::Pebs) => "instructions",
-        ("3", Mechanism::IbsOp) => "operations",
-        ("3", _) => "fetches",
+        (Figure::Three, Mechanism::Pebs) => "instructions",
+        (Figure::Three, Mechanism::IbsOp) => "operations",
+        (Figure::Three, _) => "fetches",
         _ => "first-level misses",
     };
-    let at = if figure == "6" { "by interval" } else { "every 100,000" };
+    let at = if figure == Figure::Six { "by interval" } else { "every 100,000" };
     format!("accuracy, {} of {of}, {at}", spoken(mechanism))
 }
 
 impl Cell {
     /// A row at one period; jittered ones have several.
-    fn of(row: &AuditRow, mechanism: Mechanism) -> Option<Self> {
-        let period = number_after(&row.case, "every ").filter(|_| !row.case.contains('±'))? as f64;
+    fn of(entry: &Entry, mechanism: Mechanism) -> Option<Self> {
+        let (row, watched) = (entry.row, entry.case.watched()?);
+        let period = watched.every.filter(|_| watched.how != How::Jittered)? as f64;
         let expected = if mechanism == Mechanism::Pebs { row.expected * (period + 1.0) / period } else { row.expected };
         let found = Spread { median: row.found.estimate, least: row.found.low, most: row.found.high };
-        let event =
-            row.case.split(" every ").next().unwrap_or_default().split_once(' ').map_or("", |(_, event)| event).to_owned();
+        let event = watched.subject.counted();
         (expected > 0.0).then_some(Self { event, period, expected, found })
     }
 
@@ -144,11 +138,11 @@ impl Cell {
 const MAX_TOLD: usize = 6;
 
 /// Ours: what was sampled, and the errors, by interval where there are few.
-fn text(cells: &[Cell], figure: &str) -> String {
+fn text(cells: &[Cell], figure: Figure) -> String {
     let mut events: Vec<&str> = cells.iter().map(|cell| cell.event.as_str()).collect();
     events.dedup();
     let events = events.join(", ");
-    if figure == "6" && cells.len() <= MAX_TOLD {
+    if figure == Figure::Six && cells.len() <= MAX_TOLD {
         let at = |cell: &Cell| format!("{} % at {}", percent(cell.error()), count(cell.period as u64));
         return format!("{events}: {}", cells.iter().map(at).collect::<Vec<_>>().join("; "));
     }
@@ -167,7 +161,7 @@ struct Published<'a> {
 }
 
 impl<'a> Published<'a> {
-    fn of(pes: &'a Pes, figure: &str, mechanism: Mechanism) -> Self {
+    fn of(pes: &'a Pes, figure: Figure, mechanism: Mechanism) -> Self {
         let cells = |session| pes.cells(figure, mechanism, session).collect();
         Self { newer: cells(Session::Newer), older: cells(Session::Older) }
     }
@@ -300,21 +294,24 @@ pub(super) fn from_run_to_run(pes: &Pes, ours: &Ours) -> Vec<Comparison> {
 fn stability(pes: &Pes, ours: &Ours, mechanism: Mechanism) -> Comparison {
     // From the least to the most of the runs, against their median, %.
     let width = |spread: &Spread| 100.0 * (spread.most - spread.least) / (100.0 + spread.median);
-    let cells = || ["3", "4", "6"].into_iter().flat_map(|figure| pes.cells(figure, mechanism, Session::Newer));
+    let cells =
+        || [Figure::Three, Figure::Four, Figure::Six].into_iter().flat_map(|figure| pes.cells(figure, mechanism, Session::Newer));
     let published = Spread::of(cells().filter_map(|cell| cell.signed_error_percent.as_ref()).map(width));
     let widest = published.map_or(0.0, |spread| spread.most);
     let machine = cells().next().map_or(String::new(), |cell| on(cell.machine));
     let row = Row {
-        figure: "figures 3, 4, 6",
+        figure: Figure::ThreeFourSix,
         asks: format!("stability from run to run, {}", spoken(mechanism)),
         published: published
             .map_or(String::new(), |spread| format!("runs lie {} apart {machine}", super::range(&spread, "%", 2))),
     };
-    let rows = ours.by("stability", mechanism.name());
-    let apart = Spread::of(rows.iter().map(|row| 100.0 * (row.found.high - row.found.low) / row.found.estimate.abs().max(1.0)));
+    let rows = ours.by(Name::Stability, mechanism);
+    let apart = Spread::of(
+        rows.iter().map(|entry| &entry.row.found).map(|found| 100.0 * (found.high - found.low) / found.estimate.abs().max(1.0)),
+    );
     let Some(apart) = apart else {
-        let instead = if mechanism == Mechanism::Pebs { ours.instead("stability") } else { "nothing".into() };
-        return row.not_here(instead, ours.missing("stability", mechanism));
+        let instead = if mechanism == Mechanism::Pebs { ours.instead(Name::Stability) } else { "nothing".into() };
+        return row.not_here(instead, ours.missing(Name::Stability, mechanism));
     };
     let text = format!("runs lie {} apart", super::range(&apart, "%", 2));
     if apart.most <= widest {

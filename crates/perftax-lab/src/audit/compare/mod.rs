@@ -4,123 +4,166 @@
 //! cannot be measured here, and what other mechanisms show is said in words alone, never in their place. What the software PMU gives for
 //! the same loop stands in rows of its own.
 //!
-//! Rows by hardware begin with its name (`pebs `, `ibs-op `, `ibs-fetch `, `interrupt `) and what is counted; one of first-level misses
-//! holds `miss`. Further words that are understood: `every N` (interval), `N at once`, `N on M counters: unscaled` (a share, %), `N pinned`,
-//! `with a signal`, `four … in turn`. A row of PEBS expects one sample in period + 1 events, every other one in a period.
+//! What a row compares is read once from its text ([`Case`]). A row of PEBS expects one sample in period + 1 events, every other one in a
+//! period.
 
 mod accuracy;
 mod overhead;
 mod sharing;
 
 use perftax_doc::Mechanism;
-use perftax_doc::{Audit, AuditRow, Comparison, ComparisonVerdict, Verdict};
+use perftax_doc::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, MeasuredOn, Verdict};
 
-use crate::published::pes::{Maker, Pes, Spread};
+use super::Name;
+use super::cannot::Cannot;
+use super::case::Case;
+use crate::published::pes::{Figure, Maker, Pes, Spread};
 
 /// The study's figures against the audit's rows, in the study's order: those that the experiments that were done ask about, and of an
 /// audit with every experiment also those that none asks.
 pub fn compare(published: &Pes, audit: &Audit) -> Vec<Comparison> {
-    let ours = Ours(audit);
-    let is_whole = super::ALL.iter().all(|experiment| ours.has(experiment.name()));
+    let ours = Ours::of(audit);
+    let is_whole = Name::ALL.into_iter().all(|name| ours.has(name));
     let is_due = |experiment| is_whole || ours.has(experiment);
     let mut all = Vec::new();
-    if ours.has("interval") {
-        all.extend(accuracy::at_one_interval(published, &ours, "3"));
+    if ours.has(Name::Interval) {
+        all.extend(accuracy::at_one_interval(published, &ours, Figure::Three));
     }
-    if ours.has("interval") || ours.has("misses") {
-        all.extend(accuracy::at_one_interval(published, &ours, "4"));
+    if ours.has(Name::Interval) || ours.has(Name::Misses) {
+        all.extend(accuracy::at_one_interval(published, &ours, Figure::Four));
     }
-    if ours.has("threads") {
+    if ours.has(Name::Threads) {
         all.push(sharing::threads(published, &ours));
     }
-    if ours.has("interval") {
+    if ours.has(Name::Interval) {
         all.extend(accuracy::by_interval(published, &ours));
     }
-    if ours.has("stability") {
+    if ours.has(Name::Stability) {
         all.extend(accuracy::from_run_to_run(published, &ours));
     }
-    if ours.has("bias") {
+    if ours.has(Name::Bias) {
         all.push(sharing::bias(published, &ours));
     }
-    if is_due("overhead") {
+    if is_due(Name::Overhead) {
         all.extend(overhead::of_the_loop(published, &ours));
     }
-    if is_due("memory") {
+    if is_due(Name::Memory) {
         all.push(overhead::memory(published, &ours));
     }
-    if is_due("overhead") {
+    if is_due(Name::Overhead) {
         all.extend(overhead::elsewhere(published));
     }
-    if ours.has("events") {
+    if ours.has(Name::Events) {
         all.extend(sharing::events(published, &ours));
     }
-    if is_due("overhead") {
+    if is_due(Name::Overhead) {
         all.push(overhead::several_events(published, &ours));
         all.push(overhead::tool(published));
     }
-    if ours.has("mode") {
+    if ours.has(Name::Mode) {
         all.push(sharing::mode(published, &ours));
     }
     all
 }
 
-/// Names of the study's mechanisms and of the plain interrupt, with which a row by hardware begins.
-const HARDWARE: [&str; 4] = ["pebs", "ibs-op", "ibs-fetch", "interrupt"];
+/// The study's mechanisms.
+const PRECISE: [Mechanism; 3] = [Mechanism::Pebs, Mechanism::IbsOp, Mechanism::IbsFetch];
+
+/// A row, and what it compares.
+struct Entry<'a> {
+    experiment: Name,
+    case: Case,
+    row: &'a AuditRow,
+}
+
+impl Entry<'_> {
+    fn is_by(&self, mechanism: Mechanism) -> bool {
+        self.case.mechanism() == Some(mechanism)
+    }
+
+    fn is_by_hardware(&self) -> bool {
+        self.case.mechanism().is_some()
+    }
+
+    fn is_possible(&self) -> bool {
+        self.row.verdict != Verdict::Impossible
+    }
+
+    fn has_passed(&self) -> bool {
+        self.row.verdict == Verdict::Passed
+    }
+}
 
 /// The rows of an audit, by experiment and mechanism.
-struct Ours<'a>(&'a Audit);
+struct Ours<'a> {
+    done: Vec<Name>,
+    entries: Vec<Entry<'a>>,
+}
 
 impl<'a> Ours<'a> {
-    fn has(&self, experiment: &str) -> bool {
-        self.0.experiments.iter().any(|done| done.name == experiment)
+    fn of(audit: &'a Audit) -> Self {
+        let known = |done: &'a AuditedExperiment| Some((done.name.parse().ok()?, done));
+        let done: Vec<(Name, &AuditedExperiment)> = audit.experiments.iter().filter_map(known).collect();
+        let entry = |experiment| {
+            move |row: &'a AuditRow| {
+                let Ok(case) = row.case.parse();
+                Entry { experiment, case, row }
+            }
+        };
+        let entries = done.iter().flat_map(|(name, done)| done.rows.iter().map(entry(*name))).collect();
+        Self { done: done.iter().map(|(name, _)| *name).collect(), entries }
     }
 
-    fn rows(&self, experiment: &str) -> impl Iterator<Item = &'a AuditRow> {
-        self.0.experiments.iter().filter(move |done| done.name == experiment).flat_map(|done| &done.rows)
+    fn has(&self, experiment: Name) -> bool {
+        self.done.contains(&experiment)
     }
 
-    /// Those by one of [`HARDWARE`] that were measured.
-    fn by(&self, experiment: &str, hardware: &str) -> Vec<&'a AuditRow> {
-        self.rows(experiment).filter(|row| is_by(row, hardware) && row.verdict != Verdict::Impossible).collect()
+    fn rows(&self, experiment: Name) -> impl Iterator<Item = &Entry<'a>> {
+        self.entries.iter().filter(move |entry| entry.experiment == experiment)
+    }
+
+    /// Those by a mechanism that were measured.
+    fn by(&self, experiment: Name, mechanism: Mechanism) -> Vec<&Entry<'a>> {
+        self.rows(experiment).filter(|entry| entry.is_by(mechanism) && entry.is_possible()).collect()
+    }
+
+    /// Those by any of [`PRECISE`], likewise.
+    fn precise(&self, experiment: Name) -> Vec<&Entry<'a>> {
+        PRECISE.into_iter().flat_map(|mechanism| self.by(experiment, mechanism)).collect()
     }
 
     /// Why there is none by a mechanism: its own row says so, or another one by hardware where there is none at all.
-    fn missing(&self, experiment: &str, mechanism: Mechanism) -> String {
-        let is_missing = |row: &&AuditRow| row.verdict == Verdict::Impossible;
-        let own = self.rows(experiment).filter(is_missing).find(|row| is_by(row, mechanism.name()));
-        let by_hardware = |row: &&AuditRow| HARDWARE.iter().any(|hardware| is_by(row, hardware));
-        let is_there = self.rows(experiment).filter(by_hardware).any(|row| row.verdict != Verdict::Impossible);
+    fn missing(&self, experiment: Name, mechanism: Mechanism) -> String {
+        let is_missing = |entry: &&Entry| !entry.is_possible();
+        let own = self.rows(experiment).filter(is_missing).find(|entry| entry.is_by(mechanism));
+        let by_hardware = |entry: &&Entry| entry.is_by_hardware();
+        let is_there = self.rows(experiment).filter(by_hardware).any(Entry::is_possible);
         let any = self.rows(experiment).filter(is_missing).find(by_hardware).filter(|_| !is_there);
-        let remark = own.or(any).and_then(|row| row.remark.as_deref());
-        // "cannot sample this: no PMU": what cannot be done is said already.
-        let why = remark
-            .map(|remark| remark.strip_prefix("cannot ").and_then(|rest| rest.split_once(": ")).map_or(remark, |(_, why)| why));
-        why.map_or_else(|| format!("no row of this audit is by {}", spoken(mechanism)), str::to_owned)
+        let remark = own.or(any).and_then(|entry| entry.row.remark.as_deref());
+        // What cannot be done is said already.
+        let why = |remark: &str| {
+            let Ok(Cannot { why, .. }) = remark.parse();
+            why
+        };
+        remark.map_or_else(|| format!("no row of this audit is by {}", spoken(mechanism)), why)
     }
 
     /// What events without hardware show, in words.
-    fn instead(&self, experiment: &str) -> String {
-        let others: Vec<&AuditRow> =
-            self.rows(experiment).filter(|row| !HARDWARE.iter().any(|hardware| is_by(row, hardware))).collect();
-        let of = |is_asked: fn(&AuditRow) -> bool| -> Vec<&AuditRow> {
-            others.iter().copied().filter(|row| row.verdict != Verdict::Impossible && is_asked(row)).collect()
-        };
-        let (all, passed) = (of(|_| true), of(|row| row.verdict == Verdict::Passed));
+    fn instead(&self, experiment: Name) -> String {
+        let all: Vec<&Entry> = self.rows(experiment).filter(|entry| !entry.is_by_hardware() && entry.is_possible()).collect();
+        let passed = all.iter().filter(|entry| entry.has_passed()).count();
         if all.is_empty() {
             return "nothing was measured instead".into();
         }
+        // People are told the beginning alone.
         let mut names: Vec<&str> = Vec::new();
-        for name in all.iter().filter_map(|row| row.case.split([' ', ':']).next()) {
+        for name in all.iter().filter_map(|entry| entry.row.case.split([' ', ':']).next()) {
             if !names.contains(&name) {
                 names.push(name);
             }
         }
-        format!("by software events instead ({}): {} of {} rows as they must be", names.join(", "), passed.len(), all.len())
+        format!("by software events instead ({}): {passed} of {} rows as they must be", names.join(", "), all.len())
     }
-}
-
-fn is_by(row: &AuditRow, hardware: &str) -> bool {
-    row.case.strip_prefix(hardware).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
 }
 
 /// A mechanism as people write it.
@@ -131,18 +174,6 @@ fn spoken(mechanism: Mechanism) -> &'static str {
         Mechanism::IbsFetch => "IBS fetch",
         other => other.name(),
     }
-}
-
-/// The number behind a word of a case: `every 100` gives 100.
-fn number_after(text: &str, word: &str) -> Option<u64> {
-    let rest = &text[text.find(word)? + word.len()..];
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-    rest[..end].parse().ok()
-}
-
-/// The number before a phrase: `5 at once` gives 5.
-fn number_before(text: &str, phrase: &str) -> Option<u64> {
-    text[..text.find(phrase)?].rsplit(' ').next()?.parse().ok()
 }
 
 /// Signed, in as many digits as a reader needs.
@@ -172,32 +203,28 @@ fn on(maker: Maker) -> String {
 }
 
 /// A row of the table on what was measured on this machine, or could not be.
-struct Row<'a> {
-    figure: &'a str,
+struct Row {
+    figure: Figure,
     asks: String,
     published: String,
 }
 
-/// Where a number is from.
-const HERE: &str = "this machine";
-const SOFTWARE_PMU: &str = "software PMU";
-
-impl Row<'_> {
-    fn ends(self, ours: String, place: &str, (verdict, because): (ComparisonVerdict, String)) -> Comparison {
+impl Row {
+    fn ends(self, ours: String, place: MeasuredOn, (verdict, because): (ComparisonVerdict, String)) -> Comparison {
         let Self { figure, asks, published } = self;
-        Comparison { figure: figure.into(), asks, published, ours, place: place.into(), verdict, because }
+        Comparison { figure: figure.to_string(), asks, published, ours, place: place.text().into(), verdict, because }
     }
 
     fn reproduced(self, ours: String, because: impl Into<String>) -> Comparison {
-        self.ends(ours, HERE, (ComparisonVerdict::Reproduced, because.into()))
+        self.ends(ours, MeasuredOn::Here, (ComparisonVerdict::Reproduced, because.into()))
     }
 
     fn differs(self, ours: String, because: impl Into<String>) -> Comparison {
-        self.ends(ours, HERE, (ComparisonVerdict::Differs, because.into()))
+        self.ends(ours, MeasuredOn::Here, (ComparisonVerdict::Differs, because.into()))
     }
 
     fn not_here(self, ours: String, because: impl Into<String>) -> Comparison {
-        self.ends(ours, HERE, (ComparisonVerdict::NotHere, because.into()))
+        self.ends(ours, MeasuredOn::Here, (ComparisonVerdict::NotHere, because.into()))
     }
 }
 

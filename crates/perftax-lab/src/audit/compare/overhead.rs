@@ -1,13 +1,13 @@
 //! Figures 8 to 11 and 14, and table III: what sampling costs in time and memory.
 
-use perftax_doc::{AuditRow, Comparison, Verdict};
-use perftax_doc::{Estimate, Mechanism};
+use perftax_doc::steps::{Calibrated, Operation};
+use perftax_doc::{Comparison, Estimate, Mechanism};
 
-use super::{Ours, Row, number_before, on, range, spoken};
-use crate::published::pes::{Overhead, Pes, Programs, SeveralEvents, Spread};
-
-/// Words of a case whose samples come as signals.
-const SIGNAL: &str = "with a signal";
+use super::{Entry, Ours, Row, on, range, spoken};
+use crate::audit::Name;
+use crate::audit::case::Case;
+use crate::audit::unit::Unit;
+use crate::published::pes::{Figure, Overhead, Pes, Programs, Sampled, SeveralEvents, Spread};
 
 /// Figure 8: elapsed time of the accuracy benchmark, and with it the cost of a sample, without and with a signal for each.
 pub(super) fn of_the_loop(pes: &Pes, ours: &Ours) -> Vec<Comparison> {
@@ -25,20 +25,20 @@ fn loop_row(pes: &Pes, ours: &Ours, without: &Overhead) -> Comparison {
             .map_or(String::new(), |(time, cost)| format!("{}, {} a sample", range(&time, "%", 2), range(&cost, "µs", 2)))
     };
     let row = Row {
-        figure: "figure 8",
+        figure: Figure::Eight,
         asks: format!("time, {}", event(without)),
         published: format!("{}; with a signal {} {}", of(without), with.map_or("unknown".into(), of), on(without.machine)),
     };
-    let of_misses = without.event.contains("MISS");
-    let rows = ours.by("overhead", mechanism.name());
+    let of_misses = without.event == Sampled::Misses;
+    let rows = ours.by(Name::Overhead, mechanism);
     let costs = |signal: bool| -> Vec<Estimate> {
-        let is_asked = |row: &&&AuditRow| row.case.contains(SIGNAL) == signal && row.case.contains("miss") == of_misses;
-        rows.iter().filter(is_asked).filter_map(|row| cost_us(row)).collect()
+        let is_asked = |entry: &&&Entry| entry.case.has_signal() == signal && entry.case.is_of_misses() == of_misses;
+        rows.iter().filter(is_asked).filter_map(|entry| cost_us(entry)).collect()
     };
     let (here, here_with) = (costs(false), costs(true));
     let Some(cost) = here.first() else {
         let is_first = mechanism == Mechanism::Pebs && of_misses;
-        let because = if ours.has("overhead") { ours.missing("overhead", mechanism) } else { NO_OVERHEAD.into() };
+        let because = if ours.has(Name::Overhead) { ours.missing(Name::Overhead, mechanism) } else { no_overhead() };
         return row.not_here(if is_first { signal_instead(ours) } else { "nothing".into() }, because);
     };
     let mut text = format!("{} a sample", microseconds(cost));
@@ -53,24 +53,21 @@ fn loop_row(pes: &Pes, ours: &Ours, without: &Overhead) -> Comparison {
 }
 
 /// Why an audit without the experiment has no overhead.
-const NO_OVERHEAD: &str = "this audit measures no overhead; perftax calibrate does";
+fn no_overhead() -> String {
+    format!("this audit measures no overhead; {} does", Operation::Calibrate(Calibrated::All))
+}
 
 fn event(overhead: &Overhead) -> String {
     match overhead.mechanism {
-        Mechanism::Pebs if overhead.event.contains("MISS") => "PEBS of first-level misses".into(),
+        Mechanism::Pebs if overhead.event == Sampled::Misses => "PEBS of first-level misses".into(),
         Mechanism::Pebs => "PEBS of instructions".into(),
         other => spoken(other).into(),
     }
 }
 
 /// A row's cost of a sample, where it is one.
-fn cost_us(row: &AuditRow) -> Option<Estimate> {
-    let factor = match row.unit.as_str() {
-        "ns a sample" => 1e-3,
-        "µs a sample" => 1.0,
-        _ => return None,
-    };
-    Some(row.found.scaled(factor))
+fn cost_us(entry: &Entry) -> Option<Estimate> {
+    (Unit::read(&entry.row.unit)? == Unit::MicrosecondsASample).then_some(entry.row.found)
 }
 
 fn microseconds(cost: &Estimate) -> String {
@@ -79,14 +76,14 @@ fn microseconds(cost: &Estimate) -> String {
 
 /// By how much a signal multiplies the cost of a sample by other events.
 fn signal_instead(ours: &Ours) -> String {
-    let all: Vec<&AuditRow> = ours.rows("overhead").filter(|row| cost_us(row).is_some()).collect();
-    let name = |row: &AuditRow| row.case.split(' ').next().unwrap_or_default().to_owned();
-    let ratio = |with: &&&AuditRow| {
-        let without = all.iter().find(|row| name(row) == name(with) && !row.case.contains(SIGNAL))?;
+    let all: Vec<&Entry> = ours.rows(Name::Overhead).filter(|entry| cost_us(entry).is_some()).collect();
+    let name = |entry: &Entry| entry.row.case.split(' ').next().unwrap_or_default().to_owned();
+    let ratio = |with: &Entry| {
+        let without = all.iter().find(|entry| name(entry) == name(with) && !entry.case.has_signal())?;
         let ratio = cost_us(with)?.estimate / cost_us(without)?.estimate;
         Some(format!("{}: a signal makes a sample {ratio:.1} times as dear", name(with)))
     };
-    let ratios: Vec<String> = all.iter().filter(|row| row.case.contains(SIGNAL)).filter_map(|row| ratio(&row)).collect();
+    let ratios: Vec<String> = all.iter().filter(|entry| entry.case.has_signal()).filter_map(|entry| ratio(entry)).collect();
     if ratios.is_empty() { "nothing was measured instead".into() } else { ratios.join("; ") }
 }
 
@@ -97,12 +94,15 @@ pub(super) fn memory(pes: &Pes, ours: &Ours) -> Comparison {
     let published = more.zip(sd).map_or(String::new(), |(more, sd)| {
         format!("{} of some 1.5 to 2.2 MB, where a run's standard deviation is {}", super::span(&more), range(&sd, "points", 1))
     });
-    let row = Row { figure: "figure 8", asks: "memory, every mechanism".into(), published };
-    let rows: Vec<&AuditRow> = super::HARDWARE[..3].iter().flat_map(|hardware| ours.by("memory", hardware)).collect();
-    let Some(most) = rows.iter().map(|row| 100.0 * row.error.estimate).max_by(f64::total_cmp) else {
-        let because =
-            if ours.has("memory") { ours.missing("memory", Mechanism::Pebs) } else { "this audit measures no memory".into() };
-        return row.not_here(if ours.has("memory") { ours.instead("memory") } else { "nothing".into() }, because);
+    let row = Row { figure: Figure::Eight, asks: "memory, every mechanism".into(), published };
+    let rows = ours.precise(Name::Memory);
+    let Some(most) = rows.iter().map(|entry| 100.0 * entry.row.error.estimate).max_by(f64::total_cmp) else {
+        let because = if ours.has(Name::Memory) {
+            ours.missing(Name::Memory, Mechanism::Pebs)
+        } else {
+            "this audit measures no memory".into()
+        };
+        return row.not_here(if ours.has(Name::Memory) { ours.instead(Name::Memory) } else { "nothing".into() }, because);
     };
     let text = format!("at most {} % ({} rows)", super::percent(most), rows.len());
     if more.is_some_and(|more| most <= more.most) {
@@ -119,18 +119,14 @@ pub(super) fn elsewhere(pes: &Pes) -> Vec<Comparison> {
     let of = |rows: &[&Programs]| {
         let each = |row: &&Programs| {
             let spread = Spread::of(row.time_percent.iter().copied())?;
-            let name = if row.event.as_deref().is_some_and(|event| event.contains("miss")) {
-                "PEBS misses"
-            } else {
-                spoken(row.mechanism)
-            };
+            let name = if row.event == Some(Sampled::Misses) { "PEBS misses" } else { spoken(row.mechanism) };
             Some(format!("{name} {}", super::span(&spread)))
         };
         rows.iter().filter_map(each).collect::<Vec<_>>().join(", ")
     };
     let mut all = vec![
         Row {
-            figure: "figure 9",
+            figure: Figure::Nine,
             asks: "time, five programs of Rodinia".into(),
             published: format!("{}; with a signal {}", of(&without), of(&with)),
         }
@@ -139,8 +135,8 @@ pub(super) fn elsewhere(pes: &Pes) -> Vec<Comparison> {
             "the suite is not among perftax's workloads; without its work the numbers cannot be held against each other",
         ),
     ];
-    for (number, figure) in [("10", "figure 10"), ("11", "figure 11")] {
-        if let Some(prose) = pes.prose(number) {
+    for figure in [Figure::Ten, Figure::Eleven] {
+        if let Some(prose) = pes.prose(figure) {
             let row = Row { figure, asks: prose.asks.clone(), published: prose.finding.clone() };
             all.push(row.not_here("nothing".into(), "no published number to hold anything against"));
         }
@@ -157,15 +153,15 @@ pub(super) fn several_events(pes: &Pes, ours: &Ours) -> Comparison {
             .join(", ")
     };
     let row = Row {
-        figure: "table III",
+        figure: Figure::TableThree,
         asks: "time, heartwall, 2 to 16 events by PEBS".into(),
         published: format!("{}; with a signal {} {}", list(false), list(true), on(crate::published::pes::Maker::Intel)),
     };
-    let pinned = ours.rows("events").find(|row| row.case.contains(" pinned on ") && row.verdict == Verdict::Passed);
-    let refused = ours.rows("events").filter(|row| row.unit == "events opened" && row.found.high == 0.0);
-    let refused = refused.filter_map(|row| number_before(&row.case, " at once")).min();
+    let pinned = ours.rows(Name::Events).find(|entry| matches!(entry.case, Case::Pinned { .. }) && entry.has_passed());
+    let is_refused = |entry: &&Entry| Unit::read(&entry.row.unit) == Some(Unit::EventsOpened) && entry.row.found.high == 0.0;
+    let refused = ours.rows(Name::Events).filter(is_refused).filter_map(|entry| entry.case.at_once()).min();
     let instead = match (pinned, refused) {
-        (Some(row), _) => format!("{}: {:.0} of them", row.case, row.found.estimate),
+        (Some(entry), _) => format!("{}: {:.0} of them", entry.case, entry.row.found.estimate),
         (None, Some(n)) => format!("{n} watchpoints at once are refused when they are opened, not left out in silence"),
         (None, None) => "nothing".into(),
     };
@@ -184,7 +180,7 @@ pub(super) fn tool(pes: &Pes) -> Comparison {
     };
     let programs = pes.tools.first().map_or(0, |row| row.programs.len());
     Row {
-        figure: "figure 14",
+        figure: Figure::Fourteen,
         asks: format!("time, {programs} programs under ComDetective"),
         published: pes.tools.iter().filter_map(each).collect::<Vec<_>>().join(", "),
     }

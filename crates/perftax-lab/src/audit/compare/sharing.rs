@@ -1,11 +1,13 @@
 //! Figures 5, 7 and 12 and the execution mode: who gets which samples, among threads, instructions, events and modes.
 
 use perftax_doc::Mechanism;
-use perftax_doc::{AuditRow, Comparison, ComparisonVerdict, Verdict};
+use perftax_doc::{AuditRow, Comparison, ComparisonVerdict, MeasuredOn, Verdict};
 use perftax_model::Rotation;
 
-use super::{Ours, Row, number_before, on};
-use crate::published::pes::{EventsAtOnce, Maker, Pes, Prose, Spread};
+use super::{Entry, Ours, Row, on};
+use crate::audit::Name;
+use crate::audit::case::{How, Share};
+use crate::published::pes::{EventsAtOnce, Figure, Maker, Pes, Prose, Spread};
 
 /// The study's counters for PEBS on Cascade Lake (published: 4 before Ice Lake).
 const COUNTERS: u32 = 4;
@@ -14,43 +16,39 @@ const NEAR_PERCENT: f64 = 1.0;
 /// The same of ours, whose runs may be so short that events take only some hundred turns.
 const NEAR_HERE_PERCENT: f64 = 2.0;
 
-fn prose<'a>(pes: &Pes, number: &str, figure: &'a str) -> Row<'a> {
+fn prose(pes: &Pes, figure: Figure) -> Row {
     let empty = || (String::from("unknown"), String::from("unknown"));
-    let (asks, published) = pes.prose(number).map_or_else(empty, |Prose { asks, finding, .. }| (asks.clone(), finding.clone()));
+    let (asks, published) = pes.prose(figure).map_or_else(empty, |Prose { asks, finding, .. }| (asks.clone(), finding.clone()));
     Row { figure, asks, published }
 }
 
-fn precise<'a>(ours: &Ours<'a>, experiment: &str) -> Vec<&'a AuditRow> {
-    super::HARDWARE[..3].iter().flat_map(|hardware| ours.by(experiment, hardware)).collect()
-}
-
-fn passed(rows: &[&AuditRow]) -> String {
-    let count = rows.iter().filter(|row| row.verdict == Verdict::Passed).count();
+fn passed(rows: &[&Entry]) -> String {
+    let count = rows.iter().filter(|entry| entry.has_passed()).count();
     format!("{count} of {} rows by hardware as they must be", rows.len())
 }
 
 /// Figure 5: there are no numbers, so ours stand alone.
 pub(super) fn threads(pes: &Pes, ours: &Ours) -> Comparison {
-    let rows = precise(ours, "threads");
-    let most = ours.rows("threads").filter_map(|row| number_before(&row.case, " at once")).max().unwrap_or(0);
-    let measured = if rows.is_empty() { ours.instead("threads") } else { passed(&rows) };
+    let rows = ours.precise(Name::Threads);
+    let most = ours.rows(Name::Threads).filter_map(|entry| entry.case.at_once()).max().unwrap_or(0);
+    let measured = if rows.is_empty() { ours.instead(Name::Threads) } else { passed(&rows) };
     let because = format!("no published number to hold it against; there are CPUs for {most} threads at once here");
-    prose(pes, "5", "figure 5").not_here(format!("{measured}, to {most} threads"), because)
+    prose(pes, Figure::Five).not_here(format!("{measured}, to {most} threads"), because)
 }
 
 /// Figure 7: what the arithmetic of the period gives without any bias of the mechanism.
 pub(super) fn bias(pes: &Pes, ours: &Ours) -> Comparison {
-    let row = prose(pes, "7", "figure 7");
+    let row = prose(pes, Figure::Seven);
     let share = |row: &AuditRow| {
         format!("{:.1} % on one instruction, {:.0} % by the period's arithmetic", row.found.estimate, row.expected)
     };
-    let rows = precise(ours, "bias");
+    let rows = ours.precise(Name::Bias);
     if !rows.is_empty() {
-        let text = rows.iter().map(|row| format!("{}: {}", row.case, share(row))).collect::<Vec<_>>().join("; ");
+        let text = rows.iter().map(|entry| format!("{}: {}", entry.case, share(entry.row))).collect::<Vec<_>>().join("; ");
         // Of shares that arithmetic makes even: what goes beyond is the mechanism's.
         let is_beyond = |row: &AuditRow| row.expected < 100.0 && row.error.high > row.allowed;
-        let failed = rows.iter().filter(|row| row.verdict == Verdict::Failed).count();
-        return if rows.iter().any(|row| is_beyond(row)) {
+        let failed = rows.iter().filter(|entry| entry.row.verdict == Verdict::Failed).count();
+        return if rows.iter().any(|entry| is_beyond(entry.row)) {
             row.reproduced(text, "a mechanism prefers an instruction at a period that arithmetic makes even")
         } else if failed > 0 {
             row.differs(text, format!("samples were lost, or named none of the instructions, in {failed} of {} rows", rows.len()))
@@ -59,15 +57,15 @@ pub(super) fn bias(pes: &Pes, ours: &Ours) -> Comparison {
         };
     }
     let others: Vec<String> = ours
-        .rows("bias")
-        .filter(|row| row.verdict != Verdict::Impossible)
-        .map(|row| format!("{}: {}", row.case.split(',').next().unwrap_or(&row.case), share(row)))
+        .rows(Name::Bias)
+        .filter(|entry| entry.is_possible())
+        .map(|entry| format!("{}: {}", entry.case.anyhow(), share(entry.row)))
         .collect();
     let text = if others.is_empty() { "nothing was measured instead".into() } else { others.join("; ") };
     let because = format!(
         "{}. Of 12 loads a turn a sampler without bias that takes one in 100,000 always meets the same three, one of them of the four; one in \
          100,001, as PEBS does, meets each equally often. So the interval alone can make a bias, but would not explain that of PEBS",
-        ours.missing("bias", Mechanism::Pebs)
+        ours.missing(Name::Bias, Mechanism::Pebs)
     );
     row.not_here(text, because)
 }
@@ -79,16 +77,19 @@ pub(super) fn events(pes: &Pes, ours: &Ours) -> Vec<Comparison> {
     let each = |row: &EventsAtOnce| Some(format!("{} of {}", super::range(&shares(row)?, "%", 1), row.at_once?));
     let published = of(Maker::Intel).filter_map(each).collect::<Vec<_>>().join(", ");
     let row = || Row {
-        figure: "figure 12",
+        figure: Figure::Twelve,
         asks: "samples of several events at once, PEBS".into(),
         published: format!("{published} {}", on(Maker::Intel)),
     };
-    let rows = ours.by("events", Mechanism::Pebs.name());
+    let rows = ours.by(Name::Events, Mechanism::Pebs);
     let here = match in_turns(&rows) {
-        Some((text, conclusion)) => row().ends(text, super::HERE, conclusion),
+        Some((text, conclusion)) => row().ends(text, MeasuredOn::Here, conclusion),
         None if rows.is_empty() => row().not_here(
-            ours.instead("events"),
-            format!("{}; software events need no counter, so they do not take turns", ours.missing("events", Mechanism::Pebs)),
+            ours.instead(Name::Events),
+            format!(
+                "{}; software events need no counter, so they do not take turns",
+                ours.missing(Name::Events, Mechanism::Pebs)
+            ),
         ),
         None => row().not_here(passed(&rows), "no row has more events than counters"),
     };
@@ -107,21 +108,21 @@ pub(super) fn events(pes: &Pes, ours: &Ours) -> Vec<Comparison> {
     } else {
         (ComparisonVerdict::Differs, "the shares are not those of events that take turns on four counters".into())
     };
-    let model = row().ends(text, "perf's rotation, modelled", conclusion);
+    let model = row().ends(text, MeasuredOn::Rotation, conclusion);
     let ibs: Vec<String> = of(Maker::Amd)
         .flat_map(|row| row.events.iter().zip(&row.signed_error_percent))
         .map(|(event, error)| format!("{event} {} %", super::percent(*error)))
         .collect();
     let ibs_row = Row {
-        figure: "figure 12",
+        figure: Figure::Twelve,
         asks: "kinds of operation told apart by IBS op".into(),
         published: format!("{} {}", ibs.join(", "), on(Maker::Amd)),
     };
-    let of_ibs = ours.by("events", Mechanism::IbsOp.name());
+    let of_ibs = ours.by(Name::Events, Mechanism::IbsOp);
     let ibs = if of_ibs.is_empty() {
-        ibs_row.not_here("nothing".into(), ours.missing("events", Mechanism::IbsOp))
+        ibs_row.not_here("nothing".into(), ours.missing(Name::Events, Mechanism::IbsOp))
     } else {
-        let off = Spread::of(of_ibs.iter().map(|row| 100.0 * row.error.estimate));
+        let off = Spread::of(of_ibs.iter().map(|entry| 100.0 * entry.row.error.estimate));
         let text = off.map_or(String::new(), |off| super::span(&off));
         let all = Spread::of(of(Maker::Amd).flat_map(|row| row.signed_error_percent.iter().copied()));
         match off.zip(all) {
@@ -135,10 +136,12 @@ pub(super) fn events(pes: &Pes, ours: &Ours) -> Vec<Comparison> {
 }
 
 /// What each of several events got against what events that take turns get. `None` where no row has more events than counters.
-fn in_turns(rows: &[&AuditRow]) -> Option<(String, (ComparisonVerdict, String))> {
-    let cell = |row: &&AuditRow| {
-        let (events, counters) = (number_before(&row.case, " on ")?, number_before(&row.case, " counters: unscaled")?);
-        Some((Rotation { events: events as u32, counters: counters as u32 }, row.found.estimate))
+fn in_turns(rows: &[&Entry]) -> Option<(String, (ComparisonVerdict, String))> {
+    let cell = |entry: &&Entry| match entry.case.watched()?.how {
+        How::Rotating { events, counters, share: Share::Unscaled } => {
+            Some((Rotation { events: events as u32, counters: counters as u32 }, entry.row.found.estimate))
+        }
+        _ => None,
     };
     let cells: Vec<(Rotation, f64)> = rows.iter().filter_map(cell).collect();
     let told =
@@ -160,17 +163,17 @@ fn in_turns(rows: &[&AuditRow]) -> Option<(String, (ComparisonVerdict, String))>
 
 /// The execution mode: prose alone.
 pub(super) fn mode(pes: &Pes, ours: &Ours) -> Comparison {
-    let row = prose(pes, "mode", "execution mode");
-    let rows = precise(ours, "mode");
+    let row = prose(pes, Figure::Mode);
+    let rows = ours.precise(Name::Mode);
     if rows.is_empty() {
         let because = format!(
             "{}. What it asks holds for the events that are here, with a positive control beside",
-            ours.missing("mode", Mechanism::Pebs)
+            ours.missing(Name::Mode, Mechanism::Pebs)
         );
-        return row.not_here(ours.instead("mode"), because);
+        return row.not_here(ours.instead(Name::Mode), because);
     }
     let text = passed(&rows);
-    if rows.iter().all(|row| row.verdict == Verdict::Passed) {
+    if rows.iter().all(|entry| entry.has_passed()) {
         row.reproduced(text, "no sample of the other mode, and with a positive control, which the study has not")
     } else {
         row.differs(text, "samples came in a mode in which there are none by construction")

@@ -37,10 +37,10 @@ fn samples(case: &str, expected: f64, found: f64) -> AuditRow {
 }
 
 /// The one row of a figure, a mechanism's name and a place.
-fn found<'a>(all: &'a [Comparison], figure: &str, asks: &str, place: &str) -> &'a Comparison {
-    let fits = |row: &&Comparison| row.figure == figure && row.asks.contains(asks) && row.place == place;
+fn found<'a>(all: &'a [Comparison], figure: &str, asks: &str, place: MeasuredOn) -> &'a Comparison {
+    let fits = |row: &&Comparison| row.figure == figure && row.asks.contains(asks) && row.place == place.text();
     let rows: Vec<&Comparison> = all.iter().filter(fits).collect();
-    assert_eq!(rows.len(), 1, "{figure} {asks} {place}: {all:#?}");
+    assert_eq!(rows.len(), 1, "{figure} {asks} {place:?}: {all:#?}");
     rows[0]
 }
 
@@ -96,20 +96,23 @@ fn every_figure_has_a_verdict_without_a_pmu() {
     for row in &all {
         let words = [&row.figure, &row.asks, &row.published, &row.ours, &row.place, &row.because];
         assert!(words.iter().all(|words| !words.is_empty() && !words.contains("NaN") && !words.contains("inf ")), "{row:#?}");
-        assert!(row.place != HERE || row.verdict == ComparisonVerdict::NotHere, "no mechanism of the study is here: {row:#?}");
+        assert!(
+            row.place != MeasuredOn::Here.text() || row.verdict == ComparisonVerdict::NotHere,
+            "no mechanism of the study is here: {row:#?}"
+        );
     }
-    let pebs = found(&all, "figure 3", "PEBS", HERE);
+    let pebs = found(&all, "figure 3", "PEBS", MeasuredOn::Here);
     assert!(pebs.because == "no core PMU" && pebs.ours.contains("page-faults"), "{pebs:#?}");
-    let bias = found(&all, "figure 7", "", HERE);
+    let bias = found(&all, "figure 7", "", MeasuredOn::Here);
     assert!(bias.ours.contains("100.0 %") && bias.ours.contains("25.0 %"), "{bias:#?}");
-    assert!(found(&all, "table III", "", HERE).ours.contains("5 watchpoints"));
+    assert!(found(&all, "table III", "", MeasuredOn::Here).ours.contains("5 watchpoints"));
 }
 
 /// The software PMU against the study: by the rule, within the runs, and where the study disagrees with itself.
 #[test]
 fn the_software_pmu_is_judged_by_its_numbers() {
     let all = compared(vec![("interval", Vec::new()), ("events", Vec::new())]);
-    let verdict = |figure, asks| found(&all, figure, asks, SOFTWARE_PMU).verdict;
+    let verdict = |figure, asks| found(&all, figure, asks, MeasuredOn::SoftwarePmu).verdict;
     assert_eq!(verdict("figure 3", "PEBS"), ComparisonVerdict::Reproduced);
     assert_eq!(verdict("figure 3", "IBS op"), ComparisonVerdict::Reproduced);
     assert_eq!(verdict("figure 3", "IBS fetch"), ComparisonVerdict::Reproduced);
@@ -117,12 +120,15 @@ fn the_software_pmu_is_judged_by_its_numbers() {
     assert_eq!(verdict("figure 4", "IBS op"), ComparisonVerdict::Differs);
     assert_eq!(verdict("figure 6", "PEBS"), ComparisonVerdict::Reproduced);
     assert_eq!(verdict("figure 6", "IBS op"), ComparisonVerdict::Differs);
-    assert!(found(&all, "figure 3", "PEBS", SOFTWARE_PMU).because.contains("period + 1"));
+    assert!(found(&all, "figure 3", "PEBS", MeasuredOn::SoftwarePmu).because.contains("period + 1"));
     for asks in ["IBS op", "IBS fetch"] {
-        assert!(found(&all, "figure 3", asks, SOFTWARE_PMU).because.contains("fitted"), "what was fitted is said to be");
+        assert!(
+            found(&all, "figure 3", asks, MeasuredOn::SoftwarePmu).because.contains("fitted"),
+            "what was fitted is said to be"
+        );
     }
-    assert!(found(&all, "figure 4", "IBS op", SOFTWARE_PMU).because.contains("-3.86 to +18.7 %"));
-    let rotation = found(&all, "figure 12", "PEBS", "perf's rotation, modelled");
+    assert!(found(&all, "figure 4", "IBS op", MeasuredOn::SoftwarePmu).because.contains("-3.86 to +18.7 %"));
+    let rotation = found(&all, "figure 12", "PEBS", MeasuredOn::Rotation);
     assert_eq!(
         (rotation.verdict, rotation.ours.as_str()),
         (ComparisonVerdict::Reproduced, "100.0 % of 4, 80.0 % of 5, 66.7 % of 6")
@@ -136,21 +142,21 @@ fn rows_by_hardware_are_judged() {
     let interval = |rows| compared(vec![("interval", rows)]);
     // 10^9 instructions every 100,003: one in 100,004 is 9999.6.
     let ruled = interval(vec![samples("pebs instructions every 100003 (prime)", 9999.0, 9999.0)]);
-    assert_eq!(found(&ruled, "figure 3", "PEBS", HERE).verdict, ComparisonVerdict::Reproduced);
-    assert!(found(&ruled, "figure 4", "PEBS", HERE).because.contains("misses"));
+    assert_eq!(found(&ruled, "figure 3", "PEBS", MeasuredOn::Here).verdict, ComparisonVerdict::Reproduced);
+    assert!(found(&ruled, "figure 4", "PEBS", MeasuredOn::Here).because.contains("misses"));
     // Of loads alone: figure 6 asks about the interval, figure 4 about misses.
     let loads = interval(vec![samples("pebs loads every 1000 (round)", 9990.0, 9990.0)]);
-    let by_interval = found(&loads, "figure 6", "PEBS", HERE);
+    let by_interval = found(&loads, "figure 6", "PEBS", MeasuredOn::Here);
     assert!(by_interval.verdict == ComparisonVerdict::Reproduced && by_interval.ours.contains("loads"), "{by_interval:#?}");
-    assert!(found(&loads, "figure 3", "PEBS", HERE).because.contains("instructions"));
+    assert!(found(&loads, "figure 3", "PEBS", MeasuredOn::Here).because.contains("instructions"));
     let misses = interval(vec![samples("pebs first-level misses every 100000 (round)", 9999.0, 9999.0)]);
-    assert_eq!(found(&misses, "figure 4", "PEBS", HERE).verdict, ComparisonVerdict::Reproduced);
+    assert_eq!(found(&misses, "figure 4", "PEBS", MeasuredOn::Here).verdict, ComparisonVerdict::Reproduced);
     let lost = interval(vec![samples("pebs instructions every 100003 (prime)", 9999.0, 9900.0)]);
-    let lost = found(&lost, "figure 3", "PEBS", HERE);
+    let lost = found(&lost, "figure 3", "PEBS", MeasuredOn::Here);
     assert!(lost.verdict == ComparisonVerdict::Differs && lost.because.contains("points outside"), "{lost:#?}");
     for (found_samples, verdict) in [(10_830.0, ComparisonVerdict::Reproduced), (10_000.0, ComparisonVerdict::Differs)] {
         let all = interval(vec![samples("ibs-op operations every 100000, with a signal", 10_000.0, found_samples)]);
-        assert_eq!(found(&all, "figure 3", "IBS op", HERE).verdict, verdict, "{found_samples}");
+        assert_eq!(found(&all, "figure 3", "IBS op", MeasuredOn::Here).verdict, verdict, "{found_samples}");
     }
 }
 
@@ -166,42 +172,41 @@ fn sharing_by_hardware_is_judged() {
                 0.02,
             )
         });
-        found(&compared(vec![("events", rows.to_vec())]), "figure 12", "PEBS", HERE).clone()
+        found(&compared(vec![("events", rows.to_vec())]), "figure 12", "PEBS", MeasuredOn::Here).clone()
     };
     assert_eq!(events(80.4).verdict, ComparisonVerdict::Reproduced);
     assert_eq!(events(100.0).verdict, ComparisonVerdict::Differs);
     let few = compared(vec![("events", vec![samples("pebs loads every 1009, 4 at once", 100.0, 100.0)])]);
-    let few = found(&few, "figure 12", "PEBS", HERE);
+    let few = found(&few, "figure 12", "PEBS", MeasuredOn::Here);
     assert!(few.verdict == ComparisonVerdict::NotHere && few.because.contains("more events"), "{few:#?}");
 
     let bias = |share: f64| {
         let row = AuditRow::of("pebs loads every 1000, four loads in turn", "% of the samples", 25.0, &[share], 0.01);
-        found(&compared(vec![("bias", vec![row])]), "figure 7", "", HERE).verdict
+        found(&compared(vec![("bias", vec![row])]), "figure 7", "", MeasuredOn::Here).verdict
     };
     assert_eq!((bias(40.0), bias(25.0)), (ComparisonVerdict::Reproduced, ComparisonVerdict::Differs));
 
     let mode = |came: f64| {
-        let row = samples("pebs:u of the kernel's work", 0.0, came);
-        let row = AuditRow { case: "pebs user mode, of the kernel's work".into(), ..row };
-        found(&compared(vec![("mode", vec![row])]), "execution mode", "", HERE).verdict
+        let row = samples("pebs locked loads:u every 10000, done by the kernel", 0.0, came);
+        found(&compared(vec![("mode", vec![row])]), "execution mode", "", MeasuredOn::Here).verdict
     };
     assert_eq!((mode(0.0), mode(3.0)), (ComparisonVerdict::Reproduced, ComparisonVerdict::Differs));
 }
 
 #[test]
 fn overhead_is_judged_by_the_cost_of_a_sample() {
-    let cost = |ns: f64| {
+    let cost = |us: f64| {
         let rows = vec![
-            AuditRow::of("pebs instructions every 100003", "ns a sample", ns, &[ns - 10.0, ns, ns + 10.0], 1.0),
+            AuditRow::of("pebs instructions every 100003", "µs a sample", us, &[us - 0.01, us, us + 0.01], 1.0),
             AuditRow::of("mem:VARIABLE/8:w every 1", "µs a sample", 12.0, &[12.0], 1.0),
             AuditRow::of("mem:VARIABLE/8:w every 1, with a signal", "µs a sample", 60.0, &[60.0], 1.0),
         ];
         compared(vec![("overhead", rows)])
     };
-    let near = cost(2490.0);
-    assert_eq!(found(&near, "figure 8", "instructions", HERE).verdict, ComparisonVerdict::Reproduced);
-    assert!(found(&near, "figure 8", "misses", HERE).ours.contains("5.0 times"));
-    assert_eq!(found(&cost(900.0), "figure 8", "instructions", HERE).verdict, ComparisonVerdict::Differs);
+    let near = cost(2.49);
+    assert_eq!(found(&near, "figure 8", "instructions", MeasuredOn::Here).verdict, ComparisonVerdict::Reproduced);
+    assert!(found(&near, "figure 8", "misses", MeasuredOn::Here).ours.contains("5.0 times"));
+    assert_eq!(found(&cost(0.9), "figure 8", "instructions", MeasuredOn::Here).verdict, ComparisonVerdict::Differs);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use perftax_pmu::event::{Event, EventKind, Filter, Retired, Vendor, list, parse_
 use perftax_pmu::{Error, Result};
 
 use super::super::core_event::{CoreEvent, Overflow};
-use super::super::{Measurement, Setting, or_impossible};
+use super::super::{Measurement, Setting, Unit, or_impossible};
 use super::likeness::{LOOPS, like};
 use super::truth::{ON_HARDWARE, TURNS, Truth};
 use crate::stimulus::{KnownLoop, Loop};
@@ -15,7 +15,7 @@ impl Truth {
     fn row(&self, setting: &Setting) -> Result<AuditRow> {
         let event = generic(self.name, setting)?;
         let (counts, runs) = beside_the_first(setting, &event, self.of, self.turns)?;
-        let row = AuditRow::of(self.case(), "events", self.expected, &counts, self.allowed);
+        let row = AuditRow::of(self.case(), Unit::Events.text(), self.expected, &counts, self.allowed);
         let row = Measurement::marked(row, &runs);
         if row.verdict == Verdict::Passed {
             return Ok(row);
@@ -69,7 +69,7 @@ impl Truth {
 const NOT_IN_THE_TABLE: &str = "cannot be had here: the kernel's table for this core has no such event";
 /// The same where the kernel opens it.
 const NOT_MODELLED: &str = "cannot be had here: the kernel opens it, but the emulated PMU does not have that event, or not without \
-     --caches, and counts nothing";
+     caches, and counts nothing";
 
 /// What the emulated PMUs do not have: the numbers behind these names (AMD: 40h, 60h, 45h; Intel: 51h) are not modelled (docs/guide/vm.md). Any other
 /// event that counts nothing is wrong.
@@ -97,16 +97,16 @@ pub(super) fn rows(setting: &Setting) -> Result<Vec<AuditRow>> {
     }
     let truths = Truth::all(setting);
     let mut rows = Vec::new();
-    let mut missing: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut missing: Vec<(Lacking, Vec<&str>)> = Vec::new();
     for truth in &truths {
         for row in or_missing(&truth.case(), truth.row(setting))? {
             match &row.remark {
-                Some(why) if row.verdict == Verdict::Impossible => add_to(&mut missing, why, truth.name),
+                Some(why) if row.verdict == Verdict::Impossible => add_to(&mut missing, Lacking::Event(why.clone()), truth.name),
                 _ => rows.push(row),
             }
         }
     }
-    rows.extend(missing.into_iter().map(|(why, names)| AuditRow::impossible(names.join(", "), why)));
+    rows.extend(missing.into_iter().map(|(lacking, names)| lacking.row(&names, "")));
     let has_truth = |name: &str| truths.iter().any(|truth| truth.name == name);
     for (names, why) in WITHOUT_TRUTH {
         rows.extend(told_apart(setting, names, why)?);
@@ -126,44 +126,67 @@ fn told_apart(setting: &Setting, names: &[&str], why: &str) -> Result<Vec<AuditR
         let mut work = KnownLoop::new(Loop::Mix, 1)?;
         Measurement::of(&setting.without_fault(), &mut work, &event, None)
     };
-    let mut all: Vec<(String, Vec<&str>)> = Vec::new();
+    let mut all: Vec<(Lacking, Vec<&str>)> = Vec::new();
     for name in names {
         match opens(name) {
-            Ok(_) => add_to(&mut all, "", name),
-            Err(Error::Unsupported { why, .. }) => add_to(&mut all, &missing(&why), name),
+            Ok(_) => add_to(&mut all, Lacking::Truth, name),
+            Err(error @ Error::Unsupported { .. }) => add_to(&mut all, Lacking::of(&error), name),
             Err(error @ Error::Permission { .. }) => {
                 let row = AuditRow::forbidden(*name, &error.in_one_line());
-                add_to(&mut all, row.remark.as_deref().unwrap_or_default(), name);
+                add_to(&mut all, Lacking::Event(row.remark.unwrap_or_default()), name);
             }
             Err(error) => return Err(error),
         }
     }
-    let row = |(reason, names): (String, Vec<&str>)| match reason.as_str() {
-        "" => AuditRow::without_truth(names.join(", "), why),
-        reason => AuditRow::impossible(names.join(", "), reason),
-    };
-    Ok(all.into_iter().map(row).collect())
+    Ok(all.into_iter().map(|(lacking, names)| lacking.row(&names, why)).collect())
 }
 
 /// A row, or why there is none; whatever is wrong with the run itself as in the other experiments.
 fn or_missing(case: &str, row: Result<AuditRow>) -> Result<Vec<AuditRow>> {
     match row {
-        Err(Error::Unsupported { why, .. }) => Ok(vec![AuditRow::impossible(case, missing(&why))]),
+        Err(error @ Error::Unsupported { .. }) => Ok(vec![AuditRow::impossible(case, missing(&error))]),
         other => or_impossible(case, other.map(|row| vec![row])),
     }
 }
 
+/// What stands between an event and its row.
+#[derive(PartialEq, Eq)]
+enum Lacking {
+    /// A truth to hold it against.
+    Truth,
+    /// The event; the remark says why.
+    Event(String),
+}
+
+impl Lacking {
+    fn of(error: &Error) -> Self {
+        Self::Event(missing(error))
+    }
+
+    /// One row of several events; `unknown`: why their truth is.
+    fn row(self, names: &[&str], unknown: &str) -> AuditRow {
+        match self {
+            Self::Truth => AuditRow::without_truth(names.join(", "), unknown),
+            Self::Event(remark) => AuditRow::impossible(names.join(", "), remark),
+        }
+    }
+}
+
 /// Why an event is not there: the kernel refuses to open it, or something else is in the way.
-fn missing(why: &str) -> String {
-    if why.starts_with("perf_event_open says") { NOT_IN_THE_TABLE.into() } else { format!("cannot be had here: {why}") }
+fn missing(error: &Error) -> String {
+    match error {
+        error if error.is_kernels_refusal() => NOT_IN_THE_TABLE.into(),
+        Error::Unsupported { why, .. } => format!("cannot be had here: {why}"),
+        error => error.in_one_line(),
+    }
 }
 
 /// Names one more event to which a reason applies.
-fn add_to<'a>(missing: &mut Vec<(String, Vec<&'a str>)>, why: &str, name: &'a str) {
-    match missing.iter_mut().find(|(known, _)| known == why) {
+fn add_to<'a>(missing: &mut Vec<(Lacking, Vec<&'a str>)>, why: Lacking, name: &'a str) {
+    match missing.iter_mut().find(|(known, _)| *known == why) {
         Some((_, names)) if names.contains(&name) => {}
         Some((_, names)) => names.push(name),
-        None => missing.push((why.to_string(), vec![name])),
+        None => missing.push((why, vec![name])),
     }
 }
 

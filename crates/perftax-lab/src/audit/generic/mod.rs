@@ -11,14 +11,14 @@ mod truth;
 use perftax_doc::AuditRow;
 use perftax_pmu::Result;
 
-use super::{Experiment, Setting};
+use super::{Experiment, Name, Setting};
 
 /// Counts work of known truth by each generic event.
 pub struct Generic;
 
 impl Experiment for Generic {
-    fn name(&self) -> &'static str {
-        "generic"
+    fn name(&self) -> Name {
+        Name::Generic
     }
 
     fn question(&self) -> &'static str {

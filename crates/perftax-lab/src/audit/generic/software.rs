@@ -9,7 +9,7 @@ use perftax_pmu::machine::{KnownFault, Probe};
 use perftax_pmu::sampler::LiveProbe;
 use perftax_pmu::sys::{monotonic_ns, thread_cpu_ns};
 
-use super::super::{Measurement, Setting, or_impossible};
+use super::super::{Measurement, Setting, Unit, or_impossible};
 use crate::stimulus::{Migrations, PageFaults, Sleeps, Spin, Stimulus};
 
 /// Pages that are touched.
@@ -44,10 +44,10 @@ pub(super) fn rows(setting: &Setting) -> Result<Vec<AuditRow>> {
         [.., other, last] => of(&case, migrations(setting, &case, (*last, *other)))?,
         _ => vec![AuditRow::impossible(case, "cannot be had here: there is one CPU alone to run on")],
     });
-    for name in ["task-clock", "cpu-clock"] {
+    for (name, may_be_0) in [("task-clock", false), ("cpu-clock", true)] {
         let case = format!("{name}, the thread's CPU time");
         let known = KnownFault::COUNTED_CLOCK_IS_0;
-        let is_known = name == "cpu-clock" && LiveProbe::new(setting.catalog).counts_the_clock() == Some(false);
+        let is_known = may_be_0 && LiveProbe::new(setting.catalog).counts_the_clock() == Some(false);
         let said = |row: AuditRow| {
             if is_known { row.remarking_first(format!("{}: {}", known.name, known.sources.join("; "))) } else { row }
         };
@@ -66,7 +66,7 @@ fn faults(setting: &Setting, name: &str, case: &str, expected: usize) -> Result<
     let event = parse_one(&format!("{name}:u"), setting.catalog)?;
     let runs = Measurement::runs(setting, &mut PageFaults::new(PAGES)?, &event, None)?;
     let counted: Vec<f64> = runs.iter().map(|run| run.counted as f64).collect();
-    Ok(Measurement::marked(AuditRow::of(case, "events", expected as f64, &counted, 0.0), &runs))
+    Ok(Measurement::marked(AuditRow::of(case, Unit::Events.text(), expected as f64, &counted, 0.0), &runs))
 }
 
 /// Switches by preemption are others' doing; the kernel tells how many there were by another way (getrusage(2)), and they are taken off.
@@ -81,7 +81,7 @@ fn switches(setting: &Setting, case: &str) -> Result<AuditRow> {
         runs.push(run);
     }
     let expected = work.truth().unwrap_or(TIMES) as f64;
-    Ok(Measurement::marked(AuditRow::of(case, "events", expected, &counted, BETWEEN_LOOKS), &runs))
+    Ok(Measurement::marked(AuditRow::of(case, Unit::Events.text(), expected, &counted, BETWEEN_LOOKS), &runs))
 }
 
 fn migrations(setting: &Setting, case: &str, between: (u32, u32)) -> Result<AuditRow> {
@@ -90,7 +90,7 @@ fn migrations(setting: &Setting, case: &str, between: (u32, u32)) -> Result<Audi
     let runs = Measurement::runs(setting, &mut work, &event, None)?;
     let counted: Vec<f64> = runs.iter().map(|run| run.counted as f64).collect();
     let expected = work.truth().unwrap_or(TIMES) as f64;
-    Ok(Measurement::marked(AuditRow::of(case, "events", expected, &counted, 0.0), &runs))
+    Ok(Measurement::marked(AuditRow::of(case, Unit::Events.text(), expected, &counted, 0.0), &runs))
 }
 
 /// Work that notes the thread's own CPU time, and the time that passed.
@@ -140,5 +140,5 @@ fn clock(setting: &Setting, name: &str, case: &str) -> Result<AuditRow> {
         let why = format!("too noisy to tell: in {disturbed} runs somebody else had the CPU; a quieter machine");
         return Ok(AuditRow::impossible(case, why));
     }
-    Ok(Measurement::marked(AuditRow::of(case, "% of the CPU time", 100.0, &shares, CLOCK), &runs))
+    Ok(Measurement::marked(AuditRow::of(case, Unit::ShareOfCpuTime.text(), 100.0, &shares, CLOCK), &runs))
 }

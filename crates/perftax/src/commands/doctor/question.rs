@@ -1,5 +1,8 @@
 //! `doctor -e EVENT`: from the options, which are `perf record`'s, to the attributes that the oracle looks at.
 
+use std::convert::Infallible;
+use std::str::FromStr;
+
 use anyhow::Result;
 use perftax_doc::Mechanism;
 use perftax_pmu::Error;
@@ -25,14 +28,14 @@ pub struct Question {
     #[arg(short = 'F', long = "freq", value_name = "HZ", requires = "event")]
     frequency: Option<u64>,
     /// Record call chains: fp, dwarf or lbr
-    #[arg(long, value_name = "MODE", requires = "event", value_parser = ["fp", "dwarf", "lbr"])]
-    call_graph: Option<String>,
+    #[arg(long, value_name = "MODE", requires = "event")]
+    call_graph: Option<CallGraph>,
     /// Record the registers at the sample; all of them, or those named (ax,r13)
     #[arg(long, value_name = "REGS", requires = "event", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    intr_regs: Option<String>,
+    intr_regs: Option<Registers>,
     /// Record the user-mode registers; all of them, or those named (ax,r13)
     #[arg(long, value_name = "REGS", requires = "event", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    user_regs: Option<String>,
+    user_regs: Option<Registers>,
     /// Record data addresses and sources
     #[arg(short, long, requires = "event")]
     data: bool,
@@ -66,6 +69,34 @@ pub struct Question {
     /// Ask about another Intel generation: skylake, broadwell, icelake-server, sapphirerapids, …
     #[arg(long, value_name = "GENERATION", requires = "event")]
     cpu: Option<String>,
+}
+
+// Without doc comments: --help lists the values in a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum CallGraph {
+    Fp,
+    Dwarf,
+    Lbr,
+}
+
+/// Registers that are asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Registers {
+    /// All that there are.
+    All,
+    /// Those named; which names there are is known where they are looked up.
+    Named(Vec<String>),
+}
+
+impl FromStr for Registers {
+    type Err = Infallible;
+
+    fn from_str(list: &str) -> Result<Self, Infallible> {
+        Ok(match list {
+            "" => Self::All,
+            list => Self::Named(list.split(',').map(|name| name.trim().into()).collect()),
+        })
+    }
 }
 
 /// What was asked, and the oracle's answer.
@@ -131,15 +162,15 @@ impl Question {
         if self.no_timestamp {
             attr.sample_type &= !sample::TIME;
         }
-        attr.regs_intr = registers("--intr-regs", self.intr_regs.as_deref(), cpu)?;
-        attr.regs_user = registers("--user-regs", self.user_regs.as_deref(), cpu)? & 0xffff_ffff;
-        match self.call_graph.as_deref() {
-            Some("dwarf") => {
+        attr.regs_intr = registers("--intr-regs", self.intr_regs.as_ref(), cpu)?;
+        attr.regs_user = registers("--user-regs", self.user_regs.as_ref(), cpu)? & 0xffff_ffff;
+        match self.call_graph {
+            Some(CallGraph::Dwarf) => {
                 attr.sample_type |= sample::CALLCHAIN | sample::REGS_USER | sample::STACK_USER;
                 attr.regs_user |= DEFAULT_REGISTERS;
             }
-            Some("lbr") => attr.sample_type |= sample::CALLCHAIN | sample::BRANCH_STACK,
-            Some(_) => attr.sample_type |= sample::CALLCHAIN,
+            Some(CallGraph::Lbr) => attr.sample_type |= sample::CALLCHAIN | sample::BRANCH_STACK,
+            Some(CallGraph::Fp) => attr.sample_type |= sample::CALLCHAIN,
             None => {}
         }
         Ok(attr)
@@ -167,11 +198,11 @@ const DEFAULT_REGISTERS: u64 = 0x00ff_ffff & !0xf000;
 /// And the XMM registers, 32 bits on, where the CPU's PEBS has them.
 const XMM_REGISTERS: u64 = 0xffff_ffff_0000_0000;
 
-fn registers(argument: &'static str, list: Option<&str>, cpu: &CpuFacts) -> Result<u64> {
-    match list {
+fn registers(argument: &'static str, asked: Option<&Registers>, cpu: &CpuFacts) -> Result<u64> {
+    match asked {
         None => Ok(0),
-        Some("") => Ok(DEFAULT_REGISTERS | if cpu.baseline { XMM_REGISTERS } else { 0 }),
-        Some(list) => list.split(',').try_fold(0, |mask, name| Ok(mask | register(argument, name.trim())?)),
+        Some(Registers::All) => Ok(DEFAULT_REGISTERS | if cpu.baseline { XMM_REGISTERS } else { 0 }),
+        Some(Registers::Named(names)) => names.iter().try_fold(0, |mask, name| Ok(mask | register(argument, name)?)),
     }
 }
 
@@ -222,6 +253,8 @@ fn unsupported(event: &Event, catalog: &Catalog, machine: &Machine, probe: &dyn 
 mod tests {
     use std::path::Path;
 
+    use clap::ValueEnum;
+
     use super::*;
 
     fn attr_of(text: &str, cpu: &str) -> AttrFacts {
@@ -268,8 +301,20 @@ mod tests {
     #[test]
     fn bare_registers_are_more_than_the_general_ones() {
         let skylake = CpuFacts::of_generation(Generation::named("skylake").unwrap());
-        assert_eq!(registers("--intr-regs", Some("ax,r13"), &skylake).unwrap(), 1 | 1 << 21);
-        assert_ne!(registers("--intr-regs", Some(""), &skylake).unwrap() & (1 << 10), 0, "CS is in perf's default");
-        assert!(registers("--intr-regs", Some("r99"), &skylake).is_err());
+        let of = |list: &str| registers("--intr-regs", list.parse().ok().as_ref(), &skylake);
+        assert_eq!(of("ax, r13").unwrap(), 1 | 1 << 21);
+        assert_ne!(of("").unwrap() & (1 << 10), 0, "CS is in perf's default");
+        assert!(of("r99").is_err() && of("ax,").is_err());
+        assert_eq!((registers("--intr-regs", None, &skylake).unwrap(), "".parse()), (0, Ok(Registers::All)));
+    }
+
+    #[test]
+    fn modes_of_call_graphs_have_perf_s_names() {
+        let names = CallGraph::value_variants().iter().filter_map(CallGraph::to_possible_value);
+        assert_eq!(names.map(|value| value.get_name().to_owned()).collect::<Vec<_>>(), ["fp", "dwarf", "lbr"]);
+        for mode in CallGraph::value_variants() {
+            let name = mode.to_possible_value().unwrap();
+            assert_eq!(CallGraph::from_str(name.get_name(), false), Ok(*mode));
+        }
     }
 }
