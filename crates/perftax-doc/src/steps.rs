@@ -12,6 +12,8 @@ use crate::Mechanism;
 /// Something that a user can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
+    /// Whether the machine boots, and does not go on from where it was saved.
+    Boot,
     /// The share of the run that measuring may cost.
     Budget,
     /// Bytes of a buffer of records.
@@ -101,6 +103,7 @@ impl Setting {
 
     fn word(self) -> &'static str {
         match self {
+            Self::Boot => "'boot'",
             Self::Budget => "'budget'",
             Self::Buffer => "'buffer'",
             Self::Caches => "'caches'",

@@ -115,7 +115,8 @@ fn wait(
                     Some(status) if shell && status.success() => return Ok((0, missing)),
                     Some(status) if emulator.is_loaded && !status.success() => {
                         return Err(format!(
-                            "did not go on from where it was saved (QEMU: {status}): a boot does without that (vm run --boot), {} makes all anew",
+                            "did not go on from where it was saved (QEMU: {status}): {} does without that, {} makes all anew",
+                            Setting::Boot,
                             Operation::RebuildMachine
                         )
                         .into());

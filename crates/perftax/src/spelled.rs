@@ -9,6 +9,7 @@ pub fn speak() {
 
 fn setting(setting: Setting) -> &'static str {
     match setting {
+        Setting::Boot => "--boot",
         Setting::Budget => "--budget",
         Setting::Buffer => "--buffer",
         Setting::Caches => "--caches",
@@ -108,7 +109,8 @@ mod tests {
     use super::*;
 
     /// Every setting that [`setting`] spells.
-    const SETTINGS: [Setting; 38] = [
+    const SETTINGS: [Setting; 39] = [
+        Setting::Boot,
         Setting::Budget,
         Setting::Buffer,
         Setting::Caches,

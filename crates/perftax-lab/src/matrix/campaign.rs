@@ -297,7 +297,7 @@ mod tests {
         let path = folder.path().join("state");
         let open = || Some(Journal::open(&path, "a grid").unwrap());
         let (first, begun) = measured(&mut campaign(&[command("one", "true")], LIMITS, open()), &["one"]);
-        assert_eq!((begun, first.cells.len(), first.cells[0].excluded.as_deref()), ((0, 1), 1, None));
+        assert_eq!((begun, first.cells.len(), first.cells[0].observations.len()), ((0, 1), 1, 2));
         // It would fail now; the other one is new.
         let commands = [command("one", "exit 1"), command("two", "true")];
         let (both, begun) = measured(&mut campaign(&commands, LIMITS, open()), &["one", "two"]);

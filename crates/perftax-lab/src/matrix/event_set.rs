@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn what_is_no_set_is_said_with_its_file() {
         let error = EventSet::load("cores").unwrap_err().to_string();
-        assert!(error.contains("-g") && error.contains("clock, core"), "{error}");
+        assert!(error.contains("'set of events'") && error.contains("clock, core"), "{error}");
         let head = "name = 'a'\ndescription = 'd'\nsource = 's'\n";
         for bad in ["", "event = []", "[[event]]\nevent = 'x'\nperiod = 0", "vendor = 'via'\n[[event]]\nevent = 'x'\nperiod = 1"]
         {

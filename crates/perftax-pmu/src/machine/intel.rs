@@ -223,7 +223,7 @@ fn lbr(machine: &Machine) -> Fact {
     let depth =
         caps.or(architectural.filter(|_| machine.core_pmu().is_some()).map(|depths| u64::from(32 - depths.leading_zeros()) * 8));
     let (value, meaning) = match depth {
-        Some(0) | None => ("none".into(), "no branch stacks, no --call-graph lbr".into()),
+        Some(0) | None => ("none".into(), "no branch stacks, no call chains of them".into()),
         Some(depth) => (
             format!("{depth} branches"),
             format!("a branch stack adds {} bytes to each sample", depth.saturating_mul(24).saturating_add(8)),

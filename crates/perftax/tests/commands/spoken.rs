@@ -11,12 +11,13 @@ use crate::sources::{Source, sources};
 const SPEAKERS: [&str; 3] = ["perftax", "perftax-report", "perftax-sim-plugin"];
 
 /// Files that are about another program's options, which are called like some of ours: perf's, those of tools that are run, and why.
-const OF_OTHERS: [(&str, &str); 7] = [
+const OF_OTHERS: [(&str, &str); 8] = [
     ("perftax-lab/src/stimulus/known_loop.rs", "objdump is run"),
     ("perftax-lab/src/microbench", "a compiler is run"),
     ("perftax-perfdata/src", "recordings are made by perf record"),
     ("perftax-comm/src/live/recorded.rs", "recordings are made by perf c2c record"),
     ("perftax-pmu/src/oracle", "what perf record asks the kernel for"),
+    ("perftax-pmu/src/oracle.rs", "likewise"),
     ("perftax-vm/src/bundle", "curl, wget and dpkg are run"),
     ("perftax-vm/src/archive.rs", "cpio is run"),
 ];
@@ -42,7 +43,8 @@ impl Ours {
         let is_of_others = OF_OTHERS.iter().any(|(path, _)| source.path.starts_with(path));
         let mut found = Vec::new();
         for text in &source.texts {
-            let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '-').collect();
+            let words: Vec<&str> =
+                text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric())).collect();
             let commands = words.windows(2).filter(|pair| pair[0] == "perftax" && self.commands.contains(pair[1]));
             found.extend(commands.map(|pair| pair.join(" ")));
             if !is_of_others {

@@ -215,6 +215,7 @@ mod tests {
         assert!(in_a_line(&rights(|_| true)).contains("all that this machine has"));
         let user = in_a_line(&rights(|right| right == Right::OwnUserMode));
         assert!(user.contains("can sample your own programs in user mode; you cannot sample what the kernel"), "{user}");
+        crate::spelled::speak();
         let nothing = in_a_line(&rights(|_| false));
         assert!(nothing.contains("nothing here: OwnUserMode is refused") && nothing.contains("perftax sim"), "{nothing}");
     }
