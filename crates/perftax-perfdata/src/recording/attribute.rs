@@ -2,6 +2,8 @@
 
 pub use perftax_pmu::oracle::sample as sample_type;
 
+use perftax_pmu::record;
+
 use super::bytes::Order;
 
 /// Bits of `read_format`.
@@ -63,6 +65,18 @@ pub struct Attribute {
 const SIZE_VER0_BYTES: usize = 64;
 
 impl Attribute {
+    /// The shape of its records.
+    pub fn layout(&self) -> record::Layout {
+        record::Layout {
+            sample_type: self.sample_type,
+            read_format: self.read_format,
+            branch_sample_type: self.branch_sample_type,
+            sample_regs_user: self.user_registers,
+            sample_regs_intr: self.interrupt_registers,
+            sample_id_all: self.sample_id_all,
+        }
+    }
+
     /// Reads `struct perf_event_attr` and gives its size with it. None where the bytes are too few.
     pub fn parse(order: Order, bytes: &[u8]) -> Option<(Self, usize)> {
         let stated = order.u32(bytes, 4)? as usize;

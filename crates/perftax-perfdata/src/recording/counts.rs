@@ -265,7 +265,7 @@ impl<'a> Counter<'a> {
             let attribute = &self.events[index].attribute;
             observer.sample(&SeenSample { order: self.order, event: index, attribute, misc, body, belongs, layout });
         }
-        if let Some(at) = layout.sample_read {
+        if let Some(at) = layout.sample_read() {
             let event = &mut self.events[index];
             if let Some((enabled_ns, running_ns)) = times_in(self.order, &event.attribute, body.get(at..).unwrap_or(&[])) {
                 let known = id.filter(|id| self.event_of_id.contains_key(id));
@@ -273,7 +273,7 @@ impl<'a> Counter<'a> {
             }
         }
         if let Some(entries) =
-            layout.sample_chain.and_then(|at| self.order.u64(body, at)).filter(|entries| *entries < body.len() as u64 / 8)
+            layout.sample_chain().and_then(|at| self.order.u64(body, at)).filter(|entries| *entries < body.len() as u64 / 8)
         {
             self.events[index].chain_entries = self.events[index].chain_entries.saturating_add(entries);
         }

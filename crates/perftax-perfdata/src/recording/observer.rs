@@ -40,17 +40,8 @@ impl<'a> SeenSample<'a> {
     /// # Errors
     /// Where the body is shorter or longer than its event's attributes say.
     pub fn decoded(&self) -> Result<Option<Sample<'a>>> {
-        let attribute = self.attribute;
-        let layout = record::Layout {
-            sample_type: attribute.sample_type,
-            read_format: attribute.read_format,
-            branch_sample_type: attribute.branch_sample_type,
-            sample_regs_user: attribute.user_registers,
-            sample_regs_intr: attribute.interrupt_registers,
-            sample_id_all: attribute.sample_id_all,
-        };
         let size = u16::try_from(Header::BYTES + self.body.len()).unwrap_or(u16::MAX);
-        match record::decode(Header { kind: kind::SAMPLE, misc: self.misc, size }, self.body, &layout)? {
+        match record::decode(Header { kind: kind::SAMPLE, misc: self.misc, size }, self.body, &self.attribute.layout())? {
             Record::Sample(sample) => Ok(Some(sample)),
             _ => Ok(None),
         }
@@ -63,7 +54,7 @@ impl<'a> SeenSample<'a> {
 
     /// Where the number of its call chain's entries stands; none where it has no chain, or at no fixed place.
     pub fn chain_at(&self) -> Option<usize> {
-        self.layout.sample_chain
+        self.layout.sample_chain()
     }
 
     /// Events that it stands for: its own period, or the fixed one of its event.
