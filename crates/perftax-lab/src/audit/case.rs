@@ -437,13 +437,10 @@ impl Case {
         }
     }
 
-    /// Whether it is of instructions, or of misses by how many instructions there are to one.
-    pub fn names_instructions(&self) -> bool {
-        self.watched().is_some_and(|watched| {
-            let is_of = |core: CoreEvent| core.counted == Retired::Instructions;
-            matches!(watched.subject, Subject::Source(Source::Core(core)) if is_of(core))
-                || matches!(watched.how, How::OneIn(_) | How::OneInCounted(_))
-        })
+    /// Whether instructions are sampled.
+    pub fn is_of_instructions(&self) -> bool {
+        let is_of = |core: CoreEvent| core.counted == Retired::Instructions;
+        self.watched().is_some_and(|watched| matches!(watched.subject, Subject::Source(Source::Core(core)) if is_of(core)))
     }
 
     /// Whether what the handler adds is taken off.

@@ -83,7 +83,7 @@ fn asked(rows: &[&Entry], figure: Figure, mechanism: Mechanism) -> Vec<Cell> {
     };
     let misses = of(&Case::is_of_misses);
     match figure {
-        Figure::Three if mechanism == Mechanism::Pebs => of(&Case::names_instructions),
+        Figure::Three if mechanism == Mechanism::Pebs => of(&Case::is_of_instructions),
         // The study has a signal for each sample, and IBS counts what that takes.
         Figure::Three => of(&|case| !case.is_of_misses() && case.has_signal()),
         Figure::Six if misses.iter().all(|cell| cell.period == misses[0].period) => {

@@ -157,13 +157,18 @@ impl<'a> Ours<'a> {
         }
         // People are told the beginning alone.
         let mut names: Vec<&str> = Vec::new();
-        for name in all.iter().filter_map(|entry| entry.row.case.split([' ', ':']).next()) {
+        for name in all.iter().map(|entry| first_word(&entry.row.case)) {
             if !names.contains(&name) {
                 names.push(name);
             }
         }
         format!("by software events instead ({}): {passed} of {} rows as they must be", names.join(", "), all.len())
     }
+}
+
+/// What a row is of, as people are told it.
+fn first_word(case: &str) -> &str {
+    case.split([' ', ':', ',']).next().unwrap_or_default()
 }
 
 /// A mechanism as people write it.

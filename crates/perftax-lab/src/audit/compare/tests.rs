@@ -151,6 +151,10 @@ fn rows_by_hardware_are_judged() {
     assert!(found(&loads, "figure 3", "PEBS", MeasuredOn::Here).because.contains("instructions"));
     let misses = interval(vec![samples("pebs first-level misses every 100000 (round)", 9999.0, 9999.0)]);
     assert_eq!(found(&misses, "figure 4", "PEBS", MeasuredOn::Here).verdict, ComparisonVerdict::Reproduced);
+    // Misses that are named by how rare they are among instructions are no instructions.
+    let rare = "pebs first-level misses every 1000, one in 20 instructions";
+    let both = interval(vec![samples("pebs instructions every 100003 (prime)", 9999.0, 9999.0), samples(rare, 9990.0, 5000.0)]);
+    assert_eq!(found(&both, "figure 3", "PEBS", MeasuredOn::Here).verdict, ComparisonVerdict::Reproduced);
     let lost = interval(vec![samples("pebs instructions every 100003 (prime)", 9999.0, 9900.0)]);
     let lost = found(&lost, "figure 3", "PEBS", MeasuredOn::Here);
     assert!(lost.verdict == ComparisonVerdict::Differs && lost.because.contains("points outside"), "{lost:#?}");
@@ -220,4 +224,13 @@ fn the_rows_come_in_the_studys_order() {
         (numbers.iter().map(String::as_str).collect::<Vec<_>>(), ["table III", "figure 14", "execution mode"]);
     expected.extend(rest);
     assert_eq!(figures, expected);
+}
+
+#[test]
+fn a_row_is_called_by_its_first_word_alone() {
+    for (case, word) in
+        [("perl, by signal", "perl"), ("page-faults: counted", "page-faults"), ("faults every 3", "faults"), ("", "")]
+    {
+        assert_eq!(first_word(case), word);
+    }
 }
