@@ -4,7 +4,7 @@
 //! the *expected* cost (relative SD 3.6 % scattered; paired median 5.7 % and 6 % low, Theil–Sen 7 %, OLS 11 %). Its interval
 //! comes from resampling whole sessions ([`crate::bootstrap`]).
 //!
-//! Within a round every monitored block is set against the mean of the round's usable `off` blocks. A spoiled block is left
+//! Within a round every monitored block is set against the mean of the round's usable `off` blocks. A discarded block is left
 //! out, and so is its partner: a monitored block of a round without a usable `off` block counts for nothing, and an `off`
 //! block of a round without usable monitored blocks does not either.
 

@@ -260,7 +260,7 @@ mod tests {
                 capacity: 10,
                 ..Settling::default()
             }),
-            spoiled: None,
+            discarded: None,
         }
     }
 

@@ -1,12 +1,12 @@
 //! The overhead of a cell of the grid: pairs of an unmonitored and a monitored run.
 //!
 //! A pair is what is resampled, whole. The two runs of a pair are seconds apart at most and their order is random, so what the machine does
-//! slowly hits both alike; on a shared host a yardstick beside the programs takes out what it does fast ([`crate::yardstick`]).
+//! slowly hits both alike; on a shared host a reference loop beside the programs takes out what it does fast ([`crate::reference_loop`]).
 
 use crate::alpha::control_of;
 use crate::bootstrap::{REPLICATES, SEED, joint_bootstrap, normal_quantile};
+use crate::reference_loop;
 use crate::verification::Round;
-use crate::yardstick;
 use perftax_doc::CONFIDENCE;
 use perftax_doc::Estimate;
 use perftax_doc::observation::Run;
@@ -31,7 +31,7 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// From the pairs, those with a spoiled run left out. None where fewer than two are left.
+    /// From the pairs, those with a discarded run left out. None where fewer than two are left.
     pub fn of(pairs: &[MatrixPair]) -> Option<Self> {
         let times = times(pairs);
         let statistic = |sample: &[&(f64, f64)]| {
@@ -99,15 +99,15 @@ impl Foreseen {
     }
 }
 
-/// Sets [`MatrixRun::adjusted_s`] of every run, instance by instance, where each had a yardstick on a CPU of its own.
+/// Sets [`MatrixRun::adjusted_s`] of every run, instance by instance, where each had a reference loop on a CPU of its own.
 pub fn adjust(pairs: &mut [MatrixPair]) {
-    let instances = pairs.iter().flat_map(|pair| [&pair.off, &pair.on]).map(|run| run.yardsticks.len()).max().unwrap_or(0);
+    let instances = pairs.iter().flat_map(|pair| [&pair.off, &pair.on]).map(|run| run.reference_loops.len()).max().unwrap_or(0);
     let mut adjusted: Vec<[Vec<f64>; 2]> = vec![Default::default(); pairs.len()];
     for instance in 0..instances {
         let of = |run: &MatrixRun, period| plain(run, instance, period);
         let mut rounds: Vec<Round> =
             pairs.iter().map(|pair| Round { runs: vec![of(&pair.off, 0), of(&pair.on, 1)], blocks: Vec::new() }).collect();
-        yardstick::adjust(&mut rounds);
+        reference_loop::adjust(&mut rounds);
         for (adjusted, round) in adjusted.iter_mut().zip(&rounds) {
             for (arm, run) in adjusted.iter_mut().zip(&round.runs) {
                 arm.extend(run.adjusted_s);
@@ -128,13 +128,13 @@ fn times(pairs: &[MatrixPair]) -> Vec<(f64, f64)> {
     pairs.iter().filter(|pair| pair.counts()).map(|pair| (time(&pair.off), time(&pair.on))).collect()
 }
 
-/// One instance's part of a run, as the yardstick's fit takes it; `period` only tells the arms apart.
+/// One instance's part of a run, as the reference loop's fit takes it; `period` only tells the arms apart.
 fn plain(run: &MatrixRun, instance: usize, period: u64) -> Run {
     Run {
         period,
         elapsed_s: run.elapsed_s.get(instance).copied().unwrap_or(0.0),
-        yardsticks: run.yardsticks.get(instance).copied().into_iter().collect(),
-        spoiled: run.spoiled.clone(),
+        reference_loops: run.reference_loops.get(instance).copied().into_iter().collect(),
+        discarded: run.discarded.clone(),
         ..Run::nothing("", 0)
     }
 }
@@ -142,7 +142,7 @@ fn plain(run: &MatrixRun, instance: usize, period: u64) -> Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use perftax_doc::observation::Yardstick;
+    use perftax_doc::observation::ReferenceLoop;
 
     fn run(elapsed_s: &[f64]) -> MatrixRun {
         MatrixRun { elapsed_s: elapsed_s.to_vec(), ..MatrixRun::default() }
@@ -173,9 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn spoiled_pairs_do_not_count() {
+    fn discarded_pairs_do_not_count() {
         let mut all = pairs(8, 1.0);
-        all[3].on = MatrixRun { spoiled: Some("stolen".into()), ..run(&[100.0, 100.0]) };
+        all[3].on = MatrixRun { discarded: Some("stolen".into()), ..run(&[100.0, 100.0]) };
         let overhead = Overhead::of(&all).unwrap();
         assert!(overhead.pairs == 7 && overhead.overhead.estimate < 0.5, "{overhead:?}");
     }
@@ -198,15 +198,15 @@ mod tests {
     }
 
     #[test]
-    fn the_yardstick_is_taken_out_instance_by_instance() {
+    fn the_reference_loop_is_taken_out_instance_by_instance() {
         let mut rng = fastrand::Rng::with_seed(3);
         let mut all: Vec<MatrixPair> = (0..10)
             .map(|_| {
                 let mut run = |factor: f64| {
                     let speed = [1.0 + 0.3 * rng.f64(), 1.0 + 0.3 * rng.f64()];
-                    let yardstick = |speed: f64| Yardstick { passes: 100, throughput_ns: 2e5 * speed, cpu_s: 0.01 };
+                    let reference_loop = |speed: f64| ReferenceLoop { passes: 100, throughput_ns: 2e5 * speed, cpu_s: 0.01 };
                     let mut run = run(&speed.map(|speed| factor * speed + 0.01));
-                    run.yardsticks = speed.map(yardstick).to_vec();
+                    run.reference_loops = speed.map(reference_loop).to_vec();
                     run
                 };
                 MatrixPair { off: run(1.0), on: run(1.5) }

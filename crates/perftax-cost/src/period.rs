@@ -126,20 +126,20 @@ pub fn time_defaults(alpha_ns: f64) -> Vec<u64> {
     periods
 }
 
-/// Whether `n` is prime. Exact for every u64: Miller–Rabin with the first twelve primes as witnesses, which suffices below
+/// Whether `n` is prime. Exact for every u64: Miller–Rabin with the first twelve primes as cross-checks, which suffices below
 /// 3.3·10²⁴ (Sorenson & Webster 2015).
 pub fn is_prime(n: u64) -> bool {
-    const WITNESSES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
+    const CROSS_CHECKS: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
     if n < 2 {
         return false;
     }
-    if let Some(divisor) = WITNESSES.iter().find(|w| n.is_multiple_of(**w)) {
+    if let Some(divisor) = CROSS_CHECKS.iter().find(|w| n.is_multiple_of(**w)) {
         return n == *divisor;
     }
     let twos = (n - 1).trailing_zeros();
     let odd = (n - 1) >> twos;
-    WITNESSES.iter().all(|&witness| {
-        let mut x = power(witness, odd, n);
+    CROSS_CHECKS.iter().all(|&cross_check| {
+        let mut x = power(cross_check, odd, n);
         if x == 1 || x == n - 1 {
             return true;
         }

@@ -217,8 +217,8 @@ fn nothing_fits(budget: f64, row: &PredictionRow) -> String {
         (SWITCH_TERM, "stopping and starting the event at context switches"),
         (TASK_TERM, "what each thread and process that is created brings with it (copies of the event, records of it)"),
     ];
-    let dear = alone.into_iter().find(|(term, _)| row.terms.get(*term).is_some_and(|cost| cost.high * factor > budget));
-    match dear {
+    let expensive = alone.into_iter().find(|(term, _)| row.terms.get(*term).is_some_and(|cost| cost.high * factor > budget));
+    match expensive {
         Some((term, what)) => {
             let cost = row.terms.get(term).map_or(0.0, |cost| cost.high * factor);
             format!("{what} alone costs up to {:.2} % at any period, above the budget of {:.2} %", cost * 100.0, budget * 100.0)

@@ -14,7 +14,7 @@ use perftax_doc::{PhaseInterval, PhaseStretch};
 const MAX: usize = 24;
 /// Intervals of a stretch at least: one alone is an interruption, or half of what is on either side.
 const SHORTEST: usize = 3;
-/// Penalty of a cut, a factor of the logarithm of the number of intervals: a place and two means, each as dear as Schwarz's criterion has
+/// Penalty of a cut, a factor of the logarithm of the number of intervals: a place and two means, each as expensive as Schwarz's criterion has
 /// it, three times over for intervals that hang together.
 const PENALTY: f64 = 9.0;
 /// The noise is taken to be at least this share of the standard deviation of all intervals, for counts that are exact have none.

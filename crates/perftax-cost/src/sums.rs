@@ -110,7 +110,7 @@ pub(crate) fn rounds<'a>(
 ) -> Vec<Round<'a>> {
     type Sides<'a> = (Vec<f64>, Vec<&'a Block>);
     let mut by_round: BTreeMap<(u32, u32), Sides> = BTreeMap::new();
-    for block in blocks.iter().filter(|b| b.spoiled.is_none()) {
+    for block in blocks.iter().filter(|b| b.discarded.is_none()) {
         let round = by_round.entry((block.session, block.round)).or_default();
         if off(block) {
             round.0.push(clock.of(block));

@@ -64,7 +64,7 @@ pub fn driving<'a>(
 /// medians of its blocks, and sessions are resampled whole, by their median.
 pub fn more_each(blocks: &[Block], off: &str, on: &str, alpha_ns: &Estimate) -> Option<Estimate> {
     let mut sessions: BTreeMap<u32, [Vec<f64>; 2]> = BTreeMap::new();
-    for block in blocks.iter().filter(|block| block.spoiled.is_none() && block.expected > 0.0) {
+    for block in blocks.iter().filter(|block| block.discarded.is_none() && block.expected > 0.0) {
         let of_arm = [off, on].iter().position(|arm| *arm == block.arm);
         let each_ns = (block.cpu_ns as f64 - block.samples as f64 * alpha_ns.estimate) / block.expected;
         if let Some(arm) = of_arm {
@@ -187,7 +187,7 @@ mod tests {
             involuntary_switches: 0,
             steal_ns: 0,
             settling: None,
-            spoiled: None,
+            discarded: None,
         }
     }
 }

@@ -183,7 +183,7 @@ pub fn cell(spec: &Spec, period: u64, rounds: &[Round]) -> Option<Cell> {
     let is_part = |run: &&Run| is_off(run) || is_on(spec, period, run) || run.arm == PROBE;
     let runs: Vec<Run> = rounds.iter().flat_map(|round| &round.runs).filter(is_part).cloned().collect();
     let pollution = Pollution { extra_ns, expected_without_s: without_s, error_without };
-    let on: Vec<&Run> = runs.iter().filter(|run| run.spoiled.is_none() && is_on(spec, period, run)).collect();
+    let on: Vec<&Run> = runs.iter().filter(|run| run.discarded.is_none() && is_on(spec, period, run)).collect();
     let mean = |of: &dyn Fn(&Run) -> f64| on.iter().map(|run| of(run)).sum::<f64>() / on.len() as f64;
     Some(Cell {
         workload: spec.workload.into(),
@@ -226,7 +226,7 @@ pub fn control(rounds: &[Round], judged_together: usize) -> Option<Control> {
         let times = round
             .runs
             .iter()
-            .filter(|r| r.spoiled.is_none() && r.period == 0 && r.arm == arm)
+            .filter(|r| r.discarded.is_none() && r.period == 0 && r.arm == arm)
             .map(|r| r.adjusted_s.unwrap_or(r.elapsed_s));
         mean_of(times)
     };
@@ -294,9 +294,9 @@ fn time_of(spec: &Spec, run: &Run) -> f64 {
     }
 }
 
-/// Elapsed time less the yardstick's.
-fn without_yardstick(run: &Run) -> f64 {
-    run.elapsed_s - run.yardsticks.iter().map(|y| y.cpu_s).sum::<f64>()
+/// Elapsed time less the reference loop's.
+fn without_reference_loop(run: &Run) -> f64 {
+    run.elapsed_s - run.reference_loops.iter().map(|y| y.cpu_s).sum::<f64>()
 }
 
 fn samples_of(spec: &Spec, run: &Run) -> f64 {
@@ -312,7 +312,7 @@ fn mean_of(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 fn digest(spec: &Spec, period: u64, round: &Round) -> Option<Digest> {
-    let usable = || round.runs.iter().filter(|run| run.spoiled.is_none());
+    let usable = || round.runs.iter().filter(|run| run.discarded.is_none());
     let off: Vec<Taken> = usable()
         .filter(|run| is_off(run))
         .map(|run| Taken {
@@ -321,7 +321,7 @@ fn digest(spec: &Spec, period: u64, round: &Round) -> Option<Digest> {
             quantity: match (spec.cpu, run.adjusted_s) {
                 (Some(_), _) => time_of(spec, run),
                 (None, None) => run.user_s + run.system_s,
-                (None, Some(adjusted)) => (run.user_s + run.system_s) * adjusted / without_yardstick(run),
+                (None, Some(adjusted)) => (run.user_s + run.system_s) * adjusted / without_reference_loop(run),
             },
             switches: (run.voluntary_switches + run.involuntary_switches) as f64,
         })
@@ -433,14 +433,14 @@ fn evaluate(spec: &Spec, period: u64, sample: &[&Digest]) -> [f64; 9] {
 /// it has rebuilt since the last sample; continued below the shortest probe, constant above the longest, where all is rebuilt.
 /// `None` without probes.
 fn between_probes(probes: &[(u64, f64)], period: u64) -> Option<f64> {
-    let (&(shortest, dear), &(longest, rare)) = (probes.first()?, probes.last()?);
+    let (&(shortest, expensive), &(longest, rare)) = (probes.first()?, probes.last()?);
     if period >= longest || shortest == longest {
         return Some(rare);
     }
     let i = probes.partition_point(|(at, _)| *at <= period).clamp(1, probes.len() - 1);
     let ((from, low), (to, high)) = (probes[i - 1], probes[i]);
     let cost_ns = low + (high - low) * (period as f64 - from as f64) / (to - from) as f64;
-    Some(if period < shortest { cost_ns.max(dear / 2.0) } else { cost_ns })
+    Some(if period < shortest { cost_ns.max(expensive / 2.0) } else { cost_ns })
 }
 
 #[cfg(test)]

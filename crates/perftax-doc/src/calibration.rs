@@ -38,7 +38,8 @@ pub struct Calibration {
     /// Off against off: relative difference of two unmonitored arms.
     pub control: Option<Control>,
     /// A second, independent look at the cost.
-    pub witness: Option<Witness>,
+    #[serde(rename = "witness")]
+    pub cross_check: Option<CrossCheck>,
     /// What our own kernel module found beside it; only by `pebs-direct`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct: Option<DirectCost>,
@@ -173,7 +174,7 @@ pub struct Control {
 /// Time spent inside the interrupt handler per sample, seen by the kernel's own tracepoints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Witness {
+pub struct CrossCheck {
     /// Which tracepoints.
     pub source: String,
     /// Handler time of one sample. A lower bound of α: interrupt delivery itself is outside of it.

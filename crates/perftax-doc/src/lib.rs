@@ -41,7 +41,8 @@ pub use arm_name::ArmName;
 pub use audit::{Audit, AuditRow, AuditedExperiment, Comparison, ComparisonVerdict, MeasuredOn, Verdict};
 pub use bill::{Bill, BilledEvent, BilledSwitches, BilledTasks, SampleCount, SpanOf, Untold};
 pub use calibration::{
-    Calibration, Control, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost, StopReason, Witness,
+    Calibration, Control, CrossCheck, Decomposition, DirectCost, Line, Linearity, PeriodCost, PublishedSlope, RecordCost,
+    StopReason,
 };
 pub use comm::{
     Comm, CommAdvice, CommCost, CommEvidence, CommExact, CommLine, CommObject, CommPair, CommPlace, CommRest, CommShare,
@@ -75,7 +76,7 @@ pub use trace::{
 pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};
 pub use verification::{
-    ArmShift, Cell, Fit, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadYardstick,
+    ArmShift, Cell, Fit, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadReferenceLoop,
 };
 pub use warning::Warning;
 pub use workload::WorkloadProfile;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observation::Yardstick;
+use crate::observation::ReferenceLoop;
 use crate::{Control, Origin};
 use crate::{Estimate, Mechanism};
 
@@ -213,7 +213,8 @@ pub struct MatrixCell {
     /// Pairs of an unmonitored and a monitored run that count.
     pub pairs: u32,
     /// Pairs that do not, because the hypervisor took too much of one of their runs.
-    pub spoiled: u32,
+    #[serde(rename = "spoiled")]
+    pub discarded: u32,
     /// Elapsed time of an unmonitored instance; none where fewer than two pairs count.
     pub unmonitored_s: Option<Estimate>,
     /// Elapsed time of a monitored one.
@@ -272,9 +273,9 @@ pub struct MatrixPair {
 }
 
 impl MatrixPair {
-    /// Whether it counts: neither run was spoiled.
+    /// Whether it counts: neither run was discarded.
     pub fn counts(&self) -> bool {
-        self.off.spoiled.is_none() && self.on.spoiled.is_none()
+        self.off.discarded.is_none() && self.on.discarded.is_none()
     }
 }
 
@@ -284,12 +285,13 @@ impl MatrixPair {
 pub struct MatrixRun {
     /// Elapsed time of each instance, from its start to its end, s.
     pub elapsed_s: Vec<f64>,
-    /// The same without the yardstick's time and at the mean speed of the machine over all runs of the cell; empty where no yardstick ran.
+    /// The same without the reference loop's time and at the mean speed of the machine over all runs of the cell; empty where no reference loop ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adjusted_s: Vec<f64>,
-    /// The yardstick on each instance's CPU.
+    /// The reference loop on each instance's CPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub yardsticks: Vec<Yardstick>,
+    #[serde(rename = "yardsticks")]
+    pub reference_loops: Vec<ReferenceLoop>,
     /// What the hypervisor took of the instances' CPUs, s.
     pub steal_s: f64,
     /// Samples delivered.
@@ -300,7 +302,8 @@ pub struct MatrixRun {
     pub lost: u64,
     /// Why the run must not be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spoiled: Option<String>,
+    #[serde(rename = "spoiled")]
+    pub discarded: Option<String>,
 }
 
 fn is_zero(number: &u64) -> bool {

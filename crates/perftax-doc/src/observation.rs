@@ -33,9 +33,10 @@ pub struct Block {
     /// What was left to do when the work had ended; only where the mechanism keeps records in a buffer of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settling: Option<Settling>,
-    /// Why the block must not be used, if it was spoiled.
+    /// Why the block must not be used, if it was discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spoiled: Option<String>,
+    #[serde(rename = "spoiled")]
+    pub discarded: Option<String>,
 }
 
 /// What a mechanism that keeps its records in a buffer of the hardware's (PEBS) left to do at the end of a block's work.
@@ -66,7 +67,7 @@ fn is_zero(number: &u64) -> bool {
 /// How fast the machine was during a run: a fixed piece of work, slipped in on the program's CPU again and again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Yardstick {
+pub struct ReferenceLoop {
     /// How often it was done.
     pub passes: u32,
     /// Mean time of one pass: independent arithmetic and first-level loads.
@@ -87,12 +88,13 @@ pub struct Run {
     pub arm: String,
     /// Elapsed time from exec to exit.
     pub elapsed_s: f64,
-    /// Elapsed time without the yardstick's and at the mean speed of the machine over all runs; none where no yardstick ran.
+    /// Elapsed time without the reference loop's and at the mean speed of the machine over all runs; none where no reference loop ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adjusted_s: Option<f64>,
-    /// The yardsticks of the CPUs that the program may run on, in the order of CPU numbers; empty where none ran.
+    /// The reference loops of the CPUs that the program may run on, in the order of CPU numbers; empty where none ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub yardsticks: Vec<Yardstick>,
+    #[serde(rename = "yardsticks")]
+    pub reference_loops: Vec<ReferenceLoop>,
     /// User CPU time of the program and its descendants.
     pub user_s: f64,
     /// System CPU time of the program and its descendants.
@@ -102,7 +104,7 @@ pub struct Run {
     /// Samples delivered on each CPU, in the order of CPU numbers.
     #[serde(default)]
     pub samples_per_cpu: Vec<u64>,
-    /// CPU time of the program on each CPU, in the order of CPU numbers (task-clock opened per CPU). Where yardsticks ran, at the
+    /// CPU time of the program on each CPU, in the order of CPU numbers (task-clock opened per CPU). Where reference loops ran, at the
     /// mean speed of that CPU over all runs once `adjusted_s` is set.
     #[serde(default)]
     pub cpu_s_per_cpu: Vec<f64>,
@@ -127,9 +129,10 @@ pub struct Run {
     /// Events counted beside the sampling, by event name.
     #[serde(default)]
     pub counts: std::collections::BTreeMap<String, u64>,
-    /// Why the run must not be used, if it was spoiled.
+    /// Why the run must not be used, if it was discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spoiled: Option<String>,
+    #[serde(rename = "spoiled")]
+    pub discarded: Option<String>,
 }
 
 impl Run {
@@ -141,7 +144,7 @@ impl Run {
             arm: arm.into(),
             elapsed_s: 0.0,
             adjusted_s: None,
-            yardsticks: Vec::new(),
+            reference_loops: Vec::new(),
             user_s: 0.0,
             system_s: 0.0,
             samples: 0,
@@ -157,7 +160,7 @@ impl Run {
             max_rss_bytes: 0,
             steal_s: 0.0,
             counts: std::collections::BTreeMap::new(),
-            spoiled: None,
+            discarded: None,
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct Prediction {
     pub cost_machine: String,
     /// The workload.
     pub workload: WorkloadProfile,
-    /// One row a period, dearest first.
+    /// One row a period, most expensive first.
     pub rows: Vec<PredictionRow>,
 }
 
@@ -46,7 +46,7 @@ pub struct PredictionRow {
     /// used none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_overhead: Option<Estimate>,
-    /// The same as a fraction of the CPU time of the task that uses the most: a thread whose time is dearer than that of the others is not hidden by them. None
+    /// The same as a fraction of the CPU time of the task that uses the most: a thread whose time is more expensive than that of the others is not hidden by them. None
     /// where nobody told it from the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest_overhead: Option<Estimate>,

@@ -65,7 +65,8 @@ pub struct SensitivityRun {
     /// Its elapsed time, the evictor's included, s.
     pub elapsed_s: f64,
     /// Why it does not count, where it does not.
-    pub spoiled: Option<String>,
+    #[serde(rename = "spoiled")]
+    pub discarded: Option<String>,
 }
 
 impl Sensitivity {

@@ -12,14 +12,10 @@ use crate::Mechanism;
 /// Something that a user can set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// Whether the machine boots, and does not go on from where it was saved.
-    Boot,
     /// The share of the run that measuring may cost.
     Budget,
     /// Bytes of a buffer of records.
     Buffer,
-    /// Whether caches are emulated.
-    Caches,
     /// The file of thresholds.
     Config,
     /// How often an event happens, where it is known.
@@ -40,8 +36,6 @@ pub enum Setting {
     Load,
     /// Another machine, by its name or description.
     Machine,
-    /// How samples are taken.
-    Mechanism,
     /// How caches are taken away.
     Method,
     /// Experiments that are done, of all.
@@ -88,8 +82,6 @@ pub enum Setting {
     Watchpoints,
     /// An event that counts pieces of work.
     Work,
-    /// What samples carry.
-    With,
 }
 
 impl Setting {
@@ -103,10 +95,8 @@ impl Setting {
 
     fn word(self) -> &'static str {
         match self {
-            Self::Boot => "'boot'",
             Self::Budget => "'budget'",
             Self::Buffer => "'buffer'",
-            Self::Caches => "'caches'",
             Self::Config => "'thresholds'",
             Self::CountOf => "'count'",
             Self::Cpu => "'CPU'",
@@ -117,7 +107,6 @@ impl Setting {
             Self::LinesFrom => "'lines from'",
             Self::Load => "'load'",
             Self::Machine => "'machine'",
-            Self::Mechanism => "'mechanism'",
             Self::Method => "'method'",
             Self::Only => "'only'",
             Self::Overheads => "'overheads'",
@@ -141,7 +130,6 @@ impl Setting {
             Self::Watch => "'watch'",
             Self::Watchpoints => "'watchpoints'",
             Self::Work => "'work'",
-            Self::With => "'payload'",
         }
     }
 }
@@ -230,6 +218,8 @@ pub enum Operation {
     PredictFromSimulation,
     /// The emulated machine, built anew.
     RebuildMachine,
+    /// A command in a machine that boots, and does not go on from where one was saved.
+    RunBooting,
     /// A program, simulated.
     Simulate,
     /// Likewise, with all accesses to shared lines.
@@ -242,6 +232,8 @@ pub enum Operation {
     WatchHeap,
     /// The lines that are named, watched.
     WatchNamed,
+    /// Lines watched with two debug registers.
+    WatchWithTwo,
 }
 
 impl Operation {
@@ -263,16 +255,18 @@ impl Operation {
             Self::InstallMachineOfSum => "an installation of the bundle, with its sum",
             Self::ListEvents => "the list of events",
             Self::Plan => "a plan for a budget",
-            Self::PlanByTimer => "a plan with the kernel's timer",
-            Self::PredictElsewhere => "a prediction for another machine",
+            Self::PlanByTimer => "a plan of cpu-clock",
+            Self::PredictElsewhere => "a prediction elsewhere",
             Self::PredictFromSimulation => "a prediction for another machine from a simulation's counts",
             Self::RebuildMachine => "a new build of the emulated machine",
+            Self::RunBooting => "a command in a machine that boots",
             Self::Simulate => "a simulation of the program",
             Self::SimulateSharing => "a simulation of shared lines",
             Self::StartMachine(name) => return format!("a start of the machine '{name}'"),
             Self::StopMachine(name) => return format!("a stop of the machine '{name}'"),
             Self::WatchHeap => "a watch with objects of the heap",
             Self::WatchNamed => "a watch of named lines",
+            Self::WatchWithTwo => "a watch with two debug registers",
         };
         fixed.into()
     }

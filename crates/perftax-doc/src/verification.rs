@@ -30,9 +30,10 @@ pub struct Verification {
     pub without_pollution: Option<Totals>,
     /// Off against off, per workload.
     pub controls: Vec<WorkloadControl>,
-    /// What the yardstick took out of each workload's times.
+    /// What the reference loop took out of each workload's times.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub yardsticks: Vec<WorkloadYardstick>,
+    #[serde(rename = "yardsticks")]
+    pub reference_loops: Vec<WorkloadReferenceLoop>,
     /// Runs that were made and not used, in the order in which they were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOutRun>,
@@ -84,10 +85,10 @@ pub struct WorkloadControl {
     pub control: Control,
 }
 
-/// How the yardstick explains one workload's variation.
+/// How the reference loop explains one workload's variation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct WorkloadYardstick {
+pub struct WorkloadReferenceLoop {
     /// The workload.
     pub workload: String,
     /// The fit.
@@ -175,12 +176,12 @@ pub struct Fit {
     pub scatter_before: f64,
     /// Scatter of ln T within the arms after.
     pub scatter_after: f64,
-    /// What was taken out of each monitored arm beyond the unmonitored ones. Were it not near 0 in the mean, the yardstick would
+    /// What was taken out of each monitored arm beyond the unmonitored ones. Were it not near 0 in the mean, the reference loop would
     /// measure the sampling and hide a part of its cost.
     pub shift_by_arm: Vec<ArmShift>,
 }
 
-/// What the yardstick took out of one arm.
+/// What the reference loop took out of one arm.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArmShift {

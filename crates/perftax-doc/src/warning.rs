@@ -37,9 +37,11 @@ pub enum Warning {
         expected: f64,
     },
     /// Rounds were left out.
-    SpoiledRounds {
+    #[serde(rename = "spoiled-rounds")]
+    DiscardedRounds {
         /// How many.
-        spoiled: u64,
+        #[serde(rename = "spoiled")]
+        discarded: u64,
         /// Of how many.
         of: u64,
         /// The commonest reason.
@@ -114,8 +116,8 @@ impl Warning {
                     Setting::Period
                 )
             }
-            Self::SpoiledRounds { .. } => {
-                "quieten the machine; the raw observations in the document show each spoiled round".into()
+            Self::DiscardedRounds { .. } => {
+                "quieten the machine; the raw observations in the document show each discarded round".into()
             }
             Self::PrecisionNotReached { .. } => {
                 format!(
@@ -163,8 +165,8 @@ impl fmt::Display for Warning {
                     "only {came} of {expected:.0} samples came: what an interrupt costs without one is not to be had from this"
                 )
             }
-            Self::SpoiledRounds { spoiled, of, reason } => {
-                write!(f, "{spoiled} of {of} rounds were spoiled ({reason}) and left out")
+            Self::DiscardedRounds { discarded, of, reason } => {
+                write!(f, "{discarded} of {of} rounds were discarded ({reason}) and left out")
             }
             Self::PrecisionNotReached { wanted, reached } => {
                 write!(

@@ -51,11 +51,11 @@ impl WorkloadProfile {
         Self::measured(&self.runs)
     }
 
-    /// Of some runs, the unmonitored ones that are to be measured by: a spoiled one is somebody else's measurement; where hardly any is left, all must
+    /// Of some runs, the unmonitored ones that are to be measured by: a discarded one is somebody else's measurement; where hardly any is left, all must
     /// do, and the variation tells.
     pub fn measured(runs: &[Run]) -> Vec<&Run> {
         let of_period = || runs.iter().filter(|run| run.period == 0);
-        let usable: Vec<&Run> = of_period().filter(|run| run.spoiled.is_none()).collect();
+        let usable: Vec<&Run> = of_period().filter(|run| run.discarded.is_none()).collect();
         if usable.len() >= MIN_USABLE { usable } else { of_period().collect() }
     }
 }
@@ -65,10 +65,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spoiled_runs_count_only_where_there_is_hardly_another() {
-        let run = |round: u32, is_spoiled: bool| Run { spoiled: is_spoiled.then(String::new), ..Run::nothing("off", round) };
-        let rounds = |spoiled: [bool; 3]| -> Vec<u32> {
-            let runs: Vec<Run> = (0..).zip(spoiled).map(|(round, is_spoiled)| run(round, is_spoiled)).collect();
+    fn discarded_runs_count_only_where_there_is_hardly_another() {
+        let run =
+            |round: u32, is_discarded: bool| Run { discarded: is_discarded.then(String::new), ..Run::nothing("off", round) };
+        let rounds = |discarded: [bool; 3]| -> Vec<u32> {
+            let runs: Vec<Run> = (0..).zip(discarded).map(|(round, is_discarded)| run(round, is_discarded)).collect();
             WorkloadProfile::measured(&runs).into_iter().map(|run| run.round).collect()
         };
         assert_eq!(rounds([false, true, false]), [0, 2]);

@@ -50,7 +50,7 @@ impl<T: Serialize + DeserializeOwned> Journal<T> {
         let entry = |(line, number): (&str, usize)| {
             serde_json::from_str(line).map_err(|error| Error::Malformed {
                 what: format!("{}, line {number},", path.display()),
-                offset: error.column() as u64,
+                offset: error.column().saturating_sub(1) as u64,
                 why: error.to_string(),
             })
         };

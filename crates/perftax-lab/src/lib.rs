@@ -16,6 +16,5 @@ pub mod simulation;
 pub mod stimulus;
 pub mod system;
 pub mod trap_cost;
-pub mod user_folder;
 pub mod verify;
 pub mod workload;

@@ -147,7 +147,7 @@ impl Reading {
     fn finish(mut self, counted: GroupCounts) -> Result<Curves> {
         let now: [u64; 3] = std::array::from_fn(|i| counted.values.get(i).copied().unwrap_or(0));
         if counted.time_running_ns == 0 {
-            return Err(Error::Spoiled {
+            return Err(Error::Discarded {
                 why: "the events never got counters at once".into(),
                 remedy: "close other profilers; sysctl kernel.nmi_watchdog=0 frees one counter; or other events".into(),
             });
@@ -177,8 +177,8 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_never_counted_is_spoiled() {
+    fn a_group_that_never_counted_is_discarded() {
         let counted = GroupCounts { values: vec![0, 0, 0], time_enabled_ns: 100, time_running_ns: 0, lost: 0 };
-        assert!(matches!(Reading::new(vec![1, 2, 3]).finish(counted), Err(Error::Spoiled { .. })));
+        assert!(matches!(Reading::new(vec![1, 2, 3]).finish(counted), Err(Error::Discarded { .. })));
     }
 }

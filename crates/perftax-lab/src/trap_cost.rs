@@ -64,7 +64,7 @@ pub fn trap_ns(catalog: &Catalog) -> Result<Estimate> {
     }
     // What else this machine did meanwhile lengthens some blocks, of either kind.
     let middle = |blocks: &[&f64]| perftax_doc::median(&mut blocks.iter().map(|block| **block).collect::<Vec<f64>>());
-    cluster_bootstrap(&more_ns, middle, REPLICATES, SEED).ok_or_else(|| Error::Spoiled {
+    cluster_bootstrap(&more_ns, middle, REPLICATES, SEED).ok_or_else(|| Error::Discarded {
         why: "the price of a trap could not be measured".into(),
         remedy: format!("{} on a quiet machine, then again", Operation::Calibrate(Calibrated::Mechanism(Mechanism::Breakpoint))),
     })
@@ -106,7 +106,7 @@ mod tests {
             terms: terms.iter().map(|(name, ns)| (name.to_string(), Estimate::exact(*ns))).collect::<BTreeMap<_, _>>(),
             linearity: None,
             control: None,
-            witness: None,
+            cross_check: None,
             direct: None,
             drift: 0.0,
             sessions: 1,

@@ -76,9 +76,9 @@ pub enum Error {
         /// What to do instead.
         remedy: String,
     },
-    /// A run that was spoiled (throttled, lost, stolen) and cannot be used.
-    #[error("the measurement was spoiled: {why}\n  {remedy}")]
-    Spoiled {
+    /// A run that was discarded (throttled, lost, stolen) and cannot be used.
+    #[error("the measurement was discarded: {why}\n  {remedy}")]
+    Discarded {
         /// What happened.
         why: String,
         /// What to do.

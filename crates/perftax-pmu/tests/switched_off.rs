@@ -42,7 +42,7 @@ fn a_thread_that_is_caught_by_its_own_event_gets_out() {
         if told.recv_timeout(LONG / 20) == Ok("got out") {
             caught.join().unwrap();
             let refused = LiveSampler::open(&[(again, sampling)], &[Target::ThisThread], RING_PAGES).err().unwrap();
-            return assert!(matches!(refused, Error::Spoiled { .. }), "{refused}");
+            return assert!(matches!(refused, Error::Discarded { .. }), "{refused}");
         }
     }
     panic!("it is still caught");

@@ -115,8 +115,8 @@ fn wait(
                     Some(status) if shell && status.success() => return Ok((0, missing)),
                     Some(status) if emulator.is_loaded && !status.success() => {
                         return Err(format!(
-                            "did not go on from where it was saved (QEMU: {status}): {} does without that, {} makes all anew",
-                            Setting::Boot,
+                            "did not go on from where it was saved (QEMU: {status}): {} does without, {} makes all anew",
+                            Operation::RunBooting,
                             Operation::RebuildMachine
                         )
                         .into());
@@ -168,7 +168,10 @@ fn copy_file(from: &Path, folder: &Path, name: &OsStr) -> std::io::Result<()> {
     let mut source = File::open(from)?;
     let mode = source.metadata()?.permissions().mode() & PLAIN;
     let open = |partial: &Path| File::options().write(true).create_new(true).mode(mode).open(partial);
-    let mut copy = tempfile::Builder::new().prefix(".partial-").make_in(folder, open)?;
+    // After a SIGKILL it is seen whose it was.
+    let mut prefix = name.to_os_string();
+    prefix.push(".partial-");
+    let mut copy = tempfile::Builder::new().prefix(&prefix).make_in(folder, open)?;
     std::io::copy(&mut source, copy.as_file_mut())?;
     copy.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
     copy.persist(folder.join(name)).map(drop).map_err(|failed| failed.error)

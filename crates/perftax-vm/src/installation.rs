@@ -7,8 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use perftax_doc::steps::Operation;
-use rustix::process::geteuid;
-use xdg::BaseDirectories;
 
 use crate::error::{Error, Result};
 
@@ -65,16 +63,9 @@ impl Installation {
     }
 }
 
-/// Where the parts are kept: `$XDG_CACHE_HOME/perftax/vm`, or `~/.cache/perftax/vm`; without a home a folder of the user's beside temporary files.
+/// Where the parts are kept ([`perftax_folders::cache`]).
 pub fn cache_folder() -> PathBuf {
-    user_folder(BaseDirectories::with_prefix("perftax").get_cache_home(), &std::env::temp_dir(), "cache")
-}
-
-/// The machine's in perftax's folder; in one of the user's own beside others where there is no home, for programs lie there that are run.
-pub(crate) fn user_folder(found: Option<PathBuf>, beside: &Path, kind: &str) -> PathBuf {
-    // A home may be relative, by which every folder would have its own.
-    let found = found.filter(|folder| folder.is_absolute());
-    found.unwrap_or_else(|| beside.join(format!("perftax-{kind}-{}", geteuid().as_raw()))).join("vm")
+    perftax_folders::cache("vm")
 }
 
 impl Sources {
@@ -308,15 +299,6 @@ mod tests {
             let others: Vec<&str> = ENGINE_SOURCES.into_iter().filter(|folder| *folder != left_out).collect();
             assert_ne!(of(&others), all, "there is nothing in {left_out}");
         }
-    }
-
-    #[test]
-    fn without_a_home_it_is_the_users_own() {
-        let here = |found: &str| user_folder(Some(found.into()), Path::new("/tmp"), "cache");
-        assert_eq!(here("/home/me/.cache/perftax"), Path::new("/home/me/.cache/perftax/vm"));
-        let without = user_folder(None, Path::new("/tmp"), "cache");
-        assert_eq!(without, Path::new(&format!("/tmp/perftax-cache-{}/vm", geteuid().as_raw())));
-        assert_eq!(here("not/absolute"), without);
     }
 
     #[test]

@@ -16,8 +16,9 @@ use crate::origin;
 use crate::progress::announce;
 use crate::wait::Wait;
 
-/// What a result is without a yardstick.
-pub const NO_YARDSTICK: &str = "no yardstick runs beside the programs, so the machine's own variation stays in the intervals";
+/// What a result is without a reference loop.
+pub const NO_REFERENCE_LOOP: &str =
+    "no reference loop runs beside the programs, so the machine's own variation stays in the intervals";
 
 /// Everything that a measuring command needs to know about where it runs.
 pub struct Host {

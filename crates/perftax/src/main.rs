@@ -21,6 +21,7 @@ mod reference;
 mod schema;
 mod simulated;
 mod size;
+#[cfg(test)]
 mod spelled;
 mod target;
 mod wait;
@@ -35,7 +36,7 @@ fn main() -> ExitCode {
     if perftax_pmu::guard::served_as_guardian() {
         return ExitCode::SUCCESS;
     }
-    spelled::speak();
+    perftax_report::speak();
     completion::answer();
     perftax_pmu::guard::repair();
     failure::notice_signals();

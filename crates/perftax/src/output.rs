@@ -263,10 +263,16 @@ impl Partial {
     /// For a file at this place.
     pub fn create(path: &Path) -> Result<Self> {
         // With the rights that any new file has: tempfile's own would be the user's alone.
-        let open = |partial: &Path| File::options().write(true).create_new(true).open(partial);
+        let mut noted = None;
+        let open = |partial: &Path| {
+            // Before it is there.
+            noted = Some(Noted::new(partial));
+            File::options().write(true).create_new(true).open(partial)
+        };
         let made = Builder::new().prefix(&partial_prefix(path)).make_in(folder_of(path), open);
         let file = made.with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self { path: path.into(), _noted: Noted::new(file.path()), file })
+        let noted = noted.unwrap_or_else(|| Noted::new(file.path()));
+        Ok(Self { path: path.into(), _noted: noted, file })
     }
 
     /// Puts it in its place.

@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use perftax_doc::{Calibration, MachineId, MachineProfile, Origin, SCHEMA};
-use perftax_lab::user_folder;
 use perftax_pmu::machine::Machine;
 
 use crate::output::write_atomically;
 
 /// Where the profile of a machine is kept.
 pub fn path_of(machine: &MachineId) -> PathBuf {
-    user_folder::data("machines").join(format!("{}.json", machine.fingerprint))
+    perftax_folders::data("machines").join(format!("{}.json", machine.fingerprint))
 }
 
 /// The profile of a machine, if it has one.

@@ -92,7 +92,7 @@ impl Place {
             "machine": machine, "mechanism": "cpu-clock", "event": "cpu-clock",
             "alpha_ns": {"estimate": 5000.0, "low": 4800.0, "high": 5200.0, "confidence": 0.95},
             "floor_ns": null, "samples": 1000, "expected_samples": 1000.0, "lost": 0, "throttled": 0, "terms": {},
-            "linearity": null, "control": null, "witness": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
+            "linearity": null, "control": null, "cross-check": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
             "stopped": "precision", "blocks": []
         });
         let all = serde_json::json!({"schema": 1, "machine": machine, "kernel": "6.1", "calibrations": [calibration]});
@@ -231,8 +231,8 @@ fn what_measures_alone_ends_on_every_signal() {
         with(&["calibrate", "-e", clock(), "--json", "result.json"], &[]),
         with(&["audit", "--quick", "--only", "count,interval,overhead", "--json", "result.json"], &[]),
         with(&["selfcost", "--json", "result.json"], &[]),
-        with(&["verify", "-e", clock(), "--no-yardstick", "--json", "result.json"], &SHORT),
-        with(&["matrix", "-g", "clock", "--events", "1", "--no-yardstick", "--json", "result.json"], &SHORT),
+        with(&["verify", "-e", clock(), "--no-reference-loop", "--json", "result.json"], &SHORT),
+        with(&["matrix", "-g", "clock", "--events", "1", "--no-reference-loop", "--json", "result.json"], &SHORT),
         with(&["phase", "-e", "page-faults,context-switches", "--every", "cpu-clock:1000000", "--json", "result.json"], &LASTING),
     ];
     if cfg!(target_arch = "x86_64") {

@@ -284,7 +284,7 @@ impl Session for NamedPlaces {
         let ending = self.skeleton.finish(program)?;
         if self.accounts.slices.is_empty() && self.places.is_empty() {
             let why = "the command ended before it began".to_string();
-            return Err(Error::Spoiled { why, remedy: "run it by itself first".into() });
+            return Err(Error::Discarded { why, remedy: "run it by itself first".into() });
         }
         let waiting = ending.heaps.as_ref().map(Heaps::waiting).unwrap_or_default();
         let unmet = waiting.iter().map(|place| self.names[*place].text.clone()).collect();

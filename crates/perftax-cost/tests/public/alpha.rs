@@ -21,7 +21,7 @@ fn block(session: u32, round: u32, arm: &str, samples: u64, extra_ns: u64) -> Bl
         involuntary_switches: 0,
         steal_ns: 0,
         settling: None,
-        spoiled: None,
+        discarded: None,
     }
 }
 
@@ -57,12 +57,12 @@ fn exact_blocks_give_the_exact_cost() {
 }
 
 #[test]
-fn spoiled_blocks_and_their_partners_do_not_count() {
+fn discarded_blocks_and_their_partners_do_not_count() {
     let mut blocks = blocks();
     let mut spoil = |arm: &str, round: u32, wall_ns: u64| {
         for block in blocks.iter_mut().filter(|b| b.arm == arm && b.round == round) {
             block.wall_ns = wall_ns;
-            block.spoiled = Some("throttled".into());
+            block.discarded = Some("throttled".into());
         }
     };
     spoil("on", 1, 1_000_000_000);

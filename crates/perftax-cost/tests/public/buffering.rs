@@ -29,7 +29,7 @@ fn block(session: u32, round: u32, arm: &str, samples: u64) -> Block {
         involuntary_switches: 0,
         steal_ns: 0,
         settling: Some(Settling { waiting, stop_ns: STOP_NS + waiting * COPY_NS, interrupts, ..Settling::default() }),
-        spoiled: None,
+        discarded: None,
     }
 }
 

@@ -39,7 +39,7 @@ fn log() -> Vec<Vec<Block>> {
             involuntary_switches: 0,
             steal_ns: 0,
             settling: None,
-            spoiled: None,
+            discarded: None,
         });
     }
     rounds

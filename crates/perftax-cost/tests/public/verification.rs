@@ -68,7 +68,7 @@ fn block(round: u32, arm: &str, samples: u64, wall_ns: f64) -> Block {
         involuntary_switches: 0,
         steal_ns: 0,
         settling: None,
-        spoiled: None,
+        discarded: None,
     }
 }
 
@@ -134,8 +134,8 @@ fn score(average: Average, count: u32, period: u64, tail: f64) -> Score {
 
 #[test]
 fn the_average_chosen_keeps_its_coverage_and_narrows_heavy_tails() {
-    let (dear, cheap) = (PERIODS_NS[4], PERIODS_NS[0]);
-    for period in [cheap, dear] {
+    let (expensive, cheap) = (PERIODS_NS[4], PERIODS_NS[0]);
+    for period in [cheap, expensive] {
         let calm = score(AVERAGE, 22, period, 0.0);
         let calm_mean = score(Average::Mean, 22, period, 0.0);
         assert!(calm.covered >= 0.9 && calm.half_width < 1.2 * calm_mean.half_width);
@@ -212,7 +212,7 @@ fn exact_rounds(switches: u64) -> Vec<Round> {
             monitored.cpu_s_per_cpu = vec![0.0, monitored.elapsed_s];
             monitored.samples_per_cpu = vec![0, monitored.samples];
             round.runs.push(monitored);
-            round.runs.push(Run { spoiled: Some("lost".into()), ..run(number, "on", 100_000, 99.0) });
+            round.runs.push(Run { discarded: Some("lost".into()), ..run(number, "on", 100_000, 99.0) });
             for pair in 0..3 {
                 round.blocks.push(block(pair, "off", 0, 2.5e6));
                 round.blocks.push(block(pair, "on", 80, 2.5e6 + 80.0 * ALPHA_NS));
@@ -232,7 +232,7 @@ fn noiseless_rounds_have_no_error_at_all() {
     assert!(found.error.estimate.abs() < 1e-9 && found.error.half_width() < 1e-9, "{:?}", found.error);
     assert!((found.predicted_overhead.estimate - 0.25).abs() < 1e-9);
     assert!((found.expected_s.estimate - 1.1 * 1.25).abs() < 1e-9);
-    assert_eq!((found.rounds, found.runs.len()), (6, 24), "the spoiled runs are kept among the raw observations");
+    assert_eq!((found.rounds, found.runs.len()), (6, 24), "the discarded runs are kept among the raw observations");
     assert_eq!(more_rounds(&found, 0.02), 0);
 
     let events = Spec::new("exact", "faults", Drive::Event { record_after_overflow: false });
@@ -271,7 +271,7 @@ fn the_task_term_explains_what_samples_do_not() {
     let mut rounds = exact_rounds(0);
     for round in &mut rounds {
         let extra_s = (4_000.0 * created_ns + 300.0 * executed_ns) * 1e-9;
-        for run in round.runs.iter_mut().filter(|run| run.arm == "on" && run.spoiled.is_none()) {
+        for run in round.runs.iter_mut().filter(|run| run.arm == "on" && run.discarded.is_none()) {
             let work_s = run.elapsed_s * 80.0 / 100.0;
             run.elapsed_s = work_s * (1.0 + 0.25 * seen) + extra_s;
         }

@@ -136,7 +136,7 @@ impl Measurement {
         for reading in undisturbed(|| counted(work, events))? {
             match reading {
                 Ok(_) => {}
-                Err(Error::Spoiled { .. }) => in_error += 1,
+                Err(Error::Discarded { .. }) => in_error += 1,
                 Err(error) => return Err(error),
             }
         }

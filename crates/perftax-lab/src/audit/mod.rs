@@ -179,14 +179,14 @@ fn by_ibs(setting: &Setting, rows: impl Fn(Ibs, u32) -> Result<Vec<AuditRow>>) -
     Ok(all.into_iter().flatten().collect())
 }
 
-/// Where the event or the right to it is missing: a row that says so. A spoiled run, or a program that did
+/// Where the event or the right to it is missing: a row that says so. A discarded run, or a program that did
 /// not do its work, makes a row that failed.
 fn or_impossible(case: impl Into<String>, rows: Result<Vec<AuditRow>>) -> Result<Vec<AuditRow>> {
     match rows {
         Err(Error::Unsupported { what, why, .. }) => Ok(vec![AuditRow::impossible(case, Cannot { what, why }.to_string())]),
         Err(error @ Error::Permission { .. }) => Ok(vec![AuditRow::forbidden(case, &error.in_one_line())]),
         Err(error @ Error::UnknownEvent { .. }) => Ok(vec![AuditRow::impossible(case, error.in_one_line())]),
-        Err(error @ (Error::Spoiled { .. } | Error::CommandFailed { .. } | Error::Exec { .. })) => {
+        Err(error @ (Error::Discarded { .. } | Error::CommandFailed { .. } | Error::Exec { .. })) => {
             Ok(vec![AuditRow::of(case, Unit::WholeRuns.text(), 1.0, &[0.0], 0.0).remarking(error.in_one_line())])
         }
         other => other,

@@ -12,7 +12,7 @@ use super::{Experiment, Name, Setting, Unit, or_impossible};
 pub struct Overhead;
 
 /// The program that gives the price.
-const YARDSTICK: &str = "spin";
+const REFERENCE_LOOP: &str = "spin";
 /// The programs.
 const PROGRAMS: [&str; 4] = ["perl", "bzip2", "hmmer", "glpsol"];
 /// How far a program's overhead may lie from samples × price, as a share of it: what a sample takes differs by what the program has in caches.
@@ -43,7 +43,7 @@ impl Experiment for Overhead {
     fn rows(&self, setting: &Setting) -> Result<Vec<AuditRow>> {
         let programs = Programs::new(setting)?;
         let (rounds, names) = (setting.rounds(), if setting.is_quick { &PROGRAMS[..1] } else { &PROGRAMS[..] });
-        let price = programs.rounds(YARDSTICK, rounds, &Way::ALL)?;
+        let price = programs.rounds(REFERENCE_LOOP, rounds, &Way::ALL)?;
         let mut rows = Vec::new();
         for name in names {
             let of = programs.rounds(name, rounds, &Way::ALL).map(|of| of_program(name, &programs.sampled_by, &of, &price));

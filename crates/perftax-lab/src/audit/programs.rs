@@ -49,8 +49,8 @@ const INSTRUCTIONS: u64 = 100_000;
 /// Nanoseconds to a sample where it has none: a guest's timer takes some twenty microseconds each time, which is a fifth of that, far more than
 /// one run differs from the next.
 const NANOSECONDS: u64 = 100_000;
-/// Runs of a round that may be spoiled before the program is given up.
-const SPOILED: usize = 4;
+/// Runs of a round that may be discarded before the program is given up.
+const DISCARDED: usize = 4;
 /// Seed of orders and intervals.
 const SEED: u64 = 20_230_501;
 
@@ -128,16 +128,16 @@ impl Programs {
         let run = |way: Way, round: usize| -> Result<Run> {
             let monitor = Monitor { signal: (way == Way::Signalled).then_some(SIGNAL), ..self.monitor.clone() };
             let mut last = None;
-            for _ in 0..SPOILED {
+            for _ in 0..DISCARDED {
                 let run = run_once(&command, (way != Way::Alone).then_some(&monitor), &watched, way.arm(), round as u32)?;
-                match &run.spoiled {
+                match &run.discarded {
                     None => return Ok(run),
                     Some(why) => last = Some(why.clone()),
                 }
             }
             Err(Error::Unsupported {
                 what: format!("time {name}"),
-                why: format!("{SPOILED} runs in a row were spoiled, the last one: {}", last.unwrap_or_default()),
+                why: format!("{DISCARDED} runs in a row were discarded, the last one: {}", last.unwrap_or_default()),
                 remedy: "again, on a quieter machine".into(),
             })
         };

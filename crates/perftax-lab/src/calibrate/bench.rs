@@ -12,11 +12,11 @@ use perftax_pmu::sys::{Tsc, monotonic_ns, thread_cpu_ns, thread_involuntary_swit
 use perftax_pmu::{Error, Result};
 
 use super::arm::{Arm, Monitoring, OFF_AGAIN, Skipped, Work};
+use super::cross_check::{CrossCheckSample, Handler};
 use super::feedback;
 use super::floor::FloorSample;
 use super::source::{Source, Stopped};
 use super::spec::Spec;
-use super::witness::{Handler, WitnessSample};
 use crate::stimulus::Stimulus;
 use crate::system::steal_ns;
 
@@ -269,7 +269,7 @@ impl Bench {
     }
 
     /// Handler time of one block of sampled work, less that of one block of the same work without.
-    pub fn witness_session(&mut self, handler: &Handler) -> Result<WitnessSample> {
+    pub fn cross_check_session(&mut self, handler: &Handler) -> Result<CrossCheckSample> {
         let cpu = self.spec.cpu;
         self.stimulus.prepare()?;
         let stimulus = &mut self.stimulus;
@@ -278,7 +278,7 @@ impl Bench {
             Ok(())
         })?;
         let Some((_, Some(source))) = self.arms.iter_mut().find(|(arm, _)| arm.name == super::ON) else {
-            return Ok(WitnessSample::default());
+            return Ok(CrossCheckSample::default());
         };
         self.stimulus.prepare()?;
         source.start()?;
@@ -288,7 +288,7 @@ impl Bench {
             Ok(())
         });
         let samples = source.stop(self.tsc)?.samples;
-        Ok(WitnessSample { handler_ns: watched? - background_ns, samples })
+        Ok(CrossCheckSample { handler_ns: watched? - background_ns, samples })
     }
 
     fn block(&mut self, index: usize, session: u32, round: u32, catalog: &Catalog) -> Result<Block> {
@@ -334,9 +334,9 @@ impl Bench {
             involuntary_switches,
             steal_ns,
             settling: stopped.settling.filter(|_| keeps_a_buffer),
-            spoiled: None,
+            discarded: None,
         };
-        block.spoiled = why_spoiled(&block).or_else(|| self.stimulus.truth().and_then(|_| miscounted(&block)));
+        block.discarded = why_discarded(&block).or_else(|| self.stimulus.truth().and_then(|_| miscounted(&block)));
         Ok(block)
     }
 
@@ -385,7 +385,7 @@ fn decides_alpha(arm: &Arm) -> bool {
 }
 
 /// Lost and throttled blocks are not measurements; preempted and stolen ones measure somebody else's work.
-fn why_spoiled(block: &Block) -> Option<String> {
+fn why_discarded(block: &Block) -> Option<String> {
     if block.lost > 0 {
         Some(format!("{} samples lost", block.lost))
     } else if block.throttled > 0 {
@@ -408,7 +408,7 @@ fn miscounted(block: &Block) -> Option<String> {
 }
 
 fn overdue(blocks: usize) -> Error {
-    Error::Spoiled {
+    Error::Discarded {
         why: format!("the time was up after {blocks} blocks of a session, which takes a second or so on a quiet machine"),
         remedy: format!("quieten the machine, or give it more time with {}", Setting::Time),
     }

@@ -173,7 +173,7 @@ impl Took {
             involuntary_switches: 0,
             steal_ns,
             settling: None,
-            spoiled: if delivered.lost > 0 {
+            discarded: if delivered.lost > 0 {
                 Some(format!("{} samples lost", delivered.lost))
             } else {
                 (steal_ns > 0).then(|| "time stolen by the hypervisor".into())

@@ -13,8 +13,8 @@ use perftax_pmu::event::Event;
 use super::arm::{OFF, OFF_AGAIN, ON, Skipped};
 use super::beside::Beside;
 use super::conclude::{Conclusion, alpha_of, conclude};
+use super::cross_check::CrossCheckSample;
 use super::spec::{Depth, Spec, baseline, clock};
-use super::witness::WitnessSample;
 use super::worker::Worker;
 
 /// When a calibration is good enough, and how long it may take.
@@ -71,7 +71,7 @@ pub struct Outcome {
     /// The raw observations.
     pub blocks: Vec<Block>,
     /// Handler times, one a session.
-    pub witness: Vec<WitnessSample>,
+    pub cross_check: Vec<CrossCheckSample>,
     /// Why it ended.
     pub stopped: StopReason,
     /// Elapsed time.
@@ -93,7 +93,7 @@ pub struct Campaign {
     sessions: u32,
     blocks: Vec<Block>,
     floors_ns: Vec<f64>,
-    witness: Vec<WitnessSample>,
+    cross_check: Vec<CrossCheckSample>,
     foresight: Option<Foresight>,
     /// Relative half-width of α so far: a bootstrap, so computed once a session.
     half_width: Option<f64>,
@@ -139,7 +139,7 @@ impl Campaign {
             sessions: 0,
             blocks: Vec::new(),
             floors_ns: Vec::new(),
-            witness: Vec::new(),
+            cross_check: Vec::new(),
             foresight: None,
             half_width: None,
         })
@@ -177,7 +177,7 @@ impl Campaign {
         self.sessions += 1;
         self.blocks.append(&mut result.blocks);
         self.floors_ns.extend(result.floor_ns);
-        self.witness.extend(result.witness);
+        self.cross_check.extend(result.cross_check);
         let alpha_ns = alpha_of(&self.blocks, self.mechanism);
         self.half_width = alpha_ns.map(|alpha| alpha.relative_half_width());
         if self.sessions == PILOT_SESSIONS {
@@ -231,13 +231,13 @@ impl Campaign {
     /// Ends it.
     ///
     /// # Errors
-    /// Where no two sessions had usable blocks: everything was spoiled, or nothing was sampled.
+    /// Where no two sessions had usable blocks: everything was discarded, or nothing was sampled.
     pub fn finish(self, stopped: StopReason) -> Result<Outcome> {
         let conclusion = conclude(&self.blocks, self.mechanism, &self.floors_ns).ok_or_else(|| self.nothing_usable())?;
         Ok(Outcome {
             event: self.worker.event().clone(),
             conclusion,
-            witness: self.witness,
+            cross_check: self.cross_check,
             stopped,
             elapsed_s: self.started.elapsed().as_secs_f64(),
             skipped: [self.worker.skipped(), self.beside.as_ref().map_or(&[], Beside::skipped)].concat(),
@@ -253,13 +253,13 @@ impl Campaign {
     }
 
     fn nothing_usable(&self) -> perftax_pmu::Error {
-        let reasons: Vec<&str> = self.blocks.iter().filter_map(|b| b.spoiled.as_deref()).collect();
+        let reasons: Vec<&str> = self.blocks.iter().filter_map(|b| b.discarded.as_deref()).collect();
         let samples: u64 = self.blocks.iter().map(|b| b.samples).sum();
         let why = match reasons.first() {
-            Some(reason) => format!("{} of {} blocks are spoiled ({reason}, …)", reasons.len(), self.blocks.len()),
+            Some(reason) => format!("{} of {} blocks are discarded ({reason}, …)", reasons.len(), self.blocks.len()),
             None if samples == 0 => "no sample came at all".into(),
             None => "fewer than two sessions were made".into(),
         };
-        perftax_pmu::Error::Spoiled { why, remedy: format!("quieten the machine, or give it more time with {}", Setting::Time) }
+        perftax_pmu::Error::Discarded { why, remedy: format!("quieten the machine, or give it more time with {}", Setting::Time) }
     }
 }

@@ -48,8 +48,8 @@ pub struct Conclusion {
     pub throttled: u64,
     /// Sessions.
     pub sessions: u32,
-    /// Spoiled blocks.
-    pub spoiled: u64,
+    /// Discarded blocks.
+    pub discarded: u64,
 }
 
 impl Conclusion {
@@ -68,7 +68,7 @@ impl Conclusion {
             terms: self.terms,
             linearity: self.linearity,
             control: self.control,
-            witness: None,
+            cross_check: None,
             direct: self.direct,
             drift: self.drift,
             sessions: self.sessions,
@@ -206,7 +206,7 @@ pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Op
     for arm in SWITCH_ARMS.into_iter().map(|(arm, _)| arm).chain([SWITCH_RARE]).filter(|arm| has(arm)) {
         // Samples taken while switching are paid for by α already; what is left is the switches'.
         let raw = ratio_of_sums(blocks, SWITCH_OFF, arm, Unit::Expected, clock);
-        let usable = || blocks.iter().filter(|b| b.arm == arm && b.spoiled.is_none());
+        let usable = || blocks.iter().filter(|b| b.arm == arm && b.discarded.is_none());
         let samples_per_switch = usable().map(|b| b.samples as f64).sum::<f64>() / usable().map(|b| b.expected).sum::<f64>();
         term(arm, raw.map(|r| r.plus(&alpha_ns.scaled(-samples_per_switch))));
     }
@@ -236,7 +236,7 @@ pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Op
     let direct = of_buffer.as_ref().and_then(Terms::direct);
     // Our module's α comes from all of them.
     let is_behind = |b: &&Block| if direct.is_some() { is_on(b) } else { b.arm == ON };
-    let behind: Vec<&Block> = blocks.iter().filter(is_behind).filter(|b| b.spoiled.is_none()).collect();
+    let behind: Vec<&Block> = blocks.iter().filter(is_behind).filter(|b| b.discarded.is_none()).collect();
     Some(Conclusion {
         alpha_ns,
         floor_ns: cluster_bootstrap(floors_ns, |f| median(&mut f.iter().map(|v| **v).collect::<Vec<_>>()), REPLICATES, SEED),
@@ -250,6 +250,6 @@ pub fn conclude(blocks: &[Block], mechanism: Mechanism, floors_ns: &[f64]) -> Op
         lost: blocks.iter().map(|b| b.lost).sum(),
         throttled: blocks.iter().map(|b| b.throttled).sum(),
         sessions: blocks.iter().map(|b| b.session + 1).max().unwrap_or(0),
-        spoiled: blocks.iter().filter(|b| b.spoiled.is_some()).count() as u64,
+        discarded: blocks.iter().filter(|b| b.discarded.is_some()).count() as u64,
     })
 }

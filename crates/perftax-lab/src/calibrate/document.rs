@@ -4,8 +4,8 @@ use perftax_doc::{Calibration, DirectCost, Mechanism, Origin, PublishedSlope, St
 use perftax_pmu::event::Catalog;
 
 use super::campaign::{Goal, Outcome};
+use super::cross_check::{Handler, conclude as conclude_cross_check};
 use super::spec::Spec;
-use super::witness::{Handler, conclude as conclude_witness};
 use crate::published::{Published, shipped};
 use crate::refusal::{ControlFailed, commonest};
 use crate::system::hidden_hits;
@@ -43,10 +43,14 @@ pub fn document(
     if (conclusion.samples as f64) < conclusion.expected_samples * CAME_AT_MIN {
         origin.warnings.push(Warning::MissingSamples { came: conclusion.samples, expected: conclusion.expected_samples });
     }
-    if conclusion.spoiled > 0 {
-        let reasons = outcome.blocks.iter().filter_map(|b| b.spoiled.clone());
+    if conclusion.discarded > 0 {
+        let reasons = outcome.blocks.iter().filter_map(|b| b.discarded.clone());
         let reason = commonest(reasons).unwrap_or_default();
-        origin.warnings.push(Warning::SpoiledRounds { spoiled: conclusion.spoiled, of: outcome.blocks.len() as u64, reason });
+        origin.warnings.push(Warning::DiscardedRounds {
+            discarded: conclusion.discarded,
+            of: outcome.blocks.len() as u64,
+            reason,
+        });
     }
     if let Some(linearity) = conclusion.linearity.as_ref().filter(|l| !l.curvature.contains(0.0) && !l.curvature.contains(0.05)) {
         origin.warnings.push(Warning::NotLinear { curvature: linearity.curvature.estimate });
@@ -57,10 +61,10 @@ pub fn document(
             remedy: skipped.remedy.clone(),
         });
     }
-    let witness = Handler::of(spec.mechanism, catalog).and_then(|h| conclude_witness(h.source(), &outcome.witness));
+    let cross_check = Handler::of(spec.mechanism, catalog).and_then(|h| conclude_cross_check(h.source(), &outcome.cross_check));
     let calibration = conclusion.calibration(origin, spec.mechanism, event_key(spec, &outcome.event.name), outcome.blocks);
     let direct = calibration.direct.map(|direct| DirectCost { published: published_slopes(), ..direct });
-    Ok(Calibration { witness, direct, elapsed_s: outcome.elapsed_s, stopped: outcome.stopped, ..calibration })
+    Ok(Calibration { cross_check, direct, elapsed_s: outcome.elapsed_s, stopped: outcome.stopped, ..calibration })
 }
 
 /// Addresses of a watched variable or a probed function change from run to run: such events are known by their mechanism.

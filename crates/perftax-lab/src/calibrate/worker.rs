@@ -14,8 +14,8 @@ use perftax_pmu::{Error, Result};
 
 use super::arm::Skipped;
 use super::bench::Bench;
+use super::cross_check::{CrossCheckSample, Handler};
 use super::spec::{Depth, Spec};
-use super::witness::{Handler, WitnessSample};
 
 /// What one session gave.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub struct SessionResult {
     /// The floor of a sample in this session.
     pub floor_ns: Option<f64>,
     /// Handler time in this session, where the kernel's tracepoints tell.
-    pub witness: Option<WitnessSample>,
+    pub cross_check: Option<CrossCheckSample>,
 }
 
 /// A calibration that runs one session whenever asked.
@@ -81,15 +81,15 @@ impl Worker {
                         Mechanism::PebsDirect => None,
                         _ => bench.floor_session(&catalog)?.floor_ns(tsc),
                     };
-                    let witness = match (&handler, &spec.depth) {
-                        // A second witness only: whoever may not watch the CPU's tracepoints has the slope alone.
-                        (Some(handler), Depth::Full) => match bench.witness_session(handler) {
+                    let cross_check = match (&handler, &spec.depth) {
+                        // A handler cross-check only: whoever may not watch the CPU's tracepoints has the slope alone.
+                        (Some(handler), Depth::Full) => match bench.cross_check_session(handler) {
                             Err(Error::Permission { .. }) => None,
-                            witness => Some(witness?),
+                            cross_check => Some(cross_check?),
                         },
                         _ => None,
                     };
-                    Ok(SessionResult { blocks, floor_ns, witness })
+                    Ok(SessionResult { blocks, floor_ns, cross_check })
                 });
                 if done.send(result).is_err() {
                     break;
@@ -162,14 +162,14 @@ impl Drop for Worker {
 }
 
 fn late() -> Error {
-    Error::Spoiled {
+    Error::Discarded {
         why: "the measuring thread came back only when its events were switched off".into(),
         remedy: format!("a longer period with {}, another event, or a machine that is less busy", Setting::Period),
     }
 }
 
 fn silent(cpu: u32) -> Error {
-    Error::Spoiled {
+    Error::Discarded {
         why: format!("the measuring thread on CPU {cpu} does not answer; its events were switched off"),
         remedy: format!("see what runs on that CPU (ps -eLo psr,stat,comm), or measure on another one with {}", Setting::Cpu),
     }

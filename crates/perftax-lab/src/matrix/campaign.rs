@@ -75,8 +75,8 @@ pub struct Campaign<'a> {
     pub topology: Topology,
     /// The machine's counters; none where that is not told.
     pub counters: Option<u32>,
-    /// Whether a yardstick runs beside each copy.
-    pub yardsticks: bool,
+    /// Whether a reference loop runs beside each copy.
+    pub reference_loops: bool,
     /// When it ends.
     pub limits: Limits,
     /// What is done already, and is kept.
@@ -91,7 +91,7 @@ impl Campaign<'_> {
             value: workload.into(),
             needed: "one of this grid's".into(),
         })?;
-        Ok(Instances::placed(command, copies, &self.topology.order(), self.yardsticks))
+        Ok(Instances::placed(command, copies, &self.topology.order(), self.reference_loops))
     }
 
     fn keep(&mut self, kept: Kept) -> Result<()> {
@@ -274,7 +274,7 @@ mod tests {
 
     fn campaign<'a>(commands: &'a [Command], limits: Limits, journal: Option<Journal<Kept>>) -> Campaign<'a> {
         let topology = Topology::read(&Root::here(), &perftax_pmu::guard::allowed_cpus().unwrap());
-        Campaign { commands, topology, counters: None, yardsticks: false, limits, journal }
+        Campaign { commands, topology, counters: None, reference_loops: false, limits, journal }
     }
 
     fn measured(campaign: &mut Campaign<'_>, names: &[&str]) -> (Matrix, (usize, usize)) {

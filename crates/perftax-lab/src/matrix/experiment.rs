@@ -41,7 +41,7 @@ pub fn pilot(instances: &Instances, runs: u32) -> Result<MatrixPilot> {
         match instances.run(None, PILOT_LIMIT)? {
             Ran::Done(run, _) => elapsed_s.push(mean(&run.elapsed_s)),
             Ran::Stopped => {
-                return Err(Error::Spoiled {
+                return Err(Error::Discarded {
                     why: format!("{} was not done after {} s, unmonitored", instances.command.name, PILOT_LIMIT.as_secs()),
                     remedy: "a smaller input: a cell takes a dozen runs at the least".into(),
                 });
@@ -89,7 +89,7 @@ pub fn measure(
         };
         pairs.push(pair);
         seen.push(of_pair);
-        if instances.yardsticks {
+        if instances.reference_loops {
             adjust(&mut pairs);
         }
         let half_width = Overhead::of(&pairs).map(|found| found.overhead.half_width());
@@ -154,7 +154,7 @@ fn concluded(planned: &Planned, goal: &Goal, pairs: Vec<MatrixPair>, seen: &[See
     MatrixCell {
         key: planned.key.clone(),
         pairs: usable.len() as u32,
-        spoiled: (pairs.len() - usable.len()) as u32,
+        discarded: (pairs.len() - usable.len()) as u32,
         unmonitored_s: overhead.map(|found| found.unmonitored_s),
         monitored_s: overhead.map(|found| found.monitored_s),
         overhead: overhead.map(|found| found.overhead),

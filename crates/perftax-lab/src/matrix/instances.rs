@@ -11,7 +11,7 @@ use perftax_pmu::sys::{Child, Exit, kill_with_descendants};
 use perftax_pmu::{Error, Result};
 
 use super::watch::{Seen, Waiting, Watch};
-use crate::run::{Command, YardstickThread, succeeded};
+use crate::run::{Command, ReferenceLoopThread, succeeded};
 use crate::system::steal_ns;
 
 /// Copies of a program.
@@ -21,8 +21,8 @@ pub struct Instances {
     pub command: Command,
     /// The CPU of each copy.
     pub cpus: Vec<u32>,
-    /// Whether a yardstick runs beside each; only where each has a CPU of its own.
-    pub yardsticks: bool,
+    /// Whether a reference loop runs beside each; only where each has a CPU of its own.
+    pub reference_loops: bool,
 }
 
 /// What came of a run.
@@ -41,9 +41,9 @@ const LOOK: Duration = Duration::from_millis(100);
 
 impl Instances {
     /// Copies of a program on the first CPUs of an order, from the first on again where there are more copies than CPUs.
-    pub fn placed(command: &Command, instances: u32, order: &[u32], yardsticks: bool) -> Self {
+    pub fn placed(command: &Command, instances: u32, order: &[u32], reference_loops: bool) -> Self {
         let cpus = order.iter().copied().cycle().take(instances as usize).collect();
-        Self { command: command.clone(), cpus, yardsticks: yardsticks && instances as usize <= order.len() }
+        Self { command: command.clone(), cpus, reference_loops: reference_loops && instances as usize <= order.len() }
     }
 
     /// Runs all copies once, watched or not, for at most so long.
@@ -61,12 +61,12 @@ impl Instances {
         let waiting: Vec<Waiting> =
             children.iter().zip(&self.cpus).map(|(child, &cpu)| Waiting { pid: child.pid(), cpu }).collect();
         let watching = watch.map(|watch| watch.start(&waiting)).transpose()?;
-        let measured: &[u32] = if self.yardsticks { &self.cpus } else { &[] };
-        let yardsticks = measured.iter().map(|&cpu| YardstickThread::start(cpu)).collect::<Result<Vec<_>>>()?;
+        let measured: &[u32] = if self.reference_loops { &self.cpus } else { &[] };
+        let reference_loops = measured.iter().map(|&cpu| ReferenceLoopThread::start(cpu)).collect::<Result<Vec<_>>>()?;
         let steal_before = self.steal_ns()?;
         let exits = release_and_wait(children, limit);
         let steal_s = self.steal_ns()?.saturating_sub(steal_before) as f64 * 1e-9;
-        let yardsticks = yardsticks.into_iter().map(YardstickThread::finish).collect::<Result<Vec<_>>>()?;
+        let reference_loops = reference_loops.into_iter().map(ReferenceLoopThread::finish).collect::<Result<Vec<_>>>()?;
         let seen = watching.map(|watching| watching.finish()).transpose()?.unwrap_or_default();
         check_interrupted()?;
         let Some(exits) = exits? else { return Ok(Ran::Stopped) };
@@ -79,9 +79,16 @@ impl Instances {
         // Of the time of the CPUs, however many copies shared each.
         let longest_s = elapsed_s.iter().copied().fold(0.0, f64::max);
         let share = steal_s / (longest_s * self.distinct_cpus().len() as f64);
-        let spoiled = (share > STEAL_LIMIT).then(|| format!("{:.0} ms stolen by the hypervisor", steal_s * 1e3));
-        let run =
-            MatrixRun { elapsed_s, adjusted_s: Vec::new(), yardsticks, steal_s, samples: seen.samples, lost: seen.lost, spoiled };
+        let discarded = (share > STEAL_LIMIT).then(|| format!("{:.0} ms stolen by the hypervisor", steal_s * 1e3));
+        let run = MatrixRun {
+            elapsed_s,
+            adjusted_s: Vec::new(),
+            reference_loops,
+            steal_s,
+            samples: seen.samples,
+            lost: seen.lost,
+            discarded,
+        };
         Ok(Ran::Done(run, seen))
     }
 
@@ -165,10 +172,10 @@ mod tests {
     }
 
     #[test]
-    fn copies_go_around_the_cpus_and_yardsticks_need_one_each() {
+    fn copies_go_around_the_cpus_and_reference_loops_need_one_each() {
         let placed = |n| Instances::placed(&shell("true"), n, &[2, 0], true);
-        assert_eq!((placed(1).cpus, placed(1).yardsticks), (vec![2], true));
-        assert_eq!((placed(3).cpus, placed(3).yardsticks), (vec![2, 0, 2], false));
+        assert_eq!((placed(1).cpus, placed(1).reference_loops), (vec![2], true));
+        assert_eq!((placed(3).cpus, placed(3).reference_loops), (vec![2, 0, 2], false));
     }
 
     #[test]

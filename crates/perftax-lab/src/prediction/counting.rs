@@ -80,7 +80,7 @@ impl Counting {
     /// Adds the known count to those of a program that was measured, and checks that there is something to price.
     ///
     /// # Errors
-    /// [`Error::Argument`] where it has no piece of work, [`Error::Spoiled`] where it has none of the events.
+    /// [`Error::Argument`] where it has no piece of work, [`Error::Discarded`] where it has none of the events.
     pub fn complete(&self, workload: &mut WorkloadProfile) -> Result<()> {
         let has_none = |workload: &WorkloadProfile, name: &str| workload.counts.get(name).map(|count| count.estimate == 0.0);
         if let Some(work) = self.work.as_ref().filter(|work| has_none(workload, &work.name).unwrap_or(true)) {
@@ -91,7 +91,7 @@ impl Counting {
             workload.counts.insert(self.event_name.clone(), Estimate::exact(known));
         }
         if !self.mechanism.is_time_driven() && has_none(workload, &self.event_name) == Some(true) {
-            return Err(Error::Spoiled {
+            return Err(Error::Discarded {
                 why: format!("the program had no {} at all in a whole run: nothing would be sampled", self.event_name),
                 remedy: format!(
                     "choose another event ({}), or check its modifiers (:u leaves the kernel out)",
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn nothing_is_not_priced() {
         let faults = counting("page-faults:u");
-        assert!(matches!(faults.complete(&mut workload(&[("page-faults:u", 0.0)])), Err(Error::Spoiled { .. })));
+        assert!(matches!(faults.complete(&mut workload(&[("page-faults:u", 0.0)])), Err(Error::Discarded { .. })));
         faults.complete(&mut workload(&[("page-faults:u", 3.0)])).unwrap();
         let mut measured = workload(&[]);
         Counting { known: Some(7.0), ..faults.clone() }.complete(&mut measured).unwrap();

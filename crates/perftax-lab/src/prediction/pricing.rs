@@ -85,7 +85,7 @@ mod tests {
             terms: Default::default(),
             linearity: None,
             control: None,
-            witness: None,
+            cross_check: None,
             direct: None,
             drift: 0.01,
             sessions: 1,

@@ -225,7 +225,7 @@ impl Published {
             terms: cost.terms.clone(),
             linearity: None,
             control: None,
-            witness: None,
+            cross_check: None,
             direct: None,
             drift: 0.0,
             sessions: 0,

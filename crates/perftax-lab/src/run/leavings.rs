@@ -71,7 +71,7 @@ impl Leavings {
     /// Before a run.
     ///
     /// # Errors
-    /// [`Error::Spoiled`] where what runs leave would fill the disk.
+    /// [`Error::Discarded`] where what runs leave would fill the disk.
     pub fn before_run(&self) -> Result<()> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.looks.is_empty() {
@@ -86,7 +86,7 @@ impl Leavings {
             let Some(disk) = statvfs(folder).ok().filter(|found| found.f_blocks > 0) else { continue };
             let [free, all] = [disk.f_bavail, disk.f_blocks].map(|blocks| blocks.saturating_mul(disk.f_frsize));
             if free < (2 * bytes_a_run).saturating_add(KEPT_FREE_BYTES.min(all / 20)) {
-                return Err(Error::Spoiled {
+                return Err(Error::Discarded {
                     why: format!(
                         "each of {} runs has left {} KiB in {}, where {} KiB are free",
                         left.runs,

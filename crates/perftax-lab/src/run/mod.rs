@@ -9,10 +9,10 @@ mod load;
 mod monitor;
 mod process;
 mod ready;
+mod reference_loop;
 mod scratch;
 mod survey;
 mod tasks;
-mod yardstick;
 
 pub use command::Command;
 pub use copying::Size;
@@ -24,10 +24,10 @@ pub(crate) use monitor::succeeded;
 pub use monitor::{Attach, Monitor, Watched, run_once, usual_ring_pages};
 pub use process::{check_process, survey_process};
 pub use ready::{Pattern, Ready};
+pub use reference_loop::ReferenceLoopThread;
 pub use scratch::{Copy, Scratch, sweep};
 pub use survey::{Survey, remarks, survey};
 pub use tasks::{Look, look_at_tasks};
-pub use yardstick::YardstickThread;
 
 /// The arm without any monitoring.
 pub const OFF: &str = "off";

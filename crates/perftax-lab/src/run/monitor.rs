@@ -13,7 +13,7 @@ use perftax_pmu::sampler::{Delivered, LiveSampler, Payload, ReaderThread, Sample
 use perftax_pmu::sys::{Child, Ended, Exit, OpenEvent, Reading, Target, children_of};
 use perftax_pmu::{Error, Result};
 
-use super::{Command, YardstickThread};
+use super::{Command, ReferenceLoopThread};
 use crate::system::steal_ns;
 use perftax_target::Counted;
 
@@ -66,8 +66,8 @@ pub struct Watched {
     pub cpus: Vec<u32>,
     /// Events counted (never sampled) with inheritance, one counter a CPU. `task-clock` here gives CPU time by core.
     pub counting: Vec<Event>,
-    /// Whether yardsticks run beside the program, one on each of its CPUs.
-    pub yardsticks: bool,
+    /// Whether reference loops run beside the program, one on each of its CPUs.
+    pub reference_loops: bool,
     /// The one CPU that the program runs on, where time that the hypervisor steals there is taken off instead of spoiling the run.
     pub steal_taken_off: Option<u32>,
     /// Relative slow-down planted after the program's end, to show that the control catches it.
@@ -183,8 +183,8 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     let has_signals = monitor.is_some_and(|monitor| monitor.signal.is_some());
     let start = if has_signals { ReaderThread::start_for_the_end } else { ReaderThread::start };
     let reader = reader.map(|s| start(s, watched.cpus.len())).transpose()?;
-    let measured_cpus = if watched.yardsticks { watched.cpus.as_slice() } else { &[] };
-    let yardsticks = measured_cpus.iter().map(|&cpu| YardstickThread::start(cpu)).collect::<Result<Vec<_>>>()?;
+    let measured_cpus = if watched.reference_loops { watched.cpus.as_slice() } else { &[] };
+    let reference_loops = measured_cpus.iter().map(|&cpu| ReferenceLoopThread::start(cpu)).collect::<Result<Vec<_>>>()?;
     let steal_before = steal_ns(watched.steal_taken_off)?;
     let online_before = online_cpus()?;
     child.release()?;
@@ -198,7 +198,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     if watched.planted_bias > 0.0 && arm == super::OFF_AGAIN {
         exit.elapsed_s *= 1.0 + watched.planted_bias;
     }
-    let yardsticks = yardsticks.into_iter().map(YardstickThread::finish).collect::<Result<Vec<_>>>()?;
+    let reference_loops = reference_loops.into_iter().map(ReferenceLoopThread::finish).collect::<Result<Vec<_>>>()?;
     let steal_s = (steal_ns(watched.steal_taken_off)?.saturating_sub(steal_before)) as f64 * 1e-9;
     let taken_off_s = if watched.steal_taken_off.is_some() { steal_s } else { 0.0 };
     let mut delivered = reader.map(ReaderThread::finish).transpose()?.unwrap_or_default();
@@ -217,7 +217,7 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
     let mut run = Run {
         period,
         elapsed_s: exit.elapsed_s - taken_off_s,
-        yardsticks,
+        reference_loops,
         user_s: exit.usage.user_s,
         system_s: exit.usage.system_s,
         samples: delivered.samples(),
@@ -243,8 +243,8 @@ pub fn run_once(command: &Command, monitor: Option<&Monitor>, watched: &Watched,
         run.counts.insert(event.name, values.iter().sum());
     }
     let switched = monitor.is_some_and(|m| m.attach == Attach::Separate);
-    let why = why_spoiled(&run, &delivered, switched, due * (1.0 - dropped.high) * seen.low, whole_s);
-    run.spoiled = other_cpus(&online_before, &online_cpus()?).or(why);
+    let why = why_discarded(&run, &delivered, switched, due * (1.0 - dropped.high) * seen.low, whole_s);
+    run.discarded = other_cpus(&online_before, &online_cpus()?).or(why);
     Ok(run)
 }
 
@@ -314,7 +314,7 @@ fn listed(cpus: &[u32]) -> String {
 /// `switched`: contexts of their own, whose timers every switch stops and starts: samples are missing there as a matter of course. `least`: samples
 /// that should have come where the share that the event's filter drops is as large as it may be. `whole_s`: from its release to its end, which under a load
 /// is more than the run that counts.
-fn why_spoiled(run: &Run, delivered: &Delivered, switched: bool, least: f64, whole_s: f64) -> Option<String> {
+fn why_discarded(run: &Run, delivered: &Delivered, switched: bool, least: f64, whole_s: f64) -> Option<String> {
     if delivered.lost > 0 {
         Some(format!("{} samples lost", delivered.lost))
     } else if delivered.throttled > 0 {
@@ -326,7 +326,7 @@ fn why_spoiled(run: &Run, delivered: &Delivered, switched: bool, least: f64, who
     }
 }
 
-/// Why a run must not be used that the hypervisor stole too much of; `whole_s` as for [`why_spoiled`].
+/// Why a run must not be used that the hypervisor stole too much of; `whole_s` as for [`why_discarded`].
 pub(super) fn too_much_stolen(run: &Run, whole_s: f64) -> Option<String> {
     let is_too_much = run.steal_s > STEAL_LIMIT * run.elapsed_s.max(whole_s);
     is_too_much.then(|| format!("{:.0} ms stolen by the hypervisor", run.steal_s * 1e3))

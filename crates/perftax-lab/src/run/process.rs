@@ -132,11 +132,11 @@ pub fn survey_process(
         run.user_s += created_s;
         run.max_rss_bytes = resident_bytes(pid);
         run.steal_s = steal_ns(None)?.saturating_sub(steal_before) as f64 * 1e-9;
-        run.spoiled = too_much_stolen(&run, run.elapsed_s);
+        run.discarded = too_much_stolen(&run, run.elapsed_s);
         runs.push(run);
     }
     if runs.iter().all(|run| run.user_s + run.system_s == 0.0) {
-        return Err(Error::Spoiled {
+        return Err(Error::Discarded {
             why: format!(
                 "process {pid} used no CPU time in {} looks of {:.1} s at it: there is nothing to sample",
                 runs.len(),
@@ -187,7 +187,7 @@ fn wait(pid: u32, left: Duration, whole: Duration) -> Result<()> {
 }
 
 fn ended(pid: u32, after: Duration, of: Duration) -> Error {
-    Error::Spoiled {
+    Error::Discarded {
         why: format!("process {pid} ended {:.1} s into a look of {:.1} s at it", after.as_secs_f64(), of.as_secs_f64()),
         remedy: format!("shorter looks with {}; or give its command instead, and it is run as often as needed", Setting::For),
     }

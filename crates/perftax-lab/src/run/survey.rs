@@ -49,7 +49,7 @@ pub fn survey(command: &Command, survey: &Survey, mut between: impl FnMut(u32) -
     }
     let profile = profile(command.words(), tasks, &counted, runs);
     if profile.elapsed_s.estimate < SHORTEST_S {
-        return Err(Error::Spoiled {
+        return Err(Error::Discarded {
             why: format!(
                 "'{}' runs for {:.1} ms: too short to measure (at least {:.0} ms are needed)",
                 command.line(),
@@ -102,7 +102,7 @@ fn estimate(values: &[f64]) -> Estimate {
     cluster_bootstrap(values, mean, REPLICATES, SEED).unwrap_or_else(|| Estimate::exact(values.first().copied().unwrap_or(0.0)))
 }
 
-/// What is to be said of a program's runs: what was lost, spoiled, or varies.
+/// What is to be said of a program's runs: what was lost, discarded, or varies.
 pub fn remarks(profile: &WorkloadProfile) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(tasks) = profile.tasks.as_ref().filter(|tasks| tasks.lost > 0) {
@@ -115,10 +115,10 @@ pub fn remarks(profile: &WorkloadProfile) -> Vec<Warning> {
             remedy: "sysctl kernel.perf_event_mlock_kb=8192, for larger rings".into(),
         });
     }
-    let spoiled: Vec<_> = profile.runs.iter().filter_map(|run| run.spoiled.clone()).collect();
-    if let Some(reason) = spoiled.first() {
-        let (spoiled, of) = (spoiled.len() as u64, profile.runs.len() as u64);
-        warnings.push(Warning::SpoiledRounds { spoiled, of, reason: reason.clone() });
+    let discarded: Vec<_> = profile.runs.iter().filter_map(|run| run.discarded.clone()).collect();
+    if let Some(reason) = discarded.first() {
+        let (discarded, of) = (discarded.len() as u64, profile.runs.len() as u64);
+        warnings.push(Warning::DiscardedRounds { discarded, of, reason: reason.clone() });
     }
     // The CERN study excluded what varied by more than this.
     if profile.variation > 0.10 {

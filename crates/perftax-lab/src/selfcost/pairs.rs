@@ -12,7 +12,7 @@ use perftax_pmu::{Error, Result};
 use super::book::{Book, Entry};
 use super::{Bench, Set, papi, timed};
 
-/// Our library may be dearer than the bare call by this.
+/// Our library may be more expensive than the bare call by this.
 const LIBRARY_AGAINST_CALL: f64 = 1.05;
 /// And must be cheaper than PAPI.
 const LIBRARY_AGAINST_PAPI: f64 = 1.0;

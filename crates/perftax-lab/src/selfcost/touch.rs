@@ -1,4 +1,4 @@
-//! What memory that was never touched adds: the reason why the first reading of a counter is so much dearer than those behind it.
+//! What memory that was never touched adds: the reason why the first reading of a counter is so much more expensive than those behind it.
 
 use std::os::fd::AsFd;
 

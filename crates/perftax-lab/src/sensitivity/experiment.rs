@@ -60,7 +60,7 @@ impl<'a> Experiment<'a> {
                 memory_bytes: beside.memory_bytes,
                 cpu_s: run.user_s + run.system_s,
                 elapsed_s: run.elapsed_s,
-                spoiled: run.spoiled,
+                discarded: run.discarded,
             });
         }
         self.rounds += 1;
@@ -93,7 +93,7 @@ impl<'a> Experiment<'a> {
 
     fn row(&self, bytes: u64) -> Option<SensitivityRow> {
         let of = |round: u32, bytes: u64| {
-            self.runs.iter().find(|run| run.round == round && run.taken_bytes == bytes && run.spoiled.is_none())
+            self.runs.iter().find(|run| run.round == round && run.taken_bytes == bytes && run.discarded.is_none())
         };
         let pairs: Vec<Pair> = (0..self.rounds).filter_map(|round| Some((of(round, 0)?, of(round, bytes)?))).collect();
         let sum = |sample: &[&Pair], value: fn(&Pair) -> f64| -> f64 { sample.iter().map(|pair| value(pair)).sum() };

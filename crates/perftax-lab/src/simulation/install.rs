@@ -8,8 +8,6 @@ use std::process::{Command, Stdio};
 use perftax_doc::steps::Operation;
 use perftax_pmu::{Error, Result};
 
-use crate::user_folder;
-
 /// Where the plugin is, instead of beside the program.
 const PLUGIN_VARIABLE: &str = "PERFTAX_SIM_PLUGIN";
 const PLUGIN: &str = "libperftax_sim_plugin.so";
@@ -77,7 +75,7 @@ impl Installation {
         let found = places.iter().find(|file| file.is_file());
         let plugin = match (found, brought.plugin) {
             (Some(found), _) => found.clone(),
-            (None, Some(bytes)) => unpacked(bytes, &user_folder::cache("sim"))?,
+            (None, Some(bytes)) => unpacked(bytes, &perftax_folders::cache("sim"))?,
             (None, None) => {
                 return Err(missing(
                     "its plugin",

@@ -11,22 +11,22 @@ use crate::refusal::{ControlFailed, commonest, difference};
 /// Why there is nothing to judge.
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
-    /// Most of what was run was spoiled.
+    /// Most of what was run was discarded.
     #[error(
-        "the measurement was spoiled: no cell has two usable rounds: {spoiled} of {of} {what} were spoiled, most often: {reason}"
+        "the measurement was discarded: no cell has two usable rounds: {discarded} of {of} {what} were discarded, most often: {reason}"
     )]
-    Spoiled {
+    Discarded {
         /// `runs`, or `blocks of the calibration`.
         what: &'static str,
-        /// How many were spoiled.
-        spoiled: usize,
+        /// How many were discarded.
+        discarded: usize,
         /// Of how many.
         of: usize,
         /// Why, mostly.
         reason: String,
     },
-    /// No cell was run often enough, or samples are as dear as their period.
-    #[error("no cell has two usable rounds: the time was too short, or samples are as dear as their period")]
+    /// No cell was run often enough, or samples are as expensive as their period.
+    #[error("no cell has two usable rounds: the time was too short, or samples are as expensive as their period")]
     TooShort,
     /// The unmonitored arms of every program differ.
     #[error("{0}")]
@@ -62,7 +62,7 @@ pub fn conclude(mut origin: Origin, request: &Request, finished: Finished) -> Re
     if finished.missing > 0 {
         origin.warnings.push(Warning::Other {
             message: format!(
-                "{} cells could not be computed: too few usable rounds, or samples as dear as their period",
+                "{} cells could not be computed: too few usable rounds, or samples as expensive as their period",
                 finished.missing
             ),
             remedy: format!("give it more time ({}), or leave out the largest {}", Setting::Time, Setting::Overheads),
@@ -78,8 +78,8 @@ pub fn conclude(mut origin: Origin, request: &Request, finished: Finished) -> Re
         });
     }
     if let Some(reason) = commonest(finished.left_out.iter().map(|run| run.why.clone())) {
-        let (spoiled, of) = (finished.left_out.len() as u64, finished.made as u64);
-        origin.warnings.push(Warning::SpoiledRounds { spoiled, of, reason });
+        let (discarded, of) = (finished.left_out.len() as u64, finished.made as u64);
+        origin.warnings.push(Warning::DiscardedRounds { discarded, of, reason });
     }
     let wide = usable.iter().map(|c| c.error.half_width()).fold(0.0, f64::max);
     if wide > request.half_width {
@@ -100,7 +100,7 @@ pub fn conclude(mut origin: Origin, request: &Request, finished: Finished) -> Re
             .iter()
             .map(|(workload, control)| WorkloadControl { workload: workload.clone(), control: *control })
             .collect(),
-        yardsticks: finished.fits,
+        reference_loops: finished.fits,
         left_out: finished.left_out,
         runs_made: finished.made as u64,
         held: refused.is_empty()
@@ -118,15 +118,15 @@ fn calibration_of(origin: &Origin, request: &Request, finished: &Finished) -> Op
     Some(conclusion.calibration(origin, request.mechanism(), request.event.name.clone(), finished.blocks.clone()))
 }
 
-/// Of runs and of blocks a round needs some: what was spoiled more is the reason.
+/// Of runs and of blocks a round needs some: what was discarded more is the reason.
 fn nothing_usable(finished: &Finished) -> Unusable {
-    let of_blocks = finished.blocks.iter().filter_map(|block| block.spoiled.clone());
+    let of_blocks = finished.blocks.iter().filter_map(|block| block.discarded.clone());
     let of_runs = finished.left_out.iter().map(|run| run.why.clone());
     let runs = ("runs", finished.left_out.len(), finished.made, commonest(of_runs));
     let blocks = ("blocks of the calibration", of_blocks.clone().count(), finished.blocks.len(), commonest(of_blocks));
-    let share = |(_, spoiled, of, _): &(&str, usize, usize, Option<String>)| *spoiled as f64 / (*of).max(1) as f64;
+    let share = |(_, discarded, of, _): &(&str, usize, usize, Option<String>)| *discarded as f64 / (*of).max(1) as f64;
     match if share(&blocks) > share(&runs) { blocks } else { runs } {
-        (what, spoiled, of, Some(reason)) => Unusable::Spoiled { what, spoiled, of, reason },
+        (what, discarded, of, Some(reason)) => Unusable::Discarded { what, discarded, of, reason },
         _ => Unusable::TooShort,
     }
 }

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use perftax_cost::drive::Drive;
 use perftax_cost::period::prime_at_least;
+use perftax_cost::reference_loop::adjust;
 use perftax_cost::tasks::seen;
 use perftax_cost::verification::{self, PROBE, Round, SwitchArms, TaskArms};
-use perftax_cost::yardstick::adjust;
 use perftax_doc::Estimate;
 use perftax_doc::Fit;
 use perftax_doc::observation::Block;
 use perftax_doc::tasks::Tasks;
-use perftax_doc::{Cell, Control, LeftOutRun, WorkloadYardstick};
+use perftax_doc::{Cell, Control, LeftOutRun, WorkloadReferenceLoop};
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::check_interrupted;
@@ -29,19 +29,19 @@ use crate::run::{Attach, Look, Monitor, Watched, look_at_tasks, run_once};
 pub struct Finished {
     /// One cell a subject, period (and core).
     pub cells: Vec<Cell>,
-    /// Cells that could not be computed: fewer than two usable rounds, or samples as dear as the period is long.
+    /// Cells that could not be computed: fewer than two usable rounds, or samples as expensive as the period is long.
     pub missing: usize,
     /// Overheads and probes asked for whose period another one has already: a sample is too cheap for them.
     pub unreachable: usize,
     /// Off against off, by subject.
     pub controls: Vec<(String, Control)>,
-    /// How the yardstick explains each subject's variation.
-    pub fits: Vec<WorkloadYardstick>,
+    /// How the reference loop explains each subject's variation.
+    pub fits: Vec<WorkloadReferenceLoop>,
     /// The calibration blocks of all rounds, by subject.
     pub blocks: Vec<Block>,
     /// Periods verified, shortest first.
     pub periods: Vec<u64>,
-    /// Runs of the programs that were spoiled; of the calibration's blocks their own tell.
+    /// Runs of the programs that were discarded; of the calibration's blocks their own tell.
     pub left_out: Vec<LeftOutRun>,
     /// How many there were, all together.
     pub made: usize,
@@ -73,7 +73,7 @@ struct State {
 const PILOT_SESSIONS: u32 = 20;
 /// Rounds after which the number needed is foreseen.
 const PILOT_ROUNDS: u32 = 4;
-/// Calibration periods of time-driven sources: those of the dearest cells. Cheaper ones hardly depend on α, and their own blocks
+/// Calibration periods of time-driven sources: those of the most expensive cells. Cheaper ones hardly depend on α, and their own blocks
 /// would be all noise. Event-driven ones are calibrated at every period: what each event pays is in them.
 const CALIBRATED_PERIODS: usize = 3;
 
@@ -179,7 +179,7 @@ impl<'a> Experiment<'a> {
             missing += self.cells_wanted(index) - of_subject.len();
             cells.extend(of_subject);
             let (rounds, fit) = self.adjusted(index);
-            fits.extend(fit.map(|fit| WorkloadYardstick { workload: subject.command.name.clone(), fit }));
+            fits.extend(fit.map(|fit| WorkloadReferenceLoop { workload: subject.command.name.clone(), fit }));
             if let Some(control) = verification::control(&rounds, self.request.subjects.len()) {
                 controls.push((subject.command.name.clone(), control));
             }
@@ -191,7 +191,7 @@ impl<'a> Experiment<'a> {
             let runs = state.rounds.iter().flat_map(|round| &round.runs);
             let left_out = runs.filter_map(|run| {
                 let workload = subject.command.name.clone();
-                let why = run.spoiled.clone()?;
+                let why = run.discarded.clone()?;
                 Some(LeftOutRun { workload, round: run.round, arm: run.arm.clone(), period: run.period, why })
             });
             left_out.collect()
@@ -211,7 +211,7 @@ impl<'a> Experiment<'a> {
         let watched = Watched {
             cpus: subject.cpus.clone(),
             counting: if subject.per_core { vec![self.task_clock.clone()] } else { Vec::new() },
-            yardsticks: self.request.yardsticks,
+            reference_loops: self.request.reference_loops,
             planted_bias: self.request.planted_bias,
             steal_taken_off: None,
         };
@@ -282,7 +282,7 @@ impl<'a> Experiment<'a> {
     /// The rounds with the machine's own variation taken out.
     fn adjusted(&self, index: usize) -> (Vec<Round>, Option<Fit>) {
         let mut rounds = self.subjects[index].rounds.clone();
-        let fit = if self.request.yardsticks { adjust(&mut rounds) } else { None };
+        let fit = if self.request.reference_loops { adjust(&mut rounds) } else { None };
         (rounds, fit)
     }
 

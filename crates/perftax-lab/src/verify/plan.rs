@@ -12,7 +12,7 @@ use crate::run::{Attach, Command};
 /// Periods of the monitored arms.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Grid {
-    /// Chosen so that they cost about these overheads (fractions), dearest first.
+    /// Chosen so that they cost about these overheads (fractions), most expensive first.
     Overheads(Vec<f64>),
     /// Given.
     Periods(Vec<u64>),
@@ -54,8 +54,8 @@ pub struct Request {
     pub cpu: u32,
     /// Seed of the random order.
     pub seed: u64,
-    /// Whether yardsticks run beside the programs.
-    pub yardsticks: bool,
+    /// Whether reference loops run beside the programs.
+    pub reference_loops: bool,
     /// Overheads of the probes (fractions) that measure each program's pollution term, with [`Grid::Overheads`] only; none: α alone.
     pub probes: Vec<f64>,
     /// What samples carry.

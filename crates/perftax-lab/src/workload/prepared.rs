@@ -8,7 +8,6 @@ use std::process::{Command, ExitStatus, Stdio};
 use perftax_pmu::{Error, Result};
 
 use super::{Workload, find_program, program};
-use crate::user_folder;
 
 /// A command that can be run any number of times. Its output is to be discarded; it writes no files of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,9 +24,9 @@ pub struct Prepared {
     pub threads: u32,
 }
 
-/// Where prepared inputs are kept unless the user says otherwise, in [`user_folder::cache`].
+/// Where prepared inputs are kept unless the user says otherwise, in [`perftax_folders::cache`].
 pub fn default_cache_dir() -> PathBuf {
-    user_folder::cache("workloads")
+    perftax_folders::cache("workloads")
 }
 
 impl Workload {

@@ -89,7 +89,7 @@ fn cpu_clock_delivers_about_what_the_period_says() {
     assert!(cached[0].period > on[0].period && of("off-cached").len() == 40 && of("off-kernel").len() == 40);
     // Where somebody else wants the processor hardly a block is left whole: their CPU time stands for the time of a machine of their own.
     let of_their_own: Vec<Block> =
-        blocks.iter().map(|block| Block { wall_ns: block.cpu_ns, spoiled: None, ..block.clone() }).collect();
+        blocks.iter().map(|block| Block { wall_ns: block.cpu_ns, discarded: None, ..block.clone() }).collect();
     let conclusion = conclude(&of_their_own, Mechanism::CpuClock, &[]).unwrap();
     for term in ["excluded-user", "excluded-kernel", "cached-work"] {
         assert!(conclusion.terms.contains_key(term), "{term}: {:?}", conclusion.terms);
@@ -126,7 +126,7 @@ fn the_control_catches_a_planted_bias() {
     let mut worker = Worker::start(&planted, 1).unwrap();
     let blocks = (0..6).flat_map(|session| {
         let blocks = worker.session(8).unwrap().blocks;
-        blocks.into_iter().map(move |block| Block { session, wall_ns: block.cpu_ns, spoiled: None, ..block })
+        blocks.into_iter().map(move |block| Block { session, wall_ns: block.cpu_ns, discarded: None, ..block })
     });
     let control = conclude(&blocks.collect::<Vec<_>>(), Mechanism::CpuClock, &[]).unwrap().control.unwrap();
     assert!(!control.passed, "{control:?}");
@@ -136,7 +136,7 @@ fn the_control_catches_a_planted_bias() {
 #[test]
 fn a_cpu_that_is_not_ours_is_an_error() {
     let message = Worker::start(&Spec { cpu: 4095, ..spec(Mechanism::CpuClock, Depth::Alpha) }, 1).err().unwrap().to_string();
-    assert!(message.contains("--cpu is 4095"), "{message}");
+    assert!(message.contains("'CPU' is 4095"), "{message}");
 }
 
 /// A system call's tracepoint is raised by the return from a signal's handler: an arm with signals would never end. Needs tracefs (root).
@@ -167,7 +167,7 @@ fn a_session_that_takes_too_long_is_broken_off() {
     let _alone = alone();
     let mut worker = Worker::start(&spec(Mechanism::CpuClock, Depth::Alpha), 3).unwrap();
     let error = worker.session_until(1_000_000, std::time::Instant::now() + Duration::from_millis(300)).unwrap_err();
-    assert!(matches!(&error, Error::Spoiled { why, .. } if why.contains("the time was up")), "{error}");
+    assert!(matches!(&error, Error::Discarded { why, .. } if why.contains("the time was up")), "{error}");
     // The thread is still there, and answers.
     assert!(!worker.session(1).unwrap().blocks.is_empty());
 }

@@ -29,13 +29,13 @@ fn undisturbed(monitor: &Monitor) -> perftax_doc::observation::Run {
     let runs = (0..40).map(|round| run_once(&command(&BUSY), Some(monitor), &watched(), "on", round).unwrap());
     let mut why = Vec::new();
     for run in runs {
-        match &run.spoiled {
+        match &run.discarded {
             None => return run,
             Some(reason) => why.push(reason.clone()),
         }
         std::thread::sleep(std::time::Duration::from_millis(500));
     }
-    panic!("every run was spoiled: {why:?}")
+    panic!("every run was discarded: {why:?}")
 }
 
 #[test]

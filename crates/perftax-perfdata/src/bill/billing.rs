@@ -246,7 +246,7 @@ fn count(key: String, events: &BTreeMap<usize, (u64, u64)>, priced: Option<&[Pri
     }
 }
 
-/// Processes, the dearest first; the idle task is none.
+/// Processes, the most expensive first; the idle task is none.
 fn by_process(recording: &Recording, priced: &[PricedEvent]) -> Vec<SampleCount> {
     let mut sums: BTreeMap<u32, BTreeMap<usize, (u64, u64)>> = BTreeMap::new();
     for (&(thread, event), &samples) in recording.counts.by_thread.iter().filter(|((thread, _), _)| thread.pid != 0) {

@@ -179,8 +179,8 @@ mod tests {
         }
         assert_eq!(slices.critical(|_| 1.0), BTreeMap::from([(0, 30_000)]));
         // At ten times the price, the rarer event's CPU is the one that delays.
-        let dear = slices.critical(|event| if event == 1 { 10.0 } else { 1.0 });
-        assert_eq!(dear, BTreeMap::from([(1, 10_000)]));
+        let expensive = slices.critical(|event| if event == 1 { 10.0 } else { 1.0 });
+        assert_eq!(expensive, BTreeMap::from([(1, 10_000)]));
     }
 
     #[test]

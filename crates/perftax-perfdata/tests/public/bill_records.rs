@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use perftax_doc::steps::{Calibrated, Operation};
 use perftax_doc::{Bill, Calibration, MachineId, MachineProfile, SampleCount, SpanOf, StopReason};
 use perftax_doc::{Estimate, Mechanism, Warning};
 use perftax_perfdata::bill;
@@ -104,7 +105,7 @@ pub fn calibration(mechanism: Mechanism, event: &str, alpha_ns: f64, drift: f64)
         terms: BTreeMap::from([("raw".to_string(), Estimate::exact(2_000.0))]),
         linearity: None,
         control: None,
-        witness: None,
+        cross_check: None,
         direct: None,
         drift,
         sessions: 1,
@@ -318,7 +319,7 @@ fn unpriced_events() {
     assert!(near(partly.cost_s.unwrap().estimate, 0.0002));
     assert_eq!((partly.events[1].alpha_ns, partly.events[1].cost_s), (None, None));
     let warning = partly.origin.warnings.iter().find(|w| w.to_string().contains("not priced: page-faults")).unwrap();
-    assert_eq!(warning.remedy(), "perftax calibrate -e page-faults");
+    assert_eq!(warning.remedy(), Operation::Calibrate(Calibrated::Event("page-faults".into())).to_string());
     let other = bill(&pipe, Some(&profile(vec![calibration(Mechanism::Software, "context-switches", 800.0, 0.0)])));
     assert!(other.origin.warnings.iter().any(|w| w.to_string().contains("priced with the cost of context-switches")));
 }

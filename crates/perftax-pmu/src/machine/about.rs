@@ -62,7 +62,7 @@ fn mitigations(machine: &Machine) -> Vec<Fact> {
             Group::Machine,
             "page-table isolation",
             "on",
-            "every interrupt from user mode changes page tables twice: a dearer sample; PEBS buffers live in the entry area",
+            "every interrupt from user mode changes page tables twice: a more expensive sample; PEBS buffers live in the entry area",
         ),
         Some(false) => {
             Fact::new(Group::Machine, "page-table isolation", "off", "an interrupt from user mode keeps its page tables")

@@ -95,7 +95,7 @@ impl Tally {
     }
 
     /// Whether something is missing that the kernel knows of: such a run is no measurement.
-    pub fn is_spoiled(&self) -> bool {
+    pub fn is_discarded(&self) -> bool {
         [self.lost, self.lost_samples, self.throttled, self.aux_collisions, self.aux_truncated, self.aux_partial]
             .iter()
             .any(|&n| n > 0)

@@ -69,7 +69,7 @@ impl DirectSampler {
     /// Stops, and says what the CPU has done.
     ///
     /// # Errors
-    /// [`Error::Spoiled`] where the session had ended before.
+    /// [`Error::Discarded`] where the session had ended before.
     pub fn disable(&self) -> Result<DirectReading> {
         let system = |call: &str| {
             let call = format!("{call} of {}", self.path.display());
@@ -81,7 +81,7 @@ impl DirectSampler {
             return Ok(reading);
         }
         let why = "its CPU went offline, or the machine was suspended".into();
-        Err(Error::Spoiled { why, remedy: "measure again while neither happens".into() })
+        Err(Error::Discarded { why, remedy: "measure again while neither happens".into() })
     }
 
     fn open_device(path: &Path) -> Result<DirectDevice> {
@@ -171,7 +171,7 @@ impl KernelWork {
         let system = |source| Error::System { call: format!("WORK of {}", self.path.display()), source };
         match self.device.work(operations).map_err(system)? {
             done if done == operations => Ok(()),
-            done => Err(Error::Spoiled {
+            done => Err(Error::Discarded {
                 why: format!("a signal ended the kernel's work after {done} of {operations} operations"),
                 remedy: "again, without the signal".into(),
             }),

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 
 use perftax_doc::Mechanism;
-use perftax_doc::steps::{Operation, Setting};
+use perftax_doc::steps::Operation;
 
 use super::Sampling;
 use super::attributes::attributes;
@@ -146,7 +146,7 @@ fn explain(error: io::Error, event: &Event, target: Target) -> Error {
         Some(libc::EBUSY | libc::ENOSPC) if event.breakpoint_type != 0 => Error::Unsupported {
             what,
             why: format!("its debug registers are taken ({error})"),
-            remedy: format!("end the debugger or profiler that has them, or take fewer ({} 2)", Setting::Watchpoints),
+            remedy: format!("end the debugger or profiler that has them, or take fewer ({})", Operation::WatchWithTwo),
         },
         Some(libc::EBUSY | libc::ENOSPC) => Error::Unsupported {
             what,

@@ -1,4 +1,4 @@
-//! The only place with `unsafe`: system calls, mapped memory, forked children.
+//! The only place of this crate with `unsafe`: system calls, mapped memory, forked children.
 
 mod bare_thread;
 mod child;

@@ -164,7 +164,7 @@ impl OpenEvent {
         let got = rustix::io::read(&self.fd, &mut bytes[..])
             .map_err(|e| Error::System { call: "read of a counter".into(), source: e.into() })?;
         if got == 0 {
-            return Err(Error::Spoiled {
+            return Err(Error::Discarded {
                 why: "a pinned event could not be scheduled and went into the error state".into(),
                 remedy: "open fewer events at once".into(),
             });

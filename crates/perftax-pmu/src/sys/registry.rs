@@ -43,13 +43,13 @@ pub(super) fn leave(fd: RawFd) {
 /// Whether events may be opened and switched on.
 ///
 /// # Errors
-/// `Interrupted`, or `Spoiled`, once [`disable_open_events`] was called.
+/// `Interrupted`, or `Discarded`, once [`disable_open_events`] was called.
 pub(super) fn check_on() -> Result<()> {
     if !IS_OFF.load(Ordering::Relaxed) {
         return Ok(());
     }
     check_interrupted()?;
-    Err(Error::Spoiled {
+    Err(Error::Discarded {
         why: "all events were switched off, since a measuring thread did not answer".into(),
         remedy: "measure again on a machine that is less busy, or another event".into(),
     })

@@ -172,7 +172,7 @@ impl SelfMonitor {
 fn unread(got: usize, words: usize) -> Error {
     match outcome(got) {
         Err(source) => Error::System { call: "read of a counter".into(), source },
-        Ok(0) => Error::Spoiled {
+        Ok(0) => Error::Discarded {
             why: "a pinned event could not be scheduled and went into the error state".into(),
             remedy: "open fewer events at once".into(),
         },

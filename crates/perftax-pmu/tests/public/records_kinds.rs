@@ -284,7 +284,7 @@ fn a_stream_is_walked_and_tallied() {
         bytes: 272,
     };
     assert_eq!(tally, expected);
-    assert!(tally.is_spoiled() && !Tally::default().is_spoiled());
+    assert!(tally.is_discarded() && !Tally::default().is_discarded());
     let mut twice = tally.clone();
     twice.merge(&tally);
     assert_eq!((twice.samples, twice.lost, twice.other[&68], twice.bytes), (4, 200, 4, 544));

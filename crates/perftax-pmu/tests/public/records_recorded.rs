@@ -307,7 +307,7 @@ fn lost_records_are_as_perf_tells() {
     let said = std::fs::read_to_string(fixture("lost.txt")).unwrap();
     let number = |label: &str| said.lines().find_map(|line| line.split_once(label)).unwrap().1.parse::<u64>().unwrap();
     assert_eq!((tally.lost, tally.lost_samples), (number(" lost:"), number(" lost samples :")));
-    assert!(tally.is_spoiled());
+    assert!(tally.is_discarded());
 }
 
 #[test]

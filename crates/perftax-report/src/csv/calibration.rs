@@ -25,8 +25,8 @@ pub fn calibration(doc: &Calibration, separator: &str) -> String {
     for p in doc.linearity.iter().flat_map(|l| &l.periods) {
         quantity("alpha", p.period.to_string(), &p.alpha_ns, p.samples);
     }
-    if let Some(witness) = &doc.witness {
-        quantity("witness", String::new(), &witness.handler_ns, witness.samples);
+    if let Some(cross_check) = &doc.cross_check {
+        quantity("witness", String::new(), &cross_check.handler_ns, cross_check.samples);
     }
     rows.out
 }

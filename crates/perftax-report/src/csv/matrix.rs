@@ -38,7 +38,7 @@ pub fn matrix(doc: &Matrix, separator: &str) -> String {
     let mut rows = Rows::new(separator, &names);
     for cell in &doc.cells {
         let key = &cell.key;
-        let numbers = [u64::from(key.events), key.divisor, key.instances.into(), cell.pairs.into(), cell.spoiled.into()];
+        let numbers = [u64::from(key.events), key.divisor, key.instances.into(), cell.pairs.into(), cell.discarded.into()];
         let head = [vec![key.workload.clone(), key.mode.to_string(), key.set.clone()], numbers.map(|n| n.to_string()).to_vec()];
         let estimates = [&cell.unmonitored_s, &cell.monitored_s, &cell.overhead].into_iter().flat_map(|e| ends(e.as_ref()));
         let tail = [

@@ -71,8 +71,12 @@ fn facts(part: &mut Part, doc: &Calibration) {
     if let Some(floor) = &doc.floor_ns {
         part.fact("floor", units::estimate_ns(floor), "on an undisturbed machine (5th percentile)");
     }
-    if let Some(witness) = &doc.witness {
-        part.fact("second witness", units::estimate_ns(&witness.handler_ns), format!("in the handler by {}", witness.source));
+    if let Some(cross_check) = &doc.cross_check {
+        part.fact(
+            "handler cross-check",
+            units::estimate_ns(&cross_check.handler_ns),
+            format!("in the handler by {}", cross_check.source),
+        );
     }
     if let Some(control) = &doc.control {
         let verdict = if control.passed { "passed" } else { "FAILED" };
@@ -110,7 +114,7 @@ impl Extras {
         // Where buffers of several sizes were tried, interrupts are taken out: what is left is the records'.
         let interrupt_ns = doc.direct.as_ref().and_then(|_| doc.terms.get(INTERRUPT_TERM)).map_or(0.0, |term| term.estimate);
         let clock = if doc.direct.is_some() { Clock::Work } else { Clock::Wall };
-        let usable = || blocks.iter().filter(|b| b.spoiled.is_none());
+        let usable = || blocks.iter().filter(|b| b.discarded.is_none());
         let mut off: BTreeMap<(u32, u32, u64), (f64, f64)> = BTreeMap::new();
         // Each against the same buffer without a sample.
         let at = |b: &Block| (b.session, b.round, b.settling.map_or(0, |s| s.buffer_bytes));
@@ -327,7 +331,7 @@ fn raw(blocks: &[Block]) -> Grid {
         "#left in the buffer",
         "#interrupts",
         "#stopping (ns)",
-        "spoiled",
+        "discarded",
     ]);
     for b in blocks {
         table.row(vec![
@@ -346,7 +350,7 @@ fn raw(blocks: &[Block]) -> Grid {
             of_settling(b, |s| s.waiting),
             of_settling(b, |s| s.interrupts),
             of_settling(b, |s| s.stop_ns),
-            b.spoiled.clone().unwrap_or_default(),
+            b.discarded.clone().unwrap_or_default(),
         ]);
     }
     table.limited()

@@ -123,8 +123,7 @@ fn by_term(part: &mut Part, docs: &[(String, &Calibration)]) {
         let cell = |(_, doc): &(String, &Calibration)| doc.terms.get(*name).map_or(String::new(), units::estimate_ns);
         table.row([name.to_string()].into_iter().chain(docs.iter().map(cell)).collect());
     }
-    let caption =
-        "Where one machine is dearer, its longest bar says why; a term that is missing was not separated on that machine.";
+    let caption = "Where one machine is more expensive, its longest bar says why; a term that is missing was not separated on that machine.";
     part.panel(Panel::new("Terms", caption).figure(figure).table(table));
 }
 

@@ -161,7 +161,7 @@ pub(super) fn raw_runs<'a>(title: &str, runs: impl Iterator<Item = (String, &'a 
         "#switches",
         "#faults",
         "#stolen (s)",
-        "spoiled",
+        "discarded",
     ]);
     for (workload, r) in runs {
         table.row(vec![
@@ -179,7 +179,7 @@ pub(super) fn raw_runs<'a>(title: &str, runs: impl Iterator<Item = (String, &'a 
             (r.voluntary_switches + r.involuntary_switches).to_string(),
             (r.minor_faults + r.major_faults).to_string(),
             format!("{:.3}", r.steal_s),
-            r.spoiled.clone().unwrap_or_default(),
+            r.discarded.clone().unwrap_or_default(),
         ]);
     }
     Panel::new(title, "Every run, before any statistics.").folded(table.limited())

@@ -37,7 +37,7 @@ pub(super) fn part(doc: &Sensitivity) -> Part {
         .figure(figure)
         .table(table),
     );
-    let mut raw = Grid::new(&["#round", "#taken away", "#visits", "#CPU time", "#elapsed", "spoiled"]).limited();
+    let mut raw = Grid::new(&["#round", "#taken away", "#visits", "#CPU time", "#elapsed", "discarded"]).limited();
     for run in &doc.runs {
         raw.row(vec![
             run.round.to_string(),
@@ -45,7 +45,7 @@ pub(super) fn part(doc: &Sensitivity) -> Part {
             units::count(run.visits),
             units::time_s(run.cpu_s),
             units::time_s(run.elapsed_s),
-            run.spoiled.clone().unwrap_or_default(),
+            run.discarded.clone().unwrap_or_default(),
         ]);
     }
     part.panel(Panel::new("Raw runs", "Every run that was made.").folded(raw));

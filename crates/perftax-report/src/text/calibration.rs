@@ -27,14 +27,14 @@ pub fn calibration(doc: &Calibration) -> String {
             ),
         );
     }
-    if let Some(witness) = &doc.witness {
+    if let Some(cross_check) = &doc.cross_check {
         sheet.row(
-            "witness",
+            "cross-check",
             &format!(
                 "{} in the handler by {}, over {} samples (a lower bound: delivery is outside of it)",
-                units::estimate_ns(&witness.handler_ns),
-                printable(&witness.source),
-                units::count(witness.samples)
+                units::estimate_ns(&cross_check.handler_ns),
+                printable(&cross_check.source),
+                units::count(cross_check.samples)
             ),
         );
     }

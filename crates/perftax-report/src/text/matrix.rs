@@ -166,12 +166,12 @@ fn outcome(sheet: &mut Sheet, doc: &Matrix) {
     let reached = doc.accepted().filter(|(cell, _)| cell.reached).count();
     let pairs = || doc.cells.iter().map(|cell| cell.pairs);
     let text = format!(
-        "{} of {} cells have it, with {} to {} pairs; {} pairs were spoiled by the hypervisor",
+        "{} of {} cells have it, with {} to {} pairs; {} pairs were discarded by the hypervisor",
         reached,
         doc.plan.cells,
         pairs().min().unwrap_or(0),
         pairs().max().unwrap_or(0),
-        doc.cells.iter().map(|cell| u64::from(cell.spoiled)).sum::<u64>()
+        doc.cells.iter().map(|cell| u64::from(cell.discarded)).sum::<u64>()
     );
     sheet.row("precision", &text);
     let sum = |of: fn(&MatrixCell) -> u64| units::count(doc.cells.iter().map(of).sum());

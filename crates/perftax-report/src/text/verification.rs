@@ -45,8 +45,8 @@ pub fn verification(doc: &Verification) -> String {
         );
         sheet.row("α alone", &text);
     }
-    if let Some(text) = yardsticks(doc) {
-        sheet.row("yardstick", &text);
+    if let Some(text) = reference_loops(doc) {
+        sheet.row("reference loop", &text);
     }
     controls(&mut sheet, doc);
     left_out(&mut sheet, doc);
@@ -77,9 +77,10 @@ fn accepted(doc: &Verification) -> impl Iterator<Item = &Cell> {
 }
 
 /// How much of the variation it explained, and how far sampling itself moved it.
-fn yardsticks(doc: &Verification) -> Option<String> {
-    let mean = |of: fn(&Fit) -> f64| doc.yardsticks.iter().map(|y| of(&y.fit)).sum::<f64>() / doc.yardsticks.len() as f64;
-    let shifts = doc.yardsticks.iter().flat_map(|y| &y.fit.shift_by_arm);
+fn reference_loops(doc: &Verification) -> Option<String> {
+    let mean =
+        |of: fn(&Fit) -> f64| doc.reference_loops.iter().map(|y| of(&y.fit)).sum::<f64>() / doc.reference_loops.len() as f64;
+    let shifts = doc.reference_loops.iter().flat_map(|y| &y.fit.shift_by_arm);
     let (sum, n) = shifts.fold((0.0, 0_u32), |(sum, n), arm| (sum + arm.shift, n + 1));
     (n > 0).then(|| {
         format!(

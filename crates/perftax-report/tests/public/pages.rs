@@ -123,7 +123,7 @@ fn every_cell_of_a_grid_has_its_pairs_interval_samples_and_whether_it_is_exclude
     assert_eq!(rows.len(), doc.cells.len());
     for (row, cell) in rows.iter().zip(&doc.cells) {
         assert_eq!(row.len(), 17, "{row:?}");
-        assert_eq!((row[5].as_str(), row[6].as_str()), ("9", "1"), "pairs, spoiled: {row:?}");
+        assert_eq!((row[5].as_str(), row[6].as_str()), ("9", "1"), "pairs, discarded: {row:?}");
         assert!(row[8].contains('±') || row[8].contains('['), "an interval: {row:?}");
         assert_eq!(row[16] == "no", cell.excluded.is_none(), "{row:?}");
         if cell.key.mode.samples() {

@@ -59,7 +59,7 @@ impl PerfClock {
         }
         if readings.is_empty() {
             let why = format!("the kernel wrote no record of our own {EVENT}");
-            return Err(Error::Spoiled { why, remedy: "kernel.perf_event_paranoid at 1 or less".into() });
+            return Err(Error::Discarded { why, remedy: "kernel.perf_event_paranoid at 1 or less".into() });
         }
         let mut readings = readings.into_iter();
         self.anchors.take(readings.len() as u32, || readings.next().unwrap_or_default());

@@ -14,10 +14,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use xdg::BaseDirectories;
 
 use crate::error::{Error, Result};
-use crate::installation::{Installation, LOADER, Sources, user_folder};
+use crate::installation::{Installation, LOADER, Sources};
 
 pub use download::{download, is_url};
 pub use install::{install, remove, sha256_of};
@@ -115,7 +114,7 @@ fn is_inside(path: &Path) -> bool {
 
 /// Where a bundle is installed: `$XDG_DATA_HOME/perftax/vm`, or `~/.local/share/perftax/vm`; without a home a folder of the user's in /var/tmp.
 pub fn folder() -> PathBuf {
-    user_folder(BaseDirectories::with_prefix("perftax").get_data_home(), Path::new("/var/tmp"), "data")
+    perftax_folders::data("vm")
 }
 
 /// The machine that was installed; none where none was.

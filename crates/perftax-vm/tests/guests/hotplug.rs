@@ -28,6 +28,6 @@ fn a_run_that_loses_a_processor_is_left_out() {
     let (said, document) = output.split_once("@@@\n").unwrap_or_else(|| panic!("{output}{errors}"));
     assert!(said.ends_with("exit 0\n0\n"), "{said}{errors}");
     let prediction: Prediction = serde_json::from_str(document).unwrap_or_else(|error| panic!("{error}: {document}"));
-    let spoiled: Vec<&str> = prediction.workload.runs.iter().filter_map(|run| run.spoiled.as_deref()).collect();
-    assert_eq!(spoiled, ["the CPUs that are online changed from 0, 1 to 0"], "{document}");
+    let discarded: Vec<&str> = prediction.workload.runs.iter().filter_map(|run| run.discarded.as_deref()).collect();
+    assert_eq!(discarded, ["the CPUs that are online changed from 0, 1 to 0"], "{document}");
 }

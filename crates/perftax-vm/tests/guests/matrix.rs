@@ -55,13 +55,13 @@ fn overhead_jumps_where_the_counters_run_out() {
         assert!((0.4..0.7).contains(&share) && cell(&matrix, mode, 8).is_multiplexed(), "{mode}: {watched:#?}");
         let jump = matrix.jumps().into_iter().find(|jump| jump.after.key.mode == mode).unwrap();
         assert_eq!((jump.before.key.events, jump.after.key.events), (4, 8));
-        // The kernel's own work makes single cells a tenth of a point dearer or cheaper, as the programs lie in memory: the step is held against all that
+        // The kernel's own work makes single cells a tenth of a point more expensive or cheaper, as the programs lie in memory: the step is held against all that
         // come before it.
         let before = (one + two + four) / 3.0;
         assert!(eight > four + 0.05 && eight - before > 0.15, "{mode}: {told:?}");
     }
     // Branch records cost more than samples by interrupts, and those more than PEBS, which takes fewer of them: over all numbers of events, for
-    // the kernel's own work makes single cells a tenth of a point dearer or cheaper.
+    // the kernel's own work makes single cells a tenth of a point more expensive or cheaper.
     let [_, sampling, pebs, lbr] = MatrixMode::WATCHING.map(|mode| of(mode).iter().sum::<f64>());
     assert!(lbr > sampling && sampling > pebs, "{told:?}");
     // Every sample that is due arrives, by each mechanism.

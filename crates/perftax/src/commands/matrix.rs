@@ -19,7 +19,7 @@ use perftax_report::text;
 
 use crate::failure::Outcome;
 use crate::folder::{self, FolderChoice};
-use crate::host::{Host, NO_YARDSTICK};
+use crate::host::{Host, NO_REFERENCE_LOOP};
 use crate::input::InputChoice;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
@@ -80,9 +80,9 @@ pub struct Args {
     /// Pages of each ring, a power of two (usual: 512, or as many as may be locked)
     #[arg(short = 'm', long, value_name = "PAGES")]
     mmap_pages: Option<usize>,
-    /// Run no yardstick beside the programs (it takes the machine's own variation out; without CAP_SYS_NICE there is none)
-    #[arg(long)]
-    no_yardstick: bool,
+    /// Run no reference loop beside the programs (it takes the machine's own variation out; without CAP_SYS_NICE there is none)
+    #[arg(long, alias = "no-yardstick")]
+    no_reference_loop: bool,
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -122,15 +122,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
         return Err(Error::Unsupported { what: "measure any cell".into(), why: first.why.clone(), remedy }.into());
     }
     // Emulated time is the same each time: nothing is left to be taken out.
-    let yardsticks = !args.no_yardstick && !Host::is_emulated() && here.may(Right::RealTime, NO_YARDSTICK, &mut origin);
-    let head = args.head(&here, &grid, &commands, yardsticks);
+    let reference_loops =
+        !args.no_reference_loop && !Host::is_emulated() && here.may(Right::RealTime, NO_REFERENCE_LOOP, &mut origin);
+    let head = args.head(&here, &grid, &commands, reference_loops);
     let journal = args.resume.as_deref().map(|path| Journal::open(path, &head)).transpose()?;
     let guard = here.throttle_guard(&mut origin)?;
     perftax_pmu::guard::raise_descriptor_limit();
     let commands = args.placed(commands, &cells)?;
     let counters = here.counters().map(|counters| counters as u32);
     let mut campaign =
-        Campaign { commands: &commands, topology: here.topology(), counters, yardsticks, limits: args.limits(), journal };
+        Campaign { commands: &commands, topology: here.topology(), counters, reference_loops, limits: args.limits(), journal };
     let pilots = campaign.pilots(&grid)?;
     let mut document = campaign.planned(origin, &grid, &cells, pilots);
     if !args.dry_run {
@@ -245,7 +246,7 @@ impl Args {
     }
 
     /// What a file of `--resume` belongs to: everything that a cell's numbers depend on.
-    fn head(&self, here: &Host, grid: &Grid, commands: &[Command], yardsticks: bool) -> String {
+    fn head(&self, here: &Host, grid: &Grid, commands: &[Command], reference_loops: bool) -> String {
         let words: Vec<Vec<String>> = commands.iter().map(Command::words).collect();
         let programs: Vec<_> = commands.iter().map(fingerprint).collect();
         let all = format!(
@@ -253,7 +254,7 @@ impl Args {
             here.topology().order(),
             self.min_pairs,
             self.max_pairs,
-            !yardsticks,
+            !reference_loops,
             env!("CARGO_PKG_VERSION"),
         );
         let hash = fnv1a(FNV_OFFSET, all.as_bytes());

@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         }
     }
     drop(bar);
-    let rows = experiment.rows().ok_or_else(|| Error::Spoiled {
+    let rows = experiment.rows().ok_or_else(|| Error::Discarded {
         why: "fewer than two rounds could be used".into(),
         remedy: "give it more time with --time, or quieten the machine".into(),
     })?;

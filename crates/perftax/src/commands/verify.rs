@@ -18,7 +18,7 @@ use perftax_pmu::sys::{Ring, Stdio};
 use super::calibrate::check_period;
 use crate::failure::Outcome;
 use crate::folder::{self, FolderChoice};
-use crate::host::{Host, NO_YARDSTICK};
+use crate::host::{Host, NO_REFERENCE_LOOP};
 use crate::input::InputChoice;
 use crate::output::Output;
 use crate::progress::{Progress, announce};
@@ -84,9 +84,9 @@ pub struct Args {
     /// Predict from the calibrated cost alone, without probing what the program itself adds to it
     #[arg(long, conflicts_with = "probe")]
     no_probe: bool,
-    /// Run no yardstick beside the programs (it takes the machine's own variation out; without CAP_SYS_NICE there is none)
-    #[arg(long)]
-    no_yardstick: bool,
+    /// Run no reference loop beside the programs (it takes the machine's own variation out; without CAP_SYS_NICE there is none)
+    #[arg(long, alias = "no-yardstick")]
+    no_reference_loop: bool,
     /// Seed of the random order
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -163,7 +163,7 @@ fn measure(request: &Request, here: &Host) -> Result<Finished> {
 /// What helps where there is nothing to judge.
 fn with_remedy(error: Unusable) -> anyhow::Error {
     let remedy = match &error {
-        Unusable::Spoiled { .. } => "quieten the machine, lengthen the program, or give it more time with --time",
+        Unusable::Discarded { .. } => "quieten the machine, lengthen the program, or give it more time with --time",
         Unusable::TooShort => "give it more time with --time, or a longer period with -c",
         Unusable::Control(_) => return error.into(),
     };
@@ -213,7 +213,7 @@ impl Args {
             time_limit: Duration::from_secs(self.time),
             cpu,
             seed: self.seed,
-            yardsticks: !self.no_yardstick && here.may(Right::RealTime, NO_YARDSTICK, origin),
+            reference_loops: !self.no_reference_loop && here.may(Right::RealTime, NO_REFERENCE_LOOP, origin),
             probes: if self.no_probe { Vec::new() } else { self.probe.iter().map(|percent| percent / 100.0).collect() },
             payload: if self.no_timestamp { Payload::BASIC.without_time() } else { Payload::BASIC },
             ring_pages: self.mmap_pages,

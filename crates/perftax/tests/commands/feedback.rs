@@ -108,7 +108,7 @@ fn a_fault_of_the_reader_is_none_of_the_works() {
             let warnings: Vec<String> = document.origin.warnings.iter().map(ToString::to_string).collect();
             let is_left_out = warnings.iter().any(|warning| warning.contains("not measured: signal"));
             // On a busy machine there may be no undisturbed round of it.
-            let is_disturbed = document.origin.warnings.iter().any(|warning| matches!(warning, Warning::SpoiledRounds { .. }));
+            let is_disturbed = document.origin.warnings.iter().any(|warning| matches!(warning, Warning::DiscardedRounds { .. }));
             assert!(!is_left_out && (document.terms.contains_key("signal") || is_disturbed), "{:?} {warnings:?}", document.terms);
         }
         Err((code, said)) => assert!(code == Some(1) && is_the_machines_fault(&said), "{code:?} {said}"),

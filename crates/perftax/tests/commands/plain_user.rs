@@ -64,7 +64,7 @@ fn what_needs_no_more_than_the_programs_own_user_mode_works() {
         }
         arguments.extend(program.iter().map(String::as_str));
         let ran = place.perftax(command, &arguments);
-        if ["calibrate", "verify", "sensitivity"].contains(&command) && ran.is_spoiled() {
+        if ["calibrate", "verify", "sensitivity"].contains(&command) && ran.is_discarded() {
             continue;
         }
         let what = format!("{command} {options}: {:?}\n{}\n{}", ran.code, ran.stdout, ran.stderr);
@@ -86,7 +86,7 @@ fn what_may_not_be_watched_takes_nothing_else_with_it() {
     let options =
         ["-e", "cpu-clock:u", "--quick", "--no-save", "--time", "1", "--spacing", "0", "--precision", "90", "--json", "-"];
     let ran = place.perftax("calibrate", &options);
-    if !may_measure || ran.is_spoiled() {
+    if !may_measure || ran.is_discarded() {
         assert!(ran.code != Some(0), "{}\n{}", ran.stdout, ran.stderr);
         return;
     }

@@ -85,7 +85,7 @@ fn table(place: &Place) -> Vec<Row> {
         ["trace", "new", "calibration.json", "sharing", "messages"].map(|name| place.path(name));
     let calibrate = "-e page-faults --quick --no-save --time 1 --spacing 0 --precision 90";
     // Wide enough for the first rounds that nothing spoils.
-    let verify = "-e cpu-clock -c 1000003 --min-rounds 3 --half-width 99 --time 60 --no-probe --no-yardstick";
+    let verify = "-e cpu-clock -c 1000003 --min-rounds 3 --half-width 99 --time 60 --no-probe --no-reference-loop";
     let sensitivity = "--method eviction --min-rounds 3 --half-width 100 --time 60";
     let phase = "-e page-faults:u,minor-faults:u --every page-faults:u:20";
     let matrix = "-g clock --modes sampling --events 1 --instances 1 --divide 1 --min-pairs 2 --max-pairs 2 --no-yardstick";
@@ -211,7 +211,7 @@ impl Place {
                 "machine": machine, "mechanism": mechanism, "event": event,
                 "alpha_ns": {"estimate": alpha, "low": alpha * 0.95, "high": alpha * 1.05, "confidence": 0.95},
                 "floor_ns": null, "samples": 1000, "expected_samples": 1000.0, "lost": 0, "throttled": 0, "terms": {},
-                "linearity": null, "control": null, "witness": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
+                "linearity": null, "control": null, "cross-check": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
                 "stopped": "precision", "blocks": []
             })
         };
@@ -256,10 +256,10 @@ pub struct Ran {
 
 impl Ran {
     /// Whether the machine was too busy for a measurement, again and again: that is said on stderr, and nothing pretends to be a result.
-    pub fn is_spoiled(&self) -> bool {
-        let is_spoiled = self.code == Some(1) && is_the_machines_fault(&self.stderr);
-        assert!(!is_spoiled || self.stdout.is_empty(), "{}", self.stdout);
-        is_spoiled
+    pub fn is_discarded(&self) -> bool {
+        let is_discarded = self.code == Some(1) && is_the_machines_fault(&self.stderr);
+        assert!(!is_discarded || self.stdout.is_empty(), "{}", self.stdout);
+        is_discarded
     }
 }
 
@@ -277,7 +277,7 @@ impl Row {
         };
         let arguments: Vec<&str> = self.arguments.iter().map(String::as_str).collect();
         let ran = place.perftax(self.command, &[options, &arguments].concat());
-        if ran.is_spoiled() {
+        if ran.is_discarded() {
             return false;
         }
         let Ran { code, stdout, stderr } = &ran;

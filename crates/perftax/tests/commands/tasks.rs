@@ -37,7 +37,7 @@ fn machine(folder: &Path) -> String {
         terms: BTreeMap::from([term("task", 15_000.0), term("task-event", 2_000.0), term("exec", 100_000.0)]),
         linearity: None,
         control: None,
-        witness: None,
+        cross_check: None,
         direct: None,
         drift: 0.0,
         sessions: 12,
@@ -156,7 +156,7 @@ fn a_verification_does_not_wait_for_samples_of_children_that_are_too_short() {
             "3",
             "--max-rounds",
             "3",
-            "--no-yardstick",
+            "--no-reference-loop",
             "--no-probe",
         ]);
         command.args(["--json", "-", "--", "sh", "-c", BUILD]).env("NO_COLOR", "1").output().unwrap()

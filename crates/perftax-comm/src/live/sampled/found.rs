@@ -56,7 +56,7 @@ impl Found {
     /// Where an event had no counter all the time, or too many traps are of instructions that are not known.
     pub fn check(&self) -> Result<()> {
         if let Some((event, _)) = self.of_events().find(|(_, counted)| counted.multiplexed() == Some(0.0)) {
-            return Err(Error::Spoiled {
+            return Err(Error::Discarded {
                 why: format!("the event {event} never had a counter: other events had them all the time"),
                 remedy: "end other profilers (perf stat -a), free one counter (sysctl kernel.nmi_watchdog=0), or a longer run"
                     .into(),
@@ -66,7 +66,7 @@ impl Found {
         if undecoded as f64 <= MAX_UNDECODED * traps as f64 {
             return Ok(());
         }
-        Err(Error::Spoiled {
+        Err(Error::Discarded {
             why: format!("of {undecoded} of {traps} traps it is not known which instruction it was, as of calls and returns"),
             remedy: format!(
                 "{} sees every access of the program; {} the lines that you name",

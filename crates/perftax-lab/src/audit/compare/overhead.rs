@@ -77,11 +77,11 @@ fn microseconds(cost: &Estimate) -> String {
 /// By how much a signal multiplies the cost of a sample by other events.
 fn signal_instead(ours: &Ours) -> String {
     let all: Vec<&Entry> = ours.rows(Name::Overhead).filter(|entry| cost_us(entry).is_some()).collect();
-    let name = |entry: &Entry| super::first_word(&entry.row.case).to_owned();
+    let name = |entry: &Entry| entry.row.case.split([' ', ',']).next().unwrap_or_default().to_owned();
     let ratio = |with: &Entry| {
         let without = all.iter().find(|entry| name(entry) == name(with) && !entry.case.has_signal())?;
         let ratio = cost_us(with)?.estimate / cost_us(without)?.estimate;
-        Some(format!("{}: a signal makes a sample {ratio:.1} times as dear", name(with)))
+        Some(format!("{}: a signal makes a sample {ratio:.1} times as expensive", name(with)))
     };
     let ratios: Vec<String> = all.iter().filter(|entry| entry.case.has_signal()).filter_map(|entry| ratio(entry)).collect();
     if ratios.is_empty() { "nothing was measured instead".into() } else { ratios.join("; ") }

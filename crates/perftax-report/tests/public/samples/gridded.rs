@@ -26,7 +26,7 @@ fn cell(key: MatrixKey, overhead: f64, half_width: f64) -> MatrixCell {
     let bytes = if key.mode == MatrixMode::Lbr { 808.0 } else { 40.0 };
     MatrixCell {
         pairs: 9,
-        spoiled: 1,
+        discarded: 1,
         unmonitored_s: Some(Estimate::new(time, time * 0.99, time * 1.01)),
         monitored_s: Some(Estimate::new(time * (1.0 + overhead), time * (0.99 + overhead), time * (1.01 + overhead))),
         overhead: Some(Estimate::new(overhead, overhead - half_width, overhead + half_width)),

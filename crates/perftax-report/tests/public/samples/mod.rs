@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 use perftax_doc::observation::{Block, Run};
 use perftax_doc::{ArmShift, Fit};
 use perftax_doc::{
-    Bill, BilledEvent, BilledSwitches, BilledTasks, Calibration, Cell, Control, LeftOutRun, Linearity, MachineId, Origin,
-    PeriodCost, Plan, Pollution, Prediction, PredictionRow, Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason, Totals,
-    Verification, Witness, Work, WorkloadControl, WorkloadProfile, WorkloadYardstick,
+    Bill, BilledEvent, BilledSwitches, BilledTasks, Calibration, Cell, Control, CrossCheck, LeftOutRun, Linearity, MachineId,
+    Origin, PeriodCost, Plan, Pollution, Prediction, PredictionRow, Reason, Regression, SCHEMA, SampleCount, SpanOf, StopReason,
+    Totals, Verification, Work, WorkloadControl, WorkloadProfile, WorkloadReferenceLoop,
 };
 use perftax_doc::{Estimate, Mechanism, Warning};
 
@@ -67,6 +67,8 @@ pub fn machine() -> MachineId {
 
 /// The head of a document.
 pub fn origin(kind: &str, command: &[&str]) -> Origin {
+    // Texts are read as users have them.
+    perftax_report::speak();
     Origin {
         schema: SCHEMA,
         kind: kind.into(),
@@ -93,7 +95,7 @@ pub fn calibration_of(event: &str, mechanism: Mechanism, alpha_ns: f64, seed: u6
         let regime = alpha_ns * (1.0 + 0.06 * normal(&mut rng));
         for round in 0..8 {
             let base = 2.5e6 * (1.0 + 0.01 * normal(&mut rng));
-            let spoiled = (session == 11 && round == 3).then(|| "steal time above 1 % of the block".to_string());
+            let discarded = (session == 11 && round == 3).then(|| "steal time above 1 % of the block".to_string());
             for (arm, period) in [("off", 0), ("off2", 0)].into_iter().chain(periods.iter().map(|&p| ("on", p))) {
                 let samples = if period == 0 { 0 } else { (3.0e6 / period as f64).round() as u64 };
                 let wall = base * (1.0 + 0.004 * normal(&mut rng)) + samples as f64 * regime * (1.0 + 0.05 * normal(&mut rng));
@@ -111,7 +113,7 @@ pub fn calibration_of(event: &str, mechanism: Mechanism, alpha_ns: f64, seed: u6
                     involuntary_switches: 0,
                     steal_ns: 0,
                     settling: None,
-                    spoiled: spoiled.clone(),
+                    discarded: discarded.clone(),
                 });
             }
         }
@@ -143,7 +145,7 @@ pub fn calibration_of(event: &str, mechanism: Mechanism, alpha_ns: f64, seed: u6
     ];
     let mut origin = origin("calibrate", &["perftax", "calibrate", "-e", event, "--json", "epyc.json"]);
     origin.warnings = vec![
-        Warning::SpoiledRounds { spoiled: 1, of: 240, reason: "steal time above 1 % of the block".into() },
+        Warning::DiscardedRounds { discarded: 1, of: 240, reason: "steal time above 1 % of the block".into() },
         Warning::PrecisionNotReached { wanted: 0.03, reached: 0.041 },
     ];
     Calibration {
@@ -159,7 +161,7 @@ pub fn calibration_of(event: &str, mechanism: Mechanism, alpha_ns: f64, seed: u6
         terms: terms.iter().map(|&(n, v, h)| (n.to_string(), about(v * alpha_ns, h * alpha_ns))).collect(),
         linearity: Some(linearity),
         control: Some(Control { difference: about(0.0004, 0.0031), passed: true, detects: 0.0031 }),
-        witness: Some(Witness {
+        cross_check: Some(CrossCheck {
             source: "irq_vectors:local_timer_entry/exit".into(),
             handler_ns: about(alpha_ns * 0.62, alpha_ns * 0.01),
             samples: 18_204,
@@ -197,7 +199,7 @@ fn run(round: u32, period: u64, arm: &str, elapsed_s: f64, samples: u64) -> Run 
         arm: arm.into(),
         elapsed_s,
         adjusted_s: None,
-        yardsticks: Vec::new(),
+        reference_loops: Vec::new(),
         user_s: elapsed_s * 0.95,
         system_s: elapsed_s * 0.03,
         samples,
@@ -213,7 +215,7 @@ fn run(round: u32, period: u64, arm: &str, elapsed_s: f64, samples: u64) -> Run 
         max_rss_bytes: 8_912_896,
         steal_s: 0.0,
         counts: BTreeMap::new(),
-        spoiled: None,
+        discarded: None,
     }
 }
 
@@ -407,7 +409,7 @@ pub fn verification() -> Verification {
             regression: Some(Regression { slope: about(1.06, 0.022), intercept_s: about(0.0012, 0.0061), cells: 40 }),
         }),
         controls: WORKLOADS.iter().map(|(w, _)| control(w, 0.002 * normal(&mut rng))).collect(),
-        yardsticks: vec![WorkloadYardstick {
+        reference_loops: vec![WorkloadReferenceLoop {
             workload: "perl".into(),
             fit: Fit {
                 exponent: 0.9,

@@ -114,7 +114,7 @@ pub fn sensitivity() -> Sensitivity {
             memory_bytes: None,
             cpu_s: 1.11 + 0.001 * f64::from(round % 5),
             elapsed_s: 1.13 + 0.001 * f64::from(round % 5),
-            spoiled: None,
+            discarded: None,
         })
     });
     Sensitivity {

@@ -16,7 +16,7 @@ pub struct Needs {
 
 const KERNEL_TOO: (Right, &str) = (Right::OwnKernelMode, "the usual event leaves the kernel's mode out (cpu-clock:u, …)");
 const LIMITS: (Right, &str) = (Right::SamplingLimits, "the kernel may throttle what is sampled often; that is counted and said");
-const YARDSTICK: (Right, &str) = (Right::RealTime, "no yardstick: the machine's own variation stays in the intervals");
+const REFERENCE_LOOP: (Right, &str) = (Right::RealTime, "no reference loop: the machine's own variation stays in the intervals");
 const RINGS: (Right, &str) = (Right::Rings, "smaller rings: samples that come in bursts may be lost, which is counted and said");
 
 /// Of every command.
@@ -24,16 +24,16 @@ pub const ALL: [Needs; 17] = [
     Needs {
         command: "calibrate",
         needs: &[Right::OwnUserMode],
-        uses: &[KERNEL_TOO, LIMITS, RINGS, (Right::WholeCpus, "no second witness, no cost of switches by CPU")],
+        uses: &[KERNEL_TOO, LIMITS, RINGS, (Right::WholeCpus, "no handler cross-check, no cost of switches by CPU")],
     },
     Needs { command: "predict", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS] },
     Needs { command: "plan", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS] },
-    Needs { command: "verify", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS, RINGS, YARDSTICK] },
+    Needs { command: "verify", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS, RINGS, REFERENCE_LOOP] },
     Needs {
         command: "matrix",
         // Its sets name their events, those of the kernel's mode among them.
         needs: &[Right::OwnUserMode, Right::OwnKernelMode],
-        uses: &[LIMITS, RINGS, YARDSTICK, (Right::WholeCpus, "no --monitors cpus")],
+        uses: &[LIMITS, RINGS, REFERENCE_LOOP, (Right::WholeCpus, "no --monitors cpus")],
     },
     Needs { command: "sensitivity", needs: &[], uses: &[(Right::RealTime, "the thread that evicts comes less regularly")] },
     Needs {
@@ -215,7 +215,7 @@ mod tests {
         assert!(in_a_line(&rights(|_| true)).contains("all that this machine has"));
         let user = in_a_line(&rights(|right| right == Right::OwnUserMode));
         assert!(user.contains("can sample your own programs in user mode; you cannot sample what the kernel"), "{user}");
-        crate::spelled::speak();
+        perftax_report::speak();
         let nothing = in_a_line(&rights(|_| false));
         assert!(nothing.contains("nothing here: OwnUserMode is refused") && nothing.contains("perftax sim"), "{nothing}");
     }

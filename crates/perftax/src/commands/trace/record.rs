@@ -329,7 +329,9 @@ impl NewFolder {
             return Err(Error::Argument { argument: "-o", value, needed: "a folder that is not there yet".into() }.into());
         }
         wanted.file_name().with_context(|| format!("{} names no folder", wanted.display()))?;
-        let made = Builder::new().prefix(&partial_prefix(wanted)).tempdir_in(folder_of(wanted)).map_err(Error::file(wanted))?;
+        let made = Builder::new().prefix(&partial_prefix(wanted)).tempdir_in(folder_of(wanted));
+        // tempfile's own message names the temporary folder.
+        let made = made.map_err(|error| Error::file(wanted)(error.kind().into()))?;
         Ok(Self { wanted: wanted.into(), _noted: Noted::new(made.path()), made })
     }
 

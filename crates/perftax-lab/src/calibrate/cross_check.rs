@@ -1,13 +1,13 @@
-//! A second witness for α: how long the interrupt handler ran, as the kernel's own tracepoints tell.
+//! A handler cross-check for α: how long the interrupt handler ran, as the kernel's own tracepoints tell.
 //!
 //! `irq_vectors:local_timer_entry` and `_exit` bracket the handler of a timer interrupt (cpu-clock); `nmi:nmi_handler` carries
 //! the duration of a counter interrupt's. What lies outside of the handler (delivery of the interrupt, in a guest two exits to
-//! the hypervisor) is not seen, so the witness is a lower bound, and the difference to α is itself a finding.
+//! the hypervisor) is not seen, so the cross-check is a lower bound, and the difference to α is itself a finding.
 
 use perf_event_open_sys::bindings as abi;
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
+use perftax_doc::CrossCheck;
 use perftax_doc::Mechanism;
-use perftax_doc::Witness;
 use perftax_pmu::Result;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::sampler::{LiveSampler, Payload, Sampler, Sampling};
@@ -15,7 +15,7 @@ use perftax_pmu::sys::Target;
 
 /// Handler time and samples of one session.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct WitnessSample {
+pub struct CrossCheckSample {
     /// Time in handlers while sampling, less what the same work without sampling spent in them.
     pub handler_ns: f64,
     /// Samples taken meanwhile.
@@ -86,14 +86,14 @@ fn nmi_duration_ns(body: &[u8]) -> Option<f64> {
     body.get(DELTA_AT..)?.first_chunk().map(|b| i64::from_ne_bytes(*b) as f64)
 }
 
-/// The witness of all sessions: Σ handler time / Σ samples, with an interval over sessions.
-pub fn conclude(source: &str, sessions: &[WitnessSample]) -> Option<Witness> {
-    let ratio = |sample: &[&WitnessSample]| {
+/// The cross-check of all sessions: Σ handler time / Σ samples, with an interval over sessions.
+pub fn conclude(source: &str, sessions: &[CrossCheckSample]) -> Option<CrossCheck> {
+    let ratio = |sample: &[&CrossCheckSample]| {
         let samples: u64 = sample.iter().map(|s| s.samples).sum();
         sample.iter().map(|s| s.handler_ns).sum::<f64>() / samples as f64
     };
     let handler_ns = cluster_bootstrap(sessions, ratio, REPLICATES, SEED)?;
-    Some(Witness { source: source.into(), handler_ns, samples: sessions.iter().map(|s| s.samples).sum() })
+    Some(CrossCheck { source: source.into(), handler_ns, samples: sessions.iter().map(|s| s.samples).sum() })
 }
 
 #[cfg(test)]
@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn the_ratio_is_of_sums() {
-        let sessions = [WitnessSample { handler_ns: 100.0, samples: 10 }, WitnessSample { handler_ns: 500.0, samples: 30 }];
-        let witness = conclude("x", &sessions).unwrap();
-        assert_eq!(witness.handler_ns.estimate, 15.0);
-        assert_eq!(witness.samples, 40);
+        let sessions = [CrossCheckSample { handler_ns: 100.0, samples: 10 }, CrossCheckSample { handler_ns: 500.0, samples: 30 }];
+        let cross_check = conclude("x", &sessions).unwrap();
+        assert_eq!(cross_check.handler_ns.estimate, 15.0);
+        assert_eq!(cross_check.samples, 40);
     }
 }

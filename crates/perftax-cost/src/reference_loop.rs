@@ -1,39 +1,39 @@
 //! Taking the machine's own variation out of run times, by a covariate measured during the runs.
 //!
 //! ln T = (arm) + β·ln(throughput) + noise, fitted over all runs of one program with a constant for each arm. Every run is then
-//! brought to the mean speed. The arms' means stay unbiased as long as the sampling itself does not change the yardstick; by how
+//! brought to the mean speed. The arms' means stay unbiased as long as the sampling itself does not change the reference loop; by how
 //! much it moved in each arm is published beside ([`Fit::shift_by_arm`]).
 //!
 //! A second covariate, the latency of a walk through a ring of 1 MiB, was tried and dropped: it narrowed the scatter by a tenth at
 //! most, and sampling itself moved it (a program that is stopped half of the time evicts less of the ring), which added up to
-//! 1.5 % to the times of the dearest arms.
+//! 1.5 % to the times of the most expensive arms.
 
 use std::collections::BTreeMap;
 
-use perftax_doc::observation::{Run, Yardstick};
+use perftax_doc::observation::{ReferenceLoop, Run};
 use perftax_doc::{ArmShift, Fit};
 
 use crate::verification::Round;
 
 /// Runs below which nothing is fitted.
 const MIN_RUNS: usize = 12;
-/// An exponent beyond this is noise: a program cannot be much more sensitive than the yardstick itself.
+/// An exponent beyond this is noise: a program cannot be much more sensitive than the reference loop itself.
 const EXPONENT_MAX: f64 = 1.5;
 
-/// Sets [`Run::adjusted_s`] of every run, for programs on one CPU; per-CPU times likewise where each CPU had a yardstick.
-/// `None`, and nothing changed but the yardstick's own time taken out, where there are too few runs.
+/// Sets [`Run::adjusted_s`] of every run, for programs on one CPU; per-CPU times likewise where each CPU had a reference loop.
+/// `None`, and nothing changed but the reference loop's own time taken out, where there are too few runs.
 pub fn adjust(rounds: &mut [Round]) -> Option<Fit> {
     for run in rounds.iter_mut().flat_map(|round| &mut round.runs) {
-        let own: f64 = run.yardsticks.iter().map(|y| y.cpu_s).sum();
-        // On several CPUs the yardsticks run at the same time as the program elsewhere: only a lone CPU's time is known to be lost.
-        run.adjusted_s = (run.yardsticks.len() == 1).then_some(run.elapsed_s - own);
+        let own: f64 = run.reference_loops.iter().map(|y| y.cpu_s).sum();
+        // On several CPUs the reference loops run at the same time as the program elsewhere: only a lone CPU's time is known to be lost.
+        run.adjusted_s = (run.reference_loops.len() == 1).then_some(run.elapsed_s - own);
     }
-    let cpus = rounds.iter().flat_map(|r| &r.runs).map(|r| r.yardsticks.len()).max()?;
+    let cpus = rounds.iter().flat_map(|r| &r.runs).map(|r| r.reference_loops.len()).max()?;
     if cpus == 1 {
         let fit = fit(rounds, 0, |run| run.adjusted_s)?;
         let centre = centre(rounds, 0);
         for run in rounds.iter_mut().flat_map(|round| &mut round.runs) {
-            let Some(factor) = run.yardsticks.first().and_then(|y| factor(&fit, centre, y)) else { continue };
+            let Some(factor) = run.reference_loops.first().and_then(|y| factor(&fit, centre, y)) else { continue };
             run.adjusted_s = run.adjusted_s.map(|time| time * factor);
         }
         return Some(fit);
@@ -43,7 +43,7 @@ pub fn adjust(rounds: &mut [Round]) -> Option<Fit> {
         let Some(fit) = fit(rounds, cpu, |run| run.cpu_s_per_cpu.get(cpu).copied()) else { continue };
         let centre = centre(rounds, cpu);
         for run in rounds.iter_mut().flat_map(|round| &mut round.runs) {
-            let Some(factor) = run.yardsticks.get(cpu).and_then(|y| factor(&fit, centre, y)) else { continue };
+            let Some(factor) = run.reference_loops.get(cpu).and_then(|y| factor(&fit, centre, y)) else { continue };
             if let Some(time) = run.cpu_s_per_cpu.get_mut(cpu) {
                 *time *= factor;
             }
@@ -61,17 +61,17 @@ struct Point {
 }
 
 fn points(rounds: &[Round], cpu: usize, time: impl Fn(&Run) -> Option<f64>) -> Vec<Point> {
-    let runs = rounds.iter().flat_map(|round| &round.runs).filter(|run| run.spoiled.is_none());
+    let runs = rounds.iter().flat_map(|round| &round.runs).filter(|run| run.discarded.is_none());
     runs.filter_map(|run| {
-        let yardstick = run.yardsticks.get(cpu).filter(|y| is_usable(y))?;
+        let reference_loop = run.reference_loops.get(cpu).filter(|y| is_usable(y))?;
         let time = time(run).filter(|time| *time > 0.0)?;
-        Some(Point { arm: run.period, time: time.ln(), throughput: yardstick.throughput_ns.ln() })
+        Some(Point { arm: run.period, time: time.ln(), throughput: reference_loop.throughput_ns.ln() })
     })
     .collect()
 }
 
-fn is_usable(yardstick: &Yardstick) -> bool {
-    yardstick.passes >= 5 && yardstick.throughput_ns > 0.0
+fn is_usable(reference_loop: &ReferenceLoop) -> bool {
+    reference_loop.passes >= 5 && reference_loop.throughput_ns > 0.0
 }
 
 fn mean<'a>(points: impl IntoIterator<Item = &'a Point>, of: fn(&Point) -> f64) -> f64 {
@@ -83,8 +83,8 @@ fn centre(rounds: &[Round], cpu: usize) -> f64 {
     mean(&points(rounds, cpu, |_| Some(1.0)), |p| p.throughput)
 }
 
-fn factor(fit: &Fit, centre: f64, yardstick: &Yardstick) -> Option<f64> {
-    is_usable(yardstick).then(|| (-fit.exponent * (yardstick.throughput_ns.ln() - centre)).exp())
+fn factor(fit: &Fit, centre: f64, reference_loop: &ReferenceLoop) -> Option<f64> {
+    is_usable(reference_loop).then(|| (-fit.exponent * (reference_loop.throughput_ns.ln() - centre)).exp())
 }
 
 /// Least squares within arms: every arm's mean is subtracted, then the exponent is fitted.
@@ -133,9 +133,9 @@ mod tests {
         let mut normal = move || (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
         let mut run = |round: u32, period: u64, factor: f64| {
             let h = 0.1 * normal();
-            let yardstick = Yardstick { passes: 100, throughput_ns: 2e5 * h.exp(), cpu_s: 0.02 };
+            let reference_loop = ReferenceLoop { passes: 100, throughput_ns: 2e5 * h.exp(), cpu_s: 0.02 };
             let time = factor * (0.8 * h + noise * normal()).exp();
-            Run { round, period, elapsed_s: time + 0.02, yardsticks: vec![yardstick], ..blank() }
+            Run { round, period, elapsed_s: time + 0.02, reference_loops: vec![reference_loop], ..blank() }
         };
         (0..n)
             .map(|round| Round { runs: vec![run(round, 0, 1.0), run(round, 0, 1.0), run(round, 100, 1.2)], blocks: Vec::new() })
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn few_runs_lose_only_the_yardsticks_own_time() {
+    fn few_runs_lose_only_the_reference_loops_own_time() {
         let mut rounds = rounds(2, 0.0);
         assert_eq!(adjust(&mut rounds), None);
         let run = &rounds[0].runs[0];

@@ -1,8 +1,8 @@
-//! The yardstick: how fast the machine is *while* a program runs on it.
+//! The reference loop: how fast the machine is *while* a program runs on it.
 //!
 //! On a shared host a program's time varies by 5 to 20 % from run to run, because the neighbours use the other hardware thread
 //! of its core, the caches and the memory. The same neighbours slow a fixed piece of work that is slipped in on the same CPU a
-//! hundred times a second: what varies with it can be taken out (`perftax_cost::yardstick`). Both arms carry the yardstick, and
+//! hundred times a second: what varies with it can be taken out (`perftax_cost::reference_loop`). Both arms carry the reference loop, and
 //! its own CPU time is subtracted.
 
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use perftax_doc::observation::Yardstick;
+use perftax_doc::observation::ReferenceLoop;
 use perftax_pmu::guard::{make_this_thread_realtime, pin_this_thread};
 use perftax_pmu::sys::{monotonic_ns, thread_cpu_ns};
 use perftax_pmu::{Error, Result};
@@ -21,13 +21,13 @@ const INTERVAL: Duration = Duration::from_millis(10);
 /// Rounds of one pass: about 0.1 ms of independent arithmetic and first-level loads.
 const ROUNDS: u64 = 40_000;
 
-/// A running yardstick on one CPU.
-pub struct YardstickThread {
+/// A running reference loop on one CPU.
+pub struct ReferenceLoopThread {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Yardstick>,
+    thread: JoinHandle<ReferenceLoop>,
 }
 
-impl YardstickThread {
+impl ReferenceLoopThread {
     /// Starts measuring on a CPU.
     ///
     /// # Errors
@@ -40,26 +40,26 @@ impl YardstickThread {
             let set_up = pin_this_thread(cpu).and_then(|()| make_this_thread_realtime());
             let failed = set_up.is_err();
             ready.send(set_up).ok();
-            if failed { Yardstick::default() } else { measure(&told) }
+            if failed { ReferenceLoop::default() } else { measure(&told) }
         });
         started.recv().map_err(|_| ended())??;
         Ok(Self { stop, thread })
     }
 
     /// What it measured.
-    pub fn finish(self) -> Result<Yardstick> {
+    pub fn finish(self) -> Result<ReferenceLoop> {
         self.stop.store(true, Ordering::Release);
         self.thread.join().map_err(|_| ended())
     }
 }
 
 fn ended() -> Error {
-    Error::System { call: "the yardstick".into(), source: std::io::Error::other("ended early") }
+    Error::System { call: "the reference loop".into(), source: std::io::Error::other("ended early") }
 }
 
-fn measure(stop: &AtomicBool) -> Yardstick {
+fn measure(stop: &AtomicBool) -> ReferenceLoop {
     let table: Vec<u64> = (0..2048).collect();
-    let mut yardstick = Yardstick::default();
+    let mut reference_loop = ReferenceLoop::default();
     let mut throughput_ns = 0;
     let cpu_before = thread_cpu_ns();
     while !stop.load(Ordering::Acquire) {
@@ -67,11 +67,11 @@ fn measure(stop: &AtomicBool) -> Yardstick {
         let start = monotonic_ns();
         churn(&table);
         throughput_ns += monotonic_ns() - start;
-        yardstick.passes += 1;
+        reference_loop.passes += 1;
     }
-    yardstick.cpu_s = (thread_cpu_ns() - cpu_before) as f64 * 1e-9;
-    yardstick.throughput_ns = throughput_ns as f64 / f64::from(yardstick.passes.max(1));
-    yardstick
+    reference_loop.cpu_s = (thread_cpu_ns() - cpu_before) as f64 * 1e-9;
+    reference_loop.throughput_ns = throughput_ns as f64 / f64::from(reference_loop.passes.max(1));
+    reference_loop
 }
 
 fn churn(table: &[u64]) {
@@ -99,12 +99,12 @@ mod tests {
     fn it_passes_while_it_runs() {
         // Needs the right to real-time scheduling; what it says without is tested by its message.
         let cpu = perftax_pmu::guard::allowed_cpus().unwrap()[0];
-        match YardstickThread::start(cpu) {
+        match ReferenceLoopThread::start(cpu) {
             Ok(thread) => {
                 std::thread::sleep(Duration::from_millis(120));
-                let yardstick = thread.finish().unwrap();
-                assert!(yardstick.passes >= 2, "{yardstick:?}");
-                assert!(yardstick.throughput_ns > 0.0 && yardstick.cpu_s > 0.0, "{yardstick:?}");
+                let reference_loop = thread.finish().unwrap();
+                assert!(reference_loop.passes >= 2, "{reference_loop:?}");
+                assert!(reference_loop.throughput_ns > 0.0 && reference_loop.cpu_s > 0.0, "{reference_loop:?}");
             }
             Err(error) => assert!(error.to_string().contains("CAP_SYS_NICE"), "{error}"),
         }
