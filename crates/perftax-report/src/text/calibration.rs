@@ -29,7 +29,7 @@ pub fn calibration(doc: &Calibration) -> String {
     }
     if let Some(cross_check) = &doc.cross_check {
         sheet.row(
-            "cross-check",
+            "checked",
             &format!(
                 "{} in the handler by {}, over {} samples (a lower bound: delivery is outside of it)",
                 units::estimate_ns(&cross_check.handler_ns),

@@ -46,7 +46,7 @@ pub fn verification(doc: &Verification) -> String {
         sheet.row("α alone", &text);
     }
     if let Some(text) = reference_loops(doc) {
-        sheet.row("reference loop", &text);
+        sheet.row("reference", &text);
     }
     controls(&mut sheet, doc);
     left_out(&mut sheet, doc);
