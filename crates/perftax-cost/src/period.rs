@@ -126,7 +126,7 @@ pub fn time_defaults(alpha_ns: f64) -> Vec<u64> {
     periods
 }
 
-/// Whether `n` is prime. Exact for every u64: Miller–Rabin with the first twelve primes as cross-checks, which suffices below
+/// Whether `n` is prime. Exact for every u64: Miller–Rabin with the first twelve primes as witnesses, which suffices below
 /// 3.3·10²⁴ (Sorenson & Webster 2015).
 pub fn is_prime(n: u64) -> bool {
     const CROSS_CHECKS: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];

@@ -92,7 +92,7 @@ impl Place {
             "machine": machine, "mechanism": "cpu-clock", "event": "cpu-clock",
             "alpha_ns": {"estimate": 5000.0, "low": 4800.0, "high": 5200.0, "confidence": 0.95},
             "floor_ns": null, "samples": 1000, "expected_samples": 1000.0, "lost": 0, "throttled": 0, "terms": {},
-            "linearity": null, "control": null, "cross-check": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
+            "linearity": null, "control": null, "witness": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
             "stopped": "precision", "blocks": []
         });
         let all = serde_json::json!({"schema": 1, "machine": machine, "kernel": "6.1", "calibrations": [calibration]});

@@ -13,8 +13,8 @@ fn workload(system_s: f64) -> WorkloadProfile {
     let run: Run = serde_json::from_value(serde_json::json!({
         "round": 0, "period": 0, "arm": "off", "elapsed_s": 1.0, "user_s": 1.0 - system_s, "system_s": system_s, "samples": 0,
         "samples_per_cpu": [], "cpu_s_per_cpu": [], "expected_samples": 0.0, "lost": 0, "throttled": 0, "voluntary_switches": 0,
-        "involuntary_switches": 0, "minor_faults": 0, "major_faults": 0, "max_rss_bytes": 0, "steal_s": 0.0, "counts": {}, "reference loops": [],
-        "adjusted_s": null, "discarded": null
+        "involuntary_switches": 0, "minor_faults": 0, "major_faults": 0, "max_rss_bytes": 0, "steal_s": 0.0, "counts": {}, "yardsticks": [],
+        "adjusted_s": null, "spoiled": null
     }))
     .unwrap();
     WorkloadProfile {

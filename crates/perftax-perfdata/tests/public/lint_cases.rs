@@ -1,4 +1,4 @@
-//! Recordings that look discarded and are not, or the other way round.
+//! Recordings that look faulty and are not, or the other way round.
 
 use perftax_doc::LintVerdict::{Error, Passed, Unknown, Warning};
 use perftax_doc::{LintCheck, LintVerdict};

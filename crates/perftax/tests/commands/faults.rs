@@ -12,7 +12,7 @@ fn profile(directory: &Path) -> PathBuf {
             "machine": machine(), "mechanism": mechanism, "event": event,
             "alpha_ns": {"estimate": alpha, "low": alpha * 0.95, "high": alpha * 1.05, "confidence": 0.95},
             "floor_ns": null, "samples": 1000, "expected_samples": 1000.0, "lost": 0, "throttled": 0, "terms": {},
-            "linearity": null, "control": null, "cross-check": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
+            "linearity": null, "control": null, "witness": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
             "stopped": "precision", "blocks": []
         })
     };
