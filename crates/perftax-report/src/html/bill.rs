@@ -131,5 +131,5 @@ fn bars(title: &str, what: &str, counts: &[SampleCount]) -> Panel {
         true => "Samples while a CPU idled delayed nobody: the table tells them from the others.".into(),
         false => format!("Each sample cost the {what} that it was taken on: one long bar carries most of the bill."),
     };
-    Panel::new(title, &caption).figure(figure).table(table.limited())
+    Panel::new(title, &caption).figure(figure).table(table)
 }

@@ -353,7 +353,7 @@ fn raw(blocks: &[Block]) -> Grid {
             b.discarded.clone().unwrap_or_default(),
         ]);
     }
-    table.limited()
+    table
 }
 
 fn of_settling(block: &Block, number: fn(&Settling) -> u64) -> String {

@@ -198,7 +198,7 @@ fn volume(doc: &Matrix) -> Option<Panel> {
     }
     let caption = "Records written while the program ran: branch records (LBR) make a sample many times as large. Logarithmic; the fewest copies \
                    are drawn, the table has all.";
-    Some(Panel::new("Volume of data", caption).figure(figure).folded(table.limited()))
+    Some(Panel::new("Volume of data", caption).figure(figure).folded(table))
 }
 
 fn controls(doc: &Matrix) -> Option<Panel> {
@@ -275,7 +275,7 @@ fn every_cell(doc: &Matrix) -> Panel {
         "Samples are those of all monitored runs that count together. Expected: what the events counted, divided by their periods (PEBS: \
          by the period and one more).",
     )
-    .table(table.limited())
+    .table(table)
 }
 
 /// What is excluded, was not measured or cannot be had.
@@ -293,7 +293,7 @@ fn not_there(doc: &Matrix) -> Option<Panel> {
     }
     let limit = units::share(doc.plan.variation_limit);
     let caption = format!("Cells whose runs vary by more than {limit} are excluded, as in the CERN study (openlab 2014).");
-    Some(Panel::new("Not in the grid", &caption).table(table.limited()))
+    Some(Panel::new("Not in the grid", &caption).table(table))
 }
 
 fn sets(doc: &Matrix) -> Panel {
@@ -402,5 +402,5 @@ fn cells_of_machines(docs: &[(String, &Matrix)], keys: &[&MatrixKey]) -> Panel {
         table.row(cells);
     }
     let caption = format!("{} cells, {shared} of them cells of two machines or more.", keys.len());
-    Panel::new("Every cell, machine by machine", &caption).table(table.limited())
+    Panel::new("Every cell, machine by machine", &caption).table(table)
 }

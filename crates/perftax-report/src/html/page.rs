@@ -119,7 +119,7 @@ impl Panel {
     }
 
     pub(super) fn table(mut self, table: Grid) -> Self {
-        self.table = Some(table);
+        self.table = Some(table.limited());
         self
     }
 
@@ -157,7 +157,7 @@ impl Grid {
     }
 
     /// Keeps what a page can carry and says what was left out.
-    pub(super) fn limited(mut self) -> Self {
+    fn limited(mut self) -> Self {
         if self.rows.len() > MAX_ROWS {
             self.note = format!("{} further rows are in the --json file.", self.rows.len() - MAX_ROWS);
             self.rows.truncate(MAX_ROWS);

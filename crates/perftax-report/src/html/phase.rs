@@ -193,5 +193,5 @@ fn raw(doc: &Phase) -> Panel {
         "Every interval: {} until its end and in it, {} and {} in it; the last one is what was left at the program's end.",
         doc.interval_event, doc.events[0], doc.events[1]
     );
-    Panel::new("Raw intervals", &caption).folded(table.limited())
+    Panel::new("Raw intervals", &caption).folded(table)
 }

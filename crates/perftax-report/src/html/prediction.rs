@@ -182,5 +182,5 @@ pub(super) fn raw_runs<'a>(title: &str, runs: impl Iterator<Item = (String, &'a 
             r.discarded.clone().unwrap_or_default(),
         ]);
     }
-    Panel::new(title, "Every run, before any statistics.").folded(table.limited())
+    Panel::new(title, "Every run, before any statistics.").folded(table)
 }

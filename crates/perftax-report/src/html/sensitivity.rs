@@ -37,7 +37,7 @@ pub(super) fn part(doc: &Sensitivity) -> Part {
         .figure(figure)
         .table(table),
     );
-    let mut raw = Grid::new(&["#round", "#taken away", "#visits", "#CPU time", "#elapsed", "discarded"]).limited();
+    let mut raw = Grid::new(&["#round", "#taken away", "#visits", "#CPU time", "#elapsed", "discarded"]);
     for run in &doc.runs {
         raw.row(vec![
             run.round.to_string(),

@@ -21,6 +21,16 @@ fn assert_all_drawn(dom: &str, wanted: usize) {
     }
 }
 
+/// Of every kind of table: whoever draws one cannot forget it.
+#[test]
+fn a_page_carries_no_more_rows_than_open_fast_and_says_how_many_more_there_are() {
+    let mut doc = crate::samples::sensitivity();
+    let run = doc.runs[0].clone();
+    doc.runs = std::iter::repeat_n(run, 2345).collect();
+    let page = html::documents(&[Document::Sensitivity(Box::new(doc))]);
+    assert!(page.contains("345 further rows are in the --json file."));
+}
+
 /// The page without plotly.js, which speaks of many things that our pages must not hold.
 fn without_plotter(page: &str) -> String {
     let (start, end) = (page.find("<noscript").unwrap(), page.rfind("<script>").unwrap());

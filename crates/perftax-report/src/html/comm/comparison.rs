@@ -82,7 +82,7 @@ fn shares(docs: &[(String, &Comm)]) -> Panel {
         table.row(std::iter::once(pair.name.clone()).chain(cells).collect());
     }
     let panel = Panel::new("Shares of the pairs", "Writer → reader, by the numbers of the threads; the largest first.");
-    let panel = panel.folded(table.limited());
+    let panel = panel.folded(table);
     if drawn.is_empty() { panel } else { panel.figure(figure) }
 }
 

@@ -125,7 +125,7 @@ fn every_pair(doc: &Comm) -> Option<Panel> {
     for pair in &doc.pairs {
         table.row(row(pair).into_iter().take(columns.len()).collect());
     }
-    Some(Panel::new("Every pair", "The most transfers first; pairs without any are left out.").folded(table.limited()))
+    Some(Panel::new("Every pair", "The most transfers first; pairs without any are left out.").folded(table))
 }
 
 /// What it rests on, what that cannot see, what was lost and what it cost.
@@ -177,7 +177,7 @@ fn threads(doc: &Comm) -> Panel {
             sum(&|pair| pair.to),
         ]);
     }
-    Panel::new("Threads", "The core is the one that a thread ran on the most.").folded(table.limited())
+    Panel::new("Threads", "The core is the one that a thread ran on the most.").folded(table)
 }
 
 /// Bars for true and false sharing side by side, named to their left.
