@@ -144,12 +144,8 @@ pub fn resolve(here: &Host, wanted: &CostQuery, program: &Program, origin: &mut 
         (None, Some(text)) => text.to_string(),
         (None, None) => usual_event(mechanism).into(),
     };
-    let priced = match wanted.cost.machine.as_deref().zip(machine.as_ref()) {
-        Some((name, machine)) => published(machine, name, mechanism, origin)?,
-        None => price(here, event.as_ref(), mechanism, wanted.payload, wanted.cost.profile.as_ref(), origin)?,
-    };
     let counting = Counting {
-        event,
+        event: event.clone(),
         event_name,
         is_named: wanted.event.is_some(),
         mechanism,
@@ -158,9 +154,13 @@ pub fn resolve(here: &Host, wanted: &CostQuery, program: &Program, origin: &mut 
         work: wanted.work.map(|text| here.event(text)).transpose()?,
     };
     let counted = counting.events(&here.catalog)?;
+    let priced = match wanted.cost.machine.as_deref().zip(machine.as_ref()) {
+        Some((name, machine)) => published(machine, name, mechanism, origin)?,
+        None => price(here, event.as_ref(), mechanism, wanted.payload, wanted.cost.profile.as_ref(), origin)?,
+    };
     let mut workload = program.survey(here, counted, origin)?;
     counting.complete(&mut workload)?;
-    let Counting { event, event_name, work, .. } = counting;
+    let Counting { event_name, work, .. } = counting;
     let left_out = event.as_ref().map_or(LeftOut::Nothing, Event::left_out);
     let cpus = online_cpus()?.len() as u32;
     Ok(PredictionInput { event_name, mechanism, left_out, priced, cpus, workload, work: work.map(|work| work.name) })
