@@ -172,6 +172,16 @@ mod tests {
         assert_eq!(Overhead::of(&pairs(1, 1.1)), None);
     }
 
+    /// Without noise every difference is certain; one that changes no verdict excludes no cell.
+    #[test]
+    fn a_certain_but_negligible_difference_is_no_bias() {
+        let exact =
+            |factor: f64| (1..7).map(move |n| MatrixPair { off: run(&[f64::from(n)]), on: run(&[factor * f64::from(n)]) });
+        let [small, large] = [1.0001, 1.001].map(|factor| control(&exact(factor).collect::<Vec<_>>(), 1).unwrap());
+        assert!(small.passed && !small.difference.contains(0.0), "{small:?}");
+        assert!(!large.passed, "{large:?}");
+    }
+
     #[test]
     fn discarded_pairs_do_not_count() {
         let mut all = pairs(8, 1.0);

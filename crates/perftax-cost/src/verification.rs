@@ -219,8 +219,7 @@ pub fn more_rounds(cell: &Cell, target: f64) -> u32 {
 }
 
 /// The A/A control of a workload: the round's runs of arm `off2` against those of `off`. `judged_together`: how many workloads are
-/// refused or not in the same verification; together their controls have the confidence of one. A difference that is known to be
-/// below half a thousandth passes: on a machine without noise every difference is certain, and so small a one changes no verdict.
+/// refused or not in the same verification; together their controls have the confidence of one.
 pub fn control(rounds: &[Round], judged_together: usize) -> Option<Control> {
     let arm = |round: &Round, arm: &str| {
         let times = round
@@ -231,13 +230,8 @@ pub fn control(rounds: &[Round], judged_together: usize) -> Option<Control> {
         mean_of(times)
     };
     let pairs: Vec<(f64, f64)> = rounds.iter().filter_map(|r| Some((arm(r, "off")?, arm(r, "off2")?))).collect();
-    let control = control_of(&pairs, judged_together)?;
-    let is_negligible = control.difference.low.abs().max(control.difference.high.abs()) <= NEGLIGIBLE_BIAS;
-    Some(Control { passed: control.passed || is_negligible, ..control })
+    control_of(&pairs, judged_together)
 }
-
-/// A bias of the unmonitored runs that no verdict depends on, a fraction of their time.
-const NEGLIGIBLE_BIAS: f64 = 0.0005;
 
 /// Median |E|, coverage, and the regression of measured on predicted *extra* time through all cells.
 ///

@@ -107,6 +107,7 @@ impl Counting {
 mod tests {
     #![allow(clippy::unwrap_used)] // tests may
 
+    use super::super::samples::workload;
     use super::*;
 
     fn catalog() -> Catalog {
@@ -160,25 +161,6 @@ mod tests {
         }
         let clock = Counting { work: Some(event("cpu-clock:u")), ..counting("page-faults:u") };
         assert!(names(&clock).unwrap_err().to_string().contains("not a clock"));
-    }
-
-    fn workload(counts: &[(&str, f64)]) -> WorkloadProfile {
-        let one = Estimate::exact(1.0);
-        WorkloadProfile {
-            command: Vec::new(),
-            pid: None,
-            elapsed_s: one,
-            cpu_s: one,
-            cpu_s_per_cpu: vec![one],
-            threads: 1,
-            tasks: None,
-            switches: one,
-            faults: one,
-            max_rss_bytes: 0,
-            counts: counts.iter().map(|(name, count)| (name.to_string(), Estimate::exact(*count))).collect(),
-            variation: 0.0,
-            runs: Vec::new(),
-        }
     }
 
     #[test]

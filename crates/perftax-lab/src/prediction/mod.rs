@@ -2,6 +2,8 @@
 
 mod counting;
 mod pricing;
+#[cfg(test)]
+mod samples;
 
 use perftax_cost::prediction::{RAW_TERM, Setting, USER_STACK_BYTES, Watched};
 use perftax_doc::{LeftOut, Mechanism, PayloadTerm, WorkloadProfile};
@@ -78,28 +80,13 @@ mod tests {
     fn input(mechanism: Mechanism, terms: &[&str]) -> PredictionInput {
         let terms = terms.iter().map(|name| (name.to_string(), Estimate::exact(100.0))).collect();
         let cost = Cost { terms, ..Cost::new(Estimate::exact(1000.0), 0.0) };
-        let one = Estimate::exact(1.0);
         PredictionInput {
             event_name: "an event".into(),
             mechanism,
             left_out: LeftOut::Nothing,
             priced: SampleCost { cost, machine: "here".into() },
             cpus: 4,
-            workload: WorkloadProfile {
-                command: Vec::new(),
-                pid: None,
-                elapsed_s: one,
-                cpu_s: one,
-                cpu_s_per_cpu: vec![one],
-                threads: 1,
-                tasks: None,
-                switches: one,
-                faults: one,
-                max_rss_bytes: 0,
-                counts: Default::default(),
-                variation: 0.0,
-                runs: Vec::new(),
-            },
+            workload: samples::workload(&[]),
             work: None,
         }
     }
