@@ -47,11 +47,19 @@ fn own(beside: &Path, kind: &str) -> PathBuf {
     (0..1000).map(numbered).find(|folder| is_made_ours(folder)).unwrap_or(usual)
 }
 
-/// Makes it, or finds it made: a folder, no link to one, and nobody else may write to it.
+/// Makes it, or finds it made.
 fn is_made_ours(folder: &Path) -> bool {
     DirBuilder::new().mode(0o700).create(folder).ok();
-    std::fs::symlink_metadata(folder)
-        .is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0)
+    is_ours_alone(folder).unwrap_or(false)
+}
+
+/// Whether it is a folder of this user's, no link to one, and nobody else may write to it.
+///
+/// # Errors
+/// Where it is not there, or cannot be looked at.
+pub fn is_ours_alone(folder: &Path) -> std::io::Result<bool> {
+    let found = std::fs::symlink_metadata(folder)?;
+    Ok(found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use std::io::{IoSlice, IoSliceMut, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -67,8 +67,7 @@ fn folder() -> Result<PathBuf> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(&folder).map_err(Error::file(&folder))?;
     for part in [folder.as_path()].into_iter().chain(folder.parent()) {
-        let found = std::fs::symlink_metadata(part).map_err(Error::file(part))?;
-        if found.uid() != geteuid().as_raw() || !found.is_dir() || found.mode() & 0o022 != 0 {
+        if !perftax_folders::is_ours_alone(part).map_err(Error::file(part))? {
             let source =
                 std::io::Error::other("it must be a folder of yours that nobody else may write to: set XDG_RUNTIME_DIR to one");
             return Err(Error::File { path: part.into(), source });

@@ -52,8 +52,7 @@ impl Naming for InProcess<'_, '_> {
         if found.object.is_some() {
             return found.name;
         }
-        let holds = |place: &&Place| (place.address..place.address + place.bytes).contains(&address);
-        match self.all.places.iter().find(holds) {
+        match self.all.places.iter().find(|place| place.holds(address)) {
             Some(place) if place.address == address => place.name.clone(),
             Some(place) => format!("{} ({:#x} in)", place.name, address - place.address),
             None if found.is_known() => found.name,

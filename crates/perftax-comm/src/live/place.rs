@@ -63,6 +63,13 @@ pub struct Place {
     pub is_shared: bool,
 }
 
+impl Place {
+    /// Whether an address lies in it.
+    pub fn holds(&self, address: u64) -> bool {
+        (self.address..self.address + self.bytes).contains(&address)
+    }
+}
+
 impl PlaceName {
     /// Reads a place.
     ///

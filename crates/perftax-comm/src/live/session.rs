@@ -54,8 +54,7 @@ pub fn watch(watching: &Watching, catalog: &Catalog) -> Result<Watched> {
 
 /// Whether processes share a piece.
 fn is_shared(places: &[Place], piece: Piece) -> bool {
-    let holds = |place: &&Place| (place.address..place.address + place.bytes).contains(&piece.address);
-    places.iter().find(holds).is_some_and(|place| place.is_shared)
+    places.iter().find(|place| place.holds(piece.address)).is_some_and(|place| place.is_shared)
 }
 
 /// Watching of named places that goes on.

@@ -113,15 +113,12 @@ impl Campaign<'_> {
                 Kept::Pilot(pilot) => Some(pilot).filter(|pilot| is_of(pilot, workload, copies)),
                 Kept::Cell(_) => None,
             });
-            let kept = kept.cloned();
-            let is_new = kept.is_none();
-            let pilot = match kept {
-                Some(kept) => kept,
-                None => pilot(&self.instances(workload, copies)?, PILOT_RUNS)?,
-            };
-            if is_new {
-                self.keep(Kept::Pilot(pilot.clone()))?;
+            if let Some(kept) = kept {
+                pilots.push(kept.clone());
+                continue;
             }
+            let pilot = pilot(&self.instances(workload, copies)?, PILOT_RUNS)?;
+            self.keep(Kept::Pilot(pilot.clone()))?;
             pilots.push(pilot);
         }
         Ok(pilots)
