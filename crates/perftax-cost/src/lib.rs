@@ -18,6 +18,7 @@ mod cost;
 pub mod direct;
 pub mod drive;
 pub mod foresight;
+pub mod governor;
 pub mod left_out;
 pub mod matrix;
 pub mod order;

@@ -4,3 +4,4 @@
 pub mod bill;
 pub mod lint;
 pub mod recording;
+pub mod writing;

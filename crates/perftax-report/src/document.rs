@@ -1,8 +1,8 @@
 //! Which document a JSON text holds, for commands that read documents back.
 
 use perftax_doc::{
-    Audit, Bill, Calibration, Comm, Lint, MachineProfile, Matrix, Origin, Phase, Plan, Prediction, SCHEMA, Selfcost, Sensitivity,
-    Simulation, Verification,
+    Audit, Bill, Calibration, Comm, Lint, MachineProfile, Matrix, Origin, Phase, Plan, Prediction, Recorded, SCHEMA, Selfcost,
+    Sensitivity, Simulation, Verification,
 };
 use serde::de::DeserializeOwned;
 
@@ -35,6 +35,8 @@ pub enum Document {
     Matrix(Box<Matrix>),
     /// `perftax comm`, `perftax sim --comm`.
     Comm(Box<Comm>),
+    /// `perftax record`.
+    Recorded(Box<Recorded>),
 }
 
 /// Why a text holds no document that we can read.
@@ -110,6 +112,7 @@ impl Document {
             "phase" => Self::Phase(typed(&kind, value)?),
             "matrix" => Self::Matrix(typed(&kind, value)?),
             "comm" => Self::Comm(typed(&kind, value)?),
+            "record" => Self::Recorded(typed(&kind, value)?),
             other => return Err(ReadError::Foreign(format!("its kind is '{other}', not one that is put side by side"))),
         };
         Ok(vec![document])
@@ -131,6 +134,7 @@ impl Document {
             Self::Phase(doc) => &doc.origin,
             Self::Matrix(doc) => &doc.origin,
             Self::Comm(doc) => &doc.origin,
+            Self::Recorded(doc) => &doc.origin,
         }
     }
 
@@ -150,6 +154,7 @@ impl Document {
             Self::Phase(_) => "phase",
             Self::Matrix(_) => "matrix",
             Self::Comm(_) => "comm",
+            Self::Recorded(_) => "record",
         }
     }
 }
@@ -170,6 +175,7 @@ impl serde::Serialize for Document {
             Self::Phase(doc) => doc.serialize(serializer),
             Self::Matrix(doc) => doc.serialize(serializer),
             Self::Comm(doc) => doc.serialize(serializer),
+            Self::Recorded(doc) => doc.serialize(serializer),
         }
     }
 }

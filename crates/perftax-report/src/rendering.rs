@@ -4,7 +4,8 @@
 use crate::html;
 use crate::{Document, csv, text};
 use perftax_doc::{
-    Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Selfcost, Sensitivity, Simulation, Verification,
+    Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity, Simulation,
+    Verification,
 };
 
 /// A document that can be shown.
@@ -61,6 +62,7 @@ render!(
     Phase: phase,
     Matrix: matrix,
     Comm: comm,
+    Recorded: recorded,
 );
 
 impl Render for Document {

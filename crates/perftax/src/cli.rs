@@ -18,8 +18,9 @@ Exit codes: 0 done; 1 our failure, or the measured program failed; 2 usage; 3 th
 4 a negative verdict (the prediction did not hold, an audit row failed, no period fits the budget, a recording cannot be trusted); 126/127 cannot exec / not found; 130 interrupted.";
 
 /// What people come for, and the commands for it, as the README has them.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Before you profile", &["plan", "predict", "verify", "doctor", "list"]),
+    ("Record within a budget", &["record"]),
     ("A recording that you have", &["bill", "lint"]),
     ("Why is it slow", &["trace", "comm", "phase", "sensitivity"]),
     ("A PMU where there is none", &["vm", "sim"]),
@@ -56,6 +57,7 @@ pub enum Command {
     List(commands::list::Args),
     Calibrate(commands::calibrate::Args),
     Predict(commands::predict::Args),
+    Record(commands::record::Args),
     Plan(commands::plan::Args),
     Verify(commands::verify::Args),
     Bill(commands::bill::Args),

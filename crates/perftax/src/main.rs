@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Command::List(args) => commands::list::run(&args),
         Command::Calibrate(args) => commands::calibrate::run(&args),
         Command::Predict(args) => commands::predict::run(&args),
+        Command::Record(args) => commands::record::run(&args),
         Command::Plan(args) => commands::plan::run(&args),
         Command::Verify(args) => commands::verify::run(&args),
         Command::Bill(args) => commands::bill::run(&args),

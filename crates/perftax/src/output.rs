@@ -275,6 +275,11 @@ impl Partial {
         Ok(Self { path: path.into(), _noted: noted, file })
     }
 
+    /// The file, for whoever writes it in its own way.
+    pub fn file(&self) -> Result<File> {
+        self.file.as_file().try_clone().with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
     /// Puts it in its place.
     pub fn finish(self) -> Result<()> {
         let synced = self.file.as_file().sync_all();

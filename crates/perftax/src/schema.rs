@@ -16,6 +16,7 @@ fn schemas() -> Vec<(&'static str, Schema)> {
     vec![
         ("audit", of::<perftax_doc::Audit>()),
         ("bill", of::<perftax_doc::Bill>()),
+        ("record", of::<perftax_doc::Recorded>()),
         ("calibrate", of::<perftax_doc::Calibration>()),
         ("comm", of::<perftax_doc::Comm>()),
         ("doctor", of::<doctor::Document<'static>>()),

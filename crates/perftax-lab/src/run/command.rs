@@ -37,7 +37,7 @@ impl Command {
     /// A command line of the user's that reads nothing. Its output is kept where `output` says.
     pub fn from_argv(argv: Vec<OsString>, output: Stdio) -> Self {
         let name = argv.first().map(PathBuf::from).and_then(|p| p.file_name().map(|n| n.to_string_lossy().into_owned()));
-        let spec = ChildSpec { argv, directory: None, stdin: None, output, cpus: None, environment: Vec::new() };
+        let spec = ChildSpec { argv, directory: None, stdin: None, output, cpus: None, environment: Vec::new(), survives: false };
         Self::new(name.unwrap_or_default(), spec, 1)
     }
 
@@ -55,6 +55,7 @@ impl Command {
             output: Stdio::Discard,
             cpus: None,
             environment: Vec::new(),
+            survives: false,
         };
         Self::new(prepared.name.clone(), spec, prepared.threads)
             .reading(prepared.stdin.clone().map_or(Input::Nothing, Input::File))

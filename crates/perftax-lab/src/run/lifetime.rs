@@ -116,7 +116,15 @@ mod tests {
 
     fn run(lifetime: Lifetime, script: &str) -> Result<Exit> {
         let argv = ["sh", "-c", script].map(Into::into).to_vec();
-        let spec = ChildSpec { argv, directory: None, stdin: None, output: Stdio::Discard, cpus: None, environment: Vec::new() };
+        let spec = ChildSpec {
+            argv,
+            directory: None,
+            stdin: None,
+            output: Stdio::Discard,
+            cpus: None,
+            environment: Vec::new(),
+            survives: false,
+        };
         let mut child = Child::spawn(&spec).unwrap();
         child.release().unwrap();
         lifetime.wait(child)

@@ -110,7 +110,15 @@ impl Load {
                 }
                 let argv = ["sh", "-c", &self.command].map(Into::into).to_vec();
                 let Place { directory, environment } = place.clone();
-                let spec = ChildSpec { argv, directory, stdin: None, output: Stdio::PipeErrors, cpus: None, environment };
+                let spec = ChildSpec {
+                    argv,
+                    directory,
+                    stdin: None,
+                    output: Stdio::PipeErrors,
+                    cpus: None,
+                    environment,
+                    survives: false,
+                };
                 let mut load = Child::spawn(&spec)?;
                 load.release()?;
                 Phase::Loaded { load, said: Heard::default(), began: Instant::now() }
@@ -161,7 +169,15 @@ mod tests {
 
     fn run(load: &Load, script: &str, directory: Option<PathBuf>) -> Result<Exit> {
         let argv = ["sh", "-c", script].map(Into::into).to_vec();
-        let mut spec = ChildSpec { argv, directory, stdin: None, output: Stdio::Discard, cpus: None, environment: Vec::new() };
+        let mut spec = ChildSpec {
+            argv,
+            directory,
+            stdin: None,
+            output: Stdio::Discard,
+            cpus: None,
+            environment: Vec::new(),
+            survives: false,
+        };
         load.before_run(&mut spec)?;
         let mut child = Child::spawn(&spec)?;
         child.release()?;

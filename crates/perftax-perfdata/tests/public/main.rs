@@ -12,3 +12,4 @@ mod bill_traces;
 mod lint_built;
 mod lint_cases;
 mod lint_pairs;
+mod writing;

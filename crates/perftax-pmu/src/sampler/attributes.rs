@@ -8,6 +8,27 @@ use super::{Clock, Sampling, Wakeup};
 use crate::event::Event;
 use crate::sys::Attributes;
 
+/// The attributes of an event that is sampled so, as bytes (`struct perf_event_attr`): what a recording says of it. Where periods vary, `frequency` says how many
+/// samples a second there were to be, for then a reader takes each sample's own period. A uprobe's path, an address of this process, is left out.
+pub fn attribute_bytes(event: &Event, sampling: &Sampling, frequency: Option<u64>) -> Vec<u8> {
+    let mut attributes = attributes(event, sampling, None);
+    if let Some(frequency) = frequency {
+        attributes.0.set_freq(1);
+        attributes.0.__bindgen_anon_1.sample_freq = frequency;
+    }
+    // Readers refuse attributes that are longer than those they know, even where there is nothing in them: perf 6.1 knows 128 bytes.
+    let mut bytes = attributes.bytes();
+    while bytes.len() > READ_BY_ALL && bytes.ends_with(&[0; 8]) {
+        bytes.truncate(bytes.len() - 8);
+    }
+    let size = bytes.len() as u32;
+    bytes[4..8].copy_from_slice(&size.to_ne_bytes());
+    bytes
+}
+
+/// `PERF_ATTR_SIZE_VER7` (Linux 5.11).
+const READ_BY_ALL: usize = 128;
+
 /// The attributes of an event that is sampled so; `uprobe_path` is read when they are used.
 pub(super) fn attributes(event: &Event, sampling: &Sampling, uprobe_path: Option<&CStr>) -> Attributes {
     let mut attributes = Attributes::new();

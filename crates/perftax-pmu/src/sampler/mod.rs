@@ -11,6 +11,7 @@ mod ring_pages;
 mod settings;
 mod waiting;
 
+pub use attributes::attribute_bytes;
 pub use direct::{DirectSampler, KernelWork, Pages};
 pub use group::{GroupCounts, GroupSampler};
 pub use live::LiveSampler;

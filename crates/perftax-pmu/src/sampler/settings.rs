@@ -110,6 +110,18 @@ impl Payload {
         self
     }
 
+    /// With the CPU that each sample was taken on.
+    pub fn with_cpu(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_CPU);
+        self
+    }
+
+    /// With the period that each sample stands for, as the event has it: samples of several periods are then told apart, each with its weight.
+    pub fn with_period(mut self) -> Self {
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_PERIOD);
+        self
+    }
+
     /// With what a tracepoint records, and by how much it counts: only then does one that counts by more than 1 (`sched_stat_runtime`, by
     /// nanoseconds) write one record each time, and not one for each period of it (kernel/events/core.c, perf_swevent_event).
     pub fn with_raw(mut self) -> Self {

@@ -47,6 +47,8 @@ pub struct ChildSpec {
     pub cpus: Option<Vec<u32>>,
     /// Variables that it gets beside ours.
     pub environment: Vec<(OsString, OsString)>,
+    /// Whether it goes on where we are killed: it is somebody's program, which we only look at. Else the kernel kills it then.
+    pub survives: bool,
 }
 
 /// How a process ended.
@@ -172,7 +174,9 @@ impl Child {
         if pid == 0 {
             // SAFETY: see above: plain system calls on descriptors and buffers that outlive them.
             unsafe {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if !spec.survives {
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                }
                 // Rust ignores SIGPIPE, and what is ignored stays so across exec: a pipeline would then never end.
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 // At its gate it would run our handlers, and live on.
@@ -388,6 +392,16 @@ fn has_ended(pid: i32) -> bool {
     outcome == 0 && unsafe { info.si_pid() } == pid
 }
 
+/// Returns when a process has ended, or after this time, or earlier where a signal comes.
+pub fn wait_at_most(pid: u32, limit: Duration) {
+    let ended = rustix::process::Pid::from_raw(pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let Some((ended, limit)) = ended.zip(Timespec::try_from(limit).ok()) else {
+        return std::thread::sleep(limit);
+    };
+    // Whatever comes of it, whoever waits looks again.
+    poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit)).ok();
+}
+
 /// Returns when a child of ours has ended, which is not reaped by it.
 ///
 /// # Errors
@@ -512,7 +526,7 @@ mod tests {
         std::fs::remove_file(&said).ok();
         let (argv, path) = (argv.iter().map(Into::into).collect(), path.map(|path| path.replace('@', folder.to_str().unwrap())));
         let (directory, output) = (Some(folder.into()), Stdio::Discard);
-        let spec = ChildSpec { argv, directory, stdin: None, output, cpus: None, environment: Vec::new() };
+        let spec = ChildSpec { argv, directory, stdin: None, output, cpus: None, environment: Vec::new(), survives: false };
         let image = ExecImage::in_path(&spec.argv, path.as_deref().map(AsRef::as_ref)).unwrap();
         let mut child = Child::spawn_image(&spec, image).unwrap();
         child.release().unwrap();

@@ -250,6 +250,7 @@ mod tests {
             output: Stdio::Discard,
             cpus: None,
             environment: Vec::new(),
+            survives: false,
         })
         .unwrap()
     }

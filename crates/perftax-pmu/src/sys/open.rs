@@ -50,6 +50,13 @@ impl Attributes {
     pub(crate) fn new() -> Self {
         Self(abi::perf_event_attr { size: size_of::<abi::perf_event_attr>() as u32, ..Default::default() })
     }
+
+    /// All of their bytes.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let begin = std::ptr::from_ref(&self.0).cast::<u8>();
+        // SAFETY: the kernel's structure has no padding, and every byte of it was set when it was made.
+        unsafe { std::slice::from_raw_parts(begin, size_of::<abi::perf_event_attr>()) }.to_vec()
+    }
 }
 
 /// What a counter says when it is read.

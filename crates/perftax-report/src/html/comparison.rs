@@ -60,6 +60,7 @@ pub(super) fn part(documents: &[Document]) -> Part {
     super::phase::side_by_side(&mut part, &of_kind!(documents, Phase));
     part.panels.extend(super::matrix::together(&of_kind!(documents, Matrix)));
     part.panels.extend(super::comm::together(&of_kind!(documents, Comm)));
+    part.panels.extend(super::recorded::together(&of_kind!(documents, Recorded)));
     part
 }
 

@@ -12,6 +12,7 @@ mod page;
 mod phase;
 mod plan;
 mod prediction;
+mod recorded;
 mod selfcost;
 mod selfcost_comparison;
 mod sensitivity;
@@ -20,8 +21,8 @@ mod trace;
 mod verification;
 
 use perftax_doc::{
-    Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Selfcost, Sensitivity, Simulation, TracePicture,
-    Verification,
+    Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity, Simulation,
+    TracePicture, Verification,
 };
 
 use crate::document::Document;
@@ -92,6 +93,11 @@ pub fn comm(doc: &Comm) -> String {
     page::render(vec![comm::part(doc)])
 }
 
+/// The page of a recording within a budget: what was spent on what, and how it went over time.
+pub fn recorded(doc: &Recorded) -> String {
+    page::render(vec![recorded::part(doc)])
+}
+
 /// The page of a trace: every message over time, the slow ones in pieces, what their extra time went to, what kept CPUs from the program.
 pub fn trace(picture: &TracePicture) -> String {
     trace::page(picture)
@@ -122,5 +128,6 @@ fn part(document: &Document) -> Part {
         Document::Phase(doc) => phase::part(doc),
         Document::Matrix(doc) => matrix::part(doc),
         Document::Comm(doc) => comm::part(doc),
+        Document::Recorded(doc) => recorded::part(doc),
     }
 }

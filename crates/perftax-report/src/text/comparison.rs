@@ -59,6 +59,7 @@ fn tables(documents: &[Document]) -> Vec<Table> {
         super::phase::side_by_side(&of_kind!(Phase)),
         matrices(&of_kind!(Matrix)),
         super::comm_comparison::side_by_side(&of_kind!(Comm)),
+        super::recorded::side_by_side(&of_kind!(Recorded)),
     ];
     all.into_iter().flatten().collect()
 }

@@ -17,6 +17,7 @@ mod matrix;
 mod phase;
 mod plan;
 mod prediction;
+mod recorded;
 mod selfcost;
 mod selfcost_comparison;
 mod sensitivity;
@@ -39,6 +40,7 @@ pub use phase::phase;
 pub(crate) use plan::piece as plan_piece;
 pub use plan::plan;
 pub use prediction::prediction;
+pub use recorded::recorded;
 pub use selfcost::selfcost;
 pub use sensitivity::sensitivity;
 pub use simulation::simulation;
@@ -76,6 +78,8 @@ pub(crate) use matrix::{
 };
 #[cfg(feature = "html")]
 pub(crate) use phase::interval as phase_interval;
+#[cfg(feature = "html")]
+pub(crate) use recorded::{cost as recorded_cost, expense_cost, expense_count, name as expense_name, rates as recorded_rates};
 #[cfg(feature = "html")]
 pub(crate) use selfcost::{
     cost as selfcost_cost, kept as selfcost_kept, method as selfcost_method, number as selfcost_number, points as selfcost_points,

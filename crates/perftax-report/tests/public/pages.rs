@@ -52,6 +52,7 @@ fn all_documents() -> Vec<Document> {
         Document::Audit(Box::new(crate::samples::audit())),
         Document::Selfcost(Box::new(crate::samples::selfcost())),
         Document::Phase(Box::new(crate::samples::phase())),
+        Document::Recorded(Box::new(crate::samples::recorded())),
         Document::Phase(Box::new(crate::samples::phase_by_time())),
         Document::Matrix(Box::new(crate::samples::matrix())),
         Document::Comm(Box::new(crate::samples::comm())),

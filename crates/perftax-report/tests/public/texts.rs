@@ -81,6 +81,11 @@ fn texts_are_as_reviewed() {
         "phases.txt",
         &text::comparison(&[crate::samples::phase(), crate::samples::phase()].map(|p| Document::Phase(Box::new(p)))),
     );
+    check_text("recorded.txt", &text::recorded(&crate::samples::recorded()));
+    check_text(
+        "recordings.txt",
+        &text::comparison(&[crate::samples::recorded(), crate::samples::recorded()].map(|doc| Document::Recorded(Box::new(doc)))),
+    );
     check_text("trace-message.txt", &text::trace_message(&crate::samples::traced::message(), 3));
     check_text("comparison.txt", &text::comparison(&both()));
     check_text("matrix-plan.txt", &text::matrix_plan(&crate::samples::matrix()));
@@ -100,6 +105,7 @@ fn separated_values_are_as_reviewed() {
     check("bill.csv", &csv::bill(&crate::samples::bill(), ";"));
     check("lint.csv", &csv::lint(&crate::samples::lint(), ","));
     check("sweep.csv", &csv::simulation(&crate::samples::sweep(), ","));
+    check("recorded.csv", &csv::recorded(&crate::samples::recorded(), ","));
     check("selfcost.csv", &csv::selfcost(&crate::samples::selfcost(), ","));
     check("sensitivity.csv", &csv::sensitivity(&crate::samples::sensitivity(), ","));
     check("comparison.csv", &Several::of(&both()).csv(","));
@@ -123,6 +129,7 @@ fn every_row_of_separated_values_has_as_many_fields_as_the_first() {
         csv::audit(&crate::samples::audit(), "|"),
         csv::selfcost(&crate::samples::selfcost(), "|"),
         csv::phase(&crate::samples::phase(), "|"),
+        csv::recorded(&crate::samples::recorded(), "|"),
         csv::matrix(&crate::samples::matrix(), "|"),
         csv::comm(&crate::samples::comm_watched(), "|"),
         csv::comm_cores(&crate::samples::comm_every(), "|"),
@@ -172,6 +179,7 @@ fn documents_are_known_again() {
         Document::Audit(Box::new(crate::samples::audit())),
         Document::Selfcost(Box::new(crate::samples::selfcost())),
         Document::Phase(Box::new(crate::samples::phase())),
+        Document::Recorded(Box::new(crate::samples::recorded())),
         Document::Matrix(Box::new(crate::samples::matrix())),
         Document::Comm(Box::new(crate::samples::comm())),
         Document::Comm(Box::new(crate::samples::comm_watched())),

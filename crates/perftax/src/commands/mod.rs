@@ -12,6 +12,7 @@ pub mod matrix;
 pub mod phase;
 pub mod plan;
 pub mod predict;
+pub mod record;
 pub mod report;
 pub mod selfcost;
 pub mod sensitivity;

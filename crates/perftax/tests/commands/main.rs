@@ -19,6 +19,8 @@ mod phase;
 #[cfg(all(feature = "trace", feature = "html"))]
 mod plain_user;
 mod programs;
+#[cfg(all(feature = "trace", feature = "html"))]
+mod record;
 mod selfcost;
 mod servers;
 mod shape;

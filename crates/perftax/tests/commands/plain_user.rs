@@ -47,6 +47,7 @@ fn asked(place: &Place) -> Vec<Asked> {
         row("report", &made, &[], done, "cpu-clock:u", true),
         row("sim", "--no-caches", &BRIEF, done, "instructions on 1 thread", false),
         row("comm", "--watch counter --budget none", &[&sharing], done, "true sharing", true),
+        row("record", &format!("-o {}", place.path("perf.data")), &BUSY, done, "perf report", true),
         row("trace record", &format!("-o {new}"), &[&messages], done, "400 marks of 1 threads", true),
         row("trace report", &new, &[], done, "messages", true),
         row("vm", "list", &[], done, "", false),

@@ -14,7 +14,7 @@ const FLOORS: [&[&str]; 6] = [
     &["perftax-doc", "perftax-folders", "perftax-model", "perftax-symbols", "perftax-tag"],
     &["perftax-cost", "perftax-engine-c", "perftax-pmu", "perftax-vm"],
     &["perftax-perfdata", "perftax-report", "perftax-target"],
-    &["perftax-comm"],
+    &["perftax-comm", "perftax-record"],
     &["perftax-lab", "perftax-sim-plugin", "perftax-trace"],
     &["perftax"],
 ];

@@ -117,6 +117,16 @@ fn table(place: &Place) -> Vec<Row> {
         row("matrix", Stdout, &format!("{matrix} --dry-run"), &BUSY, "precision ±", "", &[File, Json], DONE),
         row("sim", Stderr, "--no-caches", &BRIEF, "instructions on 1 thread", "", ALL, DONE),
         row("comm", Stderr, "--watch counter --budget none", &[&sharing], "true sharing", "", ALL, DONE),
+        row(
+            "record",
+            Stderr,
+            &format!("-o {}", place.path("perf.data")),
+            &BUSY,
+            "perf report",
+            "perftax: at most",
+            &[Json, Html],
+            DONE,
+        ),
         row("trace record", Summary, &format!("-o {new}"), &[&messages], "", "perftax: 400 marks of 1 threads", &[], DONE),
         row("trace report", Stdout, &trace, &[], "messages  ", "", &[File, Json, Html], DONE),
         row("trace show", Stdout, &format!("{trace} 7"), &[], "message   7", "", &[File, Json], DONE),
@@ -147,6 +157,13 @@ impl Place {
 
     fn bare(perftax: PathBuf) -> Self {
         Self { folder: tempfile::tempdir().unwrap(), perftax, user: None }
+    }
+
+    /// Ours, with a profile of this machine and nothing else.
+    pub fn bare_with_profile() -> Self {
+        let place = Self::bare(env!("CARGO_BIN_EXE_perftax").into());
+        place.keep_profile();
+        place
     }
 
     /// A plain user's, with a perftax that anybody may run: whoever runs the tests, where that is not root.
@@ -222,6 +239,13 @@ impl Place {
         std::fs::create_dir_all(&folder).unwrap();
         let name = format!("{}.json", machine["fingerprint"].as_str().unwrap());
         std::fs::write(folder.join(name), profile.to_string()).unwrap();
+    }
+
+    /// A command that is not run yet.
+    pub fn command(&self, command: &str, arguments: &[&str]) -> Command {
+        let mut perftax = Command::new(&self.perftax);
+        perftax.args(command.split_whitespace()).args(arguments).stdin(Stdio::null()).env("XDG_DATA_HOME", self.path("data"));
+        perftax
     }
 
     /// Runs a command without a terminal, and without being told to have no colour.

@@ -9,6 +9,7 @@ mod gridded;
 mod linted;
 mod phased;
 mod priced;
+mod recorded;
 mod shared;
 mod simulated;
 pub mod traced;
@@ -29,6 +30,7 @@ pub use gridded::{matrix, other_matrix};
 pub use linted::lint;
 pub use phased::{phase, phase_by_time};
 pub use priced::{other_selfcost, selfcost};
+pub use recorded::recorded;
 pub use shared::{comm, comm_every, comm_many, comm_watched};
 pub use simulated::{sensitivity, simulation, sweep};
 

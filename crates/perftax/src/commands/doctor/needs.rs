@@ -20,7 +20,7 @@ const REFERENCE_LOOP: (Right, &str) = (Right::RealTime, "no reference loop: the 
 const RINGS: (Right, &str) = (Right::Rings, "smaller rings: samples that come in bursts may be lost, which is counted and said");
 
 /// Of every command.
-pub const ALL: [Needs; 17] = [
+pub const ALL: [Needs; 18] = [
     Needs {
         command: "calibrate",
         needs: &[Right::OwnUserMode],
@@ -28,6 +28,7 @@ pub const ALL: [Needs; 17] = [
     },
     Needs { command: "predict", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS] },
     Needs { command: "plan", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS] },
+    Needs { command: "record", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS, RINGS] },
     Needs { command: "verify", needs: &[Right::OwnUserMode], uses: &[KERNEL_TOO, LIMITS, RINGS, REFERENCE_LOOP] },
     Needs {
         command: "matrix",

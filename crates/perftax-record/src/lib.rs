@@ -1,0 +1,25 @@
+//! Sampling that stays within a budget, always: `perf record`'s recordings, at rates that follow what the program does.
+//!
+//! ```text
+//! recording    what is recorded, and what came of it
+//! rates        one event at several periods, of which one is on: each sample's weight is its own
+//! known        what a program was before it was watched: threads, names, code
+//! kernel_code  where the kernel's own code lies
+//! sink         records on their way from rings to the file, looked at as they pass
+//! machine      what a look at the whole machine tells: how busy its CPUs are, how often they switch
+//! session      looks, windows, and the governor's word on how to go on
+//! ```
+//!
+//! What is spent and at which rate to go on is decided by [`perftax_cost::governor`], which knows no kernel.
+
+mod kernel_code;
+mod known;
+mod machine;
+mod rates;
+mod recording;
+mod session;
+mod sink;
+mod switches;
+
+pub use perftax_target::Subject;
+pub use recording::{Outcome, Recorder, Recording, record};

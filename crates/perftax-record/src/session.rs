@@ -1,0 +1,415 @@
+//! Looks, windows, and the governor's word on how to go on.
+
+use std::fs::File;
+use std::time::Duration;
+
+use perftax_cost::governor::{Decision, Governor, Tariff, Window};
+use perftax_doc::Estimate;
+use perftax_doc::steps::Setting;
+use perftax_perfdata::writing::{EventDescription, Features, FileWriter};
+use perftax_pmu::guard::take_interrupt_as_end;
+use perftax_pmu::process::running_threads;
+use perftax_pmu::record::{Encoder, Header};
+use perftax_pmu::sampler::{Payload, Sampling, Wakeup, attribute_bytes};
+use perftax_pmu::sys::{Exit, children_of, monotonic_ns, own_cpu_ns, wait_at_most};
+use perftax_pmu::{Error, Result};
+use perftax_target::{Program, Watch};
+
+use crate::kernel_code::kernel_code;
+use crate::known::known;
+use crate::machine::{Busy, MachineLook};
+use crate::rates::Rates;
+use crate::recording::{Outcome, Recording, build_ids, unwritable};
+use crate::sink::{Passed, Sink, targets};
+use crate::switches::Switches;
+
+/// Threads come and go while events are opened on them: how often it is tried.
+const ATTEMPTS: u32 = 5;
+/// From one look at the whole machine to the next, at least, ns.
+const MACHINE_LOOK_NS: u64 = 500_000_000;
+/// What is shorter is no window yet, ns.
+const SHORTEST_WINDOW_NS: u64 = 2_000_000;
+
+/// A recording that runs.
+pub struct Session {
+    recording: Recording,
+    samplings: Vec<Sampling>,
+    encoder: Encoder,
+    pid: u32,
+    /// None while sampling rests.
+    rates: Option<Rates>,
+    sink: Sink,
+    governor: Governor,
+    machine: MachineLook,
+    switches: Switches,
+    machine_look_ns: u64,
+    /// Threads that came or went since the last look at the machine.
+    came_and_went: u64,
+    window_ns: u64,
+    own_cpu_ns: u64,
+    /// Our own CPU time of which nobody knows yet whether the program waited for it.
+    unjudged_ns: f64,
+    /// What opening events again took, and what was switched until they were closed: to be entered yet, ns.
+    owed_ns: u64,
+    owed_switches: Estimate,
+    began_own_cpu_ns: u64,
+    /// What the program's own clock said last while sampling rested, ns.
+    rested_ns: Option<u64>,
+    /// While sampling rests: what it was asked for last.
+    clock_ns: Option<u64>,
+    totals: Passed,
+    lost: u64,
+    counted: u64,
+    /// Periods that were over by now, and samples that came of them: the rest was dropped.
+    periods_over: f64,
+    is_over: bool,
+    knows_kernel: bool,
+}
+
+impl Session {
+    /// Opens everything, with nothing on.
+    pub fn open(recording: &Recording, program: &Program, file: File) -> Result<Self> {
+        let payload = recording.payload.with_cpu().with_period();
+        let tariff = recording.pricing.tariff().ok_or_else(|| no_period(recording))?;
+        let samplings: Vec<Sampling> = (tariff.periods.iter().enumerate())
+            .map(|(rate, period)| sampling(*period, payload, program.is_ours() && rate == 0))
+            .collect();
+        let pid = program.pid();
+        let rates = open(recording, &samplings, &|| program.threads())?;
+        // Of other events nobody knows before how many there are in a second.
+        let frequency = if tariff.is_clock { (1_000_000_000 / tariff.periods[0]).max(1) } else { 1 };
+        let event = EventDescription {
+            name: recording.event.name.clone(),
+            attribute: attribute_bytes(&recording.event, &samplings[0], Some(frequency)),
+            ids: Vec::new(),
+        };
+        let layout = *rates.layout();
+        let encoder = Encoder::new(&layout);
+        let mut sink = Sink::new(FileWriter::create(file, vec![event]).map_err(unwritable)?, &layout);
+        sink.know(&known(&encoder, pid));
+        let own_cpu_ns = own_cpu_ns();
+        Ok(Self {
+            governor: Governor::new(tariff, recording.pricing.budget, recording.cpus.len()),
+            recording: recording.clone(),
+            samplings,
+            encoder,
+            pid,
+            rates: Some(rates),
+            sink,
+            machine: MachineLook::default(),
+            switches: Switches::default(),
+            machine_look_ns: 0,
+            came_and_went: 0,
+            window_ns: monotonic_ns(),
+            own_cpu_ns,
+            unjudged_ns: 0.0,
+            owed_ns: 0,
+            owed_switches: Estimate::exact(0.0),
+            began_own_cpu_ns: own_cpu_ns,
+            rested_ns: None,
+            clock_ns: None,
+            totals: Passed::default(),
+            lost: 0,
+            counted: 0,
+            periods_over: 0.0,
+            is_over: false,
+            knows_kernel: recording.event.modifiers.exclude_kernel,
+        })
+    }
+
+    /// Begins, but for what begins with the exec of a program of ours.
+    pub fn begin(&mut self) -> Result<()> {
+        if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
+            rates.turn(rate)?;
+        }
+        let now_ns = monotonic_ns();
+        (self.window_ns, self.machine_look_ns) = (now_ns, now_ns);
+        self.machine.look(&self.recording.own_cpus);
+        self.own_cpu_ns = own_cpu_ns();
+        Ok(())
+    }
+
+    /// Takes what the rings hold.
+    fn drain(&mut self) -> Result<()> {
+        let Some(rates) = &mut self.rates else { return Ok(()) };
+        if !self.knows_kernel {
+            // A hundred thousand lines are read for it, so not before the program runs.
+            self.knows_kernel = true;
+            self.sink.know(&kernel_code(&self.encoder));
+        }
+        let sink = &mut self.sink;
+        rates.drain(&mut |header: Header, body: &[u8]| sink.take(header, body))?;
+        self.sink.finish_round();
+        Ok(())
+    }
+
+    /// A window is over: what it cost, and how to go on.
+    fn account(&mut self) -> Result<()> {
+        let now_ns = monotonic_ns();
+        let passed = self.sink.passed();
+        self.came_and_went += passed.created;
+        let mut window = Window {
+            elapsed_ns: now_ns - std::mem::replace(&mut self.window_ns, now_ns),
+            samples: passed.samples,
+            created: passed.created,
+            executed: passed.executed,
+            ..Window::default()
+        };
+        if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
+            let progress = rates.read(rate)?;
+            window.program_ns = progress.running_ns;
+            window.turns_ns = turns(rates.took_ns() + std::mem::take(&mut self.owed_ns), &window);
+            window.samples += progress.lost;
+            window.counted = progress.counted;
+            self.lost += progress.lost;
+            self.counted += progress.counted;
+            window.filtered = self.filtered(rate, progress.running_ns, window.samples);
+        } else if let Some(clock_ns) = self.clock_ns {
+            window.program_ns = clock_ns.saturating_sub(self.rested_ns.replace(clock_ns).unwrap_or(clock_ns));
+        }
+        window.switches = std::mem::replace(&mut self.owed_switches, Estimate::exact(0.0));
+        if self.rates.is_some() && (now_ns >= self.machine_look_ns + MACHINE_LOOK_NS || self.machine.busy.is_none()) {
+            window.switches = window.switches.plus_dependent(&self.switched(now_ns));
+        }
+        let used_ns = own_cpu_ns();
+        self.unjudged_ns += (used_ns - std::mem::replace(&mut self.own_cpu_ns, used_ns)) as f64;
+        if let Some(busy) = self.machine.busy {
+            window.recorder_ns = Estimate::new(self.unjudged_ns * busy.about, 0.0, self.unjudged_ns * busy.most);
+            self.unjudged_ns = 0.0;
+        }
+        self.totals.samples += passed.samples;
+        self.totals.weight += passed.weight;
+        self.totals.lost += passed.lost;
+        self.totals.throttled += passed.throttled;
+        let decision = self.governor.end(&window);
+        if let Some((events, besides)) = self.governor.unsuited()
+            && let Some(tariff) = self.recording.pricing.for_events(events, besides)
+            && self.rates.is_some()
+        {
+            return self.change(tariff);
+        }
+        self.go_on(decision)
+    }
+
+    /// Context switches of the program since this was last asked.
+    fn switched(&mut self, now_ns: u64) -> Estimate {
+        self.machine_look_ns = now_ns;
+        let of_machine = self.machine.look(&self.recording.own_cpus).unwrap_or(0);
+        self.switches.look(&self.sink.alive, std::mem::take(&mut self.came_and_went), of_machine)
+    }
+
+    /// Has other periods to choose from: the new events are on before the old ones are gone.
+    fn change(&mut self, tariff: Tariff) -> Result<()> {
+        if tariff.periods == self.governor.tariff().periods {
+            return Ok(());
+        }
+        for (sampling, period) in self.samplings.iter_mut().zip(&tariff.periods) {
+            sampling.period = Some(*period);
+        }
+        self.samplings.truncate(tariff.periods.len());
+        self.governor.change(tariff);
+        let Some(before) = self.rates.take() else { return Ok(()) };
+        // Two sets of rings may be more than this user may lock: then what the program does in between is missed.
+        if self.open_again(0).is_ok() {
+            return self.close(before);
+        }
+        self.close(before)?;
+        self.open_again(0)
+    }
+
+    /// Switches off what is sampled no more, and takes what is left of it.
+    fn close(&mut self, mut rates: Rates) -> Result<()> {
+        rates.off()?;
+        let sink = &mut self.sink;
+        rates.drain(&mut |header: Header, body: &[u8]| sink.take(header, body))?;
+        Ok(())
+    }
+
+    /// Interrupts whose samples the event's filter dropped: of a clock, as many as periods were over and gave none.
+    fn filtered(&mut self, rate: usize, running_ns: u64, samples: u64) -> u64 {
+        let tariff = self.governor.tariff();
+        if !tariff.is_clock || tariff.filtered_ns.is_none() {
+            return 0;
+        }
+        self.periods_over += running_ns as f64 / tariff.periods[rate] as f64 - samples as f64;
+        let dropped = self.periods_over.max(0.0).floor();
+        self.periods_over -= dropped;
+        dropped as u64
+    }
+
+    fn go_on(&mut self, decision: Decision) -> Result<()> {
+        match (decision, &mut self.rates) {
+            (Decision::Sample(rate), Some(rates)) => rates.turn(rate),
+            (Decision::Rest, Some(_)) => {
+                self.owed_switches = self.switched(monotonic_ns());
+                self.rates = None;
+                (self.rested_ns, self.clock_ns) = (None, None);
+                Ok(())
+            }
+            (Decision::Sample(rate), None) => {
+                self.open_again(rate)?;
+                // Nobody paid for those while nothing was open.
+                self.switched(monotonic_ns());
+                Ok(())
+            }
+            (Decision::Rest, None) => Ok(()),
+        }
+    }
+
+    /// Opens the events again after a rest: on all that the program consists of by now.
+    fn open_again(&mut self, rate: usize) -> Result<()> {
+        let processes = processes_of(self.pid);
+        let threads = || processes.iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
+        self.samplings.iter_mut().for_each(|sampling| sampling.enable_on_exec = false);
+        let mut rates = match open(&self.recording, &self.samplings, &threads) {
+            Ok(rates) => rates,
+            // It has ended: there is nothing to be sampled.
+            Err(_) if threads().is_empty() => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for pid in &processes {
+            self.sink.know(&known(&self.encoder, *pid));
+        }
+        rates.turn(rate)?;
+        let took_ns = rates.took_ns();
+        self.owed_ns += took_ns;
+        self.governor.reopened(took_ns as f64);
+        self.rates = Some(rates);
+        Ok(())
+    }
+
+    /// The last look: nothing is on any more.
+    pub fn end(&mut self, program: &mut Program) -> Result<()> {
+        if self.rates.is_none() {
+            self.clock_ns = program.cpu_ns().or(self.clock_ns);
+        }
+        self.drain()?;
+        // Of a run that was too short for anybody to know better, all of it is the program's.
+        self.machine.busy = self.machine.busy.or(Some(Busy { most: 1.0, about: 0.5 }));
+        self.account()?;
+        if let Some(rates) = &mut self.rates {
+            rates.off()?;
+        }
+        self.drain()
+    }
+
+    /// Writes what is said behind the records.
+    pub fn finish(self, exit: Exit, features: Features) -> Result<Outcome> {
+        let files = self.sink.files.iter().map(|(path, pid)| (path.as_slice(), *pid));
+        let features = Features { build_ids: build_ids(files), sample_times_ns: self.sink.times_ns, ..features };
+        let (unwritten, mut failure) = (self.sink.unwritten, None);
+        let Self { mut sink, governor, totals, .. } = self;
+        failure = sink.failure.take().or(failure);
+        let file = sink.into_writer().finish(&features).map_err(unwritable)?;
+        Ok(Outcome {
+            exit,
+            governor,
+            // LOST records are written only when there is room again; the counters know of all (Linux 6.0 on).
+            lost: self.lost.max(totals.lost),
+            throttled: totals.throttled,
+            counted: self.counted,
+            weight: totals.weight,
+            recorder_cpu_s: own_cpu_ns().saturating_sub(self.began_own_cpu_ns) as f64 * 1e-9,
+            file,
+            unwritten,
+            failure,
+        })
+    }
+}
+
+impl Watch for Session {
+    fn stop(&mut self) -> Result<()> {
+        self.is_over = true;
+        take_interrupt_as_end();
+        if let Some(rates) = &mut self.rates {
+            rates.off()?;
+        }
+        Ok(())
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_over
+    }
+
+    fn ask(&mut self, program: &mut Program) {
+        if self.rates.is_none() {
+            self.clock_ns = program.cpu_ns().or(self.clock_ns);
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        if self.is_over {
+            return Ok(());
+        }
+        self.drain()?;
+        if monotonic_ns() - self.window_ns < SHORTEST_WINDOW_NS {
+            return Ok(());
+        }
+        self.account()
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let look = if self.is_over { Duration::from_millis(100) } else { self.governor.next_look() };
+        wait_at_most(self.pid, look);
+        Ok(())
+    }
+}
+
+/// What switching and reading took the program, which took us so long: its CPUs answer while we wait for them, where it runs.
+fn turns(took_ns: u64, window: &Window) -> Estimate {
+    let runs = window.program_ns as f64 / window.elapsed_ns.max(1) as f64;
+    let took_ns = took_ns as f64;
+    Estimate::new(took_ns / 2.0 * runs.min(1.0), 0.0, took_ns * (2.0 * runs).min(1.0))
+}
+
+fn no_period(recording: &Recording) -> Error {
+    Error::Argument {
+        argument: Setting::Budget.name(),
+        value: format!("{} %", recording.pricing.budget * 100.0),
+        needed: format!("as much as the longest period of {} costs", recording.event.name),
+    }
+}
+
+fn sampling(period: u64, payload: Payload, enable_on_exec: bool) -> Sampling {
+    Sampling {
+        period: Some(period),
+        payload,
+        inherit: true,
+        enable_on_exec,
+        task_records: true,
+        mapping_records: true,
+        // Nobody waits for them: they are looked for when it is time.
+        wakeup: Wakeup::Bytes(u32::MAX),
+        ..Sampling::COUNTING
+    }
+}
+
+/// Opens the events of a program's threads: those that there are when it is done.
+fn open(recording: &Recording, samplings: &[Sampling], threads_now: &dyn Fn() -> Vec<i32>) -> Result<Rates> {
+    let watch =
+        |threads: &[i32]| Rates::open(&recording.event, samplings, &targets(threads, &recording.cpus), recording.ring_pages);
+    let mut threads = threads_now();
+    let mut watched = watch(&threads);
+    for _ in 0..ATTEMPTS {
+        let now = threads_now();
+        if watched.is_ok() && now.iter().all(|tid| threads.contains(tid)) {
+            break;
+        }
+        // Rings of those that were not all are given back first.
+        drop(watched);
+        threads = now;
+        watched = watch(&threads);
+    }
+    watched
+}
+
+/// A process and all that it has started.
+fn processes_of(pid: u32) -> Vec<u32> {
+    let mut found = vec![pid];
+    let mut at = 0;
+    while let Some(&parent) = found.get(at) {
+        found.extend(children_of(parent as i32).into_iter().map(|child| child as u32));
+        at += 1;
+    }
+    found
+}

@@ -1,0 +1,162 @@
+//! Records on their way from the rings to the file, looked at as they pass.
+
+use std::io;
+
+use perftax_perfdata::writing::FileWriter;
+use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Record, Task, decode};
+use perftax_pmu::sys::Target;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// `PERF_RECORD_*`.
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const EXIT: u32 = 4;
+const THROTTLE: u32 = 5;
+const FORK: u32 = 7;
+const SAMPLE: u32 = 9;
+const MMAP2: u32 = 10;
+const LOST_SAMPLES: u32 = 13;
+
+/// What passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Samples.
+    pub samples: u64,
+    /// What they stand for, by their periods.
+    pub weight: u64,
+    /// Records lost, as records of the kernel's say.
+    pub lost: u64,
+    /// Times that the event was throttled.
+    pub throttled: u64,
+    /// Threads and processes created.
+    pub created: u64,
+    /// Programs executed.
+    pub executed: u64,
+}
+
+/// Where records go.
+pub struct Sink {
+    writer: FileWriter,
+    layout: Layout,
+    places: FixedPlaces,
+    buffer: Vec<u8>,
+    /// Since it was last asked.
+    passed: Passed,
+    /// Times of the first and last sample, ns of the event's clock.
+    pub times_ns: Option<(u64, u64)>,
+    /// Files mapped as code, and a process that has each.
+    pub files: FxHashMap<Vec<u8>, u32>,
+    /// Threads that there are.
+    pub alive: FxHashSet<Task>,
+    /// Samples that could not be written, and why not.
+    pub unwritten: u64,
+    pub failure: Option<io::Error>,
+}
+
+impl Sink {
+    /// Into a recording; records are of this layout.
+    pub fn new(writer: FileWriter, layout: &Layout) -> Self {
+        Self {
+            writer,
+            layout: *layout,
+            places: layout.fixed_places(),
+            buffer: Vec::new(),
+            passed: Passed::default(),
+            times_ns: None,
+            files: FxHashMap::default(),
+            alive: FxHashSet::default(),
+            unwritten: 0,
+            failure: None,
+        }
+    }
+
+    /// Takes a record as it lies in a ring.
+    #[inline]
+    pub fn take(&mut self, header: Header, body: &[u8]) {
+        self.buffer.extend_from_slice(&header.bytes());
+        self.buffer.extend_from_slice(body);
+        if header.kind == SAMPLE {
+            self.passed.samples += 1;
+            let word = |at: Option<usize>| at.and_then(|at| body.get(at..)?.first_chunk()).map(|word| u64::from_le_bytes(*word));
+            self.passed.weight += word(self.places.sample.period).unwrap_or(0);
+            if let Some(time_ns) = word(self.places.sample.time) {
+                let (first, last) = self.times_ns.get_or_insert((time_ns, time_ns));
+                *first = time_ns.min(*first);
+                *last = time_ns.max(*last);
+            }
+        } else {
+            self.look(header, body);
+        }
+    }
+
+    /// Takes records of our own making, which say what was before.
+    pub fn know(&mut self, records: &[u8]) {
+        for raw in perftax_pmu::record::stream(records).flatten() {
+            self.look(raw.header, raw.body);
+        }
+        // Nobody created them while we looked.
+        self.passed.created = 0;
+        self.buffer.extend_from_slice(records);
+    }
+
+    fn look(&mut self, header: Header, body: &[u8]) {
+        if !matches!(header.kind, LOST | COMM | EXIT | THROTTLE | FORK | MMAP2 | LOST_SAMPLES) {
+            return;
+        }
+        // One that cannot be read is written all the same: whoever reads the recording will say so.
+        let Ok(record) = decode(header, body, &self.layout) else { return };
+        match record {
+            Record::Lost(lost) => self.passed.lost += lost.lost,
+            Record::LostSamples(lost) => self.passed.lost += lost.lost,
+            Record::Throttle(_) => self.passed.throttled += 1,
+            Record::Comm(comm) => {
+                self.passed.executed += u64::from(comm.by_exec);
+                self.alive.insert(comm.task);
+            }
+            Record::Fork(fork) => {
+                self.passed.created += 1;
+                self.alive.insert(fork.task);
+            }
+            Record::Exit(exit) => {
+                self.alive.remove(&exit.task);
+            }
+            Record::Mmap2(map) if !self.files.contains_key(map.mapping.path) => {
+                self.files.insert(map.mapping.path.to_vec(), map.mapping.task.pid);
+            }
+            _ => {}
+        }
+    }
+
+    /// All that came in a look at all rings is there: writes it. What cannot be written is counted.
+    pub fn finish_round(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        self.buffer.extend_from_slice(&Encoder::finished_round());
+        match &self.failure {
+            Some(_) => self.unwritten += self.passed.samples,
+            None => {
+                if let Err(failure) = self.writer.write(&self.buffer) {
+                    self.failure = Some(failure);
+                    self.unwritten += self.passed.samples;
+                }
+            }
+        }
+        self.buffer.clear();
+    }
+
+    /// What passed since this was last asked.
+    pub fn passed(&mut self) -> Passed {
+        std::mem::take(&mut self.passed)
+    }
+
+    /// The recording so far.
+    pub fn into_writer(self) -> FileWriter {
+        self.writer
+    }
+}
+
+/// The targets of a program's threads: each on every CPU.
+pub fn targets(threads: &[i32], cpus: &[u32]) -> Vec<Target> {
+    threads.iter().flat_map(|&tid| cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu))).collect()
+}
