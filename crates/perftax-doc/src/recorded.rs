@@ -45,6 +45,10 @@ pub struct Recorded {
     pub samples: u64,
     /// Samples that found no room.
     pub lost: u64,
+    /// Samples that could not be written, for the disk was full.
+    pub unwritten: u64,
+    /// Segments that were given up, for there was to be room.
+    pub dropped_segments: u64,
     /// Times that the kernel throttled the event.
     pub throttled: u64,
     /// Interrupts whose samples the event's filter dropped.

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! recording    what is recorded, and what came of it
+//! whom         who is sampled: a program, CPUs, a control group
 //! rates        one event at several periods, of which one is on: each sample's weight is its own
 //! known        what a program was before it was watched: threads, names, code
+//! build_ids    which builds of files are mapped
 //! kernel_code  where the kernel's own code lies
 //! sink         records on their way from rings to the file, looked at as they pass
 //! machine      what a look at the whole machine tells: how busy its CPUs are, how often they switch
@@ -12,14 +14,19 @@
 //!
 //! What is spent and at which rate to go on is decided by [`perftax_cost::governor`], which knows no kernel.
 
+mod build_ids;
 mod kernel_code;
 mod known;
 mod machine;
 mod rates;
 mod recording;
+mod run;
 mod session;
 mod sink;
 mod switches;
+mod whom;
 
 pub use perftax_target::Subject;
-pub use recording::{Outcome, Recorder, Recording, record};
+pub use recording::{Attendant, Outcome, Recorder, Recording, Status};
+pub use run::record;
+pub use whom::Whom;

@@ -14,6 +14,8 @@ pub struct Busy {
 pub struct MachineLook {
     before: Option<Stat>,
     switches: u64,
+    /// What the CPUs that are watched had worked by the last look, in ticks; none while nobody looked.
+    worked: Option<u64>,
     /// How busy it was of late; none while nobody knows.
     pub busy: Option<Busy>,
 }
@@ -47,6 +49,18 @@ struct Stat {
     /// Of each CPU that may be used: all of its time, and what of it was idle, in ticks.
     cpus: Vec<(u64, u64)>,
     switches: u64,
+}
+
+impl MachineLook {
+    /// CPU time that was used on these CPUs since this was last asked, ns; 0 the first time.
+    pub fn worked_ns(&mut self, cpus: &[u32]) -> u64 {
+        /// USER_HZ (proc(5)): a hundred a second on every architecture that perf events are on.
+        const TICK_NS: u64 = 10_000_000;
+        let stat = std::fs::read_to_string("/proc/stat").ok().and_then(|text| Stat::parse(&text, cpus));
+        let Some(worked) = stat.map(|stat| stat.cpus.iter().map(|(all, idle)| all - idle).sum::<u64>()) else { return 0 };
+        let before = self.worked.replace(worked).unwrap_or(worked);
+        worked.saturating_sub(before) * TICK_NS
+    }
 }
 
 impl Stat {

@@ -5,22 +5,23 @@ use std::io;
 use std::time::Duration;
 
 use perftax_cost::governor::{Governor, Pricing};
-use perftax_perfdata::writing::{BuildId, Features};
+use perftax_perfdata::writing::Features;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::sampler::Payload;
 use perftax_pmu::sys::Exit;
 use perftax_pmu::{Error, Result};
-use perftax_symbols::elf::Elf;
-use perftax_target::{Program, Subject, run_loop};
+use perftax_target::Subject;
 
-use crate::session::Session;
+use crate::whom::Whom;
 
 /// What is recorded.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The program.
+    /// The program that it lasts as long as.
     pub subject: Subject,
+    /// Who is sampled.
+    pub whom: Whom,
     /// What is sampled.
     pub event: Event,
     /// What each sample carries beside instruction pointer, thread, time, CPU and weight.
@@ -37,12 +38,11 @@ pub struct Recording {
     pub at_most: Option<Duration>,
 }
 
-/// What came of it.
-pub struct Outcome {
-    /// How the program ended.
-    pub exit: Exit,
+/// How it goes, or went.
+#[derive(Clone, Copy, Debug)]
+pub struct Status<'a> {
     /// What was spent, and how it went.
-    pub governor: Governor,
+    pub governor: &'a Governor,
     /// Samples that found no room in a ring.
     pub lost: u64,
     /// Times that the kernel throttled the event.
@@ -53,12 +53,73 @@ pub struct Outcome {
     pub weight: u64,
     /// CPU time of the recorder, s.
     pub recorder_cpu_s: f64,
-    /// The file, complete.
-    pub file: File,
-    /// Samples that could not be written, and why.
+    /// Samples that could not be written.
     pub unwritten: u64,
     /// Why not.
-    pub failure: Option<io::Error>,
+    pub failure: Option<&'a io::Error>,
+    /// Bytes of records written.
+    pub bytes: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Outcome {
+    /// How the program ended.
+    pub exit: Exit,
+    pub(crate) governor: Governor,
+    pub(crate) lost: u64,
+    pub(crate) throttled: u64,
+    pub(crate) counted: u64,
+    pub(crate) weight: u64,
+    pub(crate) recorder_cpu_s: f64,
+    pub(crate) unwritten: u64,
+    pub(crate) failure: Option<io::Error>,
+    pub(crate) bytes: u64,
+}
+
+impl Outcome {
+    /// How it went.
+    pub fn status(&self) -> Status<'_> {
+        Status {
+            governor: &self.governor,
+            lost: self.lost,
+            throttled: self.throttled,
+            counted: self.counted,
+            weight: self.weight,
+            recorder_cpu_s: self.recorder_cpu_s,
+            unwritten: self.unwritten,
+            failure: self.failure.as_ref(),
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// Who attends to a recording: gives it files, and hears how it goes.
+pub trait Attendant {
+    /// A file to write, empty.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    fn open(&mut self) -> Result<File>;
+
+    /// One is complete.
+    ///
+    /// # Errors
+    /// Where it cannot be put in its place.
+    fn close(&mut self, file: File) -> Result<()>;
+
+    /// Whether it is time for another file: this one has so many bytes of records and has been written for so long.
+    fn is_full(&mut self, _bytes: u64, _age: Duration) -> bool {
+        false
+    }
+
+    /// The disk is full: whether something was given up, so that it is worth trying again.
+    fn make_room(&mut self) -> bool {
+        false
+    }
+
+    /// A window is over.
+    fn look(&mut self, _status: &Status<'_>) {}
 }
 
 /// Who records, as the recording says.
@@ -71,7 +132,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    fn features(&self) -> Features {
+    pub(crate) fn features(&self) -> Features {
         let uname = rustix::system::uname();
         let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
         let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -104,37 +165,6 @@ fn pmus() -> Vec<(u32, String)> {
         .collect();
     pmus.sort();
     pmus
-}
-
-/// Runs the program, its output untouched, or joins it, and records it into a file that is empty.
-///
-/// # Errors
-/// Where events cannot be opened, the program cannot be executed, or nothing can be written at all. A program that fails has been recorded all the same.
-pub fn record(recording: &Recording, file: File, recorder: &Recorder) -> Result<Outcome> {
-    let mut program = Program::open_to_survive(&recording.subject)?;
-    let mut session = Session::open(recording, &program, file)?;
-    // Nothing is recorded yet: whoever interrupts now wants nothing to begin.
-    perftax_pmu::guard::check_interrupted()?;
-    session.begin()?;
-    program.release()?;
-    run_loop(&mut program, recording.at_most, &mut session)?;
-    session.end(&mut program)?;
-    let exit = program.finish()?;
-    session.finish(exit, recorder.features())
-}
-
-/// The build ids of files, each with a process that has it mapped.
-pub fn build_ids<'a>(files: impl Iterator<Item = (&'a [u8], u32)>) -> Vec<BuildId> {
-    let mut ids: Vec<BuildId> = files
-        .filter(|(path, _)| path.starts_with(b"/") && !path.starts_with(b"//"))
-        .filter_map(|(path, pid)| {
-            let path = String::from_utf8(path.to_vec()).ok()?;
-            let id = Elf::open(&perftax_pmu::process::seen_by(pid, path.as_ref())).ok()?.build_id()?;
-            Some(BuildId { path, id, is_kernel: false })
-        })
-        .collect();
-    ids.sort_by(|a, b| a.path.cmp(&b.path));
-    ids
 }
 
 /// The file cannot be written.

@@ -1,6 +1,6 @@
 //! Looks, windows, and the governor's word on how to go on.
 
-use std::fs::File;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use perftax_cost::governor::{Decision, Governor, Tariff, Window};
@@ -15,13 +15,15 @@ use perftax_pmu::sys::{Exit, children_of, monotonic_ns, own_cpu_ns, wait_at_most
 use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Watch};
 
+use crate::build_ids::BuildIds;
 use crate::kernel_code::kernel_code;
 use crate::known::known;
 use crate::machine::{Busy, MachineLook};
 use crate::rates::Rates;
-use crate::recording::{Outcome, Recording, build_ids, unwritable};
-use crate::sink::{Passed, Sink, targets};
+use crate::recording::{Attendant, Outcome, Recording, Status, unwritable};
+use crate::sink::{Passed, Sink};
 use crate::switches::Switches;
+use crate::whom::Whom;
 
 /// Threads come and go while events are opened on them: how often it is tried.
 const ATTEMPTS: u32 = 5;
@@ -31,7 +33,11 @@ const MACHINE_LOOK_NS: u64 = 500_000_000;
 const SHORTEST_WINDOW_NS: u64 = 2_000_000;
 
 /// A recording that runs.
-pub struct Session {
+pub struct Session<'a> {
+    attendant: &'a mut dyn Attendant,
+    /// What each file says behind its records, but for what is only known then.
+    features: Features,
+    event: EventDescription,
     recording: Recording,
     samplings: Vec<Sampling>,
     encoder: Encoder,
@@ -62,17 +68,24 @@ pub struct Session {
     counted: u64,
     /// Periods that were over by now, and samples that came of them: the rest was dropped.
     periods_over: f64,
+    /// What a control group had used by the last look, ns.
+    group_used_ns: Option<u64>,
+    /// Bytes of files that are complete.
+    written_bytes: u64,
     is_over: bool,
     knows_kernel: bool,
+    /// Records of where the kernel's code lies, once it was asked for.
+    kernel_code: Vec<u8>,
+    build_ids: BuildIds,
 }
 
-impl Session {
+impl<'a> Session<'a> {
     /// Opens everything, with nothing on.
-    pub fn open(recording: &Recording, program: &Program, file: File) -> Result<Self> {
+    pub fn open(recording: &Recording, program: &Program, features: Features, attendant: &'a mut dyn Attendant) -> Result<Self> {
         let payload = recording.payload.with_cpu().with_period();
         let tariff = recording.pricing.tariff().ok_or_else(|| no_period(recording))?;
         let samplings: Vec<Sampling> = (tariff.periods.iter().enumerate())
-            .map(|(rate, period)| sampling(*period, payload, program.is_ours() && rate == 0))
+            .map(|(rate, period)| sampling(recording, *period, payload, program.is_ours() && rate == 0))
             .collect();
         let pid = program.pid();
         let rates = open(recording, &samplings, &|| program.threads())?;
@@ -85,10 +98,17 @@ impl Session {
         };
         let layout = *rates.layout();
         let encoder = Encoder::new(&layout);
-        let mut sink = Sink::new(FileWriter::create(file, vec![event]).map_err(unwritable)?, &layout);
-        sink.know(&known(&encoder, pid));
+        let writer = FileWriter::create(attendant.open()?, vec![event.clone()]).map_err(unwritable)?;
+        let mut sink = Sink::new(writer, &layout);
+        match recording.whom {
+            Whom::Program => sink.know(&known(&encoder, pid)),
+            Whom::Cpus | Whom::Group(_) => everybody().for_each(|pid| sink.know(&known(&encoder, pid))),
+        }
         let own_cpu_ns = own_cpu_ns();
         Ok(Self {
+            attendant,
+            features,
+            event,
             governor: Governor::new(tariff, recording.pricing.budget, recording.cpus.len()),
             recording: recording.clone(),
             samplings,
@@ -112,8 +132,12 @@ impl Session {
             lost: 0,
             counted: 0,
             periods_over: 0.0,
+            group_used_ns: None,
+            written_bytes: 0,
             is_over: false,
             knows_kernel: recording.event.modifiers.exclude_kernel,
+            kernel_code: Vec::new(),
+            build_ids: BuildIds::default(),
         })
     }
 
@@ -125,6 +149,8 @@ impl Session {
         let now_ns = monotonic_ns();
         (self.window_ns, self.machine_look_ns) = (now_ns, now_ns);
         self.machine.look(&self.recording.own_cpus);
+        self.machine.worked_ns(&self.recording.cpus);
+        self.group_used_ns = self.recording.whom.used_ns();
         self.own_cpu_ns = own_cpu_ns();
         Ok(())
     }
@@ -135,12 +161,39 @@ impl Session {
         if !self.knows_kernel {
             // A hundred thousand lines are read for it, so not before the program runs.
             self.knows_kernel = true;
-            self.sink.know(&kernel_code(&self.encoder));
+            self.kernel_code = kernel_code(&self.encoder);
+            self.sink.know(&self.kernel_code);
         }
         let sink = &mut self.sink;
         rates.drain(&mut |header: Header, body: &[u8]| sink.take(header, body))?;
-        self.sink.finish_round();
+        let attendant = &mut self.attendant;
+        self.sink.finish_round(&mut || attendant.make_room());
         Ok(())
+    }
+
+    /// Goes on in another file, where it is time; the one before is complete. Where no other can be made it goes on in this one.
+    fn switch(&mut self) -> Result<()> {
+        let (bytes, age) = self.sink.extent();
+        if !self.attendant.is_full(bytes, age) {
+            return Ok(());
+        }
+        let next = self.attendant.open().and_then(|file| FileWriter::create(file, vec![self.event.clone()]).map_err(unwritable));
+        let Ok(next) = next else { return Ok(()) };
+        let features = self.features();
+        let (file, written) = self.sink.switch(next).finish(&features);
+        self.sink.failure = self.sink.failure.take().or(written.err());
+        self.written_bytes += bytes;
+        self.attendant.close(file)?;
+        // Each file can be read by itself.
+        let pids: BTreeSet<u32> = self.sink.alive.iter().map(|task| task.pid).collect();
+        self.sink.know(&self.kernel_code);
+        pids.into_iter().for_each(|pid| self.sink.know(&known(&self.encoder, pid)));
+        Ok(())
+    }
+
+    fn features(&mut self) -> Features {
+        let files = self.sink.files.iter().map(|(path, pid)| (path.as_slice(), *pid));
+        Features { build_ids: self.build_ids.of(files), sample_times_ns: self.sink.times_ns, ..self.features.clone() }
     }
 
     /// A window is over: what it cost, and how to go on.
@@ -157,13 +210,22 @@ impl Session {
         };
         if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
             let progress = rates.read(rate)?;
-            window.program_ns = progress.running_ns;
+            window.program_ns = match self.recording.whom {
+                // Their clock goes on while they idle.
+                Whom::Cpus => self.machine.worked_ns(&self.recording.cpus),
+                Whom::Group(_) => {
+                    let used_ns = self.recording.whom.used_ns();
+                    let before_ns = std::mem::replace(&mut self.group_used_ns, used_ns);
+                    used_ns.zip(before_ns).map_or(progress.running_ns, |(now, before)| now.saturating_sub(before))
+                }
+                Whom::Program => progress.running_ns,
+            };
             window.turns_ns = turns(rates.took_ns() + std::mem::take(&mut self.owed_ns), &window);
             window.samples += progress.lost;
             window.counted = progress.counted;
             self.lost += progress.lost;
-            self.counted += progress.counted;
-            window.filtered = self.filtered(rate, progress.running_ns, window.samples);
+            self.counted += if self.governor.tariff().is_clock { window.program_ns } else { progress.counted };
+            window.filtered = self.filtered(rate, window.program_ns, window.samples);
         } else if let Some(clock_ns) = self.clock_ns {
             window.program_ns = clock_ns.saturating_sub(self.rested_ns.replace(clock_ns).unwrap_or(clock_ns));
         }
@@ -182,6 +244,19 @@ impl Session {
         self.totals.lost += passed.lost;
         self.totals.throttled += passed.throttled;
         let decision = self.governor.end(&window);
+        let (governor, lost) = (&self.governor, self.lost.max(self.totals.lost));
+        self.attendant.look(&Status {
+            governor,
+            lost,
+            throttled: self.totals.throttled,
+            counted: self.counted,
+            weight: self.totals.weight,
+            recorder_cpu_s: used_ns.saturating_sub(self.began_own_cpu_ns) as f64 * 1e-9,
+            unwritten: self.sink.unwritten,
+            failure: self.sink.failure.as_ref(),
+            bytes: self.written_bytes + self.sink.extent().0,
+        });
+        self.switch()?;
         if let Some((events, besides)) = self.governor.unsuited()
             && let Some(tariff) = self.recording.pricing.for_events(events, besides)
             && self.rates.is_some()
@@ -195,6 +270,12 @@ impl Session {
     fn switched(&mut self, now_ns: u64) -> Estimate {
         self.machine_look_ns = now_ns;
         let of_machine = self.machine.look(&self.recording.own_cpus).unwrap_or(0);
+        match self.recording.whom {
+            Whom::Program => {}
+            // Events of CPUs stay where they are.
+            Whom::Cpus => return Estimate::exact(0.0),
+            Whom::Group(_) => return Estimate::new(of_machine as f64 / 2.0, 0.0, of_machine as f64),
+        }
         self.switches.look(&self.sink.alive, std::mem::take(&mut self.came_and_went), of_machine)
     }
 
@@ -258,13 +339,13 @@ impl Session {
 
     /// Opens the events again after a rest: on all that the program consists of by now.
     fn open_again(&mut self, rate: usize) -> Result<()> {
-        let processes = processes_of(self.pid);
+        let processes = if self.recording.whom.is_program() { processes_of(self.pid) } else { Vec::new() };
         let threads = || processes.iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
         self.samplings.iter_mut().for_each(|sampling| sampling.enable_on_exec = false);
         let mut rates = match open(&self.recording, &self.samplings, &threads) {
             Ok(rates) => rates,
             // It has ended: there is nothing to be sampled.
-            Err(_) if threads().is_empty() => return Ok(()),
+            Err(_) if self.recording.whom.is_program() && threads().is_empty() => return Ok(()),
             Err(error) => return Err(error),
         };
         for pid in &processes {
@@ -294,13 +375,13 @@ impl Session {
     }
 
     /// Writes what is said behind the records.
-    pub fn finish(self, exit: Exit, features: Features) -> Result<Outcome> {
-        let files = self.sink.files.iter().map(|(path, pid)| (path.as_slice(), *pid));
-        let features = Features { build_ids: build_ids(files), sample_times_ns: self.sink.times_ns, ..features };
-        let (unwritten, mut failure) = (self.sink.unwritten, None);
-        let Self { mut sink, governor, totals, .. } = self;
-        failure = sink.failure.take().or(failure);
-        let file = sink.into_writer().finish(&features).map_err(unwritable)?;
+    pub fn finish(mut self, exit: Exit) -> Result<Outcome> {
+        let (features, (bytes, _)) = (self.features(), self.sink.extent());
+        let Self { attendant, governor, totals, .. } = self;
+        let (unwritten, failure) = (self.sink.unwritten, self.sink.failure.take());
+        let (file, written) = self.sink.into_writer().finish(&features);
+        let failure = failure.or(written.err());
+        attendant.close(file)?;
         Ok(Outcome {
             exit,
             governor,
@@ -310,14 +391,14 @@ impl Session {
             counted: self.counted,
             weight: totals.weight,
             recorder_cpu_s: own_cpu_ns().saturating_sub(self.began_own_cpu_ns) as f64 * 1e-9,
-            file,
             unwritten,
             failure,
+            bytes: self.written_bytes + bytes,
         })
     }
 }
 
-impl Watch for Session {
+impl Watch for Session<'_> {
     fn stop(&mut self) -> Result<()> {
         self.is_over = true;
         take_interrupt_as_end();
@@ -370,12 +451,14 @@ fn no_period(recording: &Recording) -> Error {
     }
 }
 
-fn sampling(period: u64, payload: Payload, enable_on_exec: bool) -> Sampling {
+fn sampling(recording: &Recording, period: u64, payload: Payload, enable_on_exec: bool) -> Sampling {
+    let is_program = recording.whom.is_program();
     Sampling {
         period: Some(period),
         payload,
-        inherit: true,
-        enable_on_exec,
+        inherit: is_program,
+        enable_on_exec: enable_on_exec && is_program,
+        without_idle: matches!(recording.whom, Whom::Cpus),
         task_records: true,
         mapping_records: true,
         // Nobody waits for them: they are looked for when it is time.
@@ -386,8 +469,9 @@ fn sampling(period: u64, payload: Payload, enable_on_exec: bool) -> Sampling {
 
 /// Opens the events of a program's threads: those that there are when it is done.
 fn open(recording: &Recording, samplings: &[Sampling], threads_now: &dyn Fn() -> Vec<i32>) -> Result<Rates> {
-    let watch =
-        |threads: &[i32]| Rates::open(&recording.event, samplings, &targets(threads, &recording.cpus), recording.ring_pages);
+    let watch = |threads: &[i32]| {
+        Rates::open(&recording.event, samplings, &recording.whom.targets(threads, &recording.cpus), recording.ring_pages)
+    };
     let mut threads = threads_now();
     let mut watched = watch(&threads);
     for _ in 0..ATTEMPTS {
@@ -401,6 +485,12 @@ fn open(recording: &Recording, samplings: &[Sampling], threads_now: &dyn Fn() ->
         watched = watch(&threads);
     }
     watched
+}
+
+/// Every process that there is.
+fn everybody() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// A process and all that it has started.

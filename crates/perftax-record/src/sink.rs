@@ -1,10 +1,10 @@
 //! Records on their way from the rings to the file, looked at as they pass.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use perftax_perfdata::writing::FileWriter;
 use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Record, Task, decode};
-use perftax_pmu::sys::Target;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// `PERF_RECORD_*`.
@@ -37,6 +37,8 @@ pub struct Passed {
 /// Where records go.
 pub struct Sink {
     writer: FileWriter,
+    /// When the file was begun.
+    began: Instant,
     layout: Layout,
     places: FixedPlaces,
     buffer: Vec<u8>,
@@ -58,6 +60,7 @@ impl Sink {
     pub fn new(writer: FileWriter, layout: &Layout) -> Self {
         Self {
             writer,
+            began: Instant::now(),
             layout: *layout,
             places: layout.fixed_places(),
             buffer: Vec::new(),
@@ -127,22 +130,33 @@ impl Sink {
         }
     }
 
-    /// All that came in a look at all rings is there: writes it. What cannot be written is counted.
-    pub fn finish_round(&mut self) {
+    /// All that came in a look at all rings is there: writes it. What cannot be written, even where room can be made, is counted.
+    pub fn finish_round(&mut self, make_room: &mut dyn FnMut() -> bool) {
         if self.buffer.is_empty() {
             return;
         }
         self.buffer.extend_from_slice(&Encoder::finished_round());
-        match &self.failure {
-            Some(_) => self.unwritten += self.passed.samples,
-            None => {
-                if let Err(failure) = self.writer.write(&self.buffer) {
-                    self.failure = Some(failure);
-                    self.unwritten += self.passed.samples;
-                }
+        while let Err(failure) = self.writer.write(&self.buffer) {
+            if !make_room() {
+                // The next round may find room again.
+                self.unwritten += self.passed.samples;
+                self.failure.get_or_insert(failure);
+                break;
             }
         }
         self.buffer.clear();
+    }
+
+    /// How much is in the file, and for how long it has been written.
+    pub fn extent(&self) -> (u64, Duration) {
+        (self.writer.data_bytes(), self.began.elapsed())
+    }
+
+    /// From here on records go into another recording. Returns the one that is complete but for what is said behind the records.
+    pub fn switch(&mut self, writer: FileWriter) -> FileWriter {
+        self.began = Instant::now();
+        self.times_ns = None;
+        std::mem::replace(&mut self.writer, writer)
     }
 
     /// What passed since this was last asked.
@@ -154,9 +168,4 @@ impl Sink {
     pub fn into_writer(self) -> FileWriter {
         self.writer
     }
-}
-
-/// The targets of a program's threads: each on every CPU.
-pub fn targets(threads: &[i32], cpus: &[u32]) -> Vec<Target> {
-    threads.iter().flat_map(|&tid| cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu))).collect()
 }

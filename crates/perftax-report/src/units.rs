@@ -196,6 +196,12 @@ pub fn date(since_1970_s: f64) -> String {
     instant.map_or_else(|| "unknown".into(), |instant| instant.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
+/// A point in time as part of a file's name: `20260509-072911`, UTC. The argument is in seconds since 1970.
+pub fn stamp(since_1970_s: f64) -> String {
+    let instant = jiff::Timestamp::from_second(since_1970_s.floor() as i64).ok().filter(|_| since_1970_s.is_finite());
+    instant.map_or_else(|| "00000000-000000".into(), |instant| instant.strftime("%Y%m%d-%H%M%S").to_string())
+}
+
 /// An estimate in the given scale.
 pub fn estimate(e: &Estimate, scale: Scale) -> String {
     let unit = if scale.unit.is_empty() { String::new() } else { format!(" {}", scale.unit) };

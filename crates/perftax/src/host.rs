@@ -175,10 +175,10 @@ impl Host {
         let status = match mechanism {
             Some(mechanism) => self.available(mechanism)?,
             // What needs an argument, an address or a place in a program, is nobody's default.
-            None => self
-                .machine
-                .mechanisms(&probe)
+            // Each is tried only where none before it is to be had: closing a tracepoint or a uprobe again takes the kernel some 50 ms.
+            None => Mechanism::ALL
                 .into_iter()
+                .map(|mechanism| self.machine.mechanism(mechanism, &probe))
                 .find(|status| !status.event.is_empty())
                 .ok_or_else(|| self.nothing(&probe))?,
         };

@@ -283,8 +283,15 @@ impl Partial {
     /// Puts it in its place.
     pub fn finish(self) -> Result<()> {
         let synced = self.file.as_file().sync_all();
-        let placed = synced.and_then(|()| self.file.persist(&self.path).map(drop).map_err(|failed| failed.error));
-        placed.with_context(|| format!("cannot write {}", self.path.display()))
+        synced.with_context(|| format!("cannot write {}", self.path.display()))?;
+        let place = self.path.clone();
+        self.finish_at(&place)
+    }
+
+    /// Puts it in another place of the same folder, and does not wait for the disk.
+    pub fn finish_at(self, place: &Path) -> Result<()> {
+        let placed = self.file.persist(place).map(drop).map_err(|failed| failed.error);
+        placed.with_context(|| format!("cannot write {}", place.display()))
     }
 }
 

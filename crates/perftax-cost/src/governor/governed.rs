@@ -58,6 +58,8 @@ pub struct Governor {
     known_of_ns: f64,
     /// What went out more than in, by nanosecond of elapsed time, in the last window that was sampled.
     drain: f64,
+    /// Whether what comes with events that are open alone took more than came in, in that window.
+    is_drained_by_events: bool,
     /// What it last took to open the events again, ns.
     reopening_ns: f64,
 }
@@ -81,6 +83,7 @@ impl Governor {
             events: if tariff_is_clock { 1.0 } else { 0.0 },
             known_of_ns: 0.0,
             drain: 0.0,
+            is_drained_by_events: false,
             reopening_ns: 0.0,
         }
     }
@@ -111,6 +114,8 @@ impl Governor {
                 self.learn(rate, window);
             }
             self.drain = (spent_ns - earned_ns) / window.elapsed_ns.max(1) as f64;
+            let of_events_ns = spent_ns - window.turns_ns.high - window.recorder_ns.high;
+            self.is_drained_by_events = of_events_ns > earned_ns;
         }
         self.decision = self.decide(rate, window);
         self.decision
@@ -135,8 +140,9 @@ impl Governor {
             return Decision::Sample(0);
         }
         let is_too_much = self.besides + costs(coarsest) > self.allowed();
-        // What is looked at now and then may come as much at once, and be little on average.
-        if rate == coarsest && self.drain > 0.0 && (self.balance_ns < -self.burst_ns || self.balance_ns < 0.0 && is_too_much) {
+        // What is looked at now and then may come as much at once, and be little on average; and what the recorder takes goes on while sampling rests.
+        let is_urgent = self.balance_ns < -self.burst_ns && self.is_drained_by_events;
+        if rate == coarsest && self.drain > 0.0 && (is_urgent || self.balance_ns < 0.0 && is_too_much) {
             return Decision::Rest;
         }
         // As fine as what is besides leaves room for.
@@ -186,6 +192,10 @@ impl Governor {
     pub fn next_look(&self) -> Duration {
         let usual_ns = (LOOK_OF_BUDGET_NS / self.budget).clamp(SHORTEST_LOOK_NS, LONGEST_LOOK_NS);
         let lasts_ns = (self.balance_ns.max(0.0) + self.burst_ns / 2.0) / self.drain.max(f64::MIN_POSITIVE);
+        // Nothing is known yet of what comes besides samples.
+        if self.ledger.elapsed_ns < SHORTEST_LOOK_NS as u64 {
+            return Duration::from_nanos(HURRIED_LOOK_NS as u64);
+        }
         let look_ns = if self.drain > 0.0 { usual_ns.min(lasts_ns.max(HURRIED_LOOK_NS)) } else { usual_ns };
         Duration::from_nanos(look_ns as u64)
     }

@@ -79,15 +79,20 @@ impl FileWriter {
         self.data_bytes
     }
 
-    /// Writes what is said behind the records. Returns the file, which is complete.
-    ///
-    /// # Errors
-    /// The file's.
-    pub fn finish(self, features: &Features) -> io::Result<File> {
-        let sections = features.sections(&self.events);
+    /// Writes what is said behind the records. Returns the file, which is complete; or where that could not be written, is a recording without it, and why.
+    pub fn finish(self, features: &Features) -> (File, io::Result<()>) {
         let table_at = self.data_at + self.data_bytes;
         // What a full disk has cut off of records that did not fit.
-        self.file.set_len(table_at)?;
+        let written = self.file.set_len(table_at).and_then(|()| self.write_features(features, table_at));
+        if written.is_err() {
+            // Half of it would be none.
+            self.file.set_len(table_at).ok();
+        }
+        (self.file, written)
+    }
+
+    fn write_features(&self, features: &Features, table_at: u64) -> io::Result<()> {
+        let sections = features.sections(&self.events);
         let mut at = table_at + 16 * sections.len() as u64;
         let (mut table, mut bodies, mut bits) = (Vec::<u8>::new(), Vec::<u8>::new(), [0u64; 4]);
         for (feature, section) in &sections {
@@ -99,7 +104,7 @@ impl FileWriter {
         table.extend(bodies);
         self.file.write_all_at(&table, table_at)?;
         let bits: Vec<u8> = bits.iter().flat_map(|word| word.to_le_bytes()).collect();
-        self.file.write_all_at(&bits, FEATURES_AT)?;
-        Ok(self.file)
+        // They are read only where they are said to be there.
+        self.file.write_all_at(&bits, FEATURES_AT)
     }
 }

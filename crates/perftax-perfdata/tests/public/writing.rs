@@ -89,7 +89,7 @@ fn a_complete_recording_says_all_of_itself() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.data");
     let (writer, samples) = write(File::create_new(&path).unwrap());
-    writer.finish(&features()).unwrap();
+    writer.finish(&features()).1.unwrap();
     let read = Recording::open(&path).unwrap();
     assert_eq!(read.events.iter().map(|event| event.samples).sum::<u64>(), samples);
     assert_eq!((read.events.len(), read.events[0].name.as_str()), (1, "cpu-clock"));
@@ -119,7 +119,7 @@ fn perf_reads_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.data");
     let (writer, samples) = write(File::create_new(&path).unwrap());
-    writer.finish(&features()).unwrap();
+    writer.finish(&features()).1.unwrap();
     let perf = |arguments: &[&str]| {
         let output = Command::new("perf").args(arguments).arg("-i").arg(&path).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -146,7 +146,7 @@ fn records_that_do_not_fit_leave_what_was_there() {
     // As if half a record had been written before the disk was full.
     std::os::unix::fs::FileExt::write_all_at(&File::options().write(true).open(&path).unwrap(), &[9; 20], whole + 168).unwrap();
     writer.write(&[]).unwrap();
-    writer.finish(&features()).unwrap();
+    writer.finish(&features()).1.unwrap();
     let mut bytes = Vec::new();
     File::open(&path).unwrap().read_to_end(&mut bytes).unwrap();
     assert_eq!(Recording::open(&path).unwrap().events[0].samples, samples);

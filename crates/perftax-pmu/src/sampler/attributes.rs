@@ -43,6 +43,7 @@ pub(super) fn attributes(event: &Event, sampling: &Sampling, uprobe_path: Option
     attr.set_disabled(1);
     attr.set_inherit(sampling.inherit.into());
     attr.set_inherit_stat(sampling.task_counts.into());
+    attr.set_exclude_idle(sampling.without_idle.into());
     attr.set_enable_on_exec(sampling.enable_on_exec.into());
 
     let modifiers = &event.modifiers;

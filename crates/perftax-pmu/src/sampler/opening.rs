@@ -115,7 +115,7 @@ fn beyond(event: &Event, target: Target) -> Beyond {
         Beyond::Tracepoint
     } else if event.uprobe.is_some() {
         Beyond::Uprobe
-    } else if matches!(target, Target::Cpu(_)) {
+    } else if matches!(target, Target::Cpu(_) | Target::GroupOnCpu(..)) {
         Beyond::WholeCpu
     } else if !event.modifiers.exclude_kernel {
         Beyond::KernelMode

@@ -182,6 +182,8 @@ pub struct Sampling {
     pub mapping_records: bool,
     /// Whether they are wanted of data, too, of a file or of none.
     pub data_mapping_records: bool,
+    /// Whether idle CPUs give no samples.
+    pub without_idle: bool,
     /// When the reader is woken.
     pub wakeup: Wakeup,
     /// The clock of the samples' times.
@@ -209,6 +211,7 @@ impl Sampling {
         task_counts: false,
         mapping_records: false,
         data_mapping_records: false,
+        without_idle: false,
         wakeup: Wakeup::Bytes(u32::MAX),
         clock: Clock::Perf,
     };

@@ -21,6 +21,8 @@ pub enum Target {
     ThreadOnCpu(i32, u32),
     /// Everything that runs on one CPU.
     Cpu(u32),
+    /// What a control group runs on one CPU: by a descriptor of its folder, which must be open while the event is opened.
+    GroupOnCpu(i32, u32),
 }
 
 impl Target {
@@ -28,7 +30,7 @@ impl Target {
     pub fn cpu(self) -> Option<u32> {
         match self {
             Self::ThisThread | Self::Thread(_) => None,
-            Self::ThreadOnCpu(_, cpu) | Self::Cpu(cpu) => Some(cpu),
+            Self::ThreadOnCpu(_, cpu) | Self::Cpu(cpu) | Self::GroupOnCpu(_, cpu) => Some(cpu),
         }
     }
 
@@ -38,7 +40,13 @@ impl Target {
             Self::Thread(tid) => (tid, -1),
             Self::ThreadOnCpu(tid, cpu) => (tid, cpu as i32),
             Self::Cpu(cpu) => (-1, cpu as i32),
+            Self::GroupOnCpu(folder, cpu) => (folder, cpu as i32),
         }
+    }
+
+    fn flags(self) -> u64 {
+        let of_group = if matches!(self, Self::GroupOnCpu(..)) { abi::PERF_FLAG_PID_CGROUP } else { 0 };
+        u64::from(abi::PERF_FLAG_FD_CLOEXEC | of_group)
     }
 }
 
@@ -245,7 +253,7 @@ pub(super) fn open_beside(
     let (pid, cpu) = target.pid_and_cpu();
     let group_fd = leader.map_or(-1, |leader| leader.as_raw_fd());
     // SAFETY: `attr` is a valid attribute of the size that it states, alive across the call.
-    let fd = unsafe { perf_event_open(attr, pid, cpu, group_fd, u64::from(abi::PERF_FLAG_FD_CLOEXEC) as _) };
+    let fd = unsafe { perf_event_open(attr, pid, cpu, group_fd, target.flags() as _) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }

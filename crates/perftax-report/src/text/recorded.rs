@@ -33,6 +33,13 @@ pub fn recorded(doc: &Recorded) -> String {
             units::share(doc.resolves_share)
         ),
     );
+    if doc.unwritten > 0 {
+        sheet.row("", &format!("{} more could not be written", units::count(doc.unwritten)).red().bold().to_string());
+    }
+    if doc.dropped_segments > 0 {
+        let text = super::plural(&units::count(doc.dropped_segments), "older segment was", "older segments were");
+        sheet.row("", &format!("{text} removed for room"));
+    }
     sheet.row("rates", &rates(doc));
     if let Some(missing) = doc.represented.map(|represented| 1.0 - represented).filter(|missing| *missing > MISSING) {
         let text = format!(

@@ -63,7 +63,8 @@ fn what_was_recorded_is_what_is_said_and_within_the_budget() {
     let counted_s = weight as f64 * 1e-9;
     assert!((counted_s / said.program_cpu_s - 1.0).abs() < 0.1 || !is_root(), "{counted_s} of {}", said.program_cpu_s);
     let share = said.spent_share.unwrap();
-    assert!(share.high <= 0.05 + said.burst_s / said.program_cpu_s, "{share:?}");
+    // Where other tests have all CPUs, what the recorder takes of them comes in lumps.
+    assert!(share.high <= 0.05 * 1.3 && share.low > 0.0, "{share:?}");
     assert!(said.expenses.iter().any(|expense| expense.on == ExpenseOn::Samples && expense.count == Some(count)));
     let bill = place.perftax("bill", &[&data]);
     assert_eq!(bill.code, Some(0), "{}", bill.stderr);
@@ -112,7 +113,12 @@ fn a_program_survives_the_recorder() {
     let (data, done) = (place.path("a.data"), place.path("done"));
     let script = format!("my $end = time + 3; 1 while time < $end; open my $f, '>', '{done}'; print $f 'done'");
     let program = ["perl", "-e", &script].map(String::from);
-    let mut recorder = place.command("record", &arguments(&["-o", &data], &program)).stderr(Stdio::null()).spawn().unwrap();
+    let mut recorder = place
+        .command("record", &arguments(&["-o", &data], &program))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let partial = || {
         let folder = std::fs::read_dir(Path::new(&data).parent().unwrap()).unwrap().flatten();
         let mut partials = folder.map(|it| it.path()).filter(|path| path.to_string_lossy().contains("a.data.partial-"));
@@ -144,11 +150,132 @@ fn a_program_survives_the_recorder() {
 fn an_interrupt_ends_the_program_and_keeps_the_recording() {
     let place = Place::bare_with_profile();
     let data = place.path("a.data");
-    let program = ["perl", "-e", "1 while 1"].map(String::from);
-    let mut recorder = place.command("record", &arguments(&["-o", &data], &program)).stderr(Stdio::null()).spawn().unwrap();
+    let program = ["perl", "-e", "alarm 60; 1 while 1"].map(String::from);
+    let mut recorder = place
+        .command("record", &arguments(&["-o", &data], &program))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     std::thread::sleep(Duration::from_millis(600));
     assert!(Command::new("kill").args(["-INT", &recorder.id().to_string()]).status().unwrap().success());
     let ended = recorder.wait().unwrap();
     assert_eq!(ended.code(), Some(128 + SIGINT), "{ended:?}");
     assert!(Recording::open(Path::new(&data)).is_ok());
+}
+
+/// Files follow each other, each complete by itself; the oldest go. Whoever asks meanwhile is told, by signal or by HTTP.
+#[test]
+fn what_runs_for_long_keeps_to_its_room_and_says_how_it_goes() {
+    let place = Place::bare_with_profile();
+    let data = place.path("a.data");
+    let program = ["perl", "-e", "alarm 60; 1 while 1"].map(String::from);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    let options = ["--budget", "5%", "-o", &data, "--keep", "2M", "--metrics", &address];
+    let mut command = place.command("record", &arguments(&options, &program));
+    let mut recorder = Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let segments = || {
+        let folder = std::fs::read_dir(Path::new(&data).parent().unwrap()).unwrap().flatten();
+        let mut found: Vec<_> = folder.map(|it| it.path()).filter(|path| is_segment(path)).collect();
+        found.sort();
+        found
+    };
+    // Long enough for some to have gone: each has an eighth of the room.
+    let first = std::cell::OnceCell::new();
+    recorder.until("giving segments up", |_| {
+        let there = segments();
+        there.first().is_some_and(|oldest| first.get_or_init(|| oldest.clone()) != oldest)
+    });
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &recorder.pid().to_string()]).status().unwrap().success());
+    signal("-USR1");
+    signal("-HUP");
+    let exposed = asked(&address);
+    let value = |name: &str| -> f64 {
+        let line = exposed.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name}: {exposed}"));
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    };
+    assert!(value("perftax_samples_total") > 100.0 && value("perftax_segments_dropped_total") >= 1.0, "{exposed}");
+    assert!(value("perftax_spent_seconds{bound=\"high\"}") > value("perftax_spent_seconds{bound=\"low\"}"), "{exposed}");
+    assert!(exposed.contains("application/openmetrics-text") && exposed.ends_with("# EOF\n"), "{exposed}");
+    std::thread::sleep(Duration::from_millis(400));
+    signal("-INT");
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut recorder.0.stderr.take().unwrap(), &mut said).unwrap();
+    assert_eq!(recorder.0.wait().unwrap().code(), Some(128 + SIGINT), "{said}");
+    assert_eq!(said.matches("perf report -i").count(), 2, "once when asked, once at the end: {said}");
+    let there = segments();
+    let bytes: u64 = there.iter().map(|path| std::fs::metadata(path).unwrap().len()).sum();
+    assert!(there.len() > 2 && bytes <= 2 << 20, "{bytes} bytes in {there:?}");
+    for path in there {
+        let read = Recording::open(&path).unwrap();
+        assert!(read.fault.is_none() && !read.features.hostname.is_empty(), "{}", path.display());
+        // Who runs is known in each.
+        assert!(read.counts.by_thread.keys().all(|(thread, _)| read.counts.comm(thread.tid) == "perl"), "{}", path.display());
+    }
+}
+
+fn is_segment(path: &Path) -> bool {
+    path.file_name().unwrap().to_string_lossy().strip_prefix("a.data.").is_some_and(|rest| rest.as_bytes()[0].is_ascii_digit())
+}
+
+fn asked(address: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    said
+}
+
+/// A disk that gets full takes what does not fit, is said, and leaves a recording; segments make room instead.
+#[test]
+fn a_full_disk_loses_no_more_than_does_not_fit() {
+    if !is_root() {
+        // Who may mount nothing cannot fill a disk either; the writer's own test does what can be done.
+        return;
+    }
+    let place = Place::bare_with_profile();
+    let (disk, json) = (place.path("disk"), place.path("a.json"));
+    std::fs::create_dir(&disk).unwrap();
+    let perftax = env!("CARGO_BIN_EXE_perftax");
+    let run = |options: &str| {
+        let script = format!(
+            "mount -t tmpfs -o size=400K tmpfs {disk} && {perftax} record -e cpu-clock --budget 5% -o {disk}/a.data --json {json} {options} -- \
+             perl -e 'use POSIX; 1 while POSIX::clock() < 2e6'; echo code=$?; {perftax} bill {disk}/a.data* 2>&1; ls {disk}"
+        );
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", &script]).env("XDG_DATA_HOME", place.path("data"));
+        let output = command.output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    let said = run("");
+    let one = document(&json);
+    assert!(said.contains("code=1") && said.contains("No space left on device") && said.contains("cpu-clock"), "{said}");
+    assert!(one.unwritten > 0 && one.samples > 500, "{one:?}");
+    let said = run("--keep 10M --switch-output=100K");
+    let segments = document(&json);
+    assert!(said.contains("code=0") && !said.contains("No space left"), "{said}");
+    assert!(segments.unwritten == 0 && segments.dropped_segments > 0, "{segments:?}");
+}
+
+/// Whoever is on the CPUs, of whom nobody knew before.
+#[test]
+fn cpus_are_watched_for_whoever_may() {
+    let place = Place::bare_with_profile();
+    let data = place.path("a.data");
+    let program = busy(0.5, 0);
+    let ran = place.perftax("record", &arguments(&["-a", "--budget", "5%", "-o", &data], &program));
+    if !is_root() {
+        assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+        assert!(ran.stderr.contains("watch whole CPUs (-a)"), "{}", ran.stderr);
+        return;
+    }
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let read = Recording::open(Path::new(&data)).unwrap();
+    let of_perl = read.counts.by_thread.iter().filter(|((thread, _), _)| read.counts.comm(thread.tid) == "perl").count();
+    assert!(of_perl > 0, "{:?}", read.counts.by_thread);
+    let idle = read.counts.by_thread.keys().any(|(thread, _)| thread.pid == 0);
+    assert!(!idle, "idle CPUs give no samples");
 }

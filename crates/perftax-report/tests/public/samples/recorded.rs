@@ -48,6 +48,8 @@ pub fn recorded() -> Recorded {
         recorder_cpu_s: 0.031,
         samples,
         lost: 0,
+        unwritten: 0,
+        dropped_segments: 3,
         throttled: 0,
         filtered: 0,
         resolves_share: 0.018,

@@ -1,29 +1,36 @@
 //! `perftax record`: sampling that stays within its budget, written as an ordinary recording.
 
+mod attending;
+mod document;
+mod files;
+mod metrics;
+
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use perftax_cost::governor::{Pricing, Tariff};
 use perftax_cost::period::Rule;
 use perftax_cost::prediction::Watched;
-use perftax_cost::stoker::resolved_share;
-use perftax_doc::{Origin, PayloadTerm, Recorded, Warning};
+use perftax_doc::PayloadTerm;
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::{Payload, ring_pages_within_rights};
-use perftax_pmu::sys::Ended;
-use perftax_record::{Outcome as Came, Recorder, Recording, Subject, record};
+use perftax_record::{Recorder, Recording, Subject, Whom, record};
 use perftax_report::units;
 
 use crate::commands::plan::percent;
 use crate::failure::Outcome;
 use crate::host::Host;
-use crate::output::{Output, Partial, check_file};
-use crate::{measured, progress, target};
+use crate::output::{Output, check_file};
+use crate::{measured, progress, size, target};
+use attending::{Attending, Signals};
+use files::{Files, SwitchAt};
+use metrics::Metrics;
 
 /// Record samples of a program within a budget of its CPU time
 ///
@@ -35,6 +42,7 @@ use crate::{measured, progress, target};
 Examples:
   perftax record --budget 1% -o perf.data -- make -j4
   perftax record -g -p 4711 --for 60s
+  perftax record -a --budget 0.5% --keep 1G --metrics 9105 -o /var/lib/perftax/perf.data
   perf report -i perf.data")]
 pub struct Args {
     /// Take at most this share of the program's CPU time, whatever it does
@@ -61,9 +69,27 @@ pub struct Args {
     /// Record a process that runs already, and what it will start, until it ends, ^C or --for
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
+    /// Record everything that runs on the CPUs, until ^C or --for, or for as long as a command runs. Needs the right to watch CPUs
+    #[arg(short = 'a', long, conflicts_with = "pid")]
+    all_cpus: bool,
+    /// The CPUs to record on: with -a those alone, else of the program what it does there
+    #[arg(short = 'C', long = "cpu", value_name = "LIST", value_parser = cpu_list)]
+    cpus: Option<CpuList>,
+    /// Record a control group and those below it, whoever joins it, by its path below /sys/fs/cgroup
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["pid", "all_cpus"])]
+    cgroup: Option<PathBuf>,
     /// Record for so long, as 90, 60s, 5m or 2h; a command goes on by itself
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     at_most: Option<Duration>,
+    /// Go on in another file at a size (100M), after a time (10m), or when SIGUSR2 or SIGHUP comes: FILE.<date>-<time>-<number>, each complete by itself
+    #[arg(long, value_name = "SIZE|TIME|signal", num_args = 0..=1, require_equals = true, default_missing_value = "signal", value_parser = switch_at)]
+    switch_output: Option<SwitchAt>,
+    /// Keep the newest files alone, of so many bytes all together (K, M, G); without --switch-output each has an eighth of it
+    #[arg(long, value_name = "SIZE", value_parser = keep)]
+    keep: Option<u64>,
+    /// Answer at this address how it goes, as OpenMetrics (HTTP): a port alone is of this machine
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
+    metrics: Option<SocketAddr>,
     /// Price with this machine profile (or the --json of calibrate) instead of this machine's own
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -74,7 +100,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
     /// The program, after --
-    #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present_any = ["pid", "all_cpus", "cgroup"], value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -82,6 +108,40 @@ pub struct Args {
 const RING_PAGES: usize = 128;
 /// Periods to choose from: each is an event that every thread inherits.
 const RATES: u32 = 2;
+/// Files that `--keep` divides its room into: one is given up at a time.
+const SEGMENTS: u64 = 8;
+
+/// CPUs by number.
+#[derive(Clone, Debug)]
+struct CpuList(Vec<u32>);
+
+/// `0,2-4`.
+fn cpu_list(text: &str) -> Result<CpuList, String> {
+    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|cpu| *cpu < 1 << 16);
+    let part = |part: &str| match part.split_once('-') {
+        Some((from, to)) => Some((number(from)?, number(to)?)).filter(|(from, to)| from <= to),
+        None => number(part).map(|cpu| (cpu, cpu)),
+    };
+    let parts: Option<Vec<(u32, u32)>> = text.split(',').map(part).collect();
+    let mut cpus: Vec<u32> = parts.ok_or("needs CPUs such as 0,2-4")?.into_iter().flat_map(|(from, to)| from..=to).collect();
+    cpus.sort_unstable();
+    cpus.dedup();
+    Ok(CpuList(cpus))
+}
+
+/// As perf has it: capital letters are bytes, small ones time.
+fn switch_at(text: &str) -> Result<SwitchAt, String> {
+    match text {
+        "signal" => Ok(SwitchAt::Signal),
+        _ if text.ends_with(['B', 'K', 'M', 'G']) => size::size(text, 1 << 40).map(SwitchAt::Bytes),
+        _ if text.ends_with(['s', 'm', 'h']) => duration(text).map(SwitchAt::Age),
+        _ => Err("needs a size (100M), a time (10m) or signal".into()),
+    }
+}
+
+fn keep(text: &str) -> Result<u64, String> {
+    size::size(text, 1 << 50)
+}
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
@@ -102,7 +162,24 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let carried: &[PayloadTerm] = if args.call_graph { &[PayloadTerm::Callchain] } else { &[] };
     let priced = measured::price(&here, Some(&event), mechanism, carried, args.profile.as_ref(), &mut origin)?;
     // Wherever its threads go, whatever CPUs we are held to.
-    let cpus = online_cpus()?;
+    let online = online_cpus()?;
+    let cpus = args.cpus.clone().map_or(online.clone(), |list| list.0);
+    if let Some(missing) = cpus.iter().find(|cpu| !online.contains(cpu)) {
+        let needed = format!("CPUs that are online: {}", online.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+        return Err(Error::Argument { argument: "-C", value: missing.to_string(), needed }.into());
+    }
+    let whom = match &args.cgroup {
+        Some(path) => Whom::group("--cgroup", path)?,
+        None if args.all_cpus => Whom::Cpus,
+        None => Whom::Program,
+    };
+    if !matches!(whom, Whom::Program) {
+        let right = here.right(Right::WholeCpus);
+        if right.held != Some(true) {
+            let what = format!("watch whole CPUs ({})", if args.all_cpus { "-a" } else { "--cgroup" });
+            return Err(Error::Unsupported { what, why: right.why_not, remedy: right.remedy }.into());
+        }
+    }
     let is_clock = mechanism.is_time_driven();
     let by_frequency = args.frequency.map(|frequency| 1_000_000_000 / frequency);
     if let Some(frequency) = args.frequency.filter(|_| !is_clock) {
@@ -114,7 +191,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
         mechanism,
         payload: carried.iter().map(|term| term.name().to_string()).collect(),
         left_out: event.left_out(),
-        watched: Watched::Program { events: RATES, cpus: cpus.len() as u32 },
+        watched: match whom {
+            Whom::Program => Watched::Program { events: RATES, cpus: cpus.len() as u32 },
+            Whom::Cpus | Whom::Group(_) => Watched::Cpus,
+        },
         rule: Rule::of(mechanism, None),
         budget: args.budget,
         shortest: by_frequency.or(args.period).unwrap_or(1),
@@ -127,14 +207,17 @@ pub fn run(args: &Args) -> Result<Outcome> {
         progress::announce(&format!("{less}\n  {}", less.remedy()));
     }
     progress::announce(&promise(args.budget, &event, &tariff));
-    // A process that ends takes its words with it.
-    let words = target::program(args.pid, &args.command);
+    let signals = Signals::notice();
+    let metrics = args.metrics.map(Metrics::listen).transpose()?;
     let payload = if args.call_graph { Payload::BASIC.with_callchain() } else { Payload::BASIC };
     let recording = Recording {
-        subject: match args.pid {
-            Some(pid) => Subject::Process(pid),
-            None => Subject::Command(args.command.clone()),
+        subject: match (args.pid, &args.command[..]) {
+            (Some(pid), _) => Subject::Process(pid),
+            // Until somebody says that it is enough.
+            (None, []) => Subject::Process(std::process::id()),
+            (None, command) => Subject::Command(command.to_vec()),
         },
+        whom,
         event,
         payload,
         pricing,
@@ -144,22 +227,34 @@ pub fn run(args: &Args) -> Result<Outcome> {
         at_most: args.at_most,
     };
     let recorder = Recorder { name: format!("perftax {}", env!("CARGO_PKG_VERSION")), command: origin.command.clone() };
-    let partial = Partial::create(&args.output)?;
-    let came = record(&recording, partial.file()?, &recorder)?;
-    keep_old(&args.output)?;
-    partial.finish()?;
-    let bytes = came.file.metadata().map_or(0, |it| it.len());
-    let failure = came.failure.as_ref().map(|failure| (failure.to_string(), came.unwritten));
-    let document = document(origin, args, &recording, words, &came, bytes);
+    let subject = document::Subject { origin, recording: &recording, program: program(args) };
+    let switch_at = args.switch_output.or(args.keep.map(|keep| SwitchAt::Bytes((keep / SEGMENTS).max(1))));
+    let files = Files::new(&args.output, switch_at, args.keep);
+    let mut attending = Attending { subject: &subject, files, metrics, signals };
+    let came = record(&recording, &recorder, &mut attending)?;
+    let status = came.status();
+    let ended = matches!(recording.subject, Subject::Command(_)).then_some(came.exit.ended);
+    let document = subject.document(&status, ended, &attending.files);
     output.emit_beside_child(&document)?;
-    if let Some((why, unwritten)) = failure {
-        anyhow::bail!("cannot write {}: {why}; {unwritten} samples are missing, those before are there", args.output.display());
+    if let Some(failure) = status.failure.filter(|_| status.unwritten > 0 || !attending.files.are_segments()) {
+        let (path, unwritten) = (args.output.display(), status.unwritten);
+        anyhow::bail!("cannot write all of {path}: {failure}; {unwritten} samples are missing, all others are there");
     }
-    Ok(match came.exit.ended {
-        Ended::Code(0) => Outcome::Done,
-        Ended::Code(code) => Outcome::Passed(u8::try_from(code).unwrap_or(1)),
-        Ended::Signal(signal) => Outcome::Passed(u8::try_from(128 + signal).unwrap_or(255)),
+    Ok(match ended.map(document::code) {
+        None | Some(0) => Outcome::Done,
+        Some(code) => Outcome::Passed(code),
     })
+}
+
+/// What results call who is sampled.
+fn program(args: &Args) -> Vec<String> {
+    let beside: Vec<String> = match &args.cgroup {
+        Some(path) => vec![format!("cgroup:{}", path.display())],
+        None if args.all_cpus => vec!["everything".into()],
+        None => Vec::new(),
+    };
+    // A process that ends takes its words with it.
+    beside.into_iter().chain(target::program(args.pid, &args.command)).collect()
 }
 
 /// What is said before anything runs.
@@ -178,72 +273,6 @@ fn promise(budget: f64, event: &Event, tariff: &Tariff) -> String {
         ),
         _ => format!("{sample}; the period follows how often it comes"),
     }
-}
-
-fn document(origin: Origin, args: &Args, recording: &Recording, program: Vec<String>, came: &Came, bytes: u64) -> Recorded {
-    let (governor, ledger) = (&came.governor, came.governor.ledger());
-    let mut document = Recorded {
-        origin,
-        program,
-        code: match (args.pid, came.exit.ended) {
-            (Some(_), _) => None,
-            (None, Ended::Code(code)) => Some(u8::try_from(code).unwrap_or(1)),
-            (None, Ended::Signal(signal)) => Some(u8::try_from(128 + signal).unwrap_or(255)),
-        },
-        event: recording.event.name.clone(),
-        mechanism: recording.event.mechanism,
-        recording: args.output.display().to_string(),
-        recording_bytes: bytes,
-        budget: args.budget,
-        burst_s: governor.burst_s(),
-        elapsed_s: ledger.elapsed_ns as f64 * 1e-9,
-        program_cpu_s: ledger.program_ns as f64 * 1e-9,
-        spent_s: ledger.spent_s(),
-        spent_share: ledger.share(),
-        expenses: ledger.expenses(),
-        most_overdrawn_s: governor.most_overdrawn_s(),
-        recorder_cpu_s: came.recorder_cpu_s,
-        samples: ledger.samples().saturating_sub(came.lost + came.unwritten),
-        lost: came.lost,
-        throttled: came.throttled,
-        filtered: ledger.filtered(),
-        resolves_share: resolved_share(ledger.samples() as f64),
-        represented: (came.counted > 0).then(|| came.weight as f64 / came.counted as f64),
-        rates: ledger.rates(),
-        course: governor.course().to_vec(),
-    };
-    let warnings = warnings(&document);
-    document.origin.warnings.extend(warnings);
-    document
-}
-
-/// What weakens the recording, each with a remedy.
-fn warnings(doc: &Recorded) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
-    let unpriced = doc.expenses.iter().filter(|expense| expense.cost_s.is_none()).count();
-    if unpriced > 0 {
-        let message = "something that sampling takes time for has no price in this machine's profile: what was spent is at least what is said".into();
-        warn(message, &format!("perftax calibrate -e {}", doc.event));
-    }
-    if doc.throttled > 0 {
-        let message = format!("the kernel throttled the event {} times: samples are missing", doc.throttled);
-        warn(message, "sysctl kernel.perf_event_max_sample_rate with a higher rate, or a smaller --budget");
-    }
-    if doc.lost > 0 {
-        warnings.push(Warning::LostRecords { lost: doc.lost });
-    }
-    warnings
-}
-
-/// A recording that is there already is kept, as perf keeps it.
-fn keep_old(path: &Path) -> Result<()> {
-    if std::fs::symlink_metadata(path).is_ok_and(|it| it.is_file() && it.len() > 0) {
-        let mut old = path.as_os_str().to_os_string();
-        old.push(".old");
-        std::fs::rename(path, &old).map_err(Error::file(path))?;
-    }
-    Ok(())
 }
 
 /// A share that a recording can keep to.
@@ -278,5 +307,17 @@ mod tests {
         for wrong in ["", "0", "-1", "s", "5d", "nan", "1e999"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn lists_and_switches_are_read_as_perf_reads_them() {
+        assert_eq!(cpu_list("3,0-1,1").unwrap().0, [0, 1, 3]);
+        for wrong in ["", "a", "2-1", "1,,2", "-1", "99999"] {
+            assert!(cpu_list(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(switch_at("100M"), Ok(SwitchAt::Bytes(100 << 20)));
+        assert_eq!(switch_at("5m"), Ok(SwitchAt::Age(Duration::from_secs(300))));
+        assert_eq!(switch_at("signal"), Ok(SwitchAt::Signal));
+        assert!(switch_at("5").is_err() && switch_at("5d").is_err() && switch_at("0M").is_err());
     }
 }

@@ -1,0 +1,66 @@
+//! Who is sampled.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use perftax_pmu::sys::Target;
+use perftax_pmu::{Error, Result};
+
+/// Who is sampled.
+#[derive(Clone, Debug)]
+pub enum Whom {
+    /// The program, and all that it creates.
+    Program,
+    /// Everything on the CPUs, whoever it is.
+    Cpus,
+    /// A control group and those below it, whoever joins it: its folder.
+    Group(Arc<File>),
+}
+
+/// Where control groups are, one after another (cgroups(7)): the unified hierarchy by itself or beside others, and the controller of version 1.
+const MOUNTED: [&str; 3] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified", "/sys/fs/cgroup/perf_event"];
+
+impl Whom {
+    /// A control group by its path: of the file system, or below where control groups are.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] where there is none.
+    pub fn group(argument: &'static str, path: &Path) -> Result<Self> {
+        let below = path.strip_prefix("/").unwrap_or(path);
+        let places = MOUNTED.iter().map(|mounted| Path::new(mounted).join(below)).chain([path.to_path_buf()]);
+        let found = places.filter(|place| place.join("cgroup.procs").is_file()).find_map(|place| File::open(place).ok());
+        found.map(|folder| Self::Group(Arc::new(folder))).ok_or_else(|| Error::Argument {
+            argument,
+            value: path.display().to_string(),
+            needed: format!("a control group, below {}", MOUNTED.join(" or ")),
+        })
+    }
+
+    /// What events are opened on: of a program, each of its threads.
+    pub(crate) fn targets(&self, threads: &[i32], cpus: &[u32]) -> Vec<Target> {
+        let each = cpus.iter().copied();
+        match self {
+            Self::Program => threads.iter().flat_map(|&tid| cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu))).collect(),
+            Self::Cpus => each.map(Target::Cpu).collect(),
+            Self::Group(folder) => each.map(|cpu| Target::GroupOnCpu(folder.as_raw_fd(), cpu)).collect(),
+        }
+    }
+
+    /// CPU time that a control group has used so far, ns, as it says itself (`cpu.stat`, `cpuacct.usage`; cgroups(7)); none of others, or where it does not.
+    ///
+    /// Counters of control groups do not tell: their times go on from where the group's clock stood before anybody watched it (Linux 6.18).
+    pub(crate) fn used_ns(&self) -> Option<u64> {
+        let Self::Group(folder) = self else { return None };
+        let file = |name: &str| std::fs::read_to_string(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd())).ok();
+        let of_line = |line: &str| Some(1_000 * line.strip_prefix("usage_usec ")?.parse::<u64>().ok()?);
+        let unified = file("cpu.stat").and_then(|text| text.lines().find_map(of_line));
+        unified.or_else(|| file("cpuacct.usage")?.trim().parse().ok())
+    }
+
+    /// Whether it is a program by itself, whose events what it creates inherits.
+    pub(crate) fn is_program(&self) -> bool {
+        matches!(self, Self::Program)
+    }
+}

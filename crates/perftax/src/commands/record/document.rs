@@ -1,0 +1,98 @@
+//! What a recording cost, as a document: at its end, or while it runs.
+
+use perftax_cost::stoker::resolved_share;
+use perftax_doc::{ExpenseOn, Origin, Recorded, Warning};
+use perftax_pmu::sys::Ended;
+use perftax_record::{Recording, Status, Whom};
+
+use super::files::Files;
+
+/// What is known before it begins.
+pub struct Subject<'a> {
+    /// The head of the document.
+    pub origin: Origin,
+    /// What is recorded.
+    pub recording: &'a Recording,
+    /// The command, or the process.
+    pub program: Vec<String>,
+}
+
+impl Subject<'_> {
+    /// The document: of a program that has ended so, or goes on.
+    pub fn document(&self, status: &Status<'_>, ended: Option<Ended>, files: &Files) -> Recorded {
+        let (governor, ledger) = (status.governor, status.governor.ledger());
+        let mut document = Recorded {
+            origin: self.origin.clone(),
+            program: self.program.clone(),
+            code: ended.map(code),
+            event: self.recording.event.name.clone(),
+            mechanism: self.recording.event.mechanism,
+            recording: files.newest().display().to_string(),
+            recording_bytes: files.bytes,
+            budget: self.recording.pricing.budget,
+            burst_s: governor.burst_s(),
+            elapsed_s: ledger.elapsed_ns as f64 * 1e-9,
+            program_cpu_s: ledger.program_ns as f64 * 1e-9,
+            spent_s: ledger.spent_s(),
+            spent_share: ledger.share(),
+            expenses: ledger.expenses(),
+            most_overdrawn_s: governor.most_overdrawn_s(),
+            recorder_cpu_s: status.recorder_cpu_s,
+            samples: ledger.samples().saturating_sub(status.lost + status.unwritten),
+            lost: status.lost,
+            unwritten: status.unwritten,
+            dropped_segments: files.dropped,
+            throttled: status.throttled,
+            filtered: ledger.filtered(),
+            resolves_share: resolved_share(ledger.samples() as f64),
+            represented: (status.counted > 0).then(|| status.weight as f64 / status.counted as f64),
+            rates: ledger.rates(),
+            course: governor.course().to_vec(),
+        };
+        let warnings = warnings(&document, &self.recording.whom);
+        document.origin.warnings.extend(warnings);
+        document
+    }
+}
+
+/// As shells report it.
+pub fn code(ended: Ended) -> u8 {
+    match ended {
+        Ended::Code(code) => u8::try_from(code).unwrap_or(1),
+        Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
+    }
+}
+
+/// From this share of the CPU time on that no sample stands for it is said what would see more.
+const SHORT: f64 = 0.1;
+
+/// What weakens the recording, each with a remedy.
+fn warnings(doc: &Recorded, whom: &Whom) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
+    let unpriced = || doc.expenses.iter().filter(|expense| expense.cost_s.is_none());
+    if matches!(whom, Whom::Group(_)) && unpriced().any(|expense| expense.on == ExpenseOn::Switches) {
+        let message =
+            "what a context switch costs while a control group is watched has no price: what was spent is at least what is said";
+        warn(message.into(), "perftax record -p PID, whose switches have one");
+    } else if unpriced().count() > 0 {
+        let message = "something that sampling takes time for has no price in this machine's profile: what was spent is at least what is said";
+        warn(message.into(), &format!("perftax calibrate -e {}", doc.event));
+    }
+    let tasks = doc.expenses.iter().find(|expense| expense.on == ExpenseOn::Tasks).and_then(|expense| expense.count);
+    if matches!(whom, Whom::Program)
+        && doc.represented.is_some_and(|all| all < 1.0 - SHORT)
+        && tasks.is_some_and(|tasks| tasks > 100)
+    {
+        let message = "most threads end before a period is over, and are in no sample";
+        warn(message.into(), "perftax record -a watches the CPUs instead, whoever runs there (as root)");
+    }
+    if doc.throttled > 0 {
+        let message = format!("the kernel throttled the event {} times: samples are missing", doc.throttled);
+        warn(message, "sysctl kernel.perf_event_max_sample_rate with a higher rate, or a smaller --budget");
+    }
+    if doc.lost > 0 {
+        warnings.push(Warning::LostRecords { lost: doc.lost });
+    }
+    warnings
+}
