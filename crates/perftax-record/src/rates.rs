@@ -64,6 +64,15 @@ impl Rates {
         self.sampler.layout()
     }
 
+    /// The events' identities, each with its rate.
+    ///
+    /// # Errors
+    /// Where the kernel does not tell.
+    pub fn identities(&self) -> Result<Vec<(u64, usize)>> {
+        let events = self.sampler.events().iter().enumerate();
+        events.map(|(i, event)| Ok((event.id()?, i % self.rates))).collect()
+    }
+
     /// Has this rate be on, and no other. The new one is on before the old one is off: what the program does in between is told twice, not never.
     ///
     /// # Errors

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use perftax_cost::governor::{Decision, Governor, Tariff, Window};
-use perftax_doc::Estimate;
 use perftax_doc::steps::Setting;
+use perftax_doc::{Estimate, Mechanism};
 use perftax_perfdata::writing::{EventDescription, Features, FileWriter};
 use perftax_pmu::guard::take_interrupt_as_end;
 use perftax_pmu::process::running_threads;
@@ -82,7 +82,9 @@ pub struct Session<'a> {
 impl<'a> Session<'a> {
     /// Opens everything, with nothing on.
     pub fn open(recording: &Recording, program: &Program, features: Features, attendant: &'a mut dyn Attendant) -> Result<Self> {
-        let payload = recording.payload.with_cpu().with_period();
+        let payload = recording.payload.with_cpu();
+        let written = sampling(recording, 1, payload.with_period(), false);
+        let payload = if tells_its_period(recording.event.mechanism) { payload.with_period() } else { payload.with_place() };
         let tariff = recording.pricing.tariff().ok_or_else(|| no_period(recording))?;
         let samplings: Vec<Sampling> = (tariff.periods.iter().enumerate())
             .map(|(rate, period)| sampling(recording, *period, payload, program.is_ours() && rate == 0))
@@ -93,13 +95,14 @@ impl<'a> Session<'a> {
         let frequency = if tariff.is_clock { (1_000_000_000 / tariff.periods[0]).max(1) } else { 1 };
         let event = EventDescription {
             name: recording.event.name.clone(),
-            attribute: attribute_bytes(&recording.event, &samplings[0], Some(frequency)),
+            attribute: attribute_bytes(&recording.event, &written, Some(frequency)),
             ids: Vec::new(),
         };
         let layout = *rates.layout();
-        let encoder = Encoder::new(&layout);
+        let encoder = Encoder::new(&written.payload.layout());
         let writer = FileWriter::create(attendant.open()?, vec![event.clone()]).map_err(unwritable)?;
         let mut sink = Sink::new(writer, &layout);
+        weigh(&mut sink, &rates, &samplings)?;
         match recording.whom {
             Whom::Program => sink.know(&known(&encoder, pid)),
             Whom::Cpus | Whom::Group(_) => everybody().for_each(|pid| sink.know(&known(&encoder, pid))),
@@ -351,6 +354,7 @@ impl<'a> Session<'a> {
         for pid in &processes {
             self.sink.know(&known(&self.encoder, *pid));
         }
+        weigh(&mut self.sink, &rates, &self.samplings)?;
         rates.turn(rate)?;
         let took_ns = rates.took_ns();
         self.owed_ns += took_ns;
@@ -434,6 +438,18 @@ impl Watch for Session<'_> {
         wait_at_most(self.pid, look);
         Ok(())
     }
+}
+
+/// Whether samples of a mechanism can carry their period: where the kernel counts in software, it would take one at every event then.
+fn tells_its_period(mechanism: Mechanism) -> bool {
+    !matches!(mechanism, Mechanism::Software | Mechanism::Tracepoint | Mechanism::Uprobe | Mechanism::Breakpoint)
+}
+
+/// Has samples of these events weighed by their periods.
+fn weigh(sink: &mut Sink, rates: &Rates, samplings: &[Sampling]) -> Result<()> {
+    let period = |rate: usize| samplings[rate].period.unwrap_or(1);
+    sink.weigh(rates.identities()?.into_iter().map(|(id, rate)| (id, period(rate))));
+    Ok(())
 }
 
 /// What switching and reading took the program, which took us so long: its CPUs answer while we wait for them, where it runs.

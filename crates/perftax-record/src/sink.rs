@@ -7,6 +7,9 @@ use perftax_perfdata::writing::FileWriter;
 use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Record, Task, decode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// `PERF_SAMPLE_IDENTIFIER`.
+const PERF_SAMPLE_IDENTIFIER: u32 = 1 << 16;
+const WORD: usize = 8;
 /// `PERF_RECORD_*`.
 const LOST: u32 = 2;
 const COMM: u32 = 3;
@@ -41,6 +44,8 @@ pub struct Sink {
     began: Instant,
     layout: Layout,
     places: FixedPlaces,
+    /// Where samples come with the identity of their event and not with a period: the period of each.
+    periods: Option<FxHashMap<u64, u64>>,
     buffer: Vec<u8>,
     /// Since it was last asked.
     passed: Passed,
@@ -56,13 +61,17 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Into a recording; records are of this layout.
+    /// Into a recording; records come in this layout. Where samples come with the identity of their event they go on with its period instead, and other records
+    /// without any: the kernel takes a sample at every single event that it counts in software where samples are to carry a period
+    /// (kernel/events/core.c, `perf_swevent_event`; Linux 6.18).
     pub fn new(writer: FileWriter, layout: &Layout) -> Self {
+        let is_identified = layout.sample_type & u64::from(PERF_SAMPLE_IDENTIFIER) != 0;
         Self {
             writer,
             began: Instant::now(),
             layout: *layout,
             places: layout.fixed_places(),
+            periods: is_identified.then(FxHashMap::default),
             buffer: Vec::new(),
             passed: Passed::default(),
             times_ns: None,
@@ -73,29 +82,58 @@ impl Sink {
         }
     }
 
+    /// Events of these identities have these periods.
+    pub fn weigh(&mut self, events: impl Iterator<Item = (u64, u64)>) {
+        if let Some(periods) = &mut self.periods {
+            periods.extend(events);
+        }
+    }
+
     /// Takes a record as it lies in a ring.
     #[inline]
     pub fn take(&mut self, header: Header, body: &[u8]) {
-        self.buffer.extend_from_slice(&header.bytes());
-        self.buffer.extend_from_slice(body);
-        if header.kind == SAMPLE {
-            self.passed.samples += 1;
-            let word = |at: Option<usize>| at.and_then(|at| body.get(at..)?.first_chunk()).map(|word| u64::from_le_bytes(*word));
-            self.passed.weight += word(self.places.sample.period).unwrap_or(0);
-            if let Some(time_ns) = word(self.places.sample.time) {
-                let (first, last) = self.times_ns.get_or_insert((time_ns, time_ns));
-                *first = time_ns.min(*first);
-                *last = time_ns.max(*last);
-            }
-        } else {
-            self.look(header, body);
+        if header.kind != SAMPLE {
+            self.take_other(header, body);
+            return;
         }
+        let word = |at: Option<usize>| at.and_then(|at| body.get(at..)?.first_chunk()).map(|word| u64::from_le_bytes(*word));
+        let period = match &self.periods {
+            None => word(self.places.sample.period).unwrap_or(0),
+            Some(periods) => word(self.places.sample.id).and_then(|id| periods.get(&id).copied()).unwrap_or(0),
+        };
+        self.passed.samples += 1;
+        self.passed.weight += period;
+        if let Some(time_ns) = word(self.places.sample.time) {
+            let (first, last) = self.times_ns.get_or_insert((time_ns, time_ns));
+            *first = time_ns.min(*first);
+            *last = time_ns.max(*last);
+        }
+        self.buffer.extend_from_slice(&header.bytes());
+        match (&self.periods, body.split_at_checked(self.places.sample.bytes)) {
+            // As many words: without the first, and with the period where it stands in a sample, behind the CPU.
+            (Some(_), Some((front, rest))) => {
+                self.buffer.extend_from_slice(&front[WORD..]);
+                self.buffer.extend_from_slice(&period.to_le_bytes());
+                self.buffer.extend_from_slice(rest);
+            }
+            _ => self.buffer.extend_from_slice(body),
+        }
+    }
+
+    fn take_other(&mut self, header: Header, body: &[u8]) {
+        self.look(header, body);
+        // The identity is the last word of all that do not sample.
+        let cut = if self.periods.is_some() && self.places.trailer.id.is_some() { WORD } else { 0 };
+        let kept = body.len().saturating_sub(cut);
+        self.buffer.extend_from_slice(&Header { size: header.size - (body.len() - kept) as u16, ..header }.bytes());
+        self.buffer.extend_from_slice(&body[..kept]);
     }
 
     /// Takes records of our own making, which say what was before.
     pub fn know(&mut self, records: &[u8]) {
         for raw in perftax_pmu::record::stream(records).flatten() {
-            self.look(raw.header, raw.body);
+            // Of the layout that the recording has.
+            self.look_as(raw.header, raw.body, false);
         }
         // Nobody created them while we looked.
         self.passed.created = 0;
@@ -103,11 +141,17 @@ impl Sink {
     }
 
     fn look(&mut self, header: Header, body: &[u8]) {
+        self.look_as(header, body, self.periods.is_some());
+    }
+
+    fn look_as(&mut self, header: Header, body: &[u8], is_identified: bool) {
         if !matches!(header.kind, LOST | COMM | EXIT | THROTTLE | FORK | MMAP2 | LOST_SAMPLES) {
             return;
         }
         // One that cannot be read is written all the same: whoever reads the recording will say so.
-        let Ok(record) = decode(header, body, &self.layout) else { return };
+        let without = self.layout.sample_type & !u64::from(PERF_SAMPLE_IDENTIFIER);
+        let layout = if is_identified { self.layout } else { Layout { sample_type: without, ..self.layout } };
+        let Ok(record) = decode(header, body, &layout) else { return };
         match record {
             Record::Lost(lost) => self.passed.lost += lost.lost,
             Record::LostSamples(lost) => self.passed.lost += lost.lost,

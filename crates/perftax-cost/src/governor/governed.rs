@@ -367,7 +367,7 @@ mod tests {
             watched: crate::setting::Watched::Program { events: 2, cpus: 2 },
             rule: crate::period::Rule::of(perftax_doc::Mechanism::Pmi, None),
             budget,
-            shortest: 1,
+            shortest: None,
             rates: 2,
         };
         // Events by ns: one that changes a hundredfold on the way.

@@ -29,8 +29,8 @@ pub struct Pricing {
     pub rule: Rule,
     /// The share of the program's CPU time that sampling may take, a fraction.
     pub budget: f64,
-    /// The shortest period that is wanted.
-    pub shortest: u64,
+    /// The shortest period that is wanted, where anybody said.
+    pub shortest: Option<u64>,
     /// Periods to choose from: each is an event more.
     pub rates: u32,
 }
@@ -46,8 +46,8 @@ impl Pricing {
             return self.for_events(1.0, 0.0);
         }
         match self.shortest {
-            0 | 1 => self.for_events(self.most_events_per_ns(), 0.0),
-            asked => self.of_finest(asked),
+            None => self.for_events(self.most_events_per_ns(), 0.0),
+            Some(asked) => self.of_finest(asked),
         }
     }
 
@@ -55,7 +55,8 @@ impl Pricing {
     /// all together costs the budget.
     pub fn for_events(&self, events_per_ns: f64, besides: f64) -> Option<Tariff> {
         // The price depends on the period a little: caches have longer to fill. Each step is nearer.
-        let mut period = self.rule.at_least(self.shortest.max(1))?;
+        let shortest = self.shortest.unwrap_or(1).max(1);
+        let mut period = self.rule.at_least(shortest)?;
         for _ in 0..8 {
             let high_ns = self.sample_high_ns(period);
             // Of all of the time, budget/(1 + budget) is what may be spent.
@@ -68,7 +69,7 @@ impl Pricing {
             if !wanted.is_finite() {
                 return None;
             }
-            period = self.rule.at_least((wanted.ceil() as u64).max(self.shortest))?;
+            period = self.rule.at_least((wanted.ceil() as u64).max(shortest))?;
         }
         self.of_finest(period)
     }
@@ -132,7 +133,7 @@ mod tests {
             watched: Watched::Program { events: 2, cpus: 2 },
             rule: Rule::of(mechanism, None),
             budget,
-            shortest: 1,
+            shortest: None,
             rates: 2,
         }
     }
@@ -147,7 +148,7 @@ mod tests {
             assert!((tariff.periods[1] as f64 / period - 4.0).abs() < 0.01, "{:?}", tariff.periods);
         }
         // Not finer than was asked for.
-        let asked = Pricing { shortest: 5_000_000, ..pricing(Mechanism::CpuClock, 0.1) };
+        let asked = Pricing { shortest: Some(5_000_000), ..pricing(Mechanism::CpuClock, 0.1) };
         assert!((5_000_000..5_001_000).contains(&asked.tariff().unwrap().periods[0]));
     }
 

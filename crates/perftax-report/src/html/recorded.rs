@@ -20,6 +20,7 @@ pub(super) fn part(doc: &Recorded) -> Part {
     );
     part.panel(spending(doc));
     part.panel(work(doc));
+    part.panel(samples(doc));
     part.panel(expenses(doc));
     part.panel(raw(doc));
     part
@@ -42,19 +43,21 @@ fn spending(doc: &Recorded) -> Panel {
     Panel::new("Spent over time", caption).figure(figure)
 }
 
-/// What the program did, and samples that came of it.
+/// What the program did.
 fn work(doc: &Recorded) -> Panel {
     let x: Vec<f64> = doc.course.iter().map(middle).collect();
-    let rate = |of: fn(&Stretch) -> f64| -> Vec<f64> {
-        doc.course.iter().map(|stretch| of(stretch) / stretch.elapsed_s.max(1e-9)).collect()
-    };
+    let y: Vec<f64> = doc.course.iter().map(|stretch| stretch.program_cpu_s / stretch.elapsed_s.max(1e-9)).collect();
     let mut figure = Figure::new(320, Axis::time("since the start"), Axis::number("CPUs used").zero_based());
-    figure.add(Trace::line("CPUs used", &x, &rate(|stretch| stretch.program_cpu_s)).colour(0));
-    let mut samples = Figure::new(320, Axis::time("since the start"), Axis::count("samples a second").zero_based());
-    samples.add(Trace::line("samples", &x, &rate(|stretch| stretch.samples as f64)).colour(1));
-    Panel::new("What the program did, and samples of it", "Samples follow the CPU time that the program uses.")
-        .figure(figure)
-        .figure(samples)
+    figure.add(Trace::line("CPUs used", &x, &y).colour(0));
+    Panel::new("What the program did", "CPU time that it used, sampling included.").figure(figure)
+}
+
+fn samples(doc: &Recorded) -> Panel {
+    let x: Vec<f64> = doc.course.iter().map(middle).collect();
+    let y: Vec<f64> = doc.course.iter().map(|stretch| stretch.samples as f64 / stretch.elapsed_s.max(1e-9)).collect();
+    let mut figure = Figure::new(320, Axis::time("since the start"), Axis::count("samples a second").zero_based());
+    figure.add(Trace::line("samples", &x, &y).colour(1));
+    Panel::new("Samples of it", "They follow the CPU time that the program uses.").figure(figure)
 }
 
 fn expenses(doc: &Recorded) -> Panel {

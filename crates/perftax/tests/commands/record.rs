@@ -279,3 +279,24 @@ fn cpus_are_watched_for_whoever_may() {
     let idle = read.counts.by_thread.keys().any(|(thread, _)| thread.pid == 0);
     assert!(!idle, "idle CPUs give no samples");
 }
+
+/// What the kernel counts in software is sampled at its period, and each sample weighs that much.
+#[test]
+fn events_that_the_kernel_counts_are_weighed_by_their_period() {
+    let place = Place::bare_with_profile();
+    let (data, json) = (place.path("a.data"), place.path("a.json"));
+    let script =
+        "my @a; for my $i (1..40) { my $x = 'x' x 4_000_000; substr($x, $_ * 4096, 1, 'y') for 0..900; push @a, $x if $i % 2 }";
+    let event = if is_root() { "page-faults" } else { "page-faults:u" };
+    let arguments = ["-e", event, "-c", "10", "--budget", "50%", "-o", &data, "--json", &json, "--", "perl", "-e", script];
+    let ran = place.perftax("record", &arguments);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let said = document(&json);
+    let (count, weight) = samples_by_perf(&data);
+    assert_eq!(count, said.samples);
+    // Of tens of thousands of faults.
+    assert!(count > 100 && weight >= 7 * count, "{count} samples of {weight} faults: {}", ran.stderr);
+    assert!((0.9..=1.01).contains(&said.represented.unwrap()), "{:?}", said.represented);
+    let read = Recording::open(Path::new(&data)).unwrap();
+    assert!(read.fault.is_none() && read.counts.by_thread.keys().all(|(thread, _)| read.counts.comm(thread.tid) == "perl"));
+}

@@ -197,7 +197,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         },
         rule: Rule::of(mechanism, None),
         budget: args.budget,
-        shortest: by_frequency.or(args.period).unwrap_or(1),
+        shortest: by_frequency.or(args.period),
         rates: RATES,
     };
     let tariff = pricing
