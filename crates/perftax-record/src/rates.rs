@@ -7,7 +7,7 @@
 use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::record::{Header, Layout};
-use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
+use perftax_pmu::sampler::{LiveSampler, Sampler as _, Sampling};
 use perftax_pmu::sys::{OpenEvent, Target, monotonic_ns};
 
 /// The events of all periods on all targets.
@@ -19,6 +19,7 @@ pub struct Rates {
     told: Vec<Told>,
     /// What switching and reading took since it was last asked, ns.
     took_ns: u64,
+    ring_bytes: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +57,7 @@ impl Rates {
             on: is_on_exec.then_some(0),
             told: vec![Told::default(); samplings.len()],
             took_ns: monotonic_ns() - began_ns,
+            ring_bytes: (ring_pages * rustix::param::page_size()) as f64,
         })
     }
 
@@ -128,12 +130,21 @@ impl Rates {
         std::mem::take(&mut self.took_ns)
     }
 
-    /// Hands out what has come.
+    /// Hands out what has come. Returns the part of a ring that was used, of the one that was used most.
     ///
     /// # Errors
     /// Where a ring is damaged.
-    pub fn drain(&mut self, each: &mut dyn FnMut(Header, &[u8])) -> Result<u64> {
-        self.sampler.drain(each)
+    pub fn drain(&mut self, each: &mut dyn FnMut(Header, &[u8])) -> Result<f64> {
+        let (mut ring, mut bytes, mut most) = (0, 0u64, 0);
+        self.sampler.drain_by_target(|index, header, body| {
+            if index != ring {
+                (ring, bytes) = (index, 0);
+            }
+            bytes += u64::from(header.size);
+            most = bytes.max(most);
+            each(header, body);
+        })?;
+        Ok(most as f64 / self.ring_bytes)
     }
 
     /// Of each target in turn, its events stand in the order of the rates.

@@ -29,6 +29,9 @@ use crate::whom::Whom;
 const ATTEMPTS: u32 = 5;
 /// From one look at the whole machine to the next, at least, ns.
 const MACHINE_LOOK_NS: u64 = 500_000_000;
+/// From one look at the rings to the next.
+const SHORTEST_LOOK: Duration = Duration::from_millis(1);
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
 /// What is shorter is no window yet, ns.
 const SHORTEST_WINDOW_NS: u64 = 2_000_000;
 
@@ -68,6 +71,8 @@ pub struct Session<'a> {
     counted: u64,
     /// Periods that were over by now, and samples that came of them: the rest was dropped.
     periods_over: f64,
+    /// How long rings have room for, as full as they were.
+    longest_look: Duration,
     /// What a control group had used by the last look, ns.
     group_used_ns: Option<u64>,
     /// Bytes of files that are complete.
@@ -135,6 +140,7 @@ impl<'a> Session<'a> {
             lost: 0,
             counted: 0,
             periods_over: 0.0,
+            longest_look: LONGEST_LOOK,
             group_used_ns: None,
             written_bytes: 0,
             is_over: false,
@@ -168,7 +174,8 @@ impl<'a> Session<'a> {
             self.sink.know(&self.kernel_code);
         }
         let sink = &mut self.sink;
-        rates.drain(&mut |header: Header, body: &[u8]| sink.take(header, body))?;
+        let used = rates.drain(&mut |header: Header, body: &[u8]| sink.take(header, body))?;
+        self.longest_look = longest_look(self.longest_look, used);
         let attendant = &mut self.attendant;
         self.sink.finish_round(&mut || attendant.make_room());
         Ok(())
@@ -434,10 +441,17 @@ impl Watch for Session<'_> {
     }
 
     fn wait(&mut self) -> Result<()> {
-        let look = if self.is_over { Duration::from_millis(100) } else { self.governor.next_look() };
+        let look = if self.is_over { Duration::from_millis(100) } else { self.governor.next_look().min(self.longest_look) };
         wait_at_most(self.pid, look);
         Ok(())
     }
+}
+
+/// The next look comes when rings are a quarter full, if as much comes as by now; where it was much less, somewhat later than this time.
+fn longest_look(now: Duration, used: f64) -> Duration {
+    const WANTED: f64 = 0.25;
+    const LATER: f64 = 1.5;
+    now.mul_f64((WANTED / used.max(1e-6)).min(LATER)).clamp(SHORTEST_LOOK, LONGEST_LOOK)
 }
 
 /// Whether samples of a mechanism can carry their period: where the kernel counts in software, it would take one at every event then.
