@@ -59,6 +59,9 @@ pub struct Recorded {
     pub represented: Option<f64>,
     /// The rates there were, finest first.
     pub rates: Vec<RateUse>,
+    /// What it cost by the work that the program did, where that was counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub witness: Option<Witnessed>,
     /// How it went over time: raw observations, as few as fit.
     pub course: Vec<Stretch>,
 }
@@ -122,4 +125,24 @@ pub struct Stretch {
     pub spent_high_s: f64,
     /// Samples.
     pub samples: u64,
+}
+
+/// What sampling cost by the work that a program did: the CPU time for a piece of it with sampling on, against slices in which it paused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Witnessed {
+    /// The event that counts pieces of work.
+    pub work: String,
+    /// Pieces of work.
+    pub pieces: u64,
+    /// Slices in which sampling paused.
+    pub pauses: u64,
+    /// What sampling cost while it was on, as a share of what the program takes without; none where too little work was done in too few slices.
+    pub loss: Option<Estimate>,
+    /// The same by prices: samples, and what comes with them; none where nothing was sampled.
+    pub foreseen: Option<Estimate>,
+    /// Whether the two can both be true; none where either is not known.
+    pub agrees: Option<bool>,
+    /// The comparisons: raw observations.
+    pub pairs: Vec<f64>,
 }

@@ -9,6 +9,7 @@
 //! kernel_code  where the kernel's own code lies
 //! sink         records on their way from rings to the file, looked at as they pass
 //! machine      what a look at the whole machine tells: how busy its CPUs are, how often they switch
+//! work         pieces of work, counted: what a pause of sampling is judged by
 //! session      looks, windows, and the governor's word on how to go on
 //! ```
 //!
@@ -25,6 +26,7 @@ mod session;
 mod sink;
 mod switches;
 mod whom;
+mod work;
 
 pub use perftax_target::Subject;
 pub use recording::{Attendant, Outcome, Recorder, Recording, Status};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use perftax_cost::governor::{Governor, Pricing};
+use perftax_cost::governor::{Governor, Pricing, Witness};
 use perftax_perfdata::writing::Features;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
@@ -34,6 +34,8 @@ pub struct Recording {
     pub own_cpus: Vec<u32>,
     /// Pages of each CPU's ring; a power of two.
     pub ring_pages: usize,
+    /// An event that counts the program's pieces of work: sampling pauses now and then, and what it costs is judged by it.
+    pub work: Option<Event>,
     /// How long it is recorded; none: until it ends, or we are interrupted.
     pub at_most: Option<Duration>,
 }
@@ -59,6 +61,8 @@ pub struct Status<'a> {
     pub failure: Option<&'a io::Error>,
     /// Bytes of records written.
     pub bytes: u64,
+    /// What it cost by the work that was done, where that is counted.
+    pub witness: Option<&'a Witness>,
 }
 
 /// What came of it.
@@ -75,6 +79,7 @@ pub struct Outcome {
     pub(crate) unwritten: u64,
     pub(crate) failure: Option<io::Error>,
     pub(crate) bytes: u64,
+    pub(crate) witness: Option<Witness>,
 }
 
 impl Outcome {
@@ -90,6 +95,7 @@ impl Outcome {
             unwritten: self.unwritten,
             failure: self.failure.as_ref(),
             bytes: self.bytes,
+            witness: self.witness.as_ref(),
         }
     }
 }

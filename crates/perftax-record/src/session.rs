@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use perftax_cost::governor::{Decision, Governor, Tariff, Window};
+use perftax_cost::governor::{Decision, Governor, Tariff, Window, Witness};
 use perftax_doc::steps::Setting;
 use perftax_doc::{Estimate, Mechanism};
 use perftax_perfdata::writing::{EventDescription, Features, FileWriter};
+use perftax_pmu::event::Event;
 use perftax_pmu::guard::take_interrupt_as_end;
 use perftax_pmu::process::running_threads;
 use perftax_pmu::record::{Encoder, Header};
@@ -24,6 +25,7 @@ use crate::recording::{Attendant, Outcome, Recording, Status, unwritable};
 use crate::sink::{Passed, Sink};
 use crate::switches::Switches;
 use crate::whom::Whom;
+use crate::work::Work;
 
 /// Threads come and go while events are opened on them: how often it is tried.
 const ATTEMPTS: u32 = 5;
@@ -73,6 +75,10 @@ pub struct Session<'a> {
     periods_over: f64,
     /// How long rings have room for, as full as they were.
     longest_look: Duration,
+    /// Pieces of work, where they are counted, and whether sampling pauses to be judged by them.
+    work: Option<Work>,
+    witness: Option<Witness>,
+    is_paused: bool,
     /// What a control group had used by the last look, ns.
     group_used_ns: Option<u64>,
     /// Bytes of files that are complete.
@@ -97,6 +103,7 @@ impl<'a> Session<'a> {
         let pid = program.pid();
         let rates = open(recording, &samplings, &|| program.threads())?;
         // Of other events nobody knows before how many there are in a second.
+        let work = recording.work.as_ref().map(|event| open_work(recording, event, program)).transpose()?;
         let frequency = if tariff.is_clock { (1_000_000_000 / tariff.periods[0]).max(1) } else { 1 };
         let event = EventDescription {
             name: recording.event.name.clone(),
@@ -142,6 +149,9 @@ impl<'a> Session<'a> {
             periods_over: 0.0,
             longest_look: LONGEST_LOOK,
             group_used_ns: None,
+            witness: work.is_some().then(|| Witness::new(monotonic_ns())),
+            work,
+            is_paused: false,
             written_bytes: 0,
             is_over: false,
             knows_kernel: recording.event.modifiers.exclude_kernel,
@@ -218,7 +228,10 @@ impl<'a> Session<'a> {
             executed: passed.executed,
             ..Window::default()
         };
-        if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
+        let worked = self.work.as_mut().map(Work::since).transpose()?;
+        if let Some((_, cpu_ns)) = worked.filter(|_| self.is_paused) {
+            (window.is_paused, window.program_ns) = (true, cpu_ns);
+        } else if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
             let progress = rates.read(rate)?;
             window.program_ns = match self.recording.whom {
                 // Their clock goes on while they idle.
@@ -265,8 +278,12 @@ impl<'a> Session<'a> {
             unwritten: self.sink.unwritten,
             failure: self.sink.failure.as_ref(),
             bytes: self.written_bytes + self.sink.extent().0,
+            witness: self.witness.as_ref(),
         });
         self.switch()?;
+        if self.pauses(worked)? {
+            return Ok(());
+        }
         if let Some((events, besides)) = self.governor.unsuited()
             && let Some(tariff) = self.recording.pricing.for_events(events, besides)
             && self.rates.is_some()
@@ -274,6 +291,18 @@ impl<'a> Session<'a> {
             return self.change(tariff);
         }
         self.go_on(decision)
+    }
+
+    /// Whether sampling pauses until the next look, to be judged by the work that is done meanwhile.
+    fn pauses(&mut self, worked: Option<(u64, u64)>) -> Result<bool> {
+        let (Some((pieces, cpu_ns)), Some(witness)) = (worked, &mut self.witness) else { return Ok(false) };
+        let is_on = !self.is_paused && self.rates.is_some();
+        let is_next = witness.slice(is_on, cpu_ns, pieces) && self.rates.is_some();
+        self.is_paused = is_next;
+        if is_next && let Some(rates) = &mut self.rates {
+            rates.off()?;
+        }
+        Ok(is_next)
     }
 
     /// Context switches of the program since this was last asked.
@@ -405,6 +434,7 @@ impl<'a> Session<'a> {
             unwritten,
             failure,
             bytes: self.written_bytes + bytes,
+            witness: self.witness,
         })
     }
 }
@@ -521,6 +551,13 @@ fn open(recording: &Recording, samplings: &[Sampling], threads_now: &dyn Fn() ->
 fn everybody() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Opens the counters of a program's work: of those threads that there are.
+fn open_work(recording: &Recording, event: &Event, program: &Program) -> Result<Work> {
+    let is_program = recording.whom.is_program();
+    let targets = recording.whom.targets(&program.threads(), &recording.cpus);
+    Work::open(event, &targets, is_program, is_program && program.is_ours())
 }
 
 /// A process and all that it has started.

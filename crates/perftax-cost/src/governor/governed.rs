@@ -92,8 +92,8 @@ impl Governor {
     pub fn end(&mut self, window: &Window) -> Decision {
         let from_s = self.ledger.elapsed_ns as f64 * 1e-9;
         let rate = match self.decision {
-            Decision::Sample(rate) => Some(rate),
-            Decision::Rest => None,
+            Decision::Sample(rate) if !window.is_paused => Some(rate),
+            _ => None,
         };
         let spent_ns = self.ledger.enter(rate, window);
         let earned_ns = self.budget * (window.program_ns as f64 - spent_ns).max(0.0);
@@ -117,7 +117,9 @@ impl Governor {
             let of_events_ns = spent_ns - window.turns_ns.high - window.recorder_ns.high;
             self.is_drained_by_events = of_events_ns > earned_ns;
         }
-        self.decision = self.decide(rate, window);
+        if !window.is_paused {
+            self.decision = self.decide(rate, window);
+        }
         self.decision
     }
 

@@ -148,6 +148,17 @@ impl Ledger {
         (program_s > spent_s.high).then(|| Estimate::new(of(spent_s.estimate), of(spent_s.low), of(spent_s.high)))
     }
 
+    /// What samples alone took, and what comes with them, as a share of the time without, while they were on: what a pause of them saves.
+    pub fn share_of_samples(&self) -> Option<Estimate> {
+        let on_s = self.of_periods.iter().map(|of| of.program_ns).sum::<u64>() as f64 * 1e-9;
+        let comes_with_them = |on: &ExpenseOn| matches!(on, ExpenseOn::Samples | ExpenseOn::Filtered | ExpenseOn::Counting);
+        let costs =
+            self.expenses().into_iter().filter(|expense| comes_with_them(&expense.on)).filter_map(|expense| expense.cost_s);
+        let all_s = costs.reduce(|sum, more| sum.plus(&more))?;
+        let of = |cost_s: f64| cost_s / (on_s - cost_s);
+        (on_s > all_s.high).then(|| Estimate::new(of(all_s.estimate), of(all_s.low), of(all_s.high)))
+    }
+
     /// The rates there were, finest first, and what went without.
     pub fn rates(&self) -> Vec<RateUse> {
         let rate = |period, program_ns: u64, samples| RateUse { period, program_cpu_s: program_ns as f64 * 1e-9, samples };

@@ -7,7 +7,8 @@
 //! ledger      what it all came to, with the interval of the prices
 //! overdraft   by how much spending went beyond the budget, at every scale of time from a second up
 //! course      how it went over time, in as few pieces as fit
-//! governor    the rate to go on with, so that the upper end of what was spent stays within the budget
+//! witness     what it costs by the work that a program does: a second opinion
+//! governed    the rate to go on with, so that the upper end of what was spent stays within the budget
 //! ```
 //!
 //! **The rule.** A program that uses CPU time earns the budget's share of it; everything that sampling takes is paid from that, at the *upper ends* of its
@@ -22,9 +23,11 @@ mod overdraft;
 mod pricing;
 mod tariff;
 mod window;
+mod witness;
 
 pub use governed::{Decision, Governor};
 pub use ledger::Ledger;
 pub use pricing::Pricing;
 pub use tariff::Tariff;
 pub use window::Window;
+pub use witness::Witness;

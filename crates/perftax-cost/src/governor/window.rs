@@ -7,6 +7,8 @@ use perftax_doc::Estimate;
 pub struct Window {
     /// How long it was, ns.
     pub elapsed_ns: u64,
+    /// Whether sampling paused in it, to be judged by what it costs not to.
+    pub is_paused: bool,
     /// CPU time of the program, sampling included, ns.
     pub program_ns: u64,
     /// Samples that came or found no room.
@@ -32,6 +34,7 @@ impl Default for Window {
         let nothing = Estimate::exact(0.0);
         Self {
             elapsed_ns: 0,
+            is_paused: false,
             program_ns: 0,
             samples: 0,
             counted: 0,

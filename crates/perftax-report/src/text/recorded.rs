@@ -1,7 +1,7 @@
 //! `perftax record` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_doc::{Expense, ExpenseOn, Recorded};
+use perftax_doc::{Expense, ExpenseOn, Recorded, Witnessed};
 
 use crate::printable::printable;
 use crate::sheet::{Sheet, event};
@@ -22,6 +22,9 @@ pub fn recorded(doc: &Recorded) -> String {
         ),
     );
     sheet.row("cost", &cost(doc));
+    if let Some(witness) = &doc.witness {
+        sheet.row("by work", &witnessed(witness));
+    }
     let lost = if doc.lost == 0 { "none lost".into() } else { format!("{} lost", units::count(doc.lost)) };
     let throttled = if doc.throttled == 0 { String::new() } else { format!(", throttled {} times", units::count(doc.throttled)) };
     sheet.row(
@@ -74,6 +77,27 @@ pub(crate) fn cost(doc: &Recorded) -> String {
         over => format!("overdrawn by {} at worst, over a second or longer", units::time_s(over)),
     };
     format!("{share} (budget {}; {scale})", units::share(doc.budget))
+}
+
+/// What it cost by the work that was done, beside what prices say.
+pub(crate) fn witnessed(witness: &Witnessed) -> String {
+    let Some(loss) = &witness.loss else {
+        let (pieces, work) = (units::count(witness.pieces), printable(&witness.work));
+        return format!("unknown: {pieces} {work} in too few slices, of which {} paused", units::count(witness.pauses));
+    };
+    let foreseen = super::known(witness.foreseen.as_ref(), units::estimate_share);
+    let verdict = match witness.agrees {
+        Some(true) => "they agree".to_string(),
+        Some(false) => "they do not agree".red().bold().to_string(),
+        None => "they cannot be compared".into(),
+    };
+    format!(
+        "{} by {} {} and {} pauses; samples by prices {foreseen}: {verdict}",
+        units::estimate_share(loss).bold(),
+        units::count(witness.pieces),
+        printable(&witness.work),
+        units::count(witness.pauses)
+    )
 }
 
 /// The rates, by the share of the program's CPU time that each had.

@@ -1,12 +1,13 @@
 //! A recording within a budget.
 
-use perftax_doc::{Estimate, Expense, ExpenseOn, Mechanism, RateUse, Recorded, Stretch};
+use perftax_doc::{Estimate, Expense, ExpenseOn, Mechanism, RateUse, Recorded, Stretch, Witnessed};
 
 use super::origin;
 
 /// A server whose load jumps, sampled at two rates.
 pub fn recorded() -> Recorded {
     let mut rng = fastrand::Rng::with_seed(23);
+    let mut pairs = fastrand::Rng::with_seed(29);
     let mut stretch = |i: u32| {
         let used = if (i / 20).is_multiple_of(2) { 0.006 } else { 0.12 } * (0.95 + 0.1 * rng.f64());
         Stretch {
@@ -58,6 +59,15 @@ pub fn recorded() -> Recorded {
             RateUse { period: Some(3_346_061), program_cpu_s: program_cpu_s * 0.92, samples: samples - 11 },
             RateUse { period: Some(13_384_271), program_cpu_s: program_cpu_s * 0.08, samples: 11 },
         ],
+        witness: Some(Witnessed {
+            work: "probe:redis:commands".into(),
+            pieces: 812_004,
+            pauses: 37,
+            loss: Some(Estimate::new(0.0071, -0.0009, 0.0154)),
+            foreseen: Some(Estimate::new(0.0063, 0.0058, 0.0094)),
+            agrees: Some(true),
+            pairs: (0..37).map(|_| 0.0071 + 0.03 * (pairs.f64() - 0.5)).collect(),
+        }),
         course,
     }
 }

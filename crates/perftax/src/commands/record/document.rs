@@ -1,7 +1,8 @@
 //! What a recording cost, as a document: at its end, or while it runs.
 
+use perftax_cost::governor::{Ledger, Witness};
 use perftax_cost::stoker::resolved_share;
-use perftax_doc::{ExpenseOn, Origin, Recorded, Warning};
+use perftax_doc::{Estimate, ExpenseOn, Origin, Recorded, Warning, Witnessed};
 use perftax_pmu::sys::Ended;
 use perftax_record::{Recording, Status, Whom};
 
@@ -47,12 +48,31 @@ impl Subject<'_> {
             resolves_share: resolved_share(ledger.samples() as f64),
             represented: (status.counted > 0).then(|| status.weight as f64 / status.counted as f64),
             rates: ledger.rates(),
+            witness: status.witness.map(|witness| self.witnessed(witness, ledger)),
             course: governor.course().to_vec(),
         };
         let warnings = warnings(&document, &self.recording.whom);
         document.origin.warnings.extend(warnings);
         document
     }
+
+    fn witnessed(&self, witness: &Witness, ledger: &Ledger) -> Witnessed {
+        let (loss, foreseen) = (witness.loss(), ledger.share_of_samples());
+        Witnessed {
+            work: self.recording.work.as_ref().map_or(String::new(), |event| event.name.clone()),
+            pieces: witness.work,
+            pauses: witness.pauses,
+            agrees: loss.zip(foreseen).map(|(loss, foreseen)| overlap(&loss, &foreseen)),
+            loss,
+            foreseen,
+            pairs: witness.pairs().to_vec(),
+        }
+    }
+}
+
+/// Whether two intervals have anything in common.
+fn overlap(a: &Estimate, b: &Estimate) -> bool {
+    a.low <= b.high && b.low <= a.high
 }
 
 /// As shells report it.
@@ -86,6 +106,13 @@ fn warnings(doc: &Recorded, whom: &Whom) -> Vec<Warning> {
     {
         let message = "most threads end before a period is over, and are in no sample";
         warn(message.into(), "perftax record -a watches the CPUs instead, whoever runs there (as root)");
+    }
+    if let Some(witness) = doc.witness.as_ref().filter(|witness| witness.agrees == Some(false)) {
+        let message = format!(
+            "what sampling costs by {} and by this machine's prices do not agree: the budget is kept by prices",
+            witness.work
+        );
+        warn(message, &format!("perftax calibrate -e {}, while the machine does what it does now", doc.event));
     }
     if doc.throttled > 0 {
         let message = format!("the kernel throttled the event {} times: samples are missing", doc.throttled);

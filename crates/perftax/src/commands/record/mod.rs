@@ -90,6 +90,10 @@ pub struct Args {
     /// Answer at this address how it goes, as OpenMetrics (HTTP): a port alone is of this machine
     #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
     metrics: Option<SocketAddr>,
+    /// An event that counts the program's pieces of work (a tracepoint, a probe, …): sampling pauses for a look in eight, at random, and what it costs is measured by the CPU time
+    /// for a piece of work
+    #[arg(long, value_name = "EVENT")]
+    work: Option<String>,
     /// Price with this machine profile (or the --json of calibrate) instead of this machine's own
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
@@ -224,6 +228,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         ring_pages: args.mmap_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, cpus.len())),
         cpus,
         own_cpus: here.cpus.clone(),
+        work: args.work.as_deref().map(|text| here.event(text)).transpose()?,
         at_most: args.at_most,
     };
     let recorder = Recorder { name: format!("perftax {}", env!("CARGO_PKG_VERSION")), command: origin.command.clone() };
