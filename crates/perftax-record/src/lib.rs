@@ -28,6 +28,8 @@ mod switches;
 mod whom;
 mod work;
 
+pub use perftax_perfdata::writing::Destination;
+pub use perftax_pmu::sys::Stdio;
 pub use perftax_target::Subject;
 pub use recording::{Attendant, Outcome, Recorder, Recording, Status};
 pub use run::record;

@@ -5,11 +5,11 @@ use std::io;
 use std::time::Duration;
 
 use perftax_cost::governor::{Governor, Pricing, Witness};
-use perftax_perfdata::writing::Features;
+use perftax_perfdata::writing::{Destination, Features};
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::sampler::Payload;
-use perftax_pmu::sys::Exit;
+use perftax_pmu::sys::{Exit, Stdio};
 use perftax_pmu::{Error, Result};
 use perftax_target::Subject;
 
@@ -28,6 +28,8 @@ pub struct Recording {
     pub payload: Payload,
     /// What sampling costs, and what it may: periods follow from it.
     pub pricing: Pricing,
+    /// Where a command's output goes.
+    pub output: Stdio,
     /// CPUs that the program may run on.
     pub cpus: Vec<u32>,
     /// CPUs that we may run on ourselves, and so take from the program.
@@ -102,11 +104,11 @@ impl Outcome {
 
 /// Who attends to a recording: gives it files, and hears how it goes.
 pub trait Attendant {
-    /// A file to write, empty.
+    /// Where to write.
     ///
     /// # Errors
     /// Where it cannot be made.
-    fn open(&mut self) -> Result<File>;
+    fn open(&mut self) -> Result<Destination>;
 
     /// One is complete.
     ///

@@ -11,7 +11,7 @@ use crate::session::Session;
 /// # Errors
 /// Where events cannot be opened, the program cannot be executed, or nothing can be written at all. A program that fails has been recorded all the same.
 pub fn record(recording: &Recording, recorder: &Recorder, attendant: &mut dyn Attendant) -> Result<Outcome> {
-    let mut program = Program::open_to_survive(&recording.subject)?;
+    let mut program = Program::open_to_survive(&recording.subject, recording.output)?;
     let mut session = Session::open(recording, &program, recorder.features(), attendant)?;
     // Nothing is recorded yet: whoever interrupts now wants nothing to begin.
     perftax_pmu::guard::check_interrupted()?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use perftax_cost::governor::{Decision, Governor, Tariff, Window, Witness};
 use perftax_doc::steps::Setting;
 use perftax_doc::{Estimate, Mechanism};
-use perftax_perfdata::writing::{EventDescription, Features, FileWriter};
+use perftax_perfdata::writing::{EventDescription, Features, Writer};
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::take_interrupt_as_end;
 use perftax_pmu::process::running_threads;
@@ -112,7 +112,7 @@ impl<'a> Session<'a> {
         };
         let layout = *rates.layout();
         let encoder = Encoder::new(&written.payload.layout());
-        let writer = FileWriter::create(attendant.open()?, vec![event.clone()]).map_err(unwritable)?;
+        let writer = Writer::create(attendant.open()?, std::slice::from_ref(&event), &features).map_err(unwritable)?;
         let mut sink = Sink::new(writer, &layout);
         weigh(&mut sink, &rates, &samplings)?;
         match recording.whom {
@@ -197,7 +197,8 @@ impl<'a> Session<'a> {
         if !self.attendant.is_full(bytes, age) {
             return Ok(());
         }
-        let next = self.attendant.open().and_then(|file| FileWriter::create(file, vec![self.event.clone()]).map_err(unwritable));
+        let events = std::slice::from_ref(&self.event);
+        let next = self.attendant.open().and_then(|to| Writer::create(to, events, &self.features).map_err(unwritable));
         let Ok(next) = next else { return Ok(()) };
         let features = self.features();
         let (file, written) = self.sink.switch(next).finish(&features);

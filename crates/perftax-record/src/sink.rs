@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use perftax_perfdata::writing::FileWriter;
+use perftax_perfdata::writing::Writer;
 use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Record, Task, decode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -39,7 +39,7 @@ pub struct Passed {
 
 /// Where records go.
 pub struct Sink {
-    writer: FileWriter,
+    writer: Writer,
     /// When the file was begun.
     began: Instant,
     layout: Layout,
@@ -64,7 +64,7 @@ impl Sink {
     /// Into a recording; records come in this layout. Where samples come with the identity of their event they go on with its period instead, and other records
     /// without any: the kernel takes a sample at every single event that it counts in software where samples are to carry a period
     /// (kernel/events/core.c, `perf_swevent_event`; Linux 6.18).
-    pub fn new(writer: FileWriter, layout: &Layout) -> Self {
+    pub fn new(writer: Writer, layout: &Layout) -> Self {
         let is_identified = layout.sample_type & u64::from(PERF_SAMPLE_IDENTIFIER) != 0;
         Self {
             writer,
@@ -197,7 +197,7 @@ impl Sink {
     }
 
     /// From here on records go into another recording. Returns the one that is complete but for what is said behind the records.
-    pub fn switch(&mut self, writer: FileWriter) -> FileWriter {
+    pub fn switch(&mut self, writer: Writer) -> Writer {
         self.began = Instant::now();
         self.times_ns = None;
         std::mem::replace(&mut self.writer, writer)
@@ -209,7 +209,7 @@ impl Sink {
     }
 
     /// The recording so far.
-    pub fn into_writer(self) -> FileWriter {
+    pub fn into_writer(self) -> Writer {
         self.writer
     }
 }

@@ -44,21 +44,21 @@ impl Program {
     /// # Errors
     /// Where it cannot be started, or [`Error::Argument`] where it is gone.
     pub fn open(subject: &Subject, environment: Vec<(OsString, OsString)>) -> Result<Self> {
-        Self::open_with(subject, environment, false)
+        Self::open_with(subject, environment, Stdio::Inherit, false)
     }
 
-    /// The same, but a command that goes on where we are killed.
+    /// The same, but a command that goes on where we are killed, and whose output goes there.
     ///
     /// # Errors
     /// As [`Program::open`].
-    pub fn open_to_survive(subject: &Subject) -> Result<Self> {
-        Self::open_with(subject, Vec::new(), true)
+    pub fn open_to_survive(subject: &Subject, output: Stdio) -> Result<Self> {
+        Self::open_with(subject, Vec::new(), output, true)
     }
 
-    fn open_with(subject: &Subject, environment: Vec<(OsString, OsString)>, survives: bool) -> Result<Self> {
+    fn open_with(subject: &Subject, environment: Vec<(OsString, OsString)>, output: Stdio, survives: bool) -> Result<Self> {
         match subject {
             Subject::Command(argv) => {
-                let (argv, output) = (argv.clone(), Stdio::Inherit);
+                let argv = argv.clone();
                 let spec = ChildSpec { argv, directory: None, stdin: None, output, cpus: None, environment, survives };
                 let child = Child::spawn(&spec)?;
                 let clock = TreeClock::new(child.pid() as u32);

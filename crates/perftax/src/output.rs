@@ -149,7 +149,8 @@ impl Output {
     }
 }
 
-fn is_stdout(path: &Path) -> bool {
+/// Whether that is standard output.
+pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
@@ -181,7 +182,7 @@ fn write_stdout(text: &str) -> Result<()> {
 }
 
 /// Whether something stands there that is neither a file nor a folder.
-fn is_special(path: &Path) -> bool {
+pub fn is_special(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
 }
 

@@ -65,7 +65,7 @@ impl Features {
                 sections.push((feature, section));
             }
         };
-        add(BUILD_ID, !self.build_ids.is_empty(), self.build_ids.iter().flat_map(BuildId::bytes).collect());
+        add(BUILD_ID, !self.build_ids.is_empty(), self.build_ids.iter().flat_map(|id| id.bytes(0)).collect());
         for (feature, text) in
             [(HOSTNAME, &self.hostname), (OSRELEASE, &self.kernel), (VERSION, &self.recorder), (ARCH, &self.arch)]
         {
@@ -86,8 +86,8 @@ impl Features {
 }
 
 impl BuildId {
-    /// `struct perf_record_header_build_id`.
-    fn bytes(&self) -> Vec<u8> {
+    /// `struct perf_record_header_build_id`: of a file's table of kind 0, in a stream a record of its own kind.
+    pub(super) fn bytes(&self, kind: u32) -> Vec<u8> {
         /// `PERF_RECORD_MISC_BUILD_ID_SIZE` (Linux 5.9): the id's length is told.
         const WITH_LENGTH: u16 = 1 << 15;
         const KERNEL: u16 = 1;
@@ -96,7 +96,7 @@ impl BuildId {
         let path = padded_to(self.path.as_bytes(), 64);
         let size = 8 + 4 + ID_ROOM + 4 + path.len();
         let misc = WITH_LENGTH | if self.is_kernel { KERNEL } else { USER };
-        let mut bytes = [&[0; 4][..], &misc.to_le_bytes(), &(size as u16).to_le_bytes()].concat();
+        let mut bytes = [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &(size as u16).to_le_bytes()].concat();
         // Nobody's process: it belongs to the host.
         bytes.extend((-1i32).to_le_bytes());
         bytes.extend(id);

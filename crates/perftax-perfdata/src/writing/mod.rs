@@ -2,6 +2,8 @@
 //!
 //! ```text
 //! features    what a recording says of the machine and the command
+//! writer      either, whichever it is
+//! pipe        the same as a stream
 //! file        head, events, records as they come, features behind them
 //! ```
 //!
@@ -9,6 +11,10 @@
 
 mod features;
 mod file;
+mod pipe;
+mod writer;
 
 pub use features::{BuildId, Features};
 pub use file::{EventDescription, FileWriter};
+pub use pipe::PipeWriter;
+pub use writer::{Destination, Writer};

@@ -24,6 +24,8 @@ use crate::sys::monotonic_ns;
 pub enum Stdio {
     /// To ours.
     Inherit,
+    /// Both to our standard error: our own output goes to standard output.
+    ToErrors,
     /// Nowhere.
     Discard,
     /// To whoever calls [`Child::read_output`] and does not let it get full, as the program waits then.
@@ -146,12 +148,12 @@ impl Child {
         let stdin = match (&spec.stdin, spec.output) {
             (Some(path), _) => Some(open(path, false)?),
             (None, Stdio::Discard | Stdio::Pipe | Stdio::PipeErrors) => Some(open(Path::new("/dev/null"), false)?),
-            (None, Stdio::Inherit) => None,
+            (None, Stdio::Inherit | Stdio::ToErrors) => None,
         };
         let null = || open(Path::new("/dev/null"), true);
         let shared = |error: io::Error| Error::System { call: "dup".into(), source: error };
         let (output, streams) = match spec.output {
-            Stdio::Inherit => (None, None),
+            Stdio::Inherit | Stdio::ToErrors => (None, None),
             Stdio::Discard => (None, Some([null()?, null()?])),
             Stdio::Pipe => {
                 let (reading, writing) = output_pipe()?;
@@ -188,6 +190,9 @@ impl Child {
                 }
                 if let Some(file) = &stdin {
                     ok &= libc::dup2(file.as_raw_fd(), 0) >= 0;
+                }
+                if spec.output == Stdio::ToErrors {
+                    ok &= libc::dup2(2, 1) >= 0;
                 }
                 if let Some([output, errors]) = &streams {
                     ok &= libc::dup2(output.as_raw_fd(), 1) >= 0 && libc::dup2(errors.as_raw_fd(), 2) >= 0;

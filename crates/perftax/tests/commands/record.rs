@@ -300,3 +300,27 @@ fn events_that_the_kernel_counts_are_weighed_by_their_period() {
     let read = Recording::open(Path::new(&data)).unwrap();
     assert!(read.fault.is_none() && read.counts.by_thread.keys().all(|(thread, _)| read.counts.comm(thread.tid) == "perl"));
 }
+
+/// Into a pipe, which perf and we read as it comes; what the program writes does not come between.
+#[test]
+fn a_stream_is_read_as_it_comes() {
+    let place = Place::bare_with_profile();
+    let program = ["sh", "-c", "echo something; perl -e 'use POSIX; 1 while POSIX::clock() < 3e5'"].map(String::from);
+    let mut recorder = place.command("record", &arguments(&["-o", "-"], &program));
+    let recorded = recorder.output().unwrap();
+    let said = String::from_utf8_lossy(&recorded.stderr).into_owned();
+    assert!(recorded.status.success() && said.contains("something\n"), "{said}");
+    let data = place.path("a.data");
+    std::fs::write(&data, &recorded.stdout).unwrap();
+    let read = Recording::open(Path::new(&data)).unwrap();
+    assert!(read.piped && read.fault.is_none() && read.features.hostname == hostname(), "{:?}", read.features);
+    let count = read.events[0].samples;
+    assert!(count > 10 && read.features.build_ids.as_ref().is_some_and(|ids| ids.keys().any(|path| path.contains("perl"))));
+    assert_eq!(samples_by_perf(&data).0, count);
+    let ran = place.perftax("record", &arguments(&["-o", "/dev/null", "--keep", "1M"], &program));
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+}
+
+fn hostname() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().into()
+}

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use perftax_pmu::Error;
-use perftax_record::{Attendant, Status};
+use perftax_record::{Attendant, Destination, Status};
 use perftax_report::Render;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
@@ -50,7 +50,7 @@ fn unwritable(path: &Path, error: anyhow::Error) -> Error {
 }
 
 impl Attendant for Attending<'_> {
-    fn open(&mut self) -> perftax_pmu::Result<File> {
+    fn open(&mut self) -> perftax_pmu::Result<Destination> {
         let opened = self.files.open();
         opened.map_err(|error| unwritable(self.files.path(), error))
     }

@@ -2,15 +2,17 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use perftax_pmu::Error;
+use perftax_record::Destination;
 use perftax_report::units;
 
 use crate::origin::now_s;
-use crate::output::{Partial, folder_of};
+use crate::output::{Partial, folder_of, is_special, is_stdout};
 
 /// When one file is followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +49,20 @@ impl Files {
     }
 
     /// A new file, under a temporary name. The one before may be open still.
-    pub fn open(&mut self) -> Result<File> {
+    pub fn open(&mut self) -> Result<Destination> {
+        if is_stdout(&self.path) {
+            let stdout = std::io::stdout().as_fd().try_clone_to_owned().context("cannot write stdout")?;
+            return Ok(Destination::Pipe(File::from(stdout)));
+        }
+        // Renaming over a pipe or a device would replace it.
+        if is_special(&self.path) {
+            let opened = File::options().write(true).open(&self.path);
+            return Ok(Destination::Pipe(opened.with_context(|| format!("cannot write {}", self.path.display()))?));
+        }
         let partial = Partial::create(&self.path)?;
         let file = partial.file()?;
         self.open.push_back(partial);
-        Ok(file)
+        Ok(Destination::File(file))
     }
 
     /// Puts the one that is complete in its place.
@@ -157,7 +168,7 @@ mod tests {
     use std::io::Write;
 
     fn written(files: &mut Files, bytes: usize) -> File {
-        let mut file = files.open().unwrap();
+        let Destination::File(mut file) = files.open().unwrap() else { panic!("no file") };
         file.write_all(&vec![7; bytes]).unwrap();
         file
     }

@@ -6,6 +6,7 @@ mod files;
 mod metrics;
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,13 +21,13 @@ use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::{Payload, ring_pages_within_rights};
-use perftax_record::{Recorder, Recording, Subject, Whom, record};
+use perftax_record::{Recorder, Recording, Stdio, Subject, Whom, record};
 use perftax_report::units;
 
 use crate::commands::plan::percent;
 use crate::failure::Outcome;
 use crate::host::Host;
-use crate::output::{Output, check_file};
+use crate::output::{Output, check_file, is_special, is_stdout};
 use crate::{measured, progress, size, target};
 use attending::{Attending, Signals};
 use files::{Files, SwitchAt};
@@ -63,7 +64,7 @@ pub struct Args {
     /// Pages of each CPU's ring; a power of two (usual: 128, or as many as may be locked)
     #[arg(short = 'm', long, value_name = "PAGES")]
     mmap_pages: Option<usize>,
-    /// The recording. One that is there already is kept as FILE.old
+    /// The recording. One that is there already is kept as FILE.old. - is standard output, into a pipe; the program's output goes to stderr then
     #[arg(short, long, value_name = "FILE", default_value = "perf.data")]
     output: PathBuf,
     /// Record a process that runs already, and what it will start, until it ends, ^C or --for
@@ -156,6 +157,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = "a power of two from 1 to 262144".into();
         return Err(Error::Argument { argument: "-m", value: pages.to_string(), needed }.into());
     }
+    let is_stream = is_stdout(&args.output) || is_special(&args.output);
+    if is_stream && (args.keep.is_some() || args.switch_output.is_some()) {
+        let needed = "a file with --keep and --switch-output, which is followed by others".into();
+        return Err(Error::Argument { argument: "-o", value: args.output.display().to_string(), needed }.into());
+    }
+    if is_stdout(&args.output) && std::io::stdout().is_terminal() {
+        let needed = "a file, or standard output into a pipe".into();
+        return Err(Error::Argument { argument: "-o", value: "-".into(), needed }.into());
+    }
     let here = Host::read()?;
     let (event, mechanism) = here.choose(args.event.as_deref(), None)?;
     let event = event.with_context(|| format!("{mechanism} names no event"))?;
@@ -225,6 +235,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         event,
         payload,
         pricing,
+        output: if is_stdout(&args.output) { Stdio::ToErrors } else { Stdio::Inherit },
         ring_pages: args.mmap_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, cpus.len())),
         cpus,
         own_cpus: here.cpus.clone(),
