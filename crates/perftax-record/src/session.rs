@@ -63,6 +63,8 @@ pub struct Session<'a> {
     /// What opening events again took, and what was switched until they were closed: to be entered yet, ns.
     owed_ns: u64,
     owed_switches: Estimate,
+    /// CPU time of the program that is to be entered yet, ns.
+    owed_program_ns: u64,
     began_own_cpu_ns: u64,
     /// What the program's own clock said last while sampling rested, ns.
     rested_ns: Option<u64>,
@@ -140,6 +142,7 @@ impl<'a> Session<'a> {
             unjudged_ns: 0.0,
             owed_ns: 0,
             owed_switches: Estimate::exact(0.0),
+            owed_program_ns: 0,
             began_own_cpu_ns: own_cpu_ns,
             rested_ns: None,
             clock_ns: None,
@@ -242,7 +245,7 @@ impl<'a> Session<'a> {
                     let before_ns = std::mem::replace(&mut self.group_used_ns, used_ns);
                     used_ns.zip(before_ns).map_or(progress.running_ns, |(now, before)| now.saturating_sub(before))
                 }
-                Whom::Program => progress.running_ns,
+                Whom::Program => progress.running_ns + std::mem::take(&mut self.owed_program_ns),
             };
             window.turns_ns = turns(rates.took_ns() + std::mem::take(&mut self.owed_ns), &window);
             window.samples += progress.lost;
@@ -343,6 +346,13 @@ impl<'a> Session<'a> {
         rates.off()?;
         let sink = &mut self.sink;
         rates.drain(&mut |header: Header, body: &[u8]| sink.take(header, body))?;
+        // What they counted since they were last read.
+        for rate in 0..self.samplings.len() {
+            let progress = rates.read(rate)?;
+            self.owed_program_ns += progress.running_ns;
+            self.counted += if self.governor.tariff().is_clock { progress.running_ns } else { progress.counted };
+            self.lost += progress.lost;
+        }
         Ok(())
     }
 
@@ -363,7 +373,9 @@ impl<'a> Session<'a> {
             (Decision::Sample(rate), Some(rates)) => rates.turn(rate),
             (Decision::Rest, Some(_)) => {
                 self.owed_switches = self.switched(monotonic_ns());
-                self.rates = None;
+                if let Some(rates) = self.rates.take() {
+                    self.close(rates)?;
+                }
                 (self.rested_ns, self.clock_ns) = (None, None);
                 Ok(())
             }

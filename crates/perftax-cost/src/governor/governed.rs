@@ -194,6 +194,9 @@ impl Governor {
     pub fn next_look(&self) -> Duration {
         let usual_ns = (LOOK_OF_BUDGET_NS / self.budget).clamp(SHORTEST_LOOK_NS, LONGEST_LOOK_NS);
         let lasts_ns = (self.balance_ns.max(0.0) + self.burst_ns / 2.0) / self.drain.max(f64::MIN_POSITIVE);
+        if self.decision == Decision::Rest {
+            return Duration::from_nanos(usual_ns as u64);
+        }
         // Nothing is known yet of what comes besides samples.
         if self.ledger.elapsed_ns < SHORTEST_LOOK_NS as u64 {
             return Duration::from_nanos(HURRIED_LOOK_NS as u64);

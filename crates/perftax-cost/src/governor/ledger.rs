@@ -72,7 +72,13 @@ impl Ledger {
                 self.created += window.created;
                 self.executed += window.executed;
             }
-            None => self.unsampled_ns += window.program_ns,
+            None => {
+                self.unsampled_ns += window.program_ns;
+                // Those that were taken before it was switched off, and came out of the rings since.
+                if window.samples > 0 {
+                    self.of_rate(0).samples += window.samples;
+                }
+            }
         }
         self.switches = self.switches.plus_dependent(&window.switches);
         self.turns_ns = self.turns_ns.plus_dependent(&window.turns_ns);

@@ -58,7 +58,7 @@ impl Witness {
         }
         self.last = [self.last[1], slice];
         // Never two in a row: each has a slice with sampling on both sides.
-        self.is_paused = !self.is_paused && is_on && self.draw() % u64::from(PAUSES) == 0;
+        self.is_paused = !self.is_paused && is_on && self.draw().is_multiple_of(u64::from(PAUSES));
         self.pauses += u64::from(self.is_paused);
         self.is_paused
     }

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 const BYTES: usize = 5_000_000;
 
 /// Fails unless it reads so many bytes; takes long enough to be measured.
-const READER: &str = "local $/; $_ = <STDIN>; exit 7 if length != 5_000_000; my $i = 0; $i++ while $i < 1e6";
+const READER: &str = "local $/; $_ = <STDIN>; exit 7 if length != 5_000_000; my $i = 0; $i++ while $i < 3e6";
 
 /// Predicts with somebody else's costs: nothing is calibrated here.
 fn predict(options: &[&str]) -> Command {
@@ -52,7 +52,7 @@ fn an_input_that_is_not_there_is_said_to_be_missing() {
         drop(kept_open);
         output
     };
-    let deaf = silent("my $i = 0; $i++ while $i < 1e6");
+    let deaf = silent("my $i = 0; $i++ while $i < 3e6");
     works(&deaf);
     assert!(said(&deaf).contains("in which nothing came"), "{}", said(&deaf));
     let reads = silent(READER);
@@ -68,7 +68,7 @@ fn a_terminal_is_read_by_nobody_several_times() {
         let mut script = Command::new("script");
         script.args(["-qec", &line, "/dev/null"]).env("NO_COLOR", "1").stdin(Stdio::null()).output().unwrap()
     };
-    let deaf = on_a_terminal("perl -e 'my $i = 0; $i++ while $i < 1e6'");
+    let deaf = on_a_terminal("perl -e 'my $i = 0; $i++ while $i < 3e6'");
     works(&deaf);
     let reads = on_a_terminal("cat");
     assert!(reads.status.code() == Some(2) && said(&reads).contains("standard input is a terminal"), "{}", said(&reads));
@@ -77,7 +77,7 @@ fn a_terminal_is_read_by_nobody_several_times() {
 /// An event of another machine's need only have a name; how many there are nobody can count here.
 #[test]
 fn another_machines_event_is_priced_once_it_is_said_how_many_there_are() {
-    let program = ["--", "perl", "-e", "my $i = 0; $i++ while $i < 1e6"];
+    let program = ["--", "perl", "-e", "my $i = 0; $i++ while $i < 3e6"];
     let told = predict(&program).stdin(Stdio::null()).output().unwrap();
     works(&told);
     assert!(said(&told).contains("UOPS_RETIRED.ALL"), "{}", said(&told));

@@ -296,7 +296,7 @@ fn events_that_the_kernel_counts_are_weighed_by_their_period() {
     assert_eq!(count, said.samples);
     // Of tens of thousands of faults.
     assert!(count > 100 && weight >= 7 * count, "{count} samples of {weight} faults: {}", ran.stderr);
-    assert!((0.9..=1.01).contains(&said.represented.unwrap()), "{:?}", said.represented);
+    assert!((0.9..=1.02).contains(&said.represented.unwrap()), "{:?}", said.represented);
     let read = Recording::open(Path::new(&data)).unwrap();
     assert!(read.fault.is_none() && read.counts.by_thread.keys().all(|(thread, _)| read.counts.comm(thread.tid) == "perl"));
 }

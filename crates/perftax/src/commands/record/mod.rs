@@ -28,6 +28,7 @@ use crate::commands::plan::percent;
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::output::{Output, check_file, is_special, is_stdout};
+use crate::wait::Wait;
 use crate::{measured, progress, size, target};
 use attending::{Attending, Signals};
 use files::{Files, SwitchAt};
@@ -98,9 +99,14 @@ pub struct Args {
     /// Price with this machine profile (or the --json of calibrate) instead of this machine's own
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    #[command(flatten)]
+    wait: Wait,
     /// Write what it cost as JSON to FILE
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<PathBuf>,
+    /// Write how it went, a row a stretch of time, as separated values to stdout
+    #[arg(short = 'x', long = "field-separator", value_name = "SEP", help_heading = "Output")]
+    separator: Option<String>,
     /// Write what it cost as one offline HTML page to FILE
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
@@ -150,7 +156,7 @@ fn keep(text: &str) -> Result<u64, String> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
-    let output = Output { json: args.json.clone(), html: args.html.clone(), ..Output::default() };
+    let output = Output { json: args.json.clone(), separator: args.separator.clone(), html: args.html.clone(), output: None };
     output.check_writable()?;
     check_file(&args.output)?;
     if let Some(pages) = args.mmap_pages.filter(|pages| !pages.is_power_of_two() || !(1..=1 << 18).contains(pages)) {
@@ -162,11 +168,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = "a file with --keep and --switch-output, which is followed by others".into();
         return Err(Error::Argument { argument: "-o", value: args.output.display().to_string(), needed }.into());
     }
+    let on_stdout = |path: &Option<PathBuf>| path.as_deref().is_some_and(is_stdout);
+    if is_stdout(&args.output) && (args.separator.is_some() || on_stdout(&args.json) || on_stdout(&args.html)) {
+        let needed = "one of the recording, --json -, -x and --html - on standard output; the others in files".into();
+        return Err(Error::Argument { argument: "-o", value: "-".into(), needed }.into());
+    }
     if is_stdout(&args.output) && std::io::stdout().is_terminal() {
         let needed = "a file, or standard output into a pipe".into();
         return Err(Error::Argument { argument: "-o", value: "-".into(), needed }.into());
     }
-    let here = Host::read()?;
+    let here = Host::read_waiting(args.wait)?;
     let (event, mechanism) = here.choose(args.event.as_deref(), None)?;
     let event = event.with_context(|| format!("{mechanism} names no event"))?;
     let mut origin = here.origin("record");
