@@ -531,7 +531,8 @@ fn sampling(recording: &Recording, period: u64, payload: Payload, enable_on_exec
         payload,
         inherit: is_program,
         enable_on_exec: enable_on_exec && is_program,
-        without_idle: matches!(recording.whom, Whom::Cpus),
+        // Of others, idle CPUs have next to none, and IBS takes no such filter.
+        without_idle: matches!(recording.whom, Whom::Cpus) && recording.event.mechanism.is_time_driven(),
         task_records: true,
         mapping_records: true,
         // Nobody waits for them: they are looked for when it is time.
