@@ -376,7 +376,7 @@ impl<'a> Session<'a> {
                 if let Some(rates) = self.rates.take() {
                     self.close(rates)?;
                 }
-                (self.rested_ns, self.clock_ns) = (None, None);
+                self.rested_ns = self.clock_ns;
                 Ok(())
             }
             (Decision::Sample(rate), None) => {
@@ -467,7 +467,9 @@ impl Watch for Session<'_> {
     }
 
     fn ask(&mut self, program: &mut Program) {
-        if self.rates.is_none() {
+        let coarsest = self.governor.tariff().periods.len() - 1;
+        // Where it may come to a rest, what the program had used by then is to be known.
+        if self.rates.is_none() || self.governor.decision() == Decision::Sample(coarsest) {
             self.clock_ns = program.cpu_ns().or(self.clock_ns);
         }
     }

@@ -56,6 +56,8 @@ pub struct Governor {
     events: f64,
     /// Of how much of the program's time that was found out, ns.
     known_of_ns: f64,
+    /// For how long it was sampled, ns.
+    sampled_ns: f64,
     /// What went out more than in, by nanosecond of elapsed time, in the last window that was sampled.
     drain: f64,
     /// Whether what comes with events that are open alone took more than came in, in that window.
@@ -82,6 +84,7 @@ impl Governor {
             besides: 0.0,
             events: if tariff_is_clock { 1.0 } else { 0.0 },
             known_of_ns: 0.0,
+            sampled_ns: 0.0,
             drain: 0.0,
             is_drained_by_events: false,
             reopening_ns: 0.0,
@@ -109,7 +112,9 @@ impl Governor {
         if let Some(rate) = rate {
             let besides_ns = (spent_ns - window.samples as f64 * self.tariff().sample_high_ns(rate)).max(0.0);
             if window.program_ns > 0 {
-                let new = (window.elapsed_ns as f64 / AVERAGED_NS).min(1.0);
+                // Of the first looks all that is known counts.
+                self.sampled_ns += window.elapsed_ns as f64;
+                let new = (window.elapsed_ns as f64 / self.sampled_ns.min(AVERAGED_NS)).min(1.0);
                 self.besides += new * (besides_ns / window.program_ns as f64 - self.besides);
                 self.learn(rate, window);
             }
