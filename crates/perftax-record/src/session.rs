@@ -237,22 +237,17 @@ impl<'a> Session<'a> {
             (window.is_paused, window.program_ns) = (true, cpu_ns);
         } else if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
             let progress = rates.read(rate)?;
-            window.program_ns = match self.recording.whom {
-                // Their clock goes on while they idle.
-                Whom::Cpus => self.machine.worked_ns(&self.recording.cpus),
-                Whom::Group(_) => {
-                    let used_ns = self.recording.whom.used_ns();
-                    let before_ns = std::mem::replace(&mut self.group_used_ns, used_ns);
-                    used_ns.zip(before_ns).map_or(progress.running_ns, |(now, before)| now.saturating_sub(before))
-                }
-                Whom::Program => progress.running_ns + std::mem::take(&mut self.owed_program_ns),
-            };
-            window.turns_ns = turns(rates.took_ns() + std::mem::take(&mut self.owed_ns), &window);
+            let took_ns = rates.took_ns() + std::mem::take(&mut self.owed_ns);
+            let used_ns = self.used_beside().unwrap_or(progress.running_ns);
+            window.program_ns = used_ns + std::mem::take(&mut self.owed_program_ns);
+            window.turns_ns = turns(took_ns, &window);
             window.samples += progress.lost;
             window.counted = progress.counted;
             self.lost += progress.lost;
-            self.counted += if self.governor.tariff().is_clock { window.program_ns } else { progress.counted };
+            self.counted += if self.governor.tariff().is_clock { used_ns } else { progress.counted };
             window.filtered = self.filtered(rate, window.program_ns, window.samples);
+        } else if let Some(used_ns) = self.used_beside() {
+            window.program_ns = used_ns;
         } else if let Some(clock_ns) = self.clock_ns {
             window.program_ns = clock_ns.saturating_sub(self.rested_ns.replace(clock_ns).unwrap_or(clock_ns));
         }
@@ -295,6 +290,19 @@ impl<'a> Session<'a> {
             return self.change(tariff);
         }
         self.go_on(decision)
+    }
+
+    /// CPU time since this was last asked of those who are told by other clocks than their events', ns: those of CPUs go on while they idle.
+    fn used_beside(&mut self) -> Option<u64> {
+        match self.recording.whom {
+            Whom::Program => None,
+            Whom::Cpus => Some(self.machine.worked_ns(&self.recording.cpus)),
+            Whom::Group(_) => {
+                let used_ns = self.recording.whom.used_ns();
+                let before_ns = std::mem::replace(&mut self.group_used_ns, used_ns);
+                used_ns.zip(before_ns).map(|(now, before)| now.saturating_sub(before))
+            }
+        }
     }
 
     /// Whether sampling pauses until the next look, to be judged by the work that is done meanwhile.
@@ -400,6 +408,10 @@ impl<'a> Session<'a> {
             Err(_) if self.recording.whom.is_program() && threads().is_empty() => return Ok(()),
             Err(error) => return Err(error),
         };
+        if self.recording.whom.is_program() {
+            // Whoever has ended meanwhile said so to nobody.
+            self.sink.alive.clear();
+        }
         for pid in &processes {
             self.sink.know(&known(&self.encoder, *pid));
         }

@@ -10,6 +10,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// `PERF_SAMPLE_IDENTIFIER`.
 const PERF_SAMPLE_IDENTIFIER: u32 = 1 << 16;
 const WORD: usize = 8;
+/// Files that are remembered: a compiler at run time makes new ones for ever.
+const FILES: usize = 10_000;
 /// `PERF_RECORD_*`.
 const LOST: u32 = 2;
 const COMM: u32 = 3;
@@ -167,7 +169,7 @@ impl Sink {
             Record::Exit(exit) => {
                 self.alive.remove(&exit.task);
             }
-            Record::Mmap2(map) if !self.files.contains_key(map.mapping.path) => {
+            Record::Mmap2(map) if self.files.len() < FILES && !self.files.contains_key(map.mapping.path) => {
                 self.files.insert(map.mapping.path.to_vec(), map.mapping.task.pid);
             }
             _ => {}

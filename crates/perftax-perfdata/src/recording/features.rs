@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use super::attribute::Attribute;
 use super::bytes::{Cursor, Order, text};
+use super::feature::{
+    ARCH, BUILD_ID, CMDLINE, CPUDESC, CPUID, EVENT_DESC, HOSTNAME, NRCPUS, OSRELEASE, PMU_MAPPINGS, TRACING_DATA, VERSION,
+};
 use super::tracing_data;
 
 /// Header features that a bill uses. What a recording lacks stays empty.
@@ -34,20 +37,6 @@ pub struct Features {
     /// Build ids by the path of the file; none where the recording has no table of them.
     pub build_ids: Option<BTreeMap<String, Vec<u8>>>,
 }
-
-/// Tracing data, in a file as a section, in a pipe behind a record.
-pub(super) const TRACING_DATA: u32 = 1;
-const BUILD_ID: u32 = 2;
-const HOSTNAME: u32 = 3;
-const OSRELEASE: u32 = 4;
-const VERSION: u32 = 5;
-const ARCH: u32 = 6;
-const NRCPUS: u32 = 7;
-const CPUDESC: u32 = 8;
-const CPUID: u32 = 9;
-const CMDLINE: u32 = 11;
-const EVENT_DESC: u32 = 12;
-const PMU_MAPPINGS: u32 = 16;
 
 impl Features {
     /// Whether a feature is one of those that are kept, so that the others need not be read.

@@ -17,6 +17,7 @@ mod command_span;
 mod compressed;
 mod counts;
 mod event_counts;
+pub(crate) mod feature;
 mod features;
 mod header;
 pub(crate) mod kind;

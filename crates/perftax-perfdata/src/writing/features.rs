@@ -1,6 +1,10 @@
 //! What a recording says of the machine and the command (`HEADER_*` of perf's `util/header.h`; `perf.data-file-format.txt`).
 
 use super::file::EventDescription;
+use crate::recording::feature::{
+    ARCH, BUILD_ID, CMDLINE, CPUDESC, EVENT_DESC, HOSTNAME, NRCPUS, OSRELEASE, PMU_MAPPINGS, SAMPLE_TIME, TOTAL_MEM, VERSION,
+};
+use crate::recording::kind::{MISC_KERNEL, MISC_USER};
 
 /// What is said behind the records. What is empty, or none, is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,19 +44,6 @@ pub struct BuildId {
     pub is_kernel: bool,
 }
 
-const BUILD_ID: u32 = 2;
-const HOSTNAME: u32 = 3;
-const OSRELEASE: u32 = 4;
-const VERSION: u32 = 5;
-const ARCH: u32 = 6;
-const NRCPUS: u32 = 7;
-const CPUDESC: u32 = 8;
-const TOTAL_MEM: u32 = 10;
-const CMDLINE: u32 = 11;
-const EVENT_DESC: u32 = 12;
-const PMU_MAPPINGS: u32 = 16;
-const SAMPLE_TIME: u32 = 21;
-
 /// Room for an id in a table of build ids.
 const ID_ROOM: usize = 20;
 
@@ -90,12 +81,10 @@ impl BuildId {
     pub(super) fn bytes(&self, kind: u32) -> Vec<u8> {
         /// `PERF_RECORD_MISC_BUILD_ID_SIZE` (Linux 5.9): the id's length is told.
         const WITH_LENGTH: u16 = 1 << 15;
-        const KERNEL: u16 = 1;
-        const USER: u16 = 2;
         let id = &self.id[..self.id.len().min(ID_ROOM)];
         let path = padded_to(self.path.as_bytes(), 64);
         let size = 8 + 4 + ID_ROOM + 4 + path.len();
-        let misc = WITH_LENGTH | if self.is_kernel { KERNEL } else { USER };
+        let misc = WITH_LENGTH | if self.is_kernel { MISC_KERNEL } else { MISC_USER };
         let mut bytes = [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &(size as u16).to_le_bytes()].concat();
         // Nobody's process: it belongs to the host.
         bytes.extend((-1i32).to_le_bytes());

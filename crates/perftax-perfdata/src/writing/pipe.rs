@@ -5,11 +5,8 @@ use std::io::{self, Write};
 
 use super::features::Features;
 use super::file::EventDescription;
+use crate::recording::kind::{HEADER_ATTR, HEADER_BUILD_ID, HEADER_FEATURE};
 
-/// perf's own records (`util/event.h`).
-const HEADER_ATTR: u32 = 64;
-const HEADER_BUILD_ID: u32 = 67;
-const HEADER_FEATURE: u32 = 80;
 /// Size of the head.
 const HEAD_BYTES: u64 = 16;
 

@@ -68,6 +68,9 @@ fn what_was_recorded_is_what_is_said_and_within_the_budget() {
     assert!(said.expenses.iter().any(|expense| expense.on == ExpenseOn::Samples && expense.count == Some(count)));
     let bill = place.perftax("bill", &[&data]);
     assert_eq!(bill.code, Some(0), "{}", bill.stderr);
+    // Nothing was taken for something else: it says what it takes.
+    let lint = place.perftax("lint", &[&data]);
+    assert!(!lint.stdout.contains("substituted:") && lint.stdout.contains("cut-off"), "{}", lint.stdout);
 }
 
 #[test]

@@ -29,7 +29,8 @@ impl Subject<'_> {
             event: self.recording.event.name.clone(),
             mechanism: self.recording.event.mechanism,
             recording: files.newest().display().to_string(),
-            recording_bytes: files.bytes,
+            // A stream has no size but what was written into it.
+            recording_bytes: if files.bytes > 0 { files.bytes } else { status.bytes },
             budget: self.recording.pricing.budget,
             burst_s: governor.burst_s(),
             elapsed_s: ledger.elapsed_ns as f64 * 1e-9,
