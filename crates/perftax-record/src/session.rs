@@ -258,7 +258,10 @@ impl<'a> Session<'a> {
         let used_ns = own_cpu_ns();
         self.unjudged_ns += (used_ns - std::mem::replace(&mut self.own_cpu_ns, used_ns)) as f64;
         if let Some(busy) = self.machine.busy {
-            window.recorder_ns = Estimate::new(self.unjudged_ns * busy.about, 0.0, self.unjudged_ns * busy.most);
+            // Only who wants a CPU waits for one.
+            let wants = (2.0 * window.program_ns as f64 / window.elapsed_ns.max(1) as f64).min(1.0);
+            let taken_ns = self.unjudged_ns * wants;
+            window.recorder_ns = Estimate::new(taken_ns * busy.about, 0.0, taken_ns * busy.most);
             self.unjudged_ns = 0.0;
         }
         self.totals.samples += passed.samples;

@@ -50,8 +50,9 @@ pub struct Governor {
     ledger: Ledger,
     overdraft: Overdraft,
     course: Course,
-    /// What a nanosecond of the program's time costs besides samples, of late.
-    besides: f64,
+    /// What other things than samples cost of late, and in how much of the program's time, ns.
+    besides_ns: f64,
+    besides_of_ns: f64,
     /// Events by nanosecond of the program's time, of late: of a clock, one.
     events: f64,
     /// Of how much of the program's time that was found out, ns.
@@ -81,7 +82,8 @@ impl Governor {
             ledger: Ledger::new(tariff),
             overdraft: Overdraft::new(),
             course: Course::new(),
-            besides: 0.0,
+            besides_ns: 0.0,
+            besides_of_ns: 0.0,
             events: if tariff_is_clock { 1.0 } else { 0.0 },
             known_of_ns: 0.0,
             sampled_ns: 0.0,
@@ -112,10 +114,11 @@ impl Governor {
         if let Some(rate) = rate {
             let besides_ns = (spent_ns - window.samples as f64 * self.tariff().sample_high_ns(rate)).max(0.0);
             if window.program_ns > 0 {
-                // Of the first looks all that is known counts.
+                // Of the first looks all that is known counts. Of a look in which it did next to nothing next to nothing does.
                 self.sampled_ns += window.elapsed_ns as f64;
-                let new = (window.elapsed_ns as f64 / self.sampled_ns.min(AVERAGED_NS)).min(1.0);
-                self.besides += new * (besides_ns / window.program_ns as f64 - self.besides);
+                let kept = 1.0 - (window.elapsed_ns as f64 / self.sampled_ns.min(AVERAGED_NS)).min(1.0);
+                self.besides_ns = kept * self.besides_ns + besides_ns;
+                self.besides_of_ns = kept * self.besides_of_ns + window.program_ns as f64;
                 self.learn(rate, window);
             }
             self.drain = (spent_ns - earned_ns) / window.elapsed_ns.max(1) as f64;
@@ -140,20 +143,20 @@ impl Governor {
         };
         let costs = |rate: usize| self.events * self.tariff().sample_high_ns(rate) / self.tariff().periods[rate] as f64;
         // Of a clock, samples take at most what is earned meanwhile.
-        let beyond_ns = (self.besides + costs(0) - self.allowed()).max(0.0) * window.program_ns as f64;
+        let beyond_ns = (self.besides() + costs(0) - self.allowed()).max(0.0) * window.program_ns as f64;
         let for_finer_ns = if rate > 0 { SAVED_FOR_FINER * self.burst_ns } else { 0.0 };
         // No more is ever saved.
         if self.balance_ns >= (beyond_ns + for_finer_ns).min(0.9 * SAVED * self.burst_ns) {
             return Decision::Sample(0);
         }
-        let is_too_much = self.besides + costs(coarsest) > self.allowed();
+        let is_too_much = self.besides() + costs(coarsest) > self.allowed();
         // What is looked at now and then may come as much at once, and be little on average; and what the recorder takes goes on while sampling rests.
         let is_urgent = self.balance_ns < -self.burst_ns && self.is_drained_by_events;
         if rate == coarsest && self.drain > 0.0 && (is_urgent || self.balance_ns < 0.0 && is_too_much) {
             return Decision::Rest;
         }
         // As fine as what is besides leaves room for.
-        let left = self.allowed() - self.besides;
+        let left = self.allowed() - self.besides();
         let fits = (1..=coarsest).find(|rate| costs(*rate) <= left);
         Decision::Sample(fits.unwrap_or(coarsest))
     }
@@ -161,6 +164,11 @@ impl Governor {
     /// The part of all of the program's time that may be spent: of what it takes without sampling it is the budget.
     fn allowed(&self) -> f64 {
         self.budget / (1.0 + self.budget)
+    }
+
+    /// What a nanosecond of the program's time costs besides samples, of late.
+    fn besides(&self) -> f64 {
+        if self.besides_of_ns > 0.0 { self.besides_ns / self.besides_of_ns } else { 0.0 }
     }
 
     /// How often events come, where nobody knows before.
@@ -184,8 +192,8 @@ impl Governor {
             return None;
         }
         let costs = |rate: usize| self.events * self.tariff().sample_high_ns(rate) / periods[rate] as f64;
-        let left = (self.allowed() - self.besides).max(0.0);
-        (costs(0) < left / FINER_FROM || costs(coarsest) > left).then_some((self.events, self.besides))
+        let left = (self.allowed() - self.besides()).max(0.0);
+        (costs(0) < left / FINER_FROM || costs(coarsest) > left).then_some((self.events, self.besides()))
     }
 
     /// There are other periods to choose from, which suit; it begins with the finest of them.
@@ -341,6 +349,18 @@ mod tests {
         world.run(3_600_000_000_000, |_| 0.0, 0.0);
         world.run(2_000_000_000, |_| 1.0, 0.0);
         assert!(world.governor.most_overdrawn_s() <= world.governor.burst_s() * 1.01);
+    }
+
+    /// What a look costs is paid by a program that runs: one that idles nearly all the time is sampled while it does not.
+    #[test]
+    fn looks_at_a_program_that_idles_do_not_keep_it_from_being_sampled() {
+        let budget = 0.01;
+        let mut world = World::new(budget);
+        world.run(60_000_000_000, |now_ns| if now_ns % 1_500_000_000 < 600_000_000 { 0.65 } else { 0.012 }, 1.0);
+        assert_eq!(world.closed_ns, 0.0);
+        let possible = world.governor.ledger().program_ns as f64 / world.governor.tariff().periods[0] as f64;
+        let samples = world.governor.ledger().samples() as f64;
+        assert!(samples > 0.7 * possible, "{samples} of {possible}");
     }
 
     #[test]

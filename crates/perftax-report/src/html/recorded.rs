@@ -4,13 +4,13 @@ use perftax_doc::{Recorded, Stretch};
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
-use crate::text::{expense_cost, expense_count, expense_name, recorded_cost, recorded_rates};
+use crate::text::{expense_cost, expense_count, expense_name, recorded_budget, recorded_rates};
 use crate::{shell, units};
 
 pub(super) fn part(doc: &Recorded) -> Part {
     let mut part = Part::of(&doc.origin, format!("{} of {} within a budget", doc.event, shell::join(&doc.program)));
     let share = doc.spent_share.as_ref().map_or("unknown".into(), units::estimate_share);
-    part.fact("cost", share, recorded_cost(doc));
+    part.fact("cost", share, recorded_budget(doc));
     let resolves = format!("they resolve any function that takes ≥ {} of the CPU time", units::share(doc.resolves_share));
     part.fact("samples", units::count(doc.samples), resolves);
     part.fact(

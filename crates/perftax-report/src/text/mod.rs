@@ -79,7 +79,9 @@ pub(crate) use matrix::{
 #[cfg(feature = "html")]
 pub(crate) use phase::interval as phase_interval;
 #[cfg(feature = "html")]
-pub(crate) use recorded::{cost as recorded_cost, expense_cost, expense_count, name as expense_name, rates as recorded_rates};
+pub(crate) use recorded::{
+    budget as recorded_budget, expense_cost, expense_count, name as expense_name, rates as recorded_rates,
+};
 #[cfg(feature = "html")]
 pub(crate) use selfcost::{
     cost as selfcost_cost, kept as selfcost_kept, method as selfcost_method, number as selfcost_number, points as selfcost_points,

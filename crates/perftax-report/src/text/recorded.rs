@@ -21,7 +21,8 @@ pub fn recorded(doc: &Recorded) -> String {
             units::time_s(doc.elapsed_s)
         ),
     );
-    sheet.row("cost", &cost(doc));
+    let (share, budget) = (share(doc), budget(doc));
+    sheet.row("cost", &format!("{} ({budget})", share.bold()));
     if let Some(witness) = &doc.witness {
         sheet.row("by work", &witnessed(witness));
     }
@@ -60,23 +61,24 @@ pub fn recorded(doc: &Recorded) -> String {
 /// From this share on it is said that samples do not stand for all.
 const MISSING: f64 = 0.02;
 
-/// What it cost, and whether that is within the budget.
-pub(crate) fn cost(doc: &Recorded) -> String {
-    let share = doc.spent_share.as_ref().map_or("unknown: the program used no CPU time".into(), |share| {
-        format!("{} of the program's CPU time", units::estimate_share(share).bold())
-    });
+/// What it cost.
+pub(crate) fn share(doc: &Recorded) -> String {
+    doc.spent_share.as_ref().map_or("unknown: the program used no CPU time".into(), |share| {
+        format!("{} of the program's CPU time", units::estimate_share(share))
+    })
+}
+
+/// The budget, and whether it was kept at every scale of time.
+pub(crate) fn budget(doc: &Recorded) -> String {
     let scale = match doc.most_overdrawn_s {
         over if over <= 0.0 => "within it over every second and longer".to_string(),
         over if over <= doc.burst_s => {
-            format!(
-                "within it over every second and longer but for {} of the burst of {}",
-                units::time_s(over),
-                units::time_s(doc.burst_s)
-            )
+            let (over, burst) = (units::time_s(over), units::time_s(doc.burst_s));
+            format!("within it over every second and longer but for {over} of the burst of {burst}")
         }
         over => format!("overdrawn by {} at worst, over a second or longer", units::time_s(over)),
     };
-    format!("{share} (budget {}; {scale})", units::share(doc.budget))
+    format!("budget {}; {scale}", units::share(doc.budget))
 }
 
 /// What it cost by the work that was done, beside what prices say.
