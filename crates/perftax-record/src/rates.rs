@@ -8,7 +8,7 @@ use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::record::{Header, Layout};
 use perftax_pmu::sampler::{LiveSampler, Sampler as _, Sampling};
-use perftax_pmu::sys::{OpenEvent, Target, monotonic_ns};
+use perftax_pmu::sys::{OpenEvent, Target, thread_cpu_ns};
 
 /// The events of all periods on all targets.
 pub struct Rates {
@@ -17,7 +17,7 @@ pub struct Rates {
     on: Option<usize>,
     /// What the counters of each rate had last said.
     told: Vec<Told>,
-    /// What switching and reading took since it was last asked, ns.
+    /// CPU time that switching and reading took us since it was last asked, ns: we wait for the program's CPUs without giving up our own.
     took_ns: u64,
     ring_bytes: f64,
 }
@@ -48,7 +48,7 @@ impl Rates {
     /// Where the kernel refuses.
     pub fn open(event: &Event, samplings: &[Sampling], targets: &[Target], ring_pages: usize) -> Result<Self> {
         let events: Vec<(Event, Sampling)> = samplings.iter().map(|sampling| (event.clone(), *sampling)).collect();
-        let began_ns = monotonic_ns();
+        let began_ns = thread_cpu_ns();
         let sampler = LiveSampler::open(&events, targets, ring_pages)?;
         let is_on_exec = samplings.first().is_some_and(|sampling| sampling.enable_on_exec);
         Ok(Self {
@@ -56,7 +56,7 @@ impl Rates {
             rates: samplings.len(),
             on: is_on_exec.then_some(0),
             told: vec![Told::default(); samplings.len()],
-            took_ns: monotonic_ns() - began_ns,
+            took_ns: thread_cpu_ns() - began_ns,
             ring_bytes: (ring_pages * rustix::param::page_size()) as f64,
         })
     }
@@ -83,12 +83,12 @@ impl Rates {
         if self.on == Some(rate) {
             return Ok(());
         }
-        let began_ns = monotonic_ns();
+        let began_ns = thread_cpu_ns();
         self.of_rate(rate).try_for_each(OpenEvent::enable)?;
         if let Some(before) = self.on.replace(rate) {
             self.of_rate(before).try_for_each(OpenEvent::disable)?;
         }
-        self.took_ns += monotonic_ns() - began_ns;
+        self.took_ns += thread_cpu_ns() - began_ns;
         Ok(())
     }
 
@@ -108,7 +108,7 @@ impl Rates {
     /// # Errors
     /// Where they cannot be read.
     pub fn read(&mut self, rate: usize) -> Result<Progress> {
-        let began_ns = monotonic_ns();
+        let began_ns = thread_cpu_ns();
         let mut now = Told::default();
         for event in self.of_rate(rate) {
             let reading = event.read()?;
@@ -116,7 +116,7 @@ impl Rates {
             now.counted += reading.value;
             now.lost += reading.lost;
         }
-        self.took_ns += monotonic_ns() - began_ns;
+        self.took_ns += thread_cpu_ns() - began_ns;
         let before = std::mem::replace(&mut self.told[rate], now);
         Ok(Progress {
             running_ns: now.running_ns.saturating_sub(before.running_ns),

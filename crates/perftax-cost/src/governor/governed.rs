@@ -53,6 +53,8 @@ pub struct Governor {
     /// What other things than samples cost of late, and in how much of the program's time, ns.
     besides_ns: f64,
     besides_of_ns: f64,
+    /// What of that comes with events that are open, and so not while sampling rests.
+    with_events_ns: f64,
     /// Events by nanosecond of the program's time, of late: of a clock, one.
     events: f64,
     /// Of how much of the program's time that was found out, ns.
@@ -84,6 +86,7 @@ impl Governor {
             course: Course::new(),
             besides_ns: 0.0,
             besides_of_ns: 0.0,
+            with_events_ns: 0.0,
             events: if tariff_is_clock { 1.0 } else { 0.0 },
             known_of_ns: 0.0,
             sampled_ns: 0.0,
@@ -118,6 +121,8 @@ impl Governor {
                 self.sampled_ns += window.elapsed_ns as f64;
                 let kept = 1.0 - (window.elapsed_ns as f64 / self.sampled_ns.min(AVERAGED_NS)).min(1.0);
                 self.besides_ns = kept * self.besides_ns + besides_ns;
+                let with_events_ns = (besides_ns - window.turns_ns.high - window.recorder_ns.high).max(0.0);
+                self.with_events_ns = kept * self.with_events_ns + with_events_ns;
                 self.besides_of_ns = kept * self.besides_of_ns + window.program_ns as f64;
                 self.learn(rate, window);
             }
@@ -149,7 +154,8 @@ impl Governor {
         if self.balance_ns >= (beyond_ns + for_finer_ns).min(0.9 * SAVED * self.burst_ns) {
             return Decision::Sample(0);
         }
-        let is_too_much = self.besides() + costs(coarsest) > self.allowed();
+        let with_events = self.with_events_ns / self.besides_of_ns.max(1.0);
+        let is_too_much = with_events + costs(coarsest) > self.allowed();
         // What is looked at now and then may come as much at once, and be little on average; and what the recorder takes goes on while sampling rests.
         let is_urgent = self.balance_ns < -self.burst_ns && self.is_drained_by_events;
         if rate == coarsest && self.drain > 0.0 && (is_urgent || self.balance_ns < 0.0 && is_too_much) {
