@@ -110,6 +110,9 @@ pub trait Attendant {
     /// Where it cannot be made.
     fn open(&mut self) -> Result<Destination>;
 
+    /// The last one that was opened cannot be begun.
+    fn abandon(&mut self) {}
+
     /// One is complete.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ use crate::whom::Whom;
 use crate::work::Work;
 
 /// Threads come and go while events are opened on them: how often it is tried.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 20;
 /// From one look at the whole machine to the next, at least, ns.
 const MACHINE_LOOK_NS: u64 = 500_000_000;
 /// From one look at the rings to the next.
@@ -86,6 +86,8 @@ pub struct Session<'a> {
     /// Bytes of files that are complete.
     written_bytes: u64,
     is_over: bool,
+    /// What ended it before its time.
+    broken: Option<Error>,
     knows_kernel: bool,
     /// Records of where the kernel's code lies, once it was asked for.
     kernel_code: Vec<u8>,
@@ -117,10 +119,6 @@ impl<'a> Session<'a> {
         let writer = Writer::create(attendant.open()?, std::slice::from_ref(&event), &features).map_err(unwritable)?;
         let mut sink = Sink::new(writer, &layout);
         weigh(&mut sink, &rates, &samplings)?;
-        match recording.whom {
-            Whom::Program => sink.know(&known(&encoder, pid)),
-            Whom::Cpus | Whom::Group(_) => everybody().for_each(|pid| sink.know(&known(&encoder, pid))),
-        }
         let own_cpu_ns = own_cpu_ns();
         Ok(Self {
             attendant,
@@ -157,6 +155,7 @@ impl<'a> Session<'a> {
             is_paused: false,
             written_bytes: 0,
             is_over: false,
+            broken: None,
             knows_kernel: recording.event.modifiers.exclude_kernel,
             kernel_code: Vec::new(),
             build_ids: BuildIds::default(),
@@ -167,6 +166,11 @@ impl<'a> Session<'a> {
     pub fn begin(&mut self) -> Result<()> {
         if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
             rates.turn(rate)?;
+        }
+        // From here on the kernel tells what changes.
+        match self.recording.whom {
+            Whom::Program => self.sink.know(&known(&self.encoder, self.pid)),
+            Whom::Cpus | Whom::Group(_) => everybody().for_each(|pid| self.sink.know(&known(&self.encoder, pid))),
         }
         let now_ns = monotonic_ns();
         (self.window_ns, self.machine_look_ns) = (now_ns, now_ns);
@@ -200,9 +204,11 @@ impl<'a> Session<'a> {
         if !self.attendant.is_full(bytes, age) {
             return Ok(());
         }
-        let events = std::slice::from_ref(&self.event);
-        let next = self.attendant.open().and_then(|to| Writer::create(to, events, &self.features).map_err(unwritable));
-        let Ok(next) = next else { return Ok(()) };
+        let Ok(to) = self.attendant.open() else { return Ok(()) };
+        let Ok(next) = Writer::create(to, std::slice::from_ref(&self.event), &self.features) else {
+            self.attendant.abandon();
+            return Ok(());
+        };
         let features = self.features();
         let (file, written) = self.sink.switch(next).finish(&features);
         self.sink.failure = self.sink.failure.take().or(written.err());
@@ -232,13 +238,15 @@ impl<'a> Session<'a> {
             executed: passed.executed,
             ..Window::default()
         };
+        let beside_ns = self.used_beside();
         let worked = self.work.as_mut().map(Work::since).transpose()?;
+        let worked = worked.map(|(pieces, cpu_ns)| (pieces, beside_ns.unwrap_or(cpu_ns)));
         if let Some((_, cpu_ns)) = worked.filter(|_| self.is_paused) {
             (window.is_paused, window.program_ns) = (true, cpu_ns);
         } else if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
             let progress = rates.read(rate)?;
             let took_ns = rates.took_ns() + std::mem::take(&mut self.owed_ns);
-            let used_ns = self.used_beside().unwrap_or(progress.running_ns);
+            let used_ns = beside_ns.unwrap_or(progress.running_ns);
             window.program_ns = used_ns + std::mem::take(&mut self.owed_program_ns);
             window.turns_ns = turns(took_ns, &window);
             window.samples += progress.lost;
@@ -246,7 +254,7 @@ impl<'a> Session<'a> {
             self.lost += progress.lost;
             self.counted += if self.governor.tariff().is_clock { used_ns } else { progress.counted };
             window.filtered = self.filtered(rate, window.program_ns, window.samples);
-        } else if let Some(used_ns) = self.used_beside() {
+        } else if let Some(used_ns) = beside_ns {
             window.program_ns = used_ns;
         } else if let Some(clock_ns) = self.clock_ns {
             window.program_ns = clock_ns.saturating_sub(self.rested_ns.replace(clock_ns).unwrap_or(clock_ns));
@@ -282,13 +290,18 @@ impl<'a> Session<'a> {
             bytes: self.written_bytes + self.sink.extent().0,
             witness: self.witness.as_ref(),
         });
+        if self.is_over {
+            return Ok(());
+        }
         self.switch()?;
         if self.pauses(worked)? {
             return Ok(());
         }
-        if let Some((events, besides)) = self.governor.unsuited()
-            && let Some(tariff) = self.recording.pricing.for_events(events, besides)
+        if decision != Decision::Rest
             && self.rates.is_some()
+            && let Some((events, besides)) = self.governor.unsuited()
+            && let Some(tariff) = self.recording.pricing.for_events(events, besides)
+            && tariff.periods != self.governor.tariff().periods
         {
             return self.change(tariff);
         }
@@ -313,6 +326,12 @@ impl<'a> Session<'a> {
         let (Some((pieces, cpu_ns)), Some(witness)) = (worked, &mut self.witness) else { return Ok(false) };
         let is_on = !self.is_paused && self.rates.is_some();
         let is_next = witness.slice(is_on, cpu_ns, pieces) && self.rates.is_some();
+        if self.is_paused && self.recording.whom.is_program() {
+            // What it mapped and started meanwhile nobody told.
+            for pid in processes_of(self.pid) {
+                self.sink.know(&known(&self.encoder, pid));
+            }
+        }
         self.is_paused = is_next;
         if is_next && let Some(rates) = &mut self.rates {
             rates.off()?;
@@ -335,9 +354,6 @@ impl<'a> Session<'a> {
 
     /// Has other periods to choose from: the new events are on before the old ones are gone.
     fn change(&mut self, tariff: Tariff) -> Result<()> {
-        if tariff.periods == self.governor.tariff().periods {
-            return Ok(());
-        }
         for (sampling, period) in self.samplings.iter_mut().zip(&tariff.periods) {
             sampling.period = Some(*period);
         }
@@ -345,11 +361,14 @@ impl<'a> Session<'a> {
         self.governor.change(tariff);
         let Some(before) = self.rates.take() else { return Ok(()) };
         // Two sets of rings may be more than this user may lock: then what the program does in between is missed.
-        if self.open_again(0).is_ok() {
+        if self.open_again(0)? {
             return self.close(before);
         }
         self.close(before)?;
-        self.open_again(0)
+        if !self.open_again(0)? {
+            self.governor.rest();
+        }
+        Ok(())
     }
 
     /// Switches off what is sampled no more, and takes what is left of it.
@@ -391,7 +410,10 @@ impl<'a> Session<'a> {
                 Ok(())
             }
             (Decision::Sample(rate), None) => {
-                self.open_again(rate)?;
+                if !self.open_again(rate)? {
+                    self.governor.rest();
+                    return Ok(());
+                }
                 // Nobody paid for those while nothing was open.
                 self.switched(monotonic_ns());
                 Ok(())
@@ -401,36 +423,48 @@ impl<'a> Session<'a> {
     }
 
     /// Opens the events again after a rest: on all that the program consists of by now.
-    fn open_again(&mut self, rate: usize) -> Result<()> {
-        let processes = if self.recording.whom.is_program() { processes_of(self.pid) } else { Vec::new() };
-        let threads = || processes.iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
+    fn open_again(&mut self, rate: usize) -> Result<bool> {
+        let is_program = self.recording.whom.is_program();
+        let pid = self.pid;
+        let processes = || if is_program { processes_of(pid) } else { Vec::new() };
+        let threads = || processes().iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
         self.samplings.iter_mut().for_each(|sampling| sampling.enable_on_exec = false);
-        let mut rates = match open(&self.recording, &self.samplings, &threads) {
-            Ok(rates) => rates,
-            // It has ended: there is nothing to be sampled.
-            Err(_) if self.recording.whom.is_program() && threads().is_empty() => return Ok(()),
-            Err(error) => return Err(error),
+        let Ok(mut rates) = open(&self.recording, &self.samplings, &threads) else {
+            // It has ended, or its threads come and go too fast.
+            return Ok(false);
         };
-        if self.recording.whom.is_program() {
+        weigh(&mut self.sink, &rates, &self.samplings)?;
+        rates.turn(rate)?;
+        if is_program {
             // Whoever has ended meanwhile said so to nobody.
             self.sink.alive.clear();
         }
-        for pid in &processes {
-            self.sink.know(&known(&self.encoder, *pid));
+        // From here on the kernel tells what changes.
+        for pid in processes() {
+            self.sink.know(&known(&self.encoder, pid));
         }
-        weigh(&mut self.sink, &rates, &self.samplings)?;
-        rates.turn(rate)?;
         let took_ns = rates.took_ns();
         self.owed_ns += took_ns;
         self.governor.reopened(took_ns as f64);
         self.rates = Some(rates);
-        Ok(())
+        Ok(true)
+    }
+
+    fn look_once(&mut self) -> Result<()> {
+        self.drain()?;
+        if monotonic_ns() - self.window_ns < SHORTEST_WINDOW_NS {
+            return Ok(());
+        }
+        self.account()
     }
 
     /// The last look: nothing is on any more.
     pub fn end(&mut self, program: &mut Program) -> Result<()> {
         if self.rates.is_none() {
             self.clock_ns = program.cpu_ns().or(self.clock_ns);
+        }
+        if self.is_over {
+            return Ok(());
         }
         self.drain()?;
         // Of a run that was too short for anybody to know better, all of it is the program's.
@@ -450,6 +484,9 @@ impl<'a> Session<'a> {
         let (file, written) = self.sink.into_writer().finish(&features);
         let failure = failure.or(written.err());
         attendant.close(file)?;
+        if let Some(broken) = self.broken {
+            return Err(broken);
+        }
         Ok(Outcome {
             exit,
             governor,
@@ -474,7 +511,8 @@ impl Watch for Session<'_> {
         if let Some(rates) = &mut self.rates {
             rates.off()?;
         }
-        Ok(())
+        self.drain()?;
+        self.account()
     }
 
     fn is_stopped(&self) -> bool {
@@ -493,11 +531,13 @@ impl Watch for Session<'_> {
         if self.is_over {
             return Ok(());
         }
-        self.drain()?;
-        if monotonic_ns() - self.window_ns < SHORTEST_WINDOW_NS {
-            return Ok(());
+        // Whatever becomes of us, the program goes on, and what was recorded stands.
+        if let Err(failure) = self.look_once() {
+            self.broken = Some(failure);
+            self.is_over = true;
+            self.rates = None;
         }
-        self.account()
+        Ok(())
     }
 
     fn wait(&mut self) -> Result<()> {

@@ -12,6 +12,8 @@ const PERF_SAMPLE_IDENTIFIER: u32 = 1 << 16;
 const WORD: usize = 8;
 /// Files that are remembered: a compiler at run time makes new ones for ever.
 const FILES: usize = 10_000;
+/// Identities of events that are remembered.
+const IDENTITIES: usize = 100_000;
 /// `PERF_RECORD_*`.
 const LOST: u32 = 2;
 const COMM: u32 = 3;
@@ -87,6 +89,10 @@ impl Sink {
     /// Events of these identities have these periods.
     pub fn weigh(&mut self, events: impl Iterator<Item = (u64, u64)>) {
         if let Some(periods) = &mut self.periods {
+            // Those of long ago are in no ring any more.
+            if periods.len() > IDENTITIES {
+                periods.clear();
+            }
             periods.extend(events);
         }
     }
@@ -183,7 +189,8 @@ impl Sink {
         }
         self.buffer.extend_from_slice(&Encoder::finished_round());
         while let Err(failure) = self.writer.write(&self.buffer) {
-            if !make_room() {
+            let is_full = matches!(failure.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+            if !is_full || !make_room() {
                 // The next round may find room again.
                 self.unwritten += self.passed.samples;
                 self.failure.get_or_insert(failure);

@@ -35,6 +35,8 @@ const AVERAGED_NS: f64 = 1e9;
 const KNOWN_FROM_NS: f64 = 5e7;
 /// Periods are changed where so many times as many samples would fit.
 const FINER_FROM: f64 = 2.0;
+/// Periods do not help where less of the budget than this is left to samples.
+const LEAST_LEFT: f64 = 0.1;
 /// The part of a burst that must be saved up, once a rate was made coarser, before it is made finer again: every change costs something, too.
 const SAVED_FOR_FINER: f64 = 0.4;
 
@@ -198,7 +200,11 @@ impl Governor {
             return None;
         }
         let costs = |rate: usize| self.events * self.tariff().sample_high_ns(rate) / periods[rate] as f64;
-        let left = (self.allowed() - self.besides()).max(0.0);
+        let left = self.allowed() - self.besides();
+        // Whatever the periods, other things take it.
+        if left < LEAST_LEFT * self.budget {
+            return None;
+        }
         (costs(0) < left / FINER_FROM || costs(coarsest) > left).then_some((self.events, self.besides()))
     }
 
@@ -207,6 +213,12 @@ impl Governor {
         self.ledger.change(tariff);
         self.known_of_ns = 0.0;
         self.decision = Decision::Sample(0);
+    }
+
+    /// The events could not be opened again: sampling rests on, and that is tried once more later.
+    pub fn rest(&mut self) {
+        self.decision = Decision::Rest;
+        self.balance_ns = self.balance_ns.min(0.0);
     }
 
     /// When the next window is to end.

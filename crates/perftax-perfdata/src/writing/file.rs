@@ -70,8 +70,11 @@ impl FileWriter {
             return Ok(());
         }
         self.file.write_all_at(records, self.data_at + self.data_bytes)?;
-        self.data_bytes += records.len() as u64;
-        self.file.write_all_at(&self.data_bytes.to_le_bytes(), DATA_SIZE_AT)
+        let all = self.data_bytes + records.len() as u64;
+        self.file.write_all_at(&all.to_le_bytes(), DATA_SIZE_AT)?;
+        // Whoever writes once more after a failure writes there again.
+        self.data_bytes = all;
+        Ok(())
     }
 
     /// Bytes of records so far.

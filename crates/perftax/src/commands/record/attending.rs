@@ -55,6 +55,10 @@ impl Attendant for Attending<'_> {
         opened.map_err(|error| unwritable(self.files.path(), error))
     }
 
+    fn abandon(&mut self) {
+        self.files.abandon();
+    }
+
     fn close(&mut self, file: File) -> perftax_pmu::Result<()> {
         let closed = self.files.close(&file);
         closed.map_err(|error| unwritable(self.files.path(), error))

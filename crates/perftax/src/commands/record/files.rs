@@ -14,6 +14,9 @@ use perftax_report::units;
 use crate::origin::now_s;
 use crate::output::{Partial, folder_of, is_special, is_stdout};
 
+/// Files that what is to be kept is divided into: one is given up at a time.
+pub const SEGMENTS: u64 = 8;
+
 /// When one file is followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchAt {
@@ -65,6 +68,11 @@ impl Files {
         Ok(Destination::File(file))
     }
 
+    /// Gives up the one that was opened last: nothing could be written into it.
+    pub fn abandon(&mut self) {
+        self.open.pop_back();
+    }
+
     /// Puts the one that is complete in its place.
     pub fn close(&mut self, file: &File) -> Result<()> {
         let bytes = file.metadata().map_or(0, |it| it.len());
@@ -77,7 +85,8 @@ impl Files {
         let place = self.name_of_segment();
         partial.finish_at(&place)?;
         self.segments.push((place, bytes));
-        while self.keep_bytes.is_some_and(|keep| self.segment_bytes() > keep) && self.segments.len() > 1 {
+        // With room for the one that is being written.
+        while self.keep_bytes.is_some_and(|keep| self.segment_bytes() > keep - keep / SEGMENTS) && self.segments.len() > 1 {
             self.drop_oldest();
         }
         Ok(())
@@ -100,16 +109,18 @@ impl Files {
 
     /// Whether one of this size and age is to be followed by another.
     pub fn is_full(&self, bytes: u64, age: Duration) -> bool {
+        let is_share_used = self.keep_bytes.is_some_and(|keep| bytes >= (keep / SEGMENTS).max(1));
         match self.switch_at {
+            Some(_) if is_share_used => true,
             Some(SwitchAt::Bytes(most)) => bytes >= most,
             Some(SwitchAt::Age(most)) => age >= most && bytes > 0,
             Some(SwitchAt::Signal) | None => false,
         }
     }
 
-    /// Gives the oldest segment up; whether there was one.
+    /// Gives the oldest segment up; whether there was one, and may be given up.
     pub fn drop_oldest(&mut self) -> bool {
-        if self.segments.is_empty() {
+        if self.segments.is_empty() || self.keep_bytes.is_none() {
             return false;
         }
         let (path, _) = self.segments.remove(0);

@@ -31,7 +31,7 @@ use crate::output::{Output, check_file, is_special, is_stdout};
 use crate::wait::Wait;
 use crate::{measured, progress, size, target};
 use attending::{Attending, Signals};
-use files::{Files, SwitchAt};
+use files::{Files, SEGMENTS, SwitchAt};
 use metrics::Metrics;
 
 /// Record samples of a program within a budget of its CPU time
@@ -119,8 +119,6 @@ pub struct Args {
 const RING_PAGES: usize = 128;
 /// Periods to choose from: each is an event that every thread inherits.
 const RATES: u32 = 2;
-/// Files that `--keep` divides its room into: one is given up at a time.
-const SEGMENTS: u64 = 8;
 
 /// CPUs by number.
 #[derive(Clone, Debug)]
