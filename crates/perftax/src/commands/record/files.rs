@@ -202,7 +202,10 @@ mod tests {
         assert_eq!(names.len(), 3, "{names:?}");
         assert!(names.contains(&"a.data.mine".to_string()) && !names.iter().any(|name| name.contains("2020")), "{names:?}");
         assert!(files.drop_oldest() && files.drop_oldest() && !files.drop_oldest());
-        assert!(files.is_full(400, Duration::ZERO) && !files.is_full(399, Duration::from_secs(9_999)));
+        // At its size, or at an eighth of what is kept.
+        let full =
+            |keep| move |bytes| Files::new(Path::new("a"), Some(SwitchAt::Bytes(400)), keep).is_full(bytes, Duration::ZERO);
+        assert!(full(None)(400) && !full(None)(399) && full(Some(1_000))(125) && !full(Some(1_000))(124));
     }
 
     #[test]
