@@ -9,7 +9,9 @@
 //! kernel_code  where the kernel's own code lies
 //! sink         records on their way from rings to the file, looked at as they pass
 //! machine      what a look at the whole machine tells: how busy its CPUs are, how often they switch
+//! switches     how often a program's threads were switched to
 //! work         pieces of work, counted: what a pause of sampling is judged by
+//! run          a recording from its start to its end
 //! session      looks, windows, and the governor's word on how to go on
 //! ```
 //!

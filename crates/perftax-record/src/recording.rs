@@ -140,6 +140,10 @@ pub struct Recorder {
     pub name: String,
     /// The command line.
     pub command: Vec<String>,
+    /// The CPU's model name.
+    pub cpu: String,
+    /// The machine's PMUs, by their types.
+    pub pmus: Vec<(u32, String)>,
 }
 
 impl Recorder {
@@ -148,34 +152,19 @@ impl Recorder {
         let text = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
         let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let memory_kib = memory.lines().next().and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
-        let cpus = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let cpu = cpus.lines().find_map(|line| Some(line.strip_prefix("model name")?.split_once(": ")?.1.to_string()));
         Features {
             hostname: text(uname.nodename()),
             kernel: text(uname.release()),
             recorder: self.name.clone(),
             arch: text(uname.machine()),
             cpus: online_cpus().map_or(0, |cpus| cpus.len() as u32),
-            cpu: cpu.unwrap_or_default(),
+            cpu: self.cpu.clone(),
             memory_kib: memory_kib.unwrap_or(0),
             command: self.command.clone(),
-            pmus: pmus(),
+            pmus: self.pmus.clone(),
             ..Features::default()
         }
     }
-}
-
-/// The names of the PMU types that this machine has.
-fn pmus() -> Vec<(u32, String)> {
-    let devices = std::fs::read_dir("/sys/bus/event_source/devices").into_iter().flatten().flatten();
-    let mut pmus: Vec<(u32, String)> = devices
-        .filter_map(|device| {
-            let kind = std::fs::read_to_string(device.path().join("type")).ok()?.trim().parse().ok()?;
-            Some((kind, device.file_name().into_string().ok()?))
-        })
-        .collect();
-    pmus.sort();
-    pmus
 }
 
 /// The file cannot be written.

@@ -12,9 +12,9 @@ use perftax_pmu::guard::take_interrupt_as_end;
 use perftax_pmu::process::running_threads;
 use perftax_pmu::record::{Encoder, Header};
 use perftax_pmu::sampler::{Payload, Sampling, Wakeup, attribute_bytes};
-use perftax_pmu::sys::{Exit, children_of, monotonic_ns, own_cpu_ns, wait_at_most};
+use perftax_pmu::sys::{Exit, monotonic_ns, own_cpu_ns, process_tree, wait_at_most};
 use perftax_pmu::{Error, Result};
-use perftax_target::{Program, Watch};
+use perftax_target::{Program, Watch, on_all_threads};
 
 use crate::build_ids::BuildIds;
 use crate::kernel_code::kernel_code;
@@ -27,8 +27,6 @@ use crate::switches::Switches;
 use crate::whom::Whom;
 use crate::work::Work;
 
-/// Threads come and go while events are opened on them: how often it is tried.
-const ATTEMPTS: u32 = 20;
 /// From one look at the whole machine to the next, at least, ns.
 const MACHINE_LOOK_NS: u64 = 500_000_000;
 /// From one look at the rings to the next.
@@ -106,8 +104,8 @@ impl<'a> Session<'a> {
             .collect();
         let pid = program.pid();
         let rates = open(recording, &samplings, &|| program.threads())?;
-        // Of other events nobody knows before how many there are in a second.
         let work = recording.work.as_ref().map(|event| open_work(recording, event, program)).transpose()?;
+        // Of other events nobody knows before how many there are in a second.
         let frequency = if tariff.is_clock { (1_000_000_000 / tariff.periods[0]).max(1) } else { 1 };
         let event = EventDescription {
             name: recording.event.name.clone(),
@@ -272,7 +270,6 @@ impl<'a> Session<'a> {
             window.recorder_ns = Estimate::new(taken_ns * busy.about, 0.0, taken_ns * busy.most);
             self.unjudged_ns = 0.0;
         }
-        self.totals.samples += passed.samples;
         self.totals.weight += passed.weight;
         self.totals.lost += passed.lost;
         self.totals.throttled += passed.throttled;
@@ -328,7 +325,7 @@ impl<'a> Session<'a> {
         let is_next = witness.slice(is_on, cpu_ns, pieces) && self.rates.is_some();
         if self.is_paused && self.recording.whom.is_program() {
             // What it mapped and started meanwhile nobody told.
-            for pid in processes_of(self.pid) {
+            for pid in process_tree(self.pid) {
                 self.sink.know(&known(&self.encoder, pid));
             }
         }
@@ -426,7 +423,7 @@ impl<'a> Session<'a> {
     fn open_again(&mut self, rate: usize) -> Result<bool> {
         let is_program = self.recording.whom.is_program();
         let pid = self.pid;
-        let processes = || if is_program { processes_of(pid) } else { Vec::new() };
+        let processes = || if is_program { process_tree(pid) } else { BTreeSet::new() };
         let threads = || processes().iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
         self.samplings.iter_mut().for_each(|sampling| sampling.enable_on_exec = false);
         let Ok(mut rates) = open(&self.recording, &self.samplings, &threads) else {
@@ -603,19 +600,7 @@ fn open(recording: &Recording, samplings: &[Sampling], threads_now: &dyn Fn() ->
     let watch = |threads: &[i32]| {
         Rates::open(&recording.event, samplings, &recording.whom.targets(threads, &recording.cpus), recording.ring_pages)
     };
-    let mut threads = threads_now();
-    let mut watched = watch(&threads);
-    for _ in 0..ATTEMPTS {
-        let now = threads_now();
-        if watched.is_ok() && now.iter().all(|tid| threads.contains(tid)) {
-            break;
-        }
-        // Rings of those that were not all are given back first.
-        drop(watched);
-        threads = now;
-        watched = watch(&threads);
-    }
-    watched
+    on_all_threads(threads_now, watch)
 }
 
 /// Every process that there is.
@@ -629,15 +614,4 @@ fn open_work(recording: &Recording, event: &Event, program: &Program) -> Result<
     let is_program = recording.whom.is_program();
     let targets = recording.whom.targets(&program.threads(), &recording.cpus);
     Work::open(event, &targets, is_program, is_program && program.is_ours())
-}
-
-/// A process and all that it has started.
-fn processes_of(pid: u32) -> Vec<u32> {
-    let mut found = vec![pid];
-    let mut at = 0;
-    while let Some(&parent) = found.get(at) {
-        found.extend(children_of(parent as i32).into_iter().map(|child| child as u32));
-        at += 1;
-    }
-    found
 }

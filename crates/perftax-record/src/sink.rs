@@ -69,7 +69,7 @@ impl Sink {
     /// without any: the kernel takes a sample at every single event that it counts in software where samples are to carry a period
     /// (kernel/events/core.c, `perf_swevent_event`; Linux 6.18).
     pub fn new(writer: Writer, layout: &Layout) -> Self {
-        let is_identified = layout.sample_type & u64::from(PERF_SAMPLE_IDENTIFIER) != 0;
+        let is_identified = layout.samples(PERF_SAMPLE_IDENTIFIER);
         Self {
             writer,
             began: Instant::now(),

@@ -17,7 +17,7 @@ mod subject;
 mod time_order;
 
 pub use counted::Counted;
-pub use program::{Program, thread_name};
+pub use program::{Program, on_all_threads, thread_name};
 pub use run_loop::{Watch, run_loop};
 pub use subject::Subject;
 pub use time_order::TimeOrder;

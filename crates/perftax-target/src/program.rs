@@ -175,6 +175,28 @@ impl Program {
     }
 }
 
+/// How often it is tried to open events on all threads of a program.
+const ATTEMPTS: u32 = 20;
+
+/// Opens something on all threads of a program, which come and go meanwhile: once more until it is on those that there are. What was opened before is given back first.
+///
+/// # Errors
+/// Those of the last attempt.
+pub fn on_all_threads<T>(threads_now: &dyn Fn() -> Vec<i32>, open: impl Fn(&[i32]) -> Result<T>) -> Result<T> {
+    let mut threads = threads_now();
+    let mut opened = open(&threads);
+    for _ in 0..ATTEMPTS {
+        let now = threads_now();
+        if opened.is_ok() && now.iter().all(|tid| threads.contains(tid)) {
+            break;
+        }
+        drop(opened);
+        threads = now;
+        opened = open(&threads);
+    }
+    opened
+}
+
 /// What a thread is called; none where it is gone.
 pub fn thread_name(pid: u32, tid: i32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok()?;

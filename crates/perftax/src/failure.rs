@@ -6,6 +6,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use perftax_pmu::sys::Ended;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// How a command that did not fail ended.
@@ -18,6 +19,14 @@ pub enum Outcome {
     Negative,
     /// A program was passed through and ended with this code, which is ours then.
     Passed(u8),
+}
+
+/// The code of a program that was passed through, as shells report it: 128 and its number where a signal ended it.
+pub fn code_of_end(ended: Ended) -> u8 {
+    match ended {
+        Ended::Code(code) => u8::try_from(code).unwrap_or(1),
+        Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
+    }
 }
 
 /// Prints an error and gives the exit code: 2 usage, 3 this machine cannot do it, 1 anything else.

@@ -62,6 +62,13 @@ impl Host {
         self.machine.general_counters().map(|counters| counters as usize)
     }
 
+    /// The types of its PMUs, with their names.
+    pub fn pmu_types(&self) -> Vec<(u32, String)> {
+        let mut types: Vec<_> = self.machine.pmus.iter().filter_map(|pmu| Some((pmu.kind?, pmu.name.clone()))).collect();
+        types.sort();
+        types
+    }
+
     /// Which of the CPUs share a core.
     pub fn topology(&self) -> Topology {
         Topology::read(&self.machine.root, &self.cpus)

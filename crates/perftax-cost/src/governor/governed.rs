@@ -7,6 +7,7 @@ use perftax_doc::Stretch;
 use super::course::Course;
 use super::ledger::Ledger;
 use super::overdraft::Overdraft;
+use super::pricing::{LEAST_LEFT, allowed};
 use super::tariff::Tariff;
 use super::window::Window;
 
@@ -35,8 +36,6 @@ const AVERAGED_NS: f64 = 1e9;
 const KNOWN_FROM_NS: f64 = 5e7;
 /// Periods are changed where so many times as many samples would fit.
 const FINER_FROM: f64 = 2.0;
-/// Periods do not help where less of the budget than this is left to samples.
-const LEAST_LEFT: f64 = 0.1;
 /// The part of a burst that must be saved up, once a rate was made coarser, before it is made finer again: every change costs something, too.
 const SAVED_FOR_FINER: f64 = 0.4;
 
@@ -150,28 +149,23 @@ impl Governor {
         };
         let costs = |rate: usize| self.events * self.tariff().sample_high_ns(rate) / self.tariff().periods[rate] as f64;
         // Of a clock, samples take at most what is earned meanwhile.
-        let beyond_ns = (self.besides() + costs(0) - self.allowed()).max(0.0) * window.program_ns as f64;
+        let beyond_ns = (self.besides() + costs(0) - allowed(self.budget)).max(0.0) * window.program_ns as f64;
         let for_finer_ns = if rate > 0 { SAVED_FOR_FINER * self.burst_ns } else { 0.0 };
         // No more is ever saved.
         if self.balance_ns >= (beyond_ns + for_finer_ns).min(0.9 * SAVED * self.burst_ns) {
             return Decision::Sample(0);
         }
         let with_events = self.with_events_ns / self.besides_of_ns.max(1.0);
-        let is_too_much = with_events + costs(coarsest) > self.allowed();
+        let is_too_much = with_events + costs(coarsest) > allowed(self.budget);
         // What is looked at now and then may come as much at once, and be little on average; and what the recorder takes goes on while sampling rests.
         let is_urgent = self.balance_ns < -self.burst_ns && self.is_drained_by_events;
         if rate == coarsest && self.drain > 0.0 && (is_urgent || self.balance_ns < 0.0 && is_too_much) {
             return Decision::Rest;
         }
         // As fine as what is besides leaves room for.
-        let left = self.allowed() - self.besides();
+        let left = allowed(self.budget) - self.besides();
         let fits = (1..=coarsest).find(|rate| costs(*rate) <= left);
         Decision::Sample(fits.unwrap_or(coarsest))
-    }
-
-    /// The part of all of the program's time that may be spent: of what it takes without sampling it is the budget.
-    fn allowed(&self) -> f64 {
-        self.budget / (1.0 + self.budget)
     }
 
     /// What a nanosecond of the program's time costs besides samples, of late.
@@ -200,7 +194,7 @@ impl Governor {
             return None;
         }
         let costs = |rate: usize| self.events * self.tariff().sample_high_ns(rate) / periods[rate] as f64;
-        let left = self.allowed() - self.besides();
+        let left = allowed(self.budget) - self.besides();
         // Whatever the periods, other things take it.
         if left < LEAST_LEFT * self.budget {
             return None;

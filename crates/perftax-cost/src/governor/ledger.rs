@@ -149,9 +149,7 @@ impl Ledger {
     /// The same as a share of the CPU time that the program would have used without; none where it used nothing.
     pub fn share(&self) -> Option<Estimate> {
         let program_s = self.program_ns as f64 * 1e-9;
-        let spent_s = self.spent_s();
-        let of = |spent_s: f64| spent_s / (program_s - spent_s);
-        (program_s > spent_s.high).then(|| Estimate::new(of(spent_s.estimate), of(spent_s.low), of(spent_s.high)))
+        share_without(&self.spent_s(), program_s)
     }
 
     /// What samples alone took, and what comes with them, as a share of the time without, while they were on: what a pause of them saves.
@@ -161,8 +159,7 @@ impl Ledger {
         let costs =
             self.expenses().into_iter().filter(|expense| comes_with_them(&expense.on)).filter_map(|expense| expense.cost_s);
         let all_s = costs.reduce(|sum, more| sum.plus(&more))?;
-        let of = |cost_s: f64| cost_s / (on_s - cost_s);
-        (on_s > all_s.high).then(|| Estimate::new(of(all_s.estimate), of(all_s.low), of(all_s.high)))
+        share_without(&all_s, on_s)
     }
 
     /// The rates there were, finest first, and what went without.
@@ -177,6 +174,12 @@ impl Ledger {
     pub(super) fn tariff(&self) -> &Tariff {
         &self.tariff
     }
+}
+
+/// A part of some time as a share of the rest; none where it may be all of it.
+fn share_without(part_s: &Estimate, all_s: f64) -> Option<Estimate> {
+    let of = |part_s: f64| part_s / (all_s - part_s);
+    (all_s > part_s.high).then(|| Estimate::new(of(part_s.estimate), of(part_s.low), of(part_s.high)))
 }
 
 /// A price and how often, neither known exactly; each end is of both.

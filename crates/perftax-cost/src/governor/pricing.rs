@@ -59,8 +59,7 @@ impl Pricing {
         let mut period = self.rule.at_least(shortest)?;
         for _ in 0..8 {
             let high_ns = self.sample_high_ns(period);
-            // Of all of the time, budget/(1 + budget) is what may be spent.
-            let share = (self.budget / (1.0 + self.budget) - besides).max(self.budget * LEAST_LEFT);
+            let share = (allowed(self.budget) - besides).max(self.budget * LEAST_LEFT);
             let wanted = (high_ns * events_per_ns / share).max(if self.drive() == Drive::Time {
                 high_ns * PERIOD_MIN_IN_COSTS
             } else {
@@ -112,8 +111,13 @@ impl Pricing {
     }
 }
 
-/// The part of a budget that is left to samples whatever else costs.
-const LEAST_LEFT: f64 = 0.1;
+/// The part of a budget that is left to samples whatever else costs: no other periods help beyond.
+pub(super) const LEAST_LEFT: f64 = 0.1;
+
+/// The part of all of a program's time that may be spent: of what it takes without sampling it is the budget.
+pub(super) fn allowed(budget: f64) -> f64 {
+    budget / (1.0 + budget)
+}
 
 #[cfg(test)]
 mod tests {

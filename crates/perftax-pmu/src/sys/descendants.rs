@@ -1,5 +1,6 @@
 //! What a process has started, directly or not.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -19,6 +20,17 @@ pub fn children_of(pid: i32) -> Vec<i32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok()).collect::<String>();
     children.split_ascii_whitespace().filter_map(|child| child.parse().ok()).collect()
+}
+
+/// A process and all that it has started, directly or not, as the kernel lists them; each once, whatever numbers are given out again meanwhile.
+pub fn process_tree(pid: u32) -> BTreeSet<u32> {
+    let (mut waiting, mut found) = (vec![pid], BTreeSet::new());
+    while let Some(pid) = waiting.pop() {
+        if found.insert(pid) {
+            waiting.extend(children_of(pid as i32).into_iter().map(|child| child as u32));
+        }
+    }
+    found
 }
 
 /// Kills a process and all that it has started, directly or not, as the kernel lists them (CONFIG_PROC_CHILDREN; without it, the process alone).

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::clock::process_cpu_ns;
-use super::descendants::children_of;
+use super::descendants::process_tree;
 
 /// From one look for new processes to the next, at least.
 const LOOK: Duration = Duration::from_millis(50);
@@ -52,13 +52,7 @@ impl TreeClock {
 
     /// Finds who is there. Who is not any more keeps what it had: its number may be another's soon.
     fn look(&mut self) {
-        let mut found = vec![self.root];
-        let mut there = BTreeMap::new();
-        while let Some(pid) = found.pop() {
-            if there.insert(pid, self.used_ns.remove(&pid).unwrap_or_default()).is_none() {
-                found.extend(children_of(pid as i32).into_iter().map(|child| child as u32));
-            }
-        }
+        let there = process_tree(self.root).into_iter().map(|pid| (pid, self.used_ns.remove(&pid).unwrap_or_default())).collect();
         self.gone_ns += self.used_ns.values().sum::<u64>();
         self.used_ns = there;
     }

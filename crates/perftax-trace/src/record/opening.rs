@@ -7,15 +7,13 @@ use perftax_pmu::oracle::CpuFacts;
 use perftax_pmu::sampler::{Clock, Payload, Sampling};
 use perftax_pmu::sys::Target;
 use perftax_pmu::{Error, Result};
-use perftax_target::{Program, Subject};
+use perftax_target::{Program, Subject, on_all_threads};
 
 use super::events::{FAULTS, Formats, INTERRUPTS, LEAVING, Meaning, NOISE, SYSCALLS, Tracepoints};
 use super::probes::Probes;
 use super::source::Source;
 use super::{Recording, identity};
 
-/// Times that a process's threads are looked up again where they change while their events are opened.
-const ATTEMPTS: usize = 10;
 /// Events that are open, and off.
 pub struct Opened {
     /// What watches CPUs.
@@ -95,17 +93,7 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
         sources.push(Source::open(&own, &targets, recording.ring_pages, register)?);
         Ok(sources)
     };
-    // Threads come and go meanwhile: those that are watched are to be those that there are.
-    let mut threads = program.threads();
-    let mut watched = watch(&threads);
-    for _ in 0..ATTEMPTS {
-        let now = program.threads();
-        if watched.is_ok() && now.iter().all(|tid| threads.contains(tid)) {
-            break;
-        }
-        threads = now;
-        watched = watch(&threads);
-    }
+    let watched = on_all_threads(&|| program.threads(), watch);
     Ok(Opened { of_cpus, of_threads: watched?, formats, missing, is_on_exec: is_ours })
 }
 

@@ -21,8 +21,8 @@ use perftax_report::{csv, text};
 
 use self::lines::lines_of;
 use self::price::{is_throttled, price};
-use super::plan::percent;
-use crate::failure::Outcome;
+use super::plan::budget_share;
+use crate::failure::{Outcome, code_of_end};
 use crate::host::Host;
 use crate::output::{Output, check_file, write_atomically};
 use crate::target::program;
@@ -153,10 +153,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     document.origin.warnings.extend(trapped(ended));
     document.lines.truncate(args.tables.most_lines());
     args.tables.write_all(&args.output, &document, args.pid.is_none())?;
-    let code = match ended {
-        Ended::Code(code) => u8::try_from(code).unwrap_or(1),
-        Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
-    };
+    let code = code_of_end(ended);
     Ok(if code == 0 { Outcome::Done } else { Outcome::Passed(code) })
 }
 
@@ -270,14 +267,9 @@ pub struct Budget(Option<f64>);
 
 /// A share that watching can keep to, or none.
 fn budget(text: &str) -> Result<Budget, String> {
-    let is_share = |share: &f64| (0.0001..=0.5).contains(share);
     match text {
         "none" => Ok(Budget(None)),
-        _ => percent(text)
-            .ok()
-            .filter(is_share)
-            .map(|share| Budget(Some(share)))
-            .ok_or_else(|| "needs 0.01% to 50%, or none".into()),
+        _ => budget_share(text).map(|share| Budget(Some(share))).map_err(|needs| needs + ", or none"),
     }
 }
 

@@ -318,6 +318,12 @@ fn why_left_out(known: &PredictionInput) -> Option<Reason> {
     Some(Reason { setting: "filter".into(), why })
 }
 
+/// A budget that watching a program can be kept to, of its CPU time.
+pub(super) fn budget_share(text: &str) -> Result<f64, String> {
+    let is_share = |share: &f64| (0.0001..=0.5).contains(share);
+    percent(text).ok().filter(is_share).ok_or_else(|| "needs 0.01% to 50%".into())
+}
+
 /// `5%`, `5` and `0.5%` are per cent.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number = text.trim().trim_end_matches('%').trim_end();

@@ -7,6 +7,7 @@ use perftax_pmu::sys::Ended;
 use perftax_record::{Recording, Status, Whom};
 
 use super::files::Files;
+use crate::failure::code_of_end;
 
 /// What is known before it begins.
 pub struct Subject<'a> {
@@ -25,7 +26,7 @@ impl Subject<'_> {
         let mut document = Recorded {
             origin: self.origin.clone(),
             program: self.program.clone(),
-            code: ended.map(code),
+            code: ended.map(code_of_end),
             event: self.recording.event.name.clone(),
             mechanism: self.recording.event.mechanism,
             recording: files.newest().display().to_string(),
@@ -74,14 +75,6 @@ impl Subject<'_> {
 /// Whether two intervals have anything in common.
 fn overlap(a: &Estimate, b: &Estimate) -> bool {
     a.low <= b.high && b.low <= a.high
-}
-
-/// As shells report it.
-pub fn code(ended: Ended) -> u8 {
-    match ended {
-        Ended::Code(code) => u8::try_from(code).unwrap_or(1),
-        Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
-    }
 }
 
 /// From this share of the CPU time on that no sample stands for it is said what would see more.

@@ -24,8 +24,8 @@ use perftax_pmu::sampler::{Payload, ring_pages_within_rights};
 use perftax_record::{Recorder, Recording, Stdio, Subject, Whom, record};
 use perftax_report::units;
 
-use crate::commands::plan::percent;
-use crate::failure::Outcome;
+use crate::commands::plan::budget_share;
+use crate::failure::{Outcome, code_of_end};
 use crate::host::Host;
 use crate::output::{Output, check_file, is_special, is_stdout};
 use crate::wait::Wait;
@@ -48,7 +48,7 @@ Examples:
   perf report -i perf.data")]
 pub struct Args {
     /// Take at most this share of the program's CPU time, whatever it does
-    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share)]
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = budget_share)]
     budget: f64,
     /// The event to sample: the best that works here without it
     #[arg(short, long, value_name = "EVENT")]
@@ -251,7 +251,12 @@ pub fn run(args: &Args) -> Result<Outcome> {
         work: args.work.as_deref().map(|text| here.event(text)).transpose()?,
         at_most: args.at_most,
     };
-    let recorder = Recorder { name: format!("perftax {}", env!("CARGO_PKG_VERSION")), command: origin.command.clone() };
+    let recorder = Recorder {
+        name: format!("perftax {}", env!("CARGO_PKG_VERSION")),
+        command: origin.command.clone(),
+        cpu: here.id.cpu.clone(),
+        pmus: here.pmu_types(),
+    };
     let subject = document::Subject { origin, recording: &recording, program: program(args) };
     let switch_at = args.switch_output.or(args.keep.map(|keep| SwitchAt::Bytes((keep / SEGMENTS).max(1))));
     let files = Files::new(&args.output, switch_at, args.keep);
@@ -265,7 +270,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let (path, unwritten) = (args.output.display(), status.unwritten);
         anyhow::bail!("cannot write all of {path}: {failure}; {unwritten} samples are missing, all others are there");
     }
-    Ok(match ended.map(document::code) {
+    Ok(match ended.map(code_of_end) {
         None | Some(0) => Outcome::Done,
         Some(code) => Outcome::Passed(code),
     })
@@ -298,12 +303,6 @@ fn promise(budget: f64, event: &Event, tariff: &Tariff) -> String {
         ),
         _ => format!("{sample}; the period follows how often it comes"),
     }
-}
-
-/// A share that a recording can keep to.
-fn share(text: &str) -> Result<f64, String> {
-    let is_share = |share: &f64| (0.0001..=0.5).contains(share);
-    percent(text).ok().filter(is_share).ok_or_else(|| "needs 0.01% to 50%".into())
 }
 
 /// `90`, `60s`, `5m`, `2h`.

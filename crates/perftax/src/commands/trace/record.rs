@@ -11,7 +11,6 @@ use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::ring_pages_within_rights;
-use perftax_pmu::sys::Ended;
 use perftax_trace::mark_price::mark_ns;
 use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_windows};
@@ -21,8 +20,8 @@ use tempfile::{Builder, TempDir};
 use super::cost::{foreseen, sample_ns};
 use super::pilot::Pilot;
 use super::{META, tagged};
-use crate::commands::plan::percent;
-use crate::failure::Outcome;
+use crate::commands::plan::budget_share;
+use crate::failure::{Outcome, code_of_end};
 use crate::host::Host;
 use crate::output::{Noted, folder_of, partial_prefix};
 use crate::progress;
@@ -62,7 +61,7 @@ pub struct Args {
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// Spend at most this share of the program's CPU time: recording is on and off in turn, and what it costs is measured by it
-    #[arg(long, value_name = "SHARE", value_parser = share)]
+    #[arg(long, value_name = "SHARE", value_parser = budget_share)]
     budget: Option<f64>,
     /// Record a process that runs already, until ^C (or --time)
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
@@ -187,10 +186,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mark_ns = (is_marked && recorded.rings > 0).then(|| mark_ns(args.ring_marks));
     origin.warnings.extend(warnings(&recorded, &room, is_marked));
     origin.warnings.extend(tagged::warnings(&recording, &recorded, interrupts));
-    let code = match recorded.exit.ended {
-        Ended::Code(code) => u8::try_from(code).unwrap_or(1),
-        Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(255),
-    };
+    let code = code_of_end(recorded.exit.ended);
     let rows = [room.marks, room.samples, room.kernel];
     let meta = TraceMeta {
         origin,
@@ -243,12 +239,6 @@ fn is_throttled(mechanism: Mechanism, period: u64) -> bool {
     let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
     let limit: u64 = limit.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
     mechanism != Mechanism::CpuClock || 2_000_000_000 / period.max(1) > limit
-}
-
-/// A share that a recording can keep to.
-fn share(text: &str) -> Result<f64, String> {
-    let is_share = |share: &f64| (0.0001..=0.5).contains(share);
-    percent(text).ok().filter(is_share).ok_or_else(|| "needs 0.01% to 50%".into())
 }
 
 fn seconds(seconds: f64) -> Result<Duration> {
