@@ -109,9 +109,11 @@ fn wait(
                 Some(("missing" | "lost", what)) => missing.push(what.to_string()),
                 _ => ready |= line.trim() == "ready",
             },
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            Err(quiet) => {
                 let status = emulator.child.try_wait().map_err(|error| format!("cannot be waited for: {error}"))?;
                 match status {
+                    // Its last line may be on its way still: it is over when the line is.
+                    Some(_) if quiet == RecvTimeoutError::Timeout => emulator.let_go_of_lines(),
                     Some(status) if shell && status.success() => return Ok((0, missing)),
                     Some(status) if emulator.is_loaded && !status.success() => {
                         return Err(format!(
@@ -192,4 +194,38 @@ fn copy_tree(from: &Path, to: &Path, refused: &mut Vec<String>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn ended(said: &'static [&'static str], guest: &[&str]) -> Result<(i32, Vec<String>), Ended> {
+        let mut emulator = Emulator::of(Command::new("true").spawn().unwrap());
+        emulator.child.wait().unwrap();
+        let (say, heard) = channel();
+        // A listener that did not come to run for as long as others had the processors.
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            for line in said {
+                say.send((*line).to_string()).unwrap();
+            }
+        });
+        let guest = Guest::new(guest.iter().map(ToString::to_string).collect());
+        wait(&mut emulator, &heard, &guest, || false)
+    }
+
+    #[test]
+    fn what_was_said_before_the_end_is_heard_after_it() {
+        let Ok((code, missing)) = ended(&["ready", "missing a.json", "exit 3"], &["true"]) else { panic!("its code was said") };
+        assert_eq!((code, missing), (3, vec!["a.json".to_string()]));
+        let Ok((code, missing)) = ended(&["ready", "lost b"], &[]) else { panic!("a shell has no code") };
+        assert_eq!((code, missing), (0, vec!["b".to_string()]));
+        let Err(Ended::Badly(how)) = ended(&["ready"], &["true"]) else { panic!("it said no code") };
+        assert!(how.contains("in the middle of the command"), "{how}");
+        let Err(Ended::Badly(how)) = ended(&[], &["true"]) else { panic!("it said nothing") };
+        assert!(how.contains("did not boot"), "{how}");
+    }
 }

@@ -167,9 +167,21 @@ impl Emulator {
         self.guardian.wait().ok();
         self.child.kill().ok();
         self.child.wait().ok();
+        self.let_go_of_lines();
+    }
+
+    /// Lets whoever still waits for a line to be opened see its end, once QEMU is gone.
+    pub fn let_go_of_lines(&self) {
         for name in LINES {
             File::options().write(true).read(true).open(self.at(name)).ok();
         }
+    }
+
+    /// A process that stands for QEMU.
+    #[cfg(test)]
+    pub(crate) fn of(child: Child) -> Self {
+        let guardian = guardian(&child).unwrap();
+        Self { child, is_loaded: false, guardian, folder: tempfile::tempdir().unwrap(), _orders: memory("none", 4096).unwrap() }
     }
 
     /// An error about the guest, with what its console said last.
