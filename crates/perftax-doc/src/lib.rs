@@ -65,7 +65,7 @@ pub use plan::{Plan, Reason, Work};
 pub use prediction::{Prediction, PredictionRow, busiest_tells, cpu_time_tells};
 pub use profile::MachineProfile;
 pub use quantiles::{BoxOf, median, quantile};
-pub use recorded::{Expense, ExpenseOn, RateUse, Recorded, Stretch, Witnessed};
+pub use recorded::{EventsOn, Expense, ExpenseOn, RateUse, Recorded, Stretch, Witnessed};
 pub use selfcost::{Cost, CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceSection, Selfcost};
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use series::Series;

@@ -55,6 +55,15 @@ pub struct Recorded {
     pub filtered: u64,
     /// The smallest share of the program's CPU time that the samples resolve, a fraction; 1 where none do.
     pub resolves_share: f64,
+    /// Where the events were open at the end.
+    #[serde(default)]
+    pub events_on: EventsOn,
+    /// When they went over from threads to CPUs, seconds after the beginning; none where they did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub went_over_s: Option<f64>,
+    /// Samples of other programs that were taken on the same CPUs, and dropped.
+    #[serde(default)]
+    pub of_others: u64,
     /// The part of what the event counted that samples stand for, a fraction: less where threads end before a period is over. None where nothing was counted.
     pub represented: Option<f64>,
     /// The rates there were, finest first.
@@ -64,6 +73,18 @@ pub struct Recorded {
     pub witness: Option<Witnessed>,
     /// How it went over time: raw observations, as few as fit.
     pub course: Vec<Stretch>,
+}
+
+/// Where events are open that sample a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum EventsOn {
+    /// Its threads, and those that they create.
+    #[default]
+    Threads,
+    /// CPUs, whoever runs there.
+    Cpus,
 }
 
 /// Something that sampling takes a program's time for.

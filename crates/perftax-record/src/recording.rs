@@ -13,6 +13,7 @@ use perftax_pmu::sys::{Exit, Stdio};
 use perftax_pmu::{Error, Result};
 use perftax_target::Subject;
 
+use crate::place::Place;
 use crate::whom::Whom;
 
 /// What is recorded.
@@ -22,6 +23,10 @@ pub struct Recording {
     pub subject: Subject,
     /// Who is sampled.
     pub whom: Whom,
+    /// Where the events of a program are open to begin with.
+    pub place: Place,
+    /// What sampling costs on CPUs, where the events may go over to them once threads and context switches take too much of the budget.
+    pub on_cpus: Option<Pricing>,
     /// What is sampled.
     pub event: Event,
     /// What each sample carries beside instruction pointer, thread, time, CPU and weight.
@@ -42,11 +47,9 @@ pub struct Recording {
     pub at_most: Option<Duration>,
 }
 
-/// How it goes, or went.
+/// What a recording came to so far, beside what was spent.
 #[derive(Clone, Copy, Debug)]
-pub struct Status<'a> {
-    /// What was spent, and how it went.
-    pub governor: &'a Governor,
+pub struct Totals {
     /// Samples that found no room in a ring.
     pub lost: u64,
     /// Times that the kernel throttled the event.
@@ -57,12 +60,27 @@ pub struct Status<'a> {
     pub weight: u64,
     /// CPU time of the recorder, s.
     pub recorder_cpu_s: f64,
+    /// Where the events are open.
+    pub place: Place,
+    /// When they went over from threads to CPUs, s from the beginning.
+    pub went_over_s: Option<f64>,
+    /// Samples of others that were dropped.
+    pub of_others: u64,
     /// Samples that could not be written.
     pub unwritten: u64,
-    /// Why not.
-    pub failure: Option<&'a io::Error>,
     /// Bytes of records written.
     pub bytes: u64,
+}
+
+/// How it goes, or went.
+#[derive(Clone, Copy, Debug)]
+pub struct Status<'a> {
+    /// What was spent, and how it went.
+    pub governor: &'a Governor,
+    /// What it came to.
+    pub totals: Totals,
+    /// Why samples could not be written.
+    pub failure: Option<&'a io::Error>,
     /// What it cost by the work that was done, where that is counted.
     pub witness: Option<&'a Witness>,
 }
@@ -73,32 +91,15 @@ pub struct Outcome {
     /// How the program ended.
     pub exit: Exit,
     pub(crate) governor: Governor,
-    pub(crate) lost: u64,
-    pub(crate) throttled: u64,
-    pub(crate) counted: u64,
-    pub(crate) weight: u64,
-    pub(crate) recorder_cpu_s: f64,
-    pub(crate) unwritten: u64,
+    pub(crate) totals: Totals,
     pub(crate) failure: Option<io::Error>,
-    pub(crate) bytes: u64,
     pub(crate) witness: Option<Witness>,
 }
 
 impl Outcome {
     /// How it went.
     pub fn status(&self) -> Status<'_> {
-        Status {
-            governor: &self.governor,
-            lost: self.lost,
-            throttled: self.throttled,
-            counted: self.counted,
-            weight: self.weight,
-            recorder_cpu_s: self.recorder_cpu_s,
-            unwritten: self.unwritten,
-            failure: self.failure.as_ref(),
-            bytes: self.bytes,
-            witness: self.witness.as_ref(),
-        }
+        Status { governor: &self.governor, totals: self.totals, failure: self.failure.as_ref(), witness: self.witness.as_ref() }
     }
 }
 

@@ -7,6 +7,8 @@ use perftax_perfdata::writing::Writer;
 use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Record, Task, decode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::round::{Members, Round};
+
 /// `PERF_SAMPLE_IDENTIFIER`.
 const PERF_SAMPLE_IDENTIFIER: u32 = 1 << 16;
 const WORD: usize = 8;
@@ -15,13 +17,13 @@ const FILES: usize = 10_000;
 /// Identities of events that are remembered.
 const IDENTITIES: usize = 100_000;
 /// `PERF_RECORD_*`.
-const LOST: u32 = 2;
-const COMM: u32 = 3;
-const EXIT: u32 = 4;
+pub const LOST: u32 = 2;
+pub const COMM: u32 = 3;
+pub const EXIT: u32 = 4;
 const THROTTLE: u32 = 5;
-const FORK: u32 = 7;
-const SAMPLE: u32 = 9;
-const MMAP2: u32 = 10;
+pub const FORK: u32 = 7;
+pub const SAMPLE: u32 = 9;
+pub const MMAP2: u32 = 10;
 const LOST_SAMPLES: u32 = 13;
 
 /// What passed.
@@ -59,6 +61,11 @@ pub struct Sink {
     pub files: FxHashMap<Vec<u8>, u32>,
     /// Threads that there are.
     pub alive: FxHashSet<Task>,
+    /// Whose records go on, where they come from whole CPUs.
+    members: Option<Members>,
+    round: Round,
+    /// Samples of others.
+    pub of_others: u64,
     /// Samples that could not be written, and why not.
     pub unwritten: u64,
     pub failure: Option<io::Error>,
@@ -81,6 +88,9 @@ impl Sink {
             times_ns: None,
             files: FxHashMap::default(),
             alive: FxHashSet::default(),
+            members: None,
+            round: Round::default(),
+            of_others: 0,
             unwritten: 0,
             failure: None,
         }
@@ -97,13 +107,45 @@ impl Sink {
         }
     }
 
+    /// From now on only these processes' records go on, and those of their children, of all that come from whole CPUs.
+    pub fn choose(&mut self, pids: impl Iterator<Item = u32>) {
+        let mut members = Members::default();
+        for pid in pids {
+            members.add(pid, self.alive.iter().filter(|task| task.pid == pid).count());
+        }
+        self.members = Some(members);
+    }
+
     /// Takes a record as it lies in a ring.
     #[inline]
     pub fn take(&mut self, header: Header, body: &[u8]) {
-        if header.kind != SAMPLE {
+        if self.members.is_some() {
+            self.round.push(header, body);
+        } else if header.kind == SAMPLE {
+            self.take_sample(header, body);
+        } else {
             self.take_other(header, body);
-            return;
         }
+    }
+
+    /// All rings were looked at: what had to wait for that.
+    fn settle(&mut self) {
+        let settled = self.round.settle(self.members.as_mut(), self.places.sample.task);
+        self.of_others += settled.of_others;
+        // Who has ended is known until its last sample is taken.
+        let (mut samples, mut ends) = (Vec::new(), Vec::new());
+        for raw in settled.records() {
+            match raw.header.kind {
+                SAMPLE => samples.push(raw),
+                EXIT => ends.push(raw),
+                _ => self.take_other(raw.header, raw.body),
+            }
+        }
+        samples.into_iter().for_each(|raw| self.take_sample(raw.header, raw.body));
+        ends.into_iter().for_each(|raw| self.take_other(raw.header, raw.body));
+    }
+
+    fn take_sample(&mut self, header: Header, body: &[u8]) {
         let word = |at: Option<usize>| at.and_then(|at| body.get(at..)?.first_chunk()).map(|word| u64::from_le_bytes(*word));
         let period = match &self.periods {
             None => word(self.places.sample.period).unwrap_or(0),
@@ -166,14 +208,18 @@ impl Sink {
             Record::Throttle(_) => self.passed.throttled += 1,
             Record::Comm(comm) => {
                 self.passed.executed += u64::from(comm.by_exec);
-                self.alive.insert(comm.task);
+                self.born(comm.task);
             }
             Record::Fork(fork) => {
                 self.passed.created += 1;
-                self.alive.insert(fork.task);
+                self.born(fork.task);
             }
             Record::Exit(exit) => {
-                self.alive.remove(&exit.task);
+                if self.alive.remove(&exit.task)
+                    && let Some(members) = &mut self.members
+                {
+                    members.died(exit.task.pid);
+                }
             }
             Record::Mmap2(map) if self.files.len() < FILES && !self.files.contains_key(map.mapping.path) => {
                 self.files.insert(map.mapping.path.to_vec(), map.mapping.task.pid);
@@ -182,8 +228,17 @@ impl Sink {
         }
     }
 
+    fn born(&mut self, task: Task) {
+        if self.alive.insert(task)
+            && let Some(members) = &mut self.members
+        {
+            members.born(task.pid);
+        }
+    }
+
     /// All that came in a look at all rings is there: writes it. What cannot be written, even where room can be made, is counted.
     pub fn finish_round(&mut self, make_room: &mut dyn FnMut() -> bool) {
+        self.settle();
         if self.buffer.is_empty() {
             return;
         }

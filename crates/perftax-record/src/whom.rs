@@ -8,6 +8,8 @@ use std::sync::Arc;
 use perftax_pmu::sys::Target;
 use perftax_pmu::{Error, Result};
 
+use crate::place::Place;
+
 /// Who is sampled.
 #[derive(Clone, Debug)]
 pub enum Whom {
@@ -38,12 +40,14 @@ impl Whom {
         })
     }
 
-    /// What events are opened on: of a program, each of its threads.
-    pub(crate) fn targets(&self, threads: &[i32], cpus: &[u32]) -> Vec<Target> {
+    /// What events are opened on: of a program each of its threads, or CPUs.
+    pub(crate) fn targets(&self, place: Place, threads: &[i32], cpus: &[u32]) -> Vec<Target> {
         let each = cpus.iter().copied();
         match self {
-            Self::Program => threads.iter().flat_map(|&tid| cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu))).collect(),
-            Self::Cpus => each.map(Target::Cpu).collect(),
+            Self::Program if place == Place::Threads => {
+                threads.iter().flat_map(|&tid| cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu))).collect()
+            }
+            Self::Program | Self::Cpus => each.map(Target::Cpu).collect(),
             Self::Group(folder) => each.map(|cpu| Target::GroupOnCpu(folder.as_raw_fd(), cpu)).collect(),
         }
     }
@@ -57,6 +61,15 @@ impl Whom {
         let of_line = |line: &str| Some(1_000 * line.strip_prefix("usage_usec ")?.parse::<u64>().ok()?);
         let unified = file("cpu.stat").and_then(|text| text.lines().find_map(of_line));
         unified.or_else(|| file("cpuacct.usage")?.trim().parse().ok())
+    }
+
+    /// Whether events are on CPUs and count whoever runs there.
+    pub(crate) fn is_of_cpus(&self, place: Place) -> bool {
+        match self {
+            Self::Program => place == Place::Cpus,
+            Self::Cpus => true,
+            Self::Group(_) => false,
+        }
     }
 
     /// Whether it is a program by itself, whose events what it creates inherits.

@@ -34,6 +34,8 @@ const HURRIED_LOOK_NS: f64 = 10e6;
 const AVERAGED_NS: f64 = 1e9;
 /// Of so much of the program's time it is known how often events come, ns.
 const KNOWN_FROM_NS: f64 = 5e7;
+/// From here on it is known what threads and switches take, ns of elapsed time.
+const KNOWN_CROWDED_NS: f64 = 2e8;
 /// Periods are changed where so many times as many samples would fit.
 const FINER_FROM: f64 = 2.0;
 /// The part of a burst that must be saved up, once a rate was made coarser, before it is made finer again: every change costs something, too.
@@ -200,6 +202,23 @@ impl Governor {
             return None;
         }
         (costs(0) < left / FINER_FROM || costs(coarsest) > left).then_some((self.events, self.besides()))
+    }
+
+    /// Whether what comes with events that are open on threads (switches, threads that are created) leaves samples less than half of the budget.
+    pub fn is_crowded_out(&self) -> bool {
+        let with_events = self.with_events_ns / self.besides_of_ns.max(1.0);
+        self.decision == Decision::Rest || self.sampled_ns >= KNOWN_CROWDED_NS && with_events > allowed(self.budget) / 2.0
+    }
+
+    /// How many events come by nanosecond of the program's time, as far as is known.
+    pub fn events(&self) -> f64 {
+        self.events
+    }
+
+    /// What came besides samples comes no more.
+    pub fn forget_besides(&mut self) {
+        (self.besides_ns, self.besides_of_ns, self.with_events_ns, self.sampled_ns) = (0.0, 0.0, 0.0, 0.0);
+        (self.drain, self.is_drained_by_events, self.reopening_ns) = (0.0, false, 0.0);
     }
 
     /// There are other periods to choose from, which suit; it begins with the finest of them.

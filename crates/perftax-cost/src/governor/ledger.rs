@@ -17,6 +17,8 @@ pub struct Ledger {
     unsampled_ns: u64,
     counted: u64,
     filtered: u64,
+    /// What came with open events at prices of before.
+    before: Vec<Expense>,
     switches: Estimate,
     created: u64,
     executed: u64,
@@ -44,6 +46,7 @@ impl Ledger {
             unsampled_ns: 0,
             counted: 0,
             filtered: 0,
+            before: Vec::new(),
             switches: nothing,
             created: 0,
             executed: 0,
@@ -54,6 +57,12 @@ impl Ledger {
 
     /// From now on there are other periods to choose from.
     pub(super) fn change(&mut self, tariff: Tariff) {
+        let prices = |tariff: &Tariff| (tariff.switch_ns, tariff.task_ns, tariff.exec_ns);
+        if prices(&tariff) != prices(&self.tariff) {
+            let (switches, tasks) = (self.switches_at(&self.tariff), self.tasks_at(&self.tariff));
+            self.before.extend([switches, tasks].into_iter().filter(|expense| expense.count != Some(0)));
+            (self.switches, self.created, self.executed) = (Estimate::exact(0.0), 0, 0);
+        }
         self.tariff = tariff;
     }
 
@@ -112,15 +121,9 @@ impl Ledger {
 
     /// What was spent, item by item; what nothing happened of is left out.
     pub fn expenses(&self) -> Vec<Expense> {
-        let priced = |price: Option<Estimate>, count: f64| price.map(|price| price.scaled(count * 1e-9));
         // The same price by and large: what is not known of it is so at every rate.
         let samples_s = self.of_periods.iter().map(|of| of.sample_ns.scaled(of.samples as f64 * 1e-9));
         let samples_s = samples_s.reduce(|sum, more| sum.plus_dependent(&more)).unwrap_or(Estimate::exact(0.0));
-        let tasks_s = match (priced(self.tariff.task_ns, self.created as f64), priced(self.tariff.exec_ns, self.executed as f64))
-        {
-            (Some(created_s), Some(executed_s)) => Some(created_s.plus_dependent(&executed_s)),
-            (created_s, executed_s) => created_s.or(executed_s),
-        };
         let mut expenses = vec![Expense { on: ExpenseOn::Samples, count: Some(self.samples()), cost_s: Some(samples_s) }];
         let mut add = |on, count: Option<u64>, cost_s: Option<Estimate>| {
             if count != Some(0) && cost_s.is_none_or(|cost_s| cost_s.high > 0.0) {
@@ -132,12 +135,28 @@ impl Ledger {
         }
         let filtered_s = priced(self.tariff.filtered_ns, self.filtered as f64);
         add(ExpenseOn::Filtered, Some(self.filtered), filtered_s);
-        let switches_s = self.tariff.switch_ns.map(|price| times(&price, &self.switches).scaled(1e-9));
-        add(ExpenseOn::Switches, Some(self.switches.high.round() as u64), switches_s);
-        add(ExpenseOn::Tasks, Some(self.created + self.executed), tasks_s);
+        for now in [self.switches_at(&self.tariff), self.tasks_at(&self.tariff)] {
+            let before = self.before.iter().filter(|before| before.on == now.on).copied();
+            let all = before.fold(now, |sum, more| and(&sum, &more));
+            add(all.on, all.count, all.cost_s);
+        }
         add(ExpenseOn::Turns, None, Some(self.turns_ns.scaled(1e-9)));
         add(ExpenseOn::Recorder, None, Some(self.recorder_ns.scaled(1e-9)));
         expenses
+    }
+
+    fn switches_at(&self, tariff: &Tariff) -> Expense {
+        let cost_s = tariff.switch_ns.map(|price| times(&price, &self.switches).scaled(1e-9));
+        Expense { on: ExpenseOn::Switches, count: Some(self.switches.high.round() as u64), cost_s }
+    }
+
+    fn tasks_at(&self, tariff: &Tariff) -> Expense {
+        let costs = (priced(tariff.task_ns, self.created as f64), priced(tariff.exec_ns, self.executed as f64));
+        let cost_s = match costs {
+            (Some(created_s), Some(executed_s)) => Some(created_s.plus_dependent(&executed_s)),
+            (created_s, executed_s) => created_s.or(executed_s),
+        };
+        Expense { on: ExpenseOn::Tasks, count: Some(self.created + self.executed), cost_s }
     }
 
     /// All of it, CPU seconds. Prices of different things err apart.
@@ -180,6 +199,21 @@ impl Ledger {
 fn share_without(part_s: &Estimate, all_s: f64) -> Option<Estimate> {
     let of = |part_s: f64| part_s / (all_s - part_s);
     (all_s > part_s.high).then(|| Estimate::new(of(part_s.estimate), of(part_s.low), of(part_s.high)))
+}
+
+/// The same twice; of what did not happen the price may be unknown.
+fn and(one: &Expense, more: &Expense) -> Expense {
+    let cost_s = match (one.cost_s, more.cost_s) {
+        (Some(one_s), Some(more_s)) => Some(one_s.plus_dependent(&more_s)),
+        (one_s, None) if more.count == Some(0) => one_s,
+        (None, more_s) if one.count == Some(0) => more_s,
+        _ => None,
+    };
+    Expense { on: one.on, count: one.count.zip(more.count).map(|(one, more)| one + more), cost_s }
+}
+
+fn priced(price: Option<Estimate>, count: f64) -> Option<Estimate> {
+    price.map(|price| price.scaled(count * 1e-9))
 }
 
 /// A price and how often, neither known exactly; each end is of both.

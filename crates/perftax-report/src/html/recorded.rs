@@ -1,10 +1,11 @@
 //! The page of a recording within a budget.
 
+use itertools::Itertools as _;
 use perftax_doc::{Recorded, Stretch};
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
-use crate::text::{expense_cost, expense_count, expense_name, recorded_budget, recorded_rates};
+use crate::text::{expense_cost, expense_count, expense_name, recorded_budget, recorded_place, recorded_rates};
 use crate::{shell, units};
 
 pub(super) fn part(doc: &Recorded) -> Part {
@@ -16,7 +17,10 @@ pub(super) fn part(doc: &Recorded) -> Part {
     part.fact(
         "CPU time",
         units::time_s(doc.program_cpu_s),
-        format!("in {}; {}", units::time_s(doc.elapsed_s), recorded_rates(doc)),
+        [format!("in {}; {}", units::time_s(doc.elapsed_s), recorded_rates(doc))]
+            .into_iter()
+            .chain(recorded_place(doc))
+            .join("; "),
     );
     part.panel(spending(doc));
     part.panel(work(doc));

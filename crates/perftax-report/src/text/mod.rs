@@ -80,7 +80,8 @@ pub(crate) use matrix::{
 pub(crate) use phase::interval as phase_interval;
 #[cfg(feature = "html")]
 pub(crate) use recorded::{
-    budget as recorded_budget, expense_cost, expense_count, name as expense_name, rates as recorded_rates,
+    budget as recorded_budget, expense_cost, expense_count, name as expense_name, on_cpus as recorded_place,
+    rates as recorded_rates,
 };
 #[cfg(feature = "html")]
 pub(crate) use selfcost::{

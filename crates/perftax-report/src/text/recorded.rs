@@ -1,7 +1,7 @@
 //! `perftax record` on a terminal.
 
 use owo_colors::OwoColorize;
-use perftax_doc::{Expense, ExpenseOn, Recorded, Witnessed};
+use perftax_doc::{EventsOn, Expense, ExpenseOn, Recorded, Witnessed};
 
 use crate::printable::printable;
 use crate::sheet::{Sheet, event};
@@ -45,6 +45,9 @@ pub fn recorded(doc: &Recorded) -> String {
         sheet.row("", &format!("{text} removed for room"));
     }
     sheet.row("rates", &rates(doc));
+    if let Some(place) = on_cpus(doc) {
+        sheet.row("", &place);
+    }
     if let Some(missing) = doc.represented.map(|represented| 1.0 - represented).filter(|missing| *missing > MISSING) {
         let text = format!(
             "{} of the CPU time is in no sample's weight: of threads that ended before a period was over, or of another mode",
@@ -114,6 +117,21 @@ pub(crate) fn rates(doc: &Recorded) -> String {
     });
     let said: Vec<String> = said.collect();
     if said.is_empty() { "the program used no CPU time".into() } else { said.join(", ") }
+}
+
+/// Where the events were, if on CPUs, and what that means for others.
+pub(crate) fn on_cpus(doc: &Recorded) -> Option<String> {
+    let of_others = units::count(doc.of_others);
+    match (doc.events_on, doc.went_over_s) {
+        (EventsOn::Threads, _) => None,
+        (EventsOn::Cpus, None) => {
+            Some(format!("on whole CPUs: {of_others} samples of other programs were taken, too, and dropped"))
+        }
+        (EventsOn::Cpus, Some(since_s)) => Some(format!(
+            "on whole CPUs from {} on, as switches and new threads took the budget from samples; {of_others} samples of other programs were taken, too, and dropped",
+            units::time_s(since_s)
+        )),
+    }
 }
 
 fn expenses(doc: &Recorded) -> Table {

@@ -1,6 +1,6 @@
 //! A recording within a budget.
 
-use perftax_doc::{Estimate, Expense, ExpenseOn, Mechanism, RateUse, Recorded, Stretch, Witnessed};
+use perftax_doc::{Estimate, EventsOn, Expense, ExpenseOn, Mechanism, RateUse, Recorded, Stretch, Witnessed};
 
 use super::origin;
 
@@ -54,6 +54,9 @@ pub fn recorded() -> Recorded {
         throttled: 0,
         filtered: 0,
         resolves_share: 0.018,
+        events_on: EventsOn::Cpus,
+        went_over_s: Some(1.2),
+        of_others: 1_422,
         represented: Some(0.93),
         rates: vec![
             RateUse { period: Some(3_346_061), program_cpu_s: program_cpu_s * 0.92, samples: samples - 11 },

@@ -2,9 +2,9 @@
 
 use perftax_cost::governor::{Ledger, Witness};
 use perftax_cost::stoker::resolved_share;
-use perftax_doc::{Estimate, ExpenseOn, Origin, Recorded, Warning, Witnessed};
+use perftax_doc::{Estimate, EventsOn, ExpenseOn, Origin, Recorded, Warning, Witnessed};
 use perftax_pmu::sys::Ended;
-use perftax_record::{Recording, Status, Whom};
+use perftax_record::{Place, Recording, Status, Whom};
 
 use super::files::Files;
 use crate::failure::code_of_end;
@@ -22,7 +22,7 @@ pub struct Subject<'a> {
 impl Subject<'_> {
     /// The document: of a program that has ended so, or goes on.
     pub fn document(&self, status: &Status<'_>, ended: Option<Ended>, files: &Files) -> Recorded {
-        let (governor, ledger) = (status.governor, status.governor.ledger());
+        let (governor, ledger, totals) = (status.governor, status.governor.ledger(), &status.totals);
         let mut document = Recorded {
             origin: self.origin.clone(),
             program: self.program.clone(),
@@ -31,7 +31,7 @@ impl Subject<'_> {
             mechanism: self.recording.event.mechanism,
             recording: files.newest().display().to_string(),
             // A stream has no size but what was written into it.
-            recording_bytes: if files.bytes > 0 { files.bytes } else { status.bytes },
+            recording_bytes: if files.bytes > 0 { files.bytes } else { totals.bytes },
             budget: self.recording.pricing.budget,
             burst_s: governor.burst_s(),
             elapsed_s: ledger.elapsed_ns as f64 * 1e-9,
@@ -40,15 +40,21 @@ impl Subject<'_> {
             spent_share: ledger.share(),
             expenses: ledger.expenses(),
             most_overdrawn_s: governor.most_overdrawn_s(),
-            recorder_cpu_s: status.recorder_cpu_s,
-            samples: ledger.samples().saturating_sub(status.lost + status.unwritten),
-            lost: status.lost,
-            unwritten: status.unwritten,
+            recorder_cpu_s: totals.recorder_cpu_s,
+            samples: ledger.samples().saturating_sub(totals.lost + totals.unwritten),
+            lost: totals.lost,
+            unwritten: totals.unwritten,
             dropped_segments: files.dropped,
-            throttled: status.throttled,
+            throttled: totals.throttled,
             filtered: ledger.filtered(),
             resolves_share: resolved_share(ledger.samples() as f64),
-            represented: (status.counted > 0).then(|| status.weight as f64 / status.counted as f64),
+            events_on: match totals.place {
+                Place::Threads => EventsOn::Threads,
+                Place::Cpus => EventsOn::Cpus,
+            },
+            went_over_s: totals.went_over_s,
+            of_others: totals.of_others,
+            represented: (totals.counted > 0).then(|| totals.weight as f64 / totals.counted as f64),
             rates: ledger.rates(),
             witness: status.witness.map(|witness| self.witnessed(witness, ledger)),
             course: governor.course().to_vec(),

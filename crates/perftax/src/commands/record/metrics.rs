@@ -104,18 +104,36 @@ fn exposition(budget: f64, status: &Status<'_>, dropped_segments: u64) -> String
         "CPU time that may be spent beyond the budget of any second.",
         &[("", governor.burst_s())],
     );
-    family("perftax_samples", "counter", "", "Samples recorded.", &[("", ledger.samples().saturating_sub(status.lost) as f64)]);
-    let lost = [("{why=\"ring\"}", status.lost as f64), ("{why=\"disk\"}", status.unwritten as f64)];
+    family(
+        "perftax_samples",
+        "counter",
+        "",
+        "Samples recorded.",
+        &[("", ledger.samples().saturating_sub(status.totals.lost) as f64)],
+    );
+    let lost = [("{why=\"ring\"}", status.totals.lost as f64), ("{why=\"disk\"}", status.totals.unwritten as f64)];
     family("perftax_samples_lost", "counter", "", "Samples that found no room.", &lost);
-    family("perftax_throttled", "counter", "", "Times that the kernel throttled the event.", &[("", status.throttled as f64)]);
+    family(
+        "perftax_throttled",
+        "counter",
+        "",
+        "Times that the kernel throttled the event.",
+        &[("", status.totals.throttled as f64)],
+    );
     let period = match governor.decision() {
         perftax_cost::governor::Decision::Sample(rate) => governor.tariff().periods[rate] as f64,
         perftax_cost::governor::Decision::Rest => f64::INFINITY,
     };
     let period = if period.is_finite() { period } else { 0.0 };
     family("perftax_period", "gauge", "", "Period of the event now, in its unit; 0 while sampling rests.", &[("", period)]);
-    family("perftax_recorder_cpu_seconds", "counter", "seconds", "CPU time of the recorder.", &[("", status.recorder_cpu_s)]);
-    family("perftax_recording_bytes", "counter", "bytes", "Bytes of records written.", &[("", status.bytes as f64)]);
+    family(
+        "perftax_recorder_cpu_seconds",
+        "counter",
+        "seconds",
+        "CPU time of the recorder.",
+        &[("", status.totals.recorder_cpu_s)],
+    );
+    family("perftax_recording_bytes", "counter", "bytes", "Bytes of records written.", &[("", status.totals.bytes as f64)]);
     family("perftax_segments_dropped", "counter", "", "Segments that were given up for room.", &[("", dropped_segments as f64)]);
     text.push_str("# EOF\n");
     text

@@ -15,13 +15,13 @@ use anyhow::{Context, Result};
 use perftax_cost::governor::{Pricing, Tariff};
 use perftax_cost::period::Rule;
 use perftax_cost::prediction::Watched;
-use perftax_doc::PayloadTerm;
+use perftax_doc::{Mechanism, PayloadTerm};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::{Payload, ring_pages_within_rights};
-use perftax_record::{Recorder, Recording, Stdio, Subject, Whom, record};
+use perftax_record::{Place, Recorder, Recording, Stdio, Subject, Whom, record};
 use perftax_report::units;
 
 use crate::commands::plan::budget_share;
@@ -80,6 +80,10 @@ pub struct Args {
     /// Record a control group and those below it, whoever joins it, by its path below /sys/fs/cgroup
     #[arg(long, value_name = "PATH", conflicts_with_all = ["pid", "all_cpus"])]
     cgroup: Option<PathBuf>,
+    /// Where the events are open: on the program's threads, or on CPUs, whoever runs there, of which the program's samples are kept. Without it they begin on threads, and go over to
+    /// CPUs (where those may be watched) once context switches and new threads take more than half of the budget
+    #[arg(long, value_name = "threads|cpus", conflicts_with_all = ["all_cpus", "cgroup"])]
+    on: Option<On>,
     /// Record for so long, as 90, 60s, 5m or 2h; a command goes on by itself
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     at_most: Option<Duration>,
@@ -119,6 +123,13 @@ pub struct Args {
 const RING_PAGES: usize = 128;
 /// Periods to choose from: each is an event that every thread inherits.
 const RATES: u32 = 2;
+
+/// Where a program's events are open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum On {
+    Threads,
+    Cpus,
+}
 
 /// CPUs by number.
 #[derive(Clone, Debug)]
@@ -196,10 +207,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
         None if args.all_cpus => Whom::Cpus,
         None => Whom::Program,
     };
-    if !matches!(whom, Whom::Program) {
-        let right = here.right(Right::WholeCpus);
-        if right.held != Some(true) {
-            let what = format!("watch whole CPUs ({})", if args.all_cpus { "-a" } else { "--cgroup" });
+    let right = here.right(Right::WholeCpus);
+    let may_watch_cpus = right.held == Some(true);
+    if !matches!(whom, Whom::Program) || args.on == Some(On::Cpus) {
+        if !may_watch_cpus {
+            let asked = match args.on {
+                Some(_) => "--on cpus",
+                None if args.all_cpus => "-a",
+                None => "--cgroup",
+            };
+            let what = format!("watch whole CPUs ({asked})");
             return Err(Error::Unsupported { what, why: right.why_not, remedy: right.remedy }.into());
         }
     }
@@ -209,20 +226,21 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = format!("a clock: how often {} comes nobody knows before; -c bounds it", event.name);
         return Err(Error::Argument { argument: "-F", value: frequency.to_string(), needed }.into());
     }
+    let on_threads = matches!(whom, Whom::Program) && args.on != Some(On::Cpus);
     let pricing = Pricing {
         cost: priced.cost,
         mechanism,
         payload: carried.iter().map(|term| term.name().to_string()).collect(),
         left_out: event.left_out(),
-        watched: match whom {
-            Whom::Program => Watched::Program { events: RATES, cpus: cpus.len() as u32 },
-            Whom::Cpus | Whom::Group(_) => Watched::Cpus,
-        },
+        watched: if on_threads { Watched::Program { events: RATES, cpus: cpus.len() as u32 } } else { Watched::Cpus },
         rule: Rule::of(mechanism, None),
         budget: args.budget,
         shortest: by_frequency.or(args.period),
         rates: RATES,
     };
+    // What traps does so for everybody on the CPUs.
+    let traps = matches!(mechanism, Mechanism::Tracepoint | Mechanism::Uprobe | Mechanism::Breakpoint);
+    let may_go_over = on_threads && args.on.is_none() && may_watch_cpus && !traps;
     let tariff = pricing
         .tariff()
         .with_context(|| format!("no period of {} fits a budget of {}", event.name, units::share(args.budget)))?;
@@ -241,6 +259,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
             (None, command) => Subject::Command(command.to_vec()),
         },
         whom,
+        place: if on_threads { Place::Threads } else { Place::Cpus },
+        on_cpus: may_go_over.then(|| Pricing { watched: Watched::Cpus, ..pricing.clone() }),
         event,
         payload,
         pricing,
@@ -266,8 +286,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let ended = matches!(recording.subject, Subject::Command(_)).then_some(came.exit.ended);
     let document = subject.document(&status, ended, &attending.files);
     output.emit_beside_child(&document)?;
-    if let Some(failure) = status.failure.filter(|_| status.unwritten > 0 || !attending.files.are_segments()) {
-        let (path, unwritten) = (args.output.display(), status.unwritten);
+    if let Some(failure) = status.failure.filter(|_| status.totals.unwritten > 0 || !attending.files.are_segments()) {
+        let (path, unwritten) = (args.output.display(), status.totals.unwritten);
         anyhow::bail!("cannot write all of {path}: {failure}; {unwritten} samples are missing, all others are there");
     }
     Ok(match ended.map(code_of_end) {

@@ -1,15 +1,17 @@
 //! Looks, windows, and the governor's word on how to go on.
 
+mod accounting;
+mod going_on;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use perftax_cost::governor::{Decision, Governor, Tariff, Window, Witness};
+use perftax_cost::governor::{Decision, Governor, Tariff, Witness};
 use perftax_doc::steps::Setting;
 use perftax_doc::{Estimate, Mechanism};
 use perftax_perfdata::writing::{EventDescription, Features, Writer};
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::take_interrupt_as_end;
-use perftax_pmu::process::running_threads;
 use perftax_pmu::record::{Encoder, Header};
 use perftax_pmu::sampler::{Payload, Sampling, Wakeup, attribute_bytes};
 use perftax_pmu::sys::{Exit, monotonic_ns, own_cpu_ns, process_tree, wait_at_most};
@@ -20,8 +22,9 @@ use crate::build_ids::BuildIds;
 use crate::kernel_code::kernel_code;
 use crate::known::known;
 use crate::machine::{Busy, MachineLook};
+use crate::place::Place;
 use crate::rates::Rates;
-use crate::recording::{Attendant, Outcome, Recording, Status, unwritable};
+use crate::recording::{Attendant, Outcome, Recording, Totals, unwritable};
 use crate::sink::{Passed, Sink};
 use crate::switches::Switches;
 use crate::whom::Whom;
@@ -42,6 +45,10 @@ pub struct Session<'a> {
     features: Features,
     event: EventDescription,
     recording: Recording,
+    place: Place,
+    /// When the events went over from threads to CPUs, since the beginning.
+    went_over_s: Option<f64>,
+    payload: Payload,
     samplings: Vec<Sampling>,
     encoder: Encoder,
     pid: u32,
@@ -68,7 +75,7 @@ pub struct Session<'a> {
     rested_ns: Option<u64>,
     /// While sampling rests: what it was asked for last.
     clock_ns: Option<u64>,
-    totals: Passed,
+    passed: Passed,
     lost: u64,
     counted: u64,
     /// Periods that were over by now, and samples that came of them: the rest was dropped.
@@ -96,14 +103,13 @@ impl<'a> Session<'a> {
     /// Opens everything, with nothing on.
     pub fn open(recording: &Recording, program: &Program, features: Features, attendant: &'a mut dyn Attendant) -> Result<Self> {
         let payload = recording.payload.with_cpu();
-        let written = sampling(recording, 1, payload.with_period(), false);
+        let place = recording.place;
+        let written = sampling(recording, place, 1, payload.with_period(), false);
         let payload = if tells_its_period(recording.event.mechanism) { payload.with_period() } else { payload.with_place() };
         let tariff = recording.pricing.tariff().ok_or_else(|| no_period(recording))?;
-        let samplings: Vec<Sampling> = (tariff.periods.iter().enumerate())
-            .map(|(rate, period)| sampling(recording, *period, payload, program.is_ours() && rate == 0))
-            .collect();
+        let samplings = samplings(recording, place, &tariff, payload, program.is_ours());
         let pid = program.pid();
-        let rates = open(recording, &samplings, &|| program.threads())?;
+        let rates = open(recording, place, &samplings, &|| program.threads())?;
         let work = recording.work.as_ref().map(|event| open_work(recording, event, program)).transpose()?;
         // Of other events nobody knows before how many there are in a second.
         let frequency = if tariff.is_clock { (1_000_000_000 / tariff.periods[0]).max(1) } else { 1 };
@@ -124,6 +130,9 @@ impl<'a> Session<'a> {
             event,
             governor: Governor::new(tariff, recording.pricing.budget, recording.cpus.len()),
             recording: recording.clone(),
+            place,
+            went_over_s: None,
+            payload,
             samplings,
             encoder,
             pid,
@@ -142,7 +151,7 @@ impl<'a> Session<'a> {
             began_own_cpu_ns: own_cpu_ns,
             rested_ns: None,
             clock_ns: None,
-            totals: Passed::default(),
+            passed: Passed::default(),
             lost: 0,
             counted: 0,
             periods_over: 0.0,
@@ -167,7 +176,12 @@ impl<'a> Session<'a> {
         }
         // From here on the kernel tells what changes.
         match self.recording.whom {
-            Whom::Program => self.sink.know(&known(&self.encoder, self.pid)),
+            Whom::Program => {
+                if self.place == Place::Cpus {
+                    self.sink.choose(process_tree(self.pid).into_iter());
+                }
+                self.sink.know(&known(&self.encoder, self.pid));
+            }
             Whom::Cpus | Whom::Group(_) => everybody().for_each(|pid| self.sink.know(&known(&self.encoder, pid))),
         }
         let now_ns = monotonic_ns();
@@ -224,229 +238,6 @@ impl<'a> Session<'a> {
         Features { build_ids: self.build_ids.of(files), sample_times_ns: self.sink.times_ns, ..self.features.clone() }
     }
 
-    /// A window is over: what it cost, and how to go on.
-    fn account(&mut self) -> Result<()> {
-        let now_ns = monotonic_ns();
-        let passed = self.sink.passed();
-        self.came_and_went += passed.created;
-        let mut window = Window {
-            elapsed_ns: now_ns - std::mem::replace(&mut self.window_ns, now_ns),
-            samples: passed.samples,
-            created: passed.created,
-            executed: passed.executed,
-            ..Window::default()
-        };
-        let beside_ns = self.used_beside();
-        let worked = self.work.as_mut().map(Work::since).transpose()?;
-        let worked = worked.map(|(pieces, cpu_ns)| (pieces, beside_ns.unwrap_or(cpu_ns)));
-        if let Some((_, cpu_ns)) = worked.filter(|_| self.is_paused) {
-            (window.is_paused, window.program_ns) = (true, cpu_ns);
-        } else if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
-            let progress = rates.read(rate)?;
-            let took_ns = rates.took_ns() + std::mem::take(&mut self.owed_ns);
-            let used_ns = beside_ns.unwrap_or(progress.running_ns);
-            window.program_ns = used_ns + std::mem::take(&mut self.owed_program_ns);
-            window.turns_ns = turns(took_ns, &window);
-            window.samples += progress.lost;
-            window.counted = progress.counted;
-            self.lost += progress.lost;
-            self.counted += if self.governor.tariff().is_clock { used_ns } else { progress.counted };
-            window.filtered = self.filtered(rate, window.program_ns, window.samples);
-        } else if let Some(used_ns) = beside_ns {
-            window.program_ns = used_ns;
-        } else if let Some(clock_ns) = self.clock_ns {
-            window.program_ns = clock_ns.saturating_sub(self.rested_ns.replace(clock_ns).unwrap_or(clock_ns));
-        }
-        window.switches = std::mem::replace(&mut self.owed_switches, Estimate::exact(0.0));
-        if self.rates.is_some() && (now_ns >= self.machine_look_ns + MACHINE_LOOK_NS || self.machine.busy.is_none()) {
-            window.switches = window.switches.plus_dependent(&self.switched(now_ns));
-        }
-        let used_ns = own_cpu_ns();
-        self.unjudged_ns += (used_ns - std::mem::replace(&mut self.own_cpu_ns, used_ns)) as f64;
-        if let Some(busy) = self.machine.busy {
-            // Only who wants a CPU waits for one.
-            let wants = (2.0 * window.program_ns as f64 / window.elapsed_ns.max(1) as f64).min(1.0);
-            let taken_ns = self.unjudged_ns * wants;
-            window.recorder_ns = Estimate::new(taken_ns * busy.about, 0.0, taken_ns * busy.most);
-            self.unjudged_ns = 0.0;
-        }
-        self.totals.weight += passed.weight;
-        self.totals.lost += passed.lost;
-        self.totals.throttled += passed.throttled;
-        let decision = self.governor.end(&window);
-        let (governor, lost) = (&self.governor, self.lost.max(self.totals.lost));
-        self.attendant.look(&Status {
-            governor,
-            lost,
-            throttled: self.totals.throttled,
-            counted: self.counted,
-            weight: self.totals.weight,
-            recorder_cpu_s: used_ns.saturating_sub(self.began_own_cpu_ns) as f64 * 1e-9,
-            unwritten: self.sink.unwritten,
-            failure: self.sink.failure.as_ref(),
-            bytes: self.written_bytes + self.sink.extent().0,
-            witness: self.witness.as_ref(),
-        });
-        if self.is_over {
-            return Ok(());
-        }
-        self.switch()?;
-        if self.pauses(worked)? {
-            return Ok(());
-        }
-        if decision != Decision::Rest
-            && self.rates.is_some()
-            && let Some((events, besides)) = self.governor.unsuited()
-            && let Some(tariff) = self.recording.pricing.for_events(events, besides)
-            && tariff.periods != self.governor.tariff().periods
-        {
-            return self.change(tariff);
-        }
-        self.go_on(decision)
-    }
-
-    /// CPU time since this was last asked of those who are told by other clocks than their events', ns: those of CPUs go on while they idle.
-    fn used_beside(&mut self) -> Option<u64> {
-        match self.recording.whom {
-            Whom::Program => None,
-            Whom::Cpus => Some(self.machine.worked_ns(&self.recording.cpus)),
-            Whom::Group(_) => {
-                let used_ns = self.recording.whom.used_ns();
-                let before_ns = std::mem::replace(&mut self.group_used_ns, used_ns);
-                used_ns.zip(before_ns).map(|(now, before)| now.saturating_sub(before))
-            }
-        }
-    }
-
-    /// Whether sampling pauses until the next look, to be judged by the work that is done meanwhile.
-    fn pauses(&mut self, worked: Option<(u64, u64)>) -> Result<bool> {
-        let (Some((pieces, cpu_ns)), Some(witness)) = (worked, &mut self.witness) else { return Ok(false) };
-        let is_on = !self.is_paused && self.rates.is_some();
-        let is_next = witness.slice(is_on, cpu_ns, pieces) && self.rates.is_some();
-        if self.is_paused && self.recording.whom.is_program() {
-            // What it mapped and started meanwhile nobody told.
-            for pid in process_tree(self.pid) {
-                self.sink.know(&known(&self.encoder, pid));
-            }
-        }
-        self.is_paused = is_next;
-        if is_next && let Some(rates) = &mut self.rates {
-            rates.off()?;
-        }
-        Ok(is_next)
-    }
-
-    /// Context switches of the program since this was last asked.
-    fn switched(&mut self, now_ns: u64) -> Estimate {
-        self.machine_look_ns = now_ns;
-        let of_machine = self.machine.look(&self.recording.own_cpus).unwrap_or(0);
-        match self.recording.whom {
-            Whom::Program => {}
-            // Events of CPUs stay where they are.
-            Whom::Cpus => return Estimate::exact(0.0),
-            Whom::Group(_) => return Estimate::new(of_machine as f64 / 2.0, 0.0, of_machine as f64),
-        }
-        self.switches.look(&self.sink.alive, std::mem::take(&mut self.came_and_went), of_machine)
-    }
-
-    /// Has other periods to choose from: the new events are on before the old ones are gone.
-    fn change(&mut self, tariff: Tariff) -> Result<()> {
-        for (sampling, period) in self.samplings.iter_mut().zip(&tariff.periods) {
-            sampling.period = Some(*period);
-        }
-        self.samplings.truncate(tariff.periods.len());
-        self.governor.change(tariff);
-        let Some(before) = self.rates.take() else { return Ok(()) };
-        // Two sets of rings may be more than this user may lock: then what the program does in between is missed.
-        if self.open_again(0)? {
-            return self.close(before);
-        }
-        self.close(before)?;
-        if !self.open_again(0)? {
-            self.governor.rest();
-        }
-        Ok(())
-    }
-
-    /// Switches off what is sampled no more, and takes what is left of it.
-    fn close(&mut self, mut rates: Rates) -> Result<()> {
-        rates.off()?;
-        let sink = &mut self.sink;
-        rates.drain(&mut |header: Header, body: &[u8]| sink.take(header, body))?;
-        // What they counted since they were last read.
-        for rate in 0..self.samplings.len() {
-            let progress = rates.read(rate)?;
-            self.owed_program_ns += progress.running_ns;
-            self.counted += if self.governor.tariff().is_clock { progress.running_ns } else { progress.counted };
-            self.lost += progress.lost;
-        }
-        Ok(())
-    }
-
-    /// Interrupts whose samples the event's filter dropped: of a clock, as many as periods were over and gave none.
-    fn filtered(&mut self, rate: usize, running_ns: u64, samples: u64) -> u64 {
-        let tariff = self.governor.tariff();
-        if !tariff.is_clock || tariff.filtered_ns.is_none() {
-            return 0;
-        }
-        self.periods_over += running_ns as f64 / tariff.periods[rate] as f64 - samples as f64;
-        let dropped = self.periods_over.max(0.0).floor();
-        self.periods_over -= dropped;
-        dropped as u64
-    }
-
-    fn go_on(&mut self, decision: Decision) -> Result<()> {
-        match (decision, &mut self.rates) {
-            (Decision::Sample(rate), Some(rates)) => rates.turn(rate),
-            (Decision::Rest, Some(_)) => {
-                self.owed_switches = self.switched(monotonic_ns());
-                if let Some(rates) = self.rates.take() {
-                    self.close(rates)?;
-                }
-                self.rested_ns = self.clock_ns;
-                Ok(())
-            }
-            (Decision::Sample(rate), None) => {
-                if !self.open_again(rate)? {
-                    self.governor.rest();
-                    return Ok(());
-                }
-                // Nobody paid for those while nothing was open.
-                self.switched(monotonic_ns());
-                Ok(())
-            }
-            (Decision::Rest, None) => Ok(()),
-        }
-    }
-
-    /// Opens the events again after a rest: on all that the program consists of by now.
-    fn open_again(&mut self, rate: usize) -> Result<bool> {
-        let is_program = self.recording.whom.is_program();
-        let pid = self.pid;
-        let processes = || if is_program { process_tree(pid) } else { BTreeSet::new() };
-        let threads = || processes().iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
-        self.samplings.iter_mut().for_each(|sampling| sampling.enable_on_exec = false);
-        let Ok(mut rates) = open(&self.recording, &self.samplings, &threads) else {
-            // It has ended, or its threads come and go too fast.
-            return Ok(false);
-        };
-        weigh(&mut self.sink, &rates, &self.samplings)?;
-        rates.turn(rate)?;
-        if is_program {
-            // Whoever has ended meanwhile said so to nobody.
-            self.sink.alive.clear();
-        }
-        // From here on the kernel tells what changes.
-        for pid in processes() {
-            self.sink.know(&known(&self.encoder, pid));
-        }
-        let took_ns = rates.took_ns();
-        self.owed_ns += took_ns;
-        self.governor.reopened(took_ns as f64);
-        self.rates = Some(rates);
-        Ok(true)
-    }
-
     fn look_once(&mut self) -> Result<()> {
         self.drain()?;
         if monotonic_ns() - self.window_ns < SHORTEST_WINDOW_NS {
@@ -457,7 +248,7 @@ impl<'a> Session<'a> {
 
     /// The last look: nothing is on any more.
     pub fn end(&mut self, program: &mut Program) -> Result<()> {
-        if self.rates.is_none() {
+        if self.rates.is_none() || self.chooses() {
             self.clock_ns = program.cpu_ns().or(self.clock_ns);
         }
         if self.is_over {
@@ -475,29 +266,43 @@ impl<'a> Session<'a> {
 
     /// Writes what is said behind the records.
     pub fn finish(mut self, exit: Exit) -> Result<Outcome> {
-        let (features, (bytes, _)) = (self.features(), self.sink.extent());
-        let Self { attendant, governor, totals, .. } = self;
-        let (unwritten, failure) = (self.sink.unwritten, self.sink.failure.take());
+        let (features, totals) = (self.features(), self.totals());
+        let Self { attendant, governor, .. } = self;
+        let failure = self.sink.failure.take();
         let (file, written) = self.sink.into_writer().finish(&features);
         let failure = failure.or(written.err());
         attendant.close(file)?;
         if let Some(broken) = self.broken {
             return Err(broken);
         }
-        Ok(Outcome {
-            exit,
-            governor,
+        Ok(Outcome { exit, governor, totals, failure, witness: self.witness })
+    }
+
+    fn totals(&self) -> Totals {
+        Totals {
             // LOST records are written only when there is room again; the counters know of all (Linux 6.0 on).
-            lost: self.lost.max(totals.lost),
-            throttled: totals.throttled,
+            lost: self.lost.max(self.passed.lost),
+            throttled: self.passed.throttled,
             counted: self.counted,
-            weight: totals.weight,
+            weight: self.passed.weight,
             recorder_cpu_s: own_cpu_ns().saturating_sub(self.began_own_cpu_ns) as f64 * 1e-9,
-            unwritten,
-            failure,
-            bytes: self.written_bytes + bytes,
-            witness: self.witness,
-        })
+            place: self.place,
+            went_over_s: self.went_over_s,
+            of_others: self.sink.of_others,
+            unwritten: self.sink.unwritten,
+            bytes: self.written_bytes + self.sink.extent().0,
+        }
+    }
+
+    /// Whether a program's samples are chosen from those of whole CPUs.
+    fn chooses(&self) -> bool {
+        self.recording.whom.is_program() && self.place == Place::Cpus
+    }
+
+    /// Whether the CPU time of a program is what its samples stand for: a clock of CPUs goes on while it does not run.
+    fn is_timed_by_samples(&self) -> bool {
+        let tariff = self.governor.tariff();
+        tariff.is_clock && tariff.filtered_ns.is_none()
     }
 }
 
@@ -519,7 +324,8 @@ impl Watch for Session<'_> {
     fn ask(&mut self, program: &mut Program) {
         let coarsest = self.governor.tariff().periods.len() - 1;
         // Where it may come to a rest, what the program had used by then is to be known.
-        if self.rates.is_none() || self.governor.decision() == Decision::Sample(coarsest) {
+        let is_beside = self.chooses() && !self.is_timed_by_samples();
+        if self.rates.is_none() || is_beside || self.governor.decision() == Decision::Sample(coarsest) {
             self.clock_ns = program.cpu_ns().or(self.clock_ns);
         }
     }
@@ -563,13 +369,6 @@ fn weigh(sink: &mut Sink, rates: &Rates, samplings: &[Sampling]) -> Result<()> {
     Ok(())
 }
 
-/// What switching and reading took the program, which took us so long: its CPUs answer while we wait for them, where it runs.
-fn turns(took_ns: u64, window: &Window) -> Estimate {
-    let runs = window.program_ns as f64 / window.elapsed_ns.max(1) as f64;
-    let took_ns = took_ns as f64;
-    Estimate::new(took_ns / 2.0 * runs.min(1.0), 0.0, took_ns * (2.0 * runs).min(1.0))
-}
-
 fn no_period(recording: &Recording) -> Error {
     Error::Argument {
         argument: Setting::Budget.name(),
@@ -578,15 +377,21 @@ fn no_period(recording: &Recording) -> Error {
     }
 }
 
-fn sampling(recording: &Recording, period: u64, payload: Payload, enable_on_exec: bool) -> Sampling {
-    let is_program = recording.whom.is_program();
+fn samplings(recording: &Recording, place: Place, tariff: &Tariff, payload: Payload, is_ours: bool) -> Vec<Sampling> {
+    let periods = tariff.periods.iter().enumerate();
+    periods.map(|(rate, period)| sampling(recording, place, *period, payload, is_ours && rate == 0)).collect()
+}
+
+fn sampling(recording: &Recording, place: Place, period: u64, payload: Payload, enable_on_exec: bool) -> Sampling {
+    let is_inherited = recording.whom.is_program() && place == Place::Threads;
+    let of_cpus = recording.whom.is_of_cpus(place);
     Sampling {
         period: Some(period),
         payload,
-        inherit: is_program,
-        enable_on_exec: enable_on_exec && is_program,
+        inherit: is_inherited,
+        enable_on_exec: enable_on_exec && is_inherited,
         // Of others, idle CPUs have next to none, and IBS takes no such filter.
-        without_idle: matches!(recording.whom, Whom::Cpus) && recording.event.mechanism.is_time_driven(),
+        without_idle: of_cpus && recording.event.mechanism.is_time_driven(),
         task_records: true,
         mapping_records: true,
         // Nobody waits for them: they are looked for when it is time.
@@ -596,11 +401,15 @@ fn sampling(recording: &Recording, period: u64, payload: Payload, enable_on_exec
 }
 
 /// Opens the events of a program's threads: those that there are when it is done.
-fn open(recording: &Recording, samplings: &[Sampling], threads_now: &dyn Fn() -> Vec<i32>) -> Result<Rates> {
+fn open(recording: &Recording, place: Place, samplings: &[Sampling], threads_now: &dyn Fn() -> Vec<i32>) -> Result<Rates> {
     let watch = |threads: &[i32]| {
-        Rates::open(&recording.event, samplings, &recording.whom.targets(threads, &recording.cpus), recording.ring_pages)
+        let targets = recording.whom.targets(place, threads, &recording.cpus);
+        Rates::open(&recording.event, samplings, &targets, recording.ring_pages)
     };
-    on_all_threads(threads_now, watch)
+    match place {
+        Place::Threads => on_all_threads(threads_now, watch),
+        Place::Cpus => watch(&[]),
+    }
 }
 
 /// Every process that there is.
@@ -612,6 +421,6 @@ fn everybody() -> impl Iterator<Item = u32> {
 /// Opens the counters of a program's work: of those threads that there are.
 fn open_work(recording: &Recording, event: &Event, program: &Program) -> Result<Work> {
     let is_program = recording.whom.is_program();
-    let targets = recording.whom.targets(&program.threads(), &recording.cpus);
+    let targets = recording.whom.targets(Place::Threads, &program.threads(), &recording.cpus);
     Work::open(event, &targets, is_program, is_program && program.is_ours())
 }

@@ -1,0 +1,131 @@
+//! The governor has said how to go on: it is done.
+
+use std::collections::BTreeSet;
+
+use perftax_cost::governor::{Decision, Tariff};
+use perftax_pmu::Result;
+use perftax_pmu::process::running_threads;
+use perftax_pmu::record::Header;
+use perftax_pmu::sys::{monotonic_ns, process_tree};
+
+use super::{Session, open, samplings, weigh};
+use crate::known::known;
+use crate::place::Place;
+use crate::rates::Rates;
+
+impl Session<'_> {
+    /// Has other periods to choose from: the new events are on before the old ones are gone.
+    pub(super) fn change(&mut self, tariff: Tariff) -> Result<()> {
+        self.samplings = samplings(&self.recording, self.place, &tariff, self.payload, false);
+        self.governor.change(tariff);
+        let Some(before) = self.rates.take() else { return Ok(()) };
+        // Two sets of rings may be more than this user may lock: then what the program does in between is missed.
+        if self.open_again(0)? {
+            return self.close(before);
+        }
+        self.close(before)?;
+        if !self.open_again(0)? {
+            self.governor.rest();
+        }
+        Ok(())
+    }
+
+    /// Whether the events are to go over to CPUs: threads and context switches take what samples should have.
+    pub(super) fn goes_over(&self) -> bool {
+        self.place == Place::Threads && self.recording.on_cpus.is_some() && self.governor.is_crowded_out()
+    }
+
+    /// Has the events on CPUs from now on.
+    pub(super) fn go_over(&mut self) -> Result<()> {
+        let events = self.governor.events();
+        let tariff = self.recording.on_cpus.take().and_then(|pricing| {
+            let tariff = if pricing.is_clock() { pricing.tariff() } else { pricing.for_events(events, 0.0) };
+            self.recording.pricing = pricing;
+            tariff
+        });
+        let Some(tariff) = tariff else { return Ok(()) };
+        self.place = Place::Cpus;
+        self.went_over_s = Some(self.governor.ledger().elapsed_ns as f64 * 1e-9);
+        self.rested_ns = None;
+        self.governor.forget_besides();
+        if self.rates.is_none() {
+            self.samplings = samplings(&self.recording, self.place, &tariff, self.payload, false);
+            self.governor.change(tariff);
+            if !self.open_again(0)? {
+                self.governor.rest();
+            }
+            return Ok(());
+        }
+        self.change(tariff)
+    }
+
+    /// Switches off what is sampled no more, and takes what is left of it.
+    pub(super) fn close(&mut self, mut rates: Rates) -> Result<()> {
+        rates.off()?;
+        let sink = &mut self.sink;
+        rates.drain(&mut |header: Header, body: &[u8]| sink.take(header, body))?;
+        // What they counted since they were last read.
+        for rate in 0..self.samplings.len() {
+            let progress = rates.read(rate)?;
+            self.owed_program_ns += progress.running_ns;
+            self.counted += if self.governor.tariff().is_clock { progress.running_ns } else { progress.counted };
+            self.lost += progress.lost;
+        }
+        Ok(())
+    }
+
+    pub(super) fn go_on(&mut self, decision: Decision) -> Result<()> {
+        match (decision, &mut self.rates) {
+            (Decision::Sample(rate), Some(rates)) => rates.turn(rate),
+            (Decision::Rest, Some(_)) => {
+                self.owed_switches = self.switched(monotonic_ns());
+                if let Some(rates) = self.rates.take() {
+                    self.close(rates)?;
+                }
+                self.rested_ns = self.clock_ns;
+                Ok(())
+            }
+            (Decision::Sample(rate), None) => {
+                if !self.open_again(rate)? {
+                    self.governor.rest();
+                    return Ok(());
+                }
+                // Nobody paid for those while nothing was open.
+                self.switched(monotonic_ns());
+                Ok(())
+            }
+            (Decision::Rest, None) => Ok(()),
+        }
+    }
+
+    /// Opens the events again after a rest: on all that the program consists of by now.
+    pub(super) fn open_again(&mut self, rate: usize) -> Result<bool> {
+        let is_program = self.recording.whom.is_program();
+        let pid = self.pid;
+        let processes = || if is_program { process_tree(pid) } else { BTreeSet::new() };
+        let threads = || processes().iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
+        self.samplings.iter_mut().for_each(|sampling| sampling.enable_on_exec = false);
+        let Ok(mut rates) = open(&self.recording, self.place, &self.samplings, &threads) else {
+            // It has ended, or its threads come and go too fast.
+            return Ok(false);
+        };
+        weigh(&mut self.sink, &rates, &self.samplings)?;
+        rates.turn(rate)?;
+        if is_program {
+            // Whoever has ended meanwhile said so to nobody.
+            self.sink.alive.clear();
+        }
+        if is_program && self.place == Place::Cpus {
+            self.sink.choose(processes().into_iter());
+        }
+        // From here on the kernel tells what changes.
+        for pid in processes() {
+            self.sink.know(&known(&self.encoder, pid));
+        }
+        let took_ns = rates.took_ns();
+        self.owed_ns += took_ns;
+        self.governor.reopened(took_ns as f64);
+        self.rates = Some(rates);
+        Ok(true)
+    }
+}
