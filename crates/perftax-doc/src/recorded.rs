@@ -64,6 +64,9 @@ pub struct Recorded {
     /// Samples of other programs that were taken on the same CPUs, and dropped.
     #[serde(default)]
     pub of_others: u64,
+    /// Samples whose copy of the stack ended before their callers did: their chains lack the outermost.
+    #[serde(default)]
+    pub cut: u64,
     /// The part of what the event counted that samples stand for, a fraction: less where threads end before a period is over. None where nothing was counted.
     pub represented: Option<f64>,
     /// The rates there were, finest first.

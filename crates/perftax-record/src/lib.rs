@@ -5,6 +5,8 @@
 //! whom         who is sampled: a program, CPUs, a control group
 //! place        where the events are open: on threads, or on CPUs
 //! rates        one event at several periods, of which one is on: each sample's weight is its own
+//! callers      how callers are found: by frame pointers in the kernel, by tables here
+//! code         which code each process has mapped now
 //! known        what a program was before it was watched: threads, names, code
 //! build_ids    which builds of files are mapped
 //! kernel_code  where the kernel's own code lies
@@ -20,6 +22,8 @@
 //! What is spent and at which rate to go on is decided by [`perftax_cost::governor`], which knows no kernel.
 
 mod build_ids;
+mod callers;
+mod code;
 mod kernel_code;
 mod known;
 mod machine;
@@ -34,6 +38,7 @@ mod switches;
 mod whom;
 mod work;
 
+pub use callers::Callers;
 pub use perftax_perfdata::writing::Destination;
 pub use perftax_pmu::sys::Stdio;
 pub use perftax_target::Subject;

@@ -13,6 +13,7 @@ use perftax_pmu::sys::{Exit, Stdio};
 use perftax_pmu::{Error, Result};
 use perftax_target::Subject;
 
+use crate::callers::Callers;
 use crate::place::Place;
 use crate::whom::Whom;
 
@@ -31,6 +32,8 @@ pub struct Recording {
     pub event: Event,
     /// What each sample carries beside instruction pointer, thread, time, CPU and weight.
     pub payload: Payload,
+    /// How callers are found.
+    pub callers: Callers,
     /// What sampling costs, and what it may: periods follow from it.
     pub pricing: Pricing,
     /// Where a command's output goes.
@@ -66,6 +69,8 @@ pub struct Totals {
     pub went_over_s: Option<f64>,
     /// Samples of others that were dropped.
     pub of_others: u64,
+    /// Samples whose copy of the stack ended before their callers did.
+    pub cut: u64,
     /// Samples that could not be written.
     pub unwritten: u64,
     /// Bytes of records written.

@@ -4,13 +4,16 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use perftax_perfdata::writing::Writer;
-use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Record, Task, decode};
+use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Mmap2, Record, Task, decode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::callers::Walker;
 use crate::round::{Members, Round};
 
 /// `PERF_SAMPLE_IDENTIFIER`.
 const PERF_SAMPLE_IDENTIFIER: u32 = 1 << 16;
+/// `PERF_SAMPLE_STACK_USER`.
+const PERF_SAMPLE_STACK_USER: u32 = 1 << 13;
 const WORD: usize = 8;
 /// Files that are remembered: a compiler at run time makes new ones for ever.
 const FILES: usize = 10_000;
@@ -64,6 +67,8 @@ pub struct Sink {
     /// Whose records go on, where they come from whole CPUs.
     members: Option<Members>,
     round: Round,
+    /// Where copies of stacks come: what makes callers of them.
+    walker: Option<Walker>,
     /// Samples of others.
     pub of_others: u64,
     /// Samples that could not be written, and why not.
@@ -89,6 +94,7 @@ impl Sink {
             files: FxHashMap::default(),
             alive: FxHashSet::default(),
             members: None,
+            walker: layout.samples(PERF_SAMPLE_STACK_USER).then(Walker::default),
             round: Round::default(),
             of_others: 0,
             unwritten: 0,
@@ -119,7 +125,7 @@ impl Sink {
     /// Takes a record as it lies in a ring.
     #[inline]
     pub fn take(&mut self, header: Header, body: &[u8]) {
-        if self.members.is_some() {
+        if self.members.is_some() || self.walker.is_some() {
             self.round.push(header, body);
         } else if header.kind == SAMPLE {
             self.take_sample(header, body);
@@ -158,16 +164,29 @@ impl Sink {
             *first = time_ns.min(*first);
             *last = time_ns.max(*last);
         }
-        self.buffer.extend_from_slice(&header.bytes());
-        match (&self.periods, body.split_at_checked(self.places.sample.bytes)) {
-            // As many words: without the first, and with the period where it stands in a sample, behind the CPU.
-            (Some(_), Some((front, rest))) => {
-                self.buffer.extend_from_slice(&front[WORD..]);
-                self.buffer.extend_from_slice(&period.to_le_bytes());
-                self.buffer.extend_from_slice(rest);
-            }
-            _ => self.buffer.extend_from_slice(body),
-        }
+        let Some(walker) = &mut self.walker else {
+            self.buffer.extend_from_slice(&header.bytes());
+            let (front, rest) = body.split_at_checked(self.places.sample.bytes).unwrap_or((body, &[]));
+            put_front(&mut self.buffer, front, self.periods.is_some().then_some(period));
+            self.buffer.extend_from_slice(rest);
+            return;
+        };
+        // One that cannot be read has no callers.
+        let chain = match decode(header, body, &self.layout) {
+            Ok(Record::Sample(sample)) => walker.chain(&sample),
+            _ => &[],
+        };
+        let front = body.get(..self.places.sample.bytes).unwrap_or(body);
+        let size = Header::BYTES + front.len() + WORD * (1 + chain.len());
+        self.buffer.extend_from_slice(&Header { size: size as u16, ..header }.bytes());
+        put_front(&mut self.buffer, front, self.periods.is_some().then_some(period));
+        self.buffer.extend_from_slice(&(chain.len() as u64).to_le_bytes());
+        chain.iter().for_each(|address| self.buffer.extend_from_slice(&address.to_le_bytes()));
+    }
+
+    /// Samples whose copy of the stack ended before their callers did.
+    pub fn cut(&self) -> u64 {
+        self.walker.as_ref().map_or(0, |walker| walker.cut)
     }
 
     fn take_other(&mut self, header: Header, body: &[u8]) {
@@ -208,23 +227,40 @@ impl Sink {
             Record::Throttle(_) => self.passed.throttled += 1,
             Record::Comm(comm) => {
                 self.passed.executed += u64::from(comm.by_exec);
+                if let Some(walker) = self.walker.as_mut().filter(|_| comm.by_exec) {
+                    walker.forget(comm.task.pid);
+                }
                 self.born(comm.task);
             }
             Record::Fork(fork) => {
                 self.passed.created += 1;
+                if let Some(walker) = &mut self.walker {
+                    walker.forked(fork.task.pid, fork.parent.pid);
+                }
                 self.born(fork.task);
             }
             Record::Exit(exit) => {
+                let is_last = !self.alive.iter().any(|task| task.pid == exit.task.pid && *task != exit.task);
+                if let Some(walker) = self.walker.as_mut().filter(|_| is_last) {
+                    walker.forget(exit.task.pid);
+                }
                 if self.alive.remove(&exit.task)
                     && let Some(members) = &mut self.members
                 {
                     members.died(exit.task.pid);
                 }
             }
-            Record::Mmap2(map) if self.files.len() < FILES && !self.files.contains_key(map.mapping.path) => {
-                self.files.insert(map.mapping.path.to_vec(), map.mapping.task.pid);
-            }
+            Record::Mmap2(map) => self.mapped(&map),
             _ => {}
+        }
+    }
+
+    fn mapped(&mut self, map: &Mmap2<'_>) {
+        if let Some(walker) = &mut self.walker {
+            walker.mapped(map);
+        }
+        if self.files.len() < FILES && !self.files.contains_key(map.mapping.path) {
+            self.files.insert(map.mapping.path.to_vec(), map.mapping.task.pid);
         }
     }
 
@@ -275,5 +311,17 @@ impl Sink {
     /// The recording so far.
     pub fn into_writer(self) -> Writer {
         self.writer
+    }
+}
+
+/// The fields of a sample in front. Where it comes with the identity of its event it goes on with as many words: without the first, and with the period where it
+/// stands in a sample, behind the CPU.
+fn put_front(buffer: &mut Vec<u8>, front: &[u8], period: Option<u64>) {
+    match (period, front.get(WORD..)) {
+        (Some(period), Some(front)) => {
+            buffer.extend_from_slice(front);
+            buffer.extend_from_slice(&period.to_le_bytes());
+        }
+        _ => buffer.extend_from_slice(front),
     }
 }

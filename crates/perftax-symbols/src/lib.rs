@@ -24,4 +24,4 @@ pub use demangle::demangled;
 pub use error::{Error, Result};
 pub use mapping::Mapping;
 pub use static_probe::{StaticProbe, static_probes};
-pub use unwind::{Frame, MAX_CALLERS, Unwinder};
+pub use unwind::{Frame, MAX_CALLERS, Unwinder, Walk};

@@ -2,7 +2,9 @@
 //! DWARF 5, 6.4), which programs and libraries have also where they keep no frame pointers; by frame pointers in code without such tables.
 
 use std::collections::HashMap;
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ pub const MAX_CALLERS: usize = 12;
 const MAX_PROCESSES: usize = 1 << 10;
 /// Changes of modules after which a cache is made anew.
 const MAX_CHANGES: u32 = 60_000;
+/// What the kernel maps into every process: code for the clock.
+const VDSO: &str = "[vdso]";
 /// A word of a stack.
 const WORD_BYTES: u64 = 8;
 
@@ -28,6 +32,15 @@ pub struct Frame {
     pub stack: u64,
     /// rbp.
     pub base: u64,
+}
+
+/// Who called, innermost first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walk {
+    /// Return addresses.
+    pub callers: Vec<u64>,
+    /// The copy of the stack ended before they did.
+    pub is_cut: bool,
 }
 
 /// A section of a file: its address there, and its bytes.
@@ -77,26 +90,64 @@ impl Unwinder {
         stack: &[u8],
         on_disk: impl Fn(&Path) -> PathBuf,
     ) -> Vec<u64> {
-        let mut word = |address: u64| {
-            let at = usize::try_from(address.checked_sub(frame.stack).ok_or(())?).map_err(drop)?;
-            let bytes = stack.get(at..).and_then(|rest| rest.first_chunk()).ok_or(())?;
-            Ok(u64::from_le_bytes(*bytes))
-        };
-        let mut callers = Vec::new();
+        let copy = StackCopy { from: frame.stack, bytes: stack };
         // Nothing is on its frame yet but where it returns to.
-        let mut next = word(frame.stack).ok();
-        let mut registers = UnwindRegsX86_64::new(0, frame.stack.wrapping_add(WORD_BYTES), frame.base);
-        while let Some(caller) = next.filter(|_| callers.len() < MAX_CALLERS) {
+        let Some(first) = copy.word(frame.stack) else { return Vec::new() };
+        let registers = UnwindRegsX86_64::new(0, frame.stack.wrapping_add(WORD_BYTES), frame.base);
+        self.walk(pid, maps, first, registers, copy, MAX_CALLERS, &on_disk).callers
+    }
+
+    /// The same of a function that was interrupted anywhere, at `at`: its callers, at most so many.
+    #[allow(clippy::too_many_arguments)] // a thread's state, and what it lies in
+    pub fn chain(
+        &mut self,
+        pid: u32,
+        maps: &[Mapping],
+        at: u64,
+        frame: Frame,
+        stack: &[u8],
+        most: usize,
+        on_disk: impl Fn(&Path) -> PathBuf,
+    ) -> Walk {
+        let copy = StackCopy { from: frame.stack, bytes: stack };
+        let mut registers = UnwindRegsX86_64::new(at, frame.stack, frame.base);
+        if let Some(map) = maps.iter().find(|map| map.is_code && map.contains(at)) {
+            self.know(pid, map, &on_disk);
+        }
+        let process = self.processes.entry(pid).or_default();
+        let address = FrameAddress::from_instruction_pointer(at);
+        let mut is_cut = false;
+        let mut word = |address| copy.read(address, &mut is_cut);
+        let next = process.unwinder.unwind_frame(address, &mut registers, &mut self.cache, &mut word).ok().flatten();
+        let Some(first) = next else { return Walk { callers: Vec::new(), is_cut } };
+        self.walk(pid, maps, first, registers, copy, most, &on_disk)
+    }
+
+    /// From a return address on.
+    #[allow(clippy::too_many_arguments)] // a thread's state, and what it lies in
+    fn walk(
+        &mut self,
+        pid: u32,
+        maps: &[Mapping],
+        first: u64,
+        mut registers: UnwindRegsX86_64,
+        copy: StackCopy<'_>,
+        most: usize,
+        on_disk: &impl Fn(&Path) -> PathBuf,
+    ) -> Walk {
+        let (mut callers, mut next, mut is_cut) = (Vec::new(), Some(first), false);
+        while let Some(caller) = next.filter(|_| callers.len() < most) {
             // The call stands before what it returns to, which may be another function's.
             let call = caller.wrapping_sub(1);
             let Some(map) = maps.iter().find(|map| map.is_code && map.contains(call)) else { break };
             let Some(address) = FrameAddress::from_return_address(caller) else { break };
             callers.push(caller);
-            self.know(pid, map, &on_disk);
+            self.know(pid, map, on_disk);
             let process = self.processes.entry(pid).or_default();
+            let mut word = |address| copy.read(address, &mut is_cut);
             next = process.unwinder.unwind_frame(address, &mut registers, &mut self.cache, &mut word).ok().flatten();
         }
-        callers
+        Walk { callers, is_cut }
     }
 
     /// A process executes another program, or has ended: what was known of it is of the old one.
@@ -125,17 +176,53 @@ impl Unwinder {
             process.added.remove(&from);
         }
         process.added.insert(map.from, map.clone());
-        let Some(file) = map.file() else { return };
-        let tables = self.files.entry(file.into()).or_insert_with(|| Tables::read(&on_disk(file)));
+        let tables = match map.file() {
+            Some(file) => self.files.entry(file.into()).or_insert_with(|| Tables::read(&on_disk(file))),
+            None if map.path.as_os_str() == VDSO => self.files.entry(VDSO.into()).or_insert_with(Tables::of_vdso),
+            None => return,
+        };
         if let Some(module) = tables.as_ref().and_then(|tables| tables.module(map)) {
             process.unwinder.add_module(module);
         }
     }
 }
 
+/// A copy of the top of a stack.
+#[derive(Clone, Copy)]
+struct StackCopy<'a> {
+    from: u64,
+    bytes: &'a [u8],
+}
+
+impl StackCopy<'_> {
+    fn word(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.from)?).ok()?;
+        self.bytes.get(at..)?.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+
+    /// The same for who unwinds, and whether it lay above the copy.
+    fn read(&self, address: u64, is_cut: &mut bool) -> Result<u64, ()> {
+        let word = self.word(address);
+        *is_cut |= word.is_none() && address >= self.from;
+        word.ok_or(())
+    }
+}
+
 impl Tables {
     fn read(path: &Path) -> Option<Self> {
-        let elf = Elf::open(path).ok()?;
+        Self::of(&Elf::open(path).ok()?)
+    }
+
+    /// Of what the kernel has mapped into this process as into every other.
+    fn of_vdso() -> Option<Self> {
+        let maps = Mapping::parse_all(&std::fs::read("/proc/self/maps").ok()?);
+        let map = maps.into_iter().find(|map| map.path.as_os_str() == VDSO)?;
+        let mut bytes = vec![0; usize::try_from(map.to - map.from).ok()?];
+        File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, map.from).ok()?;
+        Self::of(&Elf::of_bytes(Path::new(VDSO), bytes).ok()?)
+    }
+
+    fn of(elf: &Elf) -> Option<Self> {
         let section = |name| elf.section(name).ok().flatten().map(|(address, bytes)| (address, Arc::from(bytes)));
         Some(Self { segments: elf.segments(), frames: section(".eh_frame")?, index: section(".eh_frame_hdr") })
     }

@@ -207,7 +207,8 @@ impl Governor {
     /// Whether what comes with events that are open on threads (switches, threads that are created) leaves samples less than half of the budget.
     pub fn is_crowded_out(&self) -> bool {
         let with_events = self.with_events_ns / self.besides_of_ns.max(1.0);
-        self.decision == Decision::Rest || self.sampled_ns >= KNOWN_CROWDED_NS && with_events > allowed(self.budget) / 2.0
+        let is_known = self.decision == Decision::Rest || self.sampled_ns >= KNOWN_CROWDED_NS;
+        is_known && with_events > allowed(self.budget) / 2.0
     }
 
     /// How many events come by nanosecond of the program's time, as far as is known.
@@ -414,6 +415,31 @@ mod tests {
         let rates = world.governor.ledger().rates();
         assert!(rates[1].program_cpu_s > 10.0, "the coarser rate had its part: {rates:?}");
         assert_eq!(world.closed_ns, 0.0);
+    }
+
+    /// Events that go over from threads to CPUs: what threads take comes no more, and what they took before keeps its price.
+    #[test]
+    fn where_threads_crowd_samples_out_that_is_said_and_what_they_took_stays_told() {
+        let budget = 0.01;
+        let mut world = World::new(budget);
+        world.run(5_000_000_000, |_| 1.0, 100.0);
+        assert!(!world.governor.is_crowded_out(), "an eighth of the budget");
+        world.run(5_000_000_000, |_| 1.0, 600.0);
+        assert!(world.governor.is_crowded_out(), "seven tenths");
+        let tasks = |world: &World| {
+            let expenses = world.governor.ledger().expenses();
+            expenses.into_iter().find(|expense| expense.on == ExpenseOn::Tasks).unwrap()
+        };
+        let (before, high_ns) = (tasks(&world), world.governor.ledger().high_ns());
+        world.governor.forget_besides();
+        world.governor.change(Tariff { switch_ns: None, task_ns: None, ..tariff(budget) });
+        assert!((world.governor.ledger().high_ns() / high_ns - 1.0).abs() < 1e-9);
+        assert_eq!(tasks(&world), before);
+        assert!(!world.governor.is_crowded_out());
+        // What has no price here is told as such once there is any.
+        world.run(1_000_000_000, |_| 1.0, 50.0);
+        let after = tasks(&world);
+        assert!(after.count.unwrap() > before.count.unwrap() + 40 && after.cost_s.is_none(), "{after:?}");
     }
 
     /// Events of which nobody knows before how often they come: the first periods are for far more, and change until they suit.

@@ -64,6 +64,7 @@ pub(super) fn attributes(event: &Event, sampling: &Sampling, uprobe_path: Option
         attr.sample_regs_user = payload.regs_user;
         attr.sample_regs_intr = payload.regs_intr;
         attr.sample_stack_user = payload.stack_user_bytes;
+        attr.set_exclude_callchain_user(payload.chain_of_kernel.into());
         attr.branch_sample_type = payload.branch_sample_type;
         if payload.group_read {
             // A counter with `inherit` cannot be read as a group into samples; callers keep the two apart.

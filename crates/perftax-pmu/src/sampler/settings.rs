@@ -26,6 +26,8 @@ pub struct Payload {
     pub stack_user_bytes: u32,
     /// Branch stack filter (`PERF_SAMPLE_BRANCH_STACK`).
     pub branch_sample_type: u64,
+    /// Whether call chains leave out the callers in user mode, which a copy of the stack tells.
+    pub chain_of_kernel: bool,
     /// Whether a READ payload holds the whole group.
     pub group_read: bool,
 }
@@ -41,6 +43,7 @@ impl Payload {
         regs_intr: 0,
         stack_user_bytes: 0,
         branch_sample_type: 0,
+        chain_of_kernel: false,
         group_read: false,
     };
 
@@ -80,6 +83,18 @@ impl Payload {
         self = self.with_user_registers();
         self.sample_type |= u64::from(abi::PERF_SAMPLE_STACK_USER);
         self.stack_user_bytes = bytes;
+        self
+    }
+
+    /// With all that callers in user mode are found by, by tables: a copy of the stack, and the three registers that frames are found by. The kernel's own callers
+    /// come as a chain.
+    pub fn with_stack_to_unwind(mut self, bytes: u32) -> Self {
+        /// BP, SP, IP (`asm/perf_regs.h`, x86).
+        const FRAME: u64 = 0b1_1100_0000;
+        self = self.with_callchain().with_stack_copy(bytes);
+        self.sample_type |= u64::from(abi::PERF_SAMPLE_REGS_USER);
+        self.regs_user |= FRAME;
+        self.chain_of_kernel = true;
         self
     }
 

@@ -104,8 +104,9 @@ impl<'a> Session<'a> {
     pub fn open(recording: &Recording, program: &Program, features: Features, attendant: &'a mut dyn Attendant) -> Result<Self> {
         let payload = recording.payload.with_cpu();
         let place = recording.place;
-        let written = sampling(recording, place, 1, payload.with_period(), false);
+        let written = sampling(recording, place, 1, recording.callers.written(payload).with_period(), false);
         let payload = if tells_its_period(recording.event.mechanism) { payload.with_period() } else { payload.with_place() };
+        let payload = recording.callers.carried(payload);
         let tariff = recording.pricing.tariff().ok_or_else(|| no_period(recording))?;
         let samplings = samplings(recording, place, &tariff, payload, program.is_ours());
         let pid = program.pid();
@@ -289,6 +290,7 @@ impl<'a> Session<'a> {
             place: self.place,
             went_over_s: self.went_over_s,
             of_others: self.sink.of_others,
+            cut: self.sink.cut(),
             unwritten: self.sink.unwritten,
             bytes: self.written_bytes + self.sink.extent().0,
         }

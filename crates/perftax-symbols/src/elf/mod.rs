@@ -135,6 +135,14 @@ impl Elf {
         Self { path: path.into(), data: Source::Whole(bytes) }.checked()
     }
 
+    /// The same of bytes that are at hand: what the kernel maps into every process, of no file.
+    ///
+    /// # Errors
+    /// Where they are no ELF file.
+    pub fn of_bytes(name: &Path, bytes: Vec<u8>) -> Result<Self> {
+        Self { path: name.into(), data: Source::Whole(bytes) }.checked()
+    }
+
     fn checked(self) -> Result<Self> {
         let why = match object::FileKind::parse(&self.data) {
             Ok(object::FileKind::Elf32 | object::FileKind::Elf64) => match self.parse() {

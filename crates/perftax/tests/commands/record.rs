@@ -1,11 +1,12 @@
 //! `perftax record` on this machine: its recordings are read by perf and by ourselves, its programs are left alone, whatever becomes of it.
 
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use perftax_doc::{ExpenseOn, Recorded};
+use perftax_doc::{EventsOn, ExpenseOn, Recorded};
 use perftax_perfdata::recording::Recording;
 
 use crate::common::{Running, is_root};
@@ -281,6 +282,117 @@ fn cpus_are_watched_for_whoever_may() {
     assert!(of_perl > 0, "{:?}", read.counts.by_thread);
     let idle = read.counts.by_thread.keys().any(|(thread, _)| thread.pid == 0);
     assert!(!idle, "idle CPUs give no samples");
+}
+
+/// Of whole CPUs a program's samples are kept, and its children's, and nobody else's.
+#[test]
+fn of_whole_cpus_only_the_programs_own_samples_are_kept() {
+    let place = Place::bare_with_profile();
+    let (data, json) = (place.path("a.data"), place.path("a.json"));
+    let other = Running(Command::new("sh").args(["-c", "while :; do :; done"]).stdout(Stdio::null()).spawn().unwrap());
+    // A child that sleeps first: what it executes is told long before it is sampled.
+    let script =
+        "use POSIX; if (!fork) { $0 = 'the child'; 1 while POSIX::clock() < 4e5; exit } 1 while POSIX::clock() < 4e5; wait";
+    let program = ["perl", "-e", script].map(String::from);
+    let ran = place.perftax("record", &arguments(&["--on", "cpus", "--budget", "5%", "-o", &data, "--json", &json], &program));
+    drop(other);
+    if !is_root() {
+        assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+        assert!(ran.stderr.contains("watch whole CPUs (--on cpus)"), "{}", ran.stderr);
+        return;
+    }
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let said = document(&json);
+    assert_eq!((said.events_on, said.went_over_s), (EventsOn::Cpus, None));
+    assert!(said.of_others > 0, "{}", ran.stderr);
+    let (count, weight) = samples_by_perf(&data);
+    assert_eq!(count, said.samples);
+    // Two processes of 0.4 s each.
+    let weight_s = weight as f64 * 1e-9;
+    assert!((0.6..=1.1).contains(&weight_s), "{weight_s} s: {}", ran.stderr);
+    let read = Recording::open(Path::new(&data)).unwrap();
+    let pids: BTreeSet<u32> = read.counts.by_thread.keys().map(|(thread, _)| thread.pid).collect();
+    assert_eq!(pids.len(), 2, "{pids:?}");
+    assert!(read.counts.by_thread.keys().all(|(thread, _)| read.counts.comm(thread.tid) != "sh"));
+    assert!(ran.stderr.contains("samples of other programs were taken, too, and dropped"), "{}", ran.stderr);
+}
+
+/// A program that does little but create processes: on threads nothing would be left for samples, so that the events go over to CPUs, for whoever may have them there.
+#[test]
+fn where_threads_take_the_budget_the_events_go_over_to_cpus() {
+    let place = Place::bare_with_a_price_of_tasks(25_000.0);
+    let json = place.path("a.json");
+    let script = "for (1..1500) { my $p = fork; exit if !$p; waitpid $p, 0; $x += $_ for 1..20000 }";
+    let program = ["perl", "-e", script].map(String::from);
+    let ran = place.perftax("record", &arguments(&["-o", &place.path("a.data"), "--json", &json], &program));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let said = document(&json);
+    if is_root() {
+        assert!(said.events_on == EventsOn::Cpus && said.went_over_s.is_some_and(|since_s| since_s < 2.0), "{}", ran.stderr);
+        assert!(ran.stderr.contains("on whole CPUs from "), "{}", ran.stderr);
+    } else {
+        assert_eq!((said.events_on, said.of_others), (EventsOn::Threads, 0));
+    }
+    let stays = place.perftax("record", &arguments(&["--on", "threads", "-o", &place.path("b.data"), "--json", &json], &program));
+    assert_eq!((stays.code, document(&json).events_on), (Some(0), EventsOn::Threads), "{}", stays.stderr);
+}
+
+/// Callers by tables: of code without frame pointers, through the C library, in chains instead of copies of the stack.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn callers_are_found_by_tables_while_it_runs() {
+    let place = Place::bare_with_profile();
+    let (source, program, data, json) = (place.path("a.c"), place.path("a"), place.path("a.data"), place.path("a.json"));
+    let text = r#"
+        #include <stdlib.h>
+        __attribute__((noinline)) static int leaf(int n) { volatile int x = 0; for (int i = 0; i < n; i++) x += i; return x; }
+        static int compare(const void *a, const void *b) { return leaf(200) + *(const int *)a - *(const int *)b; }
+        __attribute__((noinline)) static void sort(int *all) { qsort(all, 1000, sizeof *all, compare); all[0]++; }
+        int main(void) {
+            int all[1000];
+            for (int times = 0; times < 400; times++) {
+                for (int i = 0; i < 1000; i++) all[i] = i * 7919 % 1000;
+                sort(all);
+            }
+            return all[0] == -1;
+        }
+    "#;
+    std::fs::write(&source, text).unwrap();
+    let built = Command::new("gcc")
+        .args(["-O1", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-o", &program, &source])
+        .status();
+    assert!(built.unwrap().success());
+    let options = ["--budget", "10%", "--call-graph", "dwarf", "-o", &data, "--json", &json];
+    let ran = place.perftax("record", &arguments(&options, std::slice::from_ref(&program)));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let said = document(&json);
+    assert_eq!((said.cut, said.lost), (0, 0), "{}", ran.stderr);
+    assert!(said.samples > 50, "{}", ran.stderr);
+    let output = Command::new("perf").args(["script", "-F", "ip,sym", "-i", &data]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let chains: Vec<Vec<&str>> = text
+        .split(
+            "
+
+",
+        )
+        .map(|chain| chain.lines().filter_map(|line| line.split_whitespace().nth(1)).collect())
+        .collect();
+    let of_leaf: Vec<&Vec<&str>> = chains.iter().filter(|chain| chain.first() == Some(&"leaf")).collect();
+    let is_whole = |chain: &&&Vec<&str>| {
+        let place = |name: &str| chain.iter().position(|function| *function == name);
+        let places = [place("leaf"), place("compare"), place("sort"), place("main")];
+        places.iter().all(Option::is_some) && places.is_sorted() && chain.len() > 6
+    };
+    let whole = of_leaf.iter().filter(is_whole).count();
+    assert!(of_leaf.len() > 40 && whole * 100 >= of_leaf.len() * 99, "{whole} of {}: {text}", of_leaf.len());
+    // A copy of the stack alone is 8 KiB.
+    assert!(said.recording_bytes < 600 * said.samples + 20_000, "{} bytes of {} samples", said.recording_bytes, said.samples);
+    for wrong in ["dwarf,7", "dwarf,70000", "dwarf,x", "lbr", "fp,8"] {
+        let ran = place.perftax("record", &["--call-graph", wrong, "--", "true"]);
+        assert_eq!(ran.code, Some(2), "{wrong}: {}", ran.stderr);
+    }
 }
 
 /// What the kernel counts in software is sampled at its period, and each sample weighs that much.

@@ -157,6 +157,14 @@ impl Place {
         place
     }
 
+    /// The same where a thread or process that is created has a price, ns.
+    pub fn bare_with_a_price_of_tasks(task_ns: f64) -> Self {
+        let place = Self::bare(env!("CARGO_BIN_EXE_perftax").into());
+        let price = json!({"estimate": task_ns, "low": task_ns * 0.9, "high": task_ns * 1.1, "confidence": 0.95});
+        place.keep_profile_with(&json!({ "task": price }));
+        place
+    }
+
     /// A plain user's, with a perftax that anybody may run: whoever runs the tests, where that is not root.
     pub fn of_a_plain_user() -> Self {
         const USER: u32 = 1000;
@@ -210,6 +218,10 @@ impl Place {
 
     /// A made-up calibration of cpu-clock and one of page faults, kept as this machine's own: nothing needs to be calibrated.
     fn keep_profile(&self) {
+        self.keep_profile_with(&json!({}));
+    }
+
+    fn keep_profile_with(&self, terms: &Value) {
         let doctor = self.perftax("doctor", &["--json", "-"]);
         let doctor: Value = serde_json::from_str(&doctor.stdout).unwrap();
         let (machine, kernel) = (&doctor["machine"], &doctor["kernel"]);
@@ -218,7 +230,7 @@ impl Place {
                 "schema": 1, "kind": "calibrate", "perftax": "0.1.0", "kernel": kernel, "taken_at_s": 4e9, "command": [],
                 "machine": machine, "mechanism": mechanism, "event": event,
                 "alpha_ns": {"estimate": alpha, "low": alpha * 0.95, "high": alpha * 1.05, "confidence": 0.95},
-                "floor_ns": null, "samples": 1000, "expected_samples": 1000.0, "lost": 0, "throttled": 0, "terms": {},
+                "floor_ns": null, "samples": 1000, "expected_samples": 1000.0, "lost": 0, "throttled": 0, "terms": terms,
                 "linearity": null, "control": null, "witness": null, "drift": 0.02, "sessions": 30, "elapsed_s": 90.0,
                 "stopped": "precision", "blocks": []
             })

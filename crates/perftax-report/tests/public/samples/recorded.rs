@@ -57,6 +57,7 @@ pub fn recorded() -> Recorded {
         events_on: EventsOn::Cpus,
         went_over_s: Some(1.2),
         of_others: 1_422,
+        cut: 0,
         represented: Some(0.93),
         rates: vec![
             RateUse { period: Some(3_346_061), program_cpu_s: program_cpu_s * 0.92, samples: samples - 11 },

@@ -5,6 +5,7 @@ use perftax_cost::stoker::resolved_share;
 use perftax_doc::{Estimate, EventsOn, ExpenseOn, Origin, Recorded, Warning, Witnessed};
 use perftax_pmu::sys::Ended;
 use perftax_record::{Place, Recording, Status, Whom};
+use perftax_report::units;
 
 use super::files::Files;
 use crate::failure::code_of_end;
@@ -17,6 +18,8 @@ pub struct Subject<'a> {
     pub recording: &'a Recording,
     /// The command, or the process.
     pub program: Vec<String>,
+    /// What gives the right to watch whole CPUs; none where it is held.
+    pub to_watch_cpus: Option<String>,
 }
 
 impl Subject<'_> {
@@ -54,12 +57,13 @@ impl Subject<'_> {
             },
             went_over_s: totals.went_over_s,
             of_others: totals.of_others,
+            cut: totals.cut,
             represented: (totals.counted > 0).then(|| totals.weight as f64 / totals.counted as f64),
             rates: ledger.rates(),
             witness: status.witness.map(|witness| self.witnessed(witness, ledger)),
             course: governor.course().to_vec(),
         };
-        let warnings = warnings(&document, &self.recording.whom);
+        let warnings = warnings(&document, self);
         document.origin.warnings.extend(warnings);
         document
     }
@@ -86,8 +90,14 @@ fn overlap(a: &Estimate, b: &Estimate) -> bool {
 /// From this share of the CPU time on that no sample stands for it is said what would see more.
 const SHORT: f64 = 0.1;
 
+/// The same of the time in which nothing was sampled.
+const LONG: f64 = 0.2;
+/// And of samples that lack callers.
+const MANY: f64 = 0.01;
+
 /// What weakens the recording, each with a remedy.
-fn warnings(doc: &Recorded, whom: &Whom) -> Vec<Warning> {
+fn warnings(doc: &Recorded, subject: &Subject<'_>) -> Vec<Warning> {
+    let whom = &subject.recording.whom;
     let mut warnings = Vec::new();
     let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
     let unpriced = || doc.expenses.iter().filter(|expense| expense.cost_s.is_none());
@@ -105,7 +115,20 @@ fn warnings(doc: &Recorded, whom: &Whom) -> Vec<Warning> {
         && tasks.is_some_and(|tasks| tasks > 100)
     {
         let message = "most threads end before a period is over, and are in no sample";
-        warn(message.into(), "perftax record -a watches the CPUs instead, whoever runs there (as root)");
+        warn(message.into(), "perftax record --on cpus has the events on whole CPUs instead (as root)");
+    }
+    let rested_s: f64 = doc.rates.iter().filter(|rate| rate.period.is_none()).map(|rate| rate.program_cpu_s).sum();
+    if matches!(whom, Whom::Program) && doc.events_on == EventsOn::Threads && rested_s > LONG * doc.program_cpu_s {
+        let message = format!(
+            "context switches and new threads would have taken more than the budget while events are open on threads: nothing was sampled for {} of the CPU time",
+            units::share(rested_s / doc.program_cpu_s)
+        );
+        let to_watch_cpus = subject.to_watch_cpus.as_deref().unwrap_or("leave --on threads out");
+        warn(message, &format!("{to_watch_cpus}: events on whole CPUs cost neither"));
+    }
+    if doc.cut as f64 > MANY * doc.samples as f64 {
+        let message = format!("{} samples have callers beyond the copy of their stack, which are missing", units::count(doc.cut));
+        warn(message, "perftax record --call-graph dwarf,65016");
     }
     if let Some(witness) = doc.witness.as_ref().filter(|witness| witness.agrees == Some(false)) {
         let message = format!(

@@ -14,14 +14,14 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use perftax_cost::governor::{Pricing, Tariff};
 use perftax_cost::period::Rule;
-use perftax_cost::prediction::Watched;
-use perftax_doc::{Mechanism, PayloadTerm};
+use perftax_cost::prediction::{USER_STACK_BYTES, Watched};
+use perftax_doc::{Estimate, PayloadTerm};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::{Payload, ring_pages_within_rights};
-use perftax_record::{Place, Recorder, Recording, Stdio, Subject, Whom, record};
+use perftax_record::{Callers, Place, Recorder, Recording, Stdio, Subject, Whom, record};
 use perftax_report::units;
 
 use crate::commands::plan::budget_share;
@@ -59,9 +59,13 @@ pub struct Args {
     /// The same as samples a second of CPU time
     #[arg(short = 'F', long = "freq", value_name = "HZ", conflicts_with = "period", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     frequency: Option<u64>,
-    /// Record callers, by frame pointers
-    #[arg(short = 'g')]
-    call_graph: bool,
+    /// Record callers, by frame pointers: --call-graph fp
+    #[arg(short = 'g', conflicts_with = "call_graph")]
+    frame_pointers: bool,
+    /// Record callers by frame pointers (fp), or by the tables that compilers leave for exceptions, from a copy of the top of the stack (dwarf, or dwarf,BYTES; usual: 8192). They are found
+    /// while it runs: what is written are callers, not copies
+    #[arg(long, value_name = "fp|dwarf[,BYTES]", value_parser = call_graph)]
+    call_graph: Option<Callers>,
     /// Pages of each CPU's ring; a power of two (usual: 128, or as many as may be locked)
     #[arg(short = 'm', long, value_name = "PAGES")]
     mmap_pages: Option<usize>,
@@ -131,6 +135,23 @@ enum On {
     Cpus,
 }
 
+/// As perf has it.
+fn call_graph(text: &str) -> Result<Callers, String> {
+    let (method, bytes) = text.split_once(',').map_or((text, None), |(method, bytes)| (method, Some(bytes)));
+    match (method, bytes) {
+        ("fp", None) => Ok(Callers::FramePointers),
+        ("dwarf", _) => {
+            let bytes = bytes.map_or(Some(USER_STACK_BYTES), |text| text.parse().ok());
+            // The kernel takes words, and no record has more than 64 KiB.
+            let fits = |bytes: &u32| bytes.is_multiple_of(8) && (8..=65_528 - 512).contains(bytes);
+            let stack_bytes = bytes.filter(fits).ok_or("needs a multiple of 8 from 8 to 65016, in bytes, behind dwarf")?;
+            Ok(Callers::Tables { stack_bytes })
+        }
+        ("lbr", None) => Err("lbr is perf record's alone; --call-graph dwarf finds callers without frame pointers, too".into()),
+        _ => Err("needs fp, dwarf, or dwarf,BYTES".into()),
+    }
+}
+
 /// CPUs by number.
 #[derive(Clone, Debug)]
 struct CpuList(Vec<u32>);
@@ -193,8 +214,29 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if args.event.is_none() && event.modifiers.exclude_kernel {
         here.may(Right::OwnKernelMode, "samples are of the program's own mode alone", &mut origin);
     }
-    let carried: &[PayloadTerm] = if args.call_graph { &[PayloadTerm::Callchain] } else { &[] };
-    let priced = measured::price(&here, Some(&event), mechanism, carried, args.profile.as_ref(), &mut origin)?;
+    let callers = match args.call_graph {
+        Some(callers) => callers,
+        None if args.frame_pointers => Callers::FramePointers,
+        None => Callers::Nobody,
+    };
+    if matches!(callers, Callers::Tables { .. }) && std::env::consts::ARCH != "x86_64" {
+        let what = format!("unwind stacks of {}", std::env::consts::ARCH);
+        let why = "callers are found by tables on x86-64 alone".into();
+        return Err(Error::Unsupported { what, why, remedy: "--call-graph fp, of programs with frame pointers".into() }.into());
+    }
+    let carried: &[PayloadTerm] = match callers {
+        Callers::Nobody => &[],
+        Callers::FramePointers => &[PayloadTerm::Callchain],
+        // The kernel's callers come as a chain.
+        Callers::Tables { .. } => &[PayloadTerm::Callchain, PayloadTerm::UserStack],
+    };
+    let mut priced = measured::price(&here, Some(&event), mechanism, carried, args.profile.as_ref(), &mut origin)?;
+    if let (Callers::Tables { stack_bytes }, Some(term)) = (callers, priced.cost.terms.get_mut(PayloadTerm::UserStack.name()))
+        && stack_bytes > USER_STACK_BYTES
+    {
+        // A longer copy than the calibrated one costs as much more at most.
+        *term = Estimate { high: term.high * f64::from(stack_bytes) / f64::from(USER_STACK_BYTES), ..*term };
+    }
     // Wherever its threads go, whatever CPUs we are held to.
     let online = online_cpus()?;
     let cpus = args.cpus.clone().map_or(online.clone(), |list| list.0);
@@ -209,16 +251,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
     };
     let right = here.right(Right::WholeCpus);
     let may_watch_cpus = right.held == Some(true);
-    if !matches!(whom, Whom::Program) || args.on == Some(On::Cpus) {
-        if !may_watch_cpus {
-            let asked = match args.on {
-                Some(_) => "--on cpus",
-                None if args.all_cpus => "-a",
-                None => "--cgroup",
-            };
-            let what = format!("watch whole CPUs ({asked})");
-            return Err(Error::Unsupported { what, why: right.why_not, remedy: right.remedy }.into());
-        }
+    let to_watch_cpus = (!may_watch_cpus).then(|| right.remedy.clone());
+    if (!matches!(whom, Whom::Program) || args.on == Some(On::Cpus)) && !may_watch_cpus {
+        let asked = match args.on {
+            Some(_) => "--on cpus",
+            None if args.all_cpus => "-a",
+            None => "--cgroup",
+        };
+        let what = format!("watch whole CPUs ({asked})");
+        return Err(Error::Unsupported { what, why: right.why_not, remedy: right.remedy }.into());
     }
     let is_clock = mechanism.is_time_driven();
     let by_frequency = args.frequency.map(|frequency| 1_000_000_000 / frequency);
@@ -238,9 +279,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         shortest: by_frequency.or(args.period),
         rates: RATES,
     };
-    // What traps does so for everybody on the CPUs.
-    let traps = matches!(mechanism, Mechanism::Tracepoint | Mechanism::Uprobe | Mechanism::Breakpoint);
-    let may_go_over = on_threads && args.on.is_none() && may_watch_cpus && !traps;
+    // Of a clock others on the CPUs lose no more than the program does: other events may come to them far more often.
+    let may_go_over = on_threads && args.on.is_none() && may_watch_cpus && is_clock;
     let tariff = pricing
         .tariff()
         .with_context(|| format!("no period of {} fits a budget of {}", event.name, units::share(args.budget)))?;
@@ -250,7 +290,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::announce(&promise(args.budget, &event, &tariff));
     let signals = Signals::notice();
     let metrics = args.metrics.map(Metrics::listen).transpose()?;
-    let payload = if args.call_graph { Payload::BASIC.with_callchain() } else { Payload::BASIC };
+    // Copies of stacks take room.
+    let pages = if matches!(callers, Callers::Tables { .. }) { 4 * RING_PAGES } else { RING_PAGES };
     let recording = Recording {
         subject: match (args.pid, &args.command[..]) {
             (Some(pid), _) => Subject::Process(pid),
@@ -262,10 +303,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         place: if on_threads { Place::Threads } else { Place::Cpus },
         on_cpus: may_go_over.then(|| Pricing { watched: Watched::Cpus, ..pricing.clone() }),
         event,
-        payload,
+        payload: Payload::BASIC,
+        callers,
         pricing,
         output: if is_stdout(&args.output) { Stdio::ToErrors } else { Stdio::Inherit },
-        ring_pages: args.mmap_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, cpus.len())),
+        ring_pages: args.mmap_pages.unwrap_or_else(|| ring_pages_within_rights(pages, cpus.len())),
         cpus,
         own_cpus: here.cpus.clone(),
         work: args.work.as_deref().map(|text| here.event(text)).transpose()?,
@@ -277,7 +319,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         cpu: here.id.cpu.clone(),
         pmus: here.pmu_types(),
     };
-    let subject = document::Subject { origin, recording: &recording, program: program(args) };
+    let subject = document::Subject { origin, recording: &recording, program: program(args), to_watch_cpus };
     let switch_at = args.switch_output.or(args.keep.map(|keep| SwitchAt::Bytes((keep / SEGMENTS).max(1))));
     let files = Files::new(&args.output, switch_at, args.keep);
     let mut attending = Attending { subject: &subject, files, metrics, signals };
