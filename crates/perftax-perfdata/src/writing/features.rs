@@ -82,7 +82,9 @@ impl BuildId {
         /// `PERF_RECORD_MISC_BUILD_ID_SIZE` (Linux 5.9): the id's length is told.
         const WITH_LENGTH: u16 = 1 << 15;
         let id = &self.id[..self.id.len().min(ID_ROOM)];
-        let path = padded_to(self.path.as_bytes(), 64);
+        let mut path = padded_to(self.path.as_bytes(), 64);
+        // Whole words, without which perf refuses a stream (7.2: `perf_session__process_event`).
+        path.resize(path.len() + 4, 0);
         let size = 8 + 4 + ID_ROOM + 4 + path.len();
         let misc = WITH_LENGTH | if self.is_kernel { MISC_KERNEL } else { MISC_USER };
         let mut bytes = [&kind.to_le_bytes()[..], &misc.to_le_bytes(), &(size as u16).to_le_bytes()].concat();

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use linux_perf_data::{PerfFileReader, PerfFileRecord};
 use perftax_perfdata::recording::Recording;
-use perftax_perfdata::writing::{BuildId, EventDescription, Features, FileWriter};
+use perftax_perfdata::writing::{BuildId, Destination, EventDescription, Features, FileWriter, Writer};
 use perftax_pmu::event::{Catalog, parse};
 use perftax_pmu::record::{Encoder, Header, MappedCode, Task};
 use perftax_pmu::sampler::{Payload, Sampling, attribute_bytes};
@@ -151,4 +151,26 @@ fn records_that_do_not_fit_leave_what_was_there() {
     File::open(&path).unwrap().read_to_end(&mut bytes).unwrap();
     assert_eq!(Recording::open(&path).unwrap().events[0].samples, samples);
     assert_eq!(Recording::open(&path).unwrap().features.hostname, "somewhere");
+}
+
+/// Every record of a stream is of whole words: newer readers refuse others.
+#[test]
+fn streams_are_of_whole_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.data");
+    let stream = Destination::Pipe(File::create_new(&path).unwrap());
+    let mut writer = Writer::create(stream, &described(), &features()).unwrap();
+    writer.write(&sample(0x1000, 5, 1_000_003)).unwrap();
+    // Paths of many lengths.
+    let build_ids = (1..200).map(|length| BuildId { path: "x".repeat(length), id: vec![7; 20], is_kernel: false }).collect();
+    writer.finish(&Features { build_ids, ..features() }).1.unwrap();
+    let bytes = std::fs::read(&path).unwrap();
+    let (mut at, mut records) = (16, 0);
+    while at < bytes.len() {
+        let size = usize::from(u16::from_le_bytes([bytes[at + 6], bytes[at + 7]]));
+        assert!(size >= 8 && size.is_multiple_of(8), "{size} bytes at {at}");
+        (at, records) = (at + size, records + 1);
+    }
+    assert!(at == bytes.len() && records > 200, "{at} {records}");
+    assert_eq!(Recording::open(&path).unwrap().events[0].samples, 1);
 }
