@@ -40,6 +40,7 @@ mod work;
 
 pub use callers::Callers;
 pub use perftax_perfdata::writing::Destination;
+pub use perftax_pmu::sampler::Clock;
 pub use perftax_pmu::sys::Stdio;
 pub use perftax_target::Subject;
 pub use place::Place;

@@ -8,7 +8,7 @@ use perftax_cost::governor::{Governor, Pricing, Witness};
 use perftax_perfdata::writing::{Destination, Features};
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
-use perftax_pmu::sampler::Payload;
+use perftax_pmu::sampler::{Clock, Payload};
 use perftax_pmu::sys::{Exit, Stdio};
 use perftax_pmu::{Error, Result};
 use perftax_target::Subject;
@@ -34,6 +34,8 @@ pub struct Recording {
     pub payload: Payload,
     /// How callers are found.
     pub callers: Callers,
+    /// Which clock samples take their times from.
+    pub clock: Clock,
     /// What sampling costs, and what it may: periods follow from it.
     pub pricing: Pricing,
     /// Where a command's output goes.

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use perf_event_open_sys::bindings as abi;
 
-use super::{Clock, Sampling, Wakeup};
+use super::{Sampling, Wakeup};
 use crate::event::Event;
 use crate::sys::Attributes;
 
@@ -71,9 +71,9 @@ pub(super) fn attributes(event: &Event, sampling: &Sampling, uprobe_path: Option
             attr.read_format |= u64::from(abi::PERF_FORMAT_GROUP) | u64::from(abi::PERF_FORMAT_ID);
         }
         attr.set_sample_id_all(1);
-        if sampling.clock == Clock::MonotonicRaw {
+        if let Some(clock) = sampling.clock.id() {
             attr.set_use_clockid(1);
-            attr.clockid = libc::CLOCK_MONOTONIC_RAW;
+            attr.clockid = clock;
         }
         if sampling.task_records {
             attr.set_comm(1);

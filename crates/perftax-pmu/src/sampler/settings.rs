@@ -211,8 +211,30 @@ pub enum Clock {
     /// perf's own, which nobody else can read.
     #[default]
     Perf,
-    /// CLOCK_MONOTONIC_RAW, which programs can read. Intel's multi-record mode then ends (doctor's oracle: use_clockid).
+    /// CLOCK_MONOTONIC_RAW, which programs can read. Intel's multi-record mode then ends, as with every clock but perf's own (doctor's oracle: use_clockid).
     MonotonicRaw,
+    /// CLOCK_MONOTONIC.
+    Monotonic,
+    /// CLOCK_BOOTTIME.
+    Boottime,
+    /// CLOCK_REALTIME: may be set.
+    Realtime,
+    /// CLOCK_TAI.
+    Tai,
+}
+
+impl Clock {
+    /// Its number (clock_gettime(2)); none of perf's own.
+    pub const fn id(self) -> Option<i32> {
+        match self {
+            Self::Perf => None,
+            Self::MonotonicRaw => Some(libc::CLOCK_MONOTONIC_RAW),
+            Self::Monotonic => Some(libc::CLOCK_MONOTONIC),
+            Self::Boottime => Some(libc::CLOCK_BOOTTIME),
+            Self::Realtime => Some(libc::CLOCK_REALTIME),
+            Self::Tai => Some(libc::CLOCK_TAI),
+        }
+    }
 }
 
 impl Sampling {

@@ -5,7 +5,7 @@ use perftax_doc::Estimate;
 use perftax_pmu::Result;
 use perftax_pmu::sys::{monotonic_ns, own_cpu_ns, process_tree};
 
-use super::{MACHINE_LOOK_NS, Session};
+use super::{FIRST_MACHINE_LOOKS_NS, MACHINE_LOOK_NS, Session};
 use crate::known::known;
 use crate::place::Place;
 use crate::recording::Status;
@@ -51,7 +51,9 @@ impl Session<'_> {
             window.program_ns = used_ns;
         }
         window.switches = std::mem::replace(&mut self.owed_switches, Estimate::exact(0.0));
-        if self.rates.is_some() && (now_ns >= self.machine_look_ns + MACHINE_LOOK_NS || self.machine.busy.is_none()) {
+        let is_early = self.governor.ledger().elapsed_ns < MACHINE_LOOK_NS;
+        let due_ns = self.machine_look_ns + if is_early { FIRST_MACHINE_LOOKS_NS } else { MACHINE_LOOK_NS };
+        if self.rates.is_some() && (now_ns >= due_ns || self.machine.busy.is_none()) {
             window.switches = window.switches.plus_dependent(&self.switched(now_ns));
         }
         let used_ns = own_cpu_ns();

@@ -30,8 +30,9 @@ use crate::switches::Switches;
 use crate::whom::Whom;
 use crate::work::Work;
 
-/// From one look at the whole machine to the next, at least, ns.
+/// From one look at the whole machine to the next, at least, ns: in the beginning, when nobody knows how often the program switches, sooner.
 const MACHINE_LOOK_NS: u64 = 500_000_000;
+const FIRST_MACHINE_LOOKS_NS: u64 = 40_000_000;
 /// From one look at the rings to the next.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
@@ -398,6 +399,7 @@ fn sampling(recording: &Recording, place: Place, period: u64, payload: Payload, 
         mapping_records: true,
         // Nobody waits for them: they are looked for when it is time.
         wakeup: Wakeup::Bytes(u32::MAX),
+        clock: recording.clock,
         ..Sampling::COUNTING
     }
 }

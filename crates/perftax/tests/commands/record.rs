@@ -337,6 +337,27 @@ fn where_threads_take_the_budget_the_events_go_over_to_cpus() {
     assert_eq!((stays.code, document(&json).events_on), (Some(0), EventsOn::Threads), "{}", stays.stderr);
 }
 
+/// Times of a clock that everybody can read.
+#[test]
+fn times_are_of_the_clock_that_is_asked_for() {
+    let place = Place::bare_with_profile();
+    let data = place.path("a.data");
+    // Since boot, suspended or not.
+    let now = || -> f64 { std::fs::read_to_string("/proc/uptime").unwrap().split(' ').next().unwrap().parse().unwrap() };
+    let before_s = now();
+    let ran = place.perftax("record", &arguments(&["--budget", "5%", "--clockid", "boot", "-o", &data], &busy(0.3, 0)));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let output = Command::new("perf").args(["script", "-F", "time", "-i", &data]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let times: Vec<f64> = text.lines().map(|line| line.trim().trim_end_matches(':').parse().unwrap()).collect();
+    assert!(
+        times.len() > 50 && times.iter().all(|time_s| (before_s - 0.1..=now() + 0.1).contains(time_s)),
+        "{before_s} {times:?}"
+    );
+    let ran = place.perftax("record", &["--clockid", "sundial", "--", "true"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+}
+
 /// Callers by tables: of code without frame pointers, through the C library, in chains instead of copies of the stack.
 #[cfg(target_arch = "x86_64")]
 #[test]

@@ -21,7 +21,7 @@ use perftax_pmu::event::Event;
 use perftax_pmu::guard::online_cpus;
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::{Payload, ring_pages_within_rights};
-use perftax_record::{Callers, Place, Recorder, Recording, Stdio, Subject, Whom, record};
+use perftax_record::{Callers, Clock, Place, Recorder, Recording, Stdio, Subject, Whom, record};
 use perftax_report::units;
 
 use crate::commands::plan::budget_share;
@@ -88,6 +88,9 @@ pub struct Args {
     /// CPUs (where those may be watched) once context switches and new threads take more than half of the budget
     #[arg(long, value_name = "threads|cpus", conflicts_with_all = ["all_cpus", "cgroup"])]
     on: Option<On>,
+    /// Take samples' times from this clock (clock_gettime(2)), which programs can read, instead of perf's own
+    #[arg(short = 'k', long, value_name = "CLOCK", value_parser = clock_id)]
+    clockid: Option<Clock>,
     /// Record for so long, as 90, 60s, 5m or 2h; a command goes on by itself
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     at_most: Option<Duration>,
@@ -150,6 +153,18 @@ fn call_graph(text: &str) -> Result<Callers, String> {
         ("lbr", None) => Err("lbr is perf record's alone; --call-graph dwarf finds callers without frame pointers, too".into()),
         _ => Err("needs fp, dwarf, or dwarf,BYTES".into()),
     }
+}
+
+/// By perf's names, short and long.
+fn clock_id(text: &str) -> Result<Clock, String> {
+    Ok(match text.trim_start_matches("CLOCK_").to_ascii_lowercase().as_str() {
+        "monotonic" | "mono" => Clock::Monotonic,
+        "monotonic_raw" | "raw" => Clock::MonotonicRaw,
+        "realtime" | "real" => Clock::Realtime,
+        "boottime" | "boot" => Clock::Boottime,
+        "tai" => Clock::Tai,
+        _ => return Err("needs mono, raw, real, boot or tai (as monotonic, monotonic_raw, … and CLOCK_…)".into()),
+    })
 }
 
 /// CPUs by number.
@@ -305,6 +320,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         event,
         payload: Payload::BASIC,
         callers,
+        clock: args.clockid.unwrap_or_default(),
         pricing,
         output: if is_stdout(&args.output) { Stdio::ToErrors } else { Stdio::Inherit },
         ring_pages: args.mmap_pages.unwrap_or_else(|| ring_pages_within_rights(pages, cpus.len())),
