@@ -56,6 +56,7 @@ pub struct Sink {
     /// Where samples come with the identity of their event and not with a period: the period of each.
     periods: Option<FxHashMap<u64, u64>>,
     buffer: Vec<u8>,
+    buffered_samples: u64,
     /// Since it was last asked.
     passed: Passed,
     /// Times of the first and last sample, ns of the event's clock.
@@ -69,6 +70,8 @@ pub struct Sink {
     round: Round,
     /// Where copies of stacks come: what makes callers of them.
     walker: Option<Walker>,
+    /// Bytes of the largest sample so far, as it came.
+    pub largest_sample_bytes: u16,
     /// Samples of others.
     pub of_others: u64,
     /// Samples that could not be written, and why not.
@@ -89,6 +92,7 @@ impl Sink {
             places: layout.fixed_places(),
             periods: is_identified.then(FxHashMap::default),
             buffer: Vec::new(),
+            buffered_samples: 0,
             passed: Passed::default(),
             times_ns: None,
             files: FxHashMap::default(),
@@ -96,6 +100,7 @@ impl Sink {
             members: None,
             walker: layout.samples(PERF_SAMPLE_STACK_USER).then(Walker::default),
             round: Round::default(),
+            largest_sample_bytes: 0,
             of_others: 0,
             unwritten: 0,
             failure: None,
@@ -125,6 +130,9 @@ impl Sink {
     /// Takes a record as it lies in a ring.
     #[inline]
     pub fn take(&mut self, header: Header, body: &[u8]) {
+        if header.kind == SAMPLE {
+            self.largest_sample_bytes = self.largest_sample_bytes.max(header.size);
+        }
         if self.members.is_some() || self.walker.is_some() {
             self.round.push(header, body);
         } else if header.kind == SAMPLE {
@@ -158,6 +166,7 @@ impl Sink {
             Some(periods) => word(self.places.sample.id).and_then(|id| periods.get(&id).copied()).unwrap_or(0),
         };
         self.passed.samples += 1;
+        self.buffered_samples += 1;
         self.passed.weight += period;
         if let Some(time_ns) = word(self.places.sample.time) {
             let (first, last) = self.times_ns.get_or_insert((time_ns, time_ns));
@@ -283,12 +292,13 @@ impl Sink {
             let is_full = matches!(failure.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
             if !is_full || !make_room() {
                 // The next round may find room again.
-                self.unwritten += self.passed.samples;
+                self.unwritten += self.buffered_samples;
                 self.failure.get_or_insert(failure);
                 break;
             }
         }
         self.buffer.clear();
+        self.buffered_samples = 0;
     }
 
     /// How much is in the file, and for how long it has been written.

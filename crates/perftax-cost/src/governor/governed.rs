@@ -35,7 +35,7 @@ const AVERAGED_NS: f64 = 1e9;
 /// Of so much of the program's time it is known how often events come, ns.
 const KNOWN_FROM_NS: f64 = 5e7;
 /// From here on it is known what threads and switches take, ns of elapsed time.
-const KNOWN_CROWDED_NS: f64 = 1e8;
+const KNOWN_CROWDED_NS: u64 = 100_000_000;
 /// Periods are changed where so many times as many samples would fit.
 const FINER_FROM: f64 = 2.0;
 /// The part of a burst that must be saved up, once a rate was made coarser, before it is made finer again: every change costs something, too.
@@ -208,7 +208,7 @@ impl Governor {
     /// programs executed are much.
     pub fn is_crowded_out(&self) -> bool {
         let with_events = self.with_events_ns / self.besides_of_ns.max(1.0);
-        self.sampled_ns >= KNOWN_CROWDED_NS && with_events > allowed(self.budget) / 2.0
+        self.ledger.elapsed_ns >= KNOWN_CROWDED_NS && with_events > allowed(self.budget) / 2.0
     }
 
     /// How many events come by nanosecond of the program's time, as far as is known.

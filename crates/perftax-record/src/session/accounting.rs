@@ -1,11 +1,13 @@
 //! A window is over: what it cost.
 
+use std::time::Duration;
+
 use perftax_cost::governor::{Decision, Window};
 use perftax_doc::Estimate;
 use perftax_pmu::Result;
 use perftax_pmu::sys::{monotonic_ns, own_cpu_ns, process_tree};
 
-use super::{FIRST_MACHINE_LOOKS_NS, MACHINE_LOOK_NS, Session};
+use super::{JUMP, LONGEST_MACHINE_LOOK_NS, SHORTEST_MACHINE_LOOK_NS, SPARING, SWITCHES_OF_LOOK, Session};
 use crate::known::known;
 use crate::place::Place;
 use crate::recording::Status;
@@ -51,9 +53,7 @@ impl Session<'_> {
             window.program_ns = used_ns;
         }
         window.switches = std::mem::replace(&mut self.owed_switches, Estimate::exact(0.0));
-        let is_early = self.governor.ledger().elapsed_ns < MACHINE_LOOK_NS;
-        let due_ns = self.machine_look_ns + if is_early { FIRST_MACHINE_LOOKS_NS } else { MACHINE_LOOK_NS };
-        if self.rates.is_some() && (now_ns >= due_ns || self.machine.busy.is_none()) {
+        if self.rates.is_some() && (now_ns >= self.machine_look_due_ns || self.machine.busy.is_none()) {
             window.switches = window.switches.plus_dependent(&self.switched(now_ns));
         }
         let used_ns = own_cpu_ns();
@@ -79,7 +79,6 @@ impl Session<'_> {
         if self.is_over {
             return Ok(());
         }
-        self.switch()?;
         if self.pauses(worked)? {
             return Ok(());
         }
@@ -136,9 +135,39 @@ impl Session<'_> {
         Ok(is_next)
     }
 
+    /// Between looks at all the rest, which read counters on the program's CPUs: its context switches, where each has a price.
+    pub(super) fn count_in_between(&mut self) {
+        if self.until_switches_are_counted().is_some_and(|left| left.is_zero()) {
+            let more = self.switched(monotonic_ns());
+            self.owed_switches = self.owed_switches.plus_dependent(&more);
+        }
+    }
+
+    /// How long until they are to be counted again; none where nothing is paid for them.
+    pub(super) fn until_switches_are_counted(&self) -> Option<Duration> {
+        let is_paid = self.rates.is_some() && self.place == Place::Threads && self.recording.whom.is_program();
+        let is_known = self.governor.tariff().switch_ns.is_some() && self.machine.busy.is_some();
+        (is_paid && is_known).then(|| Duration::from_nanos(self.machine_look_due_ns.saturating_sub(monotonic_ns())))
+    }
+
+    /// Whether switches that are to be entered yet took a good part of what may be saved up.
+    pub(super) fn owes_much(&self) -> bool {
+        let high_ns = self.governor.tariff().switch_ns.map_or(0.0, |price| price.high * self.owed_switches.high);
+        high_ns * 1e-9 > self.governor.burst_s() / 4.0
+    }
+
     /// Context switches of the program since this was last asked.
     pub(super) fn switched(&mut self, now_ns: u64) -> Estimate {
-        self.machine_look_ns = now_ns;
+        let elapsed_ns = now_ns.saturating_sub(std::mem::replace(&mut self.machine_look_ns, now_ns));
+        let switches = self.count_switches();
+        let soon_ns = SWITCHES_OF_LOOK / JUMP * elapsed_ns as f64 / switches.estimate.max(1.0);
+        let took_ns = monotonic_ns().saturating_sub(now_ns);
+        self.machine_look_due_ns =
+            now_ns + (soon_ns as u64).clamp(SHORTEST_MACHINE_LOOK_NS, LONGEST_MACHINE_LOOK_NS).max(SPARING * took_ns);
+        switches
+    }
+
+    fn count_switches(&mut self) -> Estimate {
         let of_machine = self.machine.look(&self.recording.own_cpus).unwrap_or(0);
         match self.recording.whom {
             Whom::Program if self.place == Place::Threads => {}

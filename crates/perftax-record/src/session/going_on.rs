@@ -8,7 +8,7 @@ use perftax_pmu::process::running_threads;
 use perftax_pmu::record::Header;
 use perftax_pmu::sys::{monotonic_ns, process_tree};
 
-use super::{Session, open, samplings, weigh};
+use super::{SHORTEST_MACHINE_LOOK_NS, Session, open, samplings, weigh};
 use crate::known::known;
 use crate::place::Place;
 use crate::rates::Rates;
@@ -123,6 +123,7 @@ impl Session<'_> {
             self.sink.know(&known(&self.encoder, pid));
         }
         let took_ns = rates.took_ns();
+        self.machine_look_due_ns = monotonic_ns() + SHORTEST_MACHINE_LOOK_NS;
         self.owed_ns += took_ns;
         self.governor.reopened(took_ns as f64);
         self.rates = Some(rates);

@@ -30,9 +30,14 @@ use crate::switches::Switches;
 use crate::whom::Whom;
 use crate::work::Work;
 
-/// From one look at the whole machine to the next, at least, ns: in the beginning, when nobody knows how often the program switches, sooner.
-const MACHINE_LOOK_NS: u64 = 500_000_000;
-const FIRST_MACHINE_LOOKS_NS: u64 = 40_000_000;
+/// From one look at how often the program switches, and at the whole machine, to the next, ns: at most, and at least, as once events were opened and nobody knows.
+const LONGEST_MACHINE_LOOK_NS: u64 = 500_000_000;
+const SHORTEST_MACHINE_LOOK_NS: u64 = 10_000_000;
+/// So many switches pass until then where they come ten times as often as of late.
+const SWITCHES_OF_LOOK: f64 = 100.0;
+const JUMP: f64 = 10.0;
+/// A look takes at most one part in so many of the time.
+const SPARING: u64 = 50;
 /// From one look at the rings to the next.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
@@ -60,6 +65,8 @@ pub struct Session<'a> {
     machine: MachineLook,
     switches: Switches,
     machine_look_ns: u64,
+    /// When the next one is due.
+    machine_look_due_ns: u64,
     /// Threads that came or went since the last look at the machine.
     came_and_went: u64,
     window_ns: u64,
@@ -83,6 +90,8 @@ pub struct Session<'a> {
     periods_over: f64,
     /// How long rings have room for, as full as they were.
     longest_look: Duration,
+    /// When they were last emptied.
+    drained_ns: u64,
     /// Pieces of work, where they are counted, and whether sampling pauses to be judged by them.
     work: Option<Work>,
     witness: Option<Witness>,
@@ -143,6 +152,7 @@ impl<'a> Session<'a> {
             machine: MachineLook::default(),
             switches: Switches::default(),
             machine_look_ns: 0,
+            machine_look_due_ns: 0,
             came_and_went: 0,
             window_ns: monotonic_ns(),
             own_cpu_ns,
@@ -158,6 +168,7 @@ impl<'a> Session<'a> {
             counted: 0,
             periods_over: 0.0,
             longest_look: LONGEST_LOOK,
+            drained_ns: monotonic_ns(),
             group_used_ns: None,
             witness: work.is_some().then(|| Witness::new(monotonic_ns())),
             work,
@@ -188,6 +199,7 @@ impl<'a> Session<'a> {
         }
         let now_ns = monotonic_ns();
         (self.window_ns, self.machine_look_ns) = (now_ns, now_ns);
+        self.machine_look_due_ns = now_ns + SHORTEST_MACHINE_LOOK_NS;
         self.machine.look(&self.recording.own_cpus);
         self.machine.worked_ns(&self.recording.cpus);
         self.group_used_ns = self.recording.whom.used_ns();
@@ -206,7 +218,10 @@ impl<'a> Session<'a> {
         }
         let sink = &mut self.sink;
         let used = rates.drain(&mut |header: Header, body: &[u8]| sink.take(header, body))?;
-        self.longest_look = longest_look(self.longest_look, used);
+        let now_ns = monotonic_ns();
+        let since = Duration::from_nanos(now_ns - std::mem::replace(&mut self.drained_ns, now_ns));
+        let fastest = self.fastest_fill();
+        self.longest_look = longest_look(since, used, fastest);
         let attendant = &mut self.attendant;
         self.sink.finish_round(&mut || attendant.make_room());
         Ok(())
@@ -240,9 +255,18 @@ impl<'a> Session<'a> {
         Features { build_ids: self.build_ids.of(files), sample_times_ns: self.sink.times_ns, ..self.features.clone() }
     }
 
+    /// How long the window is to last yet.
+    fn left_of_window(&self) -> Duration {
+        let elapsed = Duration::from_nanos(monotonic_ns() - self.window_ns);
+        self.governor.next_look().saturating_sub(elapsed)
+    }
+
     fn look_once(&mut self) -> Result<()> {
         self.drain()?;
-        if monotonic_ns() - self.window_ns < SHORTEST_WINDOW_NS {
+        self.count_in_between();
+        self.switch()?;
+        let elapsed_ns = monotonic_ns() - self.window_ns;
+        if elapsed_ns < SHORTEST_WINDOW_NS || self.left_of_window() > SHORTEST_LOOK && !self.owes_much() {
             return Ok(());
         }
         self.account()
@@ -297,6 +321,16 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// How soon a ring can be full: of a clock it is known how many samples come at most, on a CPU.
+    fn fastest_fill(&self) -> Option<Duration> {
+        let (tariff, sample_bytes) = (self.governor.tariff(), self.sink.largest_sample_bytes);
+        if !tariff.is_clock || sample_bytes == 0 {
+            return None;
+        }
+        let samples = (self.recording.ring_pages * rustix::param::page_size()) as u64 / u64::from(sample_bytes);
+        Some(Duration::from_nanos(samples * tariff.periods[0]))
+    }
+
     /// Whether a program's samples are chosen from those of whole CPUs.
     fn chooses(&self) -> bool {
         self.recording.whom.is_program() && self.place == Place::Cpus
@@ -347,17 +381,23 @@ impl Watch for Session<'_> {
     }
 
     fn wait(&mut self) -> Result<()> {
-        let look = if self.is_over { Duration::from_millis(100) } else { self.governor.next_look().min(self.longest_look) };
-        wait_at_most(self.pid, look);
+        let look = match self.until_switches_are_counted() {
+            _ if self.is_over => Duration::from_millis(100),
+            Some(count) => self.left_of_window().min(self.longest_look).min(count),
+            None => self.left_of_window().min(self.longest_look),
+        };
+        wait_at_most(self.pid, look.max(SHORTEST_LOOK));
         Ok(())
     }
 }
 
-/// The next look comes when rings are a quarter full, if as much comes as by now; where it was much less, somewhat later than this time.
-fn longest_look(now: Duration, used: f64) -> Duration {
+/// The next look comes when rings are a quarter full, if as much comes as since the last one; where it was much less, somewhat later than this time. They are never to be more than
+/// half full, where it is known how long that takes at least.
+fn longest_look(since: Duration, used: f64, fastest: Option<Duration>) -> Duration {
     const WANTED: f64 = 0.25;
     const LATER: f64 = 1.5;
-    now.mul_f64((WANTED / used.max(1e-6)).min(LATER)).clamp(SHORTEST_LOOK, LONGEST_LOOK)
+    let look = since.max(SHORTEST_LOOK).mul_f64((WANTED / used.max(1e-6)).min(LATER));
+    look.min(fastest.unwrap_or(LONGEST_LOOK) / 2).clamp(SHORTEST_LOOK, LONGEST_LOOK)
 }
 
 /// Whether samples of a mechanism can carry their period: where the kernel counts in software, it would take one at every event then.

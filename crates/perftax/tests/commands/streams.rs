@@ -157,11 +157,12 @@ impl Place {
         place
     }
 
-    /// The same where a thread or process that is created has a price, ns.
-    pub fn bare_with_a_price_of_tasks(task_ns: f64) -> Self {
+    /// The same where other things than a sample have a price, too, ns.
+    pub fn bare_with_prices(prices: &[(&str, f64)]) -> Self {
         let place = Self::bare(env!("CARGO_BIN_EXE_perftax").into());
-        let price = json!({"estimate": task_ns, "low": task_ns * 0.9, "high": task_ns * 1.1, "confidence": 0.95});
-        place.keep_profile_with(&json!({ "task": price }));
+        let price = |ns: f64| json!({"estimate": ns, "low": ns * 0.9, "high": ns * 1.1, "confidence": 0.95});
+        let terms: serde_json::Map<String, Value> = prices.iter().map(|(term, ns)| ((*term).to_string(), price(*ns))).collect();
+        place.keep_profile_with(&terms.into());
         place
     }
 
