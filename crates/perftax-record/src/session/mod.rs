@@ -468,3 +468,21 @@ fn open_work(recording: &Recording, event: &Event, program: &Program) -> Result<
     let targets = recording.whom.targets(Place::Threads, &program.threads(), &recording.cpus);
     Work::open(event, &targets, is_program, is_program && program.is_ours())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_are_looked_at_before_they_are_full() {
+        let ms = Duration::from_millis;
+        // Half full after 100 ms: a quarter at 50.
+        assert_eq!(longest_look(ms(100), 0.5, None), ms(50));
+        // Next to nothing came in 10 ms: that says little of the next second.
+        assert_eq!(longest_look(ms(10), 0.001, None), ms(15));
+        assert_eq!(longest_look(ms(900), 0.0, None), LONGEST_LOOK);
+        // Whatever came, a clock cannot fill it sooner than in 80 ms.
+        assert_eq!(longest_look(ms(900), 0.0, Some(ms(80))), ms(40));
+        assert_eq!(longest_look(Duration::ZERO, 1.0, None), SHORTEST_LOOK);
+    }
+}
