@@ -397,7 +397,7 @@ fn longest_look(since: Duration, used: f64, fastest: Option<Duration>) -> Durati
     const WANTED: f64 = 0.25;
     const LATER: f64 = 1.5;
     let look = since.max(SHORTEST_LOOK).mul_f64((WANTED / used.max(1e-6)).min(LATER));
-    look.min(fastest.unwrap_or(LONGEST_LOOK) / 2).clamp(SHORTEST_LOOK, LONGEST_LOOK)
+    look.min(fastest.map_or(LONGEST_LOOK, |fastest| fastest / 2)).clamp(SHORTEST_LOOK, LONGEST_LOOK)
 }
 
 /// Whether samples of a mechanism can carry their period: where the kernel counts in software, it would take one at every event then.
