@@ -15,6 +15,8 @@ use crate::place::Place;
 pub enum Whom {
     /// The program, and all that it creates.
     Program,
+    /// One thread of the program, and nothing that it creates, by its number.
+    Thread(u32),
     /// Everything on the CPUs, whoever it is.
     Cpus,
     /// A control group and those below it, whoever joins it: its folder.
@@ -47,16 +49,25 @@ impl Whom {
             Self::Program if place == Place::Threads => {
                 threads.iter().flat_map(|&tid| cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu))).collect()
             }
+            Self::Thread(tid) => each.map(|cpu| Target::ThreadOnCpu(*tid as i32, cpu)).collect(),
             Self::Program | Self::Cpus => each.map(Target::Cpu).collect(),
             Self::Group(folder) => each.map(|cpu| Target::GroupOnCpu(folder.as_raw_fd(), cpu)).collect(),
         }
     }
 
-    /// CPU time that a control group has used so far, ns, as it says itself (`cpu.stat`, `cpuacct.usage`; cgroups(7)); none of others, or where it does not.
+    /// CPU time that a thread (`schedstat`; Documentation/scheduler/sched-stats.rst) or a control group has used so far, ns, as it says itself (`cpu.stat`, `cpuacct.usage`; cgroups(7));
+    /// none of others, or where it does not.
     ///
     /// Counters of control groups do not tell: their times go on from where the group's clock stood before anybody watched it (Linux 6.18).
     pub(crate) fn used_ns(&self) -> Option<u64> {
-        let Self::Group(folder) = self else { return None };
+        let folder = match self {
+            Self::Group(folder) => folder,
+            Self::Thread(tid) => {
+                let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
+                return text.split_whitespace().next()?.parse().ok();
+            }
+            Self::Program | Self::Cpus => return None,
+        };
         let file = |name: &str| std::fs::read_to_string(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd())).ok();
         let of_line = |line: &str| Some(1_000 * line.strip_prefix("usage_usec ")?.parse::<u64>().ok()?);
         let unified = file("cpu.stat").and_then(|text| text.lines().find_map(of_line));
@@ -68,7 +79,7 @@ impl Whom {
         match self {
             Self::Program => place == Place::Cpus,
             Self::Cpus => true,
-            Self::Group(_) => false,
+            Self::Thread(_) | Self::Group(_) => false,
         }
     }
 

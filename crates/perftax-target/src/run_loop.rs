@@ -21,6 +21,11 @@ pub trait Watch {
     /// Whether it was told so.
     fn is_stopped(&self) -> bool;
 
+    /// Whether there is nothing more to be seen, though the program goes on.
+    fn is_done(&self) -> bool {
+        false
+    }
+
     /// The CPU time that the program has used so far can be asked for now.
     fn ask(&mut self, _program: &mut Program) {}
 
@@ -46,7 +51,7 @@ pub fn run_loop(program: &mut Program, at_most: Option<Duration>, watch: &mut im
     let began = Instant::now();
     let mut told_to_end: Option<Instant> = None;
     loop {
-        let is_over = at_most.is_some_and(|at_most| began.elapsed() >= at_most);
+        let is_over = watch.is_done() || at_most.is_some_and(|at_most| began.elapsed() >= at_most);
         if is_over && !watch.is_stopped() {
             watch.stop()?;
             program.leave();

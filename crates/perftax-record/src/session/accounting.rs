@@ -5,6 +5,7 @@ use std::time::Duration;
 use perftax_cost::governor::{Decision, Window};
 use perftax_doc::Estimate;
 use perftax_pmu::Result;
+use perftax_pmu::record::Task;
 use perftax_pmu::sys::{monotonic_ns, own_cpu_ns, process_tree};
 
 use super::{JUMP, LONGEST_MACHINE_LOOK_NS, SHORTEST_MACHINE_LOOK_NS, SPARING, SWITCHES_OF_LOOK, Session};
@@ -103,7 +104,7 @@ impl Session<'_> {
             Whom::Program if self.is_timed_by_samples() => Some(weight),
             Whom::Program => self.used_by_clock(),
             Whom::Cpus => Some(self.machine.worked_ns(&self.recording.cpus)),
-            Whom::Group(_) => {
+            Whom::Group(_) | Whom::Thread(_) => {
                 let used_ns = self.recording.whom.used_ns();
                 let before_ns = std::mem::replace(&mut self.group_used_ns, used_ns);
                 used_ns.zip(before_ns).map(|(now, before)| now.saturating_sub(before))
@@ -145,7 +146,8 @@ impl Session<'_> {
 
     /// How long until they are to be counted again; none where nothing is paid for them.
     pub(super) fn until_switches_are_counted(&self) -> Option<Duration> {
-        let is_paid = self.rates.is_some() && self.place == Place::Threads && self.recording.whom.is_program();
+        let is_watched = matches!(self.recording.whom, Whom::Program | Whom::Thread(_));
+        let is_paid = self.rates.is_some() && self.place == Place::Threads && is_watched;
         let is_known = self.governor.tariff().switch_ns.is_some() && self.machine.busy.is_some();
         (is_paid && is_known).then(|| Duration::from_nanos(self.machine_look_due_ns.saturating_sub(monotonic_ns())))
     }
@@ -173,6 +175,11 @@ impl Session<'_> {
             Whom::Program if self.place == Place::Threads => {}
             // Events of CPUs stay where they are.
             Whom::Program | Whom::Cpus => return Estimate::exact(0.0),
+            Whom::Thread(tid) => {
+                let thread = [Task { pid: self.pid, tid }].into_iter().collect();
+                self.came_and_went = 0;
+                return self.switches.look(&thread, 0, of_machine);
+            }
             Whom::Group(_) => return Estimate::new(of_machine as f64 / 2.0, 0.0, of_machine as f64),
         }
         self.switches.look(&self.sink.alive, std::mem::take(&mut self.came_and_went), of_machine)

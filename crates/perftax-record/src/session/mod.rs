@@ -12,6 +12,7 @@ use perftax_doc::{Estimate, Mechanism};
 use perftax_perfdata::writing::{EventDescription, Features, Writer};
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::take_interrupt_as_end;
+use perftax_pmu::process::has_ended;
 use perftax_pmu::record::{Encoder, Header};
 use perftax_pmu::sampler::{Payload, Sampling, Wakeup, attribute_bytes};
 use perftax_pmu::sys::{Exit, monotonic_ns, own_cpu_ns, process_tree, wait_at_most};
@@ -189,6 +190,7 @@ impl<'a> Session<'a> {
         }
         // From here on the kernel tells what changes.
         match self.recording.whom {
+            Whom::Thread(_) => self.sink.know(&known(&self.encoder, self.pid)),
             Whom::Program => {
                 if self.place == Place::Cpus {
                     self.sink.choose(process_tree(self.pid).into_iter());
@@ -358,6 +360,10 @@ impl Watch for Session<'_> {
         self.is_over
     }
 
+    fn is_done(&self) -> bool {
+        matches!(self.recording.whom, Whom::Thread(tid) if has_ended(tid))
+    }
+
     fn ask(&mut self, program: &mut Program) {
         let coarsest = self.governor.tariff().periods.len() - 1;
         // Where it may come to a rest, what the program had used by then is to be known.
@@ -451,8 +457,8 @@ fn open(recording: &Recording, place: Place, samplings: &[Sampling], threads_now
         Rates::open(&recording.event, samplings, &targets, recording.ring_pages)
     };
     match place {
-        Place::Threads => on_all_threads(threads_now, watch),
-        Place::Cpus => watch(&[]),
+        Place::Threads if recording.whom.is_program() => on_all_threads(threads_now, watch),
+        Place::Threads | Place::Cpus => watch(&[]),
     }
 }
 

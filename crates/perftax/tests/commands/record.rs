@@ -342,6 +342,30 @@ fn where_threads_take_the_budget_the_events_go_over_to_cpus() {
     assert_eq!((stays.code, document(&json).events_on), (Some(0), EventsOn::Threads), "{}", stays.stderr);
 }
 
+/// One thread of several: it is sampled, the others are not, and the recording ends with it.
+#[test]
+fn a_thread_alone_is_recorded_to_its_end() {
+    let place = Place::bare_with_profile();
+    let (data, json) = (place.path("a.data"), place.path("a.json"));
+    let script = "import threading, time\ndef busy(s):\n    end = time.thread_time() + s\n    while time.thread_time() < end: pass\n\
+                  other = threading.Thread(target=busy, args=(60,), daemon=True)\nother.start()\n\
+                  one = threading.Thread(target=busy, args=(1.5,))\none.start()\nprint(one.native_id, flush=True)\none.join()\ntime.sleep(30)";
+    let mut program = Running(Command::new("python3").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(program.0.stdout.take().unwrap()), &mut line).unwrap();
+    let tid = line.trim();
+    let ran = place.perftax("record", &arguments(&["--budget", "5%", "-t", tid, "-o", &data, "--json", &json], &[]));
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(program.0.try_wait().unwrap().is_none(), "the process goes on");
+    let read = Recording::open(Path::new(&data)).unwrap();
+    let tids: Vec<String> = read.counts.by_thread.keys().map(|(thread, _)| thread.tid.to_string()).collect();
+    assert_eq!(tids, [tid], "{}", ran.stderr);
+    let said = document(&json);
+    assert!(said.samples > 20 && said.program_cpu_s < 1.6 && said.elapsed_s < 25.0, "{}", ran.stderr);
+    let ran = place.perftax("record", &["-t", "4194303"]);
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+}
+
 /// Times of a clock that everybody can read.
 #[test]
 fn times_are_of_the_clock_that_is_asked_for() {

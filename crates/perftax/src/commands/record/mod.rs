@@ -66,7 +66,7 @@ pub struct Args {
     /// while it runs: what is written are callers, not copies
     #[arg(long, value_name = "fp|dwarf[,BYTES]", value_parser = call_graph)]
     call_graph: Option<Callers>,
-    /// Pages of each CPU's ring; a power of two (usual: 128, or as many as may be locked)
+    /// Pages of each CPU's ring; a power of two (usual: 128, 512 with copies of stacks, or as many as may be locked)
     #[arg(short = 'm', long, value_name = "PAGES")]
     mmap_pages: Option<usize>,
     /// The recording. One that is there already is kept as FILE.old. - is standard output, into a pipe; the program's output goes to stderr then
@@ -75,6 +75,9 @@ pub struct Args {
     /// Record a process that runs already, and what it will start, until it ends, ^C or --for
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
+    /// Record one thread of a process, by its number, and nothing that it creates, until it ends, ^C or --for
+    #[arg(short = 't', long, value_name = "TID", conflicts_with_all = ["command", "pid", "all_cpus", "cgroup", "on"])]
+    tid: Option<u32>,
     /// Record everything that runs on the CPUs, until ^C or --for, or for as long as a command runs. Needs the right to watch CPUs
     #[arg(short = 'a', long, conflicts_with = "pid")]
     all_cpus: bool,
@@ -122,7 +125,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
     /// The program, after --
-    #[arg(last = true, required_unless_present_any = ["pid", "all_cpus", "cgroup"], value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present_any = ["pid", "tid", "all_cpus", "cgroup"], value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
@@ -222,6 +225,12 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = "a file, or standard output into a pipe".into();
         return Err(Error::Argument { argument: "-o", value: "-".into(), needed }.into());
     }
+    // Before anything is measured for it.
+    let process = match (args.tid, args.pid) {
+        (Some(tid), _) => Some(process_of("-t", tid)?),
+        (None, Some(pid)) => process_of("-p", pid).map(|_| Some(pid))?,
+        (None, None) => None,
+    };
     let here = Host::read_waiting(args.wait)?;
     let (event, mechanism) = here.choose(args.event.as_deref(), None)?;
     let event = event.with_context(|| format!("{mechanism} names no event"))?;
@@ -262,12 +271,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let whom = match &args.cgroup {
         Some(path) => Whom::group("--cgroup", path)?,
         None if args.all_cpus => Whom::Cpus,
-        None => Whom::Program,
+        None => args.tid.map_or(Whom::Program, Whom::Thread),
     };
     let right = here.right(Right::WholeCpus);
     let may_watch_cpus = right.held == Some(true);
     let to_watch_cpus = (!may_watch_cpus).then(|| right.remedy.clone());
-    if (!matches!(whom, Whom::Program) || args.on == Some(On::Cpus)) && !may_watch_cpus {
+    let of_threads = matches!(whom, Whom::Program | Whom::Thread(_));
+    if (!of_threads || args.on == Some(On::Cpus)) && !may_watch_cpus {
         let asked = match args.on {
             Some(_) => "--on cpus",
             None if args.all_cpus => "-a",
@@ -282,7 +292,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = format!("a clock: how often {} comes nobody knows before; -c bounds it", event.name);
         return Err(Error::Argument { argument: "-F", value: frequency.to_string(), needed }.into());
     }
-    let on_threads = matches!(whom, Whom::Program) && args.on != Some(On::Cpus);
+    let on_threads = of_threads && args.on != Some(On::Cpus);
     let pricing = Pricing {
         cost: priced.cost,
         mechanism,
@@ -295,7 +305,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         rates: RATES,
     };
     // Of a clock others on the CPUs lose no more than the program does: other events may come to them far more often.
-    let may_go_over = on_threads && args.on.is_none() && may_watch_cpus && is_clock;
+    let may_go_over = matches!(whom, Whom::Program) && on_threads && args.on.is_none() && may_watch_cpus && is_clock;
     let tariff = pricing
         .tariff()
         .with_context(|| format!("no period of {} fits a budget of {}", event.name, units::share(args.budget)))?;
@@ -308,7 +318,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // Copies of stacks take room.
     let pages = if matches!(callers, Callers::Tables { .. }) { 4 * RING_PAGES } else { RING_PAGES };
     let recording = Recording {
-        subject: match (args.pid, &args.command[..]) {
+        subject: match (process, &args.command[..]) {
             (Some(pid), _) => Subject::Process(pid),
             // Until somebody says that it is enough.
             (None, []) => Subject::Process(std::process::id()),
@@ -362,7 +372,16 @@ fn program(args: &Args) -> Vec<String> {
         None => Vec::new(),
     };
     // A process that ends takes its words with it.
-    beside.into_iter().chain(target::program(args.pid, &args.command)).collect()
+    let thread = args.tid.map(|tid| format!("thread:{tid}"));
+    beside.into_iter().chain(thread).chain(target::program(args.pid, &args.command)).collect()
+}
+
+/// The process that a thread is of.
+fn process_of(argument: &'static str, tid: u32) -> Result<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let found = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    let needed = format!("the number of a {} that runs", if argument == "-t" { "thread" } else { "process" });
+    found.ok_or_else(|| Error::Argument { argument, value: tid.to_string(), needed }.into())
 }
 
 /// What is said before anything runs.
