@@ -91,6 +91,18 @@ impl Walker {
         self.unwinder.forget(pid);
     }
 
+    /// Nobody is known any more.
+    pub fn forget_all(&mut self) {
+        self.code = Code::default();
+        self.unwinder.forget_all();
+    }
+
+    /// What is known of processes' code.
+    #[cfg(test)]
+    pub fn code(&self) -> &Code {
+        &self.code
+    }
+
     /// A sample's whole chain, as the kernel writes one: its own part as it came, then who called in user mode.
     pub fn chain(&mut self, sample: &Sample<'_>) -> &[u64] {
         self.chain.clear();

@@ -1,6 +1,6 @@
 //! What a program was before it was watched: its threads, their names, its code.
 
-use perftax_pmu::process::{maps, threads};
+use perftax_pmu::process::{maps, running_threads};
 use perftax_pmu::record::{Encoder, MappedCode, Task};
 use perftax_target::thread_name;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 pub fn known(encoder: &Encoder, pid: u32) -> Vec<u8> {
     let mut records = Vec::new();
     let main = Task { pid, tid: pid };
-    for tid in threads(pid) {
+    for tid in running_threads(pid) {
         let task = Task { pid, tid: tid as u32 };
         if task != main {
             records.extend(encoder.fork(task, main));

@@ -103,6 +103,11 @@ impl Rates {
         Ok(())
     }
 
+    /// How many rates there are.
+    pub fn count(&self) -> usize {
+        self.rates
+    }
+
     /// Reads the counters of a rate.
     ///
     /// # Errors

@@ -20,6 +20,11 @@ impl Members {
         self.threads.insert(pid, threads);
     }
 
+    /// A process is none of them.
+    fn remove(&mut self, pid: u32) {
+        self.threads.remove(&pid);
+    }
+
     /// Whether a process is one of them.
     pub fn has(&self, pid: u32) -> bool {
         self.threads.contains_key(&pid)
@@ -84,6 +89,13 @@ impl Round {
             }
             if !is_new {
                 break;
+            }
+        }
+        // A number that was one of theirs is given to somebody else's child.
+        for raw in all().filter(|raw| raw.header.kind == FORK) {
+            let (Some(child), Some(parent)) = (word_at(raw.body, 0), word_at(raw.body, 4)) else { continue };
+            if child != parent && members.has(child) && !members.has(parent) {
+                members.remove(child);
             }
         }
         let is_theirs = |raw: &RawRecord<'_>| match pid_of(raw, task_at) {
@@ -185,6 +197,13 @@ mod tests {
         let mut round = Round::default();
         push(&mut round, EXIT, &[5, 1, 5, 1]);
         assert_eq!(kinds_and_pids(&round.settle(Some(&mut members), Some(0))).len(), 0);
+        members.add(5, 1);
+        push(&mut round, FORK, &[5, 4, 5, 4]);
+        assert!(
+            kinds_and_pids(&round.settle(Some(&mut members), Some(0))).is_empty() && !members.has(5),
+            "a stranger has its number"
+        );
+        let mut round = Round::default();
         push(&mut round, EXIT, &[5, 1, 5, 1]);
         assert_eq!(kinds_and_pids(&round.settle(None, Some(0))).len(), 1, "of everybody all is wanted");
     }

@@ -1,10 +1,11 @@
 //! Records on their way from the rings to the file, looked at as they pass.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
 use perftax_perfdata::writing::Writer;
-use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Mmap2, Record, Task, decode};
+use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Mmap2, RawRecord, Record, Task, decode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::callers::Walker;
@@ -63,6 +64,8 @@ pub struct Sink {
     pub times_ns: Option<(u64, u64)>,
     /// Files mapped as code, and a process that has each.
     pub files: FxHashMap<Vec<u8>, u32>,
+    /// Threads that came or went since this was last taken.
+    pub came_and_went: u64,
     /// Threads that there are.
     pub alive: FxHashSet<Task>,
     /// Whose records go on, where they come from whole CPUs.
@@ -96,6 +99,7 @@ impl Sink {
             passed: Passed::default(),
             times_ns: None,
             files: FxHashMap::default(),
+            came_and_went: 0,
             alive: FxHashSet::default(),
             members: None,
             walker: layout.samples(PERF_SAMPLE_STACK_USER).then(Walker::default),
@@ -118,15 +122,6 @@ impl Sink {
         }
     }
 
-    /// From now on only these processes' records go on, and those of their children, of all that come from whole CPUs.
-    pub fn choose(&mut self, pids: impl Iterator<Item = u32>) {
-        let mut members = Members::default();
-        for pid in pids {
-            members.add(pid, self.alive.iter().filter(|task| task.pid == pid).count());
-        }
-        self.members = Some(members);
-    }
-
     /// Takes a record as it lies in a ring.
     #[inline]
     pub fn take(&mut self, header: Header, body: &[u8]) {
@@ -146,17 +141,37 @@ impl Sink {
     fn settle(&mut self) {
         let settled = self.round.settle(self.members.as_mut(), self.places.sample.task);
         self.of_others += settled.of_others;
-        // Who has ended is known until its last sample is taken.
-        let (mut samples, mut ends) = (Vec::new(), Vec::new());
-        for raw in settled.records() {
+        // Rings stand one after another: what each record finds is what came before it in time.
+        let mut records: Vec<(u64, RawRecord<'_>)> = settled.records().map(|raw| (self.time_of(&raw), raw)).collect();
+        records.sort_by_key(|(time_ns, _)| *time_ns);
+        for (_, raw) in records {
             match raw.header.kind {
-                SAMPLE => samples.push(raw),
-                EXIT => ends.push(raw),
+                SAMPLE => self.take_sample(raw.header, raw.body),
                 _ => self.take_other(raw.header, raw.body),
             }
         }
-        samples.into_iter().for_each(|raw| self.take_sample(raw.header, raw.body));
-        ends.into_iter().for_each(|raw| self.take_other(raw.header, raw.body));
+    }
+
+    /// When a record was written, ns of the event's clock.
+    fn time_of(&self, raw: &RawRecord<'_>) -> u64 {
+        let at = match raw.header.kind {
+            SAMPLE => self.places.sample.time,
+            _ => self.places.trailer.time.and_then(|at| Some(raw.body.len().checked_sub(self.places.trailer.bytes)? + at)),
+        };
+        at.and_then(|at| raw.body.get(at..)?.first_chunk()).map_or(0, |word| u64::from_le_bytes(*word))
+    }
+
+    /// Nothing was told for a while: nobody knows any more who there is, and what each has mapped. Of whole CPUs these processes' records go on from here.
+    pub fn forget(&mut self, chosen: Option<&BTreeSet<u32>>) {
+        self.alive.clear();
+        if let Some(walker) = &mut self.walker {
+            walker.forget_all();
+        }
+        self.members = chosen.map(|pids| {
+            let mut members = Members::default();
+            pids.iter().for_each(|pid| members.add(*pid, 0));
+            members
+        });
     }
 
     fn take_sample(&mut self, header: Header, body: &[u8]) {
@@ -209,12 +224,13 @@ impl Sink {
 
     /// Takes records of our own making, which say what was before.
     pub fn know(&mut self, records: &[u8]) {
+        let (created, came_and_went) = (self.passed.created, self.came_and_went);
         for raw in perftax_pmu::record::stream(records).flatten() {
             // Of the layout that the recording has.
             self.look_as(raw.header, raw.body, false);
         }
-        // Nobody created them while we looked.
-        self.passed.created = 0;
+        // Nobody created these while we looked.
+        (self.passed.created, self.came_and_went) = (created, came_and_went);
         self.buffer.extend_from_slice(records);
     }
 
@@ -235,22 +251,24 @@ impl Sink {
             Record::LostSamples(lost) => self.passed.lost += lost.lost,
             Record::Throttle(_) => self.passed.throttled += 1,
             Record::Comm(comm) => {
-                self.passed.executed += u64::from(comm.by_exec);
-                if let Some(walker) = self.walker.as_mut().filter(|_| comm.by_exec) {
-                    walker.forget(comm.task.pid);
+                if comm.by_exec {
+                    self.executed(comm.task);
                 }
                 self.born(comm.task);
             }
             Record::Fork(fork) => {
                 self.passed.created += 1;
+                self.came_and_went += 1;
                 if let Some(walker) = &mut self.walker {
                     walker.forked(fork.task.pid, fork.parent.pid);
                 }
                 self.born(fork.task);
             }
             Record::Exit(exit) => {
-                let is_last = !self.alive.iter().any(|task| task.pid == exit.task.pid && *task != exit.task);
-                if let Some(walker) = self.walker.as_mut().filter(|_| is_last) {
+                self.came_and_went += 1;
+                if let Some(walker) = &mut self.walker
+                    && !self.alive.iter().any(|task| task.pid == exit.task.pid && *task != exit.task)
+                {
                     walker.forget(exit.task.pid);
                 }
                 if self.alive.remove(&exit.task)
@@ -271,6 +289,21 @@ impl Sink {
         if self.files.len() < FILES && !self.files.contains_key(map.mapping.path) {
             self.files.insert(map.mapping.path.to_vec(), map.mapping.task.pid);
         }
+    }
+
+    /// A process is another program now, of this thread alone, whichever of its threads executed it.
+    fn executed(&mut self, task: Task) {
+        self.passed.executed += 1;
+        if let Some(walker) = &mut self.walker {
+            walker.forget(task.pid);
+        }
+        let others = self.alive.len();
+        self.alive.retain(|other| other.pid != task.pid || *other == task);
+        if let Some(members) = self.members.as_mut().filter(|members| members.has(task.pid)) {
+            members.add(task.pid, usize::from(self.alive.contains(&task)));
+        }
+        // Those had come and are gone.
+        self.came_and_went += (others - self.alive.len()) as u64;
     }
 
     fn born(&mut self, task: Task) {
@@ -333,5 +366,64 @@ fn put_front(buffer: &mut Vec<u8>, front: &[u8], period: Option<u64>) {
             buffer.extend_from_slice(&period.to_le_bytes());
         }
         _ => buffer.extend_from_slice(front),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use perftax_perfdata::writing::{Destination, EventDescription, Features};
+    use perftax_pmu::sampler::Payload;
+
+    use super::*;
+
+    /// A record of process 20 with the trailer that says when.
+    fn record(kind: u32, misc: u16, body: &[&[u8]], time_ns: u64) -> (Header, Vec<u8>) {
+        let mut body = body.concat();
+        // TID, TIME, CPU.
+        body.extend([20u64 | 20 << 32, time_ns, 0].iter().flat_map(|word| word.to_le_bytes()));
+        (Header { kind, misc, size: (Header::BYTES + body.len()) as u16 }, body)
+    }
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// A child that executes a program on another CPU than its parent's, whose ring is read first: its parent's code is not its own, whatever is read when.
+    #[test]
+    fn what_a_child_executed_is_its_code_in_whatever_order_rings_tell() {
+        const BY_EXEC: u16 = 1 << 13;
+        let layout = Payload::BASIC.with_cpu().with_period().with_stack_to_unwind(64).layout();
+        let event = EventDescription { name: "cpu-clock".into(), attribute: vec![0; 128], ids: Vec::new() };
+        let to = Destination::File(tempfile::tempfile().unwrap());
+        let writer = Writer::create(to, std::slice::from_ref(&event), &Features::default()).unwrap();
+        let mut sink = Sink::new(writer, &layout);
+        let mapped = |pid: u32, path: &[u8; 8], time_ns| {
+            let place = [0x1000u64, 0x1000, 0].iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+            record(MMAP2, 0, &[&words(&[pid, pid]), &place, &[0; 32], path], time_ns)
+        };
+        for (header, body) in [
+            mapped(10, b"/parent\0", 1),
+            record(COMM, BY_EXEC, &[&words(&[20, 20]), b"child\0\0\0"], 5),
+            mapped(20, b"/child\0\0", 6),
+            record(FORK, 0, &[&words(&[20, 10, 20, 10]), &[0; 8]], 3),
+        ] {
+            sink.take(header, &body);
+        }
+        sink.finish_round(&mut || false);
+        let paths = |sink: &Sink, pid| {
+            let walker = sink.walker.as_ref().unwrap();
+            walker.code().of(pid).iter().map(|map| map.path.display().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!((paths(&sink, 20), paths(&sink, 10)), (vec!["/child".to_string()], vec!["/parent".to_string()]));
+        assert_eq!((sink.passed.created, sink.passed.executed), (1, 1));
+        let (header, body) = record(EXIT, 0, &[&words(&[20, 10, 20, 10]), &[0; 8]], 9);
+        sink.take(header, &body);
+        sink.finish_round(&mut || false);
+        assert!(paths(&sink, 20).is_empty() && sink.alive.is_empty() && sink.failure.is_none());
+        // What is told of before does not undo what was counted.
+        sink.know(&Encoder::new(&layout).fork(Task { pid: 30, tid: 31 }, Task { pid: 30, tid: 30 }));
+        assert_eq!(sink.passed.created, 1);
     }
 }

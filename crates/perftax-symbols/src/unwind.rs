@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +18,9 @@ use crate::elf::{Elf, Segments};
 pub const MAX_CALLERS: usize = 12;
 /// Processes whose modules are kept; more than there are at a time where anything is traced.
 const MAX_PROCESSES: usize = 1 << 10;
+/// Files whose tables are kept, and bytes of them.
+const MAX_FILES: usize = 4 << 10;
+const MAX_BYTES: usize = 256 << 20;
 /// Changes of modules after which a cache is made anew.
 const MAX_CHANGES: u32 = 60_000;
 /// What the kernel maps into every process: code for the clock.
@@ -43,6 +46,9 @@ pub struct Walk {
     pub is_cut: bool,
 }
 
+/// A file as it was when it was read: another at its place is another, and one place may be several in containers.
+type Identity = (u64, u64, i64, u64);
+
 /// A section of a file: its address there, and its bytes.
 type Section = (u64, Arc<[u8]>);
 
@@ -65,7 +71,9 @@ struct Process {
 /// Tables of files, read when they are first asked for.
 #[derive(Default)]
 pub struct Unwinder {
-    files: HashMap<PathBuf, Option<Tables>>,
+    files: HashMap<Identity, Option<Tables>>,
+    /// Bytes of all their tables.
+    bytes: usize,
     processes: HashMap<u32, Process>,
     cache: CacheX86_64,
     /// Changes since the cache was made: its rules are told apart by 16 bits of their number.
@@ -155,6 +163,11 @@ impl Unwinder {
         self.processes.remove(&pid);
     }
 
+    /// Nobody is known any more. Tables of files stay.
+    pub fn forget_all(&mut self) {
+        self.processes.clear();
+    }
+
     /// Adds a mapping's tables to its process, where it was not added before.
     fn know(&mut self, pid: u32, map: &Mapping, on_disk: &impl Fn(&Path) -> PathBuf) {
         if self.processes.get(&pid).is_some_and(|process| process.added.get(&map.from) == Some(map)) {
@@ -176,13 +189,29 @@ impl Unwinder {
             process.added.remove(&from);
         }
         process.added.insert(map.from, map.clone());
-        let tables = match map.file() {
-            Some(file) => self.files.entry(file.into()).or_insert_with(|| Tables::read(&on_disk(file))),
-            None if map.path.as_os_str() == VDSO => self.files.entry(VDSO.into()).or_insert_with(Tables::of_vdso),
+        let (identity, read): (Identity, Box<dyn FnOnce() -> Option<Tables>>) = match map.file() {
+            Some(file) => {
+                let place = on_disk(file);
+                let Ok(found) = std::fs::metadata(&place) else { return };
+                let identity = (found.dev(), found.ino(), found.mtime(), found.len());
+                (identity, Box::new(move || Tables::read(&place)))
+            }
+            None if map.path.as_os_str() == VDSO => (Identity::default(), Box::new(Tables::of_vdso)),
             None => return,
         };
+        let tables = self.files.entry(identity).or_insert_with(|| {
+            let tables = read();
+            self.bytes += tables.as_ref().map_or(0, Tables::bytes);
+            tables
+        });
         if let Some(module) = tables.as_ref().and_then(|tables| tables.module(map)) {
             process.unwinder.add_module(module);
+        }
+        if self.files.len() > MAX_FILES || self.bytes > MAX_BYTES {
+            // Those that are used are read again.
+            self.files.clear();
+            self.processes.clear();
+            self.bytes = 0;
         }
     }
 }
@@ -220,6 +249,10 @@ impl Tables {
         let mut bytes = vec![0; usize::try_from(map.to - map.from).ok()?];
         File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, map.from).ok()?;
         Self::of(&Elf::of_bytes(Path::new(VDSO), bytes).ok()?)
+    }
+
+    fn bytes(&self) -> usize {
+        self.frames.1.len() + self.index.as_ref().map_or(0, |index| index.1.len())
     }
 
     fn of(elf: &Elf) -> Option<Self> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use perftax_doc::Stretch;
+use perftax_doc::{Estimate, Stretch};
 
 use super::course::Course;
 use super::ledger::Ledger;
@@ -58,6 +58,8 @@ pub struct Governor {
     besides_of_ns: f64,
     /// What of that comes with events that are open, and so not while sampling rests.
     with_events_ns: f64,
+    /// What of that comes with events on threads alone.
+    of_threads_ns: f64,
     /// Events by nanosecond of the program's time, of late: of a clock, one.
     events: f64,
     /// Of how much of the program's time that was found out, ns.
@@ -90,6 +92,7 @@ impl Governor {
             besides_ns: 0.0,
             besides_of_ns: 0.0,
             with_events_ns: 0.0,
+            of_threads_ns: 0.0,
             events: if tariff_is_clock { 1.0 } else { 0.0 },
             known_of_ns: 0.0,
             sampled_ns: 0.0,
@@ -126,6 +129,13 @@ impl Governor {
                 self.besides_ns = kept * self.besides_ns + besides_ns;
                 let with_events_ns = (besides_ns - window.turns_ns.high - window.recorder_ns.high).max(0.0);
                 self.with_events_ns = kept * self.with_events_ns + with_events_ns;
+                // Of those, what comes with events on threads.
+                let tariff = self.tariff();
+                let price = |price: Option<Estimate>| price.map_or(0.0, |price| price.high.max(0.0));
+                let elsewhere_too_ns =
+                    price(tariff.filtered_ns) * window.filtered as f64 + price(tariff.counting_ns) * window.counted as f64;
+                let of_threads_ns = (with_events_ns - elsewhere_too_ns).max(0.0);
+                self.of_threads_ns = kept * self.of_threads_ns + of_threads_ns;
                 self.besides_of_ns = kept * self.besides_of_ns + window.program_ns as f64;
                 self.learn(rate, window);
             }
@@ -207,8 +217,8 @@ impl Governor {
     /// Whether what comes with events that are open on threads (switches, threads that are created) leaves samples less than half of the budget: not of its start, when a few
     /// programs executed are much.
     pub fn is_crowded_out(&self) -> bool {
-        let with_events = self.with_events_ns / self.besides_of_ns.max(1.0);
-        self.ledger.elapsed_ns >= KNOWN_CROWDED_NS && with_events > allowed(self.budget) / 2.0
+        let of_threads = self.of_threads_ns / self.besides_of_ns.max(1.0);
+        self.ledger.elapsed_ns >= KNOWN_CROWDED_NS && of_threads > allowed(self.budget) / 2.0
     }
 
     /// How many events come by nanosecond of the program's time, as far as is known.
@@ -219,6 +229,7 @@ impl Governor {
     /// What came besides samples comes no more.
     pub fn forget_besides(&mut self) {
         (self.besides_ns, self.besides_of_ns, self.with_events_ns, self.sampled_ns) = (0.0, 0.0, 0.0, 0.0);
+        self.of_threads_ns = 0.0;
         (self.drain, self.is_drained_by_events, self.reopening_ns) = (0.0, false, 0.0);
     }
 
@@ -291,7 +302,7 @@ impl Governor {
 mod tests {
     #![allow(clippy::unwrap_used)] // tests may
 
-    use perftax_doc::{Estimate, ExpenseOn};
+    use perftax_doc::ExpenseOn;
 
     use super::*;
 
@@ -439,7 +450,11 @@ mod tests {
         // What has no price here is told as such once there is any.
         world.run(1_000_000_000, |_| 1.0, 50.0);
         let after = tasks(&world);
-        assert!(after.count.unwrap() > before.count.unwrap() + 40 && after.cost_s.is_none(), "{after:?}");
+        assert_eq!(after, before, "what has a price is told by itself");
+        let expenses = world.governor.ledger().expenses();
+        let unpriced = expenses.iter().find(|expense| expense.on == ExpenseOn::Tasks && expense.cost_s.is_none()).unwrap();
+        assert!(unpriced.count.unwrap() > 40, "{unpriced:?}");
+        assert!(world.governor.ledger().high_ns() > high_ns);
     }
 
     /// Events of which nobody knows before how often they come: the first periods are for far more, and change until they suit.

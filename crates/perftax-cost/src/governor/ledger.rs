@@ -136,9 +136,16 @@ impl Ledger {
         let filtered_s = priced(self.tariff.filtered_ns, self.filtered as f64);
         add(ExpenseOn::Filtered, Some(self.filtered), filtered_s);
         for now in [self.switches_at(&self.tariff), self.tasks_at(&self.tariff)] {
-            let before = self.before.iter().filter(|before| before.on == now.on).copied();
-            let all = before.fold(now, |sum, more| and(&sum, &more));
-            add(all.on, all.count, all.cost_s);
+            let before = self.before.iter().filter(|before| before.on == now.on);
+            // What has no price is told beside what has one.
+            let mut all = vec![now];
+            for earlier in before {
+                match all.iter_mut().find_map(|expense| Some((and(expense, earlier)?, expense))) {
+                    Some((sum, expense)) => *expense = sum,
+                    None => all.insert(0, *earlier),
+                }
+            }
+            all.into_iter().for_each(|expense| add(expense.on, expense.count, expense.cost_s));
         }
         add(ExpenseOn::Turns, None, Some(self.turns_ns.scaled(1e-9)));
         add(ExpenseOn::Recorder, None, Some(self.recorder_ns.scaled(1e-9)));
@@ -201,15 +208,16 @@ fn share_without(part_s: &Estimate, all_s: f64) -> Option<Estimate> {
     (all_s > part_s.high).then(|| Estimate::new(of(part_s.estimate), of(part_s.low), of(part_s.high)))
 }
 
-/// The same twice; of what did not happen the price may be unknown.
-fn and(one: &Expense, more: &Expense) -> Expense {
+/// The same twice, in one; of what did not happen the price may be unknown. None where one has a price and the other has none.
+fn and(one: &Expense, more: &Expense) -> Option<Expense> {
     let cost_s = match (one.cost_s, more.cost_s) {
         (Some(one_s), Some(more_s)) => Some(one_s.plus_dependent(&more_s)),
+        (None, None) => None,
         (one_s, None) if more.count == Some(0) => one_s,
         (None, more_s) if one.count == Some(0) => more_s,
-        _ => None,
+        _ => return None,
     };
-    Expense { on: one.on, count: one.count.zip(more.count).map(|(one, more)| one + more), cost_s }
+    Some(Expense { on: one.on, count: one.count.zip(more.count).map(|(one, more)| one + more), cost_s })
 }
 
 fn priced(price: Option<Estimate>, count: f64) -> Option<Estimate> {

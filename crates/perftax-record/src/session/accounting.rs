@@ -6,10 +6,9 @@ use perftax_cost::governor::{Decision, Window};
 use perftax_doc::Estimate;
 use perftax_pmu::Result;
 use perftax_pmu::record::Task;
-use perftax_pmu::sys::{monotonic_ns, own_cpu_ns, process_tree};
+use perftax_pmu::sys::{monotonic_ns, own_cpu_ns};
 
 use super::{JUMP, LONGEST_MACHINE_LOOK_NS, SHORTEST_MACHINE_LOOK_NS, SPARING, SWITCHES_OF_LOOK, Session};
-use crate::known::known;
 use crate::place::Place;
 use crate::recording::Status;
 use crate::whom::Whom;
@@ -20,7 +19,6 @@ impl Session<'_> {
     pub(super) fn account(&mut self) -> Result<()> {
         let now_ns = monotonic_ns();
         let passed = self.sink.passed();
-        self.came_and_went += passed.created;
         let mut window = Window {
             elapsed_ns: now_ns - std::mem::replace(&mut self.window_ns, now_ns),
             samples: passed.samples,
@@ -30,7 +28,9 @@ impl Session<'_> {
         };
         let beside_ns = self.used_beside(passed.weight);
         let worked = self.work.as_mut().map(Work::since).transpose()?;
-        let worked = worked.map(|(pieces, cpu_ns)| (pieces, beside_ns.unwrap_or(cpu_ns)));
+        // A program's work is counted on its threads, with the time that those run.
+        let by_threads = self.recording.whom.is_program();
+        let worked = worked.map(|(pieces, cpu_ns)| (pieces, beside_ns.filter(|_| !by_threads).unwrap_or(cpu_ns)));
         if let Some((_, cpu_ns)) = worked.filter(|_| self.is_paused) {
             (window.is_paused, window.program_ns) = (true, cpu_ns);
         } else if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
@@ -124,10 +124,11 @@ impl Session<'_> {
         let is_on = !self.is_paused && self.rates.is_some();
         let is_next = witness.slice(is_on, cpu_ns, pieces) && self.rates.is_some();
         if self.is_paused && self.recording.whom.is_program() {
-            // What it mapped and started meanwhile nobody told.
-            for pid in process_tree(self.pid) {
-                self.sink.know(&known(&self.encoder, pid));
+            // What it mapped and started meanwhile nobody told; from here on the kernel does.
+            if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
+                rates.turn(rate)?;
             }
+            self.learn_anew();
         }
         self.is_paused = is_next;
         if is_next && let Some(rates) = &mut self.rates {
@@ -177,12 +178,12 @@ impl Session<'_> {
             Whom::Program | Whom::Cpus => return Estimate::exact(0.0),
             Whom::Thread(tid) => {
                 let thread = [Task { pid: self.pid, tid }].into_iter().collect();
-                self.came_and_went = 0;
+                self.sink.came_and_went = 0;
                 return self.switches.look(&thread, 0, of_machine);
             }
             Whom::Group(_) => return Estimate::new(of_machine as f64 / 2.0, 0.0, of_machine as f64),
         }
-        self.switches.look(&self.sink.alive, std::mem::take(&mut self.came_and_went), of_machine)
+        self.switches.look(&self.sink.alive, std::mem::take(&mut self.sink.came_and_went), of_machine)
     }
 
     /// Interrupts whose samples the event's filter dropped: of a clock, as many as periods were over and gave none.

@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 
 use perftax_cost::governor::{Decision, Tariff};
 use perftax_pmu::Result;
-use perftax_pmu::process::running_threads;
+use perftax_pmu::process::{has_ended, running_threads};
 use perftax_pmu::record::Header;
 use perftax_pmu::sys::{monotonic_ns, process_tree};
 
-use super::{SHORTEST_MACHINE_LOOK_NS, Session, open, samplings, weigh};
+use super::{FIRST_LOOK, SHORTEST_MACHINE_LOOK_NS, Session, open, samplings, weigh};
 use crate::known::known;
 use crate::place::Place;
 use crate::rates::Rates;
+use crate::whom::Whom;
 
 impl Session<'_> {
     /// Has other periods to choose from: the new events are on before the old ones are gone.
@@ -44,19 +45,21 @@ impl Session<'_> {
             tariff
         });
         let Some(tariff) = tariff else { return Ok(()) };
+        let before = self.rates.take();
+        if let Some(before) = before {
+            // Whose records are in its rings is known only while nothing is chosen.
+            self.close(before)?;
+        }
         self.place = Place::Cpus;
         self.went_over_s = Some(self.governor.ledger().elapsed_ns as f64 * 1e-9);
         self.rested_ns = None;
         self.governor.forget_besides();
-        if self.rates.is_none() {
-            self.samplings = samplings(&self.recording, self.place, &tariff, self.payload, false);
-            self.governor.change(tariff);
-            if !self.open_again(0)? {
-                self.governor.rest();
-            }
-            return Ok(());
+        self.samplings = samplings(&self.recording, self.place, &tariff, self.payload, false);
+        self.governor.change(tariff);
+        if !self.open_again(0)? {
+            self.governor.rest();
         }
-        self.change(tariff)
+        Ok(())
     }
 
     /// Switches off what is sampled no more, and takes what is left of it.
@@ -65,12 +68,17 @@ impl Session<'_> {
         let sink = &mut self.sink;
         rates.drain(&mut |header: Header, body: &[u8]| sink.take(header, body))?;
         // What they counted since they were last read.
-        for rate in 0..self.samplings.len() {
+        for rate in 0..rates.count() {
             let progress = rates.read(rate)?;
-            self.owed_program_ns += progress.running_ns;
-            self.counted += if self.governor.tariff().is_clock { progress.running_ns } else { progress.counted };
             self.lost += progress.lost;
+            // Of others a clock beside tells.
+            if self.recording.whom.is_program() && self.place == Place::Threads {
+                self.owed_program_ns += progress.running_ns;
+                self.counted += if self.governor.tariff().is_clock { progress.running_ns } else { progress.counted };
+            }
         }
+        let attendant = &mut self.attendant;
+        self.sink.finish_round(&mut || attendant.make_room());
         Ok(())
     }
 
@@ -90,40 +98,57 @@ impl Session<'_> {
                     self.governor.rest();
                     return Ok(());
                 }
-                // Nobody paid for those while nothing was open.
-                self.switched(monotonic_ns());
+                // Nobody paid for those while nothing was open, nor knows how many come from here on.
+                let now_ns = monotonic_ns();
+                self.switched(now_ns);
+                self.machine_look_due_ns = now_ns + SHORTEST_MACHINE_LOOK_NS;
                 Ok(())
             }
             (Decision::Rest, None) => Ok(()),
         }
     }
 
+    /// The program's processes: those that descend from it, and those that did when they were told of and still run.
+    fn processes(&self) -> BTreeSet<u32> {
+        match self.recording.whom {
+            Whom::Program => {
+                let known: BTreeSet<u32> = self.sink.alive.iter().map(|task| task.pid).collect();
+                process_tree(self.pid).into_iter().chain(known.into_iter().filter(|pid| !has_ended(*pid))).collect()
+            }
+            Whom::Thread(_) => [self.pid].into(),
+            Whom::Cpus | Whom::Group(_) => BTreeSet::new(),
+        }
+    }
+
+    /// Nothing was told for a while, or never yet: who there is, and what each has mapped.
+    pub(super) fn learn_anew(&mut self) {
+        if matches!(self.recording.whom, Whom::Cpus | Whom::Group(_)) {
+            return;
+        }
+        let processes = self.processes();
+        self.sink.forget(self.chooses().then_some(&processes));
+        for pid in processes {
+            self.sink.know(&known(&self.encoder, pid));
+        }
+    }
+
     /// Opens the events again after a rest: on all that the program consists of by now.
     pub(super) fn open_again(&mut self, rate: usize) -> Result<bool> {
-        let is_program = self.recording.whom.is_program();
-        let pid = self.pid;
-        let processes = || if is_program { process_tree(pid) } else { BTreeSet::new() };
-        let threads = || processes().iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
         self.samplings.iter_mut().for_each(|sampling| sampling.enable_on_exec = false);
+        let threads = || self.processes().iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
         let Ok(mut rates) = open(&self.recording, self.place, &self.samplings, &threads) else {
             // It has ended, or its threads come and go too fast.
             return Ok(false);
         };
         weigh(&mut self.sink, &rates, &self.samplings)?;
         rates.turn(rate)?;
-        if is_program {
-            // Whoever has ended meanwhile said so to nobody.
-            self.sink.alive.clear();
-        }
-        if is_program && self.place == Place::Cpus {
-            self.sink.choose(processes().into_iter());
-        }
         // From here on the kernel tells what changes.
-        for pid in processes() {
-            self.sink.know(&known(&self.encoder, pid));
-        }
+        self.learn_anew();
         let took_ns = rates.took_ns();
-        self.machine_look_due_ns = monotonic_ns() + SHORTEST_MACHINE_LOOK_NS;
+        let now_ns = monotonic_ns();
+        self.machine_look_due_ns = now_ns + SHORTEST_MACHINE_LOOK_NS;
+        // As full as rings were before says nothing.
+        (self.drained_ns, self.longest_look) = (now_ns, FIRST_LOOK);
         self.owed_ns += took_ns;
         self.governor.reopened(took_ns as f64);
         self.rates = Some(rates);

@@ -15,7 +15,7 @@ use perftax_pmu::guard::take_interrupt_as_end;
 use perftax_pmu::process::has_ended;
 use perftax_pmu::record::{Encoder, Header};
 use perftax_pmu::sampler::{Payload, Sampling, Wakeup, attribute_bytes};
-use perftax_pmu::sys::{Exit, monotonic_ns, own_cpu_ns, process_tree, wait_at_most};
+use perftax_pmu::sys::{Exit, monotonic_ns, own_cpu_ns, wait_at_most};
 use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Watch, on_all_threads};
 
@@ -42,6 +42,8 @@ const SPARING: u64 = 50;
 /// From one look at the rings to the next.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
+/// The first, when nobody knows how much comes.
+const FIRST_LOOK: Duration = Duration::from_millis(20);
 /// What is shorter is no window yet, ns.
 const SHORTEST_WINDOW_NS: u64 = 2_000_000;
 
@@ -68,8 +70,6 @@ pub struct Session<'a> {
     machine_look_ns: u64,
     /// When the next one is due.
     machine_look_due_ns: u64,
-    /// Threads that came or went since the last look at the machine.
-    came_and_went: u64,
     window_ns: u64,
     own_cpu_ns: u64,
     /// Our own CPU time of which nobody knows yet whether the program waited for it.
@@ -154,7 +154,6 @@ impl<'a> Session<'a> {
             switches: Switches::default(),
             machine_look_ns: 0,
             machine_look_due_ns: 0,
-            came_and_went: 0,
             window_ns: monotonic_ns(),
             own_cpu_ns,
             unjudged_ns: 0.0,
@@ -168,7 +167,7 @@ impl<'a> Session<'a> {
             lost: 0,
             counted: 0,
             periods_over: 0.0,
-            longest_look: LONGEST_LOOK,
+            longest_look: FIRST_LOOK,
             drained_ns: monotonic_ns(),
             group_used_ns: None,
             witness: work.is_some().then(|| Witness::new(monotonic_ns())),
@@ -190,13 +189,7 @@ impl<'a> Session<'a> {
         }
         // From here on the kernel tells what changes.
         match self.recording.whom {
-            Whom::Thread(_) => self.sink.know(&known(&self.encoder, self.pid)),
-            Whom::Program => {
-                if self.place == Place::Cpus {
-                    self.sink.choose(process_tree(self.pid).into_iter());
-                }
-                self.sink.know(&known(&self.encoder, self.pid));
-            }
+            Whom::Program | Whom::Thread(_) => self.learn_anew(),
             Whom::Cpus | Whom::Group(_) => everybody().for_each(|pid| self.sink.know(&known(&self.encoder, pid))),
         }
         let now_ns = monotonic_ns();
