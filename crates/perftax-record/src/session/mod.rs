@@ -216,7 +216,7 @@ impl<'a> Session<'a> {
         let now_ns = monotonic_ns();
         let since = Duration::from_nanos(now_ns - std::mem::replace(&mut self.drained_ns, now_ns));
         let fastest = self.fastest_fill();
-        self.longest_look = longest_look(since, used, fastest);
+        self.longest_look = longest_look(since, self.longest_look, used, fastest);
         let attendant = &mut self.attendant;
         self.sink.finish_round(&mut || attendant.make_room());
         Ok(())
@@ -390,12 +390,14 @@ impl Watch for Session<'_> {
     }
 }
 
-/// The next look comes when rings are a quarter full, if as much comes as since the last one; where it was much less, somewhat later than this time. They are never to be more than
-/// half full, where it is known how long that takes at least.
-fn longest_look(since: Duration, used: f64, fastest: Option<Duration>) -> Duration {
+/// The next look comes when rings are a quarter full, if as much comes as since the last one; where it was much less, somewhat later than it could have come this time. They are never to
+/// be more than half full, where it is known how long that takes at least.
+fn longest_look(since: Duration, before: Duration, used: f64, fastest: Option<Duration>) -> Duration {
     const WANTED: f64 = 0.25;
     const LATER: f64 = 1.5;
-    let look = since.max(SHORTEST_LOOK).mul_f64((WANTED / used.max(1e-6)).min(LATER));
+    // Others look, too: this one may have come early.
+    let later = since.max(before).mul_f64(LATER);
+    let look = since.max(SHORTEST_LOOK).mul_f64(WANTED / used.max(1e-6)).min(later);
     look.min(fastest.map_or(LONGEST_LOOK, |fastest| fastest / 2)).clamp(SHORTEST_LOOK, LONGEST_LOOK)
 }
 
@@ -476,12 +478,13 @@ mod tests {
     fn rings_are_looked_at_before_they_are_full() {
         let ms = Duration::from_millis;
         // Half full after 100 ms: a quarter at 50.
-        assert_eq!(longest_look(ms(100), 0.5, None), ms(50));
+        assert_eq!(longest_look(ms(100), ms(900), 0.5, None), ms(50));
         // Next to nothing came in 10 ms: that says little of the next second.
-        assert_eq!(longest_look(ms(10), 0.001, None), ms(15));
-        assert_eq!(longest_look(ms(900), 0.0, None), LONGEST_LOOK);
+        assert_eq!(longest_look(ms(10), ms(10), 0.001, None), ms(15));
+        assert_eq!(longest_look(ms(10), ms(100), 0.001, None), ms(150), "it came early");
+        assert_eq!(longest_look(ms(900), ms(900), 0.0, None), LONGEST_LOOK);
         // Whatever came, a clock cannot fill it sooner than in 80 ms.
-        assert_eq!(longest_look(ms(900), 0.0, Some(ms(80))), ms(40));
-        assert_eq!(longest_look(Duration::ZERO, 1.0, None), SHORTEST_LOOK);
+        assert_eq!(longest_look(ms(900), ms(900), 0.0, Some(ms(80))), ms(40));
+        assert_eq!(longest_look(Duration::ZERO, ms(20), 1.0, None), SHORTEST_LOOK);
     }
 }
