@@ -275,14 +275,15 @@ impl<'a> Session<'a> {
         if self.is_over {
             return Ok(());
         }
-        self.drain()?;
-        // Of a run that was too short for anybody to know better, all of it is the program's.
-        self.machine.busy = self.machine.busy.or(Some(Busy { most: 1.0, about: 0.5 }));
-        self.account()?;
+        // First, so that nothing comes behind what is accounted for.
         if let Some(rates) = &mut self.rates {
             rates.off()?;
         }
-        self.drain()
+        self.drain()?;
+        // Of a run that was too short for anybody to know better, all of it is the program's.
+        self.machine.busy = self.machine.busy.or(Some(Busy { most: 1.0, about: 0.5 }));
+        self.is_over = true;
+        self.account()
     }
 
     /// Writes what is said behind the records.
