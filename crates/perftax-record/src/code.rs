@@ -23,10 +23,10 @@ impl Code {
         mappings.insert(0, mapping);
     }
 
-    /// A process begins with what its parent has.
+    /// A process begins with what its parent has. One of which more was told already has that: its own words may come before its parent's.
     pub fn forked(&mut self, pid: u32, parent: u32) {
-        if let Some(inherited) = self.by_pid.get(&parent).filter(|_| pid != parent).cloned() {
-            self.by_pid.insert(pid, inherited);
+        if let Some(inherited) = self.by_pid.get(&parent).cloned() {
+            self.by_pid.entry(pid).or_insert(inherited);
         }
     }
 
@@ -57,9 +57,13 @@ mod tests {
         code.forked(2, 1);
         code.map(1, mapping(0x1000, 0x4000, "/c"));
         assert_eq!(code.of(1), [mapping(0x1000, 0x4000, "/c")]);
-        let at = |pid, address| code.of(pid).iter().find(|it| it.contains(address)).map(|it| it.path.display().to_string());
-        assert_eq!([at(2, 0x1800).as_deref(), at(2, 0x2800).as_deref()], [Some("/a"), Some("/b")]);
+        let at = |code: &Code, pid, address| {
+            code.of(pid).iter().find(|it| it.contains(address)).map(|it| it.path.display().to_string())
+        };
+        assert_eq!([at(&code, 2, 0x1800).as_deref(), at(&code, 2, 0x2800).as_deref()], [Some("/a"), Some("/b")]);
         code.forked(1, 1);
+        code.forked(2, 1);
+        assert_eq!(at(&code, 2, 0x2800).as_deref(), Some("/b"), "its parent's word comes late");
         code.forget(2);
         assert!(code.of(2).is_empty() && code.of(3).is_empty() && code.of(1).len() == 1);
     }

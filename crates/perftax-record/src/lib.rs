@@ -7,6 +7,7 @@
 //! rates        one event at several periods, of which one is on: each sample's weight is its own
 //! callers      how callers are found: by frame pointers in the kernel, by tables here
 //! code         which code each process has mapped now
+//! kinds        kinds of records, by number
 //! known        what a program was before it was watched: threads, names, code
 //! build_ids    which builds of files are mapped
 //! kernel_code  where the kernel's own code lies
@@ -25,6 +26,7 @@ mod build_ids;
 mod callers;
 mod code;
 mod kernel_code;
+mod kinds;
 mod known;
 mod machine;
 mod place;

@@ -6,7 +6,7 @@
 use perftax_pmu::record::{Header, RawRecord, stream};
 use rustc_hash::FxHashMap;
 
-use crate::sink::{FORK, SAMPLE};
+use crate::kinds::{COMM, EXIT, FORK, MMAP2, SAMPLE};
 
 /// Processes that are watched, with the threads that each has.
 #[derive(Debug, Default)]
@@ -61,6 +61,8 @@ pub struct Settled {
     bytes: Vec<u8>,
     /// Samples of others.
     pub of_others: u64,
+    /// Numbers that were members', and are somebody else's now.
+    pub strangers: Vec<u32>,
 }
 
 impl Round {
@@ -73,7 +75,7 @@ impl Round {
     /// All rings were looked at: what is the members', where it is told who they are. Children of members become such. `task_at` is where a sample's body tells its process.
     pub fn settle(&mut self, members: Option<&mut Members>, task_at: Option<usize>) -> Settled {
         let Some(members) = members else {
-            return Settled { bytes: std::mem::take(&mut self.records), of_others: 0 };
+            return Settled { bytes: std::mem::take(&mut self.records), ..Settled::default() };
         };
         let (before, now) = (std::mem::take(&mut self.undecided), std::mem::take(&mut self.records));
         let all = || records(&before).chain(records(&now));
@@ -91,18 +93,19 @@ impl Round {
                 break;
             }
         }
+        let mut settled = Settled::default();
         // A number that was one of theirs is given to somebody else's child.
         for raw in all().filter(|raw| raw.header.kind == FORK) {
             let (Some(child), Some(parent)) = (word_at(raw.body, 0), word_at(raw.body, 4)) else { continue };
             if child != parent && members.has(child) && !members.has(parent) {
                 members.remove(child);
+                settled.strangers.push(child);
             }
         }
         let is_theirs = |raw: &RawRecord<'_>| match pid_of(raw, task_at) {
             Some(pid) => members.has(pid),
             None => true,
         };
-        let mut settled = Settled::default();
         for raw in records(&before) {
             match is_theirs(&raw) {
                 true => put(&mut settled.bytes, &raw),
@@ -138,7 +141,6 @@ fn word_at(body: &[u8], at: usize) -> Option<u32> {
 
 /// The process that a record is about; none where it is about a ring, or the event.
 fn pid_of(raw: &RawRecord<'_>, task_at: Option<usize>) -> Option<u32> {
-    use crate::sink::{COMM, EXIT, MMAP2};
     match raw.header.kind {
         SAMPLE => word_at(raw.body, task_at?),
         FORK | COMM | EXIT | MMAP2 => word_at(raw.body, 0),
@@ -149,7 +151,7 @@ fn pid_of(raw: &RawRecord<'_>, task_at: Option<usize>) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sink::{COMM, EXIT, LOST};
+    use crate::kinds::LOST;
 
     fn push(round: &mut Round, kind: u32, words: &[u32]) {
         let body: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

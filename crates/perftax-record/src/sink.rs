@@ -9,6 +9,7 @@ use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Mmap2, RawRecord
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::callers::Walker;
+use crate::kinds::{COMM, EXIT, FORK, LOST, LOST_SAMPLES, MMAP2, SAMPLE, THROTTLE};
 use crate::round::{Members, Round};
 
 /// `PERF_SAMPLE_IDENTIFIER`.
@@ -20,15 +21,6 @@ const WORD: usize = 8;
 const FILES: usize = 10_000;
 /// Identities of events that are remembered.
 const IDENTITIES: usize = 100_000;
-/// `PERF_RECORD_*`.
-pub const LOST: u32 = 2;
-pub const COMM: u32 = 3;
-pub const EXIT: u32 = 4;
-const THROTTLE: u32 = 5;
-pub const FORK: u32 = 7;
-pub const SAMPLE: u32 = 9;
-pub const MMAP2: u32 = 10;
-const LOST_SAMPLES: u32 = 13;
 
 /// What passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -141,6 +133,9 @@ impl Sink {
     fn settle(&mut self) {
         let settled = self.round.settle(self.members.as_mut(), self.places.sample.task);
         self.of_others += settled.of_others;
+        for pid in &settled.strangers {
+            self.alive.retain(|task| task.pid != *pid);
+        }
         // Rings stand one after another: what each record finds is what came before it in time.
         let mut records: Vec<(u64, RawRecord<'_>)> = settled.records().map(|raw| (self.time_of(&raw), raw)).collect();
         records.sort_by_key(|(time_ns, _)| *time_ns);
@@ -296,6 +291,10 @@ impl Sink {
         self.passed.executed += 1;
         if let Some(walker) = &mut self.walker {
             walker.forget(task.pid);
+        }
+        if self.members.is_none() && self.walker.is_none() {
+            // Nothing is in order of time: threads that it has by now may be told of already.
+            return;
         }
         let others = self.alive.len();
         self.alive.retain(|other| other.pid != task.pid || *other == task);

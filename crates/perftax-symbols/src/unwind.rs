@@ -176,7 +176,14 @@ impl Unwinder {
         if self.processes.len() >= MAX_PROCESSES {
             self.processes.clear();
         }
-        self.changes += 1;
+        if self.files.len() >= MAX_FILES || self.bytes >= MAX_BYTES {
+            // Those that are used are read again.
+            self.files.clear();
+            self.processes.clear();
+            self.bytes = 0;
+        }
+        // One is added, one may be removed, and a process may be new.
+        self.changes += 3;
         if self.changes >= MAX_CHANGES {
             (self.cache, self.changes) = (CacheX86_64::new(), 0);
         }
@@ -200,18 +207,12 @@ impl Unwinder {
             None => return,
         };
         let tables = self.files.entry(identity).or_insert_with(|| {
-            let tables = read();
+            let tables = read().filter(|tables| tables.bytes() < MAX_BYTES);
             self.bytes += tables.as_ref().map_or(0, Tables::bytes);
             tables
         });
         if let Some(module) = tables.as_ref().and_then(|tables| tables.module(map)) {
             process.unwinder.add_module(module);
-        }
-        if self.files.len() > MAX_FILES || self.bytes > MAX_BYTES {
-            // Those that are used are read again.
-            self.files.clear();
-            self.processes.clear();
-            self.bytes = 0;
         }
     }
 }

@@ -78,8 +78,6 @@ impl Ledger {
                 of_period.program_ns += window.program_ns;
                 self.counted += window.counted;
                 self.filtered += window.filtered;
-                self.created += window.created;
-                self.executed += window.executed;
             }
             None => {
                 self.unsampled_ns += window.program_ns;
@@ -89,6 +87,9 @@ impl Ledger {
                 }
             }
         }
+        // Nobody tells of any while nothing is open: those that were told before it was closed may come now.
+        self.created += window.created;
+        self.executed += window.executed;
         self.switches = self.switches.plus_dependent(&window.switches);
         self.turns_ns = self.turns_ns.plus_dependent(&window.turns_ns);
         self.recorder_ns = self.recorder_ns.plus_dependent(&window.recorder_ns);

@@ -123,7 +123,8 @@ impl Session<'_> {
         let (Some((pieces, cpu_ns)), Some(witness)) = (worked, &mut self.witness) else { return Ok(false) };
         let is_on = !self.is_paused && self.rates.is_some();
         let is_next = witness.slice(is_on, cpu_ns, pieces) && self.rates.is_some();
-        if self.is_paused && self.recording.whom.is_program() {
+        // Of everybody that would take longer than the pause.
+        if self.is_paused && matches!(self.recording.whom, Whom::Program | Whom::Thread(_)) {
             // What it mapped and started meanwhile nobody told; from here on the kernel does.
             if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
                 rates.turn(rate)?;

@@ -8,7 +8,7 @@ use perftax_pmu::process::{has_ended, running_threads};
 use perftax_pmu::record::Header;
 use perftax_pmu::sys::{monotonic_ns, process_tree};
 
-use super::{FIRST_LOOK, SHORTEST_MACHINE_LOOK_NS, Session, open, samplings, weigh};
+use super::{FIRST_LOOK, SHORTEST_MACHINE_LOOK_NS, Session, everybody, open, samplings, weigh};
 use crate::known::known;
 use crate::place::Place;
 use crate::rates::Rates;
@@ -21,8 +21,13 @@ impl Session<'_> {
         self.governor.change(tariff);
         let Some(before) = self.rates.take() else { return Ok(()) };
         // Two sets of rings may be more than this user may lock: then what the program does in between is missed.
-        if self.open_again(0)? {
-            return self.close(before);
+        if let Some(mut rates) = self.open_events() {
+            weigh(&mut self.sink, &rates, &self.samplings)?;
+            rates.turn(0)?;
+            // What the old ones hold is of those that are known by now.
+            self.close(before)?;
+            self.take_up(rates);
+            return Ok(());
         }
         self.close(before)?;
         if !self.open_again(0)? {
@@ -41,10 +46,10 @@ impl Session<'_> {
         let events = self.governor.events();
         let tariff = self.recording.on_cpus.take().and_then(|pricing| {
             let tariff = if pricing.is_clock() { pricing.tariff() } else { pricing.for_events(events, 0.0) };
-            self.recording.pricing = pricing;
-            tariff
+            tariff.map(|tariff| (tariff, pricing))
         });
-        let Some(tariff) = tariff else { return Ok(()) };
+        let Some((tariff, pricing)) = tariff else { return self.go_on(self.governor.decision()) };
+        self.recording.pricing = pricing;
         let before = self.rates.take();
         if let Some(before) = before {
             // Whose records are in its rings is known only while nothing is chosen.
@@ -52,7 +57,7 @@ impl Session<'_> {
         }
         self.place = Place::Cpus;
         self.went_over_s = Some(self.governor.ledger().elapsed_ns as f64 * 1e-9);
-        self.rested_ns = None;
+        self.rested_ns = self.clock_ns;
         self.governor.forget_besides();
         self.samplings = samplings(&self.recording, self.place, &tariff, self.payload, false);
         self.governor.change(tariff);
@@ -122,10 +127,10 @@ impl Session<'_> {
 
     /// Nothing was told for a while, or never yet: who there is, and what each has mapped.
     pub(super) fn learn_anew(&mut self) {
-        if matches!(self.recording.whom, Whom::Cpus | Whom::Group(_)) {
-            return;
-        }
-        let processes = self.processes();
+        let processes = match self.recording.whom {
+            Whom::Program | Whom::Thread(_) => self.processes(),
+            Whom::Cpus | Whom::Group(_) => everybody().collect(),
+        };
         self.sink.forget(self.chooses().then_some(&processes));
         for pid in processes {
             self.sink.know(&known(&self.encoder, pid));
@@ -134,14 +139,29 @@ impl Session<'_> {
 
     /// Opens the events again after a rest: on all that the program consists of by now.
     pub(super) fn open_again(&mut self, rate: usize) -> Result<bool> {
-        self.samplings.iter_mut().for_each(|sampling| sampling.enable_on_exec = false);
-        let threads = || self.processes().iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
-        let Ok(mut rates) = open(&self.recording, self.place, &self.samplings, &threads) else {
-            // It has ended, or its threads come and go too fast.
-            return Ok(false);
-        };
+        // It may have ended, or its threads come and go too fast.
+        let Some(mut rates) = self.open_events() else { return Ok(false) };
         weigh(&mut self.sink, &rates, &self.samplings)?;
         rates.turn(rate)?;
+        self.take_up(rates);
+        Ok(true)
+    }
+
+    /// Opens the events, with nothing on; none where that fails.
+    fn open_events(&mut self) -> Option<Rates> {
+        self.samplings.iter_mut().for_each(|sampling| sampling.enable_on_exec = false);
+        let threads = || self.processes().iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
+        let opened = open(&self.recording, self.place, &self.samplings, &threads).ok();
+        if opened.is_none() {
+            // Of those that are no descendants a number may be a stranger's by now, who may not be watched.
+            let descendants = process_tree(self.pid);
+            self.sink.alive.retain(|task| descendants.contains(&task.pid));
+        }
+        opened
+    }
+
+    /// Goes on with events that were opened again, and are on.
+    fn take_up(&mut self, mut rates: Rates) {
         // From here on the kernel tells what changes.
         self.learn_anew();
         let took_ns = rates.took_ns();
@@ -152,6 +172,5 @@ impl Session<'_> {
         self.owed_ns += took_ns;
         self.governor.reopened(took_ns as f64);
         self.rates = Some(rates);
-        Ok(true)
     }
 }

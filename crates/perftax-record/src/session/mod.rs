@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
             owed_switches: Estimate::exact(0.0),
             owed_program_ns: 0,
             began_own_cpu_ns: own_cpu_ns,
-            rested_ns: None,
+            rested_ns: Some(0),
             clock_ns: None,
             passed: Passed::default(),
             lost: 0,
@@ -188,10 +188,7 @@ impl<'a> Session<'a> {
             rates.turn(rate)?;
         }
         // From here on the kernel tells what changes.
-        match self.recording.whom {
-            Whom::Program | Whom::Thread(_) => self.learn_anew(),
-            Whom::Cpus | Whom::Group(_) => everybody().for_each(|pid| self.sink.know(&known(&self.encoder, pid))),
-        }
+        self.learn_anew();
         let now_ns = monotonic_ns();
         (self.window_ns, self.machine_look_ns) = (now_ns, now_ns);
         self.machine_look_due_ns = now_ns + SHORTEST_MACHINE_LOOK_NS;
@@ -242,6 +239,9 @@ impl<'a> Session<'a> {
         let pids: BTreeSet<u32> = self.sink.alive.iter().map(|task| task.pid).collect();
         self.sink.know(&self.kernel_code);
         pids.into_iter().for_each(|pid| self.sink.know(&known(&self.encoder, pid)));
+        // While nothing is sampled nobody else writes it.
+        let attendant = &mut self.attendant;
+        self.sink.finish_round(&mut || attendant.make_room());
         Ok(())
     }
 
@@ -381,11 +381,10 @@ impl Watch for Session<'_> {
     }
 
     fn wait(&mut self) -> Result<()> {
-        let look = match self.until_switches_are_counted() {
-            _ if self.is_over => Duration::from_millis(100),
-            Some(count) => self.left_of_window().min(self.longest_look).min(count),
-            None => self.left_of_window().min(self.longest_look),
-        };
+        let mut look = if self.is_over { Duration::from_millis(100) } else { self.left_of_window() };
+        if self.rates.is_some() && !self.is_over {
+            look = look.min(self.longest_look).min(self.until_switches_are_counted().unwrap_or(LONGEST_LOOK));
+        }
         wait_at_most(self.pid, look.max(SHORTEST_LOOK));
         Ok(())
     }
