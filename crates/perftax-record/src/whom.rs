@@ -74,6 +74,11 @@ impl Whom {
         unified.or_else(|| file("cpuacct.usage")?.trim().parse().ok())
     }
 
+    /// Whether it is a program, or a thread of one, and not CPUs or a group.
+    pub fn is_of_threads(&self) -> bool {
+        matches!(self, Self::Program | Self::Thread(_))
+    }
+
     /// Whether events are on CPUs and count whoever runs there.
     pub(crate) fn is_of_cpus(&self, place: Place) -> bool {
         match self {

@@ -85,11 +85,6 @@ impl Pricing {
         Drive::of(self.mechanism, false)
     }
 
-    /// Whether samples come by time, one a period.
-    pub fn is_clock(&self) -> bool {
-        self.drive() == Drive::Time
-    }
-
     fn sample_high_ns(&self, period: u64) -> f64 {
         super::tariff::sample_ns(&self.cost, &self.setting(), period).high.max(0.0)
     }

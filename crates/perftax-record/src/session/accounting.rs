@@ -48,9 +48,7 @@ impl Session<'_> {
             }
             self.counted += if self.governor.tariff().is_clock { used_ns } else { window.counted };
             window.filtered = self.filtered(rate, window.program_ns, window.samples);
-        } else if let Some(used_ns) = beside_ns {
-            window.program_ns = used_ns;
-        } else if let Some(used_ns) = self.used_by_clock() {
+        } else if let Some(used_ns) = beside_ns.or_else(|| self.used_by_clock()) {
             window.program_ns = used_ns;
         }
         window.switches = std::mem::replace(&mut self.owed_switches, Estimate::exact(0.0));
@@ -119,12 +117,12 @@ impl Session<'_> {
     }
 
     /// Whether sampling pauses until the next look, to be judged by the work that is done meanwhile.
-    pub(super) fn pauses(&mut self, worked: Option<(u64, u64)>) -> Result<bool> {
+    fn pauses(&mut self, worked: Option<(u64, u64)>) -> Result<bool> {
         let (Some((pieces, cpu_ns)), Some(witness)) = (worked, &mut self.witness) else { return Ok(false) };
         let is_on = !self.is_paused && self.rates.is_some();
         let is_next = witness.slice(is_on, cpu_ns, pieces) && self.rates.is_some();
         // Of everybody that would take longer than the pause.
-        if self.is_paused && matches!(self.recording.whom, Whom::Program | Whom::Thread(_)) {
+        if self.is_paused && self.recording.whom.is_of_threads() {
             // What it mapped and started meanwhile nobody told; from here on the kernel does.
             if let (Some(rates), Decision::Sample(rate)) = (&mut self.rates, self.governor.decision()) {
                 rates.turn(rate)?;
@@ -148,8 +146,7 @@ impl Session<'_> {
 
     /// How long until they are to be counted again; none where nothing is paid for them.
     pub(super) fn until_switches_are_counted(&self) -> Option<Duration> {
-        let is_watched = matches!(self.recording.whom, Whom::Program | Whom::Thread(_));
-        let is_paid = self.rates.is_some() && self.place == Place::Threads && is_watched;
+        let is_paid = self.rates.is_some() && self.place == Place::Threads && self.recording.whom.is_of_threads();
         let is_known = self.governor.tariff().switch_ns.is_some() && self.machine.busy.is_some();
         (is_paid && is_known).then(|| Duration::from_nanos(self.machine_look_due_ns.saturating_sub(monotonic_ns())))
     }
@@ -188,7 +185,7 @@ impl Session<'_> {
     }
 
     /// Interrupts whose samples the event's filter dropped: of a clock, as many as periods were over and gave none.
-    pub(super) fn filtered(&mut self, rate: usize, running_ns: u64, samples: u64) -> u64 {
+    fn filtered(&mut self, rate: usize, running_ns: u64, samples: u64) -> u64 {
         let tariff = self.governor.tariff();
         if !tariff.is_clock || tariff.filtered_ns.is_none() {
             return 0;

@@ -21,9 +21,7 @@ impl Session<'_> {
         self.governor.change(tariff);
         let Some(before) = self.rates.take() else { return Ok(()) };
         // Two sets of rings may be more than this user may lock: then what the program does in between is missed.
-        if let Some(mut rates) = self.open_events() {
-            weigh(&mut self.sink, &rates, &self.samplings)?;
-            rates.turn(0)?;
+        if let Some(rates) = self.opened_at(0)? {
             // What the old ones hold is of those that are known by now.
             self.close(before)?;
             self.take_up(rates);
@@ -44,14 +42,12 @@ impl Session<'_> {
     /// Has the events on CPUs from now on.
     pub(super) fn go_over(&mut self) -> Result<()> {
         let events = self.governor.events();
-        let tariff = self.recording.on_cpus.take().and_then(|pricing| {
-            let tariff = if pricing.is_clock() { pricing.tariff() } else { pricing.for_events(events, 0.0) };
-            tariff.map(|tariff| (tariff, pricing))
-        });
-        let Some((tariff, pricing)) = tariff else { return self.go_on(self.governor.decision()) };
+        let on_cpus = self.recording.on_cpus.take();
+        let Some((tariff, pricing)) = on_cpus.and_then(|pricing| Some((pricing.for_events(events, 0.0)?, pricing))) else {
+            return self.go_on(self.governor.decision());
+        };
         self.recording.pricing = pricing;
-        let before = self.rates.take();
-        if let Some(before) = before {
+        if let Some(before) = self.rates.take() {
             // Whose records are in its rings is known only while nothing is chosen.
             self.close(before)?;
         }
@@ -82,8 +78,7 @@ impl Session<'_> {
                 self.counted += if self.governor.tariff().is_clock { progress.running_ns } else { progress.counted };
             }
         }
-        let attendant = &mut self.attendant;
-        self.sink.finish_round(&mut || attendant.make_room());
+        self.finish_round();
         Ok(())
     }
 
@@ -140,24 +135,24 @@ impl Session<'_> {
     /// Opens the events again after a rest: on all that the program consists of by now.
     pub(super) fn open_again(&mut self, rate: usize) -> Result<bool> {
         // It may have ended, or its threads come and go too fast.
-        let Some(mut rates) = self.open_events() else { return Ok(false) };
-        weigh(&mut self.sink, &rates, &self.samplings)?;
-        rates.turn(rate)?;
+        let Some(rates) = self.opened_at(rate)? else { return Ok(false) };
         self.take_up(rates);
         Ok(true)
     }
 
-    /// Opens the events, with nothing on; none where that fails.
-    fn open_events(&mut self) -> Option<Rates> {
+    /// Opens the events, with this rate on; none where they cannot be opened.
+    fn opened_at(&mut self, rate: usize) -> Result<Option<Rates>> {
         self.samplings.iter_mut().for_each(|sampling| sampling.enable_on_exec = false);
         let threads = || self.processes().iter().flat_map(|pid| running_threads(*pid)).collect::<Vec<_>>();
-        let opened = open(&self.recording, self.place, &self.samplings, &threads).ok();
-        if opened.is_none() {
+        let Ok(mut rates) = open(&self.recording, self.place, &self.samplings, &threads) else {
             // Of those that are no descendants a number may be a stranger's by now, who may not be watched.
             let descendants = process_tree(self.pid);
             self.sink.alive.retain(|task| descendants.contains(&task.pid));
-        }
-        opened
+            return Ok(None);
+        };
+        weigh(&mut self.sink, &rates, &self.samplings)?;
+        rates.turn(rate)?;
+        Ok(Some(rates))
     }
 
     /// Goes on with events that were opened again, and are on.

@@ -214,9 +214,14 @@ impl<'a> Session<'a> {
         let since = Duration::from_nanos(now_ns - std::mem::replace(&mut self.drained_ns, now_ns));
         let fastest = self.fastest_fill();
         self.longest_look = longest_look(since, self.longest_look, used, fastest);
+        self.finish_round();
+        Ok(())
+    }
+
+    /// Writes what came in a look at all rings.
+    fn finish_round(&mut self) {
         let attendant = &mut self.attendant;
         self.sink.finish_round(&mut || attendant.make_room());
-        Ok(())
     }
 
     /// Goes on in another file, where it is time; the one before is complete. Where no other can be made it goes on in this one.
@@ -240,8 +245,7 @@ impl<'a> Session<'a> {
         self.sink.know(&self.kernel_code);
         pids.into_iter().for_each(|pid| self.sink.know(&known(&self.encoder, pid)));
         // While nothing is sampled nobody else writes it.
-        let attendant = &mut self.attendant;
-        self.sink.finish_round(&mut || attendant.make_room());
+        self.finish_round();
         Ok(())
     }
 

@@ -276,8 +276,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let right = here.right(Right::WholeCpus);
     let may_watch_cpus = right.held == Some(true);
     let to_watch_cpus = (!may_watch_cpus).then(|| right.remedy.clone());
-    let of_threads = matches!(whom, Whom::Program | Whom::Thread(_));
-    if (!of_threads || args.on == Some(On::Cpus)) && !may_watch_cpus {
+    if (!whom.is_of_threads() || args.on == Some(On::Cpus)) && !may_watch_cpus {
         let asked = match args.on {
             Some(_) => "--on cpus",
             None if args.all_cpus => "-a",
@@ -292,7 +291,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = format!("a clock: how often {} comes nobody knows before; -c bounds it", event.name);
         return Err(Error::Argument { argument: "-F", value: frequency.to_string(), needed }.into());
     }
-    let on_threads = of_threads && args.on != Some(On::Cpus);
+    let on_threads = whom.is_of_threads() && args.on != Some(On::Cpus);
     let pricing = Pricing {
         cost: priced.cost,
         mechanism,
