@@ -397,14 +397,26 @@ fn has_ended(pid: i32) -> bool {
     outcome == 0 && unsafe { info.si_pid() } == pid
 }
 
-/// Returns when a process has ended, or after this time, or earlier where a signal comes.
-pub fn wait_at_most(pid: u32, limit: Duration) {
-    let ended = rustix::process::Pid::from_raw(pid as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    let Some((ended, limit)) = ended.zip(Timespec::try_from(limit).ok()) else {
-        return std::thread::sleep(limit);
-    };
-    // Whatever comes of it, whoever waits looks again.
-    poll(&mut [PollFd::new(&ended, PollFlags::IN)], Some(&limit)).ok();
+/// Waits for the end of a process, again and again. None of it is needed for anything else: whoever waits looks again.
+pub struct EndWait {
+    /// None before Linux 5.3, or where it was gone at once.
+    descriptor: Option<OwnedFd>,
+}
+
+impl EndWait {
+    /// Of this process.
+    pub fn new(pid: u32) -> Self {
+        let pid = rustix::process::Pid::from_raw(pid as i32);
+        Self { descriptor: pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) }
+    }
+
+    /// Returns when it has ended, or after this time, or earlier where a signal comes.
+    pub fn at_most(&self, limit: Duration) {
+        let Some((ended, limit)) = self.descriptor.as_ref().zip(Timespec::try_from(limit).ok()) else {
+            return std::thread::sleep(limit);
+        };
+        poll(&mut [PollFd::new(ended, PollFlags::IN)], Some(&limit)).ok();
+    }
 }
 
 /// Returns when a child of ours has ended, which is not reaped by it.

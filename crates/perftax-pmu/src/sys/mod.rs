@@ -21,7 +21,7 @@ mod stray_trap;
 mod tree_clock;
 
 pub use bare_thread::create_and_join_thread;
-pub use child::{Child, ChildSpec, Ended, Exit, Stdio, Usage, wait_at_most, wait_for_end};
+pub use child::{Child, ChildSpec, EndWait, Ended, Exit, Stdio, Usage, wait_for_end};
 pub use clock::{
     Tsc, monotonic_ns, monotonic_raw_ns, own_and_children_cpu_ns, own_cpu_ns, own_thread_cpu_ns, process_cpu_ns, thread_cpu_ns,
     thread_involuntary_switches, timer_resolution_ns,

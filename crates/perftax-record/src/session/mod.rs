@@ -15,7 +15,7 @@ use perftax_pmu::guard::take_interrupt_as_end;
 use perftax_pmu::process::has_ended;
 use perftax_pmu::record::{Encoder, Header};
 use perftax_pmu::sampler::{Payload, Sampling, Wakeup, attribute_bytes};
-use perftax_pmu::sys::{Exit, monotonic_ns, own_cpu_ns, wait_at_most};
+use perftax_pmu::sys::{EndWait, Exit, monotonic_ns, own_cpu_ns};
 use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Watch, on_all_threads};
 
@@ -61,6 +61,7 @@ pub struct Session<'a> {
     samplings: Vec<Sampling>,
     encoder: Encoder,
     pid: u32,
+    end_wait: EndWait,
     /// None while sampling rests.
     rates: Option<Rates>,
     sink: Sink,
@@ -148,6 +149,7 @@ impl<'a> Session<'a> {
             samplings,
             encoder,
             pid,
+            end_wait: EndWait::new(pid),
             rates: Some(rates),
             sink,
             machine: MachineLook::default(),
@@ -389,7 +391,7 @@ impl Watch for Session<'_> {
         if self.rates.is_some() && !self.is_over {
             look = look.min(self.longest_look).min(self.until_switches_are_counted().unwrap_or(LONGEST_LOOK));
         }
-        wait_at_most(self.pid, look.max(SHORTEST_LOOK));
+        self.end_wait.at_most(look.max(SHORTEST_LOOK));
         Ok(())
     }
 }
