@@ -101,7 +101,7 @@ pub struct TraceSpent {
 }
 
 /// What `--keep-slow` kept.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeptSlow {
     /// The quantile asked for, 0 to 1.
@@ -118,6 +118,9 @@ pub struct KeptSlow {
     pub usual_messages: u64,
     /// Those that recording was on for.
     pub watched: u64,
+    /// What was odd about the marks of all messages: of those that were not kept whole the tables tell nothing. None of older traces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<BTreeMap<String, u64>>,
 }
 
 /// What traces were tagged by before they said so.

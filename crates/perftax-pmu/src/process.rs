@@ -1,8 +1,13 @@
 //! Processes as /proc shows them (proc(5)): their threads, whether they run, what they have mapped.
 
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{File, Metadata};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use perftax_symbols::Mapping;
+use perftax_symbols::{FileId, Mapping};
 
 use crate::{Error, Result};
 
@@ -44,10 +49,52 @@ pub fn file_of(pid: u32, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{}/{name}", running_thread(pid).unwrap_or(pid)))
 }
 
-/// A file as a process sees it, whatever is mounted where; as we see it where that cannot be looked at.
-pub fn seen_by(pid: u32, path: &Path) -> PathBuf {
-    let seen = file_of(pid, "root").join(path.strip_prefix("/").unwrap_or(path));
-    if seen.exists() { seen } else { path.into() }
+/// Where the file can be read that a process has mapped there, and no other that lies at its path by now, or in another mount namespace: at its path as the process
+/// sees it; where it was deleted, by the process's own links to what it has mapped; of a process that is gone, at its path as we see it. None where that is
+/// another file, or cannot be told.
+pub fn mapped_file(pid: u32, mapping: &Mapping) -> Option<PathBuf> {
+    const DELETED: &[u8] = b" (deleted)";
+    let path = mapping.file()?;
+    let bytes = path.as_os_str().as_bytes();
+    let path = bytes.strip_suffix(DELETED).map_or(path, |path| Path::new(OsStr::from_bytes(path)));
+    let process = PathBuf::from(format!("/proc/{}", running_thread(pid).unwrap_or(pid)));
+    let seen = process.join("root").join(path.strip_prefix("/").unwrap_or(path));
+    let is_file = |place: &PathBuf| std::fs::metadata(place).ok().filter(Metadata::is_file);
+    let Some(id) = mapping.file_id else {
+        // Nobody told which one it is: what the process sees there.
+        return is_file(&seen).map(|_| seen);
+    };
+    let link = process.join(format!("map_files/{:x}-{:x}", mapping.from, mapping.to));
+    let places = [seen, process.join("exe"), link, path.into()];
+    places.into_iter().find(|place| is_file(place).is_some_and(|file| FileId::of(&file).is(&id)))
+}
+
+/// Files that processes have mapped, opened when that was told: later their processes are gone, and others may lie at their paths.
+#[derive(Debug, Default)]
+pub struct MappedFiles {
+    held: HashMap<(PathBuf, Option<FileId>), File>,
+}
+
+impl MappedFiles {
+    /// Files that are held open at most: what is mapped beyond is looked for when it is asked for.
+    const MOST: usize = 256;
+
+    /// Opens the file of a mapping, where it was not opened before and is to be had.
+    pub fn hold(&mut self, pid: u32, mapping: &Mapping) {
+        let key = (mapping.path.clone(), mapping.file_id);
+        if self.held.len() < Self::MOST
+            && !self.held.contains_key(&key)
+            && let Some(file) = mapped_file(pid, mapping).and_then(|place| File::open(place).ok())
+        {
+            self.held.insert(key, file);
+        }
+    }
+
+    /// Where it can be read ([`mapped_file`]), while this lives.
+    pub fn place(&self, pid: u32, mapping: &Mapping) -> Option<PathBuf> {
+        let held = self.held.get(&(mapping.path.clone(), mapping.file_id));
+        held.map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()).into()).or_else(|| mapped_file(pid, mapping))
+    }
 }
 
 /// What a process was started as; nothing where it is gone, or a thread of the kernel's.
@@ -55,6 +102,19 @@ pub fn command_line(pid: u32) -> Vec<String> {
     let line = std::fs::read(file_of(pid, "cmdline")).unwrap_or_default();
     let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+/// Who traces this thread by ptrace(2), as strace and gdb do: its number and what it is called. Each system call, signal and exec takes many times as long then.
+pub fn tracer() -> Option<(u32, String)> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+    let pid = tracer_in(&status)?;
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Some((pid, name.trim_end().into()))
+}
+
+fn tracer_in(status: &str) -> Option<u32> {
+    let pid = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?.trim().parse().ok()?;
+    (pid != 0).then_some(pid)
 }
 
 /// Why a process (or a thread, by its number) may not be watched: whoever asks is neither its owner nor allowed to trace others (`ptrace_may_access`, which
@@ -115,8 +175,45 @@ mod tests {
             assert!(began.elapsed().as_secs() < 30, "{:?}", maps(running.0.id()));
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
-        assert!(seen_by(running.0.id(), &program).exists());
+        let map = maps(running.0.id()).unwrap().into_iter().find(|line| line.path == program && line.is_code).unwrap();
+        assert!(mapped_file(running.0.id(), &map).unwrap().ends_with(program.strip_prefix("/").unwrap()));
         assert!(maps(u32::MAX).unwrap_err().to_string().contains("/proc/4294967295/maps"));
+    }
+
+    #[test]
+    fn a_tracer_is_told() {
+        assert_eq!(tracer_in("Name:\tsh\nTracerPid:\t4711\nUid:\t0\n"), Some(4711));
+        assert_eq!((tracer_in("TracerPid:\t0\n"), tracer_in("Name:\tsh\n")), (None, None));
+    }
+
+    /// Another build lies at a program's path while it runs, and after it has ended.
+    #[test]
+    fn a_file_that_was_replaced_is_not_the_one_that_is_mapped() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        let program = folder.join("sleep");
+        std::fs::copy("/bin/sleep", &program).unwrap();
+        let running = Running(Command::new(&program).arg("60").stdin(Stdio::null()).spawn().unwrap());
+        let pid = running.0.id();
+        let code = || maps(pid).unwrap().into_iter().find(|line| line.path.starts_with(&program) && line.is_code);
+        let began = std::time::Instant::now();
+        while code().is_none() {
+            assert!(began.elapsed().as_secs() < 30, "{:?}", maps(pid));
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let map = code().unwrap();
+        assert!(map.file_id.is_some());
+        let other = folder.join("other");
+        std::fs::write(&other, "another build").unwrap();
+        std::fs::rename(&other, &program).unwrap();
+        let found = mapped_file(pid, &map).unwrap();
+        assert_eq!(std::fs::read(&found).unwrap(), std::fs::read("/bin/sleep").unwrap(), "{}", found.display());
+        let later = maps(pid).unwrap().into_iter().find(|line| line.is_code && line.from == map.from).unwrap();
+        assert!(later.path.to_str().unwrap().ends_with("sleep (deleted)") && mapped_file(pid, &later).is_some(), "{later:?}");
+        drop(running);
+        assert_eq!(mapped_file(pid, &map), None);
+        let here = Mapping { file_id: Some(FileId::of(&std::fs::metadata(&program).unwrap())), ..map };
+        assert_eq!(mapped_file(pid, &here), Some(program), "it is gone, and the file is the one");
     }
 
     /// perl cannot end one thread of several, so it is C.

@@ -1,6 +1,10 @@
 //! The build ids of files that are mapped as code.
 
+use std::path::PathBuf;
+
 use perftax_perfdata::writing::BuildId;
+use perftax_pmu::process::MappedFiles;
+use perftax_symbols::Mapping;
 use perftax_symbols::elf::Elf;
 use rustc_hash::FxHashMap;
 
@@ -12,13 +16,12 @@ pub struct BuildIds {
 
 impl BuildIds {
     /// The ids of these files, each with a process that has it mapped; of files that are none, or have none, nothing.
-    pub fn of<'a>(&mut self, files: impl Iterator<Item = (&'a [u8], u32)>) -> Vec<BuildId> {
+    pub fn of<'a>(&mut self, files: impl Iterator<Item = (&'a [u8], &'a (u32, Mapping))>, held: &MappedFiles) -> Vec<BuildId> {
         let mut ids: Vec<BuildId> = files
-            .filter(|(path, _)| path.starts_with(b"/") && !path.starts_with(b"//"))
-            .filter_map(|(path, pid)| match self.known.get(path) {
+            .filter_map(|(path, (pid, mapping))| match self.known.get(path) {
                 Some(known) => known.clone(),
                 None => {
-                    let read = read(path, pid);
+                    let read = read(path, held.place(*pid, mapping));
                     self.known.insert(path.to_vec(), read.clone());
                     read
                 }
@@ -29,9 +32,9 @@ impl BuildIds {
     }
 }
 
-fn read(path: &[u8], pid: u32) -> Option<BuildId> {
+fn read(path: &[u8], place: Option<PathBuf>) -> Option<BuildId> {
     let path = String::from_utf8(path.to_vec()).ok()?;
-    let id = Elf::open(&perftax_pmu::process::seen_by(pid, path.as_ref())).ok()?.build_id()?;
+    let id = Elf::open(&place?).ok()?.build_id()?;
     Some(BuildId { path, id, is_kernel: false })
 }
 
@@ -51,10 +54,13 @@ mod tests {
             .unwrap();
         let path = libc.path.to_str().unwrap().as_bytes();
         let mut ids = BuildIds::default();
-        let files = [(&b"[vdso]"[..], pid), (b"//anon", pid), (path, pid), (b"/proc/version", pid)];
-        let found = ids.of(files.into_iter());
+        let named = |path: &str| (pid, Mapping { path: path.into(), ..Mapping::default() });
+        let (vdso, anonymous, version) = (named("[vdso]"), named("//anon"), named("/proc/version"));
+        let library = (pid, libc.clone());
+        let files = [(&b"[vdso]"[..], &vdso), (b"//anon", &anonymous), (path, &library), (b"/proc/version", &version)];
+        let found = ids.of(files.into_iter(), &MappedFiles::default());
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].id.len() >= 8 && !found[0].is_kernel);
-        assert_eq!(ids.of(files.into_iter()), found, "nothing is read again");
+        assert_eq!(ids.of(files.into_iter(), &MappedFiles::default()), found, "nothing is read again");
     }
 }

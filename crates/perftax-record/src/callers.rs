@@ -1,12 +1,9 @@
 //! Who called: how it is asked for, and chains made of copies of stacks while the program runs.
 
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
-use perftax_pmu::process::seen_by;
+use perftax_pmu::process::mapped_file;
 use perftax_pmu::record::{Mmap2, RegisterAbi, Sample};
 use perftax_pmu::sampler::Payload;
-use perftax_symbols::{Frame, Mapping, Unwinder};
+use perftax_symbols::{Frame, Unwinder};
 
 use crate::code::Code;
 
@@ -66,18 +63,7 @@ pub struct Walker {
 impl Walker {
     /// A process maps code.
     pub fn mapped(&mut self, map: &Mmap2<'_>) {
-        let mapping = &map.mapping;
-        // What the kernel calls memory of no file.
-        let path = if mapping.path == b"//anon" { b"" } else { mapping.path };
-        let mapping = Mapping {
-            from: mapping.address,
-            to: mapping.address.saturating_add(mapping.length),
-            is_code: true,
-            file_offset: mapping.file_offset,
-            path: Path::new(std::ffi::OsStr::from_bytes(path)).into(),
-            ..Mapping::default()
-        };
-        self.code.map(map.mapping.task.pid, mapping);
+        self.code.map(map.mapping.task.pid, map.into());
     }
 
     /// A process begins as a copy of another.
@@ -113,8 +99,7 @@ impl Walker {
             let copy = sample.user_stack.map_or(&[][..], |stack| stack.valid);
             let frame = Frame { stack, base };
             let pid = task.pid;
-            let seen = |path: &Path| seen_by(pid, path);
-            let walk = self.unwinder.chain(pid, self.code.of(pid), at, frame, copy, MOST, seen);
+            let walk = self.unwinder.chain(pid, self.code.of(pid), at, frame, copy, MOST, |map| mapped_file(pid, map));
             self.cut += u64::from(walk.is_cut);
             self.chain.extend([USER, at]);
             self.chain.extend(walk.callers);

@@ -25,8 +25,8 @@ pub fn known(encoder: &Encoder, pid: u32) -> Vec<u8> {
             length: mapping.to - mapping.from,
             file_offset: mapping.file_offset,
             path: if path.is_empty() { b"//anon" } else { path },
-            device: (0, 0),
-            inode: 0,
+            device: mapping.file_id.map_or((0, 0), |id| id.device),
+            inode: mapping.file_id.map_or(0, |id| id.inode),
         };
         records.extend(encoder.mmap2(main, &code));
     }

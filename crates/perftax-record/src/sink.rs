@@ -5,7 +5,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use perftax_perfdata::writing::Writer;
+use perftax_pmu::process::MappedFiles;
 use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Mmap2, RawRecord, Record, Task, decode};
+use perftax_symbols::Mapping;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::callers::Walker;
@@ -55,7 +57,9 @@ pub struct Sink {
     /// Times of the first and last sample, ns of the event's clock.
     pub times_ns: Option<(u64, u64)>,
     /// Files mapped as code, and a process that has each.
-    pub files: FxHashMap<Vec<u8>, u32>,
+    pub files: FxHashMap<Vec<u8>, (u32, Mapping)>,
+    /// Those files themselves.
+    pub held: MappedFiles,
     /// Threads that came or went since this was last taken.
     pub came_and_went: u64,
     /// Threads that there are.
@@ -91,6 +95,7 @@ impl Sink {
             passed: Passed::default(),
             times_ns: None,
             files: FxHashMap::default(),
+            held: MappedFiles::default(),
             came_and_went: 0,
             alive: FxHashSet::default(),
             members: None,
@@ -282,7 +287,9 @@ impl Sink {
             walker.mapped(map);
         }
         if self.files.len() < FILES && !self.files.contains_key(map.mapping.path) {
-            self.files.insert(map.mapping.path.to_vec(), map.mapping.task.pid);
+            let (pid, mapping) = (map.mapping.task.pid, map.into());
+            self.held.hold(pid, &mapping);
+            self.files.insert(map.mapping.path.to_vec(), (pid, mapping));
         }
     }
 

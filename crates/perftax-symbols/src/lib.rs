@@ -1,7 +1,7 @@
 //! Programs and libraries as files: what stands in them (ELF, DWARF), what their addresses are called, and who called whom by a copy of a stack.
 //!
 //! ```text
-//! Mapping        a line of /proc/PID/maps: which part of which file lies where; AddressSpaces: those of many processes, by descent
+//! Mapping        a line of /proc/PID/maps: which part of which file (FileId) lies where; AddressSpaces: those of many processes, by descent
 //! elf            Elf: functions, variables, segments, build id of a file
 //! probed         where a uprobe can stand; static_probe: where a program offers one
 //! naming         Names: code by function and source line, data by variable; Functions: by function alone; `functions_of_*`: many at once
@@ -22,6 +22,6 @@ mod unwind;
 pub use address_spaces::AddressSpaces;
 pub use demangle::demangled;
 pub use error::{Error, Result};
-pub use mapping::Mapping;
+pub use mapping::{FileId, Mapping};
 pub use static_probe::{StaticProbe, static_probes};
 pub use unwind::{Frame, MAX_CALLERS, Unwinder, Walk};

@@ -1,8 +1,39 @@
 //! Lines of /proc/PID/maps.
 
 use std::ffi::OsStr;
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+/// Which file it is, whatever lies at its path by now, or in another mount namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId {
+    /// The device that it lies on, major and minor.
+    pub device: (u32, u32),
+    /// Its number there; never 0.
+    pub inode: u64,
+}
+
+impl FileId {
+    /// None where the number is 0: memory of no file, or nobody knows.
+    pub fn new(device: (u32, u32), inode: u64) -> Option<Self> {
+        (inode != 0).then_some(Self { device, inode })
+    }
+
+    /// Of a file that was looked at.
+    pub fn of(file: &Metadata) -> Self {
+        let device = file.dev();
+        Self { device: (rustix::fs::major(device), rustix::fs::minor(device)), inode: file.ino() }
+    }
+
+    /// Whether they are one file. Devices of no disk (major 0: btrfs, overlays) are told otherwise of a mapping than of the file that was mapped: there the number
+    /// alone counts.
+    pub fn is(&self, other: &Self) -> bool {
+        let is_of_no_disk = self.device.0 == 0 || other.device.0 == 0;
+        self.inode == other.inode && (is_of_no_disk || self.device == other.device)
+    }
+}
 
 /// A piece of a process's addresses, and what lies there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +52,8 @@ pub struct Mapping {
     pub file_offset: u64,
     /// The file, `[heap]`, `[stack]` and the like; empty for memory of no file.
     pub path: PathBuf,
+    /// Which file that is; none where there is none, or nobody said.
+    pub file_id: Option<FileId>,
 }
 
 impl Mapping {
@@ -30,7 +63,9 @@ impl Mapping {
         let mut field = || std::str::from_utf8(fields.next()?).ok();
         let hex = |text: &str| u64::from_str_radix(text, 16).ok();
         let (from, to) = field()?.split_once('-')?;
-        let (rights, offset, _device, _inode) = (field()?, field()?, field()?, field()?);
+        let (rights, offset, device, inode) = (field()?, field()?, field()?, field()?);
+        let (major, minor) = device.split_once(':')?;
+        let number = |text: &str| u32::from_str_radix(text, 16).ok();
         // Padded in front, and with nothing behind; a line without a path ends with a space.
         let path = fields.next().unwrap_or_default();
         let padding = path.iter().take_while(|byte| **byte == b' ').count();
@@ -42,6 +77,7 @@ impl Mapping {
             is_shared: rights.ends_with('s'),
             file_offset: hex(offset)?,
             path: OsStr::from_bytes(&path[padding..]).into(),
+            file_id: FileId::new((number(major)?, number(minor)?), inode.parse().ok()?),
         })
     }
 
@@ -83,10 +119,12 @@ mod tests {
         assert_eq!((line.from, line.to, line.file_offset), (0x7f10, 0x7f20, 0x1000));
         assert_eq!((line.is_code, line.is_writable, line.is_shared), (true, false, false));
         assert_eq!(line.path, Path::new("/opt/a  program (deleted)"));
+        assert_eq!(line.file_id, FileId::new((0xfe, 0), 1234));
         let line = parsed("7f12a000-7f12b000 rw-s 00001000 08:01 1234567                    /dev/shm/a b").unwrap();
         assert_eq!((line.is_code, line.is_writable, line.is_shared), (false, true, true));
         assert_eq!(line.path, Path::new("/dev/shm/a b"));
-        assert_eq!(parsed("7f10-7f20 rw-p 00000000 00:00 0 ").unwrap().path, Path::new(""));
+        let nothing = parsed("7f10-7f20 rw-p 00000000 00:00 0 ").unwrap();
+        assert_eq!((nothing.path.as_path(), nothing.file_id), (Path::new(""), None));
         assert_eq!(
             parsed("7ffd0-7ffe0 rw-p 00000000 00:00 0                          [stack]").unwrap().path,
             Path::new("[stack]")
@@ -95,6 +133,18 @@ mod tests {
         assert_eq!(parsed(""), None);
         let odd = Mapping::parse(b"7f10-7f20 r-xp 00001000 fe:00 1234 /opt/\xff x").unwrap();
         assert_eq!(odd.path.as_os_str().as_bytes(), b"/opt/\xff x", "a path that is no UTF-8");
+    }
+
+    #[test]
+    fn a_file_is_told_by_its_number_and_its_disk() {
+        let id = |major, inode| FileId::new((major, 1), inode).unwrap();
+        assert!(id(8, 7).is(&id(8, 7)) && !id(8, 7).is(&id(8, 9)) && !id(8, 7).is(&id(9, 7)));
+        assert!(id(0, 7).is(&id(8, 7)) && id(8, 7).is(&id(0, 7)) && !id(0, 7).is(&id(8, 9)));
+        // As the kernel tells this test's own program.
+        let program = std::env::current_exe().unwrap();
+        let maps = Mapping::parse_all(&std::fs::read("/proc/self/maps").unwrap());
+        let own = maps.iter().find(|map| map.path == program).unwrap();
+        assert!(own.file_id.unwrap().is(&FileId::of(&std::fs::metadata(&program).unwrap())));
     }
 
     #[test]

@@ -89,14 +89,14 @@ impl std::fmt::Debug for Unwinder {
 impl Unwinder {
     /// Return addresses of those who called a function that has just begun, innermost first, given what its process has mapped and a copy of
     /// its stack from its stack pointer on. They end where the copy does, or where a caller is not told by tables or frame pointers.
-    /// `on_disk` says where a file of the process is to be read.
+    /// `on_disk` says where the file of a mapping is to be read; none where that is not to be had.
     pub fn callers(
         &mut self,
         pid: u32,
         maps: &[Mapping],
         frame: Frame,
         stack: &[u8],
-        on_disk: impl Fn(&Path) -> PathBuf,
+        on_disk: impl Fn(&Mapping) -> Option<PathBuf>,
     ) -> Vec<u64> {
         let copy = StackCopy { from: frame.stack, bytes: stack };
         // Nothing is on its frame yet but where it returns to.
@@ -115,7 +115,7 @@ impl Unwinder {
         frame: Frame,
         stack: &[u8],
         most: usize,
-        on_disk: impl Fn(&Path) -> PathBuf,
+        on_disk: impl Fn(&Mapping) -> Option<PathBuf>,
     ) -> Walk {
         let copy = StackCopy { from: frame.stack, bytes: stack };
         let mut registers = UnwindRegsX86_64::new(at, frame.stack, frame.base);
@@ -141,7 +141,7 @@ impl Unwinder {
         mut registers: UnwindRegsX86_64,
         copy: StackCopy<'_>,
         most: usize,
-        on_disk: &impl Fn(&Path) -> PathBuf,
+        on_disk: &impl Fn(&Mapping) -> Option<PathBuf>,
     ) -> Walk {
         let (mut callers, mut next, mut is_cut) = (Vec::new(), Some(first), false);
         while let Some(caller) = next.filter(|_| callers.len() < most) {
@@ -169,7 +169,7 @@ impl Unwinder {
     }
 
     /// Adds a mapping's tables to its process, where it was not added before.
-    fn know(&mut self, pid: u32, map: &Mapping, on_disk: &impl Fn(&Path) -> PathBuf) {
+    fn know(&mut self, pid: u32, map: &Mapping, on_disk: &impl Fn(&Mapping) -> Option<PathBuf>) {
         if self.processes.get(&pid).is_some_and(|process| process.added.get(&map.from) == Some(map)) {
             return;
         }
@@ -197,8 +197,8 @@ impl Unwinder {
         }
         process.added.insert(map.from, map.clone());
         let (identity, read): (Identity, Box<dyn FnOnce() -> Option<Tables>>) = match map.file() {
-            Some(file) => {
-                let place = on_disk(file);
+            Some(_) => {
+                let Some(place) = on_disk(map) else { return };
                 let Ok(found) = std::fs::metadata(&place) else { return };
                 let identity = (found.dev(), found.ino(), found.mtime(), found.len());
                 (identity, Box::new(move || Tables::read(&place)))
@@ -291,7 +291,7 @@ mod tests {
     }
 
     fn callers(maps: &[Mapping], frame: Frame, stack: &[u8]) -> Vec<u64> {
-        Unwinder::default().callers(1, maps, frame, stack, Path::to_path_buf)
+        Unwinder::default().callers(1, maps, frame, stack, |map| Some(map.path.clone()))
     }
 
     /// Code of no file: its frames are chained by rbp.

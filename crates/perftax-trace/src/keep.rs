@@ -9,16 +9,19 @@ use perftax_pmu::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::blame::{Detail, Usual};
-use crate::distribution::Population;
+use crate::distribution::{Distribution, Population};
 use crate::kernel::What;
 use crate::mark::Kind;
-use crate::message::Message;
+use crate::message::{Message, Trouble};
 use crate::record::Row;
 use crate::store::Symbols;
 use crate::tracker::{Record, Sampled, Tracker};
 
 /// The first messages are kept all: nobody knows yet what is slow.
 const FIRST: u64 = 1000;
+/// So many are kept in the end, the slowest of those that were watched, however few are beyond the quantile of all: where recording is on for a hundredth of the
+/// time, a hundredth of the slow ones is.
+const LEAST: u64 = 20;
 /// The threshold is looked up anew when there are so many more messages, as a share.
 const ANEW: f64 = 0.01;
 /// Rows that are held, and staged, at most. What a message needs beyond that is not kept whole, and counted; what is staged then goes to
@@ -36,6 +39,32 @@ struct Held {
     kept_for_ns: u64,
 }
 
+/// A thread behind a slow message: the next one that it works on is kept, until the thread leaves it, be it for another thread to end.
+#[derive(Clone, Copy, Default)]
+struct Following {
+    /// Rows that are kept yet at most; none once it has left.
+    left: u32,
+    /// The latency of the slow message, ns.
+    latency_ns: u64,
+    /// Whether it has come to the next one.
+    has_come: bool,
+}
+
+impl Following {
+    fn take(&mut self, row: &Row) {
+        let leaves = match row {
+            Row::Mark(mark) => match mark.kind {
+                Kind::Begin => false,
+                Kind::End => true,
+                Kind::Switch => mark.id == 0 || self.has_come,
+            },
+            _ => false,
+        };
+        self.has_come |= matches!(row, Row::Mark(_));
+        self.left = if leaves { 0 } else { self.left.saturating_sub(1) };
+    }
+}
+
 /// A message that may be slow.
 struct Candidate {
     threads: Vec<u32>,
@@ -49,6 +78,8 @@ pub struct Judge {
     from: f64,
     /// All messages that ended.
     pub population: Population,
+    /// Latencies of those that recording was on for.
+    watched: Distribution,
     /// Those that were not slow; functions as numbers of addresses.
     usual: Usual,
     /// The beginning of the last message that each thread ended.
@@ -64,12 +95,20 @@ impl Judge {
         Self {
             from,
             population: Population::default(),
+            watched: Distribution::default(),
             usual: Usual::default(),
             last_begin_ns: FxHashMap::default(),
             threshold_ns: 0,
             looked_at: 0,
             kept_from_ns: 0,
         }
+    }
+
+    /// The latency beyond which there are so many times as many messages as are to be kept, ns.
+    fn slow_ns(&self, times: f64) -> u64 {
+        let of_all = self.population.latency.quantile_ns(1.0 - times * (1.0 - self.from));
+        let least = times * LEAST as f64 / self.watched.len().max(1) as f64;
+        of_all.min(if least < 1.0 { self.watched.quantile_ns(1.0 - least) } else { 0 })
     }
 
     /// Counts a message, and says what is to be kept of it where it is slow.
@@ -81,6 +120,7 @@ impl Judge {
         let latency_ns = message.latency_ns()?;
         if message.is_watched {
             self.population.add(latency_ns, &message.shares);
+            self.watched.add(latency_ns);
         } else {
             self.population.latency.add(latency_ns);
         }
@@ -88,7 +128,7 @@ impl Judge {
         if seen > FIRST && seen as f64 >= self.looked_at as f64 * (1.0 + ANEW) {
             self.looked_at = seen;
             // Twice as many as asked for: what is beyond the quantile in the end may have been below it for a while.
-            self.threshold_ns = self.population.latency.quantile_ns(1.0 - 2.0 * (1.0 - self.from));
+            self.threshold_ns = self.slow_ns(2.0);
             self.kept_from_ns = self.kept_from_ns.max(self.threshold_ns);
         }
         if !message.is_watched {
@@ -115,8 +155,8 @@ pub struct KeepSlow {
     /// Latencies of the messages that are kept so far.
     latencies_ns: Vec<u64>,
     addresses: FxHashMap<(u32, u64), u32>,
-    /// Threads whose next message is kept, how many more rows of it, and for a message of which latency.
-    following: FxHashMap<u32, (u32, u64)>,
+    /// Threads whose next message is kept.
+    following: FxHashMap<u32, Following>,
     /// Messages that were kept for being slow; known in the end.
     pub kept: u64,
     /// Slow messages of which rows had been let go already.
@@ -180,7 +220,7 @@ impl KeepSlow {
 
     /// Hands out what is staged, without what is known by now not to be slow.
     fn release(&mut self, each: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
-        let slow_ns = self.judge.population.latency.quantile_ns(self.judge.from);
+        let slow_ns = self.judge.slow_ns(1.0);
         // Within the histogram's precision.
         let slow_ns = slow_ns - slow_ns / 500;
         self.judge.kept_from_ns = self.judge.kept_from_ns.max(slow_ns);
@@ -200,6 +240,11 @@ impl KeepSlow {
         let kept = self.held.drain(..).filter(|held| held.kept_for_ns > 0);
         self.staged.extend(kept);
         self.release(each)
+    }
+
+    /// What was odd about the marks of all messages.
+    pub fn trouble(&self) -> Trouble {
+        self.tracker.trouble
     }
 
     /// Rows that are held.
@@ -232,12 +277,11 @@ impl KeepSlow {
             return 0;
         }
         let mut follows = 0;
-        let ends = matches!(row, Row::Mark(mark) if mark.kind == Kind::End);
         for tid in tids(row) {
-            if let Some((left, latency_ns)) = self.following.get_mut(&tid) {
-                follows = follows.max(*latency_ns);
-                *left = if ends { 0 } else { *left - 1 };
-                if *left == 0 {
+            if let Some(following) = self.following.get_mut(&tid) {
+                follows = follows.max(following.latency_ns);
+                following.take(row);
+                if following.left == 0 {
                     self.following.remove(&tid);
                 }
             }
@@ -261,17 +305,18 @@ impl KeepSlow {
         }
         // Up to the end of the next message: part of it may have passed already.
         for tid in threads {
-            let mut left = MAX_FOLLOWING;
+            let mut next = Following { left: MAX_FOLLOWING, latency_ns, has_come: false };
             for held in self.held.range_mut(end..).filter(|held| tids(&held.row).any(|other| other == tid)) {
                 held.kept_for_ns = held.kept_for_ns.max(latency_ns);
-                left = if matches!(held.row, Row::Mark(mark) if mark.kind == Kind::End) { 0 } else { left.saturating_sub(1) };
-                if left == 0 {
+                next.take(&held.row);
+                if next.left == 0 {
                     break;
                 }
             }
-            if left > 0 {
-                let following = self.following.entry(tid).or_default();
-                *following = (following.0.max(left), following.1.max(latency_ns));
+            if next.left > 0 {
+                let known = self.following.entry(tid).or_default();
+                next.latency_ns = next.latency_ns.max(known.latency_ns);
+                *known = next;
             }
         }
     }
@@ -298,7 +343,6 @@ mod tests {
     use crate::cause::Cause;
     use crate::kernel::KernelEvent;
     use crate::mark::Mark;
-    use crate::message::Trouble;
     use crate::store::SampleRow;
 
     /// Messages of two threads in turn, of some 2 µs, every thousandth of 50; with a sample and a system call each.
@@ -370,6 +414,77 @@ mod tests {
         let usual = keep.usual(&Symbols::default());
         assert!(usual.messages > 198_000 && (2490..=2510).contains(&usual.latency_ns), "{usual:?}");
         assert_eq!(usual.shares.of(Cause::Syscall), 10);
+    }
+
+    fn kept(from: f64, rows: impl Iterator<Item = Row>) -> (KeepSlow, Vec<Row>) {
+        let (mut keep, mut kept) = (KeepSlow::new(from), Vec::new());
+        let mut each = |row: &Row| {
+            kept.push(*row);
+            Ok(())
+        };
+        for (at, row) in rows.enumerate() {
+            keep.take(&row);
+            if at % 1000 == 999 {
+                keep.flush(&mut each).unwrap();
+            }
+        }
+        keep.finish(&mut each).unwrap();
+        (keep, kept)
+    }
+
+    /// One thread takes messages in, another ends them: none is missing in either, and no more than a slow one's neighbours are kept.
+    #[test]
+    fn messages_that_are_handed_on_are_kept_whole_with_their_neighbours() {
+        const MESSAGES: u64 = 50_000;
+        let rows = (1..=MESSAGES).flat_map(|id| {
+            let from_ns = 1_000_000 + id * 10_000;
+            let took_ns = if id % 1000 == 999 { 7000 } else { 2000 + id * 7919 % 1000 };
+            let mark = |time_ns, tid, id, kind| Row::Mark(Mark { time_ns, tid, id, kind });
+            [
+                mark(from_ns, 10, id, Kind::Begin),
+                mark(from_ns + 300, 10, 0, Kind::Switch),
+                mark(from_ns + 600, 11, id, Kind::Switch),
+                mark(from_ns + took_ns, 11, id, Kind::End),
+            ]
+        });
+        let (keep, kept) = kept(0.9995, rows);
+        assert_eq!((keep.trouble(), keep.kept, keep.not_whole), (Trouble::default(), MESSAGES / 1000, 0));
+        // The slow one, the one before and the one after, four marks each.
+        assert!(kept.len() as u64 <= 3 * 4 * keep.kept, "{} rows of {} messages", kept.len(), keep.kept);
+        let mut tracker = Tracker::default();
+        let mut whole = FxHashMap::default();
+        for row in &kept {
+            let Row::Mark(mark) = row else { continue };
+            tracker.take(&Record::Mark(*mark), &mut |message| {
+                whole.insert(message.id, message.latency_ns());
+            });
+        }
+        for id in (999..MESSAGES).step_by(1000) {
+            assert_eq!(whole.get(&id), Some(&Some(7000)), "{id}");
+        }
+    }
+
+    /// Recording is on for a hundredth of the time: the slowest of what was seen is kept, though hardly any of it is among the slowest of all.
+    #[test]
+    fn the_slowest_of_few_that_were_watched_are_kept() {
+        let rows = (1..=20_000u64).flat_map(|id| {
+            let from_ns = 1_000_000 + id * 10_000;
+            let event = |time_ns, what| Row::Kernel(KernelEvent { time_ns, cpu: 0, tid: 0, what });
+            let switch = match id % 10_000 {
+                0 => Some(event(from_ns - 100, What::Resumed)),
+                100 => Some(event(from_ns - 100, What::Paused)),
+                _ if id == 1 => Some(event(from_ns - 100, What::Paused)),
+                _ => None,
+            };
+            let took_ns = 2000 + id * 7919 % 1000 + if id % 500 == 499 { 5000 } else { 0 };
+            let mark = |time_ns, kind| Row::Mark(Mark { time_ns, tid: 10, id, kind });
+            switch.into_iter().chain([mark(from_ns, Kind::Begin), mark(from_ns + took_ns, Kind::End)])
+        });
+        let (keep, kept) = kept(0.999, rows);
+        let watched = keep.judge.population.watched;
+        assert!((90..=110).contains(&watched) && keep.judge.population.latency.len() == 20_000, "{watched}");
+        assert!((LEAST..=LEAST + 5).contains(&keep.kept), "{} kept of {watched}", keep.kept);
+        assert!(keep.judge.kept_from_ns > 2500 && kept.len() >= 2 * LEAST as usize, "{}", keep.judge.kept_from_ns);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Messages: what the tracker knows of each when it is over.
 
+use std::collections::BTreeMap;
+
 use crate::cause::{Cause, Shares};
 
 /// A piece of time that went to one thing.
@@ -160,4 +162,18 @@ pub struct Trouble {
     pub switched_to_unknown: u64,
     /// Records that came after later ones of their thread, and were taken as of then.
     pub late: u64,
+}
+
+impl Trouble {
+    /// What there was of each, in words: what happened to a message or a record.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        let all = [
+            ("never ended", self.never_ended),
+            ("ended without having begun", self.ended_without_begin),
+            ("began while one of the same id was under way", self.reused),
+            ("switched to without having begun", self.switched_to_unknown),
+            ("records out of order", self.late),
+        ];
+        all.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), n)).collect()
+    }
 }

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use crate::AnonymousOf;
 use iced_x86::InstructionInfoFactory;
-use perftax_pmu::process::{file_of, maps, seen_by};
+use perftax_pmu::process::{file_of, mapped_file, maps};
 use perftax_symbols::elf::{Elf, FunctionTable};
-use perftax_symbols::{AddressSpaces, Mapping};
+use perftax_symbols::{AddressSpaces, FileId, Mapping};
 
 use super::decode::{Candidates, Code, LONGEST, operand_bytes};
 
@@ -20,7 +20,7 @@ const LONGEST_FUNCTION: u64 = 1 << 16;
 /// The processes, as far as their code was looked at.
 pub struct Images {
     spaces: AddressSpaces,
-    files: HashMap<PathBuf, FunctionTable>,
+    files: HashMap<(PathBuf, Option<FileId>), FunctionTable>,
     known: HashMap<(u32, u64), Candidates>,
     /// Bytes that instructions touch.
     operands: HashMap<(u32, u64), Option<u64>>,
@@ -190,7 +190,8 @@ impl Images {
         if !map.path.is_absolute() {
             return None;
         }
-        let file = self.files.entry(map.path.clone()).or_insert_with(|| functions(&seen_by(pid, &map.path)));
+        let table = || mapped_file(pid, map).map(|file| functions(&file)).unwrap_or_default();
+        let file = self.files.entry((map.path.clone(), map.file_id)).or_insert_with(table);
         file.at_offset(map.offset_of(address)).map(|(_, into)| address - into)
     }
 }
@@ -202,11 +203,9 @@ fn read(pid: u32, map: &Mapping, from: u64, to: u64) -> Vec<u8> {
     if memory.is_ok_and(|memory| memory.read_exact_at(&mut bytes, from).is_ok()) {
         return bytes;
     }
-    let file = File::open(seen_by(pid, &map.path));
-    match file.and_then(|file| file.read_at(&mut bytes, from.saturating_sub(map.from) + map.file_offset)) {
-        Ok(read) => bytes.truncate(read),
-        Err(_) => bytes.clear(),
-    }
+    let file = mapped_file(pid, map).and_then(|file| File::open(file).ok());
+    let read = file.and_then(|file| file.read_at(&mut bytes, from.saturating_sub(map.from) + map.file_offset).ok());
+    bytes.truncate(read.unwrap_or(0));
     bytes
 }
 

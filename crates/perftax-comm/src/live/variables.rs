@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use perftax_doc::steps::Setting;
 use perftax_pmu::event::among;
-use perftax_pmu::process::{maps, seen_by};
+use perftax_pmu::process::{mapped_file, maps};
 use perftax_pmu::{Error, Result};
 use perftax_symbols::Mapping;
 use perftax_symbols::elf::{DataKind, DataSymbol, Elf};
@@ -113,7 +113,7 @@ impl Variables {
 }
 
 fn module(pid: u32, map: &Mapping) -> Option<Module> {
-    let elf = Elf::open(&seen_by(pid, &map.path)).ok()?;
+    let elf = Elf::open(&mapped_file(pid, map)?).ok()?;
     Some(Module { path: map.path.clone(), bias: elf.segments().bias_of_first(map.from), variables: elf.data_symbols() })
 }
 

@@ -24,8 +24,11 @@ pub enum Decision {
 const BURST_OF: Duration = Duration::from_millis(100);
 /// The part of a burst that is saved up at most: the rest is for what a look finds that nobody foresaw.
 const SAVED: f64 = 0.8;
-/// From one look to the next, times the budget: a look costs the program some 20 µs of reading its counters, which is then a fiftieth of the budget; and the recorder some 0.1 ms, on a CPU that may be free.
-const LOOK_OF_BUDGET_NS: f64 = 1e6;
+/// From one look to the next, times the budget, where a clock drives samples: a look costs the program some 20 µs of reading its counters, and the recorder 0.1 to 0.3
+/// ms of a CPU that the program may be waiting for. Of a hundredth they are then 0.04 to 0.12 %.
+const LOOK_OF_BUDGET_NS: f64 = 2.5e6;
+/// The same of other events, of which a hundred times as many may come all at once.
+const LOOK_AT_EVENTS_NS: f64 = 1e6;
 const SHORTEST_LOOK_NS: f64 = 100e6;
 const LONGEST_LOOK_NS: f64 = 1e9;
 /// The same where the budget is used up within fewer.
@@ -134,7 +137,10 @@ impl Governor {
                 let price = |price: Option<Estimate>| price.map_or(0.0, |price| price.high.max(0.0));
                 let elsewhere_too_ns =
                     price(tariff.filtered_ns) * window.filtered as f64 + price(tariff.counting_ns) * window.counted as f64;
-                let of_threads_ns = (with_events_ns - elsewhere_too_ns).max(0.0);
+                // Whoever starts executes a program, or a few: that says nothing of what comes.
+                let is_start = self.ledger.elapsed_ns <= KNOWN_CROWDED_NS;
+                let of_start_ns = if is_start { price(tariff.exec_ns) * window.executed as f64 } else { 0.0 };
+                let of_threads_ns = (with_events_ns - elsewhere_too_ns - of_start_ns).max(0.0);
                 self.of_threads_ns = kept * self.of_threads_ns + of_threads_ns;
                 self.besides_of_ns = kept * self.besides_of_ns + window.program_ns as f64;
                 self.learn(rate, window);
@@ -248,7 +254,8 @@ impl Governor {
 
     /// When the next window is to end.
     pub fn next_look(&self) -> Duration {
-        let usual_ns = (LOOK_OF_BUDGET_NS / self.budget).clamp(SHORTEST_LOOK_NS, LONGEST_LOOK_NS);
+        let of_budget_ns = if self.tariff().is_clock { LOOK_OF_BUDGET_NS } else { LOOK_AT_EVENTS_NS };
+        let usual_ns = (of_budget_ns / self.budget).clamp(SHORTEST_LOOK_NS, LONGEST_LOOK_NS);
         let lasts_ns = (self.balance_ns.max(0.0) + self.burst_ns / 2.0) / self.drain.max(f64::MIN_POSITIVE);
         if self.decision == Decision::Rest {
             return Duration::from_nanos(usual_ns as u64);
@@ -413,6 +420,24 @@ mod tests {
         world.run(60_000_000_000, |now_ns| if now_ns / 2_000_000_000 % 2 == 0 { 0.05 } else { 1.0 }, 20.0);
         assert!(world.governor.most_overdrawn_s() <= world.governor.burst_s(), "{}", world.governor.most_overdrawn_s());
         assert!(world.used(budget) > 0.8, "{}", world.used(budget));
+    }
+
+    /// One program executed may cost more than a second's budget.
+    #[test]
+    fn a_program_that_starts_does_not_crowd_samples_out() {
+        let budget = 0.01;
+        let mut governor = Governor::new(Tariff { exec_ns: Some(Estimate::exact(12e6)), ..tariff(budget) }, budget, 1);
+        let window = |executed| Window { elapsed_ns: 10_000_000, program_ns: 10_000_000, executed, ..Window::default() };
+        let mut crowded = Vec::new();
+        for at in 0..100 {
+            governor.end(&window(u64::from(at == 2)));
+            crowded.push(governor.is_crowded_out());
+        }
+        assert!(!crowded.contains(&true), "{crowded:?}");
+        for _ in 0..30 {
+            governor.end(&window(1));
+        }
+        assert!(governor.is_crowded_out(), "and one that goes on executing programs does");
     }
 
     #[test]

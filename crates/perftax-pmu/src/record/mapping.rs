@@ -1,10 +1,15 @@
 //! Mappings of code: which file was where in whose address space.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use perf_event_open_sys::bindings as abi;
+use perftax_symbols::{FileId, Mapping};
+
 use super::cursor::Cursor;
 use super::header::Header;
 use super::sample_id::{SampleId, Task};
 use crate::Result;
-use perf_event_open_sys::bindings as abi;
 
 /// `PERF_RECORD_MMAP`, and the part that `MMAP2` shares with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +73,30 @@ impl<'a> Mmap<'a> {
             is_data: header.has(abi::PERF_RECORD_MISC_MMAP_DATA),
             sample_id,
         })
+    }
+}
+
+impl From<&Mmap<'_>> for Mapping {
+    /// Which file it is nobody told.
+    fn from(map: &Mmap<'_>) -> Self {
+        Self {
+            from: map.address,
+            to: map.address.saturating_add(map.length),
+            is_code: !map.is_data,
+            file_offset: map.file_offset,
+            path: OsStr::from_bytes(map.path).into(),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&Mmap2<'_>> for Mapping {
+    fn from(map: &Mmap2<'_>) -> Self {
+        let file_id = match map.file {
+            MappedFile::Inode { major, minor, inode, .. } => FileId::new((major, minor), inode),
+            MappedFile::BuildId(_) => None,
+        };
+        Self { file_id, ..Self::from(&map.mapping) }
     }
 }
 

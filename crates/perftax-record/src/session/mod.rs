@@ -252,8 +252,12 @@ impl<'a> Session<'a> {
     }
 
     fn features(&mut self) -> Features {
-        let files = self.sink.files.iter().map(|(path, pid)| (path.as_slice(), *pid));
-        Features { build_ids: self.build_ids.of(files), sample_times_ns: self.sink.times_ns, ..self.features.clone() }
+        let files = self.sink.files.iter().map(|(path, mapped)| (path.as_slice(), mapped));
+        Features {
+            build_ids: self.build_ids.of(files, &self.sink.held),
+            sample_times_ns: self.sink.times_ns,
+            ..self.features.clone()
+        }
     }
 
     /// How long the window is to last yet.

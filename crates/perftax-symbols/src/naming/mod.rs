@@ -85,7 +85,7 @@ impl Names {
         let file = short(&mapping.path);
         let offset = mapping.offset_of(ip);
         let path = self.space.on_disk(&mapping.path);
-        let found = path.is_file().then(|| self.symbolized(&path, offset)).flatten();
+        let found = path.and_then(|path| self.symbolized(&path, offset));
         match found {
             Some(symbol) => CodePlace {
                 function: format!("{} [{file}]", plus(&demangled(&symbol.name), symbol.offset as u64)),

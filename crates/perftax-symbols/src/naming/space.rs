@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use super::{plus, short};
-use crate::Mapping;
 use crate::elf::Data;
+use crate::{FileId, Mapping};
 
 /// What a process has mapped, and the files that were read for it.
 #[derive(Debug)]
@@ -43,10 +43,14 @@ impl Space {
         self.mappings[..behind].last().filter(|mapping| address < mapping.to)
     }
 
-    /// Where a mapped file is to be read.
-    pub(super) fn on_disk(&self, path: &Path) -> PathBuf {
+    /// Where a mapped file is to be read; none where what lies there is another one.
+    pub(super) fn on_disk(&self, path: &Path) -> Option<PathBuf> {
+        let id = self.mappings.iter().filter(|mapping| mapping.path == path).find_map(|mapping| mapping.file_id);
         let below = self.root.as_ref().map(|root| root.join(path.strip_prefix("/").unwrap_or(path)));
-        below.filter(|path| path.is_file()).unwrap_or_else(|| path.into())
+        below.into_iter().chain([path.into()]).find(|place: &PathBuf| {
+            let file = std::fs::metadata(place).ok().filter(std::fs::Metadata::is_file);
+            file.is_some_and(|file| id.is_none_or(|id| FileId::of(&file).is(&id)))
+        })
     }
 
     /// What an address belongs to.
@@ -85,7 +89,7 @@ impl Space {
     /// A file, read when it is first asked for.
     pub(super) fn object(&mut self, path: &Path) -> &Data {
         if !self.objects.contains_key(path) {
-            let object = Data::read(&self.on_disk(path), &short(path));
+            let object = self.on_disk(path).map(|place| Data::read(&place, &short(path))).unwrap_or_default();
             self.objects.insert(path.into(), object);
         }
         &self.objects[path]

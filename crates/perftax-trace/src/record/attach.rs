@@ -1,10 +1,11 @@
 //! Listening to a program that runs already: its `perftax_tag_state` is found by name, and told where to make rings.
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
-use perftax_pmu::process::{file_of, maps};
+use perftax_pmu::process::{file_of, mapped_file, maps};
 use perftax_pmu::{Error, Result};
 use perftax_symbols::Mapping;
 use perftax_symbols::elf::Elf;
@@ -40,12 +41,17 @@ impl Attached {
     /// Where it is gone, belongs to somebody else, has no marks, or is listened to by another.
     pub fn attach(pid: u32, folder: &Path) -> Result<Self> {
         let path = file_of(pid, "mem");
-        let sites = sites(pid)?;
+        let (sites, unread) = sites(pid)?;
         let unsupported = |why: String, remedy: &str| Error::Unsupported {
             what: format!("listen to the marks of process {pid}"),
             why,
             remedy: remedy.into(),
         };
+        if sites.is_empty() && !unread.is_empty() {
+            let files: Vec<String> = unread.iter().map(|file| file.display().to_string()).collect();
+            let why = format!("of what it has mapped, another lies by now at the path, or nothing: {}", files.join(", "));
+            return Err(unsupported(why, "as root what was deleted can be read, too; else start it again, then perftax"));
+        }
         if sites.is_empty() {
             let why = "none of its files has the symbol perftax_tag_state".into();
             return Err(unsupported(
@@ -114,14 +120,21 @@ fn give(folder: &Path, pid: u32) -> Result<()> {
     chown(folder, Some(owner.uid()), Some(owner.gid())).map_err(Error::file(folder))
 }
 
-fn sites(pid: u32) -> Result<Vec<Site>> {
-    let mut sites: Vec<Site> = Vec::new();
+/// Where its modules keep them, and the files that could not be asked.
+fn sites(pid: u32) -> Result<(Vec<Site>, BTreeSet<PathBuf>)> {
+    let (mut sites, mut unread): (Vec<Site>, BTreeSet<PathBuf>) = Default::default();
     let maps = maps(pid)?;
     // A file's first mapping holds its header.
     for map in maps.iter().filter(|map| map.file_offset == 0 && map.path.is_absolute()) {
-        // As the process sees it, and no other file of that name: what it says is written to.
-        let seen = file_of(pid, "root").join(map.path.strip_prefix("/").unwrap_or(&map.path));
-        let Ok(elf) = Elf::open(&seen) else { continue };
+        // The very file, and no other of that name: what it says is written to.
+        let Some(file) = mapped_file(pid, map) else {
+            // What is mapped as data may be gone; of code it matters.
+            if map.file().is_some() && maps.iter().any(|other| other.is_code && other.path == map.path) {
+                unread.insert(map.path.clone());
+            }
+            continue;
+        };
+        let Ok(elf) = Elf::open(&file) else { continue };
         let bias = elf.segments().bias_of_first(map.from);
         let find = |name: &str| elf.address_of(name).map(|address| bias.wrapping_add(address));
         if let (Some(state), Some(folder)) = (find("perftax_tag_state"), find("perftax_tag_folder")) {
@@ -139,5 +152,5 @@ fn sites(pid: u32) -> Result<Vec<Site>> {
             }
         }
     }
-    Ok(sites)
+    Ok((sites, unread))
 }

@@ -1,23 +1,38 @@
 //! Which file was mapped where, and what the addresses that samples were taken at are called.
+//!
+//! Files are opened when they are mapped: by the end of a recording their processes are gone, others may lie at their paths, and paths in another mount namespace
+//! lead elsewhere here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use perftax_pmu::process::{maps, threads};
-use perftax_pmu::record::Mmap;
+use perftax_pmu::process::{MappedFiles, maps, threads};
 use perftax_symbols::naming::{functions_of_file, functions_of_kernel};
-use perftax_symbols::{AddressSpaces, Mapping};
+use perftax_symbols::{AddressSpaces, FileId, Mapping};
 use perftax_target::thread_name;
 use rustc_hash::FxHashSet;
 
 use crate::names::Names;
 use crate::store::{Function, Symbols};
 
+/// A file by its path and which one that is.
+type FileKey = (PathBuf, Option<FileId>);
+
 /// What was mapped, and the addresses that were seen.
 #[derive(Default)]
 pub(super) struct Mappings {
     spaces: AddressSpaces,
     seen: FxHashSet<(u32, u64)>,
+    files: MappedFiles,
+}
+
+/// What addresses are called.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    /// By process (0: the kernel) and address.
+    pub functions: BTreeMap<(u32, u64), Function>,
+    /// Files whose functions have no names, since what was mapped is not to be had any more: another lies at its path, or nothing.
+    pub unread: BTreeSet<PathBuf>,
 }
 
 /// The kernel's half of the addresses.
@@ -26,21 +41,19 @@ fn is_kernel(ip: u64) -> bool {
 }
 
 impl Mappings {
-    pub fn mapped(&mut self, mmap: &Mmap<'_>) {
-        if mmap.is_data || mmap.task.pid == u32::MAX {
-            return;
+    /// A process has mapped something.
+    pub fn mapped(&mut self, pid: u32, mapping: Mapping) {
+        if mapping.is_code && pid != u32::MAX {
+            self.files.hold(pid, &mapping);
+            self.spaces.map(pid, mapping);
         }
-        let path = PathBuf::from(String::from_utf8_lossy(mmap.path).into_owned());
-        let to = mmap.address.saturating_add(mmap.length);
-        let mapping =
-            Mapping { from: mmap.address, to, file_offset: mmap.file_offset, path, is_code: true, ..Mapping::default() };
-        self.spaces.map(mmap.task.pid, mapping);
     }
 
     /// What a process that runs has mapped now, and what its threads are called. What is gone meanwhile says nothing.
     pub fn read(&mut self, pid: u32, names: &mut Names) {
         for map in maps(pid).into_iter().flatten().filter(|map| map.is_code && !map.path.as_os_str().is_empty()) {
             if !self.spaces.has(pid, &map) {
+                self.files.hold(pid, &map);
                 self.spaces.map(pid, map);
             }
         }
@@ -59,29 +72,39 @@ impl Mappings {
     }
 
     /// What the addresses that were seen are called.
-    pub fn resolve(&self) -> BTreeMap<(u32, u64), Function> {
-        let mut named = BTreeMap::new();
-        let mut by_file: BTreeMap<&Path, BTreeSet<(u64, u32, u64)>> = BTreeMap::new();
+    pub fn resolve(&self) -> Named {
+        let mut named = Named::default();
+        let mut by_file: BTreeMap<FileKey, BTreeSet<(u64, u32, u64)>> = BTreeMap::new();
+        let mut mapped: BTreeMap<FileKey, (u32, &Mapping)> = BTreeMap::new();
         let mut of_kernel = Vec::new();
         for &(pid, ip) in &self.seen {
             match (is_kernel(ip), self.spaces.find(pid, ip)) {
                 (true, _) => of_kernel.push(ip),
                 (false, Some(mapping)) => {
-                    let offset = mapping.offset_of(ip);
-                    by_file.entry(&mapping.path).or_default().insert((offset, pid, ip));
+                    let key = (mapping.path.clone(), mapping.file_id);
+                    mapped.entry(key.clone()).or_insert((pid, mapping));
+                    by_file.entry(key).or_default().insert((mapping.offset_of(ip), pid, ip));
                 }
                 (false, None) => {}
             }
         }
         of_kernel.sort_unstable();
         for (ip, name) in of_kernel.iter().zip(functions_of_kernel(&of_kernel)) {
-            named.insert((0, *ip), Function { name, module: "kernel".into() });
+            named.functions.insert((0, *ip), Function { name, module: "kernel".into() });
         }
-        for (path, addresses) in by_file {
+        for (key, addresses) in by_file {
+            let (pid, mapping) = mapped[&key];
+            let path = &key.0;
             let module = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
             let offsets: Vec<u64> = addresses.iter().map(|(offset, ..)| *offset).collect();
-            for ((_, pid, ip), name) in addresses.iter().zip(functions_of_file(path, &offsets)) {
-                named.insert((*pid, *ip), Function { name, module: module.clone() });
+            let place = self.files.place(pid, mapping);
+            if place.is_none() && mapping.file().is_some() {
+                named.unread.insert(path.clone());
+            }
+            // Of [vdso] and //anon nobody has names.
+            let names = place.map_or_else(|| vec![String::new(); offsets.len()], |place| functions_of_file(&place, &offsets));
+            for ((_, pid, ip), name) in addresses.iter().zip(names) {
+                named.functions.insert((*pid, *ip), Function { name, module: module.clone() });
             }
         }
         named
@@ -108,12 +131,13 @@ mod tests {
         assert!(built.unwrap().success());
         let elf = perftax_symbols::elf::Elf::open(&library).unwrap();
         let mut mappings = Mappings::default();
-        mappings.spaces.map(7, Mapping { from: 0x10_0000, to: 0x20_0000, path: library, ..Mapping::default() });
+        let file_id = Some(FileId::of(&std::fs::metadata(&library).unwrap()));
+        mappings.spaces.map(7, Mapping { from: 0x10_0000, to: 0x20_0000, path: library, file_id, ..Mapping::default() });
         for (linked, name) in [("f", "f"), ("s", "s"), ("_Z3addii", "add(int, int)")] {
             // Code lies in the file as it lies in memory: linkers begin a shared library at address 0.
             let ip = 0x10_0000 + elf.address_of(linked).unwrap();
             mappings.seen(7, ip);
-            let function = &mappings.resolve()[&(7, ip)];
+            let function = &mappings.resolve().functions[&(7, ip)];
             assert_eq!((function.name.as_str(), function.module.as_str()), (name, "a library.so"));
         }
     }
@@ -135,8 +159,39 @@ mod tests {
         mappings.seen(own + 1, ip);
         mappings.seen(own + 1, 0x10);
         let named = mappings.resolve();
-        let function = &named[&(own + 1, ip)];
+        let function = &named.functions[&(own + 1, ip)];
         assert!(function.name.contains("landmark") && !function.module.is_empty(), "{function:?}");
-        assert_eq!(named.len(), 1);
+        assert_eq!((named.functions.len(), named.unread.len()), (1, 0));
+    }
+
+    /// A process is gone, and another build lies at its path: held, the first one is read; not held, nothing is.
+    #[test]
+    fn another_build_at_the_path_gives_no_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.so");
+        let build = |function: &str| {
+            let source = folder.path().join("a.c");
+            std::fs::write(&source, format!("int {function}(int x) {{ return x * 3; }}\n")).unwrap();
+            let new = folder.path().join("new");
+            let built = std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&new, &source]).status();
+            assert!(built.unwrap().success());
+            std::fs::rename(&new, &path).unwrap();
+        };
+        build("first");
+        let elf = perftax_symbols::elf::Elf::open(&path).unwrap();
+        let ip = 0x10_0000 + elf.address_of("first").unwrap();
+        let file_id = Some(FileId::of(&std::fs::metadata(&path).unwrap()));
+        let mapping = Mapping { from: 0x10_0000, to: 0x20_0000, path: path.clone(), file_id, ..Mapping::default() };
+        let nobody = u32::MAX - 1;
+        let (mut held, mut late) = (Mappings::default(), Mappings::default());
+        held.files.hold(nobody, &mapping);
+        for mappings in [&mut held, &mut late] {
+            mappings.spaces.map(nobody, mapping.clone());
+            mappings.seen(nobody, ip);
+        }
+        build("second");
+        let name = |mappings: &Mappings| mappings.resolve().functions[&(nobody, ip)].name.clone();
+        assert_eq!([name(&held), name(&late)], ["first", ""]);
+        assert_eq!((held.resolve().unread.len(), late.resolve().unread), (0, [path].into()));
     }
 }

@@ -12,7 +12,7 @@ mod probes;
 mod session;
 mod source;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -82,6 +82,8 @@ pub struct Recorded {
     pub missing: Vec<String>,
     /// What addresses are called, by process (0: the kernel) and address.
     pub symbols: BTreeMap<(u32, u64), Function>,
+    /// Files whose functions have no names, since what was mapped is not to be had any more.
+    pub unread: BTreeSet<PathBuf>,
     /// What threads and interrupts are called.
     pub names: Names,
     /// What the hypervisor took from the CPUs meanwhile, as the kernel's own accounts say, s.

@@ -178,6 +178,7 @@ impl Session {
         losses_ns.truncate(Recorded::MAX_LOSSES);
         // The kernel keeps definitions that events are open on.
         drop(self.sources);
+        let named = self.mappings.resolve();
         Ok(Recorded {
             exit,
             rows: self.rows,
@@ -188,7 +189,8 @@ impl Session {
             broken: self.listener.folder.broken().map(String::from).collect(),
             rings: self.listener.folder.rings(),
             missing: self.missing,
-            symbols: self.mappings.resolve(),
+            symbols: named.functions,
+            unread: named.unread,
             names: self.names,
             steal_s,
             seen: self.identity.finish(),

@@ -104,8 +104,8 @@ impl Source {
             }
             Ok(Record::Lost(record)) => loss(record.lost, record.sample_id.time_ns),
             Ok(Record::LostSamples(record)) => loss(record.lost, record.sample_id.time_ns),
-            Ok(Record::Mmap2(record)) => mappings.mapped(&record.mapping),
-            Ok(Record::Mmap(record)) => mappings.mapped(&record),
+            Ok(Record::Mmap2(record)) => mappings.mapped(record.mapping.task.pid, (&record).into()),
+            Ok(Record::Mmap(record)) => mappings.mapped(record.task.pid, (&record).into()),
             Ok(Record::Exit(record)) if register.is_some() => {
                 order.push(
                     record.time_ns,

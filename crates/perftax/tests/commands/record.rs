@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use perftax_doc::{EventsOn, ExpenseOn, Recorded};
 use perftax_perfdata::recording::Recording;
+use perftax_symbols::elf::Elf;
 
 use crate::common::{Running, is_root};
 use crate::streams::Place;
@@ -293,6 +294,56 @@ fn cpus_are_watched_for_whoever_may() {
     assert!(of_perl > 0, "{:?}", read.counts.by_thread);
     let idle = read.counts.by_thread.keys().any(|(thread, _)| thread.pid == 0);
     assert!(!idle, "idle CPUs give no samples");
+}
+
+/// In namespaces of its own, as a container has: there it records what it sees, by its numbers; from outside, what lies at the program's path there and not here.
+#[test]
+fn a_container_is_recorded_from_inside_and_from_outside() {
+    let place = Place::bare_with_profile();
+    let program = place.path("program");
+    let build = |name: &str, more: &str| {
+        let (source, built) = (place.path("a.c"), place.path(name));
+        std::fs::write(&source, format!("int main(void) {{ for (volatile long i = 0; i < {more}; i++); return 0; }}\n")).unwrap();
+        let built_well = Command::new("gcc").args(["-O1", "-Wl,--build-id", "-o", &built, &source]).status().unwrap();
+        assert!(built_well.success());
+        Elf::open(Path::new(&built)).unwrap().build_id().unwrap()
+    };
+    let (of_container, of_host) = (build("inside", "300000000"), build("program", "300000001"));
+    assert_ne!(of_container, of_host);
+    let in_namespaces = |script: &str| {
+        let user: &[&str] = if is_root() { &[] } else { &["-Ur"] };
+        let mut command = Command::new("unshare");
+        command.args(user).args(["-m", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c"]).arg(script);
+        command.env("XDG_DATA_HOME", place.path("data")).stdin(Stdio::null());
+        command
+    };
+    let id_of_program = |data: &str| {
+        let read = Recording::open(Path::new(data)).unwrap();
+        let pids: BTreeSet<u32> = read.counts.by_thread.keys().map(|(thread, _)| thread.pid).collect();
+        (pids, read.features.build_ids.unwrap().remove(&program))
+    };
+    let (data, json) = (place.path("a.data"), place.path("a.json"));
+    let perftax = env!("CARGO_BIN_EXE_perftax");
+    let script = format!(
+        "mount --bind {} {program} && {perftax} record -e {} --budget 5% -o {data} --json {json} -- {program}",
+        place.path("inside"),
+        clock()
+    );
+    let output = in_namespaces(&script).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(samples_by_perf(&data).0, document(&json).samples);
+    let (pids, id) = id_of_program(&data);
+    assert!(pids.len() == 1 && pids.iter().all(|pid| *pid < 100), "{pids:?}: numbers are the container's");
+    assert_eq!(id, Some(of_container.clone()));
+
+    let script = format!("mount --bind {} {program} && while :; do {program}; done", place.path("inside"));
+    let running = Running(in_namespaces(&script).spawn().unwrap());
+    let outside = place.path("b.data");
+    let ran = place
+        .perftax("record", &arguments(&["-p", &running.pid().to_string(), "--for", "3", "--budget", "5%", "-o", &outside], &[]));
+    drop(running);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(id_of_program(&outside).1, Some(of_container));
 }
 
 /// Of whole CPUs a program's samples are kept, and its children's, and nobody else's.

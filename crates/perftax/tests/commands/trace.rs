@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use perftax_doc::{TraceDiff, TraceReport};
 
-use crate::common::{Running, one_at_a_time, perftax, said, traced};
+use crate::common::{Running, copy_executable, one_at_a_time, perftax, said, traced};
 
 fn delays(folder: &Path) -> PathBuf {
     traced("delays.c", "gcc", &[], folder)
@@ -134,6 +134,48 @@ fn a_program_that_runs_is_joined_and_left() {
     assert!(refused.status.code() == Some(3) && said(&refused).contains("perftax_tag_state"), "{}", said(&refused));
     silent.kill().unwrap();
     silent.wait().unwrap();
+}
+
+/// Of a program in a mount namespace of its own, where another build lies at its path here, and of one whose file was replaced: names are those of what runs.
+#[test]
+fn names_are_those_of_the_files_that_are_mapped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    for name in ["runs", "lies"] {
+        let built = folder.path().join(format!("of_{name}"));
+        std::fs::create_dir(&built).unwrap();
+        traced("delays.c", "gcc", &[&format!("-Dregressed=what_{name}")], &built);
+    }
+    let program = path("program");
+    let put = |which: &str| {
+        copy_executable(&folder.path().join(format!("of_{which}/delays")), Path::new(&path("new")));
+        std::fs::rename(path("new"), &program).unwrap();
+    };
+    let names = |pid: u32, to: &str| {
+        let joined = perftax(&["trace", "record", "-p", &pid.to_string(), "--time", "1", "-o", &path(to)]);
+        assert_eq!(joined.status.code(), Some(0), "{}", said(&joined));
+        let files = std::fs::read_dir(path(to)).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+        let text = String::from_utf8_lossy(&files.flatten().collect::<Vec<u8>>()).into_owned();
+        ["what_runs", "what_lies"].map(|name| text.contains(name))
+    };
+    let is_there = |pid: u32| {
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        maps.contains("/program") && maps.contains("libc")
+    };
+    put("lies");
+    let script = format!("mount --bind {} {program} && exec {program} 1000000000 0 2000", path("of_runs/delays"));
+    let mut running = Running(Command::new("unshare").args(["-m", "sh", "-c", &script]).spawn().unwrap());
+    running.until("in its namespace", is_there);
+    assert_eq!(names(running.pid(), "namespace"), [true, false]);
+    drop(running);
+
+    put("runs");
+    let mut running = Running(Command::new(&program).args(["1000000000", "0", "2000"]).spawn().unwrap());
+    running.until("begun", is_there);
+    put("lies");
+    assert_eq!(names(running.pid(), "replaced"), [true, false]);
+    std::fs::remove_file(&program).unwrap();
+    assert_eq!(names(running.pid(), "deleted"), [true, false]);
 }
 
 /// A process goes on when its first thread has ended: it is recorded on, and can be joined then.

@@ -1,11 +1,11 @@
 //! The functions that give memory out and take it back, and where a program has them: in its C library, in an allocator that it was linked
 //! with, or in itself.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use perftax_doc::steps::Setting;
-use perftax_pmu::process::seen_by;
+use perftax_pmu::process::mapped_file;
 use perftax_pmu::{Error, Result};
 use perftax_symbols::Mapping;
 use perftax_symbols::elf::Elf;
@@ -99,14 +99,14 @@ pub struct Function {
 /// # Errors
 /// `Unsupported` where there is no malloc.
 pub fn functions(pid: u32, maps: &[Mapping]) -> Result<Vec<Function>> {
-    let files: BTreeSet<&Path> =
-        maps.iter().filter(|map| map.is_code && map.path.is_absolute()).map(|map| map.path.as_path()).collect();
+    let files: BTreeMap<&Path, &Mapping> =
+        maps.iter().filter(|map| map.is_code && map.file().is_some()).map(|map| (map.path.as_path(), map)).collect();
     let mut functions: Vec<Function> = Vec::new();
-    for path in &files {
-        functions.extend(of_file(&seen_by(pid, path)));
+    for map in files.values() {
+        functions.extend(mapped_file(pid, map).iter().flat_map(|file| of_file(file)));
     }
     if functions.is_empty() {
-        let searched: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+        let searched: Vec<String> = files.keys().map(|path| path.display().to_string()).collect();
         let is_replaced = searched.iter().any(|path| path.ends_with(" (deleted)"));
         let remedy = if is_replaced {
             "files of the program were replaced while it runs: start it again, then perftax".into()

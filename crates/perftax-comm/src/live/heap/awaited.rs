@@ -2,7 +2,7 @@
 
 use perftax_doc::steps::Setting;
 use perftax_pmu::event::among;
-use perftax_pmu::process::seen_by;
+use perftax_pmu::process::mapped_file;
 use perftax_pmu::{Error, Result};
 use perftax_symbols::elf::Elf;
 use perftax_symbols::{Mapping, demangled};
@@ -66,7 +66,7 @@ pub fn code_of(pid: u32, maps: &[Mapping], function: &str, place: &str) -> Resul
 
 /// Functions in what is mapped there: name, address in the process, bytes.
 fn functions(pid: u32, map: &Mapping, each: &mut dyn FnMut(&str, u64, u64)) -> Option<()> {
-    let elf = Elf::open(&seen_by(pid, &map.path)).ok()?;
+    let elf = Elf::open(&mapped_file(pid, map)?).ok()?;
     let segments = elf.segments();
     for function in elf.functions().into_iter().filter(|function| function.bytes > 0) {
         let in_map = segments.offset(function.address).and_then(|offset| offset.checked_sub(map.file_offset));

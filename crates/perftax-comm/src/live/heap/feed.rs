@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::Bytes;
 use perftax_pmu::Result;
-use perftax_pmu::process::{file_of, seen_by};
+use perftax_pmu::process::{file_of, mapped_file};
 use perftax_pmu::record::{Record, Sample};
 use perftax_pmu::sys::monotonic_raw_ns;
 use perftax_symbols::{Frame, Unwinder};
@@ -209,7 +209,7 @@ impl Heaps {
             // A library was loaded meanwhile.
             images.read(pid);
         }
-        let callers = self.unwinder.callers(pid, images.maps(pid), frame, stack, |path| seen_by(pid, path));
+        let callers = self.unwinder.callers(pid, images.maps(pid), frame, stack, |map| mapped_file(pid, map));
         match self.chains.get(callers.as_slice()) {
             Some(known) => Arc::clone(known),
             None => {

@@ -264,6 +264,7 @@ fn kept(from: f64, keep: &KeepSlow, background: &Background) -> KeptSlow {
         messages: background.population.latency.len(),
         usual_messages: background.usual.messages,
         watched: background.population.watched,
+        trouble: Some(keep.trouble().counts()),
     }
 }
 
@@ -285,6 +286,11 @@ fn warnings(recorded: &Recorded, room: &Room, is_marked: bool) -> Vec<Warning> {
     }
     for why in &recorded.broken {
         warn(format!("the marks of a thread are missing: {why}"), "one version of perftax_tag.h in all of the program");
+    }
+    for path in &recorded.unread {
+        let message =
+            format!("functions of {} have no names: the file that was mapped is not to be had any more", path.display());
+        warn(message, "leave programs and libraries where they are until they were recorded");
     }
     if recorded.rings == 0 && is_marked {
         let remedy = "build it with perftax_tag.h or the crate perftax-tag: perftax_begin(id), perftax_end(id)";

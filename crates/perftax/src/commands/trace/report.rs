@@ -90,19 +90,14 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceReport {
-    let trouble = [
-        ("never ended", answer.trouble.never_ended),
-        ("ended without having begun", answer.trouble.ended_without_begin),
-        ("began while one of the same id was under way", answer.trouble.reused),
-        ("switched to without having begun", answer.trouble.switched_to_unknown),
-        ("records out of order", answer.trouble.late),
-    ];
+    // Of messages that were not kept whole the tables tell nothing.
+    let of_all = reading.meta.kept.as_ref().and_then(|kept| kept.trouble.clone());
     let tails = tails(&reading.meta);
     let blames = tails.iter().filter_map(|from| tail(reading, answer, *from, latencies.quantile_ns(*from)));
     TraceReport {
         meta: reading.meta.clone(),
         messages: answer.messages,
-        trouble: trouble.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.into(), n)).collect(),
+        trouble: of_all.unwrap_or_else(|| answer.trouble.counts()),
         latency: quantiles(latencies),
         latency_between: None,
         watched: answer.population.watched,
@@ -117,7 +112,7 @@ fn report(reading: &Reading, latencies: &Latencies, answer: &Answer) -> TraceRep
 
 /// The quantiles from which on messages are blamed: of those that were kept.
 fn tails(meta: &TraceMeta) -> Vec<f64> {
-    let asked = meta.kept.map(|kept| kept.from);
+    let asked = meta.kept.as_ref().map(|kept| kept.from);
     let mut tails: Vec<f64> = TAILS.into_iter().filter(|tail| asked.is_none_or(|asked| *tail > asked)).collect();
     tails.splice(0..0, asked);
     tails
