@@ -168,8 +168,11 @@ pub struct TraceReport {
 pub struct TraceCost {
     /// What was taken, how often, and the price of one, ns.
     pub parts: Vec<CostPart>,
-    /// All of it that has a price, as a share of the program's CPU time without it.
+    /// All of it, as a share of the program's CPU time without it; none where some of it has no price.
     pub share: Option<Estimate>,
+    /// Where some of it has none, the share of what has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priced_share: Option<Estimate>,
     /// What it took of the thread that marked most: where that one is what others wait for, the program gets slower by so much.
     #[serde(default)]
     pub busiest: Option<ThreadCost>,
@@ -187,7 +190,7 @@ pub struct ThreadCost {
     pub cpu_s: f64,
     /// Marks that it wrote, samples of it, and records of the kernel's while it was the current one.
     pub recorded: [u64; 3],
-    /// All of it that has a price, as a share of the thread's CPU time without it.
+    /// All of it, as a share of the thread's CPU time without it; none where some of it has no price.
     pub share: Option<Estimate>,
 }
 

@@ -51,22 +51,39 @@ pub fn file_of(pid: u32, name: &str) -> PathBuf {
 
 /// Where the file can be read that a process has mapped there, and no other that lies at its path by now, or in another mount namespace: at its path as the process
 /// sees it; where it was deleted, by the process's own links to what it has mapped; of a process that is gone, at its path as we see it. None where that is
-/// another file, or cannot be told.
+/// another file, or cannot be told. A file is told by its number, which a new one may be given once the old one is gone.
 pub fn mapped_file(pid: u32, mapping: &Mapping) -> Option<PathBuf> {
-    const DELETED: &[u8] = b" (deleted)";
-    let path = mapping.file()?;
-    let bytes = path.as_os_str().as_bytes();
-    let path = bytes.strip_suffix(DELETED).map_or(path, |path| Path::new(OsStr::from_bytes(path)));
+    let path = undeleted(mapping.file()?);
     let process = PathBuf::from(format!("/proc/{}", running_thread(pid).unwrap_or(pid)));
     let seen = process.join("root").join(path.strip_prefix("/").unwrap_or(path));
-    let is_file = |place: &PathBuf| std::fs::metadata(place).ok().filter(Metadata::is_file);
+    let look = |place: &Path| std::fs::metadata(place).ok().filter(Metadata::is_file).map(|file| FileId::of(&file));
     let Some(id) = mapping.file_id else {
-        // Nobody told which one it is: what the process sees there.
-        return is_file(&seen).map(|_| seen);
+        // Nobody told which one it is: what the process sees there, unless that was deleted.
+        return (path == mapping.path).then_some(seen).filter(|seen| look(seen).is_some());
     };
-    let link = process.join(format!("map_files/{:x}-{:x}", mapping.from, mapping.to));
-    let places = [seen, process.join("exe"), link, path.into()];
-    places.into_iter().find(|place| is_file(place).is_some_and(|file| FileId::of(&file).is(&id)))
+    let is_it = |place: &Path| look(place).is_some_and(|other| other.is(&id));
+    if is_it(&seen) {
+        return Some(seen);
+    }
+    // An overlay may number a file otherwise than its mappings do: there its name tells.
+    let links = [process.join("exe"), process.join(format!("map_files/{:x}-{:x}", mapping.from, mapping.to))];
+    let is_named = |link: &Path| {
+        let is_of_no_disk = look(link).is_some_and(|other| other.device.0 == 0);
+        is_of_no_disk && std::fs::read_link(link).is_ok_and(|target| undeleted(&target) == path)
+    };
+    if let Some(link) = links.into_iter().find(|link| is_it(link) || is_named(link)) {
+        return Some(link);
+    }
+    let is_mapped_now = || maps(pid).unwrap_or_default().iter().any(|now| now.path == path && now.file_id == Some(id));
+    if look(&seen).is_some_and(|other| other.device.0 == 0) && is_mapped_now() {
+        return Some(seen);
+    }
+    Some(path.to_path_buf()).filter(|path| is_it(path))
+}
+
+/// A path without what /proc says behind it of a file that was deleted.
+fn undeleted(path: &Path) -> &Path {
+    path.as_os_str().as_bytes().strip_suffix(b" (deleted)").map_or(path, |path| Path::new(OsStr::from_bytes(path)))
 }
 
 /// Files that processes have mapped, opened when that was told: later their processes are gone, and others may lie at their paths.
@@ -104,7 +121,7 @@ pub fn command_line(pid: u32) -> Vec<String> {
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// Who traces this thread by ptrace(2), as strace and gdb do: its number and what it is called. Each system call, signal and exec takes many times as long then.
+/// Who traces this thread by ptrace(2), as strace and gdb do: its number and what it is called; nobody where it is outside of our PID namespace. Each system call, signal and exec takes many times as long then.
 pub fn tracer() -> Option<(u32, String)> {
     let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
     let pid = tracer_in(&status)?;

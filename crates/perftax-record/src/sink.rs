@@ -5,11 +5,10 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use perftax_perfdata::writing::Writer;
-use perftax_pmu::process::MappedFiles;
 use perftax_pmu::record::{Encoder, FixedPlaces, Header, Layout, Mmap2, RawRecord, Record, Task, decode};
-use perftax_symbols::Mapping;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::build_ids::BuildIds;
 use crate::callers::Walker;
 use crate::kinds::{COMM, EXIT, FORK, LOST, LOST_SAMPLES, MMAP2, SAMPLE, THROTTLE};
 use crate::round::{Members, Round};
@@ -19,8 +18,6 @@ const PERF_SAMPLE_IDENTIFIER: u32 = 1 << 16;
 /// `PERF_SAMPLE_STACK_USER`.
 const PERF_SAMPLE_STACK_USER: u32 = 1 << 13;
 const WORD: usize = 8;
-/// Files that are remembered: a compiler at run time makes new ones for ever.
-const FILES: usize = 10_000;
 /// Identities of events that are remembered.
 const IDENTITIES: usize = 100_000;
 
@@ -56,10 +53,8 @@ pub struct Sink {
     passed: Passed,
     /// Times of the first and last sample, ns of the event's clock.
     pub times_ns: Option<(u64, u64)>,
-    /// Files mapped as code, and a process that has each.
-    pub files: FxHashMap<Vec<u8>, (u32, Mapping)>,
-    /// Those files themselves.
-    pub held: MappedFiles,
+    /// Of files mapped as code.
+    pub build_ids: BuildIds,
     /// Threads that came or went since this was last taken.
     pub came_and_went: u64,
     /// Threads that there are.
@@ -94,8 +89,7 @@ impl Sink {
             buffered_samples: 0,
             passed: Passed::default(),
             times_ns: None,
-            files: FxHashMap::default(),
-            held: MappedFiles::default(),
+            build_ids: BuildIds::default(),
             came_and_went: 0,
             alive: FxHashSet::default(),
             members: None,
@@ -286,11 +280,7 @@ impl Sink {
         if let Some(walker) = &mut self.walker {
             walker.mapped(map);
         }
-        if self.files.len() < FILES && !self.files.contains_key(map.mapping.path) {
-            let (pid, mapping) = (map.mapping.task.pid, map.into());
-            self.held.hold(pid, &mapping);
-            self.files.insert(map.mapping.path.to_vec(), (pid, mapping));
-        }
+        self.build_ids.mapped(map.mapping.task.pid, &map.into());
     }
 
     /// A process is another program now, of this thread alone, whichever of its threads executed it.

@@ -98,7 +98,9 @@ impl Mapping {
 
     /// The file, without `[heap]`, `//anon` and the like; none where there is none.
     pub fn file(&self) -> Option<&Path> {
-        let is_file = self.path.is_absolute() && !self.path.as_os_str().as_bytes().starts_with(b"//");
+        const NO_FILES: [&[u8]; 5] = [b"//", b"/memfd:", b"/SYSV", b"/dev/zero", b"/anon_hugepage"];
+        let path = self.path.as_os_str().as_bytes();
+        let is_file = self.path.is_absolute() && !NO_FILES.iter().any(|prefix| path.starts_with(prefix));
         is_file.then_some(&self.path)
     }
 }
@@ -151,7 +153,7 @@ mod tests {
     fn only_files_are_files() {
         let of = |path: &str| Mapping { path: path.into(), from: 0x1000, to: 0x2000, file_offset: 0x300, ..Mapping::default() };
         assert_eq!(of("/opt/a").file(), Some(Path::new("/opt/a")));
-        for path in ["", "[heap]", "//anon", "relative"] {
+        for path in ["", "[heap]", "//anon", "relative", "/memfd:doublemapper (deleted)", "/dev/zero (deleted)"] {
             assert_eq!(of(path).file(), None, "{path}");
         }
         assert!(of("").contains(0x1000) && !of("").contains(0x2000));

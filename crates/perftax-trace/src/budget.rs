@@ -1,15 +1,19 @@
 //! Recording within a budget: on and off in turn inside one process, and what being on costs measured by it.
 //!
-//! The process's CPU time a message is what is compared: it does not depend on how much it is asked to do. A slice with recording on is
-//! set against the two slices of the same length beside it, with recording off, so that what drifts drifts for both. Recording is on
+//! The process's CPU time a message is what is compared: it does not depend on how much it is asked to do. A slice lasts until the process has done enough for that, so
+//! that one that works for a twentieth of the time is recorded while it does. A slice with recording on is
+//! set against the two slices beside it, with recording off, so that what drifts drifts for both. Recording is on
 //! again as soon as the upper end of what it has cost leaves room for another slice. Switching on and off is part of the slice between.
 
 use perftax_cost::bootstrap::{REPLICATES, SEED, cluster_bootstrap};
 use perftax_doc::Estimate;
 use perftax_doc::TraceSpent;
 
-/// Length of a slice, ns: some looks at the rings.
+/// Length of a slice at least, ns: some looks at the rings.
 pub const SLICE_NS: u64 = 20_000_000;
+/// CPU time in a slice that is waited for, ns; but not for longer than this.
+const ENOUGH_CPU_NS: u64 = SLICE_NS / 4;
+const LONGEST_NS: u64 = 1_000_000_000;
 /// What recording costs while it is on, as a share, before that is known: more than it has been seen to.
 const FIRST_COST: f64 = 2.0;
 /// Comparisons from one estimate to the next.
@@ -77,9 +81,17 @@ impl Controller {
         }
     }
 
-    /// Whether a slice is over by now.
-    pub fn is_due(&self, now_ns: u64) -> bool {
+    /// Whether a slice may be over by now; of a process that has done enough meanwhile it is.
+    pub fn may_be_due(&self, now_ns: u64) -> bool {
         self.began.is_none_or(|began| now_ns >= began.time_ns + SLICE_NS)
+    }
+
+    /// Whether a slice is over by now.
+    pub fn is_due(&self, now_ns: u64, cpu_ns: u64) -> bool {
+        let has_done_enough = |began: Progress| {
+            cpu_ns.saturating_sub(began.cpu_ns) >= ENOUGH_CPU_NS || now_ns >= began.time_ns.saturating_add(LONGEST_NS)
+        };
+        self.may_be_due(now_ns) && self.began.is_none_or(has_done_enough)
     }
 
     /// A slice is over, and recording off: says whether it is to be on in the next.
@@ -90,7 +102,9 @@ impl Controller {
         }
         // Of a slice's CPU time, what there would not have been without.
         let extra = self.cost_high.max(0.0) / (1.0 + self.cost_high.max(0.0));
-        let spent_ns = (self.on_cpu_ns + SLICE_NS) as f64 * extra;
+        // The next one may use as much as the most of late: on several CPUs more than it lasts.
+        let next_ns = self.last.iter().map(|slice| slice.cpu_ns).max().unwrap_or(SLICE_NS).max(ENOUGH_CPU_NS);
+        let spent_ns = (self.on_cpu_ns + next_ns) as f64 * extra;
         self.is_on = !self.is_on && self.slices > 0 && spent_ns <= self.budget * self.cpu_ns as f64;
         self.is_on
     }
@@ -160,7 +174,7 @@ mod tests {
             now.cpu_ns += SLICE_NS;
             now.messages += (SLICE_NS as f64 / each) as u64;
             truth += if is_on { SLICE_NS as f64 * extra / (1.0 + extra) } else { 0.0 };
-            assert!(controller.is_due(now.time_ns) && !controller.is_due(now.time_ns - 1));
+            assert!(controller.is_due(now.time_ns, now.cpu_ns) && !controller.is_due(now.time_ns - 1, now.cpu_ns));
             is_on = controller.next(now);
         }
         let spent_ns = truth / (now.cpu_ns as f64 - truth);
@@ -177,6 +191,32 @@ mod tests {
             assert!(truth < 0.0102 && spent.in_all.high < 0.0115, "{:?}", spent.in_all);
             assert!(spent.in_all.estimate > 0.004 && spent.slices == 4000, "{:?} {}", spent.in_all, spent.slices);
         }
+    }
+
+    /// It works for 50 ms of each second: what it costs then is known within a minute or two, and it is recorded for as much of its work as the budget buys.
+    #[test]
+    fn a_load_of_a_twentieth_is_recorded_while_it_works() {
+        let (extra, budget) = (0.08, 0.01);
+        let mut controller = Controller::new(budget);
+        let (mut now, mut is_on) = (Progress::default(), false);
+        let (mut messages, mut of_on_ns) = (0.0, 0u64);
+        controller.next(now);
+        for look in 0..20_000u64 {
+            now.time_ns += 10_000_000;
+            if look % 100 < 5 {
+                now.cpu_ns += 10_000_000;
+                of_on_ns += if is_on { 10_000_000 } else { 0 };
+                messages += 1000.0 / if is_on { 1.0 + extra } else { 1.0 };
+                now.messages = messages as u64;
+            }
+            if controller.is_due(now.time_ns, now.cpu_ns) {
+                is_on = controller.next(now);
+            }
+        }
+        let spent = controller.spent().unwrap();
+        assert!((spent.while_on.estimate - extra).abs() < 0.01, "{spent:?}");
+        assert!(spent.in_all.estimate > 0.5 * budget && spent.in_all.high < 1.2 * budget, "{spent:?}");
+        assert!(of_on_ns as f64 > 0.05 * now.cpu_ns as f64, "{of_on_ns} of {}", now.cpu_ns);
     }
 
     #[test]

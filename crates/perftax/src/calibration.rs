@@ -2,25 +2,12 @@
 
 use anyhow::Result;
 use perftax_lab::calibrate::{Campaign, Goal, Outcome, Spec};
-use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
-use perftax_pmu::process::tracer;
 
 use crate::progress::Progress;
 
 /// Runs a campaign to its end, with a bar.
-///
-/// # Errors
-/// What the campaign meets; where somebody traces us, whose prices would be the tracer's.
 pub fn run(spec: &Spec, goal: Goal, seed: u64) -> Result<Outcome> {
-    if let Some((pid, name)) = tracer() {
-        return Err(Error::Unsupported {
-            what: "measure what sampling costs".into(),
-            why: format!("process {pid} ({name}) traces perftax: each of its system calls, and each program executed, takes many times as long"),
-            remedy: "run it without strace, gdb and the like; what is measured then serves under them, too".into(),
-        }
-        .into());
-    }
     let mut campaign = Campaign::start(spec, goal, seed)?;
     let bar = Progress::new("calibrating", goal.time_limit.as_millis() as u64);
     let mut foreseen = false;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use perftax_doc::CommObject;
-use perftax_pmu::process::file_of;
+use perftax_pmu::process::mapped_file;
 use perftax_symbols::naming::Names;
 
 use super::heap::{Heaps, named};
@@ -42,7 +42,7 @@ pub struct InProcess<'n, 'a> {
 impl InProcess<'_, '_> {
     fn names(&mut self) -> &mut Names {
         let (images, pid) = (self.all.images, self.pid);
-        self.all.names.entry(pid).or_insert_with(|| Names::below(&file_of(pid, "root"), images.maps(pid).to_vec()))
+        self.all.names.entry(pid).or_insert_with(|| Names::read_at(images.maps(pid).to_vec(), |map| mapped_file(pid, map)))
     }
 }
 

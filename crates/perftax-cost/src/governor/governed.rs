@@ -138,7 +138,7 @@ impl Governor {
                 let elsewhere_too_ns =
                     price(tariff.filtered_ns) * window.filtered as f64 + price(tariff.counting_ns) * window.counted as f64;
                 // Whoever starts executes a program, or a few: that says nothing of what comes.
-                let is_start = self.ledger.elapsed_ns <= KNOWN_CROWDED_NS;
+                let is_start = self.ledger.elapsed_ns - window.elapsed_ns < KNOWN_CROWDED_NS;
                 let of_start_ns = if is_start { price(tariff.exec_ns) * window.executed as f64 } else { 0.0 };
                 let of_threads_ns = (with_events_ns - elsewhere_too_ns - of_start_ns).max(0.0);
                 self.of_threads_ns = kept * self.of_threads_ns + of_threads_ns;
@@ -428,6 +428,9 @@ mod tests {
         let budget = 0.01;
         let mut governor = Governor::new(Tariff { exec_ns: Some(Estimate::exact(12e6)), ..tariff(budget) }, budget, 1);
         let window = |executed| Window { elapsed_ns: 10_000_000, program_ns: 10_000_000, executed, ..Window::default() };
+        let mut late = governor.clone();
+        late.end(&Window { elapsed_ns: 150_000_000, program_ns: 150_000_000, executed: 1, ..Window::default() });
+        assert!(!late.is_crowded_out(), "the first look comes late");
         let mut crowded = Vec::new();
         for at in 0..100 {
             governor.end(&window(u64::from(at == 2)));

@@ -7,8 +7,9 @@ use perftax_doc::Mechanism;
 use perftax_doc::StopReason;
 use perftax_doc::observation::Block;
 use perftax_doc::steps::Setting;
-use perftax_pmu::Result;
 use perftax_pmu::event::Event;
+use perftax_pmu::process::tracer;
+use perftax_pmu::{Error, Result};
 
 use super::arm::{OFF, OFF_AGAIN, ON, Skipped};
 use super::beside::Beside;
@@ -120,7 +121,19 @@ fn pilot_alpha_ns(spec: &Spec, seed: u64) -> Result<f64> {
 
 impl Campaign {
     /// Opens everything.
+    ///
+    /// # Errors
+    /// Where the kernel refuses; where somebody traces us, whose prices they would be.
     pub fn start(spec: &Spec, goal: Goal, seed: u64) -> Result<Self> {
+        if let Some((pid, name)) = tracer() {
+            return Err(Error::Unsupported {
+                what: "measure what sampling costs".into(),
+                why: format!(
+                    "process {pid} ({name}) traces perftax: each of its system calls, and each program executed, takes many times as long"
+                ),
+                remedy: "run it without strace, gdb and the like; what is measured then serves under them, too".into(),
+            });
+        }
         // Where the period is given, a look decides nothing.
         let spec = &if spec.mechanism.is_time_driven() && spec.period.is_none() {
             spec.raised_for(pilot_alpha_ns(spec, seed)?)

@@ -1,5 +1,7 @@
 //! Clocks: monotonic time, a thread's CPU time, and the time stamp counter.
 
+use std::sync::OnceLock;
+
 use rustix::time::{ClockId, clock_gettime};
 
 fn clock_ns(id: ClockId) -> u64 {
@@ -12,9 +14,26 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(ClockId::Monotonic)
 }
 
-/// CLOCK_MONOTONIC_RAW in nanoseconds.
+/// CLOCK_MONOTONIC_RAW in nanoseconds, as the kernel stamps records with it: without what a time namespace adds for whoever is in it
+/// (time_namespaces(7)). Of one whose children are to be in another it is not known.
 pub fn monotonic_raw_ns() -> u64 {
-    clock_ns(ClockId::MonotonicRaw)
+    static ADDED_NS: OnceLock<i64> = OnceLock::new();
+    let added_ns = *ADDED_NS.get_or_init(|| {
+        let own = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).ok();
+        // The file tells of the namespace that children are to be in.
+        let is_own = own("time") == own("time_for_children");
+        let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        if is_own { added_in(&offsets).unwrap_or(0) } else { 0 }
+    });
+    clock_ns(ClockId::MonotonicRaw).wrapping_add_signed(added_ns.wrapping_neg())
+}
+
+/// What `/proc/PID/timens_offsets` says is added to the monotonic clocks, ns: seconds and nanoseconds behind the clock's name.
+fn added_in(offsets: &str) -> Option<i64> {
+    let mut words =
+        offsets.lines().map(str::split_whitespace).find_map(|mut words| (words.next()? == "monotonic").then_some(words))?;
+    let mut number = || words.next()?.parse::<i64>().ok();
+    Some(number()?.wrapping_mul(1_000_000_000).wrapping_add(number()?))
 }
 
 /// How often this kernel's timers fire at most, ns: 1 with high-resolution timers, else a tick (kernel/time/hrtimer.c, hrtimer_resolution, which
@@ -145,5 +164,23 @@ impl Tsc {
     /// Nanoseconds for a number of ticks.
     pub fn ns(self, ticks: u64) -> f64 {
         ticks as f64 / self.ticks_per_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_time_namespace_adds_is_read() {
+        assert_eq!(added_in("monotonic        1000         5\nboottime            7         0\n"), Some(1_000_000_000_005));
+        assert_eq!(added_in("monotonic          -2 500000000\n"), Some(-1_500_000_000));
+        assert_eq!((added_in("boottime 0 0\n"), added_in("")), (None, None));
+        // Where nothing is added the clock is the one that everybody reads.
+        let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        if added_in(&offsets).unwrap_or(0) == 0 {
+            let (before, now, after) = (clock_ns(ClockId::MonotonicRaw), monotonic_raw_ns(), clock_ns(ClockId::MonotonicRaw));
+            assert!(before <= now && now <= after, "{before} {now} {after}");
+        }
     }
 }

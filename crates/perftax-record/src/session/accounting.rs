@@ -14,6 +14,9 @@ use crate::recording::Status;
 use crate::whom::Whom;
 use crate::work::Work;
 
+/// Build ids that are read in a window at most, some 0.1 ms each.
+const BUILD_IDS_A_WINDOW: usize = 8;
+
 impl Session<'_> {
     /// A window is over: what it cost, and how to go on.
     pub(super) fn account(&mut self) -> Result<()> {
@@ -55,6 +58,7 @@ impl Session<'_> {
         if self.rates.is_some() && (now_ns >= self.machine_look_due_ns || self.machine.busy.is_none()) {
             window.switches = window.switches.plus_dependent(&self.switched(now_ns));
         }
+        self.sink.build_ids.read(BUILD_IDS_A_WINDOW);
         let used_ns = own_cpu_ns();
         self.unjudged_ns += (used_ns - std::mem::replace(&mut self.own_cpu_ns, used_ns)) as f64;
         if let Some(busy) = self.machine.busy {

@@ -19,7 +19,6 @@ use perftax_pmu::sys::{EndWait, Exit, monotonic_ns, own_cpu_ns};
 use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Watch, on_all_threads};
 
-use crate::build_ids::BuildIds;
 use crate::kernel_code::kernel_code;
 use crate::known::known;
 use crate::machine::{Busy, MachineLook};
@@ -108,7 +107,6 @@ pub struct Session<'a> {
     knows_kernel: bool,
     /// Records of where the kernel's code lies, once it was asked for.
     kernel_code: Vec<u8>,
-    build_ids: BuildIds,
 }
 
 impl<'a> Session<'a> {
@@ -180,7 +178,6 @@ impl<'a> Session<'a> {
             broken: None,
             knows_kernel: recording.event.modifiers.exclude_kernel,
             kernel_code: Vec::new(),
-            build_ids: BuildIds::default(),
         })
     }
 
@@ -252,12 +249,7 @@ impl<'a> Session<'a> {
     }
 
     fn features(&mut self) -> Features {
-        let files = self.sink.files.iter().map(|(path, mapped)| (path.as_slice(), mapped));
-        Features {
-            build_ids: self.build_ids.of(files, &self.sink.held),
-            sample_times_ns: self.sink.times_ns,
-            ..self.features.clone()
-        }
+        Features { build_ids: self.sink.build_ids.all(), sample_times_ns: self.sink.times_ns, ..self.features.clone() }
     }
 
     /// How long the window is to last yet.

@@ -125,16 +125,20 @@ fn cost(doc: &TraceReport) -> String {
         format!("{} {} {each}", units::count(part.count), part.what)
     };
     let parts = doc.cost.parts.iter().map(part).join(", ");
-    let busiest = doc.cost.busiest.as_ref().and_then(|thread| {
-        let share = units::estimate_share(thread.share.as_ref()?);
+    let busiest = doc.cost.busiest.as_ref().map(|thread| {
+        let share = thread.share.as_ref().map_or_else(String::new, |share| format!("{} of ", units::estimate_share(share)));
         let [marks, samples, records] = thread.recorded.map(units::count);
         let taken = format!("{marks} marks, {samples} samples, {records} kernel records in {}", units::time_s(thread.cpu_s));
-        Some(format!("; {share} of {}'s: {taken}", printable(&thread.name)))
+        format!("; {share}{}'s: {taken}", printable(&thread.name))
     });
     let busiest = busiest.unwrap_or_default();
-    match &doc.cost.share {
-        Some(share) => format!("{} of the program's CPU time: {parts}{busiest}", units::estimate_share(share).bold()),
-        None => parts,
+    match (&doc.cost.share, &doc.cost.priced_share) {
+        (Some(share), _) => format!("{} of the program's CPU time: {parts}{busiest}", units::estimate_share(share).bold()),
+        // A part of a sum is no sum.
+        (None, Some(share)) => {
+            format!("{} of the program's CPU time by what has a price: {parts}{busiest}", units::estimate_share(share))
+        }
+        (None, None) => parts,
     }
 }
 

@@ -5,7 +5,8 @@ mod many;
 mod search;
 mod space;
 
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
@@ -72,9 +73,17 @@ impl Names {
         Self { space: Space::of(mappings, None), symbolizer: Symbolizer::new() }
     }
 
-    /// Likewise, with files looked for below `root` first: `/proc/PID/root` of a process in a container.
-    pub fn below(root: &Path, mappings: Vec<Mapping>) -> Self {
-        Self { space: Space::of(mappings, Some(root.to_path_buf())), symbolizer: Symbolizer::new() }
+    /// Likewise, where somebody else says where the file of a mapping is to be read: of a process in a container, or whose files were replaced. None where it is not to be had.
+    pub fn read_at(mappings: Vec<Mapping>, on_disk: impl Fn(&Mapping) -> Option<PathBuf>) -> Self {
+        let mut places = HashMap::new();
+        for mapping in mappings.iter().filter(|mapping| mapping.file().is_some()) {
+            if !places.contains_key(&mapping.path)
+                && let Some(place) = on_disk(mapping)
+            {
+                places.insert(mapping.path.clone(), place);
+            }
+        }
+        Self { space: Space::of(mappings, Some(places)), symbolizer: Symbolizer::new() }
     }
 
     /// What an instruction is called.

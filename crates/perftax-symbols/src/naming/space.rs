@@ -12,7 +12,8 @@ use crate::{FileId, Mapping};
 pub(super) struct Space {
     /// By address.
     mappings: Vec<Mapping>,
-    root: Option<PathBuf>,
+    /// Where each file is to be read, where somebody has said so of all.
+    places: Option<HashMap<PathBuf, PathBuf>>,
     objects: HashMap<PathBuf, Data>,
 }
 
@@ -32,9 +33,9 @@ pub(super) enum Place<'a> {
 }
 
 impl Space {
-    pub(super) fn of(mut mappings: Vec<Mapping>, root: Option<PathBuf>) -> Self {
+    pub(super) fn of(mut mappings: Vec<Mapping>, places: Option<HashMap<PathBuf, PathBuf>>) -> Self {
         mappings.sort_by_key(|mapping| mapping.from);
-        Self { mappings, root, objects: HashMap::new() }
+        Self { mappings, places, objects: HashMap::new() }
     }
 
     /// The mapping that holds an address.
@@ -45,12 +46,12 @@ impl Space {
 
     /// Where a mapped file is to be read; none where what lies there is another one.
     pub(super) fn on_disk(&self, path: &Path) -> Option<PathBuf> {
+        if let Some(places) = &self.places {
+            return places.get(path).cloned();
+        }
         let id = self.mappings.iter().filter(|mapping| mapping.path == path).find_map(|mapping| mapping.file_id);
-        let below = self.root.as_ref().map(|root| root.join(path.strip_prefix("/").unwrap_or(path)));
-        below.into_iter().chain([path.into()]).find(|place: &PathBuf| {
-            let file = std::fs::metadata(place).ok().filter(std::fs::Metadata::is_file);
-            file.is_some_and(|file| id.is_none_or(|id| FileId::of(&file).is(&id)))
-        })
+        let file = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?;
+        id.is_none_or(|id| FileId::of(&file).is(&id)).then(|| path.into())
     }
 
     /// What an address belongs to.

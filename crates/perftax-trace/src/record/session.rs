@@ -123,7 +123,10 @@ impl Session {
 
     /// Within a budget: on or off, when it is time.
     pub fn turn(&mut self) -> Result<()> {
-        if !self.budget.as_ref().is_some_and(|controller| controller.is_due(monotonic_raw_ns())) {
+        let Some(controller) = self.budget.as_ref() else { return Ok(()) };
+        if !controller.may_be_due(monotonic_raw_ns())
+            || !controller.is_due(monotonic_raw_ns(), self.listener.progress(self.pid).1)
+        {
             return Ok(());
         }
         // What switching takes belongs to the slice with recording on.

@@ -303,7 +303,11 @@ fn a_container_is_recorded_from_inside_and_from_outside() {
     let program = place.path("program");
     let build = |name: &str, more: &str| {
         let (source, built) = (place.path("a.c"), place.path(name));
-        std::fs::write(&source, format!("int main(void) {{ for (volatile long i = 0; i < {more}; i++); return 0; }}\n")).unwrap();
+        std::fs::write(
+            &source,
+            format!("int main(int n, char **words) {{ for (volatile long i = 0; n > 1 || i < {more}; i++); return !words; }}\n"),
+        )
+        .unwrap();
         let built_well = Command::new("gcc").args(["-O1", "-Wl,--build-id", "-o", &built, &source]).status().unwrap();
         assert!(built_well.success());
         Elf::open(Path::new(&built)).unwrap().build_id().unwrap()
@@ -336,11 +340,19 @@ fn a_container_is_recorded_from_inside_and_from_outside() {
     assert!(pids.len() == 1 && pids.iter().all(|pid| *pid < 100), "{pids:?}: numbers are the container's");
     assert_eq!(id, Some(of_container.clone()));
 
-    let script = format!("mount --bind {} {program} && while :; do {program}; done", place.path("inside"));
-    let running = Running(in_namespaces(&script).spawn().unwrap());
+    let script = format!("mount --bind {} {program} && exec {program} for long", place.path("inside"));
+    let mut running = Running(in_namespaces(&script).spawn().unwrap());
+    let child = |pid: u32| {
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        children.split_whitespace().next().map(String::from)
+    };
+    running.until("executed in its namespaces", |pid| {
+        let maps = child(pid).map(|child| std::fs::read_to_string(format!("/proc/{child}/maps")).unwrap_or_default());
+        maps.is_some_and(|maps| maps.contains("/program") && maps.contains("libc"))
+    });
+    let container = child(running.pid()).unwrap();
     let outside = place.path("b.data");
-    let ran = place
-        .perftax("record", &arguments(&["-p", &running.pid().to_string(), "--for", "3", "--budget", "5%", "-o", &outside], &[]));
+    let ran = place.perftax("record", &arguments(&["-p", &container, "--for", "1", "--budget", "5%", "-o", &outside], &[]));
     drop(running);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_eq!(id_of_program(&outside).1, Some(of_container));

@@ -123,6 +123,11 @@ fn a_program_that_runs_is_joined_and_left() {
     let spent = second.meta.spent.clone().unwrap();
     assert!(spent.slices > 50 && spent.on_slices > 2 && spent.in_all.estimate < 0.2, "{spent:?}");
     assert!(second.watched > 0 && second.watched < second.messages / 2, "{} {}", second.watched, second.messages);
+    // Of few that recording was on for hardly any is among the slowest of all: the slowest of those are kept.
+    let always_on = report("always on", &["--time", "4", "--budget", "5%", "--keep-slow", "p99.9"]);
+    let kept = always_on.meta.kept.clone().unwrap();
+    assert!(kept.kept >= 20 && kept.watched >= kept.kept && kept.trouble.is_some(), "{kept:?}");
+    assert!(always_on.slowest.iter().any(|slow| slow.latency_ns >= kept.kept_from_ns), "{:?}", always_on.slowest);
     assert!(running.try_wait().unwrap().is_none());
     running.kill().unwrap();
     running.wait().unwrap();
@@ -176,6 +181,28 @@ fn names_are_those_of_the_files_that_are_mapped() {
     assert_eq!(names(running.pid(), "replaced"), [true, false]);
     std::fs::remove_file(&program).unwrap();
     assert_eq!(names(running.pid(), "deleted"), [true, false]);
+}
+
+/// In a time namespace our clock is another than the one that the kernel stamps records with.
+#[test]
+fn in_a_time_namespace_samples_are_of_their_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = delays(folder.path());
+    let trace = folder.path().join("trace");
+    for (option, seconds) in [("--monotonic", "100000"), ("--monotonic", "-1")] {
+        std::fs::remove_dir_all(&trace).ok();
+        let recorded = one_at_a_time(|| {
+            let mut command = Command::new("unshare");
+            command.args(["--time", option, seconds, "--fork", env!("CARGO_BIN_EXE_perftax"), "trace", "record", "-o"]);
+            command.arg(&trace).arg("--").arg(&program).args(["20000", "0", "2000"]).output().unwrap()
+        });
+        assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+        let report = perftax(&["trace", "report", trace.to_str().unwrap(), "--json", "-"]);
+        let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+        assert_eq!(report.messages, 20_000);
+        // Nearly all of its time it works on some message.
+        assert!(report.samples * 10 > report.meta.rows[1] * 5, "{} of {}", report.samples, report.meta.rows[1]);
+    }
 }
 
 /// A process goes on when its first thread has ended: it is recorded on, and can be joined then.

@@ -191,7 +191,7 @@ pub fn picture(messages: u64, spread: bool) -> TracePicture {
         latency_between: None,
         watched: messages,
         samples: 12_000,
-        cost: TraceCost { parts: Vec::new(), share: Some(about(0.03, 0.005)), busiest: None },
+        cost: TraceCost { parts: Vec::new(), share: Some(about(0.03, 0.005)), priced_share: None, busiest: None },
         labels: Vec::new(),
         labels_left_out: 0,
         blames: vec![blame(0.99, 1.0), blame(0.999, 7.0)],

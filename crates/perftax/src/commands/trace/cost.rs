@@ -21,10 +21,11 @@ pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
     let busiest = threads.iter().filter(|(_, taken)| is_whole && taken.ran_ns > 0).max_by_key(|(_, taken)| taken.marks);
     let busiest = busiest.map(|(tid, taken)| {
         let (cpu_s, recorded) = (taken.ran_ns as f64 * 1e-9, [taken.marks, taken.samples, taken.records]);
-        let share = share(&prices.parts(recorded, cpu_s), cpu_s);
+        let share = whole_share(&prices.parts(recorded, cpu_s), cpu_s);
         ThreadCost { tid: *tid, name: reading.names.thread(*tid), cpu_s, recorded, share }
     });
-    TraceCost { share: share(&parts, meta.cpu_s), parts, busiest }
+    let whole = whole_share(&parts, meta.cpu_s);
+    TraceCost { priced_share: if whole.is_none() { share(&parts, meta.cpu_s) } else { None }, share: whole, parts, busiest }
 }
 
 /// Where messages are told apart by marks.
@@ -142,10 +143,35 @@ fn price(profile: &MachineProfile, event: &str) -> Option<Estimate> {
     profile.calibrations.iter().find(|found| found.event == event).map(|found| found.alpha_ns)
 }
 
-/// Of the CPU time that there would have been without; the kernel's records of other programs are in it, so it is at most that.
+/// [`share`]; none where a part of it has no price.
+fn whole_share(parts: &[CostPart], cpu_s: f64) -> Option<Estimate> {
+    if parts.iter().all(|part| part.each_ns.is_some()) { share(parts, cpu_s) } else { None }
+}
+
+/// What has a price: of the CPU time that there would have been without; the kernel's records of other programs are in it, so it is at most that.
 fn share(parts: &[CostPart], cpu_s: f64) -> Option<Estimate> {
     let priced = parts.iter().filter_map(|part| Some(part.each_ns?.scaled(part.count as f64 * 1e-9)));
     let all = priced.reduce(|all, part| all.plus(&part))?;
     let without = |cost: f64| cost / (cpu_s - cost).max(cpu_s / 1000.0);
     (cpu_s > 0.0).then(|| Estimate::new(without(all.estimate), without(all.low), without(all.high)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(count: u64, each_ns: Option<f64>) -> CostPart {
+        CostPart { what: "samples".into(), count, each_ns: each_ns.map(Estimate::exact), remedy: None }
+    }
+
+    #[test]
+    fn a_part_of_a_sum_is_no_sum() {
+        let cost = |parts: &[CostPart]| (whole_share(parts, 1.0), share(parts, 1.0));
+        let priced = part(1000, Some(10_000.0));
+        let (whole, all) = cost(std::slice::from_ref(&priced));
+        assert!(whole.is_some() && whole == all, "{whole:?} {all:?}");
+        let (whole, all) = cost(&[priced, part(1_300_000, None)]);
+        assert!(whole.is_none() && all.is_some_and(|share| (share.estimate - 0.01 / 0.99).abs() < 1e-12), "{all:?}");
+        assert_eq!(cost(&[part(7, None)]), (None, None));
+    }
 }
