@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use perftax_symbols::{FileId, Mapping};
+use perftax_symbols::{FileId, FileKey, Mapping};
 
 use crate::{Error, Result};
 
@@ -44,9 +44,14 @@ fn runs(pid: u32, tid: i32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
+/// A process's folder in /proc, by a thread of it that has not ended.
+fn folder_of(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{}", running_thread(pid).unwrap_or(pid)))
+}
+
 /// A file of a process in /proc that threads which have ended do not have: `maps`, `mem`, `exe`, `root`, `cmdline`.
 pub fn file_of(pid: u32, name: &str) -> PathBuf {
-    PathBuf::from(format!("/proc/{}/{name}", running_thread(pid).unwrap_or(pid)))
+    folder_of(pid).join(name)
 }
 
 /// Where the file can be read that a process has mapped there, and no other that lies at its path by now, or in another mount namespace: at its path as the process
@@ -54,7 +59,7 @@ pub fn file_of(pid: u32, name: &str) -> PathBuf {
 /// another file, or cannot be told. A file is told by its number, which a new one may be given once the old one is gone.
 pub fn mapped_file(pid: u32, mapping: &Mapping) -> Option<PathBuf> {
     let path = undeleted(mapping.file()?);
-    let process = PathBuf::from(format!("/proc/{}", running_thread(pid).unwrap_or(pid)));
+    let process = folder_of(pid);
     let seen = process.join("root").join(path.strip_prefix("/").unwrap_or(path));
     let look = |place: &Path| std::fs::metadata(place).ok().filter(Metadata::is_file).map(|file| FileId::of(&file));
     let Some(id) = mapping.file_id else {
@@ -86,10 +91,20 @@ fn undeleted(path: &Path) -> &Path {
     path.as_os_str().as_bytes().strip_suffix(b" (deleted)").map_or(path, |path| Path::new(OsStr::from_bytes(path)))
 }
 
+/// That file, opened: it stays the same one whatever becomes of its path.
+pub fn open_mapped(pid: u32, mapping: &Mapping) -> Option<File> {
+    File::open(mapped_file(pid, mapping)?).ok()
+}
+
+/// Where a file that is open can be read by its path, while it is.
+pub fn place_of(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}
+
 /// Files that processes have mapped, opened when that was told: later their processes are gone, and others may lie at their paths.
 #[derive(Debug, Default)]
 pub struct MappedFiles {
-    held: HashMap<(PathBuf, Option<FileId>), File>,
+    held: HashMap<FileKey, File>,
 }
 
 impl MappedFiles {
@@ -98,10 +113,10 @@ impl MappedFiles {
 
     /// Opens the file of a mapping, where it was not opened before and is to be had.
     pub fn hold(&mut self, pid: u32, mapping: &Mapping) {
-        let key = (mapping.path.clone(), mapping.file_id);
+        let key = mapping.file_key();
         if self.held.len() < Self::MOST
             && !self.held.contains_key(&key)
-            && let Some(file) = mapped_file(pid, mapping).and_then(|place| File::open(place).ok())
+            && let Some(file) = open_mapped(pid, mapping)
         {
             self.held.insert(key, file);
         }
@@ -109,8 +124,7 @@ impl MappedFiles {
 
     /// Where it can be read ([`mapped_file`]), while this lives.
     pub fn place(&self, pid: u32, mapping: &Mapping) -> Option<PathBuf> {
-        let held = self.held.get(&(mapping.path.clone(), mapping.file_id));
-        held.map(|file| format!("/proc/self/fd/{}", file.as_raw_fd()).into()).or_else(|| mapped_file(pid, mapping))
+        self.held.get(&mapping.file_key()).map(place_of).or_else(|| mapped_file(pid, mapping))
     }
 }
 

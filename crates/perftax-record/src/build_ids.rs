@@ -2,12 +2,10 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use perftax_perfdata::writing::BuildId;
-use perftax_pmu::process::mapped_file;
+use perftax_pmu::process::{open_mapped, place_of};
 use perftax_symbols::Mapping;
 use perftax_symbols::elf::Elf;
 use rustc_hash::FxHashMap;
@@ -32,7 +30,7 @@ impl BuildIds {
         if self.known.len() >= FILES || self.known.contains_key(path) {
             return;
         }
-        if let Some(file) = mapped_file(pid, mapping).and_then(|place| File::open(place).ok()) {
+        if let Some(file) = open_mapped(pid, mapping) {
             self.known.insert(path.to_vec(), None);
             self.opened.push_back((path.to_vec(), file));
         }
@@ -60,7 +58,7 @@ impl BuildIds {
 
 fn read(path: &[u8], file: &File) -> Option<BuildId> {
     let path = String::from_utf8(path.to_vec()).ok()?;
-    let id = Elf::open(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd()))).ok()?.build_id()?;
+    let id = Elf::open(&place_of(file)).ok()?.build_id()?;
     Some(BuildId { path, id, is_kernel: false })
 }
 

@@ -22,6 +22,6 @@ mod unwind;
 pub use address_spaces::AddressSpaces;
 pub use demangle::demangled;
 pub use error::{Error, Result};
-pub use mapping::{FileId, Mapping};
+pub use mapping::{FileId, FileKey, Mapping};
 pub use static_probe::{StaticProbe, static_probes};
 pub use unwind::{Frame, MAX_CALLERS, Unwinder, Walk};

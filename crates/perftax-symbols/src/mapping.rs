@@ -35,6 +35,9 @@ impl FileId {
     }
 }
 
+/// A file by its path, and which one that is.
+pub type FileKey = (PathBuf, Option<FileId>);
+
 /// A piece of a process's addresses, and what lies there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
@@ -94,6 +97,11 @@ impl Mapping {
     /// Where in the file stands what lies at an address of it.
     pub fn offset_of(&self, address: u64) -> u64 {
         address.wrapping_sub(self.from).wrapping_add(self.file_offset)
+    }
+
+    /// What tells its file from others.
+    pub fn file_key(&self) -> FileKey {
+        (self.path.clone(), self.file_id)
     }
 
     /// The file, without `[heap]`, `//anon` and the like; none where there is none.

@@ -81,17 +81,11 @@ impl Controller {
         }
     }
 
-    /// Whether a slice may be over by now; of a process that has done enough meanwhile it is.
-    pub fn may_be_due(&self, now_ns: u64) -> bool {
-        self.began.is_none_or(|began| now_ns >= began.time_ns + SLICE_NS)
-    }
-
-    /// Whether a slice is over by now.
-    pub fn is_due(&self, now_ns: u64, cpu_ns: u64) -> bool {
-        let has_done_enough = |began: Progress| {
-            cpu_ns.saturating_sub(began.cpu_ns) >= ENOUGH_CPU_NS || now_ns >= began.time_ns.saturating_add(LONGEST_NS)
-        };
-        self.may_be_due(now_ns) && self.began.is_none_or(has_done_enough)
+    /// Whether a slice is over by now; the process's CPU time is asked for where that decides.
+    pub fn is_due(&self, now_ns: u64, cpu_ns: impl FnOnce() -> u64) -> bool {
+        let Some(began) = self.began else { return true };
+        let lasted_ns = now_ns.saturating_sub(began.time_ns);
+        lasted_ns >= LONGEST_NS || lasted_ns >= SLICE_NS && cpu_ns().saturating_sub(began.cpu_ns) >= ENOUGH_CPU_NS
     }
 
     /// A slice is over, and recording off: says whether it is to be on in the next.
@@ -174,7 +168,7 @@ mod tests {
             now.cpu_ns += SLICE_NS;
             now.messages += (SLICE_NS as f64 / each) as u64;
             truth += if is_on { SLICE_NS as f64 * extra / (1.0 + extra) } else { 0.0 };
-            assert!(controller.is_due(now.time_ns, now.cpu_ns) && !controller.is_due(now.time_ns - 1, now.cpu_ns));
+            assert!(controller.is_due(now.time_ns, || now.cpu_ns) && !controller.is_due(now.time_ns - 1, || now.cpu_ns));
             is_on = controller.next(now);
         }
         let spent_ns = truth / (now.cpu_ns as f64 - truth);
@@ -209,7 +203,7 @@ mod tests {
                 messages += 1000.0 / if is_on { 1.0 + extra } else { 1.0 };
                 now.messages = messages as u64;
             }
-            if controller.is_due(now.time_ns, now.cpu_ns) {
+            if controller.is_due(now.time_ns, || now.cpu_ns) {
                 is_on = controller.next(now);
             }
         }

@@ -4,13 +4,13 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::AnonymousOf;
 use iced_x86::InstructionInfoFactory;
-use perftax_pmu::process::{file_of, mapped_file, maps};
+use perftax_pmu::process::{file_of, mapped_file, maps, open_mapped};
 use perftax_symbols::elf::{Elf, FunctionTable};
-use perftax_symbols::{AddressSpaces, FileId, Mapping};
+use perftax_symbols::{AddressSpaces, FileKey, Mapping};
 
 use super::decode::{Candidates, Code, LONGEST, operand_bytes};
 
@@ -20,7 +20,7 @@ const LONGEST_FUNCTION: u64 = 1 << 16;
 /// The processes, as far as their code was looked at.
 pub struct Images {
     spaces: AddressSpaces,
-    files: HashMap<(PathBuf, Option<FileId>), FunctionTable>,
+    files: HashMap<FileKey, FunctionTable>,
     known: HashMap<(u32, u64), Candidates>,
     /// Bytes that instructions touch.
     operands: HashMap<(u32, u64), Option<u64>>,
@@ -191,7 +191,7 @@ impl Images {
             return None;
         }
         let table = || mapped_file(pid, map).map(|file| functions(&file)).unwrap_or_default();
-        let file = self.files.entry((map.path.clone(), map.file_id)).or_insert_with(table);
+        let file = self.files.entry(map.file_key()).or_insert_with(table);
         file.at_offset(map.offset_of(address)).map(|(_, into)| address - into)
     }
 }
@@ -203,7 +203,7 @@ fn read(pid: u32, map: &Mapping, from: u64, to: u64) -> Vec<u8> {
     if memory.is_ok_and(|memory| memory.read_exact_at(&mut bytes, from).is_ok()) {
         return bytes;
     }
-    let file = mapped_file(pid, map).and_then(|file| File::open(file).ok());
+    let file = open_mapped(pid, map);
     let read = file.and_then(|file| file.read_at(&mut bytes, from.saturating_sub(map.from) + map.file_offset).ok());
     bytes.truncate(read.unwrap_or(0));
     bytes

@@ -8,15 +8,19 @@ use std::path::PathBuf;
 
 use perftax_pmu::process::{MappedFiles, maps, threads};
 use perftax_symbols::naming::{functions_of_file, functions_of_kernel};
-use perftax_symbols::{AddressSpaces, FileId, Mapping};
+use perftax_symbols::{AddressSpaces, FileKey, Mapping};
 use perftax_target::thread_name;
 use rustc_hash::FxHashSet;
 
 use crate::names::Names;
 use crate::store::{Function, Symbols};
 
-/// A file by its path and which one that is.
-type FileKey = (PathBuf, Option<FileId>);
+/// Addresses that were seen in a file: its offset there, and in which process; and a mapping of it.
+struct InFile<'a> {
+    pid: u32,
+    mapping: &'a Mapping,
+    addresses: BTreeSet<(u64, u32, u64)>,
+}
 
 /// What was mapped, and the addresses that were seen.
 #[derive(Default)]
@@ -74,16 +78,15 @@ impl Mappings {
     /// What the addresses that were seen are called.
     pub fn resolve(&self) -> Named {
         let mut named = Named::default();
-        let mut by_file: BTreeMap<FileKey, BTreeSet<(u64, u32, u64)>> = BTreeMap::new();
-        let mut mapped: BTreeMap<FileKey, (u32, &Mapping)> = BTreeMap::new();
+        let mut by_file: BTreeMap<FileKey, InFile<'_>> = BTreeMap::new();
         let mut of_kernel = Vec::new();
         for &(pid, ip) in &self.seen {
             match (is_kernel(ip), self.spaces.find(pid, ip)) {
                 (true, _) => of_kernel.push(ip),
                 (false, Some(mapping)) => {
-                    let key = (mapping.path.clone(), mapping.file_id);
-                    mapped.entry(key.clone()).or_insert((pid, mapping));
-                    by_file.entry(key).or_default().insert((mapping.offset_of(ip), pid, ip));
+                    let file = by_file.entry(mapping.file_key());
+                    let file = file.or_insert_with(|| InFile { pid, mapping, addresses: BTreeSet::new() });
+                    file.addresses.insert((mapping.offset_of(ip), pid, ip));
                 }
                 (false, None) => {}
             }
@@ -92,9 +95,8 @@ impl Mappings {
         for (ip, name) in of_kernel.iter().zip(functions_of_kernel(&of_kernel)) {
             named.functions.insert((0, *ip), Function { name, module: "kernel".into() });
         }
-        for (key, addresses) in by_file {
-            let (pid, mapping) = mapped[&key];
-            let path = &key.0;
+        for InFile { pid, mapping, addresses } in by_file.into_values() {
+            let path = &mapping.path;
             let module = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
             let offsets: Vec<u64> = addresses.iter().map(|(offset, ..)| *offset).collect();
             let place = self.files.place(pid, mapping);
@@ -116,6 +118,7 @@ mod tests {
     #![allow(clippy::unwrap_used)] // tests may
 
     use super::*;
+    use perftax_symbols::FileId;
 
     /// Symbols alone name a trace's functions; `f` and `s` are C++'s abbreviations of types.
     #[test]

@@ -124,9 +124,8 @@ impl Session {
     /// Within a budget: on or off, when it is time.
     pub fn turn(&mut self) -> Result<()> {
         let Some(controller) = self.budget.as_ref() else { return Ok(()) };
-        if !controller.may_be_due(monotonic_raw_ns())
-            || !controller.is_due(monotonic_raw_ns(), self.listener.progress(self.pid).1)
-        {
+        let (listener, pid) = (&mut self.listener, self.pid);
+        if !controller.is_due(monotonic_raw_ns(), || listener.progress(pid).1) {
             return Ok(());
         }
         // What switching takes belongs to the slice with recording on.

@@ -288,13 +288,8 @@ fn warnings(recorded: &Recorded, room: &Room, is_marked: bool) -> Vec<Warning> {
         warn(format!("the marks of a thread are missing: {why}"), "one version of perftax_tag.h in all of the program");
     }
     if !recorded.unread.is_empty() {
-        const NAMED: usize = 3;
-        let mut paths = recorded.unread.iter().map(|path| path.display().to_string());
-        let mut files = paths.by_ref().take(NAMED).collect::<Vec<_>>().join(", ");
-        match paths.count() {
-            0 => {}
-            more => files += &format!(" and {more} more"),
-        }
+        let paths: Vec<String> = recorded.unread.iter().map(|path| path.display().to_string()).collect();
+        let files = perftax_doc::words::named(&paths);
         let message = format!("functions of {files} have no names: what was mapped is not to be had any more");
         warn(message, "leave programs and libraries where they are until they were recorded");
     }
