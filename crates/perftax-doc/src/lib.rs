@@ -70,12 +70,12 @@ pub use selfcost::{Cost, CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceS
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use series::Series;
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
-pub use tag::{Interrupts, LabelLatencies, ProbeSight, RegisterSight};
+pub use tag::{Interrupts, LabelLatencies, ProbeSight, RegisterSight, SocketSight};
 pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, SampledFunction, SlowMessage, TailBlame,
     ThreadCost, TraceCost, TraceDiff, TraceMeta, TraceReport, TraceSpent,
 };
-pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
+pub use trace_message::{Neighbour, Place, TraceMessage, Waker, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};
 pub use verification::{
     ArmShift, Cell, Fit, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadReferenceLoop,

@@ -41,7 +41,7 @@ impl RegisterSight {
     pub const MAX_THREADS: usize = 20;
 }
 
-/// How well static probes told messages apart.
+/// How well probes told messages apart: static ones, or at functions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProbeSight {
@@ -51,12 +51,32 @@ pub struct ProbeSight {
     pub started: u64,
     /// Times that the one where they end was passed.
     pub done: u64,
-    /// Messages after which their thread began another one without having ended them: an error, as a rule.
+    /// Messages that were not ended before their thread, or their number, was another one's.
     pub broken_off: u64,
     /// Ends of messages that had begun before recording did.
     pub done_without_start: u64,
     /// Texts that were kept in their normal form alone, since so many different ones came.
     pub shortened: u64,
+}
+
+/// How well the system calls of a server told messages apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SocketSight {
+    /// The port whose connections were followed; none: those of all.
+    pub port: Option<u16>,
+    /// Connections that were served.
+    pub connections: u64,
+    /// Messages begun: reads that brought something on a connection that had been answered.
+    pub begun: u64,
+    /// Messages answered.
+    pub answered: u64,
+    /// Messages whose connection was closed without an answer.
+    pub unanswered: u64,
+    /// Connections on which requests overlapped: from then on nothing was told of them.
+    pub refused: u64,
+    /// Times that work was handed over by io_uring, of which no call tells what it is.
+    pub rings: u64,
 }
 
 /// How samples came out of the hardware.

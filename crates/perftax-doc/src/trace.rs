@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
-use crate::{Interrupts, LabelLatencies, Origin, ProbeSight, RegisterSight};
+use crate::{Interrupts, LabelLatencies, Origin, ProbeSight, RegisterSight, SocketSight, Waker};
 
 /// `meta.json` of a trace's folder: how it was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,15 +30,18 @@ pub struct TraceMeta {
     pub sampling_gap_ns: Option<u64>,
     /// Whether the kernel's tracepoints were recorded.
     pub kernel_noise: bool,
-    /// What told messages apart: `marks`, `reg:r13`, `usdt:…`.
+    /// What told messages apart: `marks`, `reg:r13`, `usdt:…`, `func:…`, `socket:…`.
     #[serde(default = "marks")]
     pub tag: String,
     /// How well a register did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub register: Option<RegisterSight>,
-    /// How well static probes did.
+    /// How well probes did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<ProbeSight>,
+    /// How well a server's system calls did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sockets: Option<SocketSight>,
     /// How samples came out of the hardware, where the event is one of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<Interrupts>,
@@ -285,6 +288,9 @@ pub struct SlowMessage {
     /// Which of that cause took most of it: the system call, who preempted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub which: Option<String>,
+    /// Where that is waiting: who ended the longest stretch of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_by: Option<Waker>,
     /// The function in which most samples of that cause were taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<SampledFunction>,

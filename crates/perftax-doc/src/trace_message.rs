@@ -77,9 +77,32 @@ pub struct WaterfallPiece {
     /// Which system call, who preempted, which interrupt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub which: Option<String>,
+    /// Who ended it, where it waited: what the kernel says of who woke the thread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub woken_by: Option<Waker>,
     /// Functions that samples were taken in meanwhile, most samples first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<SampledFunction>,
+}
+
+/// Who ended a thread's waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Waker {
+    /// The thread's number; 0 where an interrupt did.
+    pub tid: u32,
+    /// The thread's name; none where an interrupt did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// The message that the thread was working on; none where it was at none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<u64>,
+    /// What that is called, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What it was in: a system call, a page fault, or which interrupt it was; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
 }
 
 /// A message that the same thread handled before, during or after another.

@@ -22,6 +22,7 @@ mod spelled;
 mod table;
 pub mod text;
 pub mod units;
+mod waker;
 mod wrapping;
 
 pub use document::{Document, ReadError};

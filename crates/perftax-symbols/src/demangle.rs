@@ -3,8 +3,23 @@
 /// A symbol's name as the source has it. Only what the mangling of C++ (`_Z`) or Rust (`_R`, formerly `_Z`) made is folded back: demanglers
 /// take a C variable `s` for C++'s abbreviation of `short`.
 pub fn demangled(linked: &str) -> String {
+    demangled_with(linked, cpp_demangle::DemangleOptions::new())
+}
+
+/// The same without a function's parameters and what it returns: `a::f` of `a::f(int)`; and of a generic one in Rust without what it is made for.
+pub fn without_parameters(linked: &str) -> String {
+    let mut name = demangled_with(linked, cpp_demangle::DemangleOptions::new().no_params().no_return_type());
+    if linked.starts_with("_R")
+        && let Some(at) = name.rfind("::<").filter(|_| name.ends_with('>'))
+    {
+        name.truncate(at);
+    }
+    name
+}
+
+fn demangled_with(linked: &str, options: cpp_demangle::DemangleOptions) -> String {
     let rust = || rustc_demangle::try_demangle(linked).ok().map(|name| format!("{name:#}"));
-    let cpp = || cpp_demangle::Symbol::new(linked).ok().and_then(|symbol| symbol.demangle().ok());
+    let cpp = || cpp_demangle::Symbol::new(linked).ok().and_then(|symbol| symbol.demangle_with_options(&options).ok());
     let found = match linked {
         _ if linked.starts_with("_R") => rust(),
         _ if linked.starts_with("_Z") && has_rusts_hash(linked) => rust(),
@@ -33,6 +48,9 @@ mod tests {
         assert_eq!(demangled("_ZN5queue4headE"), "queue::head");
         assert_eq!(demangled("_Z3addii"), "add(int, int)");
         assert_eq!(demangled("_ZN1a17head_of_the_queueE"), "a::head_of_the_queue");
+        assert_eq!(without_parameters("_Z3addii"), "add");
+        assert_eq!(without_parameters("_ZN1a1fIiEEvT_"), "a::f<int>");
+        assert_eq!(without_parameters("main"), "main");
     }
 
     #[test]

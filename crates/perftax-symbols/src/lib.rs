@@ -3,7 +3,7 @@
 //! ```text
 //! Mapping        a line of /proc/PID/maps: which part of which file (FileId) lies where; AddressSpaces: those of many processes, by descent
 //! elf            Elf: functions, variables, segments, build id of a file
-//! probed         where a uprobe can stand; static_probe: where a program offers one
+//! probed         where a uprobe can stand at a function; static_probe: where a program offers one
 //! naming         Names: code by function and source line, data by variable; Functions: by function alone; `functions_of_*`: many at once
 //! unwind         return addresses, from a copy of a stack
 //! ```
@@ -16,12 +16,14 @@ pub mod elf;
 mod error;
 mod mapping;
 pub mod naming;
+mod probed;
 mod static_probe;
 mod unwind;
 
 pub use address_spaces::AddressSpaces;
-pub use demangle::demangled;
+pub use demangle::{demangled, without_parameters};
 pub use error::{Error, Result};
 pub use mapping::{FileId, FileKey, Mapping};
+pub use probed::{ProbedFunction, ProbedFunctions};
 pub use static_probe::{StaticProbe, static_probes};
 pub use unwind::{Frame, MAX_CALLERS, Unwinder, Walk};

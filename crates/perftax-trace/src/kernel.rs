@@ -32,7 +32,8 @@ pub enum What {
         /// The thread that gets it; 0 is the idle task.
         next: u32,
     },
-    /// `sched:sched_wakeup`: a thread can run from now on.
+    /// `sched:sched_waking`: a thread can run from now on, by what the thread that runs here does, or what interrupts it. (`sched:sched_wakeup` in traces that perftax recorded before
+    /// December 2026, where the one who runs there may be anybody.)
     Wakeup {
         /// Which.
         tid: u32,

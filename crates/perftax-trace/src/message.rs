@@ -25,6 +25,28 @@ impl Piece {
     pub const IN_FAULT: u32 = u32::MAX;
 }
 
+/// Who ended a thread's waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waker {
+    /// The thread; 0 where an interrupt did, and where a CPU that idled was interrupted for it.
+    pub tid: u32,
+    /// The message that the thread was at; none where it was at none, or an interrupt did.
+    pub id: Option<u64>,
+    /// What it was in: an interruption, a system call, a page fault; and which, as [`Piece::which`] has it.
+    pub at: Option<(Cause, u32)>,
+}
+
+/// A thread that waited for a message was woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waking {
+    /// When: there its blocked piece ends.
+    pub time_ns: u64,
+    /// Who waited.
+    pub tid: u32,
+    /// Who ended that.
+    pub by: Waker,
+}
+
 /// A sample taken while a thread worked on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
@@ -55,6 +77,8 @@ pub struct Message {
     pub hits: Vec<Hit>,
     /// The threads that worked on it.
     pub threads: Vec<u32>,
+    /// Who ended its threads' waiting, in order of time. At most [`Message::MAX_WAKINGS`].
+    pub wakings: Vec<Waking>,
     /// Page faults.
     pub faults: u32,
     /// Times that a thread was moved to another CPU while at it.
@@ -68,6 +92,8 @@ pub struct Message {
 impl Message {
     /// Pieces, and samples, that are kept of one message.
     pub const MAX: usize = 1 << 16;
+    /// Wakings that are kept of one message.
+    pub const MAX_WAKINGS: usize = 1 << 10;
 
     pub(crate) fn beginning(id: u64, begin_ns: u64) -> Self {
         Self {
@@ -78,6 +104,7 @@ impl Message {
             pieces: Vec::new(),
             hits: Vec::new(),
             threads: Vec::new(),
+            wakings: Vec::new(),
             faults: 0,
             migrations: 0,
             left_out: 0,
@@ -87,12 +114,13 @@ impl Message {
 
     /// Another one in the same place; its lists keep their room.
     pub(crate) fn restart(&mut self, id: u64, begin_ns: u64) {
-        let (mut pieces, mut hits, mut threads) =
-            (std::mem::take(&mut self.pieces), std::mem::take(&mut self.hits), std::mem::take(&mut self.threads));
-        pieces.clear();
-        hits.clear();
-        threads.clear();
-        *self = Self { pieces, hits, threads, ..Self::beginning(id, begin_ns) };
+        let mut old = std::mem::replace(self, Self::beginning(id, begin_ns));
+        old.pieces.clear();
+        old.hits.clear();
+        old.threads.clear();
+        old.wakings.clear();
+        let Self { pieces, hits, threads, wakings, .. } = old;
+        *self = Self { pieces, hits, threads, wakings, ..Self::beginning(id, begin_ns) };
     }
 
     /// Adds a piece; one that goes on where the last one of the same kind ended makes that one longer.
@@ -108,6 +136,12 @@ impl Message {
             _ if is_full => self.left_out += 1,
             _ => self.pieces.push(piece),
         }
+    }
+
+    /// Who ended a piece of a thread's waiting, where that is known.
+    pub fn woken(&self, piece: &Piece) -> Option<&Waker> {
+        let is_it = |waking: &&Waking| waking.tid == piece.tid && waking.time_ns == piece.to_ns;
+        self.wakings.iter().find(is_it).map(|waking| &waking.by).filter(|_| piece.cause == Cause::Blocked)
     }
 
     /// A stretch of a thread's time lost `ns` to the hypervisor. When within it cannot be known: its end is taken.

@@ -137,7 +137,7 @@ impl Around {
 
 /// Without its lists: only what it took and when counts.
 fn brief(message: &Message) -> Message {
-    Message { pieces: Vec::new(), hits: Vec::new(), threads: Vec::new(), ..message.clone() }
+    Message { pieces: Vec::new(), hits: Vec::new(), threads: Vec::new(), wakings: Vec::new(), ..message.clone() }
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
-//! Messages from static probes: a thread passes the one where they begin and, later, the one where they end.
+//! Messages from probes: a thread passes the place where they begin and, later, the one where they end.
+//!
+//! What carries a message from the one to the other is a number that both places have, else the thread, in Go the goroutine, which may be now on this thread and now on
+//! that one.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::label::Labels;
-use crate::mark::{Kind, Mark};
+use crate::mark::Mark;
+use crate::said::Said;
 
 /// A thread passes a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +18,8 @@ pub struct Pass {
     pub pid: u32,
     /// Who.
     pub tid: u32,
+    /// The goroutine that is on the thread, or comes to it.
+    pub goroutine: Option<u64>,
     /// Which.
     pub at: Place,
 }
@@ -21,10 +27,42 @@ pub struct Pass {
 /// Which probe it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Where a message begins, with its text.
-    Start(Option<String>),
+    /// Where a message begins.
+    Start {
+        /// Its text.
+        text: Option<String>,
+        /// What the program tells it by.
+        id: Option<u64>,
+    },
     /// Where it ends.
-    Done,
+    Done {
+        /// What the program tells it by; none: the one that the thread is at.
+        id: Option<u64>,
+    },
+    /// A goroutine comes to the thread.
+    Comes,
+    /// It leaves the thread.
+    Leaves,
+    /// It has ended.
+    Gone,
+}
+
+/// Who works on a message: of a process, a thread or a goroutine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Carrier {
+    Thread(u32),
+    Goroutine(u32, u64),
+}
+
+/// What somebody is at.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    /// The message.
+    number: u64,
+    /// What the program tells it by, in its process.
+    key: Option<(u32, u64)>,
+    /// Calls of the function within its own call, where a message is a call.
+    within: u32,
 }
 
 /// What became of passes; a message's number is the count of those begun so far. Others may run the same program: passes count of one process
@@ -32,12 +70,17 @@ pub enum Place {
 #[derive(Debug, Default)]
 pub struct Passes {
     family: FxHashSet<u32>,
-    at: FxHashMap<u32, u64>,
+    at: FxHashMap<Carrier, Current>,
+    /// Messages under way that the program has numbers for, and who began them.
+    by_key: FxHashMap<(u32, u64), (u64, Carrier)>,
+    said: Said,
+    /// A message is a call of a function, which may call itself.
+    is_a_call: bool,
     /// Messages begun.
     pub started: u64,
     /// Messages ended.
     pub done: u64,
-    /// Messages after which their thread began the next without having ended them.
+    /// Messages after which their thread, or their number, was another one's without their having ended.
     pub broken_off: u64,
     /// Ends of none.
     pub done_without_start: u64,
@@ -51,6 +94,11 @@ impl Passes {
         Self { family: FxHashSet::from_iter([pid]), ..Self::default() }
     }
 
+    /// The same where a message is a call of a function: what it calls itself is of it.
+    pub fn of_calls(pid: u32) -> Self {
+        Self { is_a_call: true, ..Self::of(pid) }
+    }
+
     /// A process has been created.
     pub fn born(&mut self, pid: u32, parent: u32) {
         if self.family.contains(&parent) {
@@ -60,31 +108,85 @@ impl Passes {
 
     /// Takes the next pass, in order of time.
     pub fn take(&mut self, pass: Pass, out: &mut dyn FnMut(Mark)) {
-        let Pass { time_ns, pid, tid, at } = pass;
-        if !self.family.contains(&pid) {
+        if !self.family.contains(&pass.pid) {
             return;
         }
-        let mark = |id, kind| Mark { time_ns, tid, id, kind };
-        match at {
-            Place::Start(text) => {
-                self.started += 1;
-                if self.at.insert(tid, self.started).is_some() {
-                    // Whatever became of it, the thread works on it no longer.
-                    self.broken_off += 1;
-                    out(mark(0, Kind::Switch));
-                }
-                if let Some(text) = text {
-                    self.labels.add(self.started, &text);
-                }
-                out(mark(self.started, Kind::Begin));
+        let carrier = match pass.goroutine {
+            Some(goroutine) => Carrier::Goroutine(pass.pid, goroutine),
+            None => Carrier::Thread(pass.tid),
+        };
+        match pass.at {
+            Place::Start { ref text, id } => self.start(&pass, carrier, text.as_deref(), id, out),
+            Place::Done { id } => self.end(&pass, carrier, id, out),
+            Place::Comes => {
+                let number = self.at.get(&carrier).map_or(0, |current| current.number);
+                self.said.turn(pass.time_ns, pass.tid, number, out);
             }
-            Place::Done => match self.at.remove(&tid) {
-                Some(id) => {
-                    self.done += 1;
-                    out(mark(id, Kind::End));
+            Place::Leaves => self.said.turn(pass.time_ns, pass.tid, 0, out),
+            Place::Gone => {
+                // Another one may have its number next.
+                if let Some(Current { key, .. }) = self.at.remove(&carrier) {
+                    // Where it has a number of its own, somebody else may end it.
+                    self.broken_off += u64::from(key.is_none());
+                    self.said.turn(pass.time_ns, pass.tid, 0, out);
                 }
-                None => self.done_without_start += 1,
-            },
+            }
+        }
+    }
+
+    fn start(&mut self, pass: &Pass, carrier: Carrier, text: Option<&str>, id: Option<u64>, out: &mut dyn FnMut(Mark)) {
+        if let Some(current) = self.at.get_mut(&carrier).filter(|_| self.is_a_call) {
+            current.within += 1;
+            return;
+        }
+        self.started += 1;
+        let (number, key) = (self.started, id.map(|id| (pass.pid, id)));
+        if let Some((old, by)) = key.and_then(|key| self.by_key.insert(key, (number, carrier))) {
+            self.broken_off += 1;
+            self.leave(by, old);
+        }
+        if let Some(before) = self.at.insert(carrier, Current { number, key, within: 0 }) {
+            // Whatever became of it, it is worked on no longer; one with a number may be taken up again.
+            self.broken_off += u64::from(before.key.is_none());
+        }
+        if let Some(text) = text {
+            self.labels.add(number, text);
+        }
+        self.said.begin(pass.time_ns, pass.tid, number, out);
+    }
+
+    fn end(&mut self, pass: &Pass, carrier: Carrier, id: Option<u64>, out: &mut dyn FnMut(Mark)) {
+        let number = match id {
+            Some(id) => self.by_key.remove(&(pass.pid, id)).map(|(number, by)| {
+                self.leave(by, number);
+                number
+            }),
+            None => {
+                if let Some(current) = self.at.get_mut(&carrier).filter(|current| current.within > 0) {
+                    current.within -= 1;
+                    return;
+                }
+                let current = self.at.remove(&carrier);
+                if let Some(key) = current.and_then(|current| current.key) {
+                    self.by_key.remove(&key);
+                }
+                current.map(|current| current.number)
+            }
+        };
+        let Some(number) = number else {
+            self.done_without_start += 1;
+            return;
+        };
+        self.done += 1;
+        // Whoever ends it works on it.
+        self.said.turn(pass.time_ns, pass.tid, number, out);
+        self.said.end(pass.time_ns, pass.tid, number, out);
+    }
+
+    /// Whoever began a message is at it no longer, where it still is.
+    fn leave(&mut self, carrier: Carrier, number: u64) {
+        if self.at.get(&carrier).is_some_and(|current| current.number == number) {
+            self.at.remove(&carrier);
         }
     }
 }
@@ -92,30 +194,129 @@ impl Passes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mark::Kind;
     use Kind::{Begin, End, Switch};
+
+    fn start(text: &str) -> Place {
+        Place::Start { text: Some(text.into()), id: None }
+    }
+
+    fn begins(id: u64) -> Place {
+        Place::Start { text: None, id: Some(id) }
+    }
+
+    fn ends(id: u64) -> Place {
+        Place::Done { id: Some(id) }
+    }
+
+    const START: Place = Place::Start { text: None, id: None };
+    const DONE: Place = Place::Done { id: None };
+
+    /// Marks of passes: when, by which thread (its process has the same number), of which goroutine, where.
+    fn marks(passes: &mut Passes, all: &[(u64, u32, Option<u64>, Place)]) -> Vec<(u64, u32, u64, Kind)> {
+        let mut marks = Vec::new();
+        for (time_ns, tid, goroutine, at) in all {
+            let pid = if goroutine.is_some() { 1 } else { *tid };
+            let pass = Pass { time_ns: *time_ns, pid, tid: *tid, goroutine: *goroutine, at: at.clone() };
+            passes.take(pass, &mut |mark| marks.push((mark.time_ns, mark.tid, mark.id, mark.kind)));
+        }
+        marks
+    }
+
+    fn counts(passes: &Passes) -> (u64, u64, u64, u64) {
+        (passes.started, passes.done, passes.broken_off, passes.done_without_start)
+    }
 
     #[test]
     fn messages_are_told_apart_by_thread_and_one_that_never_ended_is_broken_off() {
         let mut passes = Passes::of(1);
         passes.born(2, 1);
         passes.born(4, 3);
-        let mut marks = Vec::new();
-        let start = |text: &str| Place::Start(Some(text.into()));
         let all = [
-            (10, 1, start("a")),
-            (11, 2, start("b")),
-            (12, 1, Place::Done),
-            (13, 1, Place::Done),
-            (14, 2, start("a")),
-            (15, 4, start("c")),
+            (10, 1, None, start("a")),
+            (11, 2, None, start("b")),
+            (12, 1, None, DONE),
+            (13, 1, None, DONE),
+            (14, 2, None, start("a")),
+            (15, 4, None, start("c")),
         ];
-        for (time_ns, tid, at) in all {
-            passes
-                .take(Pass { time_ns, pid: tid, tid, at }, &mut |mark| marks.push((mark.time_ns, mark.tid, mark.id, mark.kind)));
-        }
         let wanted = [(10, 1, 1, Begin), (11, 2, 2, Begin), (12, 1, 1, End), (14, 2, 0, Switch), (14, 2, 3, Begin)];
-        assert_eq!(marks, wanted);
-        assert_eq!((passes.started, passes.done, passes.broken_off, passes.done_without_start), (3, 1, 1, 1));
+        assert_eq!(marks(&mut passes, &all), wanted);
+        assert_eq!(counts(&passes), (3, 1, 1, 1));
         assert_eq!(passes.labels.iter().collect::<Vec<_>>(), [(1, "a"), (2, "b"), (3, "a")]);
+    }
+
+    /// One thread has two under way, another one ends the first; a number that comes again is another message's.
+    #[test]
+    fn messages_with_numbers_go_from_thread_to_thread() {
+        let mut passes = Passes::of(1);
+        passes.born(2, 1);
+        let all = [
+            (10, 1, None, begins(700)),
+            (20, 1, None, begins(800)),
+            (30, 1, None, ends(700)),
+            (40, 1, None, begins(700)),
+            (50, 1, None, begins(700)),
+            (60, 1, None, ends(900)),
+        ];
+        let wanted = [
+            (10, 1, 1, Begin),
+            (20, 1, 0, Switch),
+            (20, 1, 2, Begin),
+            (30, 1, 1, Switch),
+            (30, 1, 1, End),
+            (40, 1, 3, Begin),
+            (50, 1, 0, Switch),
+            (50, 1, 4, Begin),
+        ];
+        assert_eq!(marks(&mut passes, &all), wanted);
+        // 700's second one was never ended, 800 is under way.
+        assert_eq!(counts(&passes), (4, 1, 1, 1));
+        // Numbers of another process are others.
+        assert_eq!(marks(&mut passes, &[(70, 2, None, ends(700))]), []);
+        assert_eq!(counts(&passes), (4, 1, 1, 2));
+        let goes_on = [(80, 1, None, DONE), (90, 1, None, ends(700))];
+        assert_eq!(marks(&mut passes, &goes_on), [(80, 1, 4, End)], "an end without a number ends what its thread is at");
+    }
+
+    #[test]
+    fn a_call_within_its_own_call_is_of_it() {
+        let mut passes = Passes::of_calls(1);
+        let all = [(10, 1, None, START), (20, 1, None, START), (30, 1, None, DONE), (40, 1, None, DONE), (50, 1, None, DONE)];
+        assert_eq!(marks(&mut passes, &all), [(10, 1, 1, Begin), (40, 1, 1, End)]);
+        assert_eq!(counts(&passes), (1, 1, 0, 1));
+    }
+
+    /// Two goroutines take turns on one thread; one goes on on another thread, and one ends without having ended its message.
+    #[test]
+    fn messages_follow_their_goroutines() {
+        let mut passes = Passes::of(1);
+        let (a, b) = (Some(0xa0), Some(0xb0));
+        let all = [
+            (10, 5, a, START),
+            (20, 5, a, Place::Leaves),
+            (21, 5, b, Place::Comes),
+            (30, 5, b, START),
+            (40, 5, b, Place::Leaves),
+            (41, 6, b, Place::Comes),
+            (42, 5, a, Place::Comes),
+            (50, 6, b, DONE),
+            (60, 5, a, Place::Gone),
+            (61, 5, a, Place::Leaves),
+            (62, 5, a, Place::Comes),
+            (70, 5, a, DONE),
+        ];
+        let wanted = [
+            (10, 5, 1, Begin),
+            (20, 5, 0, Switch),
+            (30, 5, 2, Begin),
+            (40, 5, 0, Switch),
+            (41, 6, 2, Switch),
+            (42, 5, 1, Switch),
+            (50, 6, 2, End),
+            (60, 5, 0, Switch),
+        ];
+        assert_eq!(marks(&mut passes, &all), wanted);
+        assert_eq!(counts(&passes), (2, 1, 1, 1));
     }
 }

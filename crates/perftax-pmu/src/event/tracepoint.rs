@@ -107,6 +107,14 @@ impl RecordFormat {
         Some(if field.is_signed && unused < 64 { ((value << unused) as i64 >> unused) as u64 } else { value })
     }
 
+    /// A word of a field that holds several, of 64 bits each; `None` where the record has no such field, or fewer.
+    pub fn word(&self, field: &str, at: usize, record: &[u8]) -> Option<u64> {
+        let field = self.fields.iter().find(|known| known.name == field).filter(|field| at < field.bytes / 8)?;
+        let begin = field.offset.checked_add(8 * at)?;
+        let bytes = record.get(begin..begin.checked_add(8)?)?;
+        Some(u64::from_le_bytes(std::array::from_fn(|i| bytes[i])))
+    }
+
     /// A text of a record, up to its NUL; `None` where the record has no such field, or is too short.
     pub fn text<'a>(&self, field: &str, record: &'a [u8]) -> Option<&'a [u8]> {
         let known = self.fields.iter().find(|known| known.name == field)?;

@@ -7,7 +7,7 @@ use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::units;
 
-/// How well a register or probes did.
+/// How well a register, probes or sockets did.
 pub(super) fn rows(sheet: &mut Sheet, meta: &TraceMeta) {
     if let Some(register) = &meta.register {
         let looks = (register.looks_valid + register.looks_filled + register.looks_unknown).max(1) as f64;
@@ -44,6 +44,18 @@ pub(super) fn rows(sheet: &mut Sheet, meta: &TraceMeta) {
             units::count(probes.done_without_start),
         );
         sheet.row("probes", &text);
+    }
+    if let Some(sockets) = &meta.sockets {
+        let port = sockets.port.map_or_else(|| "all ports".into(), |port| format!("port {port}"));
+        let text = format!(
+            "{port}: {} connections; asked {}, answered {}, {} closed without an answer; {} refused, where requests overlapped",
+            units::count(sockets.connections),
+            units::count(sockets.begun),
+            units::count(sockets.answered),
+            units::count(sockets.unanswered),
+            units::count(sockets.refused),
+        );
+        sheet.row("sockets", &text);
     }
     if let Some((interrupts, each)) = meta.interrupts.and_then(|interrupts| Some((interrupts, interrupts.samples_each()?))) {
         let text = format!("{each:.1} samples each ({} interrupts of all CPUs meanwhile)", units::count(interrupts.interrupts));

@@ -9,6 +9,7 @@ use crate::printable::printable;
 use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::units;
+use crate::waker;
 
 /// Latencies, what the tail's extra time went to, and the slowest messages.
 pub fn trace(doc: &TraceReport) -> String {
@@ -182,6 +183,7 @@ fn slowest(slowest: &[SlowMessage]) -> Table {
             format!("{} ({samples}{})", shortened(&function.name), times.unwrap_or_default())
         });
         let which = slow.which.as_deref().map(shortened);
+        let woken = slow.woken_by.as_ref().map(|waker| format!("woken by {}", waker::named(waker)));
         table.row(vec![
             slow.id.to_string(),
             if slow.is_doubtful { "?".into() } else { String::new() },
@@ -189,7 +191,7 @@ fn slowest(slowest: &[SlowMessage]) -> Table {
             slow.latency_between_ns.map_or_else(|| units::time_ns(slow.latency_ns as f64), super::tag::between),
             [Some(printable(&slow.cause)), which].into_iter().flatten().join(": "),
             units::time_ns(slow.beyond_ns as f64),
-            [slow.label.as_deref().map(shortened), function].into_iter().flatten().join("; "),
+            [slow.label.as_deref().map(shortened), woken, function].into_iter().flatten().join("; "),
         ]);
     }
     table

@@ -9,6 +9,7 @@ use crate::printable::printable;
 use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::units;
+use crate::waker;
 
 /// One message: what its time went to, piece by piece, and what was around it. The longest `most` pieces have a line each.
 pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
@@ -117,12 +118,13 @@ fn pieces(message: &Waterfall, most: usize) -> Table {
         equal -= usize::from(piece.ns == least);
         fold(&mut short, &mut table);
         let what = [Some(printable(&piece.cause)), piece.which.as_deref().map(printable)];
+        let woken = piece.woken_by.as_ref().map_or_else(String::new, |waker| format!("; woken by {}", waker::named(waker)));
         let thread = if has_several || piece.tid == 0 { printable(&piece.thread) } else { String::new() };
         table.row(vec![
             units::time_ns(piece.from_ns as f64),
             bar(piece.from_ns, piece.ns, all_ns),
             units::time_ns(piece.ns as f64),
-            what.into_iter().flatten().join(": "),
+            what.into_iter().flatten().join(": ") + &woken,
             thread,
             piece.functions.iter().map(in_piece).join(", "),
         ]);

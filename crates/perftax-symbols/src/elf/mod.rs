@@ -2,6 +2,7 @@
 
 mod data;
 mod functions;
+mod go;
 mod segments;
 
 use std::fs::File;
@@ -13,6 +14,7 @@ use crate::error::{Error, Result};
 
 pub use data::{Data, Variable};
 pub use functions::FunctionTable;
+pub use go::GoRelease;
 pub use segments::Segments;
 
 /// A program or library, opened. Nothing of it is kept: each question reads what it needs.
@@ -175,18 +177,31 @@ impl Elf {
         Error::malformed(&self.path, offset, why)
     }
 
+    /// Whether it is for x86-64.
+    pub fn is_x86_64(&self) -> bool {
+        self.parse().is_ok_and(|parsed| parsed.architecture() == object::Architecture::X86_64)
+    }
+
+    /// Bytes of its code from one of its addresses on, as many as the file has of them.
+    pub fn code(&self, address: u64, bytes: u64) -> Option<Vec<u8>> {
+        let offset = self.segments().code_offset(address)?;
+        let bytes = bytes.min(object::ReadRef::len(&self.data).ok()?.saturating_sub(offset));
+        object::ReadRef::read_bytes_at(&self.data, offset, bytes).ok().map(<[u8]>::to_vec)
+    }
+
     /// Its loaded parts.
     pub fn segments(&self) -> Segments {
         self.parse().map(|parsed| Segments::of(&parsed)).unwrap_or_default()
     }
 
-    /// The functions that it defines, in the order of its tables; one that is in both stands twice.
+    /// The functions that it defines, in the order of its tables; one that is in both stands twice. Of a Go program without symbols, those that its runtime knows.
     pub fn functions(&self) -> Vec<Function> {
-        self.symbols(is_function, |symbol, name| Function {
+        let found = self.symbols(is_function, |symbol, name| Function {
             name: unversioned(name).into(),
             address: symbol.address(),
             bytes: symbol.size(),
-        })
+        });
+        if self.has_symbol_table() { found } else { [found, self.go_functions()].concat() }
     }
 
     /// The same without their names, which take the most time to read.

@@ -6,6 +6,7 @@ use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
 use crate::demangled;
+use crate::elf::{self, FunctionTable};
 
 /// The functions at offsets of a file, by its symbols alone; empty where none is known.
 pub fn functions_of_file(path: &Path, offsets: &[u64]) -> Vec<String> {
@@ -14,7 +15,19 @@ pub fn functions_of_file(path: &Path, offsets: &[u64]) -> Vec<String> {
         return vec![String::new(); offsets.len()];
     }
     let elf = Elf { debug_syms: false, ..Elf::new(path) };
-    functions(&Source::Elf(elf), Input::FileOffset(offsets), offsets.len())
+    let mut names = functions(&Source::Elf(elf), Input::FileOffset(offsets), offsets.len());
+    // The runtime of a Go program that was stripped still knows its functions.
+    if names.iter().any(String::is_empty)
+        && let Ok(elf) = elf::Elf::open(path)
+        && elf.is_go()
+        && !elf.has_symbol_table()
+    {
+        let table = FunctionTable::of(&elf);
+        for (name, offset) in names.iter_mut().zip(offsets).filter(|(name, _)| name.is_empty()) {
+            *name = table.at_offset(*offset).map_or_else(String::new, |(function, _)| function.name.clone());
+        }
+    }
+    names
 }
 
 /// The functions at addresses of this machine's kernel; empty where none is known, or the kernel hides its addresses (`kptr_restrict`).

@@ -6,9 +6,9 @@ use super::short;
 use super::space::Space;
 
 /// Names that are shown where none fits.
-const MAX_NEAR: usize = 5;
+pub(crate) const MAX_NEAR: usize = 5;
 /// How alike a name must be to be shown: normalised Damerau-Levenshtein, as for events.
-const MIN_ALIKE: f64 = 0.6;
+pub(crate) const MIN_ALIKE: f64 = 0.6;
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ fn not_found(space: &mut Space, loaded: &[(PathBuf, u64)], wanted: &str) -> NotF
 }
 
 /// How alike the spelling is; a name without its path (`pool::pending`) is as good.
-fn alike(wanted: &str, name: &str) -> f64 {
+pub(crate) fn alike(wanted: &str, name: &str) -> f64 {
     let last = name.rsplit("::").next().unwrap_or(name);
     let [wanted, whole, last] = [wanted, name, last].map(str::to_lowercase);
     strsim::normalized_damerau_levenshtein(&wanted, &whole).max(strsim::normalized_damerau_levenshtein(&wanted, &last))

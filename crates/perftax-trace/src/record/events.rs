@@ -7,6 +7,7 @@ use perftax_pmu::{Error, Result};
 
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::names::Names;
+use crate::sockets::{Call, Moment, action, may_act};
 
 /// What an event's record means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +32,8 @@ pub(super) enum Meaning {
     Nmi,
     /// A thread of the program leaves its CPU: says nothing but what its registers held.
     Leaving,
-    /// A static probe where messages begin.
-    Start,
-    /// One where they end.
-    Done,
+    /// A place that says something of messages: its number among them.
+    Probe(u32),
 }
 
 /// When a thread leaves its CPU, with its registers of user mode.
@@ -44,7 +43,8 @@ pub(super) const INTERRUPTS: [(&str, Meaning); 1] = [("nmi:nmi_handler", Meaning
 /// What every CPU did. Kernels and architectures differ in all but the first two.
 pub(super) const NOISE: [(&str, Meaning); 17] = [
     ("sched:sched_switch", Meaning::Switch),
-    ("sched:sched_wakeup", Meaning::Wakeup),
+    // Not sched_wakeup, which is often told on the CPU of who is woken, by whoever runs there (kernel/sched/core.c, ttwu_queue).
+    ("sched:sched_waking", Meaning::Wakeup),
     ("sched:sched_stat_runtime", Meaning::Ran),
     ("sched:sched_migrate_task", Meaning::Migrate),
     ("irq:irq_handler_entry", Meaning::Irq),
@@ -103,17 +103,18 @@ pub(super) struct Formats {
     flush: RecordFormat,
     nmi: RecordFormat,
     syscall: RecordFormat,
+    syscall_exit: RecordFormat,
 }
 
 impl Formats {
     /// # Errors
-    /// Where tracefs does not say how `sched_switch` and `sched_wakeup` are laid out.
+    /// Where tracefs does not say how `sched_switch` and `sched_waking` are laid out.
     pub fn read(catalog: &Catalog) -> Result<Self> {
         // A tracepoint that is missing has no records either.
         let optional = |system, name| catalog.record_format(system, name).unwrap_or_default();
         Ok(Self {
             switch: catalog.record_format("sched", "sched_switch")?,
-            wakeup: catalog.record_format("sched", "sched_wakeup")?,
+            wakeup: catalog.record_format("sched", "sched_waking")?,
             ran: optional("sched", "sched_stat_runtime"),
             migrate: optional("sched", "sched_migrate_task"),
             irq: optional("irq", "irq_handler_entry"),
@@ -121,7 +122,30 @@ impl Formats {
             flush: optional("tlb", "tlb_flush"),
             nmi: optional("nmi", "nmi_handler"),
             syscall: optional("raw_syscalls", "sys_enter"),
+            syscall_exit: optional("raw_syscalls", "sys_exit"),
         })
+    }
+
+    /// What a system call has to do with sockets; none where that is nothing.
+    pub fn read_call(&self, meaning: Meaning, sample: &Sample<'_>) -> Option<Call> {
+        let raw = sample.raw.unwrap_or_default();
+        let at = match meaning {
+            Meaning::SyscallEnter => {
+                let number = self.syscall.number("id", raw)?;
+                let mut arguments = [0; 6];
+                for (at, argument) in arguments.iter_mut().enumerate() {
+                    *argument = self.syscall.word("args", at, raw)?;
+                }
+                Moment::Enter(action(number, &arguments)?)
+            }
+            Meaning::SyscallExit => {
+                self.syscall_exit.number("id", raw).filter(|number| may_act(*number))?;
+                Moment::Exit(self.syscall_exit.number("ret", raw)?.cast_signed())
+            }
+            _ => return None,
+        };
+        let task = sample.task?;
+        Some(Call { time_ns: sample.time_ns?, pid: task.pid, tid: task.tid, at })
     }
 
     /// What a record says; `None` where it does not hold what it should.
@@ -130,7 +154,7 @@ impl Formats {
         let raw = || sample.raw.unwrap_or_default();
         let number = |format: &RecordFormat, name: &str| format.number(name, raw()).map(|value| value as u32);
         let what = match meaning {
-            Meaning::Sample | Meaning::Leaving | Meaning::Start | Meaning::Done => return None,
+            Meaning::Sample | Meaning::Leaving | Meaning::Probe(_) => return None,
             Meaning::Switch => {
                 // The record belongs to the thread that leaves, whoever the sample says was there.
                 tid = number(&self.switch, "prev_pid")?;

@@ -1,27 +1,21 @@
-//! Rows that are held until the marks that belong before them are known, and are handed out with them in order of time.
-
-use std::collections::{BTreeMap, VecDeque};
+//! Rows that are held until looks at a register before them and behind them have become marks.
 
 use perftax_pmu::Result;
 
 use super::Row;
+use super::row_queue::RowQueue;
 use crate::kernel::{KernelEvent, What};
-use crate::mark::Mark;
 use crate::register::{Look, Rule, Runs, Sight};
 
 /// Rows, and looks at a register that become marks.
 pub(super) struct Hold {
     runs: Runs,
-    rows: VecDeque<Row>,
-    /// By time, and by the order in which they came: at one time a message ends before the next begins.
-    marks: BTreeMap<(u64, u64), Mark>,
-    came: u64,
-    until_ns: u64,
+    queue: RowQueue,
 }
 
 impl Hold {
     pub fn new(rule: Rule) -> Self {
-        Self { runs: Runs::new(rule), rows: VecDeque::new(), marks: BTreeMap::new(), came: 0, until_ns: 0 }
+        Self { runs: Runs::new(rule), queue: RowQueue::default() }
     }
 
     /// A row that is no mark, in order of time.
@@ -29,53 +23,32 @@ impl Hold {
         if let Row::Kernel(KernelEvent { time_ns, what: What::Switch { next, .. }, .. }) = row {
             self.runs.arrive(next, time_ns);
         }
-        self.rows.push_back(row);
+        self.queue.row(row);
     }
 
     /// A look, in order of time.
     pub fn look(&mut self, look: &Look) {
-        let Self { runs, marks, came, until_ns, .. } = self;
-        runs.take(look, &mut |mark| hold(marks, came, *until_ns, mark));
+        let Self { runs, queue } = self;
+        runs.take(look, &mut |mark| queue.mark(mark));
     }
 
     /// Hands out what is so old that no mark can come before it any more; time has come to `now_ns`.
     pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
-        let Self { runs, marks, came, until_ns, .. } = self;
-        runs.lose_patience(now_ns, &mut |mark| hold(marks, came, *until_ns, mark));
-        self.hand_out(now_ns.saturating_sub(Runs::PATIENCE_NS), keep)
+        let Self { runs, queue } = self;
+        runs.lose_patience(now_ns, &mut |mark| queue.mark(mark));
+        queue.hand_out(now_ns.saturating_sub(Runs::PATIENCE_NS), keep)
     }
 
     /// Hands out everything: the end.
     pub fn finish(&mut self, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
         self.runs.finish();
-        self.hand_out(u64::MAX, keep)
+        self.queue.hand_out(u64::MAX, keep)
     }
 
     /// How well messages were seen.
     pub fn into_sight(self) -> Sight {
         self.runs.sight
     }
-
-    fn hand_out(&mut self, until_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
-        self.until_ns = self.until_ns.max(until_ns);
-        loop {
-            let row_ns = self.rows.front().map(Row::time_ns).filter(|row_ns| *row_ns < until_ns);
-            // At one time a mark comes last.
-            let mark = self.marks.first_entry().filter(|mark| mark.key().0 < row_ns.unwrap_or(until_ns));
-            match (mark, row_ns) {
-                (Some(mark), _) => keep(&Row::Mark(mark.remove()))?,
-                (None, Some(_)) => self.rows.pop_front().map_or(Ok(()), |row| keep(&row))?,
-                (None, None) => return Ok(()),
-            }
-        }
-    }
-}
-
-/// A mark that comes after rows of its time have been handed out counts as of then.
-fn hold(marks: &mut BTreeMap<(u64, u64), Mark>, came: &mut u64, until_ns: u64, mark: Mark) {
-    *came += 1;
-    let time_ns = mark.time_ns.max(until_ns);
-    marks.insert((time_ns, *came), Mark { time_ns, ..mark });
 }
 
 #[cfg(test)]

@@ -4,9 +4,11 @@ use perftax_pmu::Result;
 use perftax_pmu::sampler::Payload;
 
 use super::hold::Hold;
+use super::served::Served;
 use super::{Recording, Row};
 use crate::passes::{Pass, Passes};
 use crate::register::{Look, Occasion, Rule, Sight};
+use crate::sockets::{self, Call};
 use crate::tag::{Tag, TagRegister};
 use perftax_doc::Mechanism;
 
@@ -17,10 +19,12 @@ pub(super) enum Held {
     Row(Row),
     /// A look at a register: becomes marks.
     Look(Look),
-    /// A static probe was passed: becomes a mark.
+    /// A probe was passed: becomes a mark.
     Pass(Pass),
     /// A process was created: when, its number and its parent's.
     Birth(u64, u32, u32),
+    /// A system call that has to do with sockets: becomes marks.
+    Call(Call),
 }
 
 /// Who says which message a thread is at.
@@ -29,8 +33,10 @@ pub(super) enum Identity {
     Marks,
     /// A register.
     Register(Box<Hold>),
-    /// Static probes.
+    /// Probes in the program.
     Probes(Box<Passes>),
+    /// Connections of a server.
+    Sockets(Box<Served>),
 }
 
 impl Identity {
@@ -39,7 +45,17 @@ impl Identity {
         match &recording.tag {
             Tag::Register(_) => Self::Register(Box::new(Hold::new(rule(recording)))),
             Tag::Probes(_) => Self::Probes(Box::new(Passes::of(pid.unsigned_abs()))),
+            Tag::Functions(functions) if functions.is_a_call() => Self::Probes(Box::new(Passes::of_calls(pid.unsigned_abs()))),
+            Tag::Functions(_) => Self::Probes(Box::new(Passes::of(pid.unsigned_abs()))),
+            Tag::Sockets(port) => Self::Sockets(Box::new(Served::new(*port))),
             Tag::Marks => Self::Marks,
+        }
+    }
+
+    /// Events are on for a process that ran before.
+    pub fn join(&mut self, pid: u32) {
+        if let Self::Sockets(served) = self {
+            served.join(pid);
         }
     }
 
@@ -48,6 +64,9 @@ impl Identity {
         match (self, held) {
             (Self::Register(hold), Held::Row(row)) => hold.row(row),
             (Self::Register(hold), Held::Look(look)) => hold.look(&look),
+            (Self::Sockets(served), Held::Row(row)) => served.row(row),
+            (Self::Sockets(served), Held::Call(call)) => served.call(&call),
+            (Self::Sockets(served), Held::Birth(_, pid, parent)) => served.born(pid, parent),
             (_, Held::Row(row)) => keep(&row)?,
             (Self::Probes(passes), Held::Pass(pass)) => {
                 let mut kept = Ok(());
@@ -69,6 +88,7 @@ impl Identity {
         match self {
             Self::Register(hold) if now_ns == u64::MAX => hold.finish(keep),
             Self::Register(hold) => hold.release(now_ns, keep),
+            Self::Sockets(served) => served.release(now_ns, keep),
             Self::Marks | Self::Probes(_) => Ok(()),
         }
     }
@@ -79,6 +99,7 @@ impl Identity {
             Self::Marks => Seen::Marks,
             Self::Register(hold) => Seen::Register(hold.into_sight()),
             Self::Probes(passes) => Seen::Probes(*passes),
+            Self::Sockets(served) => Seen::Sockets(served.into_sight()),
         }
     }
 }
@@ -90,8 +111,10 @@ pub enum Seen {
     Marks,
     /// By a register.
     Register(Sight),
-    /// By static probes: with their texts.
+    /// By probes in the program: with their texts.
     Probes(Passes),
+    /// By the system calls of a server on its connections.
+    Sockets(sockets::Sight),
 }
 
 /// The register that is sampled, and of which moment: a PEBS record holds those of its instruction.

@@ -9,6 +9,8 @@ mod mappings;
 mod opening;
 mod perf_clock;
 mod probes;
+mod row_queue;
+mod served;
 mod session;
 mod source;
 
@@ -90,7 +92,7 @@ pub struct Recorded {
     pub steal_s: Option<f64>,
     /// How well messages were seen.
     pub seen: Seen,
-    /// The program or library whose static probes were watched.
+    /// The program or library whose places were watched.
     pub probed: Option<PathBuf>,
     /// Within a budget: what it cost.
     pub spent: Option<TraceSpent>,

@@ -13,6 +13,7 @@ use super::events::{FAULTS, Formats, INTERRUPTS, LEAVING, Meaning, NOISE, SYSCAL
 use super::probes::Probes;
 use super::source::Source;
 use super::{Recording, identity};
+use crate::tag::Tag;
 
 /// Events that are open, and off.
 pub struct Opened {
@@ -83,6 +84,11 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
         of_cpus.push(Source::open(&of_all, &cpus, recording.ring_pages, None)?);
         formats = Some(Formats::read(catalog)?);
     }
+    let is_of_sockets = matches!(recording.tag, Tag::Sockets(_));
+    if is_of_sockets && !recording.kernel_noise {
+        own.extend(Tracepoints::resolve(&SYSCALLS, of_program(1), catalog)?.events);
+        formats = Some(Formats::read(catalog)?);
+    }
     let watch = |threads: &[i32]| -> Result<Vec<Source>> {
         let on_each = |&tid: &i32| recording.cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu));
         let targets: Vec<Target> = threads.iter().flat_map(on_each).collect();
@@ -90,7 +96,9 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
         if let Some(precise) = &precise {
             sources.push(Source::open_precise(precise.clone(), &targets, recording.ring_pages, register, catalog)?);
         }
-        sources.push(Source::open(&own, &targets, recording.ring_pages, register)?);
+        let mut own = Source::open(&own, &targets, recording.ring_pages, register)?;
+        (own.is_of_sockets, own.has_rows) = (is_of_sockets, recording.kernel_noise);
+        sources.push(own);
         Ok(sources)
     };
     let watched = on_all_threads(&|| program.threads(), watch);

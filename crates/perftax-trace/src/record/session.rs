@@ -83,6 +83,7 @@ impl Session {
             session.say(What::Paused);
         } else if !opened.is_on_exec {
             session.on()?;
+            session.identity.join(session.pid);
         }
         Ok(session)
     }

@@ -26,6 +26,10 @@ pub(super) struct Source {
     meanings: HashMap<u64, Meaning>,
     /// The register whose word every record of the program's carries.
     register: Option<u32>,
+    /// Its system calls tell messages, by connections.
+    pub is_of_sockets: bool,
+    /// What the kernel does becomes rows.
+    pub has_rows: bool,
     /// What its times are converted by.
     clock: Option<PerfClock>,
     /// As its records say.
@@ -44,7 +48,9 @@ impl Source {
         let sampler = LiveSampler::open(&asked, targets, ring_pages)?;
         let meanings = sampler.events().iter().zip(events.iter().cycle()).map(|(open, (.., meaning))| Ok((open.id()?, *meaning)));
         let meanings = meanings.collect::<Result<_>>()?;
-        Ok(Self { layout: *sampler.layout(), meanings, register, clock: None, sampler, lost: 0, losses_ns: Vec::new() })
+        let layout = *sampler.layout();
+        let (lost, losses_ns) = (0, Vec::new());
+        Ok(Self { layout, meanings, register, is_of_sockets: false, has_rows: true, clock: None, sampler, lost, losses_ns })
     }
 
     /// Samples that hardware has put together on perf's own clock.
@@ -74,7 +80,7 @@ impl Source {
             self.sampler.lost()?;
             clock.anchor()?;
         }
-        let Self { sampler, layout, meanings, register, clock, lost, losses_ns } = self;
+        let Self { sampler, layout, meanings, register, is_of_sockets, has_rows, clock, lost, losses_ns } = self;
         let mut loss = |count: u64, time_ns: Option<u64>| {
             *lost += count;
             if losses_ns.len() < Recorded::MAX_LOSSES {
@@ -87,17 +93,21 @@ impl Source {
                     sample.time_ns = sample.time_ns.and_then(|time_ns| clock.time_ns(time_ns));
                 }
                 let Some(meaning) = sample.identifier.and_then(|id| meanings.get(&id)).copied() else { return };
-                if matches!(meaning, Meaning::Start | Meaning::Done) {
-                    let pass = probes.and_then(|probes| probes.read(meaning, &sample));
+                if let Meaning::Probe(probe) = meaning {
+                    let pass = probes.and_then(|probes| probes.read(probe, &sample));
                     pass.into_iter().for_each(|pass| order.push(pass.time_ns, Held::Pass(pass)));
                     return;
                 }
                 let word = register.and_then(|number| tag(&sample, number));
                 let row = match meaning {
                     Meaning::Sample => sample_row(&sample, word.unwrap_or(0)).map(Row::Sample),
+                    _ if !*has_rows => None,
                     _ => formats.and_then(|formats| formats.read_record(meaning, &sample, names)).map(Row::Kernel),
                 };
                 row.into_iter().for_each(|row| order.push(row.time_ns(), Held::Row(row)));
+                if *is_of_sockets && let Some(call) = formats.and_then(|formats| formats.read_call(meaning, &sample)) {
+                    order.push(call.time_ns, Held::Call(call));
+                }
                 if let (Some(word), Some(time_ns), Some(task)) = (word, sample.time_ns, sample.task) {
                     order.push(time_ns, Held::Look(Look { time_ns, tid: task.tid, word, at: occasion(meaning) }));
                 }

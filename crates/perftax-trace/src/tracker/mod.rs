@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use crate::cause::Cause;
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::mark::{Kind, Mark};
-use crate::message::{Hit, Message, Trouble};
+use crate::message::{Hit, Message, Trouble, Waker, Waking};
 use crate::register::SLACK_NS;
 pub use thread::Activity;
 use thread::{Thread, Threads};
@@ -51,6 +51,9 @@ impl Record {
 /// From one page fault to the next, ns: so long takes the kernel's way out of one and into the other, which lies outside of what it tells of
 /// them (0.7 µs on a 6.18 guest, with what recording takes). A program does little in between.
 const FAULT_TO_FAULT_NS: u64 = 1000;
+
+/// From a waking to the record that its thread has left its CPU, ns: in between it is told awake, though it sleeps (kernel/sched/core.c, try_to_wake_up, `on_cpu`).
+const LEAVING_NS: u64 = 5000;
 
 /// A message's place among those under way; used again when it is over.
 type Key = u32;
@@ -189,18 +192,19 @@ impl Tracker {
                 if tid != 0 {
                     let thread = self.settle(tid, now_ns);
                     thread.interruptions.clear();
-                    thread.off = Some(if is_runnable { (Cause::Preempted, next) } else { (Cause::Blocked, thread.waits_in()) });
+                    let woken = thread.woken.take().filter(|(woken_ns, _)| now_ns - woken_ns < LEAVING_NS);
+                    thread.off = Some(match (is_runnable, woken) {
+                        (true, _) => (Cause::Preempted, next),
+                        (false, Some(_)) => (Cause::Runnable, 0),
+                        (false, None) => (Cause::Blocked, thread.waits_in()),
+                    });
                 }
                 if next != 0 {
                     self.seen(next, now_ns, out);
                     self.come(next, now_ns, out);
                 }
             }
-            What::Wakeup { tid } => {
-                if self.threads.get(tid).is_some_and(|thread| thread.off.is_some_and(|(cause, _)| cause == Cause::Blocked)) {
-                    self.settle(tid, now_ns).off = Some((Cause::Runnable, 0));
-                }
-            }
+            What::Wakeup { tid: woken } => self.wake(woken, tid, now_ns),
             What::Migrate { tid } => {
                 if let Some(key) = self.threads.get(tid).and_then(|thread| thread.stack.last()) {
                     self.slots[*key as usize].message.migrations += 1;
@@ -312,11 +316,35 @@ impl Tracker {
         }
     }
 
+    /// A thread can run from now on, by what another one is at.
+    fn wake(&mut self, woken: u32, by: u32, now_ns: u64) {
+        let id = |thread: &Thread| thread.stack.last().map(|key| self.slots[*key as usize].message.id);
+        let waker = match self.threads.get(by) {
+            Some(thread) if by != 0 => thread.as_waker(by, id(thread)),
+            _ => Waker { tid: by, id: None, at: None },
+        };
+        let Some(thread) = self.threads.get_mut(woken) else { return };
+        match thread.off {
+            Some((Cause::Blocked, _)) => {
+                let thread = self.settle(woken, now_ns);
+                thread.off = Some((Cause::Runnable, 0));
+                if let Some(key) = thread.stack.last().copied() {
+                    let wakings = &mut self.slots[key as usize].message.wakings;
+                    if wakings.len() < Message::MAX_WAKINGS {
+                        wakings.push(Waking { time_ns: now_ns, tid: woken, by: waker });
+                    }
+                }
+            }
+            None => thread.woken = Some((now_ns, waker)),
+            _ => {}
+        }
+    }
+
     /// A thread gets a CPU.
     fn come(&mut self, tid: u32, now_ns: u64, out: &mut dyn FnMut(&Message)) {
         self.release(tid, out);
         let thread = self.threads.of(tid, now_ns);
-        thread.off = None;
+        (thread.off, thread.woken) = (None, None);
         thread.since_ns = now_ns;
         thread.window.open(now_ns);
     }

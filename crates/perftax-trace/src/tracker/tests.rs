@@ -1,5 +1,6 @@
 use super::*;
 use crate::cause::Shares;
+use crate::message::Piece;
 use Kind::{Begin, End, Switch};
 use proptest::prelude::*;
 
@@ -106,6 +107,54 @@ fn what_is_odd_is_counted_and_the_rest_is_read() {
     assert_eq!(trouble, odd);
     let ends: Vec<_> = messages.iter().map(|m| (m.id, m.begin_ns, m.end_ns)).collect();
     assert_eq!(ends, [(6, 2, None), (6, 3, Some(4)), (8, 11, Some(11)), (7, 8, None)]);
+}
+
+/// A thread at another message, an interrupt of that thread, one of a CPU that idled; and one that is woken while it still leaves its CPU.
+#[test]
+fn whoever_ends_waiting_is_known_with_the_message_that_it_was_at() {
+    let blocks = |time_ns| event(time_ns, 7, What::Switch { is_runnable: false, next: 0 });
+    let comes = |time_ns| event(time_ns, 0, What::Switch { is_runnable: true, next: 7 });
+    let wakes = |time_ns, by| event(time_ns, by, What::Wakeup { tid: 7 });
+    let (messages, _) = track(&[
+        mark(0, 7, Begin, 1),
+        mark(1, 9, Begin, 2),
+        blocks(10),
+        event(25, 9, What::SyscallEnter(202)),
+        wakes(30, 9),
+        comes(35),
+        blocks(40),
+        event(50, 9, What::Enter(Interruption::Softirq, 3)),
+        wakes(55, 9),
+        event(56, 9, What::Exit(Interruption::Softirq, 3)),
+        comes(60),
+        blocks(70),
+        wakes(80, 0),
+        comes(81),
+        wakes(90, 9),
+        blocks(91),
+        comes(95),
+        wakes(100, 9),
+        comes(101),
+        blocks(10_000),
+        wakes(10_010, 11),
+        comes(10_020),
+        mark(10_030, 7, End, 1),
+    ]);
+    let one = messages.iter().find(|message| message.id == 1).unwrap();
+    let waking = |time_ns, tid, id, at| Waking { time_ns, tid: 7, by: Waker { tid, id, at } };
+    let wanted = [
+        waking(30, 9, Some(2), Some((Cause::Syscall, 203))),
+        waking(55, 0, None, Some((Cause::Softirq, 3))),
+        waking(80, 0, None, None),
+        waking(10_010, 11, None, None),
+    ];
+    assert_eq!(one.wakings, wanted);
+    let blocked: Vec<&Piece> = one.pieces.iter().filter(|piece| piece.cause == Cause::Blocked).collect();
+    assert_eq!(
+        blocked.iter().map(|piece| (piece.from_ns, piece.to_ns)).collect::<Vec<_>>(),
+        [(10, 30), (40, 55), (70, 80), (10_000, 10_010)]
+    );
+    assert_eq!(one.woken(blocked[0]).map(|waker| waker.id), Some(Some(2)));
 }
 
 #[test]

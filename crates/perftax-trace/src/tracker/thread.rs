@@ -6,7 +6,7 @@ use super::window::Window;
 use super::{Key, Slot};
 use crate::cause::Cause;
 use crate::kernel::Interruption;
-use crate::message::Piece;
+use crate::message::{Piece, Waker};
 
 /// What was recorded of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(super) struct Thread {
     pub stack: Vec<Key>,
     /// Until when its time is accounted for.
     pub since_ns: u64,
+    /// It was woken while it was still leaving its CPU: when, by whom.
+    pub woken: Option<(u64, Waker)>,
     /// Why it does not run, and who or what it is due to.
     pub off: Option<(Cause, u32)>,
     /// What interrupts it, the last one on top.
@@ -48,6 +50,7 @@ impl Thread {
         Self {
             stack: Vec::new(),
             since_ns: now_ns,
+            woken: None,
             off: None,
             interruptions: Vec::new(),
             syscall: None,
@@ -94,6 +97,15 @@ impl Thread {
             (None, Some((Interruption::Softirq, which))) => (Cause::Softirq, *which),
             (None, Some((Interruption::Vector, which))) => (Cause::Vector, *which),
             (None, None) => self.beneath(),
+        }
+    }
+
+    /// As somebody who wakes another: itself, or what interrupts it, then for nobody's sake.
+    pub fn as_waker(&self, tid: u32, id: Option<u64>) -> Waker {
+        let at = Some(self.at()).filter(|(cause, _)| *cause != Cause::OnCpu);
+        match self.interruptions.is_empty() {
+            true => Waker { tid, id, at },
+            false => Waker { tid: 0, id: None, at },
         }
     }
 

@@ -34,10 +34,14 @@ mod streams;
 mod tasks;
 #[cfg(feature = "trace")]
 mod trace;
+#[cfg(all(feature = "trace", target_arch = "x86_64"))]
+mod trace_functions;
 #[cfg(feature = "trace")]
 mod trace_pictures;
 #[cfg(all(feature = "trace", target_arch = "x86_64"))]
 mod trace_probes;
 #[cfg(all(feature = "trace", target_arch = "x86_64"))]
 mod trace_register;
+#[cfg(feature = "trace")]
+mod trace_sockets;
 mod vm;

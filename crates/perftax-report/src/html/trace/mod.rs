@@ -11,7 +11,7 @@ use serde_json::json;
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Extra, Grid, Panel, Part, render_with};
 use crate::printable::printable;
-use crate::{shell, units};
+use crate::{shell, units, waker};
 use packed::{LATENCY_STEPS, Packed, base64};
 
 /// Colours of causes, in their order (`perftax_trace::Cause::ALL`): warm where something else ran, cold where the program did, grey where
@@ -178,10 +178,13 @@ fn slowest(picture: &TracePicture) -> Panel {
 }
 
 fn slow_row(slow: &SlowMessage) -> String {
-    let mostly = match &slow.which {
+    let mut mostly = match &slow.which {
         Some(which) => format!("{}: {which}", slow.cause),
         None => slow.cause.clone(),
     };
+    if let Some(waker) = &slow.woken_by {
+        mostly += &format!("; woken by {}", waker::named(waker));
+    }
     let function = slow.function.as_ref().map_or_else(String::new, |function| {
         let times = function.between_ns.map_or_else(String::new, |(low, high)| {
             format!(", {} to {}", units::time_ns(low as f64), units::time_ns(high as f64))

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::printable::printable;
 use crate::units;
+use crate::waker;
 
 /// Texts of a page, each once.
 #[derive(Debug, Default)]
@@ -28,7 +29,7 @@ impl Texts {
 }
 
 /// `{"texts", "all": [{"id", "label", "begin", "latency", "shares", "pieces", ...}]}`. Of each piece: from, ns, thread, cause, which,
-/// samples; the last four are texts, -1 for none. Ids are texts: they do not fit the script's numbers.
+/// who woke it and samples; the last four are texts, -1 for none. Ids are texts: they do not fit the script's numbers.
 pub(super) fn json(waterfalls: &[Waterfall]) -> Value {
     let mut texts = Texts::default();
     let all: Vec<Value> = waterfalls.iter().map(|message| one(message, &mut texts)).collect();
@@ -39,10 +40,10 @@ fn one(message: &Waterfall, texts: &mut Texts) -> Value {
     let mut pieces: Vec<i64> = Vec::new();
     for piece in &message.pieces {
         let which = piece.which.as_deref().map_or(-1, |which| texts.number(which) as i64);
-        let samples = match piece.functions.is_empty() {
-            true => -1,
-            false => texts.number(&sampled(&piece.functions)) as i64,
-        };
+        let woken = piece.woken_by.as_ref().map(|waker| format!("woken by {}", waker::named(waker)));
+        let functions = (!piece.functions.is_empty()).then(|| sampled(&piece.functions));
+        let more: Vec<String> = woken.into_iter().chain(functions).collect();
+        let samples = if more.is_empty() { -1 } else { texts.number(&more.join("; ")) as i64 };
         let (thread, cause) = (texts.number(&piece.thread) as i64, texts.number(&piece.cause) as i64);
         pieces.extend([piece.from_ns as i64, piece.ns as i64, thread, cause, which, samples]);
     }

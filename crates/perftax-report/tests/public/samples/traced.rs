@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use perftax_doc::{
     BlamedCause, BlamedDetail, Latencies, Neighbour, Noise, Place, Point, SampledFunction, SlowMessage, TailBlame, TraceCost,
-    TraceMessage, TraceMeta, TracePicture, TraceReport, Waterfall, WaterfallPiece,
+    TraceMessage, TraceMeta, TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
 };
 
 use super::{about, origin};
@@ -50,6 +50,7 @@ fn meta() -> TraceMeta {
         tag: "marks".into(),
         register: None,
         probes: None,
+        sockets: None,
         interrupts: None,
         kept: None,
         spent: None,
@@ -91,6 +92,7 @@ pub fn waterfall(point: &Point) -> Waterfall {
         thread: if tid == 0 { "no thread".into() } else { format!("worker ({tid})") },
         cause: cause.into(),
         which: which.map(String::from),
+        woken_by: None,
         functions: Vec::new(),
     };
     let half = point.latency_ns / 2;
@@ -109,6 +111,11 @@ pub fn waterfall(point: &Point) -> Waterfall {
     ];
     let function = SampledFunction { name: "answer [server]".into(), samples: 2, between_ns: Some((1_000_003, 1_400_000)) };
     pieces[3].functions = vec![function.clone()];
+    if which == Some("futex") {
+        let at = Some("system call: futex".into());
+        let thread = Some("worker (4712)".into());
+        pieces[1].woken_by = Some(Waker { tid: 4712, thread, message: Some(point.id + 1), label: None, at });
+    }
     let mut shares: BTreeMap<String, u64> = BTreeMap::new();
     for piece in &pieces {
         *shares.entry(piece.cause.clone()).or_default() += piece.ns;
@@ -139,6 +146,7 @@ fn slow(point: &Point) -> SlowMessage {
         cause: CAUSES[usize::from(point.cause)].into(),
         beyond_ns: point.latency_ns - 2000,
         which: waterfall.pieces[1].which.clone(),
+        woken_by: waterfall.pieces[1].woken_by.clone(),
         function: waterfall.functions.first().cloned(),
         shares_ns: waterfall.shares_ns,
         faults: 2,

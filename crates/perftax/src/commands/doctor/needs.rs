@@ -64,7 +64,7 @@ pub const ALL: [Needs; 18] = [
             KERNEL_TOO,
             (Right::WholeCpus, "what the kernel did beside the program is left out"),
             (Right::Tracepoints, "what the kernel did beside the program is left out"),
-            (Right::Uprobes, "no --tag usdt:…"),
+            (Right::Uprobes, "no --tag usdt:…, func:…"),
             (Right::KernelNames, "the kernel's functions stay numbers"),
             RINGS,
         ],

@@ -117,8 +117,8 @@ pub fn foreseen(machine: &MachineId, recording: &Recording) -> String {
         let which = if recording.budget.is_some() { "a switch has two" } else { "a switch has two, a system call two" };
         said.push(each(&format!("a record of what the kernel does ({which})"), record_ns, "--mechanism tracepoint"));
     }
-    if matches!(recording.tag, Tag::Probes(_)) {
-        said.push(each("each hit of a static probe", of_mechanism(Mechanism::Uprobe), "--mechanism uprobe"));
+    if recording.tag.is_probed() {
+        said.push(each("each hit of a probe (a message has two or more)", of_mechanism(Mechanism::Uprobe), "--mechanism uprobe"));
     }
     let bound = match recording.budget {
         Some(budget) => format!("; all of it stays within {} of the program's CPU time", units::share(budget)),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use perftax_doc::{SampledFunction, TraceMeta, Waterfall, WaterfallPiece};
-use perftax_trace::{Cause, Detail, Hit, Message, Piece, Shares};
+use perftax_doc::{self as doc, SampledFunction, TraceMeta, Waterfall, WaterfallPiece};
+use perftax_trace::{Cause, Detail, Hit, Message, Piece, Shares, Waker};
 
 use super::reading::Reading;
 
@@ -27,6 +27,7 @@ pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64) -> Waterfa
         thread: if piece.tid == 0 { "no thread".into() } else { reading.names.thread(piece.tid) },
         cause: piece.cause.name().into(),
         which: which(reading, piece),
+        woken_by: message.woken(piece).map(|waker| woken_by(reading, waker)),
         functions: functions(reading, hits, piece.to_ns - piece.from_ns),
     });
     Waterfall {
@@ -77,6 +78,22 @@ fn piece_of(pieces: &[Piece], hit: &Hit) -> Option<usize> {
 fn which(reading: &Reading, piece: &Piece) -> Option<String> {
     let is_told = piece.which != 0 || piece.cause.is_interruption();
     is_told.then(|| reading.names.detail(piece.cause, Detail::Which(piece.which), &reading.store.symbols)).flatten()
+}
+
+/// Who ended a piece of waiting.
+pub fn woken_by(reading: &Reading, waker: &Waker) -> doc::Waker {
+    let detail = |which: u32, cause| reading.names.detail(cause, Detail::Which(which), &reading.store.symbols);
+    let at = waker.at.map(|(cause, which)| match detail(which, cause).filter(|_| which != 0 || cause.is_interruption()) {
+        Some(which) => format!("{}: {which}", cause.name()),
+        None => cause.name().into(),
+    });
+    doc::Waker {
+        tid: waker.tid,
+        thread: (waker.tid != 0).then(|| reading.names.thread(waker.tid)),
+        message: waker.id,
+        label: waker.id.and_then(|id| reading.store.labels.get(&id).cloned()),
+        at,
+    }
 }
 
 /// Functions by samples, most samples first.

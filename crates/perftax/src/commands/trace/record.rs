@@ -41,8 +41,10 @@ pub struct Args {
     /// Its period, in events (nanoseconds for clocks)
     #[arg(short = 'c', long = "count", value_name = "R", default_value_t = USUAL_PERIOD)]
     period: u64,
-    /// What tells messages apart: marks (perftax_tag.h), reg:r13 (perftax_tag_register.h), or the program's own static probes,
-    /// usdt:[/PATH/TO/BINARY:]PROVIDER:START[@N],DONE, where argument N of START is the address of the message's text
+    /// What tells messages apart: marks (perftax_tag.h), reg:r13 (perftax_tag_register.h), the program's own static probes,
+    /// usdt:[/PATH/TO/BINARY:]PROVIDER:START[@N],DONE, where argument N of START is the address of the message's text, or any of its functions,
+    /// func:[/PATH/TO/BINARY:]BEGIN[@N],END[@N], where argument N is the message's number or address; or socket[:PORT], for servers that
+    /// answer one request at a time on a connection
     #[arg(long, value_name = "TAG", default_value = "marks")]
     tag: String,
     /// Leave out what the kernel does (switches, interrupts, system calls): it is left out anyhow without the right to watch CPUs
@@ -116,11 +118,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     for less in &origin.warnings {
         progress::announce(&format!("{less}\n  {}", less.remedy()));
     }
-    // Of rings: of the program's own events, of what the kernel does, of precise events, of static probes.
-    let sets = 1 + [kernel_noise, mechanism == Mechanism::Pebs, args.tag.starts_with("usdt:")]
-        .into_iter()
-        .filter(|is_one| *is_one)
-        .count();
+    // Of rings: of the program's own events, of what the kernel does, of precise events, of probes.
+    let sets = 1 + [kernel_noise, mechanism == Mechanism::Pebs, tag.is_probed()].into_iter().filter(|is_one| *is_one).count();
     // A process that ends takes its words with it.
     let words = crate::target::program(args.pid, &args.command);
     let recording = Recording {
@@ -201,6 +200,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         tag: args.tag.clone(),
         register: tagged::register(&recording, &recorded),
         probes: tagged::probes(&recorded),
+        sockets: tagged::sockets(&recording, &recorded),
         interrupts: (interrupts > 0).then_some(Interrupts { samples: room.samples, interrupts }),
         rings: recorded.rings,
         lost: recorded.lost,

@@ -8,11 +8,11 @@ use perftax_doc::{
 };
 use perftax_report::text;
 use perftax_trace::register::between_ns as latency_between_ns;
-use perftax_trace::{Answer, Blamed, Brief, Detail, Latencies, Message, Question, analyse, blame};
+use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Question, Waker, analyse, blame};
 
 use super::bounds::Bounds;
 use super::cost::cost;
-use super::describe::{between_ns, is_doubtful, shares};
+use super::describe::{between_ns, is_doubtful, shares, woken_by};
 use super::labels::ByLabel;
 use super::reading::Reading;
 use crate::failure::Outcome;
@@ -153,6 +153,12 @@ fn blamed_cause(reading: &Reading, blamed: &Blamed) -> BlamedCause {
     BlamedCause { cause: blamed.cause.name().into(), extra_ns: blamed.extra_ns, which: details(false), functions: details(true) }
 }
 
+/// Who ended the longest stretch of waiting.
+fn longest_waiting(message: &Message) -> Option<&Waker> {
+    let waits = message.pieces.iter().filter(|piece| piece.cause == Cause::Blocked);
+    waits.max_by_key(|piece| piece.to_ns - piece.from_ns).and_then(|piece| message.woken(piece))
+}
+
 fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMessage> {
     let brief = Brief::of(message)?;
     let foremost = brief.foremost(&answer.usual.shares);
@@ -174,6 +180,7 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         cause: foremost.cause.name().into(),
         beyond_ns: foremost.beyond_ns,
         which: foremost.which.and_then(|(detail, _)| name(detail)),
+        woken_by: longest_waiting(message).filter(|_| foremost.cause == Cause::Blocked).map(|waker| woken_by(reading, waker)),
         function,
         shares_ns: shares(&message.shares),
         faults: message.faults,

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use perftax_doc::{Mechanism, Warning};
-use perftax_doc::{ProbeSight, RegisterSight};
+use perftax_doc::{ProbeSight, RegisterSight, SocketSight};
 use perftax_lab::system::performance_interrupts;
 use perftax_trace::Tag;
 use perftax_trace::record::{Recorded, Recording, Seen};
@@ -50,7 +50,7 @@ pub fn register(recording: &Recording, recorded: &Recorded) -> Option<RegisterSi
     })
 }
 
-/// How well static probes did.
+/// How well probes did.
 pub fn probes(recorded: &Recorded) -> Option<ProbeSight> {
     let Seen::Probes(passes) = &recorded.seen else { return None };
     Some(ProbeSight {
@@ -60,6 +60,20 @@ pub fn probes(recorded: &Recorded) -> Option<ProbeSight> {
         broken_off: passes.broken_off,
         done_without_start: passes.done_without_start,
         shortened: passes.labels.shortened,
+    })
+}
+
+/// How well a server's system calls did.
+pub fn sockets(recording: &Recording, recorded: &Recorded) -> Option<SocketSight> {
+    let (Tag::Sockets(port), Seen::Sockets(sight)) = (&recording.tag, &recorded.seen) else { return None };
+    Some(SocketSight {
+        port: *port,
+        connections: sight.connections,
+        begun: sight.begun,
+        answered: sight.answered,
+        unanswered: sight.unanswered,
+        refused: sight.refused,
+        rings: sight.rings,
     })
 }
 
@@ -100,12 +114,38 @@ pub fn warnings(recording: &Recording, recorded: &Recorded, interrupts: u64) -> 
     }
     if let Some(probes) = probes(recorded) {
         if probes.started == 0 {
-            let remedy = "the file that runs, by its path: usdt:/PATH/TO/BINARY:PROVIDER:START,DONE";
+            let remedy = match recording.tag {
+                Tag::Functions(_) => {
+                    "a function that the program calls for each message, of the file that runs: func:/PATH/TO/BINARY:BEGIN,END"
+                }
+                _ => "the file that runs, by its path: usdt:/PATH/TO/BINARY:PROVIDER:START,DONE",
+            };
             warn(format!("the probes of {} were never passed", probes.binary), remedy);
+        }
+        if probes.started > 0 && probes.done == 0 {
+            let remedy = "an end that is passed: NAME%return is where a function returns";
+            warn(format!("no message ended at the place that was named, of {} begun", probes.started), remedy);
         }
         if probes.shortened > 0 {
             let message = format!("{} texts were kept without their values, since so many different ones came", probes.shortened);
             warn(message, "a shorter recording");
+        }
+    }
+    if let Some(sockets) = sockets(recording, recorded) {
+        if sockets.begun == 0 {
+            let remedy = "the port that the program listens at, and requests while it is recorded: --tag socket:PORT";
+            warn(format!("no request was read on {} connections", sockets.connections), remedy);
+        }
+        if sockets.refused > 0 {
+            let message = format!(
+                "requests overlapped on {} of {} connections (pipelined or interleaved): nothing more is told of those",
+                sockets.refused, sockets.connections
+            );
+            warn(message, "--tag func:BEGIN@N,END@N, by functions of the program");
+        }
+        if sockets.rings > 0 {
+            let message = "the program uses io_uring: what it reads and writes by that is not seen".to_string();
+            warn(message, "--tag func:BEGIN@N,END@N, by functions of the program");
         }
     }
     warnings

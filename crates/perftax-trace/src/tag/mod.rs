@@ -1,9 +1,13 @@
-//! What tells a message from the next: `--tag marks`, `--tag reg:r13`, `--tag usdt:PROVIDER:START,DONE`.
+//! What tells a message from the next: `--tag marks`, `--tag reg:r13`, `--tag usdt:PROVIDER:START,DONE`, `--tag func:BEGIN,END`, `--tag socket:PORT`.
+
+mod functions;
 
 use std::path::PathBuf;
 
 use perftax_doc::steps::Setting;
 use perftax_pmu::{Error, Result};
+
+pub use functions::{FunctionSite, MessageId, TagFunctions};
 
 /// How messages are told apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +19,10 @@ pub enum Tag {
     Register(TagRegister),
     /// Its static probes say where they begin and end.
     Probes(TagProbes),
+    /// They begin and end at functions of it.
+    Functions(TagFunctions),
+    /// Each is what a server reads on a connection and answers, on connections of this port, or of all.
+    Sockets(Option<u16>),
 }
 
 /// A register that holds tags.
@@ -50,18 +58,20 @@ impl TagRegister {
     }
 }
 
-const NEEDED: &str =
-    "marks, reg:r13 (r12 to r15), or usdt:[/PATH/TO/BINARY:]PROVIDER:START[@N],DONE, where argument N of START is a text";
+const NEEDED: &str = "marks, reg:r13 (r12 to r15), usdt:[/PATH/TO/BINARY:]PROVIDER:START[@N],DONE, where argument N of START is a text, \
+                      func:[/PATH/TO/BINARY:]BEGIN[@N],END[@N], where argument N is a message's number, or socket[:PORT]";
 
 impl Tag {
     /// From the option's text.
     ///
     /// # Errors
-    /// Where it is none of the three.
+    /// Where it is none of these.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = || Error::Argument { argument: Setting::Tag.name(), value: text.into(), needed: NEEDED.into() };
         match text.split_once(':') {
             None if text == "marks" => Ok(Self::Marks),
+            None if text == "socket" => Ok(Self::Sockets(None)),
+            Some(("socket", port)) => port.parse().map(|port| Self::Sockets(Some(port))).map_err(|_| wrong()),
             Some(("reg", _)) if !cfg!(target_arch = "x86_64") => Err(Error::Unsupported {
                 what: format!("{} {text}", Setting::Tag),
                 why: "perftax_tag_register.h knows x86-64 alone".into(),
@@ -72,8 +82,18 @@ impl Tag {
                 found.map(Self::Register).ok_or_else(wrong)
             }
             Some(("usdt", rest)) => TagProbes::parse(rest).map(Self::Probes).ok_or_else(wrong),
+            Some(("func", rest)) => TagFunctions::parse(rest).map(Self::Functions).map_err(|why| Error::Argument {
+                argument: Setting::Tag.name(),
+                value: text.into(),
+                needed: format!("func:[/PATH/TO/BINARY:]BEGIN[@N],END[@N]: {why}"),
+            }),
             _ => Err(wrong()),
         }
+    }
+
+    /// Whether the kernel's probes tell messages: each message takes traps.
+    pub fn is_probed(&self) -> bool {
+        matches!(self, Self::Probes(_) | Self::Functions(_))
     }
 }
 
@@ -114,11 +134,25 @@ mod tests {
         };
         assert_eq!(Tag::parse("usdt:pg:go,end").unwrap(), probes(None, None));
         assert_eq!(Tag::parse("usdt:/a:b/c:pg:go@1,end").unwrap(), probes(Some("/a:b/c"), Some(1)));
-        for wrong in
-            ["", "r13", "reg:r99", "reg:rax", "usdt:pg", "usdt:pg:go", "usdt:pg:go@0,end", "usdt:a:pg:go,end", "usdt:pg:g o,e"]
-        {
+        for wrong in [
+            "",
+            "r13",
+            "reg:r99",
+            "reg:rax",
+            "usdt:pg",
+            "usdt:pg:go",
+            "usdt:pg:go@0,end",
+            "usdt:a:pg:go,end",
+            "usdt:pg:g o,e",
+            "func",
+        ] {
             let error = Tag::parse(wrong).unwrap_err().to_string();
             assert!(error.contains("'tag'") && error.contains("usdt:["), "{wrong}: {error}");
         }
+        assert_eq!(Tag::parse("socket").unwrap(), Tag::Sockets(None));
+        assert_eq!(Tag::parse("socket:6379").unwrap(), Tag::Sockets(Some(6379)));
+        assert!(Tag::parse("socket:70000").is_err() && Tag::parse("socket:").is_err());
+        let error = Tag::parse("func:f,f").unwrap_err().to_string();
+        assert!(error.contains("'tag'") && error.contains("f%return"), "{error}");
     }
 }

@@ -1,0 +1,186 @@
+//! Where a uprobe can stand at a function: at its first instruction, and where it returns.
+
+use std::path::Path;
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
+
+use crate::elf::{Elf, GoRelease, debug_file};
+use crate::error::Result;
+use crate::naming::{MAX_NEAR, MIN_ALIKE, alike};
+use crate::{demangled, without_parameters};
+
+/// The first instructions of a Go function among which it looks whether its stack has room: at most a subtraction and two comparisons.
+const OF_STACK_CHECK: usize = 8;
+/// Where a goroutine's `stackguard0` and `stackguard1` lie (runtime/runtime2.go, `g`), which r14 points to (ABIInternal).
+const STACK_GUARDS: [u64; 2] = [0x10, 0x18];
+
+/// A function where probes can stand.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProbedFunction {
+    /// Offset of its first instruction in the file.
+    pub offset: u64,
+    /// As the linker has it.
+    pub linked: String,
+    /// Bytes of it; 0 where nobody says.
+    pub bytes: u64,
+    /// Its address, without where the file is loaded.
+    address: u64,
+}
+
+/// The functions of a program or library, to be found by name.
+#[derive(Debug)]
+pub struct ProbedFunctions {
+    elf: Elf,
+    all: Vec<ProbedFunction>,
+    go: Option<GoRelease>,
+}
+
+impl ProbedFunctions {
+    /// Those of a file: by its own symbols, by those that its distribution stripped off and that are installed (gdb manual, "Separate Debug Files"), and of Go
+    /// programs by their runtime's table. Indirect functions are left out: what is called is a variant that they choose.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is no 64-bit ELF file.
+    pub fn of(path: &Path) -> Result<Self> {
+        let elf = Elf::open_64_bit(path).and_then(|_| Elf::read(path))?;
+        let segments = elf.segments();
+        let debug = elf.build_id().and_then(|id| debug_file(&id)).and_then(|file| Elf::read(&file).ok());
+        let indirect: Vec<u64> =
+            elf.code_symbols().into_iter().filter(|symbol| symbol.is_indirect).map(|symbol| symbol.offset).collect();
+        let functions = elf.functions().into_iter().chain(debug.iter().flat_map(Elf::functions));
+        let place = |function: crate::elf::Function| {
+            let offset = segments.code_offset(function.address).filter(|offset| !indirect.contains(offset))?;
+            Some(ProbedFunction { offset, linked: function.name, bytes: function.bytes, address: function.address })
+        };
+        let mut all: Vec<ProbedFunction> = functions.filter_map(place).collect();
+        all.sort();
+        all.dedup_by(|a, b| (a.offset, &a.linked) == (b.offset, &b.linked));
+        Ok(Self { go: elf.go_release(), elf, all })
+    }
+
+    /// The functions of that name, each place once: as the linker has it, or as the source has it, with its parameters or without. Several where C++ has several of one name, or the compiler
+    /// made several of one.
+    pub fn find(&self, wanted: &str) -> Vec<&ProbedFunction> {
+        // What is mangled has the last part of the name in it as it is.
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        let head = wanted.split(['(', '<']).next().unwrap_or(wanted);
+        let word = head.rsplit(|c| !is_word(c)).find(|word| !word.is_empty()).unwrap_or(head);
+        let is_it = |function: &&ProbedFunction| {
+            let linked = function.linked.as_str();
+            let is_mangled = || linked.starts_with("_Z") || linked.starts_with("_R");
+            linked == wanted
+                || is_mangled() && linked.contains(word) && (demangled(linked) == wanted || without_parameters(linked) == wanted)
+        };
+        let mut found: Vec<&ProbedFunction> = self.all.iter().filter(is_it).collect();
+        found.dedup_by_key(|function| function.offset);
+        found
+    }
+
+    /// Names that are like one that is not there, the nearest first.
+    pub fn nearest(&self, wanted: &str) -> Vec<String> {
+        let near = |function: &ProbedFunction| {
+            let name = without_parameters(&function.linked);
+            let score = alike(wanted, &name);
+            (score >= MIN_ALIKE).then_some((score, name))
+        };
+        let mut near: Vec<(f64, String)> = self.all.iter().filter_map(near).collect();
+        near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        near.dedup_by(|a, b| a.1 == b.1);
+        near.into_iter().take(MAX_NEAR).map(|(_, name)| name).collect()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether it is a Go program's file.
+    pub fn is_go(&self) -> bool {
+        self.elf.is_go()
+    }
+
+    /// The release of Go that built it, where it says so (1.18 on).
+    pub fn go_release(&self) -> Option<GoRelease> {
+        self.go
+    }
+
+    /// Whether it is for x86-64.
+    pub fn is_x86_64(&self) -> bool {
+        self.elf.is_x86_64()
+    }
+
+    /// Where a Go function is passed once a call: behind the look at its stack's room, after which it begins anew where that has grown. Arguments are still where they were.
+    /// (cmd/internal/obj/x86/obj6.go, `stacksplit`.)
+    pub fn go_entry(&self, function: &ProbedFunction) -> u64 {
+        let Some(code) = self.elf.code(function.address, function.bytes.max(1)) else { return function.offset };
+        let mut is_compared = false;
+        for instruction in instructions(&code, function.address).take(OF_STACK_CHECK) {
+            if is_compared {
+                let is_jump = instruction.is_jcc_short_or_near();
+                return if is_jump { function.offset + (instruction.next_ip() - function.address) } else { function.offset };
+            }
+            is_compared = instruction.mnemonic() == Mnemonic::Cmp
+                && instruction.memory_base() == Register::R14
+                && STACK_GUARDS.contains(&instruction.memory_displacement64());
+        }
+        function.offset
+    }
+
+    /// Its return instructions, as offsets in the file; of x86-64. None where it ends by a jump to another one, or nobody says how long it is.
+    pub fn returns(&self, function: &ProbedFunction) -> Vec<u64> {
+        let code = self.elf.code(function.address, function.bytes).unwrap_or_default();
+        let returns = instructions(&code, function.address).filter(|instruction| instruction.mnemonic() == Mnemonic::Ret);
+        returns.map(|instruction| function.offset + (instruction.ip() - function.address)).collect()
+    }
+}
+
+/// The instructions of code at an address.
+fn instructions(code: &[u8], address: u64) -> impl Iterator<Item = Instruction> {
+    Decoder::with_ip(64, code, address, DecoderOptions::NONE).into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+    use std::process::Command;
+
+    fn built(folder: &Path, name: &str, compiler: &str, text: &str) -> ProbedFunctions {
+        let (source, library) = (folder.join(name), folder.join("built"));
+        std::fs::write(&source, text).unwrap();
+        let built = Command::new(compiler).args(["-O1", "-shared", "-fPIC", "-o"]).args([&library, &source]).status();
+        assert!(built.unwrap().success());
+        ProbedFunctions::of(&library).unwrap()
+    }
+
+    #[test]
+    fn functions_are_found_by_what_they_are_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let c = built(folder.path(), "a.c", "gcc", "int handle(int x) { return x * 3; }\nint handler(int x) { return x; }\n");
+        assert_eq!(c.find("handle").len(), 1);
+        assert!(c.find("handl").is_empty() && c.nearest("handl").contains(&"handle".to_string()));
+        assert!(!c.is_go() && c.go_release().is_none() && c.count() > 2);
+        let text = "namespace a { struct B { int f(int x); int f(long x); }; int B::f(int x) { return x * 3; }\nint B::f(long x) { return x; } }\n";
+        let cpp = built(folder.path(), "a.cpp", "g++", text);
+        assert_eq!(cpp.find("a::B::f").len(), 2);
+        assert_eq!(cpp.find("a::B::f(int)").len(), 1);
+        assert_eq!(cpp.find("_ZN1a1B1fEl").len(), 1);
+        assert!(cpp.find("B::f").is_empty() && cpp.nearest("a::B::g").contains(&"a::B::f".to_string()));
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_function_returns_where_its_returns_stand() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "int f(int x, int *p) { if (x > 3) return *p; for (int i = 0; i < x; i++) p[i] = x; return -1; }\n";
+        let c = built(folder.path(), "a.c", "gcc", text);
+        let function = c.find("f")[0];
+        let bytes = std::fs::read(folder.path().join("built")).unwrap();
+        let returns = c.returns(function);
+        assert!(!returns.is_empty() && returns.iter().all(|offset| bytes[*offset as usize] == 0xc3), "{returns:?}");
+        assert!(returns.iter().all(|offset| (function.offset..function.offset + function.bytes).contains(offset)));
+        // C looks at no stack.
+        assert_eq!(c.go_entry(function), function.offset);
+    }
+}

@@ -1,0 +1,156 @@
+//! Connections of a server: who serves which, as /proc has it, and rows that wait until it is known whether an answer was over.
+
+use std::collections::HashMap;
+use std::fs::read_link;
+use std::path::Path;
+
+use perftax_pmu::Result;
+use perftax_pmu::process::file_of;
+
+use super::Row;
+use super::row_queue::RowQueue;
+use crate::sockets::{Call, Connections, Sight};
+
+/// Connections, and rows between their marks.
+pub(super) struct Served {
+    connections: Connections,
+    queue: RowQueue,
+    listening: Listening,
+}
+
+/// Sockets that listen, by what is asked for.
+struct Listening {
+    /// The port that is asked for; none: all.
+    port: Option<u16>,
+    /// Whether a descriptor of a process is one of those, as far as that was asked.
+    known: HashMap<(u32, i32), bool>,
+}
+
+impl Served {
+    /// Of whichever processes are recorded.
+    pub fn new(port: Option<u16>) -> Self {
+        let listening = Listening { port, known: HashMap::new() };
+        Self { connections: Connections::default(), queue: RowQueue::default(), listening }
+    }
+
+    /// A process is recorded from now on, with the connections that it has.
+    pub fn join(&mut self, pid: u32) {
+        connections_of(pid, self.listening.port).into_iter().for_each(|fd| self.connections.serve(pid, fd));
+    }
+
+    pub fn row(&mut self, row: Row) {
+        self.queue.row(row);
+    }
+
+    /// A call, in order of time.
+    pub fn call(&mut self, call: &Call) {
+        let Self { connections, queue, listening } = self;
+        connections.take(call, &mut |pid, fd| listening.is_asked_for(pid, fd), &mut |mark| queue.mark(mark));
+    }
+
+    pub fn born(&mut self, pid: u32, parent: u32) {
+        self.connections.born(pid, parent);
+    }
+
+    /// Hands out what is so old that no mark can come before it any more; time has come to `now_ns`, [`u64::MAX`]: to its end.
+    pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+        let Self { connections, queue, .. } = self;
+        connections.lose_patience(now_ns, &mut |mark| queue.mark(mark));
+        queue.hand_out(connections.undecided_ns().unwrap_or(now_ns).min(now_ns), keep)
+    }
+
+    pub fn into_sight(self) -> Sight {
+        self.connections.sight
+    }
+}
+
+impl Listening {
+    /// Whether connections of a socket are asked for. It listens for long: what it is now it was when a connection was accepted.
+    fn is_asked_for(&mut self, pid: u32, fd: i32) -> bool {
+        let Some(port) = self.port else { return true };
+        if let Some(known) = self.known.get(&(pid, fd)) {
+            return *known;
+        }
+        let inode = inode(&file_of(pid, "fd").join(fd.to_string()));
+        let found = inode.map(|inode| sockets(pid).iter().any(|socket| socket.inode == inode && socket.port == port));
+        // Of a process that is gone nobody tells.
+        if let Some(is_it) = found {
+            self.known.insert((pid, fd), is_it);
+        }
+        found.unwrap_or(false)
+    }
+}
+
+/// A TCP socket, as /proc has it.
+struct Socket {
+    port: u16,
+    state: u8,
+    inode: u64,
+}
+
+/// TCP_ESTABLISHED and TCP_LISTEN (include/net/tcp_states.h).
+const ESTABLISHED: u8 = 1;
+const LISTENS: u8 = 10;
+
+/// Descriptors of TCP connections that a process serves: their port is one that somebody listens at in its network namespace.
+fn connections_of(pid: u32, port: Option<u16>) -> Vec<i32> {
+    let all = sockets(pid);
+    let listened: Vec<u16> = all.iter().filter(|socket| socket.state == LISTENS).map(|socket| socket.port).collect();
+    let is_served = |socket: &&Socket| {
+        socket.state == ESTABLISHED && listened.contains(&socket.port) && port.is_none_or(|port| port == socket.port)
+    };
+    let inodes: Vec<u64> = all.iter().filter(is_served).map(|socket| socket.inode).collect();
+    let entries = std::fs::read_dir(file_of(pid, "fd")).into_iter().flatten().flatten();
+    let served = entries.filter(|entry| inode(&entry.path()).is_some_and(|inode| inodes.contains(&inode)));
+    served.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The number of the socket that a descriptor is of (proc(5), `/proc/PID/fd`).
+fn inode(descriptor: &Path) -> Option<u64> {
+    let link = read_link(descriptor).ok()?;
+    link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// TCP sockets of a process's network namespace.
+fn sockets(pid: u32) -> Vec<Socket> {
+    let tables = ["net/tcp", "net/tcp6"].map(|name| std::fs::read_to_string(file_of(pid, name)).unwrap_or_default());
+    tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(socket).collect()
+}
+
+/// A line: number, local and remote address with ports in hexadecimal, state, three more, user, timeout, inode (Documentation/networking/proc_net_tcp.rst).
+fn socket(line: &str) -> Option<Socket> {
+    let mut fields = line.split_whitespace();
+    let (_, port) = fields.nth(1)?.rsplit_once(':')?;
+    let state = fields.nth(1)?;
+    Some(Socket {
+        port: u16::from_str_radix(port, 16).ok()?,
+        state: u8::from_str_radix(state, 16).ok()?,
+        inode: fields.nth(5)?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn connections_that_a_process_serves_are_told_by_their_port() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let client = TcpStream::connect(address).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let own = std::process::id();
+        let served = connections_of(own, Some(address.port()));
+        assert_eq!(served, [server.as_raw_fd()], "not the client's own end, {}", client.as_raw_fd());
+        assert!(connections_of(own, None).contains(&server.as_raw_fd()));
+        let mut listening = Listening { port: Some(address.port()), known: HashMap::new() };
+        assert!(listening.is_asked_for(own, listener.as_raw_fd()));
+        assert!(!listening.is_asked_for(own, -1) && !listening.known.contains_key(&(own, -1)));
+        let mut other = Listening { port: Some(address.port() ^ 1), known: HashMap::new() };
+        assert!(!other.is_asked_for(own, listener.as_raw_fd()) && !other.known[&(own, listener.as_raw_fd())]);
+    }
+}

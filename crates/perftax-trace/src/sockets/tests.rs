@@ -1,0 +1,147 @@
+use super::*;
+use crate::mark::Kind::{self, Begin, End, Switch};
+
+const LISTENS: i32 = 3;
+
+/// Calls of threads of process 1, each a microsecond long at least: entered, left, by whom, what, and what it returned. Marks in the order of their times.
+fn marks(connections: &mut Connections, calls: &[(u64, u64, u32, Action, i64)]) -> Vec<(u64, u32, u64, Kind)> {
+    let mut moments: Vec<Call> = Vec::new();
+    for &(enter_ns, exit_ns, tid, action, returned) in calls {
+        moments.push(Call { time_ns: enter_ns, pid: 1, tid, at: Moment::Enter(action) });
+        moments.push(Call { time_ns: exit_ns, pid: 1, tid, at: Moment::Exit(returned) });
+    }
+    moments.sort_by_key(|call| call.time_ns);
+    let mut marks = Vec::new();
+    for call in &moments {
+        connections.take(call, &mut |_, fd| fd == LISTENS, &mut |mark| marks.push((mark.time_ns, mark.tid, mark.id, mark.kind)));
+    }
+    marks.sort_by_key(|(time_ns, ..)| *time_ns);
+    marks
+}
+
+fn serving(fds: &[i32]) -> Connections {
+    let mut connections = Connections::default();
+    fds.iter().for_each(|fd| connections.serve(1, *fd));
+    connections
+}
+
+use Action::{Accepts, Closes, Moves, Reads, Waits, Writes};
+
+/// A loop that reads all that has come, and answers all: what it is at changes with the descriptors.
+#[test]
+fn a_loop_serves_one_connection_after_the_other() {
+    let mut connections = Connections::default();
+    let calls = [
+        (10, 20, 1, Accepts(LISTENS), 5),
+        (30, 40, 1, Accepts(LISTENS), 6),
+        (50, 60, 1, Accepts(4), 7),
+        (70, 100, 1, Waits, 2),
+        (110, 120, 1, Reads(5), 10),
+        (210, 220, 1, Reads(6), 10),
+        (300, 310, 1, Writes(5), 20),
+        (400, 410, 1, Writes(6), 20),
+        (420, 430, 1, Writes(7), 1),
+        (500, 90_000, 1, Waits, 1),
+        (90_010, 90_020, 1, Reads(5), -11),
+        (90_030, 90_040, 1, Reads(5), 10),
+        (90_050, 90_060, 1, Moves(9, 5), 10),
+        (90_070, 90_080, 1, Closes(5, 5), 0),
+    ];
+    let wanted = [
+        (120, 1, 1, Begin),
+        (220, 1, 0, Switch),
+        (220, 1, 2, Begin),
+        (300, 1, 1, Switch),
+        (310, 1, 1, End),
+        (400, 1, 2, Switch),
+        (410, 1, 2, End),
+        (90_040, 1, 3, Begin),
+        (90_060, 1, 3, End),
+    ];
+    assert_eq!(marks(&mut connections, &calls), wanted);
+    let sight = Sight { connections: 2, begun: 3, answered: 3, ..Sight::default() };
+    assert_eq!((connections.sight, connections.undecided_ns()), (sight, None));
+}
+
+/// A request in two pieces, an answer in three; one thread reads, another answers.
+#[test]
+fn pieces_are_of_one_message() {
+    let mut connections = serving(&[5]);
+    let calls = [
+        (10, 20, 1, Reads(5), 10),
+        (30, 40, 1, Reads(5), 10),
+        (50, 60, 2, Writes(5), 10),
+        (70, 80, 2, Writes(5), -11),
+        (90, 100, 2, Writes(5), 10),
+        (20_000, 30_000, 1, Reads(5), 10),
+    ];
+    let wanted = [(20, 1, 1, Begin), (50, 2, 1, Switch), (100, 2, 1, End), (30_000, 1, 0, Switch), (30_000, 1, 2, Begin)];
+    assert_eq!(marks(&mut connections, &calls), wanted);
+    assert_eq!((connections.sight.begun, connections.sight.answered, connections.sight.refused), (2, 1, 0));
+}
+
+/// What is said of an answer waits for what follows it, but not for ever.
+#[test]
+fn patience_ends() {
+    let mut connections = serving(&[5, 6]);
+    let all = marks(&mut connections, &[(10, 20, 1, Reads(5), 10), (30, 40, 1, Writes(5), 10), (50, 60, 1, Reads(6), 10)]);
+    assert_eq!(all, [(20, 1, 1, Begin), (60, 1, 0, Switch), (60, 1, 2, Begin)]);
+    assert_eq!(connections.undecided_ns(), Some(40));
+    let mut late = Vec::new();
+    connections.lose_patience(39 + Connections::PATIENCE_NS, &mut |mark| late.push(mark));
+    assert!(late.is_empty());
+    connections.lose_patience(40 + Connections::PATIENCE_NS, &mut |mark| late.push(mark));
+    assert_eq!(late.iter().map(|mark| (mark.time_ns, mark.id, mark.kind)).collect::<Vec<_>>(), [(40, 1, End)]);
+    assert_eq!(connections.undecided_ns(), None);
+}
+
+/// A descriptor that is given up and had again is another connection.
+#[test]
+fn a_descriptor_is_used_again() {
+    let mut connections = Connections::default();
+    let calls = [
+        (10, 20, 1, Accepts(LISTENS), 5),
+        (30, 40, 1, Reads(5), 10),
+        (50, 60, 1, Closes(4, 9), 0),
+        (70, 80, 1, Reads(5), 10),
+        (90, 100, 1, Accepts(LISTENS), 5),
+        (110, 120, 1, Reads(5), 10),
+        (130, 140, 1, Writes(5), 10),
+        (150, 160, 1, Closes(5, 5), 0),
+    ];
+    let wanted = [(40, 1, 1, Begin), (120, 1, 0, Switch), (120, 1, 2, Begin), (140, 1, 2, End)];
+    assert_eq!(marks(&mut connections, &calls), wanted);
+    let sight = Sight { connections: 2, begun: 2, answered: 1, unanswered: 1, ..Sight::default() };
+    assert_eq!(connections.sight, sight);
+}
+
+/// Requests that follow each other unasked, and an answer that is written while the next request is read: refused, each after what had been told rightly.
+#[test]
+fn what_overlaps_is_refused() {
+    let mut connections = serving(&[5]);
+    let mut calls = Vec::new();
+    for at in (0..6u64).map(|turn| 1000 * turn) {
+        calls.extend([(at + 10, at + 100, 1, Reads(5), 10), (at + 200, at + 300, 1, Writes(5), 10)]);
+    }
+    marks(&mut connections, &calls);
+    assert_eq!((connections.sight.begun, connections.sight.answered, connections.sight.refused), (3, 3, 1));
+    let mut connections = serving(&[5]);
+    let calls = [
+        (10, 20, 1, Reads(5), 10),
+        (30, 40, 2, Writes(5), 10),
+        (50, 90_000, 2, Writes(5), 10),
+        (60, 80_000, 1, Reads(5), 10),
+        (100_000, 100_010, 1, Reads(5), 10),
+    ];
+    let wanted = [(20, 1, 1, Begin), (30, 2, 1, Switch), (40, 2, 1, End)];
+    assert_eq!(marks(&mut connections, &calls), wanted);
+    assert_eq!((connections.sight.begun, connections.sight.refused), (1, 1));
+    // Who has waited for the client is not hasty.
+    let mut connections = serving(&[5]);
+    let mut calls = Vec::new();
+    for at in (0..6u64).map(|turn| 100_000 * turn) {
+        calls.extend([(at + 301, at + 50_000, 1, Reads(5), 10), (at + 60_000, at + 100_300, 1, Writes(5), 10)]);
+    }
+    marks(&mut connections, &calls);
+    assert_eq!((connections.sight.begun, connections.sight.refused), (6, 0));
+}
