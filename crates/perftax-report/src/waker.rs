@@ -4,13 +4,16 @@ use perftax_doc::Waker;
 
 use crate::printable::printable;
 
-/// `worker (12), at message 17, system call: futex`; `vector: local timer`; `an interrupt`.
+/// `worker (12), at message 17, in futex`; `vector: local timer`; `an interrupt`.
 pub(crate) fn named(waker: &Waker) -> String {
     let message = waker.message.map(|id| match &waker.label {
         Some(label) => format!("at message {id} ({})", printable(label)),
         None => format!("at message {id}"),
     });
-    let at = waker.at.as_deref().map(printable);
+    let at = waker.at.as_deref().map(printable).map(|at| match at.strip_prefix("system call: ") {
+        Some(call) => format!("in {call}"),
+        None => at,
+    });
     match (&waker.thread, at) {
         (Some(thread), at) => [Some(printable(thread)), message, at].into_iter().flatten().collect::<Vec<_>>().join(", "),
         (None, Some(interruption)) => interruption,
@@ -30,7 +33,7 @@ mod tests {
         let thread = Waker { tid: 12, thread: Some("worker (12)".into()), ..interrupt };
         assert_eq!(named(&thread), "worker (12)");
         let at_message = Waker { message: Some(17), at: Some("system call: futex".into()), ..thread };
-        assert_eq!(named(&at_message), "worker (12), at message 17, system call: futex");
+        assert_eq!(named(&at_message), "worker (12), at message 17, in futex");
         assert_eq!(named(&Waker { label: Some("GET /".into()), at: None, ..at_message }), "worker (12), at message 17 (GET /)");
     }
 }

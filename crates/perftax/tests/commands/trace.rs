@@ -108,7 +108,7 @@ fn who_held_a_lock_is_named() {
     let shown = perftax(&["trace", "show", &trace, &one.id.to_string()]);
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     let holder = one.woken_by.as_ref().and_then(|waker| waker.message).unwrap();
-    assert!(text.contains(&format!("at message {holder}, system call: futex")), "{text}");
+    assert!(text.contains(&format!("at message {holder}, in futex")), "{text}");
 }
 
 #[test]
