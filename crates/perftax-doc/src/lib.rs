@@ -34,6 +34,7 @@ mod trace;
 mod trace_message;
 mod trace_picture;
 mod verification;
+mod waker;
 mod warning;
 pub mod words;
 mod workload;
@@ -75,10 +76,11 @@ pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, SampledFunction, SlowMessage, TailBlame,
     ThreadCost, TraceCost, TraceDiff, TraceMeta, TraceReport, TraceSpent,
 };
-pub use trace_message::{Neighbour, Place, TraceMessage, Waker, Waterfall, WaterfallPiece};
+pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};
 pub use verification::{
     ArmShift, Cell, Fit, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadReferenceLoop,
 };
+pub use waker::Waker;
 pub use warning::Warning;
 pub use workload::WorkloadProfile;

@@ -47,6 +47,9 @@ impl RegisterSight {
 pub struct ProbeSight {
     /// The program or library that has them.
     pub binary: String,
+    /// Times that any of them was passed: each took a trap into the kernel. 0 in traces of before December 2026, which did not count them.
+    #[serde(default)]
+    pub hits: u64,
     /// Times that the probe where messages begin was passed.
     pub started: u64,
     /// Times that the one where they end was passed.
@@ -73,6 +76,9 @@ pub struct SocketSight {
     pub answered: u64,
     /// Messages whose connection was closed without an answer.
     pub unanswered: u64,
+    /// Writes on connections of which nothing was asked: answers that went on after a pause of 50 ms and more, so that their messages look shorter than they were, or nobody had asked.
+    #[serde(default)]
+    pub unasked: u64,
     /// Connections on which requests overlapped: from then on nothing was told of them.
     pub refused: u64,
     /// Times that work was handed over by io_uring, of which no call tells what it is.

@@ -24,6 +24,6 @@ pub use address_spaces::AddressSpaces;
 pub use demangle::{demangled, without_parameters};
 pub use error::{Error, Result};
 pub use mapping::{FileId, FileKey, Mapping};
-pub use probed::{ProbedFunction, ProbedFunctions};
+pub use probed::{ProbedFunction, ProbedFunctions, WaysOut};
 pub use static_probe::{StaticProbe, static_probes};
 pub use unwind::{Frame, MAX_CALLERS, Unwinder, Walk};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, Register};
+use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 
 use crate::elf::{Elf, GoRelease, debug_file};
 use crate::error::Result;
@@ -25,6 +25,15 @@ pub struct ProbedFunction {
     pub bytes: u64,
     /// Its address, without where the file is loaded.
     address: u64,
+}
+
+/// How a function leaves for good.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WaysOut {
+    /// Its return instructions, as offsets in the file.
+    pub returns: Vec<u64>,
+    /// It jumps to another function, which returns in its place.
+    pub jumps_away: bool,
 }
 
 /// The functions of a program or library, to be found by name.
@@ -126,11 +135,34 @@ impl ProbedFunctions {
         function.offset
     }
 
-    /// Its return instructions, as offsets in the file; of x86-64. None where it ends by a jump to another one, or nobody says how long it is.
-    pub fn returns(&self, function: &ProbedFunction) -> Vec<u64> {
-        let code = self.elf.code(function.address, function.bytes).unwrap_or_default();
-        let returns = instructions(&code, function.address).filter(|instruction| instruction.mnemonic() == Mnemonic::Ret);
-        returns.map(|instruction| function.offset + (instruction.ip() - function.address)).collect()
+    /// Whether its first instruction takes an argument from the stack, as Go's functions in assembler do (ABI0).
+    pub fn takes_from_stack(&self, function: &ProbedFunction) -> bool {
+        let Some(code) = self.elf.code(function.address, function.bytes.max(1)) else { return false };
+        let first = instructions(&code, function.address).next();
+        first.is_some_and(|first| {
+            first.mnemonic() == Mnemonic::Mov && first.memory_base() == Register::RSP && first.memory_displacement64() == 8
+        })
+    }
+
+    /// Where it leaves for good, of x86-64. Nothing where nobody says how long it is.
+    pub fn ways_out(&self, function: &ProbedFunction) -> WaysOut {
+        // What compilers think is seldom done lies elsewhere (GCC's and Clang's function splitting).
+        let cold = format!("{}.cold", function.linked);
+        let parts: Vec<&ProbedFunction> =
+            [function].into_iter().chain(self.all.iter().filter(|other| other.linked.starts_with(&cold))).collect();
+        let is_own = |address: u64| parts.iter().any(|part| address.wrapping_sub(part.address) < part.bytes);
+        let mut ways = WaysOut::default();
+        for part in &parts {
+            let code = self.elf.code(part.address, part.bytes).unwrap_or_default();
+            for instruction in instructions(&code, part.address) {
+                match instruction.flow_control() {
+                    FlowControl::Return => ways.returns.push(part.offset + (instruction.ip() - part.address)),
+                    FlowControl::UnconditionalBranch => ways.jumps_away |= !is_own(instruction.near_branch_target()),
+                    _ => {}
+                }
+            }
+        }
+        ways
     }
 }
 
@@ -177,9 +209,15 @@ mod tests {
         let c = built(folder.path(), "a.c", "gcc", text);
         let function = c.find("f")[0];
         let bytes = std::fs::read(folder.path().join("built")).unwrap();
-        let returns = c.returns(function);
-        assert!(!returns.is_empty() && returns.iter().all(|offset| bytes[*offset as usize] == 0xc3), "{returns:?}");
+        let WaysOut { returns, jumps_away } = c.ways_out(function);
+        assert!(
+            !jumps_away && !returns.is_empty() && returns.iter().all(|offset| bytes[*offset as usize] == 0xc3),
+            "{returns:?}"
+        );
         assert!(returns.iter().all(|offset| (function.offset..function.offset + function.bytes).contains(offset)));
+        let text = "int g(int x);\nint f(int x) { return g(x + 1); }\n";
+        let jumps = built(folder.path(), "b.c", "gcc", text);
+        assert!(jumps.ways_out(jumps.find("f")[0]).returns.len() == 1, "-O1 calls");
         // C looks at no stack.
         assert_eq!(c.go_entry(function), function.offset);
     }

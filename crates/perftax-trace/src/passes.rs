@@ -20,6 +20,8 @@ pub struct Pass {
     pub tid: u32,
     /// The goroutine that is on the thread, or comes to it.
     pub goroutine: Option<u64>,
+    /// How deep in its stack the thread is, bytes; where a message is a call.
+    pub depth: Option<u64>,
     /// Which.
     pub at: Place,
 }
@@ -55,14 +57,14 @@ enum Carrier {
 }
 
 /// What somebody is at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Current {
     /// The message.
     number: u64,
     /// What the program tells it by, in its process.
     key: Option<(u32, u64)>,
-    /// Calls of the function within its own call, where a message is a call.
-    within: u32,
+    /// Where a message is a call: how deep it is in the stack, and the function's calls within it, each deeper than the one before.
+    calls: Vec<u64>,
 }
 
 /// What became of passes; a message's number is the count of those begun so far. Others may run the same program: passes count of one process
@@ -76,6 +78,8 @@ pub struct Passes {
     said: Said,
     /// A message is a call of a function, which may call itself.
     is_a_call: bool,
+    /// Passes of the process and its descendants.
+    pub hits: u64,
     /// Messages begun.
     pub started: u64,
     /// Messages ended.
@@ -111,6 +115,7 @@ impl Passes {
         if !self.family.contains(&pass.pid) {
             return;
         }
+        self.hits += 1;
         let carrier = match pass.goroutine {
             Some(goroutine) => Carrier::Goroutine(pass.pid, goroutine),
             None => Carrier::Thread(pass.tid),
@@ -135,9 +140,13 @@ impl Passes {
     }
 
     fn start(&mut self, pass: &Pass, carrier: Carrier, text: Option<&str>, id: Option<u64>, out: &mut dyn FnMut(Mark)) {
-        if let Some(current) = self.at.get_mut(&carrier).filter(|_| self.is_a_call) {
-            current.within += 1;
-            return;
+        if let (true, Some(depth), Some(current)) = (self.is_a_call, pass.depth, self.at.get_mut(&carrier)) {
+            // Calls that are as deep or deeper are over, however they were left: an exception, a panic, longjmp.
+            current.calls.retain(|call| *call < depth);
+            if !current.calls.is_empty() {
+                current.calls.push(depth);
+                return;
+            }
         }
         self.started += 1;
         let (number, key) = (self.started, id.map(|id| (pass.pid, id)));
@@ -145,7 +154,7 @@ impl Passes {
             self.broken_off += 1;
             self.leave(by, old);
         }
-        if let Some(before) = self.at.insert(carrier, Current { number, key, within: 0 }) {
+        if let Some(before) = self.at.insert(carrier, Current { number, key, calls: pass.depth.into_iter().collect() }) {
             // Whatever became of it, it is worked on no longer; one with a number may be taken up again.
             self.broken_off += u64::from(before.key.is_none());
         }
@@ -162,12 +171,14 @@ impl Passes {
                 number
             }),
             None => {
-                if let Some(current) = self.at.get_mut(&carrier).filter(|current| current.within > 0) {
-                    current.within -= 1;
-                    return;
+                if let (true, Some(depth), Some(current)) = (self.is_a_call, pass.depth, self.at.get_mut(&carrier)) {
+                    current.calls.retain(|call| *call < depth);
+                    if !current.calls.is_empty() {
+                        return;
+                    }
                 }
                 let current = self.at.remove(&carrier);
-                if let Some(key) = current.and_then(|current| current.key) {
+                if let Some(key) = current.as_ref().and_then(|current| current.key) {
                     self.by_key.remove(&key);
                 }
                 current.map(|current| current.number)
@@ -217,7 +228,7 @@ mod tests {
         let mut marks = Vec::new();
         for (time_ns, tid, goroutine, at) in all {
             let pid = if goroutine.is_some() { 1 } else { *tid };
-            let pass = Pass { time_ns: *time_ns, pid, tid: *tid, goroutine: *goroutine, at: at.clone() };
+            let pass = Pass { time_ns: *time_ns, pid, tid: *tid, goroutine: *goroutine, depth: None, at: at.clone() };
             passes.take(pass, &mut |mark| marks.push((mark.time_ns, mark.tid, mark.id, mark.kind)));
         }
         marks
@@ -279,12 +290,43 @@ mod tests {
         assert_eq!(marks(&mut passes, &goes_on), [(80, 1, 4, End)], "an end without a number ends what its thread is at");
     }
 
+    /// Calls of calls; one that is left by an exception within another, and one that is left with all that was within.
     #[test]
     fn a_call_within_its_own_call_is_of_it() {
         let mut passes = Passes::of_calls(1);
-        let all = [(10, 1, None, START), (20, 1, None, START), (30, 1, None, DONE), (40, 1, None, DONE), (50, 1, None, DONE)];
-        assert_eq!(marks(&mut passes, &all), [(10, 1, 1, Begin), (40, 1, 1, End)]);
-        assert_eq!(counts(&passes), (1, 1, 0, 1));
+        let all = [
+            (10, 100, START),
+            (20, 200, START),
+            (30, 200, DONE),
+            (40, 100, DONE),
+            (50, 100, DONE),
+            (60, 100, START),
+            (70, 200, START),
+            (80, 180, START),
+            (90, 180, DONE),
+            (100, 100, DONE),
+            (110, 100, START),
+            (120, 300, START),
+            (130, 90, START),
+            (140, 90, DONE),
+        ];
+        let mut marks = Vec::new();
+        for (time_ns, depth, at) in all {
+            let pass = Pass { time_ns, pid: 1, tid: 1, goroutine: None, depth: Some(depth), at };
+            passes.take(pass, &mut |mark| marks.push((mark.time_ns, mark.id, mark.kind)));
+        }
+        let wanted = [
+            (10, 1, Begin),
+            (40, 1, End),
+            (60, 2, Begin),
+            (100, 2, End),
+            (110, 3, Begin),
+            (130, 0, Switch),
+            (130, 4, Begin),
+            (140, 4, End),
+        ];
+        assert_eq!(marks, wanted);
+        assert_eq!((counts(&passes), passes.hits), ((4, 3, 1, 1), 14));
     }
 
     /// Two goroutines take turns on one thread; one goes on on another thread, and one ends without having ended its message.

@@ -48,11 +48,12 @@ pub(super) fn rows(sheet: &mut Sheet, meta: &TraceMeta) {
     if let Some(sockets) = &meta.sockets {
         let port = sockets.port.map_or_else(|| "all ports".into(), |port| format!("port {port}"));
         let text = format!(
-            "{port}: {} connections; asked {}, answered {}, {} closed without an answer; {} refused, where requests overlapped",
+            "{port}: {} connections; asked {}, answered {}, {} closed without an answer; {} writes of no request; {} refused, where requests overlapped",
             units::count(sockets.connections),
             units::count(sockets.begun),
             units::count(sockets.answered),
             units::count(sockets.unanswered),
+            units::count(sockets.unasked),
             units::count(sockets.refused),
         );
         sheet.row("sockets", &text);

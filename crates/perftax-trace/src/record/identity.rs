@@ -23,6 +23,8 @@ pub(super) enum Held {
     Pass(Pass),
     /// A process was created: when, its number and its parent's.
     Birth(u64, u32, u32),
+    /// A process has ended: its number.
+    Death(u32),
     /// A system call that has to do with sockets: becomes marks.
     Call(Call),
 }
@@ -59,6 +61,13 @@ impl Identity {
         }
     }
 
+    /// Somebody accepts connections just now, of this process, by this descriptor.
+    pub fn accepts(&mut self, pid: u32, fd: i32) {
+        if let Self::Sockets(served) = self {
+            served.accepts(pid, fd);
+        }
+    }
+
     /// Takes what is next in order of time, and hands out rows in order of time.
     pub fn take(&mut self, held: Held, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
         match (self, held) {
@@ -67,6 +76,7 @@ impl Identity {
             (Self::Sockets(served), Held::Row(row)) => served.row(row),
             (Self::Sockets(served), Held::Call(call)) => served.call(&call),
             (Self::Sockets(served), Held::Birth(_, pid, parent)) => served.born(pid, parent),
+            (Self::Sockets(served), Held::Death(pid)) => served.gone(pid),
             (_, Held::Row(row)) => keep(&row)?,
             (Self::Probes(passes), Held::Pass(pass)) => {
                 let mut kept = Ok(());

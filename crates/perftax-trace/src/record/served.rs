@@ -52,6 +52,16 @@ impl Served {
         self.connections.born(pid, parent);
     }
 
+    pub fn gone(&mut self, pid: u32) {
+        let Self { connections, queue, .. } = self;
+        connections.gone(pid, &mut |mark| queue.mark(mark));
+    }
+
+    /// Somebody accepts connections of a socket just now: later it may be gone.
+    pub fn accepts(&mut self, pid: u32, fd: i32) {
+        self.listening.is_asked_for(pid, fd);
+    }
+
     /// Hands out what is so old that no mark can come before it any more; time has come to `now_ns`, [`u64::MAX`]: to its end.
     pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
         let Self { connections, queue, .. } = self;

@@ -148,6 +148,9 @@ impl Session {
         for source in &mut self.sources {
             source.drain(self.formats.as_ref(), self.probes.as_ref(), &mut self.order, &mut self.mappings, &mut self.names)?;
         }
+        for (pid, fd) in self.sources.iter_mut().flat_map(|source| std::mem::take(&mut source.accepting)) {
+            self.identity.accepts(pid, fd);
+        }
         match self.looks_ns.len() > HOLD_BACK {
             true => self.looks_ns.pop_front().map_or(Ok(()), |until_ns| self.flush(until_ns, keep)),
             false => Ok(()),

@@ -17,6 +17,7 @@ use super::probes::Probes;
 use super::{Recorded, Row};
 use crate::names::Names;
 use crate::register::{Look, Occasion};
+use crate::sockets::{Action, Moment};
 use crate::store::SampleRow;
 
 /// Events on targets, and what each of them means.
@@ -28,6 +29,8 @@ pub(super) struct Source {
     register: Option<u32>,
     /// Its system calls tell messages, by connections.
     pub is_of_sockets: bool,
+    /// Who accepted connections since the last look, and by which descriptor.
+    pub accepting: Vec<(u32, i32)>,
     /// What the kernel does becomes rows.
     pub has_rows: bool,
     /// What its times are converted by.
@@ -50,7 +53,18 @@ impl Source {
         let meanings = meanings.collect::<Result<_>>()?;
         let layout = *sampler.layout();
         let (lost, losses_ns) = (0, Vec::new());
-        Ok(Self { layout, meanings, register, is_of_sockets: false, has_rows: true, clock: None, sampler, lost, losses_ns })
+        Ok(Self {
+            layout,
+            meanings,
+            register,
+            is_of_sockets: false,
+            accepting: Vec::new(),
+            has_rows: true,
+            clock: None,
+            sampler,
+            lost,
+            losses_ns,
+        })
     }
 
     /// Samples that hardware has put together on perf's own clock.
@@ -80,7 +94,7 @@ impl Source {
             self.sampler.lost()?;
             clock.anchor()?;
         }
-        let Self { sampler, layout, meanings, register, is_of_sockets, has_rows, clock, lost, losses_ns } = self;
+        let Self { sampler, layout, meanings, register, is_of_sockets, accepting, has_rows, clock, lost, losses_ns } = self;
         let mut loss = |count: u64, time_ns: Option<u64>| {
             *lost += count;
             if losses_ns.len() < Recorded::MAX_LOSSES {
@@ -106,6 +120,11 @@ impl Source {
                 };
                 row.into_iter().for_each(|row| order.push(row.time_ns(), Held::Row(row)));
                 if *is_of_sockets && let Some(call) = formats.and_then(|formats| formats.read_call(meaning, &sample)) {
+                    if let Moment::Enter(Action::Accepts(fd)) = call.at
+                        && !accepting.contains(&(call.pid, fd))
+                    {
+                        accepting.push((call.pid, fd));
+                    }
                     order.push(call.time_ns, Held::Call(call));
                 }
                 if let (Some(word), Some(time_ns), Some(task)) = (word, sample.time_ns, sample.task) {
@@ -121,6 +140,9 @@ impl Source {
                     record.time_ns,
                     Held::Look(Look { time_ns: record.time_ns, tid: record.task.tid, word: 0, at: Occasion::Exit }),
                 );
+            }
+            Ok(Record::Exit(record)) if *is_of_sockets && record.task.pid == record.task.tid => {
+                order.push(record.time_ns, Held::Death(record.task.pid));
             }
             Ok(Record::Fork(record)) => {
                 mappings.forked(record.task.pid, record.parent.pid);

@@ -1,8 +1,7 @@
 //! Messages of servers that answer one request at a time on a connection: from the read that brings it to the write that answers it.
 //!
-//! A message begins when a read returns something on a connection that had been answered, and ends when the last write returns before the next such read, before the
-//! thread that wrote waits for whatever is next, or before the connection is closed. That an answer is over is known only behind it: marks lie in the past by
-//! [`Connections::PATIENCE_NS`] at most.
+//! A message begins when a read returns something on a connection that had been answered, and ends when the last write returns before the next such read, or before the
+//! connection is closed. That an answer is over is known only behind it: marks lie in the past by [`Connections::PATIENCE_NS`] at most.
 
 mod call;
 
@@ -21,12 +20,10 @@ type At = (u32, i32);
 #[derive(Clone, Copy, Debug, Default)]
 struct Connection {
     state: State,
-    /// When its last answer was over; 0 where there was none.
-    over_ns: u64,
-    /// Requests one after the other that were there before their client can have had the answer to the one before.
-    hasty: u32,
     /// Writes on it that have not returned.
     writers: u32,
+    /// Requests one after the other that were read while an answer was being written.
+    overlapping: u32,
     /// More than one request is under way on it: nothing is told of it any more.
     is_refused: bool,
 }
@@ -42,6 +39,16 @@ enum State {
     Answered { number: u64, last_ns: u64, by: u32 },
 }
 
+impl State {
+    /// The message that is under way; 0 where none is.
+    fn number(self) -> u64 {
+        match self {
+            Self::Idle => 0,
+            Self::Asked(number) | Self::Answered { number, .. } => number,
+        }
+    }
+}
+
 /// What became of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
@@ -53,6 +60,8 @@ pub struct Sight {
     pub answered: u64,
     /// Messages whose connection was closed without an answer.
     pub unanswered: u64,
+    /// Writes on connections of which nothing was asked: an answer went on after a pause, or nobody had asked.
+    pub unasked: u64,
     /// Connections on which requests overlapped: of them nothing more was told.
     pub refused: u64,
     /// Work was handed over by io_uring, where no call tells of it.
@@ -62,13 +71,12 @@ pub struct Sight {
 /// The connections that are served, and what is under way on them.
 #[derive(Debug, Default)]
 pub struct Connections {
-    all: FxHashMap<At, Connection>,
-    /// What each thread is in, since when.
-    inside: FxHashMap<u32, (Action, u64)>,
+    /// By process, and by descriptor.
+    all: FxHashMap<u32, FxHashMap<i32, Connection>>,
+    /// What each thread is in, and the message of which that was when it came in.
+    inside: FxHashMap<u32, (Call, u64)>,
     /// Answers that may not be over, by when the last write returned.
     undecided: BTreeSet<(u64, u32, i32)>,
-    /// Those that each thread wrote last.
-    written: FxHashMap<u32, Vec<At>>,
     said: Said,
     /// What became of them.
     pub sight: Sight,
@@ -77,33 +85,52 @@ pub struct Connections {
 impl Connections {
     /// An answer is over when nothing was heard of it for so long, ns.
     pub const PATIENCE_NS: u64 = 50_000_000;
-    /// From the end of an answer to the next request, ns: shorter than any client's way from the one to the other, through two sockets and a scheduler.
-    const HASTE_NS: u64 = 5_000;
-    /// So many hasty requests in a row, and a connection is one on which requests follow each other unasked (pipelining).
-    const HASTY: u32 = 3;
+    /// So many requests in a row that are read while an answer is being written, and it is no connection of one request at a time. One may be: its client can have had the
+    /// answer before the write has returned.
+    const OVERLAPPING: u32 = 3;
 
     /// A connection is served that was there before.
     pub fn serve(&mut self, pid: u32, fd: i32) {
         self.sight.connections += 1;
         self.forget((pid, fd));
-        self.all.insert((pid, fd), Connection::default());
+        self.all.entry(pid).or_default().insert(fd, Connection::default());
     }
 
-    /// A process was created: it has its parent's descriptors.
+    /// A process was created: it has its parent's descriptors. A thread has them anyhow.
     pub fn born(&mut self, pid: u32, parent: u32) {
-        let of_parent: Vec<i32> = self.all.keys().filter(|(pid, _)| *pid == parent).map(|(_, fd)| *fd).collect();
-        self.all.extend(of_parent.into_iter().map(|fd| ((pid, fd), Connection::default())));
+        if pid != parent
+            && let Some(of_parent) = self.all.get(&parent)
+        {
+            let own = of_parent.keys().map(|fd| (*fd, Connection::default())).collect();
+            self.all.insert(pid, own);
+        }
+    }
+
+    /// A process is no more.
+    pub fn gone(&mut self, pid: u32, out: &mut dyn FnMut(Mark)) {
+        let fds: Vec<i32> = self.all.get(&pid).into_iter().flat_map(FxHashMap::keys).copied().collect();
+        for fd in fds {
+            self.decide((pid, fd), out);
+            self.forget((pid, fd));
+        }
+        self.all.remove(&pid);
     }
 
     /// Takes the next call, in order of time. `is_served` says whether connections of a socket that listens, of a process, are asked for. Marks may be of before.
     pub fn take(&mut self, call: &Call, is_served: &mut dyn FnMut(u32, i32) -> bool, out: &mut dyn FnMut(Mark)) {
-        match call.at {
-            Moment::Enter(action) => self.enter(call, action, out),
-            Moment::Exit(returned) => {
-                if let Some((action, since_ns)) = self.inside.remove(&call.tid) {
-                    self.exit(call, action, since_ns, returned, is_served, out);
+        let entered = self.inside.remove(&call.tid);
+        match (call.at, entered) {
+            (Moment::Enter(action), lost) => {
+                // Whose return was lost.
+                if let Some((Call { pid, at: Moment::Enter(Action::Writes(fd) | Action::Moves(_, fd)), .. }, _)) = lost {
+                    self.has_written((pid, fd));
                 }
+                self.enter(call, action, out);
             }
+            (Moment::Exit(returned), Some((Call { at: Moment::Enter(action), .. }, number))) => {
+                self.exit(call, action, number, returned, is_served, out);
+            }
+            _ => {}
         }
     }
 
@@ -114,155 +141,140 @@ impl Connections {
 
     /// Time has come to `now_ns`: answers of which nothing was heard for long are over.
     pub fn lose_patience(&mut self, now_ns: u64, out: &mut dyn FnMut(Mark)) {
-        while let Some(&(last_ns, pid, fd)) = self.undecided.first() {
-            if now_ns.saturating_sub(last_ns) < Self::PATIENCE_NS {
-                break;
-            }
+        while let Some(&(last_ns, pid, fd)) = self.undecided.first()
+            && now_ns.saturating_sub(last_ns) >= Self::PATIENCE_NS
+        {
+            self.undecided.pop_first();
             self.decide((pid, fd), out);
         }
     }
 
+    fn get(&mut self, (pid, fd): At) -> Option<&mut Connection> {
+        self.all.get_mut(&pid)?.get_mut(&fd)
+    }
+
     fn enter(&mut self, call: &Call, action: Action, out: &mut dyn FnMut(Mark)) {
         let Call { time_ns, pid, tid, .. } = *call;
-        self.inside.insert(tid, (action, time_ns));
+        let mut of = 0;
         match action {
-            // Who asks for the next has answered.
-            Action::Reads(fd) => {
-                let is_own =
-                    matches!(self.all.get(&(pid, fd)), Some(Connection { state: State::Answered { by, .. }, .. }) if *by == tid);
-                if is_own {
-                    self.said.turn(time_ns, tid, 0, out);
-                }
-            }
             Action::Writes(fd) | Action::Moves(_, fd) => {
-                if let Some(connection) = self.all.get_mut(&(pid, fd)) {
+                if let Some(connection) = self.get((pid, fd)) {
                     connection.writers += 1;
-                    if let State::Asked(number) | State::Answered { number, .. } = connection.state {
-                        self.said.turn(time_ns, tid, number, out);
+                    of = connection.state.number();
+                    if of != 0 {
+                        self.said.turn(time_ns, tid, of, out);
                     }
                 }
             }
             Action::Closes(first, last) => {
-                let closed: Vec<At> = match first == last {
-                    true => vec![(pid, first)],
-                    false => self.all.keys().filter(|(of, fd)| *of == pid && (first..=last).contains(fd)).copied().collect(),
+                let closed: Vec<i32> = match first == last {
+                    true => vec![first],
+                    false => self.all.get(&pid).into_iter().flat_map(FxHashMap::keys).copied().collect(),
                 };
-                for at in closed {
-                    self.decide(at, out);
-                    self.forget(at);
+                for fd in closed.into_iter().filter(|fd| (first..=last).contains(fd)) {
+                    self.decide((pid, fd), out);
+                    self.forget((pid, fd));
                 }
             }
             Action::ShutsDown(fd) => self.decide((pid, fd), out),
-            Action::Waits => {
-                for at in self.written.remove(&tid).unwrap_or_default() {
-                    if matches!(self.all.get(&at), Some(Connection { state: State::Answered { by, .. }, .. }) if *by == tid) {
-                        self.decide(at, out);
-                    }
-                }
-                self.said.turn(time_ns, tid, 0, out);
-            }
+            Action::Waits => self.said.turn(time_ns, tid, 0, out),
             Action::Rings => self.sight.rings += 1,
-            Action::Accepts(_) => {}
+            Action::Reads(_) | Action::Accepts(_) => {}
         }
+        self.inside.insert(tid, (*call, of));
     }
 
     fn exit(
         &mut self,
         call: &Call,
         action: Action,
-        since_ns: u64,
+        number: u64,
         returned: i64,
         is_served: &mut dyn FnMut(u32, i32) -> bool,
         out: &mut dyn FnMut(Mark),
     ) {
-        let Call { time_ns, pid, tid, .. } = *call;
         match action {
             Action::Accepts(listens) => {
                 if let Ok(fd) = i32::try_from(returned)
                     && fd >= 0
-                    && is_served(pid, listens)
+                    && is_served(call.pid, listens)
                 {
-                    self.serve(pid, fd);
+                    self.serve(call.pid, fd);
                 }
             }
-            Action::Reads(fd) if returned > 0 => self.asked(call, fd, since_ns, out),
-            Action::Writes(fd) => self.answered(call, fd, returned > 0),
+            Action::Reads(fd) if returned > 0 => self.asked(call, fd, out),
+            Action::Writes(fd) => self.answered(call, fd, number, returned > 0),
             Action::Moves(from, to) => {
                 if returned > 0 {
-                    self.asked(call, from, since_ns, out);
+                    self.asked(call, from, out);
                 }
-                self.answered(call, to, returned > 0);
-            }
-            // Nothing had come, or nothing ever will: nobody is asked.
-            Action::Reads(fd) => {
-                let at = (pid, fd);
-                if matches!(self.all.get(&at), Some(Connection { state: State::Answered { by, .. }, .. }) if *by == tid) {
-                    self.decide(at, out);
-                    self.said.turn(time_ns, tid, 0, out);
-                }
+                self.answered(call, to, number, returned > 0);
             }
             _ => {}
         }
     }
 
     /// A read has brought something.
-    fn asked(&mut self, call: &Call, fd: i32, since_ns: u64, out: &mut dyn FnMut(Mark)) {
+    fn asked(&mut self, call: &Call, fd: i32, out: &mut dyn FnMut(Mark)) {
         let Call { time_ns, pid, tid, .. } = *call;
         let at = (pid, fd);
-        let Some(connection) = self.all.get_mut(&at).filter(|connection| !connection.is_refused) else { return };
-        let over_ns = match connection.state {
-            State::Asked(number) => {
+        let Some(connection) = self.get(at).filter(|connection| !connection.is_refused) else { return };
+        let is_answering = connection.writers > 0 && connection.state.number() != 0;
+        if let State::Asked(number) = connection.state {
+            if !is_answering {
                 self.said.turn(time_ns, tid, number, out);
                 return;
             }
-            State::Answered { last_ns, .. } => last_ns,
-            State::Idle => connection.over_ns,
-        };
-        let is_hasty = over_ns > 0 && since_ns >= over_ns && time_ns.saturating_sub(over_ns) < Self::HASTE_NS;
-        connection.hasty = if is_hasty { connection.hasty + 1 } else { 0 };
-        let overlaps = connection.writers > 0 || connection.hasty >= Self::HASTY;
-        connection.is_refused = overlaps;
-        self.sight.refused += u64::from(overlaps);
+            // Its answer was there before the write has returned.
+            connection.state = State::Answered { number, last_ns: time_ns, by: tid };
+        }
+        connection.overlapping = if is_answering { connection.overlapping + 1 } else { 0 };
+        let is_refused = connection.overlapping >= Self::OVERLAPPING;
+        connection.is_refused = is_refused;
         self.decide(at, out);
-        if overlaps {
+        if is_refused {
+            self.sight.refused += 1;
             return;
         }
         self.sight.begun += 1;
         let number = self.sight.begun;
-        if let Some(connection) = self.all.get_mut(&at) {
+        if let Some(connection) = self.get(at) {
             connection.state = State::Asked(number);
         }
         self.said.begin(time_ns, tid, number, out);
     }
 
-    /// A write has returned.
-    fn answered(&mut self, call: &Call, fd: i32, is_sent: bool) {
+    /// A write has returned that was of this message; 0 for none.
+    fn answered(&mut self, call: &Call, fd: i32, number: u64, is_sent: bool) {
         let Call { time_ns, pid, tid, .. } = *call;
-        let at = (pid, fd);
-        let Some(connection) = self.all.get_mut(&at) else { return };
-        connection.writers = connection.writers.saturating_sub(1);
-        let number = match connection.state {
-            _ if !is_sent => return,
-            State::Idle => return,
-            State::Asked(number) => number,
-            State::Answered { number, last_ns, .. } => {
-                self.undecided.remove(&(last_ns, pid, fd));
-                number
-            }
-        };
-        connection.state = State::Answered { number, last_ns: time_ns, by: tid };
+        self.has_written((pid, fd));
+        let Some(connection) = self.get((pid, fd)).filter(|_| is_sent) else { return };
+        if number == 0 {
+            self.sight.unasked += 1;
+            return;
+        }
+        // Another one may be under way by now.
+        if connection.state.number() != number {
+            return;
+        }
+        let before = std::mem::replace(&mut connection.state, State::Answered { number, last_ns: time_ns, by: tid });
+        if let State::Answered { last_ns, .. } = before {
+            self.undecided.remove(&(last_ns, pid, fd));
+        }
         self.undecided.insert((time_ns, pid, fd));
-        let written = self.written.entry(tid).or_default();
-        if !written.contains(&at) {
-            written.push(at);
+    }
+
+    fn has_written(&mut self, at: At) {
+        if let Some(connection) = self.get(at) {
+            connection.writers = connection.writers.saturating_sub(1);
         }
     }
 
     /// An answer is over.
     fn decide(&mut self, at: At, out: &mut dyn FnMut(Mark)) {
-        let Some(connection) = self.all.get_mut(&at) else { return };
+        let Some(connection) = self.get(at) else { return };
         if let State::Answered { number, last_ns, by } = connection.state {
-            (connection.state, connection.over_ns) = (State::Idle, last_ns);
+            connection.state = State::Idle;
             self.undecided.remove(&(last_ns, at.0, at.1));
             self.sight.answered += 1;
             self.said.end(last_ns, by, number, out);
@@ -270,9 +282,13 @@ impl Connections {
     }
 
     /// A connection is no more.
-    fn forget(&mut self, at: At) {
-        if let Some(Connection { state: State::Asked(_), .. }) = self.all.remove(&at) {
-            self.sight.unanswered += 1;
+    fn forget(&mut self, (pid, fd): At) {
+        match self.all.get_mut(&pid).and_then(|own| own.remove(&fd)).map(|connection| connection.state) {
+            Some(State::Asked(_)) => self.sight.unanswered += 1,
+            Some(State::Answered { last_ns, .. }) => {
+                self.undecided.remove(&(last_ns, pid, fd));
+            }
+            _ => {}
         }
     }
 }

@@ -46,6 +46,7 @@ fn a_loop_serves_one_connection_after_the_other() {
         (90_030, 90_040, 1, Reads(5), 10),
         (90_050, 90_060, 1, Moves(9, 5), 10),
         (90_070, 90_080, 1, Closes(5, 5), 0),
+        (90_090, 90_100, 1, Closes(6, 6), 0),
     ];
     let wanted = [
         (120, 1, 1, Begin),
@@ -55,6 +56,7 @@ fn a_loop_serves_one_connection_after_the_other() {
         (310, 1, 1, End),
         (400, 1, 2, Switch),
         (410, 1, 2, End),
+        (500, 1, 0, Switch),
         (90_040, 1, 3, Begin),
         (90_060, 1, 3, End),
     ];
@@ -63,7 +65,7 @@ fn a_loop_serves_one_connection_after_the_other() {
     assert_eq!((connections.sight, connections.undecided_ns()), (sight, None));
 }
 
-/// A request in two pieces, an answer in three; one thread reads, another answers.
+/// A request in two pieces, an answer in three, with a wait in between; one thread reads, another answers.
 #[test]
 fn pieces_are_of_one_message() {
     let mut connections = serving(&[5]);
@@ -72,10 +74,19 @@ fn pieces_are_of_one_message() {
         (30, 40, 1, Reads(5), 10),
         (50, 60, 2, Writes(5), 10),
         (70, 80, 2, Writes(5), -11),
+        (81, 89, 2, Waits, 1),
         (90, 100, 2, Writes(5), 10),
         (20_000, 30_000, 1, Reads(5), 10),
     ];
-    let wanted = [(20, 1, 1, Begin), (50, 2, 1, Switch), (100, 2, 1, End), (30_000, 1, 0, Switch), (30_000, 1, 2, Begin)];
+    let wanted = [
+        (20, 1, 1, Begin),
+        (50, 2, 1, Switch),
+        (81, 2, 0, Switch),
+        (90, 2, 1, Switch),
+        (100, 2, 1, End),
+        (30_000, 1, 0, Switch),
+        (30_000, 1, 2, Begin),
+    ];
     assert_eq!(marks(&mut connections, &calls), wanted);
     assert_eq!((connections.sight.begun, connections.sight.answered, connections.sight.refused), (2, 1, 0));
 }
@@ -93,9 +104,12 @@ fn patience_ends() {
     connections.lose_patience(40 + Connections::PATIENCE_NS, &mut |mark| late.push(mark));
     assert_eq!(late.iter().map(|mark| (mark.time_ns, mark.id, mark.kind)).collect::<Vec<_>>(), [(40, 1, End)]);
     assert_eq!(connections.undecided_ns(), None);
+    // An answer that goes on after all is no message's.
+    marks(&mut connections, &[(70_000_000, 70_000_010, 1, Writes(5), 10)]);
+    assert_eq!(connections.sight.unasked, 1);
 }
 
-/// A descriptor that is given up and had again is another connection.
+/// A descriptor that is given up and had again is another connection, whether the giving up was seen or not.
 #[test]
 fn a_descriptor_is_used_again() {
     let mut connections = Connections::default();
@@ -113,35 +127,52 @@ fn a_descriptor_is_used_again() {
     assert_eq!(marks(&mut connections, &calls), wanted);
     let sight = Sight { connections: 2, begun: 2, answered: 1, unanswered: 1, ..Sight::default() };
     assert_eq!(connections.sight, sight);
+    let calls = [
+        (200, 210, 1, Accepts(LISTENS), 5),
+        (220, 230, 1, Reads(5), 10),
+        (240, 250, 1, Writes(5), 10),
+        (260, 270, 1, Accepts(LISTENS), 5),
+    ];
+    marks(&mut connections, &calls);
+    connections.lose_patience(u64::MAX, &mut |_| {});
+    assert_eq!(connections.undecided_ns(), None);
 }
 
-/// Requests that follow each other unasked, and an answer that is written while the next request is read: refused, each after what had been told rightly.
+/// A thread that starts changes nothing; a child has its parent's connections, until it ends.
+#[test]
+fn threads_and_children_have_what_there_is() {
+    let mut connections = serving(&[5, 6]);
+    marks(&mut connections, &[(10, 20, 1, Reads(5), 10), (30, 40, 1, Writes(5), 10), (50, 60, 1, Reads(6), 10)]);
+    connections.born(1, 1);
+    assert_eq!(connections.undecided_ns(), Some(40));
+    connections.born(2, 1);
+    assert_eq!(connections.all[&2].len(), 2);
+    let mut ends = Vec::new();
+    connections.gone(1, &mut |mark| ends.push((mark.time_ns, mark.id, mark.kind)));
+    assert_eq!(ends, [(40, 1, End)]);
+    assert_eq!((connections.undecided_ns(), connections.sight.unanswered, connections.all.len()), (None, 1, 1));
+    connections.lose_patience(u64::MAX, &mut |_| {});
+}
+
+/// An answer that is written while the next request is read, again and again: refused, after what had been told. Once it is the client that was quick.
 #[test]
 fn what_overlaps_is_refused() {
+    let quick = |at: u64| {
+        let (reads, writes) = ((at + 10, at + 20, 1, Reads(5), 10), (at + 30, at + 200, 2, Writes(5), 10));
+        [reads, writes, (at + 40, at + 100, 1, Reads(5), 10), (at + 300, at + 310, 1, Writes(5), 10)]
+    };
     let mut connections = serving(&[5]);
-    let mut calls = Vec::new();
-    for at in (0..6u64).map(|turn| 1000 * turn) {
-        calls.extend([(at + 10, at + 100, 1, Reads(5), 10), (at + 200, at + 300, 1, Writes(5), 10)]);
-    }
-    marks(&mut connections, &calls);
-    assert_eq!((connections.sight.begun, connections.sight.answered, connections.sight.refused), (3, 3, 1));
-    let mut connections = serving(&[5]);
-    let calls = [
-        (10, 20, 1, Reads(5), 10),
-        (30, 40, 2, Writes(5), 10),
-        (50, 90_000, 2, Writes(5), 10),
-        (60, 80_000, 1, Reads(5), 10),
-        (100_000, 100_010, 1, Reads(5), 10),
-    ];
-    let wanted = [(20, 1, 1, Begin), (30, 2, 1, Switch), (40, 2, 1, End)];
+    let wanted =
+        [(20, 1, 1, Begin), (30, 2, 1, Switch), (100, 1, 1, End), (100, 1, 2, Begin), (310, 1, 2, End), (1020, 1, 3, Begin)];
+    let mut calls = quick(0).to_vec();
+    calls.push((1010, 1020, 1, Reads(5), 10));
     assert_eq!(marks(&mut connections, &calls), wanted);
-    assert_eq!((connections.sight.begun, connections.sight.refused), (1, 1));
-    // Who has waited for the client is not hasty.
+    assert_eq!((connections.sight.begun, connections.sight.answered, connections.sight.refused), (3, 2, 0));
     let mut connections = serving(&[5]);
-    let mut calls = Vec::new();
-    for at in (0..6u64).map(|turn| 100_000 * turn) {
-        calls.extend([(at + 301, at + 50_000, 1, Reads(5), 10), (at + 60_000, at + 100_300, 1, Writes(5), 10)]);
+    let mut calls = vec![(1, 2, 1, Reads(5), 10)];
+    for at in (0..6u64).map(|turn| 1000 * turn) {
+        calls.extend([(at + 10, at + 900, 2, Writes(5), 10), (at + 100, at + 200, 1, Reads(5), 10)]);
     }
     marks(&mut connections, &calls);
-    assert_eq!((connections.sight.begun, connections.sight.refused), (6, 0));
+    assert_eq!((connections.sight.begun, connections.sight.refused), (3, 1));
 }

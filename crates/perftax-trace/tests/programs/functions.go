@@ -1,5 +1,5 @@
 // functions MESSAGES: four goroutines at a time each have so many messages handled, each by a goroutine of its own whose stack has to grow for it. Every fiftieth sleeps 3 ms, every
-// seventieth panics out of its function, every third calls itself.
+// seventieth panics out of its function, every third calls itself; and in each a panic is caught. Then one goroutine handles so many one after the other, of which every seventieth panics.
 package main
 
 import (
@@ -24,11 +24,22 @@ func handle(at, message int, again bool) int {
 	if message%50 == 49 {
 		time.Sleep(3 * time.Millisecond)
 	}
+	caught()
 	sum := 0
 	for i := 0; i < 20000; i++ {
 		sum += i ^ int(room[i%len(room)])
 	}
 	return sum
+}
+
+func caught() {
+	defer func() { recover() }()
+	panic("caught")
+}
+
+func handled(message int) {
+	defer func() { recover() }()
+	handle(0, message, message%3 == 0)
 }
 
 func main() {
@@ -52,4 +63,7 @@ func main() {
 		}(at)
 	}
 	all.Wait()
+	for message := 0; message < messages; message++ {
+		handled(message)
+	}
 }

@@ -40,6 +40,7 @@ fn requests_are_told_by_their_connections() {
             begun: 2000,
             answered: 2000,
             unanswered: 0,
+            unasked: 0,
             refused: 0,
             rings: 0,
         };
@@ -59,8 +60,17 @@ fn requests_are_told_by_their_connections() {
     }
 }
 
+/// Eight at a time, which the server reads one by one: each is a message from its own read on.
 #[test]
-fn what_is_asked_of_nobody_and_what_overlaps_is_said() {
+fn what_waits_in_the_kernel_is_told_apart() {
+    let port = port();
+    let (report, sight, _) = recorded(&["--tag", "socket"], &[&port, "2", "400", "8"]);
+    assert_eq!((sight.connections, sight.begun, sight.answered, sight.refused), (2, 800, 800, 0));
+    assert_eq!((report.messages, report.trouble.len()), (800, 0), "{:?}", report.trouble);
+}
+
+#[test]
+fn what_is_asked_of_nobody_is_said() {
     let (used, other) = (port(), port());
     let (report, sight, said) = recorded(&["--tag", &format!("socket:{other}")], &[&used, "2", "100"]);
     assert_eq!((report.messages, sight.connections, sight.begun), (0, 0, 0));

@@ -1,16 +1,17 @@
 //! Functions of a program at which messages begin and end.
 //!
-//! A function that returns is caught by the kernel's return probes, which put another address on its stack. Go moves stacks and looks through them, and would end: there a probe stands on each of its
-//! return instructions. A goroutine comes to a thread in `runtime.execute`, leaves it in `runtime.mcall`, and ends in `runtime.goexit1` (runtime/proc.go, asm_amd64.s).
+//! A function that returns is caught by the kernel's return probes, which put another address on its stack. Go moves stacks and looks through them, and would end; what C++ and Rust throw is not caught behind such an
+//! address, and ends the program: there a probe stands on each of its return instructions. A goroutine comes to a thread in `runtime.gogo`, leaves it in `runtime.mcall`, and ends in `runtime.goexit1`
+//! (runtime/proc.go, asm_amd64.s).
 
 use std::path::Path;
 
 use perftax_doc::steps::Setting;
 use perftax_pmu::{Error, Result};
-use perftax_symbols::{ProbedFunction, ProbedFunctions};
+use perftax_symbols::{ProbedFunction, ProbedFunctions, WaysOut};
 use perftax_target::Subject;
 
-use super::{GOROUTINE, ID, Plan, Says, Wanted, file};
+use super::{GOROUTINE, ID, Plan, SP, STACK, Says, Wanted, file};
 use crate::tag::{FunctionSite, MessageId, TagFunctions};
 
 /// Where arguments are, in order (x86-64 psABI, 3.2.3), as the kernel calls registers.
@@ -19,8 +20,12 @@ const ARGUMENTS: [&str; 6] = ["%di", "%si", "%dx", "%cx", "%r8", "%r9"];
 const GO_ARGUMENTS: [&str; 9] = ["%ax", "%bx", "%cx", "%di", "%si", "%r8", "%r9", "%r10", "%r11"];
 const GO_G: &str = "%r14";
 /// Goroutines go from thread to thread there: the function, what it says, and where the goroutine is.
-const GO_SCHEDULER: [(&str, Says, &str); 3] =
-    [("runtime.execute", Says::Comes, "%ax"), ("runtime.mcall", Says::Leaves, GO_G), ("runtime.goexit1", Says::Gone, GO_G)];
+const GO_SCHEDULER: [(&str, Says, &str); 2] = [("runtime.mcall", Says::Leaves, GO_G), ("runtime.goexit1", Says::Gone, GO_G)];
+/// It goes on with a goroutine, whether another one or the same: the body in assembler, which has what it is to go on with (`gobuf`) on the stack, and there the goroutine.
+const GO_COMES: [&str; 2] = ["runtime.gogo.abi0", "runtime.gogo"];
+const GO_COMES_G: &str = "+16(+8(%sp))";
+/// Where a goroutine's stack begins, from which all lies as far however often it is moved (`g.stack.hi`).
+const GO_STACK: &str = "+8(%r14)";
 /// The first release whose files say which it is; functions have had arguments in registers since the one before.
 const GO_SINCE: (u32, u32) = (1, 18);
 /// Places of one name at most: more are no message.
@@ -35,18 +40,11 @@ pub(super) fn plan(wanted: &TagFunctions, subject: &Subject) -> Result<Plan> {
     let program = Program::of(ProbedFunctions::of(&place)?, &binary)?;
     let mut probes = program.site(&wanted.begin, Says::Start)?;
     probes.extend(program.site(&wanted.end, Says::Done)?);
+    if wanted.is_a_call() {
+        probes.iter_mut().for_each(|probe| probe.fetches.extend(program.depth()));
+    }
     if program.is_go {
-        for (name, says, goroutine) in GO_SCHEDULER {
-            for function in program.find(name)? {
-                probes.push(Wanted {
-                    says,
-                    offset: program.functions.go_entry(function),
-                    is_return: false,
-                    semaphore: None,
-                    fetches: vec![format!("{GOROUTINE}={goroutine}:u64")],
-                });
-            }
-        }
+        probes.extend(program.scheduler()?);
     }
     Ok(Plan { binary, place, probes })
 }
@@ -81,17 +79,21 @@ impl<'a> Program<'a> {
 
     /// The probes of a place.
     fn site(&self, site: &FunctionSite, says: Says) -> Result<Vec<Wanted>> {
-        let id = site.id.as_ref().map(|id| Ok::<_, Error>(format!("{ID}={}", id.fetched_from(self.register(site, id)?))));
         let goroutine = self.is_go.then(|| format!("{GOROUTINE}={GO_G}:u64"));
-        let fetches: Vec<String> = id.transpose()?.into_iter().chain(goroutine).collect();
         let mut probes = Vec::new();
         for function in self.find(&site.function)? {
-            let places = match (self.is_go, site.is_return) {
-                (true, true) => self.go_returns(function)?,
-                (true, false) => vec![self.functions.go_entry(function)],
-                (false, _) => vec![function.offset],
+            let may_be_left = self.is_go || ["_Z", "_R"].iter().any(|mangled| function.linked.starts_with(mangled));
+            let places = match (may_be_left, site.is_return) {
+                (true, true) => self.returns(function)?,
+                (_, false) if self.is_go => vec![self.functions.go_entry(function)],
+                _ => vec![function.offset],
             };
-            let is_return = site.is_return && !self.is_go;
+            let is_return = site.is_return && !may_be_left;
+            let id = site
+                .id
+                .as_ref()
+                .map(|id| Ok::<_, Error>(format!("{ID}={}", id.fetched_from(self.register(site, id, is_return)?))));
+            let fetches: Vec<String> = id.transpose()?.into_iter().chain(goroutine.clone()).collect();
             probes.extend(places.into_iter().map(|offset| Wanted {
                 says,
                 offset,
@@ -122,18 +124,49 @@ impl<'a> Program<'a> {
         Err(wrong(name.into(), format!("a function of {}: {has}", self.binary.display())))
     }
 
-    fn go_returns(&self, function: &ProbedFunction) -> Result<Vec<u64>> {
-        let returns = self.functions.returns(function);
-        if returns.is_empty() {
-            let needed = "a function that returns: this one jumps to another, or nobody says where it ends".into();
-            return Err(wrong(format!("{}%return", function.linked), needed));
+    /// How deep in its stack a thread is.
+    fn depth(&self) -> Vec<String> {
+        let stack = self.is_go.then(|| format!("{STACK}={GO_STACK}:u64"));
+        [format!("{SP}=%sp:u64")].into_iter().chain(stack).collect()
+    }
+
+    /// Where goroutines come to threads, leave them, and end.
+    fn scheduler(&self) -> Result<Vec<Wanted>> {
+        let mut probes = Vec::new();
+        let mut add = |says, offset, goroutine: &str| {
+            let fetches = vec![format!("{GOROUTINE}={goroutine}:u64")];
+            probes.push(Wanted { says, offset, is_return: false, semaphore: None, fetches });
+        };
+        for (name, says, goroutine) in GO_SCHEDULER {
+            self.find(name)?.into_iter().for_each(|function| add(says, self.functions.go_entry(function), goroutine));
         }
-        Ok(returns)
+        let bodies = GO_COMES.into_iter().flat_map(|name| self.functions.find(name));
+        let mut bodies: Vec<u64> =
+            bodies.filter(|function| self.functions.takes_from_stack(function)).map(|function| function.offset).collect();
+        bodies.sort_unstable();
+        bodies.dedup();
+        if bodies.is_empty() {
+            let needed = format!("a body of {} as it has been since Go 1.18", GO_COMES[1]);
+            return Err(wrong(GO_COMES[1].into(), needed));
+        }
+        bodies.into_iter().for_each(|offset| add(Says::Comes, offset, GO_COMES_G));
+        Ok(probes)
+    }
+
+    /// The return instructions of a function.
+    fn returns(&self, function: &ProbedFunction) -> Result<Vec<u64>> {
+        let ways = if self.functions.is_x86_64() { self.functions.ways_out(function) } else { WaysOut::default() };
+        if ways.returns.is_empty() || ways.jumps_away {
+            let needed = "a function that returns by itself, of x86-64, whose size the file says: this one ends with a jump to another, as compilers do with a last call; \
+                          name that one's return, or another place";
+            return Err(wrong(format!("{}%return", function.linked), needed.into()));
+        }
+        Ok(ways.returns)
     }
 
     /// Where what tells a message is.
-    fn register(&self, site: &FunctionSite, id: &MessageId) -> Result<&'static str> {
-        let Some(number) = id.argument else { return Ok(if self.is_go { "%ax" } else { "$retval" }) };
+    fn register(&self, site: &FunctionSite, id: &MessageId, is_return: bool) -> Result<&'static str> {
+        let Some(number) = id.argument else { return Ok(if is_return { "$retval" } else { "%ax" }) };
         if !self.functions.is_x86_64() {
             return Err(Error::Unsupported {
                 what: format!("tell messages by argument {number} of {}", site.function),

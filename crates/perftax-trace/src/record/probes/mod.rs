@@ -56,6 +56,7 @@ enum Says {
 /// A probe that is defined.
 struct Site {
     name: String,
+    is_return: bool,
     says: Says,
     format: RecordFormat,
 }
@@ -64,6 +65,9 @@ struct Site {
 const TEXT: &str = "text";
 /// The one that holds its number.
 const ID: &str = "id";
+/// The ones that say how deep in its stack a thread is: where it is, and where the stack begins, if not at the end of all addresses.
+const SP: &str = "sp";
+const STACK: &str = "stack";
 /// The one that says which goroutine it is.
 const GOROUTINE: &str = "goroutine";
 
@@ -95,7 +99,7 @@ impl Probes {
         let definitions = ProbeDefinitions::define(tracefs, &wanted)?;
         let site = |(definition, wanted): (ProbeDefinition, &Wanted)| {
             let format = catalog.record_format(definitions.group(), &definition.name)?;
-            Ok(Site { name: definition.name, says: wanted.says, format })
+            Ok(Site { name: definition.name, is_return: wanted.is_return, says: wanted.says, format })
         };
         let sites = wanted.into_iter().zip(&plan.probes).map(site).collect::<Result<_>>()?;
         Ok(Some(Self { definitions, binary: plan.binary, sites }))
@@ -119,7 +123,7 @@ impl Probes {
 
     /// What a record of one of them says; `None` where it does not hold what it should.
     pub fn read(&self, probe: u32, sample: &Sample<'_>) -> Option<Pass> {
-        let Site { says, format, .. } = self.sites.get(probe as usize)?;
+        let Site { says, format, is_return, .. } = self.sites.get(probe as usize)?;
         let raw = sample.raw.unwrap_or_default();
         let id = format.number(ID, raw);
         let at = match says {
@@ -132,8 +136,11 @@ impl Probes {
             Says::Leaves => Place::Leaves,
             Says::Gone => Place::Gone,
         };
+        // Behind a return its own address is gone from the stack.
+        let sp = format.number(SP, raw).map(|sp| if *is_return { sp.wrapping_sub(8) } else { sp });
+        let depth = sp.map(|sp| format.number(STACK, raw).unwrap_or(u64::MAX).wrapping_sub(sp));
         let task = sample.task?;
-        Some(Pass { time_ns: sample.time_ns?, pid: task.pid, tid: task.tid, goroutine: format.number(GOROUTINE, raw), at })
+        Some(Pass { time_ns: sample.time_ns?, pid: task.pid, tid: task.tid, goroutine: format.number(GOROUTINE, raw), depth, at })
     }
 }
 

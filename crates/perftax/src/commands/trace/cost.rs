@@ -31,14 +31,20 @@ pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
 /// Where messages are told apart by marks.
 const MARKS: &str = "marks";
 
-/// A register's marks are put together by perftax: they cost the program nothing.
+/// A register's marks and those of connections are put together by perftax: they cost the program nothing. Those of probes stand for passes, of which some make two marks and others none.
 fn marks(meta: &TraceMeta, [marks, samples, records]: [u64; 3]) -> [u64; 3] {
-    [if meta.register.is_some() { 0 } else { marks }, samples, records]
+    let marks = match &meta.probes {
+        _ if meta.register.is_some() || meta.sockets.is_some() => 0,
+        Some(probes) if probes.hits > 0 => probes.hits,
+        _ => marks,
+    };
+    [marks, samples, records]
 }
 
 /// The price of one of each, ns.
 struct Prices {
     event: String,
+    is_marked: bool,
     /// A mark is written by the program; a static probe is a trap into the kernel.
     mark_ns: Option<Estimate>,
     sample_ns: Option<Estimate>,
@@ -56,6 +62,7 @@ impl Prices {
         let left_out = LeftOut::named(Mechanism::CpuClock, &meta.event);
         Self {
             event: meta.event.clone(),
+            is_marked: meta.tag == MARKS,
             mark_ns: if meta.tag == MARKS { meta.mark_ns } else { of_mechanism(Mechanism::Uprobe) },
             sample_ns: profile.as_ref().and_then(|profile| price(profile, &meta.event)),
             filtered_gap_ns: meta.sampling_gap_ns.filter(|_| left_out != LeftOut::Nothing),
@@ -82,7 +89,7 @@ impl Prices {
             remedy: each_ns.is_none().then(|| format!("perftax calibrate {calibrate}")),
         };
         let parts = [
-            part("marks", marks, self.mark_ns, "--mechanism uprobe"),
+            part(if self.is_marked { "marks" } else { "hits of probes" }, marks, self.mark_ns, "--mechanism uprobe"),
             part("samples", samples, self.sample_ns, &format!("-e {}", self.event)),
             part("interrupts without a sample", self.dropped(samples, cpu_s), self.dropped_ns, &format!("-e {}", self.event)),
             part("kernel records", records, self.record_ns, "--mechanism tracepoint"),

@@ -55,6 +55,7 @@ pub fn probes(recorded: &Recorded) -> Option<ProbeSight> {
     let Seen::Probes(passes) = &recorded.seen else { return None };
     Some(ProbeSight {
         binary: recorded.probed.as_ref().map_or_else(String::new, |path| path.display().to_string()),
+        hits: passes.hits,
         started: passes.started,
         done: passes.done,
         broken_off: passes.broken_off,
@@ -72,6 +73,7 @@ pub fn sockets(recording: &Recording, recorded: &Recorded) -> Option<SocketSight
         begun: sight.begun,
         answered: sight.answered,
         unanswered: sight.unanswered,
+        unasked: sight.unasked,
         refused: sight.refused,
         rings: sight.rings,
     })
@@ -138,8 +140,15 @@ pub fn warnings(recording: &Recording, recorded: &Recorded, interrupts: u64) -> 
         }
         if sockets.refused > 0 {
             let message = format!(
-                "requests overlapped on {} of {} connections (pipelined or interleaved): nothing more is told of those",
+                "requests overlapped on {} of {} connections (answers were written while requests were read): nothing more is told of those",
                 sockets.refused, sockets.connections
+            );
+            warn(message, "--tag func:BEGIN@N,END@N, by functions of the program");
+        }
+        if sockets.unasked > sockets.answered / 100 {
+            let message = format!(
+                "{} writes were of no request: answers that went on after a pause of 50 ms look shorter than they were",
+                sockets.unasked
             );
             warn(message, "--tag func:BEGIN@N,END@N, by functions of the program");
         }
