@@ -63,7 +63,7 @@ pub const ALL: [Needs; 18] = [
         uses: &[
             KERNEL_TOO,
             (Right::WholeCpus, "what the kernel did beside the program is left out"),
-            (Right::Tracepoints, "what the kernel did beside the program is left out"),
+            (Right::Tracepoints, "what the kernel did beside the program is left out; no --tag socket"),
             (Right::Uprobes, "no --tag usdt:…, func:…"),
             (Right::KernelNames, "the kernel's functions stay numbers"),
             RINGS,
