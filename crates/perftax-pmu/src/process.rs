@@ -87,7 +87,7 @@ pub fn mapped_file(pid: u32, mapping: &Mapping) -> Option<PathBuf> {
 }
 
 /// A path without what /proc says behind it of a file that was deleted.
-fn undeleted(path: &Path) -> &Path {
+pub fn undeleted(path: &Path) -> &Path {
     path.as_os_str().as_bytes().strip_suffix(b" (deleted)").map_or(path, |path| Path::new(OsStr::from_bytes(path)))
 }
 

@@ -6,7 +6,7 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Regi
 
 use crate::elf::{Elf, GoRelease, debug_file};
 use crate::error::Result;
-use crate::naming::{MAX_NEAR, MIN_ALIKE, alike};
+use crate::naming::{MIN_ALIKE, alike, nearest};
 use crate::{demangled, without_parameters};
 
 /// The first instructions of a Go function among which it looks whether its stack has room: at most a subtraction and two comparisons.
@@ -92,10 +92,7 @@ impl ProbedFunctions {
             let score = alike(wanted, &name);
             (score >= MIN_ALIKE).then_some((score, name))
         };
-        let mut near: Vec<(f64, String)> = self.all.iter().filter_map(near).collect();
-        near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        near.dedup_by(|a, b| a.1 == b.1);
-        near.into_iter().take(MAX_NEAR).map(|(_, name)| name).collect()
+        nearest(self.all.iter().filter_map(near).collect())
     }
 
     /// How many there are.

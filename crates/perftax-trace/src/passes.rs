@@ -67,6 +67,14 @@ struct Current {
     calls: Vec<u64>,
 }
 
+impl Current {
+    /// Whether a call goes on that is less deep. Those that are as deep or deeper are over, however they were left: a return, an exception, a panic, longjmp.
+    fn is_beneath(&mut self, depth: u64) -> bool {
+        self.calls.retain(|call| *call < depth);
+        !self.calls.is_empty()
+    }
+}
+
 /// What became of passes; a message's number is the count of those begun so far. Others may run the same program: passes count of one process
 /// and its descendants alone.
 #[derive(Debug, Default)]
@@ -140,13 +148,11 @@ impl Passes {
     }
 
     fn start(&mut self, pass: &Pass, carrier: Carrier, text: Option<&str>, id: Option<u64>, out: &mut dyn FnMut(Mark)) {
-        if let (true, Some(depth), Some(current)) = (self.is_a_call, pass.depth, self.at.get_mut(&carrier)) {
-            // Calls that are as deep or deeper are over, however they were left: an exception, a panic, longjmp.
-            current.calls.retain(|call| *call < depth);
-            if !current.calls.is_empty() {
-                current.calls.push(depth);
-                return;
-            }
+        if let (true, Some(depth), Some(current)) = (self.is_a_call, pass.depth, self.at.get_mut(&carrier))
+            && current.is_beneath(depth)
+        {
+            current.calls.push(depth);
+            return;
         }
         self.started += 1;
         let (number, key) = (self.started, id.map(|id| (pass.pid, id)));
@@ -171,11 +177,10 @@ impl Passes {
                 number
             }),
             None => {
-                if let (true, Some(depth), Some(current)) = (self.is_a_call, pass.depth, self.at.get_mut(&carrier)) {
-                    current.calls.retain(|call| *call < depth);
-                    if !current.calls.is_empty() {
-                        return;
-                    }
+                if let (true, Some(depth), Some(current)) = (self.is_a_call, pass.depth, self.at.get_mut(&carrier))
+                    && current.is_beneath(depth)
+                {
+                    return;
                 }
                 let current = self.at.remove(&carrier);
                 if let Some(key) = current.as_ref().and_then(|current| current.key) {

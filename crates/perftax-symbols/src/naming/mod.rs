@@ -13,7 +13,7 @@ use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
 pub use functions::Functions;
 pub use many::{functions_of_file, functions_of_kernel};
-pub(crate) use search::{MAX_NEAR, MIN_ALIKE, alike};
+pub(crate) use search::{MIN_ALIKE, alike, nearest};
 pub use search::{NotFound, Symbol};
 
 use crate::elf::Data;

@@ -6,7 +6,7 @@ use super::short;
 use super::space::Space;
 
 /// Names that are shown where none fits.
-pub(crate) const MAX_NEAR: usize = 5;
+const MAX_NEAR: usize = 5;
 /// How alike a name must be to be shown: normalised Damerau-Levenshtein, as for events.
 pub(crate) const MIN_ALIKE: f64 = 0.6;
 
@@ -70,9 +70,14 @@ fn not_found(space: &mut Space, loaded: &[(PathBuf, u64)], wanted: &str) -> NotF
         let of_file = of_file.filter(|(score, _)| *score >= MIN_ALIKE);
         near.extend(of_file.map(|(score, name)| (score, format!("{name} [{}]", short(path)))));
     }
-    near.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    near.dedup_by(|a, b| a.1 == b.1);
-    NotFound { is_thread_local, nearest: near.into_iter().take(MAX_NEAR).map(|(_, name)| name).collect() }
+    NotFound { is_thread_local, nearest: nearest(near) }
+}
+
+/// The names that are most alike, each once.
+pub(crate) fn nearest(mut scored: Vec<(f64, String)>) -> Vec<String> {
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    scored.dedup_by(|a, b| a.1 == b.1);
+    scored.into_iter().take(MAX_NEAR).map(|(_, name)| name).collect()
 }
 
 /// How alike the spelling is; a name without its path (`pool::pending`) is as good.

@@ -77,6 +77,12 @@ pub fn traced(name: &str, compiler: &str, options: &[&str], folder: &Path) -> Pa
     program
 }
 
+/// The first child of a process's first thread, where it has one.
+pub fn child(pid: u32) -> Option<String> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    children.split_whitespace().next().map(String::from)
+}
+
 /// Copies what is to be executed, by another process: a child that another test forks would hold a descriptor of ours open for a moment, and what is open for
 /// writing cannot be executed (ETXTBSY, execve(2)).
 pub fn copy_executable(from: &Path, to: &Path) {

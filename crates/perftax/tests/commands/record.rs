@@ -10,7 +10,7 @@ use perftax_doc::{EventsOn, ExpenseOn, Recorded};
 use perftax_perfdata::recording::Recording;
 use perftax_symbols::elf::Elf;
 
-use crate::common::{Running, is_root};
+use crate::common::{Running, child, is_root};
 use crate::streams::Place;
 
 const SIGINT: i32 = 2;
@@ -359,10 +359,6 @@ fn a_container_is_recorded_from_inside_and_from_outside() {
 
     let script = format!("mount --bind {} {program} && exec {program} for long", place.path("inside"));
     let mut running = Running(in_namespaces(&script).spawn().unwrap());
-    let child = |pid: u32| {
-        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        children.split_whitespace().next().map(String::from)
-    };
     running.until("executed in its namespaces", |pid| {
         let maps = child(pid).map(|child| std::fs::read_to_string(format!("/proc/{child}/maps")).unwrap_or_default());
         maps.is_some_and(|maps| maps.contains("/program") && maps.contains("libc"))

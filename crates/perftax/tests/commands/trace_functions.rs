@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use perftax_doc::{ProbeSight, TraceReport};
 
-use crate::common::{Running, perftax, traced};
+use crate::common::{Running, child, perftax, traced};
 
 fn report(trace: &str) -> TraceReport {
     let output = perftax(&["trace", "report", trace, "--json", "-"]);
@@ -46,12 +46,6 @@ fn messages_are_told_by_what_lies_behind_a_pointer_by_address_and_by_thread() {
     let (report, sight, _) = recorded("func:handle", &[path, "1000"]);
     assert_eq!(counts(&sight), (1000, 1000, 0, 0));
     assert_eq!((report.messages, report.trouble.len()), (1000, 0), "{:?}", report.trouble);
-}
-
-/// The first thread of a process that runs: no test waits for it.
-fn child(pid: u32) -> Option<String> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    children.split_whitespace().next().map(String::from)
 }
 
 /// In a mount namespace of its own another build lies at the path: probes stand in what the process has mapped.

@@ -1,10 +1,9 @@
 //! The file that has the places.
 
-use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use perftax_doc::steps::Setting;
-use perftax_pmu::process::{file_of, mapped_file, maps};
+use perftax_pmu::process::{file_of, mapped_file, maps, undeleted};
 use perftax_pmu::{Error, Result};
 use perftax_symbols::{FileId, Mapping};
 use perftax_target::Subject;
@@ -50,8 +49,7 @@ fn mapped(pid: u32, named: Option<&Path>) -> Result<(PathBuf, PathBuf)> {
         [&there, &called].into_iter().filter_map(|path| Some(FileId::of(&std::fs::metadata(path).ok()?))).collect();
     let is_it = |mapping: &&Mapping| mapping.file_id.is_some_and(|id| ids.iter().any(|other| other.is(&id)));
     let code = || maps.iter().filter(|mapping| mapping.is_code);
-    let deleted = OsString::from_iter([called.as_os_str(), OsStr::new(" (deleted)")]);
-    let is_called = |mapping: &&Mapping| mapping.path == called || mapping.path.as_os_str() == deleted;
+    let is_called = |mapping: &&Mapping| undeleted(&mapping.path) == undeleted(&called);
     let found = code().find(is_called).or_else(|| code().find(is_it));
     let wrong = |needed: String| {
         let value = called.display().to_string();
