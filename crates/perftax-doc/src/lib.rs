@@ -73,8 +73,8 @@ pub use series::Series;
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
 pub use tag::{Interrupts, LabelLatencies, ProbeSight, RegisterSight, SocketSight};
 pub use trace::{
-    BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, SampledFunction, SlowMessage, TailBlame,
-    ThreadCost, TraceCost, TraceDiff, TraceMeta, TraceReport, TraceSpent,
+    BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, PriceChecked, SampledFunction, SlowMessage,
+    TailBlame, ThreadCost, TraceCost, TraceDiff, TraceMeta, TraceReport, TraceSpent,
 };
 pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};

@@ -73,6 +73,12 @@ pub struct TraceMeta {
     /// Within a budget: what it cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<TraceSpent>,
+    /// Otherwise: what it cost, as checked on the program itself; none where it was too short for that, or what the program did is not known while nothing is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked: Option<PriceChecked>,
+    /// CPU time of perftax itself meanwhile, s: it reads what is recorded, beside the program. None of older traces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own_cpu_s: Option<f64>,
     /// What the hypervisor took from all CPUs meanwhile, as the kernel's accounts say, s; none where it has none.
     pub steal_s: Option<f64>,
     /// When records were lost, CLOCK_MONOTONIC_RAW, ns.
@@ -81,6 +87,19 @@ pub struct TraceMeta {
     pub threads: Vec<(u32, String)>,
     /// What interrupts were called.
     pub irqs: Vec<(u32, String)>,
+}
+
+/// What a recording cost, as checked on the program itself: its CPU time for the same work (messages that it marks, or bytes that come by TCP) with recording on against that
+/// with nothing recorded, in short slices, each between two of the other kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PriceChecked {
+    /// Extra CPU time, as a share of what there would have been without; 95 % by bootstrap over the comparisons.
+    pub extra: Estimate,
+    /// How long nothing was recorded for it, s.
+    pub off_s: f64,
+    /// The comparisons that the estimate is from, each as a share.
+    pub pairs: Vec<f64>,
 }
 
 /// What a recording within a budget cost: the process's CPU time a message with recording on against that with it off, slice by slice.
@@ -165,15 +184,18 @@ pub struct TraceReport {
     pub labels_left_out: u64,
 }
 
-/// What recording took of the program's CPU time, as the machine's profile prices it.
+/// What recording took of the program's CPU time: as the machine's profile prices it, or as it was found on the program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceCost {
     /// What was taken, how often, and the price of one, ns.
     pub parts: Vec<CostPart>,
-    /// All of it, as a share of the program's CPU time without it; none where some of it has no price.
+    /// All of it, as a share of the program's CPU time without it; none where some of it has no price, and it was not checked on the program either.
     pub share: Option<Estimate>,
-    /// Where some of it has none, the share of what has one.
+    /// Whether that is what was found on the program ([`TraceMeta::checked`]): prices are missing, say something else, or say it less exactly.
+    #[serde(default)]
+    pub is_checked: bool,
+    /// What the prices say, where that is not `share`; where some have none, of those that have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priced_share: Option<Estimate>,
     /// What it took of the thread that marked most: where that one is what others wait for, the program gets slower by so much.

@@ -184,7 +184,7 @@ impl KeepSlow {
 
     /// Takes the next row, in order of time.
     pub fn take(&mut self, row: &Row) {
-        let is_switch = matches!(row, Row::Kernel(event) if matches!(event.what, What::Paused | What::Resumed));
+        let is_switch = matches!(row, Row::Kernel(event) if matches!(event.what, What::Paused | What::Blind | What::Resumed));
         let kept_for_ns = if is_switch { u64::MAX } else { self.follows(row) };
         self.held.push_back(Held { row: *row, kept_for_ns });
         let record = match row {

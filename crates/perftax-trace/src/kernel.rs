@@ -60,6 +60,8 @@ pub enum What {
     },
     /// Recording is switched off: nothing is known of the kernel until it is on again. Of no thread.
     Paused,
+    /// The same, and nothing is known of messages either: those under way are told no further. Of no thread.
+    Blind,
     /// Recording has been switched on. Of no thread.
     Resumed,
     /// `tlb:tlb_flush`, with its reason (include/linux/mm_types.h, `enum tlb_flush_reason`).

@@ -22,6 +22,7 @@ pub mod noise;
 pub mod occurrence;
 pub mod passes;
 pub mod picture;
+pub mod price_check;
 pub mod profile;
 pub mod record;
 pub mod register;

@@ -188,6 +188,8 @@ impl Message {
 pub struct Trouble {
     /// Messages that never ended.
     pub never_ended: u64,
+    /// Messages under way when recording was switched off, with all that says when they end.
+    pub cut_off: u64,
     /// Ends of messages that had not begun, or had ended.
     pub ended_without_begin: u64,
     /// Messages that began while one of the same id was under way: the older one counts as never ended.
@@ -203,6 +205,7 @@ impl Trouble {
     pub fn counts(&self) -> BTreeMap<String, u64> {
         let all = [
             ("never ended", self.never_ended),
+            ("under way while nothing was recorded, to check its price", self.cut_off),
             ("ended without having begun", self.ended_without_begin),
             ("began while one of the same id was under way", self.reused),
             ("switched to without having begun", self.switched_to_unknown),

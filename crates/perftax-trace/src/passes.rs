@@ -118,6 +118,14 @@ impl Passes {
         }
     }
 
+    /// Nothing was heard of any for a while: what was under way is told no further, and these processes are there now.
+    pub fn resume(&mut self, pids: &[u32]) {
+        self.at.clear();
+        self.by_key.clear();
+        self.said = Said::default();
+        self.family.extend(pids);
+    }
+
     /// Takes the next pass, in order of time.
     pub fn take(&mut self, pass: Pass, out: &mut dyn FnMut(Mark)) {
         if !self.family.contains(&pass.pid) {
@@ -260,6 +268,17 @@ mod tests {
         assert_eq!(marks(&mut passes, &all), wanted);
         assert_eq!(counts(&passes), (3, 1, 1, 1));
         assert_eq!(passes.labels.iter().collect::<Vec<_>>(), [(1, "a"), (2, "b"), (3, "a")]);
+    }
+
+    /// Nothing was heard for a while: calls that went on are not ended by what comes then, and processes may have come.
+    #[test]
+    fn after_a_gap_nothing_of_before_goes_on() {
+        let mut passes = Passes::of(1);
+        assert_eq!(marks(&mut passes, &[(10, 1, None, START)]).len(), 1);
+        passes.resume(&[1, 2]);
+        let all = [(20, 1, None, DONE), (30, 2, None, START), (40, 2, None, DONE)];
+        assert_eq!(marks(&mut passes, &all), [(30, 2, 2, Begin), (40, 2, 2, End)]);
+        assert_eq!(counts(&passes), (2, 1, 0, 1));
     }
 
     /// One thread has two under way, another one ends the first; a number that comes again is another message's.

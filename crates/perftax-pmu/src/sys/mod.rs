@@ -18,6 +18,7 @@ mod registry;
 mod ring;
 pub mod self_monitor;
 mod stray_trap;
+mod tcp;
 mod tree_clock;
 
 pub use bare_thread::create_and_join_thread;
@@ -38,4 +39,5 @@ pub use registry::disable_open_events;
 pub use ring::Ring;
 pub use self_monitor::SelfMonitor;
 pub use stray_trap::stray_traps;
+pub use tcp::Descriptors;
 pub use tree_clock::TreeClock;

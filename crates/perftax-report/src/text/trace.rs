@@ -132,15 +132,36 @@ fn cost(doc: &TraceReport) -> String {
         let taken = format!("{marks} marks, {samples} samples, {records} kernel records in {}", units::time_s(thread.cpu_s));
         format!("; {share}{}'s: {taken}", printable(&thread.name))
     });
-    let busiest = busiest.unwrap_or_default();
-    match (&doc.cost.share, &doc.cost.priced_share) {
-        (Some(share), _) => format!("{} of the program's CPU time: {parts}{busiest}", units::estimate_share(share).bold()),
-        // A part of a sum is no sum.
-        (None, Some(share)) => {
-            format!("{} of the program's CPU time by what has a price: {parts}{busiest}", units::estimate_share(share))
+    let parts = parts + &busiest.unwrap_or_default();
+    let is_whole = doc.cost.parts.iter().all(|part| part.each_ns.is_some());
+    let checked = doc.meta.checked.as_ref();
+    let checks = checked.map(|checked| {
+        let pairs = super::plural(&units::count(checked.pairs.len() as u64), "comparison", "comparisons");
+        format!("in {pairs} with nothing recorded, {} in all", units::time_s(checked.off_s))
+    });
+    let checks = checks.unwrap_or_default();
+    let mut text = match (&doc.cost.share, &doc.cost.priced_share) {
+        (Some(share), None) if !doc.cost.is_checked => {
+            let found = checked.map(|checked| format!("; on the program {} {checks}", units::estimate_share(&checked.extra)));
+            let share = units::estimate_share(share);
+            format!("{} of the program's CPU time: {parts}{}", share.bold(), found.unwrap_or_default())
         }
+        (Some(share), priced) => {
+            let share = units::estimate_share(share);
+            // A part of a sum is no sum.
+            let priced = priced.as_ref().map(|priced| {
+                let of_what = if is_whole { "" } else { " for what has one" };
+                format!("; prices give {}{of_what}", units::estimate_share(priced))
+            });
+            format!("{} of the program's CPU time, as found on it {checks}{}: {parts}", share.bold(), priced.unwrap_or_default())
+        }
+        (None, Some(share)) => format!("{} of the program's CPU time by what has a price: {parts}", units::estimate_share(share)),
         (None, None) => parts,
+    };
+    if let Some(own_s) = doc.meta.own_cpu_s {
+        text += &format!("; beside it perftax itself used {} of CPU time", units::time_s(own_s));
     }
+    text
 }
 
 /// Less than this share of the extra time is not worth a line.

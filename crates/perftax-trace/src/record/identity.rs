@@ -27,6 +27,17 @@ pub(super) enum Held {
     Death(u32),
     /// A system call that has to do with sockets: becomes marks.
     Call(Call),
+    /// Nothing was recorded before it.
+    Gap(Gap),
+}
+
+/// What is known anew after a time in which nothing was recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Gap {
+    /// Processes that are recorded.
+    pub pids: Vec<u32>,
+    /// Connections that are served: process and descriptor.
+    pub served: Vec<(u32, i32)>,
 }
 
 /// Who says which message a thread is at.
@@ -61,6 +72,15 @@ impl Identity {
         }
     }
 
+    /// What is known anew of processes, of which nothing was recorded for a while.
+    pub fn anew(&self, pids: Vec<u32>) -> Gap {
+        let served = match self {
+            Self::Sockets(served) => pids.iter().flat_map(|&pid| served.now(pid).into_iter().map(move |fd| (pid, fd))).collect(),
+            _ => Vec::new(),
+        };
+        Gap { pids, served }
+    }
+
     /// Somebody accepts connections just now, of this process, by this descriptor.
     pub fn accepts(&mut self, pid: u32, fd: i32) {
         if let Self::Sockets(served) = self {
@@ -77,6 +97,8 @@ impl Identity {
             (Self::Sockets(served), Held::Call(call)) => served.call(&call),
             (Self::Sockets(served), Held::Birth(_, pid, parent)) => served.born(pid, parent),
             (Self::Sockets(served), Held::Death(pid)) => served.gone(pid),
+            (Self::Sockets(served), Held::Gap(gap)) => served.resume(&gap.served),
+            (Self::Probes(passes), Held::Gap(gap)) => passes.resume(&gap.pids),
             (_, Held::Row(row)) => keep(&row)?,
             (Self::Probes(passes), Held::Pass(pass)) => {
                 let mut kept = Ok(());

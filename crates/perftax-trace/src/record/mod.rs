@@ -1,6 +1,7 @@
 //! Recording: a program's marks, samples of it, and what the kernel did meanwhile, all on one clock.
 
 mod attach;
+mod descriptors;
 mod events;
 mod hold;
 mod identity;
@@ -13,14 +14,15 @@ mod row_queue;
 mod served;
 mod session;
 mod source;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use perftax_doc::TraceSpent;
+use perftax_doc::{PriceChecked, TraceSpent};
 use perftax_pmu::event::{Catalog, Event};
-use perftax_pmu::sys::Exit;
+use perftax_pmu::sys::{Exit, own_cpu_ns};
 use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Watch, run_loop};
 
@@ -59,6 +61,8 @@ pub struct Recording {
     /// The share of the program's CPU time that recording may take: it is then on and off in turn, and leaves system calls out, whose
     /// tracepoints cost even while off.
     pub budget: Option<f64>,
+    /// Without a budget: whether the price is checked on the program, which is not recorded for a fiftieth of the time for it.
+    pub checks_price: bool,
 }
 
 /// What came of it, apart from the rows.
@@ -96,6 +100,10 @@ pub struct Recorded {
     pub probed: Option<PathBuf>,
     /// Within a budget: what it cost.
     pub spent: Option<TraceSpent>,
+    /// What it cost otherwise, as checked on the program itself; none where it was too short for that, or what the program did is not known.
+    pub checked: Option<PriceChecked>,
+    /// Our own CPU time meanwhile, s.
+    pub own_cpu_s: f64,
     /// Within a budget: when recording was on, from and to, CLOCK_MONOTONIC_RAW, ns.
     pub windows_ns: Option<Vec<(u64, u64)>>,
 }
@@ -128,6 +136,7 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
     let mut session = Session::open(recording, catalog, &program, marks.path(), probes)?;
     session.listener.anchor();
     let stolen_before = steal_s();
+    let own_before_ns = own_cpu_ns();
     // Nothing is recorded yet: whoever interrupts now wants nothing to begin.
     perftax_pmu::guard::check_interrupted()?;
     program.release()?;
@@ -142,12 +151,12 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
     let exit = program.finish()?;
     session.flush(u64::MAX, keep)?;
     let steal_s = steal_s().zip(stolen_before).map(|(after, before)| after - before);
-    session.finish(exit, steal_s)
+    session.finish(exit, steal_s, own_cpu_ns().saturating_sub(own_before_ns) as f64 * 1e-9)
 }
 
 /// A session, and where its rows go.
 struct Recorder<'a> {
-    session: Session,
+    session: Session<'a>,
     keep: &'a mut dyn FnMut(&Row) -> Result<()>,
     is_over: bool,
 }

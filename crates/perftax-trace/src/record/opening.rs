@@ -21,12 +21,24 @@ pub struct Opened {
     pub of_cpus: Vec<Source>,
     /// What watches the program's threads.
     pub of_threads: Vec<Source>,
+    /// What costs as long as it is open, on or off.
+    pub lasting: Lasting,
     /// How tracepoints' records are read; none where none are open.
     pub formats: Option<Formats>,
     /// Tracepoints that this kernel does not have.
     pub missing: Vec<String>,
     /// Those of the program's threads come on when it is executed.
     pub is_on_exec: bool,
+}
+
+/// A probe is a trap in the program, and all threads take the long way through system calls while any of those is watched anywhere (kernel/entry/common.c,
+/// SYSCALL_WORK_SYSCALL_TRACEPOINT).
+#[derive(Default)]
+pub struct Lasting {
+    /// Probes, watched by CPU.
+    pub of_cpus: Vec<Source>,
+    /// System calls of the program's threads.
+    pub of_threads: Vec<Source>,
 }
 
 /// Opens what a recording takes.
@@ -65,15 +77,9 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
         own.extend(leaving(of_program(1))?);
     }
     let plain = every(1).carrying(Payload::BASIC.with_place().with_raw());
-    if let Some(probes) = probes {
-        of_cpus.push(Source::open(&probes.events(plain, catalog)?, &cpus, recording.ring_pages, None)?);
-    }
     if recording.kernel_noise {
         // Other programs' registers are none of ours.
         let noise = Tracepoints::resolve(&NOISE, plain, catalog)?;
-        if recording.budget.is_none() {
-            own.extend(Tracepoints::resolve(&SYSCALLS, of_program(1), catalog)?.events);
-        }
         own.extend(Tracepoints::resolve(&FAULTS, of_program(1), catalog)?.events);
         missing.extend(noise.missing);
         let mut of_all = noise.events;
@@ -86,7 +92,6 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
     }
     let is_of_sockets = matches!(recording.tag, Tag::Sockets(_));
     if is_of_sockets && !recording.kernel_noise {
-        own.extend(Tracepoints::resolve(&SYSCALLS, of_program(1), catalog)?.events);
         formats = Some(Formats::read(catalog)?);
     }
     let watch = |threads: &[i32]| -> Result<Vec<Source>> {
@@ -101,8 +106,47 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
         sources.push(own);
         Ok(sources)
     };
-    let watched = on_all_threads(&|| program.threads(), watch);
-    Ok(Opened { of_cpus, of_threads: watched?, formats, missing, is_on_exec: is_ours })
+    let of_threads = on_all_threads(&|| program.threads(), watch)?;
+    let lasting = open_lasting(recording, catalog, &|| program.threads(), probes, is_ours)?;
+    Ok(Opened { of_cpus, of_threads, lasting, formats, missing, is_on_exec: is_ours })
+}
+
+/// Opens what costs as long as it is open; of a program's threads that there are now, and of what they start.
+///
+/// # Errors
+/// Where an event cannot be opened.
+pub fn open_lasting(
+    recording: &Recording,
+    catalog: &Catalog,
+    threads: &dyn Fn() -> Vec<i32>,
+    probes: Option<&Probes>,
+    is_on_exec: bool,
+) -> Result<Lasting> {
+    let ring_bytes = recording.ring_pages * rustix::param::page_size();
+    let every_one = Sampling { clock: Clock::MonotonicRaw, ..Sampling::every(1, ring_bytes) };
+    let plain = Payload::BASIC.with_place().with_raw();
+    let mut lasting = Lasting::default();
+    if let Some(probes) = probes {
+        let cpus: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
+        let events = probes.events(every_one.carrying(plain), catalog)?;
+        lasting.of_cpus.push(Source::open(&events, &cpus, recording.ring_pages, None)?);
+    }
+    let is_of_sockets = matches!(recording.tag, Tag::Sockets(_));
+    if is_of_sockets || recording.kernel_noise && recording.budget.is_none() {
+        let register = identity::register(recording).map(|register| register.number);
+        let sampling = Sampling { inherit: true, enable_on_exec: is_on_exec, ..every_one };
+        let sampling = sampling.carrying(identity::with_register(plain, recording, false));
+        let events = Tracepoints::resolve(&SYSCALLS, sampling, catalog)?.events;
+        let watch = |threads: &[i32]| {
+            let on_each = |&tid: &i32| recording.cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu));
+            let targets: Vec<Target> = threads.iter().flat_map(on_each).collect();
+            let mut source = Source::open(&events, &targets, recording.ring_pages, register)?;
+            (source.is_of_sockets, source.has_rows) = (is_of_sockets, recording.kernel_noise);
+            Ok(source)
+        };
+        lasting.of_threads.push(on_all_threads(threads, watch)?);
+    }
+    Ok(lasting)
 }
 
 /// Whether PEBS records hold a time here, as Skylake's and later ones do (format 3): only then does one interrupt bring many of them.

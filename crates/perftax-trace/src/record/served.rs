@@ -1,13 +1,12 @@
 //! Connections of a server: who serves which, as /proc has it, and rows that wait until it is known whether an answer was over.
 
 use std::collections::HashMap;
-use std::fs::read_link;
-use std::path::Path;
 
 use perftax_pmu::Result;
 use perftax_pmu::process::file_of;
 
 use super::Row;
+use super::descriptors::{open_sockets, socket};
 use super::row_queue::RowQueue;
 use crate::sockets::{Call, Connections, Sight};
 
@@ -36,6 +35,16 @@ impl Served {
     /// A process is recorded from now on, with the connections that it has.
     pub fn join(&mut self, pid: u32) {
         connections_of(pid, self.listening.port).into_iter().for_each(|fd| self.connections.serve(pid, fd));
+    }
+
+    /// Descriptors of the connections that a process serves now.
+    pub fn now(&self, pid: u32) -> Vec<i32> {
+        connections_of(pid, self.listening.port)
+    }
+
+    /// Nothing was recorded for a while: these are the connections that are served now.
+    pub fn resume(&mut self, served: &[(u32, i32)]) {
+        self.connections.resume(served);
     }
 
     pub fn row(&mut self, row: Row) {
@@ -81,8 +90,8 @@ impl Listening {
         if let Some(known) = self.known.get(&(pid, fd)) {
             return *known;
         }
-        let inode = inode(&file_of(pid, "fd").join(fd.to_string()));
-        let found = inode.map(|inode| sockets(pid).iter().any(|socket| socket.inode == inode && socket.port == port));
+        let number = socket(pid, fd);
+        let found = number.map(|inode| tcp_sockets(pid).iter().any(|socket| socket.inode == inode && socket.port == port));
         // Of a process that is gone nobody tells.
         if let Some(is_it) = found {
             self.known.insert((pid, fd), is_it);
@@ -104,31 +113,23 @@ const LISTENS: u8 = 10;
 
 /// Descriptors of TCP connections that a process serves: their port is one that somebody listens at in its network namespace.
 fn connections_of(pid: u32, port: Option<u16>) -> Vec<i32> {
-    let all = sockets(pid);
+    let all = tcp_sockets(pid);
     let listened: Vec<u16> = all.iter().filter(|socket| socket.state == LISTENS).map(|socket| socket.port).collect();
     let is_served = |socket: &&Socket| {
         socket.state == ESTABLISHED && listened.contains(&socket.port) && port.is_none_or(|port| port == socket.port)
     };
     let inodes: Vec<u64> = all.iter().filter(is_served).map(|socket| socket.inode).collect();
-    let entries = std::fs::read_dir(file_of(pid, "fd")).into_iter().flatten().flatten();
-    let served = entries.filter(|entry| inode(&entry.path()).is_some_and(|inode| inodes.contains(&inode)));
-    served.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-/// The number of the socket that a descriptor is of (proc(5), `/proc/PID/fd`).
-fn inode(descriptor: &Path) -> Option<u64> {
-    let link = read_link(descriptor).ok()?;
-    link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    open_sockets(pid).into_iter().filter(|(_, inode)| inodes.contains(inode)).map(|(fd, _)| fd).collect()
 }
 
 /// TCP sockets of a process's network namespace.
-fn sockets(pid: u32) -> Vec<Socket> {
+fn tcp_sockets(pid: u32) -> Vec<Socket> {
     let tables = ["net/tcp", "net/tcp6"].map(|name| std::fs::read_to_string(file_of(pid, name)).unwrap_or_default());
-    tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(socket).collect()
+    tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(read_socket).collect()
 }
 
 /// A line: number, local and remote address with ports in hexadecimal, state, three more, user, timeout, inode (Documentation/networking/proc_net_tcp.rst).
-fn socket(line: &str) -> Option<Socket> {
+fn read_socket(line: &str) -> Option<Socket> {
     let mut fields = line.split_whitespace();
     let (_, port) = fields.nth(1)?.rsplit_once(':')?;
     let state = fields.nth(1)?;

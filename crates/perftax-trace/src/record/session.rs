@@ -5,6 +5,7 @@ use std::path::Path;
 
 use perftax_pmu::Result;
 use perftax_pmu::event::Catalog;
+use perftax_pmu::process::has_ended;
 use perftax_pmu::sampler::Sampler;
 use perftax_pmu::sys::{Exit, monotonic_raw_ns};
 use perftax_target::{Program, TimeOrder};
@@ -13,12 +14,16 @@ use super::events::Formats;
 use super::identity::{Held, Identity};
 use super::listener::Listener;
 use super::mappings::Mappings;
+use super::opening::{self, Lasting};
 use super::probes::Probes;
 use super::source::Source;
-use super::{Recorded, Recording, Row, opening};
+use super::work::Work;
+use super::{Recorded, Recording, Row};
 use crate::budget::{Controller, Progress};
 use crate::kernel::{KernelEvent, What};
 use crate::names::Names;
+use crate::price_check::{PriceCheck, Step};
+use crate::tag::Tag;
 
 /// Looks for which rows are held back, so that those that are written late find their place: a thread may be taken off its CPU between
 /// reading the counter and writing the mark.
@@ -27,8 +32,11 @@ const HOLD_BACK: usize = 10;
 const REMAP_NS: u64 = 2_000_000_000;
 
 /// A recording that runs.
-pub struct Session {
+pub struct Session<'a> {
+    recording: &'a Recording,
+    catalog: &'a Catalog,
     sources: Vec<Source>,
+    lasting: Lasting,
     formats: Option<Formats>,
     /// Behind the events: they are closed when their definitions go.
     probes: Option<Probes>,
@@ -47,21 +55,35 @@ pub struct Session {
     budget: Option<Controller>,
     windows_ns: Vec<(u64, u64)>,
     mapped_ns: u64,
+    work: Work,
+    price_check: Option<PriceCheck>,
+    /// What those had lost that are closed.
+    lost: u64,
+    losses_ns: Vec<u64>,
 }
 
-impl Session {
+impl<'a> Session<'a> {
     pub fn open(
-        recording: &Recording,
-        catalog: &Catalog,
+        recording: &'a Recording,
+        catalog: &'a Catalog,
         program: &Program,
         marks: &Path,
         probes: Option<Probes>,
     ) -> Result<Self> {
         let mut opened = opening::open(recording, catalog, program, probes.as_ref())?;
         if opened.is_on_exec {
-            opened.of_cpus.iter_mut().try_for_each(|source| source.sampler.enable())?;
+            let of_cpus = opened.of_cpus.iter_mut().chain(&mut opened.lasting.of_cpus);
+            of_cpus.into_iter().try_for_each(|source| source.sampler.enable())?;
         }
+        let checks_price = recording.checks_price && recording.budget.is_none() && !matches!(recording.tag, Tag::Register(_));
         let mut session = Self {
+            recording,
+            catalog,
+            lasting: opened.lasting,
+            work: Work::of(program.pid(), &recording.tag),
+            price_check: checks_price.then(|| PriceCheck::new(monotonic_raw_ns())),
+            lost: 0,
+            losses_ns: Vec::new(),
             sources: opened.of_cpus.into_iter().chain(opened.of_threads).collect(),
             formats: opened.formats,
             probes,
@@ -96,7 +118,7 @@ impl Session {
             self.mapped_ns = now_ns;
             self.mappings.read(self.pid, &mut self.names);
         }
-        self.sources.iter_mut().try_for_each(|source| source.sampler.enable())?;
+        self.all_sources().try_for_each(|source| source.sampler.enable())?;
         self.is_on = true;
         let time_ns = self.say(What::Resumed);
         self.windows_ns.push((time_ns, u64::MAX));
@@ -117,13 +139,76 @@ impl Session {
             if let Some(window) = self.windows_ns.last_mut() {
                 window.1 = time_ns;
             }
-            self.sources.iter_mut().try_for_each(|source| source.sampler.disable())?;
+            self.all_sources().try_for_each(|source| source.sampler.disable())?;
         }
         Ok(())
     }
 
-    /// Within a budget: on or off, when it is time.
+    fn all_sources(&mut self) -> impl Iterator<Item = &mut Source> {
+        self.sources.iter_mut().chain(&mut self.lasting.of_cpus).chain(&mut self.lasting.of_threads)
+    }
+
+    /// Within a budget: on or off, when it is time; otherwise off for a moment, where the price is to be checked.
     pub fn turn(&mut self) -> Result<()> {
+        match self.budget.is_some() {
+            true => self.keep_to_budget(),
+            false => self.check_price(),
+        }
+    }
+
+    fn check_price(&mut self) -> Result<()> {
+        let Some(check) = self.price_check.as_mut() else { return Ok(()) };
+        let (work, listener) = (&mut self.work, &mut self.listener);
+        if !check.is_due(monotonic_raw_ns(), || work.cpu_ns(listener)) {
+            return Ok(());
+        }
+        listener.listen(&mut self.order)?;
+        match check.next(work.progress(listener)) {
+            Step::Stay => return Ok(()),
+            Step::Off => self.go_blind()?,
+            Step::On => self.see_again()?,
+        }
+        self.listener.listen(&mut self.order)?;
+        let now = self.work.progress(&mut self.listener);
+        self.price_check.iter_mut().for_each(|check| check.switched(now));
+        Ok(())
+    }
+
+    /// Records nothing for a while, and gives back what costs as long as it is open.
+    fn go_blind(&mut self) -> Result<()> {
+        self.all_sources().try_for_each(|source| source.sampler.disable())?;
+        // What has come by now is of before.
+        self.drain()?;
+        let lasting = std::mem::take(&mut self.lasting);
+        for mut source in lasting.of_cpus.into_iter().chain(lasting.of_threads) {
+            self.lost += source.lost()?;
+            self.losses_ns.append(&mut source.losses_ns);
+        }
+        // Marks are told all the time.
+        self.say(if self.recording.tag == Tag::Marks { What::Paused } else { What::Blind });
+        Ok(())
+    }
+
+    /// Records everything again.
+    fn see_again(&mut self) -> Result<()> {
+        let work = &self.work;
+        let opened = opening::open_lasting(self.recording, self.catalog, &|| work.threads(), self.probes.as_ref(), false);
+        let pids = self.work.pids();
+        self.lasting = match opened {
+            // It has ended meanwhile.
+            Err(_) if pids.iter().all(|pid| has_ended(*pid)) => return Ok(()),
+            opened => opened?,
+        };
+        pids.iter().for_each(|pid| self.mappings.read(*pid, &mut self.names));
+        let time_ns = monotonic_raw_ns();
+        self.all_sources().try_for_each(|source| source.sampler.enable())?;
+        // What begins after it was asked for may be told twice, and is told once.
+        self.order.push(time_ns, Held::Gap(self.identity.anew(pids)));
+        self.say(What::Resumed);
+        Ok(())
+    }
+
+    fn keep_to_budget(&mut self) -> Result<()> {
         let Some(controller) = self.budget.as_ref() else { return Ok(()) };
         let (listener, pid) = (&mut self.listener, self.pid);
         if !controller.is_due(monotonic_raw_ns(), || listener.progress(pid).1) {
@@ -145,16 +230,22 @@ impl Session {
     pub fn look(&mut self, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
         self.looks_ns.push_back(monotonic_raw_ns());
         self.listener.listen(&mut self.order)?;
-        for source in &mut self.sources {
-            source.drain(self.formats.as_ref(), self.probes.as_ref(), &mut self.order, &mut self.mappings, &mut self.names)?;
-        }
-        for (pid, fd) in self.sources.iter_mut().flat_map(|source| std::mem::take(&mut source.accepting)) {
-            self.identity.accepts(pid, fd);
-        }
+        self.drain()?;
         match self.looks_ns.len() > HOLD_BACK {
             true => self.looks_ns.pop_front().map_or(Ok(()), |until_ns| self.flush(until_ns, keep)),
             false => Ok(()),
         }
+    }
+
+    fn drain(&mut self) -> Result<()> {
+        let Self { sources, lasting, formats, probes, order, mappings, names, identity, .. } = self;
+        for source in sources.iter_mut().chain(&mut lasting.of_cpus).chain(&mut lasting.of_threads) {
+            source.drain(formats.as_ref(), probes.as_ref(), order, mappings, names)?;
+            for (pid, fd) in std::mem::take(&mut source.accepting) {
+                identity.accepts(pid, fd);
+            }
+        }
+        Ok(())
     }
 
     /// Hands out the rows before a time.
@@ -176,14 +267,14 @@ impl Session {
         identity.release(until_ns, &mut keep)
     }
 
-    pub fn finish(mut self, exit: Exit, steal_s: Option<f64>) -> Result<Recorded> {
-        // LOST records are written only when there is room again; the counter knows of all (Linux 6.0 on).
-        let lost = self.sources.iter().map(|source| Ok(source.lost.max(source.sampler.lost()?))).sum::<Result<u64>>()?;
-        let mut losses_ns: Vec<u64> = self.sources.iter_mut().flat_map(|source| std::mem::take(&mut source.losses_ns)).collect();
+    pub fn finish(mut self, exit: Exit, steal_s: Option<f64>, own_cpu_s: f64) -> Result<Recorded> {
+        let lost = self.lost + self.all_sources().map(|source| source.lost()).sum::<Result<u64>>()?;
+        let mut losses_ns = std::mem::take(&mut self.losses_ns);
+        self.all_sources().for_each(|source| losses_ns.append(&mut source.losses_ns));
         losses_ns.sort_unstable();
         losses_ns.truncate(Recorded::MAX_LOSSES);
         // The kernel keeps definitions that events are open on.
-        drop(self.sources);
+        drop((self.sources, self.lasting));
         let named = self.mappings.resolve();
         Ok(Recorded {
             exit,
@@ -201,6 +292,8 @@ impl Session {
             steal_s,
             seen: self.identity.finish(),
             probed: self.probes.map(|probes| probes.binary),
+            checked: self.price_check.as_ref().and_then(PriceCheck::found),
+            own_cpu_s,
             spent: self.budget.as_ref().and_then(Controller::spent),
             windows_ns: self.budget.is_some().then_some(self.windows_ns),
         })

@@ -36,7 +36,7 @@ pub(super) struct Source {
     /// What its times are converted by.
     clock: Option<PerfClock>,
     /// As its records say.
-    pub lost: u64,
+    lost: u64,
     pub losses_ns: Vec<u64>,
 }
 
@@ -78,6 +78,11 @@ impl Source {
         let mut clock = PerfClock::open(catalog)?;
         clock.anchor()?;
         Ok(Self { clock: Some(clock), ..Self::open(&[event], targets, ring_pages, register)? })
+    }
+
+    /// Records that found no room. LOST records are written only when there is room again; the counter knows of all (Linux 6.0 on).
+    pub fn lost(&self) -> Result<u64> {
+        Ok(self.lost.max(self.sampler.lost()?))
     }
 
     pub fn drain(

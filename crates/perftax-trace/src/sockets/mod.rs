@@ -96,6 +96,20 @@ impl Connections {
         self.all.entry(pid).or_default().insert(fd, Connection::default());
     }
 
+    /// Nothing was heard of any of them for a while: what was under way is told no further, and these are served now. What overlapped on one still does.
+    pub fn resume(&mut self, served: &[At]) {
+        self.inside.clear();
+        self.undecided.clear();
+        self.said = Said::default();
+        let before = std::mem::take(&mut self.all);
+        for &(pid, fd) in served {
+            let known = before.get(&pid).and_then(|own| own.get(&fd));
+            self.sight.connections += u64::from(known.is_none());
+            let is_refused = known.is_some_and(|known| known.is_refused);
+            self.all.entry(pid).or_default().insert(fd, Connection { is_refused, ..Connection::default() });
+        }
+    }
+
     /// A process was created: it has its parent's descriptors. A thread has them anyhow.
     pub fn born(&mut self, pid: u32, parent: u32) {
         if pid != parent

@@ -176,3 +176,21 @@ fn what_overlaps_is_refused() {
     marks(&mut connections, &calls);
     assert_eq!((connections.sight.begun, connections.sight.refused), (3, 1));
 }
+
+/// Nothing was heard of connections for a while: neither a request nor an answer of before goes on, and a descriptor may be something else's by now.
+#[test]
+fn after_a_gap_nothing_of_before_goes_on() {
+    let mut connections = serving(&[5, 6, 7]);
+    let before = [(10, 20, 1, Reads(5), 10), (30, 40, 1, Reads(6), 10), (50, 60, 1, Writes(6), 10)];
+    assert_eq!(marks(&mut connections, &before).len(), 3);
+    connections.resume(&[(1, 5), (1, 6), (1, 8)]);
+    let after =
+        [(110, 120, 1, Writes(5), 10), (130, 140, 1, Reads(7), 10), (150, 160, 1, Reads(8), 10), (170, 180, 1, Writes(8), 10)];
+    let mut told = marks(&mut connections, &after);
+    connections.lose_patience(u64::MAX, &mut |mark| told.push((mark.time_ns, mark.tid, mark.id, mark.kind)));
+    assert_eq!(told, [(160, 1, 3, Begin), (180, 1, 3, End)]);
+    assert_eq!(
+        (connections.sight.connections, connections.sight.begun, connections.sight.answered, connections.sight.unasked),
+        (4, 3, 1, 1)
+    );
+}

@@ -32,6 +32,7 @@ pub fn of_what(what: What) -> (u64, u64) {
         What::Nmi(ns) => (17, ns),
         What::Paused => (18, 0),
         What::Resumed => (19, 0),
+        What::Blind => (20, 0),
     }
 }
 
@@ -53,6 +54,7 @@ pub fn what(what: u64, other: u64) -> Option<What> {
         17 => What::Nmi(other),
         18 => What::Paused,
         19 => What::Resumed,
+        20 => What::Blind,
         _ => return None,
     })
 }

@@ -104,12 +104,18 @@ impl Tracker {
             self.settle(tid, now_ns);
             self.release(tid, out);
         }
+        self.trouble.never_ended += self.let_go(now_ns, out);
+    }
+
+    /// Hands out what is under way, in the order in which it began, with no end. Returns how many that were.
+    fn let_go(&mut self, now_ns: u64, out: &mut dyn FnMut(&Message)) -> u64 {
         let mut left: Vec<Key> = self.under_way.drain().map(|(_, key)| key).collect();
         left.sort_unstable_by_key(|key| self.slots[*key as usize].serial);
-        for key in left {
-            self.trouble.never_ended += 1;
-            self.emit(key, out);
+        for key in &left {
+            self.leave(*key, now_ns);
+            self.emit(*key, out);
         }
+        left.len() as u64
     }
 
     /// What was recorded of each thread.
@@ -210,9 +216,12 @@ impl Tracker {
                     self.slots[*key as usize].message.migrations += 1;
                 }
             }
-            What::Paused => {
+            What::Paused | What::Blind => {
                 self.forget(now_ns, out);
                 self.is_paused = true;
+                if what == What::Blind {
+                    self.trouble.cut_off += self.let_go(now_ns, out);
+                }
             }
             What::Resumed => {
                 self.forget(now_ns, out);

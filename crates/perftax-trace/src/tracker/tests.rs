@@ -103,7 +103,7 @@ fn what_is_odd_is_counted_and_the_rest_is_read() {
         mark(11, 3, Begin, 8),
         mark(9, 3, End, 8),
     ]);
-    let odd = Trouble { never_ended: 2, ended_without_begin: 2, reused: 1, switched_to_unknown: 1, late: 1 };
+    let odd = Trouble { never_ended: 2, ended_without_begin: 2, reused: 1, switched_to_unknown: 1, late: 1, cut_off: 0 };
     assert_eq!(trouble, odd);
     let ends: Vec<_> = messages.iter().map(|m| (m.id, m.begin_ns, m.end_ns)).collect();
     assert_eq!(ends, [(6, 2, None), (6, 3, Some(4)), (8, 11, Some(11)), (7, 8, None)]);
@@ -305,6 +305,23 @@ fn while_recording_is_off_nothing_is_made_up() {
     let watched: Vec<_> = messages.iter().filter(|m| m.is_watched).map(|m| (m.id, m.shares.of(Cause::OnCpu))).collect();
     assert_eq!(watched, [(4, 60_000), (5, 60_000)]);
     assert!(messages.len() == 5 && messages.iter().all(|m| m.shares.of(Cause::Steal) == 0));
+}
+
+/// Where nothing says either when messages begin and end, those under way are told no further, and not as ones that never ended.
+#[test]
+fn what_is_under_way_when_nothing_is_heard_any_more_is_cut_off() {
+    let (messages, trouble) = track(&[
+        mark(1000, 7, Begin, 1),
+        mark(1500, 8, Begin, 2),
+        mark(2000, 8, End, 2),
+        event(3000, 0, What::Blind),
+        event(9000, 0, What::Resumed),
+        mark(10_000, 7, Begin, 1),
+        mark(10_500, 7, End, 1),
+    ]);
+    let told: Vec<_> = messages.iter().map(|m| (m.id, m.latency_ns())).collect();
+    assert_eq!(told, [(2, Some(500)), (1, None), (1, Some(500))]);
+    assert_eq!(trouble, Trouble { cut_off: 1, ..Trouble::default() });
 }
 
 #[test]

@@ -56,6 +56,39 @@ fn planted_delays_are_found_and_named() {
     assert!(tail.from == 0.99 && tail.messages >= 80 && tail.extra_ns.low > 100_000.0, "{tail:?}");
 }
 
+/// A program of system calls alone gets several times slower: that is found on it, whatever a loop's prices say; of what goes on meanwhile no message is lost. Without the check
+/// nothing is off.
+#[test]
+fn what_recording_costs_is_found_on_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = traced("mixed.c", "gcc", &[], folder.path());
+    let trace = folder.path().join("trace");
+    let (program, trace) = (program.to_str().unwrap(), trace.to_str().unwrap());
+    let record = |options: &[&str], messages: &str| {
+        let record =
+            [&["trace", "record", "-m", "4096", "--keep-slow", "p99.9", "-o", trace], options, &["--", program, messages]]
+                .concat();
+        let output = perftax(&[&record[..], &["50", "0"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let report = perftax(&["trace", "report", trace, "--json", "-"]);
+        let text = perftax(&["trace", "report", trace]);
+        std::fs::remove_dir_all(trace).unwrap();
+        let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+        (report, String::from_utf8_lossy(&text.stdout).into_owned())
+    };
+    let (report, text) = record(&[], "500000");
+    let checked = report.meta.checked.clone().unwrap_or_else(|| panic!("{} s: {text}", report.meta.elapsed_s));
+    assert!(checked.pairs.len() >= 3 && checked.off_s > 0.2, "{checked:?}");
+    assert!(checked.extra.low <= checked.extra.estimate && checked.extra.estimate > 0.5, "{checked:?}");
+    assert_eq!((report.messages, report.trouble.len()), (500_000, 0), "{:?}", report.trouble);
+    assert!(report.watched < 500_000 && report.watched > 200_000, "{}", report.watched);
+    let share = report.cost.share.unwrap();
+    assert!(share.estimate > 0.5, "{:?}", report.cost);
+    assert!(text.contains("with nothing recorded") && text.contains("perftax itself used"), "{text}");
+    let (report, text) = record(&["--no-price-check"], "100000");
+    assert_eq!((report.meta.checked, report.watched), (None, 100_000), "{text}");
+}
+
 /// The slow messages alone reach the disk, whole, and what is said of all is the same.
 #[test]
 fn slow_messages_are_kept_alone() {

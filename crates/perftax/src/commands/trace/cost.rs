@@ -16,7 +16,8 @@ use crate::profile;
 pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
     let meta = &reading.meta;
     let prices = Prices::of(meta);
-    let parts = prices.parts(marks(meta, meta.recorded), meta.cpu_s);
+    let mut parts = prices.parts(marks(meta, meta.recorded), meta.cpu_s);
+    parts.extend(prices.lost(meta.lost));
     let is_whole = meta.kept.is_none() && meta.tag == MARKS;
     let busiest = threads.iter().filter(|(_, taken)| is_whole && taken.ran_ns > 0).max_by_key(|(_, taken)| taken.marks);
     let busiest = busiest.map(|(tid, taken)| {
@@ -24,8 +25,30 @@ pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
         let share = whole_share(&prices.parts(recorded, cpu_s), cpu_s);
         ThreadCost { tid: *tid, name: reading.names.thread(*tid), cpu_s, recorded, share }
     });
-    let whole = whole_share(&parts, meta.cpu_s);
-    TraceCost { priced_share: if whole.is_none() { share(&parts, meta.cpu_s) } else { None }, share: whole, parts, busiest }
+    let found = meta.checked.as_ref().map(|checked| checked.extra);
+    let said = Said::of(whole_share(&parts, meta.cpu_s), found);
+    let priced_share = if said.is_priced { None } else { share(&parts, meta.cpu_s) };
+    TraceCost { share: said.share, is_checked: said.share.is_some() && !said.is_priced, priced_share, parts, busiest }
+}
+
+/// Which of two answers is given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Said {
+    share: Option<Estimate>,
+    is_priced: bool,
+}
+
+impl Said {
+    /// Prices are of loops, and what is found on the program is of the program: where they contradict each other it is believed. Where they do not, the narrower one says more.
+    fn of(priced: Option<Estimate>, found: Option<Estimate>) -> Self {
+        let width = |estimate: &Estimate| estimate.high - estimate.low;
+        let is_priced = match (&priced, &found) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(priced), Some(found)) => priced.low <= found.high && found.low <= priced.high && width(priced) <= width(found),
+        };
+        Self { share: if is_priced { priced } else { found }, is_priced }
+    }
 }
 
 /// Where messages are told apart by marks.
@@ -79,6 +102,13 @@ impl Prices {
     /// Interrupts of a timer whose sample the event's filter dropped (`cpu-clock:u` in the kernel's mode), in so much CPU time.
     fn dropped(&self, samples: u64, cpu_s: f64) -> u64 {
         self.filtered_gap_ns.map_or(0, |gap_ns| ((cpu_s * 1e9 / gap_ns as f64) as u64).saturating_sub(samples))
+    }
+
+    /// What found no room was taken all the same. Nearly all of it is what the kernel does.
+    fn lost(&self, lost: u64) -> Option<CostPart> {
+        let (what, each_ns) = ("records that found no room".into(), self.record_ns);
+        let remedy = each_ns.is_none().then(|| "perftax calibrate --mechanism tracepoint".into());
+        (lost > 0).then_some(CostPart { what, count: lost, each_ns, remedy })
     }
 
     fn parts(&self, [marks, samples, records]: [u64; 3], cpu_s: f64) -> Vec<CostPart> {
@@ -169,6 +199,21 @@ mod tests {
 
     fn part(count: u64, each_ns: Option<f64>) -> CostPart {
         CostPart { what: "samples".into(), count, each_ns: each_ns.map(Estimate::exact), remedy: None }
+    }
+
+    #[test]
+    fn what_was_found_on_the_program_is_believed() {
+        let at = |low: f64, high: f64| Some(Estimate::new((low + high) / 2.0, low, high));
+        let said = |priced, found| {
+            let said = Said::of(priced, found);
+            (said.share, said.is_priced)
+        };
+        let (priced, wide, far) = (at(0.028, 0.031), at(-0.01, 0.08), at(3.1, 3.9));
+        assert_eq!(said(priced, None), (priced, true));
+        assert_eq!(said(priced, wide), (priced, true), "they agree: the narrower one");
+        assert_eq!(said(at(0.5, 9.0), far), (far, false));
+        assert_eq!(said(priced, far), (far, false), "they do not");
+        assert_eq!((said(None, far), said(None, None)), ((far, false), (None, false)));
     }
 
     #[test]

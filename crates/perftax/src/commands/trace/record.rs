@@ -65,6 +65,9 @@ pub struct Args {
     /// Spend at most this share of the program's CPU time: recording is on and off in turn, and what it costs is measured by it
     #[arg(long, value_name = "SHARE", value_parser = budget_share)]
     budget: Option<f64>,
+    /// Do not check on the program what recording costs: for that nothing is recorded for a tenth of the time at most, later a fiftieth, from the third second on
+    #[arg(long, conflicts_with = "budget")]
+    no_price_check: bool,
     /// Record a process that runs already, until ^C (or --time)
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
@@ -118,8 +121,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
     for less in &origin.warnings {
         progress::announce(&format!("{less}\n  {}", less.remedy()));
     }
-    // Of rings: of the program's own events, of what the kernel does, of precise events, of probes.
-    let sets = 1 + [kernel_noise, mechanism == Mechanism::Pebs, tag.is_probed()].into_iter().filter(|is_one| *is_one).count();
+    // Of rings: of the program's own events, of what the kernel does, of system calls, of precise events, of probes.
+    let has_calls = kernel_noise || matches!(tag, Tag::Sockets(_));
+    let sets = [true, kernel_noise, has_calls, mechanism == Mechanism::Pebs, tag.is_probed()];
+    let sets = sets.into_iter().filter(|is_one| *is_one).count();
     // A process that ends takes its words with it.
     let words = crate::target::program(args.pid, &args.command);
     let recording = Recording {
@@ -129,6 +134,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         },
         at_most: args.time.map(seconds).transpose()?,
         budget: args.budget,
+        checks_price: !args.no_price_check,
         event,
         period: args.period,
         kernel_noise,
@@ -214,6 +220,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         missing: recorded.missing,
         kept,
         spent: recorded.spent,
+        checked: recorded.checked,
+        own_cpu_s: Some(recorded.own_cpu_s),
         steal_s: recorded.steal_s,
         losses_ns: recorded.losses_ns,
         threads: recorded.names.threads.into_iter().collect(),

@@ -1,0 +1,126 @@
+//! What a program has done so far, by what is counted without recording anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use perftax_pmu::process::running_threads;
+use perftax_pmu::sys::{Descriptors, monotonic_raw_ns, process_cpu_ns, process_tree};
+
+use super::descriptors::open_sockets;
+use super::listener::Listener;
+use crate::budget::Progress;
+use crate::tag::Tag;
+
+/// Of the connections that were there before, the share that may be gone: what those had received meanwhile nobody knows.
+const MAX_GONE: f64 = 0.1;
+
+/// The processes that are recorded, and what they have done.
+pub(super) struct Work {
+    root: u32,
+    /// What was there before, and is not recorded.
+    others: BTreeSet<u32>,
+    cpu_ns: BTreeMap<u32, u64>,
+    /// Messages are marked; otherwise bytes that came by TCP are counted.
+    is_marked: bool,
+    /// What each connection had received, by its socket's number, and all of them together.
+    received: BTreeMap<u64, u64>,
+    all_received: u64,
+}
+
+impl Work {
+    /// Of a process and of what it will start.
+    pub fn of(root: u32, tag: &Tag) -> Self {
+        let others = process_tree(root).into_iter().filter(|pid| *pid != root).collect();
+        let (cpu_ns, received) = (BTreeMap::new(), BTreeMap::new());
+        Self { root, others, cpu_ns, is_marked: *tag == Tag::Marks, received, all_received: 0 }
+    }
+
+    /// The processes that are recorded, as far as they are there.
+    pub fn pids(&self) -> Vec<u32> {
+        process_tree(self.root).difference(&self.others).copied().collect()
+    }
+
+    /// Their threads.
+    pub fn threads(&self) -> Vec<i32> {
+        self.pids().into_iter().flat_map(running_threads).collect()
+    }
+
+    /// CPU time so far, ns.
+    pub fn cpu_ns(&mut self, listener: &mut Listener) -> u64 {
+        if self.is_marked {
+            return listener.progress(self.root).1;
+        }
+        for pid in self.pids() {
+            self.cpu_ns.entry(pid).or_default();
+        }
+        for (pid, cpu_ns) in &mut self.cpu_ns {
+            // One that is gone takes no more.
+            *cpu_ns = process_cpu_ns(*pid).unwrap_or(*cpu_ns).max(*cpu_ns);
+        }
+        self.cpu_ns.values().sum()
+    }
+
+    /// CPU time and work of one moment. Where work is not known any more it goes back to 0.
+    pub fn progress(&mut self, listener: &mut Listener) -> Progress {
+        let cpu_ns = self.cpu_ns(listener);
+        let messages = if self.is_marked { listener.progress(self.root).0 } else { self.receive() };
+        Progress { time_ns: monotonic_raw_ns(), cpu_ns, messages }
+    }
+
+    /// Bytes that came by TCP so far.
+    fn receive(&mut self) -> u64 {
+        let mut now = BTreeMap::new();
+        for pid in self.pids() {
+            let Some(descriptors) = Descriptors::of(pid) else { continue };
+            for (fd, socket) in open_sockets(pid) {
+                // Several processes may have it.
+                if !now.contains_key(&socket)
+                    && let Some(received) = descriptors.tcp_received(fd)
+                {
+                    now.insert(socket, received);
+                }
+            }
+        }
+        let gone = self.received.keys().filter(|socket| !now.contains_key(*socket)).count();
+        let more = now.iter().map(|(socket, received)| received.saturating_sub(self.received.get(socket).copied().unwrap_or(0)));
+        self.all_received += more.sum::<u64>();
+        if gone as f64 > MAX_GONE * self.received.len() as f64 {
+            self.all_received = 0;
+        }
+        self.received = now;
+        self.all_received
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[test]
+    fn what_came_by_connections_is_work() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let pairs = || {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (client, listener.accept().unwrap().0)
+        };
+        let mut all: Vec<(TcpStream, TcpStream)> = (0..20).map(|_| pairs()).collect();
+        let mut work = Work::of(std::process::id(), &Tag::Sockets(None));
+        let folder = tempfile::tempdir().unwrap();
+        let mut marks = Listener::new(folder.path());
+        let before = work.progress(&mut marks);
+        for (client, server) in &mut all {
+            client.write_all(&[1; 1000]).unwrap();
+            server.read_exact(&mut [0; 1000]).unwrap();
+        }
+        let after = work.progress(&mut marks);
+        // Other tests of this process may have connections, too.
+        assert!(after.messages - before.messages >= 20_000 && after.cpu_ns > before.cpu_ns, "{before:?} {after:?}");
+        assert!(work.threads().contains(&(std::process::id() as i32)));
+        all.clear();
+        assert_eq!(work.progress(&mut marks).messages, 0, "most of them are gone: how much came is not known");
+    }
+}
