@@ -57,10 +57,11 @@ impl Following {
                 Kind::End => true,
                 // It may begin one after the other, and leave each to whoever switches to it.
                 Kind::Begin | Kind::Switch => self.has_come,
+                Kind::Wake => false,
             },
             _ => false,
         };
-        self.has_come |= matches!(row, Row::Mark(mark) if mark.id != 0);
+        self.has_come |= matches!(row, Row::Mark(mark) if mark.id != 0 && mark.kind != Kind::Wake);
         self.left = if leaves { 0 } else { self.left.saturating_sub(1) };
     }
 }

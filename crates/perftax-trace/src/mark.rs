@@ -9,6 +9,8 @@ pub enum Kind {
     End,
     /// The thread goes on with the message; id 0: with none.
     Switch,
+    /// What the thread does lets another message go on, of which it is not at work. No program marks it: Go's scheduler is watched for it.
+    Wake,
 }
 
 impl Kind {

@@ -138,10 +138,18 @@ impl Message {
         }
     }
 
-    /// Who ended a piece of a thread's waiting, where that is known.
+    /// Who ended a piece of a thread's waiting, or of the message's while no thread was at it, where that is known.
     pub fn woken(&self, piece: &Piece) -> Option<&Waker> {
-        let is_it = |waking: &&Waking| waking.tid == piece.tid && waking.time_ns == piece.to_ns;
-        self.wakings.iter().find(is_it).map(|waking| &waking.by).filter(|_| piece.cause == Cause::Blocked)
+        let waking = match piece.cause {
+            Cause::Blocked => self.wakings.iter().find(|waking| waking.tid == piece.tid && waking.time_ns == piece.to_ns),
+            // From there on it waited for a thread. Who woke it before that did so in vain.
+            Cause::Unattended => {
+                let is_within = |waking: &&Waking| waking.tid == 0 && (piece.from_ns..=piece.to_ns).contains(&waking.time_ns);
+                self.wakings.iter().rev().find(is_within)
+            }
+            _ => None,
+        };
+        waking.map(|waking| &waking.by)
     }
 
     /// A stretch of a thread's time lost `ns` to the hypervisor. When within it cannot be known: its end is taken.

@@ -6,7 +6,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::label::Labels;
-use crate::mark::Mark;
+use crate::mark::{Kind, Mark};
 use crate::said::Said;
 
 /// A thread passes a probe.
@@ -18,7 +18,7 @@ pub struct Pass {
     pub pid: u32,
     /// Who.
     pub tid: u32,
-    /// The goroutine that is on the thread, or comes to it.
+    /// The goroutine that is on the thread, comes to it, or can go on.
     pub goroutine: Option<u64>,
     /// How deep in its stack the thread is, bytes; where a message is a call.
     pub depth: Option<u64>,
@@ -47,6 +47,8 @@ pub enum Place {
     Leaves,
     /// It has ended.
     Gone,
+    /// It can go on, by what the thread does: another one is on that.
+    Readies,
 }
 
 /// Who works on a message: of a process, a thread or a goroutine.
@@ -143,6 +145,12 @@ impl Passes {
                 let number = self.at.get(&carrier).map_or(0, |current| current.number);
                 self.said.turn(pass.time_ns, pass.tid, number, out);
             }
+            Place::Readies => {
+                if let Some(current) = self.at.get(&carrier) {
+                    let (time_ns, tid, id) = (pass.time_ns, pass.tid, current.number);
+                    out(Mark { time_ns, tid, id, kind: Kind::Wake });
+                }
+            }
             Place::Leaves => self.said.turn(pass.time_ns, pass.tid, 0, out),
             Place::Gone => {
                 // Another one may have its number next.
@@ -218,8 +226,7 @@ impl Passes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mark::Kind;
-    use Kind::{Begin, End, Switch};
+    use Kind::{Begin, End, Switch, Wake};
 
     fn start(text: &str) -> Place {
         Place::Start { text: Some(text.into()), id: None }
@@ -366,6 +373,8 @@ mod tests {
             (40, 5, b, Place::Leaves),
             (41, 6, b, Place::Comes),
             (42, 5, a, Place::Comes),
+            (45, 5, b, Place::Readies),
+            (46, 5, Some(0xc0), Place::Readies),
             (50, 6, b, DONE),
             (60, 5, a, Place::Gone),
             (61, 5, a, Place::Leaves),
@@ -379,6 +388,7 @@ mod tests {
             (40, 5, 0, Switch),
             (41, 6, 2, Switch),
             (42, 5, 1, Switch),
+            (45, 5, 2, Wake),
             (50, 6, 2, End),
             (60, 5, 0, Switch),
         ];

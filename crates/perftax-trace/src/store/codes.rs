@@ -8,7 +8,18 @@ pub fn of_kind(kind: Kind) -> u64 {
         Kind::Begin => 1,
         Kind::End => 2,
         Kind::Switch => 3,
+        Kind::Wake => 4,
     }
+}
+
+pub fn kind(code: u64) -> Option<Kind> {
+    Some(match code {
+        1 => Kind::Begin,
+        2 => Kind::End,
+        3 => Kind::Switch,
+        4 => Kind::Wake,
+        _ => return None,
+    })
 }
 
 pub fn of_what(what: What) -> (u64, u64) {

@@ -2,7 +2,7 @@
 //!
 //! | table | columns (int64, but for text) |
 //! |---|---|
-//! | marks | time_ns, tid, id, kind (1 begin, 2 end, 3 switch) |
+//! | marks | time_ns, tid, id, kind (1 begin, 2 end, 3 switch, 4 wake) |
 //! | samples | time_ns, cpu, pid, tid, ip, tag |
 //! | kernel | time_ns, cpu, tid, what, other |
 //! | symbols | pid (0: the kernel's), ip, function (text), module (text) |

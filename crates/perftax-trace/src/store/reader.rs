@@ -10,9 +10,9 @@ use rustc_hash::FxHashMap;
 use super::background::Background;
 use super::merge::Merge;
 use super::table::{Function, TableReader, read_texts};
-use super::{LABELS, MARKS, SAMPLES, SYMBOLS};
+use super::{LABELS, MARKS, SAMPLES, SYMBOLS, codes};
 use crate::label::Labels;
-use crate::mark::{Kind, Mark};
+use crate::mark::Mark;
 use crate::tracker::Record;
 
 /// Batches of rows that are read ahead.
@@ -176,7 +176,7 @@ impl Store {
 
 pub(super) fn mark(batch: &[Vec<i64>; 4], row: usize) -> Option<Mark> {
     let [time_ns, tid, id, kind] = batch;
-    let kind = Kind::of(u64::try_from(kind[row]).ok().filter(|kind| (1..=3).contains(kind))?)?;
+    let kind = codes::kind(u64::try_from(kind[row]).ok()?)?;
     Some(Mark { time_ns: time_ns[row] as u64, tid: tid[row] as u32, id: id[row] as u64, kind })
 }
 

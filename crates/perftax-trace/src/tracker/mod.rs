@@ -166,6 +166,7 @@ impl Tracker {
                     self.release(tid, out);
                 }
             }
+            Kind::Wake => self.let_go_on(id, tid, now_ns),
             Kind::Switch => {
                 let key = self.under_way.get(&id).copied();
                 self.trouble.switched_to_unknown += u64::from(id != 0 && key.is_none());
@@ -325,13 +326,28 @@ impl Tracker {
         }
     }
 
-    /// A thread can run from now on, by what another one is at.
-    fn wake(&mut self, woken: u32, by: u32, now_ns: u64) {
+    /// What a thread is at that wakes somebody.
+    fn waker(&self, by: u32) -> Waker {
         let id = |thread: &Thread| thread.stack.last().map(|key| self.slots[*key as usize].message.id);
-        let waker = match self.threads.get(by) {
+        match self.threads.get(by) {
             Some(thread) if by != 0 => thread.as_waker(by, id(thread)),
             _ => Waker { tid: by, id: None, at: None },
-        };
+        }
+    }
+
+    /// A message can go on from now on whose carrier is on no thread, by what a thread is at.
+    fn let_go_on(&mut self, id: u64, by: u32, now_ns: u64) {
+        let waker = self.waker(by);
+        let Some(key) = self.under_way.get(&id) else { return };
+        let wakings = &mut self.slots[*key as usize].message.wakings;
+        if waker.id != Some(id) && wakings.len() < Message::MAX_WAKINGS {
+            wakings.push(Waking { time_ns: now_ns, tid: 0, by: waker });
+        }
+    }
+
+    /// A thread can run from now on, by what another one is at.
+    fn wake(&mut self, woken: u32, by: u32, now_ns: u64) {
+        let waker = self.waker(by);
         let Some(thread) = self.threads.get_mut(woken) else { return };
         match thread.off {
             Some((Cause::Blocked, _)) => {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::cause::Shares;
 use crate::message::Piece;
-use Kind::{Begin, End, Switch};
+use Kind::{Begin, End, Switch, Wake};
 use proptest::prelude::*;
 
 fn mark(time_ns: u64, tid: u32, kind: Kind, id: u64) -> Record {
@@ -107,6 +107,27 @@ fn what_is_odd_is_counted_and_the_rest_is_read() {
     assert_eq!(trouble, odd);
     let ends: Vec<_> = messages.iter().map(|m| (m.id, m.begin_ns, m.end_ns)).collect();
     assert_eq!(ends, [(6, 2, None), (6, 3, Some(4)), (8, 11, Some(11)), (7, 8, None)]);
+}
+
+/// In Go a message waits on no thread: who lets it go on is known by the scheduler. The last word counts: it may have been woken in vain.
+#[test]
+fn whoever_lets_a_message_go_on_that_no_thread_is_at_is_known() {
+    let (messages, trouble) = track(&[
+        mark(0, 7, Begin, 1),
+        mark(10, 7, Switch, 0),
+        mark(12, 7, Begin, 2),
+        mark(20, 7, Wake, 1),
+        mark(25, 9, Begin, 3),
+        mark(40, 9, Wake, 1),
+        mark(41, 9, Wake, 77),
+        mark(45, 7, Switch, 1),
+        mark(50, 7, End, 1),
+    ]);
+    let one = messages.iter().find(|message| message.id == 1).unwrap();
+    let waits: Vec<_> = one.pieces.iter().filter(|piece| piece.cause == Cause::Unattended).collect();
+    assert_eq!(waits.iter().map(|piece| (piece.from_ns, piece.to_ns)).collect::<Vec<_>>(), [(10, 45)]);
+    assert_eq!(one.woken(waits[0]), Some(&Waker { tid: 9, id: Some(3), at: None }));
+    assert_eq!((one.wakings.len(), trouble.never_ended, trouble.switched_to_unknown), (2, 2, 0));
 }
 
 /// A thread at another message, an interrupt of that thread, one of a CPU that idled; and one that is woken while it still leaves its CPU.

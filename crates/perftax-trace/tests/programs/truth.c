@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * truth MESSAGES DELAYED SEED FILE: a thread handles so many messages of some microseconds each; so many of them, chosen by the seed, are
+ * truth MESSAGES DELAYED SEED FILE [served]: a thread handles so many messages of some microseconds each; so many of them, chosen by the seed, are
  * delayed by 20 us to 2 ms, in turn by
  *
  *     spin      computing
@@ -8,17 +8,24 @@
  *     preempt   another process, which is woken for it and has a real-time priority on the same CPU
  *     sleep     waiting in a system call
  *     thrash    reading lines that a thread on another CPU keeps writing to
+ *     lock      waiting for a lock that another thread holds, which computes meanwhile for a message of its own
  *
- * FILE gets a line for each delay: id, way, nanoseconds asked for, nanoseconds that it took.
+ * Messages are numbered as they begin. Where they are served, each is a request on a connection of its thread's. FILE gets a line for each delay: number, way, nanoseconds asked
+ * for, nanoseconds that it took, and the number of the message that held the lock or 0.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <signal.h>
 #include <time.h>
@@ -29,10 +36,10 @@
 #define LINES 4096
 #define LINE  64
 #define PAGE  4096
-#define WAYS  5
+#define WAYS  6
 #define NEW_PAGES ((size_t)16384)
 
-static const char *const way_names[WAYS] = { "spin", "faults", "preempt", "sleep", "thrash" };
+static const char *const way_names[WAYS] = { "spin", "faults", "preempt", "sleep", "thrash", "lock" };
 /* What is shared with the process that preempts. */
 static volatile struct { uint64_t spin_ns; } *asked;
 static int to_hog[2], from_hog[2];
@@ -78,15 +85,98 @@ static __attribute__((noinline)) void touch_new_pages(char *pages, uint64_t ns)
         pages[at] = 1;
 }
 
+/* Messages of the two threads that have any, and their connections, where they are served. */
+enum { MAIN, HOLDER, THREADS };
+static uint64_t last_number;
+static int connections[THREADS] = { -1, -1 }, clients[THREADS];
+
 /* Functions, for those who tell messages by these instead of by marks. */
-static __attribute__((noinline)) void message_begins(uint64_t id)
+static __attribute__((noinline)) uint64_t message_begins(int thread)
 {
-    perftax_begin(id);
+    uint64_t number;
+    char request[16];
+
+    if (connections[thread] >= 0 && read(connections[thread], request, sizeof request) != sizeof request)
+        exit(1);
+    number = __atomic_add_fetch(&last_number, 1, __ATOMIC_SEQ_CST);
+    perftax_begin(number);
+    return number;
 }
 
-static __attribute__((noinline)) void message_ends(uint64_t id)
+static __attribute__((noinline)) void message_ends(int thread, uint64_t number)
 {
-    perftax_end(id);
+    static const char answer[16];
+
+    if (connections[thread] >= 0 && write(connections[thread], answer, sizeof answer) != sizeof answer)
+        exit(1);
+    perftax_end(number);
+}
+
+/* Asks, and asks again when it was answered. */
+static void *client(void *connection)
+{
+    static const char request[16];
+    char answer[16];
+    int fd = *(int *)connection;
+
+    while (write(fd, request, sizeof request) == sizeof request && read(fd, answer, sizeof answer) == sizeof answer)
+        ;
+    return 0;
+}
+
+static void serve(void)
+{
+    struct sockaddr_in address = { AF_INET, 0, { htonl(INADDR_LOOPBACK) }, { 0 } };
+    socklen_t length = sizeof address;
+    int listening = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    pthread_t thread;
+
+    if (bind(listening, (struct sockaddr *)&address, sizeof address) || listen(listening, THREADS) ||
+        getsockname(listening, (struct sockaddr *)&address, &length)) {
+        perror("truth: listen");
+        exit(1);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(clients[i], (struct sockaddr *)&address, sizeof address) || (connections[i] = accept(listening, 0, 0)) < 0) {
+            perror("truth: connect");
+            exit(1);
+        }
+        setsockopt(clients[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        setsockopt(connections[i], IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        pthread_create(&thread, 0, client, &clients[i]);
+    }
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static sem_t wanted, is_held, is_over;
+static volatile uint64_t held_ns, holder;
+
+/* Holds the lock when it is wanted to. */
+static void *hold(void *cpu)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET((int)(size_t)cpu, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+    for (;;) {
+        sem_wait(&wanted);
+        holder = message_begins(HOLDER);
+        pthread_mutex_lock(&lock);
+        sem_post(&is_held);
+        spin_for(held_ns, 1);
+        pthread_mutex_unlock(&lock);
+        message_ends(HOLDER, holder);
+        sem_post(&is_over);
+    }
+    return 0;
+}
+
+static __attribute__((noinline)) void wait_for_lock(void)
+{
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
 }
 
 static char *new_pages(void)
@@ -196,6 +286,12 @@ int main(int argc, char **argv)
     if (!child)
         hog();
     pthread_create(&thread, 0, thrash, (void *)(size_t)(sysconf(_SC_NPROCESSORS_ONLN) > 1));
+    sem_init(&wanted, 0, 0);
+    sem_init(&is_held, 0, 0);
+    sem_init(&is_over, 0, 0);
+    pthread_create(&thread, 0, hold, (void *)(size_t)(sysconf(_SC_NPROCESSORS_ONLN) > 1));
+    if (argc > 5)
+        serve();
     memset((void *)(size_t)lines, 1, sizeof lines);
     for (uint64_t i = 0; i < delayed; i++) {
         uint64_t id;
@@ -212,10 +308,12 @@ int main(int argc, char **argv)
         ways[id] = (uint8_t)(i % WAYS);
     }
     for (uint64_t id = 1; id <= messages; id++) {
+        uint64_t number;
+
         if (!delay_ns[id]) {
-            message_begins(id);
+            number = message_begins(MAIN);
             x = work(x, 1500);
-            message_ends(id);
+            message_ends(MAIN, number);
             continue;
         }
         thrashing = ways[id] == 4;
@@ -224,19 +322,30 @@ int main(int argc, char **argv)
         uint64_t ns = delay_ns[id], from;
         char *pages = ways[id] == 1 ? new_pages() : 0;
 
+        holder = 0;
+        if (ways[id] == 5) {
+            held_ns = ns;
+            sem_post(&wanted);
+            sem_wait(&is_held);
+        }
         from = now_ns();
-        message_begins(id);
+        number = message_begins(MAIN);
         x = work(x, 1500);
         switch (ways[id]) {
         case 0: x = spin_for(ns, x); break;
         case 1: touch_new_pages(pages, ns); break;
         case 2: be_preempted(ns); break;
         case 3: sleep_for(ns); break;
-        case 4: read_thrashed_lines(ns);
+        case 4: read_thrashed_lines(ns); break;
+        case 5: wait_for_lock();
         }
-        message_ends(id);
-        fprintf(file, "%llu,%s,%llu,%llu\n", (unsigned long long)id, way_names[ways[id]], (unsigned long long)ns,
-                (unsigned long long)(now_ns() - from));
+        message_ends(MAIN, number);
+        uint64_t took_ns = now_ns() - from;
+
+        if (ways[id] == 5)
+            sem_wait(&is_over);
+        fprintf(file, "%llu,%s,%llu,%llu,%llu\n", (unsigned long long)number, way_names[ways[id]], (unsigned long long)ns,
+                (unsigned long long)took_ns, (unsigned long long)holder);
         thrashing = 0;
         if (pages)
             munmap(pages, NEW_PAGES * PAGE);

@@ -1,8 +1,8 @@
 //! Functions of a program at which messages begin and end.
 //!
 //! A function that returns is caught by the kernel's return probes, which put another address on its stack. Go moves stacks and looks through them, and would end; what C++ and Rust throw is not caught behind such an
-//! address, and ends the program: there a probe stands on each of its return instructions. A goroutine comes to a thread in `runtime.gogo`, leaves it in `runtime.mcall`, and ends in `runtime.goexit1`
-//! (runtime/proc.go, asm_amd64.s).
+//! address, and ends the program: there a probe stands on each of its return instructions. A goroutine comes to a thread in `runtime.gogo`, leaves it in `runtime.mcall`, ends in `runtime.goexit1`, and is let go on by others in
+//! `runtime.ready` (runtime/proc.go, asm_amd64.s).
 
 use std::path::Path;
 
@@ -20,7 +20,12 @@ const ARGUMENTS: [&str; 6] = ["%di", "%si", "%dx", "%cx", "%r8", "%r9"];
 const GO_ARGUMENTS: [&str; 9] = ["%ax", "%bx", "%cx", "%di", "%si", "%r8", "%r9", "%r10", "%r11"];
 const GO_G: &str = "%r14";
 /// Goroutines go from thread to thread there: the function, what it says, and where the goroutine is.
-const GO_SCHEDULER: [(&str, Says, &str); 2] = [("runtime.mcall", Says::Leaves, GO_G), ("runtime.goexit1", Says::Gone, GO_G)];
+const GO_SCHEDULER: [(&str, Says, &str); 3] = [
+    ("runtime.mcall", Says::Leaves, GO_G),
+    ("runtime.goexit1", Says::Gone, GO_G),
+    // On the system's stack of whoever unlocks, sends, receives; its argument can go on.
+    ("runtime.ready", Says::Readies, "%ax"),
+];
 /// It goes on with a goroutine, whether another one or the same: the body in assembler, which has what it is to go on with (`gobuf`) on the stack, and there the goroutine.
 const GO_COMES: [&str; 2] = ["runtime.gogo.abi0", "runtime.gogo"];
 const GO_COMES_G: &str = "+16(+8(%sp))";

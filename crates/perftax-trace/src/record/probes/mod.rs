@@ -51,6 +51,7 @@ enum Says {
     Comes,
     Leaves,
     Gone,
+    Readies,
 }
 
 /// A probe that is defined.
@@ -135,6 +136,7 @@ impl Probes {
             Says::Comes => Place::Comes,
             Says::Leaves => Place::Leaves,
             Says::Gone => Place::Gone,
+            Says::Readies => Place::Readies,
         };
         // Behind a return its own address is gone from the stack.
         let sp = format.number(SP, raw).map(|sp| if *is_return { sp.wrapping_sub(8) } else { sp });
@@ -152,6 +154,7 @@ impl Says {
             Self::Comes => "comes",
             Self::Leaves => "leaves",
             Self::Gone => "gone",
+            Self::Readies => "readies",
         }
     }
 }

@@ -153,9 +153,9 @@ fn blamed_cause(reading: &Reading, blamed: &Blamed) -> BlamedCause {
     BlamedCause { cause: blamed.cause.name().into(), extra_ns: blamed.extra_ns, which: details(false), functions: details(true) }
 }
 
-/// Who ended the longest stretch of waiting.
-fn longest_waiting(message: &Message) -> Option<&Waker> {
-    let waits = message.pieces.iter().filter(|piece| piece.cause == Cause::Blocked);
+/// Who ended the longest stretch of waiting of a kind.
+fn longest_waiting(message: &Message, cause: Cause) -> Option<&Waker> {
+    let waits = message.pieces.iter().filter(|piece| piece.cause == cause);
     waits.max_by_key(|piece| piece.to_ns - piece.from_ns).and_then(|piece| message.woken(piece))
 }
 
@@ -180,7 +180,7 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         cause: foremost.cause.name().into(),
         beyond_ns: foremost.beyond_ns,
         which: foremost.which.and_then(|(detail, _)| name(detail)),
-        woken_by: longest_waiting(message).filter(|_| foremost.cause == Cause::Blocked).map(|waker| woken_by(reading, waker)),
+        woken_by: longest_waiting(message, foremost.cause).map(|waker| woken_by(reading, waker)),
         function,
         shares_ns: shares(&message.shares),
         faults: message.faults,
