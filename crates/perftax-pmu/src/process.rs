@@ -1,5 +1,7 @@
 //! Processes as /proc shows them (proc(5)): their threads, whether they run, what they have mapped.
 
+mod standing;
+
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
@@ -10,6 +12,7 @@ use std::path::{Path, PathBuf};
 use perftax_symbols::{FileId, FileKey, Mapping};
 
 use crate::{Error, Result};
+pub use standing::{Standing, own_number};
 
 /// A process's threads, those among them that have ended but were not reaped; none where it is gone.
 pub fn threads(pid: u32) -> Vec<i32> {

@@ -5,6 +5,7 @@
 //! elf            Elf: functions, variables, segments, build id of a file
 //! probed         where a uprobe can stand at a function; static_probe: where a program offers one
 //! naming         Names: code by function and source line, data by variable; Functions: by function alone; `functions_of_*`: many at once
+//! generated      GeneratedCode: functions of code that a runtime makes and writes about (perf-PID.map, jitdump)
 //! unwind         return addresses, from a copy of a stack
 //! ```
 //!
@@ -14,6 +15,7 @@ mod address_spaces;
 mod demangle;
 pub mod elf;
 mod error;
+pub mod generated;
 mod mapping;
 pub mod naming;
 mod probed;

@@ -138,10 +138,11 @@ impl Message {
         }
     }
 
-    /// Who ended a piece of a thread's waiting, or of the message's while no thread was at it, where that is known.
+    /// Who ended a piece of a thread's waiting, also where that waits for a CPU since, or of the message's while no thread was at it, where that is known.
     pub fn woken(&self, piece: &Piece) -> Option<&Waker> {
         let waking = match piece.cause {
             Cause::Blocked => self.wakings.iter().find(|waking| waking.tid == piece.tid && waking.time_ns == piece.to_ns),
+            Cause::Runnable => self.wakings.iter().find(|waking| waking.tid == piece.tid && waking.time_ns == piece.from_ns),
             // From there on it waited for a thread. Who woke it before that did so in vain.
             Cause::Unattended => {
                 let is_within = |waking: &&Waking| waking.tid == 0 && (piece.from_ns..=piece.to_ns).contains(&waking.time_ns);

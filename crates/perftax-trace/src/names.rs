@@ -39,6 +39,7 @@ impl Names {
                 return Some(match function.module.as_str() {
                     "" => function.name.clone(),
                     module if function.name.is_empty() && module.starts_with('[') => module.into(),
+                    module if module.starts_with('[') => format!("{} {module}", function.name),
                     module if function.name.is_empty() => format!("[{module}]"),
                     module => format!("{} [{module}]", function.name),
                 });

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
-use perftax_pmu::process::{file_of, mapped_file, maps};
+use perftax_pmu::process::{Standing, file_of, mapped_file, maps};
 use perftax_pmu::{Error, Result};
 use perftax_symbols::Mapping;
 use perftax_symbols::elf::Elf;
@@ -35,11 +35,11 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// Has a process make rings in a folder.
+    /// Has a process make rings in a folder, which lies in what we see its root as (nothing: it sees what we see).
     ///
     /// # Errors
     /// Where it is gone, belongs to somebody else, has no marks, or is listened to by another.
-    pub fn attach(pid: u32, folder: &Path) -> Result<Self> {
+    pub fn attach(pid: u32, folder: &Path, root: &Path) -> Result<Self> {
         let path = file_of(pid, "mem");
         let (sites, unread) = sites(pid)?;
         let unsupported = |why: String, remedy: &str| Error::Unsupported {
@@ -69,12 +69,13 @@ impl Attached {
             let mut other = [0; PATH_BYTES];
             attached.memory.read_exact_at(&mut other, site.folder).map_err(Error::file(&attached.path))?;
             let other = String::from_utf8_lossy(other.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
-            if u32::from_ne_bytes(state) > NOBODY && Path::new(&other).exists() {
+            if u32::from_ne_bytes(state) > NOBODY && seen(root, &other).exists() {
                 let why = format!("another perftax listens to it already, in {other}");
                 return Err(unsupported(why, "wait for it to end; where it was killed, remove that folder"));
             }
         }
-        let mut text = folder.as_os_str().as_encoded_bytes().to_vec();
+        let told = folder.strip_prefix(root).map_or_else(|_| folder.to_path_buf(), |within| Path::new("/").join(within));
+        let mut text = told.as_os_str().as_encoded_bytes().to_vec();
         if text.len() >= PATH_BYTES {
             let needed = format!("a path shorter than {PATH_BYTES} bytes");
             return Err(Error::Argument { argument: "the folder for marks", value: folder.display().to_string(), needed });
@@ -107,6 +108,19 @@ impl Drop for Attached {
             }
         }
     }
+}
+
+/// Where we see the root of a process's file systems; nothing where they are ours.
+pub(super) fn root_of(pid: u32) -> PathBuf {
+    match Standing::of(pid) {
+        Some(standing) if !standing.shares_our_files => file_of(pid, "root"),
+        _ => PathBuf::new(),
+    }
+}
+
+/// A path of a process's, as we see it.
+fn seen(root: &Path, path: &str) -> PathBuf {
+    if root.as_os_str().is_empty() { path.into() } else { root.join(path.trim_start_matches('/')) }
 }
 
 /// Lets the process's user write into a folder of ours.

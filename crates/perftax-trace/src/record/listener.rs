@@ -1,17 +1,18 @@
-//! Who reads the marks, and puts them on the kernel's clock.
+//! Who reads the marks, and puts them on the kernel's clock; in containers threads know other numbers of themselves than the kernel's records have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use perftax_pmu::Result;
-use perftax_pmu::sys::{Tsc, monotonic_raw_ns, process_cpu_ns};
+use perftax_pmu::process::{own_number, threads};
+use perftax_pmu::sys::{Tsc, monotonic_raw_ns, process_cpu_ns, process_tree};
 use perftax_target::TimeOrder;
 
 use super::Row;
 use super::identity::Held;
 use crate::clock::Anchors;
 use crate::mark::{Kind, Mark};
-use crate::rings::MarkFolder;
+use crate::rings::{MarkFolder, MarkOwner};
 
 /// Readings of both clocks of which the tightest is kept.
 const ANCHOR_ATTEMPTS: u32 = 5;
@@ -20,20 +21,28 @@ pub(super) struct Listener {
     pub folder: MarkFolder,
     anchors: Anchors,
     raw: Vec<(u32, u64, u64, Kind)>,
+    /// The process that is recorded; it, or one that it started, has made the rings.
+    root: u32,
+    /// Whoever writes rings, as they know themselves, and as we know them.
+    owners: HashMap<MarkOwner, MarkOwner>,
     /// Messages that have ended, and CPU time when it was last asked for, ns, by process.
     processes: BTreeMap<u32, (u64, u64)>,
 }
 
 impl Listener {
-    pub fn new(folder: &Path) -> Self {
-        Self { folder: MarkFolder::new(folder), anchors: Anchors::default(), raw: Vec::new(), processes: BTreeMap::new() }
+    /// Of a process and what it starts, which make rings in that folder.
+    pub fn new(folder: &Path, root: u32) -> Self {
+        let (folder, anchors) = (MarkFolder::new(folder), Anchors::default());
+        Self { folder, anchors, raw: Vec::new(), root, owners: HashMap::new(), processes: BTreeMap::new() }
     }
 
     /// Takes the marks that wait. What the counter said when is asked after it, so that they lie between two anchors.
     pub fn listen(&mut self, order: &mut TimeOrder<Held>) -> Result<()> {
         let raw = &mut self.raw;
         let processes = &mut self.processes;
+        let (owners, root) = (&mut self.owners, self.root);
         self.folder.drain(|owner, counter, id, kind| {
+            let owner = *owners.entry(*owner).or_insert_with(|| as_we_know(root, *owner));
             if kind == Kind::End {
                 processes.entry(owner.pid).or_default().0 += 1;
             }
@@ -64,5 +73,36 @@ impl Listener {
             let counter = Tsc::now();
             (counter, before, monotonic_raw_ns())
         });
+    }
+}
+
+/// A thread as we know it: in a PID namespace of its own it knows another number of itself. As it says it, where nobody of the process's tree knows that number (it may be gone).
+fn as_we_know(root: u32, owner: MarkOwner) -> MarkOwner {
+    let all = process_tree(root);
+    let of = |pid: u32| {
+        let mut own = threads(pid).into_iter().map(|tid| tid as u32);
+        own.find(|tid| own_number(pid, *tid) == Some(owner.tid)).map(|tid| MarkOwner { pid, tid })
+    };
+    let is_it = |pid: &&u32| own_number(**pid, **pid) == Some(owner.pid);
+    // Most often it is in our namespace.
+    let found = Some(&owner.pid).filter(|pid| all.contains(pid) && is_it(pid)).or_else(|| all.iter().find(is_it));
+    found.and_then(|pid| of(*pid)).unwrap_or(owner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn in_our_namespace_everybody_is_who_they_say() {
+        let pid = std::process::id();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let owner = MarkOwner { pid, tid: rustix::thread::gettid().as_raw_nonzero().get() as u32 };
+                assert_eq!(as_we_know(pid, owner), owner);
+            });
+        });
+        let nobody = MarkOwner { pid: u32::MAX, tid: 7 };
+        assert_eq!(as_we_know(pid, nobody), nobody);
     }
 }

@@ -4,6 +4,7 @@
 //! lead elsewhere here.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use perftax_pmu::process::{MappedFiles, maps, threads};
@@ -12,6 +13,7 @@ use perftax_symbols::{AddressSpaces, FileKey, Mapping};
 use perftax_target::thread_name;
 use rustc_hash::FxHashSet;
 
+use super::runtimes::Runtimes;
 use crate::names::Names;
 use crate::store::{Function, Symbols};
 
@@ -28,7 +30,14 @@ pub(super) struct Mappings {
     spaces: AddressSpaces,
     seen: FxHashSet<(u32, u64)>,
     files: MappedFiles,
+    runtimes: Runtimes,
+    looked_ns: u64,
 }
+
+/// From one look at what runtimes write to the next, ns.
+const LOOK_NS: u64 = 1_000_000_000;
+/// What code is in that no file has.
+const GENERATED: &str = "[generated code]";
 
 /// What addresses are called.
 #[derive(Debug, Default)]
@@ -37,6 +46,13 @@ pub(super) struct Named {
     pub functions: BTreeMap<(u32, u64), Function>,
     /// Files whose functions have no names, since what was mapped is not to be had any more: another lies at its path, or nothing.
     pub unread: BTreeSet<PathBuf>,
+    /// Processes that ran code which their runtimes made and wrote nothing about: by name, and at how many addresses.
+    pub unnamed_code: BTreeMap<String, usize>,
+}
+
+/// Code of no file: [vdso] and the like are the kernel's.
+fn is_generated(mapping: &Mapping) -> bool {
+    mapping.file().is_none() && !mapping.path.as_os_str().as_bytes().starts_with(b"[v")
 }
 
 /// The kernel's half of the addresses.
@@ -48,6 +64,7 @@ impl Mappings {
     /// A process has mapped something.
     pub fn mapped(&mut self, pid: u32, mapping: Mapping) {
         if mapping.is_code && pid != u32::MAX {
+            self.runtimes.notice(pid);
             self.files.hold(pid, &mapping);
             self.spaces.map(pid, mapping);
         }
@@ -55,6 +72,7 @@ impl Mappings {
 
     /// What a process that runs has mapped now, and what its threads are called. What is gone meanwhile says nothing.
     pub fn read(&mut self, pid: u32, names: &mut Names) {
+        self.runtimes.notice(pid);
         for map in maps(pid).into_iter().flatten().filter(|map| map.is_code && !map.path.as_os_str().is_empty()) {
             if !self.spaces.has(pid, &map) {
                 self.files.hold(pid, &map);
@@ -70,19 +88,33 @@ impl Mappings {
         self.spaces.forked(child, parent);
     }
 
+    /// Looks for what runtimes have written, now and then.
+    pub fn look(&mut self, now_ns: u64) {
+        if now_ns >= self.looked_ns + LOOK_NS {
+            self.looked_ns = now_ns;
+            self.runtimes.look();
+        }
+    }
+
     /// A sample was taken there.
     pub fn seen(&mut self, pid: u32, ip: u64) {
         self.seen.insert(Symbols::address(pid, ip));
     }
 
     /// What the addresses that were seen are called.
-    pub fn resolve(&self) -> Named {
+    pub fn resolve(&self, names: &Names) -> Named {
         let mut named = Named::default();
         let mut by_file: BTreeMap<FileKey, InFile<'_>> = BTreeMap::new();
         let mut of_kernel = Vec::new();
+        let mut generated: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
         for &(pid, ip) in &self.seen {
             match (is_kernel(ip), self.spaces.find(pid, ip)) {
                 (true, _) => of_kernel.push(ip),
+                // Of who was never told of nobody knows what it runs.
+                (false, None) if self.spaces.of(pid).is_empty() => {}
+                (false, mapping) if mapping.is_none_or(is_generated) => {
+                    generated.entry(pid).or_default().insert(ip);
+                }
                 (false, Some(mapping)) => {
                     let file = by_file.entry(mapping.file_key());
                     let file = file.or_insert_with(|| InFile { pid, mapping, addresses: BTreeSet::new() });
@@ -90,6 +122,16 @@ impl Mappings {
                 }
                 (false, None) => {}
             }
+        }
+        for (pid, addresses) in generated {
+            let mut found = self.runtimes.functions(pid, &addresses, &self.spaces, &self.files);
+            if found.len() < addresses.len() {
+                *named.unnamed_code.entry(names.thread(pid)).or_default() += addresses.len() - found.len();
+            }
+            named.functions.extend(addresses.into_iter().map(|ip| {
+                let name = found.remove(&ip).unwrap_or_default();
+                ((pid, ip), Function { name, module: GENERATED.into() })
+            }));
         }
         of_kernel.sort_unstable();
         for (ip, name) in of_kernel.iter().zip(functions_of_kernel(&of_kernel)) {
@@ -140,7 +182,7 @@ mod tests {
             // Code lies in the file as it lies in memory: linkers begin a shared library at address 0.
             let ip = 0x10_0000 + elf.address_of(linked).unwrap();
             mappings.seen(7, ip);
-            let function = &mappings.resolve().functions[&(7, ip)];
+            let function = &mappings.resolve(&Names::default()).functions[&(7, ip)];
             assert_eq!((function.name.as_str(), function.module.as_str()), (name, "a library.so"));
         }
     }
@@ -161,10 +203,10 @@ mod tests {
         mappings.forked(own + 1, own);
         mappings.seen(own + 1, ip);
         mappings.seen(own + 1, 0x10);
-        let named = mappings.resolve();
+        let named = mappings.resolve(&Names::default());
         let function = &named.functions[&(own + 1, ip)];
         assert!(function.name.contains("landmark") && !function.module.is_empty(), "{function:?}");
-        assert_eq!((named.functions.len(), named.unread.len()), (1, 0));
+        assert_eq!((named.functions.len(), named.unread.len(), named.unnamed_code.values().sum::<usize>()), (2, 0, 1));
     }
 
     /// A process is gone, and another build lies at its path: held, the first one is read; not held, nothing is.
@@ -193,8 +235,8 @@ mod tests {
             mappings.seen(nobody, ip);
         }
         build("second");
-        let name = |mappings: &Mappings| mappings.resolve().functions[&(nobody, ip)].name.clone();
+        let name = |mappings: &Mappings| mappings.resolve(&Names::default()).functions[&(nobody, ip)].name.clone();
         assert_eq!([name(&held), name(&late)], ["first", ""]);
-        assert_eq!((held.resolve().unread.len(), late.resolve().unread), (0, [path].into()));
+        assert_eq!((held.resolve(&Names::default()).unread.len(), late.resolve(&Names::default()).unread), (0, [path].into()));
     }
 }

@@ -11,6 +11,7 @@ mod opening;
 mod perf_clock;
 mod probes;
 mod row_queue;
+mod runtimes;
 mod served;
 mod session;
 mod source;
@@ -25,6 +26,7 @@ use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::sys::{Exit, own_cpu_ns};
 use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Watch, run_loop};
+use tempfile::TempDir;
 
 use crate::names::Names;
 pub use crate::row::Row;
@@ -90,6 +92,8 @@ pub struct Recorded {
     pub symbols: BTreeMap<(u32, u64), Function>,
     /// Files whose functions have no names, since what was mapped is not to be had any more.
     pub unread: BTreeSet<PathBuf>,
+    /// Processes that ran code which their runtimes made and wrote nothing about: by name, and at how many addresses.
+    pub unnamed_code: BTreeMap<String, usize>,
     /// What threads and interrupts are called.
     pub names: Names,
     /// What the hypervisor took from the CPUs meanwhile, as the kernel's own accounts say, s.
@@ -125,8 +129,11 @@ const CAPACITY_VARIABLE: &str = "PERFTAX_MARKS_CAPACITY";
 /// Where events cannot be opened, the program cannot be executed, or a row cannot be kept. A program that fails has been recorded all
 /// the same.
 pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<Recorded> {
-    let marks =
-        tempfile::Builder::new().prefix("perftax-marks-").tempdir_in(memory_folder()).map_err(Error::file(memory_folder()))?;
+    let seen_from = match recording.subject {
+        Subject::Process(pid) => attach::root_of(pid),
+        Subject::Command(_) => PathBuf::new(),
+    };
+    let marks = marks_folder(&seen_from)?;
     let probes = Probes::define(recording, catalog)?;
     // Nobody listens where messages are told otherwise.
     let is_marked = recording.tag == Tag::Marks;
@@ -141,7 +148,7 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
     perftax_pmu::guard::check_interrupted()?;
     program.release()?;
     let joined = is_marked && !program.is_ours();
-    let attached = joined.then(|| Attached::attach(program.pid(), marks.path())).transpose()?;
+    let attached = joined.then(|| Attached::attach(program.pid(), marks.path(), &seen_from)).transpose()?;
     let mut recorder = Recorder { session, keep, is_over: false };
     run_loop(&mut program, recording.at_most, &mut recorder)?;
     drop(attached);
@@ -184,10 +191,13 @@ impl Watch for Recorder<'_> {
     }
 }
 
-/// A folder in memory, where the machine has one: marks must not wait for a disk.
-fn memory_folder() -> PathBuf {
-    let shm = Path::new("/dev/shm");
-    if shm.is_dir() { shm.into() } else { std::env::temp_dir() }
+/// A folder of our own in memory, where there is any: marks must not wait for a disk. In the file systems that are seen from there (nothing: from here).
+fn marks_folder(seen_from: &Path) -> Result<TempDir> {
+    let here = seen_from.as_os_str().is_empty();
+    let (shm, other) =
+        if here { ("/dev/shm".into(), std::env::temp_dir()) } else { (seen_from.join("dev/shm"), seen_from.join("tmp")) };
+    let place = if shm.is_dir() { shm } else { other };
+    tempfile::Builder::new().prefix("perftax-marks-").tempdir_in(&place).map_err(Error::file(&place))
 }
 
 /// What the hypervisor has taken from all CPUs since they started, s (`/proc/stat`, the eighth number, in 1/100 s).

@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
             sources: opened.of_cpus.into_iter().chain(opened.of_threads).collect(),
             formats: opened.formats,
             probes,
-            listener: Listener::new(marks),
+            listener: Listener::new(marks, program.pid()),
             order: TimeOrder::default(),
             identity: Identity::new(recording, program.pid() as i32),
             mappings: Mappings::default(),
@@ -231,6 +231,7 @@ impl<'a> Session<'a> {
         self.looks_ns.push_back(monotonic_raw_ns());
         self.listener.listen(&mut self.order)?;
         self.drain()?;
+        self.mappings.look(monotonic_raw_ns());
         match self.looks_ns.len() > HOLD_BACK {
             true => self.looks_ns.pop_front().map_or(Ok(()), |until_ns| self.flush(until_ns, keep)),
             false => Ok(()),
@@ -275,7 +276,7 @@ impl<'a> Session<'a> {
         losses_ns.truncate(Recorded::MAX_LOSSES);
         // The kernel keeps definitions that events are open on.
         drop((self.sources, self.lasting));
-        let named = self.mappings.resolve();
+        let named = self.mappings.resolve(&self.names);
         Ok(Recorded {
             exit,
             rows: self.rows,
@@ -288,6 +289,7 @@ impl<'a> Session<'a> {
             missing: self.missing,
             symbols: named.functions,
             unread: named.unread,
+            unnamed_code: named.unnamed_code,
             names: self.names,
             steal_s,
             seen: self.identity.finish(),

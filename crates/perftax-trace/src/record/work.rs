@@ -110,7 +110,7 @@ mod tests {
         let mut all: Vec<(TcpStream, TcpStream)> = (0..20).map(|_| pairs()).collect();
         let mut work = Work::of(std::process::id(), &Tag::Sockets(None));
         let folder = tempfile::tempdir().unwrap();
-        let mut marks = Listener::new(folder.path());
+        let mut marks = Listener::new(folder.path(), std::process::id());
         let before = work.progress(&mut marks);
         for (client, server) in &mut all {
             client.write_all(&[1; 1000]).unwrap();

@@ -9,7 +9,7 @@
 //	sleep     waiting in a system call
 //	lock      waiting for a lock that another goroutine holds, which sleeps meanwhile for a message of its own
 //
-// Messages are numbered as they begin. FILE gets a line for each delay: number, way, nanoseconds asked for, nanoseconds that it took, and the number of the message that held the lock or 0.
+// Messages are numbered as they begin. FILE gets a line for each delay: number, way, nanoseconds asked for (of a lock: that it was waited for), nanoseconds that it took, and the number of the message that held the lock or 0.
 package main
 
 import (
@@ -39,6 +39,7 @@ var (
 	last           uint64
 	toHog, fromHog int
 	x              uint64
+	waited         time.Duration
 )
 
 func step(x uint64) uint64 {
@@ -97,8 +98,11 @@ func handle(way int, ns int64, pages []byte) uint64 {
 	case 3:
 		sleepFor(ns)
 	case 4:
+		// Whoever comes late to it waits for less than it is held.
+		from := time.Now()
 		lock.Lock()
 		lock.Unlock()
+		waited = time.Since(from)
 	case holds:
 		lock.Lock()
 		held <- number
@@ -225,6 +229,9 @@ func main() {
 		over.Wait()
 		if pages != nil {
 			syscall.Munmap(pages)
+		}
+		if delay.way == 4 {
+			delay.ns = waited.Nanoseconds()
 		}
 		fmt.Fprintf(lines, "%d,%s,%d,%d,%d\n", number, wayNames[delay.way], delay.ns, took.Nanoseconds(), holder)
 	}

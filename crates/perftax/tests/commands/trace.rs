@@ -252,6 +252,67 @@ fn names_are_those_of_the_files_that_are_mapped() {
     assert_eq!(names(running.pid(), "deleted"), [true, false]);
 }
 
+/// Code that a runtime makes is called what that has written about it, in its own file systems, also when those are gone with it; where it has written nothing that is said.
+#[test]
+fn code_that_is_made_while_it_runs_has_its_names() {
+    // A container has a /tmp of its own.
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let program = traced("generated.c", "gcc", &[], folder.path());
+    let trace = folder.path().join("trace").to_str().unwrap().to_string();
+    let recorded = |how: &str, around: &[&str]| {
+        std::fs::remove_dir_all(&trace).ok();
+        let run = format!("cd {} && exec {} 60000 {how}", folder.path().display(), program.display());
+        let run = if around.is_empty() { run } else { format!("mount -t tmpfs tmpfs /tmp && {run}") };
+        let output = perftax(&[&["trace", "record", "-o", &trace, "--"], around, &["sh", "-c", &run]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let profile = perftax(&["trace", "export", &trace, "--format", "firefox", "-o", "-"]);
+        let is_named = String::from_utf8(profile.stdout).unwrap().contains("int Made.whileItRuns(int)");
+        let report = perftax(&["trace", "report", &trace, "--json", "-"]);
+        let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+        assert!(report.messages == 60_000 && report.samples > 100, "{} {}", report.messages, report.samples);
+        let warnings: Vec<String> = report.meta.origin.warnings.iter().map(ToString::to_string).collect();
+        (is_named, warnings.iter().any(|warning| warning.contains("that its runtime made")))
+    };
+    let container = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let found = [recorded("map", &[]), recorded("dump", &[]), recorded("map", &container), recorded("nothing", &[])];
+    let (named, unnamed) = ((true, false), (false, true));
+    assert_eq!(found, [named, named, named, unnamed]);
+    // One that runs already, which sees nothing of our file systems and knows itself as the second process of all.
+    let run = format!("mount -t tmpfs tmpfs /tmp; mount -t tmpfs tmpfs /dev/shm; {} 100000000 map & wait", program.display());
+    let mut running = Running(
+        Command::new("unshare")
+            .args(&container[1..])
+            .args(["sh", "-c", &run])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    let child = |pid: u32| {
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        children.split_whitespace().next().and_then(|child| child.parse::<u32>().ok())
+    };
+    let inner = |pid: u32| {
+        let made = child(child(pid)?)?;
+        std::fs::read_to_string(format!("/proc/{made}/comm")).is_ok_and(|name| name.trim() == "generated").then_some(made)
+    };
+    running.until("begun", |pid| inner(pid).is_some());
+    let made = inner(running.pid()).unwrap().to_string();
+    std::fs::remove_dir_all(&trace).ok();
+    let output = perftax(&["trace", "record", "-o", &trace, "-p", &made, "--time", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let report = perftax(&["trace", "report", &trace, "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    assert!(report.messages > 100 && report.samples > 20, "{} {}", report.messages, report.samples);
+    let left = std::fs::read_dir("/tmp").unwrap().flatten().filter_map(|entry| {
+        let path = entry.path();
+        let text = std::fs::read_to_string(&path).ok().filter(|text| text.contains("Made.whileItRuns"))?;
+        drop(text);
+        Some(path)
+    });
+    left.for_each(|path| std::fs::remove_file(path).unwrap());
+}
+
 /// In a time namespace our clock is another than the one that the kernel stamps records with.
 #[test]
 fn in_a_time_namespace_samples_are_of_their_messages() {

@@ -276,6 +276,10 @@ fn kept(from: f64, keep: &KeepSlow, background: &Background) -> KeptSlow {
     }
 }
 
+/// What has runtimes write what the code is called that they make.
+const GENERATED_REMEDY: &str = "what tells its names: Java 17: jcmd PID Compiler.perfmap before the recording ends, or -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit; \
+     Node: --perf-basic-prof; .NET: DOTNET_PerfMapEnabled=1; Python 3.12: -X perf";
+
 /// What weakens the trace, each with a remedy.
 fn warnings(recorded: &Recorded, room: &Room, is_marked: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -300,6 +304,10 @@ fn warnings(recorded: &Recorded, room: &Room, is_marked: bool) -> Vec<Warning> {
         let files = perftax_doc::words::named(&paths);
         let message = format!("functions of {files} have no names: what was mapped is not to be had any more");
         warn(message, "leave programs and libraries where they are until they were recorded");
+    }
+    for (program, addresses) in &recorded.unnamed_code {
+        let message = format!("{program} ran code that its runtime made, at {addresses} addresses whose functions have no names");
+        warn(message, GENERATED_REMEDY);
     }
     if recorded.rings == 0 && is_marked {
         let remedy = "build it with perftax_tag.h or the crate perftax-tag: perftax_begin(id), perftax_end(id)";
