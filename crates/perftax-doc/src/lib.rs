@@ -74,7 +74,7 @@ pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, Si
 pub use tag::{Interrupts, LabelLatencies, ProbeSight, RegisterSight, SocketSight};
 pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, PriceChecked, SampledFunction, SlowMessage,
-    TailBlame, ThreadCost, TraceCost, TraceDiff, TraceMeta, TraceReport, TraceSpent,
+    TailBlame, ThreadCost, TraceCost, TraceDiff, TraceLock, TraceMeta, TraceReport, TraceSpent,
 };
 pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};

@@ -87,6 +87,24 @@ pub struct TraceMeta {
     pub threads: Vec<(u32, String)>,
     /// What interrupts were called.
     pub irqs: Vec<(u32, String)>,
+    /// Locks that threads waited for in the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<TraceLock>,
+}
+
+/// A lock, a condition, a semaphore that threads waited for in the kernel (futex(2)).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TraceLock {
+    /// Its number, as the tables have it where a system call's number stands otherwise.
+    pub number: u32,
+    /// The process.
+    pub pid: u32,
+    /// Its address there.
+    pub address: u64,
+    /// The variable that lies there, or where on which heap that is; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// What a recording cost, as checked on the program itself: its CPU time for the same work (messages that it marks, or bytes that come by TCP) with recording on against that

@@ -42,7 +42,7 @@ pub enum What {
     Enter(Interruption, u32),
     /// It ends.
     Exit(Interruption, u32),
-    /// `raw_syscalls:sys_enter`, with the call's number.
+    /// `raw_syscalls:sys_enter`, with the call's number; where it waits for a lock, that one's ([`crate::Lock::number`]).
     SyscallEnter(u32),
     /// `raw_syscalls:sys_exit`.
     SyscallExit(u32),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::blame::Detail;
 use crate::cause::Cause;
 use crate::kernel::Interruption;
+use crate::lock::Lock;
 use crate::message::Piece;
 use crate::store::Symbols;
 
@@ -15,6 +16,8 @@ pub struct Names {
     pub threads: BTreeMap<u32, String>,
     /// Whose lines interrupts are.
     pub irqs: BTreeMap<u32, String>,
+    /// Locks that threads waited for, by their numbers.
+    pub locks: BTreeMap<u32, Lock>,
 }
 
 impl Names {
@@ -29,6 +32,15 @@ impl Names {
     /// What a thread was called.
     pub fn thread_name(&self, tid: u32) -> &str {
         self.threads.get(&tid).map_or("?", String::as_str)
+    }
+
+    /// A system call, or the lock that is waited for by one.
+    fn call(&self, number: u32) -> String {
+        match self.locks.get(&number) {
+            Some(lock) => format!("{} at {}", syscall(syscalls::Sysno::futex as u32), lock.name()),
+            None if Lock::is_one(number) => syscall(syscalls::Sysno::futex as u32),
+            None => syscall(number),
+        }
     }
 
     /// A detail of a cause; none where there is nothing to say.
@@ -49,7 +61,7 @@ impl Names {
         let at = which as usize;
         match cause {
             Cause::Blocked if which == Piece::IN_FAULT => Some("page fault".into()),
-            Cause::Syscall | Cause::Blocked => which.checked_sub(1).map(syscall),
+            Cause::Syscall | Cause::Blocked => which.checked_sub(1).map(|number| self.call(number)),
             Cause::Irq => {
                 Some(self.irqs.get(&which).map_or_else(|| format!("irq {which}"), |name| format!("{name} (irq {which})")))
             }

@@ -24,6 +24,7 @@ impl World {
     fn new() -> Self {
         let function = |name: &str| Function { name: name.into(), module: "server".into() };
         let names = Names {
+            locks: std::collections::BTreeMap::new(),
             threads: BTreeMap::from([(10, "main".into()), (11, "worker".into()), (99, "cron \"x\"".into())]),
             ..Names::default()
         };

@@ -6,6 +6,7 @@ use perftax_pmu::sampler::Sampling;
 use perftax_pmu::{Error, Result};
 
 use crate::kernel::{Interruption, KernelEvent, What};
+use crate::lock::Lock;
 use crate::names::Names;
 use crate::sockets::{Call, Moment, action, may_act};
 
@@ -67,6 +68,8 @@ pub(super) const SYSCALLS: [(&str, Meaning); 2] =
 /// Its page faults: the first is written when the kernel begins, the others when it has filled in the page.
 pub(super) const FAULTS: [(&str, Meaning); 3] =
     [("page-faults", Meaning::FaultEnter), ("minor-faults", Meaning::FaultExit), ("major-faults", Meaning::FaultExit)];
+/// Locks that are kept in mind at most: of those beyond it is known that they are some.
+const MAX_LOCKS: usize = 10_000;
 /// Without these there is no telling who ran.
 const NEEDED: usize = 2;
 
@@ -183,7 +186,20 @@ impl Formats {
             Meaning::SoftirqExit => What::Exit(Interruption::Softirq, 0),
             Meaning::Vector(which) => What::Enter(Interruption::Vector, which),
             Meaning::VectorExit(which) => What::Exit(Interruption::Vector, which),
-            Meaning::SyscallEnter => What::SyscallEnter(number(&self.syscall, "id")?),
+            Meaning::SyscallEnter => {
+                let called = number(&self.syscall, "id")?;
+                let argument = |at| self.syscall.word("args", at, raw());
+                let lock = argument(0)
+                    .zip(argument(1))
+                    .and_then(|(address, command)| Lock::of_call(sample.task?.pid, called, [address, command]));
+                What::SyscallEnter(lock.map_or(called, |lock| {
+                    let number = lock.number();
+                    if names.locks.len() < MAX_LOCKS {
+                        names.locks.entry(number).or_insert(lock);
+                    }
+                    number
+                }))
+            }
             Meaning::SyscallExit => What::SyscallExit(number(&self.syscall, "id").unwrap_or(0)),
             Meaning::FaultEnter => What::FaultEnter,
             Meaning::FaultExit => What::FaultExit,

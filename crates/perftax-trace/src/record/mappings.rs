@@ -13,6 +13,7 @@ use perftax_symbols::{AddressSpaces, FileKey, Mapping};
 use perftax_target::thread_name;
 use rustc_hash::FxHashSet;
 
+use super::locks::LockPlaces;
 use super::runtimes::Runtimes;
 use crate::names::Names;
 use crate::store::{Function, Symbols};
@@ -32,6 +33,7 @@ pub(super) struct Mappings {
     files: MappedFiles,
     runtimes: Runtimes,
     looked_ns: u64,
+    locks: LockPlaces,
 }
 
 /// From one look at what runtimes write to the next, ns.
@@ -88,8 +90,9 @@ impl Mappings {
         self.spaces.forked(child, parent);
     }
 
-    /// Looks for what runtimes have written, now and then.
-    pub fn look(&mut self, now_ns: u64) {
+    /// Looks for what runtimes have written, now and then, and where locks lie.
+    pub fn look(&mut self, names: &Names, now_ns: u64) {
+        self.locks.look(names, &mut self.files, now_ns);
         if now_ns >= self.looked_ns + LOOK_NS {
             self.looked_ns = now_ns;
             self.runtimes.look();
@@ -99,6 +102,11 @@ impl Mappings {
     /// A sample was taken there.
     pub fn seen(&mut self, pid: u32, ip: u64) {
         self.seen.insert(Symbols::address(pid, ip));
+    }
+
+    /// Names the locks.
+    pub fn name_locks(&self, names: &mut Names) {
+        self.locks.name(names, &self.files);
     }
 
     /// What the addresses that were seen are called.

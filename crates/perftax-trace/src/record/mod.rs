@@ -6,6 +6,7 @@ mod events;
 mod hold;
 mod identity;
 mod listener;
+mod locks;
 mod mappings;
 mod opening;
 mod perf_clock;

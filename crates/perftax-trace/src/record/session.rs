@@ -231,7 +231,7 @@ impl<'a> Session<'a> {
         self.looks_ns.push_back(monotonic_raw_ns());
         self.listener.listen(&mut self.order)?;
         self.drain()?;
-        self.mappings.look(monotonic_raw_ns());
+        self.mappings.look(&self.names, monotonic_raw_ns());
         match self.looks_ns.len() > HOLD_BACK {
             true => self.looks_ns.pop_front().map_or(Ok(()), |until_ns| self.flush(until_ns, keep)),
             false => Ok(()),
@@ -277,6 +277,7 @@ impl<'a> Session<'a> {
         // The kernel keeps definitions that events are open on.
         drop((self.sources, self.lasting));
         let named = self.mappings.resolve(&self.names);
+        self.mappings.name_locks(&mut self.names);
         Ok(Recorded {
             exit,
             rows: self.rows,

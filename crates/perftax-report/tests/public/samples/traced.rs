@@ -61,6 +61,7 @@ fn meta() -> TraceMeta {
         losses_ns: Vec::new(),
         threads: Vec::new(),
         irqs: Vec::new(),
+        locks: Vec::new(),
     }
 }
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
-use perftax_doc::TraceMeta;
+use perftax_doc::{TraceLock, TraceMeta};
 use perftax_pmu::Error;
-use perftax_trace::{Names, Store};
+use perftax_trace::{Lock, Names, Store};
 
 use super::META;
 
@@ -27,7 +27,12 @@ impl Reading {
             why: e.to_string(),
         };
         let meta: TraceMeta = serde_json::from_str(&text).map_err(malformed)?;
-        let names = Names { threads: meta.threads.iter().cloned().collect(), irqs: meta.irqs.iter().cloned().collect() };
+        let lock = |lock: &TraceLock| (lock.number, Lock { pid: lock.pid, address: lock.address, name: lock.name.clone() });
+        let names = Names {
+            threads: meta.threads.iter().cloned().collect(),
+            irqs: meta.irqs.iter().cloned().collect(),
+            locks: meta.locks.iter().map(lock).collect(),
+        };
         let mut store = Store::open(folder)?;
         if let (Some(background), Some(kept)) = (&mut store.background, &meta.kept) {
             background.usual.messages = kept.usual_messages;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use perftax_doc::{Interrupts, KeptSlow, TraceMeta};
+use perftax_doc::{Interrupts, KeptSlow, TraceLock, TraceMeta};
 use perftax_doc::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::guard::online_cpus;
@@ -14,7 +14,7 @@ use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_trace::mark_price::mark_ns;
 use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_windows};
-use perftax_trace::{KeepSlow, Tag};
+use perftax_trace::{KeepSlow, Lock, Tag};
 use tempfile::{Builder, TempDir};
 
 use super::cost::{foreseen, sample_ns};
@@ -226,6 +226,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         losses_ns: recorded.losses_ns,
         threads: recorded.names.threads.into_iter().collect(),
         irqs: recorded.names.irqs.into_iter().collect(),
+        locks: recorded.names.locks.into_iter().map(|(number, lock)| described(number, lock)).collect(),
     };
     let file = folder.path().join(META);
     std::fs::write(&file, serde_json::to_string_pretty(&meta)?).map_err(Error::file(&file))?;
@@ -274,6 +275,10 @@ fn kept(from: f64, keep: &KeepSlow, background: &Background) -> KeptSlow {
         watched: background.population.watched,
         trouble: Some(keep.trouble().counts()),
     }
+}
+
+fn described(number: u32, lock: Lock) -> TraceLock {
+    TraceLock { number, pid: lock.pid, address: lock.address, name: lock.name }
 }
 
 /// What has runtimes write what the code is called that they make.
