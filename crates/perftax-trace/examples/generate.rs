@@ -1,4 +1,5 @@
-//! `generate FOLDER MESSAGES SAMPLES [PERF_DATA MARKS_CSV]`: a trace of so many messages and samples, for measuring how fast one is read.
+//! `generate FOLDER MESSAGES SAMPLES [waits | PERF_DATA MARKS_CSV]`: a trace of so many messages and samples, for measuring how fast one is read.
+//! `waits`: every fifth message waits for another thread, which wakes it.
 //! With two more names the same samples as a perf.data file, and the messages as separated values, for comparing with other tools.
 //!
 //! Four threads take turns; every hundredth message takes twice as long, in a function of its own.
@@ -32,6 +33,7 @@ fn main() -> Result<(), Failure> {
         (Some(data), Some(marks)) => Some((PerfData::create(Path::new(data))?, BufWriter::new(File::create(marks)?))),
         _ => None,
     };
+    let waits = arguments.get(4).is_some_and(|word| word == "waits");
     let each = samples / messages;
     let mut now_ns = START_NS;
     let mut random = 88_172_645_463_325_252u64;
@@ -45,6 +47,15 @@ fn main() -> Result<(), Failure> {
             store.kernel(&KernelEvent { time_ns: now_ns, cpu: 0, tid, what: What::SyscallEnter((id % 300) as u32) })?;
             now_ns += 400;
             store.kernel(&KernelEvent { time_ns: now_ns, cpu: 0, tid, what: What::SyscallExit((id % 300) as u32) })?;
+        }
+        if waits && id % 5 == 1 {
+            let others = PID + ((id + 1) % THREADS) as u32;
+            let switch =
+                |time_ns, tid, next| KernelEvent { time_ns, cpu: 0, tid, what: What::Switch { is_runnable: false, next } };
+            store.kernel(&switch(now_ns + 50, tid, others))?;
+            store.kernel(&KernelEvent { time_ns: now_ns + 300, cpu: 0, tid: others, what: What::Wakeup { tid } })?;
+            store.kernel(&switch(now_ns + 350, others, tid))?;
+            now_ns += 400;
         }
         for _ in 0..each {
             random ^= random << 13;

@@ -1,12 +1,13 @@
 //! Functions of many addresses at once, each file read once.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
-use crate::demangled;
-use crate::elf::{self, FunctionTable};
+use crate::elf::{self, Elf as Elf64, FunctionTable};
+use crate::{Mapping, demangled};
 
 /// The functions at offsets of a file, by its symbols alone; empty where none is known.
 pub fn functions_of_file(path: &Path, offsets: &[u64]) -> Vec<String> {
@@ -30,6 +31,24 @@ pub fn functions_of_file(path: &Path, offsets: &[u64]) -> Vec<String> {
     names
 }
 
+/// The functions at offsets of the code that the kernel maps into every process of its own (vdso(7)), by its symbols: those of this process's, which is the same one for all
+/// 64-bit programs. Empty where none is known.
+pub fn functions_of_vdso(offsets: &[u64]) -> Vec<String> {
+    let table = own_vdso().and_then(|image| Elf64::of_bytes(Path::new("[vdso]"), image).ok()).map(|elf| FunctionTable::of(&elf));
+    let name =
+        |offset: &u64| table.as_ref().and_then(|table| table.at_offset(*offset)).map(|(function, _)| function.name.clone());
+    offsets.iter().map(|offset| name(offset).unwrap_or_default()).collect()
+}
+
+/// What this process has of it.
+fn own_vdso() -> Option<Vec<u8>> {
+    let maps = std::fs::read("/proc/self/maps").ok()?;
+    let own = Mapping::parse_all(&maps).into_iter().find(|mapping| mapping.path == Path::new("[vdso]"))?;
+    let mut image = vec![0; usize::try_from(own.to - own.from).ok()?];
+    std::fs::File::open("/proc/self/mem").ok()?.read_exact_at(&mut image, own.from).ok()?;
+    Some(image)
+}
+
 /// The functions at addresses of this machine's kernel; empty where none is known, or the kernel hides its addresses (`kptr_restrict`).
 pub fn functions_of_kernel(addresses: &[u64]) -> Vec<String> {
     functions(&Source::Kernel(Kernel::default()), Input::AbsAddr(addresses), addresses.len())
@@ -44,5 +63,22 @@ fn functions(source: &Source<'_>, input: Input<&[u64]>, wanted: usize) -> Vec<St
     match Symbolizer::new().symbolize(source, input) {
         Ok(all) if all.len() == wanted => all.into_iter().map(name).collect(),
         _ => vec![String::new(); wanted],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    /// Every x86-64 kernel maps these (arch/x86/entry/vdso/vdso.lds.S).
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn the_kernels_own_code_has_its_names() {
+        let elf = Elf64::of_bytes(Path::new("[vdso]"), own_vdso().unwrap()).unwrap();
+        let at = elf.address_of("__vdso_clock_gettime").unwrap();
+        let names = functions_of_vdso(&[at, at + 1, 1 << 40]);
+        assert!(names[0].ends_with("clock_gettime") && names[1] == names[0] && names[2].is_empty(), "{names:?}");
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use perftax_pmu::process::{MappedFiles, maps, threads};
-use perftax_symbols::naming::{functions_of_file, functions_of_kernel};
+use perftax_symbols::naming::{functions_of_file, functions_of_kernel, functions_of_vdso};
 use perftax_symbols::{AddressSpaces, FileKey, Mapping};
 use perftax_target::thread_name;
 use rustc_hash::FxHashSet;
@@ -153,8 +153,11 @@ impl Mappings {
             if place.is_none() && mapping.file().is_some() {
                 named.unread.insert(path.clone());
             }
-            // Of [vdso] and //anon nobody has names.
-            let names = place.map_or_else(|| vec![String::new(); offsets.len()], |place| functions_of_file(&place, &offsets));
+            let names = match place {
+                Some(place) => functions_of_file(&place, &offsets),
+                None if path.as_os_str() == "[vdso]" => functions_of_vdso(&offsets),
+                None => vec![String::new(); offsets.len()],
+            };
             for ((_, pid, ip), name) in addresses.iter().zip(names) {
                 named.functions.insert((*pid, *ip), Function { name, module: module.clone() });
             }

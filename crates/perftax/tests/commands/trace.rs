@@ -133,7 +133,8 @@ fn who_held_a_lock_is_named() {
     assert!(waited.len() >= 10, "{:?}", report.slowest);
     let named = |slow: &&&SlowMessage| {
         let waker = slow.woken_by.as_ref();
-        waker.and_then(|waker| waker.message).is_some_and(|id| id % 100 == 99) && slow.which.as_deref() == Some("futex at lock [lock]")
+        waker.and_then(|waker| waker.message).is_some_and(|id| id % 100 == 99)
+            && slow.which.as_deref() == Some("futex at lock [lock]")
     };
     let right = waited.iter().filter(named).count();
     assert!(right * 10 >= waited.len() * 9, "{right} of {}: {waited:?}", waited.len());
