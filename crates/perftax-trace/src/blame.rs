@@ -140,6 +140,19 @@ impl Usual {
         }
     }
 
+    /// Takes system calls, and locks, for what `of` says of their numbers.
+    pub fn merge_calls(&mut self, of: impl Fn(u32) -> u32) {
+        for ((cause, detail), amount) in std::mem::take(&mut self.details) {
+            let detail = match (cause, detail) {
+                (Cause::Syscall | Cause::Blocked, Detail::Which(which)) if which != 0 && which != Piece::IN_FAULT => {
+                    Detail::Which(of(which - 1) + 1)
+                }
+                _ => detail,
+            };
+            *self.details.entry((cause, detail)).or_default() += amount;
+        }
+    }
+
     fn samples(&self, cause: Cause) -> u64 {
         let all = self.details.range((cause, Detail::Function(0))..=(cause, Detail::Function(u32::MAX)));
         all.map(|(_, n)| *n).sum()

@@ -42,6 +42,11 @@ impl Lock {
         number & FIRST != 0
     }
 
+    /// What stands for a lock of which no more is known, or for a system call: that call's number.
+    pub fn or_call(number: u32) -> u32 {
+        if Self::is_one(number) { syscalls::Sysno::futex as u32 } else { number }
+    }
+
     /// What it is called.
     pub fn name(&self) -> String {
         self.name.clone().unwrap_or_else(|| format!("{:#x}", self.address))
@@ -64,6 +69,7 @@ mod tests {
         assert_eq!(Lock::of_call(7, futex + 1, [0x1000, 0]), None);
         let other = Lock { pid: 8, ..lock.clone() };
         assert!(lock.number() != other.number() && Lock::is_one(lock.number()) && !Lock::is_one(futex));
+        assert_eq!((Lock::or_call(lock.number()), Lock::or_call(3)), (futex, 3));
         assert!(lock.number() < u32::MAX / 2);
     }
 }

@@ -38,8 +38,7 @@ impl Names {
     fn call(&self, number: u32) -> String {
         match self.locks.get(&number) {
             Some(lock) => format!("{} at {}", syscall(syscalls::Sysno::futex as u32), lock.name()),
-            None if Lock::is_one(number) => syscall(syscalls::Sysno::futex as u32),
-            None => syscall(number),
+            None => syscall(Lock::or_call(number)),
         }
     }
 

@@ -23,8 +23,9 @@ const FIRST_OFF_SHARE: f64 = 0.1;
 const MAX_OFF_SHARE: f64 = 0.02;
 /// More comparisons than these tell little that is new.
 const MAX_PAIRS: usize = 40;
-/// Comparisons in which nothing was done, one after the other, from which on no more are made.
-const MAX_IDLE: usize = 3;
+const MAX_BLIND_PAIRS: usize = 10;
+/// So long is waited for work behind a slice in which none was done, ns.
+const IDLE_NS: u64 = 10_000_000_000;
 /// Comparisons that an estimate needs.
 const MIN_PAIRS: usize = 3;
 /// Work in a slice that says anything.
@@ -80,15 +81,26 @@ pub struct PriceCheck {
     /// When recording was switched off last, and for how long it was off in all, ns.
     off_since_ns: u64,
     off_ns: u64,
+    /// Slices in which nothing was done.
     idle: usize,
+    /// Comparisons that are made at most.
+    most: usize,
     /// Logarithms of CPU time with recording on over that with it off.
     pairs: Vec<f64>,
 }
 
 impl PriceCheck {
-    /// For a recording that begins now.
-    pub fn new(now_ns: u64) -> Self {
-        Self { state: State::Waits(now_ns + FIRST_NS), began_ns: now_ns, off_since_ns: 0, off_ns: 0, idle: 0, pairs: Vec::new() }
+    /// For a recording that begins now, of whose messages all or none are known while nothing is recorded: then those under way are lost, long ones more often than short ones, and it
+    /// is done with sooner.
+    pub fn new(now_ns: u64, knows_messages: bool) -> Self {
+        let state = State::Waits(now_ns + FIRST_NS);
+        let most = if knows_messages { MAX_PAIRS } else { MAX_BLIND_PAIRS };
+        Self { state, began_ns: now_ns, off_since_ns: 0, off_ns: 0, idle: 0, most, pairs: Vec::new() }
+    }
+
+    /// No more comparisons are made.
+    pub fn give_up(&mut self) {
+        self.state = State::Over;
     }
 
     /// Whether something is over by now; the program's CPU time is asked for where that decides.
@@ -125,7 +137,7 @@ impl PriceCheck {
                 let after = Slice::between(&began, &now);
                 let each = [before, off, after].map(|slice| slice.cpu_ns_each());
                 let ratio =
-                    if let [Some(before), Some(off), Some(after)] = each { Some((before + after) / 2.0 / off) } else { None };
+                    if let [Some(before), Some(off), Some(after)] = each { Some((before * after).sqrt() / off) } else { None };
                 self.ended(now.time_ns, ratio);
             }
             State::Over | State::Off(_, None) | State::After(.., None) => {}
@@ -146,14 +158,15 @@ impl PriceCheck {
     }
 
     fn ended(&mut self, now_ns: u64, ratio: Option<f64>) {
-        self.idle = if ratio.is_some() { 0 } else { self.idle + 1 };
+        let is_idle = ratio.is_none();
+        self.idle += usize::from(is_idle);
         self.pairs.extend(ratio.map(f64::ln));
         // The next one takes as long as those before did.
         let each_ns = self.off_ns / (self.pairs.len() + self.idle).max(1) as u64;
         let share = if self.pairs.len() < FIRST_PAIRS { FIRST_OFF_SHARE } else { MAX_OFF_SHARE };
         let due_ns = self.began_ns + ((self.off_ns + each_ns) as f64 / share) as u64;
-        let is_over = self.idle >= MAX_IDLE || self.pairs.len() >= MAX_PAIRS;
-        self.state = if is_over { State::Over } else { State::Waits(due_ns.max(now_ns)) };
+        let rests_ns = if is_idle { IDLE_NS } else { 0 };
+        self.state = if self.pairs.len() >= self.most { State::Over } else { State::Waits(due_ns.max(now_ns + rests_ns)) };
     }
 
     /// What was found; none with fewer than three comparisons.
@@ -184,7 +197,7 @@ mod tests {
 
     /// A program that takes 10 µs a message, and so much more while it is recorded, give or take 5 %; works for `busy` of the time.
     fn run(extra: f64, busy: f64, seconds: u64) -> (PriceCheck, u64) {
-        let mut check = PriceCheck::new(0);
+        let mut check = PriceCheck::new(0, true);
         let mut random = fastrand::Rng::with_seed(3);
         let (mut now, mut work, mut is_on, mut off_ns) = (Progress::default(), 0.0, true, 0);
         let mut go = |now: &mut Progress, is_on: bool, ns: u64| {
@@ -232,6 +245,9 @@ mod tests {
     #[test]
     fn what_does_nothing_is_never_off() {
         let (check, off_ns) = run(0.5, 0.0, 60);
-        assert_eq!((check.found(), off_ns, check.state), (None, 0, State::Over));
+        assert_eq!((check.found(), off_ns), (None, 0));
+        let mut check = PriceCheck::new(0, true);
+        check.give_up();
+        assert!(!check.is_due(u64::MAX, || 0));
     }
 }

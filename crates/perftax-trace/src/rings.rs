@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perftax_pmu::{Error, Result};
+use rustix::fs::OFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::mark::Kind;
@@ -48,8 +50,14 @@ impl MarkRing {
     /// # Errors
     /// Where it cannot be mapped, or its size is not what it says.
     pub fn open(path: &Path) -> Result<Option<Self>> {
-        let file = OpenOptions::new().read(true).write(true).open(path).map_err(Error::file(path))?;
-        let bytes = file.metadata().map_err(Error::file(path))?.len();
+        // Whoever writes there may have put a link, or no file at all.
+        let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+        let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).map_err(Error::file(path))?;
+        let file_is = file.metadata().map_err(Error::file(path))?;
+        if !file_is.is_file() {
+            return Err(Error::Malformed { what: path.display().to_string(), offset: 0, why: "it is no ordinary file".into() });
+        }
+        let bytes = file_is.len();
         if bytes <= HEADER_BYTES {
             return Ok(None);
         }

@@ -26,8 +26,15 @@ impl Standing {
         let boot = std::fs::read_to_string("/proc/stat").ok()?;
         let began_s = booted_s(&boot)? + started_ticks(&stat)? / rustix::param::clock_ticks_per_second() as f64;
         let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
-        let own = namespace("self");
-        Some(Self { own_number, user, began_s, shares_our_files: own.is_some() && namespace(&pid.to_string()) == own })
+        // Who may not be asked is taken to see what we see.
+        let shares_our_files = namespace(&pid.to_string()).is_none_or(|its| namespace("self").is_none_or(|own| own == its));
+        Some(Self { own_number, user, began_s, shares_our_files })
+    }
+
+    /// The process that started it, or has it since that one ended; none where it is gone, or the first.
+    pub fn parent(pid: u32) -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent != 0)
     }
 
     /// Where its runtime writes what the code is called that it makes, in its own file systems (`/tmp/perf-PID.map`).

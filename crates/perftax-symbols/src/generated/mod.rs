@@ -30,6 +30,7 @@ impl GeneratedCode {
         if to == from || name.is_empty() {
             return;
         }
+        let name = shortened(name);
         // The ones of before do not overlap each other: all that begin within this one, and the one that begins before it where that reaches into it.
         let before = self.functions.range(..from).next_back().filter(|(_, (end, _))| *end > from).map(|(start, _)| *start);
         let within: Vec<u64> = self.functions.range(from..to).map(|(start, _)| *start).chain(before).collect();
@@ -38,6 +39,18 @@ impl GeneratedCode {
         }
         self.functions.insert(from, (to, name));
     }
+}
+
+/// Names that are longer are cut: nobody reads them, and moved code copies them.
+const MAX_NAME: usize = 1000;
+
+fn shortened(mut name: String) -> String {
+    if name.len() > MAX_NAME {
+        let end = (0..=MAX_NAME).rev().find(|at| name.is_char_boundary(*at)).unwrap_or(0);
+        name.truncate(end);
+        name.push('…');
+    }
+    name
 }
 
 #[cfg(test)]
@@ -59,5 +72,7 @@ mod tests {
             [None, None, Some("d"), Some("d"), None, Some("c"), Some("c"), None, None]
         );
         assert_eq!((at(u64::MAX - 1), code.count()), (Some("last"), 3));
+        code.put(1000, 1, "ü".repeat(600));
+        assert_eq!(code.function(1000).map(|name| name.chars().count()), Some(501));
     }
 }

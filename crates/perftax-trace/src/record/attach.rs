@@ -5,10 +5,12 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
-use perftax_pmu::process::{Standing, file_of, mapped_file, maps};
+use perftax_pmu::process::{file_of, mapped_file, maps};
 use perftax_pmu::{Error, Result};
 use perftax_symbols::Mapping;
 use perftax_symbols::elf::Elf;
+
+use super::marks_place::MarksPlace;
 
 /// `perftax_tag_state`: nobody listens.
 const NOBODY: u32 = 1;
@@ -35,11 +37,11 @@ pub(super) struct Attached {
 }
 
 impl Attached {
-    /// Has a process make rings in a folder, which lies in what we see its root as (nothing: it sees what we see).
+    /// Has a process make rings in a folder.
     ///
     /// # Errors
     /// Where it is gone, belongs to somebody else, has no marks, or is listened to by another.
-    pub fn attach(pid: u32, folder: &Path, root: &Path) -> Result<Self> {
+    pub fn attach(pid: u32, marks: &MarksPlace) -> Result<Self> {
         let path = file_of(pid, "mem");
         let (sites, unread) = sites(pid)?;
         let unsupported = |why: String, remedy: &str| Error::Unsupported {
@@ -59,7 +61,7 @@ impl Attached {
                 "build it with perftax_tag.h and keep its symbols (no strip), or start it under trace record",
             ));
         }
-        give(folder, pid)?;
+        give(marks.path(), pid)?;
         let memory = OpenOptions::new().read(true).write(true).open(&path).map_err(Error::file(&path))?;
         let number = FIRST_LATER + std::process::id() % (1 << 30);
         let mut attached = Self { memory, path, sites, number, is_told: false };
@@ -69,16 +71,15 @@ impl Attached {
             let mut other = [0; PATH_BYTES];
             attached.memory.read_exact_at(&mut other, site.folder).map_err(Error::file(&attached.path))?;
             let other = String::from_utf8_lossy(other.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned();
-            if u32::from_ne_bytes(state) > NOBODY && seen(root, &other).exists() {
+            if u32::from_ne_bytes(state) > NOBODY && marks.has(&other) {
                 let why = format!("another perftax listens to it already, in {other}");
                 return Err(unsupported(why, "wait for it to end; where it was killed, remove that folder"));
             }
         }
-        let told = folder.strip_prefix(root).map_or_else(|_| folder.to_path_buf(), |within| Path::new("/").join(within));
-        let mut text = told.as_os_str().as_encoded_bytes().to_vec();
+        let mut text = marks.told.as_os_str().as_encoded_bytes().to_vec();
         if text.len() >= PATH_BYTES {
             let needed = format!("a path shorter than {PATH_BYTES} bytes");
-            return Err(Error::Argument { argument: "the folder for marks", value: folder.display().to_string(), needed });
+            return Err(Error::Argument { argument: "the folder for marks", value: marks.told.display().to_string(), needed });
         }
         text.resize(PATH_BYTES, 0);
         // The folder first: whoever sees the state looks there.
@@ -108,19 +109,6 @@ impl Drop for Attached {
             }
         }
     }
-}
-
-/// Where we see the root of a process's file systems; nothing where they are ours.
-pub(super) fn root_of(pid: u32) -> PathBuf {
-    match Standing::of(pid) {
-        Some(standing) if !standing.shares_our_files => file_of(pid, "root"),
-        _ => PathBuf::new(),
-    }
-}
-
-/// A path of a process's, as we see it.
-fn seen(root: &Path, path: &str) -> PathBuf {
-    if root.as_os_str().is_empty() { path.into() } else { root.join(path.trim_start_matches('/')) }
 }
 
 /// Lets the process's user write into a folder of ours.

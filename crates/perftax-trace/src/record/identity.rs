@@ -3,6 +3,7 @@
 use perftax_pmu::Result;
 use perftax_pmu::sampler::Payload;
 
+use super::descriptors::open_sockets;
 use super::hold::Hold;
 use super::served::Served;
 use super::{Recording, Row};
@@ -38,6 +39,8 @@ pub(super) struct Gap {
     pub pids: Vec<u32>,
     /// Connections that are served: process and descriptor.
     pub served: Vec<(u32, i32)>,
+    /// Sockets that are open: what was served of them before still is.
+    pub open: Vec<(u32, i32)>,
 }
 
 /// Who says which message a thread is at.
@@ -74,11 +77,12 @@ impl Identity {
 
     /// What is known anew of processes, of which nothing was recorded for a while.
     pub fn anew(&self, pids: Vec<u32>) -> Gap {
-        let served = match self {
-            Self::Sockets(served) => pids.iter().flat_map(|&pid| served.now(pid).into_iter().map(move |fd| (pid, fd))).collect(),
-            _ => Vec::new(),
-        };
-        Gap { pids, served }
+        let (mut served, mut open) = (Vec::new(), Vec::new());
+        if let Self::Sockets(all) = self {
+            served = all.now(&pids);
+            open = pids.iter().flat_map(|&pid| open_sockets(pid).into_iter().map(move |(fd, _)| (pid, fd))).collect();
+        }
+        Gap { pids, served, open }
     }
 
     /// Somebody accepts connections just now, of this process, by this descriptor.
@@ -97,7 +101,7 @@ impl Identity {
             (Self::Sockets(served), Held::Call(call)) => served.call(&call),
             (Self::Sockets(served), Held::Birth(_, pid, parent)) => served.born(pid, parent),
             (Self::Sockets(served), Held::Death(pid)) => served.gone(pid),
-            (Self::Sockets(served), Held::Gap(gap)) => served.resume(&gap.served),
+            (Self::Sockets(served), Held::Gap(gap)) => served.resume(&gap.served, &gap.open),
             (Self::Probes(passes), Held::Gap(gap)) => passes.resume(&gap.pids),
             (_, Held::Row(row)) => keep(&row)?,
             (Self::Probes(passes), Held::Pass(pass)) => {

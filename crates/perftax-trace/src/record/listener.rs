@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use perftax_pmu::Result;
-use perftax_pmu::process::{own_number, threads};
+use perftax_pmu::process::{Standing, own_number, threads};
 use perftax_pmu::sys::{Tsc, monotonic_raw_ns, process_cpu_ns, process_tree};
 use perftax_target::TimeOrder;
 
@@ -76,18 +76,37 @@ impl Listener {
     }
 }
 
-/// A thread as we know it: in a PID namespace of its own it knows another number of itself. As it says it, where nobody of the process's tree knows that number (it may be gone).
+/// Numbers beyond those that the kernel gives out (`PID_MAX_LIMIT`): of threads that nobody can tell any more.
+const NOBODYS: u32 = 1 << 30;
+
+/// A thread as we know it: in a PID namespace of its own it knows another number of itself. One that is gone already is as it says in ours, and nobody in another.
 fn as_we_know(root: u32, owner: MarkOwner) -> MarkOwner {
-    let all = process_tree(root);
+    let is_ours =
+        |pid: u32| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok() == std::fs::read_link("/proc/self/ns/pid").ok();
+    // Most often it is in our namespace, and its process, or that one's parent, is the one that is recorded.
+    if descends_from(owner.pid, root) && own_number(owner.pid, owner.pid) == Some(owner.pid) {
+        return owner;
+    }
+    let process = process_tree(root).into_iter().find(|pid| own_number(*pid, *pid) == Some(owner.pid));
     let of = |pid: u32| {
         let mut own = threads(pid).into_iter().map(|tid| tid as u32);
         own.find(|tid| own_number(pid, *tid) == Some(owner.tid)).map(|tid| MarkOwner { pid, tid })
     };
-    let is_it = |pid: &&u32| own_number(**pid, **pid) == Some(owner.pid);
-    // Most often it is in our namespace.
-    let found = Some(&owner.pid).filter(|pid| all.contains(pid) && is_it(pid)).or_else(|| all.iter().find(is_it));
-    found.and_then(|pid| of(*pid)).unwrap_or(owner)
+    match process {
+        Some(pid) => of(pid).unwrap_or(MarkOwner { pid, tid: NOBODYS | owner.tid }),
+        None if is_ours(root) => owner,
+        None => MarkOwner { pid: owner.pid, tid: NOBODYS | owner.tid },
+    }
 }
+
+/// Whether a process is another one, or was started by it, directly or not.
+fn descends_from(pid: u32, root: u32) -> bool {
+    let parent = |pid: &u32| Standing::parent(*pid);
+    std::iter::successors(Some(pid), parent).take(MAX_GENERATIONS).any(|pid| pid == root)
+}
+
+/// Generations that are asked at most.
+const MAX_GENERATIONS: usize = 64;
 
 #[cfg(test)]
 mod tests {
@@ -102,7 +121,8 @@ mod tests {
                 assert_eq!(as_we_know(pid, owner), owner);
             });
         });
-        let nobody = MarkOwner { pid: u32::MAX, tid: 7 };
-        assert_eq!(as_we_know(pid, nobody), nobody);
+        let gone = MarkOwner { pid: u32::MAX - 1, tid: 7 };
+        assert_eq!(as_we_know(pid, gone), gone);
+        assert!(descends_from(pid, pid) && descends_from(pid, 1) && !descends_from(1, pid));
     }
 }

@@ -8,6 +8,7 @@ mod identity;
 mod listener;
 mod locks;
 mod mappings;
+mod marks_place;
 mod opening;
 mod perf_clock;
 mod probes;
@@ -19,15 +20,14 @@ mod source;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use perftax_doc::{PriceChecked, TraceSpent};
+use perftax_pmu::Result;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::sys::{Exit, own_cpu_ns};
-use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Watch, run_loop};
-use tempfile::TempDir;
 
 use crate::names::Names;
 pub use crate::row::Row;
@@ -35,6 +35,7 @@ use crate::store::Function;
 use crate::tag::Tag;
 use attach::Attached;
 pub use identity::Seen;
+use marks_place::MarksPlace;
 pub use perftax_target::Subject;
 use probes::Probes;
 use session::Session;
@@ -107,6 +108,8 @@ pub struct Recorded {
     pub spent: Option<TraceSpent>,
     /// What it cost otherwise, as checked on the program itself; none where it was too short for that, or what the program did is not known.
     pub checked: Option<PriceChecked>,
+    /// Why probes and system calls were not watched any more after a check of the price.
+    pub not_opened: Option<String>,
     /// Our own CPU time meanwhile, s.
     pub own_cpu_s: f64,
     /// Within a budget: when recording was on, from and to, CLOCK_MONOTONIC_RAW, ns.
@@ -130,14 +133,13 @@ const CAPACITY_VARIABLE: &str = "PERFTAX_MARKS_CAPACITY";
 /// Where events cannot be opened, the program cannot be executed, or a row cannot be kept. A program that fails has been recorded all
 /// the same.
 pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<Recorded> {
-    let seen_from = match recording.subject {
-        Subject::Process(pid) => attach::root_of(pid),
-        Subject::Command(_) => PathBuf::new(),
-    };
-    let marks = marks_folder(&seen_from)?;
-    let probes = Probes::define(recording, catalog)?;
     // Nobody listens where messages are told otherwise.
     let is_marked = recording.tag == Tag::Marks;
+    let marks = match recording.subject {
+        Subject::Process(pid) if is_marked => MarksPlace::seen_by(pid)?,
+        _ => MarksPlace::here()?,
+    };
+    let probes = Probes::define(recording, catalog)?;
     let variables = [(FOLDER_VARIABLE, marks.path().into()), (CAPACITY_VARIABLE, recording.ring_marks.to_string().into())];
     let variables = variables.into_iter().filter(|_| is_marked).map(|(name, value)| (name.into(), value)).collect();
     let mut program = Program::open(&recording.subject, variables)?;
@@ -149,7 +151,7 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
     perftax_pmu::guard::check_interrupted()?;
     program.release()?;
     let joined = is_marked && !program.is_ours();
-    let attached = joined.then(|| Attached::attach(program.pid(), marks.path(), &seen_from)).transpose()?;
+    let attached = joined.then(|| Attached::attach(program.pid(), &marks)).transpose()?;
     let mut recorder = Recorder { session, keep, is_over: false };
     run_loop(&mut program, recording.at_most, &mut recorder)?;
     drop(attached);
@@ -190,15 +192,6 @@ impl Watch for Recorder<'_> {
         std::thread::sleep(LOOK);
         Ok(())
     }
-}
-
-/// A folder of our own in memory, where there is any: marks must not wait for a disk. In the file systems that are seen from there (nothing: from here).
-fn marks_folder(seen_from: &Path) -> Result<TempDir> {
-    let here = seen_from.as_os_str().is_empty();
-    let (shm, other) =
-        if here { ("/dev/shm".into(), std::env::temp_dir()) } else { (seen_from.join("dev/shm"), seen_from.join("tmp")) };
-    let place = if shm.is_dir() { shm } else { other };
-    tempfile::Builder::new().prefix("perftax-marks-").tempdir_in(&place).map_err(Error::file(&place))
 }
 
 /// What the hypervisor has taken from all CPUs since they started, s (`/proc/stat`, the eighth number, in 1/100 s).

@@ -1,17 +1,20 @@
 //! What the runtimes of processes write about the code that they make: found while they run, read at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use perftax_pmu::process::{MappedFiles, Standing};
 use perftax_symbols::generated::GeneratedCode;
 use perftax_symbols::{AddressSpaces, Mapping};
+use rustix::fs::OFlags;
 
 /// Of such a file so much is read at most, bytes.
-const MOST_BYTES: u64 = 1 << 30;
+const MOST_BYTES: u64 = 256 << 20;
+/// Dumps of one process that are read at most.
+const MOST_DUMPS: usize = 16;
 /// Processes that are kept in mind at most.
 const MOST_PROCESSES: usize = 4096;
 /// A file is as old as its process may look by so much: file systems' clocks are coarse, and `/proc`'s are, too. s
@@ -27,6 +30,7 @@ struct Runtime {
     standing: Standing,
     /// The map, opened once it was there.
     map: Option<File>,
+    is_gone: bool,
 }
 
 impl Runtimes {
@@ -36,13 +40,18 @@ impl Runtimes {
             && !self.by_pid.contains_key(&pid)
             && let Some(standing) = Standing::of(pid)
         {
-            self.by_pid.insert(pid, Runtime { standing, map: None });
+            self.by_pid.insert(pid, Runtime { standing, map: None, is_gone: false });
         }
     }
 
     /// Opens the maps that have come since the last look: their processes may be gone later, with the file systems that they saw.
     pub fn look(&mut self) {
-        for (pid, runtime) in self.by_pid.iter_mut().filter(|(_, runtime)| runtime.map.is_none()) {
+        for (pid, runtime) in self.by_pid.iter_mut().filter(|(_, runtime)| runtime.map.is_none() && !runtime.is_gone) {
+            // It may have become another user's since.
+            match Standing::of(*pid).filter(|now| now.began_s <= runtime.standing.began_s + CLOCKS_S) {
+                Some(now) => runtime.standing = now,
+                None => runtime.is_gone = true,
+            }
             runtime.map = open(&runtime.standing, &seen_by(*pid, &runtime.standing));
         }
     }
@@ -55,14 +64,16 @@ impl Runtimes {
         spaces: &AddressSpaces,
         files: &MappedFiles,
     ) -> BTreeMap<u64, String> {
-        let mut sources: Vec<GeneratedCode> = spaces.of(pid).iter().filter_map(|mapping| jitdump(pid, mapping, files)).collect();
+        let mut seen = BTreeSet::new();
+        let dumps = spaces.of(pid).iter().filter(|mapping| seen.insert(mapping.file_key()));
+        let mut sources: Vec<GeneratedCode> = dumps.filter_map(|mapping| jitdump(pid, mapping, files)).take(MOST_DUMPS).collect();
         sources.extend(self.map(pid));
         let name = |ip: &u64| Some((*ip, sources.iter().find_map(|code| code.function(*ip))?.to_string()));
         addresses.iter().filter_map(name).collect()
     }
 
     fn map(&self, pid: u32) -> Option<GeneratedCode> {
-        let Runtime { standing, map } = self.by_pid.get(&pid)?;
+        let Runtime { standing, map, .. } = self.by_pid.get(&pid)?;
         // The one that lies there now may be another: Java writes it anew when it is asked to.
         let mut file = open(standing, &seen_by(pid, standing));
         if file.is_none() && standing.shares_our_files {
@@ -86,7 +97,9 @@ fn seen_by(pid: u32, standing: &Standing) -> PathBuf {
 
 /// Opens a map, where the process's user or root wrote it, and not before the process began: numbers are given out again.
 fn open(standing: &Standing, path: &Path) -> Option<File> {
-    let file = File::open(path).ok()?;
+    // A pipe would have us wait, and a link leads anywhere.
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     file.metadata().ok().filter(|found| is_of(standing, found)).map(|_| file)
 }
 

@@ -1,6 +1,7 @@
 //! Connections of a server: who serves which, as /proc has it, and rows that wait until it is known whether an answer was over.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
 use perftax_pmu::Result;
 use perftax_pmu::process::file_of;
@@ -37,14 +38,21 @@ impl Served {
         connections_of(pid, self.listening.port).into_iter().for_each(|fd| self.connections.serve(pid, fd));
     }
 
-    /// Descriptors of the connections that a process serves now.
-    pub fn now(&self, pid: u32) -> Vec<i32> {
-        connections_of(pid, self.listening.port)
+    /// TCP connections that processes serve now.
+    pub fn now(&self, pids: &[u32]) -> Vec<(u32, i32)> {
+        let mut numbers: HashMap<PathBuf, HashSet<u64>> = HashMap::new();
+        let mut found = Vec::new();
+        for &pid in pids {
+            let Ok(namespace) = std::fs::read_link(file_of(pid, "ns/net")) else { continue };
+            let numbers = numbers.entry(namespace).or_insert_with(|| served_in(pid, self.listening.port));
+            found.extend(open_sockets(pid).into_iter().filter(|(_, socket)| numbers.contains(socket)).map(|(fd, _)| (pid, fd)));
+        }
+        found
     }
 
-    /// Nothing was recorded for a while: these are the connections that are served now.
-    pub fn resume(&mut self, served: &[(u32, i32)]) {
-        self.connections.resume(served);
+    /// Nothing was recorded for a while: these connections are served now, and those of before that are still open.
+    pub fn resume(&mut self, served: &[(u32, i32)], open: &[(u32, i32)]) {
+        self.connections.resume(served, open);
     }
 
     pub fn row(&mut self, row: Row) {
@@ -111,15 +119,20 @@ struct Socket {
 const ESTABLISHED: u8 = 1;
 const LISTENS: u8 = 10;
 
-/// Descriptors of TCP connections that a process serves: their port is one that somebody listens at in its network namespace.
+/// Descriptors of TCP connections that a process serves.
 fn connections_of(pid: u32, port: Option<u16>) -> Vec<i32> {
+    let numbers = served_in(pid, port);
+    open_sockets(pid).into_iter().filter(|(_, socket)| numbers.contains(socket)).map(|(fd, _)| fd).collect()
+}
+
+/// TCP connections of a process's network namespace at whose port somebody listens there.
+fn served_in(pid: u32, port: Option<u16>) -> HashSet<u64> {
     let all = tcp_sockets(pid);
-    let listened: Vec<u16> = all.iter().filter(|socket| socket.state == LISTENS).map(|socket| socket.port).collect();
+    let listened: HashSet<u16> = all.iter().filter(|socket| socket.state == LISTENS).map(|socket| socket.port).collect();
     let is_served = |socket: &&Socket| {
         socket.state == ESTABLISHED && listened.contains(&socket.port) && port.is_none_or(|port| port == socket.port)
     };
-    let inodes: Vec<u64> = all.iter().filter(is_served).map(|socket| socket.inode).collect();
-    open_sockets(pid).into_iter().filter(|(_, inode)| inodes.contains(inode)).map(|(fd, _)| fd).collect()
+    all.iter().filter(is_served).map(|socket| socket.inode).collect()
 }
 
 /// TCP sockets of a process's network namespace.

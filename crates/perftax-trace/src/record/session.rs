@@ -1,11 +1,12 @@
 //! A recording that runs: its rings, looked at again and again.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::Path;
 
 use perftax_pmu::Result;
 use perftax_pmu::event::Catalog;
-use perftax_pmu::process::has_ended;
+use perftax_pmu::process::running_threads;
 use perftax_pmu::sampler::Sampler;
 use perftax_pmu::sys::{Exit, monotonic_raw_ns};
 use perftax_target::{Program, TimeOrder};
@@ -19,6 +20,8 @@ use super::probes::Probes;
 use super::source::Source;
 use super::work::Work;
 use super::{Recorded, Recording, Row};
+use rustix::process::{Resource, getrlimit};
+
 use crate::budget::{Controller, Progress};
 use crate::kernel::{KernelEvent, What};
 use crate::names::Names;
@@ -57,6 +60,8 @@ pub struct Session<'a> {
     mapped_ns: u64,
     work: Work,
     price_check: Option<PriceCheck>,
+    /// Why probes and system calls are not watched any more.
+    not_opened: Option<String>,
     /// What those had lost that are closed.
     lost: u64,
     losses_ns: Vec<u64>,
@@ -81,7 +86,8 @@ impl<'a> Session<'a> {
             catalog,
             lasting: opened.lasting,
             work: Work::of(program.pid(), &recording.tag),
-            price_check: checks_price.then(|| PriceCheck::new(monotonic_raw_ns())),
+            price_check: checks_price.then(|| PriceCheck::new(monotonic_raw_ns(), recording.tag == Tag::Marks)),
+            not_opened: None,
             lost: 0,
             losses_ns: Vec::new(),
             sources: opened.of_cpus.into_iter().chain(opened.of_threads).collect(),
@@ -165,6 +171,10 @@ impl<'a> Session<'a> {
         listener.listen(&mut self.order)?;
         match check.next(work.progress(listener)) {
             Step::Stay => return Ok(()),
+            Step::Off if !has_room(&self.work.pids(), self.recording.cpus.len()) => {
+                check_over(&mut self.price_check);
+                return Ok(());
+            }
             Step::Off => self.go_blind()?,
             Step::On => self.see_again()?,
         }
@@ -176,35 +186,46 @@ impl<'a> Session<'a> {
 
     /// Records nothing for a while, and gives back what costs as long as it is open.
     fn go_blind(&mut self) -> Result<()> {
+        // Marks are told all the time. What comes until all is off is of before for the messages that are told otherwise: those under way are let go.
+        self.say(if self.recording.tag == Tag::Marks { What::Paused } else { What::Blind });
         self.all_sources().try_for_each(|source| source.sampler.disable())?;
-        // What has come by now is of before.
         self.drain()?;
         let lasting = std::mem::take(&mut self.lasting);
         for mut source in lasting.of_cpus.into_iter().chain(lasting.of_threads) {
             self.lost += source.lost()?;
             self.losses_ns.append(&mut source.losses_ns);
         }
-        // Marks are told all the time.
-        self.say(if self.recording.tag == Tag::Marks { What::Paused } else { What::Blind });
         Ok(())
     }
 
     /// Records everything again.
     fn see_again(&mut self) -> Result<()> {
-        let work = &self.work;
-        let opened = opening::open_lasting(self.recording, self.catalog, &|| work.threads(), self.probes.as_ref(), false);
-        let pids = self.work.pids();
-        self.lasting = match opened {
+        let work = RefCell::new(&mut self.work);
+        let threads = || work.borrow_mut().pids().into_iter().flat_map(running_threads).collect();
+        let opened = opening::open_lasting(self.recording, self.catalog, &threads, self.probes.as_ref(), false);
+        match opened {
+            Ok(opened) => self.lasting = opened,
             // It has ended meanwhile.
-            Err(_) if pids.iter().all(|pid| has_ended(*pid)) => return Ok(()),
-            opened => opened?,
-        };
-        pids.iter().for_each(|pid| self.mappings.read(*pid, &mut self.names));
+            Err(_) if self.work.pids().is_empty() => return Ok(()),
+            // The rest of the recording is kept, and what it lacks is said.
+            Err(error) => {
+                self.not_opened = Some(error.to_string());
+                check_over(&mut self.price_check);
+            }
+        }
         let time_ns = monotonic_raw_ns();
         self.all_sources().try_for_each(|source| source.sampler.enable())?;
-        // What begins after it was asked for may be told twice, and is told once.
-        self.order.push(time_ns, Held::Gap(self.identity.anew(pids)));
-        self.say(What::Resumed);
+        // What comes from here on is told by records, too: known twice is known.
+        let pids = self.work.pids();
+        self.order.push(time_ns, Held::Gap(self.identity.anew(pids.clone())));
+        match self.recording.tag {
+            // Of what begins before all is on not everything is known.
+            Tag::Marks => drop(self.say(What::Resumed)),
+            // Messages begin with what was switched on last.
+            _ => self.order.push(time_ns, Held::Row(Row::Kernel(KernelEvent { time_ns, cpu: 0, tid: 0, what: What::Resumed }))),
+        }
+        self.drain()?;
+        pids.iter().for_each(|pid| self.mappings.read(*pid, &mut self.names));
         Ok(())
     }
 
@@ -296,9 +317,24 @@ impl<'a> Session<'a> {
             seen: self.identity.finish(),
             probed: self.probes.map(|probes| probes.binary),
             checked: self.price_check.as_ref().and_then(PriceCheck::found),
+            not_opened: self.not_opened,
             own_cpu_s,
             spent: self.budget.as_ref().and_then(Controller::spent),
             windows_ns: self.budget.is_some().then_some(self.windows_ns),
         })
     }
+}
+
+/// Events that are opened again on each thread and CPU: two system calls.
+const EACH: usize = 2;
+
+/// Whether so many can be opened as there are threads by now, each a descriptor. At the beginning there was one thread, perhaps, whose events the others have inherited.
+fn has_room(pids: &[u32], cpus: usize) -> bool {
+    let threads: usize = pids.iter().map(|pid| running_threads(*pid).len()).sum();
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    (2 * EACH * threads * cpus) as u64 <= limit
+}
+
+fn check_over(check: &mut Option<PriceCheck>) {
+    check.iter_mut().for_each(PriceCheck::give_up);
 }

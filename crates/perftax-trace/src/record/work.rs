@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use perftax_pmu::process::running_threads;
-use perftax_pmu::sys::{Descriptors, monotonic_raw_ns, process_cpu_ns, process_tree};
+use perftax_pmu::process::has_ended;
+use perftax_pmu::sys::{Descriptors, children_of, monotonic_raw_ns, process_cpu_ns, process_tree};
 
 use super::descriptors::open_sockets;
 use super::listener::Listener;
 use crate::budget::Progress;
 use crate::tag::Tag;
 
+/// Bytes that are counted as one piece of work: a request is some tens at least.
+const PIECE_BYTES: u64 = 32;
 /// Of the connections that were there before, the share that may be gone: what those had received meanwhile nobody knows.
 const MAX_GONE: f64 = 0.1;
 
@@ -18,6 +20,7 @@ pub(super) struct Work {
     root: u32,
     /// What was there before, and is not recorded.
     others: BTreeSet<u32>,
+    known: BTreeSet<u32>,
     cpu_ns: BTreeMap<u32, u64>,
     /// Messages are marked; otherwise bytes that came by TCP are counted.
     is_marked: bool,
@@ -31,17 +34,22 @@ impl Work {
     pub fn of(root: u32, tag: &Tag) -> Self {
         let others = process_tree(root).into_iter().filter(|pid| *pid != root).collect();
         let (cpu_ns, received) = (BTreeMap::new(), BTreeMap::new());
-        Self { root, others, cpu_ns, is_marked: *tag == Tag::Marks, received, all_received: 0 }
+        Self { root, others, known: BTreeSet::new(), cpu_ns, is_marked: *tag == Tag::Marks, received, all_received: 0 }
     }
 
-    /// The processes that are recorded, as far as they are there.
-    pub fn pids(&self) -> Vec<u32> {
-        process_tree(self.root).difference(&self.others).copied().collect()
-    }
-
-    /// Their threads.
-    pub fn threads(&self) -> Vec<i32> {
-        self.pids().into_iter().flat_map(running_threads).collect()
+    /// The processes that are recorded, as far as they are there: also those that have left the tree, whose parents have ended.
+    pub fn pids(&mut self) -> Vec<u32> {
+        self.known.insert(self.root);
+        self.known.retain(|pid| !has_ended(*pid));
+        let mut waiting: Vec<u32> = self.known.iter().copied().collect();
+        while let Some(pid) = waiting.pop() {
+            for child in children_of(pid as i32).into_iter().map(|child| child as u32) {
+                if !self.others.contains(&child) && self.known.insert(child) {
+                    waiting.push(child);
+                }
+            }
+        }
+        self.known.iter().copied().collect()
     }
 
     /// CPU time so far, ns.
@@ -87,7 +95,7 @@ impl Work {
             self.all_received = 0;
         }
         self.received = now;
-        self.all_received
+        self.all_received / PIECE_BYTES
     }
 }
 
@@ -118,8 +126,8 @@ mod tests {
         }
         let after = work.progress(&mut marks);
         // Other tests of this process may have connections, too.
-        assert!(after.messages - before.messages >= 20_000 && after.cpu_ns > before.cpu_ns, "{before:?} {after:?}");
-        assert!(work.threads().contains(&(std::process::id() as i32)));
+        assert!(after.messages - before.messages >= 20_000 / PIECE_BYTES && after.cpu_ns > before.cpu_ns, "{before:?} {after:?}");
+        assert!(work.pids().contains(&std::process::id()));
         all.clear();
         assert_eq!(work.progress(&mut marks).messages, 0, "most of them are gone: how much came is not known");
     }

@@ -96,13 +96,14 @@ impl Connections {
         self.all.entry(pid).or_default().insert(fd, Connection::default());
     }
 
-    /// Nothing was heard of any of them for a while: what was under way is told no further, and these are served now. What overlapped on one still does.
-    pub fn resume(&mut self, served: &[At]) {
+    /// Nothing was heard of any of them for a while: what was under way is told no further, and these are served now, with those that were before and are `open`. What overlapped on one still does.
+    pub fn resume(&mut self, served: &[At], open: &[At]) {
         self.inside.clear();
         self.undecided.clear();
         self.said = Said::default();
         let before = std::mem::take(&mut self.all);
-        for &(pid, fd) in served {
+        let is_known = |(pid, fd): &&At| before.get(pid).is_some_and(|own| own.contains_key(fd));
+        for &(pid, fd) in served.iter().chain(open.iter().filter(is_known)) {
             let known = before.get(&pid).and_then(|own| own.get(&fd));
             self.sight.connections += u64::from(known.is_none());
             let is_refused = known.is_some_and(|known| known.is_refused);

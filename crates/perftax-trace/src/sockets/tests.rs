@@ -183,7 +183,7 @@ fn after_a_gap_nothing_of_before_goes_on() {
     let mut connections = serving(&[5, 6, 7]);
     let before = [(10, 20, 1, Reads(5), 10), (30, 40, 1, Reads(6), 10), (50, 60, 1, Writes(6), 10)];
     assert_eq!(marks(&mut connections, &before).len(), 3);
-    connections.resume(&[(1, 5), (1, 6), (1, 8)]);
+    connections.resume(&[(1, 5), (1, 8)], &[(1, 6), (1, 9)]);
     let after =
         [(110, 120, 1, Writes(5), 10), (130, 140, 1, Reads(7), 10), (150, 160, 1, Reads(8), 10), (170, 180, 1, Writes(8), 10)];
     let mut told = marks(&mut connections, &after);

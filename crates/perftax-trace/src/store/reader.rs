@@ -5,13 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 
 use perftax_pmu::{Error, Result};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::background::Background;
 use super::merge::Merge;
 use super::table::{Function, TableReader, read_texts};
 use super::{LABELS, MARKS, SAMPLES, SYMBOLS, codes};
+use crate::kernel::{KernelEvent, What};
 use crate::label::Labels;
+use crate::lock::Lock;
 use crate::mark::Mark;
 use crate::tracker::Record;
 
@@ -86,6 +88,8 @@ pub struct Store {
     pub labels: Labels,
     /// Of a trace that holds slow messages alone: what the others were like.
     pub background: Option<Background>,
+    /// Locks that have names; the others are read as the system call that waits for them, so that many a one of a kind is one line.
+    named_locks: FxHashSet<u32>,
 }
 
 impl Store {
@@ -101,7 +105,23 @@ impl Store {
         let mut labelled = Labels::default();
         labels.into_iter().for_each(|([id], [text])| labelled.add(id, &text));
         let symbols = Symbols::new(symbols.into_iter().map(address));
-        Ok(Self { folder: folder.into(), background: Background::read(folder, &symbols)?, symbols, labels: labelled })
+        Ok(Self {
+            folder: folder.into(),
+            background: Background::read(folder, &symbols)?,
+            symbols,
+            labels: labelled,
+            named_locks: FxHashSet::default(),
+        })
+    }
+
+    /// These locks have names.
+    pub fn name_locks(&mut self, named: impl Iterator<Item = u32>) {
+        self.named_locks = named.collect();
+        if let Some(background) = &mut self.background {
+            background
+                .usual
+                .merge_calls(|number| if self.named_locks.contains(&number) { number } else { Lock::or_call(number) });
+        }
     }
 
     /// Every mark, in order of time.
@@ -158,7 +178,15 @@ impl Store {
                 }
             });
             for mut records in from {
-                records.iter().for_each(&mut each);
+                for record in &mut records {
+                    if let Record::Kernel(KernelEvent { what: What::SyscallEnter(number), .. }) = record
+                        && Lock::is_one(*number)
+                        && !self.named_locks.contains(number)
+                    {
+                        *number = Lock::or_call(*number);
+                    }
+                    each(record);
+                }
                 records.clear();
                 // Whoever merged may have come to the end.
                 let _ = back.send(records);

@@ -80,6 +80,8 @@ pub struct Tracker {
     last_ns: u64,
     /// Recording is off.
     is_paused: bool,
+    /// With all that says when messages begin and end: what comes yet is of none.
+    is_blind: bool,
     resumed_ns: u64,
 }
 
@@ -136,6 +138,9 @@ impl Tracker {
 
     fn mark(&mut self, mark: &Mark, out: &mut dyn FnMut(&Message)) {
         let Mark { time_ns: now_ns, tid, id, kind } = *mark;
+        if self.is_blind {
+            return;
+        }
         self.seen(tid, now_ns, out);
         self.threads.of(tid, now_ns).activity.marks += 1;
         match kind {
@@ -221,12 +226,13 @@ impl Tracker {
                 self.forget(now_ns, out);
                 self.is_paused = true;
                 if what == What::Blind {
+                    self.is_blind = true;
                     self.trouble.cut_off += self.let_go(now_ns, out);
                 }
             }
             What::Resumed => {
                 self.forget(now_ns, out);
-                (self.is_paused, self.resumed_ns) = (false, now_ns);
+                (self.is_paused, self.is_blind, self.resumed_ns) = (false, false, now_ns);
             }
             _ if tid == 0 => {}
             What::Enter(interruption, which) => {

@@ -336,6 +336,8 @@ fn what_is_under_way_when_nothing_is_heard_any_more_is_cut_off() {
         mark(1500, 8, Begin, 2),
         mark(2000, 8, End, 2),
         event(3000, 0, What::Blind),
+        mark(3010, 7, End, 1),
+        mark(3020, 8, Begin, 3),
         event(9000, 0, What::Resumed),
         mark(10_000, 7, Begin, 1),
         mark(10_500, 7, End, 1),

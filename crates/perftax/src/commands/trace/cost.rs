@@ -26,7 +26,11 @@ pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
         ThreadCost { tid: *tid, name: reading.names.thread(*tid), cpu_s, recorded, share }
     });
     let found = meta.checked.as_ref().map(|checked| checked.extra);
-    let said = Said::of(whole_share(&parts, meta.cpu_s), found);
+    // Those that the program writes it writes all the time: what was found is without them.
+    let (of_marks, rest): (Vec<CostPart>, Vec<CostPart>) = parts.iter().cloned().partition(|part| part.what == MARKS);
+    let found = found.map(|found| share(&of_marks, meta.cpu_s).map_or(found, |of_marks| found.plus(&of_marks)));
+    let is_priced = rest.iter().all(|part| part.each_ns.is_some());
+    let said = Said::of(if is_priced { whole_share(&parts, meta.cpu_s) } else { None }, found);
     let priced_share = if said.is_priced { None } else { share(&parts, meta.cpu_s) };
     TraceCost { share: said.share, is_checked: said.share.is_some() && !said.is_priced, priced_share, parts, busiest }
 }

@@ -34,6 +34,7 @@ impl Reading {
             locks: meta.locks.iter().map(lock).collect(),
         };
         let mut store = Store::open(folder)?;
+        store.name_locks(meta.locks.iter().filter(|lock| lock.name.is_some()).map(|lock| lock.number));
         if let (Some(background), Some(kept)) = (&mut store.background, &meta.kept) {
             background.usual.messages = kept.usual_messages;
             background.population.watched = kept.watched;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use perftax_doc::{Interrupts, KeptSlow, TraceLock, TraceMeta};
 use perftax_doc::{Mechanism, Warning};
 use perftax_pmu::Error;
-use perftax_pmu::guard::online_cpus;
+use perftax_pmu::guard::{online_cpus, raise_descriptor_limit};
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_trace::mark_price::mark_ns;
@@ -144,6 +144,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         cpus,
     };
     progress::announce(&foreseen(&here.id, &recording));
+    raise_descriptor_limit();
     let mut store = StoreWriter::create(folder.path())?;
     let mut keep = args.keep_slow.map(KeepSlow::new);
     let mut taken = 0u64;
@@ -309,6 +310,10 @@ fn warnings(recorded: &Recorded, room: &Room, is_marked: bool) -> Vec<Warning> {
         let files = perftax_doc::words::named(&paths);
         let message = format!("functions of {files} have no names: what was mapped is not to be had any more");
         warn(message, "leave programs and libraries where they are until they were recorded");
+    }
+    if let Some(why) = &recorded.not_opened {
+        let message = format!("probes and system calls were watched no more after a check of the price: {why}");
+        warn(message, "--no-price-check");
     }
     for (program, addresses) in &recorded.unnamed_code {
         let message = format!("{program} ran code that its runtime made, at {addresses} addresses whose functions have no names");
