@@ -43,8 +43,8 @@ pub fn running_thread(pid: u32) -> Option<u32> {
 
 fn runs(pid: u32, tid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
-    // The name may hold anything, the state stands behind it. Z: it has ended, and nobody has asked.
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    // Z: it has ended, and nobody has asked.
+    standing::field(&stat, 3).is_some_and(|state| !state.starts_with(['Z', 'X']))
 }
 
 /// A process's folder in /proc, by a thread of it that has not ended.

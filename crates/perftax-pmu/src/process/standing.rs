@@ -34,7 +34,7 @@ impl Standing {
     /// The process that started it, or has it since that one ended; none where it is gone, or the first.
     pub fn parent(pid: u32) -> Option<u32> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        stat.rsplit_once(") ")?.1.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent != 0)
+        field(&stat, 4)?.parse().ok().filter(|parent| *parent != 0)
     }
 
     /// Where its runtime writes what the code is called that it makes, in its own file systems (`/tmp/perf-PID.map`).
@@ -57,9 +57,14 @@ fn numbers(status: &str) -> Option<(u32, u32)> {
     Some((own_number.parse().ok()?, user.parse().ok()?))
 }
 
-/// When it was started, in ticks since the machine was (proc(5), `/proc/PID/stat`, the 22nd field); the name before may hold anything.
+/// When it was started, in ticks since the machine was.
 fn started_ticks(stat: &str) -> Option<f64> {
-    stat.rsplit_once(") ")?.1.split_whitespace().nth(19)?.parse().ok()
+    field(stat, 22)?.parse().ok()
+}
+
+/// A field of `/proc/PID/stat` by its number from 3 on (proc(5)); the name before, which is the second, may hold anything.
+pub(super) fn field(stat: &str, number: usize) -> Option<&str> {
+    stat.rsplit_once(") ")?.1.split_whitespace().nth(number - 3)
 }
 
 fn booted_s(stat: &str) -> Option<f64> {

@@ -24,9 +24,14 @@ pub fn children_of(pid: i32) -> Vec<i32> {
 
 /// A process and all that it has started, directly or not, as the kernel lists them; each once, whatever numbers are given out again meanwhile.
 pub fn process_tree(pid: u32) -> BTreeSet<u32> {
-    let (mut waiting, mut found) = (vec![pid], BTreeSet::new());
+    process_trees([pid], &BTreeSet::new())
+}
+
+/// The same of several; without those of `others`, and what these have started.
+pub fn process_trees(roots: impl IntoIterator<Item = u32>, others: &BTreeSet<u32>) -> BTreeSet<u32> {
+    let (mut waiting, mut found) = (Vec::from_iter(roots), BTreeSet::new());
     while let Some(pid) = waiting.pop() {
-        if found.insert(pid) {
+        if !others.contains(&pid) && found.insert(pid) {
             waiting.extend(children_of(pid as i32).into_iter().map(|child| child as u32));
         }
     }

@@ -28,7 +28,7 @@ pub use clock::{
     thread_involuntary_switches, timer_resolution_ns,
 };
 pub use counter_page::CounterPage;
-pub use descendants::{children_of, kill_with_descendants, process_tree};
+pub use descendants::{children_of, kill_with_descendants, process_tree, process_trees};
 pub use detach::{close_output, detach_from_parent, die_with_us, exit_now};
 pub use exec_stop::{AtExec, Stopped};
 pub use fault_area::FaultArea;

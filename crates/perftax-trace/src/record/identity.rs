@@ -3,7 +3,6 @@
 use perftax_pmu::Result;
 use perftax_pmu::sampler::Payload;
 
-use super::descriptors::open_sockets;
 use super::hold::Hold;
 use super::served::Served;
 use super::{Recording, Row};
@@ -77,12 +76,10 @@ impl Identity {
 
     /// What is known anew of processes, of which nothing was recorded for a while.
     pub fn anew(&self, pids: Vec<u32>) -> Gap {
-        let (mut served, mut open) = (Vec::new(), Vec::new());
-        if let Self::Sockets(all) = self {
-            served = all.now(&pids);
-            open = pids.iter().flat_map(|&pid| open_sockets(pid).into_iter().map(move |(fd, _)| (pid, fd))).collect();
+        match self {
+            Self::Sockets(served) => served.now(pids),
+            _ => Gap { pids, ..Gap::default() },
         }
-        Gap { pids, served, open }
     }
 
     /// Somebody accepts connections just now, of this process, by this descriptor.

@@ -1,7 +1,7 @@
 //! What of the kernel is opened for a recording.
 
 use perftax_doc::Mechanism;
-use perftax_pmu::event::Catalog;
+use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::machine::Machine;
 use perftax_pmu::oracle::CpuFacts;
 use perftax_pmu::sampler::{Clock, Payload, Sampling};
@@ -50,7 +50,6 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
     let ring_bytes = recording.ring_pages * rustix::param::page_size();
     let payload = identity::with_register(Payload::BASIC.with_place().with_raw(), recording, false);
     let every = |period| Sampling { clock: Clock::MonotonicRaw, ..Sampling::every(period, ring_bytes).carrying(payload) };
-    let cpus: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
     // What runs already, or is on and off in turn, is switched on by hand.
     let is_ours = matches!(recording.subject, Subject::Command(_)) && recording.budget.is_none();
     let of_program = |period| Sampling { inherit: true, enable_on_exec: is_ours, ..every(period) };
@@ -72,7 +71,7 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
         precise = Some((recording.event.clone(), sampled_precisely, Meaning::Sample));
         own = leaving(Sampling { period: Some(1), ..sampled })?;
     }
-    let (mut of_cpus, mut formats, mut missing) = (Vec::new(), None, Vec::new());
+    let (mut of_cpus, mut missing) = (Vec::new(), Vec::new());
     if register.is_some() && !is_precise {
         own.extend(leaving(of_program(1))?);
     }
@@ -87,23 +86,22 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
         if is_precise && records_hold_time() {
             of_all.extend(Tracepoints::resolve(&INTERRUPTS, plain, catalog)?.events);
         }
-        of_cpus.push(Source::open(&of_all, &cpus, recording.ring_pages, None)?);
-        formats = Some(Formats::read(catalog)?);
+        of_cpus.push(Source::open(&of_all, &on_cpus(recording), recording.ring_pages, None)?);
     }
-    let is_of_sockets = matches!(recording.tag, Tag::Sockets(_));
-    if is_of_sockets && !recording.kernel_noise {
-        formats = Some(Formats::read(catalog)?);
-    }
+    let has_formats = recording.kernel_noise || matches!(recording.tag, Tag::Sockets(_));
+    let formats = has_formats.then(|| Formats::read(catalog)).transpose()?;
     let watch = |threads: &[i32]| -> Result<Vec<Source>> {
-        let on_each = |&tid: &i32| recording.cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu));
-        let targets: Vec<Target> = threads.iter().flat_map(on_each).collect();
         let mut sources = Vec::new();
         if let Some(precise) = &precise {
-            sources.push(Source::open_precise(precise.clone(), &targets, recording.ring_pages, register, catalog)?);
+            sources.push(Source::open_precise(
+                precise.clone(),
+                &on_threads(recording, threads),
+                recording.ring_pages,
+                register,
+                catalog,
+            )?);
         }
-        let mut own = Source::open(&own, &targets, recording.ring_pages, register)?;
-        (own.is_of_sockets, own.has_rows) = (is_of_sockets, recording.kernel_noise);
-        sources.push(own);
+        sources.push(open_own(recording, &own, threads)?);
         Ok(sources)
     };
     let of_threads = on_all_threads(&|| program.threads(), watch)?;
@@ -127,26 +125,34 @@ pub fn open_lasting(
     let plain = Payload::BASIC.with_place().with_raw();
     let mut lasting = Lasting::default();
     if let Some(probes) = probes {
-        let cpus: Vec<Target> = recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect();
         let events = probes.events(every_one.carrying(plain), catalog)?;
-        lasting.of_cpus.push(Source::open(&events, &cpus, recording.ring_pages, None)?);
+        lasting.of_cpus.push(Source::open(&events, &on_cpus(recording), recording.ring_pages, None)?);
     }
-    let is_of_sockets = matches!(recording.tag, Tag::Sockets(_));
-    if is_of_sockets || recording.kernel_noise && recording.budget.is_none() {
-        let register = identity::register(recording).map(|register| register.number);
+    if matches!(recording.tag, Tag::Sockets(_)) || recording.kernel_noise && recording.budget.is_none() {
         let sampling = Sampling { inherit: true, enable_on_exec: is_on_exec, ..every_one };
         let sampling = sampling.carrying(identity::with_register(plain, recording, false));
         let events = Tracepoints::resolve(&SYSCALLS, sampling, catalog)?.events;
-        let watch = |threads: &[i32]| {
-            let on_each = |&tid: &i32| recording.cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu));
-            let targets: Vec<Target> = threads.iter().flat_map(on_each).collect();
-            let mut source = Source::open(&events, &targets, recording.ring_pages, register)?;
-            (source.is_of_sockets, source.has_rows) = (is_of_sockets, recording.kernel_noise);
-            Ok(source)
-        };
-        lasting.of_threads.push(on_all_threads(threads, watch)?);
+        lasting.of_threads.push(on_all_threads(threads, |threads| open_own(recording, &events, threads))?);
     }
     Ok(lasting)
+}
+
+/// Opens what watches the program's own threads.
+fn open_own(recording: &Recording, events: &[(Event, Sampling, Meaning)], threads: &[i32]) -> Result<Source> {
+    let register = identity::register(recording).map(|register| register.number);
+    let mut source = Source::open(events, &on_threads(recording, threads), recording.ring_pages, register)?;
+    (source.is_of_sockets, source.has_rows) = (matches!(recording.tag, Tag::Sockets(_)), recording.kernel_noise);
+    Ok(source)
+}
+
+fn on_cpus(recording: &Recording) -> Vec<Target> {
+    recording.cpus.iter().map(|&cpu| Target::Cpu(cpu)).collect()
+}
+
+/// Each thread, on each CPU.
+fn on_threads(recording: &Recording, threads: &[i32]) -> Vec<Target> {
+    let on_each = |&tid: &i32| recording.cpus.iter().map(move |&cpu| Target::ThreadOnCpu(tid, cpu));
+    threads.iter().flat_map(on_each).collect()
 }
 
 /// Whether PEBS records hold a time here, as Skylake's and later ones do (format 3): only then does one interrupt bring many of them.

@@ -8,6 +8,7 @@ use perftax_pmu::process::file_of;
 
 use super::Row;
 use super::descriptors::{open_sockets, socket};
+use super::identity::Gap;
 use super::row_queue::RowQueue;
 use crate::sockets::{Call, Connections, Sight};
 
@@ -38,16 +39,18 @@ impl Served {
         connections_of(pid, self.listening.port).into_iter().for_each(|fd| self.connections.serve(pid, fd));
     }
 
-    /// TCP connections that processes serve now.
-    pub fn now(&self, pids: &[u32]) -> Vec<(u32, i32)> {
+    /// TCP connections that processes serve now, and all sockets that they have open.
+    pub fn now(&self, pids: Vec<u32>) -> Gap {
         let mut numbers: HashMap<PathBuf, HashSet<u64>> = HashMap::new();
-        let mut found = Vec::new();
-        for &pid in pids {
+        let (mut served, mut open) = (Vec::new(), Vec::new());
+        for &pid in &pids {
+            let sockets = open_sockets(pid);
+            open.extend(sockets.iter().map(|(fd, _)| (pid, *fd)));
             let Ok(namespace) = std::fs::read_link(file_of(pid, "ns/net")) else { continue };
             let numbers = numbers.entry(namespace).or_insert_with(|| served_in(pid, self.listening.port));
-            found.extend(open_sockets(pid).into_iter().filter(|(_, socket)| numbers.contains(socket)).map(|(fd, _)| (pid, fd)));
+            served.extend(sockets.iter().filter(|(_, socket)| numbers.contains(socket)).map(|(fd, _)| (pid, *fd)));
         }
-        found
+        Gap { pids, served, open }
     }
 
     /// Nothing was recorded for a while: these connections are served now, and those of before that are still open.

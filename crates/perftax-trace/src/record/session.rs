@@ -10,6 +10,7 @@ use perftax_pmu::process::running_threads;
 use perftax_pmu::sampler::Sampler;
 use perftax_pmu::sys::{Exit, monotonic_raw_ns};
 use perftax_target::{Program, TimeOrder};
+use rustix::process::{Resource, getrlimit};
 
 use super::events::Formats;
 use super::identity::{Held, Identity};
@@ -20,9 +21,7 @@ use super::probes::Probes;
 use super::source::Source;
 use super::work::Work;
 use super::{Recorded, Recording, Row};
-use rustix::process::{Resource, getrlimit};
-
-use crate::budget::{Controller, Progress};
+use crate::budget::Controller;
 use crate::kernel::{KernelEvent, What};
 use crate::names::Names;
 use crate::price_check::{PriceCheck, Step};
@@ -133,7 +132,10 @@ impl<'a> Session<'a> {
 
     /// Notes in the trace that recording goes off or is on. Returns when.
     fn say(&mut self, what: What) -> u64 {
-        let time_ns = monotonic_raw_ns();
+        self.say_at(monotonic_raw_ns(), what)
+    }
+
+    fn say_at(&mut self, time_ns: u64, what: What) -> u64 {
         self.order.push(time_ns, Held::Row(Row::Kernel(KernelEvent { time_ns, cpu: 0, tid: 0, what })));
         time_ns
     }
@@ -220,10 +222,10 @@ impl<'a> Session<'a> {
         self.order.push(time_ns, Held::Gap(self.identity.anew(pids.clone())));
         match self.recording.tag {
             // Of what begins before all is on not everything is known.
-            Tag::Marks => drop(self.say(What::Resumed)),
+            Tag::Marks => self.say(What::Resumed),
             // Messages begin with what was switched on last.
-            _ => self.order.push(time_ns, Held::Row(Row::Kernel(KernelEvent { time_ns, cpu: 0, tid: 0, what: What::Resumed }))),
-        }
+            _ => self.say_at(time_ns, What::Resumed),
+        };
         self.drain()?;
         pids.iter().for_each(|pid| self.mappings.read(*pid, &mut self.names));
         Ok(())
@@ -231,16 +233,15 @@ impl<'a> Session<'a> {
 
     fn keep_to_budget(&mut self) -> Result<()> {
         let Some(controller) = self.budget.as_ref() else { return Ok(()) };
-        let (listener, pid) = (&mut self.listener, self.pid);
-        if !controller.is_due(monotonic_raw_ns(), || listener.progress(pid).1) {
+        let (work, listener) = (&mut self.work, &mut self.listener);
+        if !controller.is_due(monotonic_raw_ns(), || work.cpu_ns(listener)) {
             return Ok(());
         }
         // What switching takes belongs to the slice with recording on.
         self.off()?;
         // Messages and CPU time of one moment, and of the same processes.
         self.listener.listen(&mut self.order)?;
-        let (messages, cpu_ns) = self.listener.progress(self.pid);
-        let now = Progress { time_ns: monotonic_raw_ns(), cpu_ns, messages };
+        let now = self.work.progress(&mut self.listener);
         match self.budget.as_mut().is_some_and(|controller| controller.next(now)) {
             true => self.on(),
             false => Ok(()),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perftax_pmu::process::has_ended;
-use perftax_pmu::sys::{Descriptors, children_of, monotonic_raw_ns, process_cpu_ns, process_tree};
+use perftax_pmu::sys::{Descriptors, monotonic_raw_ns, process_cpu_ns, process_tree, process_trees};
 
 use super::descriptors::open_sockets;
 use super::listener::Listener;
@@ -41,14 +41,7 @@ impl Work {
     pub fn pids(&mut self) -> Vec<u32> {
         self.known.insert(self.root);
         self.known.retain(|pid| !has_ended(*pid));
-        let mut waiting: Vec<u32> = self.known.iter().copied().collect();
-        while let Some(pid) = waiting.pop() {
-            for child in children_of(pid as i32).into_iter().map(|child| child as u32) {
-                if !self.others.contains(&child) && self.known.insert(child) {
-                    waiting.push(child);
-                }
-            }
-        }
+        self.known = process_trees(self.known.iter().copied(), &self.others);
         self.known.iter().copied().collect()
     }
 
@@ -69,8 +62,10 @@ impl Work {
 
     /// CPU time and work of one moment. Where work is not known any more it goes back to 0.
     pub fn progress(&mut self, listener: &mut Listener) -> Progress {
-        let cpu_ns = self.cpu_ns(listener);
-        let messages = if self.is_marked { listener.progress(self.root).0 } else { self.receive() };
+        let (messages, cpu_ns) = match self.is_marked {
+            true => listener.progress(self.root),
+            false => (self.receive(), self.cpu_ns(listener)),
+        };
         Progress { time_ns: monotonic_raw_ns(), cpu_ns, messages }
     }
 
