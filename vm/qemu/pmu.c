@@ -114,7 +114,8 @@ bool x86_pmu_realize(X86CPU *cpu, Error **errp)
         error_setg(errp, "pmu=on: no PMU%s is modelled for family %u model %u;"
                    " there is one for Haswell, Broadwell, Skylake-Client,"
                    " Icelake-Server, EPYC, EPYC-Rome and EPYC-Milan",
-                   pmu->settings.caches ? " with caches" : "", family, model);
+                   pmu->settings.caches || pmu->settings.miss_time
+                   ? " with caches" : "", family, model);
         return false;
     }
     return true;
@@ -307,6 +308,30 @@ static bool __attribute__((noinline)) pmu_used_up(CPUX86State *env, uint64_t nex
         || granularity != lduw_he_p(pmu->budget.granularity);
 }
 
+/* From one look at what timers are due to the next, at most, while loads take time, ns. */
+#define PMU_LATE_NS 5000
+
+/*
+ * The load of the instruction in flight takes so long.  What the machine may
+ * run until its next timer was settled before: now and then that is done anew.
+ */
+static void __attribute__((noinline)) pmu_wait_for_load(CPUX86State *env,
+                                                        int mode,
+                                                        uint64_t stall_ns)
+{
+    X86PMU *pmu = &env->pmu;
+
+    icount_stall(stall_ns);
+    if (pmu->budget.watched[mode] & 1 << PERFTAX_CYCLES) {
+        perftax_engine_stand_still(pmu->engine, mode, stall_ns);
+    }
+    pmu->waited_ns += stall_ns;
+    if (pmu->waited_ns >= PMU_LATE_NS) {
+        pmu->waited_ns = 0;
+        cpu_exit(env_cpu(env));
+    }
+}
+
 /*
  * The instruction in flight has retired.  True where translated code must be
  * left: something happened, or instructions are followed differently now.
@@ -321,7 +346,13 @@ static inline bool pmu_retire(CPUX86State *env,
     uint32_t width = (pmu->flight.load ?: pmu->flight.store) % PMU_ANY_WIDTH;
     int mode = pmu->mode;
     uint32_t watched = classes & pmu->budget.watched[mode];
+    uint64_t stall_ns = pmu->access >> PERFTAX_STALL_SHIFT & PERFTAX_STALL_MASK;
     bool used_up = false;
+
+    if (pmu->flight.load && stall_ns) {
+        pmu_wait_for_load(env, mode, stall_ns);
+        watched = classes & pmu->budget.watched[mode];
+    }
 
     pmu->flight.all = 0;
     if (pmu->budget.records_branches && classes & 1 << PERFTAX_TAKEN) {

@@ -31,6 +31,7 @@ pub mod steps;
 mod tag;
 pub mod tasks;
 mod trace;
+mod trace_events;
 mod trace_message;
 mod trace_picture;
 mod verification;
@@ -76,6 +77,7 @@ pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, PriceChecked, SampledFunction, SlowMessage,
     TailBlame, ThreadCost, TraceCost, TraceDiff, TraceLock, TraceMeta, TraceReport, TraceSpent,
 };
+pub use trace_events::{BlamedEvents, BlamedPlace, MessageEvents, TraceEvent};
 pub use trace_message::{Neighbour, Place, TraceMessage, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};
 pub use verification::{

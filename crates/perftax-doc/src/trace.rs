@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
-use crate::{Interrupts, LabelLatencies, Origin, ProbeSight, RegisterSight, SocketSight, Waker};
+use crate::{BlamedEvents, Interrupts, LabelLatencies, MessageEvents, Origin, ProbeSight, RegisterSight, SocketSight, TraceEvent, Waker};
 
 /// `meta.json` of a trace's folder: how it was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub struct TraceMeta {
     pub period: u64,
     /// From one sample to the next of a thread that runs, ns, where the event is a clock.
     pub sampling_gap_ns: Option<u64>,
+    /// Events that were counted by message beside it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counted: Vec<TraceEvent>,
     /// Whether the kernel's tracepoints were recorded.
     pub kernel_noise: bool,
     /// What told messages apart: `marks`, `reg:r13`, `usdt:…`, `func:…`, `socket:…`.
@@ -279,6 +282,9 @@ pub struct TailBlame {
     pub extra_ns: Estimate,
     /// By cause, largest first.
     pub causes: Vec<BlamedCause>,
+    /// How many of the counted events they had more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<BlamedEvents>,
 }
 
 /// A cause's part in the extra time of slow messages.
@@ -334,6 +340,9 @@ pub struct SlowMessage {
     /// The function in which most samples of that cause were taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<SampledFunction>,
+    /// What it had of the counted events, of which there was any sample.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<MessageEvents>,
     /// Its time by cause, ns.
     pub shares_ns: BTreeMap<String, u64>,
     /// Page faults.

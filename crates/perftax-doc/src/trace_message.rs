@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{SampledFunction, TraceMeta, Waker};
+use crate::{MessageEvents, SampledFunction, TraceMeta, Waker};
 
 /// One message of a trace, and what was around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,9 @@ pub struct Waterfall {
     pub pieces: Vec<WaterfallPiece>,
     /// Functions by samples, most samples first.
     pub functions: Vec<SampledFunction>,
+    /// What it had of the counted events, of which there was any sample.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<MessageEvents>,
     /// Page faults.
     pub faults: u32,
     /// Times that a thread was moved to another CPU while at it.

@@ -67,6 +67,7 @@ struct perftax_settings {
     bool arm_same;                      /* PEBS records the event that overflowed, not the next */
     bool caches;
     bool ibs_random;                    /* the low bits of AMD's sampling counters start at random, from a seed */
+    bool miss_time;                     /* loads that miss take time, all instructions are followed for that; with caches */
 };
 
 /* The machine's memory at its kernel's addresses; false where it cannot be reached without a fault. */
@@ -119,8 +120,10 @@ void perftax_engine_stand_still(perftax_engine *engine, uint32_t mode, uint64_t 
 /*
  * An access to an address, whose byte lies at `place` in the machine's memory: any numbering that is the same for all cores, 0 where it is
  * not known. Of a load classes that it adds (misses), its level in bits 39:32 and its latency in cycles in bits 63:48; of a store
- * PERFTAX_STORE_MISSED or 0.
+ * PERFTAX_STORE_MISSED or 0. Where misses take time: for so many ns the core stands still then, in bits 47:41.
  */
+#define PERFTAX_STALL_SHIFT 41
+#define PERFTAX_STALL_MASK UINT64_C(0x7f)
 uint64_t perftax_engine_access(perftax_engine *engine, uint64_t address, uint64_t place, bool write);
 
 #endif

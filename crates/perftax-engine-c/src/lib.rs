@@ -31,6 +31,7 @@ pub struct CSettings {
     arm_same: bool,
     caches: bool,
     ibs_random: bool,
+    miss_time: bool,
 }
 
 impl From<&CSettings> for Settings {
@@ -42,6 +43,7 @@ impl From<&CSettings> for Settings {
             arm: if c.arm_same { Arm::Same } else { Arm::Next },
             caches: c.caches,
             ibs_random: c.ibs_random,
+            miss_time: c.miss_time,
         }
     }
 }
@@ -51,6 +53,12 @@ impl Engine {
     fn parts(&mut self) -> (&mut Pmu, &mut Budget, &mut HostMemory) {
         // SAFETY: perftax_engine_new's contract: it outlives the engine and nobody else touches it during a call.
         (&mut self.pmu, unsafe { &mut *self.budget }, &mut self.memory)
+    }
+
+    /// The first budget: nothing counts yet, but accesses may take time.
+    fn plan(&mut self) {
+        let (pmu, budget, _) = self.parts();
+        pmu.replan(budget, 0);
     }
 }
 
@@ -71,13 +79,17 @@ pub unsafe extern "C" fn perftax_engine_new(
     // SAFETY: the caller's promise.
     let (settings, memory) = unsafe { (Settings::from(&*settings), *memory) };
     let Some(generation) = Generation::of(family, model) else { return std::ptr::null_mut() };
-    let caches = Caches::of(generation, core, cores, settings.caches);
-    if settings.caches && caches.is_none() {
+    let wanted = settings.caches || settings.miss_time;
+    let mut caches = Caches::of(generation, core, cores, wanted);
+    caches.iter_mut().for_each(|caches| caches.take_time = settings.miss_time);
+    if wanted && caches.is_none() {
         return std::ptr::null_mut();
     }
     // SAFETY: the caller's promise.
     unsafe { budget.write(Budget::default()) };
-    Box::into_raw(Box::new(Engine { pmu: Pmu::new(generation, core, settings), core, budget, memory, caches }))
+    let mut engine = Box::new(Engine { pmu: Pmu::new(generation, core, settings), core, budget, memory, caches });
+    engine.plan();
+    Box::into_raw(engine)
 }
 
 /// See the header.
@@ -99,13 +111,14 @@ pub extern "C" fn perftax_engine_reset(engine: &mut Engine) {
     let (pmu, budget, _) = engine.parts();
     *pmu = fresh;
     *budget = Budget::default();
+    engine.plan();
 }
 
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_set(engine: &mut Engine, settings: &CSettings) {
-    let caches = engine.pmu.settings().caches;
-    *engine.pmu.settings() = Settings { caches, ..Settings::from(settings) };
+    let Settings { caches, miss_time, .. } = *engine.pmu.settings();
+    *engine.pmu.settings() = Settings { caches, miss_time, ..Settings::from(settings) };
 }
 
 /// See the header.
@@ -204,7 +217,7 @@ mod tests {
     const MEMORY: HostMemory = HostMemory::NONE;
 
     fn engine(family: u32, model: u32, budget: &mut Budget) -> Engine {
-        let settings = Settings { assist_ns: 0, interrupt_ns: 0, skid: 0, arm: Arm::Next, caches: false, ibs_random: false };
+        let settings = Settings { arm: Arm::Next, ..Settings::default() };
         let generation = Generation::of(family, model).unwrap();
         Engine { pmu: Pmu::new(generation, 0, settings), core: 0, budget, memory: MEMORY, caches: None }
     }

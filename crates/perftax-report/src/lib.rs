@@ -21,6 +21,7 @@ pub mod shell;
 mod spelled;
 mod table;
 pub mod text;
+mod trace_events;
 pub mod units;
 mod waker;
 mod wrapping;

@@ -8,6 +8,7 @@ use perftax_cost::bootstrap::{SEED, vector_bootstrap};
 use perftax_doc::{CONFIDENCE, Estimate};
 
 use crate::cause::{Cause, Shares};
+use crate::events::Spot;
 use crate::message::{Message, Piece};
 
 /// What a part of a cause's time went to.
@@ -42,6 +43,8 @@ pub struct Brief {
     pub shares: Shares,
     /// By detail: time for [`Detail::Which`], samples for [`Detail::Function`].
     pub details: Vec<(Cause, Detail, u64)>,
+    /// Samples of the events that are counted.
+    pub events: Vec<(Spot, u64)>,
 }
 
 impl Brief {
@@ -51,12 +54,15 @@ impl Brief {
         for (cause, detail, amount) in message.details() {
             *details.entry((cause, detail)).or_default() += amount;
         }
+        let mut events: BTreeMap<Spot, u64> = BTreeMap::new();
+        message.events.iter().for_each(|hit| *events.entry(hit.spot).or_default() += 1);
         Some(Self {
             id: message.id,
             begin_ns: message.begin_ns,
             latency_ns: message.latency_ns()?,
             shares: message.shares,
             details: details.into_iter().map(|((cause, detail), n)| (cause, detail, n)).collect(),
+            events: events.into_iter().collect(),
         })
     }
 
@@ -102,6 +108,8 @@ pub struct Usual {
     pub totals: Shares,
     /// Their time and samples by detail, as far as they are settled.
     pub details: BTreeMap<(Cause, Detail), u64>,
+    /// Their samples of the events that are counted.
+    pub events: BTreeMap<Spot, u64>,
     /// Those of messages that were added since: adding is what takes time.
     recent: FxHashMap<(Cause, Detail), u64>,
     /// Samples of messages that were added since, by the function's number.
@@ -112,6 +120,7 @@ impl Usual {
     /// Adds a message that is not slow to the means.
     pub fn add(&mut self, message: &Message) {
         self.messages += 1;
+        message.events.iter().for_each(|hit| *self.events.entry(hit.spot).or_default() += 1);
         for piece in &message.pieces {
             self.totals.add(piece.cause, piece.to_ns - piece.from_ns);
         }
@@ -210,11 +219,16 @@ struct Row {
     details: Vec<(usize, f64)>,
 }
 
+/// Messages that follow each other, as the bootstrap draws them.
+pub(crate) fn clusters<'a, 'b>(slow: &'a [&'b Brief]) -> impl Iterator<Item = &'a [&'b Brief]> {
+    slow.chunks(slow.len().div_ceil(MAX_CLUSTERS).max(1))
+}
+
 /// Blames slow messages; `None` with fewer than two of them.
 pub fn blame(slow: &[&Brief], usual: &Usual) -> Option<Blame> {
     let wanted = details(slow);
     let cluster = |briefs: &[&Brief]| briefs.iter().fold(Row::default(), |sum, brief| sum.and(brief, usual, &wanted));
-    let rows: Vec<Row> = slow.chunks(slow.len().div_ceil(MAX_CLUSTERS).max(1)).map(cluster).collect();
+    let rows: Vec<Row> = clusters(slow).map(cluster).collect();
     let all = vector_bootstrap(&rows, |sample| statistic(sample, usual, &wanted), REPLICATES, CONFIDENCE, SEED)?;
     let of_details = &all[1 + Cause::COUNT..];
     let blamed = |(at, cause): (usize, Cause)| {
@@ -296,7 +310,7 @@ mod tests {
     use super::*;
 
     fn brief(id: u64, shares: Shares, details: Vec<(Cause, Detail, u64)>) -> Brief {
-        Brief { id, begin_ns: id * 100_000, latency_ns: shares.total(), shares, details }
+        Brief { id, begin_ns: id * 100_000, latency_ns: shares.total(), shares, details, events: Vec::new() }
     }
 
     #[test]

@@ -10,12 +10,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::blame::{Detail, Usual};
 use crate::distribution::{Distribution, Population};
+use crate::events::Spot;
 use crate::kernel::What;
 use crate::mark::Kind;
 use crate::message::{Message, Trouble};
 use crate::record::Row;
 use crate::store::Symbols;
-use crate::tracker::{Record, Sampled, Tracker};
+use crate::tracker::{Counted, Record, Sampled, Tracker};
 
 /// The first messages are kept all: nobody knows yet what is slow.
 const FIRST: u64 = 1000;
@@ -188,13 +189,20 @@ impl KeepSlow {
         let is_switch = matches!(row, Row::Kernel(event) if matches!(event.what, What::Paused | What::Blind | What::Resumed));
         let kept_for_ns = if is_switch { u64::MAX } else { self.follows(row) };
         self.held.push_back(Held { row: *row, kept_for_ns });
+        let mut function = |pid, ip| {
+            let next = self.addresses.len() as u32 + 1;
+            *self.addresses.entry(Symbols::address(pid, ip)).or_insert(next)
+        };
         let record = match row {
             Row::Mark(mark) => Record::Mark(*mark),
             Row::Kernel(event) => Record::Kernel(*event),
             Row::Sample(sample) => {
-                let next = self.addresses.len() as u32 + 1;
-                let function = *self.addresses.entry(Symbols::address(sample.pid, sample.ip)).or_insert(next);
+                let function = function(sample.pid, sample.ip);
                 Record::Sample(Sampled { time_ns: sample.time_ns, tid: sample.tid, function })
+            }
+            Row::Event(row) => {
+                let spot = Spot { event: row.event.into(), function: function(row.pid, row.ip), object: row.object.into() };
+                Record::Counted(Counted { time_ns: row.time_ns, tid: row.tid, spot })
             }
         };
         let mut candidates = Vec::new();
@@ -261,14 +269,16 @@ impl KeepSlow {
         let by_number: FxHashMap<u32, (u32, u64)> = self.addresses.iter().map(|(address, number)| (*number, *address)).collect();
         let mut usual = self.judge.usual.clone();
         usual.settle();
+        let function = |number: u32| by_number.get(&number).map_or(0, |(pid, ip)| symbols.function(*pid, *ip));
         for ((cause, detail), n) in std::mem::take(&mut usual.details) {
             let detail = match detail {
                 Detail::Which(_) => detail,
-                Detail::Function(number) => {
-                    Detail::Function(by_number.get(&number).map_or(0, |(pid, ip)| symbols.function(*pid, *ip)))
-                }
+                Detail::Function(number) => Detail::Function(function(number)),
             };
             *usual.details.entry((cause, detail)).or_default() += n;
+        }
+        for (spot, n) in std::mem::take(&mut usual.events) {
+            *usual.events.entry(Spot { function: function(spot.function), ..spot }).or_default() += n;
         }
         usual.latency_ns = self.judge.population.latency.quantile_ns(0.5);
         usual.shares = self.judge.population.usual();
@@ -331,6 +341,7 @@ fn tids(row: &Row) -> impl Iterator<Item = u32> + use<> {
     let (tid, other) = match row {
         Row::Mark(mark) => (mark.tid, 0),
         Row::Sample(sample) => (sample.tid, 0),
+        Row::Event(event) => (event.tid, 0),
         Row::Kernel(event) => match event.what {
             What::Switch { next: other, .. } | What::Wakeup { tid: other } | What::Migrate { tid: other } => (event.tid, other),
             _ => (event.tid, 0),
@@ -403,6 +414,7 @@ mod tests {
                 Row::Mark(mark) => Record::Mark(*mark),
                 Row::Kernel(event) => Record::Kernel(*event),
                 Row::Sample(sample) => Record::Sample(Sampled { time_ns: sample.time_ns, tid: sample.tid, function: 0 }),
+                Row::Event(row) => Record::Counted(Counted { time_ns: row.time_ns, tid: row.tid, spot: Spot::default() }),
             };
             tracker.take(&record, &mut |message| drop(messages.insert(message.id, message.clone())));
         }

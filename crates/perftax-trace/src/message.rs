@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cause::{Cause, Shares};
+use crate::events::EventHit;
 
 /// A piece of time that went to one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +76,8 @@ pub struct Message {
     pub pieces: Vec<Piece>,
     /// Its samples. At most [`Message::MAX`].
     pub hits: Vec<Hit>,
+    /// Samples of the events that are counted. At most [`Message::MAX`].
+    pub events: Vec<EventHit>,
     /// The threads that worked on it.
     pub threads: Vec<u32>,
     /// Who ended its threads' waiting, in order of time. At most [`Message::MAX_WAKINGS`].
@@ -103,6 +106,7 @@ impl Message {
             shares: Shares::default(),
             pieces: Vec::new(),
             hits: Vec::new(),
+            events: Vec::new(),
             threads: Vec::new(),
             wakings: Vec::new(),
             faults: 0,
@@ -117,10 +121,11 @@ impl Message {
         let mut old = std::mem::replace(self, Self::beginning(id, begin_ns));
         old.pieces.clear();
         old.hits.clear();
+        old.events.clear();
         old.threads.clear();
         old.wakings.clear();
-        let Self { pieces, hits, threads, wakings, .. } = old;
-        *self = Self { pieces, hits, threads, wakings, ..Self::beginning(id, begin_ns) };
+        let Self { pieces, hits, events, threads, wakings, .. } = old;
+        *self = Self { pieces, hits, events, threads, wakings, ..Self::beginning(id, begin_ns) };
     }
 
     /// Adds a piece; one that goes on where the last one of the same kind ended makes that one longer.

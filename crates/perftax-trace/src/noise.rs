@@ -70,6 +70,7 @@ impl Noise {
             Record::Sample(sample) => {
                 self.own.insert(sample.tid);
             }
+            Record::Counted(_) => {}
             Record::Kernel(event) => self.kernel(event),
         }
     }

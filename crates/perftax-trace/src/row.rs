@@ -20,6 +20,27 @@ pub struct SampleRow {
     pub tag: u64,
 }
 
+/// A sample of an event that is counted by message ([`crate::events`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventRow {
+    /// When.
+    pub time_ns: u64,
+    /// On which CPU.
+    pub cpu: u32,
+    /// The process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Which event, in the order in which they were asked for.
+    pub event: u16,
+    /// What lies at the address, by its number; 0 where that is not known.
+    pub object: u16,
+    /// The instruction.
+    pub ip: u64,
+    /// What it is about: the data's address; 0 where the event has none.
+    pub address: u64,
+}
+
 /// A row of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row {
@@ -27,6 +48,8 @@ pub enum Row {
     Mark(Mark),
     /// Where it was.
     Sample(SampleRow),
+    /// An event that is counted.
+    Event(EventRow),
     /// What the kernel did.
     Kernel(KernelEvent),
 }
@@ -37,6 +60,7 @@ impl Row {
         match self {
             Self::Mark(mark) => mark.time_ns,
             Self::Sample(sample) => sample.time_ns,
+            Self::Event(event) => event.time_ns,
             Self::Kernel(event) => event.time_ns,
         }
     }

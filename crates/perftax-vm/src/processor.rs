@@ -62,6 +62,8 @@ pub struct Processor {
     pub caches: bool,
     /// Whether the counts of AMD's instruction-based sampling start at random, from a seed, as the hardware's do.
     pub ibs_random: bool,
+    /// Whether a load that misses takes the time that it takes: all instructions are followed then, also where nothing is counted. With caches.
+    pub miss_time: bool,
 }
 
 impl Default for Processor {
@@ -75,6 +77,7 @@ impl Default for Processor {
             arm: Arm::Next,
             caches: false,
             ibs_random: false,
+            miss_time: false,
         }
     }
 }
@@ -99,7 +102,7 @@ impl Processor {
                 option.push_str(&format!(",{name}={value}"));
             }
         }
-        let switches = [("pebs-arm-same", self.arm == Arm::Same), ("pmu-caches", self.caches), ("ibs-random", self.ibs_random)];
+        let switches = [("pebs-arm-same", self.arm == Arm::Same), ("pmu-caches", self.caches), ("ibs-random", self.ibs_random), ("pmu-miss-time", self.miss_time)];
         for (name, on) in switches {
             if on {
                 option.push_str(&format!(",{name}=on"));

@@ -139,6 +139,12 @@ impl Host {
         Ok(events.pop().ok_or_else(|| Error::EventSyntax { text: text.into(), why: "names no event".into() })?)
     }
 
+    /// Refuses an event that this machine has not, or that may not be opened.
+    pub fn check_usable(&self, event: &Event) -> Result<()> {
+        event.check_supported(&self.catalog)?;
+        Ok(LiveProbe::new(&self.catalog).check_permitted(event)?)
+    }
+
     /// What counts CPU time, for everybody: a clock that is counted goes on in the kernel's mode whatever its filter says (kernel/events/core.c,
     /// task_clock_event_read), and only the filter decides who may open it.
     pub fn task_clock(&self) -> Result<Event> {
@@ -155,8 +161,7 @@ impl Host {
                 let needed = "the event without period= or freq=: these commands choose periods, or take them by -c".into();
                 return Err(Error::Argument { argument: "-e", value: text.into(), needed }.into());
             }
-            event.check_supported(&self.catalog)?;
-            LiveProbe::new(&self.catalog).check_permitted(&event)?;
+            self.check_usable(&event)?;
             if mechanism == Some(Mechanism::PebsDirect) {
                 if event.mechanism != Mechanism::Pebs {
                     let needed =

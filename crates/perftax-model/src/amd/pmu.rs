@@ -251,6 +251,9 @@ impl Pmu {
             // Accesses are told of with the instructions that make them.
             plan.follow_instructions();
         }
+        if self.settings.miss_time {
+            plan.charge_misses();
+        }
         *budget = plan.budget(need);
         self.start = budget.clone();
     }

@@ -59,6 +59,13 @@ impl Plan {
         self.budget.watches_memory = 1;
     }
 
+    /// Every access takes its time: all instructions of both modes are followed, whether anything counts or not.
+    pub fn charge_misses(&mut self) {
+        self.watch_memory();
+        self.follow_instructions();
+        self.followed = [true; 2];
+    }
+
     /// The budget. A block of `need` instructions must fit, or every instruction is followed.
     pub fn budget(mut self, need: u32) -> Budget {
         let blocks = self.only_blocks && self.least >= u64::from(need);

@@ -25,6 +25,8 @@ pub struct Settings {
     pub caches: bool,
     /// Whether the low bits of AMD's sampling counters start at random, from a seed of the core's own, instead of at 0.
     pub ibs_random: bool,
+    /// Whether a load that misses the first level takes the time that it takes to where it is found. All instructions are followed for that.
+    pub miss_time: bool,
 }
 
 /// What whoever executes must do now.

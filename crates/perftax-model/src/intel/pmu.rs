@@ -365,6 +365,9 @@ impl Pmu {
         if self.running.iter().any(|counter| of_latency(counter) || self.settings.caches && of_data(counter)) {
             plan.watch_memory();
         }
+        if self.settings.miss_time {
+            plan.charge_misses();
+        }
         *budget = plan.budget(need);
         self.start = budget.clone();
     }

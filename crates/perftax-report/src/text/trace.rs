@@ -8,6 +8,7 @@ use perftax_doc::{BlamedDetail, CostPart, Latencies, SlowMessage, TailBlame, Tra
 use crate::printable::printable;
 use crate::sheet::Sheet;
 use crate::table::Table;
+use crate::trace_events;
 use crate::units;
 use crate::waker;
 
@@ -82,6 +83,10 @@ pub fn trace(doc: &TraceReport) -> String {
         );
         sheet.row("blame", &text);
         sheet.table(&blamed(blame));
+        for events in &blame.events {
+            sheet.row("", &trace_events::blamed(events));
+            trace_events::places(events).iter().for_each(|places| sheet.table(places));
+        }
     }
     if !doc.slowest.is_empty() {
         sheet.table(&slowest(&doc.slowest));
@@ -212,7 +217,7 @@ fn slowest(slowest: &[SlowMessage]) -> Table {
             slow.latency_between_ns.map_or_else(|| units::time_ns(slow.latency_ns as f64), super::tag::between),
             [Some(printable(&slow.cause)), which].into_iter().flatten().join(": "),
             units::time_ns(slow.beyond_ns as f64),
-            [slow.label.as_deref().map(shortened), woken, function].into_iter().flatten().join("; "),
+            [slow.label.as_deref().map(shortened), woken, function, trace_events::worth_a_word(&slow.events)].into_iter().flatten().join("; "),
         ]);
     }
     table

@@ -8,6 +8,7 @@ use super::plural;
 use crate::printable::printable;
 use crate::sheet::Sheet;
 use crate::table::Table;
+use crate::trace_events;
 use crate::units;
 use crate::waker;
 
@@ -54,6 +55,9 @@ pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
     if !message.functions.is_empty() {
         let names: Vec<String> = message.functions.iter().map(sampled).collect();
         sheet.row("functions", &names.join(", "));
+    }
+    for events in &message.events {
+        sheet.row("events", &trace_events::of_message(events));
     }
     if !doc.neighbours.is_empty() {
         sheet.table(&neighbours(doc));

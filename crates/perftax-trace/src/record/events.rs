@@ -35,6 +35,8 @@ pub(super) enum Meaning {
     Leaving,
     /// A place that says something of messages: its number among them.
     Probe(u32),
+    /// An event that is counted by message: its number among them.
+    Counted(u16),
 }
 
 /// When a thread leaves its CPU, with its registers of user mode.
@@ -157,7 +159,7 @@ impl Formats {
         let raw = || sample.raw.unwrap_or_default();
         let number = |format: &RecordFormat, name: &str| format.number(name, raw()).map(|value| value as u32);
         let what = match meaning {
-            Meaning::Sample | Meaning::Leaving | Meaning::Probe(_) => return None,
+            Meaning::Sample | Meaning::Leaving | Meaning::Probe(_) | Meaning::Counted(_) => return None,
             Meaning::Switch => {
                 // The record belongs to the thread that leaves, whoever the sample says was there.
                 tid = number(&self.switch, "prev_pid")?;

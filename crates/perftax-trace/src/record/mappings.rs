@@ -14,6 +14,7 @@ use perftax_target::thread_name;
 use rustc_hash::FxHashSet;
 
 use super::locks::LockPlaces;
+use super::objects::Objects;
 use super::runtimes::Runtimes;
 use crate::names::Names;
 use crate::store::{Function, Symbols};
@@ -34,6 +35,8 @@ pub(super) struct Mappings {
     runtimes: Runtimes,
     looked_ns: u64,
     locks: LockPlaces,
+    /// What lies at addresses of data.
+    pub objects: Objects,
 }
 
 /// From one look at what runtimes write to the next, ns.
@@ -93,6 +96,7 @@ impl Mappings {
     /// Looks for what runtimes have written, now and then, and where locks lie.
     pub fn look(&mut self, names: &Names, now_ns: u64) {
         self.locks.look(names, &mut self.files, now_ns);
+        self.objects.look(&mut self.files, now_ns);
         if now_ns >= self.looked_ns + LOOK_NS {
             self.looked_ns = now_ns;
             self.runtimes.look();

@@ -9,6 +9,7 @@ mod listener;
 mod locks;
 mod mappings;
 mod marks_place;
+mod objects;
 mod opening;
 mod perf_clock;
 mod probes;
@@ -30,7 +31,7 @@ use perftax_pmu::sys::{Exit, own_cpu_ns};
 use perftax_target::{Program, Watch, run_loop};
 
 use crate::names::Names;
-pub use crate::row::Row;
+pub use crate::row::{EventRow, Row};
 use crate::store::Function;
 use crate::tag::Tag;
 use attach::Attached;
@@ -49,6 +50,8 @@ pub struct Recording {
     pub event: Event,
     /// Its period.
     pub period: u64,
+    /// Events that are counted by message beside it: each so-many-th is sampled, with the address that it is about.
+    pub counted: Vec<(Event, u64)>,
     /// Whether what the kernel does is recorded, too: that needs the right to watch CPUs.
     pub kernel_noise: bool,
     /// Marks that a thread may be ahead of us; a power of two.
@@ -76,6 +79,10 @@ pub struct Recorded {
     pub exit: Exit,
     /// Marks, samples, records of the kernel's.
     pub rows: [u64; 3],
+    /// Samples of each event that was counted.
+    pub counted: Vec<u64>,
+    /// What lies at their addresses, by number from 1.
+    pub objects: Vec<String>,
     /// Samples and kernel records that found no room.
     pub lost: u64,
     /// When the kernel said so: messages around may lack what was lost. At most [`Recorded::MAX_LOSSES`].

@@ -90,11 +90,18 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
     }
     let has_formats = recording.kernel_noise || matches!(recording.tag, Tag::Sockets(_));
     let formats = has_formats.then(|| Formats::read(catalog)).transpose()?;
+    let with_address = Payload::BASIC.with_place().with_address();
+    let all_counted = (0..).zip(&recording.counted).map(|(number, (event, period))| {
+        let is_precise = event.mechanism == Mechanism::Pebs;
+        let clock = if is_precise { Clock::Perf } else { Clock::MonotonicRaw };
+        (event.clone(), Sampling { clock, ..of_program(*period).carrying(with_address) }, Meaning::Counted(number))
+    });
+    let (counted_precisely, counted): (Vec<_>, Vec<_>) = all_counted.partition(|(event, ..)| event.mechanism == Mechanism::Pebs);
     let watch = |threads: &[i32]| -> Result<Vec<Source>> {
         let mut sources = Vec::new();
         if let Some(precise) = &precise {
             sources.push(Source::open_precise(
-                precise.clone(),
+                std::slice::from_ref(precise),
                 &on_threads(recording, threads),
                 recording.ring_pages,
                 register,
@@ -102,6 +109,13 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
             )?);
         }
         sources.push(open_own(recording, &own, threads)?);
+        let targets = on_threads(recording, threads);
+        if !counted_precisely.is_empty() {
+            sources.push(Source::open_precise(&counted_precisely, &targets, recording.ring_pages, None, catalog)?);
+        }
+        if !counted.is_empty() {
+            sources.push(Source::open(&counted, &targets, recording.ring_pages, None)?);
+        }
         Ok(sources)
     };
     let of_threads = on_all_threads(&|| program.threads(), watch)?;

@@ -20,7 +20,7 @@ use super::opening::{self, Lasting};
 use super::probes::Probes;
 use super::source::Source;
 use super::work::Work;
-use super::{Recorded, Recording, Row};
+use super::{EventRow, Recorded, Recording, Row};
 use crate::budget::Controller;
 use crate::kernel::{KernelEvent, What};
 use crate::names::Names;
@@ -51,6 +51,7 @@ pub struct Session<'a> {
     /// When the last looks began.
     looks_ns: VecDeque<u64>,
     rows: [u64; 3],
+    counted: Vec<u64>,
     pid: u32,
     /// Whether the events are on.
     is_on: bool,
@@ -100,6 +101,7 @@ impl<'a> Session<'a> {
             missing: opened.missing,
             looks_ns: VecDeque::new(),
             rows: [0; 3],
+            counted: vec![0; recording.counted.len()],
             pid: program.pid(),
             is_on: false,
             budget: recording.budget.map(Controller::new),
@@ -273,7 +275,7 @@ impl<'a> Session<'a> {
 
     /// Hands out the rows before a time.
     pub fn flush(&mut self, until_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
-        let (mappings, rows, identity) = (&mut self.mappings, &mut self.rows, &mut self.identity);
+        let (mappings, rows, counted, identity) = (&mut self.mappings, &mut self.rows, &mut self.counted, &mut self.identity);
         let mut keep = |row: &Row| {
             let kind = match row {
                 Row::Mark(_) => 0,
@@ -282,6 +284,12 @@ impl<'a> Session<'a> {
                     1
                 }
                 Row::Kernel(_) => 2,
+                Row::Event(event) => {
+                    mappings.seen(event.pid, event.ip);
+                    counted[usize::from(event.event)] += 1;
+                    let object = mappings.objects.number(event.pid, event.address);
+                    return keep(&Row::Event(EventRow { object, ..*event }));
+                }
             };
             rows[kind] += 1;
             keep(row)
@@ -303,6 +311,8 @@ impl<'a> Session<'a> {
         Ok(Recorded {
             exit,
             rows: self.rows,
+            counted: self.counted,
+            objects: std::mem::take(&mut self.mappings.objects).into_names(),
             lost,
             losses_ns,
             dropped: self.listener.folder.dropped(),

@@ -14,7 +14,7 @@ use super::identity::{Held, occasion};
 use super::mappings::Mappings;
 use super::perf_clock::PerfClock;
 use super::probes::Probes;
-use super::{Recorded, Row};
+use super::{EventRow, Recorded, Row};
 use crate::names::Names;
 use crate::register::{Look, Occasion};
 use crate::sockets::{Action, Moment};
@@ -69,7 +69,7 @@ impl Source {
 
     /// Samples that hardware has put together on perf's own clock.
     pub fn open_precise(
-        event: (Event, Sampling, Meaning),
+        events: &[(Event, Sampling, Meaning)],
         targets: &[Target],
         ring_pages: usize,
         register: Option<u32>,
@@ -77,7 +77,7 @@ impl Source {
     ) -> Result<Self> {
         let mut clock = PerfClock::open(catalog)?;
         clock.anchor()?;
-        Ok(Self { clock: Some(clock), ..Self::open(&[event], targets, ring_pages, register)? })
+        Ok(Self { clock: Some(clock), ..Self::open(events, targets, ring_pages, register)? })
     }
 
     /// Records that found no room. LOST records are written only when there is room again; the counter knows of all (Linux 6.0 on).
@@ -115,6 +115,13 @@ impl Source {
                 if let Meaning::Probe(probe) = meaning {
                     let pass = probes.and_then(|probes| probes.read(probe, &sample));
                     pass.into_iter().for_each(|pass| order.push(pass.time_ns, Held::Pass(pass)));
+                    return;
+                }
+                if let Meaning::Counted(event) = meaning {
+                    if let Some(row) = event_row(&sample, event) {
+                        mappings.objects.seen(row.pid, row.address);
+                        order.push(row.time_ns, Held::Row(Row::Event(row)));
+                    }
                     return;
                 }
                 let word = register.and_then(|number| tag(&sample, number));
@@ -166,6 +173,21 @@ impl Source {
 fn tag(sample: &Sample<'_>, number: u32) -> Option<u64> {
     let registers = sample.user_registers.or(sample.interrupt_registers)?;
     registers.get(number)
+}
+
+/// What lies at its address is told when the row is handed out.
+fn event_row(sample: &Sample<'_>, event: u16) -> Option<EventRow> {
+    let task = sample.task?;
+    Some(EventRow {
+        time_ns: sample.time_ns?,
+        cpu: sample.cpu?,
+        pid: task.pid,
+        tid: task.tid,
+        event,
+        object: 0,
+        ip: sample.ip.unwrap_or(0),
+        address: sample.address.unwrap_or(0),
+    })
 }
 
 fn sample_row(sample: &Sample<'_>, tag: u64) -> Option<SampleRow> {

@@ -3,6 +3,7 @@
 //! | table | columns (int64, but for text) |
 //! |---|---|
 //! | population | cause (0: latency; else its place among the causes, from 1), ns, times |
+//! | usual_events | event, amount (samples); function, module, object (text); where events are counted |
 //! | usual | cause (from 1), kind (0 all of it, ns; 1 which, ns; 2 function, samples), which, amount, function (text), module (text) |
 
 use std::path::Path;
@@ -14,10 +15,13 @@ use super::table::{Function, read_texts, write_texts};
 use crate::blame::{Detail, Usual};
 use crate::cause::{Cause, Shares};
 use crate::distribution::{Distribution, Population};
+use crate::events::Spot;
 
 const POPULATION: &str = "population.parquet";
 const USUAL: &str = "usual.parquet";
 const POPULATION_COLUMNS: ([&str; 3], [&str; 0]) = (["cause", "ns", "times"], []);
+const USUAL_EVENTS: &str = "usual_events.parquet";
+const USUAL_EVENT_COLUMNS: ([&str; 2], [&str; 3]) = (["event", "amount"], ["function", "module", "object"]);
 const USUAL_COLUMNS: ([&str; 4], [&str; 2]) = (["cause", "kind", "which", "amount"], ["function", "module"]);
 
 /// All messages in sums.
@@ -34,7 +38,7 @@ impl Background {
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn write(&self, folder: &Path, symbols: &Symbols) -> Result<()> {
+    pub fn write(&self, folder: &Path, symbols: &Symbols, objects: &[String]) -> Result<()> {
         let all = std::iter::once(&self.population.latency).chain(&self.population.causes);
         let rows: Vec<([u64; 3], [String; 0])> = all
             .enumerate()
@@ -50,6 +54,15 @@ impl Background {
                 ([number(*cause), 2, 0, *amount], [function.name.clone(), function.module.clone()])
             }
         });
+        if !self.usual.events.is_empty() {
+            let object = |number: u32| (number as usize).checked_sub(1).and_then(|at| objects.get(at)).cloned().unwrap_or_default();
+            let row = |(spot, amount): (&Spot, &u64)| {
+                let function = symbols.get(spot.function);
+                ([spot.event.into(), *amount], [function.name.clone(), function.module.clone(), object(spot.object)])
+            };
+            let rows: Vec<([u64; 2], [String; 3])> = self.usual.events.iter().map(row).collect();
+            write_texts(&folder.join(USUAL_EVENTS), USUAL_EVENT_COLUMNS, &rows)?;
+        }
         write_texts(&folder.join(USUAL), USUAL_COLUMNS, &totals.chain(details).collect::<Vec<_>>())
     }
 
@@ -57,7 +70,7 @@ impl Background {
     ///
     /// # Errors
     /// Where they cannot be read.
-    pub fn read(folder: &Path, symbols: &Symbols) -> Result<Option<Self>> {
+    pub fn read(folder: &Path, symbols: &Symbols, objects: &[String]) -> Result<Option<Self>> {
         if !folder.join(POPULATION).exists() {
             return Ok(None);
         }
@@ -84,6 +97,13 @@ impl Background {
                     let function = symbols.number(&Function { name, module });
                     *usual.details.entry((cause, Detail::Function(function))).or_default() += amount;
                 }
+            }
+        }
+        if folder.join(USUAL_EVENTS).exists() {
+            for ([event, amount], [name, module, object]) in read_texts(&folder.join(USUAL_EVENTS), USUAL_EVENT_COLUMNS)? {
+                let object = objects.iter().position(|known| *known == object).map_or(0, |at| at as u32 + 1);
+                let spot = Spot { event: event as u32, function: symbols.number(&Function { name, module }), object };
+                *usual.events.entry(spot).or_default() += amount;
             }
         }
         usual.totals = totals;

@@ -1,22 +1,30 @@
 //! A trace's tables as one stream in order of time.
 
+use std::sync::mpsc::sync_channel;
+
 use perftax_pmu::Result;
 
 use super::reader::{Batches, Store, mark, read_ahead};
 use super::table::TableReader;
-use super::{KERNEL, MARKS, SAMPLES, codes};
+use super::{EVENTS, KERNEL, MARKS, SAMPLES, codes};
+use crate::events::Spot;
 use crate::kernel::KernelEvent;
-use crate::tracker::{Record, Sampled};
+use crate::tracker::{Counted, Record, Sampled};
 
 /// The columns of a sample that a message's time is judged by.
 const SAMPLE_COLUMNS: [&str; 4] = ["time_ns", "pid", "tid", "ip"];
 
-/// The three tables, each read ahead.
+/// The columns of a counted event that are looked at.
+const EVENT_COLUMNS: [&str; 6] = ["time_ns", "pid", "tid", "ip", "event", "object"];
+
+/// The tables, each read ahead.
 pub(super) struct Merge<'s> {
     store: &'s Store,
     marks: Stream<4>,
     kernel: Stream<5>,
     samples: Stream<4>,
+    /// Where there are any.
+    events: Stream<6>,
 }
 
 impl<'s> Merge<'s> {
@@ -31,6 +39,10 @@ impl<'s> Merge<'s> {
             marks: Stream::of(read_ahead(TableReader::open(folder, MARKS.0, MARKS.1)?))?,
             kernel: Stream::of(read_ahead(TableReader::open(folder, KERNEL.0, KERNEL.1)?))?,
             samples: Stream::of(read_ahead(TableReader::open(folder, SAMPLES.0, SAMPLE_COLUMNS)?))?,
+            events: match folder.join(EVENTS.0).exists() {
+                true => Stream::of(read_ahead(TableReader::open(folder, EVENTS.0, EVENT_COLUMNS)?))?,
+                false => Stream::of(sync_channel(0).1)?,
+            },
         })
     }
 
@@ -39,10 +51,17 @@ impl<'s> Merge<'s> {
     /// # Errors
     /// Where a table cannot be read, or holds what it cannot; `records` then has what came before.
     pub fn next(&mut self, records: &mut Vec<Record>, most: usize) -> Result<()> {
-        let Self { store, marks, kernel, samples } = self;
+        let Self { store, marks, kernel, samples, events } = self;
         while records.len() < most {
             let (mark_ns, kernel_ns, sample_ns) = (marks.time_ns(), kernel.time_ns(), samples.time_ns());
-            if kernel_ns <= sample_ns && kernel_ns <= mark_ns {
+            let event_ns = events.time_ns();
+            if event_ns != u64::MAX && event_ns < kernel_ns && event_ns < sample_ns && event_ns <= mark_ns {
+                let of = |at: usize| events.batch[at][events.row];
+                let function = store.symbols.function(of(1) as u32, of(3) as u64);
+                let spot = Spot { event: of(4) as u32, function, object: of(5) as u32 };
+                records.push(Record::Counted(Counted { time_ns: event_ns, tid: of(2) as u32, spot }));
+                events.advance()?;
+            } else if kernel_ns <= sample_ns && kernel_ns <= mark_ns {
                 if kernel.is_over() {
                     return Ok(());
                 }

@@ -5,6 +5,8 @@
 //! | marks | time_ns, tid, id, kind (1 begin, 2 end, 3 switch, 4 wake) |
 //! | samples | time_ns, cpu, pid, tid, ip, tag |
 //! | kernel | time_ns, cpu, tid, what, other |
+//! | events | time_ns, cpu, pid, tid, ip, address, event (from 0, in the order asked for), object; where events are counted by message |
+//! | objects | object, name (text): what lies at those addresses; 0 is what is not known |
 //! | symbols | pid (0: the kernel's), ip, function (text), module (text) |
 //! | labels | id, text |
 //! | windows | from_ns, to_ns: when recording was on, where it was on and off in turn (`--budget`); marks there are of all time |
@@ -35,7 +37,7 @@ mod writer;
 pub use background::Background;
 pub use reader::{Store, Symbols};
 pub use table::{Function, TableReader};
-pub use writer::{Room, StoreWriter, write_windows};
+pub use writer::{Room, StoreWriter, write_objects, write_windows};
 
 use crate::mark::Mark;
 pub use crate::row::SampleRow;
@@ -44,6 +46,9 @@ pub use crate::row::SampleRow;
 pub(crate) const MARKS: (&str, [&str; 4]) = ("marks.parquet", ["time_ns", "tid", "id", "kind"]);
 pub(crate) const SAMPLES: (&str, [&str; 6]) = ("samples.parquet", ["time_ns", "cpu", "pid", "tid", "ip", "tag"]);
 pub(crate) const KERNEL: (&str, [&str; 5]) = ("kernel.parquet", ["time_ns", "cpu", "tid", "what", "other"]);
+pub(crate) const EVENTS: (&str, [&str; 8]) =
+    ("events.parquet", ["time_ns", "cpu", "pid", "tid", "ip", "address", "event", "object"]);
+pub(crate) const OBJECTS: (&str, ([&str; 1], [&str; 1])) = ("objects.parquet", (["object"], ["name"]));
 pub(crate) const SYMBOLS: &str = "symbols.parquet";
 pub(crate) const LABELS: &str = "labels.parquet";
 pub(crate) const WINDOWS: &str = "windows.parquet";

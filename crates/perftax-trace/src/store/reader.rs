@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::background::Background;
 use super::merge::Merge;
 use super::table::{Function, TableReader, read_texts};
-use super::{LABELS, MARKS, SAMPLES, SYMBOLS, codes};
+use super::{LABELS, MARKS, OBJECTS, SAMPLES, SYMBOLS, codes};
 use crate::kernel::{KernelEvent, What};
 use crate::label::Labels;
 use crate::lock::Lock;
@@ -86,6 +86,8 @@ pub struct Store {
     pub symbols: Symbols,
     /// What messages are labelled.
     pub labels: Labels,
+    /// What lies at the addresses of counted events, by number from 1.
+    pub objects: Vec<String>,
     /// Of a trace that holds slow messages alone: what the others were like.
     pub background: Option<Background>,
     /// Locks that have names; the others are read as the system call that waits for them, so that many a one of a kind is one line.
@@ -105,10 +107,16 @@ impl Store {
         let mut labelled = Labels::default();
         labels.into_iter().for_each(|([id], [text])| labelled.add(id, &text));
         let symbols = Symbols::new(symbols.into_iter().map(address));
+        let objects = folder.join(OBJECTS.0);
+        let objects = if objects.exists() { read_texts(&objects, OBJECTS.1)? } else { Vec::new() };
+        let mut objects: Vec<([u64; 1], [String; 1])> = objects;
+        objects.sort_unstable();
+        let objects: Vec<String> = objects.into_iter().map(|(_, [name])| name).collect();
         Ok(Self {
             folder: folder.into(),
-            background: Background::read(folder, &symbols)?,
+            background: Background::read(folder, &symbols, &objects)?,
             symbols,
+            objects,
             labels: labelled,
             named_locks: FxHashSet::default(),
         })

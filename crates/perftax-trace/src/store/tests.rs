@@ -49,7 +49,7 @@ fn write(folder: &Path) -> Vec<Record> {
     let symbols =
         BTreeMap::from([((0, u64::MAX - 5), function("schedule", "[kernel]")), ((7, 0x40_1000), function("main", "a.out"))]);
     let room = writer.finish(&symbols, &[(8, "SELECT")]).unwrap();
-    assert_eq!(room, Room { marks: MARKS_WRITTEN, samples: 3, kernel: 13, refused: 0 });
+    assert_eq!(room, Room { marks: MARKS_WRITTEN, samples: 3, kernel: 13, events: 0, refused: 0 });
     for record in &mut records {
         if let Record::Sample(sample) = record {
             sample.function = [0, 2, 1][sample.function as usize];

@@ -7,10 +7,10 @@ use perftax_pmu::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::table::{Function, TableWriter, write_texts};
-use super::{KERNEL, LABELS, MARKS, SAMPLES, SYMBOLS, SampleRow, WINDOW_COLUMNS, WINDOWS, codes, mark_row};
+use super::{EVENTS, KERNEL, LABELS, MARKS, OBJECTS, SAMPLES, SYMBOLS, SampleRow, WINDOW_COLUMNS, WINDOWS, codes, mark_row};
 use crate::kernel::KernelEvent;
 use crate::mark::Mark;
-use crate::row::Row;
+use crate::row::{EventRow, Row};
 
 /// Rows that were written, and rows that the disk had no room for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Room {
     pub samples: u64,
     /// Records of the kernel's written.
     pub kernel: u64,
+    /// Samples of counted events written.
+    pub events: u64,
     /// Rows that found no room.
     pub refused: u64,
 }
@@ -31,6 +33,8 @@ pub struct StoreWriter {
     marks: TableWriter<4>,
     samples: TableWriter<6>,
     kernel: TableWriter<5>,
+    /// Made with the first of its rows.
+    events: Option<TableWriter<8>>,
 }
 
 /// Room that is kept for what is written last, bytes: what addresses are called, `meta.json`.
@@ -52,6 +56,7 @@ impl StoreWriter {
             marks: TableWriter::create(folder, MARKS)?,
             samples: TableWriter::create(folder, SAMPLES)?,
             kernel: TableWriter::create(folder, KERNEL)?,
+            events: None,
         })
     }
 
@@ -64,6 +69,7 @@ impl StoreWriter {
             Row::Mark(mark) => self.mark(mark),
             Row::Sample(sample) => self.sample(sample),
             Row::Kernel(event) => self.kernel(event),
+            Row::Event(event) => self.event(event),
         }
     }
 
@@ -98,6 +104,24 @@ impl StoreWriter {
         self.kernel.push([event.time_ns, event.cpu.into(), event.tid.into(), what, other])
     }
 
+    /// Adds a sample of an event that is counted.
+    ///
+    /// # Errors
+    /// As [`StoreWriter::mark`].
+    pub fn event(&mut self, row: &EventRow) -> Result<()> {
+        let mut table = match self.events.take() {
+            Some(table) => table,
+            None => TableWriter::create(&self.folder, EVENTS)?,
+        };
+        if table.is_nearly_full() {
+            self.marks.flush()?;
+        }
+        let EventRow { time_ns, cpu, pid, tid, event, object, ip, address } = *row;
+        let pushed = table.push([time_ns, cpu.into(), pid.into(), tid.into(), ip, address, event.into(), object.into()]);
+        self.events = Some(table);
+        pushed
+    }
+
     /// Ends the tables, and writes what addresses are called and how messages are labelled.
     ///
     /// # Errors
@@ -106,7 +130,8 @@ impl StoreWriter {
         let (marks, no_marks) = self.marks.finish()?;
         let (samples, no_samples) = self.samples.finish()?;
         let (kernel, no_kernel) = self.kernel.finish()?;
-        let refused = no_marks + no_samples + no_kernel;
+        let (events, no_events) = self.events.map_or(Ok((0, 0)), TableWriter::finish)?;
+        let refused = no_marks + no_samples + no_kernel + no_events;
         std::fs::remove_file(self.folder.join(BALLAST)).ok();
         let symbols: Vec<([u64; 2], [String; 2])> = symbols
             .iter()
@@ -117,8 +142,17 @@ impl StoreWriter {
             let labels: Vec<([u64; 1], [&str; 1])> = labels.iter().map(|(id, text)| ([*id], [*text])).collect();
             write_texts(&self.folder.join(LABELS), (["id"], ["text"]), &labels)?;
         }
-        Ok(Room { marks, samples, kernel, refused })
+        Ok(Room { marks, samples, kernel, events, refused })
     }
+}
+
+/// Writes what lies at the addresses of counted events, by number from 1.
+///
+/// # Errors
+/// Where it cannot be written.
+pub fn write_objects(folder: &Path, objects: &[String]) -> Result<()> {
+    let rows: Vec<([u64; 1], [&str; 1])> = (1..).zip(objects).map(|(number, name)| ([number], [name.as_str()])).collect();
+    write_texts(&folder.join(OBJECTS.0), OBJECTS.1, &rows)
 }
 
 /// Writes when recording was on.

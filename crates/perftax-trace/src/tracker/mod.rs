@@ -8,6 +8,7 @@ mod window;
 use rustc_hash::FxHashMap;
 
 use crate::cause::Cause;
+use crate::events::{EventHit, Spot};
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::mark::{Kind, Mark};
 use crate::message::{Hit, Message, Trouble, Waker, Waking};
@@ -26,6 +27,17 @@ pub struct Sampled {
     pub function: u32,
 }
 
+/// A sample of an event that is counted, with its function found already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// When.
+    pub time_ns: u64,
+    /// The thread.
+    pub tid: u32,
+    /// What and where.
+    pub spot: Spot,
+}
+
 /// What the tracker is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -35,6 +47,8 @@ pub enum Record {
     Kernel(KernelEvent),
     /// A sample was taken.
     Sample(Sampled),
+    /// An event that is counted happened, the so-many-th.
+    Counted(Counted),
 }
 
 impl Record {
@@ -44,6 +58,7 @@ impl Record {
             Self::Mark(mark) => mark.time_ns,
             Self::Kernel(event) => event.time_ns,
             Self::Sample(sample) => sample.time_ns,
+            Self::Counted(counted) => counted.time_ns,
         }
     }
 }
@@ -96,6 +111,7 @@ impl Tracker {
             Record::Mark(mark) => self.mark(&Mark { time_ns: now_ns, ..mark }, out),
             Record::Kernel(event) => self.kernel(&KernelEvent { time_ns: now_ns, ..event }, out),
             Record::Sample(sample) => self.sample(&Sampled { time_ns: now_ns, ..sample }, out),
+            Record::Counted(counted) => self.counted(&Counted { time_ns: now_ns, ..counted }),
         }
     }
 
@@ -310,6 +326,17 @@ impl Tracker {
                 true => message.hits.push(Hit { time_ns, tid, function, cause }),
                 false => message.left_out += 1,
             }
+        }
+    }
+
+    /// It is the message's that its thread is at.
+    fn counted(&mut self, counted: &Counted) {
+        let Counted { time_ns, tid, spot } = *counted;
+        let Some(key) = self.threads.get(tid).and_then(|thread| thread.stack.last()) else { return };
+        let message = &mut self.slots[*key as usize].message;
+        match message.events.len() < Message::MAX {
+            true => message.events.push(EventHit { time_ns, tid, spot }),
+            false => message.left_out += 1,
         }
     }
 

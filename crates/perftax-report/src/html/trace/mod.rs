@@ -11,7 +11,7 @@ use serde_json::json;
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Extra, Grid, Panel, Part, render_with};
 use crate::printable::printable;
-use crate::{shell, units, waker};
+use crate::{shell, trace_events, units, waker};
 use packed::{LATENCY_STEPS, Packed, base64};
 
 /// Colours of causes, in their order (`perftax_trace::Cause::ALL`): warm where something else ran, cold where the program did, grey where
@@ -191,6 +191,8 @@ fn slow_row(slow: &SlowMessage) -> String {
         });
         format!("{} ({} samples{times})", function.name, units::count(function.samples))
     });
+    let particular = [Some(function).filter(|text| !text.is_empty()), trace_events::worth_a_word(&slow.events)];
+    let particular = particular.into_iter().flatten().join("; ");
     let doubt = if slow.is_doubtful { "?" } else { "" };
     format!(
         "<tr><td><button type=\"button\" data-select=\"{id}\" data-begin=\"{begin}\">{id}{label}</button></td>\
@@ -200,7 +202,7 @@ fn slow_row(slow: &SlowMessage) -> String {
         units::time_ns(slow.latency_ns as f64),
         escaped(&mostly),
         units::time_ns(slow.beyond_ns as f64),
-        escaped(&function),
+        escaped(&particular),
         id = slow.id,
         begin = slow.begin_s * 1e9,
         label = slow.label.as_deref().map_or_else(String::new, |label| format!(" {}", escaped(label))),
@@ -265,7 +267,28 @@ fn blames(blames: &[TailBlame]) -> Vec<Panel> {
         units::estimate_ns(&first.extra_ns),
         units::about(first.from * 100.0)
     );
-    vec![Panel::new("What the tail's extra time went to", &caption).figure(figure).folded(table)]
+    let time = Panel::new("What the tail's extra time went to", &caption).figure(figure).folded(table);
+    std::iter::once(time).chain(events(blames)).collect()
+}
+
+/// How many of the counted events slow messages had more; none where none was counted.
+fn events(blames: &[TailBlame]) -> Option<Panel> {
+    let mut table = Grid::new(&["slow from", "event", "function", "object", "#more a message", "#usually"]);
+    for blame in blames {
+        let from = format!("{} %", units::about(blame.from * 100.0));
+        for events in &blame.events {
+            let mut row = |function: Option<&str>, object: Option<&str>, extra: &Estimate, usual: String| {
+                let words = [function, object].map(|word| word.unwrap_or_default().to_string());
+                let [function, object] = words;
+                table.row(vec![from.clone(), events.event.clone(), function, object, units::estimate_number(extra), usual]);
+            };
+            row(None, None, &events.extra_events, units::about(events.usual_events));
+            let more = events.places.iter().filter(|at| at.extra_events.low > 0.0);
+            more.for_each(|at| row(at.function.as_deref(), at.object.as_deref(), &at.extra_events, String::new()));
+        }
+    }
+    let caption = blames.first()?.events.iter().map(trace_events::blamed).join(". ");
+    (!caption.is_empty()).then(|| Panel::new("Events that slow messages had more of", &caption).table(table))
 }
 
 fn quantiles(picture: &TracePicture) -> Panel {

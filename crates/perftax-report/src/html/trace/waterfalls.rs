@@ -7,6 +7,7 @@ use perftax_doc::{SampledFunction, Waterfall};
 use serde_json::{Value, json};
 
 use crate::printable::printable;
+use crate::trace_events;
 use crate::units;
 use crate::waker;
 
@@ -48,6 +49,7 @@ fn one(message: &Waterfall, texts: &mut Texts) -> Value {
         pieces.extend([piece.from_ns as i64, piece.ns as i64, thread, cause, which, samples]);
     }
     let functions = if message.functions.is_empty() { String::new() } else { sampled(&message.functions) };
+    let events = message.events.iter().map(trace_events::of_message).join("; ");
     json!({
         "id": message.id.to_string(),
         "label": message.label.as_deref().map(printable),
@@ -56,6 +58,7 @@ fn one(message: &Waterfall, texts: &mut Texts) -> Value {
         "shares": message.shares_ns,
         "pieces": pieces,
         "functions": functions,
+        "events": events,
         "faults": message.faults,
         "migrations": message.migrations,
         "leftOut": message.left_out,

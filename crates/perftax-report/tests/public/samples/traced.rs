@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{
-    BlamedCause, BlamedDetail, Latencies, Neighbour, Noise, Place, Point, SampledFunction, SlowMessage, TailBlame, TraceCost,
-    TraceMessage, TraceMeta, TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
+    BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, MessageEvents, Neighbour, Noise, Place, Point, SampledFunction, SlowMessage,
+    TailBlame, TraceCost, TraceEvent, TraceMessage, TraceMeta, TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
 };
 
 use super::{about, origin};
@@ -37,6 +37,7 @@ fn meta() -> TraceMeta {
         event: "cpu-clock".into(),
         period: 1_000_003,
         sampling_gap_ns: Some(1_000_003),
+        counted: vec![TraceEvent { name: "l3-misses".into(), period: 101, samples: 9000 }],
         kernel_noise: true,
         rings: 2,
         lost: 0,
@@ -131,10 +132,41 @@ pub fn waterfall(point: &Point) -> Waterfall {
         shares_ns: shares,
         pieces,
         functions: vec![function],
+        events: vec![misses(point)],
         faults: 2,
         migrations: 1,
         left_out: 0,
         is_doubtful: false,
+    }
+}
+
+/// Every other message has many.
+fn misses(point: &Point) -> MessageEvents {
+    let samples = if point.id.is_multiple_of(2) { 5 } else { 1 };
+    MessageEvents {
+        event: "l3-misses".into(),
+        samples,
+        between_events: ((samples - 1) * 101, (samples + 1) * 101),
+        usual_events: 12.5,
+        are_many: samples > 1,
+        function: Some("lookup [server]".into()),
+        object: Some("routes [server]".into()),
+        samples_there: samples,
+    }
+}
+
+fn blamed_misses(scale: f64) -> BlamedEvents {
+    let place = |object: Option<&str>, events: f64| BlamedPlace {
+        function: Some("lookup [server]".into()),
+        object: object.map(String::from),
+        extra_events: about(events * scale, events * scale * 0.1),
+    };
+    BlamedEvents {
+        event: "l3-misses".into(),
+        usual_events: 12.5,
+        extra_events: about(230.0 * scale, 9.0 * scale),
+        each_ns: Some(about(54.0, 3.0)),
+        places: vec![place(Some("routes [server]"), 210.0), place(Some("mmap of 67108864 bytes"), 15.0), place(None, 0.4)],
     }
 }
 
@@ -151,6 +183,7 @@ fn slow(point: &Point) -> SlowMessage {
         which: waterfall.pieces[1].which.clone(),
         woken_by: waterfall.pieces[1].woken_by.clone(),
         function: waterfall.functions.first().cloned(),
+        events: waterfall.events,
         shares_ns: waterfall.shares_ns,
         faults: 2,
         migrations: 1,
@@ -193,6 +226,7 @@ pub fn picture(messages: u64, spread: bool) -> TracePicture {
             cause("system call", 25_000.0 * scale, &[("read", 24_000.0 * scale)]),
             cause("steal", 20_000.0 * scale, &[]),
         ],
+        events: vec![blamed_misses(scale)],
     };
     let report = TraceReport {
         meta: meta(),

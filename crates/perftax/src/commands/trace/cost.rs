@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use perftax_doc::{CostPart, MachineId, MachineProfile, ThreadCost, TraceCost, TraceMeta};
+use perftax_doc::{CostPart, MachineId, MachineProfile, ThreadCost, TraceCost, TraceEvent, TraceMeta};
 use perftax_doc::{Estimate, LeftOut, Mechanism};
 use perftax_report::units;
 use perftax_trace::record::Recording;
@@ -17,6 +17,7 @@ pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
     let meta = &reading.meta;
     let prices = Prices::of(meta);
     let mut parts = prices.parts(marks(meta, meta.recorded), meta.cpu_s);
+    parts.extend(counted(meta));
     parts.extend(prices.lost(meta.lost));
     let is_whole = meta.kept.is_none() && meta.tag == MARKS;
     let busiest = threads.iter().filter(|(_, taken)| is_whole && taken.ran_ns > 0).max_by_key(|(_, taken)| taken.marks);
@@ -33,6 +34,17 @@ pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
     let said = Said::of(if is_priced { whole_share(&parts, meta.cpu_s) } else { None }, found);
     let priced_share = if said.is_priced { None } else { share(&parts, meta.cpu_s) };
     TraceCost { share: said.share, is_checked: said.share.is_some() && !said.is_priced, priced_share, parts, busiest }
+}
+
+/// Samples of the events that were counted by message.
+fn counted(meta: &TraceMeta) -> Vec<CostPart> {
+    let profile = profile::load(&meta.origin.machine).ok().flatten();
+    let part = |event: &TraceEvent| {
+        let each_ns = profile.as_ref().and_then(|profile| price(profile, &event.name));
+        let remedy = each_ns.is_none().then(|| format!("perftax calibrate -e {}", event.name));
+        CostPart { what: format!("samples of {}", event.name), count: event.samples, each_ns, remedy }
+    };
+    meta.counted.iter().filter(|event| event.samples > 0).map(part).collect()
 }
 
 /// Which of two answers is given.
@@ -152,6 +164,10 @@ pub fn foreseen(machine: &MachineId, recording: &Recording) -> String {
         }
         _ => sample,
     }];
+    for (event, period) in &recording.counted {
+        let sample_ns = profile.as_ref().and_then(|profile| price(profile, &event.name));
+        said.push(each(&format!("a sample of {} (one in {period})", event.name), sample_ns, &format!("-e {}", event.name)));
+    }
     if recording.kernel_noise {
         let record_ns = of_mechanism(Mechanism::Tracepoint);
         // System calls are left out where recording is on and off in turn.

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{self as doc, SampledFunction, TraceMeta, Waterfall, WaterfallPiece};
-use perftax_trace::{Cause, Detail, Hit, Message, Piece, Shares, Waker};
+use perftax_trace::{Brief, Cause, Detail, Hit, Message, Piece, Shares, Usual, Waker};
 
+use super::events;
 use super::reading::Reading;
 
 /// A record of a loss is written when there is room again: at the next look at the ring, ns.
 const LOSS_NS: u64 = 20_000_000;
 
 /// A message in pieces; times from the first message on.
-pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64) -> Waterfall {
+pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64, usual: &Usual) -> Waterfall {
     let mut pieces: Vec<Piece> = message.pieces.clone();
     pieces.sort_by_key(|piece| (piece.from_ns, piece.tid));
     let mut hits: Vec<Vec<&Hit>> = vec![Vec::new(); pieces.len()];
@@ -38,6 +39,7 @@ pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64) -> Waterfa
         shares_ns: shares(&message.shares),
         pieces: described.collect(),
         functions: functions(reading, &message.hits.iter().collect::<Vec<_>>(), message.shares.total()),
+        events: Brief::of(message).map(|brief| events::of_message(reading, &brief, usual)).unwrap_or_default(),
         faults: message.faults,
         migrations: message.migrations,
         left_out: message.left_out,

@@ -3,6 +3,7 @@
 mod bounds;
 mod cost;
 mod describe;
+mod events;
 mod diff;
 mod export;
 mod labels;

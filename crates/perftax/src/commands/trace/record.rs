@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use perftax_doc::{Interrupts, KeptSlow, TraceLock, TraceMeta};
+use perftax_doc::{Interrupts, KeptSlow, TraceEvent, TraceLock, TraceMeta};
 use perftax_doc::{Mechanism, Warning};
 use perftax_pmu::Error;
+use perftax_pmu::event::{Event, Rate};
 use perftax_pmu::guard::{online_cpus, raise_descriptor_limit};
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_trace::mark_price::mark_ns;
 use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
-use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_windows};
+use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_objects, write_windows};
 use perftax_trace::{KeepSlow, Lock, Tag};
 use tempfile::{Builder, TempDir};
 
@@ -41,6 +42,13 @@ pub struct Args {
     /// Its period, in events (nanoseconds for clocks)
     #[arg(short = 'c', long = "count", value_name = "R", default_value_t = USUAL_PERIOD)]
     period: u64,
+    /// Count this event by message, too (several times for several events): misses of caches or TLBs, mispredicted branches, page faults. Each so-many-th is sampled, with the
+    /// address that it is about: cpu/event=0xd1,umask=0x20,name=l3-misses,period=101/upp
+    #[arg(long, value_name = "EVENT")]
+    also: Vec<String>,
+    /// How many of those make a sample, where the event does not say so by period=
+    #[arg(long, value_name = "R", requires = "also", default_value_t = USUAL_COUNTED_PERIOD)]
+    also_period: u64,
     /// What tells messages apart: marks (perftax_tag.h), reg:r13 (perftax_tag_register.h), the program's own static probes,
     /// usdt:[/PATH/TO/BINARY:]PROVIDER:START[@N],DONE, where argument N of START is the address of the message's text, or any of its functions,
     /// func:[/PATH/TO/BINARY:]BEGIN[@N],END[@N], where argument N is the message's number or address; or socket[:PORT], for servers that
@@ -87,6 +95,10 @@ const ROWS_BETWEEN_FLUSHES: u64 = 10_000;
 const RING_PAGES: usize = 1024;
 /// A prime near a millisecond.
 const USUAL_PERIOD: u64 = 1_000_003;
+/// Of events that are counted by message: a prime.
+const USUAL_COUNTED_PERIOD: u64 = 1009;
+/// Events that are counted by message, at most: processors count four to eight at a time.
+const MAX_COUNTED: usize = 8;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
@@ -109,6 +121,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let (event, mechanism) = here.choose(args.event.as_deref(), usual)?;
     let event = event.with_context(|| format!("{mechanism} names no event"))?;
     crate::commands::calibrate::check_period(Some(args.period), mechanism)?;
+    let counted = counted(&here, &args.also, args.also_period)?;
     let mut origin = here.origin("trace");
     if args.event.is_none() && event.modifiers.exclude_kernel {
         here.may(Right::OwnKernelMode, "samples are of the program's own mode alone", &mut origin);
@@ -117,13 +130,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // Wherever its threads go, whatever CPUs we are held to.
     let cpus = online_cpus()?;
     // Whoever samples below the kernel's limits leaves them alone, and may do so beside others.
-    let guard = if is_throttled(mechanism, args.period) { Some(here.throttle_guard(&mut origin)?) } else { None };
+    let may_be_throttled = is_throttled(mechanism, args.period) || counted.iter().any(|(event, period)| is_throttled(event.mechanism, *period));
+    let guard = if may_be_throttled { Some(here.throttle_guard(&mut origin)?) } else { None };
     for less in &origin.warnings {
         progress::announce(&format!("{less}\n  {}", less.remedy()));
     }
-    // Of rings: of the program's own events, of what the kernel does, of system calls, of precise events, of probes.
+    let counts = |precisely: bool| counted.iter().any(|(event, _)| (event.mechanism == Mechanism::Pebs) == precisely);
+    // Of rings: of the program's own events, of what the kernel does, of system calls, of precise events, of probes, of what is counted.
     let has_calls = kernel_noise || matches!(tag, Tag::Sockets(_));
-    let sets = [true, kernel_noise, has_calls, mechanism == Mechanism::Pebs, tag.is_probed()];
+    let sets = [true, kernel_noise, has_calls, mechanism == Mechanism::Pebs, tag.is_probed(), counts(true), counts(false)];
     let sets = sets.into_iter().filter(|is_one| *is_one).count();
     // A process that ends takes its words with it.
     let words = crate::target::program(args.pid, &args.command);
@@ -137,6 +152,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         checks_price: !args.no_price_check,
         event,
         period: args.period,
+        counted,
         kernel_noise,
         ring_marks: args.ring_marks,
         tag,
@@ -179,11 +195,14 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Some(keep) => {
             let symbols = Symbols::new(recorded.symbols.clone());
             let background = Background { population: keep.judge.population.clone(), usual: keep.usual(&symbols) };
-            background.write(folder.path(), &symbols)?;
+            background.write(folder.path(), &symbols, &recorded.objects)?;
             args.keep_slow.map(|from| kept(from, keep, &background))
         }
         None => None,
     };
+    if !recording.counted.is_empty() {
+        write_objects(folder.path(), &recorded.objects)?;
+    }
     if let Some(windows) = &recorded.windows_ns {
         write_windows(folder.path(), windows)?;
     }
@@ -203,6 +222,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         sampling_gap_ns: (mechanism == Mechanism::CpuClock).then_some(args.period),
         event: recording.event.name.clone(),
         period: args.period,
+        counted: counted_samples(&recording, &recorded),
         kernel_noise: recording.kernel_noise,
         tag: args.tag.clone(),
         register: tagged::register(&recording, &recorded),
@@ -242,6 +262,35 @@ pub fn run(args: &Args) -> Result<Outcome> {
         args.output.display()
     ));
     Ok(if code == 0 { Outcome::Done } else { Outcome::Passed(code) })
+}
+
+/// What is counted by message: each event with its period.
+fn counted(here: &Host, texts: &[String], usual: u64) -> Result<Vec<(Event, u64)>> {
+    let wrong = |value: &str, needed: String| Error::Argument { argument: "--also", value: value.into(), needed };
+    if texts.len() > MAX_COUNTED {
+        return Err(wrong(&texts.join(" "), format!("{MAX_COUNTED} events at most")).into());
+    }
+    let one = |text: &String| {
+        let mut event = here.event(text)?;
+        let period = match event.rate.take() {
+            Some(Rate::Period(period)) => period,
+            Some(Rate::Frequency(_)) => return Err(wrong(text, "period= rather than freq=: what is counted has one period".into()).into()),
+            None => usual,
+        };
+        if event.mechanism.is_time_driven() {
+            return Err(wrong(text, "an event that something makes: of time -e says where it went".into()).into());
+        }
+        crate::commands::calibrate::check_period(Some(period), event.mechanism)?;
+        here.check_usable(&event)?;
+        Ok((event, period))
+    };
+    texts.iter().map(one).collect()
+}
+
+/// What came of it.
+fn counted_samples(recording: &Recording, recorded: &Recorded) -> Vec<TraceEvent> {
+    let all = recording.counted.iter().zip(&recorded.counted);
+    all.map(|((event, period), samples)| TraceEvent { name: event.name.clone(), period: *period, samples: *samples }).collect()
 }
 
 /// Whether the kernel may throttle such sampling. It does so by tick: half of its limit is safe.

@@ -12,6 +12,7 @@ use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Qu
 
 use super::bounds::Bounds;
 use super::cost::cost;
+use super::events;
 use super::describe::{between_ns, is_doubtful, shares, woken_by};
 use super::labels::ByLabel;
 use super::reading::Reading;
@@ -138,6 +139,7 @@ fn tail(reading: &Reading, answer: &Answer, from: f64, from_ns: u64) -> Option<T
         messages: blame.messages as u64,
         extra_ns: blame.extra_ns,
         causes: blame.causes.iter().map(|blamed| blamed_cause(reading, blamed)).collect(),
+        events: events::blamed(reading, &slow, &answer.usual),
     })
 }
 
@@ -182,6 +184,7 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         which: foremost.which.and_then(|(detail, _)| name(detail)),
         woken_by: longest_waiting(message, foremost.cause).map(|waker| woken_by(reading, waker)),
         function,
+        events: events::of_message(reading, &brief, &answer.usual),
         shares_ns: shares(&message.shares),
         faults: message.faults,
         migrations: message.migrations,

@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         faster_share: message.latency_ns().map_or(1.0, |ns| latencies.share_below(ns)),
         median_ns: answer.usual.latency_ns,
         median_shares_ns: shares(&answer.usual.shares),
-        waterfall: waterfall(&reading, &message, answer.from_ns),
+        waterfall: waterfall(&reading, &message, answer.from_ns, &answer.usual),
         neighbours: neighbours(&reading, &answer, &message, around),
         meta: reading.meta,
     };

@@ -90,6 +90,9 @@ struct MachineArgs {
     /// Simulate caches: cache events, at a tenth of the speed
     #[arg(long)]
     caches: bool,
+    /// A load that misses takes the time that the modelled machine takes for it; else an instruction's, 1 ns, as all do
+    #[arg(long, requires = "caches", conflicts_with = "fast")]
+    miss_time: bool,
     /// IBS counts start at random, from a seed, as AMD's hardware does it; else at 0
     #[arg(long)]
     ibs_random: bool,
@@ -252,6 +255,7 @@ impl MachineArgs {
                 arm: if self.arm_same { Arm::Same } else { Arm::Next },
                 caches: self.caches,
                 ibs_random: self.ibs_random,
+                miss_time: self.miss_time,
             },
             memory_mib: self.memory,
             append: self.append.clone(),

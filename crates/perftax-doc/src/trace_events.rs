@@ -1,0 +1,72 @@
+//! Events that a trace counts by message, beside the clock that says where its time went.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Estimate;
+
+/// An event that was counted by message: each so-many-th of them was sampled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TraceEvent {
+    /// What it is called.
+    pub name: String,
+    /// Events from one sample to the next.
+    pub period: u64,
+    /// Samples that were taken, in messages and outside of them.
+    pub samples: u64,
+}
+
+/// How many of an event slow messages had more than the others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BlamedEvents {
+    /// What it is called.
+    pub event: String,
+    /// Events of a message that is not slow, the mean.
+    pub usual_events: f64,
+    /// Events of a slow message beyond that, the mean; 95 % by bootstrap over messages.
+    pub extra_events: Estimate,
+    /// Time on CPU of a slow message beyond the median one's for each event beyond the usual, ns; none where there are not surely more of both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub each_ns: Option<Estimate>,
+    /// Where, the most first.
+    pub places: Vec<BlamedPlace>,
+}
+
+/// A place where slow messages had more of an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BlamedPlace {
+    /// The function; none where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// What lies at the addresses: a variable, the heap, a mapping of so many bytes; none where that is not known, or the event has no address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// Events of a slow message beyond those of a message that is not slow.
+    pub extra_events: Estimate,
+}
+
+/// What one message had of an event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MessageEvents {
+    /// What it is called.
+    pub event: String,
+    /// Samples.
+    pub samples: u64,
+    /// Events: at least, at most.
+    pub between_events: (u64, u64),
+    /// Events of a message that is not slow, the mean.
+    pub usual_events: f64,
+    /// Whether it surely had more than twice as many.
+    pub are_many: bool,
+    /// The function with most of them; none where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// What lies at the addresses of most of them; none where that is not known, or the event has no address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object: Option<String>,
+    /// Samples in that function at that object.
+    pub samples_there: u64,
+}

@@ -1,0 +1,202 @@
+//! What lies at the addresses that counted events are about: looked up while their processes are there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use perftax_pmu::process::{MappedFiles, maps};
+use perftax_symbols::Mapping;
+use perftax_symbols::naming::Names;
+use rustc_hash::FxHashMap;
+
+/// From one reading of a process's mappings to the next at least, ns.
+const AGAIN_NS: u64 = 200_000_000;
+/// Addresses of a process that wait to be looked up, at most; of those beyond, nothing is known.
+const MAX_WANTED: usize = 1 << 17;
+/// Objects that are told apart. Those beyond are not known.
+const MAX_OBJECTS: usize = u16::MAX as usize;
+/// What is told apart where no variable is known, bytes: a cache line.
+const LINE: u64 = 64;
+/// What lies in the kernel's half.
+const OF_KERNEL: &str = "kernel memory";
+
+/// What lies where, by process.
+#[derive(Default)]
+pub(super) struct Objects {
+    by_pid: BTreeMap<u32, OfProcess>,
+    /// By number, from 1.
+    names: Vec<String>,
+    numbers: FxHashMap<String, u16>,
+}
+
+/// One process's.
+#[derive(Default)]
+struct OfProcess {
+    /// When its mappings were read last.
+    read_ns: Option<u64>,
+    mapped: Vec<Mapping>,
+    names: Option<Names>,
+    /// From where to where, and which object.
+    known: BTreeMap<u64, (u64, u16)>,
+    wanted: BTreeSet<u64>,
+}
+
+impl Objects {
+    /// An event was about an address.
+    pub fn seen(&mut self, pid: u32, address: u64) {
+        if address == 0 || address >> 63 == 1 {
+            return;
+        }
+        let process = self.by_pid.entry(pid).or_default();
+        if process.find(address).is_none() && process.wanted.len() < MAX_WANTED {
+            process.wanted.insert(address);
+        }
+    }
+
+    /// Looks up what waits.
+    pub fn look(&mut self, files: &mut MappedFiles, now_ns: u64) {
+        let Self { by_pid, names, numbers } = self;
+        let mut number = |name: String| match numbers.get(&name) {
+            Some(number) => *number,
+            None if names.len() >= MAX_OBJECTS => 0,
+            None => {
+                names.push(name.clone());
+                let number = names.len() as u16;
+                numbers.insert(name, number);
+                number
+            }
+        };
+        for (pid, process) in by_pid.iter_mut().filter(|(_, process)| !process.wanted.is_empty()) {
+            let is_new = process.wanted.iter().any(|address| process.mapping(*address).is_none());
+            let is_time = process.read_ns.is_none_or(|read_ns| now_ns >= read_ns + AGAIN_NS);
+            let has_read = is_new && is_time;
+            if has_read {
+                process.read(*pid, files, now_ns);
+            }
+            for address in std::mem::take(&mut process.wanted) {
+                if process.find(address).is_some() {
+                    continue;
+                }
+                match process.describe(address) {
+                    Some((from, to, name)) => {
+                        let object = number(name);
+                        process.known.insert(from, (to, object));
+                    }
+                    // Mapped since, perhaps; not at all, if they were read just now.
+                    None if has_read => drop(process.known.insert(address, (address + 1, 0))),
+                    None => drop(process.wanted.insert(address)),
+                }
+            }
+        }
+    }
+
+    /// The number of what lies at an address; 0 where that is not known.
+    pub fn number(&mut self, pid: u32, address: u64) -> u16 {
+        if address >> 63 == 1 {
+            return self.of_kernel();
+        }
+        self.by_pid.get(&pid).and_then(|process| process.find(address)).unwrap_or(0)
+    }
+
+    fn of_kernel(&mut self) -> u16 {
+        if let Some(number) = self.numbers.get(OF_KERNEL) {
+            return *number;
+        }
+        if self.names.len() >= MAX_OBJECTS {
+            return 0;
+        }
+        self.names.push(OF_KERNEL.into());
+        let number = self.names.len() as u16;
+        self.numbers.insert(OF_KERNEL.into(), number);
+        number
+    }
+
+    /// What they are called, by number from 1.
+    pub fn into_names(self) -> Vec<String> {
+        self.names
+    }
+}
+
+impl OfProcess {
+    fn find(&self, address: u64) -> Option<u16> {
+        let (_, (to, object)) = self.known.range(..=address).next_back()?;
+        (address < *to).then_some(*object)
+    }
+
+    fn mapping(&self, address: u64) -> Option<&Mapping> {
+        let behind = self.mapped.partition_point(|mapping| mapping.from <= address);
+        self.mapped[..behind].last().filter(|mapping| address < mapping.to)
+    }
+
+    fn read(&mut self, pid: u32, files: &mut MappedFiles, now_ns: u64) {
+        self.read_ns = Some(now_ns);
+        // Of who is gone nobody tells any more.
+        let Ok(mut now) = maps(pid) else { return };
+        now.sort_by_key(|mapping| mapping.from);
+        now.iter().filter(|mapping| mapping.is_code).for_each(|mapping| files.hold(pid, mapping));
+        self.names = Some(Names::read_at(now.clone(), |mapping| files.place(pid, mapping)));
+        self.mapped = now;
+    }
+
+    /// From where to where what lies at an address reaches, and what it is called.
+    fn describe(&mut self, address: u64) -> Option<(u64, u64, String)> {
+        let mapping = self.mapping(address)?.clone();
+        let place = self.names.as_mut()?.data(address);
+        if let Some(variable) = place.object {
+            let file = place.name.rsplit_once(" [").map_or(String::new(), |(_, file)| format!(" [{file}"));
+            return Some((variable.address, variable.address + variable.bytes.max(1), format!("{}{file}", variable.name)));
+        }
+        let whole = |name: String| Some((mapping.from, mapping.to, name));
+        match &*mapping.path.to_string_lossy() {
+            "[heap]" => whole("heap".into()),
+            "[stack]" => whole("stack of the first thread".into()),
+            "" if place.name.starts_with("0x") => whole(format!("mmap of {} bytes", mapping.to - mapping.from)),
+            path if path.starts_with('[') => whole(path.trim_matches(['[', ']']).trim_start_matches("anon:").into()),
+            // A section without symbols, or a file that is no program: variables may be known beside it.
+            _ => {
+                let line = address & !(LINE - 1);
+                Some((line, line + LINE, without_offset(&place.name)))
+            }
+        }
+    }
+}
+
+/// `.bss+0x40 [prog]` as `.bss [prog]`.
+fn without_offset(name: &str) -> String {
+    let Some((before, rest)) = name.split_once("+0x") else { return name.into() };
+    let behind = rest.trim_start_matches(|c: char| c.is_ascii_hexdigit());
+    format!("{before}{behind}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    /// Of this process: a variable, what is on the heap or came from mmap, the stack, and nothing at all.
+    #[test]
+    fn what_lies_at_addresses_is_told_apart() {
+        static TABLE: [u64; 1000] = [7; 1000];
+        let mapped = vec![7u8; 64 << 20];
+        let local = [3u8; 8];
+        let own = std::process::id();
+        let (table, large, stack) = (&raw const TABLE[500] as u64, mapped.as_ptr() as u64 + (40 << 20), local.as_ptr() as u64);
+        let all = [table, table + 16, large, large + 4096, stack, 0x10, 0, 1 << 63];
+        let mut objects = Objects::default();
+        let mut files = MappedFiles::default();
+        all.iter().for_each(|address| objects.seen(own, *address));
+        objects.look(&mut files, 1);
+        let numbers = all.map(|address| objects.number(own, address));
+        let names = objects.into_names();
+        let name = |at: usize| numbers[at].checked_sub(1).map_or("", |number| names[usize::from(number)].as_str());
+        assert!(name(0).contains("TABLE") && name(0).contains('[') && numbers[0] == numbers[1], "{names:?}");
+        assert!(name(2).starts_with("mmap of ") && numbers[2] == numbers[3] && numbers[2] != numbers[0], "{names:?}");
+        assert!(numbers[4] != 0 && numbers[4] != numbers[2], "{names:?}");
+        assert_eq!((numbers[5], numbers[6], name(7)), (0, 0, OF_KERNEL), "{names:?}");
+        assert_eq!((mapped[1], local[1], TABLE[1]), (7, 3, 7));
+    }
+
+    #[test]
+    fn a_section_is_called_without_the_place_in_it() {
+        assert_eq!([".bss+0x40 [prog]", "data+0x1f", "x"].map(without_offset), [".bss [prog]", "data", "x"]);
+    }
+}
