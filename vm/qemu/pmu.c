@@ -249,7 +249,7 @@ static uint32_t pmu_classes(CPUX86State *env, uint64_t next)
         classes |= 1 << PERFTAX_LOCKED_LOADS;
     }
     if (pmu->flight.load) {
-        classes |= (uint32_t)pmu->access & 0xffff;
+        classes |= (uint32_t)pmu->access;
     }
     classes |= fetch != pmu->fetched ? 1 << PERFTAX_FETCHES : 0;
     pmu->fetched = fetch;

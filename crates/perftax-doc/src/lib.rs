@@ -83,6 +83,6 @@ pub use trace_picture::{Noise, Point, TracePicture};
 pub use verification::{
     ArmShift, Cell, Fit, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadReferenceLoop,
 };
-pub use waker::Waker;
+pub use waker::{Meanwhile, Waker};
 pub use warning::Warning;
 pub use workload::WorkloadProfile;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
-use crate::{BlamedEvents, Interrupts, LabelLatencies, MessageEvents, Origin, ProbeSight, RegisterSight, SocketSight, TraceEvent, Waker};
+use crate::{BlamedEvents, Interrupts, LabelLatencies, Meanwhile, MessageEvents, Origin, ProbeSight, RegisterSight, SocketSight, TraceEvent, Waker};
 
 /// `meta.json` of a trace's folder: how it was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -297,6 +297,9 @@ pub struct BlamedCause {
     pub extra_ns: Estimate,
     /// Which system call, who preempted, which interrupt; measured.
     pub which: Vec<BlamedDetail>,
+    /// Of waiting: what ended it, and for what the thread waited; of a message on no thread: what was worked on meanwhile. Measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_whom: Vec<BlamedDetail>,
     /// Functions; the cause's time shared out among its samples.
     pub functions: Vec<BlamedDetail>,
 }
@@ -337,6 +340,9 @@ pub struct SlowMessage {
     /// Where that is waiting: who ended the longest stretch of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_by: Option<Waker>,
+    /// Where no thread was at it: what the one that came to it after the longest such stretch worked on meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meanwhile: Option<Meanwhile>,
     /// The function in which most samples of that cause were taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<SampledFunction>,

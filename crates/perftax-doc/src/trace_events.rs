@@ -26,7 +26,9 @@ pub struct BlamedEvents {
     pub usual_events: f64,
     /// Events of a slow message beyond that, the mean; 95 % by bootstrap over messages.
     pub extra_events: Estimate,
-    /// Time on CPU of a slow message beyond the median one's for each event beyond the usual, ns; none where there are not surely more of both.
+    /// Slow messages that surely had more than twice as many as is usual.
+    pub with_many: u64,
+    /// Time on CPU of those beyond the median message's for each of their events beyond the usual, ns; none where there are not two of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub each_ns: Option<Estimate>,
     /// Where, the most first.
@@ -59,7 +61,7 @@ pub struct MessageEvents {
     pub between_events: (u64, u64),
     /// Events of a message that is not slow, the mean.
     pub usual_events: f64,
-    /// Whether it surely had more than twice as many.
+    /// Whether it surely had more than twice as many, by three samples or more.
     pub are_many: bool,
     /// The function with most of them; none where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{MessageEvents, SampledFunction, TraceMeta, Waker};
+use crate::{Meanwhile, MessageEvents, SampledFunction, TraceMeta, Waker};
 
 /// One message of a trace, and what was around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,6 +83,9 @@ pub struct WaterfallPiece {
     /// Who ended it, where it waited: what the kernel says of who woke the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_by: Option<Waker>,
+    /// Where no thread was at the message: what the one that came to it then worked on meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meanwhile: Option<Meanwhile>,
     /// Functions that samples were taken in meanwhile, most samples first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<SampledFunction>,

@@ -1,4 +1,4 @@
-//! Who ended a thread's waiting.
+//! Who ended a thread's waiting, and what a thread worked on while a message waited for it.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,4 +20,23 @@ pub struct Waker {
     /// What it was in: a system call, a page fault, or which interrupt it was; none where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+}
+
+/// What the thread that came to a message in the end worked on while the message was on none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Meanwhile {
+    /// The thread's number.
+    pub tid: u32,
+    /// Its name.
+    pub thread: String,
+    /// Stretches in which it was at other messages.
+    pub stretches: u32,
+    /// How long they were together, ns.
+    pub ns: u64,
+    /// The message that had the longest of the last ones.
+    pub most: u64,
+    /// What that is called, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }

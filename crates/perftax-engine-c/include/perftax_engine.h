@@ -30,6 +30,8 @@ enum {
     PERFTAX_LLC_MISSES, PERFTAX_SLOW_LOADS, PERFTAX_CONDITIONAL,
     /* The first instruction in its aligned PERFTAX_FETCH_BYTES since the latest fetch, or after a taken branch. */
     PERFTAX_FETCHES,
+    /* Loads whose page the second-level TLB did not have. */
+    PERFTAX_STLB_MISSES,
 };
 
 /* How closely a mode is to be followed. */

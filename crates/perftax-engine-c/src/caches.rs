@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perftax_model::cache::{Coherence, Hierarchy, Holder, Level, MAX_CORES, Who, line_of};
+use perftax_model::cache::{Coherence, Hierarchy, Holder, LINE_BYTES, Level, MAX_CORES, Policy, SetAssociative, Who, line_of};
 use perftax_model::emulated::{CLEAN, Class, MODIFIED};
 use perftax_model::machine::{self, LlcShare, Machine};
 use perftax_model::{amd, intel};
@@ -50,8 +50,24 @@ pub struct Caches {
     beyond_ns: [u64; 6],
     /// The core stands still for that.
     pub take_time: bool,
+    /// Pages that the core's second-level TLB has; where caches that evict are wanted.
+    tlb: Option<SetAssociative>,
     /// Loads that take as long are [`Class::SlowLoads`].
     pub slow_from_cycles: u64,
+}
+
+/// Small pages alone: nothing says what size one has.
+const PAGE_BYTES: u64 = 4096;
+
+/// Entries and ways of the second-level TLB for data, which is shared with code on Intel's (Intel 64 and IA-32 optimization reference manual, chapter 2: 1024 in 8 ways on
+/// Haswell, 1536 in 6 on Broadwell, in 12 on Skylake; software optimization guides for AMD family 17h models 30h and up and family 19h, 2.12.2: 2048 in 16).
+fn tlb_of(generation: Generation) -> [u64; 2] {
+    match generation {
+        Generation::Intel(intel::Generation::Haswell) => [1024, 8],
+        Generation::Intel(intel::Generation::Broadwell) => [1536, 6],
+        Generation::Intel(intel::Generation::Skylake | intel::Generation::IceLake) => [1536, 12],
+        Generation::Amd(_) => [2048, 16],
+    }
 }
 
 /// A machine file, of which only the model is of interest.
@@ -97,11 +113,26 @@ impl Caches {
         if evicting {
             shared.hierarchy.get_or_insert_with(|| machine.hierarchy(cores, LlcShare::Whole, 1));
         }
-        Some(Self { core: core as usize, coherent, latency_cycles, beyond_ns, take_time: false, slow_from_cycles: u64::MAX })
+        let [entries, ways] = tlb_of(generation);
+        let tlb = evicting.then(|| SetAssociative::new(entries * LINE_BYTES, ways as usize, Policy::Lru, 0));
+        Some(Self { core: core as usize, coherent, latency_cycles, beyond_ns, take_time: false, tlb, slow_from_cycles: u64::MAX })
+    }
+
+    /// Whether the second-level TLB has not had an address's page.
+    fn misses_tlb(&mut self, address: u64) -> bool {
+        let Some(tlb) = &mut self.tlb else { return false };
+        // A page takes a line's place.
+        let page = line_of(address / PAGE_BYTES * LINE_BYTES);
+        let has = tlb.touch(page, false);
+        if !has {
+            tlb.fill(page, false);
+        }
+        !has
     }
 
     /// An access to an address, which lies at `place` in the machine's memory (0: not known); see the header.
     pub fn access(&mut self, address: u64, place: u64, write: bool) -> u64 {
+        let misses_tlb = self.misses_tlb(address);
         let mut shared = shared();
         let Some(shared) = shared.as_mut() else { return 0 };
         let evicting = shared.hierarchy.as_mut().map(|caches| caches.access(self.core, line_of(address), write, Who::Program));
@@ -116,6 +147,7 @@ impl Caches {
         let classes = missed(Level::L2, Class::L1Misses)
             | missed(Level::Llc, Class::L2Misses)
             | missed(Level::Memory, Class::LlcMisses)
+            | if misses_tlb { Class::StlbMisses.bit() } else { 0 }
             | if latency >= self.slow_from_cycles { Class::SlowLoads.bit() } else { 0 };
         let stall_ns = if self.take_time { self.beyond_ns[usize::from(place)] } else { 0 };
         u64::from(classes) | u64::from(place) << 32 | stall_ns << STALL_SHIFT | latency.min(0xffff) << 48
@@ -155,10 +187,26 @@ mod tests {
         let mut caches = caches(0, 1, true);
         caches.slow_from_cycles = 100;
         let (classes, place, _) = told(caches.access(0x7fff_1234_5678, 0x5678, false));
-        let all = Class::L1Misses.bit() | Class::L2Misses.bit() | Class::LlcMisses.bit() | Class::SlowLoads.bit();
+        let all = Class::OF_CACHES;
         assert_eq!((classes, place), (all, 3), "cold");
         assert_eq!(told(caches.access(0x7fff_1234_5670, 0x5670, false)), (0, 0, 4), "the same line");
         assert_eq!(caches.access(0x7fff_1234_5670, 0x5670, true), 0, "stores have no latency");
+    }
+
+    /// 1536 pages fit; one more, by turns, and none is ever there again.
+    #[test]
+    fn a_page_is_found_as_long_as_there_is_room() {
+        let mut caches = caches(0, 1, true);
+        let mut missed = |pages: u64| {
+            let mut missed = 0;
+            for page in 0..pages {
+                let (classes, ..) = told(caches.access(0x5555_0000_0000 + page * PAGE_BYTES, 0, false));
+                missed += u64::from(classes & Class::StlbMisses.bit() != 0);
+            }
+            missed
+        };
+        assert_eq!([missed(1536), missed(1536)], [1536, 0]);
+        assert_eq!([missed(3072), missed(3072)], [1536, 3072]);
     }
 
     /// A vector is stored in parts, of which the first alone misses: whoever emulates keeps what it said.

@@ -4,6 +4,7 @@ use owo_colors::OwoColorize;
 
 use crate::columns::Column;
 use crate::printable::printable;
+use crate::wrapping::wrapped;
 
 /// Spaces between columns.
 const GAP: &str = "  ";
@@ -19,6 +20,8 @@ enum Align {
 pub(crate) struct Table {
     columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
+    /// What stands in the last column goes on below, where it is too long for the line.
+    goes_on: bool,
 }
 
 impl Table {
@@ -55,6 +58,12 @@ impl Table {
         self
     }
 
+    /// Adds the last column, of remarks: a long one takes several lines.
+    pub(crate) fn remarks(mut self) -> Self {
+        self.goes_on = true;
+        self.left("")
+    }
+
     /// Whether it has no rows.
     pub(crate) fn is_empty(&self) -> bool {
         self.rows.is_empty()
@@ -81,8 +90,19 @@ impl Table {
             parts.join(GAP).trim_end().to_string()
         };
         let pad_left = " ".repeat(indent);
-        std::iter::once(format!("{pad_left}{}", line(&head).dimmed()))
-            .chain(self.rows.iter().map(|row| format!("{pad_left}{}", line(row))))
+        let last = self.columns.len().saturating_sub(1);
+        let remarks = widths.last().filter(|_| self.goes_on && used.last() == Some(&last)).copied();
+        let row = |cells: &Vec<String>| {
+            let Some(width) = remarks else { return vec![line(cells)] };
+            let parts = wrapped(cells.get(last).map_or("", String::as_str), width);
+            let mut lines = vec![line(&[&cells[..last.min(cells.len())], &parts[..parts.len().min(1)]].concat())];
+            let before = widths[..widths.len() - 1].iter().map(|width| width + GAP.len()).sum();
+            lines.extend(parts.iter().skip(1).map(|part| format!("{}{part}", " ".repeat(before))));
+            lines
+        };
+        std::iter::once(line(&head).dimmed().to_string())
+            .chain(self.rows.iter().flat_map(row))
+            .map(|line| format!("{pad_left}{line}"))
             .collect()
     }
 
@@ -170,6 +190,15 @@ mod tests {
         table.row(vec!["long name".green().to_string(), "1000".into(), String::new()]);
         let lines: Vec<String> = table.lines(2, 110).iter().map(|line| Visible::of(line).collect()).collect();
         assert_eq!(lines, ["  name       cost", "  a             1", "  long name  1000"]);
+    }
+
+    #[test]
+    fn a_long_remark_goes_on_below() {
+        let mut table = Table::default().right("n").left("name").remarks();
+        table.row(vec!["1".into(), "a".into(), "one two three four".into()]);
+        table.row(vec!["12".into(), "b".into(), String::new()]);
+        let lines: Vec<String> = table.lines(1, 21).iter().map(|line| Visible::of(line).collect()).collect();
+        assert_eq!(lines, ["  n  name", "  1  a     one two", "           three four", " 12  b"]);
     }
 
     #[test]

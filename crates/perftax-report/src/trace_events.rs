@@ -7,15 +7,15 @@ use crate::printable::printable;
 use crate::table::Table;
 use crate::units;
 
-/// What one message had of an event: `l3-misses: 512 to 534, usually 3.1; most in lookup [flows], routes [flows]`.
+/// What one message had of an event: `512 to 534 l3-misses, usually 3.1; most in lookup [flows], routes [flows]`.
 pub fn of_message(events: &MessageEvents) -> String {
     let (low, high) = events.between_events;
     let place = place(events.function.as_deref(), events.object.as_deref());
     format!(
-        "{}: {} to {}, usually {}{}",
-        printable(&events.event),
+        "{} to {} {}, usually {}{}",
         units::count(low),
         units::count(high),
+        printable(&events.event),
         units::about(events.usual_events),
         place.map_or_else(String::new, |place| format!("; most in {place}"))
     )
@@ -27,7 +27,7 @@ pub fn worth_a_word(events: &[MessageEvents]) -> Option<String> {
     (!many.is_empty()).then_some(many)
 }
 
-/// How many of an event the slow messages had more: `l3-misses: 231 ± 3 more a message than the usual 3.1; on CPU 52 ns [51, 54] for each`.
+/// How many of an event the slow messages had more: `l3-misses: 231 ± 3 more a message than the usual 3.1; 50 messages have many, and 52 ns ± 1 more on CPU for each of them`.
 pub fn blamed(events: &BlamedEvents) -> String {
     let extra = &events.extra_events;
     let more = match (extra.low > 0.0, extra.high < 0.0) {
@@ -35,7 +35,10 @@ pub fn blamed(events: &BlamedEvents) -> String {
         (_, true) => format!("{} fewer a message than", units::estimate_number(&extra.scaled(-1.0))),
         _ => format!("not surely more a message ({} more) than", units::estimate_number(extra)),
     };
-    let each = events.each_ns.as_ref().map(|ns| format!("; on CPU {} more for each of them", units::estimate_ns(ns)));
+    let each = events.each_ns.as_ref().map(|ns| {
+        let with_many = units::count(events.with_many);
+        format!("; {with_many} messages have many, and {} more on CPU for each of them", units::estimate_ns(ns))
+    });
     format!("{}: {more} the usual {}{}", printable(&events.event), units::about(events.usual_events), each.unwrap_or_default())
 }
 
@@ -82,7 +85,7 @@ mod tests {
             object: Some("routes [flows]".into()),
             samples_there: 3,
         };
-        let said = "l3-misses: 202 to 404, usually 3.25; most in lookup [flows], routes [flows]";
+        let said = "202 to 404 l3-misses, usually 3.25; most in lookup [flows], routes [flows]";
         assert_eq!(of_message(&events), said);
         let few = MessageEvents { are_many: false, function: None, object: None, ..events.clone() };
         assert_eq!((worth_a_word(&[few.clone(), events]).as_deref(), worth_a_word(&[few])), (Some(said), None));
@@ -90,11 +93,12 @@ mod tests {
             event: "m".into(),
             usual_events: 3.0,
             extra_events: extra,
+            with_many: 50,
             each_ns: (extra.low > 0.0).then(|| Estimate::new(52.0, 51.0, 53.0)),
             places: vec![BlamedPlace { function: None, object: None, extra_events: extra }],
         };
         let more = blame(Estimate::new(231.0, 228.0, 234.0));
-        assert_eq!(blamed(&more), "m: 231 ± 3 more a message than the usual 3; on CPU 52 ns ± 1 more for each of them");
+        assert_eq!(blamed(&more), "m: 231 ± 3 more a message than the usual 3; 50 messages have many, and 52 ns ± 1 more on CPU for each of them");
         assert!(places(&more).is_some());
         let same = blame(Estimate::new(0.0, -2.0, 2.0));
         assert!(blamed(&same).starts_with("m: not surely more a message (") && places(&same).is_none(), "{}", blamed(&same));

@@ -151,7 +151,7 @@ pub fn analyse_watching(
 ) -> Result<Answer> {
     let mut answer = Answer { slow_ns: latencies.quantile_ns(question.slow_from), ..Answer::default() };
     let whole_ns = latencies.slowest_ns(question.whole);
-    let mut tracker = Tracker::default();
+    let mut tracker = Tracker::knowing(store.kinds.clone());
     let mut over = |message: &Message| {
         let is_watched = message.is_watched && message.end_ns.is_some();
         if is_watched {

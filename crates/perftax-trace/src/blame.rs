@@ -16,8 +16,28 @@ use crate::message::{Message, Piece};
 pub enum Detail {
     /// Which ([`crate::Piece::which`]): measured.
     Which(u32),
+    /// Waiting that somebody ended: for what the thread waited, as [`Detail::Which`] has it, and what who ended it is called ([`crate::Kinds`]): measured.
+    Ended {
+        /// For what.
+        which: u32,
+        /// By whom.
+        kind: u32,
+    },
+    /// What was worked on while the message waited for a thread: what that is called, measured.
+    Meanwhile(u32),
     /// A function, by its number: estimated from samples, the cause's time shared out among them.
     Function(u32),
+}
+
+impl Detail {
+    /// What sort of a detail it is: those of one sort tell of the same time.
+    fn sort(self) -> u8 {
+        match self {
+            Self::Which(_) => 0,
+            Self::Ended { .. } | Self::Meanwhile(_) => 1,
+            Self::Function(_) => 2,
+        }
+    }
 }
 
 impl Message {
@@ -26,7 +46,25 @@ impl Message {
         let has_detail = |piece: &&Piece| piece.which != 0 || piece.cause.is_interruption();
         let pieces = self.pieces.iter().filter(has_detail);
         let times = pieces.map(|piece| (piece.cause, Detail::Which(piece.which), piece.to_ns - piece.from_ns));
-        times.chain(self.hits.iter().map(|hit| (hit.cause, Detail::Function(hit.function), 1)))
+        times.chain(self.by_kind()).chain(self.hits.iter().map(|hit| (hit.cause, Detail::Function(hit.function), 1)))
+    }
+}
+
+impl Message {
+    /// Its waiting by who ended it, and by what was worked on meanwhile, where that has a kind.
+    fn by_kind(&self) -> impl Iterator<Item = (Cause, Detail, u64)> {
+        let is_empty = self.wakings.is_empty() && self.meanwhiles.is_empty();
+        let pieces = if is_empty { &[] } else { self.pieces.as_slice() };
+        pieces.iter().filter_map(|piece| {
+            let ns = piece.to_ns - piece.from_ns;
+            if let Some(waker) = self.woken(piece).filter(|waker| waker.kind != 0) {
+                // A thread that waits for a CPU waits for no call any more.
+                let which = if piece.cause == Cause::Blocked { piece.which } else { 0 };
+                return Some((piece.cause, Detail::Ended { which, kind: waker.kind }, ns));
+            }
+            let meanwhile = self.meanwhile(piece).filter(|meanwhile| meanwhile.kind != 0)?;
+            Some((piece.cause, Detail::Meanwhile(meanwhile.kind), meanwhile.ns.min(ns)))
+        })
     }
 }
 
@@ -71,14 +109,11 @@ impl Brief {
     pub fn foremost(&self, usual: &Shares) -> Foremost {
         let beyond = |cause: Cause| self.shares.of(cause).saturating_sub(usual.of(cause));
         let cause = Cause::ALL.into_iter().rev().max_by_key(|cause| beyond(*cause)).unwrap_or(Cause::OnCpu);
-        let largest = |is_function: bool| {
-            let of_cause = self
-                .details
-                .iter()
-                .filter(|(of, detail, _)| *of == cause && matches!(detail, Detail::Function(_)) == is_function);
+        let largest = |like: Detail| {
+            let of_cause = self.details.iter().filter(|(of, detail, _)| *of == cause && detail.sort() == like.sort());
             of_cause.max_by_key(|(.., n)| *n).map(|(_, detail, n)| (*detail, *n))
         };
-        Foremost { cause, beyond_ns: beyond(cause), which: largest(false), function: largest(true) }
+        Foremost { cause, beyond_ns: beyond(cause), which: largest(Detail::Which(0)), function: largest(Detail::Function(0)) }
     }
 }
 
@@ -125,6 +160,7 @@ impl Usual {
             self.totals.add(piece.cause, piece.to_ns - piece.from_ns);
         }
         for (cause, detail, amount) in message.details() {
+            // Who ended it is asked of a trace that is read, where kinds are known.
             let Detail::Function(number) = detail else {
                 *self.recent.entry((cause, detail)).or_default() += amount;
                 continue;
@@ -171,7 +207,7 @@ impl Usual {
     fn mean_ns(&self, cause: Cause, detail: Detail) -> f64 {
         let n = self.details.get(&(cause, detail)).copied().unwrap_or(0) as f64;
         let ns = match detail {
-            Detail::Which(_) => n,
+            Detail::Which(_) | Detail::Ended { .. } | Detail::Meanwhile(_) => n,
             Detail::Function(_) => self.totals.of(cause) as f64 * n / self.samples(cause).max(1) as f64,
         };
         ns / self.messages.max(1) as f64
@@ -244,12 +280,11 @@ pub fn blame(slow: &[&Brief], usual: &Usual) -> Option<Blame> {
 
 /// The details worth a line: of each cause and kind those with the most time or samples.
 fn details(slow: &[&Brief]) -> Vec<(Cause, Detail)> {
-    let mut totals: BTreeMap<(Cause, bool), BTreeMap<Detail, u64>> = BTreeMap::new();
+    let mut totals: BTreeMap<(Cause, u8), BTreeMap<Detail, u64>> = BTreeMap::new();
     for (cause, detail, n) in slow.iter().flat_map(|brief| &brief.details) {
-        let is_function = matches!(detail, Detail::Function(_));
-        *totals.entry((*cause, is_function)).or_default().entry(*detail).or_default() += n;
+        *totals.entry((*cause, detail.sort())).or_default().entry(*detail).or_default() += n;
     }
-    let most = |((cause, _), details): ((Cause, bool), BTreeMap<Detail, u64>)| {
+    let most = |((cause, _), details): ((Cause, u8), BTreeMap<Detail, u64>)| {
         let mut order: Vec<(Detail, u64)> = details.into_iter().collect();
         order.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
         order.into_iter().take(DETAILS).map(move |(detail, _)| (cause, detail))
@@ -295,7 +330,7 @@ fn statistic(sample: &[&Row], usual: &Usual, wanted: &[(Cause, Detail)]) -> Vec<
     let of_details = wanted.iter().zip(details).map(|((cause, detail), amount)| {
         let at = *cause as usize;
         let ns = match detail {
-            Detail::Which(_) => amount,
+            Detail::Which(_) | Detail::Ended { .. } | Detail::Meanwhile(_) => amount,
             Detail::Function(_) => shares[at] * amount / samples[at].max(1.0),
         };
         ns / n - usual.mean_ns(*cause, *detail)

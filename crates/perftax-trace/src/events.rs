@@ -49,7 +49,9 @@ pub struct BlamedEvents {
     pub usual: f64,
     /// Samples a slow message beyond that.
     pub extra: Estimate,
-    /// Time on CPU a slow message beyond the median, for each sample beyond the usual, ns; none where there are no more of them, surely.
+    /// Slow messages that surely had many of them ([`EventsOfMessage::are_many`]).
+    pub with_many: u64,
+    /// Time on CPU of those beyond the median message's, for each of their samples beyond the usual, ns; none where there are not two of them.
     pub each_ns: Option<Estimate>,
     /// The same by place, the most first; at most [`BlamedEvents::SPOTS`].
     pub spots: Vec<(Spot, Estimate)>,
@@ -66,8 +68,11 @@ const REPLICATES: usize = 1000;
 #[derive(Default)]
 struct Row {
     messages: f64,
-    on_cpu_ns: f64,
     samples: f64,
+    /// Of those that have many: how many they are, their time on CPU, and their samples.
+    with_many: f64,
+    many_on_cpu_ns: f64,
+    many_samples: f64,
     spots: Vec<f64>,
 }
 
@@ -78,7 +83,7 @@ pub fn blame_events(slow: &[&Brief], usual: &Usual, events: usize) -> Vec<Blamed
 
 fn of_event(slow: &[&Brief], usual: &Usual, event: u32) -> Option<BlamedEvents> {
     let wanted = most(slow, event);
-    let rows: Vec<Row> = clusters(slow).map(|briefs| Row::of(briefs, event, &wanted)).collect();
+    let rows: Vec<Row> = clusters(slow).map(|briefs| Row::of(briefs, event, &wanted, usual)).collect();
     let usual_each = usual.samples_of(event);
     let of_spots: Vec<f64> = wanted.iter().map(|spot| usual.samples_at(spot)).collect();
     let usual_on_cpu = usual.shares.of(Cause::OnCpu) as f64;
@@ -86,15 +91,18 @@ fn of_event(slow: &[&Brief], usual: &Usual, event: u32) -> Option<BlamedEvents> 
         let sum = |of: fn(&Row) -> f64| sample.iter().map(|row| of(row)).sum::<f64>();
         let messages = sum(|row| row.messages);
         let extra = sum(|row| row.samples) / messages - usual_each;
-        let each = (sum(|row| row.on_cpu_ns) / messages - usual_on_cpu) / extra;
+        let many = sum(|row| row.with_many);
+        let each = (sum(|row| row.many_on_cpu_ns) - many * usual_on_cpu) / (sum(|row| row.many_samples) - many * usual_each);
         let spots = of_spots.iter().enumerate().map(|(at, usual)| sample.iter().map(|row| row.spots[at]).sum::<f64>() / messages - usual);
         [extra, if each.is_finite() { each } else { 0.0 }].into_iter().chain(spots).collect()
     };
     let all = vector_bootstrap(&rows, statistic, REPLICATES, CONFIDENCE, SEED)?;
     let mut spots: Vec<(Spot, Estimate)> = wanted.into_iter().zip(all[2..].iter().copied()).collect();
     spots.sort_by(|a, b| b.1.estimate.total_cmp(&a.1.estimate));
-    let each_ns = Some(all[1]).filter(|each| all[0].low > 0.0 && each.low > 0.0);
-    Some(BlamedEvents { event, usual: usual_each, extra: all[0], each_ns, spots })
+    let with_many = rows.iter().map(|row| row.with_many).sum::<f64>() as u64;
+    // A draw without any of them says 0.
+    let each_ns = Some(all[1]).filter(|each| with_many > 1 && each.low > 0.0);
+    Some(BlamedEvents { event, usual: usual_each, extra: all[0], with_many, each_ns, spots })
 }
 
 /// Where most of an event's samples of slow messages were taken.
@@ -109,16 +117,22 @@ fn most(slow: &[&Brief], event: u32) -> Vec<Spot> {
 }
 
 impl Row {
-    fn of(briefs: &[&Brief], event: u32, wanted: &[Spot]) -> Self {
+    fn of(briefs: &[&Brief], event: u32, wanted: &[Spot], usual: &Usual) -> Self {
         let mut row = Self { spots: vec![0.0; wanted.len()], ..Self::default() };
         for brief in briefs {
             row.messages += 1.0;
-            row.on_cpu_ns += brief.shares.of(Cause::OnCpu) as f64;
+            let mut samples = 0;
             for (spot, n) in brief.events.iter().filter(|(spot, _)| spot.event == event) {
-                row.samples += *n as f64;
+                samples += n;
                 if let Some(at) = wanted.iter().position(|other| other == spot) {
                     row.spots[at] += *n as f64;
                 }
+            }
+            row.samples += samples as f64;
+            if are_many(samples, event, usual) {
+                row.with_many += 1.0;
+                row.many_on_cpu_ns += brief.shares.of(Cause::OnCpu) as f64;
+                row.many_samples += samples as f64;
             }
         }
         row
@@ -174,10 +188,18 @@ impl EventsOfMessage {
         (self.samples.saturating_sub(1) * period, (self.samples + 1) * period)
     }
 
-    /// Whether it surely had more of them than messages have that are not slow: more than twice their mean.
+    /// Whether it surely had more of them than messages have that are not slow: more than twice their mean, by three samples or more.
     pub fn are_many(&self, usual: &Usual) -> bool {
-        self.samples.saturating_sub(1) as f64 > 2.0 * usual.samples_of(self.event)
+        are_many(self.samples, self.event, usual)
     }
+}
+
+/// Samples from which on a message's events are told: as of a delay's functions.
+const IN_SIGHT: u64 = 3;
+
+/// Of what was sampled once less than a period may have passed.
+fn are_many(samples: u64, event: u32, usual: &Usual) -> bool {
+    samples >= IN_SIGHT && (samples - 1) as f64 > 2.0 * usual.samples_of(event)
 }
 
 #[cfg(test)]
@@ -215,7 +237,9 @@ mod tests {
         assert!((misses.usual - 3.0).abs() < 1e-9 && misses.extra.contains(200.5), "{misses:?}");
         assert_eq!(misses.spots[0].0, table);
         assert!(misses.spots[0].1.contains(200.0) && misses.spots[1].1.contains(0.5), "{misses:?}");
-        assert!(misses.each_ns.unwrap().contains(50.0 * 201.0 / 200.5), "{misses:?}");
+        // 402 samples of the table and 2 elsewhere, less 3 that are usual; the others' time is not theirs.
+        assert_eq!(misses.with_many, 100);
+        assert!(misses.each_ns.unwrap().contains(50.0 * 402.0 / 401.0), "{misses:?}");
         assert!(blamed[2].extra.estimate < 0.0 && blamed[2].each_ns.is_none() && blamed[2].spots.is_empty());
         let of = slow[0].of_events();
         assert_eq!((of.len(), of[1].samples, of[1].most, of[1].between(11)), (2, 402, (table, 400), (401 * 11, 403 * 11)));

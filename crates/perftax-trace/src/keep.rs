@@ -272,7 +272,7 @@ impl KeepSlow {
         let function = |number: u32| by_number.get(&number).map_or(0, |(pid, ip)| symbols.function(*pid, *ip));
         for ((cause, detail), n) in std::mem::take(&mut usual.details) {
             let detail = match detail {
-                Detail::Which(_) => detail,
+                Detail::Which(_) | Detail::Ended { .. } | Detail::Meanwhile(_) => detail,
                 Detail::Function(number) => Detail::Function(function(number)),
             };
             *usual.details.entry((cause, detail)).or_default() += n;

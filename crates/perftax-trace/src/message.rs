@@ -35,6 +35,27 @@ pub struct Waker {
     pub id: Option<u64>,
     /// What it was in: an interruption, a system call, a page fault; and which, as [`Piece::which`] has it.
     pub at: Option<(Cause, u32)>,
+    /// What that is called together ([`crate::Kinds`]); 0 where it is not known.
+    pub kind: u32,
+}
+
+/// What a thread worked on while a message waited for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Meanwhile {
+    /// From when the message was on no thread.
+    pub from_ns: u64,
+    /// Until this one came to it.
+    pub to_ns: u64,
+    /// The thread.
+    pub tid: u32,
+    /// Stretches in which it was at other messages.
+    pub stretches: u32,
+    /// How long they were together, ns.
+    pub ns: u64,
+    /// The message that had the longest of the last ones.
+    pub most: u64,
+    /// What that is called together ([`crate::Kinds`]); 0 where it is not known.
+    pub kind: u32,
 }
 
 /// A thread that waited for a message was woken.
@@ -82,6 +103,10 @@ pub struct Message {
     pub threads: Vec<u32>,
     /// Who ended its threads' waiting, in order of time. At most [`Message::MAX_WAKINGS`].
     pub wakings: Vec<Waking>,
+    /// What threads worked on while it waited for them, in order of time. At most [`Message::MAX_WAKINGS`].
+    pub meanwhiles: Vec<Meanwhile>,
+    /// Until when a thread was at it last.
+    pub(crate) attended_ns: u64,
     /// Page faults.
     pub faults: u32,
     /// Times that a thread was moved to another CPU while at it.
@@ -109,6 +134,8 @@ impl Message {
             events: Vec::new(),
             threads: Vec::new(),
             wakings: Vec::new(),
+            meanwhiles: Vec::new(),
+            attended_ns: begin_ns,
             faults: 0,
             migrations: 0,
             left_out: 0,
@@ -124,13 +151,15 @@ impl Message {
         old.events.clear();
         old.threads.clear();
         old.wakings.clear();
-        let Self { pieces, hits, events, threads, wakings, .. } = old;
-        *self = Self { pieces, hits, events, threads, wakings, ..Self::beginning(id, begin_ns) };
+        old.meanwhiles.clear();
+        let Self { pieces, hits, events, threads, wakings, meanwhiles, .. } = old;
+        *self = Self { pieces, hits, events, threads, wakings, meanwhiles, ..Self::beginning(id, begin_ns) };
     }
 
     /// Adds a piece; one that goes on where the last one of the same kind ended makes that one longer.
     pub(crate) fn add(&mut self, piece: Piece) {
         self.shares.add(piece.cause, piece.to_ns - piece.from_ns);
+        self.attended_ns = self.attended_ns.max(piece.to_ns);
         let is_full = self.pieces.len() >= Self::MAX;
         match self.pieces.last_mut() {
             Some(last)
@@ -156,6 +185,14 @@ impl Message {
             _ => None,
         };
         waking.map(|waking| &waking.by)
+    }
+
+    /// What the thread that came to it then had worked on while it was on none.
+    pub fn meanwhile(&self, piece: &Piece) -> Option<&Meanwhile> {
+        if piece.cause != Cause::Unattended {
+            return None;
+        }
+        self.meanwhiles.iter().find(|meanwhile| meanwhile.to_ns == piece.to_ns)
     }
 
     /// A stretch of a thread's time lost `ns` to the hypervisor. When within it cannot be known: its end is taken.

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use crate::blame::Detail;
 use crate::cause::Cause;
 use crate::kernel::Interruption;
+use crate::kinds::Kinds;
 use crate::lock::Lock;
 use crate::message::Piece;
 use crate::store::Symbols;
 
 /// Names that were seen while recording.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Names {
     /// What threads were called last.
     pub threads: BTreeMap<u32, String>,
@@ -18,6 +19,8 @@ pub struct Names {
     pub irqs: BTreeMap<u32, String>,
     /// Locks that threads waited for, by their numbers.
     pub locks: BTreeMap<u32, Lock>,
+    /// What messages and threads are called together.
+    pub kinds: Kinds,
 }
 
 impl Names {
@@ -55,6 +58,12 @@ impl Names {
                     module => format!("{} [{module}]", function.name),
                 });
             }
+            Detail::Ended { which, kind } => {
+                let by = format!("ended by {}", self.kinds.name(kind)?);
+                let call = which.checked_sub(1).filter(|_| which != Piece::IN_FAULT).map(|number| self.call(number));
+                return Some(call.map_or_else(|| by.clone(), |call| format!("{call}, {by}")));
+            }
+            Detail::Meanwhile(kind) => return Some(format!("meanwhile {}", self.kinds.name(kind)?)),
             Detail::Which(which) => which,
         };
         let at = which as usize;

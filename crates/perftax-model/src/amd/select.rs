@@ -32,6 +32,8 @@ pub fn class_of(selector: u64) -> Option<Class> {
         (0x25, 0x0e) => Class::LockedLoads,
         // Requests of the first level to the second, and those for data that it did not have, with and without those for instructions,
         // which the simulated caches do not hold. What perf calls L1-dcache-load-misses, cache-references and cache-misses.
+        // L1 data TLB misses that the second level did not have either, for pages of all sizes (PPR for family 17h models 31h, PMCx045).
+        (0x45, 0xf0) => Class::StlbMisses,
         (0x60, 0xc8 | 0xff) => Class::L1Misses,
         (0x64, 0x08 | 0x09) => Class::L2Misses,
         _ => return None,
@@ -52,6 +54,9 @@ mod tests {
             (0x0053_0729, None),
             (0x0053_0964, Some(Class::L2Misses)),
             (0x0053_ff60, Some(Class::L1Misses)),
+            (0x0053_f045, Some(Class::StlbMisses)),
+            // Those that either level had not: the first is not modelled.
+            (0x0053_ff45, None),
             (0xc0 | 1 << 23 | 16 << 24, Some(Class::Cycles)),
             (0xc0 | 1 << 24, Some(Class::Instructions)),
             (0xc1 | 2 << 24, None),

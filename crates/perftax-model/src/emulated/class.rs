@@ -40,6 +40,8 @@ pub enum Class {
     /// Fetches: instructions that are the first in their aligned 64 bytes since the latest fetch, or that follow a taken branch, an
     /// exception or an interrupt.
     Fetches = 16,
+    /// Loads whose page the second-level TLB did not have.
+    StlbMisses = 17,
 }
 
 impl Class {
@@ -49,5 +51,9 @@ impl Class {
     }
 
     /// Those that only simulated caches can tell.
-    pub const OF_CACHES: u32 = Self::L1Misses.bit() | Self::L2Misses.bit() | Self::LlcMisses.bit() | Self::SlowLoads.bit();
+    pub const OF_CACHES: u32 = Self::L1Misses.bit()
+        | Self::L2Misses.bit()
+        | Self::LlcMisses.bit()
+        | Self::SlowLoads.bit()
+        | Self::StlbMisses.bit();
 }

@@ -18,6 +18,7 @@ pub fn class_of(selector: u64) -> Option<Class> {
         (0x3c, 0x00 | 0x01) => Class::Cycles,
         (0xc2, 0x01 | 0x02) => Class::Uops,
         (0xd0, 0x81) => Class::Loads,
+        (0xd0, 0x11) | (0x08, 0x01) => Class::StlbMisses,
         (0xd0, 0x82) | (0xcd, 0x02) => Class::Stores,
         (0xd0, 0x21) => Class::LockedLoads,
         (0xcd, 0x01) => Class::SlowLoads,
@@ -54,6 +55,8 @@ mod tests {
             (0x412e, Some(Class::LlcMisses)),
             (0x00c5, Some(Class::Mispredicted)),
             (0x20d1, Some(Class::LlcMisses)),
+            (0x11d0, Some(Class::StlbMisses)),
+            (0x0108, Some(Class::StlbMisses)),
             (0x1234, None),
         ] {
             assert_eq!(class_of(selector), class, "{selector:#x}");

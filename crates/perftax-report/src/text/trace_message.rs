@@ -123,12 +123,13 @@ fn pieces(message: &Waterfall, most: usize) -> Table {
         fold(&mut short, &mut table);
         let what = [Some(printable(&piece.cause)), piece.which.as_deref().map(printable)];
         let woken = piece.woken_by.as_ref().map_or_else(String::new, |waker| format!("; woken by {}", waker::named(waker)));
+        let meanwhile = piece.meanwhile.as_ref().map_or_else(String::new, |meanwhile| format!("; {}", waker::worked_on(meanwhile)));
         let thread = if has_several || piece.tid == 0 { printable(&piece.thread) } else { String::new() };
         table.row(vec![
             units::time_ns(piece.from_ns as f64),
             bar(piece.from_ns, piece.ns, all_ns),
             units::time_ns(piece.ns as f64),
-            what.into_iter().flatten().join(": ") + &woken,
+            what.into_iter().flatten().join(": ") + &woken + &meanwhile,
             thread,
             piece.functions.iter().map(in_piece).join(", "),
         ]);

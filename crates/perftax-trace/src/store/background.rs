@@ -49,6 +49,8 @@ impl Background {
         let totals = Cause::ALL.into_iter().map(|cause| ([number(cause), 0, 0, self.usual.totals.of(cause)], Default::default()));
         let details = self.usual.details.iter().map(|((cause, detail), amount)| match detail {
             Detail::Which(which) => ([number(*cause), 1, u64::from(*which), *amount], Default::default()),
+            // Kinds are not known while messages are recorded.
+            Detail::Ended { .. } | Detail::Meanwhile(_) => ([number(*cause), 3, 0, *amount], Default::default()),
             Detail::Function(function) => {
                 let function = symbols.get(*function);
                 ([number(*cause), 2, 0, *amount], [function.name.clone(), function.module.clone()])
@@ -92,6 +94,7 @@ impl Background {
             let Some(cause) = Cause::ALL.get((cause as usize).wrapping_sub(1)).copied() else { continue };
             match kind {
                 0 => totals.add(cause, amount),
+                3 => {}
                 1 => drop(usual.details.insert((cause, Detail::Which(which as u32)), amount)),
                 _ => {
                     let function = symbols.number(&Function { name, module });

@@ -12,6 +12,7 @@ use super::merge::Merge;
 use super::table::{Function, TableReader, read_texts};
 use super::{LABELS, MARKS, OBJECTS, SAMPLES, SYMBOLS, codes};
 use crate::kernel::{KernelEvent, What};
+use crate::kinds::Kinds;
 use crate::label::Labels;
 use crate::lock::Lock;
 use crate::mark::Mark;
@@ -86,6 +87,8 @@ pub struct Store {
     pub symbols: Symbols,
     /// What messages are labelled.
     pub labels: Labels,
+    /// What messages and threads are called together; nothing where nobody asks by kind.
+    pub kinds: Kinds,
     /// What lies at the addresses of counted events, by number from 1.
     pub objects: Vec<String>,
     /// Of a trace that holds slow messages alone: what the others were like.
@@ -116,6 +119,7 @@ impl Store {
             folder: folder.into(),
             background: Background::read(folder, &symbols, &objects)?,
             symbols,
+            kinds: Kinds::default(),
             objects,
             labels: labelled,
             named_locks: FxHashSet::default(),

@@ -4,14 +4,16 @@
 
 mod thread;
 mod window;
+mod worked;
 
 use rustc_hash::FxHashMap;
 
 use crate::cause::Cause;
 use crate::events::{EventHit, Spot};
 use crate::kernel::{Interruption, KernelEvent, What};
+use crate::kinds::Kinds;
 use crate::mark::{Kind, Mark};
-use crate::message::{Hit, Message, Trouble, Waker, Waking};
+use crate::message::{Hit, Meanwhile, Message, Trouble, Waker, Waking};
 use crate::register::SLACK_NS;
 pub use thread::Activity;
 use thread::{Thread, Threads};
@@ -88,6 +90,8 @@ pub struct Tracker {
     free: Vec<Key>,
     under_way: FxHashMap<u64, Key>,
     serial: u64,
+    /// What messages and threads are called together; nothing where nobody asks by kind.
+    kinds: Kinds,
     /// What was odd so far.
     pub trouble: Trouble,
     /// Samples taken while a thread worked on some message.
@@ -101,6 +105,11 @@ pub struct Tracker {
 }
 
 impl Tracker {
+    /// One that knows what messages and threads are called together.
+    pub fn knowing(kinds: Kinds) -> Self {
+        Self { kinds, ..Self::default() }
+    }
+
     /// Takes the next record; hands messages that are over to `out`. A record that is older than the one before counts as of then.
     pub fn take(&mut self, record: &Record, out: &mut dyn FnMut(&Message)) {
         let time_ns = record.time_ns();
@@ -177,6 +186,7 @@ impl Tracker {
                     return;
                 };
                 self.leave(key, now_ns);
+                self.attend(key, tid, now_ns);
                 self.end(key, now_ns);
                 let waits = |tid: &u32| self.threads.get(*tid).is_some_and(|thread| thread.window.knows(key));
                 match self.slots[key as usize].message.threads.iter().copied().find(|tid| waits(tid)) {
@@ -363,8 +373,8 @@ impl Tracker {
     fn waker(&self, by: u32) -> Waker {
         let id = |thread: &Thread| thread.stack.last().map(|key| self.slots[*key as usize].message.id);
         match self.threads.get(by) {
-            Some(thread) if by != 0 => thread.as_waker(by, id(thread)),
-            _ => Waker { tid: by, id: None, at: None },
+            Some(thread) if by != 0 => thread.as_waker(by, id(thread), &self.kinds),
+            _ => Waker { tid: by, id: None, at: None, kind: self.kinds.kind(by, None) },
         }
     }
 
@@ -409,10 +419,39 @@ impl Tracker {
 
     /// A thread turns to something else.
     fn turn(&mut self, tid: u32, now_ns: u64, turn: impl FnOnce(&mut Vec<Key>)) {
-        let thread = self.settle(tid, now_ns);
+        self.settle(tid, now_ns);
+        let Self { threads, slots, .. } = self;
+        let thread = threads.of(tid, now_ns);
         // Who marks is in user mode.
         thread.in_fault = false;
+        let before = thread.stack.last().copied();
         turn(&mut thread.stack);
+        let after = thread.stack.last().copied();
+        if before == after {
+            return;
+        }
+        if let Some(slot) = before.and_then(|key| slots.get(key as usize)) {
+            thread.worked.push(slot.message.id, thread.at_since_ns, now_ns);
+        }
+        thread.at_since_ns = now_ns;
+        after.into_iter().for_each(|key| self.attend(key, tid, now_ns));
+    }
+
+    /// A thread comes to a message: what it was at while the message was on none.
+    fn attend(&mut self, key: Key, tid: u32, now_ns: u64) {
+        let message = &self.slots[key as usize].message;
+        let from_ns = message.attended_ns;
+        if from_ns >= now_ns || message.meanwhiles.len() >= Message::MAX_WAKINGS {
+            return;
+        }
+        let is_at = |other: &u32| *other != tid && self.threads.get(*other).is_some_and(|thread| thread.stack.last() == Some(&key));
+        if message.threads.iter().any(is_at) {
+            return;
+        }
+        let Some(sum) = self.threads.get(tid).and_then(|thread| thread.worked.between(from_ns, now_ns)) else { return };
+        let kind = self.kinds.kind(tid, Some(sum.most));
+        let meanwhile = Meanwhile { from_ns, to_ns: now_ns, tid, stretches: sum.stretches, ns: sum.ns, most: sum.most, kind };
+        self.slots[key as usize].message.meanwhiles.push(meanwhile);
     }
 
     /// Whoever is at a message is so no longer.

@@ -126,7 +126,7 @@ fn whoever_lets_a_message_go_on_that_no_thread_is_at_is_known() {
     let one = messages.iter().find(|message| message.id == 1).unwrap();
     let waits: Vec<_> = one.pieces.iter().filter(|piece| piece.cause == Cause::Unattended).collect();
     assert_eq!(waits.iter().map(|piece| (piece.from_ns, piece.to_ns)).collect::<Vec<_>>(), [(10, 45)]);
-    assert_eq!(one.woken(waits[0]), Some(&Waker { tid: 9, id: Some(3), at: None }));
+    assert_eq!(one.woken(waits[0]), Some(&Waker { tid: 9, id: Some(3), at: None, kind: 0 }));
     assert_eq!((one.wakings.len(), trouble.never_ended, trouble.switched_to_unknown), (2, 2, 0));
 }
 
@@ -162,7 +162,7 @@ fn whoever_ends_waiting_is_known_with_the_message_that_it_was_at() {
         mark(10_030, 7, End, 1),
     ]);
     let one = messages.iter().find(|message| message.id == 1).unwrap();
-    let waking = |time_ns, tid, id, at| Waking { time_ns, tid: 7, by: Waker { tid, id, at } };
+    let waking = |time_ns, tid, id, at| Waking { time_ns, tid: 7, by: Waker { tid, id, at, kind: 0 } };
     let wanted = [
         waking(30, 9, Some(2), Some((Cause::Syscall, 203))),
         waking(55, 0, None, Some((Cause::Softirq, 3))),

@@ -3,9 +3,11 @@
 use rustc_hash::FxHashMap;
 
 use super::window::Window;
+use super::worked::Worked;
 use super::{Key, Slot};
 use crate::cause::Cause;
 use crate::kernel::Interruption;
+use crate::kinds::Kinds;
 use crate::message::{Piece, Waker};
 
 /// What was recorded of a thread.
@@ -39,6 +41,10 @@ pub(super) struct Thread {
     pub in_fault: bool,
     /// When its last page fault ended.
     pub fault_left_ns: Option<u64>,
+    /// Since when it has been at the message on top.
+    pub at_since_ns: u64,
+    /// The messages that it was at before.
+    pub worked: Worked,
     /// Since the kernel last said how long it had run.
     pub window: Window,
     /// What was recorded of it.
@@ -56,6 +62,8 @@ impl Thread {
             syscall: None,
             in_fault: false,
             fault_left_ns: None,
+            at_since_ns: now_ns,
+            worked: Worked::default(),
             window: Window::default(),
             activity: Activity::default(),
         }
@@ -101,11 +109,11 @@ impl Thread {
     }
 
     /// As somebody who wakes another: itself, or what interrupts it, then for nobody's sake.
-    pub fn as_waker(&self, tid: u32, id: Option<u64>) -> Waker {
+    pub fn as_waker(&self, tid: u32, id: Option<u64>, kinds: &Kinds) -> Waker {
         let at = Some(self.at()).filter(|(cause, _)| *cause != Cause::OnCpu);
         match self.interruptions.is_empty() {
-            true => Waker { tid, id, at },
-            false => Waker { tid: 0, id: None, at },
+            true => Waker { tid, id, at, kind: kinds.kind(tid, id) },
+            false => Waker { tid: 0, id: None, at, kind: 0 },
         }
     }
 

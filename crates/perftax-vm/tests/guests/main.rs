@@ -16,6 +16,7 @@ mod kernel;
 mod kmod;
 mod machine;
 mod matrix;
+mod misses;
 mod oracle;
 mod phase;
 mod resident;

@@ -185,6 +185,9 @@ fn slow_row(slow: &SlowMessage) -> String {
     if let Some(waker) = &slow.woken_by {
         mostly += &format!("; woken by {}", waker::named(waker));
     }
+    if let Some(meanwhile) = &slow.meanwhile {
+        mostly += &format!("; {}", waker::worked_on(meanwhile));
+    }
     let function = slow.function.as_ref().map_or_else(String::new, |function| {
         let times = function.between_ns.map_or_else(String::new, |(low, high)| {
             format!(", {} to {}", units::time_ns(low as f64), units::time_ns(high as f64))
@@ -257,7 +260,8 @@ fn blames(blames: &[TailBlame]) -> Vec<Panel> {
         row("all", "", "", &blame.extra_ns);
         for cause in &blame.causes {
             row(&cause.cause, "", "", &cause.extra_ns);
-            cause.which.iter().for_each(|detail| row(&cause.cause, &detail.name, "measured", &detail.extra_ns));
+            let measured = cause.which.iter().chain(&cause.by_whom);
+            measured.for_each(|detail| row(&cause.cause, &detail.name, "measured", &detail.extra_ns));
             cause.functions.iter().for_each(|detail| row(&cause.cause, &detail.name, "by samples", &detail.extra_ns));
         }
     }

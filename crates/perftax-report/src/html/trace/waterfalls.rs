@@ -43,7 +43,8 @@ fn one(message: &Waterfall, texts: &mut Texts) -> Value {
         let which = piece.which.as_deref().map_or(-1, |which| texts.number(which) as i64);
         let woken = piece.woken_by.as_ref().map(|waker| format!("woken by {}", waker::named(waker)));
         let functions = (!piece.functions.is_empty()).then(|| sampled(&piece.functions));
-        let more: Vec<String> = woken.into_iter().chain(functions).collect();
+        let meanwhile = piece.meanwhile.as_ref().map(waker::worked_on);
+        let more: Vec<String> = woken.into_iter().chain(meanwhile).chain(functions).collect();
         let samples = if more.is_empty() { -1 } else { texts.number(&more.join("; ")) as i64 };
         let (thread, cause) = (texts.number(&piece.thread) as i64, texts.number(&piece.cause) as i64);
         pieces.extend([piece.from_ns as i64, piece.ns as i64, thread, cause, which, samples]);

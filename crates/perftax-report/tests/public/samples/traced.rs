@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{
-    BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, MessageEvents, Neighbour, Noise, Place, Point, SampledFunction, SlowMessage,
+    BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, Meanwhile, MessageEvents, Neighbour, Noise, Place, Point, SampledFunction, SlowMessage,
     TailBlame, TraceCost, TraceEvent, TraceMessage, TraceMeta, TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
 };
 
@@ -97,6 +97,14 @@ pub fn waterfall(point: &Point) -> Waterfall {
         cause: cause.into(),
         which: which.map(String::from),
         woken_by: None,
+        meanwhile: (cause == "unattended").then(|| Meanwhile {
+            tid: 4712,
+            thread: "worker (4712)".into(),
+            stretches: 3,
+            ns: 1500,
+            most: 17,
+            label: None,
+        }),
         functions: Vec::new(),
     };
     let half = point.latency_ns / 2;
@@ -165,6 +173,7 @@ fn blamed_misses(scale: f64) -> BlamedEvents {
         event: "l3-misses".into(),
         usual_events: 12.5,
         extra_events: about(230.0 * scale, 9.0 * scale),
+        with_many: 7,
         each_ns: Some(about(54.0, 3.0)),
         places: vec![place(Some("routes [server]"), 210.0), place(Some("mmap of 67108864 bytes"), 15.0), place(None, 0.4)],
     }
@@ -182,6 +191,7 @@ fn slow(point: &Point) -> SlowMessage {
         beyond_ns: point.latency_ns - 2000,
         which: waterfall.pieces[1].which.clone(),
         woken_by: waterfall.pieces[1].woken_by.clone(),
+        meanwhile: waterfall.pieces[1].meanwhile.clone(),
         function: waterfall.functions.first().cloned(),
         events: waterfall.events,
         shares_ns: waterfall.shares_ns,
@@ -214,6 +224,7 @@ pub fn picture(messages: u64, spread: bool) -> TracePicture {
         cause: cause.into(),
         extra_ns: about(ns, ns * 0.3),
         which: which.iter().map(|(name, ns)| BlamedDetail { name: (*name).into(), extra_ns: about(*ns, ns * 0.4) }).collect(),
+        by_whom: Vec::new(),
         functions: vec![BlamedDetail { name: "answer [server]".into(), extra_ns: about(ns * 0.1, ns * 0.08) }],
     };
     let blame = |from: f64, scale: f64| TailBlame {

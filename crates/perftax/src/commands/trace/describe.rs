@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{self as doc, SampledFunction, TraceMeta, Waterfall, WaterfallPiece};
-use perftax_trace::{Brief, Cause, Detail, Hit, Message, Piece, Shares, Usual, Waker};
+use perftax_trace::{Brief, Cause, Detail, Hit, Meanwhile, Message, Piece, Shares, Usual, Waker};
 
 use super::events;
 use super::reading::Reading;
@@ -29,6 +29,7 @@ pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64, usual: &Us
         cause: piece.cause.name().into(),
         which: which(reading, piece),
         woken_by: message.woken(piece).map(|waker| woken_by(reading, waker)),
+        meanwhile: message.meanwhile(piece).map(|meanwhile| worked_on(reading, meanwhile)),
         functions: functions(reading, hits, piece.to_ns - piece.from_ns),
     });
     Waterfall {
@@ -96,6 +97,13 @@ pub fn woken_by(reading: &Reading, waker: &Waker) -> doc::Waker {
         label: waker.id.and_then(|id| reading.store.labels.get(&id).cloned()),
         at,
     }
+}
+
+/// What a thread worked on while a message waited for it.
+pub fn worked_on(reading: &Reading, meanwhile: &Meanwhile) -> doc::Meanwhile {
+    let Meanwhile { tid, stretches, ns, most, .. } = *meanwhile;
+    let label = reading.store.labels.get(&most).cloned();
+    doc::Meanwhile { tid, thread: reading.names.thread(tid), stretches, ns, most, label }
 }
 
 /// Functions by samples, most samples first.

@@ -20,6 +20,7 @@ pub fn blamed(reading: &Reading, slow: &[&Brief], usual: &Usual) -> Vec<doc::Bla
             event: name.clone(),
             usual_events: blamed.usual * each,
             extra_events: blamed.extra.scaled(each),
+            with_many: blamed.with_many,
             each_ns: blamed.each_ns.map(|ns| ns.scaled(1.0 / each)),
             places: places.collect(),
         })

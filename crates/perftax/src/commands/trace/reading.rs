@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use perftax_doc::{TraceLock, TraceMeta};
 use perftax_pmu::Error;
-use perftax_trace::{Lock, Names, Store};
+use perftax_trace::{Kinds, Lock, Names, Store};
 
 use super::META;
 
@@ -28,12 +28,18 @@ impl Reading {
         };
         let meta: TraceMeta = serde_json::from_str(&text).map_err(malformed)?;
         let lock = |lock: &TraceLock| (lock.number, Lock { pid: lock.pid, address: lock.address, name: lock.name.clone() });
-        let names = Names {
+        let mut names = Names {
             threads: meta.threads.iter().cloned().collect(),
             irqs: meta.irqs.iter().cloned().collect(),
             locks: meta.locks.iter().map(lock).collect(),
+            kinds: Kinds::default(),
         };
         let mut store = Store::open(folder)?;
+        // What the others were like is not known by kind where the slow ones alone were kept.
+        if meta.kept.is_none() {
+            store.kinds = Kinds::of(&store.labels, &names.threads);
+            names.kinds = store.kinds.clone();
+        }
         store.name_locks(meta.locks.iter().filter(|lock| lock.name.is_some()).map(|lock| lock.number));
         if let (Some(background), Some(kept)) = (&mut store.background, &meta.kept) {
             background.usual.messages = kept.usual_messages;

@@ -209,7 +209,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let is_marked = recording.tag == Tag::Marks;
     // What marks nothing pays for none.
     let mark_ns = (is_marked && recorded.rings > 0).then(|| mark_ns(args.ring_marks));
-    origin.warnings.extend(warnings(&recorded, &room, is_marked));
+    let counted = counted_samples(&recording, &recorded);
+    origin.warnings.extend(warnings(&recorded, &counted, &room, is_marked));
     origin.warnings.extend(tagged::warnings(&recording, &recorded, interrupts));
     let code = code_of_end(recorded.exit.ended);
     let rows = [room.marks, room.samples, room.kernel];
@@ -222,7 +223,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         sampling_gap_ns: (mechanism == Mechanism::CpuClock).then_some(args.period),
         event: recording.event.name.clone(),
         period: args.period,
-        counted: counted_samples(&recording, &recorded),
+        counted,
         kernel_noise: recording.kernel_noise,
         tag: args.tag.clone(),
         register: tagged::register(&recording, &recorded),
@@ -336,7 +337,7 @@ const GENERATED_REMEDY: &str = "what tells its names: Java 17: jcmd PID Compiler
      Node: --perf-basic-prof; .NET: DOTNET_PerfMapEnabled=1; Python 3.12: -X perf";
 
 /// What weakens the trace, each with a remedy.
-fn warnings(recorded: &Recorded, room: &Room, is_marked: bool) -> Vec<Warning> {
+fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
     if recorded.dropped > 0 {
@@ -367,6 +368,10 @@ fn warnings(recorded: &Recorded, room: &Room, is_marked: bool) -> Vec<Warning> {
     for (program, addresses) in &recorded.unnamed_code {
         let message = format!("{program} ran code that its runtime made, at {addresses} addresses whose functions have no names");
         warn(message, GENERATED_REMEDY);
+    }
+    for event in counted.iter().filter(|event| event.samples == 0) {
+        let message = format!("{} has not one sample: there were fewer than {} of it, or this machine does not count it", event.name, event.period);
+        warn(message, "a shorter period (--also-period, period=); perftax audit --only generic,misses says what this machine counts");
     }
     if recorded.rings == 0 && is_marked {
         let remedy = "build it with perftax_tag.h or the crate perftax-tag: perftax_begin(id), perftax_end(id)";

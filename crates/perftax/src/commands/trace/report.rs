@@ -8,12 +8,12 @@ use perftax_doc::{
 };
 use perftax_report::text;
 use perftax_trace::register::between_ns as latency_between_ns;
-use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Question, Waker, analyse, blame};
+use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Piece, Question, analyse, blame};
 
 use super::bounds::Bounds;
 use super::cost::cost;
 use super::events;
-use super::describe::{between_ns, is_doubtful, shares, woken_by};
+use super::describe::{between_ns, is_doubtful, shares, woken_by, worked_on};
 use super::labels::ByLabel;
 use super::reading::Reading;
 use crate::failure::Outcome;
@@ -144,27 +144,33 @@ fn tail(reading: &Reading, answer: &Answer, from: f64, from_ns: u64) -> Option<T
 }
 
 fn blamed_cause(reading: &Reading, blamed: &Blamed) -> BlamedCause {
-    let details = |is_function: bool| {
-        let own = blamed.details.iter().filter(move |(detail, _)| matches!(detail, Detail::Function(_)) == is_function);
+    let details = |is_one: fn(&Detail) -> bool| {
+        let own = blamed.details.iter().filter(move |(detail, _)| is_one(detail));
         own.filter_map(|(detail, extra_ns)| {
             let name = reading.names.detail(blamed.cause, *detail, &reading.store.symbols)?;
             Some(BlamedDetail { name, extra_ns: *extra_ns })
         })
         .collect()
     };
-    BlamedCause { cause: blamed.cause.name().into(), extra_ns: blamed.extra_ns, which: details(false), functions: details(true) }
+    BlamedCause {
+        cause: blamed.cause.name().into(),
+        extra_ns: blamed.extra_ns,
+        which: details(|detail| matches!(detail, Detail::Which(_))),
+        by_whom: details(|detail| matches!(detail, Detail::Ended { .. } | Detail::Meanwhile(_))),
+        functions: details(|detail| matches!(detail, Detail::Function(_))),
+    }
 }
 
-/// Who ended the longest stretch of waiting of a kind.
-fn longest_waiting(message: &Message, cause: Cause) -> Option<&Waker> {
-    let waits = message.pieces.iter().filter(|piece| piece.cause == cause);
-    waits.max_by_key(|piece| piece.to_ns - piece.from_ns).and_then(|piece| message.woken(piece))
+/// The longest stretch of a cause.
+fn longest(message: &Message, cause: Cause) -> Option<&Piece> {
+    message.pieces.iter().filter(|piece| piece.cause == cause).max_by_key(|piece| piece.to_ns - piece.from_ns)
 }
 
 fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMessage> {
     let brief = Brief::of(message)?;
     let foremost = brief.foremost(&answer.usual.shares);
     let name = |detail: Detail| reading.names.detail(foremost.cause, detail, &reading.store.symbols);
+    let longest = longest(message, foremost.cause);
     let function = foremost.function.and_then(|(detail, samples)| {
         let between = |gap_ns: u64| between_ns(samples, gap_ns, message.shares.of(foremost.cause));
         Some(SampledFunction { name: name(detail)?, samples, between_ns: reading.meta.sampling_gap_ns.map(between) })
@@ -182,7 +188,8 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         cause: foremost.cause.name().into(),
         beyond_ns: foremost.beyond_ns,
         which: foremost.which.and_then(|(detail, _)| name(detail)),
-        woken_by: longest_waiting(message, foremost.cause).map(|waker| woken_by(reading, waker)),
+        woken_by: longest.and_then(|piece| message.woken(piece)).map(|waker| woken_by(reading, waker)),
+        meanwhile: longest.and_then(|piece| message.meanwhile(piece)).map(|meanwhile| worked_on(reading, meanwhile)),
         function,
         events: events::of_message(reading, &brief, &answer.usual),
         shares_ns: shares(&message.shares),

@@ -1,0 +1,80 @@
+//! The messages that a thread was at last, and for how long.
+
+use std::collections::VecDeque;
+
+/// A stretch in which a thread was at a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    id: u64,
+    from_ns: u64,
+    to_ns: u64,
+    /// Of all before: how many they were, and how long in all.
+    before: u64,
+    before_ns: u64,
+}
+
+/// Stretches that are remembered.
+const MAX: usize = 1024;
+/// Of those the last ones, among which the longest is looked for.
+const LAST: usize = 64;
+
+/// What a thread was at, in order of time.
+#[derive(Default)]
+pub(super) struct Worked {
+    all: VecDeque<Stretch>,
+}
+
+/// What a thread was at in a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sum {
+    /// Stretches at messages.
+    pub stretches: u32,
+    /// All of them, ns; at least so much where more stretches have been than are remembered.
+    pub ns: u64,
+    /// The message with the longest of the last ones.
+    pub most: u64,
+}
+
+impl Worked {
+    /// A stretch is over.
+    pub fn push(&mut self, id: u64, from_ns: u64, to_ns: u64) {
+        let (before, before_ns) = self.all.back().map_or((0, 0), |last| (last.before + 1, last.before_ns + last.to_ns - last.from_ns));
+        if self.all.len() >= MAX {
+            self.all.pop_front();
+        }
+        self.all.push_back(Stretch { id, from_ns, to_ns, before, before_ns });
+    }
+
+    /// What there was from one time to another, both inclusive; none where there was nothing.
+    pub fn between(&self, from_ns: u64, to_ns: u64) -> Option<Sum> {
+        let last = self.all.back().filter(|last| last.to_ns > from_ns)?;
+        let at = self.all.partition_point(|stretch| stretch.to_ns <= from_ns);
+        let first = self.all.get(at)?;
+        let all_ns = last.before_ns + last.to_ns - last.from_ns - first.before_ns;
+        let outside_ns = from_ns.saturating_sub(first.from_ns) + last.to_ns.saturating_sub(to_ns);
+        let longest = self.all.range(at.max(self.all.len().saturating_sub(LAST))..);
+        let longest = longest.max_by_key(|stretch| stretch.to_ns.min(to_ns).saturating_sub(stretch.from_ns.max(from_ns)))?;
+        let stretches = u32::try_from(last.before + 1 - first.before).unwrap_or(u32::MAX);
+        Some(Sum { stretches, ns: all_ns.saturating_sub(outside_ns), most: longest.id })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_of_a_while_add_up() {
+        let mut worked = Worked::default();
+        assert_eq!(worked.between(0, 100), None);
+        for i in 0..3000u64 {
+            worked.push(i, 100 * i, 100 * i + if i == 2990 { 80 } else { 50 });
+        }
+        let last_ns = 299_950;
+        assert_eq!(worked.between(299_920, 400_000), Some(Sum { stretches: 1, ns: 30, most: 2999 }));
+        assert_eq!(worked.between(298_950, 299_930), Some(Sum { stretches: 10, ns: 10 * 50 + 30 - 20, most: 2990 }));
+        assert_eq!(worked.between(last_ns, last_ns + 5), None);
+        let all = worked.between(0, 400_000).map(|sum| (sum.stretches, sum.most));
+        assert_eq!(all, Some((MAX as u32, 2990)), "no more than is remembered");
+    }
+}
