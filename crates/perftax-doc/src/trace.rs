@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
-use crate::{BlamedEvents, Interrupts, LabelLatencies, Meanwhile, MessageEvents, Origin, ProbeSight, RegisterSight, SocketSight, TraceEvent, Waker};
+use crate::{
+    BlamedEvents, Interrupts, LabelLatencies, Meanwhile, MessageEvents, Origin, ProbeSight, RegisterSight, SocketSight,
+    TraceEvent, Waker,
+};
 
 /// `meta.json` of a trace's folder: how it was recorded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -59,9 +59,9 @@ impl Table {
     }
 
     /// Adds the last column, of remarks: a long one takes several lines.
-    pub(crate) fn remarks(mut self) -> Self {
+    pub(crate) fn remarks(mut self, title: &str) -> Self {
         self.goes_on = true;
-        self.left("")
+        self.left(title)
     }
 
     /// Whether it has no rows.
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_long_remark_goes_on_below() {
-        let mut table = Table::default().right("n").left("name").remarks();
+        let mut table = Table::default().right("n").left("name").remarks("");
         table.row(vec!["1".into(), "a".into(), "one two three four".into()]);
         table.row(vec!["12".into(), "b".into(), String::new()]);
         let lines: Vec<String> = table.lines(1, 21).iter().map(|line| Visible::of(line).collect()).collect();

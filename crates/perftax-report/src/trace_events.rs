@@ -98,7 +98,10 @@ mod tests {
             places: vec![BlamedPlace { function: None, object: None, extra_events: extra }],
         };
         let more = blame(Estimate::new(231.0, 228.0, 234.0));
-        assert_eq!(blamed(&more), "m: 231 ± 3 more a message than the usual 3; 50 messages have many, and 52 ns ± 1 more on CPU for each of them");
+        assert_eq!(
+            blamed(&more),
+            "m: 231 ± 3 more a message than the usual 3; 50 messages have many, and 52 ns ± 1 more on CPU for each of them"
+        );
         assert!(places(&more).is_some());
         let same = blame(Estimate::new(0.0, -2.0, 2.0));
         assert!(blamed(&same).starts_with("m: not surely more a message (") && places(&same).is_none(), "{}", blamed(&same));

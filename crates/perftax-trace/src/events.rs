@@ -93,7 +93,8 @@ fn of_event(slow: &[&Brief], usual: &Usual, event: u32) -> Option<BlamedEvents> 
         let extra = sum(|row| row.samples) / messages - usual_each;
         let many = sum(|row| row.with_many);
         let each = (sum(|row| row.many_on_cpu_ns) - many * usual_on_cpu) / (sum(|row| row.many_samples) - many * usual_each);
-        let spots = of_spots.iter().enumerate().map(|(at, usual)| sample.iter().map(|row| row.spots[at]).sum::<f64>() / messages - usual);
+        let spots =
+            of_spots.iter().enumerate().map(|(at, usual)| sample.iter().map(|row| row.spots[at]).sum::<f64>() / messages - usual);
         [extra, if each.is_finite() { each } else { 0.0 }].into_iter().chain(spots).collect()
     };
     let all = vector_bootstrap(&rows, statistic, REPLICATES, CONFIDENCE, SEED)?;

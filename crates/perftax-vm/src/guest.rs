@@ -115,7 +115,11 @@ impl Guest {
             let words: Vec<String> = self.argv.iter().map(|word| quote(word)).collect();
             archive.add(Path::new("/run/command"), format!("exec {}\n", words.join(" ")).as_bytes(), true);
         }
-        let with = [("caches", self.processor.caches), ("ibs-random", self.processor.ibs_random), ("miss-time", self.processor.miss_time)];
+        let with = [
+            ("caches", self.processor.caches),
+            ("ibs-random", self.processor.ibs_random),
+            ("miss-time", self.processor.miss_time),
+        ];
         let with: Vec<&str> = with.into_iter().filter(|(_, on)| *on).map(|(name, _)| name).collect();
         let how = if self.fast { "fast" } else { "icount" };
         let mut environment = format!("export PERFTAX_EMULATED={how} PERFTAX_EMULATED_WITH={}\n", with.join(","));

@@ -102,7 +102,12 @@ impl Processor {
                 option.push_str(&format!(",{name}={value}"));
             }
         }
-        let switches = [("pebs-arm-same", self.arm == Arm::Same), ("pmu-caches", self.caches), ("ibs-random", self.ibs_random), ("pmu-miss-time", self.miss_time)];
+        let switches = [
+            ("pebs-arm-same", self.arm == Arm::Same),
+            ("pmu-caches", self.caches),
+            ("ibs-random", self.ibs_random),
+            ("pmu-miss-time", self.miss_time),
+        ];
         for (name, on) in switches {
             if on {
                 option.push_str(&format!(",{name}=on"));

@@ -51,9 +51,6 @@ impl Class {
     }
 
     /// Those that only simulated caches can tell.
-    pub const OF_CACHES: u32 = Self::L1Misses.bit()
-        | Self::L2Misses.bit()
-        | Self::LlcMisses.bit()
-        | Self::SlowLoads.bit()
-        | Self::StlbMisses.bit();
+    pub const OF_CACHES: u32 =
+        Self::L1Misses.bit() | Self::L2Misses.bit() | Self::LlcMisses.bit() | Self::SlowLoads.bit() | Self::StlbMisses.bit();
 }

@@ -181,8 +181,12 @@ fn blamed(blame: &TailBlame) -> Table {
     for cause in blame.causes.iter().filter(|cause| is_worth(&cause.extra_ns)) {
         let share = |ns: &Estimate| units::share(ns.estimate / all);
         table.row(vec![printable(&cause.cause), units::estimate_ns(&cause.extra_ns), share(&cause.extra_ns), String::new()]);
-        let details =
-            cause.which.iter().chain(&cause.by_whom).map(|detail| (detail, "")).chain(cause.functions.iter().map(|detail| (detail, "by samples")));
+        let details = cause
+            .which
+            .iter()
+            .chain(&cause.by_whom)
+            .map(|detail| (detail, ""))
+            .chain(cause.functions.iter().map(|detail| (detail, "by samples")));
         for (detail, how) in details.filter(|(detail, _)| is_more(detail)) {
             let ns = &detail.extra_ns;
             table.row(vec![format!("  {}", shortened(&detail.name)), units::estimate_ns(ns), share(ns), how.into()]);
@@ -199,7 +203,7 @@ fn slowest(slowest: &[SlowMessage]) -> Table {
         .right("latency")
         .left("mostly")
         .right("beyond the median")
-        .remarks();
+        .remarks("");
     for slow in slowest {
         let function = slow.function.as_ref().map(|function| {
             let times = function
@@ -217,7 +221,16 @@ fn slowest(slowest: &[SlowMessage]) -> Table {
             slow.latency_between_ns.map_or_else(|| units::time_ns(slow.latency_ns as f64), super::tag::between),
             [Some(printable(&slow.cause)), which].into_iter().flatten().join(": "),
             units::time_ns(slow.beyond_ns as f64),
-            [slow.label.as_deref().map(shortened), woken, slow.meanwhile.as_ref().map(waker::worked_on), function, trace_events::worth_a_word(&slow.events)].into_iter().flatten().join("; "),
+            [
+                slow.label.as_deref().map(shortened),
+                woken,
+                slow.meanwhile.as_ref().map(waker::worked_on),
+                function,
+                trace_events::worth_a_word(&slow.events),
+            ]
+            .into_iter()
+            .flatten()
+            .join("; "),
         ]);
     }
     table

@@ -103,7 +103,7 @@ fn pieces(message: &Waterfall, most: usize) -> Table {
     let mut equal = most.saturating_sub(lengths.iter().filter(|ns| **ns > least).count());
     let threads = message.pieces.iter().filter(|piece| piece.tid != 0).map(|piece| piece.tid);
     let has_several = threads.collect::<std::collections::BTreeSet<_>>().len() > 1;
-    let mut table = Table::default().right("at").left("").right("took").left("what").left("thread").left("samples");
+    let mut table = Table::default().right("at").left("").right("took").left("what").left("thread").remarks("samples");
     let mut short: Vec<&WaterfallPiece> = Vec::new();
     let fold = |short: &mut Vec<&WaterfallPiece>, table: &mut Table| {
         let Some(first) = short.first() else { return };
@@ -123,15 +123,14 @@ fn pieces(message: &Waterfall, most: usize) -> Table {
         fold(&mut short, &mut table);
         let what = [Some(printable(&piece.cause)), piece.which.as_deref().map(printable)];
         let woken = piece.woken_by.as_ref().map_or_else(String::new, |waker| format!("; woken by {}", waker::named(waker)));
-        let meanwhile = piece.meanwhile.as_ref().map_or_else(String::new, |meanwhile| format!("; {}", waker::worked_on(meanwhile)));
         let thread = if has_several || piece.tid == 0 { printable(&piece.thread) } else { String::new() };
         table.row(vec![
             units::time_ns(piece.from_ns as f64),
             bar(piece.from_ns, piece.ns, all_ns),
             units::time_ns(piece.ns as f64),
-            what.into_iter().flatten().join(": ") + &woken + &meanwhile,
+            what.into_iter().flatten().join(": ") + &woken,
             thread,
-            piece.functions.iter().map(in_piece).join(", "),
+            piece.meanwhile.iter().map(waker::worked_on).chain(piece.functions.iter().map(in_piece)).join(", "),
         ]);
     }
     fold(&mut short, &mut table);

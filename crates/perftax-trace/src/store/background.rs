@@ -57,7 +57,8 @@ impl Background {
             }
         });
         if !self.usual.events.is_empty() {
-            let object = |number: u32| (number as usize).checked_sub(1).and_then(|at| objects.get(at)).cloned().unwrap_or_default();
+            let object =
+                |number: u32| (number as usize).checked_sub(1).and_then(|at| objects.get(at)).cloned().unwrap_or_default();
             let row = |(spot, amount): (&Spot, &u64)| {
                 let function = symbols.get(spot.function);
                 ([spot.event.into(), *amount], [function.name.clone(), function.module.clone(), object(spot.object)])

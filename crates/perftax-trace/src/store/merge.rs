@@ -34,6 +34,8 @@ impl<'s> Merge<'s> {
     /// Where a table cannot be read.
     pub fn of(store: &'s Store) -> Result<Self> {
         let folder = &store.folder;
+        // Nobody sends: it is over at once.
+        let (_, none) = sync_channel(0);
         Ok(Self {
             store,
             marks: Stream::of(read_ahead(TableReader::open(folder, MARKS.0, MARKS.1)?))?,
@@ -41,7 +43,7 @@ impl<'s> Merge<'s> {
             samples: Stream::of(read_ahead(TableReader::open(folder, SAMPLES.0, SAMPLE_COLUMNS)?))?,
             events: match folder.join(EVENTS.0).exists() {
                 true => Stream::of(read_ahead(TableReader::open(folder, EVENTS.0, EVENT_COLUMNS)?))?,
-                false => Stream::of(sync_channel(0).1)?,
+                false => Stream::of(none)?,
             },
         })
     }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
+use crate::events::Spot;
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::mark::Kind;
-use crate::tracker::{Record, Sampled};
+use crate::row::EventRow;
+use crate::tracker::{Counted, Record, Sampled};
 
 const MARKS_WRITTEN: u64 = GROUP_ROWS as u64 + 3;
 
@@ -73,6 +75,33 @@ fn what_was_written_is_read_again_in_order_of_time() {
     let mut tags = Vec::new();
     store.samples(|sample| tags.push((sample.cpu, sample.pid, sample.tag))).unwrap();
     assert_eq!(tags, [(1, 7, 0xdead); 3]);
+}
+
+/// Counted events come between what the kernel did and samples; what lies at their addresses has its name, and the sums of what was not kept stay.
+#[test]
+fn counted_events_are_read_with_their_objects() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = StoreWriter::create(folder.path()).unwrap();
+    let row = |time_ns, ip, event, object| EventRow { time_ns, cpu: 0, pid: 7, tid: 8, event, object, ip, address: 0x9000 };
+    for (time_ns, kind) in [(10, Kind::Begin), (30, Kind::End)] {
+        writer.mark(&Mark { time_ns, tid: 8, id: 1, kind }).unwrap();
+    }
+    [row(20, 0x40_1000, 1, 2), row(21, 0x99, 0, 0)].iter().for_each(|row| writer.event(row).unwrap());
+    let symbols = BTreeMap::from([((7, 0x40_1000), Function { name: "main".into(), module: "a.out".into() })]);
+    assert_eq!(writer.finish(&symbols, &[]).unwrap().events, 2);
+    write_objects(folder.path(), &["heap".to_string(), "table [a.out]".to_string()]).unwrap();
+    let mut store = Store::open(folder.path()).unwrap();
+    let mut read = Vec::new();
+    store.records(|record| read.push(*record)).unwrap();
+    let function = store.symbols.function(7, 0x40_1000);
+    let spot = Spot { event: 1, function, object: 2 };
+    assert_eq!(read[1], Record::Counted(Counted { time_ns: 20, tid: 8, spot }));
+    assert_eq!((read.len(), function != 0, store.objects[1].as_str()), (4, true, "table [a.out]"));
+    let mut background = Background::default();
+    background.usual.events = BTreeMap::from([(spot, 70), (Spot::default(), 3)]);
+    background.write(folder.path(), &store.symbols, &store.objects).unwrap();
+    store = Store::open(folder.path()).unwrap();
+    assert_eq!(store.background.unwrap().usual.events, background.usual.events);
 }
 
 #[test]

@@ -444,7 +444,8 @@ impl Tracker {
         if from_ns >= now_ns || message.meanwhiles.len() >= Message::MAX_WAKINGS {
             return;
         }
-        let is_at = |other: &u32| *other != tid && self.threads.get(*other).is_some_and(|thread| thread.stack.last() == Some(&key));
+        let is_at =
+            |other: &u32| *other != tid && self.threads.get(*other).is_some_and(|thread| thread.stack.last() == Some(&key));
         if message.threads.iter().any(is_at) {
             return;
         }

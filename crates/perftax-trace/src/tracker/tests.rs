@@ -1,4 +1,5 @@
 use super::*;
+use crate::blame::Detail;
 use crate::cause::Shares;
 use crate::message::Piece;
 use Kind::{Begin, End, Switch, Wake};
@@ -48,7 +49,54 @@ fn messages_that_are_interleaved_have_their_own_time() {
     use Cause::{OnCpu, Unattended};
     assert_eq!(pieces(&messages[0]), [(10, 20, OnCpu, 0), (45, 60, OnCpu, 0), (20, 45, Unattended, 0)]);
     assert_eq!(pieces(&messages[1]), [(30, 45, OnCpu, 0), (61, 70, OnCpu, 0), (45, 61, Unattended, 0)]);
+    // Each waited while the thread was at the other.
+    let meanwhile = |at: usize| messages[at].meanwhile(&messages[at].pieces[2]).map(|of| (of.tid, of.stretches, of.ns, of.most));
+    assert_eq!([meanwhile(0), meanwhile(1)], [Some((1, 1, 15, 8)), Some((1, 1, 15, 7))]);
     assert_eq!(trouble, Trouble::default());
+}
+
+/// A message lies in a queue while its worker is at three others; and one that is taken up by somebody who did nothing.
+#[test]
+fn what_was_worked_on_while_a_message_waited_is_told_by_kind() {
+    let threads = std::collections::BTreeMap::from([(1, "acceptor".to_string()), (2, "worker".to_string())]);
+    let mut tracker = Tracker::knowing(Kinds::of(&Default::default(), &threads));
+    let mut messages = Vec::new();
+    let begins = (1..=5u64).flat_map(|id| [mark(10 * id, 1, Begin, id), mark(10 * id + 5, 1, Switch, 0)]);
+    let works = (1..=4u64).flat_map(|id| [mark(60 + 100 * id, 2, Switch, id), mark(60 + 100 * id + 90, 2, End, id)]);
+    let rest = [mark(600, 3, Switch, 5), mark(610, 3, End, 5)];
+    begins
+        .chain(works)
+        .chain(rest)
+        .for_each(|record| tracker.take(&record, &mut |message: &Message| messages.push(message.clone())));
+    let told = |message: &Message| {
+        message.meanwhiles.iter().map(|of| (of.tid, of.stretches, of.ns, of.most, of.kind != 0)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&messages[0]), []);
+    assert_eq!(told(&messages[3]), [(2, 3, 270, 3, true)]);
+    assert_eq!(told(&messages[4]), []);
+    let details: Vec<_> = messages[3].details().filter(|(.., detail, _)| matches!(detail, Detail::Meanwhile(_))).collect();
+    assert_eq!(details, [(Cause::Unattended, Detail::Meanwhile(messages[3].meanwhiles[0].kind), 270)]);
+}
+
+/// An event is of the message that its thread is at.
+#[test]
+fn events_are_of_the_message_on_top() {
+    let counted = |time_ns, tid| Record::Counted(Counted { time_ns, tid, spot: Spot { event: 1, function: 2, object: 3 } });
+    let (messages, _) = track(&[
+        counted(5, 1),
+        mark(10, 1, Begin, 7),
+        counted(15, 1),
+        counted(16, 2),
+        mark(20, 1, Begin, 8),
+        counted(25, 1),
+        counted(26, 1),
+        mark(30, 1, End, 8),
+        counted(35, 1),
+        mark(40, 1, End, 7),
+        counted(45, 1),
+    ]);
+    let times = |message: &Message| message.events.iter().map(|hit| hit.time_ns).collect::<Vec<_>>();
+    assert_eq!((messages[0].id, times(&messages[0]), times(&messages[1])), (8, vec![25, 26], vec![15, 35]));
 }
 
 #[test]

@@ -38,7 +38,8 @@ pub(super) struct Sum {
 impl Worked {
     /// A stretch is over.
     pub fn push(&mut self, id: u64, from_ns: u64, to_ns: u64) {
-        let (before, before_ns) = self.all.back().map_or((0, 0), |last| (last.before + 1, last.before_ns + last.to_ns - last.from_ns));
+        let (before, before_ns) =
+            self.all.back().map_or((0, 0), |last| (last.before + 1, last.before_ns + last.to_ns - last.from_ns));
         if self.all.len() >= MAX {
             self.all.pop_front();
         }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{
-    BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, Meanwhile, MessageEvents, Neighbour, Noise, Place, Point, SampledFunction, SlowMessage,
-    TailBlame, TraceCost, TraceEvent, TraceMessage, TraceMeta, TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
+    BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, Meanwhile, MessageEvents, Neighbour, Noise, Place, Point,
+    SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceMessage, TraceMeta, TracePicture, TraceReport, Waker,
+    Waterfall, WaterfallPiece,
 };
 
 use super::{about, origin};

@@ -3,8 +3,8 @@
 mod bounds;
 mod cost;
 mod describe;
-mod events;
 mod diff;
+mod events;
 mod export;
 mod labels;
 #[cfg(feature = "html")]

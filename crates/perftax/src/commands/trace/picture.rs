@@ -83,7 +83,12 @@ impl Drawing {
             left_out: shown.left_out,
             slow_ns: answer.slow_ns,
             quantiles: quantiles(latencies),
-            waterfalls: shown.slowest.iter().take_while(fits).map(|message| waterfall(reading, message, first_ns, &answer.usual)).collect(),
+            waterfalls: shown
+                .slowest
+                .iter()
+                .take_while(fits)
+                .map(|message| waterfall(reading, message, first_ns, &answer.usual))
+                .collect(),
             noise: noise(&self.noise, first_ns),
             report,
         }

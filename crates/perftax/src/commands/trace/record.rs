@@ -130,7 +130,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // Wherever its threads go, whatever CPUs we are held to.
     let cpus = online_cpus()?;
     // Whoever samples below the kernel's limits leaves them alone, and may do so beside others.
-    let may_be_throttled = is_throttled(mechanism, args.period) || counted.iter().any(|(event, period)| is_throttled(event.mechanism, *period));
+    let may_be_throttled =
+        is_throttled(mechanism, args.period) || counted.iter().any(|(event, period)| is_throttled(event.mechanism, *period));
     let guard = if may_be_throttled { Some(here.throttle_guard(&mut origin)?) } else { None };
     for less in &origin.warnings {
         progress::announce(&format!("{less}\n  {}", less.remedy()));
@@ -275,7 +276,9 @@ fn counted(here: &Host, texts: &[String], usual: u64) -> Result<Vec<(Event, u64)
         let mut event = here.event(text)?;
         let period = match event.rate.take() {
             Some(Rate::Period(period)) => period,
-            Some(Rate::Frequency(_)) => return Err(wrong(text, "period= rather than freq=: what is counted has one period".into()).into()),
+            Some(Rate::Frequency(_)) => {
+                return Err(wrong(text, "period= rather than freq=: what is counted has one period".into()).into());
+            }
             None => usual,
         };
         if event.mechanism.is_time_driven() {
@@ -370,8 +373,14 @@ fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked:
         warn(message, GENERATED_REMEDY);
     }
     for event in counted.iter().filter(|event| event.samples == 0) {
-        let message = format!("{} has not one sample: there were fewer than {} of it, or this machine does not count it", event.name, event.period);
-        warn(message, "a shorter period (--also-period, period=); perftax audit --only generic,misses says what this machine counts");
+        let message = format!(
+            "{} has not one sample: there were fewer than {} of it, or this machine does not count it",
+            event.name, event.period
+        );
+        warn(
+            message,
+            "a shorter period (--also-period, period=); perftax audit --only generic,misses says what this machine counts",
+        );
     }
     if recorded.rings == 0 && is_marked {
         let remedy = "build it with perftax_tag.h or the crate perftax-tag: perftax_begin(id), perftax_end(id)";

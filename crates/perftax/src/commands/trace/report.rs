@@ -12,8 +12,8 @@ use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Pi
 
 use super::bounds::Bounds;
 use super::cost::cost;
-use super::events;
 use super::describe::{between_ns, is_doubtful, shares, woken_by, worked_on};
+use super::events;
 use super::labels::ByLabel;
 use super::reading::Reading;
 use crate::failure::Outcome;
