@@ -8,8 +8,8 @@ use perftax_cost::bootstrap::{SEED, vector_bootstrap};
 use perftax_doc::{CONFIDENCE, Estimate};
 
 use crate::cause::{Cause, Shares};
-use crate::events::Spot;
 use crate::message::{Message, Piece};
+use crate::spot::Spot;
 
 /// What a part of a cause's time went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

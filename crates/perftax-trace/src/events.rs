@@ -10,35 +10,7 @@ use perftax_doc::{CONFIDENCE, Estimate};
 
 use crate::blame::{Brief, Usual, clusters};
 use crate::cause::Cause;
-
-/// What an event was, and where: by function and by what lies at its address.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Spot {
-    /// Which event, in the order in which they were asked for.
-    pub event: u32,
-    /// The function, as the trace's symbols number them.
-    pub function: u32,
-    /// The object, as the trace numbers them; 0 where it is not known.
-    pub object: u32,
-}
-
-impl Spot {
-    /// The first that an event can have.
-    fn first(event: u32) -> Self {
-        Self { event, ..Self::default() }
-    }
-}
-
-/// A sample of an event, taken while a thread worked on a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventHit {
-    /// When.
-    pub time_ns: u64,
-    /// The thread.
-    pub tid: u32,
-    /// What and where.
-    pub spot: Spot,
-}
+use crate::spot::Spot;
 
 /// How many of an event the slow messages had more than the others.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,11 +10,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::blame::{Detail, Usual};
 use crate::distribution::{Distribution, Population};
-use crate::events::Spot;
 use crate::kernel::What;
 use crate::mark::Kind;
 use crate::message::{Message, Trouble};
 use crate::record::Row;
+use crate::spot::Spot;
 use crate::store::Symbols;
 use crate::tracker::{Counted, Record, Sampled, Tracker};
 

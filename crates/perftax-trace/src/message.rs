@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::cause::{Cause, Shares};
-use crate::events::EventHit;
+use crate::spot::EventHit;
 
 /// A piece of time that went to one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use super::table::{Function, read_texts, write_texts};
 use crate::blame::{Detail, Usual};
 use crate::cause::{Cause, Shares};
 use crate::distribution::{Distribution, Population};
-use crate::events::Spot;
+use crate::spot::Spot;
 
 const POPULATION: &str = "population.parquet";
 const USUAL: &str = "usual.parquet";

@@ -7,8 +7,8 @@ use perftax_pmu::Result;
 use super::reader::{Batches, Store, mark, read_ahead};
 use super::table::TableReader;
 use super::{EVENTS, KERNEL, MARKS, SAMPLES, codes};
-use crate::events::Spot;
 use crate::kernel::KernelEvent;
+use crate::spot::Spot;
 use crate::tracker::{Counted, Record, Sampled};
 
 /// The columns of a sample that a message's time is judged by.

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
-use crate::events::Spot;
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::mark::Kind;
 use crate::row::EventRow;
+use crate::spot::Spot;
 use crate::tracker::{Counted, Record, Sampled};
 
 const MARKS_WRITTEN: u64 = GROUP_ROWS as u64 + 3;

@@ -9,12 +9,12 @@ mod worked;
 use rustc_hash::FxHashMap;
 
 use crate::cause::Cause;
-use crate::events::{EventHit, Spot};
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::kinds::Kinds;
 use crate::mark::{Kind, Mark};
 use crate::message::{Hit, Meanwhile, Message, Trouble, Waker, Waking};
 use crate::register::SLACK_NS;
+use crate::spot::{EventHit, Spot};
 pub use thread::Activity;
 use thread::{Thread, Threads};
 
