@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Estimate;
 
 /// An event that was counted by message: each so-many-th of them was sampled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceEvent {
     /// What it is called.
@@ -14,6 +14,12 @@ pub struct TraceEvent {
     pub period: u64,
     /// Samples that were taken, in messages and outside of them.
     pub samples: u64,
+    /// Of those with an address, the ones at which nothing is known to lie.
+    #[serde(default)]
+    pub unplaced: u64,
+    /// The share of the time in which it was counted: less than 1 where it took turns with other events, and what is said of it is too little then. None where the kernel says nothing of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_share: Option<f64>,
 }
 
 /// How many of an event slow messages had more than the others.

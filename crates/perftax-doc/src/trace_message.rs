@@ -27,6 +27,9 @@ pub struct TraceMessage {
     pub median_shares_ns: BTreeMap<String, u64>,
     /// The message.
     pub waterfall: Waterfall,
+    /// Its critical path: its time along who ended each stretch of its waiting, in order of time; adds up to its latency. Empty where it waited for nobody who is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path: Vec<PathStep>,
     /// Messages before, during and after it on its threads.
     pub neighbours: Vec<Neighbour>,
 }
@@ -134,4 +137,31 @@ impl Place {
             Self::After => "after",
         }
     }
+}
+
+/// A stretch of a message's critical path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PathStep {
+    /// When it began, from the message's beginning on, ns.
+    pub from_ns: u64,
+    /// How long it took.
+    pub ns: u64,
+    /// The thread's number; 0 where none was at the message, and nobody is known for whom it waited.
+    pub tid: u32,
+    /// The thread's name.
+    pub thread: String,
+    /// The message that the thread was at; none where it was at none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<u64>,
+    /// What that is called, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What it was at.
+    pub cause: String,
+    /// Which system call, who preempted, which interrupt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub which: Option<String>,
+    /// How many wakers away from the message it is; 0: its own.
+    pub depth: u32,
 }

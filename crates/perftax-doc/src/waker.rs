@@ -34,6 +34,9 @@ pub struct Meanwhile {
     pub stretches: u32,
     /// How long they were together, ns.
     pub ns: u64,
+    /// There were more of them than are remembered: they and their time are at least so much.
+    #[serde(default)]
+    pub is_partial: bool,
     /// The message that had the longest of the last ones.
     pub most: u64,
     /// What that is called, where it is.

@@ -1,11 +1,21 @@
 //! Events that a trace counts by message, in words.
 
 use itertools::Itertools as _;
-use perftax_doc::{BlamedEvents, BlamedPlace, MessageEvents};
+use perftax_doc::{BlamedEvents, BlamedPlace, MessageEvents, TraceEvent};
 
 use crate::printable::printable;
 use crate::table::Table;
 use crate::units;
+
+/// What was counted: `l3-misses: 639 samples, one in 11; at 12 nothing is known to lie`.
+pub fn counted(event: &TraceEvent) -> String {
+    let samples =
+        format!("{}: {} samples, one in {}", printable(&event.name), units::count(event.samples), units::count(event.period));
+    let unplaced = (event.unplaced > 0).then(|| format!("at {} nothing is known to lie", units::count(event.unplaced)));
+    let share =
+        event.counted_share.filter(|share| *share < 0.98).map(|share| format!("counted for {} of the time", units::share(share)));
+    std::iter::once(samples).chain(unplaced).chain(share).join("; ")
+}
 
 /// What one message had of an event: `512 to 534 l3-misses, usually 3.1; most in lookup [flows], routes [flows]`.
 pub fn of_message(events: &MessageEvents) -> String {
@@ -100,7 +110,7 @@ mod tests {
         let more = blame(Estimate::new(231.0, 228.0, 234.0));
         assert_eq!(
             blamed(&more),
-            "m: 231 ± 3 more a message than the usual 3; 50 messages have many, and 52 ns ± 1 more on CPU for each of them"
+            "m: 231 ± 3 more a message than the usual 3; 50 messages have many, and 52.0 ns ± 1.0 more on CPU for each of them"
         );
         assert!(places(&more).is_some());
         let same = blame(Estimate::new(0.0, -2.0, 2.0));

@@ -25,9 +25,11 @@ pub(crate) fn named(waker: &Waker) -> String {
 /// `worker (12) was at 3 other messages meanwhile, for 2.1 ms, longest at 17 (GET /)`.
 pub(crate) fn worked_on(meanwhile: &Meanwhile) -> String {
     let others = if meanwhile.stretches == 1 { "another message" } else { "other messages" };
-    let many = if meanwhile.stretches == 1 { String::new() } else { format!("{} ", units::count(meanwhile.stretches.into())) };
+    let least = if meanwhile.is_partial { "at least " } else { "" };
+    let many =
+        if meanwhile.stretches == 1 { String::new() } else { format!("{least}{} ", units::count(meanwhile.stretches.into())) };
     let label = meanwhile.label.as_deref().map_or_else(String::new, |label| format!(" ({})", printable(label)));
-    let time = units::time_ns(meanwhile.ns as f64);
+    let time = format!("{least}{}", units::time_ns(meanwhile.ns as f64));
     format!("{} was at {many}{others} meanwhile, for {time}, longest at {}{label}", printable(&meanwhile.thread), meanwhile.most)
 }
 
@@ -37,9 +39,19 @@ mod tests {
 
     #[test]
     fn what_was_worked_on_meanwhile_is_told() {
-        let one = Meanwhile { tid: 12, thread: "worker (12)".into(), stretches: 1, ns: 2_100_000, most: 17, label: None };
+        let one = Meanwhile {
+            tid: 12,
+            thread: "worker (12)".into(),
+            stretches: 1,
+            ns: 2_100_000,
+            is_partial: false,
+            most: 17,
+            label: None,
+        };
         assert_eq!(worked_on(&one), "worker (12) was at another message meanwhile, for 2.10 ms, longest at 17");
-        let many = worked_on(&Meanwhile { stretches: 1200, label: Some("GET /".into()), ..one });
+        let many = worked_on(&Meanwhile { stretches: 1200, label: Some("GET /".into()), ..one.clone() });
+        let partial = worked_on(&Meanwhile { stretches: 1024, is_partial: true, ..one.clone() });
+        assert!(partial.contains("at least 1,024 other messages meanwhile, for at least 2.10 ms"), "{partial}");
         assert_eq!(many, "worker (12) was at 1,200 other messages meanwhile, for 2.10 ms, longest at 17 (GET /)");
     }
 

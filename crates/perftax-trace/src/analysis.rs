@@ -11,6 +11,7 @@ use crate::blame::{Brief, Usual};
 use crate::distribution::{Distribution, Population};
 use crate::message::{Message, Trouble};
 use crate::store::Store;
+use crate::timeline::Timeline;
 use crate::tracker::{Activity, Record, Tracker};
 
 /// What is asked of a trace.
@@ -20,6 +21,8 @@ pub struct Question {
     pub slow_from: f64,
     /// Slowest messages that are kept whole.
     pub whole: usize,
+    /// From when to when it is of interest what all threads were at.
+    pub window_ns: Option<(u64, u64)>,
 }
 
 /// What a trace answers.
@@ -47,6 +50,8 @@ pub struct Answer {
     pub from_ns: u64,
     /// When the last one ended.
     pub to_ns: u64,
+    /// What all threads were at in the time that was of interest.
+    pub timeline: Option<Timeline>,
 }
 
 /// The latencies of all messages.
@@ -152,6 +157,7 @@ pub fn analyse_watching(
     let mut answer = Answer { slow_ns: latencies.quantile_ns(question.slow_from), ..Answer::default() };
     let whole_ns = latencies.slowest_ns(question.whole);
     let mut tracker = Tracker::knowing(store.kinds.clone());
+    question.window_ns.into_iter().for_each(|(from_ns, to_ns)| tracker.note(Timeline::of(from_ns, to_ns)));
     let mut over = |message: &Message| {
         let is_watched = message.is_watched && message.end_ns.is_some();
         if is_watched {
@@ -168,6 +174,7 @@ pub fn analyse_watching(
     answer.samples = tracker.samples;
     answer.threads = tracker.activities().collect();
     answer.trouble = tracker.trouble;
+    answer.timeline = tracker.noted();
     match &store.background {
         Some(background) => {
             answer.population = background.population.clone();

@@ -53,8 +53,9 @@ impl Message {
 impl Message {
     /// Its waiting by who ended it, and by what was worked on meanwhile, where that has a kind.
     fn by_kind(&self) -> impl Iterator<Item = (Cause, Detail, u64)> {
-        let is_empty = self.wakings.is_empty() && self.meanwhiles.is_empty();
-        let pieces = if is_empty { &[] } else { self.pieces.as_slice() };
+        let of_wakings = self.wakings.iter().any(|waking| waking.by.kind != 0);
+        let is_known = of_wakings || self.meanwhiles.iter().any(|meanwhile| meanwhile.kind != 0);
+        let pieces = if is_known { self.pieces.as_slice() } else { &[] };
         pieces.iter().filter_map(|piece| {
             let ns = piece.to_ns - piece.from_ns;
             if let Some(waker) = self.woken(piece).filter(|waker| waker.kind != 0) {
@@ -63,7 +64,7 @@ impl Message {
                 return Some((piece.cause, Detail::Ended { which, kind: waker.kind }, ns));
             }
             let meanwhile = self.meanwhile(piece).filter(|meanwhile| meanwhile.kind != 0)?;
-            Some((piece.cause, Detail::Meanwhile(meanwhile.kind), meanwhile.ns.min(ns)))
+            Some((piece.cause, Detail::Meanwhile(meanwhile.kind), meanwhile.kind_ns.min(ns)))
         })
     }
 }
@@ -83,6 +84,8 @@ pub struct Brief {
     pub details: Vec<(Cause, Detail, u64)>,
     /// Samples of the events that are counted.
     pub events: Vec<(Spot, u64)>,
+    /// How often samples were counted anew for it ([`Message::stints`]).
+    pub stints: u32,
 }
 
 impl Brief {
@@ -92,15 +95,16 @@ impl Brief {
         for (cause, detail, amount) in message.details() {
             *details.entry((cause, detail)).or_default() += amount;
         }
-        let mut events: BTreeMap<Spot, u64> = BTreeMap::new();
-        message.events.iter().for_each(|hit| *events.entry(hit.spot).or_default() += 1);
+        let mut events: Vec<(Spot, u64)> = message.events.iter().map(|(spot, n)| (*spot, *n)).collect();
+        events.sort_unstable();
         Some(Self {
             id: message.id,
             begin_ns: message.begin_ns,
             latency_ns: message.latency_ns()?,
             shares: message.shares,
             details: details.into_iter().map(|((cause, detail), n)| (cause, detail, n)).collect(),
-            events: events.into_iter().collect(),
+            events,
+            stints: message.stints,
         })
     }
 
@@ -155,7 +159,7 @@ impl Usual {
     /// Adds a message that is not slow to the means.
     pub fn add(&mut self, message: &Message) {
         self.messages += 1;
-        message.events.iter().for_each(|hit| *self.events.entry(hit.spot).or_default() += 1);
+        message.events.iter().for_each(|(spot, n)| *self.events.entry(*spot).or_default() += n);
         for piece in &message.pieces {
             self.totals.add(piece.cause, piece.to_ns - piece.from_ns);
         }
@@ -345,7 +349,7 @@ mod tests {
     use super::*;
 
     fn brief(id: u64, shares: Shares, details: Vec<(Cause, Detail, u64)>) -> Brief {
-        Brief { id, begin_ns: id * 100_000, latency_ns: shares.total(), shares, details, events: Vec::new() }
+        Brief { id, begin_ns: id * 100_000, latency_ns: shares.total(), shares, details, events: Vec::new(), stints: 1 }
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Events that are counted by message, beside the clock that says where its time went: misses of caches and TLBs, mispredicted branches.
 //!
-//! Every so many of them are sampled, each with its instruction and the address that it is about. Of one message k samples say that there were between (k − 1) and (k + 1) times the
-//! period; over many messages the samples times the period are the number.
+//! Every so many of them are sampled, each with its instruction and the address that it is about. Of one message that a thread is at once, k samples say that there were between (k − 1)
+//! and (k + 1) times the period; each further time that a thread comes to it, or is moved to another CPU, adds a period at either end. Over many messages the samples times the period
+//! are the number.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +103,7 @@ impl Row {
                 }
             }
             row.samples += samples as f64;
-            if are_many(samples, event, usual) {
+            if are_many(samples, u64::from(brief.stints.max(1)), event, usual) {
                 row.with_many += 1.0;
                 row.many_on_cpu_ns += brief.shares.of(Cause::OnCpu) as f64;
                 row.many_samples += samples as f64;
@@ -134,6 +135,8 @@ pub struct EventsOfMessage {
     pub samples: u64,
     /// Where most of them were taken, and how many.
     pub most: (Spot, u64),
+    /// How often they were counted anew.
+    pub stints: u64,
 }
 
 impl Brief {
@@ -148,7 +151,12 @@ impl Brief {
                         of.most = (spot, n);
                     }
                 }
-                None => all.push(EventsOfMessage { event: spot.event, samples: n, most: (spot, n) }),
+                None => all.push(EventsOfMessage {
+                    event: spot.event,
+                    samples: n,
+                    most: (spot, n),
+                    stints: u64::from(self.stints.max(1)),
+                }),
             }
         }
         all
@@ -156,14 +164,15 @@ impl Brief {
 }
 
 impl EventsOfMessage {
-    /// At least and at most so many events, at this period: a sample is taken of each so-many-th.
+    /// At least and at most so many events, at this period: a sample is taken of each so-many-th of a thread on a CPU. Each time that a thread comes to the message, or is moved, a
+    /// count is under way, which may be anywhere.
     pub fn between(&self, period: u64) -> (u64, u64) {
-        (self.samples.saturating_sub(1) * period, (self.samples + 1) * period)
+        (self.samples.saturating_sub(self.stints) * period, (self.samples + self.stints) * period)
     }
 
     /// Whether it surely had more of them than messages have that are not slow: more than twice their mean, by three samples or more.
     pub fn are_many(&self, usual: &Usual) -> bool {
-        are_many(self.samples, self.event, usual)
+        are_many(self.samples, self.stints, self.event, usual)
     }
 }
 
@@ -171,8 +180,8 @@ impl EventsOfMessage {
 const IN_SIGHT: u64 = 3;
 
 /// Of what was sampled once less than a period may have passed.
-fn are_many(samples: u64, event: u32, usual: &Usual) -> bool {
-    samples >= IN_SIGHT && (samples - 1) as f64 > 2.0 * usual.samples_of(event)
+fn are_many(samples: u64, stints: u64, event: u32, usual: &Usual) -> bool {
+    samples >= IN_SIGHT && samples.saturating_sub(stints) as f64 > 2.0 * usual.samples_of(event)
 }
 
 #[cfg(test)]
@@ -185,7 +194,7 @@ mod tests {
     fn brief(id: u64, on_cpu_ns: u64, events: Vec<(Spot, u64)>) -> Brief {
         let mut shares = Shares::default();
         shares.add(Cause::OnCpu, on_cpu_ns);
-        Brief { id, begin_ns: id, latency_ns: on_cpu_ns, shares, details: Vec::new(), events }
+        Brief { id, begin_ns: id, latency_ns: on_cpu_ns, shares, details: Vec::new(), events, stints: 1 }
     }
 
     /// Half of the slow messages miss in one table, the others compute: the misses are told with where they lie, and what each takes.
@@ -217,6 +226,9 @@ mod tests {
         let of = slow[0].of_events();
         assert_eq!((of.len(), of[1].samples, of[1].most, of[1].between(11)), (2, 402, (table, 400), (401 * 11, 403 * 11)));
         assert!(of[1].are_many(&usual) && !slow[1].of_events()[0].are_many(&usual));
+        // Three threads whose counts were about to be full: three events, perhaps.
+        let handed = Brief { stints: 3, ..brief(7, 1000, vec![(table, 3)]) }.of_events()[0];
+        assert_eq!((handed.between(11), handed.are_many(&Usual::default())), ((0, 66), false));
         assert!(blame_events(&slow[..1], &usual, 3).is_empty());
     }
 }

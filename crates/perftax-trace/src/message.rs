@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use crate::cause::{Cause, Shares};
-use crate::spot::EventHit;
+use crate::spot::Spot;
 
 /// A piece of time that went to one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +54,14 @@ pub struct Meanwhile {
     pub stretches: u32,
     /// How long they were together, ns.
     pub ns: u64,
+    /// There were more of them than are remembered.
+    pub is_partial: bool,
     /// The message that had the longest of the last ones.
     pub most: u64,
-    /// What that is called together ([`crate::Kinds`]); 0 where it is not known.
+    /// What they are called together ([`crate::Kinds`]) where all are of one kind, else what that one is called; 0 where it is not known.
     pub kind: u32,
+    /// How long those of the kind were that are known to be of it, ns.
+    pub kind_ns: u64,
 }
 
 /// A thread that waited for a message was woken.
@@ -97,8 +103,10 @@ pub struct Message {
     pub pieces: Vec<Piece>,
     /// Its samples. At most [`Message::MAX`].
     pub hits: Vec<Hit>,
-    /// Samples of the events that are counted. At most [`Message::MAX`].
-    pub events: Vec<EventHit>,
+    /// Samples of the events that are counted, by place.
+    pub events: FxHashMap<Spot, u64>,
+    /// How often a thread came to it, or was moved to another CPU while at it: from one to the next samples are counted anew.
+    pub stints: u32,
     /// The threads that worked on it.
     pub threads: Vec<u32>,
     /// Who ended its threads' waiting, in order of time. At most [`Message::MAX_WAKINGS`].
@@ -131,7 +139,8 @@ impl Message {
             shares: Shares::default(),
             pieces: Vec::new(),
             hits: Vec::new(),
-            events: Vec::new(),
+            events: FxHashMap::default(),
+            stints: 0,
             threads: Vec::new(),
             wakings: Vec::new(),
             meanwhiles: Vec::new(),
@@ -174,17 +183,29 @@ impl Message {
 
     /// Who ended a piece of a thread's waiting, also where that waits for a CPU since, or of the message's while no thread was at it, where that is known.
     pub fn woken(&self, piece: &Piece) -> Option<&Waker> {
-        let waking = match piece.cause {
-            Cause::Blocked => self.wakings.iter().find(|waking| waking.tid == piece.tid && waking.time_ns == piece.to_ns),
-            Cause::Runnable => self.wakings.iter().find(|waking| waking.tid == piece.tid && waking.time_ns == piece.from_ns),
+        self.waking(piece).map(|waking| &waking.by)
+    }
+
+    /// The same, with when that was.
+    pub fn waking(&self, piece: &Piece) -> Option<&Waking> {
+        // They are in order of time.
+        let at = |time_ns: u64| {
+            let first = self.wakings.partition_point(|waking| waking.time_ns < time_ns);
+            self.wakings[first..]
+                .iter()
+                .take_while(move |waking| waking.time_ns == time_ns)
+                .find(|waking| waking.tid == piece.tid)
+        };
+        match piece.cause {
+            Cause::Blocked => at(piece.to_ns),
+            Cause::Runnable => at(piece.from_ns),
             // From there on it waited for a thread. Who woke it before that did so in vain.
             Cause::Unattended => {
                 let is_within = |waking: &&Waking| waking.tid == 0 && (piece.from_ns..=piece.to_ns).contains(&waking.time_ns);
                 self.wakings.iter().rev().find(is_within)
             }
             _ => None,
-        };
-        waking.map(|waking| &waking.by)
+        }
     }
 
     /// What the thread that came to it then had worked on while it was on none.
@@ -192,7 +213,8 @@ impl Message {
         if piece.cause != Cause::Unattended {
             return None;
         }
-        self.meanwhiles.iter().find(|meanwhile| meanwhile.to_ns == piece.to_ns)
+        let first = self.meanwhiles.partition_point(|meanwhile| meanwhile.to_ns < piece.to_ns);
+        self.meanwhiles.get(first).filter(|meanwhile| meanwhile.to_ns == piece.to_ns)
     }
 
     /// A stretch of a thread's time lost `ns` to the hypervisor. When within it cannot be known: its end is taken.

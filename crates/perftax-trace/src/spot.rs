@@ -17,14 +17,3 @@ impl Spot {
         Self { event, ..Self::default() }
     }
 }
-
-/// A sample of an event, taken while a thread worked on a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventHit {
-    /// When.
-    pub time_ns: u64,
-    /// The thread.
-    pub tid: u32,
-    /// What and where.
-    pub spot: Spot,
-}

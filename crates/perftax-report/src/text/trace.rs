@@ -73,6 +73,9 @@ pub fn trace(doc: &TraceReport) -> String {
         sheet.row("budget", &text);
     }
     sheet.row("samples", &samples(doc));
+    for event in &meta.counted {
+        sheet.row("events", &trace_events::counted(event));
+    }
     sheet.row("cost", &cost(doc));
     for blame in &doc.blames {
         let text = format!(

@@ -2,7 +2,7 @@
 
 use itertools::Itertools as _;
 use owo_colors::OwoColorize;
-use perftax_doc::{SampledFunction, TraceMessage, Waterfall, WaterfallPiece};
+use perftax_doc::{PathStep, SampledFunction, TraceMessage, Waterfall, WaterfallPiece};
 
 use super::plural;
 use crate::printable::printable;
@@ -47,6 +47,10 @@ pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
     }
     sheet.table(&causes(doc));
     sheet.table(&pieces(message, most));
+    if !doc.path.is_empty() {
+        sheet.row("path", "what it took its time for, along who ended its waiting:");
+        sheet.table(&path(doc, most));
+    }
     if message.left_out > 0 {
         let text =
             format!("{} pieces and samples of it were not kept; its times by cause are complete", units::count(message.left_out));
@@ -67,6 +71,44 @@ pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
     }
     sheet.warnings(&doc.meta.origin.warnings);
     sheet.finish()
+}
+
+/// The critical path: the longest steps have lines, the others between them are folded.
+fn path(doc: &TraceMessage, most: usize) -> Table {
+    let mut lengths: Vec<u64> = doc.path.iter().map(|step| step.ns).collect();
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    let least = if most == 0 { u64::MAX } else { lengths.get(most - 1).copied().unwrap_or(0) };
+    let mut table = Table::default().right("at").right("took").left("thread").left("at message").left("what");
+    let mut short: Vec<&PathStep> = Vec::new();
+    let fold = |short: &mut Vec<&PathStep>, table: &mut Table| {
+        let Some(first) = short.first() else { return };
+        let ns: u64 = short.iter().map(|step| step.ns).sum();
+        let text = plural(&units::count(short.len() as u64), "shorter step", "shorter steps");
+        table.row(vec![units::time_ns(first.from_ns as f64), units::time_ns(ns as f64), format!("… {text}")]);
+        short.clear();
+    };
+    for step in &doc.path {
+        if step.ns < least {
+            short.push(step);
+            continue;
+        }
+        fold(&mut short, &mut table);
+        let at = match (step.message, &step.label) {
+            (Some(id), _) if id == doc.waterfall.id && step.depth == 0 => String::new(),
+            (Some(id), Some(label)) => format!("{id} ({})", printable(label)),
+            (Some(id), None) => id.to_string(),
+            (None, _) => "none".into(),
+        };
+        table.row(vec![
+            units::time_ns(step.from_ns as f64),
+            units::time_ns(step.ns as f64),
+            format!("{}{}", "  ".repeat(step.depth as usize), printable(&step.thread)),
+            at,
+            [Some(printable(&step.cause)), step.which.as_deref().map(printable)].into_iter().flatten().join(": "),
+        ]);
+    }
+    fold(&mut short, &mut table);
+    table
 }
 
 /// As many digits as tell it from all.

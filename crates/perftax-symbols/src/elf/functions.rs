@@ -23,6 +23,11 @@ impl FunctionTable {
         Self::of_functions(elf, functions)
     }
 
+    /// Of those that were stripped off a file, and are kept in another one.
+    pub fn of_stripped(elf: &Elf, debug: &Elf) -> Self {
+        Self::of_functions(elf, debug.functions())
+    }
+
     fn of_functions(elf: &Elf, mut functions: Vec<Function>) -> Self {
         functions.retain(|function| function.address != 0);
         functions.sort_by(|a, b| (a.address, b.bytes, &a.name).cmp(&(b.address, a.bytes, &b.name)));

@@ -133,6 +133,8 @@ impl Elf {
     /// # Errors
     /// As [`Elf::open`].
     pub fn read(path: &Path) -> Result<Self> {
+        // What is no such file may be larger than memory.
+        Self::open(path)?;
         let bytes = std::fs::read(path).map_err(Error::file(path))?;
         Self { path: path.into(), data: Source::Whole(bytes) }.checked()
     }

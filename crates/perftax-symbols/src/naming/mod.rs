@@ -87,6 +87,12 @@ impl Names {
         Self { space: Space::of(mappings, Some(places)), symbolizer: Symbolizer::new() }
     }
 
+    /// The process has mapped something else since: what was read of files stays.
+    pub fn remap(&mut self, mappings: Vec<Mapping>, on_disk: impl Fn(&Mapping) -> Option<PathBuf>) {
+        let before = std::mem::replace(self, Self::read_at(mappings, on_disk));
+        self.space.keep(before.space);
+    }
+
     /// What an instruction is called.
     pub fn code(&self, ip: u64) -> CodePlace {
         let Some(mapping) = self.space.mapping(ip).filter(|mapping| !mapping.path.as_os_str().is_empty()) else {

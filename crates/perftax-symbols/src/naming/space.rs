@@ -38,6 +38,14 @@ impl Space {
         Self { mappings, places, objects: HashMap::new() }
     }
 
+    /// Keeps what was read of files that are where they were.
+    pub(super) fn keep(&mut self, before: Self) {
+        let Some(then) = before.places else { return };
+        let is_same =
+            |path: &PathBuf| self.places.as_ref().and_then(|now| now.get(path)) == then.get(path) && then.contains_key(path);
+        self.objects = before.objects.into_iter().filter(|(path, _)| is_same(path)).collect();
+    }
+
     /// The mapping that holds an address.
     pub(super) fn mapping(&self, address: u64) -> Option<&Mapping> {
         let behind = self.mappings.partition_point(|mapping| mapping.from <= address);

@@ -91,6 +91,7 @@ impl Mappings {
 
     pub fn forked(&mut self, child: u32, parent: u32) {
         self.spaces.forked(child, parent);
+        self.objects.forked(child, parent);
     }
 
     /// Looks for what runtimes have written, now and then, and where locks lie.

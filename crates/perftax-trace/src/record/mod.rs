@@ -79,8 +79,8 @@ pub struct Recorded {
     pub exit: Exit,
     /// Marks, samples, records of the kernel's.
     pub rows: [u64; 3],
-    /// Samples of each event that was counted.
-    pub counted: Vec<u64>,
+    /// What came of each event that was counted.
+    pub counted: Vec<Counting>,
     /// What lies at their addresses, by number from 1.
     pub objects: Vec<String>,
     /// Samples and kernel records that found no room.
@@ -121,6 +121,17 @@ pub struct Recorded {
     pub own_cpu_s: f64,
     /// Within a budget: when recording was on, from and to, CLOCK_MONOTONIC_RAW, ns.
     pub windows_ns: Option<Vec<(u64, u64)>>,
+}
+
+/// What came of an event that was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counting {
+    /// Samples.
+    pub samples: u64,
+    /// Of those with an address, the ones at which nothing is known to lie.
+    pub unplaced: u64,
+    /// The share of the time in which it was counted: less than 1 where it took turns with others; none where the kernel says nothing of it.
+    pub share: Option<f64>,
 }
 
 impl Recorded {

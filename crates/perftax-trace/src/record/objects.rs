@@ -7,14 +7,18 @@ use perftax_symbols::Mapping;
 use perftax_symbols::naming::Names;
 use rustc_hash::FxHashMap;
 
-/// From one reading of a process's mappings to the next at least, ns.
-const AGAIN_NS: u64 = 200_000_000;
+/// From one reading of a process's mappings to the next at least, ns: less than rows are held back.
+const AGAIN_NS: u64 = 50_000_000;
 /// Addresses of a process that wait to be looked up, at most; of those beyond, nothing is known.
 const MAX_WANTED: usize = 1 << 17;
+/// Places of a process that are remembered, at most.
+const MAX_KNOWN: usize = 1 << 16;
+/// Processes that are looked up, at most.
+const MAX_PROCESSES: usize = 1000;
 /// Objects that are told apart. Those beyond are not known.
 const MAX_OBJECTS: usize = u16::MAX as usize;
-/// What is told apart where no variable is known, bytes: a cache line.
-const LINE: u64 = 64;
+/// What is told apart where no variable is known, bytes: no two variables are so close.
+const WORD: u64 = 8;
 /// What lies in the kernel's half.
 const OF_KERNEL: &str = "kernel memory";
 
@@ -37,18 +41,29 @@ struct OfProcess {
     /// From where to where, and which object.
     known: BTreeMap<u64, (u64, u16)>,
     wanted: BTreeSet<u64>,
+    /// It cannot be asked any more.
+    is_gone: bool,
 }
 
 impl Objects {
     /// An event was about an address.
     pub fn seen(&mut self, pid: u32, address: u64) {
-        if address == 0 || address >> 63 == 1 {
+        if address == 0 || address >> 63 == 1 || self.by_pid.len() >= MAX_PROCESSES && !self.by_pid.contains_key(&pid) {
             return;
         }
         let process = self.by_pid.entry(pid).or_default();
-        if process.find(address).is_none() && process.wanted.len() < MAX_WANTED {
+        if !process.is_gone && process.find(address).is_none() && process.wanted.len() < MAX_WANTED {
             process.wanted.insert(address);
         }
+    }
+
+    /// A process has what its parent has.
+    pub fn forked(&mut self, child: u32, parent: u32) {
+        if child == parent || self.by_pid.len() >= MAX_PROCESSES {
+            return;
+        }
+        let Some(known) = self.by_pid.get(&parent).map(|parent| parent.known.clone()) else { return };
+        self.by_pid.entry(child).or_insert_with(|| OfProcess { known, ..OfProcess::default() });
     }
 
     /// Looks up what waits.
@@ -65,14 +80,14 @@ impl Objects {
             }
         };
         for (pid, process) in by_pid.iter_mut().filter(|(_, process)| !process.wanted.is_empty()) {
-            let is_new = process.wanted.iter().any(|address| process.mapping(*address).is_none());
+            let is_new = process.names.is_none() || process.wanted.iter().any(|address| process.mapping(*address).is_none());
             let is_time = process.read_ns.is_none_or(|read_ns| now_ns >= read_ns + AGAIN_NS);
             let has_read = is_new && is_time;
             if has_read {
                 process.read(*pid, files, now_ns);
             }
             for address in std::mem::take(&mut process.wanted) {
-                if process.find(address).is_some() {
+                if process.find(address).is_some() || process.known.len() >= MAX_KNOWN {
                     continue;
                 }
                 match process.describe(address) {
@@ -81,7 +96,7 @@ impl Objects {
                         process.known.insert(from, (to, object));
                     }
                     // Mapped since, perhaps; not at all, if they were read just now.
-                    None if has_read => drop(process.known.insert(address, (address + 1, 0))),
+                    None if has_read => {}
                     None => drop(process.wanted.insert(address)),
                 }
             }
@@ -129,11 +144,22 @@ impl OfProcess {
     fn read(&mut self, pid: u32, files: &mut MappedFiles, now_ns: u64) {
         self.read_ns = Some(now_ns);
         // Of who is gone nobody tells any more.
-        let Ok(mut now) = maps(pid) else { return };
+        let Ok(mut now) = maps(pid) else {
+            (self.is_gone, self.names, self.mapped) = (true, None, Vec::new());
+            return;
+        };
         now.sort_by_key(|mapping| mapping.from);
         now.iter().filter(|mapping| mapping.is_code).for_each(|mapping| files.hold(pid, mapping));
-        self.names = Some(Names::read_at(now.clone(), |mapping| files.place(pid, mapping)));
-        self.mapped = now;
+        let on_disk = |mapping: &Mapping| files.place(pid, mapping);
+        match &mut self.names {
+            Some(names) => names.remap(now.clone(), on_disk),
+            None => self.names = Some(Names::read_at(now.clone(), on_disk)),
+        }
+        // Where something else is mapped by now, something else lies.
+        let before = std::mem::replace(&mut self.mapped, now);
+        let changed: Vec<(u64, u64)> =
+            before.iter().filter(|old| self.mapping(old.from) != Some(old)).map(|old| (old.from, old.to)).collect();
+        self.known.retain(|from, _| !changed.iter().any(|(start, end)| (start..end).contains(&from)));
     }
 
     /// From where to where what lies at an address reaches, and what it is called.
@@ -150,11 +176,12 @@ impl OfProcess {
             "[stack]" => whole("stack of the first thread".into()),
             "" if place.name.starts_with("0x") => whole(format!("mmap of {} bytes", mapping.to - mapping.from)),
             path if path.starts_with('[') => whole(path.trim_matches(['[', ']']).trim_start_matches("anon:").into()),
-            // A section without symbols, or a file that is no program: variables may be known beside it.
-            _ => {
-                let line = address & !(LINE - 1);
-                Some((line, line + LINE, without_offset(&place.name)))
+            // A section of a program or library: variables may be known beside it.
+            _ if place.name.contains(" [") => {
+                let word = address & !(WORD - 1);
+                Some((word, word + WORD, without_offset(&place.name)))
             }
+            _ => whole(without_offset(&place.name)),
         }
     }
 }

@@ -20,7 +20,7 @@ use super::opening::{self, Lasting};
 use super::probes::Probes;
 use super::source::Source;
 use super::work::Work;
-use super::{EventRow, Recorded, Recording, Row};
+use super::{Counting, EventRow, Recorded, Recording, Row};
 use crate::budget::Controller;
 use crate::kernel::{KernelEvent, What};
 use crate::names::Names;
@@ -51,7 +51,7 @@ pub struct Session<'a> {
     /// When the last looks began.
     looks_ns: VecDeque<u64>,
     rows: [u64; 3],
-    counted: Vec<u64>,
+    counted: Vec<Counting>,
     pid: u32,
     /// Whether the events are on.
     is_on: bool,
@@ -101,7 +101,7 @@ impl<'a> Session<'a> {
             missing: opened.missing,
             looks_ns: VecDeque::new(),
             rows: [0; 3],
-            counted: vec![0; recording.counted.len()],
+            counted: vec![Counting::default(); recording.counted.len()],
             pid: program.pid(),
             is_on: false,
             budget: recording.budget.map(Controller::new),
@@ -286,8 +286,10 @@ impl<'a> Session<'a> {
                 Row::Kernel(_) => 2,
                 Row::Event(event) => {
                     mappings.seen(event.pid, event.ip);
-                    counted[usize::from(event.event)] += 1;
                     let object = mappings.objects.number(event.pid, event.address);
+                    let counting = &mut counted[usize::from(event.event)];
+                    counting.samples += 1;
+                    counting.unplaced += u64::from(event.address != 0 && object == 0);
                     return keep(&Row::Event(EventRow { object, ..*event }));
                 }
             };
@@ -298,12 +300,29 @@ impl<'a> Session<'a> {
         identity.release(until_ns, &mut keep)
     }
 
+    /// The share of the time in which each event was counted. A thread has one for each CPU, of which one at a time counts.
+    fn share_counted(&mut self) -> Result<()> {
+        let mut times = vec![[0u64; 2]; self.counted.len()];
+        for source in &self.sources {
+            for (event, [enabled_ns, running_ns]) in source.times_counted()? {
+                let of = &mut times[usize::from(event)];
+                *of = [of[0] + enabled_ns, of[1] + running_ns];
+            }
+        }
+        let cpus = self.recording.cpus.len() as f64;
+        for (counting, [enabled_ns, running_ns]) in self.counted.iter_mut().zip(times) {
+            counting.share = (enabled_ns > 0).then(|| (running_ns as f64 * cpus / enabled_ns as f64).min(1.0));
+        }
+        Ok(())
+    }
+
     pub fn finish(mut self, exit: Exit, steal_s: Option<f64>, own_cpu_s: f64) -> Result<Recorded> {
         let lost = self.lost + self.all_sources().map(|source| source.lost()).sum::<Result<u64>>()?;
         let mut losses_ns = std::mem::take(&mut self.losses_ns);
         self.all_sources().for_each(|source| losses_ns.append(&mut source.losses_ns));
         losses_ns.sort_unstable();
         losses_ns.truncate(Recorded::MAX_LOSSES);
+        self.share_counted()?;
         // The kernel keeps definitions that events are open on.
         drop((self.sources, self.lasting));
         let named = self.mappings.resolve(&self.names);

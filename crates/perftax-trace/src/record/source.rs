@@ -85,6 +85,18 @@ impl Source {
         Ok(self.lost.max(self.sampler.lost()?))
     }
 
+    /// For how long each counted event was to be counted on one CPU or other, and for how long it was, ns.
+    pub fn times_counted(&self) -> Result<Vec<(u16, [u64; 2])>> {
+        let mut all = Vec::new();
+        for open in self.sampler.events() {
+            if let Some(Meaning::Counted(event)) = self.meanings.get(&open.id()?) {
+                let reading = open.read()?;
+                all.push((*event, [reading.time_enabled_ns, reading.time_running_ns]));
+            }
+        }
+        Ok(all)
+    }
+
     pub fn drain(
         &mut self,
         formats: Option<&Formats>,

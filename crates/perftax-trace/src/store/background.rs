@@ -9,6 +9,7 @@
 use std::path::Path;
 
 use perftax_pmu::Result;
+use rustc_hash::FxHashMap;
 
 use super::reader::Symbols;
 use super::table::{Function, read_texts, write_texts};
@@ -104,9 +105,13 @@ impl Background {
             }
         }
         if folder.join(USUAL_EVENTS).exists() {
+            let objects: FxHashMap<&str, u32> = (1..).zip(objects).map(|(number, name)| (name.as_str(), number)).collect();
+            let functions: FxHashMap<&Function, u32> =
+                (0..symbols.len() as u32).map(|number| (symbols.get(number), number)).collect();
             for ([event, amount], [name, module, object]) in read_texts(&folder.join(USUAL_EVENTS), USUAL_EVENT_COLUMNS)? {
-                let object = objects.iter().position(|known| *known == object).map_or(0, |at| at as u32 + 1);
-                let spot = Spot { event: event as u32, function: symbols.number(&Function { name, module }), object };
+                let object = objects.get(object.as_str()).copied().unwrap_or(0);
+                let function = functions.get(&Function { name, module }).copied().unwrap_or(0);
+                let spot = Spot { event: event as u32, function, object };
                 *usual.events.entry(spot).or_default() += amount;
             }
         }

@@ -82,6 +82,7 @@ fn what_was_written_is_read_again_in_order_of_time() {
 fn counted_events_are_read_with_their_objects() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = StoreWriter::create(folder.path()).unwrap();
+    writer.count_events().unwrap();
     let row = |time_ns, ip, event, object| EventRow { time_ns, cpu: 0, pid: 7, tid: 8, event, object, ip, address: 0x9000 };
     for (time_ns, kind) in [(10, Kind::Begin), (30, Kind::End)] {
         writer.mark(&Mark { time_ns, tid: 8, id: 1, kind }).unwrap();

@@ -33,7 +33,7 @@ pub struct StoreWriter {
     marks: TableWriter<4>,
     samples: TableWriter<6>,
     kernel: TableWriter<5>,
-    /// Made with the first of its rows.
+    /// Where events are counted.
     events: Option<TableWriter<8>>,
 }
 
@@ -58,6 +58,15 @@ impl StoreWriter {
             kernel: TableWriter::create(folder, KERNEL)?,
             events: None,
         })
+    }
+
+    /// Makes the table of counted events, too.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn count_events(&mut self) -> Result<()> {
+        self.events = Some(TableWriter::create(&self.folder, EVENTS)?);
+        Ok(())
     }
 
     /// Adds a row.
@@ -104,22 +113,17 @@ impl StoreWriter {
         self.kernel.push([event.time_ns, event.cpu.into(), event.tid.into(), what, other])
     }
 
-    /// Adds a sample of an event that is counted.
+    /// Adds a sample of an event that is counted; nothing without [`StoreWriter::count_events`].
     ///
     /// # Errors
     /// As [`StoreWriter::mark`].
     pub fn event(&mut self, row: &EventRow) -> Result<()> {
-        let mut table = match self.events.take() {
-            Some(table) => table,
-            None => TableWriter::create(&self.folder, EVENTS)?,
-        };
+        let Some(table) = &mut self.events else { return Ok(()) };
         if table.is_nearly_full() {
             self.marks.flush()?;
         }
         let EventRow { time_ns, cpu, pid, tid, event, object, ip, address } = *row;
-        let pushed = table.push([time_ns, cpu.into(), pid.into(), tid.into(), ip, address, event.into(), object.into()]);
-        self.events = Some(table);
-        pushed
+        table.push([time_ns, cpu.into(), pid.into(), tid.into(), ip, address, event.into(), object.into()])
     }
 
     /// Ends the tables, and writes what addresses are called and how messages are labelled.

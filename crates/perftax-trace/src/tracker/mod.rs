@@ -14,9 +14,11 @@ use crate::kinds::Kinds;
 use crate::mark::{Kind, Mark};
 use crate::message::{Hit, Meanwhile, Message, Trouble, Waker, Waking};
 use crate::register::SLACK_NS;
-use crate::spot::{EventHit, Spot};
+use crate::spot::Spot;
+use crate::timeline::Timeline;
 pub use thread::Activity;
 use thread::{Thread, Threads};
+use worked::Sum;
 
 /// A sample, with its function found already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +94,8 @@ pub struct Tracker {
     serial: u64,
     /// What messages and threads are called together; nothing where nobody asks by kind.
     kinds: Kinds,
+    /// What all threads were at, where somebody wants to know.
+    timeline: Option<Box<Timeline>>,
     /// What was odd so far.
     pub trouble: Trouble,
     /// Samples taken while a thread worked on some message.
@@ -108,6 +112,16 @@ impl Tracker {
     /// One that knows what messages and threads are called together.
     pub fn knowing(kinds: Kinds) -> Self {
         Self { kinds, ..Self::default() }
+    }
+
+    /// Notes what all threads are at meanwhile.
+    pub fn note(&mut self, timeline: Timeline) {
+        self.timeline = Some(Box::new(timeline));
+    }
+
+    /// What was noted.
+    pub fn noted(&mut self) -> Option<Timeline> {
+        self.timeline.take().map(|timeline| *timeline)
     }
 
     /// Takes the next record; hands messages that are over to `out`. A record that is older than the one before counts as of then.
@@ -245,7 +259,8 @@ impl Tracker {
             What::Wakeup { tid: woken } => self.wake(woken, tid, now_ns),
             What::Migrate { tid } => {
                 if let Some(key) = self.threads.get(tid).and_then(|thread| thread.stack.last()) {
-                    self.slots[*key as usize].message.migrations += 1;
+                    let message = &mut self.slots[*key as usize].message;
+                    (message.migrations, message.stints) = (message.migrations + 1, message.stints + 1);
                 }
             }
             What::Paused | What::Blind => {
@@ -326,7 +341,7 @@ impl Tracker {
         }
         thread.activity.samples += 1;
         if thread.off.is_none() {
-            thread.settle(tid, time_ns, &mut self.slots);
+            thread.settle(tid, time_ns, &mut self.slots, self.timeline.as_deref_mut());
         }
         let cause = thread.beneath().0;
         if let Some(key) = thread.stack.last().copied() {
@@ -341,13 +356,9 @@ impl Tracker {
 
     /// It is the message's that its thread is at.
     fn counted(&mut self, counted: &Counted) {
-        let Counted { time_ns, tid, spot } = *counted;
+        let Counted { tid, spot, .. } = *counted;
         let Some(key) = self.threads.get(tid).and_then(|thread| thread.stack.last()) else { return };
-        let message = &mut self.slots[*key as usize].message;
-        match message.events.len() < Message::MAX {
-            true => message.events.push(EventHit { time_ns, tid, spot }),
-            false => message.left_out += 1,
-        }
+        *self.slots[*key as usize].message.events.entry(spot).or_default() += 1;
     }
 
     /// What threads were at is not known any more; what waited for the kernel's word does not get it.
@@ -391,6 +402,7 @@ impl Tracker {
     /// A thread can run from now on, by what another one is at.
     fn wake(&mut self, woken: u32, by: u32, now_ns: u64) {
         let waker = self.waker(by);
+        self.timeline.iter_mut().for_each(|timeline| timeline.woken(now_ns, woken, waker.tid));
         let Some(thread) = self.threads.get_mut(woken) else { return };
         match thread.off {
             Some((Cause::Blocked, _)) => {
@@ -434,7 +446,10 @@ impl Tracker {
             thread.worked.push(slot.message.id, thread.at_since_ns, now_ns);
         }
         thread.at_since_ns = now_ns;
-        after.into_iter().for_each(|key| self.attend(key, tid, now_ns));
+        if let Some(key) = after {
+            slots[key as usize].message.stints += 1;
+            self.attend(key, tid, now_ns);
+        }
     }
 
     /// A thread comes to a message: what it was at while the message was on none.
@@ -449,9 +464,10 @@ impl Tracker {
         if message.threads.iter().any(is_at) {
             return;
         }
-        let Some(sum) = self.threads.get(tid).and_then(|thread| thread.worked.between(from_ns, now_ns)) else { return };
-        let kind = self.kinds.kind(tid, Some(sum.most));
-        let meanwhile = Meanwhile { from_ns, to_ns: now_ns, tid, stretches: sum.stretches, ns: sum.ns, most: sum.most, kind };
+        let kind = |id: u64| self.kinds.kind(tid, Some(id));
+        let Some(sum) = self.threads.get(tid).and_then(|thread| thread.worked.between(from_ns, now_ns, kind)) else { return };
+        let Sum { stretches, ns, is_partial, most, kind, kind_ns } = sum;
+        let meanwhile = Meanwhile { from_ns, to_ns: now_ns, tid, stretches, ns, is_partial, most, kind, kind_ns };
         self.slots[key as usize].message.meanwhiles.push(meanwhile);
     }
 
@@ -519,7 +535,7 @@ impl Tracker {
     /// Accounts for a thread's time until now.
     fn settle(&mut self, tid: u32, now_ns: u64) -> &mut Thread {
         let thread = self.threads.of(tid, now_ns);
-        thread.settle(tid, now_ns, &mut self.slots);
+        thread.settle(tid, now_ns, &mut self.slots, self.timeline.as_deref_mut());
         thread
     }
 

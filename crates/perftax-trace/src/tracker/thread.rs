@@ -9,6 +9,7 @@ use crate::cause::Cause;
 use crate::kernel::Interruption;
 use crate::kinds::Kinds;
 use crate::message::{Piece, Waker};
+use crate::timeline::{Stretch, Timeline};
 
 /// What was recorded of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +71,7 @@ impl Thread {
     }
 
     /// Accounts for its time until now: it goes to the message on top.
-    pub fn settle(&mut self, tid: u32, now_ns: u64, slots: &mut [Slot]) {
+    pub fn settle(&mut self, tid: u32, now_ns: u64, slots: &mut [Slot], timeline: Option<&mut Timeline>) {
         if now_ns <= self.since_ns {
             return;
         }
@@ -81,6 +82,10 @@ impl Thread {
             self.window.silence(key, slot.as_ref().map_or(0, |slot| slot.serial), from_ns, now_ns, cause);
         } else if cause.is_interruption() {
             self.window.interrupted_ns += now_ns - from_ns;
+        }
+        if let Some(timeline) = timeline {
+            let id = slot.as_ref().map(|slot| slot.message.id);
+            timeline.add(tid, Stretch { from_ns, to_ns: now_ns, id, cause, which });
         }
         if let Some(slot) = slot {
             slot.message.add(Piece { tid, from_ns, to_ns: now_ns, cause, which });

@@ -29,10 +29,16 @@ pub(super) struct Worked {
 pub(super) struct Sum {
     /// Stretches at messages.
     pub stretches: u32,
-    /// All of them, ns; at least so much where more stretches have been than are remembered.
+    /// All of them, ns.
     pub ns: u64,
+    /// There were more than are remembered.
+    pub is_partial: bool,
     /// The message with the longest of the last ones.
     pub most: u64,
+    /// The kind of all, where they are of one; else of that longest one.
+    pub kind: u32,
+    /// How long those of the kind were that are known to be of it, ns.
+    pub kind_ns: u64,
 }
 
 impl Worked {
@@ -47,16 +53,22 @@ impl Worked {
     }
 
     /// What there was from one time to another, both inclusive; none where there was nothing.
-    pub fn between(&self, from_ns: u64, to_ns: u64) -> Option<Sum> {
+    pub fn between(&self, from_ns: u64, to_ns: u64, kind_of: impl Fn(u64) -> u32) -> Option<Sum> {
         let last = self.all.back().filter(|last| last.to_ns > from_ns)?;
         let at = self.all.partition_point(|stretch| stretch.to_ns <= from_ns);
         let first = self.all.get(at)?;
         let all_ns = last.before_ns + last.to_ns - last.from_ns - first.before_ns;
         let outside_ns = from_ns.saturating_sub(first.from_ns) + last.to_ns.saturating_sub(to_ns);
-        let longest = self.all.range(at.max(self.all.len().saturating_sub(LAST))..);
-        let longest = longest.max_by_key(|stretch| stretch.to_ns.min(to_ns).saturating_sub(stretch.from_ns.max(from_ns)))?;
+        let last_ones = || self.all.range(at.max(self.all.len().saturating_sub(LAST))..);
+        let within = |stretch: &Stretch| stretch.to_ns.min(to_ns).saturating_sub(stretch.from_ns.max(from_ns));
+        let longest = last_ones().max_by_key(|stretch| within(stretch))?;
         let stretches = u32::try_from(last.before + 1 - first.before).unwrap_or(u32::MAX);
-        Some(Sum { stretches, ns: all_ns.saturating_sub(outside_ns), most: longest.id })
+        let ns = all_ns.saturating_sub(outside_ns);
+        let kind = kind_of(longest.id);
+        let are_of_one = stretches as usize <= LAST && last_ones().all(|stretch| kind_of(stretch.id) == kind);
+        let kind_ns = if are_of_one { ns } else { within(longest) };
+        let is_partial = at == 0 && first.before > 0 && first.from_ns > from_ns;
+        Some(Sum { stretches, ns, is_partial, most: longest.id, kind, kind_ns })
     }
 }
 
@@ -67,15 +79,19 @@ mod tests {
     #[test]
     fn stretches_of_a_while_add_up() {
         let mut worked = Worked::default();
-        assert_eq!(worked.between(0, 100), None);
+        let sum = |worked: &Worked, from_ns, to_ns| worked.between(from_ns, to_ns, |id| 1 + u32::from(id == 2990));
+        let told = |sum: Option<Sum>| sum.map(|sum| (sum.stretches, sum.ns, sum.most, sum.kind, sum.kind_ns, sum.is_partial));
+        assert_eq!(sum(&worked, 0, 100), None);
         for i in 0..3000u64 {
             worked.push(i, 100 * i, 100 * i + if i == 2990 { 80 } else { 50 });
         }
         let last_ns = 299_950;
-        assert_eq!(worked.between(299_920, 400_000), Some(Sum { stretches: 1, ns: 30, most: 2999 }));
-        assert_eq!(worked.between(298_950, 299_930), Some(Sum { stretches: 10, ns: 10 * 50 + 30 - 20, most: 2990 }));
-        assert_eq!(worked.between(last_ns, last_ns + 5), None);
-        let all = worked.between(0, 400_000).map(|sum| (sum.stretches, sum.most));
-        assert_eq!(all, Some((MAX as u32, 2990)), "no more than is remembered");
+        assert_eq!(told(sum(&worked, 299_920, 400_000)), Some((1, 30, 2999, 1, 30, false)));
+        // One of another kind among them: its own time alone is of it.
+        assert_eq!(told(sum(&worked, 298_950, 299_930)), Some((10, 10 * 50 + 30 - 20, 2990, 2, 80, false)));
+        assert_eq!(told(sum(&worked, 299_150, 299_930)), Some((8, 7 * 50 + 30, 2998, 1, 7 * 50 + 30, false)));
+        assert_eq!(sum(&worked, last_ns, last_ns + 5), None);
+        let all = sum(&worked, 0, 400_000).map(|sum| (sum.stretches, sum.most, sum.is_partial));
+        assert_eq!(all, Some((MAX as u32, 2990, true)), "no more than is remembered");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use perftax_doc::{SlowMessage, TraceDiff, TraceReport};
+use perftax_doc::{SlowMessage, TraceDiff, TraceMessage, TraceReport};
 
 use crate::common::{Running, copy_executable, one_at_a_time, perftax, said, traced};
 
@@ -143,6 +143,12 @@ fn who_held_a_lock_is_named() {
     let text = String::from_utf8_lossy(&shown.stdout).into_owned();
     let holder = one.woken_by.as_ref().and_then(|waker| waker.message).unwrap();
     assert!(text.contains(&format!("at message {holder}, in futex")), "{text}");
+    // What it took its time for is what the holder did.
+    let shown = perftax(&["trace", "show", &trace, &one.id.to_string(), "--json", "-"]);
+    let shown: TraceMessage = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown.path.iter().map(|step| step.ns).sum::<u64>(), one.latency_ns);
+    let of_holder = shown.path.iter().filter(|step| step.message == Some(holder) && step.depth == 1);
+    assert!(of_holder.map(|step| step.ns).sum::<u64>() > 1_000_000, "{:?}", shown.path);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{
-    BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, Meanwhile, MessageEvents, Neighbour, Noise, Place, Point,
-    SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceMessage, TraceMeta, TracePicture, TraceReport, Waker,
-    Waterfall, WaterfallPiece,
+    BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, Meanwhile, MessageEvents, Neighbour, Noise, PathStep, Place,
+    Point, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceMessage, TraceMeta, TracePicture, TraceReport,
+    Waker, Waterfall, WaterfallPiece,
 };
 
 use super::{about, origin};
@@ -38,7 +38,13 @@ fn meta() -> TraceMeta {
         event: "cpu-clock".into(),
         period: 1_000_003,
         sampling_gap_ns: Some(1_000_003),
-        counted: vec![TraceEvent { name: "l3-misses".into(), period: 101, samples: 9000 }],
+        counted: vec![TraceEvent {
+            name: "l3-misses".into(),
+            period: 101,
+            samples: 9000,
+            unplaced: 30,
+            counted_share: Some(1.0),
+        }],
         kernel_noise: true,
         rings: 2,
         lost: 0,
@@ -103,6 +109,7 @@ pub fn waterfall(point: &Point) -> Waterfall {
             thread: "worker (4712)".into(),
             stretches: 3,
             ns: 1500,
+            is_partial: false,
             most: 17,
             label: None,
         }),
@@ -308,6 +315,17 @@ pub fn message() -> TraceMessage {
         latency_ns: 2_050,
         cause: "on CPU".into(),
     };
+    let step = |from_ns, ns, tid: u32, message: Option<u64>, depth| PathStep {
+        from_ns,
+        ns,
+        tid,
+        thread: format!("worker ({tid})"),
+        message,
+        label: message.filter(|id| *id == 17).map(|_| "GET /".into()),
+        cause: "system call".into(),
+        which: (depth > 0).then(|| "write".into()),
+        depth,
+    };
     TraceMessage {
         meta: meta(),
         occurrences: 3,
@@ -317,6 +335,12 @@ pub fn message() -> TraceMessage {
         median_ns: 2_050,
         median_shares_ns: BTreeMap::from([("on CPU".to_string(), 2_050)]),
         waterfall: waterfall(&point),
+        path: vec![
+            step(0, 1000, 4711, Some(4 * EVERY), 0),
+            step(1000, 1_700_000, 4712, Some(17), 1),
+            step(1_701_000, 2700, 90, None, 2),
+            step(1_703_700, 100_000, 4711, Some(4 * EVERY), 0),
+        ],
         neighbours: vec![neighbour(Place::Before, 4 * EVERY - 1, 120), neighbour(Place::After, 4 * EVERY + 1, 90)],
     }
 }

@@ -101,9 +101,9 @@ pub fn woken_by(reading: &Reading, waker: &Waker) -> doc::Waker {
 
 /// What a thread worked on while a message waited for it.
 pub fn worked_on(reading: &Reading, meanwhile: &Meanwhile) -> doc::Meanwhile {
-    let Meanwhile { tid, stretches, ns, most, .. } = *meanwhile;
+    let Meanwhile { tid, stretches, ns, most, is_partial, .. } = *meanwhile;
     let label = reading.store.labels.get(&most).cloned();
-    doc::Meanwhile { tid, thread: reading.names.thread(tid), stretches, ns, most, label }
+    doc::Meanwhile { tid, thread: reading.names.thread(tid), stretches, ns, is_partial, most, label }
 }
 
 /// Functions by samples, most samples first.

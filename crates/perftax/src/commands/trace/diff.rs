@@ -95,7 +95,9 @@ impl Side {
         }
         let latencies = Latencies::of(&reading.store)?;
         let mut profile = Profile::default();
-        analyse(&reading.store, &latencies, &Question { slow_from: 1.0, whole: 0 }, |message| profile.add(message))?;
+        analyse(&reading.store, &latencies, &Question { slow_from: 1.0, whole: 0, window_ns: None }, |message| {
+            profile.add(message)
+        })?;
         let means = profile.means(&reading.names, &reading.store.symbols);
         let means = means.ok_or_else(|| refuse("a trace of at least 128 messages that ended"))?;
         Ok(Self { reading, latencies, means })

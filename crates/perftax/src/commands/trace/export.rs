@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Format::Csv => Box::new(Csv::new(context)),
     };
     let (mut exported, mut broken) = (0u64, None);
-    let question = Question { slow_from: SLOW_FROM, whole: 0 };
+    let question = Question { slow_from: SLOW_FROM, whole: 0, window_ns: None };
     let answer = analyse(&reading.store, &latencies, &question, |message| {
         let mut take = |message: &perftax_trace::Message| {
             exported += 1;

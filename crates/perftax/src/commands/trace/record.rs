@@ -13,7 +13,7 @@ use perftax_pmu::guard::{online_cpus, raise_descriptor_limit};
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_trace::mark_price::mark_ns;
-use perftax_trace::record::{Recorded, Recording, Row, Subject, record};
+use perftax_trace::record::{Counting, Recorded, Recording, Row, Subject, record};
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_objects, write_windows};
 use perftax_trace::{KeepSlow, Lock, Tag};
 use tempfile::{Builder, TempDir};
@@ -163,6 +163,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     progress::announce(&foreseen(&here.id, &recording));
     raise_descriptor_limit();
     let mut store = StoreWriter::create(folder.path())?;
+    if !recording.counted.is_empty() {
+        store.count_events()?;
+    }
     let mut keep = args.keep_slow.map(KeepSlow::new);
     let mut taken = 0u64;
     let before = tagged::interrupts(&recording)?;
@@ -294,7 +297,14 @@ fn counted(here: &Host, texts: &[String], usual: u64) -> Result<Vec<(Event, u64)
 /// What came of it.
 fn counted_samples(recording: &Recording, recorded: &Recorded) -> Vec<TraceEvent> {
     let all = recording.counted.iter().zip(&recorded.counted);
-    all.map(|((event, period), samples)| TraceEvent { name: event.name.clone(), period: *period, samples: *samples }).collect()
+    let one = |((event, period), counting): (&(Event, u64), &Counting)| TraceEvent {
+        name: event.name.clone(),
+        period: *period,
+        samples: counting.samples,
+        unplaced: counting.unplaced,
+        counted_share: counting.share,
+    };
+    all.map(one).collect()
 }
 
 /// Whether the kernel may throttle such sampling. It does so by tick: half of its limit is safe.
@@ -339,6 +349,9 @@ fn described(number: u32, lock: Lock) -> TraceLock {
 const GENERATED_REMEDY: &str = "what tells its names: Java 17: jcmd PID Compiler.perfmap before the recording ends, or -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit; \
      Node: --perf-basic-prof; .NET: DOTNET_PerfMapEnabled=1; Python 3.12: -X perf";
 
+/// An event that was counted for less of the time took turns with others.
+const COUNTED: f64 = 0.98;
+
 /// What weakens the trace, each with a remedy.
 fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -381,6 +394,14 @@ fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked:
             message,
             "a shorter period (--also-period, period=); perftax audit --only generic,misses says what this machine counts",
         );
+    }
+    for event in counted.iter().filter(|event| event.counted_share.is_some_and(|share| share < COUNTED)) {
+        let share = perftax_report::units::share(event.counted_share.unwrap_or(0.0));
+        let message = format!(
+            "{} was counted for {share} of the time, in turn with other events: there were more of it than is said",
+            event.name
+        );
+        warn(message, "fewer --also at once");
     }
     if recorded.rings == 0 && is_marked {
         let remedy = "build it with perftax_tag.h or the crate perftax-tag: perftax_begin(id), perftax_end(id)";

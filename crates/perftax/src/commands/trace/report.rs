@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     output.check_writable()?;
     let reading = Reading::open(&args.folder)?;
     let latencies = Latencies::of(&reading.store)?;
-    let question = Question { slow_from: tails(&reading.meta)[0], whole: args.slowest };
+    let question = Question { slow_from: tails(&reading.meta)[0], whole: args.slowest, window_ns: None };
     let slow_ns = latencies.quantile_ns(question.slow_from);
     let mut by_label = ByLabel::new(&reading.store.labels, slow_ns);
     let mut bounds = reading.meta.register.as_ref().map(Bounds::new);

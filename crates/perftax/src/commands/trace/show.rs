@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_doc::{Neighbour, Place, TraceMessage};
+use perftax_doc::{Neighbour, PathStep, Place, TraceMessage};
 use perftax_pmu::Error;
 use perftax_report::text;
-use perftax_trace::{Answer, Around, Brief, Found, Latencies, Message, Occurrence, Question, analyse};
+use perftax_trace::{
+    Answer, Around, Brief, Detail, Found, Latencies, Message, Occurrence, Question, Stretch, Timeline, analyse, critical_path,
+};
 
 use super::describe::{shares, waterfall};
 use super::reading::Reading;
@@ -53,7 +55,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let latencies = Latencies::of(&reading.store)?;
     let mut around = Around::new(args.id, occurrence.clone());
     let mut message: Option<Message> = None;
-    let question = Question { slow_from: 0.99, whole: 0 };
+    let window_ns = occurrence.latency_ns.map(|ns| (occurrence.begin_ns, occurrence.begin_ns + ns));
+    let question = Question { slow_from: 0.99, whole: 0, window_ns };
     let answer = analyse(&reading.store, &latencies, &question, |other| {
         around.take(other);
         if occurrence.is(args.id, other) {
@@ -70,6 +73,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         median_ns: answer.usual.latency_ns,
         median_shares_ns: shares(&answer.usual.shares),
         waterfall: waterfall(&reading, &message, answer.from_ns, &answer.usual),
+        path: answer.timeline.as_ref().map(|timeline| path(&reading, &message, timeline)).unwrap_or_default(),
         neighbours: neighbours(&reading, &answer, &message, around),
         meta: reading.meta,
     };
@@ -101,6 +105,34 @@ fn unknown(args: &Args, found: &Found) -> Error {
         }
     };
     Error::Argument { argument: "ID", value: args.id.to_string(), needed }
+}
+
+/// Its time along who ended its waiting; nothing where it waited for nobody who is known.
+fn path(reading: &Reading, message: &Message, timeline: &Timeline) -> Vec<PathStep> {
+    // Of a trace of slow messages alone not all is known of other threads, and of one with too many pieces not of all.
+    if reading.meta.kept.is_some() || message.left_out + timeline.left_out > 0 {
+        return Vec::new();
+    }
+    let steps = critical_path(message, timeline);
+    if steps.iter().all(|step| step.depth == 0) {
+        return Vec::new();
+    }
+    let described = steps.iter().map(|step| {
+        let Stretch { from_ns, to_ns, id, cause, which } = step.stretch;
+        let is_told = which != 0 || cause.is_interruption();
+        PathStep {
+            from_ns: from_ns.saturating_sub(message.begin_ns),
+            ns: to_ns - from_ns,
+            tid: step.tid,
+            thread: if step.tid == 0 { "no thread".into() } else { reading.names.thread(step.tid) },
+            message: id,
+            label: id.and_then(|id| reading.store.labels.get(&id).cloned()),
+            cause: cause.name().into(),
+            which: is_told.then(|| reading.names.detail(cause, Detail::Which(which), &reading.store.symbols)).flatten(),
+            depth: step.depth,
+        }
+    });
+    described.collect()
 }
 
 fn neighbours(reading: &Reading, answer: &Answer, message: &Message, around: Around) -> Vec<Neighbour> {
