@@ -143,11 +143,12 @@ impl OfProcess {
 
     fn read(&mut self, pid: u32, files: &mut MappedFiles, now_ns: u64) {
         self.read_ns = Some(now_ns);
-        // Of who is gone nobody tells any more.
-        let Ok(mut now) = maps(pid) else {
+        // Of who is gone nobody tells any more: one that has not been waited for yet has no mapping.
+        let mut now = maps(pid).unwrap_or_default();
+        if now.is_empty() {
             (self.is_gone, self.names, self.mapped) = (true, None, Vec::new());
             return;
-        };
+        }
         now.sort_by_key(|mapping| mapping.from);
         now.iter().filter(|mapping| mapping.is_code).for_each(|mapping| files.hold(pid, mapping));
         let on_disk = |mapping: &Mapping| files.place(pid, mapping);
@@ -155,11 +156,14 @@ impl OfProcess {
             Some(names) => names.remap(now.clone(), on_disk),
             None => self.names = Some(Names::read_at(now.clone(), on_disk)),
         }
-        // Where something else is mapped by now, something else lies.
+        // Where something else is mapped by now, something else lies; what is unmapped is what rows that wait yet are about.
         let before = std::mem::replace(&mut self.mapped, now);
-        let changed: Vec<(u64, u64)> =
-            before.iter().filter(|old| self.mapping(old.from) != Some(old)).map(|old| (old.from, old.to)).collect();
-        self.known.retain(|from, _| !changed.iter().any(|(start, end)| (start..end).contains(&from)));
+        if before.is_empty() {
+            return;
+        }
+        let other: Vec<(u64, u64)> =
+            self.mapped.iter().filter(|mapping| !before.contains(mapping)).map(|mapping| (mapping.from, mapping.to)).collect();
+        self.known.retain(|from, _| !other.iter().any(|(start, end)| (start..end).contains(&from)));
     }
 
     /// From where to where what lies at an address reaches, and what it is called.
@@ -220,6 +224,32 @@ mod tests {
         assert!(numbers[4] != 0 && numbers[4] != numbers[2], "{names:?}");
         assert_eq!((numbers[5], numbers[6], name(7)), (0, 0, OF_KERNEL), "{names:?}");
         assert_eq!((mapped[1], local[1], TABLE[1]), (7, 3, 7));
+    }
+
+    /// Rows wait for their names: what a process had that has ended meanwhile is what it was.
+    #[test]
+    fn what_is_gone_keeps_its_name() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        let mut objects = Objects::default();
+        let mut files = MappedFiles::default();
+        let heap = (0..200).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            maps(pid).ok()?.into_iter().find(|mapping| mapping.path == std::path::Path::new("[heap]")).map(|heap| heap.from + 8)
+        });
+        let heap = heap.unwrap();
+        objects.seen(pid, heap);
+        objects.look(&mut files, 1);
+        let number = objects.number(pid, heap);
+        assert!(number != 0);
+        child.kill().unwrap();
+        // Not waited for: its mappings can be read, and there are none.
+        let is_over = |_: &u32| maps(pid).is_ok_and(|maps| maps.is_empty());
+        assert!((0..200u32).inspect(|_| std::thread::sleep(std::time::Duration::from_millis(10))).any(|turn| is_over(&turn)));
+        objects.seen(pid, 0x10);
+        objects.look(&mut files, 1 + 2 * AGAIN_NS);
+        assert_eq!(objects.number(pid, heap), number);
+        child.wait().unwrap();
     }
 
     #[test]
