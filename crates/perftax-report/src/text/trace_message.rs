@@ -111,6 +111,14 @@ fn path(doc: &TraceMessage, most: usize) -> Table {
     table
 }
 
+/// Who ended a piece of waiting, what was worked on meanwhile, and functions by samples.
+fn remarks(piece: &WaterfallPiece) -> String {
+    let woken = piece.woken_by.iter().map(|waker| format!("woken by {}", waker::named(waker)));
+    let functions = piece.functions.iter().map(in_piece).join(", ");
+    let functions = Some(functions).filter(|functions| !functions.is_empty());
+    woken.chain(piece.meanwhile.iter().map(waker::worked_on)).chain(functions).join("; ")
+}
+
 /// As many digits as tell it from all.
 fn percentage(share: f64) -> String {
     let beyond = (1.0 - share).max(1e-9);
@@ -145,7 +153,7 @@ fn pieces(message: &Waterfall, most: usize) -> Table {
     let mut equal = most.saturating_sub(lengths.iter().filter(|ns| **ns > least).count());
     let threads = message.pieces.iter().filter(|piece| piece.tid != 0).map(|piece| piece.tid);
     let has_several = threads.collect::<std::collections::BTreeSet<_>>().len() > 1;
-    let mut table = Table::default().right("at").left("").right("took").left("what").left("thread").remarks("samples");
+    let mut table = Table::default().right("at").left("").right("took").left("what").left("thread").remarks("");
     let mut short: Vec<&WaterfallPiece> = Vec::new();
     let fold = |short: &mut Vec<&WaterfallPiece>, table: &mut Table| {
         let Some(first) = short.first() else { return };
@@ -164,15 +172,14 @@ fn pieces(message: &Waterfall, most: usize) -> Table {
         equal -= usize::from(piece.ns == least);
         fold(&mut short, &mut table);
         let what = [Some(printable(&piece.cause)), piece.which.as_deref().map(printable)];
-        let woken = piece.woken_by.as_ref().map_or_else(String::new, |waker| format!("; woken by {}", waker::named(waker)));
         let thread = if has_several || piece.tid == 0 { printable(&piece.thread) } else { String::new() };
         table.row(vec![
             units::time_ns(piece.from_ns as f64),
             bar(piece.from_ns, piece.ns, all_ns),
             units::time_ns(piece.ns as f64),
-            what.into_iter().flatten().join(": ") + &woken,
+            what.into_iter().flatten().join(": "),
             thread,
-            piece.meanwhile.iter().map(waker::worked_on).chain(piece.functions.iter().map(in_piece)).join(", "),
+            remarks(piece),
         ]);
     }
     fold(&mut short, &mut table);
