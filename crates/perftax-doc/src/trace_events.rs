@@ -22,6 +22,16 @@ pub struct TraceEvent {
     pub counted_share: Option<f64>,
 }
 
+impl TraceEvent {
+    /// An event that was counted for less of the time took turns with others.
+    const COUNTED: f64 = 0.98;
+
+    /// The share of the time in which it was counted, where it took turns with other events; none where it did not, or nobody knows.
+    pub fn in_turns(&self) -> Option<f64> {
+        self.counted_share.filter(|share| *share < Self::COUNTED)
+    }
+}
+
 /// How many of an event slow messages had more than the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

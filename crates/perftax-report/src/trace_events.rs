@@ -12,8 +12,7 @@ pub fn counted(event: &TraceEvent) -> String {
     let samples =
         format!("{}: {} samples, one in {}", printable(&event.name), units::count(event.samples), units::count(event.period));
     let unplaced = (event.unplaced > 0).then(|| format!("at {} nothing is known to lie", units::count(event.unplaced)));
-    let share =
-        event.counted_share.filter(|share| *share < 0.98).map(|share| format!("counted for {} of the time", units::share(share)));
+    let share = event.in_turns().map(|share| format!("counted for {} of the time", units::share(share)));
     std::iter::once(samples).chain(unplaced).chain(share).join("; ")
 }
 

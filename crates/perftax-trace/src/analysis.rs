@@ -4,6 +4,7 @@
 //! but sums and histograms. Memory grows with the slow messages, not with the trace.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use perftax_pmu::Result;
 
@@ -156,7 +157,7 @@ pub fn analyse_watching(
 ) -> Result<Answer> {
     let mut answer = Answer { slow_ns: latencies.quantile_ns(question.slow_from), ..Answer::default() };
     let whole_ns = latencies.slowest_ns(question.whole);
-    let mut tracker = Tracker::knowing(store.kinds.clone());
+    let mut tracker = Tracker::knowing(Arc::clone(&store.kinds));
     question.window_ns.into_iter().for_each(|(from_ns, to_ns)| tracker.note(Timeline::of(from_ns, to_ns)));
     let mut over = |message: &Message| {
         let is_watched = message.is_watched && message.end_ns.is_some();

@@ -242,7 +242,7 @@ pub struct Blame {
 }
 
 /// Replicates of the bootstrap over messages.
-const REPLICATES: usize = 1000;
+pub(crate) const REPLICATES: usize = 1000;
 /// Clusters that it draws from: where there are more messages, several that follow each other are one cluster. What they share (a load, a
 /// neighbour) then widens the interval, as it must.
 const MAX_CLUSTERS: usize = 1000;

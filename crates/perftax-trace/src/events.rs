@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use perftax_cost::bootstrap::{SEED, vector_bootstrap};
 use perftax_doc::{CONFIDENCE, Estimate};
 
-use crate::blame::{Brief, Usual, clusters};
+use crate::blame::{Brief, REPLICATES, Usual, clusters};
 use crate::cause::Cause;
 use crate::spot::Spot;
 
@@ -34,8 +34,6 @@ impl BlamedEvents {
     /// Places that are told.
     pub const SPOTS: usize = 5;
 }
-
-const REPLICATES: usize = 1000;
 
 /// Slow messages, added up: time on CPU and samples, in all and by place.
 #[derive(Default)]
@@ -95,18 +93,17 @@ impl Row {
         let mut row = Self { spots: vec![0.0; wanted.len()], ..Self::default() };
         for brief in briefs {
             row.messages += 1.0;
-            let mut samples = 0;
-            for (spot, n) in brief.events.iter().filter(|(spot, _)| spot.event == event) {
-                samples += n;
+            for (spot, n) in &brief.events {
                 if let Some(at) = wanted.iter().position(|other| other == spot) {
                     row.spots[at] += *n as f64;
                 }
             }
-            row.samples += samples as f64;
-            if are_many(samples, u64::from(brief.stints.max(1)), event, usual) {
+            let Some(of) = brief.of_events().into_iter().find(|of| of.event == event) else { continue };
+            row.samples += of.samples as f64;
+            if of.are_many(usual) {
                 row.with_many += 1.0;
                 row.many_on_cpu_ns += brief.shares.of(Cause::OnCpu) as f64;
-                row.many_samples += samples as f64;
+                row.many_samples += of.samples as f64;
             }
         }
         row
@@ -164,6 +161,9 @@ impl Brief {
 }
 
 impl EventsOfMessage {
+    /// Samples from which on a message's events are told: as of a delay's functions.
+    const IN_SIGHT: u64 = 3;
+
     /// At least and at most so many events, at this period: a sample is taken of each so-many-th of a thread on a CPU. Each time that a thread comes to the message, or is moved, a
     /// count is under way, which may be anywhere.
     pub fn between(&self, period: u64) -> (u64, u64) {
@@ -172,16 +172,8 @@ impl EventsOfMessage {
 
     /// Whether it surely had more of them than messages have that are not slow: more than twice their mean, by three samples or more.
     pub fn are_many(&self, usual: &Usual) -> bool {
-        are_many(self.samples, self.stints, self.event, usual)
+        self.samples >= Self::IN_SIGHT && self.samples.saturating_sub(self.stints) as f64 > 2.0 * usual.samples_of(self.event)
     }
-}
-
-/// Samples from which on a message's events are told: as of a delay's functions.
-const IN_SIGHT: u64 = 3;
-
-/// Of what was sampled once less than a period may have passed.
-fn are_many(samples: u64, stints: u64, event: u32, usual: &Usual) -> bool {
-    samples >= IN_SIGHT && samples.saturating_sub(stints) as f64 > 2.0 * usual.samples_of(event)
 }
 
 #[cfg(test)]

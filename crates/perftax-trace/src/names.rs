@@ -1,6 +1,7 @@
 //! What the numbers in a trace are called.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::blame::Detail;
 use crate::cause::Cause;
@@ -20,7 +21,7 @@ pub struct Names {
     /// Locks that threads waited for, by their numbers.
     pub locks: BTreeMap<u32, Lock>,
     /// What messages and threads are called together.
-    pub kinds: Kinds,
+    pub kinds: Arc<Kinds>,
 }
 
 impl Names {
@@ -43,6 +44,12 @@ impl Names {
             Some(lock) => format!("{} at {}", syscall(syscalls::Sysno::futex as u32), lock.name()),
             None => syscall(Lock::or_call(number)),
         }
+    }
+
+    /// Which of a cause it was, as [`Piece::which`] has it; none where nothing is known of that, or there is nothing to say.
+    pub fn which(&self, cause: Cause, which: u32, symbols: &Symbols) -> Option<String> {
+        let is_told = which != 0 || cause.is_interruption();
+        is_told.then(|| self.detail(cause, Detail::Which(which), symbols)).flatten()
     }
 
     /// A detail of a cause; none where there is nothing to say.

@@ -93,6 +93,16 @@ impl Names {
         self.space.keep(before.space);
     }
 
+    /// What the process has mapped, by address.
+    pub fn mappings(&self) -> &[Mapping] {
+        self.space.mappings()
+    }
+
+    /// The mapping that holds an address.
+    pub fn mapping(&self, address: u64) -> Option<&Mapping> {
+        self.space.mapping(address)
+    }
+
     /// What an instruction is called.
     pub fn code(&self, ip: u64) -> CodePlace {
         let Some(mapping) = self.space.mapping(ip).filter(|mapping| !mapping.path.as_os_str().is_empty()) else {

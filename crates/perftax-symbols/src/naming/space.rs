@@ -46,6 +46,11 @@ impl Space {
         self.objects = before.objects.into_iter().filter(|(path, _)| is_same(path)).collect();
     }
 
+    /// By address.
+    pub(super) fn mappings(&self) -> &[Mapping] {
+        &self.mappings
+    }
+
     /// The mapping that holds an address.
     pub(super) fn mapping(&self, address: u64) -> Option<&Mapping> {
         let behind = self.mappings.partition_point(|mapping| mapping.from <= address);

@@ -9,7 +9,6 @@ mod selection;
 use std::collections::BTreeMap;
 use std::io::{Result, Write};
 
-use crate::blame::Detail;
 use crate::label::Labels;
 use crate::message::{Message, Piece};
 use crate::names::Names;
@@ -70,9 +69,7 @@ impl Context<'_> {
 
     /// What a piece is called: its cause, and which.
     fn piece(&self, piece: &Piece) -> String {
-        let is_told = piece.which != 0 || piece.cause.is_interruption();
-        let which = is_told.then(|| self.names.detail(piece.cause, Detail::Which(piece.which), self.symbols)).flatten();
-        match which {
+        match self.names.which(piece.cause, piece.which, self.symbols) {
             Some(which) => format!("{}: {which}", piece.cause.name()),
             None => piece.cause.name().into(),
         }

@@ -26,9 +26,30 @@ const OF_KERNEL: &str = "kernel memory";
 #[derive(Default)]
 pub(super) struct Objects {
     by_pid: BTreeMap<u32, OfProcess>,
-    /// By number, from 1.
+    named: Named,
+}
+
+/// Objects by number, from 1.
+#[derive(Default)]
+struct Named {
     names: Vec<String>,
     numbers: FxHashMap<String, u16>,
+}
+
+impl Named {
+    /// The number of an object; 0 where there are too many.
+    fn number(&mut self, name: &str) -> u16 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        if self.names.len() >= MAX_OBJECTS {
+            return 0;
+        }
+        self.names.push(name.into());
+        let number = self.names.len() as u16;
+        self.numbers.insert(name.into(), number);
+        number
+    }
 }
 
 /// One process's.
@@ -36,7 +57,6 @@ pub(super) struct Objects {
 struct OfProcess {
     /// When its mappings were read last.
     read_ns: Option<u64>,
-    mapped: Vec<Mapping>,
     names: Option<Names>,
     /// From where to where, and which object.
     known: BTreeMap<u64, (u64, u16)>,
@@ -68,19 +88,9 @@ impl Objects {
 
     /// Looks up what waits.
     pub fn look(&mut self, files: &mut MappedFiles, now_ns: u64) {
-        let Self { by_pid, names, numbers } = self;
-        let mut number = |name: String| match numbers.get(&name) {
-            Some(number) => *number,
-            None if names.len() >= MAX_OBJECTS => 0,
-            None => {
-                names.push(name.clone());
-                let number = names.len() as u16;
-                numbers.insert(name, number);
-                number
-            }
-        };
+        let Self { by_pid, named } = self;
         for (pid, process) in by_pid.iter_mut().filter(|(_, process)| !process.wanted.is_empty()) {
-            let is_new = process.names.is_none() || process.wanted.iter().any(|address| process.mapping(*address).is_none());
+            let is_new = process.wanted.iter().any(|address| process.mapping(*address).is_none());
             let is_time = process.read_ns.is_none_or(|read_ns| now_ns >= read_ns + AGAIN_NS);
             let has_read = is_new && is_time;
             if has_read {
@@ -92,8 +102,7 @@ impl Objects {
                 }
                 match process.describe(address) {
                     Some((from, to, name)) => {
-                        let object = number(name);
-                        process.known.insert(from, (to, object));
+                        process.known.insert(from, (to, named.number(&name)));
                     }
                     // Mapped since, perhaps; not at all, if they were read just now.
                     None if has_read => {}
@@ -106,27 +115,14 @@ impl Objects {
     /// The number of what lies at an address; 0 where that is not known.
     pub fn number(&mut self, pid: u32, address: u64) -> u16 {
         if address >> 63 == 1 {
-            return self.of_kernel();
+            return self.named.number(OF_KERNEL);
         }
         self.by_pid.get(&pid).and_then(|process| process.find(address)).unwrap_or(0)
     }
 
-    fn of_kernel(&mut self) -> u16 {
-        if let Some(number) = self.numbers.get(OF_KERNEL) {
-            return *number;
-        }
-        if self.names.len() >= MAX_OBJECTS {
-            return 0;
-        }
-        self.names.push(OF_KERNEL.into());
-        let number = self.names.len() as u16;
-        self.numbers.insert(OF_KERNEL.into(), number);
-        number
-    }
-
     /// What they are called, by number from 1.
     pub fn into_names(self) -> Vec<String> {
-        self.names
+        self.named.names
     }
 }
 
@@ -137,33 +133,28 @@ impl OfProcess {
     }
 
     fn mapping(&self, address: u64) -> Option<&Mapping> {
-        let behind = self.mapped.partition_point(|mapping| mapping.from <= address);
-        self.mapped[..behind].last().filter(|mapping| address < mapping.to)
+        self.names.as_ref()?.mapping(address)
     }
 
     fn read(&mut self, pid: u32, files: &mut MappedFiles, now_ns: u64) {
         self.read_ns = Some(now_ns);
         // Of who is gone nobody tells any more: one that has not been waited for yet has no mapping.
-        let mut now = maps(pid).unwrap_or_default();
+        let now = maps(pid).unwrap_or_default();
         if now.is_empty() {
-            (self.is_gone, self.names, self.mapped) = (true, None, Vec::new());
+            (self.is_gone, self.names) = (true, None);
             return;
         }
-        now.sort_by_key(|mapping| mapping.from);
         now.iter().filter(|mapping| mapping.is_code).for_each(|mapping| files.hold(pid, mapping));
         let on_disk = |mapping: &Mapping| files.place(pid, mapping);
-        match &mut self.names {
-            Some(names) => names.remap(now.clone(), on_disk),
-            None => self.names = Some(Names::read_at(now.clone(), on_disk)),
-        }
-        // Where something else is mapped by now, something else lies; what is unmapped is what rows that wait yet are about.
-        let before = std::mem::replace(&mut self.mapped, now);
-        if before.is_empty() {
+        let Some(names) = &mut self.names else {
+            self.names = Some(Names::read_at(now, on_disk));
             return;
-        }
-        let other: Vec<(u64, u64)> =
-            self.mapped.iter().filter(|mapping| !before.contains(mapping)).map(|mapping| (mapping.from, mapping.to)).collect();
+        };
+        // Where something else is mapped by now, something else lies; what is unmapped is what rows that wait yet are about.
+        let is_other = |mapping: &&Mapping| !names.mappings().contains(mapping);
+        let other: Vec<(u64, u64)> = now.iter().filter(is_other).map(|mapping| (mapping.from, mapping.to)).collect();
         self.known.retain(|from, _| !other.iter().any(|(start, end)| (start..end).contains(&from)));
+        names.remap(now, on_disk);
     }
 
     /// From where to where what lies at an address reaches, and what it is called.

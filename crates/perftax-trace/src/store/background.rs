@@ -48,13 +48,13 @@ impl Background {
         write_texts(&folder.join(POPULATION), POPULATION_COLUMNS, &rows)?;
         let number = |cause: Cause| cause as u64 + 1;
         let totals = Cause::ALL.into_iter().map(|cause| ([number(cause), 0, 0, self.usual.totals.of(cause)], Default::default()));
-        let details = self.usual.details.iter().map(|((cause, detail), amount)| match detail {
-            Detail::Which(which) => ([number(*cause), 1, u64::from(*which), *amount], Default::default()),
+        let details = self.usual.details.iter().filter_map(|((cause, detail), amount)| match detail {
+            Detail::Which(which) => Some(([number(*cause), 1, u64::from(*which), *amount], Default::default())),
             // Kinds are not known while messages are recorded.
-            Detail::Ended { .. } | Detail::Meanwhile(_) => ([number(*cause), 3, 0, *amount], Default::default()),
+            Detail::Ended { .. } | Detail::Meanwhile(_) => None,
             Detail::Function(function) => {
                 let function = symbols.get(*function);
-                ([number(*cause), 2, 0, *amount], [function.name.clone(), function.module.clone()])
+                Some(([number(*cause), 2, 0, *amount], [function.name.clone(), function.module.clone()]))
             }
         });
         if !self.usual.events.is_empty() {
@@ -96,7 +96,6 @@ impl Background {
             let Some(cause) = Cause::ALL.get((cause as usize).wrapping_sub(1)).copied() else { continue };
             match kind {
                 0 => totals.add(cause, amount),
-                3 => {}
                 1 => drop(usual.details.insert((cause, Detail::Which(which as u32)), amount)),
                 _ => {
                     let function = symbols.number(&Function { name, module });
@@ -106,12 +105,9 @@ impl Background {
         }
         if folder.join(USUAL_EVENTS).exists() {
             let objects: FxHashMap<&str, u32> = (1..).zip(objects).map(|(number, name)| (name.as_str(), number)).collect();
-            let functions: FxHashMap<&Function, u32> =
-                (0..symbols.len() as u32).map(|number| (symbols.get(number), number)).collect();
             for ([event, amount], [name, module, object]) in read_texts(&folder.join(USUAL_EVENTS), USUAL_EVENT_COLUMNS)? {
                 let object = objects.get(object.as_str()).copied().unwrap_or(0);
-                let function = functions.get(&Function { name, module }).copied().unwrap_or(0);
-                let spot = Spot { event: event as u32, function, object };
+                let spot = Spot { event: event as u32, function: symbols.number(&Function { name, module }), object };
                 *usual.events.entry(spot).or_default() += amount;
             }
         }

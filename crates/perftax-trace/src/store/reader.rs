@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 
 use perftax_pmu::{Error, Result};
@@ -29,6 +30,7 @@ const UNKNOWN: &str = "[unknown]";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Symbols {
     functions: Vec<Function>,
+    numbers: HashMap<Function, u32>,
     by_address: FxHashMap<(u32, u64), u32>,
 }
 
@@ -36,11 +38,11 @@ impl Symbols {
     /// From addresses, by process (0: the kernel's).
     pub fn new(addresses: impl IntoIterator<Item = ((u32, u64), Function)>) -> Self {
         let unknown = Function { name: UNKNOWN.into(), module: String::new() };
-        let mut symbols = Self { functions: vec![unknown.clone()], by_address: FxHashMap::default() };
-        let mut numbers: HashMap<Function, u32> = HashMap::from([(unknown, 0)]);
+        let numbers = HashMap::from([(unknown.clone(), 0)]);
+        let mut symbols = Self { functions: vec![unknown], numbers, by_address: FxHashMap::default() };
         for (address, function) in addresses {
             let next = symbols.functions.len() as u32;
-            let number = *numbers.entry(function.clone()).or_insert(next);
+            let number = *symbols.numbers.entry(function.clone()).or_insert(next);
             if number == next {
                 symbols.functions.push(function);
             }
@@ -61,7 +63,7 @@ impl Symbols {
 
     /// The number of a function by its name; 0 where no address of it is known.
     pub fn number(&self, function: &Function) -> u32 {
-        self.functions.iter().position(|known| known == function).unwrap_or(0) as u32
+        self.numbers.get(function).copied().unwrap_or(0)
     }
 
     /// A function by its number.
@@ -88,7 +90,7 @@ pub struct Store {
     /// What messages are labelled.
     pub labels: Labels,
     /// What messages and threads are called together; nothing where nobody asks by kind.
-    pub kinds: Kinds,
+    pub kinds: Arc<Kinds>,
     /// What lies at the addresses of counted events, by number from 1.
     pub objects: Vec<String>,
     /// Of a trace that holds slow messages alone: what the others were like.
@@ -119,7 +121,7 @@ impl Store {
             folder: folder.into(),
             background: Background::read(folder, &symbols, &objects)?,
             symbols,
-            kinds: Kinds::default(),
+            kinds: Arc::default(),
             objects,
             labels: labelled,
             named_locks: FxHashSet::default(),

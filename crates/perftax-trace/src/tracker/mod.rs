@@ -6,19 +6,20 @@ mod thread;
 mod window;
 mod worked;
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::cause::Cause;
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::kinds::Kinds;
 use crate::mark::{Kind, Mark};
-use crate::message::{Hit, Meanwhile, Message, Trouble, Waker, Waking};
+use crate::message::{Hit, Message, Trouble, Waker, Waking};
 use crate::register::SLACK_NS;
 use crate::spot::Spot;
 use crate::timeline::Timeline;
 pub use thread::Activity;
 use thread::{Thread, Threads};
-use worked::Sum;
 
 /// A sample, with its function found already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ pub struct Tracker {
     under_way: FxHashMap<u64, Key>,
     serial: u64,
     /// What messages and threads are called together; nothing where nobody asks by kind.
-    kinds: Kinds,
+    kinds: Arc<Kinds>,
     /// What all threads were at, where somebody wants to know.
     timeline: Option<Box<Timeline>>,
     /// What was odd so far.
@@ -110,7 +111,7 @@ pub struct Tracker {
 
 impl Tracker {
     /// One that knows what messages and threads are called together.
-    pub fn knowing(kinds: Kinds) -> Self {
+    pub fn knowing(kinds: Arc<Kinds>) -> Self {
         Self { kinds, ..Self::default() }
     }
 
@@ -465,10 +466,8 @@ impl Tracker {
             return;
         }
         let kind = |id: u64| self.kinds.kind(tid, Some(id));
-        let Some(sum) = self.threads.get(tid).and_then(|thread| thread.worked.between(from_ns, now_ns, kind)) else { return };
-        let Sum { stretches, ns, is_partial, most, kind, kind_ns } = sum;
-        let meanwhile = Meanwhile { from_ns, to_ns: now_ns, tid, stretches, ns, is_partial, most, kind, kind_ns };
-        self.slots[key as usize].message.meanwhiles.push(meanwhile);
+        let meanwhile = self.threads.get(tid).and_then(|thread| thread.worked.between(tid, from_ns, now_ns, kind));
+        self.slots[key as usize].message.meanwhiles.extend(meanwhile);
     }
 
     /// Whoever is at a message is so no longer.

@@ -59,7 +59,7 @@ fn messages_that_are_interleaved_have_their_own_time() {
 #[test]
 fn what_was_worked_on_while_a_message_waited_is_told_by_kind() {
     let threads = std::collections::BTreeMap::from([(1, "acceptor".to_string()), (2, "worker".to_string())]);
-    let mut tracker = Tracker::knowing(Kinds::of(&Default::default(), &threads));
+    let mut tracker = Tracker::knowing(Kinds::of(&Default::default(), &threads).into());
     let mut messages = Vec::new();
     let begins = (1..=5u64).flat_map(|id| [mark(10 * id, 1, Begin, id), mark(10 * id + 5, 1, Switch, 0)]);
     let works = (1..=4u64).flat_map(|id| [mark(60 + 100 * id, 2, Switch, id), mark(60 + 100 * id + 90, 2, End, id)]);

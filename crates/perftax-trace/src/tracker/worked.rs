@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use crate::message::Meanwhile;
+
 /// A stretch in which a thread was at a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stretch {
@@ -24,23 +26,6 @@ pub(super) struct Worked {
     all: VecDeque<Stretch>,
 }
 
-/// What a thread was at in a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Sum {
-    /// Stretches at messages.
-    pub stretches: u32,
-    /// All of them, ns.
-    pub ns: u64,
-    /// There were more than are remembered.
-    pub is_partial: bool,
-    /// The message with the longest of the last ones.
-    pub most: u64,
-    /// The kind of all, where they are of one; else of that longest one.
-    pub kind: u32,
-    /// How long those of the kind were that are known to be of it, ns.
-    pub kind_ns: u64,
-}
-
 impl Worked {
     /// A stretch is over.
     pub fn push(&mut self, id: u64, from_ns: u64, to_ns: u64) {
@@ -52,8 +37,8 @@ impl Worked {
         self.all.push_back(Stretch { id, from_ns, to_ns, before, before_ns });
     }
 
-    /// What there was from one time to another, both inclusive; none where there was nothing.
-    pub fn between(&self, from_ns: u64, to_ns: u64, kind_of: impl Fn(u64) -> u32) -> Option<Sum> {
+    /// What there was from one time to another, both inclusive, of this thread; none where there was nothing.
+    pub fn between(&self, tid: u32, from_ns: u64, to_ns: u64, kind_of: impl Fn(u64) -> u32) -> Option<Meanwhile> {
         let last = self.all.back().filter(|last| last.to_ns > from_ns)?;
         let at = self.all.partition_point(|stretch| stretch.to_ns <= from_ns);
         let first = self.all.get(at)?;
@@ -68,7 +53,7 @@ impl Worked {
         let are_of_one = stretches as usize <= LAST && last_ones().all(|stretch| kind_of(stretch.id) == kind);
         let kind_ns = if are_of_one { ns } else { within(longest) };
         let is_partial = at == 0 && first.before > 0 && first.from_ns > from_ns;
-        Some(Sum { stretches, ns, is_partial, most: longest.id, kind, kind_ns })
+        Some(Meanwhile { from_ns, to_ns, tid, stretches, ns, is_partial, most: longest.id, kind, kind_ns })
     }
 }
 
@@ -79,8 +64,9 @@ mod tests {
     #[test]
     fn stretches_of_a_while_add_up() {
         let mut worked = Worked::default();
-        let sum = |worked: &Worked, from_ns, to_ns| worked.between(from_ns, to_ns, |id| 1 + u32::from(id == 2990));
-        let told = |sum: Option<Sum>| sum.map(|sum| (sum.stretches, sum.ns, sum.most, sum.kind, sum.kind_ns, sum.is_partial));
+        let sum = |worked: &Worked, from_ns, to_ns| worked.between(5, from_ns, to_ns, |id| 1 + u32::from(id == 2990));
+        let told =
+            |sum: Option<Meanwhile>| sum.map(|sum| (sum.stretches, sum.ns, sum.most, sum.kind, sum.kind_ns, sum.is_partial));
         assert_eq!(sum(&worked, 0, 100), None);
         for i in 0..3000u64 {
             worked.push(i, 100 * i, 100 * i + if i == 2990 { 80 } else { 50 });

@@ -25,9 +25,9 @@ pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64, usual: &Us
         from_ns: piece.from_ns.saturating_sub(message.begin_ns),
         ns: piece.to_ns - piece.from_ns,
         tid: piece.tid,
-        thread: if piece.tid == 0 { "no thread".into() } else { reading.names.thread(piece.tid) },
+        thread: thread(reading, piece.tid),
         cause: piece.cause.name().into(),
-        which: which(reading, piece),
+        which: reading.names.which(piece.cause, piece.which, &reading.store.symbols),
         woken_by: message.woken(piece).map(|waker| woken_by(reading, waker)),
         meanwhile: message.meanwhile(piece).map(|meanwhile| worked_on(reading, meanwhile)),
         functions: functions(reading, hits, piece.to_ns - piece.from_ns),
@@ -46,6 +46,11 @@ pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64, usual: &Us
         left_out: message.left_out,
         is_doubtful: is_doubtful(&reading.meta, message),
     }
+}
+
+/// A thread by its name and number; 0 is none.
+pub fn thread(reading: &Reading, tid: u32) -> String {
+    if tid == 0 { "no thread".into() } else { reading.names.thread(tid) }
 }
 
 /// Time by cause, by name; only what there is.
@@ -78,15 +83,9 @@ fn piece_of(pieces: &[Piece], hit: &Hit) -> Option<usize> {
     candidates.iter().copied().find(|at| pieces[*at].cause == hit.cause).or_else(|| candidates.first().copied())
 }
 
-fn which(reading: &Reading, piece: &Piece) -> Option<String> {
-    let is_told = piece.which != 0 || piece.cause.is_interruption();
-    is_told.then(|| reading.names.detail(piece.cause, Detail::Which(piece.which), &reading.store.symbols)).flatten()
-}
-
 /// Who ended a piece of waiting.
 pub fn woken_by(reading: &Reading, waker: &Waker) -> doc::Waker {
-    let detail = |which: u32, cause| reading.names.detail(cause, Detail::Which(which), &reading.store.symbols);
-    let at = waker.at.map(|(cause, which)| match detail(which, cause).filter(|_| which != 0 || cause.is_interruption()) {
+    let at = waker.at.map(|(cause, which)| match reading.names.which(cause, which, &reading.store.symbols) {
         Some(which) => format!("{}: {which}", cause.name()),
         None => cause.name().into(),
     });

@@ -1,6 +1,7 @@
 //! A trace's folder, opened.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use perftax_doc::{TraceLock, TraceMeta};
@@ -32,13 +33,13 @@ impl Reading {
             threads: meta.threads.iter().cloned().collect(),
             irqs: meta.irqs.iter().cloned().collect(),
             locks: meta.locks.iter().map(lock).collect(),
-            kinds: Kinds::default(),
+            kinds: Arc::default(),
         };
         let mut store = Store::open(folder)?;
         // What the others were like is not known by kind where the slow ones alone were kept.
         if meta.kept.is_none() {
-            store.kinds = Kinds::of(&store.labels, &names.threads);
-            names.kinds = store.kinds.clone();
+            store.kinds = Arc::new(Kinds::of(&store.labels, &names.threads));
+            names.kinds = Arc::clone(&store.kinds);
         }
         store.name_locks(meta.locks.iter().filter(|lock| lock.name.is_some()).map(|lock| lock.number));
         if let (Some(background), Some(kept)) = (&mut store.background, &meta.kept) {

@@ -12,6 +12,7 @@ use perftax_pmu::event::{Event, Rate};
 use perftax_pmu::guard::{online_cpus, raise_descriptor_limit};
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::ring_pages_within_rights;
+use perftax_report::units;
 use perftax_trace::mark_price::mark_ns;
 use perftax_trace::record::{Counting, Recorded, Recording, Row, Subject, record};
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_objects, write_windows};
@@ -349,9 +350,6 @@ fn described(number: u32, lock: Lock) -> TraceLock {
 const GENERATED_REMEDY: &str = "what tells its names: Java 17: jcmd PID Compiler.perfmap before the recording ends, or -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit; \
      Node: --perf-basic-prof; .NET: DOTNET_PerfMapEnabled=1; Python 3.12: -X perf";
 
-/// An event that was counted for less of the time took turns with others.
-const COUNTED: f64 = 0.98;
-
 /// What weakens the trace, each with a remedy.
 fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked: bool) -> Vec<Warning> {
     let mut warnings = Vec::new();
@@ -395,8 +393,8 @@ fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked:
             "a shorter period (--also-period, period=); perftax audit --only generic,misses says what this machine counts",
         );
     }
-    for event in counted.iter().filter(|event| event.counted_share.is_some_and(|share| share < COUNTED)) {
-        let share = perftax_report::units::share(event.counted_share.unwrap_or(0.0));
+    for event in counted {
+        let Some(share) = event.in_turns().map(units::share) else { continue };
         let message = format!(
             "{} was counted for {share} of the time, in turn with other events: there were more of it than is said",
             event.name

@@ -7,10 +7,10 @@ use perftax_doc::{Neighbour, PathStep, Place, TraceMessage};
 use perftax_pmu::Error;
 use perftax_report::text;
 use perftax_trace::{
-    Answer, Around, Brief, Detail, Found, Latencies, Message, Occurrence, Question, Stretch, Timeline, analyse, critical_path,
+    Answer, Around, Brief, Found, Latencies, Message, Occurrence, Question, Stretch, Timeline, analyse, critical_path,
 };
 
-use super::describe::{shares, waterfall};
+use super::describe::{shares, thread, waterfall};
 use super::reading::Reading;
 use crate::failure::Outcome;
 use crate::output::Output;
@@ -119,16 +119,15 @@ fn path(reading: &Reading, message: &Message, timeline: &Timeline) -> Vec<PathSt
     }
     let described = steps.iter().map(|step| {
         let Stretch { from_ns, to_ns, id, cause, which } = step.stretch;
-        let is_told = which != 0 || cause.is_interruption();
         PathStep {
             from_ns: from_ns.saturating_sub(message.begin_ns),
             ns: to_ns - from_ns,
             tid: step.tid,
-            thread: if step.tid == 0 { "no thread".into() } else { reading.names.thread(step.tid) },
+            thread: thread(reading, step.tid),
             message: id,
             label: id.and_then(|id| reading.store.labels.get(&id).cloned()),
             cause: cause.name().into(),
-            which: is_told.then(|| reading.names.detail(cause, Detail::Which(which), &reading.store.symbols)).flatten(),
+            which: reading.names.which(cause, which, &reading.store.symbols),
             depth: step.depth,
         }
     });
