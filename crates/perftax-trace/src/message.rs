@@ -1,6 +1,7 @@
 //! Messages: what the tracker knows of each when it is over.
 
 use std::collections::BTreeMap;
+use std::mem::take;
 
 use rustc_hash::FxHashMap;
 
@@ -154,14 +155,18 @@ impl Message {
 
     /// Another one in the same place; its lists keep their room.
     pub(crate) fn restart(&mut self, id: u64, begin_ns: u64) {
-        let mut old = std::mem::replace(self, Self::beginning(id, begin_ns));
-        old.pieces.clear();
-        old.hits.clear();
-        old.events.clear();
-        old.threads.clear();
-        old.wakings.clear();
-        old.meanwhiles.clear();
-        let Self { pieces, hits, events, threads, wakings, meanwhiles, .. } = old;
+        let mut pieces = take(&mut self.pieces);
+        let mut hits = take(&mut self.hits);
+        let mut events = take(&mut self.events);
+        let mut threads = take(&mut self.threads);
+        let mut wakings = take(&mut self.wakings);
+        let mut meanwhiles = take(&mut self.meanwhiles);
+        pieces.clear();
+        hits.clear();
+        events.clear();
+        threads.clear();
+        wakings.clear();
+        meanwhiles.clear();
         *self = Self { pieces, hits, events, threads, wakings, meanwhiles, ..Self::beginning(id, begin_ns) };
     }
 

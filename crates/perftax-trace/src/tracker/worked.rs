@@ -10,8 +10,7 @@ struct Stretch {
     id: u64,
     from_ns: u64,
     to_ns: u64,
-    /// Of all before: how many they were, and how long in all.
-    before: u64,
+    /// How long all before it were, ns.
     before_ns: u64,
 }
 
@@ -24,17 +23,19 @@ const LAST: usize = 64;
 #[derive(Default)]
 pub(super) struct Worked {
     all: VecDeque<Stretch>,
+    /// There were some before those that are remembered.
+    has_forgotten: bool,
 }
 
 impl Worked {
     /// A stretch is over.
     pub fn push(&mut self, id: u64, from_ns: u64, to_ns: u64) {
-        let (before, before_ns) =
-            self.all.back().map_or((0, 0), |last| (last.before + 1, last.before_ns + last.to_ns - last.from_ns));
+        let before_ns = self.all.back().map_or(0, |last| last.before_ns + last.to_ns - last.from_ns);
         if self.all.len() >= MAX {
             self.all.pop_front();
+            self.has_forgotten = true;
         }
-        self.all.push_back(Stretch { id, from_ns, to_ns, before, before_ns });
+        self.all.push_back(Stretch { id, from_ns, to_ns, before_ns });
     }
 
     /// What there was from one time to another, both inclusive, of this thread; none where there was nothing.
@@ -47,12 +48,12 @@ impl Worked {
         let last_ones = || self.all.range(at.max(self.all.len().saturating_sub(LAST))..);
         let within = |stretch: &Stretch| stretch.to_ns.min(to_ns).saturating_sub(stretch.from_ns.max(from_ns));
         let longest = last_ones().max_by_key(|stretch| within(stretch))?;
-        let stretches = u32::try_from(last.before + 1 - first.before).unwrap_or(u32::MAX);
+        let stretches = (self.all.len() - at) as u32;
         let ns = all_ns.saturating_sub(outside_ns);
         let kind = kind_of(longest.id);
         let are_of_one = stretches as usize <= LAST && last_ones().all(|stretch| kind_of(stretch.id) == kind);
         let kind_ns = if are_of_one { ns } else { within(longest) };
-        let is_partial = at == 0 && first.before > 0 && first.from_ns > from_ns;
+        let is_partial = at == 0 && self.has_forgotten && first.from_ns > from_ns;
         Some(Meanwhile { from_ns, to_ns, tid, stretches, ns, is_partial, most: longest.id, kind, kind_ns })
     }
 }
