@@ -157,6 +157,18 @@ pub fn take_down(name: &str) -> Result<()> {
     Ok(())
 }
 
+/// What was asked of a machine that was up just before; none where it has gone meanwhile, as one does that nobody uses.
+///
+/// # Errors
+/// What was answered, of one that is up yet.
+pub fn unless_gone<T>(name: &str, answer: Result<T>) -> Result<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(_) if connect(name).is_err() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Leaves the terminal's group of processes: what interrupts those does not end this one.
 ///
 /// # Errors

@@ -168,6 +168,26 @@ fn a_machine_goes_when_nobody_uses_it() {
     }
 }
 
+/// A machine may go between being seen and being asked: it is none that is up then, and no failure.
+#[test]
+fn a_machine_that_goes_while_it_is_asked_is_none() {
+    use std::os::unix::fs::DirBuilderExt;
+    for command in [&["vm", "list"][..], &["vm", "down", "--all"]] {
+        let runtime = tempfile::tempdir().unwrap();
+        let folder = runtime.path().join("perftax/vm");
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).unwrap();
+        let socket = folder.join("going");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        // Once it can be reached; after that nobody is there.
+        let going = std::thread::spawn(move || drop(listener.accept().unwrap()));
+        let mut asked = std::process::Command::new(env!("CARGO_BIN_EXE_perftax"));
+        let asked = asked.args(command).env("XDG_RUNTIME_DIR", runtime.path()).output().unwrap();
+        going.join().unwrap();
+        let said = String::from_utf8_lossy(&asked.stderr);
+        assert_eq!((asked.status.code(), asked.stdout.as_slice()), (Some(0), &b""[..]), "{command:?}: {said}");
+    }
+}
+
 /// Ids of a process's children.
 fn children(of: u32) -> Vec<String> {
     let tasks = std::fs::read_dir(format!("/proc/{of}/task")).unwrap().flatten();

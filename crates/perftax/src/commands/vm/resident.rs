@@ -152,7 +152,7 @@ pub fn exec(args: &ExecArgs) -> Result<Outcome> {
 pub fn down(args: &DownArgs) -> Result<Outcome> {
     match &args.name {
         Some(name) => keeper::take_down(name)?,
-        None => keeper::names()?.iter().try_for_each(|name| keeper::take_down(name))?,
+        None => keeper::names()?.iter().try_for_each(|name| keeper::unless_gone(name, keeper::take_down(name)).map(drop))?,
     }
     Ok(Outcome::Done)
 }
@@ -161,7 +161,7 @@ pub fn down(args: &DownArgs) -> Result<Outcome> {
 pub fn list(_: &ListArgs) -> Result<Outcome> {
     let mut text = String::new();
     for name in keeper::names()? {
-        let loan = keeper::look_at(&name)?;
+        let Some(loan) = keeper::unless_gone(&name, keeper::look_at(&name))? else { continue };
         let (guest, held) = (&loan.lent.guest, loan.resident.bytes() >> 20);
         let kernel = loan.lent.installation.kernel.parent().unwrap_or(Path::new("")).join("kernel");
         let kernel = std::fs::read_to_string(kernel).unwrap_or_default();
