@@ -7,9 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perftax_pmu::Result;
+use rustc_hash::FxHashMap;
 
 use crate::blame::{Brief, Usual};
 use crate::distribution::{Distribution, Population};
+use crate::mark::Kind;
 use crate::message::{Message, Trouble};
 use crate::store::Store;
 use crate::timeline::Timeline;
@@ -73,11 +75,16 @@ impl Latencies {
         if let Some(background) = &store.background {
             return Ok(Self::Counted(background.population.latency.clone()));
         }
-        let mut tracker = Tracker::default();
-        let mut latencies = Vec::new();
-        let mut over = |message: &Message| latencies.extend(message.latency_ns());
-        store.marks(|mark| tracker.take(&Record::Mark(*mark), &mut over))?;
-        tracker.finish(&mut over);
+        let (mut under_way, mut latencies, mut last_ns) = (FxHashMap::default(), Vec::new(), 0);
+        store.marks(|mark| {
+            // As the tracker has it: what comes late counts as of then.
+            last_ns = mark.time_ns.max(last_ns);
+            match mark.kind {
+                Kind::Begin => drop(under_way.insert(mark.id, last_ns)),
+                Kind::End => latencies.extend(under_way.remove(&mark.id).map(|begin_ns| last_ns - begin_ns)),
+                Kind::Switch | Kind::Wake => {}
+            }
+        })?;
         latencies.sort_unstable();
         Ok(Self::Exact(latencies))
     }

@@ -1,7 +1,6 @@
 //! Messages: what the tracker knows of each when it is over.
 
 use std::collections::BTreeMap;
-use std::mem::take;
 
 use rustc_hash::FxHashMap;
 
@@ -155,19 +154,33 @@ impl Message {
 
     /// Another one in the same place; its lists keep their room.
     pub(crate) fn restart(&mut self, id: u64, begin_ns: u64) {
-        let mut pieces = take(&mut self.pieces);
-        let mut hits = take(&mut self.hits);
-        let mut events = take(&mut self.events);
-        let mut threads = take(&mut self.threads);
-        let mut wakings = take(&mut self.wakings);
-        let mut meanwhiles = take(&mut self.meanwhiles);
+        // All by name: one that is added must be thought of here.
+        let Self {
+            id: own_id,
+            begin_ns: began_ns,
+            end_ns,
+            shares,
+            pieces,
+            hits,
+            events,
+            stints,
+            threads,
+            wakings,
+            meanwhiles,
+            attended_ns,
+            faults,
+            migrations,
+            left_out,
+            is_watched,
+        } = self;
+        (*own_id, *began_ns, *attended_ns, *end_ns, *shares) = (id, begin_ns, begin_ns, None, Shares::default());
+        (*stints, *faults, *migrations, *left_out, *is_watched) = (0, 0, 0, 0, true);
         pieces.clear();
         hits.clear();
         events.clear();
         threads.clear();
         wakings.clear();
         meanwhiles.clear();
-        *self = Self { pieces, hits, events, threads, wakings, meanwhiles, ..Self::beginning(id, begin_ns) };
     }
 
     /// Adds a piece; one that goes on where the last one of the same kind ended makes that one longer.

@@ -72,11 +72,17 @@ impl<'s> Merge<'s> {
                 records.push(Record::Kernel(KernelEvent { time_ns: kernel_ns, cpu: of(1) as u32, tid: of(2) as u32, what }));
                 kernel.advance()?;
             } else if sample_ns <= mark_ns {
-                let of = |at: usize| samples.batch[at][samples.row];
-                let (pid, tid) = (of(1) as u32, of(2) as u32);
-                let function = store.symbols.function(pid, of(3) as u64);
-                records.push(Record::Sample(Sampled { time_ns: sample_ns, tid, function }));
-                samples.advance()?;
+                // All that come before anything else does: most rows are samples.
+                let before_ns = kernel_ns.min(mark_ns.saturating_add(1)).min(event_ns.saturating_add(1));
+                let [times, pids, tids, ips] = &samples.batch;
+                let rows = samples.row..times.len().min(samples.row + most - records.len());
+                let run = rows.take_while(|row| (times[*row] as u64) < before_ns);
+                let before = records.len();
+                records.extend(run.map(|row| {
+                    let function = store.symbols.function(pids[row] as u32, ips[row] as u64);
+                    Record::Sample(Sampled { time_ns: times[row] as u64, tid: tids[row] as u32, function })
+                }));
+                samples.skip(records.len() - before)?;
             } else {
                 let odd = || store.odd(MARKS.0, (0..4).map(|at| marks.batch[at][marks.row]));
                 records.push(Record::Mark(mark(&marks.batch, marks.row).ok_or_else(odd)?));
@@ -111,7 +117,11 @@ impl<const N: usize> Stream<N> {
     }
 
     fn advance(&mut self) -> Result<()> {
-        self.row += 1;
+        self.skip(1)
+    }
+
+    fn skip(&mut self, rows: usize) -> Result<()> {
+        self.row += rows;
         self.fill()
     }
 
