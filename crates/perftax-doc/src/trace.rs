@@ -122,6 +122,9 @@ pub struct PriceChecked {
     pub extra: Estimate,
     /// How long nothing was recorded for it, s.
     pub off_s: f64,
+    /// The program's CPU time meanwhile, s.
+    #[serde(default)]
+    pub off_cpu_s: f64,
     /// The comparisons that the estimate is from, each as a share.
     pub pairs: Vec<f64>,
 }

@@ -79,8 +79,10 @@ pub struct PriceCheck {
     state: State,
     began_ns: u64,
     /// When recording was switched off last, and for how long it was off in all, ns.
-    off_since_ns: u64,
+    off_since: Progress,
     off_ns: u64,
+    /// The program's CPU time meanwhile, ns.
+    off_cpu_ns: u64,
     /// Slices in which nothing was done.
     idle: usize,
     /// Comparisons that are made at most.
@@ -95,7 +97,16 @@ impl PriceCheck {
     pub fn new(now_ns: u64, knows_messages: bool) -> Self {
         let state = State::Waits(now_ns + FIRST_NS);
         let most = if knows_messages { MAX_PAIRS } else { MAX_BLIND_PAIRS };
-        Self { state, began_ns: now_ns, off_since_ns: 0, off_ns: 0, idle: 0, most, pairs: Vec::new() }
+        Self {
+            state,
+            began_ns: now_ns,
+            off_since: Progress::default(),
+            off_ns: 0,
+            off_cpu_ns: 0,
+            idle: 0,
+            most,
+            pairs: Vec::new(),
+        }
     }
 
     /// No more comparisons are made.
@@ -126,7 +137,7 @@ impl PriceCheck {
                     return Step::Stay;
                 }
                 self.state = State::Off(before, None);
-                self.off_since_ns = now.time_ns;
+                self.off_since = now;
                 return Step::Off;
             }
             State::Off(before, Some(began)) => {
@@ -150,7 +161,8 @@ impl PriceCheck {
         match &mut self.state {
             State::Off(_, began @ None) => *began = Some(now),
             State::After(.., began @ None) => {
-                self.off_ns += now.time_ns.saturating_sub(self.off_since_ns);
+                self.off_ns += now.time_ns.saturating_sub(self.off_since.time_ns);
+                self.off_cpu_ns += now.cpu_ns.saturating_sub(self.off_since.cpu_ns);
                 *began = Some(now);
             }
             _ => {}
@@ -180,6 +192,7 @@ impl PriceCheck {
         Some(PriceChecked {
             extra: Estimate::new(extra(mean.estimate), extra(mean.low), extra(mean.high)),
             off_s: self.off_ns as f64 * 1e-9,
+            off_cpu_s: self.off_cpu_ns as f64 * 1e-9,
             pairs: self.pairs.iter().copied().map(extra).collect(),
         })
     }

@@ -36,9 +36,15 @@ pub struct Opened {
 #[derive(Default)]
 pub struct Lasting {
     /// Probes, watched by CPU.
-    pub of_cpus: Vec<Source>,
+    pub probes: Option<Source>,
     /// System calls of the program's threads.
-    pub of_threads: Vec<Source>,
+    pub calls: Option<Source>,
+}
+
+impl Lasting {
+    pub fn sources(&mut self) -> impl Iterator<Item = &mut Source> {
+        self.probes.iter_mut().chain(&mut self.calls)
+    }
 }
 
 /// Opens what a recording takes.
@@ -64,7 +70,8 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
     };
     // PEBS puts many records together only where none of it is asked: neither our clock nor what tracepoints record.
     let is_precise = recording.event.mechanism == Mechanism::Pebs;
-    let (mut precise, mut own) = (None, vec![(recording.event.clone(), sampled, Meaning::Sample)]);
+    let watched = if recording.clock_is_of_cpus() { recording.event.dummy_beside() } else { recording.event.clone() };
+    let (mut precise, mut own) = (None, vec![(watched, sampled, Meaning::Sample)]);
     if is_precise {
         let payload = identity::with_register(Payload::BASIC.with_place(), recording, true);
         let sampled_precisely = Sampling { clock: Clock::Perf, ..of_program(recording.period).carrying(payload) };
@@ -85,6 +92,10 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
         // Where each sample takes an interrupt a record of each would cost as much again.
         if is_precise && records_hold_time() {
             of_all.extend(Tracepoints::resolve(&INTERRUPTS, plain, catalog)?.events);
+        }
+        if recording.clock_is_of_cpus() {
+            let busy = Sampling { without_idle: true, ..every(recording.period) };
+            of_all.push((recording.event.clone(), busy, Meaning::Sample));
         }
         of_cpus.push(Source::open(&of_all, &on_cpus(recording), recording.ring_pages, None)?);
     }
@@ -119,36 +130,42 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
         Ok(sources)
     };
     let of_threads = on_all_threads(&|| program.threads(), watch)?;
-    let lasting = open_lasting(recording, catalog, &|| program.threads(), probes, is_ours)?;
+    let probes = probes.map(|probes| open_probes(recording, catalog, probes)).transpose()?;
+    let lasting = Lasting { probes, calls: open_calls(recording, catalog, &|| program.threads(), is_ours)? };
     Ok(Opened { of_cpus, of_threads, lasting, formats, missing, is_on_exec: is_ours })
 }
 
-/// Opens what costs as long as it is open; of a program's threads that there are now, and of what they start.
+/// Opens probes, on all CPUs.
 ///
 /// # Errors
-/// Where an event cannot be opened.
-pub fn open_lasting(
+/// Where one cannot be opened.
+pub fn open_probes(recording: &Recording, catalog: &Catalog, probes: &Probes) -> Result<Source> {
+    let events = probes.events(every_one(recording).carrying(Payload::BASIC.with_place().with_raw()), catalog)?;
+    Source::open(&events, &on_cpus(recording), recording.ring_pages, None)
+}
+
+/// Opens the system calls of a program's threads that there are now, and of what they start; none where they are not asked for.
+///
+/// # Errors
+/// Where they cannot be opened.
+pub fn open_calls(
     recording: &Recording,
     catalog: &Catalog,
     threads: &dyn Fn() -> Vec<i32>,
-    probes: Option<&Probes>,
     is_on_exec: bool,
-) -> Result<Lasting> {
+) -> Result<Option<Source>> {
+    if !matches!(recording.tag, Tag::Sockets(_)) && (!recording.kernel_noise || recording.budget.is_some()) {
+        return Ok(None);
+    }
+    let sampling = Sampling { inherit: true, enable_on_exec: is_on_exec, ..every_one(recording) };
+    let sampling = sampling.carrying(identity::with_register(Payload::BASIC.with_place().with_raw(), recording, false));
+    let events = Tracepoints::resolve(&SYSCALLS, sampling, catalog)?.events;
+    on_all_threads(threads, |threads| open_own(recording, &events, threads)).map(Some)
+}
+
+fn every_one(recording: &Recording) -> Sampling {
     let ring_bytes = recording.ring_pages * rustix::param::page_size();
-    let every_one = Sampling { clock: Clock::MonotonicRaw, ..Sampling::every(1, ring_bytes) };
-    let plain = Payload::BASIC.with_place().with_raw();
-    let mut lasting = Lasting::default();
-    if let Some(probes) = probes {
-        let events = probes.events(every_one.carrying(plain), catalog)?;
-        lasting.of_cpus.push(Source::open(&events, &on_cpus(recording), recording.ring_pages, None)?);
-    }
-    if matches!(recording.tag, Tag::Sockets(_)) || recording.kernel_noise && recording.budget.is_none() {
-        let sampling = Sampling { inherit: true, enable_on_exec: is_on_exec, ..every_one };
-        let sampling = sampling.carrying(identity::with_register(plain, recording, false));
-        let events = Tracepoints::resolve(&SYSCALLS, sampling, catalog)?.events;
-        lasting.of_threads.push(on_all_threads(threads, |threads| open_own(recording, &events, threads))?);
-    }
-    Ok(lasting)
+    Sampling { clock: Clock::MonotonicRaw, ..Sampling::every(1, ring_bytes) }
 }
 
 /// Opens what watches the program's own threads.

@@ -13,6 +13,8 @@ use perftax_target::{Program, TimeOrder};
 use rustix::process::{Resource, getrlimit};
 
 use super::events::Formats;
+use super::family::Family;
+use super::handovers::Handovers;
 use super::identity::{Held, Identity};
 use super::listener::Listener;
 use super::mappings::Mappings;
@@ -53,6 +55,9 @@ pub struct Session<'a> {
     rows: [u64; 3],
     counted: Vec<Counting>,
     pid: u32,
+    /// Whose samples are kept where those of others are taken, too.
+    family: Option<Family>,
+    handovers: Handovers,
     /// Whether the events are on.
     is_on: bool,
     budget: Option<Controller>,
@@ -62,6 +67,9 @@ pub struct Session<'a> {
     price_check: Option<PriceCheck>,
     /// Why probes and system calls are not watched any more.
     not_opened: Option<String>,
+    /// The events of threads stay open while the price is checked.
+    stayed_open: bool,
+    began_ns: u64,
     /// What those had lost that are closed.
     lost: u64,
     losses_ns: Vec<u64>,
@@ -77,7 +85,7 @@ impl<'a> Session<'a> {
     ) -> Result<Self> {
         let mut opened = opening::open(recording, catalog, program, probes.as_ref())?;
         if opened.is_on_exec {
-            let of_cpus = opened.of_cpus.iter_mut().chain(&mut opened.lasting.of_cpus);
+            let of_cpus = opened.of_cpus.iter_mut().chain(&mut opened.lasting.probes);
             of_cpus.into_iter().try_for_each(|source| source.sampler.enable())?;
         }
         let checks_price = recording.checks_price && recording.budget.is_none() && !matches!(recording.tag, Tag::Register(_));
@@ -88,6 +96,8 @@ impl<'a> Session<'a> {
             work: Work::of(program.pid(), &recording.tag),
             price_check: checks_price.then(|| PriceCheck::new(monotonic_raw_ns(), recording.tag == Tag::Marks)),
             not_opened: None,
+            stayed_open: false,
+            began_ns: monotonic_raw_ns(),
             lost: 0,
             losses_ns: Vec::new(),
             sources: opened.of_cpus.into_iter().chain(opened.of_threads).collect(),
@@ -103,6 +113,8 @@ impl<'a> Session<'a> {
             rows: [0; 3],
             counted: vec![Counting::default(); recording.counted.len()],
             pid: program.pid(),
+            family: recording.clock_is_of_cpus().then(|| Family::of(program.pid())),
+            handovers: Handovers::default(),
             is_on: false,
             budget: recording.budget.map(Controller::new),
             windows_ns: Vec::new(),
@@ -155,7 +167,7 @@ impl<'a> Session<'a> {
     }
 
     fn all_sources(&mut self) -> impl Iterator<Item = &mut Source> {
-        self.sources.iter_mut().chain(&mut self.lasting.of_cpus).chain(&mut self.lasting.of_threads)
+        self.sources.iter_mut().chain(self.lasting.sources())
     }
 
     /// Within a budget: on or off, when it is time; otherwise off for a moment, where the price is to be checked.
@@ -175,10 +187,6 @@ impl<'a> Session<'a> {
         listener.listen(&mut self.order)?;
         match check.next(work.progress(listener)) {
             Step::Stay => return Ok(()),
-            Step::Off if !has_room(&self.work.pids(), self.recording.cpus.len()) => {
-                check_over(&mut self.price_check);
-                return Ok(());
-            }
             Step::Off => self.go_blind()?,
             Step::On => self.see_again()?,
         }
@@ -188,14 +196,18 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Records nothing for a while, and gives back what costs as long as it is open.
+    /// Records nothing for a while, and gives back what costs as long as it is open, as far as that can be had again.
     fn go_blind(&mut self) -> Result<()> {
         // Marks are told all the time. What comes until all is off is of before for the messages that are told otherwise: those under way are let go.
         self.say(if self.recording.tag == Tag::Marks { What::Paused } else { What::Blind });
         self.all_sources().try_for_each(|source| source.sampler.disable())?;
         self.drain()?;
-        let lasting = std::mem::take(&mut self.lasting);
-        for mut source in lasting.of_cpus.into_iter().chain(lasting.of_threads) {
+        let threads: Vec<u32> = self.work.pids().into_iter().flat_map(running_threads).map(|tid| tid as u32).collect();
+        let recorded_ns = monotonic_raw_ns().saturating_sub(self.began_ns);
+        let can_close = has_room(threads.len(), self.recording.cpus.len()) && self.handovers.allow_closing(threads, recorded_ns);
+        let calls = if can_close && !self.stayed_open { self.lasting.calls.take() } else { None };
+        self.stayed_open |= self.lasting.calls.is_some();
+        for mut source in self.lasting.probes.take().into_iter().chain(calls) {
             self.lost += source.lost()?;
             self.losses_ns.append(&mut source.losses_ns);
         }
@@ -206,8 +218,12 @@ impl<'a> Session<'a> {
     fn see_again(&mut self) -> Result<()> {
         let work = RefCell::new(&mut self.work);
         let threads = || work.borrow_mut().pids().into_iter().flat_map(running_threads).collect();
-        let opened = opening::open_lasting(self.recording, self.catalog, &threads, self.probes.as_ref(), false);
-        match opened {
+        let calls = match self.lasting.calls.take() {
+            None => opening::open_calls(self.recording, self.catalog, &threads, false),
+            open => Ok(open),
+        };
+        let probes = self.probes.as_ref().map(|probes| opening::open_probes(self.recording, self.catalog, probes)).transpose();
+        match probes.and_then(|probes| Ok(Lasting { probes, calls: calls? })) {
             Ok(opened) => self.lasting = opened,
             // It has ended meanwhile.
             Err(_) if self.work.pids().is_empty() => return Ok(()),
@@ -264,7 +280,7 @@ impl<'a> Session<'a> {
 
     fn drain(&mut self) -> Result<()> {
         let Self { sources, lasting, formats, probes, order, mappings, names, identity, .. } = self;
-        for source in sources.iter_mut().chain(&mut lasting.of_cpus).chain(&mut lasting.of_threads) {
+        for source in sources.iter_mut().chain(lasting.sources()) {
             source.drain(formats.as_ref(), probes.as_ref(), order, mappings, names)?;
             for (pid, fd) in std::mem::take(&mut source.accepting) {
                 identity.accepts(pid, fd);
@@ -296,7 +312,17 @@ impl<'a> Session<'a> {
             rows[kind] += 1;
             keep(row)
         };
-        self.order.before(until_ns).try_for_each(|(_, held)| identity.take(held, &mut keep))?;
+        let (family, handovers) = (&mut self.family, &mut self.handovers);
+        self.order.before(until_ns).try_for_each(|(_, held)| {
+            let mut is_others = |pid: u32| family.as_mut().is_some_and(|family| !family.has(pid));
+            match &held {
+                Held::Row(Row::Sample(sample)) if is_others(sample.pid) => return Ok(()),
+                Held::Birth(_, pid, parent) => family.iter_mut().for_each(|family| family.born(*pid, *parent)),
+                Held::Row(Row::Kernel(KernelEvent { tid, what: What::Switch { next, .. }, .. })) => handovers.add(*tid, *next),
+                _ => {}
+            }
+            identity.take(held, &mut keep)
+        })?;
         identity.release(until_ns, &mut keep)
     }
 
@@ -348,6 +374,7 @@ impl<'a> Session<'a> {
             probed: self.probes.map(|probes| probes.binary),
             checked: self.price_check.as_ref().and_then(PriceCheck::found),
             not_opened: self.not_opened,
+            stayed_open: self.stayed_open,
             own_cpu_s,
             spent: self.budget.as_ref().and_then(Controller::spent),
             windows_ns: self.budget.is_some().then_some(self.windows_ns),
@@ -359,8 +386,7 @@ impl<'a> Session<'a> {
 const EACH: usize = 2;
 
 /// Whether so many can be opened as there are threads by now, each a descriptor. At the beginning there was one thread, perhaps, whose events the others have inherited.
-fn has_room(pids: &[u32], cpus: usize) -> bool {
-    let threads: usize = pids.iter().map(|pid| running_threads(*pid).len()).sum();
+fn has_room(threads: usize, cpus: usize) -> bool {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     (2 * EACH * threads * cpus) as u64 <= limit
 }

@@ -31,7 +31,7 @@ pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
     let (of_marks, rest): (Vec<CostPart>, Vec<CostPart>) = parts.iter().cloned().partition(|part| part.what == MARKS);
     let found = found.map(|found| share(&of_marks, meta.cpu_s).map_or(found, |of_marks| found.plus(&of_marks)));
     let is_priced = rest.iter().all(|part| part.each_ns.is_some());
-    let said = Said::of(if is_priced { whole_share(&parts, meta.cpu_s) } else { None }, found);
+    let said = Said::of(if is_priced { whole_share(&parts, meta.cpu_s) } else { None }, in_programs(&parts, meta.cpu_s), found);
     let priced_share = if said.is_priced { None } else { share(&parts, meta.cpu_s) };
     TraceCost { share: said.share, is_checked: said.share.is_some() && !said.is_priced, priced_share, parts, busiest }
 }
@@ -55,13 +55,17 @@ struct Said {
 }
 
 impl Said {
-    /// Prices are of loops, and what is found on the program is of the program: where they contradict each other it is believed. Where they do not, the narrower one says more.
-    fn of(priced: Option<Estimate>, found: Option<Estimate>) -> Self {
+    /// Prices are of loops, and what is found on the program is of the program: where they contradict each other it is believed. Where they do not, what says more: the one that is
+    /// narrower, if the prices are taken for what they may come to in a program.
+    fn of(priced: Option<Estimate>, in_programs: Option<Estimate>, found: Option<Estimate>) -> Self {
         let width = |estimate: &Estimate| estimate.high - estimate.low;
         let is_priced = match (&priced, &found) {
             (None, _) => false,
             (Some(_), None) => true,
-            (Some(priced), Some(found)) => priced.low <= found.high && found.low <= priced.high && width(priced) <= width(found),
+            (Some(priced), Some(found)) => {
+                let agree = priced.low <= found.high && found.low <= priced.high;
+                agree && in_programs.as_ref().is_some_and(|in_programs| width(in_programs) <= width(found))
+            }
         };
         Self { share: if is_priced { priced } else { found }, is_priced }
     }
@@ -69,6 +73,13 @@ impl Said {
 
 /// Where messages are told apart by marks.
 const MARKS: &str = "marks";
+const HITS: &str = "hits of probes";
+const RECORDS: &str = "kernel records";
+const LOST: &str = "records that found no room";
+
+/// In a program a record, and the hit of a probe, was found to take up to so many times what it takes in the calibration's loop: its caches are the program's, and all threads share the
+/// kernel's lists (docs/results/trace.md).
+const MOST_TIMES: f64 = 4.0;
 
 /// A register's marks and those of connections are put together by perftax: they cost the program nothing. Those of probes stand for passes, of which some make two marks and others none.
 fn marks(meta: &TraceMeta, [marks, samples, records]: [u64; 3]) -> [u64; 3] {
@@ -122,7 +133,7 @@ impl Prices {
 
     /// What found no room was taken all the same. Nearly all of it is what the kernel does.
     fn lost(&self, lost: u64) -> Option<CostPart> {
-        let (what, each_ns) = ("records that found no room".into(), self.record_ns);
+        let (what, each_ns) = (LOST.into(), self.record_ns);
         let remedy = each_ns.is_none().then(|| "perftax calibrate --mechanism tracepoint".into());
         (lost > 0).then_some(CostPart { what, count: lost, each_ns, remedy })
     }
@@ -135,10 +146,10 @@ impl Prices {
             remedy: each_ns.is_none().then(|| format!("perftax calibrate {calibrate}")),
         };
         let parts = [
-            part(if self.is_marked { "marks" } else { "hits of probes" }, marks, self.mark_ns, "--mechanism uprobe"),
+            part(if self.is_marked { MARKS } else { HITS }, marks, self.mark_ns, "--mechanism uprobe"),
             part("samples", samples, self.sample_ns, &format!("-e {}", self.event)),
             part("interrupts without a sample", self.dropped(samples, cpu_s), self.dropped_ns, &format!("-e {}", self.event)),
-            part("kernel records", records, self.record_ns, "--mechanism tracepoint"),
+            part(RECORDS, records, self.record_ns, "--mechanism tracepoint"),
         ];
         parts.into_iter().filter(|part| part.count > 0).collect()
     }
@@ -160,7 +171,12 @@ pub fn foreseen(machine: &MachineId, recording: &Recording) -> String {
             let share = |ns: f64| ns / (recording.period as f64 - ns).max(1.0);
             let share = Estimate::new(share(alpha_ns.estimate), share(alpha_ns.low), share(alpha_ns.high));
             let when = if recording.budget.is_some() { " while recording is on" } else { "" };
-            format!("{sample}, so that samples take {} of the program's CPU time{when}", units::estimate_share(&share))
+            let whose = if recording.clock_is_of_cpus() {
+                "the CPU time of the program, and of what else runs"
+            } else {
+                "the program's CPU time"
+            };
+            format!("{sample}, so that samples take {} of {whose}{when}", units::estimate_share(&share))
         }
         _ => sample,
     }];
@@ -200,6 +216,16 @@ fn price(profile: &MachineProfile, event: &str) -> Option<Estimate> {
     profile.calibrations.iter().find(|found| found.event == event).map(|found| found.alpha_ns)
 }
 
+/// [`share`], with what each part may come to in a program.
+fn in_programs(parts: &[CostPart], cpu_s: f64) -> Option<Estimate> {
+    let widened = |part: &CostPart| {
+        let times = if [HITS, RECORDS, LOST].contains(&part.what.as_str()) { MOST_TIMES } else { 1.0 };
+        let each_ns = part.each_ns.map(|each| Estimate { high: each.high * times, ..each });
+        CostPart { each_ns, ..part.clone() }
+    };
+    whole_share(&parts.iter().map(widened).collect::<Vec<_>>(), cpu_s)
+}
+
 /// [`share`]; none where a part of it has no price.
 fn whole_share(parts: &[CostPart], cpu_s: f64) -> Option<Estimate> {
     if parts.iter().all(|part| part.each_ns.is_some()) { share(parts, cpu_s) } else { None }
@@ -225,15 +251,28 @@ mod tests {
     fn what_was_found_on_the_program_is_believed() {
         let at = |low: f64, high: f64| Some(Estimate::new((low + high) / 2.0, low, high));
         let said = |priced, found| {
-            let said = Said::of(priced, found);
+            let said = Said::of(priced, priced, found);
             (said.share, said.is_priced)
         };
         let (priced, wide, far) = (at(0.028, 0.031), at(-0.01, 0.08), at(3.1, 3.9));
+        // Its records may take several times what they take in a loop.
+        let said_of_records = Said::of(priced, at(0.028, 0.12), wide);
+        assert_eq!((said_of_records.share, said_of_records.is_priced), (wide, false));
         assert_eq!(said(priced, None), (priced, true));
         assert_eq!(said(priced, wide), (priced, true), "they agree: the narrower one");
         assert_eq!(said(at(0.5, 9.0), far), (far, false));
         assert_eq!(said(priced, far), (far, false), "they do not");
         assert_eq!((said(None, far), said(None, None)), ((far, false), (None, false)));
+    }
+
+    #[test]
+    fn records_and_hits_may_take_several_times_their_price() {
+        let part = |what: &str| CostPart { what: what.into(), ..part(10_000, Some(1000.0)) };
+        let of = |parts: &[CostPart]| in_programs(parts, 1.0).unwrap();
+        let (clock, record) = (of(&[part("samples")]), of(&[part("samples"), part(RECORDS)]));
+        assert!((clock.high - 0.01 / 0.99).abs() < 1e-9 && clock.low == clock.high, "{clock:?}");
+        assert!((record.low - 0.02 / 0.98).abs() < 1e-9 && (record.high - 0.05 / 0.95).abs() < 1e-3, "{record:?}");
+        assert!(in_programs(&[CostPart { each_ns: None, ..part(RECORDS) }], 1.0).is_none());
     }
 
     #[test]

@@ -375,6 +375,10 @@ fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked:
         let message = format!("functions of {files} have no names: what was mapped is not to be had any more");
         warn(message, "leave programs and libraries where they are until they were recorded");
     }
+    if recorded.stayed_open && recorded.checked.is_some() {
+        let message = "what recording was found to cost lacks some tens of nanoseconds a system call and a switch: threads of the program follow each other on a CPU too often to close what watches them";
+        warn(message.into(), "the CPU time of a run without perftax tells the whole of it");
+    }
     if let Some(why) = &recorded.not_opened {
         let message = format!("probes and system calls were watched no more after a check of the price: {why}");
         warn(message, "--no-price-check");
