@@ -125,6 +125,9 @@ pub struct PriceChecked {
     /// The program's CPU time meanwhile, s.
     #[serde(default)]
     pub off_cpu_s: f64,
+    /// It takes at least that: what watches system calls stayed open meanwhile, and took something, too.
+    #[serde(default)]
+    pub at_least: bool,
     /// The comparisons that the estimate is from, each as a share.
     pub pairs: Vec<f64>,
 }

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 
+use perftax_pmu::machine::KernelModule;
 use perftax_pmu::record::{Encoder, MappedCode};
 
 /// The kernel's text, first address and one behind the last.
@@ -25,12 +26,10 @@ pub fn kernel_code(encoder: &Encoder) -> Vec<u8> {
         inode: 0,
     };
     let mut records = encoder.kernel_mmap(&kernel);
-    for line in std::fs::read_to_string("/proc/modules").unwrap_or_default().lines() {
-        if let Some((name, from, bytes)) = module(line) {
-            let path = format!("[{name}]");
-            let code = MappedCode { address: from, length: bytes, path: path.as_bytes(), file_offset: 0, ..kernel };
-            records.extend(encoder.kernel_mmap(&code));
-        }
+    for module in KernelModule::loaded() {
+        let path = format!("[{}]", module.name);
+        let code = MappedCode { address: module.from, length: module.bytes, path: path.as_bytes(), file_offset: 0, ..kernel };
+        records.extend(encoder.kernel_mmap(&code));
     }
     records
 }
@@ -68,14 +67,6 @@ fn size_of_text(memory: &str) -> Option<u64> {
     (to > from).then(|| to - from + 1)
 }
 
-/// Name, size, users, who, state, address.
-fn module(line: &str) -> Option<(&str, u64, u64)> {
-    let mut fields = line.split_whitespace();
-    let (name, bytes) = (fields.next()?, fields.next()?.parse().ok()?);
-    let address = u64::from_str_radix(fields.nth(3)?.strip_prefix("0x")?, 16).ok()?;
-    (address > 0).then_some((name, address, bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,12 +87,5 @@ mod tests {
         let memory = "00000000-00000fff : Reserved\n00100000-bfffffff : System RAM\n  01000000-02209987 : Kernel code\n";
         assert_eq!(size_of_text(memory), Some(0x120_9988));
         assert_eq!(size_of_text("  00000000-00000000 : Kernel code\n"), None);
-    }
-
-    #[test]
-    fn modules_have_a_place_and_a_size() {
-        let line = "nf_tables 376832 84 nft_ct,nft_compat, Live 0xffffffffc0e00000";
-        assert_eq!(module(line), Some(("nf_tables", 0xffff_ffff_c0e0_0000, 376_832)));
-        assert_eq!(module("nf_tables 376832 84 - Live 0x0000000000000000"), None);
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, Register};
 
-use crate::elf::{Elf, GoRelease, debug_file};
+use crate::elf::{Elf, GoRelease};
 use crate::error::Result;
 use crate::naming::{MIN_ALIKE, alike, nearest};
 use crate::{demangled, without_parameters};
@@ -53,7 +53,7 @@ impl ProbedFunctions {
     pub fn of(path: &Path) -> Result<Self> {
         let elf = Elf::open_64_bit(path).and_then(|_| Elf::read(path))?;
         let segments = elf.segments();
-        let debug = elf.build_id().and_then(|id| debug_file(&id)).and_then(|file| Elf::read(&file).ok());
+        let debug = elf.debug(path).and_then(|file| Elf::read(&file).ok());
         let indirect: Vec<u64> =
             elf.code_symbols().into_iter().filter(|symbol| symbol.is_indirect).map(|symbol| symbol.offset).collect();
         let functions = elf.functions().into_iter().chain(debug.iter().flat_map(Elf::functions));

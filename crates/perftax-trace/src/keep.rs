@@ -1,7 +1,7 @@
 //! Keeping the slow messages alone, while recording: bounded memory, and next to nothing on disk.
 //!
 //! Everything passes through a tracker; of a message that turns out slow the rows of its threads are kept, from the beginning of the
-//! message before it to the end of the one after it. Of all others there remain sums and histograms.
+//! message before it to the end of the one after it, and of threads that ended its waiting those of the message that they were at. Of all others there remain sums and histograms.
 
 use std::collections::VecDeque;
 
@@ -32,6 +32,9 @@ const MAX_ROWS: usize = 4_000_000;
 const LONG_AGO_NS: u64 = 20_000_000;
 /// Rows of the message after a slow one that are kept at most.
 const MAX_FOLLOWING: u32 = 10_000;
+/// Messages of wakers that are kept with a slow one, and rows among which the beginning of each is looked for.
+const MAX_WAKERS: usize = 8;
+const MAX_BACK: usize = 1 << 16;
 
 /// A row that waits for its message's end.
 struct Held {
@@ -73,6 +76,8 @@ struct Candidate {
     from_ns: u64,
     to_ns: u64,
     latency_ns: u64,
+    /// Threads that ended its waiting, and what they were at.
+    wakers: Vec<(u32, u64)>,
 }
 
 /// Tells which messages are slow, and sums up all.
@@ -145,7 +150,8 @@ impl Judge {
         }
         let is_near = |begin: &u64| *begin <= message.begin_ns && message.begin_ns - begin <= latency_ns.max(self.threshold_ns);
         let from_ns = before.filter(is_near).unwrap_or(message.begin_ns);
-        Some(Candidate { threads: message.threads.clone(), from_ns, to_ns: message.begin_ns + latency_ns, latency_ns })
+        let to_ns = message.begin_ns + latency_ns;
+        Some(Candidate { threads: message.threads.clone(), from_ns, to_ns, latency_ns, wakers: wakers(message) })
     }
 }
 
@@ -305,7 +311,7 @@ impl KeepSlow {
 
     /// Keeps what is held of a message and of the one before it, and has the one after it kept.
     fn keep(&mut self, candidate: &Candidate) {
-        let Candidate { threads, from_ns, to_ns, latency_ns } = candidate;
+        let Candidate { threads, from_ns, to_ns, latency_ns, wakers } = candidate;
         let latency_ns = (*latency_ns).max(1);
         self.latencies_ns.push(latency_ns);
         self.not_whole += u64::from(self.held.front().is_none_or(|held| held.row.time_ns() > *from_ns));
@@ -317,23 +323,58 @@ impl KeepSlow {
                 held.kept_for_ns = held.kept_for_ns.max(latency_ns);
             }
         }
-        // Up to the end of the next message: part of it may have passed already.
+        // Up to the end of the next message.
         for tid in threads {
-            let mut next = Following { left: MAX_FOLLOWING, latency_ns, has_come: false };
-            for held in self.held.range_mut(end..).filter(|held| tids(&held.row).any(|other| other == tid)) {
-                held.kept_for_ns = held.kept_for_ns.max(latency_ns);
-                next.take(&held.row);
-                if next.left == 0 {
-                    break;
-                }
-            }
-            if next.left > 0 {
-                let known = self.following.entry(tid).or_default();
-                next.latency_ns = next.latency_ns.max(known.latency_ns);
-                *known = next;
-            }
+            self.follow(tid, end, Following { left: MAX_FOLLOWING, latency_ns, has_come: false });
+        }
+        for &(tid, id) in wakers {
+            self.keep_waker(tid, id, end, latency_ns);
         }
     }
+
+    /// Keeps what a thread does next, as far as `next` goes. Part of it, from a place among the rows on, may have passed already.
+    fn follow(&mut self, tid: u32, from: usize, mut next: Following) {
+        for held in self.held.range_mut(from..).filter(|held| tids(&held.row).any(|other| other == tid)) {
+            held.kept_for_ns = held.kept_for_ns.max(next.latency_ns);
+            next.take(&held.row);
+            if next.left == 0 {
+                return;
+            }
+        }
+        let known = self.following.entry(tid).or_default();
+        next.latency_ns = next.latency_ns.max(known.latency_ns);
+        *known = next;
+    }
+
+    /// Keeps what a thread did for the message that it was at when it ended a slow one's waiting, before a place among the rows, and until it leaves it. Without its beginning, which may
+    /// have been let go, nothing is said of that message, rather than a part of it.
+    fn keep_waker(&mut self, tid: u32, id: u64, end: usize, latency_ns: u64) {
+        let is_mark = |held: &Held, kind: Kind| matches!(&held.row, Row::Mark(mark) if mark.id == id && mark.kind == kind);
+        let back = self.held.range(..end).rev().take(MAX_BACK).position(|held| is_mark(held, Kind::Begin));
+        let Some(first) = back.map(|back| end - 1 - back) else { return };
+        let mut is_over = false;
+        for held in self.held.range_mut(first..end) {
+            is_over |= is_mark(held, Kind::End);
+            if tids(&held.row).any(|other| other == tid) || matches!(&held.row, Row::Mark(mark) if mark.id == id) {
+                held.kept_for_ns = held.kept_for_ns.max(latency_ns);
+            }
+        }
+        if !is_over {
+            self.follow(tid, end, Following { left: MAX_FOLLOWING, latency_ns, has_come: true });
+        }
+    }
+}
+
+/// Who ended a message's waiting, and the messages that they were at.
+fn wakers(message: &Message) -> Vec<(u32, u64)> {
+    let mut wakers: Vec<(u32, u64)> = Vec::new();
+    for by in message.wakings.iter().map(|waking| waking.by) {
+        let Some(id) = by.id.filter(|id| *id != message.id) else { continue };
+        if by.tid != 0 && !wakers.contains(&(by.tid, id)) && wakers.len() < MAX_WAKERS {
+            wakers.push((by.tid, id));
+        }
+    }
+    wakers
 }
 
 /// The threads that a row is about.
@@ -501,6 +542,48 @@ mod tests {
         assert!((90..=110).contains(&watched) && keep.judge.population.latency.len() == 20_000, "{watched}");
         assert!((LEAST..=LEAST + 5).contains(&keep.kept), "{} kept of {watched}", keep.kept);
         assert!(keep.judge.kept_from_ns > 2500 && kept.len() >= 2 * LEAST as usize, "{}", keep.judge.kept_from_ns);
+    }
+
+    /// Every thousandth message waits until another thread's, which is itself not slow, is done with what it waits for: that one is kept with it.
+    #[test]
+    fn what_a_waker_was_at_is_kept_with_the_message_that_waited() {
+        const MESSAGES: u64 = 20_000;
+        let rows = (1..=MESSAGES).flat_map(|id| {
+            let from_ns = 1_000_000 + id * 20_000;
+            let mark = |time_ns, tid, id, kind| Row::Mark(Mark { time_ns, tid, id, kind });
+            let kernel = |time_ns, tid, what| Row::Kernel(KernelEvent { time_ns, cpu: 0, tid, what });
+            let (other, waits) = (MESSAGES + id, id % 1000 == 999);
+            let took_ns = if waits { 9000 } else { 2000 + id * 7919 % 1000 };
+            let waiting = [
+                kernel(from_ns + 100, 10, What::Switch { is_runnable: false, next: 0 }),
+                kernel(from_ns + 7000, 11, What::Wakeup { tid: 10 }),
+                kernel(from_ns + 7100, 0, What::Switch { is_runnable: false, next: 10 }),
+            ];
+            let mut rows = vec![mark(from_ns, 10, id, Kind::Begin), mark(from_ns + took_ns, 10, id, Kind::End)];
+            rows.extend(waiting.into_iter().filter(|_| waits));
+            // It goes on when the slow one is over.
+            rows.push(mark(from_ns + 6900, 11, other, Kind::Begin));
+            rows.push(mark(from_ns + 9500, 11, other, Kind::End));
+            rows.sort_by_key(Row::time_ns);
+            rows
+        });
+        let (keep, kept) = kept(0.9995, rows);
+        assert!(keep.not_whole == 0 && kept.len() < 2000, "{} rows", kept.len());
+        let (mut tracker, mut whole) = (Tracker::default(), FxHashMap::default());
+        for row in &kept {
+            let record = match row {
+                Row::Mark(mark) => Record::Mark(*mark),
+                Row::Kernel(event) => Record::Kernel(*event),
+                _ => continue,
+            };
+            tracker.take(&record, &mut |message| drop(whole.insert(message.id, message.clone())));
+        }
+        assert_eq!(tracker.trouble, Trouble::default());
+        for id in (999..MESSAGES).step_by(1000) {
+            let by = whole[&id].wakings[0].by;
+            assert_eq!((by.tid, by.id), (11, Some(MESSAGES + id)));
+            assert_eq!(whole[&(MESSAGES + id)].latency_ns(), Some(2600), "the waker's, whole");
+        }
     }
 
     #[test]

@@ -193,6 +193,7 @@ impl PriceCheck {
             extra: Estimate::new(extra(mean.estimate), extra(mean.low), extra(mean.high)),
             off_s: self.off_ns as f64 * 1e-9,
             off_cpu_s: self.off_cpu_ns as f64 * 1e-9,
+            at_least: false,
             pairs: self.pairs.iter().copied().map(extra).collect(),
         })
     }

@@ -161,7 +161,9 @@ fn cost(doc: &TraceReport) -> String {
                 let of_what = if is_whole { "" } else { " for what has one" };
                 format!("; prices give {}{of_what}", units::estimate_share(priced))
             });
-            format!("{} of the program's CPU time, as found on it {checks}{}: {parts}", share.bold(), priced.unwrap_or_default())
+            let least = if checked.is_some_and(|checked| checked.at_least) { "at least " } else { "" };
+            let priced = priced.unwrap_or_default();
+            format!("{least}{} of the program's CPU time, as found on it {checks}{priced}: {parts}", share.bold())
         }
         (None, Some(share)) => format!("{} of the program's CPU time by what has a price: {parts}", units::estimate_share(share)),
         (None, None) => parts,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{DataKind, Elf, Section, Segments, debug_file};
+use super::{DataKind, Elf, Section, Segments};
 use crate::demangled;
 
 /// A loaded file, by its data.
@@ -41,7 +41,7 @@ impl Data {
         data.sections.retain(|section| !section.name.starts_with(".tbss"));
         data.take_symbols(&elf);
         if !elf.has_symbol_table() {
-            let debug = elf.build_id().and_then(|id| debug_file(&id)).and_then(|path| Elf::read(&path).ok());
+            let debug = elf.debug(path).and_then(|path| Elf::read(&path).ok());
             debug.iter().for_each(|debug| data.take_symbols(debug));
         }
         data.sort();

@@ -1,6 +1,7 @@
 //! What programs and libraries say of themselves (ELF).
 
 mod data;
+mod debug;
 mod functions;
 mod go;
 mod segments;
@@ -13,6 +14,7 @@ use object::{Object, ObjectSection, ObjectSymbol, ReadCache, SymbolFlags, Symbol
 use crate::error::{Error, Result};
 
 pub use data::{Data, Variable};
+pub use debug::{by_build_id, debug_file};
 pub use functions::FunctionTable;
 pub use go::GoRelease;
 pub use segments::Segments;
@@ -320,15 +322,4 @@ fn unversioned(name: &str) -> &str {
 
 fn is_indirect<S, A>(flags: SymbolFlags<S, A>) -> bool {
     matches!(flags, SymbolFlags::Elf { st_info, .. } if st_info.st_type() == object::elf::STT_GNU_IFUNC)
-}
-
-/// Where a build id is kept below a folder of them: `ab/cdef…`.
-pub fn by_build_id(id: &[u8]) -> Option<String> {
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(format!("{}/{}", hex.get(..2)?, hex.get(2..).filter(|rest| !rest.is_empty())?))
-}
-
-/// Where distributions put what was stripped off a build (gdb manual, "Separate Debug Files").
-pub fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
-    Some(Path::new("/usr/lib/debug/.build-id").join(format!("{}.debug", by_build_id(build_id)?)))
 }

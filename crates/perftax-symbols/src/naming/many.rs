@@ -6,38 +6,70 @@ use std::path::{Path, PathBuf};
 use blazesym::symbolize::source::{Elf, Kernel, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
-use crate::elf::{self, Elf as Elf64, FunctionTable};
+use crate::elf::{Elf as Elf64, FunctionTable};
 use crate::{Mapping, demangled};
 
-/// The functions at offsets of a file, by its symbols alone, and by those that its distribution stripped off and that are installed (gdb manual, "Separate Debug Files"); empty where none is known.
-pub fn functions_of_file(path: &Path, offsets: &[u64]) -> Vec<String> {
-    functions_beside(path, offsets, elf::debug_file)
+/// How the functions of a file are named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// By symbols: the file's own, and those that were stripped off it, where they are installed.
+    #[default]
+    Symbols,
+    /// By debug information, where there is any: `inner (inlined in outer)`. Reading it takes seconds for a large program.
+    Inlined,
 }
 
-fn functions_beside(path: &Path, offsets: &[u64], debug_file: impl Fn(&[u8]) -> Option<PathBuf>) -> Vec<String> {
+/// The functions at offsets of a file that can be read at a place, and whose own path says where what was stripped off it is kept ([`Elf64::debug`]); empty where none is known.
+pub fn functions_of_file(place: &Path, path: &Path, offsets: &[u64], by: By) -> Vec<String> {
+    functions_beside(place, offsets, by, |elf| elf.debug(path))
+}
+
+fn functions_beside(place: &Path, offsets: &[u64], by: By, debug: impl Fn(&Elf64) -> Option<PathBuf>) -> Vec<String> {
     // [vdso], //anon and the like are no files.
-    if !path.is_absolute() || !path.is_file() {
+    if !place.is_absolute() || !place.is_file() {
         return vec![String::new(); offsets.len()];
     }
-    let elf = Elf { debug_syms: false, ..Elf::new(path) };
+    let elf = Elf { debug_syms: false, ..Elf::new(place) };
     let mut names = functions(&Source::Elf(elf), Input::FileOffset(offsets), offsets.len());
-    let Some(elf) = elf::Elf::open(path).ok().filter(|elf| !elf.has_symbol_table()) else { return names };
+    let Ok(elf) = Elf64::open(place) else { return names };
+    let is_stripped = !elf.has_symbol_table();
+    let debug = if is_stripped || by == By::Inlined { debug(&elf) } else { None };
     // What a library exports, which is all that is left in it, may lie before any of its own functions.
-    let debug = elf.build_id().and_then(|id| debug_file(&id)).and_then(|file| elf::Elf::read(&file).ok());
-    if let Some(debug) = debug.filter(|debug| debug.build_id() == elf.build_id()) {
+    if let Some(debug) = debug.as_deref().filter(|_| is_stripped).and_then(|debug| Elf64::read(debug).ok()) {
         let (exported, table) = (FunctionTable::of(&elf), FunctionTable::of_stripped(&elf, &debug));
         for (name, offset) in names.iter_mut().zip(offsets).filter(|(_, offset)| exported.at_offset(**offset).is_none()) {
             table.at_offset(*offset).into_iter().for_each(|(function, _)| *name = demangled(&function.name));
         }
     }
     // The runtime of a Go program that was stripped still knows its functions.
-    if elf.is_go() && names.iter().any(String::is_empty) {
+    if is_stripped && elf.is_go() && names.iter().any(String::is_empty) {
         let table = FunctionTable::of(&elf);
         for (name, offset) in names.iter_mut().zip(offsets).filter(|(name, _)| name.is_empty()) {
             *name = table.at_offset(*offset).map_or_else(String::new, |(function, _)| function.name.clone());
         }
     }
+    if by == By::Inlined {
+        let segments = elf.segments();
+        let addresses: Vec<u64> = offsets.iter().map(|offset| segments.address(*offset).unwrap_or(u64::MAX)).collect();
+        for (name, inner) in names.iter_mut().zip(inlined(debug.as_deref().unwrap_or(place), &addresses)) {
+            if let (Some(inner), false) = (inner, name.is_empty()) {
+                *name = format!("{inner} (inlined in {name})");
+            }
+        }
+    }
     names
+}
+
+/// The innermost function that was inlined at each address of a file's own, by its debug information; none where none was.
+fn inlined(path: &Path, addresses: &[u64]) -> Vec<Option<String>> {
+    let innermost = |symbolized: Symbolized<'_>| {
+        let symbol = symbolized.into_sym()?;
+        symbol.inlined.last().map(|function| demangled(&function.name))
+    };
+    match Symbolizer::new().symbolize(&Source::Elf(Elf::new(path)), Input::VirtOffset(addresses)) {
+        Ok(all) if all.len() == addresses.len() => all.into_iter().map(innermost).collect(),
+        _ => vec![None; addresses.len()],
+    }
 }
 
 /// The functions at offsets of the code that the kernel maps into every process of its own (vdso(7)), by its symbols: those of this process's, which is the same one for all
@@ -103,10 +135,59 @@ mod tests {
             run("objcopy", &["--only-keep-debug", &format!("{name}.so"), &format!("{name}.debug")]);
         }
         run("strip", &["a.so"]);
-        let names = |debug: Option<&str>| functions_beside(&at("a.so"), &offsets, |_| debug.map(at));
-        assert_eq!(names(None), ["", "shown"]);
-        assert_eq!(names(Some("a.debug")), ["hidden", "shown"]);
-        assert_eq!(names(Some("b.debug")), ["", "shown"], "of another build");
+        let debug = at("debug");
+        let names = || {
+            let beside = |elf: &Elf64| elf.debug_below(&at("a.so"), &debug);
+            functions_beside(&at("a.so"), &offsets, By::Symbols, beside)
+        };
+        assert_eq!(names(), ["", "shown"]);
+        let id = crate::elf::by_build_id(&whole.build_id().unwrap()).unwrap();
+        let place = debug.join(".build-id").join(format!("{id}.debug"));
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::copy(at("b.debug"), &place).unwrap();
+        assert_eq!(names(), ["", "shown"], "of another build");
+        std::fs::copy(at("a.debug"), &place).unwrap();
+        assert_eq!(names(), ["hidden", "shown"]);
+        std::fs::remove_file(&place).unwrap();
+
+        // By the name that the file says, where it lies, and only if it is the same to a bit.
+        run("objcopy", &["--add-gnu-debuglink=a.debug", "a.so"]);
+        std::fs::rename(at("a.debug"), at("kept")).unwrap();
+        assert_eq!(names(), ["", "shown"]);
+        let further = debug.join(folder.path().strip_prefix("/").unwrap());
+        for place in [folder.path().to_path_buf(), at(".debug"), further] {
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::copy(at("b.debug"), place.join("a.debug")).unwrap();
+            assert_eq!(names(), ["", "shown"], "of another build");
+            std::fs::copy(at("kept"), place.join("a.debug")).unwrap();
+            assert_eq!(names(), ["hidden", "shown"], "{}", place.display());
+            std::fs::remove_file(place.join("a.debug")).unwrap();
+        }
+    }
+
+    /// What was inlined is known where there is debug information, be it kept apart.
+    #[test]
+    fn what_was_inlined_is_named_within_what_it_was_inlined_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let source = "static inline __attribute__((always_inline)) int inner(int x) { return x * x + 7; }\n\
+                      int outer(int x) { return inner(x) ^ 3; }\nint plain(int x) { return x ^ 5; }\n";
+        std::fs::write(at("a.c"), source).unwrap();
+        let run = |program: &str, words: &[&str]| {
+            assert!(std::process::Command::new(program).args(words).current_dir(folder.path()).status().unwrap().success());
+        };
+        run("gcc", &["-g", "-O2", "-shared", "-fPIC", "-Wl,--build-id", "-o", "a.so", "a.c"]);
+        let whole = Elf64::open(&at("a.so")).unwrap();
+        let offset = |name: &str| whole.segments().offset(whole.address_of(name).unwrap()).unwrap();
+        let offsets = [offset("outer"), offset("plain")];
+        let wanted = ["inner (inlined in outer)", "plain"];
+        assert_eq!(functions_of_file(&at("a.so"), &at("a.so"), &offsets, By::Inlined), wanted);
+        assert_eq!(functions_of_file(&at("a.so"), &at("a.so"), &offsets, By::Symbols), ["outer", "plain"]);
+        run("objcopy", &["--only-keep-debug", "a.so", "a.debug"]);
+        run("strip", &["a.so"]);
+        run("objcopy", &["--add-gnu-debuglink=a.debug", "a.so"]);
+        std::fs::rename(at("a.so"), at("moved")).unwrap();
+        assert_eq!(functions_of_file(&at("moved"), &at("a.so"), &offsets, By::Inlined), wanted);
     }
 
     /// Every x86-64 kernel maps these (arch/x86/entry/vdso/vdso.lds.S).

@@ -12,7 +12,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
 pub use functions::Functions;
-pub use many::{functions_of_file, functions_of_kernel, functions_of_vdso};
+pub use many::{By, functions_of_file, functions_of_kernel, functions_of_vdso};
 pub(crate) use search::{MIN_ALIKE, alike, nearest};
 pub use search::{NotFound, Symbol};
 

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use perftax_pmu::process::{MappedFiles, maps, threads};
-use perftax_symbols::naming::{functions_of_file, functions_of_kernel, functions_of_vdso};
+use perftax_pmu::machine::KernelModule;
+use perftax_pmu::process::{MappedFiles, maps, threads, undeleted};
+use perftax_symbols::naming::{By, functions_of_file, functions_of_kernel, functions_of_vdso};
 use perftax_symbols::{AddressSpaces, FileKey, Mapping};
 use perftax_target::thread_name;
 use rustc_hash::FxHashSet;
@@ -35,6 +36,8 @@ pub(super) struct Mappings {
     runtimes: Runtimes,
     looked_ns: u64,
     locks: LockPlaces,
+    /// How functions are named.
+    by: By,
     /// What lies at addresses of data.
     pub objects: Objects,
 }
@@ -66,6 +69,11 @@ fn is_kernel(ip: u64) -> bool {
 }
 
 impl Mappings {
+    /// Nothing yet; functions will be named so.
+    pub fn naming(by: By) -> Self {
+        Self { by, ..Self::default() }
+    }
+
     /// A process has mapped something.
     pub fn mapped(&mut self, pid: u32, mapping: Mapping) {
         if mapping.is_code && pid != u32::MAX {
@@ -147,8 +155,10 @@ impl Mappings {
             }));
         }
         of_kernel.sort_unstable();
+        let modules = if of_kernel.is_empty() { Vec::new() } else { KernelModule::loaded() };
         for (ip, name) in of_kernel.iter().zip(functions_of_kernel(&of_kernel)) {
-            named.functions.insert((0, *ip), Function { name, module: "kernel".into() });
+            let module = modules.iter().find(|module| module.has(*ip)).map_or("kernel", |module| &module.name).into();
+            named.functions.insert((0, *ip), Function { name, module });
         }
         for InFile { pid, mapping, addresses } in by_file.into_values() {
             let path = &mapping.path;
@@ -159,7 +169,7 @@ impl Mappings {
                 named.unread.insert(path.clone());
             }
             let names = match place {
-                Some(place) => functions_of_file(&place, &offsets),
+                Some(place) => functions_of_file(&place, undeleted(path), &offsets, self.by),
                 None if path.as_os_str() == "[vdso]" => functions_of_vdso(&offsets),
                 None => vec![String::new(); offsets.len()],
             };

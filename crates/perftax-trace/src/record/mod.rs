@@ -70,6 +70,8 @@ pub struct Recording {
     /// The share of the program's CPU time that recording may take: it is then on and off in turn, and leaves system calls out, whose
     /// tracepoints cost even while off.
     pub budget: Option<f64>,
+    /// Whether functions that were inlined are named, too, by debug information.
+    pub names_inlined: bool,
     /// Without a budget: whether the price is checked on the program, which is not recorded for a fiftieth of the time for it.
     pub checks_price: bool,
 }
@@ -127,8 +129,6 @@ pub struct Recorded {
     pub spent: Option<TraceSpent>,
     /// What it cost otherwise, as checked on the program itself; none where it was too short for that, or what the program did is not known.
     pub checked: Option<PriceChecked>,
-    /// Whether the tracepoints of system calls stayed open while the price was checked: what was found lacks what they cost then.
-    pub stayed_open: bool,
     /// Why probes and system calls were not watched any more after a check of the price.
     pub not_opened: Option<String>,
     /// Our own CPU time meanwhile, s.

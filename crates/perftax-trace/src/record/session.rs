@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::path::Path;
 
+use perftax_doc::PriceChecked;
 use perftax_pmu::Result;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::process::running_threads;
 use perftax_pmu::sampler::Sampler;
 use perftax_pmu::sys::{Exit, monotonic_raw_ns};
+use perftax_symbols::naming::By;
 use perftax_target::{Program, TimeOrder};
 use rustix::process::{Resource, getrlimit};
 
@@ -106,7 +108,7 @@ impl<'a> Session<'a> {
             listener: Listener::new(marks, program.pid()),
             order: TimeOrder::default(),
             identity: Identity::new(recording, program.pid() as i32),
-            mappings: Mappings::default(),
+            mappings: Mappings::naming(if recording.names_inlined { By::Inlined } else { By::Symbols }),
             names: Names::default(),
             missing: opened.missing,
             looks_ns: VecDeque::new(),
@@ -351,6 +353,7 @@ impl<'a> Session<'a> {
         self.share_counted()?;
         // The kernel keeps definitions that events are open on.
         drop((self.sources, self.lasting));
+        let checked = self.price_check.as_ref().and_then(PriceCheck::found);
         let named = self.mappings.resolve(&self.names);
         self.mappings.name_locks(&mut self.names);
         Ok(Recorded {
@@ -372,9 +375,8 @@ impl<'a> Session<'a> {
             steal_s,
             seen: self.identity.finish(),
             probed: self.probes.map(|probes| probes.binary),
-            checked: self.price_check.as_ref().and_then(PriceCheck::found),
+            checked: checked.map(|checked| PriceChecked { at_least: self.stayed_open, ..checked }),
             not_opened: self.not_opened,
-            stayed_open: self.stayed_open,
             own_cpu_s,
             spent: self.budget.as_ref().and_then(Controller::spent),
             windows_ns: self.budget.is_some().then_some(self.windows_ns),

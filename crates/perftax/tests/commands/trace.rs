@@ -89,6 +89,44 @@ fn what_recording_costs_is_found_on_the_program() {
     assert_eq!((report.meta.checked, report.watched), (None, 100_000), "{text}");
 }
 
+/// A clock that samples whatever runs keeps the program's own samples, and those of what it has started.
+#[test]
+fn samples_of_others_are_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
+    let program = "if (!fork) { 1 while (times)[0] < 0.6; exit } 1 while (times)[0] < 0.6; wait";
+    let recorded = one_at_a_time(|| {
+        let spin = |_| Running(Command::new("perl").args(["-e", "1 while 1"]).spawn().unwrap());
+        let _others: Vec<Running> = (0..2).map(spin).collect();
+        let arguments = ["trace", "record", "-m", "4096", "-o", &path("trace"), "--", "perl", "-e", program];
+        Command::new(env!("CARGO_BIN_EXE_perftax")).args(arguments).output().unwrap()
+    });
+    assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+    let report = perftax(&["trace", "report", &path("trace"), "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    let (samples, cpu_ms) = (report.meta.recorded[1] as f64, report.meta.cpu_s * 1000.0);
+    // The others took as much CPU time and more.
+    assert!(cpu_ms > 1000.0 && (0.5..1.3).contains(&(samples / cpu_ms)), "{samples} samples in {cpu_ms} ms");
+}
+
+/// Threads that follow each other on one CPU keep the events that they have inherited; what was found lacks something then, and that is said.
+#[test]
+fn threads_that_take_turns_are_not_made_slower_by_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = traced("mixed.c", "gcc", &[], folder.path());
+    let (program, trace) = (program.to_str().unwrap(), folder.path().join("trace"));
+    let (trace, cpu) = (trace.to_str().unwrap(), perftax_pmu::guard::allowed_cpus().unwrap()[0].to_string());
+    let record = ["trace", "record", "-m", "4096", "--keep-slow", "p99.9", "-o", trace, "--", "taskset", "-c", &cpu, program];
+    let recorded = perftax(&[&record[..], &["900000", "0", "0", "2"]].concat());
+    assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
+    let report = perftax(&["trace", "report", trace, "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
+    let checked = report.meta.checked.clone().unwrap_or_else(|| panic!("{} s", report.meta.elapsed_s));
+    assert!(checked.off_cpu_s > 0.0 && checked.off_cpu_s <= 2.0 * checked.off_s, "{checked:?}");
+    let warnings = format!("{:?}", report.meta.origin.warnings);
+    assert!(warnings.contains("follow each other on a CPU"), "{warnings}");
+}
+
 /// The slow messages alone reach the disk, whole, and what is said of all is the same.
 #[test]
 fn slow_messages_are_kept_alone() {
@@ -288,15 +326,11 @@ fn code_that_is_made_while_it_runs_has_its_names() {
     // One that runs already, which sees nothing of our file systems and knows itself as the second process of all.
     // It ends by itself, and its file systems with it.
     let run = format!("mount -t tmpfs tmpfs /tmp; mount -t tmpfs tmpfs /dev/shm; {} 70000 map & wait", program.display());
-    let mut running = Running(
-        Command::new("unshare")
-            .args(&container[1..])
-            .args(["sh", "-c", &run])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
+    let start = || {
+        let mut shell = Command::new("unshare");
+        let shell = shell.args(&container[1..]);
+        Running(shell.args(["sh", "-c", &run]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    };
     let child = |pid: u32| {
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
         children.split_whitespace().next().and_then(|child| child.parse::<u32>().ok())
@@ -305,10 +339,14 @@ fn code_that_is_made_while_it_runs_has_its_names() {
         let made = child(child(pid)?)?;
         std::fs::read_to_string(format!("/proc/{made}/comm")).is_ok_and(|name| name.trim() == "generated").then_some(made)
     };
-    running.until("begun", |pid| inner(pid).is_some());
-    let made = inner(running.pid()).unwrap().to_string();
     std::fs::remove_dir_all(&trace).ok();
-    let output = perftax(&["trace", "record", "-o", &trace, "-p", &made]);
+    // Nobody else has its turn meanwhile: it would be over by then.
+    let output = one_at_a_time(|| {
+        let mut running = start();
+        running.until("begun", |pid| inner(pid).is_some());
+        let made = inner(running.pid()).unwrap().to_string();
+        Command::new(env!("CARGO_BIN_EXE_perftax")).args(["trace", "record", "-o", &trace, "-p", &made]).output().unwrap()
+    });
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let report = perftax(&["trace", "report", &trace, "--json", "-"]);
     let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();

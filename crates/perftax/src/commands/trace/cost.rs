@@ -27,11 +27,17 @@ pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
         ThreadCost { tid: *tid, name: reading.names.thread(*tid), cpu_s, recorded, share }
     });
     let found = meta.checked.as_ref().map(|checked| checked.extra);
+    let comparisons = meta.checked.as_ref().map_or(0, |checked| checked.pairs.len());
     // Those that the program writes it writes all the time: what was found is without them.
     let (of_marks, rest): (Vec<CostPart>, Vec<CostPart>) = parts.iter().cloned().partition(|part| part.what == MARKS);
     let found = found.map(|found| share(&of_marks, meta.cpu_s).map_or(found, |of_marks| found.plus(&of_marks)));
     let is_priced = rest.iter().all(|part| part.each_ns.is_some());
-    let said = Said::of(if is_priced { whole_share(&parts, meta.cpu_s) } else { None }, in_programs(&parts, meta.cpu_s), found);
+    let said = Said::of(
+        if is_priced { whole_share(&parts, meta.cpu_s) } else { None },
+        in_programs(&parts, meta.cpu_s),
+        found,
+        comparisons,
+    );
     let priced_share = if said.is_priced { None } else { share(&parts, meta.cpu_s) };
     TraceCost { share: said.share, is_checked: said.share.is_some() && !said.is_priced, priced_share, parts, busiest }
 }
@@ -56,15 +62,17 @@ struct Said {
 
 impl Said {
     /// Prices are of loops, and what is found on the program is of the program: where they contradict each other it is believed. Where they do not, what says more: the one that is
-    /// narrower, if the prices are taken for what they may come to in a program.
-    fn of(priced: Option<Estimate>, in_programs: Option<Estimate>, found: Option<Estimate>) -> Self {
+    /// narrower, if the prices are taken for what they may come to in a program. Few comparisons may agree by chance, and are then not believed against prices that say nearly as much.
+    fn of(priced: Option<Estimate>, in_programs: Option<Estimate>, found: Option<Estimate>, comparisons: usize) -> Self {
         let width = |estimate: &Estimate| estimate.high - estimate.low;
         let is_priced = match (&priced, &found) {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(priced), Some(found)) => {
                 let agree = priced.low <= found.high && found.low <= priced.high;
-                agree && in_programs.as_ref().is_some_and(|in_programs| width(in_programs) <= width(found))
+                let says_more =
+                    |prices: &Estimate| width(prices) <= width(found) || comparisons < FEW && prices.high <= NARROW * prices.low;
+                agree && in_programs.as_ref().is_some_and(says_more)
             }
         };
         Self { share: if is_priced { priced } else { found }, is_priced }
@@ -76,6 +84,10 @@ const MARKS: &str = "marks";
 const HITS: &str = "hits of probes";
 const RECORDS: &str = "kernel records";
 const LOST: &str = "records that found no room";
+
+/// Comparisons whose interval may be narrow by chance, and prices that are narrow by what they are: the highest over the lowest.
+const FEW: usize = 10;
+const NARROW: f64 = 1.5;
 
 /// In a program a record, and the hit of a probe, was found to take up to so many times what it takes in the calibration's loop: its caches are the program's, and all threads share the
 /// kernel's lists (docs/results/trace.md).
@@ -251,13 +263,16 @@ mod tests {
     fn what_was_found_on_the_program_is_believed() {
         let at = |low: f64, high: f64| Some(Estimate::new((low + high) / 2.0, low, high));
         let said = |priced, found| {
-            let said = Said::of(priced, priced, found);
+            let said = Said::of(priced, priced, found, FEW);
             (said.share, said.is_priced)
         };
         let (priced, wide, far) = (at(0.028, 0.031), at(-0.01, 0.08), at(3.1, 3.9));
         // Its records may take several times what they take in a loop.
-        let said_of_records = Said::of(priced, at(0.028, 0.12), wide);
+        let said_of_records = Said::of(priced, at(0.028, 0.12), wide, 3);
         assert_eq!((said_of_records.share, said_of_records.is_priced), (wide, false));
+        let (near, exact) = (at(0.028, 0.036), at(0.029, 0.030));
+        assert!(Said::of(priced, near, exact, 3).is_priced, "by chance, perhaps");
+        assert!(!Said::of(priced, near, exact, FEW).is_priced);
         assert_eq!(said(priced, None), (priced, true));
         assert_eq!(said(priced, wide), (priced, true), "they agree: the narrower one");
         assert_eq!(said(at(0.5, 9.0), far), (far, false));

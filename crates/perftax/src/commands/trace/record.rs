@@ -77,6 +77,9 @@ pub struct Args {
     /// Do not check on the program what recording costs: for that nothing is recorded for a tenth of the time at most, later a fiftieth, from the third second on
     #[arg(long, conflicts_with = "budget")]
     no_price_check: bool,
+    /// Name functions that were inlined, too, by debug information: `inner (inlined in outer)`. Reading it takes seconds of a large program, at the end
+    #[arg(long)]
+    inlined: bool,
     /// Record a process that runs already, until ^C (or --time)
     #[arg(short, long, value_name = "PID", conflicts_with = "command")]
     pid: Option<u32>,
@@ -152,6 +155,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         at_most: args.time.map(seconds).transpose()?,
         budget: args.budget,
         checks_price: !args.no_price_check,
+        names_inlined: args.inlined,
         event,
         period: args.period,
         counted,
@@ -375,7 +379,7 @@ fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked:
         let message = format!("functions of {files} have no names: what was mapped is not to be had any more");
         warn(message, "leave programs and libraries where they are until they were recorded");
     }
-    if recorded.stayed_open && recorded.checked.is_some() {
+    if recorded.checked.as_ref().is_some_and(|checked| checked.at_least) {
         let message = "what recording was found to cost lacks some tens of nanoseconds a system call and a switch: threads of the program follow each other on a CPU too often to close what watches them";
         warn(message.into(), "the CPU time of a run without perftax tells the whole of it");
     }
