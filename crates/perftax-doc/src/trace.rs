@@ -31,6 +31,9 @@ pub struct TraceMeta {
     pub period: u64,
     /// From one sample to the next of a thread that runs, ns, where the event is a clock.
     pub sampling_gap_ns: Option<u64>,
+    /// That clock is of CPUs: it goes on while the thread is off them, and each stretch of one on a CPU is counted anew.
+    #[serde(default)]
+    pub clock_of_cpus: bool,
     /// Events that were counted by message beside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted: Vec<TraceEvent>,

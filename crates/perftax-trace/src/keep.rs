@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::blame::{Detail, Usual};
 use crate::distribution::{Distribution, Population};
 use crate::kernel::What;
-use crate::mark::Kind;
+use crate::mark::{Kind, Mark};
 use crate::message::{Message, Trouble};
 use crate::record::Row;
 use crate::spot::Spot;
@@ -32,9 +32,10 @@ const MAX_ROWS: usize = 4_000_000;
 const LONG_AGO_NS: u64 = 20_000_000;
 /// Rows of the message after a slow one that are kept at most.
 const MAX_FOLLOWING: u32 = 10_000;
-/// Messages of wakers that are kept with a slow one, and rows among which the beginning of each is looked for.
-const MAX_WAKERS: usize = 8;
-const MAX_BACK: usize = 1 << 16;
+/// Messages of wakers that are kept with a slow one, how many rows before its end such a one may have begun, and how many are waited for at a time. Others are not kept, not even in part.
+const MAX_WAKERS: usize = 4;
+const MAX_BACK: usize = 1 << 14;
+const MAX_AWAITED: usize = 32;
 
 /// A row that waits for its message's end.
 struct Held {
@@ -76,8 +77,8 @@ struct Candidate {
     from_ns: u64,
     to_ns: u64,
     latency_ns: u64,
-    /// Threads that ended its waiting, and what they were at.
-    wakers: Vec<(u32, u64)>,
+    /// Messages that those were at who ended its waiting.
+    wakers: Vec<u64>,
 }
 
 /// Tells which messages are slow, and sums up all.
@@ -151,7 +152,9 @@ impl Judge {
         let is_near = |begin: &u64| *begin <= message.begin_ns && message.begin_ns - begin <= latency_ns.max(self.threshold_ns);
         let from_ns = before.filter(is_near).unwrap_or(message.begin_ns);
         let to_ns = message.begin_ns + latency_ns;
-        Some(Candidate { threads: message.threads.clone(), from_ns, to_ns, latency_ns, wakers: wakers(message) })
+        // As long as nobody knows what is slow, all are kept anyhow.
+        let wakers = if self.threshold_ns > 0 { wakers(message) } else { Vec::new() };
+        Some(Candidate { threads: message.threads.clone(), from_ns, to_ns, latency_ns, wakers })
     }
 }
 
@@ -168,6 +171,11 @@ pub struct KeepSlow {
     addresses: FxHashMap<(u32, u64), u32>,
     /// Threads whose next message is kept.
     following: FxHashMap<u32, Following>,
+    /// Rows that are no longer held, and behind how many rows in all each message began of whose beginning is held.
+    let_go: u64,
+    begins: FxHashMap<u64, u64>,
+    /// Messages of wakers that are not over yet, and the latency of the slow one that each is kept for, ns.
+    awaited: Vec<(At, u64)>,
     /// Messages that were kept for being slow; known in the end.
     pub kept: u64,
     /// Slow messages of which rows had been let go already.
@@ -185,6 +193,9 @@ impl KeepSlow {
             latencies_ns: Vec::new(),
             addresses: FxHashMap::default(),
             following: FxHashMap::default(),
+            let_go: 0,
+            begins: FxHashMap::default(),
+            awaited: Vec::new(),
             kept: 0,
             not_whole: 0,
         }
@@ -193,7 +204,10 @@ impl KeepSlow {
     /// Takes the next row, in order of time.
     pub fn take(&mut self, row: &Row) {
         let is_switch = matches!(row, Row::Kernel(event) if matches!(event.what, What::Paused | What::Blind | What::Resumed));
-        let kept_for_ns = if is_switch { u64::MAX } else { self.follows(row) };
+        let kept_for_ns = if is_switch { u64::MAX } else { self.follows(row).max(self.awaits(row)) };
+        if let Row::Mark(Mark { id, kind: Kind::Begin, .. }) = row {
+            self.begins.insert(*id, self.let_go + self.held.len() as u64);
+        }
         self.held.push_back(Held { row: *row, kept_for_ns });
         let mut function = |pid, ip| {
             let next = self.addresses.len() as u32 + 1;
@@ -229,6 +243,12 @@ impl KeepSlow {
         let until_ns = under_way.min(before).min(now_ns);
         while self.held.len() > MAX_ROWS || self.held.front().is_some_and(|held| held.row.time_ns() < until_ns) {
             let Some(held) = self.held.pop_front() else { break };
+            if let Row::Mark(Mark { id, kind: Kind::Begin, .. }) = held.row
+                && self.begins.get(&id) == Some(&self.let_go)
+            {
+                self.begins.remove(&id);
+            }
+            self.let_go += 1;
             if held.kept_for_ns > 0 {
                 self.staged.push(held);
             }
@@ -309,6 +329,18 @@ impl KeepSlow {
         follows
     }
 
+    /// The latency of the slow message that a row is kept for since it is of the message of one of its wakers; 0 where it is not.
+    fn awaits(&mut self, row: &Row) -> u64 {
+        let mut latency_ns = 0;
+        self.awaited.retain_mut(|(at, kept_for_ns)| {
+            if at.take(row) {
+                latency_ns = latency_ns.max(*kept_for_ns);
+            }
+            !at.is_over
+        });
+        latency_ns
+    }
+
     /// Keeps what is held of a message and of the one before it, and has the one after it kept.
     fn keep(&mut self, candidate: &Candidate) {
         let Candidate { threads, from_ns, to_ns, latency_ns, wakers } = candidate;
@@ -327,8 +359,8 @@ impl KeepSlow {
         for tid in threads {
             self.follow(tid, end, Following { left: MAX_FOLLOWING, latency_ns, has_come: false });
         }
-        for &(tid, id) in wakers {
-            self.keep_waker(tid, id, end, latency_ns);
+        for id in wakers {
+            self.keep_waker(*id, end, latency_ns);
         }
     }
 
@@ -346,32 +378,66 @@ impl KeepSlow {
         *known = next;
     }
 
-    /// Keeps what a thread did for the message that it was at when it ended a slow one's waiting, before a place among the rows, and until it leaves it. Without its beginning, which may
-    /// have been let go, nothing is said of that message, rather than a part of it.
-    fn keep_waker(&mut self, tid: u32, id: u64, end: usize, latency_ns: u64) {
-        let is_mark = |held: &Held, kind: Kind| matches!(&held.row, Row::Mark(mark) if mark.id == id && mark.kind == kind);
-        let back = self.held.range(..end).rev().take(MAX_BACK).position(|held| is_mark(held, Kind::Begin));
-        let Some(first) = back.map(|back| end - 1 - back) else { return };
-        let mut is_over = false;
+    /// Keeps a message at which a thread was that ended a slow one's waiting, whole: what all threads did that came to it, until they left it, and what marks say of it. Without its
+    /// beginning, which may have been let go or is far back, nothing of it is kept, rather than a part.
+    fn keep_waker(&mut self, id: u64, end: usize, latency_ns: u64) {
+        let begin = self.begins.get(&id).and_then(|row| usize::try_from(row.checked_sub(self.let_go)?).ok());
+        let Some(first) = begin.filter(|first| *first < end && end - first <= MAX_BACK) else { return };
+        let mut at = At { id, tids: Vec::new(), is_over: false };
         for held in self.held.range_mut(first..end) {
-            is_over |= is_mark(held, Kind::End);
-            if tids(&held.row).any(|other| other == tid) || matches!(&held.row, Row::Mark(mark) if mark.id == id) {
+            if at.take(&held.row) {
                 held.kept_for_ns = held.kept_for_ns.max(latency_ns);
             }
         }
-        if !is_over {
-            self.follow(tid, end, Following { left: MAX_FOLLOWING, latency_ns, has_come: true });
+        for held in self.held.range_mut(end..) {
+            if at.is_over {
+                break;
+            }
+            if at.take(&held.row) {
+                held.kept_for_ns = held.kept_for_ns.max(latency_ns);
+            }
+        }
+        if !at.is_over && self.awaited.len() < MAX_AWAITED && !self.awaited.iter().any(|(other, _)| other.id == id) {
+            self.awaited.push((at, latency_ns));
         }
     }
 }
 
-/// Who ended a message's waiting, and the messages that they were at.
-fn wakers(message: &Message) -> Vec<(u32, u64)> {
-    let mut wakers: Vec<(u32, u64)> = Vec::new();
-    for by in message.wakings.iter().map(|waking| waking.by) {
-        let Some(id) = by.id.filter(|id| *id != message.id) else { continue };
-        if by.tid != 0 && !wakers.contains(&(by.tid, id)) && wakers.len() < MAX_WAKERS {
-            wakers.push((by.tid, id));
+/// Who is at a message.
+struct At {
+    id: u64,
+    tids: Vec<u32>,
+    is_over: bool,
+}
+
+impl At {
+    /// Takes the next row; whether it is of the message: it says something of it, or is about a thread that is at it.
+    fn take(&mut self, row: &Row) -> bool {
+        let is_at = tids(row).any(|tid| self.tids.contains(&tid));
+        let Row::Mark(mark) = row else { return is_at };
+        let is_its = mark.id == self.id;
+        match mark.kind {
+            Kind::Begin | Kind::Switch if is_its => {
+                // One that begins again is another.
+                self.is_over |= mark.kind == Kind::Begin && !self.tids.is_empty();
+                if !self.tids.contains(&mark.tid) {
+                    self.tids.push(mark.tid);
+                }
+            }
+            Kind::Switch => self.tids.retain(|tid| *tid != mark.tid),
+            Kind::End => self.is_over |= is_its,
+            Kind::Begin | Kind::Wake => {}
+        }
+        is_at || is_its
+    }
+}
+
+/// The messages that those were at who ended a message's waiting.
+fn wakers(message: &Message) -> Vec<u64> {
+    let mut wakers: Vec<u64> = Vec::new();
+    for id in message.wakings.iter().filter_map(|waking| waking.by.id) {
+        if id != message.id && !wakers.contains(&id) && wakers.len() < MAX_WAKERS {
+            wakers.push(id);
         }
     }
     wakers
@@ -398,7 +464,6 @@ mod tests {
     use super::*;
     use crate::cause::Cause;
     use crate::kernel::KernelEvent;
-    use crate::mark::Mark;
     use crate::store::SampleRow;
 
     /// Messages of two threads in turn, of some 2 µs, every thousandth of 50; with a sample and a system call each.
@@ -561,14 +626,18 @@ mod tests {
             ];
             let mut rows = vec![mark(from_ns, 10, id, Kind::Begin), mark(from_ns + took_ns, 10, id, Kind::End)];
             rows.extend(waiting.into_iter().filter(|_| waits));
-            // It goes on when the slow one is over.
-            rows.push(mark(from_ns + 6900, 11, other, Kind::Begin));
-            rows.push(mark(from_ns + 9500, 11, other, Kind::End));
+            // Another thread began it, and a third one ends it when the slow one is over.
+            rows.push(mark(from_ns + 6800, 12, other, Kind::Begin));
+            rows.push(mark(from_ns + 6850, 12, 0, Kind::Switch));
+            rows.push(mark(from_ns + 6900, 11, other, Kind::Switch));
+            rows.push(mark(from_ns + 9300, 11, 0, Kind::Switch));
+            rows.push(mark(from_ns + 9400, 13, other, Kind::Switch));
+            rows.push(mark(from_ns + 9500, 13, other, Kind::End));
             rows.sort_by_key(Row::time_ns);
             rows
         });
         let (keep, kept) = kept(0.9995, rows);
-        assert!(keep.not_whole == 0 && kept.len() < 2000, "{} rows", kept.len());
+        assert!(keep.not_whole == 0 && kept.len() < 12_000, "{} rows", kept.len());
         let (mut tracker, mut whole) = (Tracker::default(), FxHashMap::default());
         for row in &kept {
             let record = match row {
@@ -582,7 +651,9 @@ mod tests {
         for id in (999..MESSAGES).step_by(1000) {
             let by = whole[&id].wakings[0].by;
             assert_eq!((by.tid, by.id), (11, Some(MESSAGES + id)));
-            assert_eq!(whole[&(MESSAGES + id)].latency_ns(), Some(2600), "the waker's, whole");
+            let its = &whole[&(MESSAGES + id)];
+            assert_eq!((its.latency_ns(), its.threads.as_slice()), (Some(2700), &[12, 11, 13][..]), "the waker's, whole");
+            assert_eq!(its.shares.of(Cause::Unattended), 150);
         }
     }
 

@@ -25,9 +25,10 @@ impl KernelModule {
         (from > 0).then_some(Self { name, from, bytes })
     }
 
-    /// Whether an address lies in it.
-    pub fn has(&self, address: u64) -> bool {
-        address >= self.from && address - self.from < self.bytes
+    /// The one of them that an address lies in: since Linux 6.4 a module's size is that of all its parts, which lie apart, so that it may seem to reach into the next one's.
+    pub fn at(modules: &[Self], address: u64) -> Option<&Self> {
+        let has = |module: &&Self| address >= module.from && address - module.from < module.bytes;
+        modules.iter().filter(has).max_by_key(|module| module.from)
     }
 }
 
@@ -40,8 +41,11 @@ mod tests {
         let module = KernelModule::of_line("nf_tables 376832 84 nft_ct,nft_compat, Live 0xffffffffc0e00000");
         let wanted = KernelModule { name: "nf_tables".into(), from: 0xffff_ffff_c0e0_0000, bytes: 376_832 };
         assert_eq!(module.as_ref(), Some(&wanted));
-        assert!(wanted.has(wanted.from) && wanted.has(wanted.from + 376_831));
-        assert!(!wanted.has(wanted.from - 1) && !wanted.has(wanted.from + 376_832));
+        let next = KernelModule { name: "next".into(), from: wanted.from + 0x1000, bytes: 1_000_000 };
+        let all = [wanted.clone(), next];
+        let at = |offset: i64| KernelModule::at(&all, wanted.from.wrapping_add_signed(offset)).map(|module| module.name.as_str());
+        assert_eq!((at(0), at(0xfff), at(-1)), (Some("nf_tables"), Some("nf_tables"), None));
+        assert_eq!((at(0x1000), at(0x1000 + 999_999), at(0x1000 + 1_000_000)), (Some("next"), Some("next"), None));
         assert_eq!(KernelModule::of_line("nf_tables 376832 84 - Live 0x0000000000000000"), None);
     }
 }

@@ -25,6 +25,10 @@ pub(super) enum Held {
     Birth(u64, u32, u32),
     /// A process has ended: its number.
     Death(u32),
+    /// A thread of the program's was created: its process, its number, and the process of who created it.
+    Thread(u32, u32, u32),
+    /// One has ended: its number.
+    ThreadEnd(u32),
     /// A system call that has to do with sockets: becomes marks.
     Call(Call),
     /// Nothing was recorded before it.

@@ -157,7 +157,7 @@ impl Mappings {
         of_kernel.sort_unstable();
         let modules = if of_kernel.is_empty() { Vec::new() } else { KernelModule::loaded() };
         for (ip, name) in of_kernel.iter().zip(functions_of_kernel(&of_kernel)) {
-            let module = modules.iter().find(|module| module.has(*ip)).map_or("kernel", |module| &module.name).into();
+            let module = KernelModule::at(&modules, *ip).map_or("kernel", |module| &module.name).into();
             named.functions.insert((0, *ip), Function { name, module });
         }
         for InFile { pid, mapping, addresses } in by_file.into_values() {

@@ -4,7 +4,6 @@ mod attach;
 mod descriptors;
 mod events;
 mod family;
-mod handovers;
 mod hold;
 mod identity;
 mod listener;
@@ -86,6 +85,15 @@ impl Recording {
     }
 }
 
+/// Why events of threads are not closed while nothing is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaysOpen {
+    /// Threads of the program follow each other on a CPU too often, or it is not known how often.
+    TakesTurns,
+    /// There are more of them than this process may have open files for.
+    NoRoom,
+}
+
 /// What came of it, apart from the rows.
 #[derive(Debug)]
 pub struct Recorded {
@@ -129,6 +137,8 @@ pub struct Recorded {
     pub spent: Option<TraceSpent>,
     /// What it cost otherwise, as checked on the program itself; none where it was too short for that, or what the program did is not known.
     pub checked: Option<PriceChecked>,
+    /// Why the tracepoints of system calls stayed open while the price was checked, if they did: what was found lacks what they cost then.
+    pub stays_open: Option<StaysOpen>,
     /// Why probes and system calls were not watched any more after a check of the price.
     pub not_opened: Option<String>,
     /// Our own CPU time meanwhile, s.

@@ -21,6 +21,8 @@ pub struct Opened {
     pub of_cpus: Vec<Source>,
     /// What watches the program's threads.
     pub of_threads: Vec<Source>,
+    /// Where a clock samples CPUs: what says which threads and mappings are the program's. It stays on when the others are off.
+    pub tasks: Option<Source>,
     /// What costs as long as it is open, on or off.
     pub lasting: Lasting,
     /// How tracepoints' records are read; none where none are open.
@@ -47,6 +49,9 @@ impl Lasting {
     }
 }
 
+/// Pages of a ring for what is told of threads and mappings alone.
+const TASK_RING_PAGES: usize = 64;
+
 /// Opens what a recording takes.
 ///
 /// # Errors
@@ -70,8 +75,12 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
     };
     // PEBS puts many records together only where none of it is asked: neither our clock nor what tracepoints record.
     let is_precise = recording.event.mechanism == Mechanism::Pebs;
-    let watched = if recording.clock_is_of_cpus() { recording.event.dummy_beside() } else { recording.event.clone() };
-    let (mut precise, mut own) = (None, vec![(watched, sampled, Meaning::Sample)]);
+    let (mut precise, mut own) = (None, vec![(recording.event.clone(), sampled, Meaning::Sample)]);
+    let mut tasks = None;
+    if recording.clock_is_of_cpus() {
+        own.clear();
+        tasks = Some((recording.event.dummy_beside(), Sampling { period: Some(1), ..sampled }, Meaning::Sample));
+    }
     if is_precise {
         let payload = identity::with_register(Payload::BASIC.with_place(), recording, true);
         let sampled_precisely = Sampling { clock: Clock::Perf, ..of_program(recording.period).carrying(payload) };
@@ -131,8 +140,16 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
     };
     let of_threads = on_all_threads(&|| program.threads(), watch)?;
     let probes = probes.map(|probes| open_probes(recording, catalog, probes)).transpose()?;
+    let tasks = tasks.map(|tasks| {
+        let open = |threads: &[i32]| {
+            let ring_pages = recording.ring_pages.min(TASK_RING_PAGES);
+            Source::open(std::slice::from_ref(&tasks), &on_threads(recording, threads), ring_pages, None)
+        };
+        on_all_threads(&|| program.threads(), open)
+    });
+    let tasks = tasks.transpose()?;
     let lasting = Lasting { probes, calls: open_calls(recording, catalog, &|| program.threads(), is_ours)? };
-    Ok(Opened { of_cpus, of_threads, lasting, formats, missing, is_on_exec: is_ours })
+    Ok(Opened { of_cpus, of_threads, tasks, lasting, formats, missing, is_on_exec: is_ours })
 }
 
 /// Opens probes, on all CPUs.

@@ -16,7 +16,6 @@ use rustix::process::{Resource, getrlimit};
 
 use super::events::Formats;
 use super::family::Family;
-use super::handovers::Handovers;
 use super::identity::{Held, Identity};
 use super::listener::Listener;
 use super::mappings::Mappings;
@@ -24,7 +23,7 @@ use super::opening::{self, Lasting};
 use super::probes::Probes;
 use super::source::Source;
 use super::work::Work;
-use super::{Counting, EventRow, Recorded, Recording, Row};
+use super::{Counting, EventRow, Recorded, Recording, Row, StaysOpen};
 use crate::budget::Controller;
 use crate::kernel::{KernelEvent, What};
 use crate::names::Names;
@@ -57,9 +56,9 @@ pub struct Session<'a> {
     rows: [u64; 3],
     counted: Vec<Counting>,
     pid: u32,
-    /// Whose samples are kept where those of others are taken, too.
-    family: Option<Family>,
-    handovers: Handovers,
+    /// Says which threads and mappings are the program's, where its samples are of CPUs: never off.
+    tasks: Option<Source>,
+    family: Family,
     /// Whether the events are on.
     is_on: bool,
     budget: Option<Controller>,
@@ -69,9 +68,11 @@ pub struct Session<'a> {
     price_check: Option<PriceCheck>,
     /// Why probes and system calls are not watched any more.
     not_opened: Option<String>,
-    /// The events of threads stay open while the price is checked.
-    stayed_open: bool,
-    began_ns: u64,
+    /// Why system calls stay open while the price is checked.
+    stays_open: Option<StaysOpen>,
+    /// The program's CPU time when the price was looked at first, and what it has taken since, ns.
+    cpu_at_first_ns: Option<u64>,
+    cpu_since_ns: u64,
     /// What those had lost that are closed.
     lost: u64,
     losses_ns: Vec<u64>,
@@ -98,8 +99,9 @@ impl<'a> Session<'a> {
             work: Work::of(program.pid(), &recording.tag),
             price_check: checks_price.then(|| PriceCheck::new(monotonic_raw_ns(), recording.tag == Tag::Marks)),
             not_opened: None,
-            stayed_open: false,
-            began_ns: monotonic_raw_ns(),
+            stays_open: None,
+            cpu_at_first_ns: None,
+            cpu_since_ns: 0,
             lost: 0,
             losses_ns: Vec::new(),
             sources: opened.of_cpus.into_iter().chain(opened.of_threads).collect(),
@@ -115,13 +117,16 @@ impl<'a> Session<'a> {
             rows: [0; 3],
             counted: vec![Counting::default(); recording.counted.len()],
             pid: program.pid(),
-            family: recording.clock_is_of_cpus().then(|| Family::of(program.pid())),
-            handovers: Handovers::default(),
+            tasks: opened.tasks,
+            family: Family::of(program.pid(), program.threads().into_iter().map(|tid| tid as u32)),
             is_on: false,
             budget: recording.budget.map(Controller::new),
             windows_ns: Vec::new(),
             mapped_ns: 0,
         };
+        if let Some(tasks) = session.tasks.as_mut().filter(|_| !opened.is_on_exec) {
+            tasks.sampler.enable()?;
+        }
         if session.budget.is_some() {
             session.say(What::Paused);
         } else if !opened.is_on_exec {
@@ -183,11 +188,14 @@ impl<'a> Session<'a> {
     fn check_price(&mut self) -> Result<()> {
         let Some(check) = self.price_check.as_mut() else { return Ok(()) };
         let (work, listener) = (&mut self.work, &mut self.listener);
+        let first_ns = *self.cpu_at_first_ns.get_or_insert_with(|| work.cpu_ns(listener));
         if !check.is_due(monotonic_raw_ns(), || work.cpu_ns(listener)) {
             return Ok(());
         }
         listener.listen(&mut self.order)?;
-        match check.next(work.progress(listener)) {
+        let now = work.progress(listener);
+        self.cpu_since_ns = now.cpu_ns.saturating_sub(first_ns);
+        match check.next(now) {
             Step::Stay => return Ok(()),
             Step::Off => self.go_blind()?,
             Step::On => self.see_again()?,
@@ -204,11 +212,7 @@ impl<'a> Session<'a> {
         self.say(if self.recording.tag == Tag::Marks { What::Paused } else { What::Blind });
         self.all_sources().try_for_each(|source| source.sampler.disable())?;
         self.drain()?;
-        let threads: Vec<u32> = self.work.pids().into_iter().flat_map(running_threads).map(|tid| tid as u32).collect();
-        let recorded_ns = monotonic_raw_ns().saturating_sub(self.began_ns);
-        let can_close = has_room(threads.len(), self.recording.cpus.len()) && self.handovers.allow_closing(threads, recorded_ns);
-        let calls = if can_close && !self.stayed_open { self.lasting.calls.take() } else { None };
-        self.stayed_open |= self.lasting.calls.is_some();
+        let calls = self.closes_calls().then(|| self.lasting.calls.take()).flatten();
         for mut source in self.lasting.probes.take().into_iter().chain(calls) {
             self.lost += source.lost()?;
             self.losses_ns.append(&mut source.losses_ns);
@@ -216,17 +220,34 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
+    /// Whether the tracepoints of system calls are closed while nothing is recorded; once they were not they never are.
+    fn closes_calls(&mut self) -> bool {
+        let threads = self.work.pids().into_iter().map(|pid| running_threads(pid).len()).sum();
+        // Without records of switches it is not known how often threads take turns.
+        let is_harmless = self.recording.kernel_noise && self.family.may_be_closed(self.cpu_since_ns);
+        let why = match (self.stays_open, is_harmless, has_room(threads, self.recording.cpus.len())) {
+            (Some(why), ..) => Some(why),
+            (None, false, _) => Some(StaysOpen::TakesTurns),
+            (None, true, false) => Some(StaysOpen::NoRoom),
+            (None, true, true) => None,
+        };
+        self.stays_open = why.filter(|_| self.lasting.calls.is_some());
+        why.is_none()
+    }
+
     /// Records everything again.
     fn see_again(&mut self) -> Result<()> {
         let work = RefCell::new(&mut self.work);
         let threads = || work.borrow_mut().pids().into_iter().flat_map(running_threads).collect();
-        let calls = match self.lasting.calls.take() {
-            None => opening::open_calls(self.recording, self.catalog, &threads, false),
-            open => Ok(open),
-        };
         let probes = self.probes.as_ref().map(|probes| opening::open_probes(self.recording, self.catalog, probes)).transpose();
-        match probes.and_then(|probes| Ok(Lasting { probes, calls: calls? })) {
-            Ok(opened) => self.lasting = opened,
+        let opened = probes.map(|probes| self.lasting.probes = probes).and_then(|()| {
+            if self.lasting.calls.is_none() {
+                self.lasting.calls = opening::open_calls(self.recording, self.catalog, &threads, false)?;
+            }
+            Ok(())
+        });
+        match opened {
+            Ok(()) => {}
             // It has ended meanwhile.
             Err(_) if self.work.pids().is_empty() => return Ok(()),
             // The rest of the recording is kept, and what it lacks is said.
@@ -281,8 +302,8 @@ impl<'a> Session<'a> {
     }
 
     fn drain(&mut self) -> Result<()> {
-        let Self { sources, lasting, formats, probes, order, mappings, names, identity, .. } = self;
-        for source in sources.iter_mut().chain(lasting.sources()) {
+        let Self { sources, lasting, tasks, formats, probes, order, mappings, names, identity, .. } = self;
+        for source in sources.iter_mut().chain(lasting.sources()).chain(tasks) {
             source.drain(formats.as_ref(), probes.as_ref(), order, mappings, names)?;
             for (pid, fd) in std::mem::take(&mut source.accepting) {
                 identity.accepts(pid, fd);
@@ -314,13 +335,13 @@ impl<'a> Session<'a> {
             rows[kind] += 1;
             keep(row)
         };
-        let (family, handovers) = (&mut self.family, &mut self.handovers);
+        let (family, has_others) = (&mut self.family, self.recording.clock_is_of_cpus());
         self.order.before(until_ns).try_for_each(|(_, held)| {
-            let mut is_others = |pid: u32| family.as_mut().is_some_and(|family| !family.has(pid));
             match &held {
-                Held::Row(Row::Sample(sample)) if is_others(sample.pid) => return Ok(()),
-                Held::Birth(_, pid, parent) => family.iter_mut().for_each(|family| family.born(*pid, *parent)),
-                Held::Row(Row::Kernel(KernelEvent { tid, what: What::Switch { next, .. }, .. })) => handovers.add(*tid, *next),
+                Held::Row(Row::Sample(sample)) if has_others && !family.has(sample.pid) => return Ok(()),
+                Held::Row(Row::Kernel(KernelEvent { tid, what: What::Switch { next, .. }, .. })) => family.switched(*tid, *next),
+                Held::Thread(pid, tid, parent) => family.born(*pid, *tid, *parent),
+                Held::ThreadEnd(tid) => family.ended(*tid),
                 _ => {}
             }
             identity.take(held, &mut keep)
@@ -345,14 +366,15 @@ impl<'a> Session<'a> {
     }
 
     pub fn finish(mut self, exit: Exit, steal_s: Option<f64>, own_cpu_s: f64) -> Result<Recorded> {
-        let lost = self.lost + self.all_sources().map(|source| source.lost()).sum::<Result<u64>>()?;
+        let of_tasks = self.tasks.as_ref().map_or(Ok(0), Source::lost)?;
+        let lost = self.lost + of_tasks + self.all_sources().map(|source| source.lost()).sum::<Result<u64>>()?;
         let mut losses_ns = std::mem::take(&mut self.losses_ns);
         self.all_sources().for_each(|source| losses_ns.append(&mut source.losses_ns));
         losses_ns.sort_unstable();
         losses_ns.truncate(Recorded::MAX_LOSSES);
         self.share_counted()?;
         // The kernel keeps definitions that events are open on.
-        drop((self.sources, self.lasting));
+        drop((self.sources, self.lasting, self.tasks));
         let checked = self.price_check.as_ref().and_then(PriceCheck::found);
         let named = self.mappings.resolve(&self.names);
         self.mappings.name_locks(&mut self.names);
@@ -375,8 +397,9 @@ impl<'a> Session<'a> {
             steal_s,
             seen: self.identity.finish(),
             probed: self.probes.map(|probes| probes.binary),
-            checked: checked.map(|checked| PriceChecked { at_least: self.stayed_open, ..checked }),
+            checked: checked.map(|checked| PriceChecked { at_least: self.stays_open.is_some(), ..checked }),
             not_opened: self.not_opened,
+            stays_open: self.stays_open,
             own_cpu_s,
             spent: self.budget.as_ref().and_then(Controller::spent),
             windows_ns: self.budget.is_some().then_some(self.windows_ns),

@@ -140,6 +140,8 @@ impl Source {
                 let row = match meaning {
                     Meaning::Sample => sample_row(&sample, word.unwrap_or(0)).map(Row::Sample),
                     _ if !*has_rows => None,
+                    // A CPU that idles is woken by our own clock, too; that is of no thread.
+                    Meaning::Vector(0) | Meaning::VectorExit(0) if sample.task.is_some_and(|task| task.tid == 0) => None,
                     _ => formats.and_then(|formats| formats.read_record(meaning, &sample, names)).map(Row::Kernel),
                 };
                 row.into_iter().for_each(|row| order.push(row.time_ns(), Held::Row(row)));
@@ -165,12 +167,16 @@ impl Source {
                     Held::Look(Look { time_ns: record.time_ns, tid: record.task.tid, word: 0, at: Occasion::Exit }),
                 );
             }
-            Ok(Record::Exit(record)) if *is_of_sockets && record.task.pid == record.task.tid => {
-                order.push(record.time_ns, Held::Death(record.task.pid));
+            Ok(Record::Exit(record)) => {
+                if *is_of_sockets && record.task.pid == record.task.tid {
+                    order.push(record.time_ns, Held::Death(record.task.pid));
+                }
+                order.push(record.time_ns, Held::ThreadEnd(record.task.tid));
             }
             Ok(Record::Fork(record)) => {
                 mappings.forked(record.task.pid, record.parent.pid);
                 order.push(record.time_ns, Held::Birth(record.time_ns, record.task.pid, record.parent.pid));
+                order.push(record.time_ns, Held::Thread(record.task.pid, record.task.tid, record.parent.pid));
             }
             Ok(Record::Comm(record)) => {
                 names.threads.insert(record.task.tid, String::from_utf8_lossy(record.name).into_owned());

@@ -38,6 +38,7 @@ fn meta() -> TraceMeta {
         event: "cpu-clock".into(),
         period: 1_000_003,
         sampling_gap_ns: Some(1_000_003),
+        clock_of_cpus: false,
         counted: vec![TraceEvent {
             name: "l3-misses".into(),
             period: 101,

@@ -30,7 +30,7 @@ pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64, usual: &Us
         which: reading.names.which(piece.cause, piece.which, &reading.store.symbols),
         woken_by: message.woken(piece).map(|waker| woken_by(reading, waker)),
         meanwhile: message.meanwhile(piece).map(|meanwhile| worked_on(reading, meanwhile)),
-        functions: functions(reading, hits, piece.to_ns - piece.from_ns),
+        functions: functions(reading, hits, 1, piece.to_ns - piece.from_ns),
     });
     Waterfall {
         id: message.id,
@@ -39,7 +39,12 @@ pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64, usual: &Us
         latency_ns: message.latency_ns(),
         shares_ns: shares(&message.shares),
         pieces: described.collect(),
-        functions: functions(reading, &message.hits.iter().collect::<Vec<_>>(), message.shares.total()),
+        functions: functions(
+            reading,
+            &message.hits.iter().collect::<Vec<_>>(),
+            stretches(reading, message),
+            message.shares.total(),
+        ),
         events: Brief::of(message).map(|brief| events::of_message(reading, &brief, usual)).unwrap_or_default(),
         faults: message.faults,
         migrations: message.migrations,
@@ -59,10 +64,19 @@ pub fn shares(shares: &Shares) -> BTreeMap<String, u64> {
     named.filter(|(_, ns)| *ns > 0).collect()
 }
 
-/// Time of a function by its samples: at least the gaps between them, at most another gap at each end; never more than there was, ns.
-pub fn between_ns(samples: u64, gap_ns: u64, all_ns: u64) -> (u64, u64) {
-    let at_most = samples.saturating_add(1).saturating_mul(gap_ns).min(all_ns);
-    (samples.saturating_sub(1).saturating_mul(gap_ns).min(at_most), at_most)
+/// Time of a function by its samples in so many stretches: in each at least the gaps between them, at most another gap at each end; never more than there was, ns.
+pub fn between_ns(samples: u64, stretches: u64, gap_ns: u64, all_ns: u64) -> (u64, u64) {
+    let at_most = samples.saturating_add(stretches).saturating_mul(gap_ns).min(all_ns);
+    (samples.saturating_sub(stretches).saturating_mul(gap_ns).min(at_most), at_most)
+}
+
+/// Stretches of a message in each of which samples are counted anew: a clock of threads stands still while they are off a CPU, one of CPUs goes on.
+pub fn stretches(reading: &Reading, message: &Message) -> u64 {
+    let is_off = |piece: &&Piece| !piece.cause.is_running() && !piece.cause.is_interruption();
+    match reading.meta.clock_of_cpus {
+        true => 1 + message.pieces.iter().filter(is_off).count() as u64 + u64::from(message.migrations) + message.left_out,
+        false => 1,
+    }
 }
 
 /// Whether records were lost while a message was under way.
@@ -106,7 +120,7 @@ pub fn worked_on(reading: &Reading, meanwhile: &Meanwhile) -> doc::Meanwhile {
 }
 
 /// Functions by samples, most samples first.
-fn functions(reading: &Reading, hits: &[&Hit], all_ns: u64) -> Vec<SampledFunction> {
+fn functions(reading: &Reading, hits: &[&Hit], stretches: u64, all_ns: u64) -> Vec<SampledFunction> {
     let mut counts: BTreeMap<(u32, Cause), u64> = BTreeMap::new();
     for hit in hits {
         *counts.entry((hit.function, hit.cause)).or_default() += 1;
@@ -117,7 +131,7 @@ fn functions(reading: &Reading, hits: &[&Hit], all_ns: u64) -> Vec<SampledFuncti
         Some(SampledFunction {
             name: reading.names.detail(cause, Detail::Function(function), &reading.store.symbols)?,
             samples,
-            between_ns: reading.meta.sampling_gap_ns.map(|gap_ns| between_ns(samples, gap_ns, all_ns)),
+            between_ns: reading.meta.sampling_gap_ns.map(|gap_ns| between_ns(samples, stretches, gap_ns, all_ns)),
         })
     });
     named.collect()

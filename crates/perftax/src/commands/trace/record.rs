@@ -14,7 +14,7 @@ use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_report::units;
 use perftax_trace::mark_price::mark_ns;
-use perftax_trace::record::{Counting, Recorded, Recording, Row, Subject, record};
+use perftax_trace::record::{Counting, Recorded, Recording, Row, StaysOpen, Subject, record};
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_objects, write_windows};
 use perftax_trace::{KeepSlow, Lock, Tag};
 use tempfile::{Builder, TempDir};
@@ -97,8 +97,8 @@ pub struct Args {
 const ROWS_BETWEEN_FLUSHES: u64 = 10_000;
 /// Pages of each CPU's ring: 4 MiB.
 const RING_PAGES: usize = 1024;
-/// A prime near a millisecond.
-const USUAL_PERIOD: u64 = 1_000_003;
+/// A prime near a millisecond, and not nearer: a clock that runs on while threads come and go would stay in step with ticks, and with programs that wake at every millisecond, for minutes.
+const USUAL_PERIOD: u64 = 1_009_007;
 /// Of events that are counted by message: a prime.
 const USUAL_COUNTED_PERIOD: u64 = 1009;
 /// Events that are counted by message, at most: processors count four to eight at a time.
@@ -230,6 +230,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         elapsed_s: recorded.exit.elapsed_s,
         cpu_s: recorded.exit.usage.user_s + recorded.exit.usage.system_s,
         sampling_gap_ns: (mechanism == Mechanism::CpuClock).then_some(args.period),
+        clock_of_cpus: recording.clock_is_of_cpus(),
         event: recording.event.name.clone(),
         period: args.period,
         counted,
@@ -380,8 +381,15 @@ fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked:
         warn(message, "leave programs and libraries where they are until they were recorded");
     }
     if recorded.checked.as_ref().is_some_and(|checked| checked.at_least) {
-        let message = "what recording was found to cost lacks some tens of nanoseconds a system call and a switch: threads of the program follow each other on a CPU too often to close what watches them";
-        warn(message.into(), "the CPU time of a run without perftax tells the whole of it");
+        let (why, remedy) = match recorded.stays_open {
+            Some(StaysOpen::NoRoom) => ("there are more threads than files may be open", "ulimit -n unlimited"),
+            _ => (
+                "threads of the program follow each other on a CPU too often, or nobody knows how often",
+                "the CPU time of a run without perftax tells the whole of it",
+            ),
+        };
+        let lacks = "what recording was found to cost lacks some tens of nanoseconds a system call and a switch";
+        warn(format!("{lacks}, since what watches them stayed open: {why}"), remedy);
     }
     if let Some(why) = &recorded.not_opened {
         let message = format!("probes and system calls were watched no more after a check of the price: {why}");

@@ -12,7 +12,7 @@ use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Pi
 
 use super::bounds::Bounds;
 use super::cost::cost;
-use super::describe::{between_ns, is_doubtful, shares, woken_by, worked_on};
+use super::describe::{between_ns, is_doubtful, shares, stretches, woken_by, worked_on};
 use super::events;
 use super::labels::ByLabel;
 use super::reading::Reading;
@@ -172,7 +172,7 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
     let name = |detail: Detail| reading.names.detail(foremost.cause, detail, &reading.store.symbols);
     let longest = longest(message, foremost.cause);
     let function = foremost.function.and_then(|(detail, samples)| {
-        let between = |gap_ns: u64| between_ns(samples, gap_ns, message.shares.of(foremost.cause));
+        let between = |gap_ns: u64| between_ns(samples, stretches(reading, message), gap_ns, message.shares.of(foremost.cause));
         Some(SampledFunction { name: name(detail)?, samples, between_ns: reading.meta.sampling_gap_ns.map(between) })
     });
     Some(SlowMessage {
