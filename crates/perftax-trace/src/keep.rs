@@ -384,12 +384,7 @@ impl KeepSlow {
         let begin = self.begins.get(&id).and_then(|row| usize::try_from(row.checked_sub(self.let_go)?).ok());
         let Some(first) = begin.filter(|first| *first < end && end - first <= MAX_BACK) else { return };
         let mut at = At { id, tids: Vec::new(), is_over: false };
-        for held in self.held.range_mut(first..end) {
-            if at.take(&held.row) {
-                held.kept_for_ns = held.kept_for_ns.max(latency_ns);
-            }
-        }
-        for held in self.held.range_mut(end..) {
+        for held in self.held.range_mut(first..) {
             if at.is_over {
                 break;
             }

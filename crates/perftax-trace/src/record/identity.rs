@@ -21,14 +21,10 @@ pub(super) enum Held {
     Look(Look),
     /// A probe was passed: becomes a mark.
     Pass(Pass),
-    /// A process was created: when, its number and its parent's.
-    Birth(u64, u32, u32),
-    /// A process has ended: its number.
-    Death(u32),
-    /// A thread of the program's was created: its process, its number, and the process of who created it.
-    Thread(u32, u32, u32),
-    /// One has ended: its number.
-    ThreadEnd(u32),
+    /// A thread was created, of a new process or of its creator's: its process, its number, and its creator's process.
+    Birth(u32, u32, u32),
+    /// A thread has ended: its process and its number.
+    Death(u32, u32),
     /// A system call that has to do with sockets: becomes marks.
     Call(Call),
     /// Nothing was recorded before it.
@@ -100,8 +96,9 @@ impl Identity {
             (Self::Register(hold), Held::Look(look)) => hold.look(&look),
             (Self::Sockets(served), Held::Row(row)) => served.row(row),
             (Self::Sockets(served), Held::Call(call)) => served.call(&call),
-            (Self::Sockets(served), Held::Birth(_, pid, parent)) => served.born(pid, parent),
-            (Self::Sockets(served), Held::Death(pid)) => served.gone(pid),
+            (Self::Sockets(served), Held::Birth(pid, _, parent)) => served.born(pid, parent),
+            // A process has the number of its first thread.
+            (Self::Sockets(served), Held::Death(pid, tid)) if pid == tid => served.gone(pid),
             (Self::Sockets(served), Held::Gap(gap)) => served.resume(&gap.served, &gap.open),
             (Self::Probes(passes), Held::Gap(gap)) => passes.resume(&gap.pids),
             (_, Held::Row(row)) => keep(&row)?,
@@ -114,7 +111,7 @@ impl Identity {
                 });
                 kept?;
             }
-            (Self::Probes(passes), Held::Birth(_, pid, parent)) => passes.born(pid, parent),
+            (Self::Probes(passes), Held::Birth(pid, _, parent)) => passes.born(pid, parent),
             _ => {}
         }
         Ok(())
@@ -186,5 +183,43 @@ fn rule(recording: &Recording) -> Rule {
     Rule {
         gap_ns: (mechanism == Mechanism::CpuClock).then_some(recording.period),
         is_late: matches!(mechanism, Mechanism::IbsOp | Mechanism::IbsFetch),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+    use crate::mark::Kind;
+    use crate::sockets::{Action, Moment};
+
+    /// Whether an answer was the whole of it is known when the next request comes, or when its process, not one of its threads, has ended.
+    #[test]
+    fn the_last_answer_of_a_process_ends_with_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let _client = TcpStream::connect(address).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let (pid, fd) = (std::process::id(), server.as_raw_fd());
+        let mut identity = Identity::Sockets(Box::new(Served::new(Some(address.port()))));
+        identity.join(pid);
+        let mut ends = Vec::new();
+        let mut keep = |row: &Row| {
+            ends.extend(matches!(row, Row::Mark(mark) if mark.kind == Kind::End).then_some(row.time_ns()));
+            Ok(())
+        };
+        let calls = [Moment::Enter(Action::Reads(fd)), Moment::Exit(10), Moment::Enter(Action::Writes(fd)), Moment::Exit(10)];
+        for (time_ns, at) in (10..).step_by(10).zip(calls) {
+            identity.take(Held::Call(Call { time_ns, pid, tid: pid, at }), &mut keep).unwrap();
+        }
+        identity.take(Held::Death(pid, pid + 1), &mut keep).unwrap();
+        identity.release(50, &mut keep).unwrap();
+        identity.take(Held::Death(pid, pid), &mut keep).unwrap();
+        identity.release(50, &mut keep).unwrap();
+        assert_eq!(ends, [40]);
     }
 }

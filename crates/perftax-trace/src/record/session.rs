@@ -340,8 +340,8 @@ impl<'a> Session<'a> {
             match &held {
                 Held::Row(Row::Sample(sample)) if has_others && !family.has(sample.pid) => return Ok(()),
                 Held::Row(Row::Kernel(KernelEvent { tid, what: What::Switch { next, .. }, .. })) => family.switched(*tid, *next),
-                Held::Thread(pid, tid, parent) => family.born(*pid, *tid, *parent),
-                Held::ThreadEnd(tid) => family.ended(*tid),
+                Held::Birth(pid, tid, parent) => family.born(*pid, *tid, *parent),
+                Held::Death(_, tid) => family.ended(*tid),
                 _ => {}
             }
             identity.take(held, &mut keep)

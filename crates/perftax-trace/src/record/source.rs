@@ -167,16 +167,10 @@ impl Source {
                     Held::Look(Look { time_ns: record.time_ns, tid: record.task.tid, word: 0, at: Occasion::Exit }),
                 );
             }
-            Ok(Record::Exit(record)) => {
-                if *is_of_sockets && record.task.pid == record.task.tid {
-                    order.push(record.time_ns, Held::Death(record.task.pid));
-                }
-                order.push(record.time_ns, Held::ThreadEnd(record.task.tid));
-            }
+            Ok(Record::Exit(record)) => order.push(record.time_ns, Held::Death(record.task.pid, record.task.tid)),
             Ok(Record::Fork(record)) => {
                 mappings.forked(record.task.pid, record.parent.pid);
-                order.push(record.time_ns, Held::Birth(record.time_ns, record.task.pid, record.parent.pid));
-                order.push(record.time_ns, Held::Thread(record.task.pid, record.task.tid, record.parent.pid));
+                order.push(record.time_ns, Held::Birth(record.task.pid, record.task.tid, record.parent.pid));
             }
             Ok(Record::Comm(record)) => {
                 names.threads.insert(record.task.tid, String::from_utf8_lossy(record.name).into_owned());
