@@ -4,7 +4,7 @@
 # make help   the other targets
 SHELL = /bin/sh
 .DEFAULT_GOAL = build
-.PHONY: build plan test setup tree lint machine kmod unit acceptance bench dist image install clean help
+.PHONY: build plan test setup tree lint machine kmod unit test-bindings acceptance bench dist image install clean help
 
 CARGO ?= cargo
 BUDGET ?= 1%
@@ -49,6 +49,11 @@ kmod: machine
 unit: tree
 	$(LINTED) CARGO=$(CARGO) scripts/stage tests scripts/test
 
+# Marks from other languages, each by its ecosystem's own runner.
+test-bindings:
+	scripts/setup bindings
+	bindings/test
+
 acceptance: setup build
 	scripts/setup acceptance
 	scripts/acceptance
@@ -82,6 +87,7 @@ help:
 	@echo 'make machine     build the emulated machine (perftax vm) into the cache'
 	@echo 'make kmod        build perftax.ko for the machine'\''s kernel (KDIR=… for another)'
 	@echo 'make unit        the tests alone'
+	@echo 'make test-bindings  the tests of marks from Go, Java, Python and Node, by their own runners'
 	@echo 'make acceptance  the long measurements: calibrate, verify and bill on real programs'
 	@echo 'make bench       benchmarks of perftax itself'
 	@echo 'make dist        what others install: a tarball and a Debian package, into target/dist'

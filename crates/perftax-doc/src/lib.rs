@@ -78,7 +78,7 @@ pub use trace::{
     TailBlame, ThreadCost, TraceCost, TraceDiff, TraceLock, TraceMeta, TraceReport, TraceSpent,
 };
 pub use trace_events::{BlamedEvents, BlamedPlace, MessageEvents, TraceEvent};
-pub use trace_message::{Neighbour, PathStep, Place, TraceMessage, Waterfall, WaterfallPiece};
+pub use trace_message::{MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};
 pub use verification::{
     ArmShift, Cell, Fit, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadReferenceLoop,

@@ -27,11 +27,60 @@ pub struct TraceMessage {
     pub median_shares_ns: BTreeMap<String, u64>,
     /// The message.
     pub waterfall: Waterfall,
+    /// What others call it: W3C's trace and span, as `TRACE-SPAN`; none where nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The message that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<RelatedMessage>,
+    /// Messages that are part of it, by their numbers: the first [`TraceMessage::MAX_PARTS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<RelatedMessage>,
+    /// Those that are not listed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub parts_left_out: u64,
+    /// Where it was sent to another process or came from one, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<MessageHop>,
     /// Its critical path: its time along who ended each stretch of its waiting, in order of time; adds up to its latency. Empty where it waited for nobody who is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub path: Vec<PathStep>,
     /// Messages before, during and after it on its threads.
     pub neighbours: Vec<Neighbour>,
+}
+
+impl TraceMessage {
+    /// Parts that are listed.
+    pub const MAX_PARTS: usize = 100;
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A message that has to do with another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RelatedMessage {
+    /// Its number.
+    pub id: u64,
+    /// What it is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+/// A message goes to another process, or has come from one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MessageHop {
+    /// When, from the message's beginning on, ns; negative: before it.
+    pub from_ns: i64,
+    /// The thread's number.
+    pub tid: u32,
+    /// Its name.
+    pub thread: String,
+    /// It was sent; otherwise it was received.
+    pub is_sent: bool,
 }
 
 /// A message in pieces.

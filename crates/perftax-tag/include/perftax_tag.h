@@ -6,6 +6,15 @@
  *     perftax_switch(id);    it goes on with message id, which has begun already; 0: with none
  *     perftax_end(id);       message id is done
  *
+ * What else may be said of a message that is under way:
+ *
+ *     perftax_child(id, parent);                     it is part of message parent, of whatever process
+ *     perftax_name(id, "GET /cart");                 what it is called
+ *     perftax_identity(id, high, low, span);         what others call it: a trace of 128 bits, a span of 64
+ *     perftax_send(id); perftax_receive(id);         it goes to another process, comes from one
+ *     perftax_carrier(n);                            the thread goes on with carrier n (a goroutine, a fibre; 0: with none), which
+ *                                                    takes the messages along that were begun or switched to while it was on a thread
+ *
  * ids are any numbers below 2^62 but 0, unique among the messages that are under way at one time. A message may begin in one thread
  * and end in another; between them `perftax_switch` says who works on it. Nested messages: the last begun or switched to is meant.
  *
@@ -32,8 +41,23 @@ extern "C" {
 #define PERFTAX_END    2
 #define PERFTAX_SWITCH 3
 
+/*
+ * What is said beyond that takes several places of 16 bytes: a counter and a word whose lower two bits are 0, then what is said
+ * (bits 2 to 7), how many places follow (8 to 15), and a number (16 to 63). Whoever reads goes by that; a ring that holds any has the
+ * second magic.
+ */
+#define PERFTAX_SAYS_CHILD    1 /* one more: id, parent */
+#define PERFTAX_SAYS_SEND     2 /* one more: id, 0 */
+#define PERFTAX_SAYS_RECEIVE  3 /* one more: id, 0 */
+#define PERFTAX_SAYS_IDENTITY 4 /* two more: id, span; the trace's high and low half */
+#define PERFTAX_SAYS_NAME     5 /* one more: id, 0; then the text, of as many bytes as the number says */
+#define PERFTAX_SAYS_CARRIER  6 /* one more: carrier, 0 */
+
+/* Bytes of a text that are kept. */
+#define PERFTAX_NAME_LONGEST 1024
+
 /* The file of a thread's ring: this, in its first page, then `capacity` marks. */
-#define PERFTAX_RING_MAGIC   0x314b52414d585450ull /* "PTXMARK1" */
+#define PERFTAX_RING_MAGIC   0x324b52414d585450ull /* "PTXMARK2"; before 2026-11-28 "PTXMARK1", which has marks alone */
 #define PERFTAX_RING_HEADER  4096
 struct perftax_mark_ring {
     uint64_t magic;
@@ -70,6 +94,10 @@ __thread struct perftax_mark_ring *perftax_tag_ring = 0;
 /* The listener that could not be given a ring. */
 extern __attribute__((weak, visibility("default"))) __thread uint32_t perftax_tag_refused;
 __thread uint32_t perftax_tag_refused = 0;
+
+/* Numbers that perftax_new_id has given out. */
+extern __attribute__((weak, visibility("default"))) uint64_t perftax_tag_last_id;
+uint64_t perftax_tag_last_id = 0;
 
 #ifdef __cplusplus
 }
@@ -206,17 +234,27 @@ static __attribute__((noinline, cold, unused)) struct perftax_mark_ring *perftax
     return ring;
 }
 
-static inline void perftax_tag_mark(uint64_t id, uint32_t kind)
+/* The thread's ring, for somebody who listens; none: nobody does, or there cannot be one. */
+static inline struct perftax_mark_ring *perftax_tag_listened(void)
 {
-    struct perftax_mark_ring *ring;
-    struct perftax_mark *mark;
     uint32_t state = __atomic_load_n(&perftax_tag_state, __ATOMIC_RELAXED);
-    uint64_t head;
+    struct perftax_mark_ring *ring;
 
     if (__builtin_expect(state == 1, 1))
-        return;
+        return 0;
     ring = perftax_tag_ring;
-    if (__builtin_expect(!ring || ring->listener != state, 0) && !(ring = perftax_tag_join()))
+    if (__builtin_expect(!ring || ring->listener != state, 0))
+        ring = perftax_tag_join();
+    return ring;
+}
+
+static inline void perftax_tag_mark(uint64_t id, uint32_t kind)
+{
+    struct perftax_mark_ring *ring = perftax_tag_listened();
+    struct perftax_mark *mark;
+    uint64_t head;
+
+    if (__builtin_expect(!ring, 1))
         return;
     head = ring->head;
     if (__builtin_expect(head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= ring->capacity, 0)) {
@@ -227,6 +265,46 @@ static inline void perftax_tag_mark(uint64_t id, uint32_t kind)
     mark->counter = perftax_tag_counter();
     mark->message = id << 2 | kind;
     __atomic_store_n(&ring->head, head + 1, __ATOMIC_RELEASE);
+}
+
+/* Something of several places: all of them, or none where there is no room. `text`: bytes that follow the words. */
+static __attribute__((noinline, unused)) void perftax_tag_says(uint32_t what, const uint64_t *words, uint32_t pairs,
+                                                               const char *text, uint32_t bytes)
+{
+    struct perftax_mark_ring *ring = perftax_tag_listened();
+    uint32_t more = pairs + (bytes + 15) / 16, i;
+    uint64_t head;
+    struct perftax_mark *marks, *mark;
+
+    if (!ring)
+        return;
+    marks = (struct perftax_mark *)((char *)ring + PERFTAX_RING_HEADER);
+    head = ring->head;
+    if (head + more - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= ring->capacity) {
+        ring->dropped++;
+        return;
+    }
+    mark = &marks[head & (ring->capacity - 1)];
+    mark->counter = perftax_tag_counter();
+    mark->message = (uint64_t)bytes << 16 | more << 8 | what << 2;
+    for (i = 0; i < more; i++) {
+        mark = &marks[(head + 1 + i) & (ring->capacity - 1)];
+        if (i < pairs) {
+            mark->counter = words[2 * i];
+            mark->message = words[2 * i + 1];
+        } else {
+            uint32_t from = (i - pairs) * 16, left = bytes - from;
+
+            mark->counter = mark->message = 0;
+            memcpy(mark, text + from, left < 16 ? left : 16);
+        }
+    }
+    __atomic_store_n(&ring->head, head + 1 + more, __ATOMIC_RELEASE);
+}
+
+static inline int perftax_tag_is_off(void)
+{
+    return __builtin_expect(__atomic_load_n(&perftax_tag_state, __ATOMIC_RELAXED) == 1, 1);
 }
 
 static inline void perftax_begin(uint64_t id)
@@ -242,6 +320,82 @@ static inline void perftax_end(uint64_t id)
 static inline void perftax_switch(uint64_t id)
 {
     perftax_tag_mark(id, PERFTAX_SWITCH);
+}
+
+static inline void perftax_child(uint64_t id, uint64_t parent)
+{
+    uint64_t words[2];
+
+    if (perftax_tag_is_off())
+        return;
+    words[0] = id;
+    words[1] = parent;
+    perftax_tag_says(PERFTAX_SAYS_CHILD, words, 1, 0, 0);
+}
+
+/* Of `bytes` bytes, which need no NUL. */
+static inline void perftax_name_of(uint64_t id, const char *name, size_t bytes)
+{
+    uint64_t words[2];
+
+    if (perftax_tag_is_off())
+        return;
+    words[0] = id;
+    words[1] = 0;
+    perftax_tag_says(PERFTAX_SAYS_NAME, words, 1, name, bytes < PERFTAX_NAME_LONGEST ? (uint32_t)bytes : PERFTAX_NAME_LONGEST);
+}
+
+static inline void perftax_name(uint64_t id, const char *name)
+{
+    if (!perftax_tag_is_off())
+        perftax_name_of(id, name, strlen(name));
+}
+
+static inline void perftax_identity(uint64_t id, uint64_t trace_high, uint64_t trace_low, uint64_t span)
+{
+    uint64_t words[4];
+
+    if (perftax_tag_is_off())
+        return;
+    words[0] = id;
+    words[1] = span;
+    words[2] = trace_high;
+    words[3] = trace_low;
+    perftax_tag_says(PERFTAX_SAYS_IDENTITY, words, 2, 0, 0);
+}
+
+static inline void perftax_tag_one(uint32_t what, uint64_t id)
+{
+    uint64_t words[2];
+
+    if (perftax_tag_is_off())
+        return;
+    words[0] = id;
+    words[1] = 0;
+    perftax_tag_says(what, words, 1, 0, 0);
+}
+
+static inline void perftax_send(uint64_t id)
+{
+    perftax_tag_one(PERFTAX_SAYS_SEND, id);
+}
+
+static inline void perftax_receive(uint64_t id)
+{
+    perftax_tag_one(PERFTAX_SAYS_RECEIVE, id);
+}
+
+static inline void perftax_carrier(uint64_t carrier)
+{
+    perftax_tag_one(PERFTAX_SAYS_CARRIER, carrier);
+}
+
+/* A number that no other process of this host gives a message while it and this process run, and that a double holds (2^53). */
+static inline uint64_t perftax_new_id(void)
+{
+    uint64_t count = __atomic_add_fetch(&perftax_tag_last_id, 1, __ATOMIC_RELAXED);
+
+    return ((uint64_t)getpid() & 0x3fffff) << 31 | (count & 0x7fffffff);
 }
 
 #endif

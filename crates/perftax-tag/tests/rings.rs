@@ -25,7 +25,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 
 fn read(path: &Path) -> Ring {
     let bytes = std::fs::read(path).unwrap();
-    assert_eq!(&bytes[..8], b"PTXMARK1");
+    assert_eq!(&bytes[..8], b"PTXMARK2");
     let (capacity, head, dropped) = (word(&bytes, 16), word(&bytes, 64), word(&bytes, 72));
     assert_eq!(bytes.len() as u64, 4096 + 16 * capacity);
     assert!(head <= capacity);
@@ -110,6 +110,41 @@ fn a_full_ring_drops_and_counts() {
     // What cannot be a size is the usual one.
     let (rings, _) = run(&["1", "1"], Some("100"));
     assert_eq!(rings[0].marks.len(), 4);
+}
+
+/// Places of 16 bytes: a counter and what is said, then what it is about.
+#[test]
+fn what_is_said_beyond_marks_takes_several_places() {
+    let (rings, _) = run(&["1", "1", "says"], None);
+    let places: Vec<(u64, u64)> = rings[0].marks.iter().map(|(counter, id, kind)| (*counter, id << 2 | kind)).collect();
+    // Four marks of the message before.
+    let mut said = Vec::new();
+    let mut at = 4;
+    while at < places.len() {
+        let (counter, word) = places[at];
+        assert!(word & 3 == 0 && counter > places[0].0);
+        let more = (word >> 8 & 0xff) as usize;
+        said.push((word >> 2 & 0x3f, word >> 16, &places[at + 1..at + 1 + more]));
+        at += 1 + more;
+    }
+    let text = |places: &[(u64, u64)]| {
+        let bytes = places.iter().flat_map(|(a, b)| [a.to_le_bytes(), b.to_le_bytes()].concat()).collect::<Vec<u8>>();
+        String::from_utf8(bytes).unwrap()
+    };
+    assert_eq!(
+        (said[0].0, said[0].1, said[0].2[0], text(&said[0].2[1..])),
+        (5, 18, (7, 0), format!("{:\0<32}", "GET /cart?of=eight"))
+    );
+    assert_eq!((said[1].0, said[1].1, said[1].2), (5, 0, &[(7, 0)][..]));
+    assert_eq!((said[2].1, text(&said[2].2[1..])), (1024, "x".repeat(1024)));
+    assert_eq!((said[3].0, said[3].2), (1, &[(7, 1 << 61)][..]));
+    let identity = [(7, 0xf067_aa0b_a902_b700), (0x4bf9_2f35_77b3_4da6, 0xa3ce_929d_0e0e_4736)];
+    assert_eq!((said[4].0, said[4].2), (4, &identity[..]));
+    assert_eq!([said[5].0, said[6].0, said[7].0], [2, 3, 6]);
+    assert_eq!((said[7].2, said.len()), (&[(9, 0)][..], 8));
+    // All of it or nothing: of a text of 1024 bytes there is room for none.
+    let (rings, _) = run(&["1", "1", "says"], Some("64"));
+    assert_eq!((rings[0].dropped, rings[0].marks.len()), (1, places.len() - 66));
 }
 
 #[test]

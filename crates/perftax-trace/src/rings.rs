@@ -13,10 +13,13 @@ use perftax_pmu::{Error, Result};
 use rustix::fs::OFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::mark::Kind;
+use crate::mark::{Kind, Saying, Statement};
 
-/// `PERFTAX_RING_MAGIC`.
-const MAGIC: u64 = 0x314b_5241_4d58_5450;
+/// `PERFTAX_RING_MAGIC`, and what it was before: marks alone.
+const MAGIC: u64 = u64::from_le_bytes(*b"PTXMARK2");
+const MAGIC_OF_MARKS: u64 = u64::from_le_bytes(*b"PTXMARK1");
+/// What all of them begin with: seven letters.
+const MAGIC_LETTERS: u64 = (1 << 56) - 1;
 /// `PERFTAX_RING_HEADER`, bytes.
 const HEADER_BYTES: u64 = 4096;
 /// Bytes of a mark.
@@ -35,6 +38,8 @@ pub struct MarkRing {
     bytes: usize,
     capacity: u64,
     path: PathBuf,
+    /// Of what is said beyond marks.
+    places: Vec<[u64; 2]>,
     /// The process that made it.
     pub pid: u32,
     /// The thread that writes it.
@@ -62,8 +67,14 @@ impl MarkRing {
             return Ok(None);
         }
         let mut ring = Self::map(&file, bytes as usize, path)?;
-        if ring.word(0).load(Ordering::Acquire) != MAGIC {
-            return Ok(None);
+        match ring.word(0).load(Ordering::Acquire) {
+            MAGIC | MAGIC_OF_MARKS => {}
+            other if other & MAGIC_LETTERS == MAGIC & MAGIC_LETTERS => {
+                let version = (other >> 56) as u8 as char;
+                let why = format!("version {version} of perftax_tag.h, of which this perftax knows 1 and 2");
+                return Err(Error::Malformed { what: path.display().to_string(), offset: 0, why });
+            }
+            _ => return Ok(None),
         }
         let (owner, capacity) = (ring.word(OWNER_AT).load(Ordering::Relaxed), ring.word(CAPACITY_AT).load(Ordering::Relaxed));
         if !capacity.is_power_of_two() || capacity.checked_mul(MARK_BYTES).is_none_or(|marks| marks + HEADER_BYTES != bytes) {
@@ -79,30 +90,47 @@ impl MarkRing {
         let base = unsafe { mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file, 0) };
         let base = base.map_err(|error| Error::file(path)(error.into()))?;
         let base = NonNull::new(base.cast()).ok_or_else(|| Error::file(path)(rustix::io::Errno::FAULT.into()))?;
-        Ok(Self { base, bytes, capacity: 0, path: path.into(), pid: 0, tid: 0 })
+        Ok(Self { base, bytes, capacity: 0, path: path.into(), places: Vec::new(), pid: 0, tid: 0 })
     }
 
-    /// Hands out every mark that waits: counter, id, kind. Words that are no marks are left out. Returns how many were read.
+    /// Hands out everything that waits, with its counter. What is not known is left out. Returns how many places were read.
     ///
     /// # Errors
     /// Where the ring says that more wait than it holds.
-    pub fn drain(&mut self, mut each: impl FnMut(u64, u64, Kind)) -> Result<u64> {
+    pub fn drain(&mut self, mut each: impl FnMut(u64, Statement)) -> Result<u64> {
         let (head, tail) = (self.word(HEAD_AT).load(Ordering::Acquire), self.word(TAIL_AT).load(Ordering::Relaxed));
         let waiting = head.wrapping_sub(tail);
         if waiting > self.capacity {
             let why = format!("{waiting} marks wait in a ring of {}", self.capacity);
             return Err(Error::Malformed { what: self.path.display().to_string(), offset: HEAD_AT as u64, why });
         }
-        for i in 0..waiting {
-            let at = HEADER_BYTES + (tail.wrapping_add(i) & (self.capacity - 1)) * MARK_BYTES;
-            let counter = self.word(at as usize).load(Ordering::Relaxed);
-            let message = self.word(at as usize + 8).load(Ordering::Relaxed);
-            if let Some(kind) = Kind::of(message) {
-                each(counter, message >> 2, kind);
+        let mut i = 0;
+        while i < waiting {
+            let [counter, word] = self.place(tail.wrapping_add(i));
+            i += 1;
+            if let Some(kind) = Kind::of(word) {
+                each(counter, Statement::Mark(word >> 2, kind));
+                continue;
             }
+            // All of its places are written before the head goes on; what says otherwise is none.
+            let (wanted, more) = (word >> 8 & 0xff, (word >> 8 & 0xff).min(waiting - i));
+            let mut places = std::mem::take(&mut self.places);
+            places.clear();
+            places.extend((i..i + more).map(|i| self.place(tail.wrapping_add(i))));
+            if let Some(saying) = Saying::of(word, &places).filter(|_| more == wanted) {
+                each(counter, Statement::Of(saying));
+            }
+            self.places = places;
+            i += more;
         }
         self.word(TAIL_AT).store(head, Ordering::Release);
         Ok(waiting)
+    }
+
+    /// Both words of a place, counted from the ring's first one on.
+    fn place(&self, i: u64) -> [u64; 2] {
+        let at = (HEADER_BYTES + (i & (self.capacity - 1)) * MARK_BYTES) as usize;
+        [at, at + 8].map(|at| self.word(at).load(Ordering::Relaxed))
     }
 
     /// Marks that found no room.
@@ -140,11 +168,11 @@ impl MarkFolder {
         Self { path: path.into(), rings: BTreeMap::new(), broken: BTreeMap::new() }
     }
 
-    /// Looks for new rings, and hands out what waits in all of them: the ring, and a mark's counter, id and kind.
+    /// Looks for new rings, and hands out what waits in all of them: whose it is, the counter then, and what is said.
     ///
     /// # Errors
     /// Where the folder cannot be read.
-    pub fn drain(&mut self, mut each: impl FnMut(&MarkOwner, u64, u64, Kind)) -> Result<u64> {
+    pub fn drain(&mut self, mut each: impl FnMut(&MarkOwner, u64, Statement)) -> Result<u64> {
         self.look()?;
         let mut marks = 0;
         for (path, ring) in &mut self.rings {
@@ -152,7 +180,7 @@ impl MarkFolder {
                 continue;
             }
             let owner = MarkOwner { pid: ring.pid, tid: ring.tid };
-            match ring.drain(|counter, id, kind| each(&owner, counter, id, kind)) {
+            match ring.drain(|counter, statement| each(&owner, counter, statement)) {
                 Ok(read) => marks += read,
                 Err(error) => {
                     self.broken.insert(path.clone(), error.to_string());

@@ -2,7 +2,7 @@
 
 use itertools::Itertools as _;
 use owo_colors::OwoColorize;
-use perftax_doc::{PathStep, SampledFunction, TraceMessage, Waterfall, WaterfallPiece};
+use perftax_doc::{PathStep, RelatedMessage, SampledFunction, TraceMessage, Waterfall, WaterfallPiece};
 
 use super::plural;
 use crate::printable::printable;
@@ -35,6 +35,7 @@ pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
         );
         sheet.row("", &text);
     }
+    related(&mut sheet, doc);
     let mut counts = Vec::new();
     if message.faults > 0 {
         counts.push(plural(&units::count(message.faults.into()), "page fault", "page faults"));
@@ -71,6 +72,39 @@ pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
     }
     sheet.warnings(&doc.meta.origin.warnings);
     sheet.finish()
+}
+
+/// What it is part of and what is part of it, what others call it, where it went.
+fn related(sheet: &mut Sheet, doc: &TraceMessage) {
+    if let Some(identity) = &doc.identity {
+        sheet.row("trace", &format!("{} (trace and span)", printable(identity)));
+    }
+    if let Some(parent) = &doc.parent {
+        sheet.row("part of", &named(parent));
+    }
+    if !doc.parts.is_empty() {
+        let mut parts: Vec<String> = doc.parts.iter().take(PARTS).map(named).collect();
+        let others = (doc.parts.len() - parts.len()) as u64 + doc.parts_left_out;
+        if others > 0 {
+            parts.push(format!("{} others", units::count(others)));
+        }
+        sheet.row("parts", &parts.join(", "));
+    }
+    for hop in &doc.hops {
+        let way = if hop.is_sent { "sent" } else { "received" };
+        sheet.row(
+            "hop",
+            &format!("{way} after {} by {} ({})", units::time_ns(hop.from_ns as f64), printable(&hop.thread), hop.tid),
+        );
+    }
+}
+
+/// Parts that are named.
+const PARTS: usize = 12;
+
+fn named(message: &RelatedMessage) -> String {
+    let label = message.label.as_deref().map_or_else(String::new, |label| format!(" ({})", printable(label)));
+    format!("{}{label}", message.id)
 }
 
 /// The critical path: the longest steps have lines, the others between them are folded.

@@ -1,5 +1,5 @@
 /*
- * marker THREADS MESSAGES [fork|exec|late]: every thread handles so many messages, ids from thread * 1000000 + 1 on; each begins, is left
+ * marker THREADS MESSAGES [fork|says]: every thread handles so many messages, ids from thread * 1000000 + 1 on; each begins, is left
  * and taken up again, and ends. Half of the work is done in another file (other.c), which includes the header, too.
  */
 #include <pthread.h>
@@ -51,6 +51,23 @@ int main(int argc, char **argv)
     }
     for (unsigned long i = 1; i < threads && i < 64; i++)
         pthread_join(thread[i], 0);
+    if (!strcmp(how, "says")) {
+        char text[2001];
+        uint64_t id = perftax_new_id();
+
+        memset(text, 'x', sizeof text - 1);
+        text[sizeof text - 1] = 0;
+        perftax_name(7, "GET /cart?of=eight");
+        perftax_name(7, "");
+        perftax_name(7, text);
+        perftax_child(7, (uint64_t)1 << 61);
+        perftax_identity(7, 0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 0xf067aa0ba902b700);
+        perftax_send(7);
+        perftax_receive(7);
+        perftax_carrier(9);
+        if (perftax_new_id() != id + 1 || id >> 31 != ((uint64_t)getpid() & 0x3fffff))
+            return 1;
+    }
     printf("%u\n", perftax_tag_state);
     return 0;
 }

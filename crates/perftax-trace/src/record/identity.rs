@@ -6,6 +6,8 @@ use perftax_pmu::sampler::Payload;
 use super::hold::Hold;
 use super::served::Served;
 use super::{Recording, Row};
+use crate::mark::{Mark, Saying};
+use crate::marked::Marked;
 use crate::passes::{Pass, Passes};
 use crate::register::{Look, Occasion, Rule, Sight};
 use crate::sockets::{self, Call};
@@ -17,6 +19,8 @@ use perftax_doc::Mechanism;
 pub(super) enum Held {
     /// A row of the trace.
     Row(Row),
+    /// What a program says beyond marks: when, the process and the thread.
+    Saying(u64, (u32, u32), Saying),
     /// A look at a register: becomes marks.
     Look(Look),
     /// A probe was passed: becomes a mark.
@@ -45,7 +49,7 @@ pub(super) struct Gap {
 /// Who says which message a thread is at.
 pub(super) enum Identity {
     /// The program, by marks.
-    Marks,
+    Marks(Box<Marked>),
     /// A register.
     Register(Box<Hold>),
     /// Probes in the program.
@@ -63,7 +67,7 @@ impl Identity {
             Tag::Functions(functions) if functions.is_a_call() => Self::Probes(Box::new(Passes::of_calls(pid.unsigned_abs()))),
             Tag::Functions(_) => Self::Probes(Box::new(Passes::of(pid.unsigned_abs()))),
             Tag::Sockets(port) => Self::Sockets(Box::new(Served::new(*port))),
-            Tag::Marks => Self::Marks,
+            Tag::Marks => Self::Marks(Box::default()),
         }
     }
 
@@ -101,16 +105,12 @@ impl Identity {
             (Self::Sockets(served), Held::Death(pid, tid)) if pid == tid => served.gone(pid),
             (Self::Sockets(served), Held::Gap(gap)) => served.resume(&gap.served, &gap.open),
             (Self::Probes(passes), Held::Gap(gap)) => passes.resume(&gap.pids),
-            (_, Held::Row(row)) => keep(&row)?,
-            (Self::Probes(passes), Held::Pass(pass)) => {
-                let mut kept = Ok(());
-                passes.take(pass, &mut |mark| {
-                    if kept.is_ok() {
-                        kept = keep(&Row::Mark(mark));
-                    }
-                });
-                kept?;
+            (Self::Marks(marked), Held::Row(Row::Mark(mark))) => said(keep, |out| marked.mark(mark, out))?,
+            (Self::Marks(marked), Held::Saying(time_ns, who, saying)) => {
+                said(keep, |out| marked.take(time_ns, who, saying, out))?
             }
+            (_, Held::Row(row)) => keep(&row)?,
+            (Self::Probes(passes), Held::Pass(pass)) => said(keep, |out| passes.take(pass, out))?,
             (Self::Probes(passes), Held::Birth(pid, _, parent)) => passes.born(pid, parent),
             _ => {}
         }
@@ -123,14 +123,14 @@ impl Identity {
             Self::Register(hold) if now_ns == u64::MAX => hold.finish(keep),
             Self::Register(hold) => hold.release(now_ns, keep),
             Self::Sockets(served) => served.release(now_ns, keep),
-            Self::Marks | Self::Probes(_) => Ok(()),
+            Self::Marks(_) | Self::Probes(_) => Ok(()),
         }
     }
 
     /// How well messages were seen.
     pub fn finish(self) -> Seen {
         match self {
-            Self::Marks => Seen::Marks,
+            Self::Marks(marked) => Seen::Marks(marked),
             Self::Register(hold) => Seen::Register(hold.into_sight()),
             Self::Probes(passes) => Seen::Probes(*passes),
             Self::Sockets(served) => Seen::Sockets(served.into_sight()),
@@ -141,14 +141,25 @@ impl Identity {
 /// How well messages were seen.
 #[derive(Debug)]
 pub enum Seen {
-    /// As the program marked them.
-    Marks,
+    /// As the program marked them: with what else it said.
+    Marks(Box<Marked>),
     /// By a register.
     Register(Sight),
     /// By probes in the program: with their texts.
     Probes(Passes),
     /// By the system calls of a server on its connections.
     Sockets(sockets::Sight),
+}
+
+/// Keeps the marks that somebody says.
+fn said(keep: &mut dyn FnMut(&Row) -> Result<()>, who: impl FnOnce(&mut dyn FnMut(Mark))) -> Result<()> {
+    let mut kept = Ok(());
+    who(&mut |mark| {
+        if kept.is_ok() {
+            kept = keep(&Row::Mark(mark));
+        }
+    });
+    kept
 }
 
 /// The register that is sampled, and of which moment: a PEBS record holds those of its instruction.

@@ -11,7 +11,7 @@ use perftax_target::TimeOrder;
 use super::Row;
 use super::identity::Held;
 use crate::clock::Anchors;
-use crate::mark::{Kind, Mark};
+use crate::mark::{Kind, Mark, Statement};
 use crate::rings::{MarkFolder, MarkOwner};
 
 /// Readings of both clocks of which the tightest is kept.
@@ -20,7 +20,7 @@ const ANCHOR_ATTEMPTS: u32 = 5;
 pub(super) struct Listener {
     pub folder: MarkFolder,
     anchors: Anchors,
-    raw: Vec<(u32, u64, u64, Kind)>,
+    raw: Vec<(MarkOwner, u64, Statement)>,
     /// The process that is recorded; it, or one that it started, has made the rings.
     root: u32,
     /// Whoever writes rings, as they know themselves, and as we know them.
@@ -41,18 +41,21 @@ impl Listener {
         let raw = &mut self.raw;
         let processes = &mut self.processes;
         let (owners, root) = (&mut self.owners, self.root);
-        self.folder.drain(|owner, counter, id, kind| {
+        self.folder.drain(|owner, counter, statement| {
             let owner = *owners.entry(*owner).or_insert_with(|| as_we_know(root, *owner));
-            if kind == Kind::End {
+            if matches!(statement, Statement::Mark(_, Kind::End)) {
                 processes.entry(owner.pid).or_default().0 += 1;
             }
-            raw.push((owner.tid, counter, id, kind));
+            raw.push((owner, counter, statement));
         })?;
         self.anchor();
-        for (tid, counter, id, kind) in self.raw.drain(..) {
-            if let Some(time_ns) = self.anchors.time_ns(counter) {
-                order.push(time_ns, Held::Row(Row::Mark(Mark { time_ns, tid, id, kind })));
-            }
+        for (MarkOwner { pid, tid }, counter, statement) in self.raw.drain(..) {
+            let Some(time_ns) = self.anchors.time_ns(counter) else { continue };
+            let held = match statement {
+                Statement::Mark(id, kind) => Held::Row(Row::Mark(Mark { time_ns, tid, id, kind })),
+                Statement::Of(saying) => Held::Saying(time_ns, (pid, tid), saying),
+            };
+            order.push(time_ns, held);
         }
         Ok(())
     }

@@ -9,6 +9,8 @@
 //! | objects | object, name (text): what lies at those addresses; 0 is what is not known |
 //! | symbols | pid (0: the kernel's), ip, function (text), module (text) |
 //! | labels | id, text |
+//! | relations | id, parent (0: none), trace_high, trace_low, span: what others call it (zeros: nothing); where programs say so |
+//! | hops | time_ns, tid, id, way (1 sent to another process, 2 received) |
 //! | windows | from_ns, to_ns: when recording was on, where it was on and off in turn (`--budget`); marks there are of all time |
 //!
 //! `what` of the kernel's records, and what `other` then is:
@@ -31,11 +33,13 @@ mod background;
 mod codes;
 mod merge;
 mod reader;
+mod relations;
 mod table;
 mod writer;
 
 pub use background::Background;
 pub use reader::{Store, Symbols};
+pub use relations::{Relations, write_relations};
 pub use table::{Function, TableReader};
 pub use writer::{Room, StoreWriter, write_objects, write_windows};
 

@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::background::Background;
 use super::merge::Merge;
+use super::relations::Relations;
 use super::table::{Function, TableReader, read_texts};
 use super::{LABELS, MARKS, OBJECTS, SAMPLES, SYMBOLS, codes};
 use crate::kernel::{KernelEvent, What};
@@ -89,6 +90,8 @@ pub struct Store {
     pub symbols: Symbols,
     /// What messages are labelled.
     pub labels: Labels,
+    /// What else programs said of messages.
+    pub relations: Relations,
     /// What messages and threads are called together; nothing where nobody asks by kind.
     pub kinds: Arc<Kinds>,
     /// What lies at the addresses of counted events, by number from 1.
@@ -124,6 +127,7 @@ impl Store {
             kinds: Arc::default(),
             objects,
             labels: labelled,
+            relations: Relations::read(folder)?,
             named_locks: FxHashSet::default(),
         })
     }

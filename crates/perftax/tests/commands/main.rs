@@ -13,6 +13,8 @@ mod common;
 mod faults;
 mod feedback;
 mod input;
+#[cfg(feature = "trace")]
+mod languages;
 mod links;
 mod matrix;
 mod phase;

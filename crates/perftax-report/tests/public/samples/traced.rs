@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{
-    BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, Meanwhile, MessageEvents, Neighbour, Noise, PathStep, Place,
-    Point, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceMessage, TraceMeta, TracePicture, TraceReport,
-    Waker, Waterfall, WaterfallPiece,
+    BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, Meanwhile, MessageEvents, MessageHop, Neighbour, Noise,
+    PathStep, Place, Point, RelatedMessage, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceMessage,
+    TraceMeta, TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
 };
 
 use super::{about, origin};
@@ -336,6 +336,11 @@ pub fn message() -> TraceMessage {
         median_ns: 2_050,
         median_shares_ns: BTreeMap::from([("on CPU".to_string(), 2_050)]),
         waterfall: waterfall(&point),
+        identity: Some("4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7".into()),
+        parent: Some(RelatedMessage { id: 8000, label: Some("stage 3".into()) }),
+        parts: vec![RelatedMessage { id: 8318, label: Some("GET /cart".into()) }, RelatedMessage { id: 8319, label: None }],
+        parts_left_out: 3,
+        hops: vec![MessageHop { from_ns: 1500, tid: 4712, thread: "worker".into(), is_sent: true }],
         path: vec![
             step(0, 1000, 4711, Some(4 * EVERY), 0),
             step(1000, 1_700_000, 4712, Some(17), 1),

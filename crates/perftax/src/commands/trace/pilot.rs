@@ -54,6 +54,11 @@ impl Pilot {
             _ if wanted_ns < MIN_PERIOD_NS => {
                 format!(". No period gives the median message {ENOUGH} samples: the kernel's least is {MIN_PERIOD_NS} ns")
             }
+            // Beyond half of the time the program crawls.
+            Some(alpha) if wanted_ns as f64 <= 2.0 * alpha.high => {
+                let sample = units::time_ns(alpha.estimate);
+                format!(". No period gives the median message {ENOUGH} samples: each takes {sample}")
+            }
             Some(alpha) => {
                 let share = units::share(alpha.high / (wanted_ns as f64 - alpha.high).max(1.0));
                 format!(". -c {wanted_ns} gives the median message {ENOUGH}, and costs up to {share}")
@@ -92,6 +97,9 @@ mod tests {
         );
         let hopeless = promise(3000, 1_000_000);
         assert!(hopeless.contains("No period gives the median message 5 samples"), "{hopeless}");
+        // A sample takes up to 1.6 µs of the 11 that it would have, and of the 10.5 that a shorter message would leave: within reach, and not.
+        let dear = promise(55_000, 1_000_000);
+        assert!(dear.contains("-c 11000 gives the median message 5"), "{dear}");
         assert!(Pilot::new(Mechanism::Pebs, 1000, None).is_none());
     }
 }

@@ -209,6 +209,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         }
         None => None,
     };
+    tagged::write_said(folder.path(), &recorded)?;
     if !recording.counted.is_empty() {
         write_objects(folder.path(), &recorded.objects)?;
     }

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_doc::{Neighbour, PathStep, Place, TraceMessage};
+use perftax_doc::{MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage};
 use perftax_pmu::Error;
 use perftax_report::text;
+use perftax_trace::store::Relations;
 use perftax_trace::{
-    Answer, Around, Brief, Found, Latencies, Message, Occurrence, Question, Stretch, Timeline, analyse, critical_path,
+    Answer, Around, Brief, Found, Latencies, Message, Occurrence, Question, Stretch, Timeline, TraceIdentity, analyse,
+    critical_path,
 };
 
 use super::describe::{shares, thread, waterfall};
@@ -25,9 +27,9 @@ pub struct Args {
     /// The folder that `trace record` made
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The message's id
+    /// The message's id; or what a tracing system calls it, TRACE or TRACE-SPAN (32 and 16 hexadecimal digits)
     #[arg(value_name = "ID")]
-    id: u64,
+    id: Asked,
     /// Of several messages with this id the Nth one, from 1 on, instead of the slowest
     #[arg(long, value_name = "N")]
     occurrence: Option<usize>,
@@ -50,21 +52,24 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let output = Output { json: args.json.clone(), output: args.output.clone(), ..Output::default() };
     output.check_writable()?;
     let reading = Reading::open(&args.folder)?;
-    let found = Found::of(&reading.store, args.id)?;
-    let (at, occurrence) = chosen(args, &found)?;
+    let id = args.id.resolve(&reading.store.relations)?;
+    let found = Found::of(&reading.store, id)?;
+    let (at, occurrence) = chosen(args, id, &found)?;
     let latencies = Latencies::of(&reading.store)?;
-    let mut around = Around::new(args.id, occurrence.clone());
+    let mut around = Around::new(id, occurrence.clone());
     let mut message: Option<Message> = None;
     let window_ns = occurrence.latency_ns.map(|ns| (occurrence.begin_ns, occurrence.begin_ns + ns));
     let question = Question { slow_from: 0.99, whole: 0, window_ns };
     let answer = analyse(&reading.store, &latencies, &question, |other| {
         around.take(other);
-        if occurrence.is(args.id, other) {
+        if occurrence.is(id, other) {
             message = Some(other.clone());
         }
     })?;
     // It is among them: the marks are the same.
-    let message = message.ok_or_else(|| unknown(args, &found))?;
+    let message = message.ok_or_else(|| unknown(args, id, &found))?;
+    let relation = reading.store.relations.of(id);
+    let parts = reading.store.relations.parts(id);
     let document = TraceMessage {
         occurrences: found.all.len(),
         occurrence: at + 1,
@@ -73,6 +78,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
         median_ns: answer.usual.latency_ns,
         median_shares_ns: shares(&answer.usual.shares),
         waterfall: waterfall(&reading, &message, answer.from_ns, &answer.usual),
+        identity: Some(relation.identity)
+            .filter(|identity| *identity != TraceIdentity::default())
+            .map(|identity| identity.to_string()),
+        parent: Some(relation.parent).filter(|parent| *parent != 0).map(|parent| related(&reading, parent)),
+        parts: parts.iter().take(TraceMessage::MAX_PARTS).map(|part| related(&reading, *part)).collect(),
+        parts_left_out: parts.len().saturating_sub(TraceMessage::MAX_PARTS) as u64,
+        hops: hops(&reading, &message),
         path: answer.timeline.as_ref().map(|timeline| path(&reading, &message, timeline)).unwrap_or_default(),
         neighbours: neighbours(&reading, &answer, &message, around),
         meta: reading.meta,
@@ -82,13 +94,85 @@ pub fn run(args: &Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn chosen<'a>(args: &Args, found: &'a Found) -> Result<(usize, &'a Occurrence)> {
-    let slowest = found.slowest().ok_or_else(|| unknown(args, found))?;
+/// A message that has to do with it.
+fn related(reading: &Reading, id: u64) -> RelatedMessage {
+    RelatedMessage { id, label: reading.store.labels.get(&id).cloned() }
+}
+
+/// Where it went: hops of another message with its number are not its own.
+fn hops(reading: &Reading, message: &Message) -> Vec<MessageHop> {
+    let end_ns = message.end_ns.unwrap_or(u64::MAX);
+    let own = reading.store.relations.hops(message.id).filter(|hop| (message.begin_ns..=end_ns).contains(&hop.time_ns));
+    own.map(|hop| MessageHop {
+        from_ns: hop.time_ns as i64 - message.begin_ns as i64,
+        tid: hop.tid,
+        thread: thread(reading, hop.tid),
+        is_sent: hop.is_sent,
+    })
+    .collect()
+}
+
+/// Which message was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Asked {
+    Number(u64),
+    Trace { text: String, trace: u128, span: Option<u64> },
+}
+
+impl std::str::FromStr for Asked {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(number) = text.parse() {
+            return Ok(Self::Number(number));
+        }
+        let (trace, span) = text.split_once('-').map_or((text, None), |(trace, span)| (trace, Some(span)));
+        let of_digits = |text: &str, digits: usize| text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !of_digits(trace, 32) || !span.is_none_or(|span| of_digits(span, 16)) {
+            return Err("needs a message's number, or TRACE or TRACE-SPAN in 32 and 16 hexadecimal digits".into());
+        }
+        let span = span.map(|span| u64::from_str_radix(span, 16)).transpose().map_err(|error| error.to_string())?;
+        let trace = u128::from_str_radix(trace, 16).map_err(|error| error.to_string())?;
+        Ok(Self::Trace { text: text.into(), trace, span })
+    }
+}
+
+impl Asked {
+    /// The message's number.
+    fn resolve(&self, relations: &Relations) -> Result<u64> {
+        let (text, trace, span) = match self {
+            Self::Number(number) => return Ok(*number),
+            Self::Trace { text, trace, span } => (text, *trace, *span),
+        };
+        let found = relations.of_trace(trace, span);
+        // One that is part of another one of them is meant where that is not there.
+        let top: Vec<u64> = found.iter().copied().filter(|id| !found.contains(&relations.of(*id).parent)).collect();
+        match top.as_slice() {
+            [one] => Ok(*one),
+            [] => {
+                let needed = "a trace that some message belongs to: none of this recording does".into();
+                Err(Error::Argument { argument: "ID", value: text.clone(), needed }.into())
+            }
+            several => {
+                let first: Vec<String> =
+                    several.iter().take(SEVERAL).map(|id| format!("{id} ({})", relations.of(*id).identity)).collect();
+                let needed = format!("one message, and {} belong to it: {}", several.len(), first.join(", "));
+                Err(Error::Argument { argument: "ID", value: text.clone(), needed }.into())
+            }
+        }
+    }
+}
+
+/// Messages that are named where several are meant.
+const SEVERAL: usize = 8;
+
+fn chosen<'a>(args: &Args, id: u64, found: &'a Found) -> Result<(usize, &'a Occurrence)> {
+    let slowest = found.slowest().ok_or_else(|| unknown(args, id, found))?;
     let at = match args.occurrence {
         None => slowest,
         Some(n) if (1..=found.all.len()).contains(&n) => n - 1,
         Some(n) => {
-            let needed = format!("1 to {}: so many messages have the id {}", found.all.len(), args.id);
+            let needed = format!("1 to {}: so many messages have the id {id}", found.all.len());
             return Err(Error::Argument { argument: "--occurrence", value: n.to_string(), needed }.into());
         }
     };
@@ -96,7 +180,7 @@ fn chosen<'a>(args: &Args, found: &'a Found) -> Result<(usize, &'a Occurrence)> 
 }
 
 /// No message has the id.
-fn unknown(args: &Args, found: &Found) -> Error {
+fn unknown(args: &Args, id: u64, found: &Found) -> Error {
     let needed = match found.range {
         None => format!("a message of the trace, and {} has none: the program marked nothing", args.folder.display()),
         Some((low, high)) => {
@@ -104,7 +188,7 @@ fn unknown(args: &Args, found: &Found) -> Error {
             format!("a message of the trace: ids from {low} to {high}, nearest: {}", near.join(", "))
         }
     };
-    Error::Argument { argument: "ID", value: args.id.to_string(), needed }
+    Error::Argument { argument: "ID", value: id.to_string(), needed }
 }
 
 /// Its time along who ended its waiting; nothing where it waited for nobody who is known.

@@ -1,11 +1,14 @@
 //! What told the messages of a recording apart, and how well.
 
+use std::path::Path;
+
 use anyhow::Result;
 use perftax_doc::{Mechanism, Warning};
 use perftax_doc::{ProbeSight, RegisterSight, SocketSight};
 use perftax_lab::system::performance_interrupts;
 use perftax_trace::Tag;
 use perftax_trace::record::{Recorded, Recording, Seen};
+use perftax_trace::store::write_relations;
 
 /// Less than this share of samples with a tag is worth a warning: most of the time nothing is known but what lies between.
 const FEW: f64 = 0.5;
@@ -83,14 +86,29 @@ pub fn sockets(recording: &Recording, recorded: &Recorded) -> Option<SocketSight
 pub fn labels(recorded: &Recorded) -> Vec<(u64, &str)> {
     match &recorded.seen {
         Seen::Probes(passes) => passes.labels.iter().collect(),
+        Seen::Marks(marked) => marked.labels.iter().collect(),
         _ => Vec::new(),
     }
+}
+
+/// Writes what the program said of its messages beyond marks.
+pub fn write_said(folder: &Path, recorded: &Recorded) -> Result<()> {
+    if let Seen::Marks(marked) = &recorded.seen {
+        write_relations(folder, marked)?;
+    }
+    Ok(())
 }
 
 /// What weakens it, each with a remedy.
 pub fn warnings(recording: &Recording, recorded: &Recorded, interrupts: u64) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
+    if let Seen::Marks(marked) = &recorded.seen
+        && marked.forgotten > 0
+    {
+        let what = "names, parents, identities or hops of messages were not remembered: there were too many";
+        warn(format!("{} {what}", marked.forgotten), "a shorter recording");
+    }
     let samples = recorded.rows[1];
     if recording.event.mechanism == Mechanism::Pebs && samples >= MANY && 2 * interrupts > samples {
         let message = "PEBS took an interrupt each for its samples".to_string();

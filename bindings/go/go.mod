@@ -1,0 +1,3 @@
+module perftax/tag
+
+go 1.21

@@ -1,0 +1,1 @@
+../../../../crates/perftax-tag/include/perftax_tag.h

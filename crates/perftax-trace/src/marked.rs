@@ -1,0 +1,204 @@
+//! What programs say of their messages beyond marks, and whom carriers (goroutines, fibres) take them along with.
+//!
+//! A carrier that goes to another thread takes its messages along: the thread that it leaves is at none of them any more, the one that it comes to is at the last one.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::label::Labels;
+use crate::mark::{Kind, Mark, Saying, TraceIdentity};
+use crate::said::Said;
+
+/// What is known of a message beyond when it was worked on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Relation {
+    /// The message that it is part of; 0: none.
+    pub parent: u64,
+    /// What others call it; zeros: nothing.
+    pub identity: TraceIdentity,
+}
+
+/// A message goes to another process, or comes from one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hop {
+    /// When.
+    pub time_ns: u64,
+    /// The message.
+    pub id: u64,
+    /// The thread.
+    pub tid: u32,
+    /// Whether it goes.
+    pub is_sent: bool,
+}
+
+/// Messages and hops that are remembered, at most: some 300 MB.
+const MAX: usize = 4 << 20;
+
+/// What was said.
+#[derive(Debug, Default)]
+pub struct Marked {
+    /// Texts.
+    pub labels: Labels,
+    /// By message.
+    pub relations: BTreeMap<u64, Relation>,
+    /// In order of time.
+    pub hops: Vec<Hop>,
+    /// What was said and not remembered, since there was so much.
+    pub forgotten: u64,
+    /// The carrier on each thread that has any: its process and its number.
+    threads: FxHashMap<u32, (u32, u64)>,
+    /// The messages that a carrier is at, the last one on top.
+    carried: FxHashMap<(u32, u64), Vec<u64>>,
+    /// Those of them that have not ended.
+    under_way: FxHashSet<u64>,
+    said: Said,
+}
+
+impl Marked {
+    /// Takes what a thread says, in order of time.
+    pub fn take(&mut self, time_ns: u64, (pid, tid): (u32, u32), saying: Saying, out: &mut dyn FnMut(Mark)) {
+        let has_room = self.relations.len().max(self.hops.len()) < MAX;
+        match saying {
+            Saying::Carrier(carrier) => {
+                self.threads.insert(tid, (pid, carrier));
+                self.go_on(time_ns, tid, out);
+            }
+            _ if !has_room => self.forgotten += 1,
+            Saying::Child { id, parent } => self.relations.entry(id).or_default().parent = parent,
+            Saying::Identity { id, identity } => self.relations.entry(id).or_default().identity = identity,
+            Saying::Name { id, text } => self.labels.add(id, &text),
+            Saying::Send(id) => self.hops.push(Hop { time_ns, id, tid, is_sent: true }),
+            Saying::Receive(id) => self.hops.push(Hop { time_ns, id, tid, is_sent: false }),
+        }
+    }
+
+    /// Takes a mark, in order of time.
+    pub fn mark(&mut self, mark: Mark, out: &mut dyn FnMut(Mark)) {
+        let carrier = self.threads.get(&mark.tid).copied().filter(|(_, carrier)| *carrier != 0);
+        let Some(carrier) = carrier else {
+            // A message that a carrier is at may be ended by whoever is on none.
+            if mark.kind == Kind::End && !self.under_way.is_empty() {
+                self.under_way.remove(&mark.id);
+            }
+            return out(mark);
+        };
+        let Mark { time_ns, tid, id, kind } = mark;
+        match kind {
+            Kind::Begin => {
+                self.under_way.insert(id);
+                self.carried.entry(carrier).or_default().push(id);
+                self.said.begin(time_ns, tid, id, out);
+            }
+            Kind::End => {
+                self.under_way.remove(&id);
+                self.said.end(time_ns, tid, id, out);
+                self.go_on(time_ns, tid, out);
+            }
+            Kind::Switch => {
+                let carried = self.carried.entry(carrier).or_default();
+                carried.clear();
+                if id != 0 {
+                    self.under_way.insert(id);
+                    carried.push(id);
+                }
+                self.go_on(time_ns, tid, out);
+            }
+            Kind::Wake => out(mark),
+        }
+    }
+
+    /// The thread is at the last message of its carrier that has not ended.
+    fn go_on(&mut self, time_ns: u64, tid: u32, out: &mut dyn FnMut(Mark)) {
+        let Some(carrier) = self.threads.get(&tid).copied() else { return };
+        let mut at = 0;
+        if let Some(carried) = self.carried.get_mut(&carrier) {
+            while let Some(last) = carried.last().copied() {
+                if self.under_way.contains(&last) {
+                    at = last;
+                    break;
+                }
+                carried.pop();
+            }
+            if at == 0 {
+                self.carried.remove(&carrier);
+            }
+        }
+        self.said.turn(time_ns, tid, at, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Told {
+        marked: Marked,
+        now_ns: u64,
+        marks: Vec<(u32, u64, Kind)>,
+    }
+
+    impl Told {
+        fn carrier(&mut self, tid: u32, carrier: u64) -> &mut Self {
+            self.now_ns += 1;
+            let marks = &mut self.marks;
+            self.marked
+                .take(self.now_ns, (1, tid), Saying::Carrier(carrier), &mut |mark| marks.push((mark.tid, mark.id, mark.kind)));
+            self
+        }
+
+        fn mark(&mut self, tid: u32, id: u64, kind: Kind) -> &mut Self {
+            self.now_ns += 1;
+            let (marks, mark) = (&mut self.marks, Mark { time_ns: self.now_ns, tid, id, kind });
+            self.marked.mark(mark, &mut |mark| marks.push((mark.tid, mark.id, mark.kind)));
+            self
+        }
+    }
+
+    fn told() -> Told {
+        Told { marked: Marked::default(), now_ns: 0, marks: Vec::new() }
+    }
+
+    #[test]
+    fn a_carrier_takes_its_messages_along() {
+        let mut told = told();
+        told.carrier(10, 7).mark(10, 100, Kind::Begin).mark(10, 101, Kind::Begin);
+        // Another one comes to the thread, which begins one of its own; the first goes on elsewhere, and ends both there.
+        told.carrier(10, 8).mark(10, 200, Kind::Begin).carrier(10, 0);
+        told.carrier(11, 7).mark(11, 101, Kind::End).mark(11, 100, Kind::End).carrier(11, 8).carrier(11, 7);
+        use Kind::{Begin, End, Switch};
+        let expected = [
+            (10, 100, Begin),
+            (10, 0, Switch),
+            (10, 101, Begin),
+            (10, 0, Switch),
+            (10, 200, Begin),
+            (10, 0, Switch),
+            (11, 101, Switch),
+            (11, 101, End),
+            (11, 100, Switch),
+            (11, 100, End),
+            (11, 200, Switch),
+            (11, 0, Switch),
+        ];
+        assert_eq!(told.marks, expected);
+        assert_eq!(told.marked.under_way.len(), 1);
+    }
+
+    #[test]
+    fn threads_without_carriers_say_what_they_say() {
+        let mut told = told();
+        let marks = [(10, 5, Kind::Begin), (10, 6, Kind::Begin), (11, 6, Kind::Switch), (11, 6, Kind::End), (10, 5, Kind::End)];
+        for (tid, id, kind) in marks {
+            told.mark(tid, id, kind);
+        }
+        assert_eq!(told.marks, marks);
+    }
+
+    #[test]
+    fn somebody_else_may_end_what_a_carrier_is_at() {
+        let mut told = told();
+        told.carrier(10, 7).mark(10, 100, Kind::Begin).carrier(10, 0).mark(12, 100, Kind::End).carrier(10, 7);
+        assert_eq!(told.marks.last(), Some(&(12, 100, Kind::End)));
+    }
+}
