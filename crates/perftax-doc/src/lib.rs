@@ -72,7 +72,7 @@ pub use selfcost::{Cost, CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceS
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use series::Series;
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
-pub use tag::{Interrupts, LabelLatencies, ProbeSight, RegisterSight, SocketSight};
+pub use tag::{ContextSight, Interrupts, LabelLatencies, ProbeSight, RegisterSight, SocketSight};
 pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, PriceChecked, SampledFunction, SlowMessage,
     TailBlame, ThreadCost, TraceCost, TraceDiff, TraceLock, TraceMeta, TraceReport, TraceSpent,

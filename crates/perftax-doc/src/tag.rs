@@ -62,6 +62,27 @@ pub struct ProbeSight {
     pub shortened: u64,
 }
 
+/// How well contexts that threads publish told messages apart (`--tag otel`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ContextSight {
+    /// Times that a thread's context was written: each took a trap into the kernel.
+    pub changes: u64,
+    /// Messages begun.
+    pub begun: u64,
+    /// Messages that ended.
+    pub ended: u64,
+    /// Messages of a trace that had one before, which nobody had worked on for long: one that waited, perhaps, or another one of the same trace.
+    pub resumed: u64,
+    /// Threads that were watched.
+    pub threads: u64,
+    /// Threads that publish contexts and could not be watched.
+    pub unwatched: u64,
+    /// Why the last thing that could not be watched could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
 /// How well the system calls of a server told messages apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

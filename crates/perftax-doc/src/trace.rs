@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
 use crate::{
-    BlamedEvents, Interrupts, LabelLatencies, Meanwhile, MessageEvents, Origin, ProbeSight, RegisterSight, SocketSight,
-    TraceEvent, Waker,
+    BlamedEvents, ContextSight, Interrupts, LabelLatencies, Meanwhile, MessageEvents, Origin, ProbeSight, RegisterSight,
+    SocketSight, TraceEvent, Waker,
 };
 
 /// `meta.json` of a trace's folder: how it was recorded.
@@ -39,7 +39,7 @@ pub struct TraceMeta {
     pub counted: Vec<TraceEvent>,
     /// Whether the kernel's tracepoints were recorded.
     pub kernel_noise: bool,
-    /// What told messages apart: `marks`, `reg:r13`, `usdt:…`, `func:…`, `socket:…`.
+    /// What told messages apart: `marks`, `reg:r13`, `usdt:…`, `func:…`, `otel`, `socket:…`.
     #[serde(default = "marks")]
     pub tag: String,
     /// How well a register did.
@@ -48,6 +48,9 @@ pub struct TraceMeta {
     /// How well probes did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<ProbeSight>,
+    /// How well contexts that threads publish did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contexts: Option<ContextSight>,
     /// How well a server's system calls did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sockets: Option<SocketSight>,

@@ -2,6 +2,7 @@
 //!
 //! `unsafe` lives only in [`sys`]. Everything above it sees owned types.
 
+pub mod context_watch;
 mod error;
 pub mod event;
 pub mod fnv;

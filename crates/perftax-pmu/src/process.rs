@@ -1,6 +1,7 @@
 //! Processes as /proc shows them (proc(5)): their threads, whether they run, what they have mapped.
 
 mod standing;
+mod thread_memory;
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -13,6 +14,7 @@ use perftax_symbols::{FileId, FileKey, Mapping};
 
 use crate::{Error, Result};
 pub use standing::{Standing, own_number};
+pub use thread_memory::{Memory, ThreadVariable};
 
 /// A process's threads, those among them that have ended but were not reaped; none where it is gone.
 pub fn threads(pid: u32) -> Vec<i32> {

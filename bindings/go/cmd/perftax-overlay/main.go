@@ -5,7 +5,7 @@
 //	go run perftax/tag/cmd/perftax-overlay DIR
 //	go build -tags perftax -overlay DIR/overlay.json ./server
 //
-// It adds a call to execute and to schedule (runtime/proc.go) of the Go that runs it. A mark's price aside, that takes a look at a variable whenever a goroutine comes or leaves; while somebody
+// It adds a call to execute and to dropg (runtime/proc.go) of the Go that runs it. A mark's price aside, that takes a look at a variable whenever a goroutine comes or leaves; while somebody
 // listens, a time stamp and 32 bytes.
 package main
 
@@ -45,7 +45,8 @@ none:
 // Where calls go: in which function, before or behind which line.
 var calls = []struct{ function, line, call string }{
 	{"func execute(gp *g, inheritTime bool) {", "\tgogo(&gp.sched)\n", "\tperftaxCarrier(gp.goid)\n\tgogo(&gp.sched)\n"},
-	{"func schedule() {", "\tmp := getg().m\n", "\tmp := getg().m\n\tperftaxCarrier(0)\n"},
+	// Before anybody else can go on with it.
+	{"func dropg() {", "\tgp := getg()\n", "\tgp := getg()\n\tperftaxCarrier(0)\n"},
 }
 
 func main() {

@@ -33,7 +33,7 @@ func TestWhatIsNotKnownIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, gone := range []string{"func schedule() {", "\tmp := getg().m\n", "\tgogo(&gp.sched)\n"} {
+	for _, gone := range []string{"func dropg() {", "\tgp := getg()\n", "\tgogo(&gp.sched)\n"} {
 		if _, err := withCalls(strings.ReplaceAll(string(source), gone, "")); err == nil || !strings.Contains(err.Error(), "not known") {
 			t.Fatal(gone, err)
 		}

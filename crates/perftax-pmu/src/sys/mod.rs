@@ -1,6 +1,7 @@
 //! The only place of this crate with `unsafe`: system calls, mapped memory, forked children.
 
 mod bare_thread;
+mod bpf;
 mod child;
 mod clock;
 mod counter_page;
@@ -16,12 +17,14 @@ mod open;
 mod realtime;
 mod registry;
 mod ring;
+mod robust_list;
 pub mod self_monitor;
 mod stray_trap;
 mod tcp;
 mod tree_clock;
 
 pub use bare_thread::create_and_join_thread;
+pub use bpf::{OutputMap, OverflowProgram};
 pub use child::{Child, ChildSpec, EndWait, Ended, Exit, Stdio, Usage, wait_for_end};
 pub use clock::{
     Tsc, monotonic_ns, monotonic_raw_ns, own_and_children_cpu_ns, own_cpu_ns, own_thread_cpu_ns, process_cpu_ns, thread_cpu_ns,
@@ -37,6 +40,7 @@ pub use open::{OpenEvent, Reading, Target};
 pub(crate) use realtime::make_this_thread_realtime;
 pub use registry::disable_open_events;
 pub use ring::Ring;
+pub use robust_list::robust_list_head;
 pub use self_monitor::SelfMonitor;
 pub use stray_trap::stray_traps;
 pub use tcp::Descriptors;

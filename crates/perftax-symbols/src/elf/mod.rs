@@ -5,6 +5,7 @@ mod debug;
 mod functions;
 mod go;
 mod segments;
+mod thread_local;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ pub use debug::{by_build_id, debug_file};
 pub use functions::FunctionTable;
 pub use go::GoRelease;
 pub use segments::Segments;
+pub use thread_local::{ThreadLocal, ThreadLocalAccess};
 
 /// A program or library, opened. Nothing of it is kept: each question reads what it needs.
 #[derive(Debug)]

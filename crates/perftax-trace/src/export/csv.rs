@@ -4,10 +4,12 @@ use std::io::{Result, Write};
 
 use super::{Context, Export};
 use crate::cause::Cause;
+use crate::mark::TraceIdentity;
+use crate::marked::Relation;
 use crate::message::Message;
 
 /// Comma-separated values (RFC 4180): id, label, begin_ns (CLOCK_MONOTONIC_RAW), latency_ns (empty where it never ended), the time by
-/// cause, samples, faults, migrations.
+/// cause, samples, faults, migrations, the message that it is part of and its trace and span (empty where nobody said).
 pub struct Csv<'a> {
     context: Context<'a>,
     is_begun: bool,
@@ -25,7 +27,7 @@ impl<'a> Csv<'a> {
             return Ok(());
         }
         let causes: Vec<String> = Cause::ALL.into_iter().map(|cause| format!("{}_ns", cause.name().replace(' ', "_"))).collect();
-        writeln!(out, "id,label,begin_ns,latency_ns,{},samples,faults,migrations", causes.join(","))
+        writeln!(out, "id,label,begin_ns,latency_ns,{},samples,faults,migrations,parent,trace", causes.join(","))
     }
 }
 
@@ -38,7 +40,10 @@ impl Export for Csv<'_> {
         for ns in message.shares.values() {
             write!(out, ",{ns}")?;
         }
-        writeln!(out, ",{},{},{}", message.hits.len(), message.faults, message.migrations)
+        let Relation { parent, identity } = self.context.relations.of(message.id);
+        let parent = if parent == 0 { String::new() } else { parent.to_string() };
+        let trace = if identity == TraceIdentity::default() { String::new() } else { identity.to_string() };
+        writeln!(out, ",{},{},{},{parent},{trace}", message.hits.len(), message.faults, message.migrations)
     }
 
     fn finish(mut self: Box<Self>, out: &mut dyn Write) -> Result<()> {

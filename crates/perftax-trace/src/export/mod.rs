@@ -12,6 +12,7 @@ use std::io::{Result, Write};
 use crate::label::Labels;
 use crate::message::{Message, Piece};
 use crate::names::Names;
+use crate::store::Relations;
 use crate::store::Symbols;
 
 pub use csv::Csv;
@@ -46,6 +47,8 @@ pub struct Context<'a> {
     pub symbols: &'a Symbols,
     /// What messages are labelled.
     pub labels: &'a Labels,
+    /// What else programs said of them.
+    pub relations: &'a Relations,
     /// The process of each thread, where it is known.
     pub pids: &'a BTreeMap<u32, u32>,
     /// The event sampled.

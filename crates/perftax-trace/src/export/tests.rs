@@ -12,11 +12,13 @@ use super::*;
 use crate::cause::Cause;
 use crate::message::Hit;
 use crate::store::Function;
+use crate::store::Relations;
 
 struct World {
     names: Names,
     symbols: Symbols,
     labels: Labels,
+    relations: Relations,
     pids: BTreeMap<u32, u32>,
 }
 
@@ -31,6 +33,7 @@ impl World {
         Self {
             names,
             symbols: Symbols::new([((10, 1), function("parse")), ((10, 2), function("answer"))]),
+            relations: Relations::default(),
             labels: {
                 let mut labels = Labels::default();
                 labels.add(7, "GET /a,b \"c\"");
@@ -46,6 +49,7 @@ impl World {
             names: &self.names,
             symbols: &self.symbols,
             labels: &self.labels,
+            relations: &self.relations,
             pids: &self.pids,
             event: "cpu-clock",
             period: 1000,
@@ -271,10 +275,10 @@ fn csv_has_a_row_a_message() {
     assert_eq!(
         lines[0],
         "id,label,begin_ns,latency_ns,on_CPU_ns,page_fault_ns,system_call_ns,irq_ns,softirq_ns,vector_ns,steal_ns,preempted_ns,\
-         runnable_ns,blocked_ns,unattended_ns,samples,faults,migrations"
+         runnable_ns,blocked_ns,unattended_ns,samples,faults,migrations,parent,trace"
     );
-    assert_eq!(lines[2], "7,\"GET /a,b \"\"c\"\"\",1000,5000,2000,0,0,0,0,0,0,1000,0,1000,0,3,0,0");
-    assert_eq!((lines.len(), lines[4]), (5, "10,,9000,,500,0,0,0,0,0,0,0,0,0,0,0,0,0"));
+    assert_eq!(lines[2], "7,\"GET /a,b \"\"c\"\"\",1000,5000,2000,0,0,0,0,0,0,1000,0,1000,0,3,0,0,,");
+    assert_eq!((lines.len(), lines[4]), (5, "10,,9000,,500,0,0,0,0,0,0,0,0,0,0,0,0,0,,"));
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub(super) enum Meaning {
     Nmi,
     /// A thread of the program leaves its CPU: says nothing but what its registers held.
     Leaving,
+    /// What a BPF program read where a thread's context was written.
+    Context,
     /// A place that says something of messages: its number among them.
     Probe(u32),
     /// An event that is counted by message: its number among them.
@@ -159,7 +161,7 @@ impl Formats {
         let raw = || sample.raw.unwrap_or_default();
         let number = |format: &RecordFormat, name: &str| format.number(name, raw()).map(|value| value as u32);
         let what = match meaning {
-            Meaning::Sample | Meaning::Leaving | Meaning::Probe(_) | Meaning::Counted(_) => return None,
+            Meaning::Sample | Meaning::Leaving | Meaning::Context | Meaning::Probe(_) | Meaning::Counted(_) => return None,
             Meaning::Switch => {
                 // The record belongs to the thread that leaves, whoever the sample says was there.
                 tid = number(&self.switch, "prev_pid")?;

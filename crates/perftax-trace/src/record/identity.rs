@@ -3,9 +3,11 @@
 use perftax_pmu::Result;
 use perftax_pmu::sampler::Payload;
 
+use super::contexts;
 use super::hold::Hold;
 use super::served::Served;
 use super::{Recording, Row};
+use crate::contexts::{Context, ContextSight};
 use crate::mark::{Mark, Saying};
 use crate::marked::Marked;
 use crate::passes::{Pass, Passes};
@@ -21,14 +23,16 @@ pub(super) enum Held {
     Row(Row),
     /// What a program says beyond marks: when, the process and the thread.
     Saying(u64, (u32, u32), Saying),
+    /// A thread has another context: becomes marks.
+    Context(Context),
     /// A look at a register: becomes marks.
     Look(Look),
     /// A probe was passed: becomes a mark.
     Pass(Pass),
     /// A thread was created, of a new process or of its creator's: its process, its number, and its creator's process.
     Birth(u32, u32, u32),
-    /// A thread has ended: its process and its number.
-    Death(u32, u32),
+    /// A thread has ended: when, its process and its number.
+    Death(u64, u32, u32),
     /// A system call that has to do with sockets: becomes marks.
     Call(Call),
     /// Nothing was recorded before it.
@@ -54,6 +58,8 @@ pub(super) enum Identity {
     Register(Box<Hold>),
     /// Probes in the program.
     Probes(Box<Passes>),
+    /// Contexts that threads publish.
+    Contexts(Box<contexts::Held>),
     /// Connections of a server.
     Sockets(Box<Served>),
 }
@@ -68,6 +74,7 @@ impl Identity {
             Tag::Functions(_) => Self::Probes(Box::new(Passes::of(pid.unsigned_abs()))),
             Tag::Sockets(port) => Self::Sockets(Box::new(Served::new(*port))),
             Tag::Marks => Self::Marks(Box::default()),
+            Tag::Otel => Self::Contexts(Box::new(contexts::Held::new())),
         }
     }
 
@@ -99,10 +106,14 @@ impl Identity {
             (Self::Register(hold), Held::Row(row)) => hold.row(row),
             (Self::Register(hold), Held::Look(look)) => hold.look(&look),
             (Self::Sockets(served), Held::Row(row)) => served.row(row),
+            (Self::Contexts(held), Held::Row(row)) => held.row(row),
+            (Self::Contexts(held), Held::Context(context)) => held.context(&context),
+            (Self::Contexts(held), Held::Death(time_ns, pid, tid)) => held.gone(time_ns, pid, tid),
+            (Self::Contexts(held), Held::Gap(_)) => held.contexts.forget(),
             (Self::Sockets(served), Held::Call(call)) => served.call(&call),
             (Self::Sockets(served), Held::Birth(pid, _, parent)) => served.born(pid, parent),
             // A process has the number of its first thread.
-            (Self::Sockets(served), Held::Death(pid, tid)) if pid == tid => served.gone(pid),
+            (Self::Sockets(served), Held::Death(_, pid, tid)) if pid == tid => served.gone(pid),
             (Self::Sockets(served), Held::Gap(gap)) => served.resume(&gap.served, &gap.open),
             (Self::Probes(passes), Held::Gap(gap)) => passes.resume(&gap.pids),
             (Self::Marks(marked), Held::Row(Row::Mark(mark))) => said(keep, |out| marked.mark(mark, out))?,
@@ -122,6 +133,7 @@ impl Identity {
         match self {
             Self::Register(hold) if now_ns == u64::MAX => hold.finish(keep),
             Self::Register(hold) => hold.release(now_ns, keep),
+            Self::Contexts(held) => held.release(now_ns, keep),
             Self::Sockets(served) => served.release(now_ns, keep),
             Self::Marks(_) | Self::Probes(_) => Ok(()),
         }
@@ -133,6 +145,7 @@ impl Identity {
             Self::Marks(marked) => Seen::Marks(marked),
             Self::Register(hold) => Seen::Register(hold.into_sight()),
             Self::Probes(passes) => Seen::Probes(*passes),
+            Self::Contexts(held) => Seen::Contexts(Box::new(held.contexts.sight)),
             Self::Sockets(served) => Seen::Sockets(served.into_sight()),
         }
     }
@@ -147,6 +160,8 @@ pub enum Seen {
     Register(Sight),
     /// By probes in the program: with their texts.
     Probes(Passes),
+    /// By the contexts that threads publish.
+    Contexts(Box<ContextSight>),
     /// By the system calls of a server on its connections.
     Sockets(sockets::Sight),
 }
@@ -227,10 +242,10 @@ mod tests {
         for (time_ns, at) in (10..).step_by(10).zip(calls) {
             identity.take(Held::Call(Call { time_ns, pid, tid: pid, at }), &mut keep).unwrap();
         }
-        identity.take(Held::Death(pid, pid + 1), &mut keep).unwrap();
+        identity.take(Held::Death(50, pid, pid + 1), &mut keep).unwrap();
         identity.release(50, &mut keep).unwrap();
         assert!(ends.borrow().is_empty());
-        identity.take(Held::Death(pid, pid), &mut keep).unwrap();
+        identity.take(Held::Death(50, pid, pid), &mut keep).unwrap();
         identity.release(50, &mut keep).unwrap();
         assert_eq!(*ends.borrow(), [40]);
     }

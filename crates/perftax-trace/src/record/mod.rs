@@ -1,6 +1,7 @@
 //! Recording: a program's marks, samples of it, and what the kernel did meanwhile, all on one clock.
 
 mod attach;
+mod contexts;
 mod descriptors;
 mod events;
 mod family;

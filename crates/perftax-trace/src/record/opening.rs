@@ -1,11 +1,11 @@
 //! What of the kernel is opened for a recording.
 
 use perftax_doc::Mechanism;
-use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::event::{Catalog, Event, parse_one};
 use perftax_pmu::machine::Machine;
 use perftax_pmu::oracle::CpuFacts;
 use perftax_pmu::sampler::{Clock, Payload, Sampling};
-use perftax_pmu::sys::Target;
+use perftax_pmu::sys::{OpenEvent, Target};
 use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Subject, on_all_threads};
 
@@ -159,6 +159,18 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
 pub fn open_probes(recording: &Recording, catalog: &Catalog, probes: &Probes) -> Result<Source> {
     let events = probes.events(every_one(recording).carrying(Payload::BASIC.with_place().with_raw()), catalog)?;
     Source::open(&events, &on_cpus(recording), recording.ring_pages, None)
+}
+
+/// Opens what BPF programs write, on all CPUs; on.
+///
+/// # Errors
+/// Where it cannot be opened.
+pub fn open_contexts(recording: &Recording, catalog: &Catalog) -> Result<Source> {
+    let sampling = every_one(recording).carrying(Payload::BASIC.with_place().with_raw());
+    let event = parse_one("bpf-output", catalog)?;
+    let source = Source::open(&[(event, sampling, Meaning::Context)], &on_cpus(recording), recording.ring_pages, None)?;
+    source.sampler.events().iter().try_for_each(OpenEvent::enable)?;
+    Ok(source)
 }
 
 /// Opens the system calls of a program's threads that there are now, and of what they start; none where they are not asked for.

@@ -14,9 +14,10 @@ use perftax_symbols::naming::By;
 use perftax_target::{Program, TimeOrder};
 use rustix::process::{Resource, getrlimit};
 
+use super::contexts::WatchedContexts;
 use super::events::Formats;
 use super::family::Family;
-use super::identity::{Held, Identity};
+use super::identity::{Held, Identity, Seen};
 use super::listener::Listener;
 use super::mappings::Mappings;
 use super::opening::{self, Lasting};
@@ -56,6 +57,8 @@ pub struct Session<'a> {
     rows: [u64; 3],
     counted: Vec<Counting>,
     pid: u32,
+    /// Where threads publish contexts: what is watched of them, and what is read there; never off but for a check of the price.
+    contexts: Option<(WatchedContexts, Source)>,
     /// Says which threads and mappings are the program's, where its samples are of CPUs: never off.
     tasks: Option<Source>,
     family: Family,
@@ -118,6 +121,7 @@ impl<'a> Session<'a> {
             counted: vec![Counting::default(); recording.counted.len()],
             pid: program.pid(),
             tasks: opened.tasks,
+            contexts: (recording.tag == Tag::Otel).then(|| WatchedContexts::open(recording, catalog)).transpose()?,
             family: Family::of(program.pid(), program.threads().into_iter().map(|tid| tid as u32)),
             is_on: false,
             budget: recording.budget.map(Controller::new),
@@ -211,6 +215,9 @@ impl<'a> Session<'a> {
         // Marks are told all the time. What comes until all is off is of before for the messages that are told otherwise: those under way are let go.
         self.say(if self.recording.tag == Tag::Marks { What::Paused } else { What::Blind });
         self.all_sources().try_for_each(|source| source.sampler.disable())?;
+        if let Some((watched, _)) = &mut self.contexts {
+            watched.off()?;
+        }
         self.drain()?;
         let calls = self.closes_calls().then(|| self.lasting.calls.take()).flatten();
         for mut source in self.lasting.probes.take().into_iter().chain(calls) {
@@ -257,6 +264,9 @@ impl<'a> Session<'a> {
             }
         }
         let time_ns = monotonic_raw_ns();
+        if let Some((watched, _)) = &mut self.contexts {
+            watched.on()?;
+        }
         self.all_sources().try_for_each(|source| source.sampler.enable())?;
         // What comes from here on is told by records, too: known twice is known.
         let pids = self.work.pids();
@@ -293,6 +303,7 @@ impl<'a> Session<'a> {
     pub fn look(&mut self, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
         self.looks_ns.push_back(monotonic_raw_ns());
         self.listener.listen(&mut self.order)?;
+        self.watch_contexts();
         self.drain()?;
         self.mappings.look(&self.names, monotonic_raw_ns());
         match self.looks_ns.len() > HOLD_BACK {
@@ -301,9 +312,20 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Looks for threads that publish contexts, and for records that these point to by now.
+    fn watch_contexts(&mut self) {
+        let Self { contexts, work, order, catalog, .. } = self;
+        let Some((watched, source)) = contexts.as_mut() else { return };
+        watched.look(|| work.pids(), catalog, &mut |context| order.push(context.time_ns, Held::Context(context)));
+        for (tid, record) in std::mem::take(&mut source.records) {
+            watched.follow(tid, record, catalog);
+        }
+    }
+
     fn drain(&mut self) -> Result<()> {
-        let Self { sources, lasting, tasks, formats, probes, order, mappings, names, identity, .. } = self;
-        for source in sources.iter_mut().chain(lasting.sources()).chain(tasks) {
+        let Self { sources, lasting, tasks, contexts, formats, probes, order, mappings, names, identity, .. } = self;
+        let written = contexts.as_mut().map(|(_, source)| source);
+        for source in sources.iter_mut().chain(lasting.sources()).chain(tasks).chain(written) {
             source.drain(formats.as_ref(), probes.as_ref(), order, mappings, names)?;
             for (pid, fd) in std::mem::take(&mut source.accepting) {
                 identity.accepts(pid, fd);
@@ -341,7 +363,7 @@ impl<'a> Session<'a> {
                 Held::Row(Row::Sample(sample)) if has_others && !family.has(sample.pid) => return Ok(()),
                 Held::Row(Row::Kernel(KernelEvent { tid, what: What::Switch { next, .. }, .. })) => family.switched(*tid, *next),
                 Held::Birth(pid, tid, parent) => family.born(*pid, *tid, *parent),
-                Held::Death(_, tid) => family.ended(*tid),
+                Held::Death(_, _, tid) => family.ended(*tid),
                 _ => {}
             }
             identity.take(held, &mut keep)
@@ -367,7 +389,8 @@ impl<'a> Session<'a> {
 
     pub fn finish(mut self, exit: Exit, steal_s: Option<f64>, own_cpu_s: f64) -> Result<Recorded> {
         let of_tasks = self.tasks.as_ref().map_or(Ok(0), Source::lost)?;
-        let lost = self.lost + of_tasks + self.all_sources().map(|source| source.lost()).sum::<Result<u64>>()?;
+        let of_contexts = self.contexts.as_ref().map_or(Ok(0), |(_, source)| source.lost())?;
+        let lost = self.lost + of_tasks + of_contexts + self.all_sources().map(|source| source.lost()).sum::<Result<u64>>()?;
         let mut losses_ns = std::mem::take(&mut self.losses_ns);
         self.all_sources().for_each(|source| losses_ns.append(&mut source.losses_ns));
         losses_ns.sort_unstable();
@@ -378,6 +401,10 @@ impl<'a> Session<'a> {
         let checked = self.price_check.as_ref().and_then(PriceCheck::found);
         let named = self.mappings.resolve(&self.names);
         self.mappings.name_locks(&mut self.names);
+        let mut seen = self.identity.finish();
+        if let (Seen::Contexts(sight), Some((watched, _))) = (&mut seen, self.contexts) {
+            watched.describe(sight);
+        }
         Ok(Recorded {
             exit,
             rows: self.rows,
@@ -395,7 +422,7 @@ impl<'a> Session<'a> {
             unnamed_code: named.unnamed_code,
             names: self.names,
             steal_s,
-            seen: self.identity.finish(),
+            seen,
             probed: self.probes.map(|probes| probes.binary),
             checked: checked.map(|checked| PriceChecked { at_least: self.stays_open.is_some(), ..checked }),
             not_opened: self.not_opened,

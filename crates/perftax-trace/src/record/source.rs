@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use perftax_pmu::Result;
+use perftax_pmu::context_watch::Written;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::record::{Header, Layout, Record, Sample, decode};
 use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
@@ -15,6 +16,7 @@ use super::mappings::Mappings;
 use super::perf_clock::PerfClock;
 use super::probes::Probes;
 use super::{EventRow, Recorded, Row};
+use crate::contexts::{Context, ContextRecord};
 use crate::names::Names;
 use crate::register::{Look, Occasion};
 use crate::sockets::{Action, Moment};
@@ -31,6 +33,8 @@ pub(super) struct Source {
     pub is_of_sockets: bool,
     /// Who accepted connections since the last look, and by which descriptor.
     pub accepting: Vec<(u32, i32)>,
+    /// Threads whose context was written since the last look, and the record that each points to.
+    pub records: Vec<(u32, u64)>,
     /// What the kernel does becomes rows.
     pub has_rows: bool,
     /// What its times are converted by.
@@ -59,6 +63,7 @@ impl Source {
             register,
             is_of_sockets: false,
             accepting: Vec::new(),
+            records: Vec::new(),
             has_rows: true,
             clock: None,
             sampler,
@@ -111,7 +116,8 @@ impl Source {
             self.sampler.lost()?;
             clock.anchor()?;
         }
-        let Self { sampler, layout, meanings, register, is_of_sockets, accepting, has_rows, clock, lost, losses_ns } = self;
+        let Self { sampler, layout, meanings, register, is_of_sockets, accepting, records, has_rows, clock, lost, losses_ns } =
+            self;
         let mut loss = |count: u64, time_ns: Option<u64>| {
             *lost += count;
             if losses_ns.len() < Recorded::MAX_LOSSES {
@@ -127,6 +133,14 @@ impl Source {
                 if let Meaning::Probe(probe) = meaning {
                     let pass = probes.and_then(|probes| probes.read(probe, &sample));
                     pass.into_iter().for_each(|pass| order.push(pass.time_ns, Held::Pass(pass)));
+                    return;
+                }
+                if meaning == Meaning::Context {
+                    if let Some((context, record)) = context(&sample) {
+                        records.retain(|(tid, _)| *tid != context.tid);
+                        records.push((context.tid, record));
+                        order.push(context.time_ns, Held::Context(context));
+                    }
                     return;
                 }
                 if let Meaning::Counted(event) = meaning {
@@ -167,7 +181,7 @@ impl Source {
                     Held::Look(Look { time_ns: record.time_ns, tid: record.task.tid, word: 0, at: Occasion::Exit }),
                 );
             }
-            Ok(Record::Exit(record)) => order.push(record.time_ns, Held::Death(record.task.pid, record.task.tid)),
+            Ok(Record::Exit(record)) => order.push(record.time_ns, Held::Death(record.time_ns, record.task.pid, record.task.tid)),
             Ok(Record::Fork(record)) => {
                 mappings.forked(record.task.pid, record.parent.pid);
                 order.push(record.time_ns, Held::Birth(record.task.pid, record.task.tid, record.parent.pid));
@@ -205,4 +219,12 @@ fn event_row(sample: &Sample<'_>, event: u16) -> Option<EventRow> {
 fn sample_row(sample: &Sample<'_>, tag: u64) -> Option<SampleRow> {
     let task = sample.task?;
     Some(SampleRow { time_ns: sample.time_ns?, cpu: sample.cpu?, pid: task.pid, tid: task.tid, ip: sample.ip.unwrap_or(0), tag })
+}
+
+/// What a thread's context is from now on, and the record that holds it.
+fn context(sample: &Sample<'_>) -> Option<(Context, u64)> {
+    let (written, task) = (Written::read(sample.raw?)?, sample.task?);
+    let identity = if written.record == 0 { None } else { ContextRecord(written.bytes).identity() };
+    let Written { record, is_in_place, .. } = written;
+    Some((Context { time_ns: sample.time_ns?, pid: task.pid, tid: task.tid, record, is_in_place, identity }, record))
 }

@@ -7,7 +7,7 @@ use perftax_pmu::Result;
 
 use super::table::{read_texts, write_texts};
 use crate::mark::TraceIdentity;
-use crate::marked::{Hop, Marked, Relation};
+use crate::marked::{Hop, Relation};
 
 const RELATIONS: (&str, ([&str; 5], [&str; 0])) =
     ("relations.parquet", (["id", "parent", "trace_high", "trace_low", "span"], []));
@@ -20,17 +20,17 @@ const RECEIVED: u64 = 2;
 ///
 /// # Errors
 /// Where it cannot be written.
-pub fn write_relations(folder: &Path, marked: &Marked) -> Result<()> {
+pub fn write_relations(folder: &Path, relations: &BTreeMap<u64, Relation>, hops: &[Hop]) -> Result<()> {
     let relation = |(id, relation): (&u64, &Relation)| {
         let TraceIdentity { trace, span } = relation.identity;
         ([*id, relation.parent, (trace >> 64) as u64, trace as u64, span], [])
     };
-    let relations: Vec<([u64; 5], [&str; 0])> = marked.relations.iter().map(relation).collect();
+    let relations: Vec<([u64; 5], [&str; 0])> = relations.iter().map(relation).collect();
     if !relations.is_empty() {
         write_texts(&folder.join(RELATIONS.0), RELATIONS.1, &relations)?;
     }
     let hop = |hop: &Hop| ([hop.time_ns, hop.tid.into(), hop.id, if hop.is_sent { SENT } else { RECEIVED }], []);
-    let hops: Vec<([u64; 4], [&str; 0])> = marked.hops.iter().map(hop).collect();
+    let hops: Vec<([u64; 4], [&str; 0])> = hops.iter().map(hop).collect();
     if !hops.is_empty() {
         write_texts(&folder.join(HOPS.0), HOPS.1, &hops)?;
     }
@@ -102,6 +102,7 @@ mod tests {
 
     use super::*;
     use crate::mark::Saying;
+    use crate::marked::Marked;
 
     #[test]
     fn what_was_said_is_read_again() {
@@ -118,7 +119,7 @@ mod tests {
         ] {
             marked.take(time_ns, (1, 2), saying, &mut |_| unreachable!());
         }
-        write_relations(folder.path(), &marked).unwrap();
+        write_relations(folder.path(), &marked.relations, &marked.hops).unwrap();
         let read = Relations::read(folder.path()).unwrap();
         assert_eq!(read.of(7), Relation { parent: 5, identity });
         assert_eq!((read.parts(5), read.parts(7).len(), read.of(5)), (&[6, 7][..], 0, Relation::default()));

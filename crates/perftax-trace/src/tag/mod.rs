@@ -21,6 +21,8 @@ pub enum Tag {
     Probes(TagProbes),
     /// They begin and end at functions of it.
     Functions(TagFunctions),
+    /// Each is what a process does for one trace of a tracing system: threads publish which (OpenTelemetry's thread context).
+    Otel,
     /// Each is what a server reads on a connection and answers, on connections of this port, or of all.
     Sockets(Option<u16>),
 }
@@ -59,7 +61,7 @@ impl TagRegister {
 }
 
 const NEEDED: &str = "marks, reg:r13 (r12 to r15), usdt:[/PATH/TO/BINARY:]PROVIDER:START[@N],DONE, where argument N of START is a text, \
-                      func:[/PATH/TO/BINARY:]BEGIN[@N],END[@N], where argument N is a message's number, or socket[:PORT]";
+                      func:[/PATH/TO/BINARY:]BEGIN[@N],END[@N], where argument N is a message's number, otel, or socket[:PORT]";
 
 impl Tag {
     /// From the option's text.
@@ -70,6 +72,7 @@ impl Tag {
         let wrong = || Error::Argument { argument: Setting::Tag.name(), value: text.into(), needed: NEEDED.into() };
         match text.split_once(':') {
             None if text == "marks" => Ok(Self::Marks),
+            None if text == "otel" => Ok(Self::Otel),
             None if text == "socket" => Ok(Self::Sockets(None)),
             Some(("socket", port)) => port.parse().map(|port| Self::Sockets(Some(port))).map_err(|_| wrong()),
             Some(("reg", _)) if !cfg!(target_arch = "x86_64") => Err(Error::Unsupported {
@@ -151,6 +154,8 @@ mod tests {
         }
         assert_eq!(Tag::parse("socket").unwrap(), Tag::Sockets(None));
         assert_eq!(Tag::parse("socket:6379").unwrap(), Tag::Sockets(Some(6379)));
+        assert_eq!(Tag::parse("otel").unwrap(), Tag::Otel);
+        assert!(Tag::parse("otel:x").is_err());
         assert!(Tag::parse("socket:70000").is_err() && Tag::parse("socket:").is_err());
         let error = Tag::parse("func:f,f").unwrap_err().to_string();
         assert!(error.contains("'tag'") && error.contains("f%return"), "{error}");

@@ -34,7 +34,7 @@ fn recorded(folder: &Path, program: &[&str]) -> (TraceReport, Vec<(SlowMessage, 
     let [hog, truth, trace] = ["hog", "truth.csv", "trace"].map(|name| folder.join(name).to_str().unwrap().to_string());
     gcc(&[], &bindings().join("truth/hog.c"), Path::new(&hog));
     let each = EACH.to_string();
-    let arguments = [&["trace", "record", "-o", &trace, "--"], program, &[&each, "7", &truth, &hog]].concat();
+    let arguments = [&["trace", "record", "--no-price-check", "-o", &trace, "--"], program, &[&each, "7", &truth, &hog]].concat();
     let output = perftax(&arguments);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let reported = perftax(&["trace", "report", &trace, "--slowest", "100000", "--json", "-"]);
@@ -54,7 +54,9 @@ fn recorded(folder: &Path, program: &[&str]) -> (TraceReport, Vec<(SlowMessage, 
         // Of a collection nobody knows before how long it takes.
         assert!(way == "gc" || slow.latency_ns >= *asked_ns, "{way} of {asked_ns} ns: {slow:?}");
         let share = |cause: &str| slow.shares_ns.get(cause).copied().unwrap_or(0);
-        assert_eq!(slow.shares_ns.values().sum::<u64>(), slow.latency_ns, "{slow:?}");
+        // One that two threads work on for a moment, from one to the other, has more.
+        let sum_ns = slow.shares_ns.values().sum::<u64>();
+        assert!((slow.latency_ns..slow.latency_ns + slow.latency_ns / 10).contains(&sum_ns), "{slow:?}");
         let is_there = match way.as_str() {
             "faults" => slow.faults > 0,
             // The hog takes the CPU, whoever else does.

@@ -37,6 +37,8 @@ mod tasks;
 #[cfg(feature = "trace")]
 mod trace;
 #[cfg(all(feature = "trace", target_arch = "x86_64"))]
+mod trace_contexts;
+#[cfg(all(feature = "trace", target_arch = "x86_64"))]
 mod trace_events;
 mod trace_functions;
 #[cfg(feature = "trace")]

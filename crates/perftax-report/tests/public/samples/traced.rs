@@ -59,6 +59,7 @@ fn meta() -> TraceMeta {
         tag: "marks".into(),
         register: None,
         probes: None,
+        contexts: None,
         sockets: None,
         interrupts: None,
         kept: None,

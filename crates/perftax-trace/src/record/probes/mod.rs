@@ -81,7 +81,7 @@ impl Probes {
         let plan = match &recording.tag {
             Tag::Probes(wanted) => static_probes::plan(wanted, &recording.subject)?,
             Tag::Functions(wanted) => functions::plan(wanted, &recording.subject)?,
-            Tag::Marks | Tag::Register(_) | Tag::Sockets(_) => return Ok(None),
+            Tag::Marks | Tag::Register(_) | Tag::Otel | Tag::Sockets(_) => return Ok(None),
         };
         let tracefs = catalog.tracefs().ok_or_else(|| Error::Unsupported {
             what: "watch places in programs".into(),

@@ -82,6 +82,7 @@ impl Said {
 /// Where messages are told apart by marks.
 const MARKS: &str = "marks";
 const HITS: &str = "hits of probes";
+const TRAPS: &str = "traps of contexts";
 const RECORDS: &str = "kernel records";
 const LOST: &str = "records that found no room";
 
@@ -93,12 +94,13 @@ const NARROW: f64 = 1.5;
 /// kernel's lists (docs/results/trace.md).
 const MOST_TIMES: f64 = 4.0;
 
-/// A register's marks and those of connections are put together by perftax: they cost the program nothing. Those of probes stand for passes, of which some make two marks and others none.
+/// A register's marks and those of connections are put together by perftax: they cost the program nothing. Those of probes stand for passes, of which some make two marks and others none, those of contexts for
+/// writes.
 fn marks(meta: &TraceMeta, [marks, samples, records]: [u64; 3]) -> [u64; 3] {
     let marks = match &meta.probes {
         _ if meta.register.is_some() || meta.sockets.is_some() => 0,
         Some(probes) if probes.hits > 0 => probes.hits,
-        _ => marks,
+        _ => meta.contexts.as_ref().map_or(marks, |contexts| contexts.changes),
     };
     [marks, samples, records]
 }
@@ -106,8 +108,9 @@ fn marks(meta: &TraceMeta, [marks, samples, records]: [u64; 3]) -> [u64; 3] {
 /// The price of one of each, ns.
 struct Prices {
     event: String,
-    is_marked: bool,
-    /// A mark is written by the program; a static probe is a trap into the kernel.
+    /// What a mark is, and what calibrates it.
+    mark: (&'static str, &'static str),
+    /// A mark is written by the program; a static probe and the write of a context are traps into the kernel.
     mark_ns: Option<Estimate>,
     sample_ns: Option<Estimate>,
     /// From one interrupt to the next, where a timer's samples are of one mode alone; and what one takes whose sample is dropped.
@@ -124,8 +127,16 @@ impl Prices {
         let left_out = LeftOut::named(Mechanism::CpuClock, &meta.event);
         Self {
             event: meta.event.clone(),
-            is_marked: meta.tag == MARKS,
-            mark_ns: if meta.tag == MARKS { meta.mark_ns } else { of_mechanism(Mechanism::Uprobe) },
+            mark: match meta.contexts {
+                _ if meta.tag == MARKS => (MARKS, ""),
+                None => (HITS, "--mechanism uprobe"),
+                Some(_) => (TRAPS, "--mechanism breakpoint"),
+            },
+            mark_ns: match meta.contexts {
+                _ if meta.tag == MARKS => meta.mark_ns,
+                None => of_mechanism(Mechanism::Uprobe),
+                Some(_) => of_mechanism(Mechanism::Breakpoint),
+            },
             sample_ns: profile.as_ref().and_then(|profile| price(profile, &meta.event)),
             filtered_gap_ns: meta.sampling_gap_ns.filter(|_| left_out != LeftOut::Nothing),
             dropped_ns: profile.as_ref().and_then(|profile| {
@@ -158,7 +169,7 @@ impl Prices {
             remedy: each_ns.is_none().then(|| format!("perftax calibrate {calibrate}")),
         };
         let parts = [
-            part(if self.is_marked { MARKS } else { HITS }, marks, self.mark_ns, "--mechanism uprobe"),
+            part(self.mark.0, marks, self.mark_ns, self.mark.1),
             part("samples", samples, self.sample_ns, &format!("-e {}", self.event)),
             part("interrupts without a sample", self.dropped(samples, cpu_s), self.dropped_ns, &format!("-e {}", self.event)),
             part(RECORDS, records, self.record_ns, "--mechanism tracepoint"),
@@ -205,6 +216,10 @@ pub fn foreseen(machine: &MachineId, recording: &Recording) -> String {
     if recording.tag.is_probed() {
         said.push(each("each hit of a probe (a message has two or more)", of_mechanism(Mechanism::Uprobe), "--mechanism uprobe"));
     }
+    if recording.tag == Tag::Otel {
+        let trap = "each write of a context (two or more each time that a thread goes on with another)";
+        said.push(each(trap, of_mechanism(Mechanism::Breakpoint), "--mechanism breakpoint"));
+    }
     let bound = match recording.budget {
         Some(budget) => format!("; all of it stays within {} of the program's CPU time", units::share(budget)),
         None if recording.tag == Tag::Marks => "; --budget 1% would keep all of it within a share".into(),
@@ -231,7 +246,7 @@ fn price(profile: &MachineProfile, event: &str) -> Option<Estimate> {
 /// [`share`], with what each part may come to in a program.
 fn in_programs(parts: &[CostPart], cpu_s: f64) -> Option<Estimate> {
     let widened = |part: &CostPart| {
-        let times = if [HITS, RECORDS, LOST].contains(&part.what.as_str()) { MOST_TIMES } else { 1.0 };
+        let times = if [HITS, TRAPS, RECORDS, LOST].contains(&part.what.as_str()) { MOST_TIMES } else { 1.0 };
         let each_ns = part.each_ns.map(|each| Estimate { high: each.high * times, ..each });
         CostPart { each_ns, ..part.clone() }
     };

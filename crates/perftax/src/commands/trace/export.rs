@@ -72,6 +72,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         names: &reading.names,
         symbols: &reading.store.symbols,
         labels: &reading.store.labels,
+        relations: &reading.store.relations,
         pids: &pids,
         event: &reading.meta.event,
         period: reading.meta.period,

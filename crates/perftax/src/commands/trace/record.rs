@@ -52,8 +52,8 @@ pub struct Args {
     also_period: u64,
     /// What tells messages apart: marks (perftax_tag.h), reg:r13 (perftax_tag_register.h), the program's own static probes,
     /// usdt:[/PATH/TO/BINARY:]PROVIDER:START[@N],DONE, where argument N of START is the address of the message's text, or any of its functions,
-    /// func:[/PATH/TO/BINARY:]BEGIN[@N],END[@N], where argument N is the message's number or address; or socket[:PORT], for servers that
-    /// answer one request at a time on a connection
+    /// func:[/PATH/TO/BINARY:]BEGIN[@N],END[@N], where argument N is the message's number or address; otel, for programs that publish
+    /// OpenTelemetry's thread context; or socket[:PORT], for servers that answer one request at a time on a connection
     #[arg(long, value_name = "TAG", default_value = "marks")]
     tag: String,
     /// Leave out what the kernel does (switches, interrupts, system calls): it is left out anyhow without the right to watch CPUs
@@ -143,7 +143,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let counts = |precisely: bool| counted.iter().any(|(event, _)| (event.mechanism == Mechanism::Pebs) == precisely);
     // Of rings: of the program's own events, of what the kernel does, of system calls, of precise events, of probes, of what is counted.
     let has_calls = kernel_noise || matches!(tag, Tag::Sockets(_));
-    let sets = [true, kernel_noise, has_calls, mechanism == Mechanism::Pebs, tag.is_probed(), counts(true), counts(false)];
+    let is_otel = tag == Tag::Otel;
+    let sets =
+        [true, kernel_noise, has_calls, is_otel, mechanism == Mechanism::Pebs, tag.is_probed(), counts(true), counts(false)];
     let sets = sets.into_iter().filter(|is_one| *is_one).count();
     // A process that ends takes its words with it.
     let words = crate::target::program(args.pid, &args.command);
@@ -239,6 +241,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         tag: args.tag.clone(),
         register: tagged::register(&recording, &recorded),
         probes: tagged::probes(&recorded),
+        contexts: tagged::contexts(&recorded),
         sockets: tagged::sockets(&recording, &recorded),
         interrupts: (interrupts > 0).then_some(Interrupts { samples: room.samples, interrupts }),
         rings: recorded.rings,

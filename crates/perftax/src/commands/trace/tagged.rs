@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Result;
+use perftax_doc::{ContextSight, ProbeSight, RegisterSight, SocketSight};
 use perftax_doc::{Mechanism, Warning};
-use perftax_doc::{ProbeSight, RegisterSight, SocketSight};
 use perftax_lab::system::performance_interrupts;
 use perftax_trace::Tag;
 use perftax_trace::record::{Recorded, Recording, Seen};
@@ -67,6 +67,20 @@ pub fn probes(recorded: &Recorded) -> Option<ProbeSight> {
     })
 }
 
+/// How well contexts did.
+pub fn contexts(recorded: &Recorded) -> Option<ContextSight> {
+    let Seen::Contexts(sight) = &recorded.seen else { return None };
+    Some(ContextSight {
+        changes: sight.changes,
+        begun: sight.begun,
+        ended: sight.ended,
+        resumed: sight.resumed,
+        threads: sight.threads,
+        unwatched: sight.unwatched,
+        why: sight.why.clone(),
+    })
+}
+
 /// How well a server's system calls did.
 pub fn sockets(recording: &Recording, recorded: &Recorded) -> Option<SocketSight> {
     let (Tag::Sockets(port), Seen::Sockets(sight)) = (&recording.tag, &recorded.seen) else { return None };
@@ -93,8 +107,10 @@ pub fn labels(recorded: &Recorded) -> Vec<(u64, &str)> {
 
 /// Writes what the program said of its messages beyond marks.
 pub fn write_said(folder: &Path, recorded: &Recorded) -> Result<()> {
-    if let Seen::Marks(marked) = &recorded.seen {
-        write_relations(folder, marked)?;
+    match &recorded.seen {
+        Seen::Marks(marked) => write_relations(folder, &marked.relations, &marked.hops)?,
+        Seen::Contexts(sight) => write_relations(folder, &sight.relations, &[])?,
+        _ => {}
     }
     Ok(())
 }
@@ -108,6 +124,22 @@ pub fn warnings(recording: &Recording, recorded: &Recorded, interrupts: u64) -> 
     {
         let what = "names, parents, identities or hops of messages were not remembered: there were too many";
         warn(format!("{} {what}", marked.forgotten), "a shorter recording");
+    }
+    if let Some(sight) = contexts(recorded) {
+        let because = sight.why.as_deref().map_or_else(String::new, |why| format!(": {why}"));
+        if sight.unwatched > 0 {
+            let message = format!("{} threads publish contexts and were not watched{because}", sight.unwatched);
+            warn(message, "end what else uses debug registers of this program (a debugger, perftax comm --watch)");
+        } else if sight.threads == 0 {
+            let message = format!("no thread published a context (otel_thread_ctx_v1){because}");
+            let remedy = "a tracer that does: ddtrace 4.13 and later for Python with DD_TRACE_OTEL_CTX_ENABLED=true; Go and Node publish otherwise: marks (bindings)";
+            warn(message, remedy);
+        }
+        if sight.resumed > 0 {
+            let message =
+                format!("{} messages are of a trace that had one before: it waited for more than 3 s, perhaps", sight.resumed);
+            warn(message, "by its trace all of them are found: perftax trace show DIR TRACE");
+        }
     }
     let samples = recorded.rows[1];
     if recording.event.mechanism == Mechanism::Pebs && samples >= MANY && 2 * interrupts > samples {

@@ -1,0 +1,240 @@
+//! Whose context is watched: the threads of the processes that are recorded, as soon as each has the variable that tracing systems publish it by (`otel_thread_ctx_v1`).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+
+use perftax_pmu::context_watch::{ContextWatch, WatchedPlace};
+use perftax_pmu::event::Catalog;
+use perftax_pmu::process::{Memory, ThreadVariable, mapped_file, maps, threads};
+use perftax_pmu::sys::monotonic_raw_ns;
+use perftax_pmu::{Error, Result};
+use perftax_symbols::Mapping;
+use perftax_symbols::elf::Elf;
+
+use super::Recording;
+use super::row_queue::RowQueue;
+use super::{Row, opening, source::Source};
+use crate::contexts::{Context, ContextRecord, ContextSight, Contexts};
+
+/// The variable (OTEP 4947, "Thread-Local Variable").
+const VARIABLE: &str = "otel_thread_ctx_v1";
+/// From one look at what a process has mapped to the next, while it has no such variable, ns: libraries are loaded while it runs.
+const LOOK_FOR_VARIABLE_NS: u64 = 100_000_000;
+/// From one look for new processes to the next, ns.
+const LOOK_FOR_PROCESSES_NS: u64 = 100_000_000;
+
+/// Rows between contexts.
+pub(super) struct Held {
+    pub contexts: Contexts,
+    queue: RowQueue,
+}
+
+impl Held {
+    pub fn new() -> Self {
+        Self { contexts: Contexts::default(), queue: RowQueue::default() }
+    }
+
+    pub fn row(&mut self, row: Row) {
+        self.queue.row(row);
+    }
+
+    pub fn context(&mut self, context: &Context) {
+        let Self { contexts, queue } = self;
+        contexts.take(context, &mut |mark| queue.mark(mark));
+    }
+
+    pub fn gone(&mut self, time_ns: u64, pid: u32, tid: u32) {
+        let Self { contexts, queue } = self;
+        contexts.gone(time_ns, pid, tid, &mut |mark| queue.mark(mark));
+    }
+
+    /// Hands out what is so old that no mark can come before it any more; time has come to `now_ns`, [`u64::MAX`]: to its end.
+    pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+        let Self { contexts, queue } = self;
+        contexts.lose_patience(now_ns, &mut |mark| queue.mark(mark));
+        queue.hand_out(contexts.undecided_ns().unwrap_or(now_ns).min(now_ns), keep)
+    }
+}
+
+/// What is watched of threads.
+pub(super) struct WatchedContexts {
+    watch: ContextWatch,
+    processes: BTreeMap<u32, Process>,
+    threads: HashMap<u32, Thread>,
+    looked_for_processes_ns: u64,
+    /// Threads that were watched.
+    watched: u64,
+    unwatched: HashSet<u32>,
+    why: Option<String>,
+    is_on: bool,
+}
+
+/// A process that is recorded.
+#[derive(Default)]
+struct Process {
+    /// Its memory, which is another one when it executes another program, and where the variable lies.
+    variable: Option<(Memory, ThreadVariable)>,
+    /// Whether any thread has it.
+    is_found: bool,
+    looked_ns: u64,
+}
+
+/// A thread's variable, and the record that it points to.
+struct Thread {
+    variable: WatchedPlace,
+    record: Option<WatchedPlace>,
+}
+
+impl WatchedContexts {
+    /// Opens where contexts are written to, and what reads them.
+    ///
+    /// # Errors
+    /// Where the caller may not, or this is no x86-64.
+    pub fn open(recording: &Recording, catalog: &Catalog) -> Result<(Self, Source)> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(Error::Unsupported {
+                what: "tell messages by OpenTelemetry's thread contexts".into(),
+                why: "where threads have their variables is known for x86-64 alone".into(),
+                remedy: "marks, by perftax_tag.h or bindings".into(),
+            });
+        }
+        let source = opening::open_contexts(recording, catalog)?;
+        let outputs: Vec<_> = recording.cpus.iter().copied().zip(source.sampler.events()).collect();
+        let watch = ContextWatch::new(ContextRecord::VALID_AT, &outputs)?;
+        let watched = Self {
+            watch,
+            processes: BTreeMap::new(),
+            threads: HashMap::new(),
+            looked_for_processes_ns: 0,
+            watched: 0,
+            unwatched: HashSet::new(),
+            why: None,
+            is_on: true,
+        };
+        Ok((watched, source))
+    }
+
+    /// Looks for new processes, variables and threads; hands out the contexts that threads have when they are found.
+    pub fn look(&mut self, pids: impl FnOnce() -> Vec<u32>, catalog: &Catalog, found: &mut dyn FnMut(Context)) {
+        if !self.is_on {
+            return;
+        }
+        let now_ns = monotonic_raw_ns();
+        if now_ns > self.looked_for_processes_ns + LOOK_FOR_PROCESSES_NS {
+            self.looked_for_processes_ns = now_ns;
+            let there: HashSet<u32> = pids().into_iter().collect();
+            self.processes.retain(|pid, _| there.contains(pid));
+            for pid in there {
+                self.processes.entry(pid).or_default();
+            }
+        }
+        for (&pid, process) in &mut self.processes {
+            // Until a thread has it what was read may be of before the loader had come to it.
+            if !process.is_found && now_ns > process.looked_ns + LOOK_FOR_VARIABLE_NS {
+                process.looked_ns = now_ns;
+                process.variable = variable(pid);
+            }
+            let Process { variable: Some((memory, variable)), is_found, .. } = process else { continue };
+            let all = threads(pid);
+            for tid in all.iter().map(|tid| *tid as u32) {
+                if self.threads.contains_key(&tid) || self.unwatched.contains(&tid) {
+                    continue;
+                }
+                let Some(address) = memory.of_thread(*variable, tid) else { continue };
+                *is_found = true;
+                match self.watch.variable(tid as i32, address, catalog) {
+                    Ok(place) => {
+                        self.watched += 1;
+                        let thread = self.threads.entry(tid).or_insert(Thread { variable: place, record: None });
+                        // What it had when it was found; whoever changes it from here on is seen.
+                        let time_ns = monotonic_raw_ns();
+                        if let Some(record) = memory.word(address).filter(|record| *record != 0) {
+                            let bytes = memory.bytes::<{ ContextRecord::BYTES }>(record);
+                            follow(&self.watch, thread, tid, record, catalog, &mut self.why);
+                            let identity = bytes.and_then(|bytes| ContextRecord(bytes).identity());
+                            found(Context { time_ns, pid, tid, record, is_in_place: false, identity });
+                        }
+                    }
+                    // It has ended meanwhile.
+                    Err(_) if !is_there(tid) => {}
+                    Err(error) => {
+                        self.unwatched.insert(tid);
+                        self.why = Some(first_line(&error));
+                    }
+                }
+            }
+        }
+        self.threads.retain(|tid, _| is_there(*tid));
+    }
+
+    /// A thread's variable points to this record: it may be changed in place.
+    pub fn follow(&mut self, tid: u32, record: u64, catalog: &Catalog) {
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            follow(&self.watch, thread, tid, record, catalog, &mut self.why);
+        }
+    }
+
+    /// Watches nothing for a while.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn off(&mut self) -> Result<()> {
+        self.is_on = false;
+        self.places().try_for_each(WatchedPlace::disable)
+    }
+
+    /// Watches everything again.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn on(&mut self) -> Result<()> {
+        self.is_on = true;
+        self.places().try_for_each(WatchedPlace::enable)
+    }
+
+    fn places(&self) -> impl Iterator<Item = &WatchedPlace> {
+        self.threads.values().flat_map(|thread| std::iter::once(&thread.variable).chain(&thread.record))
+    }
+
+    /// Adds how many threads were watched.
+    pub fn describe(self, sight: &mut ContextSight) {
+        (sight.threads, sight.unwatched, sight.why) = (self.watched, self.unwatched.len() as u64, self.why);
+    }
+}
+
+fn follow(watch: &ContextWatch, thread: &mut Thread, tid: u32, record: u64, catalog: &Catalog, why: &mut Option<String>) {
+    if record == 0 || thread.record.as_ref().is_some_and(|known| known.address == record) {
+        return;
+    }
+    // Of those that have debug registers four the second is for this; without it the first still sees what is swapped.
+    thread.record = None;
+    match watch.record(tid as i32, record, catalog) {
+        Ok(place) => thread.record = Some(place),
+        Err(_) if !is_there(tid) => {}
+        Err(error) => *why = Some(first_line(&error)),
+    }
+}
+
+/// Whether a thread has not ended: /proc has each, though it lists those that lead a process alone.
+fn is_there(tid: u32) -> bool {
+    Path::new("/proc").join(tid.to_string()).exists()
+}
+
+/// What an error says, without what it points at.
+fn first_line(error: &Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().into()
+}
+
+/// Where the variable lies, by the first of the process's files that has it.
+fn variable(pid: u32) -> Option<(Memory, ThreadVariable)> {
+    let memory = Memory::open(pid).ok()?;
+    let maps: Vec<Mapping> = maps(pid).ok()?;
+    // A file's first mapping holds its header.
+    let files = maps.iter().filter(|map| map.file_offset == 0 && map.path.is_absolute());
+    let found = files.into_iter().find_map(|map| {
+        let elf = Elf::open(&mapped_file(pid, map)?).ok()?;
+        let local = elf.thread_local(VARIABLE)?;
+        memory.variable(local, elf.segments().bias_of_first(map.from))
+    });
+    Some((memory, found?))
+}
