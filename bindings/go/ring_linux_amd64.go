@@ -222,16 +222,27 @@ func findLayout() error {
 	threads, goroutines := map[uintptr]int{}, map[uintptr]int{}
 	const looks = 4
 	failed := make(chan error, looks)
+	var noting sync.Mutex
+	var there sync.WaitGroup
+	there.Add(looks)
 	for i := 0; i < looks; i++ {
 		go func() {
-			// Threads of their own: all are held until each has looked.
+			// Threads of their own: none looks before all are there.
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
+			there.Done()
+			there.Wait()
+			noting.Lock()
+			defer noting.Unlock()
 			failed <- look(threads, goroutines)
 		}()
-		if err := <-failed; err != nil {
-			return err
-		}
+	}
+	var err error
+	for i := 0; i < looks; i++ {
+		err = errors.Join(err, <-failed)
+	}
+	if err != nil {
+		return err
 	}
 	at := func(places map[uintptr]int) (uintptr, bool) {
 		found, count := uintptr(0), 0

@@ -45,7 +45,7 @@ var lastID atomic.Uint64
 
 var pid = uint64(os.Getpid())
 
-// NewID gives a number that no other process of this host gives a message while it and this process run, and that a double holds.
+// NewID gives a number that no other process of this PID namespace gives a message while it and this process run, and that a double holds.
 func NewID() uint64 {
 	return pid&0x3fffff<<31 | lastID.Add(1)&0x7fffffff
 }

@@ -3,7 +3,8 @@
     {
       "target_name": "perftax_tag",
       "sources": ["src/tag.c"],
-      "cflags": ["-O2", "-Wall", "-Wextra"]
+      "cflags": ["-O2", "-Wall", "-Wextra"],
+      "ldflags": ["-Wl,-z,nodelete"]
     }
   ]
 }

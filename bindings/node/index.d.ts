@@ -25,7 +25,7 @@ export function name(id: MessageId, text: string): void;
 export function identity(id: MessageId, trace: string, span: string): void;
 export function send(id: MessageId): void;
 export function receive(id: MessageId): void;
-/** A number that no other process of this host gives a message meanwhile. */
+/** A number that no other process of this PID namespace gives a message meanwhile. */
 export function newId(): number;
 /** Messages follow AsyncLocalStorage from now on. */
 export function follow(): void;

@@ -14,7 +14,6 @@
 // Where nobody listens a mark is a load and a branch. With follow() messages follow AsyncLocalStorage: whatever runs for one (callbacks, continuations) is of it.
 
 const { AsyncLocalStorage, createHook } = require('node:async_hooks');
-const { isMainThread, threadId } = require('node:worker_threads');
 const native = require('./build/Release/perftax_tag.node');
 
 const NOBODY = 1;
@@ -38,7 +37,7 @@ function child(id, parent) {
 }
 
 function name(id, text) {
-  if (state[0] !== NOBODY) native.name(id, text);
+  if (state[0] !== NOBODY) native.name(id, String(text));
 }
 
 function send(id) {
@@ -55,13 +54,8 @@ function identity(id, trace, span) {
   native.identity(id, BigInt(`0x${trace.slice(0, 16)}`), BigInt(`0x${trace.slice(16)}`), BigInt(`0x${span}`));
 }
 
-let last = 0;
-// Numbers that a double holds, of process and worker: no other process of this host has them meanwhile, as long as there are fewer than 2^27.
-const base = (process.pid % 2 ** 22) * 2 ** 31 + (isMainThread ? 0 : threadId % 16) * 2 ** 27;
-
 function newId() {
-  last = (last % (2 ** 27 - 1)) + 1;
-  return base + last;
+  return native.newId();
 }
 
 const storage = new AsyncLocalStorage();
@@ -77,13 +71,13 @@ function follow() {
     before() {
       const at = storage.getStore();
       outer.push(at);
-      if (at !== undefined && state[0] !== NOBODY) native.switch(at.id);
+      if (at !== undefined && !at.isOver && state[0] !== NOBODY) native.switch(at.id);
     },
     after() {
       outer.pop();
       if (state[0] === NOBODY) return;
       const before = outer[outer.length - 1];
-      native.switch(before === undefined ? 0 : before.id);
+      native.switch(before === undefined || before.isOver ? 0 : before.id);
     },
   });
   hook.enable();
@@ -94,16 +88,22 @@ function run(options, work) {
   const id = options.id ?? newId();
   const before = storage.getStore();
   const parent = options.parent;
+  // What was made for it may outlive it: timers, sockets.
+  const message = { id, isOver: false };
   begin(id);
   if (options.name !== undefined) name(id, options.name);
   if (parent !== undefined) child(id, parent);
-  const over = () => {
+  const done = () => {
+    message.isOver = true;
     end(id);
-    if (before !== undefined) turn(before.id);
+  };
+  const over = () => {
+    done();
+    if (before !== undefined && !before.isOver) turn(before.id);
   };
   let result;
   try {
-    result = storage.run({ id }, work, id);
+    result = storage.run(message, work, id);
   } catch (error) {
     over();
     throw error;
@@ -113,14 +113,14 @@ function run(options, work) {
     return result;
   }
   // Whoever called goes on with what it was at.
-  turn(before === undefined ? 0 : before.id);
+  turn(before === undefined || before.isOver ? 0 : before.id);
   return result.then(
     (value) => {
-      end(id);
+      done();
       return value;
     },
     (error) => {
-      end(id);
+      done();
       throw error;
     },
   );
@@ -128,7 +128,8 @@ function run(options, work) {
 
 // The message that runs now; undefined: none, or none that run() began.
 function current() {
-  return storage.getStore()?.id;
+  const at = storage.getStore();
+  return at === undefined || at.isOver ? undefined : at.id;
 }
 
 module.exports = {

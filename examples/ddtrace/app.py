@@ -4,6 +4,7 @@
 import time
 
 from flask import Flask
+from waitress import serve
 
 app = Flask(__name__)
 
@@ -28,4 +29,4 @@ def cart(item):
 
 
 if __name__ == "__main__":
-    app.run(port=8107, threaded=True)
+    serve(app, port=8107, threads=4)

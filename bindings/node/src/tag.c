@@ -19,6 +19,13 @@ static uint64_t number_of(napi_env env, napi_value value)
     return 0;
 }
 
+static int has_thrown(napi_env env)
+{
+    bool is_pending = false;
+
+    return napi_is_exception_pending(env, &is_pending) == napi_ok && is_pending;
+}
+
 /* A message; 0 and an exception where it is none. */
 static uint64_t message_of(napi_env env, napi_value value)
 {
@@ -58,7 +65,10 @@ static napi_value end(napi_env env, napi_callback_info info)
 static napi_value turn(napi_env env, napi_callback_info info)
 {
     ARGUMENTS(1);
-    perftax_switch(message_of(env, arguments[0]));
+    uint64_t id = message_of(env, arguments[0]);
+
+    if (!has_thrown(env))
+        perftax_switch(id);
     return 0;
 }
 
@@ -85,7 +95,10 @@ static napi_value receive_from(napi_env env, napi_callback_info info)
 static napi_value child(napi_env env, napi_callback_info info)
 {
     ARGUMENTS(2);
-    perftax_child(message_of(env, arguments[0]), message_of(env, arguments[1]));
+    uint64_t id = message_of(env, arguments[0]), parent = id ? message_of(env, arguments[1]) : 0;
+
+    if (id && !has_thrown(env))
+        perftax_child(id, parent);
     return 0;
 }
 
@@ -110,6 +123,15 @@ static napi_value identity(napi_env env, napi_callback_info info)
     perftax_identity(message_of(env, arguments[0]), number_of(env, arguments[1]), number_of(env, arguments[2]),
                      number_of(env, arguments[3]));
     return 0;
+}
+
+static napi_value new_id(napi_env env, napi_callback_info info)
+{
+    napi_value id;
+
+    (void)info;
+    napi_create_double(env, (double)perftax_new_id(), &id);
+    return id;
 }
 
 static napi_value is_listened(napi_env env, napi_callback_info info)
@@ -141,6 +163,7 @@ NAPI_MODULE_INIT()
     define(env, exports, "child", child);
     define(env, exports, "name", name);
     define(env, exports, "identity", identity);
+    define(env, exports, "newId", new_id);
     define(env, exports, "isListened", is_listened);
     perftax_tag_listened();
     /* Whether somebody listens, for a look without a call; where there cannot be such an array each mark is a call. */

@@ -36,11 +36,11 @@ function read(file) {
 }
 
 // Runs a program; what each of its threads has said, and what it printed.
-function run(program, { isListened = true, capacity = '' } = {}) {
+function run(program, { isListened = true, capacity = '', isLoaded = true } = {}) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'marks-'));
   try {
-    const env = { ...process.env, PERFTAX_MARKS: isListened ? folder : '', PERFTAX_MARKS_CAPACITY: capacity };
-    const text = `const tag = require(${JSON.stringify(path.dirname(__dirname))});\n${program}`;
+    const env = { ...process.env, TAG: path.dirname(__dirname), PERFTAX_MARKS: isListened ? folder : '', PERFTAX_MARKS_CAPACITY: capacity };
+    const text = isLoaded ? `const tag = require(${JSON.stringify(path.dirname(__dirname))});\n${program}` : program;
     const printed = execFileSync(process.execPath, ['-e', text], { env, encoding: 'utf8' });
     return { rings: fs.readdirSync(folder).sort().map((name) => read(path.join(folder, name))), printed };
   } finally {
@@ -84,7 +84,7 @@ test('what is no message is refused', () => {
       }
   `);
   assert.strictEqual(printed, '');
-  assert.deepStrictEqual(rings.flatMap((ring) => ring.said).filter(([kind]) => kind !== 'switch'), []);
+  assert.deepStrictEqual(rings.flatMap((ring) => ring.said), []);
 });
 
 test('a full ring drops and counts', () => {
@@ -139,6 +139,25 @@ test('what a function returns or throws comes back', () => {
   // The outer one goes on when the inner one is done.
   const inner = said.findIndex(([kind, message]) => kind === 'end' && message === 5n);
   assert.deepStrictEqual([said[inner + 1], said.find(([kind]) => kind === 'child')], [['switch', 4n], ['child', 5n, 4n]]);
+});
+
+test('what a message leaves behind is of none when it is over', () => {
+  const { rings } = run(`
+    tag.follow();
+    tag.run({ id: 1 }, () => { setTimeout(() => tag.name(9, 'later'), 20); });
+  `);
+  const said = rings[0].said;
+  const end = said.findIndex(([kind, message]) => kind === 'end' && message === 1n);
+  assert.ok(end > 0 && said.slice(end).every(([kind, message]) => kind !== 'switch' || message === 0n), String(said));
+});
+
+test('a worker alone may have it, and end', () => {
+  const { printed } = run(`
+    const { Worker } = require('node:worker_threads');
+    const text = 'const tag = require(' + JSON.stringify(process.env.TAG) + '); tag.begin(2); tag.end(2);';
+    new Worker(text, { eval: true }).on('exit', (code) => console.log('exit', code));
+  `, { isLoaded: false });
+  assert.strictEqual(printed, 'exit 0\n');
 });
 
 test('workers have rings of their own', () => {

@@ -184,6 +184,39 @@ class Marks(unittest.TestCase):
         at = said[0].index(("name", 1, "part"))
         self.assertEqual((said[0][at - 1], said[0][at + 1]), (("switch", 1), ("switch", 0)))
 
+    def test_what_outlives_its_message_is_of_none(self):
+        said = self.said(
+            """
+            import asyncio
+            perftax_tag.follow()
+
+            async def later():
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                perftax_tag.name(9, "later")
+
+            async def main():
+                with perftax_tag.message(5):
+                    with perftax_tag.message(1):
+                        task = asyncio.create_task(later())
+                await task
+                with perftax_tag.message(2):
+                    pass
+
+            asyncio.run(main())
+            """
+        )
+        at = said[0].index(("name", 9, "later"))
+        # The loop says of each step that the thread is at none again, and of none what it is at.
+        self.assertEqual(said[0][at - 1], ("switch", 0))
+        end = said[0].index(("end", 1))
+        self.assertNotIn(("switch", 1), said[0][end:])
+        self.assertEqual(said[0][said[0].index(("end", 2)) + 1], ("switch", 0))
+
+    def test_a_name_that_cannot_be_written_is_spelled(self):
+        said = self.said("perftax_tag.begin(1)\nperftax_tag.name(1, '/a\\udcff')\nperftax_tag.name(1, None)")
+        self.assertEqual(said, [[("begin", 1), ("name", 1, "'/a\\udcff'"), ("name", 1, "None")]])
+
     def test_an_exception_in_a_callback_goes_where_it_went(self):
         self.said(
             """

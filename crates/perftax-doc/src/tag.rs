@@ -76,6 +76,9 @@ pub struct ContextSight {
     pub resumed: u64,
     /// Threads that were watched.
     pub threads: u64,
+    /// Threads that began and ended meanwhile, and showed no context: what one publishes within its first 10 ms or so is not seen.
+    #[serde(default)]
+    pub unseen: u64,
     /// Threads that publish contexts and could not be watched.
     pub unwatched: u64,
     /// Why the last thing that could not be watched could not.

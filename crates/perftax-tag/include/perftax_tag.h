@@ -25,7 +25,8 @@
  * thread's own, without a system call; a full ring drops marks and counts them. Nothing here blocks, allocates from the heap or fails.
  *
  * C99 or C++11, GCC or Clang, Linux on x86-64 or AArch64. One header; any number of files may include it. Threads and fork are
- * fine: a child writes rings of its own. Link with -pthread where libc is older than glibc 2.34.
+ * fine: a child writes rings of its own. Link with -pthread where libc is older than glibc 2.34, and with -Wl,-z,nodelete what may be
+ * unloaded (plugins): threads call it when they end.
  */
 #ifndef PERFTAX_TAG_H
 #define PERFTAX_TAG_H
@@ -390,7 +391,7 @@ static inline void perftax_carrier(uint64_t carrier)
     perftax_tag_one(PERFTAX_SAYS_CARRIER, carrier);
 }
 
-/* A number that no other process of this host gives a message while it and this process run, and that a double holds (2^53). */
+/* A number that no other process of this PID namespace gives a message while it and this process run, and that a double holds (2^53). */
 static inline uint64_t perftax_new_id(void)
 {
     uint64_t count = __atomic_add_fetch(&perftax_tag_last_id, 1, __ATOMIC_RELAXED);

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::mark::{Kind, Mark, TraceIdentity};
 use crate::marked::Relation;
@@ -70,6 +70,8 @@ pub struct ContextSight {
     pub resumed: u64,
     /// What others call each message: its trace, and the span that it began with.
     pub relations: BTreeMap<u64, Relation>,
+    /// Threads that began and ended while all was recorded, and showed no context: what one publishes before it is found is not seen.
+    pub unseen: u64,
     /// Threads whose variable was watched.
     pub threads: u64,
     /// Threads that could not be watched, and why the last of them could not.
@@ -87,6 +89,8 @@ pub struct Contexts {
     at: FxHashMap<u32, (u32, u128)>,
     under_way: FxHashMap<(u32, u128), Worked>,
     over: FxHashMap<(u32, u128), ()>,
+    /// Threads that began meanwhile, and have shown no context.
+    born: FxHashSet<u32>,
     said: Said,
     /// How well it went.
     pub sight: ContextSight,
@@ -95,6 +99,8 @@ pub struct Contexts {
 impl Contexts {
     /// A trace that no thread of a process has the context of for so long is over, ns. A request that waits longer for others, in an event loop, becomes two messages.
     pub const PATIENCE_NS: u64 = 3_000_000_000;
+    /// Messages whose trace is remembered: some 300 MB.
+    const MAX_TOLD: usize = 4 << 20;
     /// Traces that are remembered after their messages are over, to be told again.
     const MAX_OVER: usize = 1 << 20;
 
@@ -106,6 +112,7 @@ impl Contexts {
             return;
         }
         self.records.insert(tid, record);
+        self.born.remove(&tid);
         let key = identity.map(|identity| (pid, identity.trace));
         let before = self.at.get(&tid).copied();
         if before == key {
@@ -127,9 +134,16 @@ impl Contexts {
         self.sight.begun += 1;
         self.sight.resumed += u64::from(self.over.remove(&key).is_some());
         let number = self.sight.begun;
-        self.sight.relations.insert(number, Relation { parent: 0, identity });
+        if self.sight.relations.len() < Self::MAX_TOLD {
+            self.sight.relations.insert(number, Relation { parent: 0, identity });
+        }
         self.under_way.insert(key, Worked { number, threads: 1, left_ns: 0, left_by: tid });
         self.said.begin(time_ns, tid, number, out);
+    }
+
+    /// A thread has begun.
+    pub fn born(&mut self, tid: u32) {
+        self.born.insert(tid);
     }
 
     /// A thread has ended.
@@ -138,11 +152,14 @@ impl Contexts {
             self.take(&Context { time_ns, pid, tid, record: 0, is_in_place: false, identity: None }, out);
         }
         self.records.remove(&tid);
+        self.sight.unseen += u64::from(self.born.remove(&tid));
     }
 
-    /// Nothing was heard for a while: what was under way is told no further.
-    pub fn forget(&mut self) {
+    /// Nothing was heard for a while: what was under way is told no further, and what nobody worked on when that began is over.
+    pub fn forget(&mut self, out: &mut dyn FnMut(Mark)) {
+        self.lose_patience(u64::MAX, out);
         self.records.clear();
+        self.born.clear();
         self.at.clear();
         self.under_way.clear();
         self.said = Said::default();
@@ -237,6 +254,29 @@ mod tests {
         take(0x1000, true, 9);
         assert_eq!((contexts.sight.begun, contexts.at.len()), (2, 0));
         assert!(marks > 0);
+        // Of threads that began meanwhile one showed a context.
+        [8, 9].into_iter().for_each(|tid| contexts.born(tid));
+        let context = Context { time_ns: 6, pid: 1, tid: 8, record: 0x2000, is_in_place: false, identity: None };
+        contexts.take(&context, &mut |_| ());
+        [7, 8, 9].into_iter().for_each(|tid| contexts.gone(7, 1, tid, &mut |_| ()));
+        assert_eq!((contexts.sight.unseen, contexts.records.len()), (1, 0));
+    }
+
+    #[test]
+    fn what_was_over_when_nothing_was_heard_any_more_is_over() {
+        let (mut contexts, mut ends) = (Contexts::default(), Vec::new());
+        let context = |time_ns, tid, trace| {
+            let identity = (trace != 0).then_some(TraceIdentity { trace, span: 1 });
+            Context { time_ns, pid: 1, tid, record: trace as u64, is_in_place: false, identity }
+        };
+        for (time_ns, tid, trace) in [(1, 7, 100), (2, 8, 200), (3, 7, 0)] {
+            contexts.take(&context(time_ns, tid, trace), &mut |_| ());
+        }
+        contexts.forget(&mut |mark| ends.push((mark.time_ns, mark.id, mark.kind)));
+        assert_eq!((ends, contexts.undecided_ns()), (vec![(3, 1, End)], None));
+        // The other one may be worked on yet: when it is heard of again it is another message.
+        contexts.take(&context(9, 8, 200), &mut |_| ());
+        assert_eq!(contexts.sight.begun, 3);
     }
 
     #[test]

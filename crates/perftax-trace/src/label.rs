@@ -60,6 +60,11 @@ impl Labels {
         self.texts.get(number as usize).map(String::as_str)
     }
 
+    /// Messages that have one.
+    pub fn len(&self) -> usize {
+        self.by_message.len()
+    }
+
     /// Whether no message has one.
     pub fn is_empty(&self) -> bool {
         self.by_message.is_empty()

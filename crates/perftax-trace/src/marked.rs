@@ -48,6 +48,8 @@ pub struct Marked {
     pub forgotten: u64,
     /// The carrier on each thread that has any: its process and its number.
     threads: FxHashMap<u32, (u32, u64)>,
+    /// The thread that each carrier is on.
+    places: FxHashMap<(u32, u64), u32>,
     /// The messages that a carrier is at, the last one on top.
     carried: FxHashMap<(u32, u64), Vec<u64>>,
     /// Those of them that have not ended.
@@ -58,10 +60,20 @@ pub struct Marked {
 impl Marked {
     /// Takes what a thread says, in order of time.
     pub fn take(&mut self, time_ns: u64, (pid, tid): (u32, u32), saying: Saying, out: &mut dyn FnMut(Mark)) {
-        let has_room = self.relations.len().max(self.hops.len()) < MAX;
+        let has_room = self.relations.len().max(self.hops.len()).max(self.labels.len()) < MAX;
         match saying {
             Saying::Carrier(carrier) => {
-                self.threads.insert(tid, (pid, carrier));
+                let before = self.threads.insert(tid, (pid, carrier)).filter(|before| *before != (pid, carrier));
+                if let Some(before) = before {
+                    self.places.remove(&before);
+                }
+                // Where it was before nobody said that it left.
+                if carrier != 0
+                    && let Some(place) = self.places.insert((pid, carrier), tid).filter(|place| *place != tid)
+                {
+                    self.threads.insert(place, (pid, 0));
+                    self.said.turn(time_ns, place, 0, out);
+                }
                 self.go_on(time_ns, tid, out);
             }
             _ if !has_room => self.forgotten += 1,
@@ -85,6 +97,11 @@ impl Marked {
         };
         let Mark { time_ns, tid, id, kind } = mark;
         match kind {
+            // Whoever begins so many and ends none is told as threads are.
+            Kind::Begin | Kind::Switch if self.under_way.len().max(self.carried.len()) >= MAX => {
+                self.forgotten += 1;
+                out(mark);
+            }
             Kind::Begin => {
                 self.under_way.insert(id);
                 self.carried.entry(carrier).or_default().push(id);
@@ -183,6 +200,14 @@ mod tests {
         ];
         assert_eq!(told.marks, expected);
         assert_eq!(told.marked.under_way.len(), 1);
+    }
+
+    #[test]
+    fn a_carrier_is_on_one_thread() {
+        let mut told = told();
+        told.carrier(10, 7).mark(10, 100, Kind::Begin).carrier(11, 7).mark(11, 100, Kind::End).carrier(10, 8);
+        use Kind::{Begin, End, Switch};
+        assert_eq!(told.marks, [(10, 100, Begin), (10, 0, Switch), (11, 100, Switch), (11, 100, End)]);
     }
 
     #[test]

@@ -37,6 +37,11 @@ pub struct Host {
 }
 
 impl Host {
+    /// Whether a hypervisor is beneath.
+    pub fn is_guest(&self) -> bool {
+        self.machine.virtualisation.is_guest()
+    }
+
     /// Reads the machine.
     pub fn read() -> Result<Self> {
         let machine = Machine::here();

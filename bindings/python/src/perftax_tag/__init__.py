@@ -74,6 +74,13 @@ def message(id=None, *, name=None, parent=None):
         end(id)
 
 
+def _last(at):
+    """The last message of a context's that is not over; 0: none."""
+    while at is not None and not at[0]:
+        at = at[1]
+    return at[0] if at is not None else 0
+
+
 def carried(function):
     """The function, for another thread: it is of the message that the caller is at (which follow() has it know)."""
     at = _messages.get(None)
@@ -84,13 +91,13 @@ def carried(function):
     def works(*args, **kwargs):
         before = _messages.get(None)
         token = _messages.set(at)
-        switch(at[0])
+        switch(_last(at))
         # switch() has made it one of none; what it is part of goes along.
         _messages.set(at)
         try:
             return function(*args, **kwargs)
         finally:
-            switch(before[0] if before else 0)
+            switch(_last(before))
             _messages.reset(token)
 
     return works

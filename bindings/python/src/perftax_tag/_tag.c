@@ -2,8 +2,8 @@
 /*
  * Marks for Python: perftax_tag.h, and messages that follow contexts (contextvars).
  *
- * While contexts are followed (follow() of the package), a context variable holds the messages that the context is at: a tuple of the last
- * one and of those before it, or nothing. Whoever runs something in a context says which message the thread is at by that.
+ * While contexts are followed (follow() of the package), a context variable holds the messages that the context is at: a list of the last
+ * one and of the list of those before it, or nothing. Contexts are copied, and may outlive a message: one that is over is 0. Whoever runs something in a context says which message the thread is at by that.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -42,10 +42,30 @@ static PyObject *current(void)
     return value;
 }
 
-/* The last message of a tuple; 0 of None. */
+/* The last one that is not over; borrowed. What is no such list ends it. */
+static PyObject *under_way(PyObject *at)
+{
+    while (PyList_Check(at) && PyList_GET_SIZE(at) == 2 && !PyLong_AsUnsignedLongLongMask(PyList_GET_ITEM(at, 0)))
+        at = PyList_GET_ITEM(at, 1);
+    return at;
+}
+
+/* The last message of a list; 0 of None. */
 static uint64_t last_of(PyObject *at)
 {
-    return at && PyTuple_Check(at) ? PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(at, 0)) : 0;
+    at = under_way(at);
+    return PyList_Check(at) && PyList_GET_SIZE(at) == 2 ? PyLong_AsUnsignedLongLongMask(PyList_GET_ITEM(at, 0)) : 0;
+}
+
+static PyObject *with(PyObject *id, PyObject *before)
+{
+    PyObject *at = PyList_New(2);
+
+    if (at) {
+        PyList_SET_ITEM(at, 0, Py_NewRef(id));
+        PyList_SET_ITEM(at, 1, Py_NewRef(before));
+    }
+    return at;
 }
 
 static int set_current(PyObject *at)
@@ -73,7 +93,7 @@ static PyObject *tag_begin(PyObject *module, PyObject *value)
 
         if (!before)
             return 0;
-        at = PyTuple_Pack(2, value, before);
+        at = with(value, under_way(before));
         Py_DECREF(before);
         failed = !at || set_current(at) < 0;
         Py_XDECREF(at);
@@ -100,11 +120,14 @@ static PyObject *tag_end(PyObject *module, PyObject *value)
 
         if (!at)
             return 0;
-        if (last_of(at) == id && PyTuple_Check(at)) {
-            PyObject *before = PyTuple_GET_ITEM(at, 1);
+        if (id && last_of(at) == id) {
+            PyObject *own = Py_NewRef(under_way(at)), *before = Py_NewRef(PyList_GET_ITEM(own, 1)), *none = PyLong_FromLong(0);
+            int failed = !none || PyList_SetItem(own, 0, none) < 0 || set_current(before) < 0;
 
             outer = last_of(before);
-            if (set_current(before) < 0) {
+            Py_DECREF(before);
+            Py_DECREF(own);
+            if (failed) {
                 Py_DECREF(at);
                 return 0;
             }
@@ -130,7 +153,7 @@ static PyObject *tag_switch(PyObject *module, PyObject *value)
     if (is_wrong)
         return 0;
     if (follows) {
-        PyObject *at = id ? PyTuple_Pack(2, value, Py_None) : Py_NewRef(Py_None);
+        PyObject *at = id ? with(value, Py_None) : Py_NewRef(Py_None);
         int failed = !at || set_current(at) < 0;
 
         Py_XDECREF(at);
@@ -190,6 +213,7 @@ static PyObject *tag_name(PyObject *module, PyObject *const *args, Py_ssize_t co
     int is_wrong;
     uint64_t id;
     const char *text;
+    PyObject *spelled;
     Py_ssize_t bytes;
 
     (void)module;
@@ -202,10 +226,20 @@ static PyObject *tag_name(PyObject *module, PyObject *const *args, Py_ssize_t co
     id = number(args[0], &is_wrong);
     if (is_wrong)
         return 0;
-    text = PyUnicode_AsUTF8AndSize(args[1], &bytes);
+    text = PyUnicode_Check(args[1]) ? PyUnicode_AsUTF8AndSize(args[1], &bytes) : 0;
+    if (text) {
+        perftax_name_of(id, text, (size_t)bytes);
+        Py_RETURN_NONE;
+    }
+    /* A name that cannot be written (a path with odd bytes), or is no text, is no reason to fail while somebody listens. */
+    PyErr_Clear();
+    spelled = PyObject_ASCII(args[1]);
+    text = spelled ? PyUnicode_AsUTF8AndSize(spelled, &bytes) : 0;
+    if (text)
+        perftax_name_of(id, text, (size_t)bytes);
+    Py_XDECREF(spelled);
     if (!text)
         return 0;
-    perftax_name_of(id, text, (size_t)bytes);
     Py_RETURN_NONE;
 }
 

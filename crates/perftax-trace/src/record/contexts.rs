@@ -1,15 +1,15 @@
 //! Whose context is watched: the threads of the processes that are recorded, as soon as each has the variable that tracing systems publish it by (`otel_thread_ctx_v1`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use perftax_pmu::context_watch::{ContextWatch, WatchedPlace};
 use perftax_pmu::event::Catalog;
 use perftax_pmu::process::{Memory, ThreadVariable, mapped_file, maps, threads};
 use perftax_pmu::sys::monotonic_raw_ns;
 use perftax_pmu::{Error, Result};
-use perftax_symbols::Mapping;
 use perftax_symbols::elf::Elf;
+use perftax_symbols::{FileId, Mapping};
 
 use super::Recording;
 use super::row_queue::RowQueue;
@@ -48,6 +48,12 @@ impl Held {
         contexts.gone(time_ns, pid, tid, &mut |mark| queue.mark(mark));
     }
 
+    /// Nothing was heard for a while.
+    pub fn forget(&mut self) {
+        let Self { contexts, queue } = self;
+        contexts.forget(&mut |mark| queue.mark(mark));
+    }
+
     /// Hands out what is so old that no mark can come before it any more; time has come to `now_ns`, [`u64::MAX`]: to its end.
     pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
         let Self { contexts, queue } = self;
@@ -61,10 +67,14 @@ pub(super) struct WatchedContexts {
     watch: ContextWatch,
     processes: BTreeMap<u32, Process>,
     threads: HashMap<u32, Thread>,
+    /// Contexts that were read because nobody had written them since they were watched.
+    read: Vec<Context>,
     looked_for_processes_ns: u64,
     /// Threads that were watched.
     watched: u64,
     unwatched: HashSet<u32>,
+    /// All that were not, or not all of it.
+    not_watched: u64,
     why: Option<String>,
     is_on: bool,
 }
@@ -76,11 +86,14 @@ struct Process {
     variable: Option<(Memory, ThreadVariable)>,
     /// Whether any thread has it.
     is_found: bool,
+    /// Files that it has mapped which have no such variable.
+    without: HashSet<(PathBuf, Option<FileId>)>,
     looked_ns: u64,
 }
 
 /// A thread's variable, and the record that it points to.
 struct Thread {
+    pid: u32,
     variable: WatchedPlace,
     record: Option<WatchedPlace>,
 }
@@ -105,9 +118,11 @@ impl WatchedContexts {
             watch,
             processes: BTreeMap::new(),
             threads: HashMap::new(),
+            read: Vec::new(),
             looked_for_processes_ns: 0,
             watched: 0,
             unwatched: HashSet::new(),
+            not_watched: 0,
             why: None,
             is_on: true,
         };
@@ -120,6 +135,7 @@ impl WatchedContexts {
             return;
         }
         let now_ns = monotonic_raw_ns();
+        let mut new = Vec::new();
         if now_ns > self.looked_for_processes_ns + LOOK_FOR_PROCESSES_NS {
             self.looked_for_processes_ns = now_ns;
             let there: HashSet<u32> = pids().into_iter().collect();
@@ -129,10 +145,16 @@ impl WatchedContexts {
             }
         }
         for (&pid, process) in &mut self.processes {
+            // One that has executed another program has another memory: what was watched is of the one before.
+            let is_of_before = |thread: &Thread| thread.pid == pid && process.read(thread.variable.address).is_none();
+            if process.is_found && self.threads.values().any(is_of_before) {
+                self.threads.retain(|_, thread| thread.pid != pid);
+                *process = Process::default();
+            }
             // Until a thread has it what was read may be of before the loader had come to it.
             if !process.is_found && now_ns > process.looked_ns + LOOK_FOR_VARIABLE_NS {
                 process.looked_ns = now_ns;
-                process.variable = variable(pid);
+                process.variable = variable(pid, &mut process.without);
             }
             let Process { variable: Some((memory, variable)), is_found, .. } = process else { continue };
             let all = threads(pid);
@@ -145,33 +167,63 @@ impl WatchedContexts {
                 match self.watch.variable(tid as i32, address, catalog) {
                     Ok(place) => {
                         self.watched += 1;
-                        let thread = self.threads.entry(tid).or_insert(Thread { variable: place, record: None });
+                        let thread = Thread { pid, variable: place, record: None };
                         // What it had when it was found; whoever changes it from here on is seen.
-                        let time_ns = monotonic_raw_ns();
                         if let Some(record) = memory.word(address).filter(|record| *record != 0) {
-                            let bytes = memory.bytes::<{ ContextRecord::BYTES }>(record);
-                            follow(&self.watch, thread, tid, record, catalog, &mut self.why);
-                            let identity = bytes.and_then(|bytes| ContextRecord(bytes).identity());
-                            found(Context { time_ns, pid, tid, record, is_in_place: false, identity });
+                            new.push((tid, record));
                         }
+                        self.threads.insert(tid, thread);
                     }
                     // It has ended meanwhile.
-                    Err(_) if !is_there(tid) => {}
+                    Err(error) if is_gone(&error) || !is_there(tid) => {}
                     Err(error) => {
                         self.unwatched.insert(tid);
+                        self.not_watched += 1;
                         self.why = Some(first_line(&error));
                     }
                 }
             }
         }
         self.threads.retain(|tid, _| is_there(*tid));
+        self.unwatched.retain(|tid| is_there(*tid));
+        new.into_iter().for_each(|(tid, record)| self.follow(tid, record, catalog));
+        self.read.drain(..).for_each(found);
     }
 
     /// A thread's variable points to this record: it may be changed in place.
     pub fn follow(&mut self, tid: u32, record: u64, catalog: &Catalog) {
-        if let Some(thread) = self.threads.get_mut(&tid) {
-            follow(&self.watch, thread, tid, record, catalog, &mut self.why);
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        if record == 0 || thread.record.as_ref().is_some_and(|known| known.address == record) {
+            return;
         }
+        // Of those that have debug registers four the second is for this; without it the first still sees what is swapped.
+        thread.record = None;
+        match self.watch.record(tid as i32, record, catalog) {
+            Ok(place) => thread.record = Some(place),
+            Err(error) if is_gone(&error) || !is_there(tid) => return,
+            Err(error) => {
+                self.not_watched += u64::from(self.unwatched.insert(tid));
+                self.why = Some(first_line(&error));
+            }
+        }
+        // It may have been changed before it was watched.
+        self.read.extend(self.context(tid));
+    }
+
+    /// What a thread has now, read while it may run: what is written from here on is told by itself.
+    fn context(&self, tid: u32) -> Option<Context> {
+        let thread = self.threads.get(&tid)?;
+        let process = self.processes.get(&thread.pid)?;
+        let (time_ns, record) = (monotonic_raw_ns(), process.read(thread.variable.address)?);
+        let (memory, _) = process.variable.as_ref()?;
+        let bytes = memory.bytes::<{ ContextRecord::BYTES }>(record).filter(|_| record != 0);
+        let identity = bytes.and_then(|bytes| ContextRecord(bytes).identity());
+        Some(Context { time_ns, pid: thread.pid, tid, record, is_in_place: false, identity })
+    }
+
+    /// What all threads have now, that nobody has heard of for a while.
+    pub fn all(&self, found: &mut dyn FnMut(Context)) {
+        self.threads.keys().filter_map(|tid| self.context(*tid)).for_each(found);
     }
 
     /// Watches nothing for a while.
@@ -198,21 +250,20 @@ impl WatchedContexts {
 
     /// Adds how many threads were watched.
     pub fn describe(self, sight: &mut ContextSight) {
-        (sight.threads, sight.unwatched, sight.why) = (self.watched, self.unwatched.len() as u64, self.why);
+        (sight.threads, sight.unwatched, sight.why) = (self.watched, self.not_watched, self.why);
     }
 }
 
-fn follow(watch: &ContextWatch, thread: &mut Thread, tid: u32, record: u64, catalog: &Catalog, why: &mut Option<String>) {
-    if record == 0 || thread.record.as_ref().is_some_and(|known| known.address == record) {
-        return;
+impl Process {
+    /// A word of its memory; none where that is another one by now.
+    fn read(&self, address: u64) -> Option<u64> {
+        self.variable.as_ref().and_then(|(memory, _)| memory.word(address))
     }
-    // Of those that have debug registers four the second is for this; without it the first still sees what is swapped.
-    thread.record = None;
-    match watch.record(tid as i32, record, catalog) {
-        Ok(place) => thread.record = Some(place),
-        Err(_) if !is_there(tid) => {}
-        Err(error) => *why = Some(first_line(&error)),
-    }
+}
+
+/// Whether the kernel says of a thread that it ends.
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::System { source, .. } if source.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()))
 }
 
 /// Whether a thread has not ended: /proc has each, though it lists those that lead a process alone.
@@ -225,15 +276,22 @@ fn first_line(error: &Error) -> String {
     error.to_string().lines().next().unwrap_or_default().into()
 }
 
-/// Where the variable lies, by the first of the process's files that has it.
-fn variable(pid: u32) -> Option<(Memory, ThreadVariable)> {
+/// Where the variable lies, by the first of the process's files that has it; those that have none are not looked at again.
+fn variable(pid: u32, without: &mut HashSet<(PathBuf, Option<FileId>)>) -> Option<(Memory, ThreadVariable)> {
     let memory = Memory::open(pid).ok()?;
     let maps: Vec<Mapping> = maps(pid).ok()?;
     // A file's first mapping holds its header.
     let files = maps.iter().filter(|map| map.file_offset == 0 && map.path.is_absolute());
     let found = files.into_iter().find_map(|map| {
-        let elf = Elf::open(&mapped_file(pid, map)?).ok()?;
-        let local = elf.thread_local(VARIABLE)?;
+        let key = (map.path.clone(), map.file_id);
+        if without.contains(&key) {
+            return None;
+        }
+        let elf = mapped_file(pid, map).and_then(|file| Elf::open(&file).ok());
+        let Some((elf, local)) = elf.and_then(|elf| elf.thread_local(VARIABLE).map(|local| (elf, local))) else {
+            without.insert(key);
+            return None;
+        };
         memory.variable(local, elf.segments().bias_of_first(map.from))
     });
     Some((memory, found?))

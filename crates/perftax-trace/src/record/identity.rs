@@ -108,8 +108,9 @@ impl Identity {
             (Self::Sockets(served), Held::Row(row)) => served.row(row),
             (Self::Contexts(held), Held::Row(row)) => held.row(row),
             (Self::Contexts(held), Held::Context(context)) => held.context(&context),
+            (Self::Contexts(held), Held::Birth(_, tid, _)) => held.contexts.born(tid),
             (Self::Contexts(held), Held::Death(time_ns, pid, tid)) => held.gone(time_ns, pid, tid),
-            (Self::Contexts(held), Held::Gap(_)) => held.contexts.forget(),
+            (Self::Contexts(held), Held::Gap(_)) => held.forget(),
             (Self::Sockets(served), Held::Call(call)) => served.call(&call),
             (Self::Sockets(served), Held::Birth(pid, _, parent)) => served.born(pid, parent),
             // A process has the number of its first thread.

@@ -271,6 +271,11 @@ impl<'a> Session<'a> {
         // What comes from here on is told by records, too: known twice is known.
         let pids = self.work.pids();
         self.order.push(time_ns, Held::Gap(self.identity.anew(pids.clone())));
+        // Who has not changed it since is heard of by that.
+        let order = &mut self.order;
+        if let Some((watched, _)) = &self.contexts {
+            watched.all(&mut |context| order.push(context.time_ns, Held::Context(context)));
+        }
         match self.recording.tag {
             // Of what begins before all is on not everything is known.
             Tag::Marks => self.say(What::Resumed),
@@ -393,6 +398,8 @@ impl<'a> Session<'a> {
         let lost = self.lost + of_tasks + of_contexts + self.all_sources().map(|source| source.lost()).sum::<Result<u64>>()?;
         let mut losses_ns = std::mem::take(&mut self.losses_ns);
         self.all_sources().for_each(|source| losses_ns.append(&mut source.losses_ns));
+        let beside = self.tasks.iter_mut().chain(self.contexts.as_mut().map(|(_, source)| source));
+        beside.for_each(|source| losses_ns.append(&mut source.losses_ns));
         losses_ns.sort_unstable();
         losses_ns.truncate(Recorded::MAX_LOSSES);
         self.share_counted()?;

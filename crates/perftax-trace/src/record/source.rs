@@ -137,8 +137,10 @@ impl Source {
                 }
                 if meaning == Meaning::Context {
                     if let Some((context, record)) = context(&sample) {
-                        records.retain(|(tid, _)| *tid != context.tid);
-                        records.push((context.tid, record));
+                        if !context.is_in_place {
+                            records.retain(|(tid, _)| *tid != context.tid);
+                            records.push((context.tid, record));
+                        }
                         order.push(context.time_ns, Held::Context(context));
                     }
                     return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * contexts THREADS MESSAGES swap|place FILE [LIBRARY]: threads that publish which trace they work on (OpenTelemetry's thread context, OTEP 4947), by swapping the
- * pointer or by flipping `valid` in place. Every message has a trace of its own and two spans; every tenth is handed to another thread for its second half. The variable is the
+ * pointer or by flipping `valid` in place. Every message has a trace of its own and two spans; of up to a thousand every hundredth is handed to another thread for its second half. The variable is the
  * program's own, or that of a library which is built of this file, too (-DLIBRARY -shared).
  *
- * FILE gets a line for each message: trace (high and low half, in hexadecimal), and CLOCK_MONOTONIC_RAW before and after it was attached first and detached last, ns.
+ * A message takes 50 us, or CONTEXTS_SLEEP_US. FILE gets a line for each message: trace (high and low half, in hexadecimal), and CLOCK_MONOTONIC_RAW before and after it was attached first and detached last, ns.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -70,6 +70,7 @@ __attribute__((visibility("default"))) void attach(int in_place, uint64_t high, 
 
 static void (*do_attach)(int, uint64_t, uint64_t, uint64_t) = attach;
 static int in_place;
+static long within_us = 50;
 static unsigned long threads, messages;
 static struct message {
     uint64_t high, low, begin[2], end[2];
@@ -105,7 +106,7 @@ static void *second_half(void *of)
 
     /* A thread's first context is seen when it is looked for. */
     do_attach(in_place, 0, 0, 0);
-    sleep_us(100000);
+    sleep_us(300000);
     publish(message->high, message->low, 3, ignored);
     sleep_us(200);
     publish(0, 0, 0, message->end);
@@ -128,10 +129,10 @@ static void *handle(void *number)
         message->high = 0x4bf92f3577b34da6;
         message->low = 0x1000000 + i;
         publish(message->high, message->low, 1, message->begin);
-        sleep_us(50);
+        sleep_us(within_us);
         publish(message->high, message->low, 2, ignored);
         publish(0, 0, 0, message->end);
-        if (i % 100 == 50) {
+        if (i % 100 == 50 && messages <= 1000) {
             pthread_create(&other, 0, second_half, message);
             pthread_join(other, 0);
         }
@@ -150,6 +151,8 @@ int main(int argc, char **argv)
     threads = strtoul(argv[1], 0, 10);
     messages = strtoul(argv[2], 0, 10);
     in_place = !strcmp(argv[3], "place");
+    if (getenv("CONTEXTS_SLEEP_US"))
+        within_us = atol(getenv("CONTEXTS_SLEEP_US"));
     if (argc > 5) {
         void *library = dlopen(argv[5], RTLD_NOW);
 

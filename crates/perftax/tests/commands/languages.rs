@@ -115,7 +115,7 @@ fn python_s_threads_and_tasks_carry_their_messages() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let [include, suffix] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
-    gcc(&["-shared", "-fPIC", "-I", include], &package.join("_tag.c"), &package.join(format!("_tag{suffix}")));
+    gcc(&["-shared", "-fPIC", "-Wl,-z,nodelete", "-I", include], &package.join("_tag.c"), &package.join(format!("_tag{suffix}")));
     let program = bindings().join("truth/planted.py");
     let path = format!("PYTHONPATH={}", folder.path().display());
     for (how, waiting) in [("threads", &["blocked", "runnable"][..]), ("asyncio", &["unattended"])] {
@@ -136,7 +136,7 @@ fn node_s_async_functions_carry_their_messages() {
     std::fs::create_dir_all(module.join("build/Release")).unwrap();
     std::fs::create_dir(folder.path().join("truth")).unwrap();
     let native = module.join("build/Release/perftax_tag.node");
-    gcc(&["-shared", "-fPIC", "-I/usr/include/node"], &bindings().join("node/src/tag.c"), &native);
+    gcc(&["-shared", "-fPIC", "-Wl,-z,nodelete", "-I/usr/include/node"], &bindings().join("node/src/tag.c"), &native);
     for name in ["node/index.js", "truth/planted.js"] {
         built(Command::new("cp").arg(bindings().join(name)).arg(folder.path().join(name)));
     }
@@ -163,7 +163,7 @@ fn java_s_threads_carry_their_messages() {
     let include = format!("{}/include", home.unwrap());
     let library = folder.path().join("libperftax_tag.so");
     gcc(
-        &["-shared", "-fPIC", "-pthread", "-I", &include, "-I", &format!("{include}/linux")],
+        &["-shared", "-fPIC", "-Wl,-z,nodelete", "-pthread", "-I", &include, "-I", &format!("{include}/linux")],
         &marks.join("native/marks.c"),
         &library,
     );

@@ -56,6 +56,9 @@ pub struct Args {
     /// OpenTelemetry's thread context; or socket[:PORT], for servers that answer one request at a time on a connection
     #[arg(long, value_name = "TAG", default_value = "marks")]
     tag: String,
+    /// With --tag otel in a virtual machine: watch all the same. A hypervisor can lose the reason of a debug exception, and the program dies of that (SIGTRAP)
+    #[arg(long)]
+    trap_in_guest: bool,
     /// Leave out what the kernel does (switches, interrupts, system calls): it is left out anyhow without the right to watch CPUs
     #[arg(long)]
     no_kernel_noise: bool,
@@ -121,6 +124,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         return Err(Error::Argument { argument: "--ring-marks", value: args.ring_marks.to_string(), needed }.into());
     }
     let here = Host::read_waiting(args.wait)?;
+    tagged::check_traps(&tag, here.is_guest(), args.trap_in_guest)?;
     let usual = args.event.is_none().then_some(Mechanism::CpuClock);
     let (event, mechanism) = here.choose(args.event.as_deref(), usual)?;
     let event = event.with_context(|| format!("{mechanism} names no event"))?;

@@ -1,5 +1,6 @@
 //! `perftax trace show`: one message, piece by piece.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -123,7 +124,8 @@ impl std::str::FromStr for Asked {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(number) = text.parse() {
+        // A trace may have no letter in it.
+        if let Some(number) = text.parse().ok().filter(|_| text.len() < 32) {
             return Ok(Self::Number(number));
         }
         let (trace, span) = text.split_once('-').map_or((text, None), |(trace, span)| (trace, Some(span)));
@@ -144,9 +146,10 @@ impl Asked {
             Self::Number(number) => return Ok(*number),
             Self::Trace { text, trace, span } => (text, *trace, *span),
         };
-        let found = relations.of_trace(trace, span);
+        let found: BTreeSet<u64> = relations.of_trace(trace, span).into_iter().collect();
         // One that is part of another one of them is meant where that is not there.
         let top: Vec<u64> = found.iter().copied().filter(|id| !found.contains(&relations.of(*id).parent)).collect();
+        let top = if top.is_empty() { found.iter().copied().collect() } else { top };
         match top.as_slice() {
             [one] => Ok(*one),
             [] => {

@@ -11,6 +11,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.concurrent.Callable;
 import java.util.concurrent.Executor;
+import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Marks: a program says which message (request, task, transaction) a thread works on, and {@code perftax trace record} listens.
@@ -40,6 +41,9 @@ public final class Marks {
     private static final int NAME = 5;
     /** {@code perftax_tag_state}: nobody listens. */
     private static final int NOBODY = 1;
+
+    /** Numbers where nothing is marked. */
+    private static final AtomicLong COUNT = new AtomicLong();
 
     private static final String PROBLEM;
     /** {@code perftax_tag_state}. */
@@ -128,7 +132,7 @@ public final class Marks {
     /** What message {@code id} is called; 1024 bytes of it are kept. */
     public static void name(long id, String name) {
         if (isListened()) {
-            say(NAME, id, 0, 0, 0, name.getBytes(StandardCharsets.UTF_8));
+            say(NAME, id, 0, 0, 0, String.valueOf(name).getBytes(StandardCharsets.UTF_8));
         }
     }
 
@@ -153,9 +157,9 @@ public final class Marks {
         }
     }
 
-    /** A number that no other process of this host gives a message while it and this process run. */
+    /** A number that no other process of this PID namespace gives a message while it and this process run. */
     public static long newId() {
-        return PROBLEM == null ? newNumber() : 1;
+        return PROBLEM == null ? newNumber() : COUNT.incrementAndGet();
     }
 
     /** The task, for another thread: it works on message {@code id} while it runs, and on none after it. */
@@ -182,7 +186,7 @@ public final class Marks {
         };
     }
 
-    /** An executor whose tasks are of message {@code id}. */
+    /** An executor whose tasks are of message {@code id}. One that runs them in the caller's thread leaves that at none. */
     public static Executor carried(long id, Executor executor) {
         return task -> executor.execute(carried(id, task));
     }
