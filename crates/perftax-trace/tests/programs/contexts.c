@@ -4,7 +4,7 @@
  * pointer or by flipping `valid` in place. Every message has a trace of its own and two spans; of up to a thousand every hundredth is handed to another thread for its second half. The variable is the
  * program's own, or that of a library which is built of this file, too (-DLIBRARY -shared).
  *
- * A message takes 50 us, or CONTEXTS_SLEEP_US. FILE gets a line for each message: trace (high and low half, in hexadecimal), and CLOCK_MONOTONIC_RAW before and after it was attached first and detached last, ns.
+ * A message takes 50 us, or CONTEXTS_SLEEP_US, and receives 64 bytes then, of a thread alone. FILE gets a line for each message: trace (high and low half, in hexadecimal), and CLOCK_MONOTONIC_RAW before and after it was attached first and detached last, ns.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -61,15 +61,19 @@ __attribute__((visibility("default"))) void attach(int in_place, uint64_t high, 
 }
 
 #ifndef LIBRARY
+#include <arpa/inet.h>
 #include <dlfcn.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 static void (*do_attach)(int, uint64_t, uint64_t, uint64_t) = attach;
-static int in_place;
+static int in_place, here = -1, there = -1;
 static long within_us = 50;
 static unsigned long threads, messages;
 static struct message {
@@ -90,6 +94,22 @@ static void sleep_us(long us)
     struct timespec pause = { us / 1000000, us % 1000000 * 1000 };
 
     nanosleep(&pause, 0);
+}
+
+/* What is received by TCP is what perftax takes for work. */
+static void connect_to_self(void)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t length = sizeof address;
+    int listening = socket(AF_INET, SOCK_STREAM, 0);
+
+    there = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(listening, (struct sockaddr *)&address, sizeof address) || listen(listening, 1) ||
+        getsockname(listening, (struct sockaddr *)&address, &length) ||
+        connect(there, (struct sockaddr *)&address, sizeof address) || (here = accept(listening, 0, 0)) < 0) {
+        perror("contexts: connect");
+        exit(1);
+    }
 }
 
 static void publish(uint64_t high, uint64_t low, uint64_t span, uint64_t times[2])
@@ -118,6 +138,7 @@ static void *handle(void *number)
 {
     unsigned long first = (unsigned long)(uintptr_t)number * messages;
     pthread_t other;
+    char bytes[64] = { 0 };
 
     do_attach(in_place, 0, 0, 0);
     pthread_barrier_wait(&ready);
@@ -130,6 +151,8 @@ static void *handle(void *number)
         message->low = 0x1000000 + i;
         publish(message->high, message->low, 1, message->begin);
         sleep_us(within_us);
+        if (there >= 0 && (write(there, bytes, sizeof bytes) != sizeof bytes || read(here, bytes, sizeof bytes) != sizeof bytes))
+            exit(1);
         publish(message->high, message->low, 2, ignored);
         publish(0, 0, 0, message->end);
         if (i % 100 == 50 && messages <= 1000) {
@@ -151,8 +174,10 @@ int main(int argc, char **argv)
     threads = strtoul(argv[1], 0, 10);
     messages = strtoul(argv[2], 0, 10);
     in_place = !strcmp(argv[3], "place");
-    if (getenv("CONTEXTS_SLEEP_US"))
+    if (getenv("CONTEXTS_SLEEP_US")) {
         within_us = atol(getenv("CONTEXTS_SLEEP_US"));
+        connect_to_self();
+    }
     if (argc > 5) {
         void *library = dlopen(argv[5], RTLD_NOW);
 

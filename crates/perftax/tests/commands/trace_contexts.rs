@@ -129,9 +129,10 @@ fn contexts_are_known_again_after_a_check_of_the_price() {
     recorded(&[], trace, &program);
     let reported = perftax(&["trace", "report", trace, "--json", "-"]);
     let report: TraceReport = serde_json::from_slice(&reported.stdout).unwrap();
-    // A check takes a tenth of the time at most, from the third second on.
+    // A check comes in the third or fourth second, and takes one at most: what is written meanwhile is missed, and nothing after it.
     let begun = report.meta.contexts.unwrap().begun;
-    assert!(report.meta.elapsed_s > 4.0 && 10 * begun > 8 * messages, "{begun} of {messages} in {} s", report.meta.elapsed_s);
+    assert!(begun + 20 < messages, "{begun} of {messages}: there was no check in {} s", report.meta.elapsed_s);
+    assert!(10 * begun > 7 * messages, "{begun} of {messages} in {} s", report.meta.elapsed_s);
 }
 
 #[test]
