@@ -45,3 +45,28 @@ found: \
 	MOVL (R9)(R12*1), R12; \
 	CMPL RING_TID(R8), R12; \
 	JNE none
+
+// The counter, into AX. Uses DX.
+#define COUNTER \
+	RDTSC; \
+	SHLQ $32, DX; \
+	ORQ DX, AX
+
+// Where place R10 lies, of a ring whose capacity less one is in R11, into R12.
+#define PLACE \
+	MOVQ R10, R12; \
+	ANDQ R11, R12; \
+	SHLQ $4, R12
+
+// Says that the ring in R8 goes on with the goroutine in DI: two places, from R10 on.
+#define SAY_CARRIER \
+	MOVQ DI, RING_CARRIER(R8); \
+	PLACE; \
+	COUNTER; \
+	MOVQ AX, RING_MARKS(R8)(R12*1); \
+	MOVQ SAYS_CARRIER, RING_MARKS+8(R8)(R12*1); \
+	INCQ R10; \
+	PLACE; \
+	MOVQ DI, RING_MARKS(R8)(R12*1); \
+	MOVQ $0, RING_MARKS+8(R8)(R12*1); \
+	INCQ R10

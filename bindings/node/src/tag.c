@@ -42,25 +42,20 @@ static uint64_t message_of(napi_env env, napi_value value)
     size_t given = (count);                                                                \
     napi_get_cb_info(env, info, &given, arguments, 0, 0)
 
-static napi_value begin(napi_env env, napi_callback_info info)
-{
-    ARGUMENTS(1);
-    uint64_t id = message_of(env, arguments[0]);
+/* A function that says something of one message; nothing where an exception was thrown. */
+#define OF_A_MESSAGE(called, says)                                                         \
+    static napi_value called(napi_env env, napi_callback_info info)                        \
+    {                                                                                      \
+        ARGUMENTS(1);                                                                      \
+        uint64_t id = message_of(env, arguments[0]);                                       \
+                                                                                           \
+        if (id)                                                                            \
+            says(id);                                                                      \
+        return 0;                                                                          \
+    }
 
-    if (id)
-        perftax_begin(id);
-    return 0;
-}
-
-static napi_value end(napi_env env, napi_callback_info info)
-{
-    ARGUMENTS(1);
-    uint64_t id = message_of(env, arguments[0]);
-
-    if (id)
-        perftax_end(id);
-    return 0;
-}
+OF_A_MESSAGE(begin, perftax_begin)
+OF_A_MESSAGE(end, perftax_end)
 
 static napi_value turn(napi_env env, napi_callback_info info)
 {
@@ -72,25 +67,8 @@ static napi_value turn(napi_env env, napi_callback_info info)
     return 0;
 }
 
-static napi_value send_to(napi_env env, napi_callback_info info)
-{
-    ARGUMENTS(1);
-    uint64_t id = message_of(env, arguments[0]);
-
-    if (id)
-        perftax_send(id);
-    return 0;
-}
-
-static napi_value receive_from(napi_env env, napi_callback_info info)
-{
-    ARGUMENTS(1);
-    uint64_t id = message_of(env, arguments[0]);
-
-    if (id)
-        perftax_receive(id);
-    return 0;
-}
+OF_A_MESSAGE(send_to, perftax_send)
+OF_A_MESSAGE(receive_from, perftax_receive)
 
 static napi_value child(napi_env env, napi_callback_info info)
 {

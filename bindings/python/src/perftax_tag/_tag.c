@@ -32,7 +32,7 @@ static uint64_t number(PyObject *value, int *is_wrong)
     return id;
 }
 
-/* What the current context is at, borrowed while it is held: a tuple, or None; NULL with an exception. A new reference. */
+/* What the current context is at, a list, or None; NULL with an exception. A new reference. */
 static PyObject *current(void)
 {
     PyObject *value = 0;
@@ -164,28 +164,27 @@ static PyObject *tag_switch(PyObject *module, PyObject *value)
     Py_RETURN_NONE;
 }
 
-static PyObject *tag_send(PyObject *module, PyObject *value)
+static PyObject *of_message(PyObject *value, void (*says)(uint64_t))
 {
     int is_wrong;
     uint64_t id = number(value, &is_wrong);
 
-    (void)module;
     if (is_wrong)
         return 0;
-    perftax_send(id);
+    says(id);
     Py_RETURN_NONE;
+}
+
+static PyObject *tag_send(PyObject *module, PyObject *value)
+{
+    (void)module;
+    return of_message(value, perftax_send);
 }
 
 static PyObject *tag_receive(PyObject *module, PyObject *value)
 {
-    int is_wrong;
-    uint64_t id = number(value, &is_wrong);
-
     (void)module;
-    if (is_wrong)
-        return 0;
-    perftax_receive(id);
-    Py_RETURN_NONE;
+    return of_message(value, perftax_receive);
 }
 
 static PyObject *tag_child(PyObject *module, PyObject *const *args, Py_ssize_t count)
@@ -348,7 +347,7 @@ static PyMethodDef methods[] = {
     { "name", (PyCFunction)(void (*)(void))tag_name, METH_FASTCALL, "name(id, text): what message id is called; 1024 bytes are kept." },
     { "identity", (PyCFunction)(void (*)(void))tag_identity, METH_FASTCALL,
       "identity(id, trace, span): what others call it, a trace of 128 bits and a span of 64." },
-    { "new_id", tag_new_id, METH_NOARGS, "new_id(): a number that no other process of this host gives a message meanwhile." },
+    { "new_id", tag_new_id, METH_NOARGS, "new_id(): a number that no other process of this PID namespace gives a message meanwhile." },
     { "is_listened", tag_is_listened, METH_NOARGS, "is_listened(): whether somebody listens." },
     { "_follow_handles", tag_follow_handles, METH_O, "Messages follow contexts." },
     { 0, 0, 0, 0 },
