@@ -35,7 +35,8 @@ impl Written {
 /// Programs that read what was written, and where they put it.
 #[derive(Debug)]
 pub struct ContextWatch {
-    output: OutputMap,
+    /// The kernel forgets what is entered in it when it is closed.
+    _output: OutputMap,
     of_variable: OverflowProgram,
     of_record: OverflowProgram,
     /// Of the byte of a record whose writing is watched.
@@ -68,7 +69,7 @@ impl ContextWatch {
             instruction(0x62, STACK, 0, 8 + READ_BYTES as i16 - OUTPUT_BYTES as i16, 1),
         ];
         let of_record = OverflowProgram::load(&program(&from_record, output.number()))?;
-        Ok(Self { output, of_variable, of_record, byte_at })
+        Ok(Self { _output: output, of_variable, of_record, byte_at })
     }
 
     /// Watches a thread's variable, which points to a record.
@@ -92,11 +93,6 @@ impl ContextWatch {
         place.event.run(&self.of_record)?;
         place.event.enable()?;
         Ok(place)
-    }
-
-    /// As BPF programs name where they write to.
-    pub fn output(&self) -> &OutputMap {
-        &self.output
     }
 }
 

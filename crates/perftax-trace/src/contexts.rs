@@ -88,7 +88,7 @@ pub struct Contexts {
     /// What each thread has.
     at: FxHashMap<u32, (u32, u128)>,
     under_way: FxHashMap<(u32, u128), Worked>,
-    over: FxHashMap<(u32, u128), ()>,
+    over: FxHashSet<(u32, u128)>,
     /// Threads that began meanwhile, and have shown no context.
     born: FxHashSet<u32>,
     said: Said,
@@ -132,7 +132,7 @@ impl Contexts {
             return self.said.turn(time_ns, tid, worked.number, out);
         }
         self.sight.begun += 1;
-        self.sight.resumed += u64::from(self.over.remove(&key).is_some());
+        self.sight.resumed += u64::from(self.over.remove(&key));
         let number = self.sight.begun;
         if self.sight.relations.len() < Self::MAX_TOLD {
             self.sight.relations.insert(number, Relation { parent: 0, identity });
@@ -177,7 +177,7 @@ impl Contexts {
             if self.over.len() >= Self::MAX_OVER {
                 self.over.clear();
             }
-            self.over.insert(key, ());
+            self.over.insert(key);
             self.sight.ended += 1;
             out(Mark { time_ns: worked.left_ns, tid: worked.left_by, id: worked.number, kind: Kind::End });
         }
