@@ -115,7 +115,7 @@ pub struct BilledEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<Estimate>,
     /// Samples of the idle task: they interrupted a CPU that had nothing to do, and delayed nobody.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub idle: u64,
     /// Whether its samples were put together from a trace afterwards (`perf inject --itrace`): they interrupted nobody, and are not charged.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -184,14 +184,9 @@ pub struct SampleCount {
     /// Samples.
     pub samples: u64,
     /// Those of them that the idle task took.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub idle: u64,
     /// CPU time that the others cost whoever ran, where CPUs were watched and every event has a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_s: Option<Estimate>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde's signature
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }

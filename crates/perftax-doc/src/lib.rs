@@ -86,3 +86,9 @@ pub use verification::{
 pub use waker::{Meanwhile, Waker};
 pub use warning::Warning;
 pub use workload::WorkloadProfile;
+
+/// Whether a number is left out of a document, where that means the same: serde asks by reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

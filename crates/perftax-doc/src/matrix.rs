@@ -295,19 +295,15 @@ pub struct MatrixRun {
     /// What the hypervisor took of the instances' CPUs, s.
     pub steal_s: f64,
     /// Samples delivered.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub samples: u64,
     /// Samples lost.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub lost: u64,
     /// Why the run must not be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[serde(rename = "spoiled")]
     pub discarded: Option<String>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// Cells that cannot be had, and why.

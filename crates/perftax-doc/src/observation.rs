@@ -50,18 +50,14 @@ pub struct Settling {
     /// Performance interrupts on the CPU during the work (/proc/interrupts, or as our module counted them): each emptied the buffer once.
     pub interrupts: u64,
     /// Time in the handler of those interrupts, where it is our module's.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub handler_ns: u64,
     /// Size of the buffer, where it was chosen.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub buffer_bytes: u64,
     /// Records to an interrupt, where it was chosen.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub capacity: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// How fast the machine was during a run: a fixed piece of work, slipped in on the program's CPU again and again.

@@ -37,7 +37,7 @@ pub struct TraceMessage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<RelatedMessage>,
     /// Those that are not listed.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub parts_left_out: u64,
     /// Where it was sent to another process or came from one, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -52,10 +52,6 @@ pub struct TraceMessage {
 impl TraceMessage {
     /// Parts that are listed.
     pub const MAX_PARTS: usize = 100;
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// A message that has to do with another one.
