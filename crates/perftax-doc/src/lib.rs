@@ -34,6 +34,7 @@ mod trace;
 mod trace_events;
 mod trace_message;
 mod trace_picture;
+mod trace_top;
 mod verification;
 mod waker;
 mod warning;
@@ -80,6 +81,7 @@ pub use trace::{
 pub use trace_events::{BlamedEvents, BlamedPlace, MessageEvents, TraceEvent};
 pub use trace_message::{MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage, Waterfall, WaterfallPiece};
 pub use trace_picture::{Noise, Point, TracePicture};
+pub use trace_top::{LatencyBucket, SpansSent, TopBudget, TopKind, TopNow, TraceTop};
 pub use verification::{
     ArmShift, Cell, Fit, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadReferenceLoop,
 };

@@ -3,6 +3,7 @@
 //! - [`text`]: what people read on a terminal, with ANSI colour that the writer strips where there is none.
 //! - [`csv`]: the main table of a document as separated values.
 //! - `html` (cargo feature): one offline page with plots.
+//! - [`openmetrics`]: what a scraper of metrics reads.
 //! - `samples` (cargo feature `parquet`): single samples as a Parquet file.
 //! - [`Document`]: which document a JSON text holds, for commands that read documents back.
 
@@ -11,6 +12,7 @@ pub mod csv;
 mod document;
 #[cfg(feature = "html")]
 pub mod html;
+pub mod openmetrics;
 mod printable;
 mod rendering;
 #[cfg(feature = "parquet")]

@@ -32,6 +32,15 @@ impl AddressSpaces {
         }
     }
 
+    /// A process is gone, and nobody asks of it any more. Those that began as copies of it and were told of nothing themselves keep what it had.
+    pub fn forget(&mut self, pid: u32) {
+        if self.parents.values().any(|parent| *parent == pid) {
+            return;
+        }
+        self.by_pid.remove(&pid);
+        self.parents.remove(&pid);
+    }
+
     /// Whether a process's own mapping was told before.
     pub fn has(&self, pid: u32, mapping: &Mapping) -> bool {
         self.by_pid.get(&pid).is_some_and(|own| own.contains(mapping))

@@ -30,6 +30,14 @@ pub enum Detail {
 }
 
 impl Detail {
+    /// The same of the function that has this number by now.
+    fn renumbered(self, of: impl Fn(u32) -> u32) -> Self {
+        match self {
+            Self::Which(_) | Self::Ended { .. } | Self::Meanwhile(_) => self,
+            Self::Function(number) => Self::Function(of(number)),
+        }
+    }
+
     /// What sort of a detail it is: those of one sort tell of the same time.
     fn sort(self) -> u8 {
         match self {
@@ -108,6 +116,16 @@ impl Brief {
         })
     }
 
+    /// Takes functions for what `of` says of their numbers.
+    pub fn renumber(&mut self, of: impl Fn(u32) -> u32) {
+        let mut details: BTreeMap<(Cause, Detail), u64> = BTreeMap::new();
+        for (cause, detail, n) in self.details.drain(..) {
+            *details.entry((cause, detail.renumbered(&of))).or_default() += n;
+        }
+        self.details.extend(details.into_iter().map(|((cause, detail), n)| (cause, detail, n)));
+        self.events.iter_mut().for_each(|(spot, _)| spot.function = of(spot.function));
+    }
+
     /// What it spent most of its time beyond the usual on, how long beyond, and the detail with the largest part of that cause, with its
     /// time (`Which`) or samples (`Function`).
     pub fn foremost(&self, usual: &Shares) -> Foremost {
@@ -174,6 +192,25 @@ impl Usual {
                 samples.resize(at + 1, 0);
             }
             samples[at] += amount;
+        }
+    }
+
+    /// Adds the means of others; both are settled.
+    pub fn join(&mut self, other: &Self) {
+        self.messages += other.messages;
+        Cause::ALL.into_iter().for_each(|cause| self.totals.add(cause, other.totals.of(cause)));
+        other.details.iter().for_each(|(key, amount)| *self.details.entry(*key).or_default() += amount);
+        other.events.iter().for_each(|(spot, n)| *self.events.entry(*spot).or_default() += n);
+    }
+
+    /// Takes functions for what `of` says of their numbers.
+    pub fn renumber(&mut self, of: impl Fn(u32) -> u32) {
+        self.settle();
+        for ((cause, detail), n) in std::mem::take(&mut self.details) {
+            *self.details.entry((cause, detail.renumbered(&of))).or_default() += n;
+        }
+        for (spot, n) in std::mem::take(&mut self.events) {
+            *self.events.entry(Spot { function: of(spot.function), ..spot }).or_default() += n;
         }
     }
 

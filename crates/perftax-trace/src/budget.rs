@@ -18,6 +18,8 @@ const LONGEST_NS: u64 = 1_000_000_000;
 const FIRST_COST: f64 = 2.0;
 /// Comparisons from one estimate to the next.
 const PAIRS: usize = 5;
+/// Comparisons that an estimate is from, at most: the last ones.
+const MAX_PAIRS: usize = 5000;
 /// Messages that a slice must have to say anything.
 const MIN_MESSAGES: u64 = 20;
 
@@ -118,6 +120,10 @@ impl Controller {
             && !after.is_on
             && let (Some(before), Some(on), Some(after)) = (before.cpu_ns_each(), on.cpu_ns_each(), after.cpu_ns_each())
         {
+            // What is of long ago says less than it takes.
+            if self.pairs.len() >= MAX_PAIRS {
+                self.pairs.drain(..MAX_PAIRS / 2);
+            }
             self.pairs.push(on / ((before + after) / 2.0) - 1.0);
             if self.pairs.len().is_multiple_of(PAIRS)
                 && let Some(spent) = self.spent()

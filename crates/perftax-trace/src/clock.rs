@@ -4,6 +4,9 @@
 //! counter: in guests that use their hypervisor's. So both are read together, again and again, and what lies between is interpolated:
 //! clocks that are steered against each other drift by some parts in a million, which over a second is a microsecond without this.
 
+/// Pairs that are remembered: a minute of looks.
+const MAX_PAIRS: usize = 1 << 13;
+
 /// Pairs of readings, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Anchors {
@@ -23,6 +26,10 @@ impl Anchors {
     /// Adds a pair; one that does not lie behind the last in both clocks is left out.
     pub fn push(&mut self, counter: u64, time_ns: u64) {
         if self.pairs.last().is_none_or(|last| last.0 < counter && last.1 < time_ns) {
+            // What is asked about is of late.
+            if self.pairs.len() >= MAX_PAIRS {
+                self.pairs.drain(..MAX_PAIRS / 2);
+            }
             self.pairs.push((counter, time_ns));
         }
     }

@@ -6,6 +6,8 @@ use crate::cause::{Cause, Shares};
 
 /// Significant decimal digits that a histogram keeps: a quantile is within 0.1 % of some message's time.
 const DIGITS: u8 = 3;
+/// Where there are many of them.
+const COARSE_DIGITS: u8 = 2;
 
 /// A distribution of times, ns.
 #[derive(Clone, Debug)]
@@ -19,6 +21,24 @@ impl Default for Distribution {
 }
 
 impl Distribution {
+    /// One that keeps two digits: a tenth of the memory.
+    pub fn coarse() -> Self {
+        Self(Histogram::new(COARSE_DIGITS).unwrap_or_else(|_| unreachable!("two digits are allowed")))
+    }
+
+    /// Adds all of another one.
+    pub fn join(&mut self, other: &Self) {
+        // It grows with what it takes; what it cannot grow to was saturated in the other one, too.
+        if self.0.add(&other.0).is_err() {
+            other.buckets().for_each(|(ns, times)| self.add_many(ns, times));
+        }
+    }
+
+    /// The sum of all, within the histogram's precision, ns.
+    pub fn sum_ns(&self) -> f64 {
+        self.0.mean() * self.len() as f64
+    }
+
     /// Adds a time.
     pub fn add(&mut self, ns: u64) {
         self.add_many(ns, 1);
@@ -48,9 +68,19 @@ impl Distribution {
         if self.is_empty() { 0 } else { self.0.value_at_quantile(q) }
     }
 
+    /// The least time that counts as that: whoever compares single times with a quantile wants those at it among the longer ones.
+    pub fn from_quantile_ns(&self, q: f64) -> u64 {
+        self.0.lowest_equivalent(self.quantile_ns(q))
+    }
+
     /// The share of them that are shorter.
     pub fn share_below(&self, ns: u64) -> f64 {
         if self.is_empty() { 0.0 } else { self.0.percentile_below(ns.saturating_sub(1)) / 100.0 }
+    }
+
+    /// How many are not longer, within the histogram's precision.
+    pub fn count_to(&self, ns: u64) -> u64 {
+        self.0.count_between(0, ns)
     }
 
     /// The longest.
@@ -83,6 +113,18 @@ pub struct Population {
 }
 
 impl Population {
+    /// One of many: its causes are kept to two digits.
+    pub fn coarse() -> Self {
+        Self { causes: std::array::from_fn(|_| Distribution::coarse()), ..Self::default() }
+    }
+
+    /// Adds all of another one.
+    pub fn join(&mut self, other: &Self) {
+        self.latency.join(&other.latency);
+        self.watched += other.watched;
+        self.causes.iter_mut().zip(&other.causes).for_each(|(cause, other)| cause.join(other));
+    }
+
     /// Adds a message.
     pub fn add(&mut self, latency_ns: u64, shares: &Shares) {
         self.latency.add(latency_ns);

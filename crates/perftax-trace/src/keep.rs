@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use perftax_pmu::Result;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::blame::{Detail, Usual};
+use crate::blame::Usual;
 use crate::distribution::{Distribution, Population};
 use crate::kernel::What;
 use crate::mark::{Kind, Mark};
@@ -294,18 +294,7 @@ impl KeepSlow {
     pub fn usual(&self, symbols: &Symbols) -> Usual {
         let by_number: FxHashMap<u32, (u32, u64)> = self.addresses.iter().map(|(address, number)| (*number, *address)).collect();
         let mut usual = self.judge.usual.clone();
-        usual.settle();
-        let function = |number: u32| by_number.get(&number).map_or(0, |(pid, ip)| symbols.function(*pid, *ip));
-        for ((cause, detail), n) in std::mem::take(&mut usual.details) {
-            let detail = match detail {
-                Detail::Which(_) | Detail::Ended { .. } | Detail::Meanwhile(_) => detail,
-                Detail::Function(number) => Detail::Function(function(number)),
-            };
-            *usual.details.entry((cause, detail)).or_default() += n;
-        }
-        for (spot, n) in std::mem::take(&mut usual.events) {
-            *usual.events.entry(Spot { function: function(spot.function), ..spot }).or_default() += n;
-        }
+        usual.renumber(|number| by_number.get(&number).map_or(0, |(pid, ip)| symbols.function(*pid, *ip)));
         usual.latency_ns = self.judge.population.latency.quantile_ns(0.5);
         usual.shares = self.judge.population.usual();
         usual

@@ -131,6 +131,12 @@ impl Message {
     /// Wakings that are kept of one message.
     pub const MAX_WAKINGS: usize = 1 << 10;
 
+    /// Stretches in each of which a clock that samples CPUs counts anew: one that goes on while the message is off them.
+    pub fn stretches_on_cpus(&self) -> u64 {
+        let is_off = |piece: &&Piece| !piece.cause.is_running() && !piece.cause.is_interruption();
+        1 + self.pieces.iter().filter(is_off).count() as u64 + u64::from(self.migrations) + self.left_out
+    }
+
     pub(crate) fn beginning(id: u64, begin_ns: u64) -> Self {
         Self {
             id,

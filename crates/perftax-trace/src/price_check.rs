@@ -114,6 +114,16 @@ impl PriceCheck {
         self.state = State::Over;
     }
 
+    /// Whether no comparison is under way.
+    pub fn is_between(&self) -> bool {
+        matches!(self.state, State::Waits(_) | State::Over)
+    }
+
+    /// Comparisons so far.
+    pub fn comparisons(&self) -> usize {
+        self.pairs.len()
+    }
+
     /// Whether something is over by now; the program's CPU time is asked for where that decides.
     pub fn is_due(&self, now_ns: u64, cpu_ns: impl FnOnce() -> u64) -> bool {
         let began = match self.state {

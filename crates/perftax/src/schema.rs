@@ -34,6 +34,7 @@ fn schemas() -> Vec<(&'static str, Schema)> {
         ("trace-diff", of::<perftax_doc::TraceDiff>()),
         ("trace-message", of::<perftax_doc::TraceMessage>()),
         ("trace-report", of::<perftax_doc::TraceReport>()),
+        ("trace-top", of::<perftax_doc::TraceTop>()),
         ("verify", of::<perftax_doc::Verification>()),
     ]
 }

@@ -26,6 +26,7 @@ mod tag;
 mod trace;
 mod trace_diff;
 mod trace_message;
+mod trace_top;
 mod verification;
 
 pub use audit::audit;
@@ -47,6 +48,7 @@ pub use simulation::simulation;
 pub use trace::trace;
 pub use trace_diff::trace_diff;
 pub use trace_message::trace_message;
+pub use trace_top::trace_top;
 pub use verification::verification;
 
 #[cfg(feature = "html")]

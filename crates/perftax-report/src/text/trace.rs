@@ -178,7 +178,7 @@ fn cost(doc: &TraceReport) -> String {
 const WORTH: f64 = 0.005;
 
 /// What the extra time went to: causes, and under each what it was in particular.
-fn blamed(blame: &TailBlame) -> Table {
+pub(super) fn blamed(blame: &TailBlame) -> Table {
     let mut table = Table::default().left("").right("a message").right("of the extra time").left("");
     let all = blame.extra_ns.estimate;
     let is_worth = |ns: &Estimate| ns.estimate.abs() >= 1.0 && ns.estimate.abs() >= WORTH * all.abs();
@@ -200,7 +200,7 @@ fn blamed(blame: &TailBlame) -> Table {
     table
 }
 
-fn slowest(slowest: &[SlowMessage]) -> Table {
+pub(super) fn slowest(slowest: &[SlowMessage]) -> Table {
     let mut table = Table::default()
         .right("slowest")
         .left("")
@@ -242,7 +242,7 @@ fn slowest(slowest: &[SlowMessage]) -> Table {
 }
 
 /// Names may be as long as a template's.
-fn shortened(name: &str) -> String {
+pub(super) fn shortened(name: &str) -> String {
     const LONGEST: usize = 48;
     let name = printable(name);
     match name.char_indices().nth(LONGEST) {

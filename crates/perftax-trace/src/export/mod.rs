@@ -2,6 +2,7 @@
 
 mod csv;
 mod firefox;
+pub mod otlp;
 mod perfetto;
 mod pprof;
 mod selection;

@@ -1,5 +1,7 @@
 //! From what was recorded to marks: which message a thread is at, where the program does not mark it itself.
 
+use std::collections::BTreeMap;
+
 use perftax_pmu::Result;
 use perftax_pmu::sampler::Payload;
 
@@ -8,8 +10,9 @@ use super::hold::Hold;
 use super::served::Served;
 use super::{Recording, Row};
 use crate::contexts::{Context, ContextSight};
+use crate::label::Labels;
 use crate::mark::{Mark, Saying};
-use crate::marked::Marked;
+use crate::marked::{Marked, Relation};
 use crate::passes::{Pass, Passes};
 use crate::register::{Look, Occasion, Rule, Sight};
 use crate::sockets::{self, Call};
@@ -137,6 +140,28 @@ impl Identity {
             Self::Contexts(held) => held.release(now_ns, keep),
             Self::Sockets(served) => served.release(now_ns, keep),
             Self::Marks(_) | Self::Probes(_) => Ok(()),
+        }
+    }
+
+    /// Messages' texts, where any are told.
+    pub fn labels(&mut self) -> Option<&mut Labels> {
+        match self {
+            Self::Marks(marked) => Some(&mut marked.labels),
+            Self::Probes(passes) => Some(&mut passes.labels),
+            Self::Register(_) | Self::Contexts(_) | Self::Sockets(_) => None,
+        }
+    }
+
+    /// What else is said of messages, where anything is.
+    pub fn relations(&mut self) -> Option<&mut BTreeMap<u64, Relation>> {
+        match self {
+            Self::Marks(marked) => {
+                // Nobody asks for hops while they come.
+                marked.hops.clear();
+                Some(&mut marked.relations)
+            }
+            Self::Contexts(held) => Some(&mut held.contexts.sight.relations),
+            Self::Register(_) | Self::Probes(_) | Self::Sockets(_) => None,
         }
     }
 

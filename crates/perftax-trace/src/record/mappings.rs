@@ -122,6 +122,20 @@ impl Mappings {
         self.locks.name(names, &self.files);
     }
 
+    /// A process is gone, and nobody asks of it any more.
+    pub fn gone(&mut self, pid: u32) {
+        self.spaces.forget(pid);
+        self.runtimes.forget(pid);
+    }
+
+    /// What these addresses are called, by process (0: the kernel), and no others.
+    pub fn name(&mut self, addresses: &[(u32, u64)], names: &Names) -> Vec<((u32, u64), Function)> {
+        self.seen = addresses.iter().copied().collect();
+        let named = self.resolve(names).functions;
+        self.seen.clear();
+        named.into_iter().collect()
+    }
+
     /// What the addresses that were seen are called.
     pub fn resolve(&self, names: &Names) -> Named {
         let mut named = Named::default();

@@ -11,6 +11,7 @@ mod listener;
 mod locks;
 mod mappings;
 mod marks_place;
+mod moment;
 mod objects;
 mod opening;
 mod perf_clock;
@@ -39,6 +40,10 @@ use crate::tag::Tag;
 use attach::Attached;
 pub use identity::Seen;
 use marks_place::MarksPlace;
+use moment::Rows;
+#[cfg(test)]
+pub(crate) use moment::Still;
+pub use moment::{Audience, Moment};
 pub use perftax_target::Subject;
 use probes::Probes;
 use session::Session;
@@ -72,6 +77,10 @@ pub struct Recording {
     pub budget: Option<f64>,
     /// Whether functions that were inlined are named, too, by debug information.
     pub names_inlined: bool,
+    /// The share of the program's CPU time that a recording which goes on and on may take: it rests for as long as that is exceeded, once the price was checked on the program.
+    pub rests_above: Option<f64>,
+    /// It is followed while it runs: nothing is remembered of what is over, and at its end addresses have no names.
+    pub is_live: bool,
     /// Without a budget: whether the price is checked on the program, which is not recorded for a fiftieth of the time for it.
     pub checks_price: bool,
 }
@@ -176,6 +185,14 @@ const CAPACITY_VARIABLE: &str = "PERFTAX_MARKS_CAPACITY";
 /// Where events cannot be opened, the program cannot be executed, or a row cannot be kept. A program that fails has been recorded all
 /// the same.
 pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<Recorded> {
+    record_live(recording, catalog, &mut Rows(keep))
+}
+
+/// The same for whoever asks more than rows, in a recording that is live.
+///
+/// # Errors
+/// As [`record`].
+pub fn record_live(recording: &Recording, catalog: &Catalog, audience: &mut dyn Audience) -> Result<Recorded> {
     // Nobody listens where messages are told otherwise.
     let is_marked = recording.tag == Tag::Marks;
     let marks = match recording.subject {
@@ -195,14 +212,17 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
     program.release()?;
     let joined = is_marked && !program.is_ours();
     let attached = joined.then(|| Attached::attach(program.pid(), &marks)).transpose()?;
-    let mut recorder = Recorder { session, keep, is_over: false };
+    let mut recorder = Recorder { session, audience, is_over: false };
     run_loop(&mut program, recording.at_most, &mut recorder)?;
     drop(attached);
-    let Recorder { mut session, keep, .. } = recorder;
+    let Recorder { mut session, audience, .. } = recorder;
     session.off()?;
-    session.look(keep)?;
+    session.look(&mut |row| audience.row(row))?;
     let exit = program.finish()?;
-    session.flush(u64::MAX, keep)?;
+    session.flush(u64::MAX, &mut |row| audience.row(row))?;
+    if recording.is_live {
+        audience.looked(&mut Moment { is_over: true, ..session.moment() })?;
+    }
     let steal_s = steal_s().zip(stolen_before).map(|(after, before)| after - before);
     session.finish(exit, steal_s, own_cpu_ns().saturating_sub(own_before_ns) as f64 * 1e-9)
 }
@@ -210,7 +230,7 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
 /// A session, and where its rows go.
 struct Recorder<'a> {
     session: Session<'a>,
-    keep: &'a mut dyn FnMut(&Row) -> Result<()>,
+    audience: &'a mut dyn Audience,
     is_over: bool,
 }
 
@@ -227,7 +247,9 @@ impl Watch for Recorder<'_> {
     }
 
     fn look(&mut self) -> Result<()> {
-        self.session.look(self.keep)
+        let Self { session, audience, .. } = self;
+        session.look(&mut |row| audience.row(row))?;
+        if session.is_live() { audience.looked(&mut session.moment()) } else { Ok(()) }
     }
 
     fn wait(&mut self) -> Result<()> {

@@ -44,6 +44,11 @@ impl Runtimes {
         }
     }
 
+    /// A process is gone, and nobody asks of it any more.
+    pub fn forget(&mut self, pid: u32) {
+        self.by_pid.remove(&pid);
+    }
+
     /// Opens the maps that have come since the last look: their processes may be gone later, with the file systems that they saw.
     pub fn look(&mut self) {
         for (pid, runtime) in self.by_pid.iter_mut().filter(|(_, runtime)| runtime.map.is_none() && !runtime.is_gone) {

@@ -20,15 +20,17 @@ use super::family::Family;
 use super::identity::{Held, Identity, Seen};
 use super::listener::Listener;
 use super::mappings::Mappings;
+use super::moment::{Ended, Moment};
 use super::opening::{self, Lasting};
 use super::probes::Probes;
 use super::source::Source;
 use super::work::Work;
 use super::{Counting, EventRow, Recorded, Recording, Row, StaysOpen};
-use crate::budget::Controller;
+use crate::budget::{Controller, Progress};
 use crate::kernel::{KernelEvent, What};
 use crate::names::Names;
 use crate::price_check::{PriceCheck, Step};
+use crate::rest::Rest;
 use crate::tag::Tag;
 
 /// Looks for which rows are held back, so that those that are written late find their place: a thread may be taken off its CPU between
@@ -36,6 +38,9 @@ use crate::tag::Tag;
 const HOLD_BACK: usize = 10;
 /// From one reading of a process's mappings to the next, at least, ns.
 const REMAP_NS: u64 = 2_000_000_000;
+
+/// From one question for lost records to the next, ns.
+const ASK_NS: u64 = 1_000_000_000;
 
 /// A recording that runs.
 pub struct Session<'a> {
@@ -69,6 +74,16 @@ pub struct Session<'a> {
     mapped_ns: u64,
     work: Work,
     price_check: Option<PriceCheck>,
+    rest: Option<Rest>,
+    /// What was found by so many comparisons.
+    found: (usize, Option<PriceChecked>),
+    /// Nothing is recorded for a while.
+    is_blind: bool,
+    /// Records that had found no room when that was last asked, and when that was, ns.
+    known_lost: Option<u64>,
+    asked_ns: u64,
+    /// Threads that have ended, where it is followed while it runs.
+    ended: Ended,
     /// Why probes and system calls are not watched any more.
     not_opened: Option<String>,
     /// Why system calls stay open while the price is checked.
@@ -101,6 +116,12 @@ impl<'a> Session<'a> {
             lasting: opened.lasting,
             work: Work::of(program.pid(), &recording.tag),
             price_check: checks_price.then(|| PriceCheck::new(monotonic_raw_ns(), recording.tag == Tag::Marks)),
+            rest: recording.rests_above.map(Rest::new),
+            found: (0, None),
+            is_blind: false,
+            known_lost: None,
+            asked_ns: 0,
+            ended: Ended::new(),
             not_opened: None,
             stays_open: None,
             cpu_at_first_ns: None,
@@ -185,8 +206,74 @@ impl<'a> Session<'a> {
     pub fn turn(&mut self) -> Result<()> {
         match self.budget.is_some() {
             true => self.keep_to_budget(),
-            false => self.check_price(),
+            false => {
+                if !self.rest.as_ref().is_some_and(Rest::is_resting) {
+                    self.check_price()?;
+                }
+                self.rest()
+            }
         }
+    }
+
+    /// Rests where what recording takes is more than it may, and goes on where it is paid off.
+    fn rest(&mut self) -> Result<()> {
+        let now_ns = monotonic_raw_ns();
+        let is_between = self.price_check.as_ref().is_none_or(PriceCheck::is_between);
+        let Some(rest) = self.rest.as_mut().filter(|rest| is_between && rest.is_due(now_ns)) else { return Ok(()) };
+        let (work, listener) = (&mut self.work, &mut self.listener);
+        if let Some(check) = self.price_check.as_ref().filter(|check| check.comparisons() > self.found.0) {
+            self.found = (check.comparisons(), check.found());
+        }
+        let extra = self.found.1.as_ref().map(|found| found.extra);
+        let now = |work: &mut Work, listener: &mut Listener| Progress {
+            time_ns: monotonic_raw_ns(),
+            cpu_ns: work.cpu_ns(listener),
+            messages: 0,
+        };
+        match rest.next(now(work, listener), extra.as_ref()) {
+            Step::Stay => return Ok(()),
+            Step::Off => self.go_blind()?,
+            Step::On => self.see_again()?,
+        }
+        let now = now(&mut self.work, &mut self.listener);
+        self.rest.iter_mut().for_each(|rest| rest.switched(now));
+        Ok(())
+    }
+
+    /// Whether somebody follows it while it runs.
+    pub fn is_live(&self) -> bool {
+        self.recording.is_live
+    }
+
+    /// How it is now.
+    pub fn moment(&mut self) -> Moment<'_> {
+        let now_ns = monotonic_raw_ns();
+        // Each event is asked for that.
+        if now_ns >= self.asked_ns + ASK_NS {
+            (self.asked_ns, self.known_lost) = (now_ns, self.lost_so_far().ok());
+        }
+        let extra = self.found.1.as_ref().map(|found| found.extra);
+        Moment {
+            now_ns,
+            lost: self.known_lost,
+            dropped: self.listener.folder.dropped(),
+            rings: self.listener.folder.rings(),
+            is_over: false,
+            is_on: !self.is_blind,
+            checked: self.found.1.clone(),
+            rested: self.rest.as_ref().map(|rest| rest.rested(extra.as_ref())),
+            mappings: &mut self.mappings,
+            names: &mut self.names,
+            identity: &mut self.identity,
+            ended: &mut self.ended,
+        }
+    }
+
+    /// Records that found no room so far.
+    fn lost_so_far(&mut self) -> Result<u64> {
+        let of_tasks = self.tasks.as_ref().map_or(Ok(0), Source::lost)?;
+        let of_contexts = self.contexts.as_ref().map_or(Ok(0), |(_, source)| source.lost())?;
+        Ok(self.lost + of_tasks + of_contexts + self.all_sources().map(|source| source.lost()).sum::<Result<u64>>()?)
     }
 
     fn check_price(&mut self) -> Result<()> {
@@ -212,6 +299,7 @@ impl<'a> Session<'a> {
 
     /// Records nothing for a while, and gives back what costs as long as it is open, as far as that can be had again.
     fn go_blind(&mut self) -> Result<()> {
+        self.is_blind = true;
         // Marks are told all the time. What comes until all is off is of before for the messages that are told otherwise: those under way are let go.
         self.say(if self.recording.tag == Tag::Marks { What::Paused } else { What::Blind });
         self.all_sources().try_for_each(|source| source.sampler.disable())?;
@@ -244,6 +332,7 @@ impl<'a> Session<'a> {
 
     /// Records everything again.
     fn see_again(&mut self) -> Result<()> {
+        self.is_blind = false;
         let work = RefCell::new(&mut self.work);
         let threads = || work.borrow_mut().pids().into_iter().flat_map(running_threads).collect();
         let probes = self.probes.as_ref().map(|probes| opening::open_probes(self.recording, self.catalog, probes)).transpose();
@@ -342,16 +431,21 @@ impl<'a> Session<'a> {
     /// Hands out the rows before a time.
     pub fn flush(&mut self, until_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
         let (mappings, rows, counted, identity) = (&mut self.mappings, &mut self.rows, &mut self.counted, &mut self.identity);
+        let is_live = self.recording.is_live;
         let mut keep = |row: &Row| {
             let kind = match row {
                 Row::Mark(_) => 0,
                 Row::Sample(sample) => {
-                    mappings.seen(sample.pid, sample.ip);
+                    if !is_live {
+                        mappings.seen(sample.pid, sample.ip);
+                    }
                     1
                 }
                 Row::Kernel(_) => 2,
                 Row::Event(event) => {
-                    mappings.seen(event.pid, event.ip);
+                    if !is_live {
+                        mappings.seen(event.pid, event.ip);
+                    }
                     let object = mappings.objects.number(event.pid, event.address);
                     let counting = &mut counted[usize::from(event.event)];
                     counting.samples += 1;
@@ -362,13 +456,19 @@ impl<'a> Session<'a> {
             rows[kind] += 1;
             keep(row)
         };
+        let ended = &mut self.ended;
         let (family, has_others) = (&mut self.family, self.recording.clock_is_of_cpus());
         self.order.before(until_ns).try_for_each(|(_, held)| {
             match &held {
                 Held::Row(Row::Sample(sample)) if has_others && !family.has(sample.pid) => return Ok(()),
                 Held::Row(Row::Kernel(KernelEvent { tid, what: What::Switch { next, .. }, .. })) => family.switched(*tid, *next),
                 Held::Birth(pid, tid, parent) => family.born(*pid, *tid, *parent),
-                Held::Death(_, _, tid) => family.ended(*tid),
+                Held::Death(time_ns, pid, tid) => {
+                    family.ended(*tid);
+                    if is_live {
+                        ended.push_back((*time_ns, *pid, *tid));
+                    }
+                }
                 _ => {}
             }
             identity.take(held, &mut keep)
@@ -393,9 +493,7 @@ impl<'a> Session<'a> {
     }
 
     pub fn finish(mut self, exit: Exit, steal_s: Option<f64>, own_cpu_s: f64) -> Result<Recorded> {
-        let of_tasks = self.tasks.as_ref().map_or(Ok(0), Source::lost)?;
-        let of_contexts = self.contexts.as_ref().map_or(Ok(0), |(_, source)| source.lost())?;
-        let lost = self.lost + of_tasks + of_contexts + self.all_sources().map(|source| source.lost()).sum::<Result<u64>>()?;
+        let lost = self.lost_so_far()?;
         let mut losses_ns = std::mem::take(&mut self.losses_ns);
         self.all_sources().for_each(|source| losses_ns.append(&mut source.losses_ns));
         let beside = self.tasks.iter_mut().chain(self.contexts.as_mut().map(|(_, source)| source));

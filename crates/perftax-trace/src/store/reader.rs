@@ -41,15 +41,33 @@ impl Symbols {
         let unknown = Function { name: UNKNOWN.into(), module: String::new() };
         let numbers = HashMap::from([(unknown.clone(), 0)]);
         let mut symbols = Self { functions: vec![unknown], numbers, by_address: FxHashMap::default() };
-        for (address, function) in addresses {
-            let next = symbols.functions.len() as u32;
-            let number = *symbols.numbers.entry(function.clone()).or_insert(next);
-            if number == next {
-                symbols.functions.push(function);
-            }
-            symbols.by_address.insert(address, number);
-        }
+        addresses.into_iter().for_each(|(address, function)| symbols.learn(address, function));
         symbols
+    }
+
+    /// One more address, by process (0: the kernel's).
+    pub fn learn(&mut self, address: (u32, u64), function: Function) {
+        let next = self.functions.len() as u32;
+        let number = *self.numbers.entry(function.clone()).or_insert(next);
+        if number == next {
+            self.functions.push(function);
+        }
+        self.by_address.insert(address, number);
+    }
+
+    /// Whether an address is known, by process (0: the kernel's).
+    pub fn knows(&self, address: (u32, u64)) -> bool {
+        self.by_address.contains_key(&address)
+    }
+
+    /// Forgets which function is at which address; their numbers stay.
+    pub fn forget_addresses(&mut self) {
+        self.by_address.clear();
+    }
+
+    /// Addresses that are known.
+    pub fn addresses(&self) -> usize {
+        self.by_address.len()
     }
 
     /// The number of the function at an address; 0 where it is unknown.

@@ -165,6 +165,11 @@ impl Tracker {
         self.threads.activities()
     }
 
+    /// A thread has ended long ago: nothing more is heard of it.
+    pub fn gone(&mut self, tid: u32) {
+        self.threads.forget(tid);
+    }
+
     /// Messages that began and have not been handed out.
     pub fn waiting(&self) -> usize {
         self.slots.len() - self.free.len()

@@ -166,6 +166,21 @@ impl Threads {
         &mut self.all[self.last].1
     }
 
+    /// Nothing more is heard of a thread: what was recorded of it is forgotten, unless it is at a message that has not been handed out.
+    pub fn forget(&mut self, tid: u32) {
+        let Some(place) = self.place(tid) else { return };
+        let thread = &self.all[place].1;
+        if !thread.stack.is_empty() || !thread.window.pending.is_empty() {
+            return;
+        }
+        self.all.swap_remove(place);
+        self.places.remove(&tid);
+        if let Some((moved, _)) = self.all.get(place) {
+            self.places.insert(*moved, place);
+        }
+        self.last = 0;
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &Thread> {
         self.all.iter().map(|(_, thread)| thread)
     }

@@ -49,4 +49,6 @@ mod trace_probes;
 mod trace_register;
 #[cfg(feature = "trace")]
 mod trace_sockets;
+#[cfg(feature = "trace")]
+mod trace_top;
 mod vm;

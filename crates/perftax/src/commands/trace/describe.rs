@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{self as doc, SampledFunction, TraceMeta, Waterfall, WaterfallPiece};
-use perftax_trace::{Brief, Cause, Detail, Hit, Meanwhile, Message, Piece, Shares, Usual, Waker};
+use perftax_trace::{Brief, Cause, Detail, Hit, Meanwhile, Message, Names, Piece, Shares, Symbols, Usual, Waker};
 
 use super::events;
 use super::reading::Reading;
@@ -72,9 +72,8 @@ pub fn between_ns(samples: u64, stretches: u64, gap_ns: u64, all_ns: u64) -> (u6
 
 /// Stretches of a message in each of which samples are counted anew: a clock of threads stands still while they are off a CPU, one of CPUs goes on.
 pub fn stretches(reading: &Reading, message: &Message) -> u64 {
-    let is_off = |piece: &&Piece| !piece.cause.is_running() && !piece.cause.is_interruption();
     match reading.meta.clock_of_cpus {
-        true => 1 + message.pieces.iter().filter(is_off).count() as u64 + u64::from(message.migrations) + message.left_out,
+        true => message.stretches_on_cpus(),
         false => 1,
     }
 }
@@ -99,17 +98,18 @@ fn piece_of(pieces: &[Piece], hit: &Hit) -> Option<usize> {
 
 /// Who ended a piece of waiting.
 pub fn woken_by(reading: &Reading, waker: &Waker) -> doc::Waker {
-    let at = waker.at.map(|(cause, which)| match reading.names.which(cause, which, &reading.store.symbols) {
+    let label = waker.id.and_then(|id| reading.store.labels.get(&id).cloned());
+    doc::Waker { label, ..waker_of(&reading.names, &reading.store.symbols, waker) }
+}
+
+/// The same where nobody knows what messages are called.
+pub fn waker_of(names: &Names, symbols: &Symbols, waker: &Waker) -> doc::Waker {
+    let at = waker.at.map(|(cause, which)| match names.which(cause, which, symbols) {
         Some(which) => format!("{}: {which}", cause.name()),
         None => cause.name().into(),
     });
-    doc::Waker {
-        tid: waker.tid,
-        thread: (waker.tid != 0).then(|| reading.names.thread(waker.tid)),
-        message: waker.id,
-        label: waker.id.and_then(|id| reading.store.labels.get(&id).cloned()),
-        at,
-    }
+    let thread = (waker.tid != 0).then(|| names.thread(waker.tid));
+    doc::Waker { tid: waker.tid, thread, message: waker.id, label: None, at }
 }
 
 /// What a thread worked on while a message waited for it.

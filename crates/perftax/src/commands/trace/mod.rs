@@ -15,6 +15,8 @@ mod record;
 mod report;
 mod show;
 mod tagged;
+mod top;
+mod watched;
 
 use anyhow::Result;
 
@@ -31,6 +33,7 @@ Examples:
   perftax trace report slow.trace                            how long they took, and why the slow ones did
   perftax trace report slow.trace --html slow.html           the same in pictures
   perftax trace show slow.trace 8317                         what one message's time went to, piece by piece
+  perftax trace top -p 4711                                  which messages are slow now, and why
   perftax trace diff before.trace after.trace                what messages spend more time on than before
   perftax trace export slow.trace --format perfetto -o slow.pftrace   for another tool")]
 pub struct Args {
@@ -45,6 +48,7 @@ enum Command {
     Show(show::Args),
     Diff(diff::Args),
     Export(export::Args),
+    Top(top::Args),
 }
 
 /// Runs the command.
@@ -55,6 +59,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Command::Show(args) => show::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Export(args) => export::run(args),
+        Command::Top(args) => top::run(args),
     }
 }
 

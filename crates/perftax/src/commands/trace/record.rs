@@ -1,33 +1,28 @@
 //! `perftax trace record`: a program's marks, samples of it, and what the kernel did meanwhile.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use perftax_doc::{Interrupts, KeptSlow, TraceEvent, TraceLock, TraceMeta};
 use perftax_doc::{Mechanism, Warning};
 use perftax_pmu::Error;
-use perftax_pmu::event::{Event, Rate};
-use perftax_pmu::guard::{online_cpus, raise_descriptor_limit};
-use perftax_pmu::machine::Right;
-use perftax_pmu::sampler::ring_pages_within_rights;
+use perftax_pmu::event::Event;
+use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_report::units;
 use perftax_trace::mark_price::mark_ns;
-use perftax_trace::record::{Counting, Recorded, Recording, Row, StaysOpen, Subject, record};
+use perftax_trace::record::{Counting, Recorded, Recording, Row, StaysOpen, record};
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_objects, write_windows};
 use perftax_trace::{KeepSlow, Lock, Tag};
 use tempfile::{Builder, TempDir};
 
 use super::cost::{foreseen, sample_ns};
 use super::pilot::Pilot;
+use super::watched::{Prepared, Watched};
 use super::{META, tagged};
 use crate::commands::plan::budget_share;
 use crate::failure::{Outcome, code_of_end};
-use crate::host::Host;
 use crate::output::{Noted, folder_of, partial_prefix};
 use crate::progress;
-use crate::wait::Wait;
 
 /// Run a program, and record its messages into a folder
 #[derive(Debug, clap::Args)]
@@ -37,37 +32,8 @@ Example:
   perftax trace record -o slow.trace --keep-slow p99.9 --budget 1% -p 4711
   perftax trace report slow.trace")]
 pub struct Args {
-    /// The event to sample (usual: cpu-clock, or cpu-clock:u for whom the kernel's mode is closed)
-    #[arg(short, long, value_name = "EVENT")]
-    event: Option<String>,
-    /// Its period, in events (nanoseconds for clocks)
-    #[arg(short = 'c', long = "count", value_name = "R", default_value_t = USUAL_PERIOD)]
-    period: u64,
-    /// Count this event by message, too (several times for several events): misses of caches or TLBs, mispredicted branches, page faults. Each so-many-th is sampled, with the
-    /// address that it is about: cpu/event=0xd1,umask=0x20,name=l3-misses,period=101/upp
-    #[arg(long, value_name = "EVENT")]
-    also: Vec<String>,
-    /// How many of those make a sample, where the event does not say so by period=
-    #[arg(long, value_name = "R", requires = "also", default_value_t = USUAL_COUNTED_PERIOD)]
-    also_period: u64,
-    /// What tells messages apart: marks (perftax_tag.h), reg:r13 (perftax_tag_register.h), the program's own static probes,
-    /// usdt:[/PATH/TO/BINARY:]PROVIDER:START[@N],DONE, where argument N of START is the address of the message's text, or any of its functions,
-    /// func:[/PATH/TO/BINARY:]BEGIN[@N],END[@N], where argument N is the message's number or address; otel, for programs that publish
-    /// OpenTelemetry's thread context; or socket[:PORT], for servers that answer one request at a time on a connection
-    #[arg(long, value_name = "TAG", default_value = "marks")]
-    tag: String,
-    /// With --tag otel in a virtual machine: watch all the same. A hypervisor can lose the reason of a debug exception, and the program dies of that (SIGTRAP)
-    #[arg(long)]
-    trap_in_guest: bool,
-    /// Leave out what the kernel does (switches, interrupts, system calls): it is left out anyhow without the right to watch CPUs
-    #[arg(long)]
-    no_kernel_noise: bool,
-    /// Marks that a thread may be ahead of perftax; a power of two from 64 to 2^26 (with -p it is the program's own, 65536)
-    #[arg(long, value_name = "N", default_value_t = 1 << 18)]
-    ring_marks: u64,
-    /// Pages of each CPU's ring for samples and what the kernel says; a power of two (usual: 1024, or as many as may be locked)
-    #[arg(short = 'm', long, alias = "ring-pages", value_name = "PAGES")]
-    mmap_pages: Option<usize>,
+    #[command(flatten)]
+    watched: Watched,
     /// Keep only the messages slower than this quantile, with their neighbours, and of all others sums
     #[arg(long, value_name = "pQ", value_parser = quantile)]
     keep_slow: Option<f64>,
@@ -83,94 +49,22 @@ pub struct Args {
     /// Name functions that were inlined, too, by debug information: `inner (inlined in outer)`. Reading it takes seconds of a large program, at the end
     #[arg(long)]
     inlined: bool,
-    /// Record a process that runs already, until ^C (or --time)
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
-    pid: Option<u32>,
-    /// With -p: stop after so many seconds
-    #[arg(long, value_name = "S", requires = "pid")]
-    time: Option<f64>,
-    #[command(flatten)]
-    wait: Wait,
-    /// The program, after --
-    #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
-    command: Vec<OsString>,
 }
 
 /// Rows from one look at what can be let go to the next.
 const ROWS_BETWEEN_FLUSHES: u64 = 10_000;
-/// Pages of each CPU's ring: 4 MiB.
-const RING_PAGES: usize = 1024;
-/// A prime near a millisecond, and not nearer: a clock that runs on while threads come and go would stay in step with ticks, and with programs that wake at every millisecond, for minutes.
-const USUAL_PERIOD: u64 = 1_009_007;
-/// Of events that are counted by message: a prime.
-const USUAL_COUNTED_PERIOD: u64 = 1009;
-/// Events that are counted by message, at most: processors count four to eight at a time.
-const MAX_COUNTED: usize = 8;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     let folder = NewFolder::make(&args.output)?;
-    let tag = Tag::parse(&args.tag)?;
-    if args.budget.is_some() && tag != Tag::Marks {
+    let watched = &args.watched;
+    if args.budget.is_some() && Tag::parse(&watched.tag)? != Tag::Marks {
         let needed = "marks with --budget, which counts messages while nothing else is on".into();
-        return Err(Error::Argument { argument: "--tag", value: args.tag.clone(), needed }.into());
+        return Err(Error::Argument { argument: "--tag", value: watched.tag.clone(), needed }.into());
     }
-    if let Some(pages) = args.mmap_pages.filter(|pages| !pages.is_power_of_two() || !(8..=1 << 18).contains(pages)) {
-        let needed = "a power of two from 8 to 262144".into();
-        return Err(Error::Argument { argument: "-m", value: pages.to_string(), needed }.into());
-    }
-    if !args.ring_marks.is_power_of_two() || !(64..=1 << 26).contains(&args.ring_marks) {
-        let needed = "a power of two from 64 to 67108864".into();
-        return Err(Error::Argument { argument: "--ring-marks", value: args.ring_marks.to_string(), needed }.into());
-    }
-    let here = Host::read_waiting(args.wait)?;
-    tagged::check_traps(&tag, here.is_guest(), args.trap_in_guest)?;
-    let usual = args.event.is_none().then_some(Mechanism::CpuClock);
-    let (event, mechanism) = here.choose(args.event.as_deref(), usual)?;
-    let event = event.with_context(|| format!("{mechanism} names no event"))?;
-    crate::commands::calibrate::check_period(Some(args.period), mechanism)?;
-    let counted = counted(&here, &args.also, args.also_period)?;
-    let mut origin = here.origin("trace");
-    if args.event.is_none() && event.modifiers.exclude_kernel {
-        here.may(Right::OwnKernelMode, "samples are of the program's own mode alone", &mut origin);
-    }
-    let kernel_noise = !args.no_kernel_noise && here.may_see_noise(&mut origin);
-    // Wherever its threads go, whatever CPUs we are held to.
-    let cpus = online_cpus()?;
-    // Whoever samples below the kernel's limits leaves them alone, and may do so beside others.
-    let may_be_throttled =
-        is_throttled(mechanism, args.period) || counted.iter().any(|(event, period)| is_throttled(event.mechanism, *period));
-    let guard = if may_be_throttled { Some(here.throttle_guard(&mut origin)?) } else { None };
-    for less in &origin.warnings {
-        progress::announce(&format!("{less}\n  {}", less.remedy()));
-    }
-    let counts = |precisely: bool| counted.iter().any(|(event, _)| (event.mechanism == Mechanism::Pebs) == precisely);
-    // Of rings: of the program's own events, of what the kernel does, of system calls, of precise events, of probes, of what is counted.
-    let has_calls = kernel_noise || matches!(tag, Tag::Sockets(_));
-    let is_otel = tag == Tag::Otel;
-    let sets =
-        [true, kernel_noise, has_calls, is_otel, mechanism == Mechanism::Pebs, tag.is_probed(), counts(true), counts(false)];
-    let sets = sets.into_iter().filter(|is_one| *is_one).count();
-    // A process that ends takes its words with it.
-    let words = crate::target::program(args.pid, &args.command);
-    let recording = Recording {
-        subject: match args.pid {
-            Some(pid) => Subject::Process(pid),
-            None => Subject::Command(args.command.clone()),
-        },
-        at_most: args.time.map(seconds).transpose()?,
-        budget: args.budget,
-        checks_price: !args.no_price_check,
-        names_inlined: args.inlined,
-        event,
-        period: args.period,
-        counted,
-        kernel_noise,
-        ring_marks: args.ring_marks,
-        tag,
-        ring_pages: args.mmap_pages.unwrap_or_else(|| ring_pages_within_rights(RING_PAGES, sets * cpus.len())),
-        cpus,
-    };
+    let Prepared { here, mut origin, mechanism, guard, words, recording } = watched.prepare("trace")?;
+    let recording =
+        Recording { budget: args.budget, checks_price: !args.no_price_check, names_inlined: args.inlined, ..recording };
     progress::announce(&foreseen(&here.id, &recording));
     raise_descriptor_limit();
     let mut store = StoreWriter::create(folder.path())?;
@@ -181,7 +75,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut taken = 0u64;
     let before = tagged::interrupts(&recording)?;
     let mut pilot = match recording.tag {
-        Tag::Marks => Pilot::new(mechanism, args.period, sample_ns(&here.id, &recording.event.name)),
+        Tag::Marks => Pilot::new(mechanism, watched.period, sample_ns(&here.id, &recording.event.name)),
         _ => None,
     };
     let mut take = |row: &Row| match &mut keep {
@@ -224,7 +118,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let is_marked = recording.tag == Tag::Marks;
     // What marks nothing pays for none.
-    let mark_ns = (is_marked && recorded.rings > 0).then(|| mark_ns(args.ring_marks));
+    let mark_ns = (is_marked && recorded.rings > 0).then(|| mark_ns(watched.ring_marks));
     let counted = counted_samples(&recording, &recorded);
     origin.warnings.extend(warnings(&recorded, &counted, &room, is_marked));
     origin.warnings.extend(tagged::warnings(&recording, &recorded, interrupts));
@@ -236,13 +130,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
         code,
         elapsed_s: recorded.exit.elapsed_s,
         cpu_s: recorded.exit.usage.user_s + recorded.exit.usage.system_s,
-        sampling_gap_ns: (mechanism == Mechanism::CpuClock).then_some(args.period),
+        sampling_gap_ns: (mechanism == Mechanism::CpuClock).then_some(watched.period),
         clock_of_cpus: recording.clock_is_of_cpus(),
         event: recording.event.name.clone(),
-        period: args.period,
+        period: watched.period,
         counted,
         kernel_noise: recording.kernel_noise,
-        tag: args.tag.clone(),
+        tag: watched.tag.clone(),
         register: tagged::register(&recording, &recorded),
         probes: tagged::probes(&recorded),
         contexts: tagged::contexts(&recorded),
@@ -283,31 +177,6 @@ pub fn run(args: &Args) -> Result<Outcome> {
     Ok(if code == 0 { Outcome::Done } else { Outcome::Passed(code) })
 }
 
-/// What is counted by message: each event with its period.
-fn counted(here: &Host, texts: &[String], usual: u64) -> Result<Vec<(Event, u64)>> {
-    let wrong = |value: &str, needed: String| Error::Argument { argument: "--also", value: value.into(), needed };
-    if texts.len() > MAX_COUNTED {
-        return Err(wrong(&texts.join(" "), format!("{MAX_COUNTED} events at most")).into());
-    }
-    let one = |text: &String| {
-        let mut event = here.event(text)?;
-        let period = match event.rate.take() {
-            Some(Rate::Period(period)) => period,
-            Some(Rate::Frequency(_)) => {
-                return Err(wrong(text, "period= rather than freq=: what is counted has one period".into()).into());
-            }
-            None => usual,
-        };
-        if event.mechanism.is_time_driven() {
-            return Err(wrong(text, "an event that something makes: of time -e says where it went".into()).into());
-        }
-        crate::commands::calibrate::check_period(Some(period), event.mechanism)?;
-        here.check_usable(&event)?;
-        Ok((event, period))
-    };
-    texts.iter().map(one).collect()
-}
-
 /// What came of it.
 fn counted_samples(recording: &Recording, recorded: &Recorded) -> Vec<TraceEvent> {
     let all = recording.counted.iter().zip(&recorded.counted);
@@ -321,21 +190,8 @@ fn counted_samples(recording: &Recording, recorded: &Recorded) -> Vec<TraceEvent
     all.map(one).collect()
 }
 
-/// Whether the kernel may throttle such sampling. It does so by tick: half of its limit is safe.
-fn is_throttled(mechanism: Mechanism, period: u64) -> bool {
-    let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate");
-    let limit: u64 = limit.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-    mechanism != Mechanism::CpuClock || 2_000_000_000 / period.max(1) > limit
-}
-
-fn seconds(seconds: f64) -> Result<Duration> {
-    Duration::try_from_secs_f64(seconds).map_err(|_| {
-        Error::Argument { argument: "--time", value: seconds.to_string(), needed: "seconds, 0 or more".into() }.into()
-    })
-}
-
 /// `p99.9` as 0.999.
-fn quantile(text: &str) -> Result<f64, String> {
+pub(super) fn quantile(text: &str) -> Result<f64, String> {
     let percent = text.strip_prefix('p').unwrap_or(text).parse::<f64>().ok();
     let is_tail = |percent: &f64| (50.0..100.0).contains(percent);
     percent.filter(is_tail).map(|percent| percent / 100.0).ok_or_else(|| "needs p50 to p99.999…, as in p99.9".into())

@@ -8,7 +8,7 @@ use perftax_doc::{
 };
 use perftax_report::text;
 use perftax_trace::register::between_ns as latency_between_ns;
-use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Piece, Question, analyse, blame};
+use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Names, Piece, Question, Symbols, analyse, blame};
 
 use super::bounds::Bounds;
 use super::cost::cost;
@@ -138,16 +138,16 @@ fn tail(reading: &Reading, answer: &Answer, from: f64, from_ns: u64) -> Option<T
         from,
         messages: blame.messages as u64,
         extra_ns: blame.extra_ns,
-        causes: blame.causes.iter().map(|blamed| blamed_cause(reading, blamed)).collect(),
+        causes: blame.causes.iter().map(|blamed| blamed_cause(&reading.names, &reading.store.symbols, blamed)).collect(),
         events: events::blamed(reading, &slow, &answer.usual),
     })
 }
 
-fn blamed_cause(reading: &Reading, blamed: &Blamed) -> BlamedCause {
+pub(super) fn blamed_cause(names: &Names, symbols: &Symbols, blamed: &Blamed) -> BlamedCause {
     let details = |is_one: fn(&Detail) -> bool| {
         let own = blamed.details.iter().filter(move |(detail, _)| is_one(detail));
         own.filter_map(|(detail, extra_ns)| {
-            let name = reading.names.detail(blamed.cause, *detail, &reading.store.symbols)?;
+            let name = names.detail(blamed.cause, *detail, symbols)?;
             Some(BlamedDetail { name, extra_ns: *extra_ns })
         })
         .collect()

@@ -1,0 +1,60 @@
+"""Requests of a redis server whose service takes as long as planted, and how long they took as their client saw it.
+
+    load.py PORT SECONDS LATENCIES            planted: DEBUG SLEEP of 10 to 150 ms, one after the other on one connection
+    load.py PORT SECONDS LATENCIES --rate N   GET and SET, N a second
+
+LATENCIES gets one number a line, ns.
+"""
+
+import random
+import socket
+import sys
+import time
+
+
+def command(*words):
+    parts = [b"*%d\r\n" % len(words)]
+    for word in words:
+        word = word if isinstance(word, bytes) else str(word).encode()
+        parts.append(b"$%d\r\n%s\r\n" % (len(word), word))
+    return b"".join(parts)
+
+
+class Client:
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, *words):
+        """One request; its latency in ns. All answers asked for here are short, and end with the line that they begin with or the one after it."""
+        question = command(*words)
+        began = time.monotonic_ns()
+        self.socket.sendall(question)
+        answer = self.socket.recv(65536)
+        while not answer.endswith(b"\r\n") or answer.startswith(b"$") and not answer.startswith(b"$-1") and answer.count(b"\r\n") < 2:
+            answer += self.socket.recv(65536)
+        took = time.monotonic_ns() - began
+        if answer.startswith(b"-"):
+            raise SystemExit(f"redis: {answer.decode().strip()}")
+        return took
+
+
+def main():
+    port, seconds, path = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+    rate = float(sys.argv[5]) if len(sys.argv) > 5 and sys.argv[4] == "--rate" else None
+    client, chance, until = Client(port), random.Random(1), time.monotonic() + seconds
+    due = time.monotonic()
+    with open(path, "w") as out:
+        while time.monotonic() < until:
+            if rate is None:
+                # Most take some ten ms, few many: 10 ms and what an exponential distribution adds, 150 at most.
+                took = client.ask("DEBUG", "SLEEP", f"{min(0.01 + chance.expovariate(1 / 0.015), 0.15):.6f}")
+            else:
+                key = f"key:{chance.randrange(1000)}"
+                took = client.ask("SET", key, "x" * 100) if chance.random() < 0.1 else client.ask("GET", key)
+                due += 1 / rate
+                time.sleep(max(0.0, due - time.monotonic()))
+            print(took, file=out)
+
+
+main()
