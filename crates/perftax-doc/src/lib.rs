@@ -79,7 +79,9 @@ pub use trace::{
     TailBlame, ThreadCost, TraceCost, TraceDiff, TraceLock, TraceMeta, TraceReport, TraceSpent,
 };
 pub use trace_events::{BlamedEvents, BlamedPlace, MessageEvents, TraceEvent};
-pub use trace_message::{MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage, Waterfall, WaterfallPiece};
+pub use trace_message::{
+    BetweenHops, MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage, Waterfall, WaterfallPiece,
+};
 pub use trace_picture::{Noise, Point, TracePicture};
 pub use trace_top::{LatencyBucket, SpansSent, TopBudget, TopKind, TopNow, TraceTop};
 pub use verification::{

@@ -55,7 +55,7 @@ impl TraceMessage {
 }
 
 /// A message that has to do with another one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelatedMessage {
     /// Its number.
@@ -63,6 +63,18 @@ pub struct RelatedMessage {
     /// What it is called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Who worked on it first, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<String>,
+    /// How long it took, ns; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_ns: Option<u64>,
+    /// What it spent most on beyond the median of all messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
+    /// Which of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub which: Option<String>,
 }
 
 /// A message goes to another process, or has come from one.
@@ -77,6 +89,23 @@ pub struct MessageHop {
     pub thread: String,
     /// It was sent; otherwise it was received.
     pub is_sent: bool,
+    /// Where it was received: what was between that and where it was sent; none where nobody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub between: Option<BetweenHops>,
+}
+
+/// What was between sending a message and receiving it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BetweenHops {
+    /// How long that took, ns.
+    pub ns: u64,
+    /// While the receiver waited for it: it was in the kernel, or on its way, ns.
+    pub kernel_ns: u64,
+    /// While the receiver was at something else, or waited for a CPU: it was in a queue, ns.
+    pub queue_ns: u64,
+    /// While nothing is known of the receiver, ns.
+    pub unseen_ns: u64,
 }
 
 /// A message in pieces.

@@ -8,13 +8,14 @@ use perftax_doc::{Estimate, TraceTop};
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Families of metrics, in the making.
-#[derive(Default)]
-struct Page {
+#[derive(Debug, Default)]
+pub struct Page {
     out: String,
 }
 
 impl Page {
-    fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
+    /// A family begins: its name, which ends in its unit where it has one, its type, and what it means.
+    pub fn family(&mut self, name: &str, kind: &str, unit: &str, help: &str) {
         let Self { out } = self;
         // A String takes all that is written.
         let _ = writeln!(out, "# TYPE {name} {kind}");
@@ -24,29 +25,36 @@ impl Page {
         let _ = writeln!(out, "# HELP {name} {}", escaped(help));
     }
 
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
+    /// A sample of the family that began last: with the suffix that its type has.
+    pub fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl std::fmt::Display) {
         let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
         let _ = writeln!(self.out, "{name}{labels} {value}");
     }
 
+    /// The end of the page.
+    pub fn finish(self) -> String {
+        self.out + "# EOF\n"
+    }
+
     /// A family of one gauge; nothing where it is not known.
-    fn gauge(&mut self, name: &str, unit: &str, help: &str, value: Option<f64>) {
+    pub fn gauge(&mut self, name: &str, unit: &str, help: &str, value: Option<f64>) {
         if let Some(value) = value {
             self.family(name, "gauge", unit, help);
             self.sample(name, &[], value);
         }
     }
 
-    fn counter(&mut self, name: &str, unit: &str, help: &str, value: impl std::fmt::Display) {
+    /// A family of one counter.
+    pub fn counter(&mut self, name: &str, unit: &str, help: &str, value: impl std::fmt::Display) {
         self.family(name, "counter", unit, help);
         self.sample(&format!("{name}_total"), &[], value);
     }
 
     /// An estimate and both ends of its interval; nothing where it is not known.
-    fn estimate(&mut self, name: &str, help: &str, value: Option<&Estimate>) {
+    pub fn estimate(&mut self, name: &str, unit: &str, help: &str, value: Option<&Estimate>) {
         let Some(Estimate { estimate, low, high, .. }) = value else { return };
-        self.family(name, "gauge", "ratio", help);
+        self.family(name, "gauge", unit, help);
         for (bound, value) in [("estimate", estimate), ("low", low), ("high", high)] {
             self.sample(name, &[("bound", bound)], value);
         }
@@ -136,9 +144,9 @@ pub fn trace_top(doc: &TraceTop) -> String {
     }
     page.counter("perftax_dropped_marks", "", "Marks that found no room.", doc.dropped);
     let help = "Extra CPU time of the program while recording is on, a share of what there would have been without.";
-    page.estimate("perftax_cost_while_on_ratio", help, doc.checked.as_ref().map(|checked| &checked.extra));
+    page.estimate("perftax_cost_while_on_ratio", "ratio", help, doc.checked.as_ref().map(|checked| &checked.extra));
     let help = "The same over all the time, rests among it.";
-    page.estimate("perftax_cost_ratio", help, doc.budget.spent.as_ref());
+    page.estimate("perftax_cost_ratio", "ratio", help, doc.budget.spent.as_ref());
     page.gauge("perftax_budget_ratio", "ratio", "What it may come to.", Some(doc.budget.share));
     let help = "The share of the program's CPU time for which recording was on.";
     page.gauge("perftax_on_ratio", "ratio", help, Some(doc.budget.on_share));
@@ -149,6 +157,5 @@ pub fn trace_top(doc: &TraceTop) -> String {
         page.counter("perftax_spans_taken", "", "Slow messages that a receiver of spans took.", sent.taken);
         page.counter("perftax_spans_refused", "", "Slow messages that it did not take, or that did not reach it.", sent.refused);
     }
-    page.out += "# EOF\n";
-    page.out
+    page.finish()
 }

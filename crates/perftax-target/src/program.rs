@@ -24,8 +24,8 @@ pub struct Program {
 enum Who {
     /// Ours, at its gate or running.
     Child(Child),
-    /// Somebody else's.
-    Process(Joined),
+    /// Somebody else's; one at least.
+    Processes(Vec<Joined>),
 }
 
 struct Joined {
@@ -61,14 +61,20 @@ impl Program {
                 let argv = argv.clone();
                 let spec = ChildSpec { argv, directory: None, stdin: None, output, cpus: None, environment, survives };
                 let child = Child::spawn(&spec)?;
-                let clock = TreeClock::new(child.pid() as u32);
+                let clock = TreeClock::new([child.pid() as u32]);
                 Ok(Self { who: Who::Child(child), clock })
             }
-            &Subject::Process(pid) => {
-                let found = TreeClock::new(pid).zip(process_cpu_ns(pid)).filter(|_| !has_ended(pid));
-                let (clock, used_ns) = found.ok_or_else(|| Self::gone(pid))?;
-                let joined = Joined { pid, began: Instant::now(), before_ns: used_ns, used_ns, is_left: false };
-                Ok(Self { who: Who::Process(joined), clock: Some(clock) })
+            Subject::Processes(pids) => {
+                let join = |&pid: &u32| {
+                    let used_ns = process_cpu_ns(pid).filter(|_| !has_ended(pid))?;
+                    Some(Joined { pid, began: Instant::now(), before_ns: used_ns, used_ns, is_left: false })
+                };
+                // Of many some may have ended meanwhile.
+                let joined: Vec<Joined> = pids.iter().filter_map(join).collect();
+                let gone = || Self::gone(pids.first().copied().unwrap_or_default());
+                let there = joined.iter().map(|joined| joined.pid);
+                let clock = TreeClock::new(there).filter(|_| !joined.is_empty()).ok_or_else(gone)?;
+                Ok(Self { who: Who::Processes(joined), clock: Some(clock) })
             }
         }
     }
@@ -82,11 +88,19 @@ impl Program {
         }
     }
 
-    /// Its process.
+    /// Its process; of several the first.
     pub fn pid(&self) -> u32 {
         match &self.who {
             Who::Child(child) => child.pid() as u32,
-            Who::Process(joined) => joined.pid,
+            Who::Processes(joined) => joined.first().map_or(0, |joined| joined.pid),
+        }
+    }
+
+    /// Its processes, without those that they start.
+    pub fn pids(&self) -> Vec<u32> {
+        match &self.who {
+            Who::Child(child) => vec![child.pid() as u32],
+            Who::Processes(joined) => joined.iter().map(|joined| joined.pid).collect(),
         }
     }
 
@@ -99,7 +113,7 @@ impl Program {
     pub fn child(&mut self) -> Option<&mut Child> {
         match &mut self.who {
             Who::Child(child) => Some(child),
-            Who::Process(_) => None,
+            Who::Processes(_) => None,
         }
     }
 
@@ -107,7 +121,7 @@ impl Program {
     pub fn threads(&self) -> Vec<i32> {
         match &self.who {
             Who::Child(child) => vec![child.pid()],
-            Who::Process(joined) => running_threads(joined.pid),
+            Who::Processes(joined) => joined.iter().flat_map(|joined| running_threads(joined.pid)).collect(),
         }
     }
 
@@ -128,9 +142,11 @@ impl Program {
     pub fn has_ended(&mut self) -> bool {
         match &mut self.who {
             Who::Child(child) => child.has_ended(),
-            Who::Process(joined) => {
-                joined.used_ns = process_cpu_ns(joined.pid).unwrap_or(0).max(joined.used_ns);
-                joined.is_left || has_ended(joined.pid)
+            Who::Processes(joined) => {
+                for joined in joined.iter_mut() {
+                    joined.used_ns = process_cpu_ns(joined.pid).unwrap_or(0).max(joined.used_ns);
+                }
+                joined.iter().all(|joined| joined.is_left || has_ended(joined.pid))
             }
         }
     }
@@ -139,14 +155,14 @@ impl Program {
     pub fn stop(&mut self) {
         match &mut self.who {
             Who::Child(child) => child.signal(SIGINT),
-            Who::Process(joined) => joined.is_left = true,
+            Who::Processes(_) => self.leave(),
         }
     }
 
     /// The time is over: what is ours goes on by itself, what is not is left alone.
     pub fn leave(&mut self) {
-        if let Who::Process(joined) = &mut self.who {
-            joined.is_left = true;
+        if let Who::Processes(joined) = &mut self.who {
+            joined.iter_mut().for_each(|joined| joined.is_left = true);
         }
     }
 
@@ -154,7 +170,7 @@ impl Program {
     pub fn kill(&mut self) {
         match &mut self.who {
             Who::Child(child) => child.signal(SIGKILL),
-            Who::Process(_) => self.leave(),
+            Who::Processes(_) => self.leave(),
         }
     }
 
@@ -167,9 +183,11 @@ impl Program {
         self.has_ended();
         match self.who {
             Who::Child(child) => child.wait(),
-            Who::Process(Joined { began, before_ns, used_ns, .. }) => {
-                let usage = Usage { user_s: used_ns.saturating_sub(before_ns) as f64 * 1e-9, ..Usage::default() };
-                Ok(Exit { ended: Ended::Code(0), elapsed_s: began.elapsed().as_secs_f64(), usage, stopped: false })
+            Who::Processes(all) => {
+                let used_ns: u64 = all.iter().map(|joined| joined.used_ns.saturating_sub(joined.before_ns)).sum();
+                let usage = Usage { user_s: used_ns as f64 * 1e-9, ..Usage::default() };
+                let elapsed_s = all.iter().map(|joined| joined.began.elapsed().as_secs_f64()).fold(0.0, f64::max);
+                Ok(Exit { ended: Ended::Code(0), elapsed_s, usage, stopped: false })
             }
         }
     }
@@ -213,7 +231,7 @@ mod tests {
     #[test]
     fn a_process_that_has_ended_meanwhile_had_used_what_it_was_last_seen_to() {
         let mut shell = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        let mut program = Program::open(&Subject::Process(shell.id()), Vec::new()).unwrap();
+        let mut program = Program::open(&Subject::process(shell.id()), Vec::new()).unwrap();
         while program.cpu_ns().unwrap() < 50_000_000 {
             assert!(!program.has_ended());
         }
@@ -229,7 +247,7 @@ mod tests {
     #[test]
     fn a_process_is_left_alone_and_a_command_is_told_to_end() {
         let mut sleep = Command::new("sleep").arg("60").spawn().unwrap();
-        let mut joined = Program::open(&Subject::Process(sleep.id()), Vec::new()).unwrap();
+        let mut joined = Program::open(&Subject::process(sleep.id()), Vec::new()).unwrap();
         joined.kill();
         assert!(joined.has_ended());
         assert_eq!(joined.finish().unwrap().ended, Ended::Code(0));
@@ -249,7 +267,7 @@ mod tests {
     fn who_is_gone_is_refused_by_its_number() {
         let mut short = Command::new("true").spawn().unwrap();
         short.wait().unwrap();
-        let error = Program::open(&Subject::Process(short.id()), Vec::new()).err().unwrap().to_string();
+        let error = Program::open(&Subject::process(short.id()), Vec::new()).err().unwrap().to_string();
         assert!(error.contains(&short.id().to_string()) && error.contains("a process that runs"), "{error}");
     }
 }

@@ -154,7 +154,7 @@ mod tests {
         assert!(watch.looks > 1, "it is looked at to its end");
         assert_eq!(program.finish().unwrap().ended, Ended::Code(0));
         let mut sleep = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let (mut joined, mut watch) = (Program::open(&Subject::Process(sleep.id()), Vec::new()).unwrap(), Counting::default());
+        let (mut joined, mut watch) = (Program::open(&Subject::process(sleep.id()), Vec::new()).unwrap(), Counting::default());
         run_loop(&mut joined, Some(Duration::ZERO), &mut watch).unwrap();
         assert_eq!((watch.looks, watch.stopped), (1, 1));
         sleep.kill().unwrap();

@@ -52,7 +52,7 @@ impl Message {
     /// What its causes' time went to in particular: the time of each piece of which something is known, and one for each sample.
     pub fn details(&self) -> impl Iterator<Item = (Cause, Detail, u64)> {
         let has_detail = |piece: &&Piece| piece.which != 0 || piece.cause.is_interruption();
-        let pieces = self.pieces.iter().filter(has_detail);
+        let pieces = self.instants().iter().filter(has_detail);
         let times = pieces.map(|piece| (piece.cause, Detail::Which(piece.which), piece.to_ns - piece.from_ns));
         times.chain(self.by_kind()).chain(self.hits.iter().map(|hit| (hit.cause, Detail::Function(hit.function), 1)))
     }
@@ -63,7 +63,7 @@ impl Message {
     fn by_kind(&self) -> impl Iterator<Item = (Cause, Detail, u64)> {
         let of_wakings = self.wakings.iter().any(|waking| waking.by.kind != 0);
         let is_known = of_wakings || self.meanwhiles.iter().any(|meanwhile| meanwhile.kind != 0);
-        let pieces = if is_known { self.pieces.as_slice() } else { &[] };
+        let pieces = if is_known { self.instants() } else { &[] };
         pieces.iter().filter_map(|piece| {
             let ns = piece.to_ns - piece.from_ns;
             if let Some(waker) = self.woken(piece).filter(|waker| waker.kind != 0) {
@@ -178,7 +178,7 @@ impl Usual {
     pub fn add(&mut self, message: &Message) {
         self.messages += 1;
         message.events.iter().for_each(|(spot, n)| *self.events.entry(*spot).or_default() += n);
-        for piece in &message.pieces {
+        for piece in message.instants() {
             self.totals.add(piece.cause, piece.to_ns - piece.from_ns);
         }
         for (cause, detail, amount) in message.details() {

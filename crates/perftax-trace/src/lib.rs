@@ -14,6 +14,7 @@ pub mod critical;
 pub mod distribution;
 pub mod events;
 pub mod export;
+mod guests;
 pub mod keep;
 pub mod kernel;
 pub mod kinds;

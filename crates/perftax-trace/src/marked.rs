@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::guests::{End, Guests};
 use crate::label::Labels;
 use crate::mark::{Kind, Mark, Saying, TraceIdentity};
 use crate::said::Said;
@@ -35,6 +36,9 @@ pub struct Hop {
 /// Messages and hops that are remembered, at most: some 300 MB.
 const MAX: usize = 4 << 20;
 
+/// Hops among which one is looked for that says the same.
+const NEAR: usize = 64;
+
 /// What was said.
 #[derive(Debug, Default)]
 pub struct Marked {
@@ -55,6 +59,7 @@ pub struct Marked {
     /// Those of them that have not ended.
     under_way: FxHashSet<u64>,
     said: Said,
+    guests: Guests,
 }
 
 impl Marked {
@@ -80,13 +85,55 @@ impl Marked {
             Saying::Child { id, parent } => self.relations.entry(id).or_default().parent = parent,
             Saying::Identity { id, identity } => self.relations.entry(id).or_default().identity = identity,
             Saying::Name { id, text } => self.labels.add(id, &text),
-            Saying::Send(id) => self.hops.push(Hop { time_ns, id, tid, is_sent: true }),
-            Saying::Receive(id) => self.hops.push(Hop { time_ns, id, tid, is_sent: false }),
+            Saying::Send(id) => {
+                self.hops.push(Hop { time_ns, id, tid, is_sent: true });
+                if self.guests.send(pid, id) {
+                    self.at(Mark { time_ns, tid, id: 0, kind: Kind::Switch }, out);
+                }
+            }
+            Saying::Receive(id) => {
+                self.hops.push(Hop { time_ns, id, tid, is_sent: false });
+                if self.guests.receive(pid, id) {
+                    self.at(Mark { time_ns, tid, id, kind: Kind::Switch }, out);
+                }
+            }
         }
     }
 
-    /// Takes a mark, in order of time.
-    pub fn mark(&mut self, mark: Mark, out: &mut dyn FnMut(Mark)) {
+    /// Takes a mark of a process's, in order of time. A message that another one has begun, and that is under way, is that one's: this process is at it from its begin to its end.
+    pub fn mark(&mut self, pid: u32, mark: Mark, out: &mut dyn FnMut(Mark)) {
+        let Mark { time_ns, tid, id, kind } = mark;
+        let at = |id| Mark { time_ns, tid, id, kind: Kind::Switch };
+        match kind {
+            Kind::Begin if self.guests.begin(pid, id) => {
+                self.hop(Hop { time_ns, id, tid, is_sent: false });
+                self.at(at(id), out);
+            }
+            Kind::End => match self.guests.end(pid, id) {
+                End::Its => self.at(mark, out),
+                End::Guests => {
+                    self.hop(Hop { time_ns, id, tid, is_sent: true });
+                    self.at(at(0), out);
+                }
+                End::Over => self.at(at(0), out),
+            },
+            _ => self.at(mark, out),
+        }
+    }
+
+    /// A message has come to a process or leaves it, and the program may have said so itself just before.
+    fn hop(&mut self, hop: Hop) {
+        let is_same = |other: &&Hop| (other.id, other.tid) == (hop.id, hop.tid);
+        let said = self.hops.iter().rev().take(NEAR).find(is_same).is_some_and(|other| other.is_sent == hop.is_sent);
+        match self.hops.len() < MAX {
+            _ if said => {}
+            true => self.hops.push(hop),
+            false => self.forgotten += 1,
+        }
+    }
+
+    /// The same of messages whose ends are theirs.
+    fn at(&mut self, mark: Mark, out: &mut dyn FnMut(Mark)) {
         let carrier = self.threads.get(&mark.tid).copied().filter(|(_, carrier)| *carrier != 0);
         let Some(carrier) = carrier else {
             // A message that a carrier is at may be ended by whoever is on none.
@@ -167,7 +214,7 @@ mod tests {
         fn mark(&mut self, tid: u32, id: u64, kind: Kind) -> &mut Self {
             self.now_ns += 1;
             let (marks, mark) = (&mut self.marks, Mark { time_ns: self.now_ns, tid, id, kind });
-            self.marked.mark(mark, &mut |mark| marks.push((mark.tid, mark.id, mark.kind)));
+            self.marked.mark(1, mark, &mut |mark| marks.push((mark.tid, mark.id, mark.kind)));
             self
         }
     }
@@ -200,6 +247,26 @@ mod tests {
         ];
         assert_eq!(told.marks, expected);
         assert_eq!(told.marked.under_way.len(), 1);
+    }
+
+    /// A request goes to another process and back: its number is one message's.
+    #[test]
+    fn a_message_goes_to_another_process_and_back() {
+        let (mut marked, mut marks) = (Marked::default(), Vec::new());
+        let mut out = |mark: Mark| marks.push((mark.tid, mark.id, mark.kind));
+        let mark = |time_ns, tid, kind| Mark { time_ns, tid, id: 7, kind };
+        marked.mark(1, mark(1, 10, Kind::Begin), &mut out);
+        marked.take(2, (1, 10), Saying::Send(7), &mut out);
+        marked.mark(2, mark(3, 20, Kind::Begin), &mut out);
+        marked.take(4, (2, 20), Saying::Send(7), &mut out);
+        marked.take(5, (3, 30), Saying::Receive(7), &mut out);
+        marked.take(6, (3, 30), Saying::Send(7), &mut out);
+        marked.mark(2, mark(7, 20, Kind::End), &mut out);
+        marked.mark(1, mark(8, 10, Kind::End), &mut out);
+        use Kind::{Begin, End, Switch};
+        assert_eq!(marks, [(10, 7, Begin), (20, 7, Switch), (30, 7, Switch), (30, 0, Switch), (20, 0, Switch), (10, 7, End)]);
+        let hops: Vec<(u64, u32, bool)> = marked.hops.iter().map(|hop| (hop.time_ns, hop.tid, hop.is_sent)).collect();
+        assert_eq!(hops, [(2, 10, true), (3, 20, false), (4, 20, true), (5, 30, false), (6, 30, true)]);
     }
 
     #[test]

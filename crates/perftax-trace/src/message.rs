@@ -1,11 +1,14 @@
 //! Messages: what the tracker knows of each when it is over.
 
+mod overlap;
+
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
 use crate::cause::{Cause, Shares};
 use crate::spot::Spot;
+use overlap::one_at_a_time;
 
 /// A piece of time that went to one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +104,8 @@ pub struct Message {
     pub shares: Shares,
     /// Its pieces, by thread in order of time; two of one thread do not overlap. At most [`Message::MAX`]: `left_out` counts the others.
     pub pieces: Vec<Piece>,
+    /// The same where several threads were at it at once: one piece for each instant, in order of time. Empty where none were.
+    pub told: Vec<Piece>,
     /// Its samples. At most [`Message::MAX`].
     pub hits: Vec<Hit>,
     /// Samples of the events that are counted, by place.
@@ -144,6 +149,7 @@ impl Message {
             end_ns: None,
             shares: Shares::default(),
             pieces: Vec::new(),
+            told: Vec::new(),
             hits: Vec::new(),
             events: FxHashMap::default(),
             stints: 0,
@@ -167,6 +173,7 @@ impl Message {
             end_ns,
             shares,
             pieces,
+            told,
             hits,
             events,
             stints,
@@ -182,6 +189,7 @@ impl Message {
         (*own_id, *began_ns, *attended_ns, *end_ns, *shares) = (id, begin_ns, begin_ns, None, Shares::default());
         (*stints, *faults, *migrations, *left_out, *is_watched) = (0, 0, 0, 0, true);
         pieces.clear();
+        told.clear();
         hits.clear();
         events.clear();
         threads.clear();
@@ -253,6 +261,21 @@ impl Message {
             Piece { from_ns: to_ns, ..whole },
         ];
         self.pieces.splice(at..=at, parts.into_iter().filter(|part| part.to_ns > part.from_ns));
+    }
+
+    /// Its time in pieces of which no two overlap, where that is known.
+    pub fn instants(&self) -> &[Piece] {
+        if self.told.is_empty() { &self.pieces } else { &self.told }
+    }
+
+    /// It is over: what several threads were at at once counts once.
+    pub(crate) fn tell(&mut self) {
+        let is_whole = self.end_ns.is_some() && self.left_out == 0 && self.threads.len() > 1;
+        if let Some(told) = is_whole.then(|| one_at_a_time(&self.pieces, &self.threads)).flatten() {
+            self.shares = Shares::default();
+            told.iter().for_each(|piece| self.shares.add(piece.cause, piece.to_ns - piece.from_ns));
+            self.told = told;
+        }
     }
 
     /// Adds pieces for the time in which no thread was at it. Returns how long that was.

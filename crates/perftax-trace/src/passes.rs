@@ -103,14 +103,14 @@ pub struct Passes {
 }
 
 impl Passes {
-    /// Of a process and its descendants.
-    pub fn of(pid: u32) -> Self {
-        Self { family: FxHashSet::from_iter([pid]), ..Self::default() }
+    /// Of processes and their descendants.
+    pub fn of(pids: &[u32]) -> Self {
+        Self { family: pids.iter().copied().collect(), ..Self::default() }
     }
 
     /// The same where a message is a call of a function: what it calls itself is of it.
-    pub fn of_calls(pid: u32) -> Self {
-        Self { is_a_call: true, ..Self::of(pid) }
+    pub fn of_calls(pids: &[u32]) -> Self {
+        Self { is_a_call: true, ..Self::of(pids) }
     }
 
     /// A process has been created.
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn messages_are_told_apart_by_thread_and_one_that_never_ended_is_broken_off() {
-        let mut passes = Passes::of(1);
+        let mut passes = Passes::of(&[1]);
         passes.born(2, 1);
         passes.born(4, 3);
         let all = [
@@ -280,7 +280,7 @@ mod tests {
     /// Nothing was heard for a while: calls that went on are not ended by what comes then, and processes may have come.
     #[test]
     fn after_a_gap_nothing_of_before_goes_on() {
-        let mut passes = Passes::of(1);
+        let mut passes = Passes::of(&[1]);
         assert_eq!(marks(&mut passes, &[(10, 1, None, START)]).len(), 1);
         passes.resume(&[1, 2]);
         let all = [(20, 1, None, DONE), (30, 2, None, START), (40, 2, None, DONE)];
@@ -291,7 +291,7 @@ mod tests {
     /// One thread has two under way, another one ends the first; a number that comes again is another message's.
     #[test]
     fn messages_with_numbers_go_from_thread_to_thread() {
-        let mut passes = Passes::of(1);
+        let mut passes = Passes::of(&[1]);
         passes.born(2, 1);
         let all = [
             (10, 1, None, begins(700)),
@@ -324,7 +324,7 @@ mod tests {
     /// Calls of calls; one that is left by an exception within another, and one that is left with all that was within.
     #[test]
     fn a_call_within_its_own_call_is_of_it() {
-        let mut passes = Passes::of_calls(1);
+        let mut passes = Passes::of_calls(&[1]);
         let all = [
             (10, 100, START),
             (20, 200, START),
@@ -363,7 +363,7 @@ mod tests {
     /// Two goroutines take turns on one thread; one goes on on another thread, and one ends without having ended its message.
     #[test]
     fn messages_follow_their_goroutines() {
-        let mut passes = Passes::of(1);
+        let mut passes = Passes::of(&[1]);
         let (a, b) = (Some(0xa0), Some(0xb0));
         let all = [
             (10, 5, a, START),

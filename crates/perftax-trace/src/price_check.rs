@@ -89,6 +89,7 @@ pub struct PriceCheck {
     most: usize,
     /// Logarithms of CPU time with recording on over that with it off.
     pairs: Vec<f64>,
+    compared: usize,
 }
 
 impl PriceCheck {
@@ -106,6 +107,7 @@ impl PriceCheck {
             idle: 0,
             most,
             pairs: Vec::new(),
+            compared: 0,
         }
     }
 
@@ -114,14 +116,25 @@ impl PriceCheck {
         self.state = State::Over;
     }
 
+    /// A stretch with recording on, between two with it off, that was not this check's: one more comparison, where enough was done in each. At most [`MAX_PAIRS`] are kept, the last ones.
+    pub fn compare(&mut self, before: [Progress; 2], on: [Progress; 2], after: [Progress; 2]) {
+        let each = [before, on, after].map(|[from, to]| Slice::between(&from, &to).cpu_ns_each());
+        let [Some(before), Some(on), Some(after)] = each else { return };
+        if self.pairs.len() >= MAX_PAIRS {
+            self.pairs.remove(0);
+        }
+        self.compared += 1;
+        self.pairs.push((on / (before * after).sqrt()).ln());
+    }
+
     /// Whether no comparison is under way.
     pub fn is_between(&self) -> bool {
         matches!(self.state, State::Waits(_) | State::Over)
     }
 
-    /// Comparisons so far.
+    /// Comparisons so far, those that were not kept among them.
     pub fn comparisons(&self) -> usize {
-        self.pairs.len()
+        self.compared
     }
 
     /// Whether something is over by now; the program's CPU time is asked for where that decides.
@@ -183,6 +196,7 @@ impl PriceCheck {
         let is_idle = ratio.is_none();
         self.idle += usize::from(is_idle);
         self.pairs.extend(ratio.map(f64::ln));
+        self.compared += usize::from(ratio.is_some());
         // The next one takes as long as those before did.
         let each_ns = self.off_ns / (self.pairs.len() + self.idle).max(1) as u64;
         let share = if self.pairs.len() < FIRST_PAIRS { FIRST_OFF_SHARE } else { MAX_OFF_SHARE };
@@ -257,6 +271,21 @@ mod tests {
             assert!(found.pairs.len() >= 10, "{found:?}");
             assert!(off_ns as f64 <= (MAX_OFF_SHARE + 0.005) * 300e9, "{off_ns}");
         }
+    }
+
+    /// Stretches between rests say what recording costs, too; the last ones count.
+    #[test]
+    fn rests_are_comparisons() {
+        let mut check = PriceCheck::new(0, true);
+        let at = |cpu_ns, messages| Progress { time_ns: 0, cpu_ns, messages };
+        for round in 0..2 * MAX_PAIRS as u64 {
+            let on_ns = if round < MAX_PAIRS as u64 { 9000 } else { 2000 + round % 2 };
+            check.compare([at(0, 0), at(100_000, 100)], [at(0, 0), at(on_ns * 100, 100)], [at(0, 0), at(100_000, 100)]);
+            check.compare([at(0, 0), at(100_000, 1)], [at(0, 0), at(900_000, 100)], [at(0, 0), at(100_000, 100)]);
+        }
+        assert_eq!(check.comparisons(), 2 * MAX_PAIRS);
+        let found = check.found().unwrap();
+        assert!(found.pairs.len() == MAX_PAIRS && (found.extra.estimate - 1.0).abs() < 0.001, "{found:?}");
     }
 
     #[test]

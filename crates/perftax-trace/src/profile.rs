@@ -71,7 +71,7 @@ impl Profile {
         let Some(block) = self.blocks.last_mut() else { return };
         block.messages += 1;
         block.latency_ns += latency_ns;
-        for piece in &message.pieces {
+        for piece in message.instants() {
             block.shares.add(piece.cause, piece.to_ns - piece.from_ns);
         }
         for (cause, detail, amount) in message.details() {

@@ -41,6 +41,8 @@ pub struct Rest {
     least_ns: f64,
     cpu_ns: u64,
     rests: u64,
+    /// The last stretches, from and to, newest last: on and off in turn.
+    stretches: Vec<[Progress; 2]>,
 }
 
 impl Rest {
@@ -56,6 +58,7 @@ impl Rest {
             least_ns: 0.0,
             cpu_ns: 0,
             rests: 0,
+            stretches: Vec::new(),
         }
     }
 
@@ -91,8 +94,12 @@ impl Rest {
         }
     }
 
-    /// It has been switched, by `now`.
-    pub fn switched(&mut self, now: Progress) {
+    /// It has been switched, between two moments: what that took is of neither stretch. Returns a stretch with recording on between the two with it off around it, where one has come to its end.
+    pub fn switched(&mut self, from: Progress, now: Progress) -> Option<[[Progress; 2]; 3]> {
+        self.stretches.push([self.turned, from]);
+        if self.stretches.len() > 3 {
+            self.stretches.remove(0);
+        }
         if self.is_on {
             let window_ns = now.cpu_ns.saturating_sub(self.turned.cpu_ns);
             let lasted_ns = now.time_ns.saturating_sub(self.turned.time_ns).max(ON_NS);
@@ -102,6 +109,8 @@ impl Rest {
         }
         self.is_on = !self.is_on;
         self.turned = now;
+        // On again: the last of them was off.
+        <[[Progress; 2]; 3]>::try_from(self.stretches.as_slice()).ok().filter(|_| self.is_on)
     }
 
     /// How it keeps to its budget so far.
@@ -135,6 +144,7 @@ mod tests {
         let mut rest = Rest::new(budget);
         let known = Estimate::new(extra, 0.9 * extra, 1.1 * extra);
         let (mut now, mut spent_ns, mut on_since, mut shortest_ns) = (Progress::default(), 0.0, 0, u64::MAX);
+        let mut compared = 0;
         while now.time_ns < seconds * 1_000_000_000 {
             now.time_ns += 10_000_000;
             let work_ns = 10_000_000.0 * busy;
@@ -148,8 +158,9 @@ mod tests {
                 Step::Off => shortest_ns = shortest_ns.min(now.time_ns - on_since),
                 Step::On => on_since = now.time_ns,
             }
-            rest.switched(now);
+            compared += usize::from(rest.switched(now, now).is_some());
         }
+        assert!(compared as u64 + 2 >= rest.rests, "{compared} of {}", rest.rests);
         (rest, spent_ns / (now.cpu_ns as f64 - spent_ns), shortest_ns)
     }
 

@@ -9,6 +9,11 @@ use crate::mark::{Kind, Mark};
 pub(crate) struct Said(FxHashMap<u32, u64>);
 
 impl Said {
+    /// The message that a thread was last said to be at; 0: none.
+    pub fn of(&self, tid: u32) -> u64 {
+        self.0.get(&tid).copied().unwrap_or(0)
+    }
+
     /// A thread is at a message from now on, or at none: says so, where it was at something else.
     pub fn turn(&mut self, time_ns: u64, tid: u32, id: u64, out: &mut dyn FnMut(Mark)) {
         let before = if id == 0 { self.0.remove(&tid) } else { self.0.insert(tid, id) };

@@ -5,6 +5,7 @@ mod calibration;
 mod cli;
 mod commands;
 mod completion;
+mod endpoint;
 mod failure;
 mod folder;
 mod host;

@@ -39,7 +39,7 @@ impl Terms {
 
     /// Whether it runs before we come.
     pub(super) fn is_joined(&self) -> bool {
-        matches!(self.subject, Subject::Process(_))
+        matches!(self.subject, Subject::Processes(_))
     }
 
     /// What traps cost, and what they may.

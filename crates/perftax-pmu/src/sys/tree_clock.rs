@@ -1,10 +1,10 @@
 //! CPU time of a process and of all that it starts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::clock::process_cpu_ns;
-use super::descendants::process_tree;
+use super::descendants::process_trees;
 
 /// From one look for new processes to the next, at least.
 const LOOK: Duration = Duration::from_millis(50);
@@ -15,7 +15,7 @@ const SPARING: u32 = 50;
 /// ones (50 ms) is missed; where the kernel does not list children (CONFIG_PROC_CHILDREN), all of them are.
 #[derive(Clone, Debug)]
 pub struct TreeClock {
-    root: u32,
+    roots: Vec<u32>,
     /// What each that is there was last seen to have used.
     used_ns: BTreeMap<u32, u64>,
     /// What those had used that are gone.
@@ -27,14 +27,15 @@ pub struct TreeClock {
 }
 
 impl TreeClock {
-    /// A clock that begins at 0 now; none where the process is gone.
-    pub fn new(root: u32) -> Option<Self> {
-        let mut clock = Self { root, used_ns: BTreeMap::new(), gone_ns: 0, next_look: None, before_ns: 0 };
+    /// A clock that begins at 0 now, of some processes; none where they are gone.
+    pub fn new(roots: impl IntoIterator<Item = u32>) -> Option<Self> {
+        let roots = roots.into_iter().collect();
+        let mut clock = Self { roots, used_ns: BTreeMap::new(), gone_ns: 0, next_look: None, before_ns: 0 };
         clock.before_ns = clock.elapsed_ns()?;
         Some(clock)
     }
 
-    /// CPU time since the clock was made, ns; none once the process itself is gone.
+    /// CPU time since the clock was made, ns; none once the processes themselves are gone.
     pub fn elapsed_ns(&mut self) -> Option<u64> {
         let began = Instant::now();
         if self.next_look.is_none_or(|due| began >= due) {
@@ -47,12 +48,16 @@ impl TreeClock {
             }
         }
         let all_ns = self.gone_ns + self.used_ns.values().sum::<u64>();
-        process_cpu_ns(self.root).map(|_| all_ns.saturating_sub(self.before_ns))
+        let is_there = self.roots.iter().any(|root| process_cpu_ns(*root).is_some());
+        is_there.then(|| all_ns.saturating_sub(self.before_ns))
     }
 
     /// Finds who is there. Who is not any more keeps what it had: its number may be another's soon.
     fn look(&mut self) {
-        let there = process_tree(self.root).into_iter().map(|pid| (pid, self.used_ns.remove(&pid).unwrap_or_default())).collect();
+        let there = process_trees(self.roots.iter().copied(), &BTreeSet::new())
+            .into_iter()
+            .map(|pid| (pid, self.used_ns.remove(&pid).unwrap_or_default()))
+            .collect();
         self.gone_ns += self.used_ns.values().sum::<u64>();
         self.used_ns = there;
     }
@@ -70,7 +75,7 @@ mod tests {
     fn what_children_use_is_counted() {
         // The shell itself does nothing but wait.
         let mut shell = Command::new("sh").args(["-c", "perl -e 'alarm 100; 1 while 1' & wait"]).spawn().unwrap();
-        let mut clock = TreeClock::new(shell.id()).unwrap();
+        let mut clock = TreeClock::new([shell.id()]).unwrap();
         let began = Instant::now();
         let mut used_ns = 0;
         while used_ns < 200_000_000 {

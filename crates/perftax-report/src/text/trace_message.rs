@@ -92,10 +92,20 @@ fn related(sheet: &mut Sheet, doc: &TraceMessage) {
     }
     for hop in &doc.hops {
         let way = if hop.is_sent { "sent" } else { "received" };
-        sheet.row(
-            "hop",
-            &format!("{way} after {} by {} ({})", units::time_ns(hop.from_ns as f64), printable(&hop.thread), hop.tid),
-        );
+        let time = units::time_ns(hop.from_ns.unsigned_abs() as f64);
+        let when = if hop.from_ns < 0 { format!("{time} before it began") } else { format!("after {time}") };
+        let mut text = format!("{way} {when} by {}", printable(&hop.thread));
+        if let Some(between) = &hop.between {
+            let parts = [
+                (between.kernel_ns, "in the kernel"),
+                (between.queue_ns, "in a queue, its receiver not being at it"),
+                (between.unseen_ns, "not seen"),
+            ];
+            let parts = parts.into_iter().filter(|(ns, _)| *ns > 0);
+            let parts = parts.map(|(ns, what)| format!("{} {what}", units::time_ns(ns as f64))).join(", ");
+            text += &format!(", {} after it was sent: {parts}", units::time_ns(between.ns as f64));
+        }
+        sheet.row("hop", &text);
     }
 }
 
@@ -103,8 +113,18 @@ fn related(sheet: &mut Sheet, doc: &TraceMessage) {
 const PARTS: usize = 12;
 
 fn named(message: &RelatedMessage) -> String {
-    let label = message.label.as_deref().map_or_else(String::new, |label| format!(" ({})", printable(label)));
-    format!("{}{label}", message.id)
+    let mostly = message.cause.as_deref().map(|cause| {
+        let which = message.which.as_deref().map_or_else(String::new, |which| format!(": {}", printable(which)));
+        format!("mostly {}{which}", printable(cause))
+    });
+    let known = [
+        message.label.as_deref().map(printable),
+        message.thread.as_deref().map(printable),
+        message.latency_ns.map(|ns| units::time_ns(ns as f64)),
+        mostly,
+    ];
+    let known = known.into_iter().flatten().join("; ");
+    if known.is_empty() { message.id.to_string() } else { format!("{} ({known})", message.id) }
 }
 
 /// The critical path: the longest steps have lines, the others between them are folded.

@@ -7,7 +7,7 @@ const EACH_NS: f64 = 1000.0;
 /// The share of the program's CPU time that they may take more.
 const MAX_SHARE: f64 = 0.01;
 
-/// A process, and what it has started since it is recorded.
+/// Processes, and what they have started since they are recorded.
 #[derive(Debug, Default)]
 pub(super) struct Family {
     processes: FxHashSet<u32>,
@@ -17,9 +17,9 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// Of a process, and the threads that it has.
-    pub fn of(root: u32, threads: impl IntoIterator<Item = u32>) -> Self {
-        Self { processes: FxHashSet::from_iter([root]), threads: threads.into_iter().collect(), handovers: 0 }
+    /// Of processes, and the threads that they have.
+    pub fn of(roots: impl IntoIterator<Item = u32>, threads: impl IntoIterator<Item = u32>) -> Self {
+        Self { processes: roots.into_iter().collect(), threads: threads.into_iter().collect(), handovers: 0 }
     }
 
     /// The kernel says who has created a thread, of a new process or of its own.
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_a_process_starts_is_of_it() {
-        let mut family = Family::of(10, [10, 11]);
+        let mut family = Family::of([10], [10, 11]);
         family.born(20, 20, 10);
         family.born(30, 30, 20);
         family.born(40, 40, 1);
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn threads_that_take_turns_keep_what_they_inherited() {
-        let mut family = Family::of(10, [10]);
+        let mut family = Family::of([10], [10]);
         family.born(10, 11, 10);
         for _ in 0..50_000 {
             family.switched(10, 11);

@@ -15,7 +15,7 @@ use crate::mark::{Mark, Saying};
 use crate::marked::{Marked, Relation};
 use crate::passes::{Pass, Passes};
 use crate::register::{Look, Occasion, Rule, Sight};
-use crate::sockets::{self, Call};
+use crate::sockets::{self, Call, Passed};
 use crate::tag::{Tag, TagRegister};
 use perftax_doc::Mechanism;
 
@@ -24,6 +24,8 @@ use perftax_doc::Mechanism;
 pub(super) enum Held {
     /// A row of the trace.
     Row(Row),
+    /// A program's mark: the process, and what it says.
+    Mark(u32, Mark),
     /// What a program says beyond marks: when, the process and the thread.
     Saying(u64, (u32, u32), Saying),
     /// A thread has another context: becomes marks.
@@ -68,13 +70,12 @@ pub(super) enum Identity {
 }
 
 impl Identity {
-    /// For the program, by its process.
-    pub fn new(recording: &Recording, pid: i32) -> Self {
+    /// For the program, by its processes.
+    pub fn new(recording: &Recording, pids: &[u32]) -> Self {
         match &recording.tag {
             Tag::Register(_) => Self::Register(Box::new(Hold::new(rule(recording)))),
-            Tag::Probes(_) => Self::Probes(Box::new(Passes::of(pid.unsigned_abs()))),
-            Tag::Functions(functions) if functions.is_a_call() => Self::Probes(Box::new(Passes::of_calls(pid.unsigned_abs()))),
-            Tag::Functions(_) => Self::Probes(Box::new(Passes::of(pid.unsigned_abs()))),
+            Tag::Functions(functions) if functions.is_a_call() => Self::Probes(Box::new(Passes::of_calls(pids))),
+            Tag::Probes(_) | Tag::Functions(_) => Self::Probes(Box::new(Passes::of(pids))),
             Tag::Sockets(port) => Self::Sockets(Box::new(Served::new(*port))),
             Tag::Marks => Self::Marks(Box::default()),
             Tag::Otel => Self::Contexts(Box::new(contexts::Held::new())),
@@ -120,7 +121,7 @@ impl Identity {
             (Self::Sockets(served), Held::Death(_, pid, tid)) if pid == tid => served.gone(pid),
             (Self::Sockets(served), Held::Gap(gap)) => served.resume(&gap.served, &gap.open),
             (Self::Probes(passes), Held::Gap(gap)) => passes.resume(&gap.pids),
-            (Self::Marks(marked), Held::Row(Row::Mark(mark))) => said(keep, |out| marked.mark(mark, out))?,
+            (Self::Marks(marked), Held::Mark(pid, mark)) => said(keep, |out| marked.mark(pid, mark, out))?,
             (Self::Marks(marked), Held::Saying(time_ns, who, saying)) => {
                 said(keep, |out| marked.take(time_ns, who, saying, out))?
             }
@@ -161,7 +162,12 @@ impl Identity {
                 Some(&mut marked.relations)
             }
             Self::Contexts(held) => Some(&mut held.contexts.sight.relations),
-            Self::Register(_) | Self::Probes(_) | Self::Sockets(_) => None,
+            Self::Sockets(served) => {
+                let passed = served.passed();
+                passed.hops.clear();
+                Some(&mut passed.relations)
+            }
+            Self::Register(_) | Self::Probes(_) => None,
         }
     }
 
@@ -172,7 +178,10 @@ impl Identity {
             Self::Register(hold) => Seen::Register(hold.into_sight()),
             Self::Probes(passes) => Seen::Probes(*passes),
             Self::Contexts(held) => Seen::Contexts(Box::new(held.contexts.sight)),
-            Self::Sockets(served) => Seen::Sockets(served.into_sight()),
+            Self::Sockets(served) => {
+                let (sight, passed) = served.into_sight();
+                Seen::Sockets(sight, Box::new(passed))
+            }
         }
     }
 }
@@ -188,8 +197,8 @@ pub enum Seen {
     Probes(Passes),
     /// By the contexts that threads publish.
     Contexts(Box<ContextSight>),
-    /// By the system calls of a server on its connections.
-    Sockets(sockets::Sight),
+    /// By the system calls of a server on its connections; with what was passed on from one to another.
+    Sockets(sockets::Sight, Box<Passed>),
 }
 
 /// Keeps the marks that somebody says.

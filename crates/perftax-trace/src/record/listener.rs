@@ -1,14 +1,13 @@
 //! Who reads the marks, and puts them on the kernel's clock; in containers threads know other numbers of themselves than the kernel's records have.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::PathBuf;
 
 use perftax_pmu::Result;
 use perftax_pmu::process::{Standing, own_number, threads};
 use perftax_pmu::sys::{Tsc, monotonic_raw_ns, process_cpu_ns, process_tree};
 use perftax_target::TimeOrder;
 
-use super::Row;
 use super::identity::Held;
 use crate::clock::Anchors;
 use crate::mark::{Kind, Mark, Statement};
@@ -18,41 +17,42 @@ use crate::rings::{MarkFolder, MarkOwner};
 const ANCHOR_ATTEMPTS: u32 = 5;
 
 pub(super) struct Listener {
-    pub folder: MarkFolder,
+    /// Folders, each with the process that is recorded; it, or one that it started, has made the rings.
+    folders: Vec<(MarkFolder, u32)>,
     anchors: Anchors,
     raw: Vec<(MarkOwner, u64, Statement)>,
-    /// The process that is recorded; it, or one that it started, has made the rings.
-    root: u32,
-    /// Whoever writes rings, as they know themselves, and as we know them.
-    owners: HashMap<MarkOwner, MarkOwner>,
+    /// Whoever writes rings, by the process that is recorded and as they know themselves, as we know them.
+    owners: HashMap<(u32, MarkOwner), MarkOwner>,
     /// Messages that have ended, and CPU time when it was last asked for, ns, by process.
     processes: BTreeMap<u32, (u64, u64)>,
 }
 
 impl Listener {
-    /// Of a process and what it starts, which make rings in that folder.
-    pub fn new(folder: &Path, root: u32) -> Self {
-        let (folder, anchors) = (MarkFolder::new(folder), Anchors::default());
-        Self { folder, anchors, raw: Vec::new(), root, owners: HashMap::new(), processes: BTreeMap::new() }
+    /// Of processes and what they start, each of which make rings in a folder.
+    pub fn new(folders: impl IntoIterator<Item = (PathBuf, u32)>) -> Self {
+        let folders = folders.into_iter().map(|(folder, root)| (MarkFolder::new(folder), root)).collect();
+        Self { folders, anchors: Anchors::default(), raw: Vec::new(), owners: HashMap::new(), processes: BTreeMap::new() }
     }
 
     /// Takes the marks that wait. What the counter said when is asked after it, so that they lie between two anchors.
     pub fn listen(&mut self, order: &mut TimeOrder<Held>) -> Result<()> {
         let raw = &mut self.raw;
         let processes = &mut self.processes;
-        let (owners, root) = (&mut self.owners, self.root);
-        self.folder.drain(|owner, counter, statement| {
-            let owner = *owners.entry(*owner).or_insert_with(|| as_we_know(root, *owner));
-            if matches!(statement, Statement::Mark(_, Kind::End)) {
-                processes.entry(owner.pid).or_default().0 += 1;
-            }
-            raw.push((owner, counter, statement));
-        })?;
+        let owners = &mut self.owners;
+        for (folder, root) in &mut self.folders {
+            folder.drain(|owner, counter, statement| {
+                let owner = *owners.entry((*root, *owner)).or_insert_with(|| as_we_know(*root, *owner));
+                if matches!(statement, Statement::Mark(_, Kind::End)) {
+                    processes.entry(owner.pid).or_default().0 += 1;
+                }
+                raw.push((owner, counter, statement));
+            })?;
+        }
         self.anchor();
         for (MarkOwner { pid, tid }, counter, statement) in self.raw.drain(..) {
             let Some(time_ns) = self.anchors.time_ns(counter) else { continue };
             let held = match statement {
-                Statement::Mark(id, kind) => Held::Row(Row::Mark(Mark { time_ns, tid, id, kind })),
+                Statement::Mark(id, kind) => Held::Mark(pid, Mark { time_ns, tid, id, kind }),
                 Statement::Of(saying) => Held::Saying(time_ns, (pid, tid), saying),
             };
             order.push(time_ns, held);
@@ -60,9 +60,26 @@ impl Listener {
         Ok(())
     }
 
-    /// Messages that have ended, and CPU time of the processes that mark them, and of one that is to be there in any case, ns.
-    pub fn progress(&mut self, pid: u32) -> (u64, u64) {
-        self.processes.entry(pid).or_default();
+    /// Marks that found no room, all rings.
+    pub fn dropped(&self) -> u64 {
+        self.folders.iter().map(|(folder, _)| folder.dropped()).sum()
+    }
+
+    /// Rings found so far.
+    pub fn rings(&self) -> usize {
+        self.folders.iter().map(|(folder, _)| folder.rings()).sum()
+    }
+
+    /// Why some of them are not read.
+    pub fn broken(&self) -> impl Iterator<Item = &str> {
+        self.folders.iter().flat_map(|(folder, _)| folder.broken())
+    }
+
+    /// Messages that have ended, and CPU time of the processes that mark them, and of those that are to be there in any case, ns.
+    pub fn progress(&mut self, pids: &[u32]) -> (u64, u64) {
+        for pid in pids {
+            self.processes.entry(*pid).or_default();
+        }
         for (pid, (_, cpu_ns)) in &mut self.processes {
             // One that is gone takes no more.
             *cpu_ns = process_cpu_ns(*pid).unwrap_or(*cpu_ns).max(*cpu_ns);

@@ -14,6 +14,7 @@ mod marks_place;
 mod moment;
 mod objects;
 mod opening;
+mod peers;
 mod perf_clock;
 mod probes;
 mod row_queue;
@@ -28,9 +29,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use perftax_doc::{Mechanism, PriceChecked, TraceSpent};
-use perftax_pmu::Result;
 use perftax_pmu::event::{Catalog, Event};
+use perftax_pmu::process::has_ended;
 use perftax_pmu::sys::{Exit, own_cpu_ns};
+use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Watch, run_loop};
 
 use crate::names::Names;
@@ -195,15 +197,15 @@ pub fn record(recording: &Recording, catalog: &Catalog, keep: &mut dyn FnMut(&Ro
 pub fn record_live(recording: &Recording, catalog: &Catalog, audience: &mut dyn Audience) -> Result<Recorded> {
     // Nobody listens where messages are told otherwise.
     let is_marked = recording.tag == Tag::Marks;
-    let marks = match recording.subject {
-        Subject::Process(pid) if is_marked => MarksPlace::seen_by(pid)?,
-        _ => MarksPlace::here()?,
-    };
+    let running = recording.subject.running();
+    let marks = if is_marked && !running.is_empty() { places(running)? } else { vec![(0, MarksPlace::here()?)] };
     let probes = Probes::define(recording, catalog)?;
-    let variables = [(FOLDER_VARIABLE, marks.path().into()), (CAPACITY_VARIABLE, recording.ring_marks.to_string().into())];
+    let variables = [(FOLDER_VARIABLE, marks[0].1.path().into()), (CAPACITY_VARIABLE, recording.ring_marks.to_string().into())];
     let variables = variables.into_iter().filter(|_| is_marked).map(|(name, value)| (name.into(), value)).collect();
     let mut program = Program::open(&recording.subject, variables)?;
-    let mut session = Session::open(recording, catalog, &program, marks.path(), probes)?;
+    let first = program.pid();
+    let folders = marks.iter().map(|(pid, marks)| (marks.path().to_path_buf(), if *pid == 0 { first } else { *pid }));
+    let mut session = Session::open(recording, catalog, &program, folders, probes)?;
     session.listener.anchor();
     let stolen_before = steal_s();
     let own_before_ns = own_cpu_ns();
@@ -211,7 +213,7 @@ pub fn record_live(recording: &Recording, catalog: &Catalog, audience: &mut dyn 
     perftax_pmu::guard::check_interrupted()?;
     program.release()?;
     let joined = is_marked && !program.is_ours();
-    let attached = joined.then(|| Attached::attach(program.pid(), &marks)).transpose()?;
+    let attached = if joined { attach(&marks)? } else { Vec::new() };
     let mut recorder = Recorder { session, audience, is_over: false };
     run_loop(&mut program, recording.at_most, &mut recorder)?;
     drop(attached);
@@ -225,6 +227,39 @@ pub fn record_live(recording: &Recording, catalog: &Catalog, audience: &mut dyn 
     }
     let steal_s = steal_s().zip(stolen_before).map(|(after, before)| after - before);
     session.finish(exit, steal_s, own_cpu_ns().saturating_sub(own_before_ns) as f64 * 1e-9)
+}
+
+/// Folders for the rings of processes; those are left out that are gone meanwhile, unless all are.
+fn places(pids: &[u32]) -> Result<Vec<(u32, MarksPlace)>> {
+    let (mut places, mut failed) = (Vec::new(), None);
+    for pid in pids {
+        match MarksPlace::seen_by(*pid) {
+            Ok(place) => places.push((*pid, place)),
+            Err(error) if has_ended(*pid) => drop(failed.get_or_insert(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    match failed.filter(|_| places.is_empty()) {
+        Some(error) => Err(error),
+        None => Ok(places),
+    }
+}
+
+/// Has processes make rings, each in its folder; of several those that mark nothing are left alone, where any does, and those that are gone meanwhile.
+fn attach(marks: &[(u32, MarksPlace)]) -> Result<Vec<Attached>> {
+    let (mut attached, mut refused) = (Vec::new(), None);
+    for (pid, marks) in marks {
+        match Attached::attach(*pid, marks) {
+            Ok(one) => attached.push(one),
+            Err(error @ Error::Unsupported { .. }) => drop(refused.get_or_insert(error)),
+            Err(error) if has_ended(*pid) => drop(refused.get_or_insert(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    match refused.filter(|_| attached.is_empty()) {
+        Some(error) => Err(error),
+        None => Ok(attached),
+    }
 }
 
 /// A session, and where its rows go.

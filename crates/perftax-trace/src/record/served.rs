@@ -9,14 +9,31 @@ use perftax_pmu::process::file_of;
 use super::Row;
 use super::descriptors::{open_sockets, socket};
 use super::identity::Gap;
+use super::peers::Peers;
 use super::row_queue::RowQueue;
-use crate::sockets::{Call, Connections, Sight};
+use crate::sockets::{Action, Asking, Call, Connections, Moment, Passed, Sight};
 
 /// Connections, and rows between their marks.
 pub(super) struct Served {
     connections: Connections,
     queue: RowQueue,
+    ends: Ends,
+}
+
+/// What is asked of connections.
+struct Ends {
     listening: Listening,
+    peers: Peers,
+}
+
+impl Asking for Ends {
+    fn is_served(&mut self, pid: u32, fd: i32) -> bool {
+        self.listening.is_asked_for(pid, fd)
+    }
+
+    fn peer(&mut self, pid: u32, fd: i32) -> Option<(u32, i32)> {
+        self.peers.of(pid, fd)
+    }
 }
 
 /// Sockets that listen, by what is asked for.
@@ -31,12 +48,14 @@ impl Served {
     /// Of whichever processes are recorded.
     pub fn new(port: Option<u16>) -> Self {
         let listening = Listening { port, known: HashMap::new() };
-        Self { connections: Connections::default(), queue: RowQueue::default(), listening }
+        let ends = Ends { listening, peers: Peers::default() };
+        Self { connections: Connections::default(), queue: RowQueue::default(), ends }
     }
 
     /// A process is recorded from now on, with the connections that it has.
     pub fn join(&mut self, pid: u32) {
-        connections_of(pid, self.listening.port).into_iter().for_each(|fd| self.connections.serve(pid, fd));
+        self.ends.peers.join(pid);
+        connections_of(pid, self.ends.listening.port).into_iter().for_each(|fd| self.connections.serve(pid, fd));
     }
 
     /// TCP connections that processes serve now, and all sockets that they have open.
@@ -47,7 +66,7 @@ impl Served {
             let sockets = open_sockets(pid);
             open.extend(sockets.iter().map(|(fd, _)| (pid, *fd)));
             let Ok(namespace) = std::fs::read_link(file_of(pid, "ns/net")) else { continue };
-            let numbers = numbers.entry(namespace).or_insert_with(|| served_in(pid, self.listening.port));
+            let numbers = numbers.entry(namespace).or_insert_with(|| served_in(pid, self.ends.listening.port));
             served.extend(sockets.iter().filter(|(_, socket)| numbers.contains(socket)).map(|(fd, _)| (pid, *fd)));
         }
         Gap { pids, served, open }
@@ -64,22 +83,27 @@ impl Served {
 
     /// A call, in order of time.
     pub fn call(&mut self, call: &Call) {
-        let Self { connections, queue, listening } = self;
-        connections.take(call, &mut |pid, fd| listening.is_asked_for(pid, fd), &mut |mark| queue.mark(mark));
+        let Self { connections, queue, ends } = self;
+        if let Moment::Enter(Action::Closes(first, last)) = call.at {
+            ends.peers.closed(call.pid, first, last);
+        }
+        connections.take(call, ends, &mut |mark| queue.mark(mark));
     }
 
     pub fn born(&mut self, pid: u32, parent: u32) {
+        self.ends.peers.join(pid);
         self.connections.born(pid, parent);
     }
 
     pub fn gone(&mut self, pid: u32) {
-        let Self { connections, queue, .. } = self;
+        let Self { connections, queue, ends } = self;
+        ends.peers.gone(pid);
         connections.gone(pid, &mut |mark| queue.mark(mark));
     }
 
     /// Somebody accepts connections of a socket just now: later it may be gone.
     pub fn accepts(&mut self, pid: u32, fd: i32) {
-        self.listening.is_asked_for(pid, fd);
+        self.ends.listening.is_asked_for(pid, fd);
     }
 
     /// Hands out what is so old that no mark can come before it any more; time has come to `now_ns`, [`u64::MAX`]: to its end.
@@ -89,8 +113,13 @@ impl Served {
         queue.hand_out(connections.undecided_ns().unwrap_or(now_ns).min(now_ns), keep)
     }
 
-    pub fn into_sight(self) -> Sight {
-        self.connections.sight
+    /// Which messages are part of which, as far as that was not asked before.
+    pub fn passed(&mut self) -> &mut Passed {
+        &mut self.connections.passed
+    }
+
+    pub fn into_sight(self) -> (Sight, Passed) {
+        (self.connections.sight, self.connections.passed)
     }
 }
 
@@ -112,11 +141,16 @@ impl Listening {
 }
 
 /// A TCP socket, as /proc has it.
-struct Socket {
+pub(super) struct Socket {
     port: u16,
     state: u8,
-    inode: u64,
+    pub inode: u64,
+    /// Both its ends: its own address and the other one's.
+    pub ends: [String; 2],
 }
+
+/// Addresses of version 4 as version 6 has them, in the words of /proc.
+const MAPPED: &str = "0000000000000000FFFF0000";
 
 /// TCP_ESTABLISHED and TCP_LISTEN (include/net/tcp_states.h).
 const ESTABLISHED: u8 = 1;
@@ -139,7 +173,7 @@ fn served_in(pid: u32, port: Option<u16>) -> HashSet<u64> {
 }
 
 /// TCP sockets of a process's network namespace.
-fn tcp_sockets(pid: u32) -> Vec<Socket> {
+pub(super) fn tcp_sockets(pid: u32) -> Vec<Socket> {
     let tables = ["net/tcp", "net/tcp6"].map(|name| std::fs::read_to_string(file_of(pid, name)).unwrap_or_default());
     tables.iter().flat_map(|table| table.lines().skip(1)).filter_map(read_socket).collect()
 }
@@ -147,9 +181,12 @@ fn tcp_sockets(pid: u32) -> Vec<Socket> {
 /// A line: number, local and remote address with ports in hexadecimal, state, three more, user, timeout, inode (Documentation/networking/proc_net_tcp.rst).
 fn read_socket(line: &str) -> Option<Socket> {
     let mut fields = line.split_whitespace();
-    let (_, port) = fields.nth(1)?.rsplit_once(':')?;
-    let state = fields.nth(1)?;
+    let own = fields.nth(1)?;
+    let (_, port) = own.rsplit_once(':')?;
+    let other = fields.next()?;
+    let state = fields.next()?;
     Some(Socket {
+        ends: [own, other].map(|end| end.strip_prefix(MAPPED).unwrap_or(end).into()),
         port: u16::from_str_radix(port, 16).ok()?,
         state: u8::from_str_radix(state, 16).ok()?,
         inode: fields.nth(5)?.parse().ok()?,

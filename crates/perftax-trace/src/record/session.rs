@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::path::Path;
+use std::path::PathBuf;
 
 use perftax_doc::PriceChecked;
 use perftax_pmu::Result;
@@ -61,7 +61,7 @@ pub struct Session<'a> {
     looks_ns: VecDeque<u64>,
     rows: [u64; 3],
     counted: Vec<Counting>,
-    pid: u32,
+    pids: Vec<u32>,
     /// Where threads publish contexts: what is watched of them, and what is read there; never off but for a check of the price.
     contexts: Option<(WatchedContexts, Source)>,
     /// Says which threads and mappings are the program's, where its samples are of CPUs: never off.
@@ -101,7 +101,7 @@ impl<'a> Session<'a> {
         recording: &'a Recording,
         catalog: &'a Catalog,
         program: &Program,
-        marks: &Path,
+        marks: impl IntoIterator<Item = (PathBuf, u32)>,
         probes: Option<Probes>,
     ) -> Result<Self> {
         let mut opened = opening::open(recording, catalog, program, probes.as_ref())?;
@@ -114,7 +114,7 @@ impl<'a> Session<'a> {
             recording,
             catalog,
             lasting: opened.lasting,
-            work: Work::of(program.pid(), &recording.tag),
+            work: Work::of(program.pids(), &recording.tag),
             price_check: checks_price.then(|| PriceCheck::new(monotonic_raw_ns(), recording.tag == Tag::Marks)),
             rest: recording.rests_above.map(Rest::new),
             found: (0, None),
@@ -131,19 +131,19 @@ impl<'a> Session<'a> {
             sources: opened.of_cpus.into_iter().chain(opened.of_threads).collect(),
             formats: opened.formats,
             probes,
-            listener: Listener::new(marks, program.pid()),
+            listener: Listener::new(marks),
             order: TimeOrder::default(),
-            identity: Identity::new(recording, program.pid() as i32),
+            identity: Identity::new(recording, &program.pids()),
             mappings: Mappings::naming(if recording.names_inlined { By::Inlined } else { By::Symbols }),
             names: Names::default(),
             missing: opened.missing,
             looks_ns: VecDeque::new(),
             rows: [0; 3],
             counted: vec![Counting::default(); recording.counted.len()],
-            pid: program.pid(),
+            pids: program.pids(),
             tasks: opened.tasks,
             contexts: (recording.tag == Tag::Otel).then(|| WatchedContexts::open(recording, catalog)).transpose()?,
-            family: Family::of(program.pid(), program.threads().into_iter().map(|tid| tid as u32)),
+            family: Family::of(program.pids(), program.threads().into_iter().map(|tid| tid as u32)),
             is_on: false,
             budget: recording.budget.map(Controller::new),
             windows_ns: Vec::new(),
@@ -156,7 +156,7 @@ impl<'a> Session<'a> {
             session.say(What::Paused);
         } else if !opened.is_on_exec {
             session.on()?;
-            session.identity.join(session.pid);
+            session.pids.iter().for_each(|pid| session.identity.join(*pid));
         }
         Ok(session)
     }
@@ -167,7 +167,7 @@ impl<'a> Session<'a> {
         let now_ns = monotonic_raw_ns();
         if self.mapped_ns == 0 || now_ns > self.mapped_ns + REMAP_NS {
             self.mapped_ns = now_ns;
-            self.mappings.read(self.pid, &mut self.names);
+            self.pids.iter().for_each(|pid| self.mappings.read(*pid, &mut self.names));
         }
         self.all_sources().try_for_each(|source| source.sampler.enable())?;
         self.is_on = true;
@@ -225,19 +225,30 @@ impl<'a> Session<'a> {
             self.found = (check.comparisons(), check.found());
         }
         let extra = self.found.1.as_ref().map(|found| found.extra);
-        let now = |work: &mut Work, listener: &mut Listener| Progress {
-            time_ns: monotonic_raw_ns(),
-            cpu_ns: work.cpu_ns(listener),
-            messages: 0,
-        };
-        match rest.next(now(work, listener), extra.as_ref()) {
-            Step::Stay => return Ok(()),
-            Step::Off => self.go_blind()?,
-            Step::On => self.see_again()?,
+        // What was done is asked for where it is compared: at a switch.
+        let now = Progress { time_ns: now_ns, cpu_ns: work.cpu_ns(listener), messages: 0 };
+        let step = rest.next(now, extra.as_ref());
+        if step == Step::Stay {
+            return Ok(());
         }
-        let now = now(&mut self.work, &mut self.listener);
-        self.rest.iter_mut().for_each(|rest| rest.switched(now));
+        let from = self.progress()?;
+        if step == Step::Off {
+            self.go_blind()?
+        } else {
+            self.see_again()?
+        }
+        let now = self.progress()?;
+        let compared = self.rest.as_mut().and_then(|rest| rest.switched(from, now));
+        if let (Some([before, on, after]), Some(check)) = (compared, &mut self.price_check) {
+            check.compare(before, on, after);
+        }
         Ok(())
+    }
+
+    /// What the program has done so far.
+    fn progress(&mut self) -> Result<Progress> {
+        self.listener.listen(&mut self.order)?;
+        Ok(self.work.progress(&mut self.listener))
     }
 
     /// Whether somebody follows it while it runs.
@@ -256,8 +267,8 @@ impl<'a> Session<'a> {
         Moment {
             now_ns,
             lost: self.known_lost,
-            dropped: self.listener.folder.dropped(),
-            rings: self.listener.folder.rings(),
+            dropped: self.listener.dropped(),
+            rings: self.listener.rings(),
             is_over: false,
             is_on: !self.is_blind,
             checked: self.found.1.clone(),
@@ -517,10 +528,10 @@ impl<'a> Session<'a> {
             objects: std::mem::take(&mut self.mappings.objects).into_names(),
             lost,
             losses_ns,
-            dropped: self.listener.folder.dropped(),
+            dropped: self.listener.dropped(),
             late: self.order.late,
-            broken: self.listener.folder.broken().map(String::from).collect(),
-            rings: self.listener.folder.rings(),
+            broken: self.listener.broken().map(String::from).collect(),
+            rings: self.listener.rings(),
             missing: self.missing,
             symbols: named.functions,
             unread: named.unread,

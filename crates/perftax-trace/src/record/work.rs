@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use perftax_pmu::process::has_ended;
-use perftax_pmu::sys::{Descriptors, monotonic_raw_ns, process_cpu_ns, process_tree, process_trees};
+use perftax_pmu::sys::{Descriptors, monotonic_raw_ns, process_cpu_ns, process_trees};
 
 use super::descriptors::open_sockets;
 use super::listener::Listener;
@@ -17,7 +17,7 @@ const MAX_GONE: f64 = 0.1;
 
 /// The processes that are recorded, and what they have done.
 pub(super) struct Work {
-    root: u32,
+    roots: Vec<u32>,
     /// What was there before, and is not recorded.
     others: BTreeSet<u32>,
     known: BTreeSet<u32>,
@@ -30,16 +30,17 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Of a process and of what it will start.
-    pub fn of(root: u32, tag: &Tag) -> Self {
-        let others = process_tree(root).into_iter().filter(|pid| *pid != root).collect();
+    /// Of processes and of what they will start.
+    pub fn of(roots: Vec<u32>, tag: &Tag) -> Self {
+        let all = process_trees(roots.iter().copied(), &BTreeSet::new());
+        let others = all.into_iter().filter(|pid| !roots.contains(pid)).collect();
         let (cpu_ns, received) = (BTreeMap::new(), BTreeMap::new());
-        Self { root, others, known: BTreeSet::new(), cpu_ns, is_marked: *tag == Tag::Marks, received, all_received: 0 }
+        Self { roots, others, known: BTreeSet::new(), cpu_ns, is_marked: *tag == Tag::Marks, received, all_received: 0 }
     }
 
     /// The processes that are recorded, as far as they are there: also those that have left the tree, whose parents have ended.
     pub fn pids(&mut self) -> Vec<u32> {
-        self.known.insert(self.root);
+        self.known.extend(&self.roots);
         self.known.retain(|pid| !has_ended(*pid));
         self.known = process_trees(self.known.iter().copied(), &self.others);
         self.known.iter().copied().collect()
@@ -48,7 +49,7 @@ impl Work {
     /// CPU time so far, ns.
     pub fn cpu_ns(&mut self, listener: &mut Listener) -> u64 {
         if self.is_marked {
-            return listener.progress(self.root).1;
+            return listener.progress(&self.roots).1;
         }
         for pid in self.pids() {
             self.cpu_ns.entry(pid).or_default();
@@ -63,7 +64,7 @@ impl Work {
     /// CPU time and work of one moment. Where work is not known any more it goes back to 0.
     pub fn progress(&mut self, listener: &mut Listener) -> Progress {
         let (messages, cpu_ns) = match self.is_marked {
-            true => listener.progress(self.root),
+            true => listener.progress(&self.roots),
             false => (self.receive(), self.cpu_ns(listener)),
         };
         Progress { time_ns: monotonic_raw_ns(), cpu_ns, messages }
@@ -111,9 +112,9 @@ mod tests {
             (client, listener.accept().unwrap().0)
         };
         let mut all: Vec<(TcpStream, TcpStream)> = (0..20).map(|_| pairs()).collect();
-        let mut work = Work::of(std::process::id(), &Tag::Sockets(None));
+        let mut work = Work::of(vec![std::process::id()], &Tag::Sockets(None));
         let folder = tempfile::tempdir().unwrap();
-        let mut marks = Listener::new(folder.path(), std::process::id());
+        let mut marks = Listener::new([(folder.path().to_path_buf(), std::process::id())]);
         let before = work.progress(&mut marks);
         for (client, server) in &mut all {
             client.write_all(&[1; 1000]).unwrap();

@@ -4,6 +4,7 @@
 //! connection is closed. That an answer is over is known only behind it: marks lie in the past by [`Connections::PATIENCE_NS`] at most.
 
 mod call;
+mod passed;
 
 use std::collections::BTreeSet;
 
@@ -12,6 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::mark::Mark;
 use crate::said::Said;
 pub use call::{Action, Call, Moment, action, may_act};
+pub use passed::Passed;
 
 /// A connection, by its process and descriptor.
 type At = (u32, i32);
@@ -68,6 +70,23 @@ pub struct Sight {
     pub rings: u64,
 }
 
+/// What is asked of connections while they are there.
+pub trait Asking {
+    /// Whether connections of a socket that listens, of a process, are asked for.
+    fn is_served(&mut self, pid: u32, fd: i32) -> bool;
+
+    /// Which process has the other end of a connection, by which descriptor; none where that is not known.
+    fn peer(&mut self, _pid: u32, _fd: i32) -> Option<(u32, i32)> {
+        None
+    }
+}
+
+impl<F: FnMut(u32, i32) -> bool> Asking for F {
+    fn is_served(&mut self, pid: u32, fd: i32) -> bool {
+        self(pid, fd)
+    }
+}
+
 /// The connections that are served, and what is under way on them.
 #[derive(Debug, Default)]
 pub struct Connections {
@@ -78,6 +97,8 @@ pub struct Connections {
     /// Answers that may not be over, by when the last write returned.
     undecided: BTreeSet<(u64, u32, i32)>,
     said: Said,
+    /// Messages that were passed on from one to another.
+    pub passed: Passed,
     /// What became of them.
     pub sight: Sight,
 }
@@ -101,6 +122,7 @@ impl Connections {
         self.inside.clear();
         self.undecided.clear();
         self.said = Said::default();
+        self.passed.forget();
         let before = std::mem::take(&mut self.all);
         let is_known = |(pid, fd): &&At| before.get(pid).is_some_and(|own| own.contains_key(fd));
         for &(pid, fd) in served.iter().chain(open.iter().filter(is_known)) {
@@ -131,8 +153,8 @@ impl Connections {
         self.all.remove(&pid);
     }
 
-    /// Takes the next call, in order of time. `is_served` says whether connections of a socket that listens, of a process, are asked for. Marks may be of before.
-    pub fn take(&mut self, call: &Call, is_served: &mut dyn FnMut(u32, i32) -> bool, out: &mut dyn FnMut(Mark)) {
+    /// Takes the next call, in order of time. Marks may be of before.
+    pub fn take(&mut self, call: &Call, asking: &mut dyn Asking, out: &mut dyn FnMut(Mark)) {
         let entered = self.inside.remove(&call.tid);
         match (call.at, entered) {
             (Moment::Enter(action), lost) => {
@@ -143,7 +165,7 @@ impl Connections {
                 self.enter(call, action, out);
             }
             (Moment::Exit(returned), Some((Call { at: Moment::Enter(action), .. }, number))) => {
-                self.exit(call, action, number, returned, is_served, out);
+                self.exit(call, action, number, returned, asking, out);
             }
             _ => {}
         }
@@ -173,15 +195,21 @@ impl Connections {
         let mut of = 0;
         match action {
             Action::Writes(fd) | Action::Moves(_, fd) => {
+                let at = self.said.of(tid);
                 if let Some(connection) = self.get((pid, fd)) {
                     connection.writers += 1;
                     of = connection.state.number();
                     if of != 0 {
                         self.said.turn(time_ns, tid, of, out);
                     }
+                } else if at != 0 {
+                    self.passed.writes((pid, fd), time_ns, tid, at);
                 }
             }
             Action::Closes(first, last) => {
+                if first == last {
+                    self.passed.closed((pid, first));
+                }
                 let closed: Vec<i32> = match first == last {
                     true => vec![first],
                     false => self.all.get(&pid).into_iter().flat_map(FxHashMap::keys).copied().collect(),
@@ -205,23 +233,23 @@ impl Connections {
         action: Action,
         number: u64,
         returned: i64,
-        is_served: &mut dyn FnMut(u32, i32) -> bool,
+        asking: &mut dyn Asking,
         out: &mut dyn FnMut(Mark),
     ) {
         match action {
             Action::Accepts(listens) => {
                 if let Ok(fd) = i32::try_from(returned)
                     && fd >= 0
-                    && is_served(call.pid, listens)
+                    && asking.is_served(call.pid, listens)
                 {
                     self.serve(call.pid, fd);
                 }
             }
-            Action::Reads(fd) if returned > 0 => self.asked(call, fd, out),
+            Action::Reads(fd) if returned > 0 => self.asked(call, fd, asking, out),
             Action::Writes(fd) => self.answered(call, fd, number, returned > 0),
             Action::Moves(from, to) => {
                 if returned > 0 {
-                    self.asked(call, from, out);
+                    self.asked(call, from, asking, out);
                 }
                 self.answered(call, to, number, returned > 0);
             }
@@ -230,7 +258,7 @@ impl Connections {
     }
 
     /// A read has brought something.
-    fn asked(&mut self, call: &Call, fd: i32, out: &mut dyn FnMut(Mark)) {
+    fn asked(&mut self, call: &Call, fd: i32, asking: &mut dyn Asking, out: &mut dyn FnMut(Mark)) {
         let Call { time_ns, pid, tid, .. } = *call;
         let at = (pid, fd);
         let Some(connection) = self.get(at).filter(|connection| !connection.is_refused) else { return };
@@ -257,6 +285,9 @@ impl Connections {
             connection.state = State::Asked(number);
         }
         self.said.begin(time_ns, tid, number, out);
+        if let Some(from) = asking.peer(pid, fd) {
+            self.passed.begins(number, from, time_ns, tid);
+        }
     }
 
     /// A write has returned that was of this message; 0 for none.

@@ -521,6 +521,7 @@ impl Tracker {
         if self.under_way.get(&id) == Some(&key) {
             self.under_way.remove(&id);
         }
+        self.slots[key as usize].message.tell();
         out(&self.slots[key as usize].message);
         self.free.push(key);
     }

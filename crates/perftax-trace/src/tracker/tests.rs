@@ -397,7 +397,7 @@ fn what_is_under_way_when_nothing_is_heard_any_more_is_cut_off() {
 }
 
 #[test]
-fn who_works_at_once_hides_no_gap() {
+fn who_works_at_once_counts_once_and_hides_no_gap() {
     let (messages, _) = track(&[
         mark(0, 1, Begin, 7),
         mark(0, 2, Switch, 7),
@@ -405,7 +405,7 @@ fn who_works_at_once_hides_no_gap() {
         mark(50, 2, Switch, 0),
         mark(100, 1, End, 7),
     ]);
-    assert_eq!((messages[0].shares.of(Cause::OnCpu), messages[0].shares.of(Cause::Unattended)), (100, 50));
+    assert_eq!((messages[0].shares.of(Cause::OnCpu), messages[0].shares.of(Cause::Unattended)), (50, 50));
 }
 
 #[test]

@@ -211,7 +211,7 @@ impl Args {
     }
 
     fn subject(&self) -> Subject {
-        self.pid.map_or_else(|| Subject::Command(self.command.clone()), Subject::Process)
+        self.pid.map_or_else(|| Subject::Command(self.command.clone()), Subject::process)
     }
 
     /// On what terms the program is watched, at a price of a trap.

@@ -45,6 +45,8 @@ mod trace_functions;
 mod trace_pictures;
 #[cfg(all(feature = "trace", target_arch = "x86_64"))]
 mod trace_probes;
+#[cfg(feature = "trace")]
+mod trace_processes;
 #[cfg(all(feature = "trace", target_arch = "x86_64"))]
 mod trace_register;
 #[cfg(feature = "trace")]

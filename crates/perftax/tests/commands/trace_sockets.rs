@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use perftax_doc::{SocketSight, TraceReport};
+use perftax_doc::{SocketSight, TraceMessage, TraceReport};
 
 use crate::common::{perftax, said, traced};
 
@@ -77,4 +77,46 @@ fn what_is_asked_of_nobody_is_said() {
     assert!(said.contains("no request was read") && said.contains("--tag socket:PORT"), "{said}");
     let output = perftax(&["trace", "record", "--tag", "socket:http", "-o", "/nowhere", "--", "true"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// A server that asks another one for each request: what is read there is part of what was read here, and is where its time goes.
+#[test]
+fn what_is_passed_on_is_part_of_what_was_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = traced("passed.c", "gcc", &[], folder.path());
+    let (port, trace) = (port(), folder.path().join("trace").to_str().unwrap().to_string());
+    let record =
+        ["trace", "record", "--no-price-check", "--tag", "socket", "-o", &trace, "--", program.to_str().unwrap(), &port, "200"];
+    let output = perftax(&record);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let reported = perftax(&["trace", "report", &trace, "--slowest", "1000", "--json", "-"]);
+    let report: TraceReport = serde_json::from_slice(&reported.stdout).unwrap();
+    assert_eq!((report.messages, report.meta.lost, report.trouble.len()), (400, 0, 0), "{:?}", report.trouble);
+    let slow: Vec<_> = report.slowest.iter().filter(|slow| slow.latency_ns >= 3_000_000).take(30).collect();
+    assert!(slow.len() >= 30, "{} of 400", report.slowest.len());
+    let (mut asked, mut answered) = (0, 0);
+    for slow in slow {
+        let shown = perftax(&["trace", "show", &trace, &slow.id.to_string(), "--json", "-"]);
+        let message: TraceMessage = serde_json::from_slice(&shown.stdout).unwrap();
+        match (&message.parent, &message.parts[..]) {
+            (None, [part]) => {
+                asked += 1;
+                assert!(part.latency_ns.unwrap() <= slow.latency_ns && part.thread.is_some(), "{part:?} of {slow:?}");
+                let text = perftax(&["trace", "show", &trace, &slow.id.to_string()]);
+                assert!(String::from_utf8_lossy(&text.stdout).contains(&format!("{} (", part.id)), "{}", said(&text));
+            }
+            (Some(parent), []) => {
+                answered += 1;
+                assert!(parent.latency_ns.unwrap() >= slow.latency_ns, "{parent:?} of {slow:?}");
+                let [sent, received] = &message.hops[..] else { panic!("{:?}", message.hops) };
+                assert!(sent.is_sent && sent.from_ns < 0 && !received.is_sent && sent.tid != received.tid, "{:?}", message.hops);
+                let between = received.between.unwrap();
+                assert_eq!(between.ns as i64, received.from_ns - sent.from_ns);
+                assert!(between.unseen_ns <= between.ns / 2, "{between:?}");
+            }
+            // The first one came before its connection's other end was known.
+            other => assert!(asked + answered > 0 || slow.begin_s < 0.5, "{other:?} of {slow:?}"),
+        }
+    }
+    assert!(asked >= 10 && answered >= 10, "{asked} and {answered}");
 }

@@ -73,7 +73,9 @@ fn metrics(address: &str) -> String {
         asking.read_to_string(&mut answer).unwrap();
         if let Some((head, body)) = answer.split_once("\r\n\r\n").filter(|(head, _)| head.starts_with("HTTP/1.1 200")) {
             assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
-            return body.into();
+            if body != "# EOF\n" {
+                return body.into();
+            }
         }
     }
 }

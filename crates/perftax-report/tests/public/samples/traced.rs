@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{
-    BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, Meanwhile, MessageEvents, MessageHop, Neighbour, Noise,
-    PathStep, Place, Point, RelatedMessage, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceMessage,
-    TraceMeta, TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
+    BetweenHops, BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, Meanwhile, MessageEvents, MessageHop,
+    Neighbour, Noise, PathStep, Place, Point, RelatedMessage, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent,
+    TraceMessage, TraceMeta, TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
 };
 
 use super::{about, origin};
@@ -338,10 +338,29 @@ pub fn message() -> TraceMessage {
         median_shares_ns: BTreeMap::from([("on CPU".to_string(), 2_050)]),
         waterfall: waterfall(&point),
         identity: Some("4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7".into()),
-        parent: Some(RelatedMessage { id: 8000, label: Some("stage 3".into()) }),
-        parts: vec![RelatedMessage { id: 8318, label: Some("GET /cart".into()) }, RelatedMessage { id: 8319, label: None }],
+        parent: Some(RelatedMessage { id: 8000, label: Some("stage 3".into()), ..RelatedMessage::default() }),
+        parts: vec![
+            RelatedMessage {
+                id: 8318,
+                label: Some("GET /cart".into()),
+                thread: Some("store (4720)".into()),
+                latency_ns: Some(61_000),
+                cause: Some("blocked".into()),
+                which: Some("fdatasync".into()),
+            },
+            RelatedMessage { id: 8319, ..RelatedMessage::default() },
+        ],
         parts_left_out: 3,
-        hops: vec![MessageHop { from_ns: 1500, tid: 4712, thread: "worker".into(), is_sent: true }],
+        hops: vec![
+            MessageHop { from_ns: 1500, tid: 4712, thread: "worker (4712)".into(), is_sent: true, between: None },
+            MessageHop {
+                from_ns: 4500,
+                tid: 4720,
+                thread: "store (4720)".into(),
+                is_sent: false,
+                between: Some(BetweenHops { ns: 3000, kernel_ns: 1000, queue_ns: 1500, unseen_ns: 500 }),
+            },
+        ],
         path: vec![
             step(0, 1000, 4711, Some(4 * EVERY), 0),
             step(1000, 1_700_000, 4712, Some(17), 1),

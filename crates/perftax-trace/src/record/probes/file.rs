@@ -20,7 +20,11 @@ pub(super) fn find(named: Option<&Path>, subject: &Subject) -> Result<(PathBuf, 
             let found = found.canonicalize().map_err(Error::file(&found))?;
             Ok((found.clone(), found))
         }
-        Subject::Process(pid) => mapped(*pid, named),
+        Subject::Processes(pids) => {
+            // Whichever of them has it.
+            let found = pids.iter().find_map(|pid| mapped(*pid, named).ok());
+            found.map_or_else(|| mapped(pids.first().copied().unwrap_or_default(), named), Ok)
+        }
     }
 }
 

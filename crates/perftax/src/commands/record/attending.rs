@@ -14,7 +14,8 @@ use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
 use super::document::Subject;
 use super::files::Files;
-use super::metrics::Metrics;
+use super::metrics;
+use crate::endpoint::Endpoint;
 
 /// Flags that signals set.
 pub struct Signals {
@@ -40,7 +41,7 @@ impl Signals {
 pub struct Attending<'a> {
     pub subject: &'a Subject<'a>,
     pub files: Files,
-    pub metrics: Option<Metrics>,
+    pub endpoint: Option<Endpoint>,
     pub signals: Signals,
 }
 
@@ -78,8 +79,8 @@ impl Attendant for Attending<'_> {
             let document = self.subject.document(status, None, &self.files);
             anstream::eprint!("{}", document.text());
         }
-        if let Some(metrics) = &self.metrics {
-            metrics.tell(self.subject.recording.pricing.budget, status, self.files.dropped);
+        if let Some(endpoint) = &self.endpoint {
+            endpoint.publish(metrics::page(self.subject.recording.pricing.budget, status, self.files.dropped));
         }
     }
 }

@@ -25,6 +25,7 @@ use perftax_record::{Callers, Clock, Place, Recorder, Recording, Stdio, Subject,
 use perftax_report::units;
 
 use crate::commands::plan::budget_share;
+use crate::endpoint::{self, Endpoint};
 use crate::failure::{Outcome, code_of_end};
 use crate::host::Host;
 use crate::output::{Output, check_file, is_special, is_stdout};
@@ -32,7 +33,6 @@ use crate::wait::Wait;
 use crate::{measured, progress, size, target};
 use attending::{Attending, Signals};
 use files::{Files, SEGMENTS, SwitchAt};
-use metrics::Metrics;
 
 /// Record samples of a program within a budget of its CPU time
 ///
@@ -104,7 +104,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = keep)]
     keep: Option<u64>,
     /// Answer at this address how it goes, as OpenMetrics (HTTP): a port alone is of this machine
-    #[arg(long, value_name = "ADDRESS", value_parser = metrics::address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = endpoint::address)]
     metrics: Option<SocketAddr>,
     /// An event that counts the program's pieces of work (a tracepoint, a probe, …): sampling pauses for a look in eight, at random, and what it costs is measured by the CPU time
     /// for a piece of work
@@ -313,14 +313,14 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     progress::announce(&promise(args.budget, &event, &tariff));
     let signals = Signals::notice();
-    let metrics = args.metrics.map(Metrics::listen).transpose()?;
+    let endpoint = args.metrics.map(Endpoint::listen).transpose()?;
     // Copies of stacks take room.
     let pages = if matches!(callers, Callers::Tables { .. }) { 4 * RING_PAGES } else { RING_PAGES };
     let recording = Recording {
         subject: match (process, &args.command[..]) {
-            (Some(pid), _) => Subject::Process(pid),
+            (Some(pid), _) => Subject::process(pid),
             // Until somebody says that it is enough.
-            (None, []) => Subject::Process(std::process::id()),
+            (None, []) => Subject::process(std::process::id()),
             (None, command) => Subject::Command(command.to_vec()),
         },
         whom,
@@ -347,7 +347,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let subject = document::Subject { origin, recording: &recording, program: program(args), to_watch_cpus };
     let switch_at = args.switch_output.or(args.keep.map(|keep| SwitchAt::Bytes((keep / SEGMENTS).max(1))));
     let files = Files::new(&args.output, switch_at, args.keep);
-    let mut attending = Attending { subject: &subject, files, metrics, signals };
+    let mut attending = Attending { subject: &subject, files, endpoint, signals };
     let came = record(&recording, &recorder, &mut attending)?;
     let status = came.status();
     let ended = matches!(recording.subject, Subject::Command(_)).then_some(came.exit.ended);

@@ -17,6 +17,7 @@ mod show;
 mod tagged;
 mod top;
 mod watched;
+mod whose;
 
 use anyhow::Result;
 

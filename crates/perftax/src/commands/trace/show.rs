@@ -1,16 +1,16 @@
 //! `perftax trace show`: one message, piece by piece.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_doc::{MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage};
+use perftax_doc::{BetweenHops, MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage};
 use perftax_pmu::Error;
 use perftax_report::text;
 use perftax_trace::store::Relations;
 use perftax_trace::{
-    Answer, Around, Brief, Found, Latencies, Message, Occurrence, Question, Stretch, Timeline, TraceIdentity, analyse,
-    critical_path,
+    Answer, Around, Brief, Cause, Found, Hop, Latencies, Message, Occurrence, Question, Stretch, Timeline, TraceIdentity,
+    analyse, critical_path,
 };
 
 use super::describe::{shares, thread, waterfall};
@@ -59,18 +59,28 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let latencies = Latencies::of(&reading.store)?;
     let mut around = Around::new(id, occurrence.clone());
     let mut message: Option<Message> = None;
-    let window_ns = occurrence.latency_ns.map(|ns| (occurrence.begin_ns, occurrence.begin_ns + ns));
+    // What is received was sent before.
+    let sent_ns = reading.store.relations.hops(id).map(|hop| hop.time_ns).find(|_| reading.meta.sockets.is_some());
+    let from_ns = sent_ns.map_or(occurrence.begin_ns, |sent_ns| sent_ns.min(occurrence.begin_ns));
+    let window_ns = occurrence.latency_ns.map(|ns| (from_ns, occurrence.begin_ns + ns));
     let question = Question { slow_from: 0.99, whole: 0, window_ns };
+    let relation = reading.store.relations.of(id);
+    let parts = reading.store.relations.parts(id);
+    let shown: BTreeSet<u64> = parts.iter().take(TraceMessage::MAX_PARTS).copied().chain([relation.parent]).collect();
+    let mut others: BTreeMap<u64, Message> = BTreeMap::new();
     let answer = analyse(&reading.store, &latencies, &question, |other| {
         around.take(other);
+        // Of several with one number the last one counts.
+        if shown.contains(&other.id) {
+            others.insert(other.id, other.clone());
+        }
         if occurrence.is(id, other) {
             message = Some(other.clone());
         }
     })?;
     // It is among them: the marks are the same.
     let message = message.ok_or_else(|| unknown(args, id, &found))?;
-    let relation = reading.store.relations.of(id);
-    let parts = reading.store.relations.parts(id);
+    let related = |id: u64| related(&reading, &answer, id, others.get(&id));
     let document = TraceMessage {
         occurrences: found.all.len(),
         occurrence: at + 1,
@@ -82,10 +92,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
         identity: Some(relation.identity)
             .filter(|identity| *identity != TraceIdentity::default())
             .map(|identity| identity.to_string()),
-        parent: Some(relation.parent).filter(|parent| *parent != 0).map(|parent| related(&reading, parent)),
-        parts: parts.iter().take(TraceMessage::MAX_PARTS).map(|part| related(&reading, *part)).collect(),
+        parent: Some(relation.parent).filter(|parent| *parent != 0).map(related),
+        parts: parts.iter().take(TraceMessage::MAX_PARTS).map(|part| related(*part)).collect(),
         parts_left_out: parts.len().saturating_sub(TraceMessage::MAX_PARTS) as u64,
-        hops: hops(&reading, &message),
+        hops: hops(&reading, &message, answer.timeline.as_ref()),
         path: answer.timeline.as_ref().map(|timeline| path(&reading, &message, timeline)).unwrap_or_default(),
         neighbours: neighbours(&reading, &answer, &message, around),
         meta: reading.meta,
@@ -96,21 +106,54 @@ pub fn run(args: &Args) -> Result<Outcome> {
 }
 
 /// A message that has to do with it.
-fn related(reading: &Reading, id: u64) -> RelatedMessage {
-    RelatedMessage { id, label: reading.store.labels.get(&id).cloned() }
+fn related(reading: &Reading, answer: &Answer, id: u64, message: Option<&Message>) -> RelatedMessage {
+    let foremost = message.and_then(Brief::of).map(|brief| brief.foremost(&answer.usual.shares));
+    let which = foremost.and_then(|foremost| reading.names.detail(foremost.cause, foremost.which?.0, &reading.store.symbols));
+    RelatedMessage {
+        id,
+        label: reading.store.labels.get(&id).cloned(),
+        thread: message.and_then(|message| message.threads.first()).map(|tid| thread(reading, *tid)),
+        latency_ns: message.and_then(Message::latency_ns),
+        cause: foremost.map(|foremost| foremost.cause.name().into()),
+        which,
+    }
 }
 
 /// Where it went: hops of another message with its number are not its own.
-fn hops(reading: &Reading, message: &Message) -> Vec<MessageHop> {
+fn hops(reading: &Reading, message: &Message, timeline: Option<&Timeline>) -> Vec<MessageHop> {
     let end_ns = message.end_ns.unwrap_or(u64::MAX);
-    let own = reading.store.relations.hops(message.id).filter(|hop| (message.begin_ns..=end_ns).contains(&hop.time_ns));
-    own.map(|hop| MessageHop {
-        from_ns: hop.time_ns as i64 - message.begin_ns as i64,
-        tid: hop.tid,
-        thread: thread(reading, hop.tid),
-        is_sent: hop.is_sent,
-    })
-    .collect()
+    // Numbers of connections' messages are given once, and what was read was sent before.
+    let from_ns = if reading.meta.sockets.is_some() { 0 } else { message.begin_ns };
+    let own = reading.store.relations.hops(message.id).filter(|hop| (from_ns..=end_ns).contains(&hop.time_ns));
+    let mut sent: Option<&Hop> = None;
+    let mut described = Vec::new();
+    for hop in own {
+        let before = if hop.is_sent { sent.replace(hop).and(None) } else { sent.take() };
+        described.push(MessageHop {
+            from_ns: hop.time_ns as i64 - message.begin_ns as i64,
+            tid: hop.tid,
+            thread: thread(reading, hop.tid),
+            is_sent: hop.is_sent,
+            between: before.zip(timeline).map(|(before, timeline)| between(timeline, before.time_ns, hop, message.id)),
+        });
+    }
+    described
+}
+
+/// What its receiver was at between sending a message and receiving it.
+fn between(timeline: &Timeline, sent_ns: u64, received: &Hop, id: u64) -> BetweenHops {
+    let ns = received.time_ns.saturating_sub(sent_ns);
+    let (mut kernel_ns, mut queue_ns) = (0, 0);
+    for stretch in timeline.between(received.tid, sent_ns, received.time_ns) {
+        let took_ns = stretch.to_ns - stretch.from_ns;
+        match stretch.cause {
+            Cause::Blocked => kernel_ns += took_ns,
+            // It reads it: the kernel hands it over.
+            Cause::Syscall if stretch.id.is_none_or(|other| other == id) => kernel_ns += took_ns,
+            _ => queue_ns += took_ns,
+        }
+    }
+    BetweenHops { ns, kernel_ns, queue_ns, unseen_ns: ns.saturating_sub(kernel_ns + queue_ns) }
 }
 
 /// Which message was asked for.

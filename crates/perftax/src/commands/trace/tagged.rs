@@ -103,7 +103,7 @@ pub fn contexts(recorded: &Recorded) -> Option<ContextSight> {
 
 /// How well a server's system calls did.
 pub fn sockets(recording: &Recording, recorded: &Recorded) -> Option<SocketSight> {
-    let (Tag::Sockets(port), Seen::Sockets(sight)) = (&recording.tag, &recorded.seen) else { return None };
+    let (Tag::Sockets(port), Seen::Sockets(sight, _)) = (&recording.tag, &recorded.seen) else { return None };
     Some(SocketSight {
         port: *port,
         connections: sight.connections,
@@ -130,6 +130,7 @@ pub fn write_said(folder: &Path, recorded: &Recorded) -> Result<()> {
     match &recorded.seen {
         Seen::Marks(marked) => write_relations(folder, &marked.relations, &marked.hops)?,
         Seen::Contexts(sight) => write_relations(folder, &sight.relations, &[])?,
+        Seen::Sockets(_, passed) => write_relations(folder, &passed.relations, &passed.hops)?,
         _ => {}
     }
     Ok(())
@@ -144,6 +145,13 @@ pub fn warnings(recording: &Recording, recorded: &Recorded, interrupts: u64) -> 
     {
         let what = "names, parents, identities or hops of messages were not remembered: there were too many";
         warn(format!("{} {what}", marked.forgotten), "a shorter recording");
+    }
+    if let Seen::Sockets(_, passed) = &recorded.seen
+        && passed.forgotten > 0
+    {
+        let message =
+            format!("of {} messages it was not remembered which ones they are part of: there were too many", passed.forgotten);
+        warn(message, "a shorter recording");
     }
     if let Some(sight) = contexts(recorded) {
         if code_of_end(recorded.exit.ended) == DIED_OF_TRAP {

@@ -1,6 +1,5 @@
 //! What is recorded of whose messages: the options that every recording of them has.
 
-use std::ffi::OsString;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,9 +10,10 @@ use perftax_pmu::guard::{ThrottleGuard, online_cpus};
 use perftax_pmu::machine::Right;
 use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_trace::Tag;
-use perftax_trace::record::{Recording, Subject};
+use perftax_trace::record::Recording;
 
 use super::tagged;
+use super::whose::{self, Whose};
 use crate::host::Host;
 use crate::progress;
 use crate::wait::Wait;
@@ -52,17 +52,10 @@ pub struct Watched {
     /// Pages of each CPU's ring for samples and what the kernel says; a power of two (usual: 1024, or as many as may be locked)
     #[arg(short = 'm', long, alias = "ring-pages", value_name = "PAGES")]
     pub mmap_pages: Option<usize>,
-    /// Record a process that runs already, until ^C (or --time)
-    #[arg(short, long, value_name = "PID", conflicts_with = "command")]
-    pub pid: Option<u32>,
-    /// With -p: stop after so many seconds
-    #[arg(long, value_name = "S", requires = "pid")]
-    pub time: Option<f64>,
     #[command(flatten)]
     pub wait: Wait,
-    /// The program, after --
-    #[arg(last = true, required_unless_present = "pid", value_name = "COMMAND")]
-    pub command: Vec<OsString>,
+    #[command(flatten)]
+    pub whose: Whose,
 }
 
 /// What is to be recorded here.
@@ -130,13 +123,11 @@ impl Watched {
             [true, kernel_noise, has_calls, is_otel, mechanism == Mechanism::Pebs, tag.is_probed(), counts(true), counts(false)];
         let sets = sets.into_iter().filter(|is_one| *is_one).count();
         // A process that ends takes its words with it.
-        let words = crate::target::program(self.pid, &self.command);
+        let subject = self.whose.subject()?;
+        let words = whose::words(&subject);
         let recording = Recording {
-            subject: match self.pid {
-                Some(pid) => Subject::Process(pid),
-                None => Subject::Command(self.command.clone()),
-            },
-            at_most: self.time.map(seconds).transpose()?,
+            subject,
+            at_most: self.whose.time.map(seconds).transpose()?,
             budget: None,
             rests_above: None,
             is_live: false,

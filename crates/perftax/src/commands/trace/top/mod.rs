@@ -1,11 +1,10 @@
 //! `perftax trace top`: the messages of now, while they are recorded.
 
-mod endpoint;
 mod screen;
 mod spans;
 mod view;
 
-use std::net::TcpListener;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,10 +22,10 @@ use super::record::quantile;
 use super::tagged;
 use super::watched::{Prepared, Watched};
 use crate::commands::plan::budget_share;
+use crate::endpoint::{self, Endpoint};
 use crate::failure::{Outcome, code_of_end};
 use crate::output::Output;
 use crate::progress;
-use endpoint::Endpoint;
 use screen::{Screen, Shown};
 use spans::{Receiver, Spans};
 use view::About;
@@ -40,7 +39,7 @@ use view::About;
 Examples:
   perftax trace top -p 4711                                a program that marks its messages (perftax_tag.h, bindings)
   perftax trace top --tag socket:6379 -p 4711              a server, by its connections
-  perftax trace top -p 4711 --metrics 127.0.0.1:9464       the same for a scraper of metrics (OpenMetrics)
+  perftax trace top -p 4711 --metrics 9464                 the same for a scraper of metrics (OpenMetrics)
   perftax trace top -p 4711 --otlp localhost:4318          slow messages as spans, with their causes, to a collector")]
 pub struct Args {
     #[command(flatten)]
@@ -60,9 +59,9 @@ pub struct Args {
     /// Spend at most this share of the program's CPU time: what recording costs is checked on the program, and recording rests where that is more
     #[arg(long, value_name = "SHARE", value_parser = budget_share, default_value = "5%")]
     budget: f64,
-    /// Answer GET /metrics at this address, as OpenMetrics
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    metrics: Option<String>,
+    /// Answer at this address what there is now, as OpenMetrics (HTTP): a port alone is of this machine
+    #[arg(long, value_name = "ADDRESS", value_parser = endpoint::address)]
+    metrics: Option<SocketAddr>,
     /// Send slow messages as spans to a receiver of OpenTelemetry's protocol (OTLP, by HTTP without encryption)
     #[arg(long, value_name = "HOST:PORT[/PATH]")]
     otlp: Option<String>,
@@ -106,7 +105,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         return Err(Error::Argument { argument: "--also", value: event.clone(), needed }.into());
     }
     let receiver = args.otlp.as_deref().map(Receiver::parse).transpose()?;
-    let endpoint = args.metrics.as_deref().map(listen).transpose()?;
+    let endpoint = args.metrics.map(Endpoint::listen).transpose()?;
     let Prepared { here, origin, guard, words, recording, .. } = args.watched.prepare("trace-top")?;
     let recording = Recording { rests_above: Some(args.budget), is_live: true, ..recording };
     progress::announce(&foreseen(&here.id, &recording));
@@ -151,16 +150,6 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let code = code_of_end(recorded.exit.ended);
     Ok(if code == 0 { Outcome::Done } else { Outcome::Passed(code) })
-}
-
-fn listen(address: &str) -> Result<Endpoint> {
-    let wrong = |error: std::io::Error| Error::Argument {
-        argument: "--metrics",
-        value: address.into(),
-        needed: format!("an address and a port to listen at, as in 127.0.0.1:9464 ({error})"),
-    };
-    let listener = TcpListener::bind(address).map_err(wrong)?;
-    Ok(Endpoint::new(listener)?)
 }
 
 /// What weakens it, each with a remedy.

@@ -8,9 +8,9 @@ use perftax_report::{openmetrics, text};
 use perftax_trace::record::Row;
 use perftax_trace::{Audience, Live, Moment};
 
-use super::endpoint::Endpoint;
 use super::spans::Spans;
 use super::view::{About, document};
+use crate::endpoint::Endpoint;
 
 /// Where what there is is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
