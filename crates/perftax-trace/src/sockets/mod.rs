@@ -94,6 +94,8 @@ pub struct Connections {
     all: FxHashMap<u32, FxHashMap<i32, Connection>>,
     /// What each thread is in, and the message of which that was when it came in.
     inside: FxHashMap<u32, (Call, u64)>,
+    /// The connection of each message that is under way.
+    places: FxHashMap<u64, At>,
     /// Answers that may not be over, by when the last write returned.
     undecided: BTreeSet<(u64, u32, i32)>,
     said: Said,
@@ -123,6 +125,7 @@ impl Connections {
         self.undecided.clear();
         self.said = Said::default();
         self.passed.forget();
+        self.places.clear();
         let before = std::mem::take(&mut self.all);
         let is_known = |(pid, fd): &&At| before.get(pid).is_some_and(|own| own.contains_key(fd));
         for &(pid, fd) in served.iter().chain(open.iter().filter(is_known)) {
@@ -203,7 +206,10 @@ impl Connections {
                         self.said.turn(time_ns, tid, of, out);
                     }
                 } else if at != 0 {
-                    self.passed.writes((pid, fd), time_ns, tid, at);
+                    // What a thread does behind an answer is for somebody else, whom nobody names.
+                    let place = self.places.get(&at).copied();
+                    let is_asked = place.and_then(|place| self.get(place)).is_some_and(|of| matches!(of.state, State::Asked(_)));
+                    self.passed.writes((pid, fd), time_ns, tid, if is_asked { at } else { 0 });
                 }
             }
             Action::Closes(first, last) => {
@@ -220,6 +226,8 @@ impl Connections {
                 }
             }
             Action::ShutsDown(fd) => self.decide((pid, fd), out),
+            // Whoever serves one connection and owes an answer on it waits for that.
+            Action::Waits if self.serves_alone(pid, self.said.of(tid)) => {}
             Action::Waits => self.said.turn(time_ns, tid, 0, out),
             Action::Rings => self.sight.rings += 1,
             Action::Reads(_) | Action::Accepts(_) => {}
@@ -284,6 +292,7 @@ impl Connections {
         if let Some(connection) = self.get(at) {
             connection.state = State::Asked(number);
         }
+        self.places.insert(number, at);
         self.said.begin(time_ns, tid, number, out);
         if let Some(from) = asking.peer(pid, fd) {
             self.passed.begins(number, from, time_ns, tid);
@@ -310,6 +319,12 @@ impl Connections {
         self.undecided.insert((time_ns, pid, fd));
     }
 
+    /// Whether a process serves one connection, on which this message is not answered.
+    fn serves_alone(&self, pid: u32, id: u64) -> bool {
+        let own = self.all.get(&pid).filter(|own| own.len() == 1);
+        own.into_iter().flat_map(|own| own.values()).any(|of| matches!(of.state, State::Asked(number) if number == id))
+    }
+
     fn has_written(&mut self, at: At) {
         if let Some(connection) = self.get(at) {
             connection.writers = connection.writers.saturating_sub(1);
@@ -323,13 +338,18 @@ impl Connections {
             connection.state = State::Idle;
             self.undecided.remove(&(last_ns, at.0, at.1));
             self.sight.answered += 1;
+            self.places.remove(&number);
             self.said.end(last_ns, by, number, out);
         }
     }
 
     /// A connection is no more.
     fn forget(&mut self, (pid, fd): At) {
-        match self.all.get_mut(&pid).and_then(|own| own.remove(&fd)).map(|connection| connection.state) {
+        let state = self.all.get_mut(&pid).and_then(|own| own.remove(&fd)).map(|connection| connection.state);
+        if let Some(state) = state {
+            self.places.remove(&state.number());
+        }
+        match state {
             Some(State::Asked(_)) => self.sight.unanswered += 1,
             Some(State::Answered { last_ns, .. }) => {
                 self.undecided.remove(&(last_ns, pid, fd));

@@ -33,9 +33,13 @@ pub struct Passed {
 }
 
 impl Passed {
-    /// A thread that is at a message writes on a connection that its process does not serve, or on a file.
+    /// A thread that is at a message writes on a connection that its process does not serve, or on a file; 0: for which one is not known.
     pub(super) fn writes(&mut self, at: At, time_ns: u64, tid: u32, id: u64) {
-        self.asked.insert(at, Asked { time_ns, tid, id });
+        if id == 0 {
+            self.asked.remove(&at);
+        } else {
+            self.asked.insert(at, Asked { time_ns, tid, id });
+        }
     }
 
     /// A connection is no more.

@@ -194,3 +194,61 @@ fn after_a_gap_nothing_of_before_goes_on() {
         (4, 3, 1, 1)
     );
 }
+
+/// A proxy's connection to who answers for it: what it writes there while it is at a request is for that one, what it writes behind an answer for nobody who is known.
+#[test]
+fn what_is_written_elsewhere_is_for_the_request_that_the_thread_is_at() {
+    struct Both;
+    impl Asking for Both {
+        fn is_served(&mut self, _: u32, _: i32) -> bool {
+            true
+        }
+        fn peer(&mut self, pid: u32, fd: i32) -> Option<(u32, i32)> {
+            ((pid, fd) == (2, 5)).then_some((1, 9))
+        }
+    }
+    let mut connections = Connections::default();
+    [(1, 3), (1, 4), (2, 5)].into_iter().for_each(|(pid, fd)| connections.serve(pid, fd));
+    let mut time_ns = 0;
+    let mut call = |pid: u32, action: Action| {
+        for at in [Moment::Enter(action), Moment::Exit(8)] {
+            time_ns += 10;
+            connections.take(&Call { time_ns, pid, tid: 10 * pid, at }, &mut Both, &mut |_| {});
+        }
+    };
+    use Action::{Reads, Writes};
+    // A request comes by 3, is passed on by 9, read and answered at 5, and answered at 3.
+    [(1, Reads(3)), (1, Writes(9)), (2, Reads(5)), (2, Writes(5)), (1, Reads(9)), (1, Writes(3))]
+        .into_iter()
+        .for_each(|(pid, what)| call(pid, what));
+    // One that came by 4 waited for 9 meanwhile.
+    [(1, Writes(9)), (2, Reads(5)), (2, Writes(5))].into_iter().for_each(|(pid, what)| call(pid, what));
+    let parents: Vec<(u64, u64)> = connections.passed.relations.iter().map(|(id, relation)| (*id, relation.parent)).collect();
+    assert_eq!(parents, [(2, 1)]);
+    let hops: Vec<(u64, u32, bool)> = connections.passed.hops.iter().map(|hop| (hop.time_ns, hop.tid, hop.is_sent)).collect();
+    assert_eq!(hops, [(30, 10, true), (60, 20, false)]);
+    connections.resume(&[], &[]);
+    assert!(connections.places.is_empty());
+}
+
+/// A server with a process for each connection may wait for several things while it works on a request, for a latch among them: it is at it all the same.
+#[test]
+fn whoever_serves_one_connection_waits_for_it() {
+    for connections_served in [1, 2] {
+        let mut connections = Connections::default();
+        (3..3 + connections_served).for_each(|fd| connections.serve(1, fd));
+        let (mut time_ns, mut marks) = (0, Vec::new());
+        for action in [Action::Reads(3), Action::Waits, Action::Writes(3), Action::Waits] {
+            for at in [Moment::Enter(action), Moment::Exit(8)] {
+                time_ns += 10;
+                connections.take(&Call { time_ns, pid: 1, tid: 1, at }, &mut |_, _| true, &mut |mark| {
+                    marks.push((mark.time_ns, mark.id, mark.kind))
+                });
+            }
+        }
+        use Kind::{Begin, Switch};
+        let alone = [(20, 1, Begin), (70, 0, Switch)];
+        let among = [(20, 1, Begin), (30, 0, Switch), (50, 1, Switch), (70, 0, Switch)];
+        assert_eq!(marks, if connections_served == 1 { &alone[..] } else { &among[..] });
+    }
+}
