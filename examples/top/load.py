@@ -25,14 +25,20 @@ class Client:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def more(self):
+        some = self.socket.recv(65536)
+        if not some:
+            raise SystemExit("redis has closed the connection")
+        return some
+
     def ask(self, *words):
         """One request; its latency in ns. All answers asked for here are short, and end with the line that they begin with or the one after it."""
         question = command(*words)
         began = time.monotonic_ns()
         self.socket.sendall(question)
-        answer = self.socket.recv(65536)
+        answer = self.more()
         while not answer.endswith(b"\r\n") or answer.startswith(b"$") and not answer.startswith(b"$-1") and answer.count(b"\r\n") < 2:
-            answer += self.socket.recv(65536)
+            answer += self.more()
         took = time.monotonic_ns() - began
         if answer.startswith(b"-"):
             raise SystemExit(f"redis: {answer.decode().strip()}")
