@@ -1,6 +1,6 @@
 """Requests of a redis server whose service takes as long as planted, and how long they took as their client saw it.
 
-    load.py PORT SECONDS LATENCIES            planted: DEBUG SLEEP of 10 to 150 ms, one after the other on one connection
+    load.py PORT SECONDS LATENCIES            planted: DEBUG SLEEP of 20 to 300 ms, one after the other on one connection
     load.py PORT SECONDS LATENCIES --rate N   GET and SET, N a second
 
 LATENCIES gets one number a line, ns.
@@ -53,8 +53,8 @@ def main():
     with open(path, "w") as out:
         while time.monotonic() < until:
             if rate is None:
-                # Most take some ten ms, few many: 10 ms and what an exponential distribution adds, 150 at most.
-                took = client.ask("DEBUG", "SLEEP", f"{min(0.01 + chance.expovariate(1 / 0.015), 0.15):.6f}")
+                # Most take some tens of ms, few many: 20 ms and what an exponential distribution adds, 300 at most; the way there and back, some 0.2 ms, is little of it.
+                took = client.ask("DEBUG", "SLEEP", f"{min(0.02 + chance.expovariate(1 / 0.03), 0.3):.6f}")
             else:
                 key = f"key:{chance.randrange(1000)}"
                 took = client.ask("SET", key, "x" * 100) if chance.random() < 0.1 else client.ask("GET", key)
