@@ -129,7 +129,7 @@ pub fn trace_top(doc: &TraceTop) -> String {
         page.family(name, "gauge", "", "Messages of the last minute by kind, those whose slow ones take most.");
         now.kinds.iter().for_each(|kind| page.sample(name, &[("kind", &kind.kind)], kind.latency.messages));
         let name = "perftax_kind_slow_messages_now";
-        page.family(name, "gauge", "", "Slow messages of the last minute by kind.");
+        page.family(name, "gauge", "", "Slow messages of the last minute by kind, of those that recording was on for.");
         now.kinds.iter().for_each(|kind| page.sample(name, &[("kind", &kind.kind)], kind.slow));
         let name = "perftax_kind_latency_now_seconds";
         page.family(name, "gauge", "seconds", "Quantiles of how long they took, by kind.");

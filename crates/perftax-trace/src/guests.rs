@@ -32,7 +32,7 @@ pub(crate) struct Guests {
     guests: FxHashMap<(u64, u32), Came>,
 }
 
-/// Messages that are kept in mind; what comes beyond is of the process that says it.
+/// Messages that are kept in mind; where there are so many that never end, it begins anew.
 const MAX: usize = 1 << 20;
 
 impl Guests {
@@ -64,9 +64,10 @@ impl Guests {
             return true;
         }
         // Of one process, all are its own; those under way when another comes are not known to be.
-        if self.owners.len() < MAX {
-            self.owners.insert(id, pid);
+        if self.owners.len() >= MAX {
+            self.owners.clear();
         }
+        self.owners.insert(id, pid);
         false
     }
 
@@ -82,6 +83,15 @@ impl Guests {
             self.guests.remove(&(id, pid));
         }
         leaves
+    }
+
+    /// A process is no more: what it had begun is nobody's.
+    pub fn gone(&mut self, pid: u32) {
+        if self.processes.remove(&pid) {
+            self.owners.retain(|_, owner| *owner != pid);
+            self.guests.retain(|(_, guest), _| *guest != pid);
+        }
+        self.last = 0;
     }
 
     /// A process ends one.
@@ -115,5 +125,9 @@ mod tests {
         assert_eq!(guests.end(2, 7), End::Its);
         assert_eq!(guests.end(1, 7), End::Over);
         assert!(guests.guests.is_empty() && guests.owners.is_empty());
+        // Whoever is gone has left it.
+        assert!(!guests.begin(1, 9));
+        guests.gone(1);
+        assert!(!guests.begin(2, 9) && guests.begin(3, 9));
     }
 }

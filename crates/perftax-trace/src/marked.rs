@@ -121,6 +121,11 @@ impl Marked {
         }
     }
 
+    /// A process is no more.
+    pub fn gone(&mut self, pid: u32) {
+        self.guests.gone(pid);
+    }
+
     /// A message has come to a process or leaves it, and the program may have said so itself just before.
     fn hop(&mut self, hop: Hop) {
         let is_same = |other: &&Hop| (other.id, other.tid) == (hop.id, hop.tid);

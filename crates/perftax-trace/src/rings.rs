@@ -133,6 +133,11 @@ impl MarkRing {
         [at, at + 8].map(|at| self.word(at).load(Ordering::Relaxed))
     }
 
+    /// Whether anything waits to be read.
+    fn waits(&self) -> bool {
+        self.word(HEAD_AT).load(Ordering::Acquire) != self.word(TAIL_AT).load(Ordering::Relaxed)
+    }
+
     /// Marks that found no room.
     pub fn dropped(&self) -> u64 {
         self.word(DROPPED_AT).load(Ordering::Relaxed)
@@ -160,12 +165,14 @@ pub struct MarkFolder {
     rings: BTreeMap<PathBuf, MarkRing>,
     /// Rings that cannot be read, each with the reason; not tried again.
     broken: BTreeMap<PathBuf, String>,
+    /// Rings that were given up, and the marks that had found no room in them.
+    given_up: (usize, u64),
 }
 
 impl MarkFolder {
     /// Watches a folder.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), rings: BTreeMap::new(), broken: BTreeMap::new() }
+        Self { path: path.into(), rings: BTreeMap::new(), broken: BTreeMap::new(), given_up: (0, 0) }
     }
 
     /// Looks for new rings, and hands out what waits in all of them: whose it is, the counter then, and what is said.
@@ -190,14 +197,29 @@ impl MarkFolder {
         Ok(marks)
     }
 
+    /// Lets go of the rings of those who write no more, as far as all of them was read, and of their files.
+    pub fn give_up(&mut self, mut has_ended: impl FnMut(&MarkOwner) -> bool) {
+        let (broken, given_up) = (&self.broken, &mut self.given_up);
+        self.rings.retain(|path, ring| {
+            let owner = MarkOwner { pid: ring.pid, tid: ring.tid };
+            let keeps = broken.contains_key(path) || ring.waits() || !has_ended(&owner);
+            if !keeps {
+                *given_up = (given_up.0 + 1, given_up.1 + ring.dropped());
+                // Where it cannot be removed it is found again, and read.
+                std::fs::remove_file(path).ok();
+            }
+            keeps
+        });
+    }
+
     /// Marks that found no room, all rings.
     pub fn dropped(&self) -> u64 {
-        self.rings.values().map(MarkRing::dropped).sum()
+        self.given_up.1 + self.rings.values().map(MarkRing::dropped).sum::<u64>()
     }
 
     /// Rings found so far.
     pub fn rings(&self) -> usize {
-        self.rings.len()
+        self.given_up.0 + self.rings.len()
     }
 
     /// Why some of them are not read.
@@ -231,4 +253,45 @@ pub struct MarkOwner {
     pub pid: u32,
     /// The thread.
     pub tid: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    /// A ring of four marks with one that begins message 7, as a program makes it.
+    fn ring(path: &Path, tid: u64) {
+        let mut bytes = vec![0u8; HEADER_BYTES as usize + 4 * MARK_BYTES as usize];
+        let mut put = |at: usize, word: u64| bytes[at..at + 8].copy_from_slice(&word.to_ne_bytes());
+        put(0, MAGIC);
+        put(OWNER_AT, tid << 32 | 5);
+        put(CAPACITY_AT, 4);
+        put(HEAD_AT, 1);
+        put(DROPPED_AT, 3);
+        put(HEADER_BYTES as usize, 1000);
+        put(HEADER_BYTES as usize + 8, 7 << 2 | 1);
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    #[test]
+    fn rings_of_who_writes_no_more_are_given_up_once_they_are_read() {
+        let folder = tempfile::tempdir().unwrap();
+        for tid in [8, 9] {
+            ring(&folder.path().join(format!("{tid}.marks")), tid);
+        }
+        let mut marks = MarkFolder::new(folder.path());
+        let mut read = Vec::new();
+        marks.look().unwrap();
+        marks.give_up(|_| true);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing of them was read");
+        marks.drain(|owner, _, statement| read.push((owner.tid, statement))).unwrap();
+        read.sort_by_key(|(tid, _)| *tid);
+        assert_eq!(read, [8, 9].map(|tid| (tid, Statement::Mark(7, Kind::Begin))));
+        marks.give_up(|owner| owner.tid == 8);
+        assert_eq!((marks.rings(), marks.rings.len(), marks.dropped()), (2, 1, 6));
+        assert!(!folder.path().join("8.marks").exists() && folder.path().join("9.marks").exists());
+        marks.drain(|_, _, _| panic!("all of it was read")).unwrap();
+    }
 }

@@ -31,7 +31,12 @@ impl Endpoint {
         let page = Arc::new(Mutex::new(Page::default().finish()));
         let shared = Arc::clone(&page);
         let answer_all = move || {
-            for asking in listener.incoming().flatten() {
+            for asking in listener.incoming() {
+                let Ok(asking) = asking else {
+                    // There may be no descriptor for it just now.
+                    std::thread::sleep(PATIENCE / 10);
+                    continue;
+                };
                 let page = shared.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 // Whoever has gone meanwhile does not want it.
                 answer(asking, &page).ok();

@@ -119,7 +119,7 @@ impl Live {
             looked_ns: now_ns,
             addresses: FxHashMap::default(),
             unnamed: Vec::new(),
-            current: Slice::beginning(now_ns),
+            current: Slice::beginning(now_ns, 0),
             slices: VecDeque::new(),
             threshold_ns: 0,
             latency: Distribution::default(),
@@ -134,10 +134,10 @@ impl Live {
         now_ns >= self.current.from_ns + self.following.slice_ns
     }
 
-    /// Ends the slice: names what was seen in it, and lets go of what is no longer of now. Returns it.
-    pub fn turn(&mut self, now_ns: u64, moment: &mut Moment<'_>) -> &Slice {
+    /// Ends the slice: names what was seen in it, and lets go of what is no longer of now.
+    pub fn turn(&mut self, now_ns: u64, moment: &mut Moment<'_>) {
         self.name(moment);
-        let mut slice = std::mem::replace(&mut self.current, Slice::beginning(now_ns));
+        let mut slice = std::mem::replace(&mut self.current, Slice::beginning(now_ns, 0));
         self.place(&mut slice, moment);
         slice.end(now_ns);
         self.slices.push_back(slice);
@@ -148,12 +148,19 @@ impl Live {
         let mut latency = Distribution::default();
         self.slices.iter().for_each(|slice| latency.join(&slice.population.latency));
         self.threshold_ns = latency.from_quantile_ns(self.following.slow_from);
+        self.current.threshold_ns = self.threshold_ns;
         if now_ns >= self.aged_ns + self.following.window_ns {
             self.aged_ns = now_ns;
             self.labels.age();
             self.relations.age();
+            // What a runtime has made may lie elsewhere by now, and another process may have a number.
+            self.symbols.forget_addresses();
         }
-        &self.slices[self.slices.len() - 1]
+    }
+
+    /// The slice that ended last.
+    pub fn last(&self) -> Option<&Slice> {
+        self.slices.back()
     }
 
     /// What there is now.
@@ -195,7 +202,7 @@ impl Live {
                 self.causes.add(cause, *ns);
             }
         }
-        let slow = self.current.take(message, latency_ns, self.threshold_ns);
+        let slow = self.current.take(message, latency_ns);
         let tid = message.threads.first().copied().unwrap_or(0);
         self.unnamed.push(Unnamed { id: message.id, tid, latency_ns, slow });
     }
@@ -226,10 +233,13 @@ impl Live {
         if self.symbols.addresses() > MAX_ADDRESSES {
             self.symbols.forget_addresses();
         }
+        // Programs that make ever new functions: it begins anew, since what is over has the old numbers.
+        if self.symbols.len() > MAX_ADDRESSES {
+            self.symbols = Symbols::new([]);
+            self.slices.clear();
+        }
         let new: Vec<(u32, u64)> = self.addresses.keys().copied().filter(|address| !self.symbols.knows(*address)).collect();
-        // Programs that make ever new functions have no names for those.
-        let has_room = self.symbols.len() < MAX_ADDRESSES;
-        if !new.is_empty() && has_room {
+        if !new.is_empty() {
             moment.functions(&new).into_iter().for_each(|(address, function)| self.symbols.learn(address, function));
         }
         let mut by_number = vec![0; self.addresses.len() + 1];

@@ -50,6 +50,8 @@ pub(super) struct OfKind {
 pub struct Slice {
     /// From when.
     pub from_ns: u64,
+    /// The latency from which on messages counted as slow in it, ns; 0: nobody knew, and all did.
+    pub threshold_ns: u64,
     /// Until when; 0 while it goes on.
     pub to_ns: u64,
     /// All messages that ended in it.
@@ -68,8 +70,9 @@ pub struct Slice {
 }
 
 impl Slice {
-    pub(super) fn beginning(now_ns: u64) -> Self {
+    pub(super) fn beginning(now_ns: u64, threshold_ns: u64) -> Self {
         Self {
+            threshold_ns,
             from_ns: now_ns,
             to_ns: 0,
             population: Population::coarse(),
@@ -84,18 +87,18 @@ impl Slice {
     }
 
     /// A message has ended. Returns its number where it is kept for being slow.
-    pub(super) fn take(&mut self, message: &Message, latency_ns: u64, threshold_ns: u64) -> Option<u64> {
+    pub(super) fn take(&mut self, message: &Message, latency_ns: u64) -> Option<u64> {
         if !message.is_watched {
             self.population.latency.add(latency_ns);
             return None;
         }
         self.population.add(latency_ns, &message.shares);
-        if latency_ns < threshold_ns {
+        if latency_ns < self.threshold_ns {
             self.usual.add(message);
             return None;
         }
         let brief = Brief::of(message)?;
-        let waits = message.pieces.iter().filter(|piece| matches!(piece.cause, Cause::Blocked | Cause::Runnable));
+        let waits = message.instants().iter().filter(|piece| matches!(piece.cause, Cause::Blocked | Cause::Runnable));
         let woken_by = waits.max_by_key(|piece| piece.to_ns - piece.from_ns).and_then(|piece| message.woken(piece)).copied();
         self.numbered += 1;
         let slow = Slow {
@@ -122,7 +125,8 @@ impl Slice {
         order.sort_unstable_by(|a, b| b.cmp(a));
         for (_, number) in order.into_iter().skip(MAX_SLOW) {
             self.slow.remove(&number);
-            self.slow_left_out += 1;
+            // Where all counted as slow those were not.
+            self.slow_left_out += u64::from(self.threshold_ns > 0);
         }
     }
 

@@ -112,7 +112,7 @@ fn slow_ones_are_blamed_by_kind_and_cause() {
 fn what_is_over_takes_no_room() {
     let mut followed = Followed::new();
     for round in 0..200u64 {
-        // Texts that differ, messages that never end, addresses that come once, slow ones by the thousand.
+        // Texts that differ, texts of messages that nobody begins, addresses that come once, slow ones by the thousand.
         for i in 0..100 {
             let text: String =
                 format!("{round} {i}").chars().map(|c| if c == ' ' { c } else { char::from(b'a' + c as u8 - b'0') }).collect();

@@ -3,6 +3,8 @@
 //! While a thread waits for another one's answer both are at the message: in each instant its time goes to who does something for it, else to who came to it last, for whom the
 //! others wait. So causes add up to the latency.
 
+use rustc_hash::FxHashMap;
+
 use super::Piece;
 use crate::cause::Cause;
 
@@ -25,7 +27,8 @@ pub(crate) fn one_at_a_time(pieces: &[Piece], threads: &[u32]) -> Option<Vec<Pie
     let mut bounds: Vec<u64> = order.iter().flat_map(|piece| [piece.from_ns, piece.to_ns]).collect();
     bounds.sort_unstable();
     bounds.dedup();
-    let came = |tid: u32| threads.iter().position(|other| *other == tid);
+    let places: FxHashMap<u32, usize> = threads.iter().enumerate().map(|(place, tid)| (*tid, place)).collect();
+    let came = |tid: u32| places.get(&tid);
     let (mut told, mut next, mut now): (Vec<Piece>, usize, Vec<&Piece>) = (Vec::new(), 0, Vec::new());
     for bound in bounds.windows(2) {
         let [from_ns, to_ns] = *bound else { continue };

@@ -125,6 +125,7 @@ impl Identity {
             (Self::Marks(marked), Held::Saying(time_ns, who, saying)) => {
                 said(keep, |out| marked.take(time_ns, who, saying, out))?
             }
+            (Self::Marks(marked), Held::Death(_, pid, tid)) if pid == tid => marked.gone(pid),
             (_, Held::Row(row)) => keep(&row)?,
             (Self::Probes(passes), Held::Pass(pass)) => said(keep, |out| passes.take(pass, out))?,
             (Self::Probes(passes), Held::Birth(pid, _, parent)) => passes.born(pid, parent),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use perftax_pmu::Result;
-use perftax_pmu::process::{Standing, own_number, threads};
+use perftax_pmu::process::{Standing, file_of, has_ended, own_number, threads};
 use perftax_pmu::sys::{Tsc, monotonic_raw_ns, process_cpu_ns, process_tree};
 use perftax_target::TimeOrder;
 
@@ -13,6 +13,8 @@ use crate::clock::Anchors;
 use crate::mark::{Kind, Mark, Statement};
 use crate::rings::{MarkFolder, MarkOwner};
 
+/// From one look for threads that have ended to the next, ns.
+const GIVE_UP_NS: u64 = 2_000_000_000;
 /// Readings of both clocks of which the tightest is kept.
 const ANCHOR_ATTEMPTS: u32 = 5;
 
@@ -23,15 +25,25 @@ pub(super) struct Listener {
     raw: Vec<(MarkOwner, u64, Statement)>,
     /// Whoever writes rings, by the process that is recorded and as they know themselves, as we know them.
     owners: HashMap<(u32, MarkOwner), MarkOwner>,
-    /// Messages that have ended, and CPU time when it was last asked for, ns, by process.
+    /// Messages that have ended, and CPU time when it was last asked for, ns, by process; and of those that are gone.
     processes: BTreeMap<u32, (u64, u64)>,
+    gone: (u64, u64),
+    looked_ns: u64,
 }
 
 impl Listener {
     /// Of processes and what they start, each of which make rings in a folder.
     pub fn new(folders: impl IntoIterator<Item = (PathBuf, u32)>) -> Self {
         let folders = folders.into_iter().map(|(folder, root)| (MarkFolder::new(folder), root)).collect();
-        Self { folders, anchors: Anchors::default(), raw: Vec::new(), owners: HashMap::new(), processes: BTreeMap::new() }
+        Self {
+            folders,
+            anchors: Anchors::default(),
+            raw: Vec::new(),
+            owners: HashMap::new(),
+            processes: BTreeMap::new(),
+            gone: (0, 0),
+            looked_ns: 0,
+        }
     }
 
     /// Takes the marks that wait. What the counter said when is asked after it, so that they lie between two anchors.
@@ -60,6 +72,28 @@ impl Listener {
         Ok(())
     }
 
+    /// Gives up the rings of threads that have ended, now and then: whoever listens for hours to a program that makes ever new threads needs their memory.
+    pub fn give_up(&mut self, now_ns: u64) {
+        if now_ns < self.looked_ns + GIVE_UP_NS {
+            return;
+        }
+        self.looked_ns = now_ns;
+        let owners = &mut self.owners;
+        for (folder, root) in &mut self.folders {
+            folder.give_up(|owner| {
+                let known = owners.get(&(*root, *owner));
+                // Of whom nobody can tell nobody knows whether they are there.
+                let has_ended = known.is_some_and(|known| {
+                    known.tid & NOBODYS == 0 && !file_of(known.pid, "task").join(known.tid.to_string()).exists()
+                });
+                if has_ended {
+                    owners.remove(&(*root, *owner));
+                }
+                has_ended
+            });
+        }
+    }
+
     /// Marks that found no room, all rings.
     pub fn dropped(&self) -> u64 {
         self.folders.iter().map(|(folder, _)| folder.dropped()).sum()
@@ -80,11 +114,17 @@ impl Listener {
         for pid in pids {
             self.processes.entry(*pid).or_default();
         }
-        for (pid, (_, cpu_ns)) in &mut self.processes {
-            // One that is gone takes no more.
+        // One that is gone takes no more, and its number may be another's soon.
+        let gone = &mut self.gone;
+        self.processes.retain(|pid, (messages, cpu_ns)| {
+            if has_ended(*pid) && !pids.contains(pid) {
+                *gone = (gone.0 + *messages, gone.1 + *cpu_ns);
+                return false;
+            }
             *cpu_ns = process_cpu_ns(*pid).unwrap_or(*cpu_ns).max(*cpu_ns);
-        }
-        self.processes.values().fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+            true
+        });
+        self.processes.values().fold(self.gone, |all, one| (all.0 + one.0, all.1 + one.1))
     }
 
     pub fn anchor(&mut self) {

@@ -29,10 +29,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use perftax_doc::{Mechanism, PriceChecked, TraceSpent};
+use perftax_pmu::Result;
 use perftax_pmu::event::{Catalog, Event};
-use perftax_pmu::process::has_ended;
 use perftax_pmu::sys::{Exit, own_cpu_ns};
-use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Watch, run_loop};
 
 use crate::names::Names;
@@ -229,14 +228,13 @@ pub fn record_live(recording: &Recording, catalog: &Catalog, audience: &mut dyn 
     session.finish(exit, steal_s, own_cpu_ns().saturating_sub(own_before_ns) as f64 * 1e-9)
 }
 
-/// Folders for the rings of processes; those are left out that are gone meanwhile, unless all are.
+/// Folders for the rings of processes; those are left out that have no room for one, or are gone meanwhile, unless all are.
 fn places(pids: &[u32]) -> Result<Vec<(u32, MarksPlace)>> {
     let (mut places, mut failed) = (Vec::new(), None);
     for pid in pids {
         match MarksPlace::seen_by(*pid) {
             Ok(place) => places.push((*pid, place)),
-            Err(error) if has_ended(*pid) => drop(failed.get_or_insert(error)),
-            Err(error) => return Err(error),
+            Err(error) => drop(failed.get_or_insert(error)),
         }
     }
     match failed.filter(|_| places.is_empty()) {
@@ -245,15 +243,13 @@ fn places(pids: &[u32]) -> Result<Vec<(u32, MarksPlace)>> {
     }
 }
 
-/// Has processes make rings, each in its folder; of several those that mark nothing are left alone, where any does, and those that are gone meanwhile.
+/// Has processes make rings, each in its folder; of several those that mark nothing, or cannot be told to, are left alone, where any does.
 fn attach(marks: &[(u32, MarksPlace)]) -> Result<Vec<Attached>> {
     let (mut attached, mut refused) = (Vec::new(), None);
     for (pid, marks) in marks {
         match Attached::attach(*pid, marks) {
             Ok(one) => attached.push(one),
-            Err(error @ Error::Unsupported { .. }) => drop(refused.get_or_insert(error)),
-            Err(error) if has_ended(*pid) => drop(refused.get_or_insert(error)),
-            Err(error) => return Err(error),
+            Err(error) => drop(refused.get_or_insert(error)),
         }
     }
     match refused.filter(|_| attached.is_empty()) {

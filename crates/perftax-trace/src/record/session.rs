@@ -39,6 +39,8 @@ const HOLD_BACK: usize = 10;
 /// From one reading of a process's mappings to the next, at least, ns.
 const REMAP_NS: u64 = 2_000_000_000;
 
+/// Threads that have ended and are kept in mind for a while.
+const MAX_ENDED: usize = 1 << 16;
 /// From one question for lost records to the next, ns.
 const ASK_NS: u64 = 1_000_000_000;
 
@@ -227,6 +229,7 @@ impl<'a> Session<'a> {
         let extra = self.found.1.as_ref().map(|found| found.extra);
         // What was done is asked for where it is compared: at a switch.
         let now = Progress { time_ns: now_ns, cpu_ns: work.cpu_ns(listener), messages: 0 };
+        self.cpu_since_ns = now.cpu_ns.saturating_sub(self.cpu_at_first_ns.unwrap_or(now.cpu_ns));
         let step = rest.next(now, extra.as_ref());
         if step == Step::Stay {
             return Ok(());
@@ -271,7 +274,7 @@ impl<'a> Session<'a> {
             rings: self.listener.rings(),
             is_over: false,
             is_on: !self.is_blind,
-            checked: self.found.1.clone(),
+            checked: self.found.1.clone().map(|found| PriceChecked { at_least: self.stays_open.is_some(), ..found }),
             rested: self.rest.as_ref().map(|rest| rest.rested(extra.as_ref())),
             mappings: &mut self.mappings,
             names: &mut self.names,
@@ -411,6 +414,9 @@ impl<'a> Session<'a> {
         self.watch_contexts();
         self.drain()?;
         self.mappings.look(&self.names, monotonic_raw_ns());
+        if self.recording.is_live {
+            self.listener.give_up(monotonic_raw_ns());
+        }
         match self.looks_ns.len() > HOLD_BACK {
             true => self.looks_ns.pop_front().map_or(Ok(()), |until_ns| self.flush(until_ns, keep)),
             false => Ok(()),
@@ -473,10 +479,14 @@ impl<'a> Session<'a> {
             match &held {
                 Held::Row(Row::Sample(sample)) if has_others && !family.has(sample.pid) => return Ok(()),
                 Held::Row(Row::Kernel(KernelEvent { tid, what: What::Switch { next, .. }, .. })) => family.switched(*tid, *next),
-                Held::Birth(pid, tid, parent) => family.born(*pid, *tid, *parent),
+                Held::Birth(pid, tid, parent) => {
+                    family.born(*pid, *tid, *parent);
+                    // Its number is another one's by now.
+                    ended.retain(|(_, _, other)| other != tid);
+                }
                 Held::Death(time_ns, pid, tid) => {
                     family.ended(*tid);
-                    if is_live {
+                    if is_live && ended.len() < MAX_ENDED {
                         ended.push_back((*time_ns, *pid, *tid));
                     }
                 }

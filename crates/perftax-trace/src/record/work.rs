@@ -22,6 +22,8 @@ pub(super) struct Work {
     others: BTreeSet<u32>,
     known: BTreeSet<u32>,
     cpu_ns: BTreeMap<u32, u64>,
+    /// CPU time of those that are gone, ns.
+    gone_ns: u64,
     /// Messages are marked; otherwise bytes that came by TCP are counted.
     is_marked: bool,
     /// What each connection had received, by its socket's number, and all of them together.
@@ -35,12 +37,12 @@ impl Work {
         let all = process_trees(roots.iter().copied(), &BTreeSet::new());
         let others = all.into_iter().filter(|pid| !roots.contains(pid)).collect();
         let (cpu_ns, received) = (BTreeMap::new(), BTreeMap::new());
-        Self { roots, others, known: BTreeSet::new(), cpu_ns, is_marked: *tag == Tag::Marks, received, all_received: 0 }
+        let known = roots.iter().copied().collect();
+        Self { roots, others, known, cpu_ns, gone_ns: 0, is_marked: *tag == Tag::Marks, received, all_received: 0 }
     }
 
     /// The processes that are recorded, as far as they are there: also those that have left the tree, whose parents have ended.
     pub fn pids(&mut self) -> Vec<u32> {
-        self.known.extend(&self.roots);
         self.known.retain(|pid| !has_ended(*pid));
         self.known = process_trees(self.known.iter().copied(), &self.others);
         self.known.iter().copied().collect()
@@ -54,11 +56,17 @@ impl Work {
         for pid in self.pids() {
             self.cpu_ns.entry(pid).or_default();
         }
-        for (pid, cpu_ns) in &mut self.cpu_ns {
-            // One that is gone takes no more.
+        // One that is gone takes no more, and its number may be another's soon.
+        let (known, gone_ns) = (&self.known, &mut self.gone_ns);
+        self.cpu_ns.retain(|pid, cpu_ns| {
+            if !known.contains(pid) {
+                *gone_ns += *cpu_ns;
+                return false;
+            }
             *cpu_ns = process_cpu_ns(*pid).unwrap_or(*cpu_ns).max(*cpu_ns);
-        }
-        self.cpu_ns.values().sum()
+            true
+        });
+        self.gone_ns + self.cpu_ns.values().sum::<u64>()
     }
 
     /// CPU time and work of one moment. Where work is not known any more it goes back to 0.

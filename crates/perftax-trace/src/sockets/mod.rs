@@ -154,6 +154,7 @@ impl Connections {
             self.forget((pid, fd));
         }
         self.all.remove(&pid);
+        self.passed.closed(pid, 0, i32::MAX);
     }
 
     /// Takes the next call, in order of time. Marks may be of before.
@@ -205,7 +206,7 @@ impl Connections {
                     if of != 0 {
                         self.said.turn(time_ns, tid, of, out);
                     }
-                } else if at != 0 {
+                } else {
                     // What a thread does behind an answer is for somebody else, whom nobody names.
                     let place = self.places.get(&at).copied();
                     let is_asked = place.and_then(|place| self.get(place)).is_some_and(|of| matches!(of.state, State::Asked(_)));
@@ -213,9 +214,7 @@ impl Connections {
                 }
             }
             Action::Closes(first, last) => {
-                if first == last {
-                    self.passed.closed((pid, first));
-                }
+                self.passed.closed(pid, first, last);
                 let closed: Vec<i32> = match first == last {
                     true => vec![first],
                     false => self.all.get(&pid).into_iter().flat_map(FxHashMap::keys).copied().collect(),

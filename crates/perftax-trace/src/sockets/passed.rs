@@ -42,9 +42,13 @@ impl Passed {
         }
     }
 
-    /// A connection is no more.
-    pub(super) fn closed(&mut self, at: At) {
-        self.asked.remove(&at);
+    /// Descriptors are given up, from the first to the last.
+    pub(super) fn closed(&mut self, pid: u32, first: i32, last: i32) {
+        if first == last {
+            self.asked.remove(&(pid, first));
+        } else {
+            self.asked.retain(|at, _| at.0 != pid || !(first..=last).contains(&at.1));
+        }
     }
 
     /// Nothing was heard of any for a while.

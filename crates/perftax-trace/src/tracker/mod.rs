@@ -75,6 +75,9 @@ const FAULT_TO_FAULT_NS: u64 = 1000;
 /// From a waking to the record that its thread has left its CPU, ns: in between it is told awake, though it sleeps (kernel/sched/core.c, try_to_wake_up, `on_cpu`).
 const LEAVING_NS: u64 = 5000;
 
+/// Messages that are under way at once; where there are so many, they are taken to be such as never end.
+const MAX_UNDER_WAY: usize = 1 << 20;
+
 /// A message's place among those under way; used again when it is over.
 type Key = u32;
 
@@ -195,6 +198,9 @@ impl Tracker {
                     self.trouble.never_ended += 1;
                     self.leave(old, now_ns);
                     self.emit(old, out);
+                }
+                if self.under_way.len() >= MAX_UNDER_WAY {
+                    self.trouble.never_ended += self.let_go(now_ns, out);
                 }
                 let key = self.begin(id, now_ns);
                 self.turn(tid, now_ns, |stack| stack.push(key));

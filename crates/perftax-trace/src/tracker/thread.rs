@@ -166,11 +166,10 @@ impl Threads {
         &mut self.all[self.last].1
     }
 
-    /// Nothing more is heard of a thread: what was recorded of it is forgotten, unless it is at a message that has not been handed out.
+    /// Nothing more is heard of a thread: what was recorded of it is forgotten, unless a message that is over waits for it. Those that it was at may be ended by others.
     pub fn forget(&mut self, tid: u32) {
         let Some(place) = self.place(tid) else { return };
-        let thread = &self.all[place].1;
-        if !thread.stack.is_empty() || !thread.window.pending.is_empty() {
+        if !self.all[place].1.window.pending.is_empty() {
             return;
         }
         self.all.swap_remove(place);

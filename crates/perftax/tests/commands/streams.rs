@@ -119,6 +119,7 @@ fn table(place: &Place) -> Vec<Row> {
         row("comm", Stderr, "--watch counter --budget none", &[&sharing], "true sharing", "", ALL, DONE),
         row("record", Stderr, &format!("-o {}", place.path("perf.data")), &BUSY, "perf report", "perftax: at most", ALL, DONE),
         row("trace record", Summary, &format!("-o {new}"), &[&messages], "", "perftax: 400 marks of 1 threads", &[], DONE),
+        row("trace top", Stdout, "--slowest 1", &[&messages], "machine   ", "perftax: ", &[File, Json], DONE),
         row("trace report", Stdout, &trace, &[], "messages  ", "", &[File, Json, Html], DONE),
         row("trace show", Stdout, &format!("{trace} 7"), &[], "message   7", "", &[File, Json], DONE),
         row("trace diff", Stdout, &format!("{trace} {trace}"), &[], "before    ", "", &[File, Json], DONE),
@@ -312,7 +313,7 @@ impl Row {
         let what = format!("{} {form:?}\n--- stdout\n{stdout}\n--- stderr\n{stderr}\n---", self.command);
         assert!(code.is_some_and(|code| self.codes.contains(&code)), "{code:?} of {what}");
 
-        let passes_through = self.text == Text::Stderr || self.command == "trace record";
+        let passes_through = self.text == Text::Stderr || ["trace record", "trace top"].contains(&self.command);
         let ours = match passes_through {
             true => {
                 assert!(stderr.contains(ERR), "the program's stderr is gone: {what}");

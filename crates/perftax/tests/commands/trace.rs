@@ -235,8 +235,9 @@ fn a_program_that_runs_is_joined_and_left() {
     let folder = tempfile::tempdir().unwrap();
     let program = delays(folder.path());
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
-    let mut running = Command::new(&program).arg("1000000000").spawn().unwrap();
-    let pid = running.id().to_string();
+    // It ends with the test, whatever becomes of that.
+    let mut running = Running(Command::new(&program).arg("1000000000").spawn().unwrap());
+    let pid = running.pid().to_string();
     let report = |name: &str, options: &[&str]| -> TraceReport {
         let joined = perftax(&[&["trace", "record", "-p", &pid, "-o", &path(name)], options].concat());
         assert_eq!(joined.status.code(), Some(0), "{}", said(&joined));
@@ -258,9 +259,8 @@ fn a_program_that_runs_is_joined_and_left() {
     let kept = always_on.meta.kept.clone().unwrap();
     assert!(kept.kept >= 20 && kept.watched >= kept.kept && kept.trouble.is_some(), "{kept:?}");
     assert!(always_on.slowest.iter().any(|slow| slow.latency_ns >= kept.kept_from_ns), "{:?}", always_on.slowest);
-    assert!(running.try_wait().unwrap().is_none());
-    running.kill().unwrap();
-    running.wait().unwrap();
+    assert!(running.0.try_wait().unwrap().is_none());
+    drop(running);
     let gone = perftax(&["trace", "record", "-p", &pid, "-o", &path("gone")]);
     assert!(gone.status.code() == Some(2) && said(&gone).contains("-p is"), "{}", said(&gone));
     // A program without marks is refused, with what to do.

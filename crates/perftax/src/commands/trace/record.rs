@@ -244,17 +244,9 @@ fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked:
         let message = format!("functions of {files} have no names: what was mapped is not to be had any more");
         warn(message, "leave programs and libraries where they are until they were recorded");
     }
-    if recorded.checked.as_ref().is_some_and(|checked| checked.at_least) {
-        let (why, remedy) = match recorded.stays_open {
-            Some(StaysOpen::NoRoom) => ("there are more threads than files may be open", "ulimit -n unlimited"),
-            _ => (
-                "threads of the program follow each other on a CPU too often, or nobody knows how often",
-                "the CPU time of a run without perftax tells the whole of it",
-            ),
-        };
-        let lacks = "what recording was found to cost lacks some tens of nanoseconds a system call and a switch";
-        warn(format!("{lacks}, since what watches them stayed open: {why}"), remedy);
-    }
+    let is_least = recorded.checked.as_ref().is_some_and(|checked| checked.at_least);
+    warnings.extend(recorded.stays_open.filter(|_| is_least).map(stayed_open));
+    let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
     if let Some(why) = &recorded.not_opened {
         let message = format!("probes and system calls were watched no more after a check of the price: {why}");
         warn(message, "--no-price-check");
@@ -297,6 +289,19 @@ fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked:
         warnings.push(Warning::LostRecords { lost: recorded.lost });
     }
     warnings
+}
+
+/// What was found of the price lacks something, and why.
+pub(super) fn stayed_open(why: StaysOpen) -> Warning {
+    let (why, remedy) = match why {
+        StaysOpen::NoRoom => ("there are more threads than files may be open", "ulimit -n unlimited"),
+        StaysOpen::TakesTurns => (
+            "threads of the program follow each other on a CPU too often, or nobody knows how often",
+            "the CPU time of a run without perftax tells the whole of it",
+        ),
+    };
+    let lacks = "what recording was found to cost lacks some tens of nanoseconds a system call and a switch";
+    Warning::Other { message: format!("{lacks}, since what watches them stayed open: {why}"), remedy: remedy.into() }
 }
 
 /// A folder that appears whole or not at all.

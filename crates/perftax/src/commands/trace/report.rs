@@ -163,7 +163,7 @@ pub(super) fn blamed_cause(names: &Names, symbols: &Symbols, blamed: &Blamed) ->
 
 /// The longest stretch of a cause.
 fn longest(message: &Message, cause: Cause) -> Option<&Piece> {
-    message.pieces.iter().filter(|piece| piece.cause == cause).max_by_key(|piece| piece.to_ns - piece.from_ns)
+    message.instants().iter().filter(|piece| piece.cause == cause).max_by_key(|piece| piece.to_ns - piece.from_ns)
 }
 
 fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMessage> {

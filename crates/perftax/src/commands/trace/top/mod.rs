@@ -18,7 +18,7 @@ use perftax_trace::record::Recording;
 use perftax_trace::{Following, Live, record_live};
 
 use super::cost::foreseen;
-use super::record::quantile;
+use super::record::{quantile, stayed_open};
 use super::tagged;
 use super::watched::{Prepared, Watched};
 use crate::commands::plan::budget_share;
@@ -120,6 +120,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         budget: args.budget,
         slowest: args.slowest,
         began_ns: monotonic_raw_ns(),
+        is_command: recording.subject.running().is_empty(),
     };
     let shown = match () {
         () if args.output.is_some() || args.json.as_deref().is_some_and(crate::output::is_stdout) => Shown::AtTheEnd,
@@ -136,9 +137,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let recorded = record_live(&recording, &here.catalog, &mut screen)?;
     drop(guard);
     let mut document: TraceTop = screen.finish();
-    document.dropped = recorded.dropped;
+    (document.dropped, document.lost) = (recorded.dropped, Some(recorded.lost));
+    document.checked = recorded.checked.clone().or(document.checked);
     document.origin.warnings.extend(tagged::warnings(&recording, &recorded, 0));
     document.origin.warnings.extend(warnings(&document, recorded.rings == 0 && args.watched.tag == "marks"));
+    document.origin.warnings.extend(recorded.stays_open.filter(|_| document.checked.is_some()).map(stayed_open));
     if let Some(why) = recorded.not_opened {
         let message = format!("probes and system calls were watched no more after a check of the price: {why}");
         document.origin.warnings.push(Warning::Other { message, remedy: "a new perftax trace top".into() });

@@ -50,9 +50,9 @@ impl Screen {
     }
 
     fn turn(&mut self, moment: &mut Moment<'_>) -> Result<()> {
-        let slice = self.live.turn(moment.now_ns, moment);
-        if let Some(spans) = &mut self.spans {
-            spans.send(slice, moment.now_ns);
+        self.live.turn(moment.now_ns, moment);
+        if let (Some(spans), Some(slice)) = (&mut self.spans, self.live.last()) {
+            spans.send(slice, self.live.threshold_ns());
         }
         let Self { live, about, spans, .. } = self;
         let view = live.view();
@@ -71,7 +71,14 @@ impl Screen {
             Shown::InPlace => show(&format!("{TO_THE_TOP}{}", fitting(&text::trace_top(&document)))),
         };
         self.last = Some(document);
-        shown.map_err(Error::file("stdout"))
+        match shown {
+            // A program of ours goes on though nobody looks any more.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe && self.about.is_command => {
+                self.shown = Shown::AtTheEnd;
+                Ok(())
+            }
+            shown => shown.map_err(Error::file("stdout")),
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use perftax_doc::SpansSent;
 use perftax_pmu::Error;
+use perftax_pmu::sys::monotonic_raw_ns;
 use perftax_trace::export::otlp::{Handler, MessageSpan, Value, refused, request};
 use perftax_trace::live::{Slice, Slow};
 use perftax_trace::mark::TraceIdentity;
@@ -60,6 +61,7 @@ pub struct Spans {
     /// Slow messages that are to be sent, and what is added to their times, ns.
     slow: Vec<Slow>,
     since_1970_ns: u64,
+    handed_out: u64,
     seed: RandomState,
 }
 
@@ -88,7 +90,15 @@ impl Spans {
             }
         };
         let sender = std::thread::Builder::new().name("spans".into()).spawn(send)?;
-        Ok(Self { out: Some(out), sender: Some(sender), sent, slow: Vec::new(), since_1970_ns: 0, seed: RandomState::new() })
+        Ok(Self {
+            out: Some(out),
+            sender: Some(sender),
+            sent,
+            slow: Vec::new(),
+            since_1970_ns: 0,
+            handed_out: 0,
+            seed: RandomState::new(),
+        })
     }
 
     /// What became of them so far.
@@ -97,10 +107,12 @@ impl Spans {
     }
 
     /// Slow messages of a slice are to be sent.
-    pub fn send(&mut self, slice: &Slice, now_ns: u64) {
+    pub fn send(&mut self, slice: &Slice, threshold_ns: u64) {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.since_1970_ns = (since_1970.as_nanos() as u64).saturating_sub(now_ns);
-        self.slow = slice.slow.values().cloned().collect();
+        self.since_1970_ns = (since_1970.as_nanos() as u64).saturating_sub(monotonic_raw_ns());
+        // Before anything was known to be slow, everything was.
+        let is_slow = |slow: &&Slow| slice.threshold_ns > 0 || slow.brief.latency_ns >= threshold_ns;
+        self.slow = slice.slow.values().filter(is_slow).cloned().collect();
         self.slow.sort_by_key(|slow| std::cmp::Reverse(slow.brief.latency_ns));
         let left_out = self.slow.len().saturating_sub(MAX_SPANS) as u64 + slice.slow_left_out;
         self.slow.truncate(MAX_SPANS);
@@ -110,12 +122,12 @@ impl Spans {
     /// Sends them, by their names.
     pub fn describe(&mut self, live: &Live, names: &Names, usual: &Usual) {
         let slow = std::mem::take(&mut self.slow);
-        // Before anything is known to be slow, everything is.
-        if slow.is_empty() || live.threshold_ns() == 0 {
+        if slow.is_empty() {
             return;
         }
         let spans: Vec<MessageSpan> = slow.iter().map(|slow| self.span(slow, live, names, usual)).collect();
         let n = spans.len() as u64;
+        self.handed_out += n;
         match self.out.as_ref().map(|out| out.try_send(spans)) {
             Some(Ok(())) => {}
             Some(Err(TrySendError::Full(_))) => {
@@ -129,15 +141,14 @@ impl Spans {
     fn span(&self, slow: &Slow, live: &Live, names: &Names, usual: &Usual) -> MessageSpan {
         let brief = &slow.brief;
         let foremost = brief.foremost(&usual.shares);
-        let own = |what: (&str, u64)| self.seed.hash_one(what).max(1);
+        let own = |what: (&str, u64, u64)| self.seed.hash_one(what).max(1);
         let is_known = slow.identity != TraceIdentity::default();
         let (trace, parent) = match (is_known, slow.parent) {
             (true, _) => (slow.identity.trace, Some(slow.identity.span).filter(|span| *span != 0)),
-            // A message that is part of another is in its trace.
+            // Those that are part of one message are in one trace with it.
             (false, parent) => {
                 let root = if parent == 0 { brief.id } else { parent };
-                let trace = u128::from(own(("trace", root))) << 64 | u128::from(own(("rest of it", root)));
-                (trace, (parent != 0).then(|| own(("span", parent))))
+                (u128::from(own(("trace", root, 0))) << 64 | u128::from(own(("rest of it", root, 0))), None)
             }
         };
         let text = |key: &str, text: String| (key.to_string(), Value::String(text));
@@ -149,6 +160,7 @@ impl Spans {
             ns("perftax.beyond_median_ns".into(), foremost.beyond_ns),
             text("perftax.threads", slow.threads.iter().map(|tid| names.thread(*tid)).collect::<Vec<_>>().join(", ")),
         ];
+        attributes.extend((slow.parent != 0).then(|| ns("perftax.part_of.id".into(), slow.parent)));
         attributes.extend(foremost.which.and_then(detail).map(|which| text("perftax.cause.which", which)));
         attributes.extend(foremost.function.and_then(detail).map(|function| text("perftax.cause.function", function)));
         if let Some(waker) = slow.woken_by.filter(|waker| foremost.cause == Cause::Blocked && waker.tid != 0) {
@@ -160,7 +172,7 @@ impl Spans {
         let begin_ns = brief.begin_ns + self.since_1970_ns;
         MessageSpan {
             trace: trace.to_be_bytes(),
-            span: own(("span", brief.id)).to_be_bytes(),
+            span: own(("span", brief.id, brief.begin_ns)).to_be_bytes(),
             parent: parent.map(u64::to_be_bytes),
             name: slow.text.clone().unwrap_or_else(|| live.kind(slow.kind).into()),
             unix_ns: (begin_ns, begin_ns + brief.latency_ns),
@@ -175,7 +187,13 @@ impl Spans {
         while self.sender.as_ref().is_some_and(|sender| !sender.is_finished()) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(10));
         }
-        self.sent()
+        let mut sent = self.sent();
+        // What is still on its way has not arrived.
+        let late = self.handed_out.saturating_sub(sent.taken + sent.refused);
+        if late > 0 {
+            (sent.refused, sent.why) = (sent.refused + late, Some("it takes them too slowly".into()));
+        }
+        sent
     }
 }
 

@@ -30,6 +30,8 @@ pub struct About {
     pub budget: f64,
     pub slowest: usize,
     pub began_ns: u64,
+    /// Whether the program is ours.
+    pub is_command: bool,
 }
 
 impl About {
