@@ -14,9 +14,8 @@ use crate::kernel::What;
 use crate::mark::{Kind, Mark};
 use crate::message::{Message, Trouble};
 use crate::record::Row;
-use crate::spot::Spot;
 use crate::store::Symbols;
-use crate::tracker::{Counted, Record, Sampled, Tracker};
+use crate::tracker::{Record, Tracker};
 
 /// The first messages are kept all: nobody knows yet what is slow.
 const FIRST: u64 = 1000;
@@ -209,22 +208,10 @@ impl KeepSlow {
             self.begins.insert(*id, self.let_go + self.held.len() as u64);
         }
         self.held.push_back(Held { row: *row, kept_for_ns });
-        let mut function = |pid, ip| {
+        let record = Record::of(row, |pid, ip| {
             let next = self.addresses.len() as u32 + 1;
             *self.addresses.entry(Symbols::address(pid, ip)).or_insert(next)
-        };
-        let record = match row {
-            Row::Mark(mark) => Record::Mark(*mark),
-            Row::Kernel(event) => Record::Kernel(*event),
-            Row::Sample(sample) => {
-                let function = function(sample.pid, sample.ip);
-                Record::Sample(Sampled { time_ns: sample.time_ns, tid: sample.tid, function })
-            }
-            Row::Event(row) => {
-                let spot = Spot { event: row.event.into(), function: function(row.pid, row.ip), object: row.object.into() };
-                Record::Counted(Counted { time_ns: row.time_ns, tid: row.tid, spot })
-            }
-        };
+        });
         let mut candidates = Vec::new();
         self.tracker.take(&record, &mut |message| candidates.extend(self.judge.judge(message)));
         candidates.into_iter().for_each(|candidate| self.keep(&candidate));
@@ -448,7 +435,9 @@ mod tests {
     use super::*;
     use crate::cause::Cause;
     use crate::kernel::KernelEvent;
+    use crate::spot::Spot;
     use crate::store::SampleRow;
+    use crate::tracker::{Counted, Sampled};
 
     /// Messages of two threads in turn, of some 2 µs, every thousandth of 50; with a sample and a system call each.
     fn rows(messages: u64) -> Vec<Row> {

@@ -13,13 +13,12 @@ use perftax_pmu::Result;
 use rustc_hash::FxHashMap;
 
 use crate::cause::Shares;
-use crate::distribution::Distribution;
+use crate::distribution::{Distribution, Population};
 use crate::mark::TraceIdentity;
 use crate::message::{Message, Trouble};
 use crate::record::{Audience, Moment, Row};
-use crate::spot::Spot;
 use crate::store::Symbols;
-use crate::tracker::{Counted, Record, Sampled, Tracker};
+use crate::tracker::{Record, Tracker};
 use kinds::LiveKinds;
 pub use slice::{Slice, Slow};
 pub use view::{KindView, View};
@@ -91,7 +90,8 @@ pub struct Live {
     unnamed: Vec<Unnamed>,
     current: Slice,
     slices: VecDeque<Slice>,
-    threshold_ns: u64,
+    /// All messages of these slices.
+    now: Population,
     /// Since the beginning: all latencies, the time by cause of those that recording was on for, and how many these are.
     pub latency: Distribution,
     /// Their time by cause.
@@ -119,9 +119,9 @@ impl Live {
             looked_ns: now_ns,
             addresses: FxHashMap::default(),
             unnamed: Vec::new(),
-            current: Slice::beginning(now_ns, 0),
+            current: Slice::beginning(now_ns),
             slices: VecDeque::new(),
-            threshold_ns: 0,
+            now: Population::coarse(),
             latency: Distribution::default(),
             causes: Shares::default(),
             watched: 0,
@@ -137,7 +137,7 @@ impl Live {
     /// Ends the slice: names what was seen in it, and lets go of what is no longer of now.
     pub fn turn(&mut self, now_ns: u64, moment: &mut Moment<'_>) {
         self.name(moment);
-        let mut slice = std::mem::replace(&mut self.current, Slice::beginning(now_ns, 0));
+        let mut slice = std::mem::replace(&mut self.current, Slice::beginning(now_ns));
         self.place(&mut slice, moment);
         slice.end(now_ns);
         self.slices.push_back(slice);
@@ -145,10 +145,9 @@ impl Live {
         while self.slices.len() > 1 && self.slices.front().is_some_and(|slice| slice.to_ns <= long_ago) {
             self.slices.pop_front();
         }
-        let mut latency = Distribution::default();
-        self.slices.iter().for_each(|slice| latency.join(&slice.population.latency));
-        self.threshold_ns = latency.from_quantile_ns(self.following.slow_from);
-        self.current.threshold_ns = self.threshold_ns;
+        self.now = Population::coarse();
+        self.slices.iter().for_each(|slice| self.now.join(&slice.population));
+        self.current.threshold_ns = self.now.latency.from_quantile_ns(self.following.slow_from);
         if now_ns >= self.aged_ns + self.following.window_ns {
             self.aged_ns = now_ns;
             self.labels.age();
@@ -165,12 +164,7 @@ impl Live {
 
     /// What there is now.
     pub fn view(&self) -> View<'_> {
-        View::of(&self.slices, &self.kinds, self.following.slow_from)
-    }
-
-    /// The latency from which on messages are kept as slow, ns; 0 before anything is known.
-    pub fn threshold_ns(&self) -> u64 {
-        self.threshold_ns
+        View::of(&self.slices, &self.now, &self.kinds, self.following.slow_from)
     }
 
     /// What a kind is called.
@@ -186,11 +180,6 @@ impl Live {
     /// What was odd about the marks so far.
     pub fn trouble(&self) -> Trouble {
         self.tracker.trouble
-    }
-
-    /// A thread is gone.
-    pub fn gone(&mut self, tid: u32) {
-        self.tracker.gone(tid);
     }
 
     fn over(&mut self, message: &Message) {
@@ -218,13 +207,11 @@ impl Live {
         for Unnamed { id, tid, latency_ns, slow } in self.unnamed.drain(..) {
             let (kind, text) = self.labels.take(id).unwrap_or_else(|| (self.kinds.of_thread(names.thread_name(tid)), None));
             let related = self.relations.take(id);
-            let slow = slow.and_then(|number| self.current.slow.get_mut(&number));
-            let is_slow = slow.is_some();
-            if let Some(slow) = slow {
+            if let Some(slow) = slow.and_then(|number| self.current.slow.get_mut(&number)) {
                 (slow.kind, slow.text) = (kind, text);
                 (slow.parent, slow.identity) = related.unwrap_or_default();
             }
-            self.current.kind(kind, latency_ns, is_slow);
+            self.current.kind(kind, latency_ns);
         }
     }
 
@@ -253,7 +240,7 @@ impl Live {
 impl Audience for Live {
     fn row(&mut self, row: &Row) -> Result<()> {
         let Self { addresses, unplaced, .. } = self;
-        let mut function = |pid, ip| {
+        let record = Record::of(row, |pid, ip| {
             let next = addresses.len() as u32 + 1;
             let address = Symbols::address(pid, ip);
             if next as usize > MAX_ADDRESSES && !addresses.contains_key(&address) {
@@ -261,19 +248,7 @@ impl Audience for Live {
                 return 0;
             }
             *addresses.entry(address).or_insert(next)
-        };
-        let record = match row {
-            Row::Mark(mark) => Record::Mark(*mark),
-            Row::Kernel(event) => Record::Kernel(*event),
-            Row::Sample(sample) => {
-                let function = function(sample.pid, sample.ip);
-                Record::Sample(Sampled { time_ns: sample.time_ns, tid: sample.tid, function })
-            }
-            Row::Event(row) => {
-                let spot = Spot { event: row.event.into(), function: function(row.pid, row.ip), object: row.object.into() };
-                Record::Counted(Counted { time_ns: row.time_ns, tid: row.tid, spot })
-            }
-        };
+        });
         let mut tracker = std::mem::take(&mut self.tracker);
         tracker.take(&record, &mut |message| self.over(message));
         self.tracker = tracker;

@@ -40,12 +40,6 @@ pub struct Slow {
     pub migrations: u32,
 }
 
-/// Messages of a kind.
-pub(super) struct OfKind {
-    pub latency: Distribution,
-    pub slow: u64,
-}
-
 /// A slice of time.
 pub struct Slice {
     /// From when.
@@ -62,7 +56,8 @@ pub struct Slice {
     pub slow: BTreeMap<u64, Slow>,
     /// Slow messages that were not kept.
     pub slow_left_out: u64,
-    pub(super) kinds: FxHashMap<u32, OfKind>,
+    /// Latencies by kind.
+    pub(super) kinds: FxHashMap<u32, Distribution>,
     pub(super) other_kinds: u64,
     numbered: u64,
     /// For how long recording was on in it, ns.
@@ -70,9 +65,9 @@ pub struct Slice {
 }
 
 impl Slice {
-    pub(super) fn beginning(now_ns: u64, threshold_ns: u64) -> Self {
+    pub(super) fn beginning(now_ns: u64) -> Self {
         Self {
-            threshold_ns,
+            threshold_ns: 0,
             from_ns: now_ns,
             to_ns: 0,
             population: Population::coarse(),
@@ -131,14 +126,12 @@ impl Slice {
     }
 
     /// A message that has ended is of a kind.
-    pub(super) fn kind(&mut self, kind: u32, latency_ns: u64, is_slow: bool) {
+    pub(super) fn kind(&mut self, kind: u32, latency_ns: u64) {
         if self.kinds.len() >= MAX_KINDS && !self.kinds.contains_key(&kind) {
             self.other_kinds += 1;
             return;
         }
-        let of = self.kinds.entry(kind).or_insert_with(|| OfKind { latency: Distribution::coarse(), slow: 0 });
-        of.latency.add(latency_ns);
-        of.slow += u64::from(is_slow);
+        self.kinds.entry(kind).or_insert_with(Distribution::coarse).add(latency_ns);
     }
 
     pub(super) fn renumber(&mut self, of: impl Fn(u32) -> u32) {

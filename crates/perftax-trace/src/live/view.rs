@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 
 use super::kinds::LiveKinds;
-use super::slice::{OfKind, Slice, Slow};
+use super::slice::{Slice, Slow};
 use crate::blame::{Blame, Usual, blame};
-use crate::cause::Cause;
+use crate::cause::{Cause, Shares};
 use crate::distribution::{Distribution, Population};
 
 /// Messages of now.
@@ -19,7 +19,7 @@ pub struct View<'l> {
     /// For how long recording was on meanwhile, ns.
     pub on_ns: u64,
     /// All messages that ended.
-    pub population: Population,
+    pub population: &'l Population,
     /// The quantile from which on a message is slow.
     pub slow_from: f64,
     /// The latency from which on a message is slow, ns.
@@ -51,10 +51,9 @@ pub struct KindView<'l> {
 }
 
 impl<'l> View<'l> {
-    pub(super) fn of(slices: &'l VecDeque<Slice>, kinds: &'l LiveKinds, slow_from: f64) -> Self {
-        let (mut population, mut usual, mut slow_left_out, mut other_kinds) = (Population::coarse(), Usual::default(), 0, 0);
+    pub(super) fn of(slices: &'l VecDeque<Slice>, population: &'l Population, kinds: &'l LiveKinds, slow_from: f64) -> Self {
+        let (mut usual, mut slow_left_out, mut other_kinds) = (Usual::default(), 0, 0);
         for slice in slices {
-            population.join(&slice.population);
             usual.join(&slice.usual);
             slow_left_out += slice.slow_left_out;
             other_kinds += slice.other_kinds;
@@ -82,24 +81,24 @@ impl<'l> View<'l> {
 }
 
 fn of_kinds<'l>(slices: &VecDeque<Slice>, kinds: &'l LiveKinds, slow: &[&Slow], usual: &Usual) -> Vec<KindView<'l>> {
-    let mut all: FxHashMap<u32, (OfKind, u64, [u64; Cause::COUNT])> = FxHashMap::default();
-    let none = || (OfKind { latency: Distribution::coarse(), slow: 0 }, 0, [0; Cause::COUNT]);
-    for (kind, of) in slices.iter().flat_map(|slice| &slice.kinds) {
-        all.entry(*kind).or_insert_with(none).0.latency.join(&of.latency);
+    let mut all: FxHashMap<u32, (KindView<'l>, Shares)> = FxHashMap::default();
+    let none = |kind| KindView { name: kinds.name(kind), latency: Distribution::coarse(), slow: 0, beyond_ns: 0, mostly: None };
+    for (kind, latency) in slices.iter().flat_map(|slice| &slice.kinds) {
+        all.entry(*kind).or_insert_with(|| (none(*kind), Shares::default())).0.latency.join(latency);
     }
     for slow in slow {
-        let Some((of, beyond_ns, causes)) = all.get_mut(&slow.kind) else { continue };
-        of.slow += 1;
-        *beyond_ns += slow.brief.latency_ns.saturating_sub(usual.latency_ns);
+        let Some((view, beyond)) = all.get_mut(&slow.kind) else { continue };
+        view.slow += 1;
+        view.beyond_ns += slow.brief.latency_ns.saturating_sub(usual.latency_ns);
         for cause in Cause::ALL {
-            causes[cause as usize] += slow.brief.shares.of(cause).saturating_sub(usual.shares.of(cause));
+            beyond.add(cause, slow.brief.shares.of(cause).saturating_sub(usual.shares.of(cause)));
         }
     }
-    let view = |(kind, (of, beyond_ns, causes)): (u32, (OfKind, u64, [u64; Cause::COUNT]))| {
-        let mostly = Cause::ALL.into_iter().rev().max_by_key(|cause| causes[*cause as usize]).filter(|_| of.slow > 0);
-        KindView { name: kinds.name(kind), latency: of.latency, slow: of.slow, beyond_ns, mostly }
+    let view = |(view, beyond): (KindView<'l>, Shares)| {
+        let mostly = Cause::ALL.into_iter().rev().max_by_key(|cause| beyond.of(*cause)).filter(|_| view.slow > 0);
+        KindView { mostly, ..view }
     };
-    let mut views: Vec<KindView<'l>> = all.into_iter().map(view).collect();
+    let mut views: Vec<KindView<'l>> = all.into_values().map(view).collect();
     views.sort_by(|a, b| (b.beyond_ns, b.latency.len(), a.name).cmp(&(a.beyond_ns, a.latency.len(), b.name)));
     views
 }

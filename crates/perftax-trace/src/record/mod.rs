@@ -230,31 +230,26 @@ pub fn record_live(recording: &Recording, catalog: &Catalog, audience: &mut dyn 
 
 /// Folders for the rings of processes; those are left out that have no room for one, or are gone meanwhile, unless all are.
 fn places(pids: &[u32]) -> Result<Vec<(u32, MarksPlace)>> {
-    let (mut places, mut failed) = (Vec::new(), None);
-    for pid in pids {
-        match MarksPlace::seen_by(*pid) {
-            Ok(place) => places.push((*pid, place)),
-            Err(error) => drop(failed.get_or_insert(error)),
-        }
-    }
-    match failed.filter(|_| places.is_empty()) {
-        Some(error) => Err(error),
-        None => Ok(places),
-    }
+    those_that_can(pids.iter().map(|pid| Ok((*pid, MarksPlace::seen_by(*pid)?))))
 }
 
 /// Has processes make rings, each in its folder; of several those that mark nothing, or cannot be told to, are left alone, where any does.
 fn attach(marks: &[(u32, MarksPlace)]) -> Result<Vec<Attached>> {
-    let (mut attached, mut refused) = (Vec::new(), None);
-    for (pid, marks) in marks {
-        match Attached::attach(*pid, marks) {
-            Ok(one) => attached.push(one),
-            Err(error) => drop(refused.get_or_insert(error)),
+    those_that_can(marks.iter().map(|(pid, marks)| Attached::attach(*pid, marks)))
+}
+
+/// What came of as many as any came of; where none did, why the first one could not.
+fn those_that_can<T>(all: impl Iterator<Item = Result<T>>) -> Result<Vec<T>> {
+    let (mut done, mut failed) = (Vec::new(), None);
+    for one in all {
+        match one {
+            Ok(one) => done.push(one),
+            Err(error) => drop(failed.get_or_insert(error)),
         }
     }
-    match refused.filter(|_| attached.is_empty()) {
+    match failed.filter(|_| done.is_empty()) {
         Some(error) => Err(error),
-        None => Ok(attached),
+        None => Ok(done),
     }
 }
 

@@ -55,8 +55,6 @@ pub struct Moment<'m> {
     pub lost: Option<u64>,
     /// Marks that found no room so far.
     pub dropped: u64,
-    /// Threads whose rings were found.
-    pub rings: usize,
     /// Nothing more comes.
     pub is_over: bool,
     /// Whether recording is on: it is not while its price is checked, and while it rests.
@@ -115,7 +113,7 @@ pub(crate) struct Still {
     mappings: Mappings,
     pub names: Names,
     identity: Identity,
-    pub ended: std::collections::VecDeque<(u64, u32, u32)>,
+    pub ended: VecDeque<(u64, u32, u32)>,
 }
 
 #[cfg(test)]
@@ -142,7 +140,6 @@ impl Still {
             now_ns,
             lost: Some(0),
             dropped: 0,
-            rings: 1,
             is_over: false,
             is_on: true,
             checked: None,

@@ -271,7 +271,6 @@ impl<'a> Session<'a> {
             now_ns,
             lost: self.known_lost,
             dropped: self.listener.dropped(),
-            rings: self.listener.rings(),
             is_over: false,
             is_on: !self.is_blind,
             checked: self.found.1.clone().map(|found| PriceChecked { at_least: self.stays_open.is_some(), ..found }),

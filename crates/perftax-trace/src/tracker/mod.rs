@@ -16,6 +16,7 @@ use crate::kinds::Kinds;
 use crate::mark::{Kind, Mark};
 use crate::message::{Hit, Message, Trouble, Waker, Waking};
 use crate::register::SLACK_NS;
+use crate::row::Row;
 use crate::spot::Spot;
 use crate::timeline::Timeline;
 pub use thread::Activity;
@@ -57,6 +58,22 @@ pub enum Record {
 }
 
 impl Record {
+    /// From a row: `function` numbers the function at an address of a process.
+    pub fn of(row: &Row, function: impl FnOnce(u32, u64) -> u32) -> Self {
+        match row {
+            Row::Mark(mark) => Self::Mark(*mark),
+            Row::Kernel(event) => Self::Kernel(*event),
+            Row::Sample(sample) => {
+                let function = function(sample.pid, sample.ip);
+                Self::Sample(Sampled { time_ns: sample.time_ns, tid: sample.tid, function })
+            }
+            Row::Event(row) => {
+                let spot = Spot { event: row.event.into(), function: function(row.pid, row.ip), object: row.object.into() };
+                Self::Counted(Counted { time_ns: row.time_ns, tid: row.tid, spot })
+            }
+        }
+    }
+
     /// When.
     pub fn time_ns(&self) -> u64 {
         match self {

@@ -110,9 +110,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let recording = Recording { rests_above: Some(args.budget), is_live: true, ..recording };
     progress::announce(&foreseen(&here.id, &recording));
     raise_descriptor_limit();
+    let service = spans::service(&words);
     let about = About {
         origin,
-        program: words.clone(),
+        program: words,
         tag: args.watched.tag.clone(),
         event: recording.event.name.clone(),
         period: recording.period,
@@ -130,7 +131,6 @@ pub fn run(args: &Args) -> Result<Outcome> {
     if let Some(endpoint) = &endpoint {
         progress::announce(&format!("metrics at {}/metrics", endpoint.address()));
     }
-    let service = spans::service(&words);
     let spans = receiver.map(|receiver| Spans::to(receiver, &service)).transpose()?;
     let live = Live::new(following, monotonic_raw_ns());
     let mut screen = Screen::new(live, about, shown, endpoint, spans);

@@ -51,16 +51,13 @@ impl Screen {
 
     fn turn(&mut self, moment: &mut Moment<'_>) -> Result<()> {
         self.live.turn(moment.now_ns, moment);
-        if let (Some(spans), Some(slice)) = (&mut self.spans, self.live.last()) {
-            spans.send(slice, self.live.threshold_ns());
-        }
         let Self { live, about, spans, .. } = self;
         let view = live.view();
         if let Some(spans) = spans {
-            spans.describe(live, moment.names(), &view.usual);
+            spans.send(live, &view, moment.names());
         }
         let mut document = document(about, live, &view, moment);
-        document.sent = self.spans.as_ref().map(Spans::sent);
+        document.sent = spans.as_ref().map(Spans::sent);
         if let Some(endpoint) = &self.endpoint {
             endpoint.publish(openmetrics::trace_top(&document));
         }

@@ -11,7 +11,7 @@ use perftax_doc::SpansSent;
 use perftax_pmu::Error;
 use perftax_pmu::sys::monotonic_raw_ns;
 use perftax_trace::export::otlp::{Handler, MessageSpan, Value, refused, request};
-use perftax_trace::live::{Slice, Slow};
+use perftax_trace::live::{Slow, View};
 use perftax_trace::mark::TraceIdentity;
 use perftax_trace::{Cause, Live, Names, Usual};
 
@@ -53,14 +53,11 @@ pub fn service(words: &[String]) -> String {
     })
 }
 
-/// Slow messages of the last slice, and whom they go to.
+/// Whom slow messages go to.
 pub struct Spans {
     out: Option<SyncSender<Vec<MessageSpan>>>,
     sender: Option<std::thread::JoinHandle<()>>,
     sent: Arc<Mutex<SpansSent>>,
-    /// Slow messages that are to be sent, and what is added to their times, ns.
-    slow: Vec<Slow>,
-    since_1970_ns: u64,
     handed_out: u64,
     seed: RandomState,
 }
@@ -90,15 +87,7 @@ impl Spans {
             }
         };
         let sender = std::thread::Builder::new().name("spans".into()).spawn(send)?;
-        Ok(Self {
-            out: Some(out),
-            sender: Some(sender),
-            sent,
-            slow: Vec::new(),
-            since_1970_ns: 0,
-            handed_out: 0,
-            seed: RandomState::new(),
-        })
+        Ok(Self { out: Some(out), sender: Some(sender), sent, handed_out: 0, seed: RandomState::new() })
     }
 
     /// What became of them so far.
@@ -106,26 +95,22 @@ impl Spans {
         lock(&self.sent).clone()
     }
 
-    /// Slow messages of a slice are to be sent.
-    pub fn send(&mut self, slice: &Slice, threshold_ns: u64) {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.since_1970_ns = (since_1970.as_nanos() as u64).saturating_sub(monotonic_raw_ns());
+    /// Sends the slow messages of the slice that ended last.
+    pub fn send(&mut self, live: &Live, view: &View<'_>, names: &Names) {
+        let Some(slice) = live.last() else { return };
         // Before anything was known to be slow, everything was.
-        let is_slow = |slow: &&Slow| slice.threshold_ns > 0 || slow.brief.latency_ns >= threshold_ns;
-        self.slow = slice.slow.values().filter(is_slow).cloned().collect();
-        self.slow.sort_by_key(|slow| std::cmp::Reverse(slow.brief.latency_ns));
-        let left_out = self.slow.len().saturating_sub(MAX_SPANS) as u64 + slice.slow_left_out;
-        self.slow.truncate(MAX_SPANS);
-        lock(&self.sent).left_out += left_out;
-    }
-
-    /// Sends them, by their names.
-    pub fn describe(&mut self, live: &Live, names: &Names, usual: &Usual) {
-        let slow = std::mem::take(&mut self.slow);
+        let is_slow = |slow: &&Slow| slice.threshold_ns > 0 || slow.brief.latency_ns >= view.slow_ns;
+        let mut slow: Vec<&Slow> = slice.slow.values().filter(is_slow).collect();
+        slow.sort_by_key(|slow| std::cmp::Reverse(slow.brief.latency_ns));
+        lock(&self.sent).left_out += slow.len().saturating_sub(MAX_SPANS) as u64 + slice.slow_left_out;
+        slow.truncate(MAX_SPANS);
         if slow.is_empty() {
             return;
         }
-        let spans: Vec<MessageSpan> = slow.iter().map(|slow| self.span(slow, live, names, usual)).collect();
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since_1970_ns = (since_1970.as_nanos() as u64).saturating_sub(monotonic_raw_ns());
+        let span = |slow: &&Slow| self.span(slow, since_1970_ns, live, names, &view.usual);
+        let spans: Vec<MessageSpan> = slow.iter().map(span).collect();
         let n = spans.len() as u64;
         self.handed_out += n;
         match self.out.as_ref().map(|out| out.try_send(spans)) {
@@ -138,7 +123,8 @@ impl Spans {
         }
     }
 
-    fn span(&self, slow: &Slow, live: &Live, names: &Names, usual: &Usual) -> MessageSpan {
+    /// As a span; `since_1970_ns` is added to its times.
+    fn span(&self, slow: &Slow, since_1970_ns: u64, live: &Live, names: &Names, usual: &Usual) -> MessageSpan {
         let brief = &slow.brief;
         let foremost = brief.foremost(&usual.shares);
         let own = |what: (&str, u64, u64)| self.seed.hash_one(what).max(1);
@@ -169,7 +155,7 @@ impl Spans {
         for cause in Cause::ALL.into_iter().filter(|cause| brief.shares.of(*cause) > 0) {
             attributes.push(ns(format!("perftax.{}_ns", cause.name().replace(' ', "_").to_lowercase()), brief.shares.of(cause)));
         }
-        let begin_ns = brief.begin_ns + self.since_1970_ns;
+        let begin_ns = brief.begin_ns + since_1970_ns;
         MessageSpan {
             trace: trace.to_be_bytes(),
             span: own(("span", brief.id, brief.begin_ns)).to_be_bytes(),
