@@ -68,9 +68,13 @@ impl Distribution {
         if self.is_empty() { 0 } else { self.0.value_at_quantile(q) }
     }
 
-    /// The least time that counts as that: whoever compares single times with a quantile wants those at it among the longer ones.
+    /// The least time that counts as that: whoever compares single times with a quantile wants those at it among the longer ones. Where so many are alike that these were more than
+    /// twice as many as are asked for, the least time beyond it, if there is any.
     pub fn from_quantile_ns(&self, q: f64) -> u64 {
-        self.0.lowest_equivalent(self.quantile_ns(q))
+        let from_ns = self.0.lowest_equivalent(self.quantile_ns(q));
+        let beyond_ns = self.0.next_non_equivalent(from_ns);
+        let is_too_many = 1.0 - self.share_below(from_ns) > 2.0 * (1.0 - q);
+        if is_too_many && beyond_ns <= self.max_ns() { beyond_ns } else { from_ns }
     }
 
     /// The share of them that are shorter.
@@ -151,6 +155,23 @@ impl Population {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nine in ten take all but the same time, and a tenth much longer.
+    #[test]
+    fn a_quantile_among_many_that_are_alike_is_beyond_them() {
+        let mut alike = Distribution::default();
+        (0..900).for_each(|i| alike.add(200_030 + i % 20));
+        (0..60).for_each(|i| alike.add(5_000_000 + 10_000 * i));
+        let from_ns = alike.from_quantile_ns(0.9);
+        assert!((200_050..5_000_000).contains(&from_ns), "{from_ns}");
+        assert!(alike.from_quantile_ns(0.95) >= 4_990_000);
+        // All are alike.
+        let all = Distribution::from_buckets([(200_030, 1000)]);
+        assert!(all.from_quantile_ns(0.9) <= 200_030);
+        // None of many.
+        let spread = Distribution::from_buckets((1..=1000).map(|i| (i * 1000, 1)));
+        assert!((899_000..=900_000).contains(&spread.from_quantile_ns(0.9)));
+    }
 
     #[test]
     fn it_takes_times_of_any_length() {
