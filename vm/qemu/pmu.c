@@ -322,7 +322,9 @@ static void __attribute__((noinline)) pmu_wait_for_load(CPUX86State *env,
     X86PMU *pmu = &env->pmu;
 
     icount_stall(stall_ns);
-    if (pmu->budget.watched[mode] & 1 << PERFTAX_CYCLES) {
+    /* Cycles pass with instructions: whoever counts them watches those. */
+    if (pmu->budget.watched[mode]
+        & (1 << PERFTAX_CYCLES | 1 << PERFTAX_INSTRUCTIONS)) {
         perftax_engine_stand_still(pmu->engine, mode, stall_ns);
     }
     pmu->waited_ns += stall_ns;
