@@ -32,6 +32,7 @@ mod tag;
 pub mod tasks;
 mod trace;
 mod trace_events;
+mod trace_execution;
 mod trace_message;
 mod trace_picture;
 mod trace_top;
@@ -79,6 +80,7 @@ pub use trace::{
     TailBlame, ThreadCost, TraceCost, TraceDiff, TraceLock, TraceMeta, TraceReport, TraceSpent,
 };
 pub use trace_events::{BlamedEvents, BlamedPlace, MessageEvents, TraceEvent};
+pub use trace_execution::{BlamedExecution, ExecutionSight, LongerExecution, MessageExecution};
 pub use trace_message::{
     BetweenHops, MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage, Waterfall, WaterfallPiece,
 };

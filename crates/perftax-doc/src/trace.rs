@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Estimate;
 use crate::{
-    BlamedEvents, ContextSight, Interrupts, LabelLatencies, Meanwhile, MessageEvents, Origin, ProbeSight, RegisterSight,
-    SocketSight, TraceEvent, Waker,
+    BlamedEvents, BlamedExecution, ContextSight, ExecutionSight, Interrupts, LabelLatencies, Meanwhile, MessageEvents,
+    MessageExecution, Origin, ProbeSight, RegisterSight, SocketSight, TraceEvent, Waker,
 };
 
 /// `meta.json` of a trace's folder: how it was recorded.
@@ -37,6 +37,9 @@ pub struct TraceMeta {
     /// Events that were counted by message beside it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counted: Vec<TraceEvent>,
+    /// How well instructions and cycles were counted, where they were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executed: Option<ExecutionSight>,
     /// Whether the kernel's tracepoints were recorded.
     pub kernel_noise: bool,
     /// What told messages apart: `marks`, `reg:r13`, `usdt:…`, `func:…`, `otel`, `socket:…`.
@@ -300,6 +303,9 @@ pub struct TailBlame {
     /// How many of the counted events they had more.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<BlamedEvents>,
+    /// Whether they had more work to do, or did it more slowly; where instructions and cycles were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executed: Option<BlamedExecution>,
 }
 
 /// A cause's part in the extra time of slow messages.
@@ -364,6 +370,9 @@ pub struct SlowMessage {
     /// What it had of the counted events, of which there was any sample.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<MessageEvents>,
+    /// What it executed, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executed: Option<MessageExecution>,
     /// Its time by cause, ns.
     pub shares_ns: BTreeMap<String, u64>,
     /// Page faults.

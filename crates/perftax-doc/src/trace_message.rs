@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Meanwhile, MessageEvents, SampledFunction, TraceMeta, Waker};
+use crate::{Meanwhile, MessageEvents, MessageExecution, SampledFunction, TraceMeta, Waker};
 
 /// One message of a trace, and what was around it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -130,6 +130,9 @@ pub struct Waterfall {
     /// What it had of the counted events, of which there was any sample.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<MessageEvents>,
+    /// What it executed, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub executed: Option<MessageExecution>,
     /// Page faults.
     pub faults: u32,
     /// Times that a thread was moved to another CPU while at it.

@@ -24,6 +24,7 @@ mod spelled;
 mod table;
 pub mod text;
 mod trace_events;
+pub mod trace_execution;
 pub mod units;
 mod waker;
 mod wrapping;

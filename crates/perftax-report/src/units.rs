@@ -268,6 +268,11 @@ fn without_negative_zero(text: String) -> String {
     }
 }
 
+/// The singular or plural with its number: `1 thread`, `212 context switches`.
+pub fn plural(n: &str, one: &str, many: &str) -> String {
+    if n == "1" { format!("1 {one}") } else { format!("{n} {many}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

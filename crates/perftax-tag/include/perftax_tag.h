@@ -21,6 +21,10 @@
  * `perftax trace record -p PID` may come and go while the program runs: it finds perftax_tag_state by its name, so a program that is to
  * be listened to later keeps its symbols (no strip, or -rdynamic).
  *
+ * Where the listener asks for it (`perftax trace record --counters`), each mark also says how many instructions and cycles the thread has
+ * had in user mode: the thread opens two counters on itself, maps their pages and reads them by RDPMC, without a system call. x86-64; where
+ * they cannot be had the ring says why, and marks go on without.
+ *
  * Where nobody listens a mark is a load and a branch. Where somebody does, it is a time stamp and sixteen bytes in a ring of the
  * thread's own, without a system call; a full ring drops marks and counts them. Nothing here blocks, allocates from the heap or fails.
  *
@@ -53,6 +57,7 @@ extern "C" {
 #define PERFTAX_SAYS_IDENTITY 4 /* two more: id, span; the trace's high and low half */
 #define PERFTAX_SAYS_NAME     5 /* one more: id, 0; then the text, of as many bytes as the number says */
 #define PERFTAX_SAYS_CARRIER  6 /* one more: carrier, 0 */
+#define PERFTAX_SAYS_COUNTS   7 /* one more: the thread's instructions and cycles in user mode; all ones: not known just then */
 
 /* Bytes of a text that are kept. */
 #define PERFTAX_NAME_LONGEST 1024
@@ -69,9 +74,17 @@ struct perftax_mark_ring {
     uint64_t head;           /* marks written; the program's */
     uint64_t dropped;        /* marks that found no room; the program's */
     uint64_t listener;       /* perftax_tag_state when it was made: whose it is */
-    uint8_t apart[40];
+    uint32_t counters;       /* PERFTAX_COUNTERS_READ …; 0: nobody asked for them */
+    uint32_t counters_error; /* errno, where they were refused */
+    uint8_t apart[32];
     uint64_t tail;           /* marks read; the listener's */
 };
+
+/* Whether marks come with counts. */
+#define PERFTAX_COUNTERS_READ    1
+#define PERFTAX_COUNTERS_REFUSED 2
+/* In the folder of rings: the listener wants them. */
+#define PERFTAX_COUNTERS_WANTED  "counters"
 
 /* One mark: the time stamp counter (AArch64: the virtual counter), and id << 2 | kind. */
 struct perftax_mark {
@@ -91,6 +104,11 @@ char perftax_tag_folder[PERFTAX_TAG_PATH] = { 0 };
 /* The thread's ring; none before its first mark. */
 extern __attribute__((weak, visibility("default"))) __thread struct perftax_mark_ring *perftax_tag_ring;
 __thread struct perftax_mark_ring *perftax_tag_ring = 0;
+
+/* The pages of the thread's counters, instructions and cycles; none where marks come without them. */
+struct perf_event_mmap_page;
+extern __attribute__((weak, visibility("default"))) __thread volatile struct perf_event_mmap_page *perftax_tag_pages[2];
+__thread volatile struct perf_event_mmap_page *perftax_tag_pages[2] = { 0, 0 };
 
 /* The listener that could not be given a ring. */
 extern __attribute__((weak, visibility("default"))) __thread uint32_t perftax_tag_refused;
@@ -114,6 +132,9 @@ uint64_t perftax_tag_last_id = 0;
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <linux/perf_event.h>
+#endif
 
 /* Folder in which rings are made; set by the listener for the programs that it starts. */
 #define PERFTAX_TAG_FOLDER   "PERFTAX_MARKS"
@@ -141,6 +162,90 @@ static inline uint64_t perftax_tag_counter(void)
 #error "perftax_tag.h knows x86-64 and AArch64"
 #endif
 
+#if defined(__x86_64__)
+static inline void perftax_tag_uncount(void)
+{
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        if (perftax_tag_pages[i])
+            munmap((void *)perftax_tag_pages[i], 4096);
+        perftax_tag_pages[i] = 0;
+    }
+}
+
+/*
+ * A group of two on the thread itself, in user mode, pinned: it counts whenever the thread runs, or not at all. Descriptors are closed
+ * again: the mappings keep the counters. 0, or errno.
+ */
+static __attribute__((noinline, cold, unused)) int perftax_tag_count(void)
+{
+    static const uint64_t events[2] = { PERF_COUNT_HW_INSTRUCTIONS, PERF_COUNT_HW_CPU_CYCLES };
+    int files[2] = { -1, -1 }, i, error = 0;
+
+    for (i = 0; i < 2 && !error; i++) {
+        struct perf_event_attr attr;
+        void *page;
+
+        memset(&attr, 0, sizeof attr);
+        attr.size = PERF_ATTR_SIZE_VER0;
+        attr.type = PERF_TYPE_HARDWARE;
+        attr.config = events[i];
+        attr.pinned = i == 0;
+        attr.exclude_kernel = attr.exclude_hv = 1;
+        files[i] = (int)syscall(SYS_perf_event_open, &attr, 0, -1, files[0], PERF_FLAG_FD_CLOEXEC);
+        if (files[i] < 0) {
+            error = errno;
+            break;
+        }
+        page = mmap(0, 4096, PROT_READ, MAP_SHARED, files[i], 0);
+        if (page == MAP_FAILED)
+            error = errno;
+        else
+            perftax_tag_pages[i] = (volatile struct perf_event_mmap_page *)page;
+        if (!error && !perftax_tag_pages[i]->cap_user_rdpmc)
+            error = EOPNOTSUPP;
+    }
+    for (i = 0; i < 2; i++)
+        if (files[i] >= 0)
+            close(files[i]);
+    if (error)
+        perftax_tag_uncount();
+    return error;
+}
+
+/* What a counter has counted of the thread (struct perf_event_mmap_page in linux/perf_event.h says how); all ones where it does not count. */
+static inline uint64_t perftax_tag_counted(volatile struct perf_event_mmap_page *page)
+{
+    uint32_t lock, index, low, high;
+    uint64_t count;
+
+    do {
+        lock = page->lock;
+        __asm__ volatile("" ::: "memory");
+        index = page->index;
+        count = (uint64_t)page->offset;
+        if (index) {
+            unsigned spare = 64u - page->pmc_width;
+
+            __asm__ volatile("rdpmc" : "=a"(low), "=d"(high) : "c"(index - 1));
+            count += (uint64_t)((int64_t)((uint64_t)high << 32 << spare | (uint64_t)low << spare) >> spare);
+        }
+        __asm__ volatile("" ::: "memory");
+    } while (page->lock != lock);
+    return index ? count : ~0ull;
+}
+#else
+static inline void perftax_tag_uncount(void)
+{
+}
+
+static inline int perftax_tag_count(void)
+{
+    return EOPNOTSUPP;
+}
+#endif
+
 static inline size_t perftax_tag_bytes(uint64_t capacity)
 {
     return PERFTAX_RING_HEADER + (size_t)capacity * sizeof(struct perftax_mark);
@@ -155,14 +260,16 @@ static inline void perftax_tag_leave(void *any)
     struct perftax_mark_ring *ring = perftax_tag_ring;
 
     (void)any;
+    perftax_tag_uncount();
     perftax_tag_ring = 0;
     if (ring)
         munmap(ring, perftax_tag_bytes(ring->capacity));
 }
 
-/* Before the parent's rings are written to by a child. */
+/* Before the parent's rings are written to by a child, which has none of its parent's counters. */
 static inline void perftax_tag_forked(void)
 {
+    perftax_tag_pages[0] = perftax_tag_pages[1] = 0;
     perftax_tag_ring = 0;
 }
 
@@ -229,6 +336,11 @@ static __attribute__((noinline, cold, unused)) struct perftax_mark_ring *perftax
     ring->capacity = capacity;
     ring->began = perftax_tag_counter();
     ring->listener = state;
+    snprintf(path, sizeof path, "%s/" PERFTAX_COUNTERS_WANTED, perftax_tag_folder);
+    if (!access(path, F_OK)) {
+        ring->counters_error = (uint32_t)perftax_tag_count();
+        ring->counters = ring->counters_error ? PERFTAX_COUNTERS_REFUSED : PERFTAX_COUNTERS_READ;
+    }
     __atomic_store_n(&ring->magic, PERFTAX_RING_MAGIC, __ATOMIC_RELEASE);
     perftax_tag_ring = ring;
     pthread_setspecific(perftax_tag_key, ring);
@@ -249,6 +361,40 @@ static inline struct perftax_mark_ring *perftax_tag_listened(void)
     return ring;
 }
 
+/* What the thread has counted so far, as two places from `head` on. */
+static inline void perftax_tag_put_counts(struct perftax_mark_ring *ring, uint64_t head, uint64_t counter)
+{
+#if defined(__x86_64__)
+    struct perftax_mark *marks = (struct perftax_mark *)((char *)ring + PERFTAX_RING_HEADER);
+    struct perftax_mark *said = &marks[head & (ring->capacity - 1)], *counts = &marks[(head + 1) & (ring->capacity - 1)];
+
+    counts->counter = perftax_tag_counted(perftax_tag_pages[0]);
+    counts->message = perftax_tag_counted(perftax_tag_pages[1]);
+    said->counter = counter;
+    said->message = 1 << 8 | PERFTAX_SAYS_COUNTS << 2;
+#else
+    (void)ring, (void)head, (void)counter;
+#endif
+}
+
+/* A mark with what the thread has counted, of the same time: all of it, or nothing where there is no room. */
+static __attribute__((noinline, unused)) void perftax_tag_mark_counted(struct perftax_mark_ring *ring, uint64_t id, uint32_t kind)
+{
+    uint64_t head = ring->head, counter;
+    struct perftax_mark *mark;
+
+    if (__builtin_expect(head + 2 - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= ring->capacity, 0)) {
+        ring->dropped++;
+        return;
+    }
+    counter = perftax_tag_counter();
+    perftax_tag_put_counts(ring, head, counter);
+    mark = (struct perftax_mark *)((char *)ring + PERFTAX_RING_HEADER) + ((head + 2) & (ring->capacity - 1));
+    mark->counter = counter;
+    mark->message = id << 2 | kind;
+    __atomic_store_n(&ring->head, head + 3, __ATOMIC_RELEASE);
+}
+
 static inline void perftax_tag_mark(uint64_t id, uint32_t kind)
 {
     struct perftax_mark_ring *ring = perftax_tag_listened();
@@ -257,6 +403,10 @@ static inline void perftax_tag_mark(uint64_t id, uint32_t kind)
 
     if (__builtin_expect(!ring, 1))
         return;
+    if (__builtin_expect(ring->counters == PERFTAX_COUNTERS_READ, 0)) {
+        perftax_tag_mark_counted(ring, id, kind);
+        return;
+    }
     head = ring->head;
     if (__builtin_expect(head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= ring->capacity, 0)) {
         ring->dropped++;
@@ -274,19 +424,27 @@ static __attribute__((noinline, unused)) void perftax_tag_says(uint32_t what, co
 {
     struct perftax_mark_ring *ring = perftax_tag_listened();
     uint32_t more = pairs + (bytes + 15) / 16, i;
-    uint64_t head;
+    uint64_t head, counter;
     struct perftax_mark *marks, *mark;
+    int counts;
 
     if (!ring)
         return;
     marks = (struct perftax_mark *)((char *)ring + PERFTAX_RING_HEADER);
     head = ring->head;
-    if (head + more - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= ring->capacity) {
+    /* Who goes on with another carrier is at other messages from there on. */
+    counts = what == PERFTAX_SAYS_CARRIER && ring->counters == PERFTAX_COUNTERS_READ;
+    if (head + more + 2 * (unsigned)counts - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= ring->capacity) {
         ring->dropped++;
         return;
     }
+    counter = perftax_tag_counter();
+    if (counts) {
+        perftax_tag_put_counts(ring, head, counter);
+        head += 2;
+    }
     mark = &marks[head & (ring->capacity - 1)];
-    mark->counter = perftax_tag_counter();
+    mark->counter = counter;
     mark->message = (uint64_t)bytes << 16 | more << 8 | what << 2;
     for (i = 0; i < more; i++) {
         mark = &marks[(head + 1 + i) & (ring->capacity - 1)];

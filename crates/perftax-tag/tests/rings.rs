@@ -16,6 +16,8 @@ struct Ring {
     pid: u32,
     tid: u32,
     dropped: u64,
+    /// Whether marks come with counts (1), the thread was refused them (2, and errno), or nobody asked (0).
+    counters: (u32, u32),
     marks: Vec<(u64, u64, u64)>,
 }
 
@@ -34,11 +36,13 @@ fn read(path: &Path) -> Ring {
         (word(&bytes, at), word(&bytes, at + 8) >> 2, word(&bytes, at + 8) & 3)
     };
     let ids = word(&bytes, 8);
-    Ring { pid: ids as u32, tid: (ids >> 32) as u32, dropped, marks: (0..head).map(mark).collect() }
+    let counters = (word(&bytes, 88) as u32, (word(&bytes, 88) >> 32) as u32);
+    Ring { pid: ids as u32, tid: (ids >> 32) as u32, dropped, counters, marks: (0..head).map(mark).collect() }
 }
 
 fn rings(folder: &Path) -> Vec<Ring> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "marks"));
     paths.sort();
     paths.iter().map(|path| read(path)).collect()
 }
@@ -56,10 +60,18 @@ fn compiled(folder: &Path, compiler: &[&str]) -> PathBuf {
 
 /// Runs the program with rings in a folder; what they hold, and whether it found that somebody listens.
 fn run(arguments: &[&str], capacity: Option<&str>) -> (Vec<Ring>, String) {
+    run_listening(arguments, capacity, false)
+}
+
+/// The same for a listener who wants counts with marks.
+fn run_listening(arguments: &[&str], capacity: Option<&str>, wants_counters: bool) -> (Vec<Ring>, String) {
     let folder = tempfile::tempdir().unwrap();
     let program = compiled(folder.path(), &["gcc", "-std=gnu99"]);
     let marks = folder.path().join("marks");
     std::fs::create_dir(&marks).unwrap();
+    if wants_counters {
+        std::fs::write(marks.join("counters"), []).unwrap();
+    }
     let mut command = Command::new(program);
     command.args(arguments).env("PERFTAX_MARKS", &marks).env_remove("PERFTAX_MARKS_CAPACITY");
     if let Some(capacity) = capacity {
@@ -101,6 +113,29 @@ fn a_child_writes_its_own_and_the_parent_goes_on() {
     assert_ne!(child.pid, parent.pid);
     let ids: Vec<u64> = parent.marks.iter().map(|(_, id, _)| *id).filter(|id| *id != 0).collect();
     assert_eq!((ids[0], *ids.last().unwrap(), ids.len()), (1, 51_000_010, 60));
+}
+
+/// Where a thread has counters each mark comes behind what it has counted, at the same time; where it has none it says why. Both in a child, too.
+#[test]
+fn marks_come_with_counts_or_say_why_not() {
+    let (rings, _) = run_listening(&["1", "10", "fork"], None, true);
+    assert_eq!(rings.len(), 2);
+    for ring in &rings {
+        // Places of counts: none of the lower two bits, and 7 for what is said.
+        let is_counts = |(_, id, kind): &(u64, u64, u64)| *kind == 0 && id & 0x3f == 7;
+        let said = ring.marks.iter().filter(|place| is_counts(place)).count();
+        match ring.counters {
+            (1, 0) => {
+                for of_mark in ring.marks.chunks(3) {
+                    assert!(is_counts(&of_mark[0]) && of_mark[2].2 != 0 && of_mark[0].0 == of_mark[2].0, "{of_mark:?}");
+                }
+            }
+            (2, errno) => assert!(errno != 0 && said == 0 && ring.marks.len() >= 40, "{ring:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    let (rings, _) = run(&["1", "10"], None);
+    assert_eq!(rings[0].counters, (0, 0), "nobody asked");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use perftax_cost::bootstrap::{SEED, vector_bootstrap};
 use perftax_doc::{CONFIDENCE, Estimate};
 
 use crate::cause::{Cause, Shares};
+use crate::executed::{ExecutedOfMessage, ExecutedTotals};
 use crate::message::{Message, Piece};
 use crate::spot::Spot;
 
@@ -94,6 +95,8 @@ pub struct Brief {
     pub events: Vec<(Spot, u64)>,
     /// How often samples were counted anew for it ([`Message::stints`]).
     pub stints: u32,
+    /// Instructions and cycles.
+    pub executed: ExecutedOfMessage,
 }
 
 impl Brief {
@@ -113,6 +116,7 @@ impl Brief {
             details: details.into_iter().map(|((cause, detail), n)| (cause, detail, n)).collect(),
             events,
             stints: message.stints,
+            executed: message.executed,
         })
     }
 
@@ -163,6 +167,8 @@ pub struct Usual {
     pub messages: u64,
     /// Their time by cause.
     pub totals: Shares,
+    /// What those of them executed of which it is known.
+    pub executed: ExecutedTotals,
     /// Their time and samples by detail, as far as they are settled.
     pub details: BTreeMap<(Cause, Detail), u64>,
     /// Their samples of the events that are counted.
@@ -178,6 +184,7 @@ impl Usual {
     pub fn add(&mut self, message: &Message) {
         self.messages += 1;
         message.events.iter().for_each(|(spot, n)| *self.events.entry(*spot).or_default() += n);
+        self.executed.add(&message.executed, message.shares.of(Cause::OnCpu));
         for piece in message.instants() {
             self.totals.add(piece.cause, piece.to_ns - piece.from_ns);
         }
@@ -201,6 +208,7 @@ impl Usual {
         Cause::ALL.into_iter().for_each(|cause| self.totals.add(cause, other.totals.of(cause)));
         other.details.iter().for_each(|(key, amount)| *self.details.entry(*key).or_default() += amount);
         other.events.iter().for_each(|(spot, n)| *self.events.entry(*spot).or_default() += n);
+        self.executed.join(&other.executed);
     }
 
     /// Takes functions for what `of` says of their numbers.
@@ -386,7 +394,16 @@ mod tests {
     use super::*;
 
     fn brief(id: u64, shares: Shares, details: Vec<(Cause, Detail, u64)>) -> Brief {
-        Brief { id, begin_ns: id * 100_000, latency_ns: shares.total(), shares, details, events: Vec::new(), stints: 1 }
+        Brief {
+            id,
+            begin_ns: id * 100_000,
+            latency_ns: shares.total(),
+            shares,
+            details,
+            events: Vec::new(),
+            stints: 1,
+            executed: ExecutedOfMessage::default(),
+        }
     }
 
     #[test]

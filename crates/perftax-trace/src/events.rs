@@ -186,7 +186,16 @@ mod tests {
     fn brief(id: u64, on_cpu_ns: u64, events: Vec<(Spot, u64)>) -> Brief {
         let mut shares = Shares::default();
         shares.add(Cause::OnCpu, on_cpu_ns);
-        Brief { id, begin_ns: id, latency_ns: on_cpu_ns, shares, details: Vec::new(), events, stints: 1 }
+        Brief {
+            id,
+            begin_ns: id,
+            latency_ns: on_cpu_ns,
+            shares,
+            details: Vec::new(),
+            events,
+            stints: 1,
+            executed: Default::default(),
+        }
     }
 
     /// Half of the slow messages miss in one table, the others compute: the misses are told with where they lie, and what each takes.

@@ -420,6 +420,7 @@ fn tids(row: &Row) -> impl Iterator<Item = u32> + use<> {
         Row::Mark(mark) => (mark.tid, 0),
         Row::Sample(sample) => (sample.tid, 0),
         Row::Event(event) => (event.tid, 0),
+        Row::Executed(reading) => (reading.tid, 0),
         Row::Kernel(event) => match event.what {
             What::Switch { next: other, .. } | What::Wakeup { tid: other } | What::Migrate { tid: other } => (event.tid, other),
             _ => (event.tid, 0),
@@ -494,6 +495,7 @@ mod tests {
                 Row::Kernel(event) => Record::Kernel(*event),
                 Row::Sample(sample) => Record::Sample(Sampled { time_ns: sample.time_ns, tid: sample.tid, function: 0 }),
                 Row::Event(row) => Record::Counted(Counted { time_ns: row.time_ns, tid: row.tid, spot: Spot::default() }),
+                Row::Executed(reading) => Record::Executed(*reading),
             };
             tracker.take(&record, &mut |message| drop(messages.insert(message.id, message.clone())));
         }

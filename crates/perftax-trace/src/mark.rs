@@ -1,5 +1,7 @@
 //! Marks: what a program says about its messages.
 
+use crate::executed::Executed;
+
 /// What a mark says (`PERFTAX_BEGIN` … of perftax_tag.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
@@ -32,6 +34,8 @@ pub enum Statement {
     Mark(u64, Kind),
     /// Beyond marks.
     Of(Saying),
+    /// What the thread has executed in user mode by then; none where its counters did not count just then.
+    Counts(Option<Executed>),
 }
 
 /// What a program says beyond marks (`PERFTAX_SAYS_CHILD` … of perftax_tag.h).
@@ -78,6 +82,19 @@ pub struct TraceIdentity {
 impl std::fmt::Display for TraceIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:032x}-{:016x}", self.trace, self.span)
+    }
+}
+
+impl Statement {
+    /// From a word whose lower two bits are 0, and the places that follow it; none where it is none that is known, or does not fit.
+    pub fn of(word: u64, places: &[[u64; 2]]) -> Option<Self> {
+        match (word >> 2 & 0x3f, places) {
+            (7, [[instructions, cycles]]) => {
+                let is_known = *instructions != u64::MAX && *cycles != u64::MAX;
+                Some(Self::Counts(is_known.then_some(Executed { instructions: *instructions, cycles: *cycles })))
+            }
+            _ => Saying::of(word, places).map(Self::Of),
+        }
     }
 }
 

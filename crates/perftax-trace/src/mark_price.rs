@@ -8,7 +8,8 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perftax_doc::Estimate;
-use perftax_pmu::sys::{Tsc, monotonic_raw_ns};
+use perftax_pmu::event::Event;
+use perftax_pmu::sys::{SelfMonitor, Tsc, monotonic_raw_ns};
 
 /// Messages, of two marks each, that are timed together, and how many times.
 const MESSAGES: u64 = 1000;
@@ -39,6 +40,23 @@ pub fn mark_ns(ring_marks: u64) -> Estimate {
     let mut of = SURROUNDINGS.map(|work| in_work(work, &mut memory, &ring));
     of.sort_by(f64::total_cmp);
     Estimate::new(of[1], of[0], of[2])
+}
+
+/// What it takes the calling thread to read counters of its own without a system call, ns: the median of some timings, from the least to the most of them; none where it cannot.
+pub fn counters_ns(counters: &[Event; 2]) -> Option<Estimate> {
+    let mut monitor = SelfMonitor::group(counters).ok()?;
+    monitor.map().ok()?;
+    monitor.start().ok()?;
+    monitor.read_in_user_mode()?;
+    let mut all: Vec<f64> = (0..TIMINGS)
+        .map(|_| {
+            timed(|_| {
+                black_box(monitor.read_in_user_mode());
+            })
+        })
+        .collect();
+    all.sort_by(f64::total_cmp);
+    Some(Estimate::new(all[TIMINGS / 2], all[0], all[TIMINGS - 1]))
 }
 
 /// The median of some differences.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use crate::cause::{Cause, Shares};
+use crate::executed::ExecutedOfMessage;
 use crate::spot::Spot;
 use overlap::one_at_a_time;
 
@@ -110,6 +111,8 @@ pub struct Message {
     pub hits: Vec<Hit>,
     /// Samples of the events that are counted, by place.
     pub events: FxHashMap<Spot, u64>,
+    /// Instructions and cycles.
+    pub executed: ExecutedOfMessage,
     /// How often a thread came to it, or was moved to another CPU while at it: from one to the next samples are counted anew.
     pub stints: u32,
     /// The threads that worked on it.
@@ -152,6 +155,7 @@ impl Message {
             told: Vec::new(),
             hits: Vec::new(),
             events: FxHashMap::default(),
+            executed: ExecutedOfMessage::default(),
             stints: 0,
             threads: Vec::new(),
             wakings: Vec::new(),
@@ -176,6 +180,7 @@ impl Message {
             told,
             hits,
             events,
+            executed,
             stints,
             threads,
             wakings,
@@ -187,6 +192,7 @@ impl Message {
             is_watched,
         } = self;
         (*own_id, *began_ns, *attended_ns, *end_ns, *shares) = (id, begin_ns, begin_ns, None, Shares::default());
+        *executed = ExecutedOfMessage::default();
         (*stints, *faults, *migrations, *left_out, *is_watched) = (0, 0, 0, 0, true);
         pieces.clear();
         told.clear();

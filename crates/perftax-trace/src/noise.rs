@@ -70,7 +70,7 @@ impl Noise {
             Record::Sample(sample) => {
                 self.own.insert(sample.tid);
             }
-            Record::Counted(_) => {}
+            Record::Counted(_) | Record::Executed(_) => {}
             Record::Kernel(event) => self.kernel(event),
         }
     }

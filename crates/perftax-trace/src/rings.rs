@@ -13,7 +13,7 @@ use perftax_pmu::{Error, Result};
 use rustix::fs::OFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::mark::{Kind, Saying, Statement};
+use crate::mark::{Kind, Statement};
 
 /// `PERFTAX_RING_MAGIC`, and what it was before: marks alone.
 const MAGIC: u64 = u64::from_le_bytes(*b"PTXMARK2");
@@ -29,7 +29,11 @@ const OWNER_AT: usize = 8;
 const CAPACITY_AT: usize = 16;
 const HEAD_AT: usize = 64;
 const DROPPED_AT: usize = 72;
+const COUNTERS_AT: usize = 88;
 const TAIL_AT: usize = 128;
+/// `PERFTAX_COUNTERS_READ`, `PERFTAX_COUNTERS_REFUSED`.
+const COUNTERS_READ: u32 = 1;
+const COUNTERS_REFUSED: u32 = 2;
 
 /// A thread's ring.
 #[derive(Debug)]
@@ -117,8 +121,8 @@ impl MarkRing {
             let mut places = std::mem::take(&mut self.places);
             places.clear();
             places.extend((i..i + more).map(|i| self.place(tail.wrapping_add(i))));
-            if let Some(saying) = Saying::of(word, &places).filter(|_| more == wanted) {
-                each(counter, Statement::Of(saying));
+            if let Some(statement) = Statement::of(word, &places).filter(|_| more == wanted) {
+                each(counter, statement);
             }
             self.places = places;
             i += more;
@@ -143,6 +147,16 @@ impl MarkRing {
         self.word(DROPPED_AT).load(Ordering::Relaxed)
     }
 
+    /// Whether its marks come with what the thread has executed; where the thread was refused its counters, why (errno).
+    pub fn counters(&self) -> RingCounters {
+        let word = self.word(COUNTERS_AT).load(Ordering::Relaxed);
+        match word as u32 {
+            COUNTERS_READ => RingCounters::Read,
+            COUNTERS_REFUSED => RingCounters::Refused((word >> 32) as u32),
+            _ => RingCounters::None,
+        }
+    }
+
     /// A word of the mapping; `at` is a multiple of 8 that lies in it.
     fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at + 8 <= self.bytes, "byte {at} of {}", self.bytes);
@@ -158,6 +172,17 @@ impl Drop for MarkRing {
     }
 }
 
+/// Whether a ring's marks come with what its thread has executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RingCounters {
+    /// They do not: nobody asked, or whoever writes it knows nothing of that.
+    None,
+    /// They do.
+    Read,
+    /// The thread could not have its counters: errno.
+    Refused(u32),
+}
+
 /// The folder in which programs make rings (`PERFTAX_MARKS`).
 #[derive(Debug)]
 pub struct MarkFolder {
@@ -167,12 +192,20 @@ pub struct MarkFolder {
     broken: BTreeMap<PathBuf, String>,
     /// Rings that were given up, and the marks that had found no room in them.
     given_up: (usize, u64),
+    /// What their marks came with.
+    counters_given_up: BTreeMap<RingCounters, usize>,
 }
 
 impl MarkFolder {
     /// Watches a folder.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), rings: BTreeMap::new(), broken: BTreeMap::new(), given_up: (0, 0) }
+        Self {
+            path: path.into(),
+            rings: BTreeMap::new(),
+            broken: BTreeMap::new(),
+            given_up: (0, 0),
+            counters_given_up: BTreeMap::new(),
+        }
     }
 
     /// Looks for new rings, and hands out what waits in all of them: whose it is, the counter then, and what is said.
@@ -199,12 +232,13 @@ impl MarkFolder {
 
     /// Lets go of the rings of those who write no more, as far as all of them was read, and of their files.
     pub fn give_up(&mut self, mut has_ended: impl FnMut(&MarkOwner) -> bool) {
-        let (broken, given_up) = (&self.broken, &mut self.given_up);
+        let (broken, given_up, counters) = (&self.broken, &mut self.given_up, &mut self.counters_given_up);
         self.rings.retain(|path, ring| {
             let owner = MarkOwner { pid: ring.pid, tid: ring.tid };
             let keeps = broken.contains_key(path) || ring.waits() || !has_ended(&owner);
             if !keeps {
                 *given_up = (given_up.0 + 1, given_up.1 + ring.dropped());
+                *counters.entry(ring.counters()).or_default() += 1;
                 // Where it cannot be removed it is found again, and read.
                 std::fs::remove_file(path).ok();
             }
@@ -220,6 +254,13 @@ impl MarkFolder {
     /// Rings found so far.
     pub fn rings(&self) -> usize {
         self.given_up.0 + self.rings.len()
+    }
+
+    /// How many of them come with what their threads have executed.
+    pub fn counters(&self) -> BTreeMap<RingCounters, usize> {
+        let mut all = self.counters_given_up.clone();
+        self.rings.values().for_each(|ring| *all.entry(ring.counters()).or_default() += 1);
+        all
     }
 
     /// Why some of them are not read.

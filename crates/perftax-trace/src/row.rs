@@ -1,5 +1,6 @@
 //! Rows of a trace.
 
+use crate::executed::Reading;
 use crate::kernel::KernelEvent;
 use crate::mark::Mark;
 
@@ -50,6 +51,8 @@ pub enum Row {
     Sample(SampleRow),
     /// An event that is counted.
     Event(EventRow),
+    /// What hardware has counted of a thread.
+    Executed(Reading),
     /// What the kernel did.
     Kernel(KernelEvent),
 }
@@ -61,6 +64,7 @@ impl Row {
             Self::Mark(mark) => mark.time_ns,
             Self::Sample(sample) => sample.time_ns,
             Self::Event(event) => event.time_ns,
+            Self::Executed(reading) => reading.time_ns,
             Self::Kernel(event) => event.time_ns,
         }
     }

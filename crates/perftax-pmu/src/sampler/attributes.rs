@@ -55,6 +55,11 @@ pub(super) fn attributes(event: &Event, sampling: &Sampling, uprobe_path: Option
     attr.set_pinned(modifiers.pinned.into());
     attr.set_exclusive(modifiers.exclusive.into());
 
+    // All events of a group have one clock.
+    if let Some(clock) = sampling.clock.id() {
+        attr.set_use_clockid(1);
+        attr.clockid = clock;
+    }
     if let Some(period) = sampling.period {
         attr.__bindgen_anon_1.sample_period = period;
         // A counter that takes no samples must not ask for precision: EINVAL (arch/x86/events/core.c, x86_pmu_hw_config).
@@ -71,10 +76,6 @@ pub(super) fn attributes(event: &Event, sampling: &Sampling, uprobe_path: Option
             attr.read_format |= u64::from(abi::PERF_FORMAT_GROUP) | u64::from(abi::PERF_FORMAT_ID);
         }
         attr.set_sample_id_all(1);
-        if let Some(clock) = sampling.clock.id() {
-            attr.set_use_clockid(1);
-            attr.clockid = clock;
-        }
         if sampling.task_records {
             attr.set_comm(1);
             attr.set_task(1);

@@ -11,12 +11,15 @@ use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::record::{Header, Layout};
 use crate::sys::{OpenEvent, Ring, Target};
+use perf_event_open_sys::bindings as abi;
 
 /// Events open on one or more targets, those of one CPU sharing a ring.
 pub struct LiveSampler {
     events: Vec<OpenEvent>,
     rings: Vec<Ring>,
     layout: Layout,
+    /// Of each target that has counters: where the first of them, and the first event in their group, are among the events.
+    groups: Vec<(usize, usize)>,
 }
 
 /// From one look to the next where a watched task has ended but not all that it created.
@@ -24,16 +27,42 @@ const AFTER_THE_END: Duration = Duration::from_millis(5);
 
 impl LiveSampler {
     /// Opens `events` on every target, sampled alike. Each CPU gets a ring of `ring_pages` pages; so does a target on no one CPU.
+    ///
+    /// # Errors
+    /// Where one of them cannot be opened.
     pub fn open(events: &[(Event, Sampling)], targets: &[Target], ring_pages: usize) -> Result<Self> {
-        let mut sampler = Self { events: Vec::new(), rings: Vec::new(), layout: Layout::default() };
+        Self::open_beside(&[], events, targets, ring_pages)
+    }
+
+    /// The same with counters on each target, of which every sample tells what they have counted by then: events carry their group
+    /// ([`super::Payload::with_group_read`]). On a target all of them are on, or none.
+    ///
+    /// # Errors
+    /// As [`LiveSampler::open`].
+    pub fn open_beside(counters: &[Event], events: &[(Event, Sampling)], targets: &[Target], ring_pages: usize) -> Result<Self> {
+        let mut sampler = Self { events: Vec::new(), rings: Vec::new(), layout: Layout::default(), groups: Vec::new() };
         let mut by_cpu: BTreeMap<u32, usize> = BTreeMap::new();
         for &target in targets {
             let mut owner = target.cpu().and_then(|cpu| by_cpu.get(&cpu)).copied();
+            let first = sampler.events.len();
+            for counter in counters {
+                let clock = events.first().map_or(Sampling::COUNTING.clock, |(_, sampling)| sampling.clock);
+                let counting = Sampling { clock, ..Sampling::COUNTING };
+                let open = OpenEvent::open(counter, &counting, target, sampler.events.get(first))?;
+                sampler.events.push(open);
+            }
+            if !counters.is_empty() {
+                sampler.groups.push((first, sampler.events.len()));
+            }
+            let leader = (!counters.is_empty()).then_some(first);
             for (event, sampling) in events {
-                let open = OpenEvent::open(event, sampling, target, None)?;
+                let open = OpenEvent::open(event, sampling, target, leader.and_then(|first| sampler.events.get(first)))?;
                 match owner {
                     None => {
                         sampler.layout = sampling.payload.layout();
+                        if open.reads_group() && open.has_lost() {
+                            sampler.layout.read_format |= u64::from(abi::PERF_FORMAT_LOST);
+                        }
                         sampler.rings.push(Ring::map(&open, ring_pages)?);
                         owner = Some(sampler.events.len());
                         by_cpu.extend(target.cpu().map(|cpu| (cpu, sampler.events.len())));
@@ -46,14 +75,24 @@ impl LiveSampler {
         Ok(sampler)
     }
 
-    /// The events, in the order of targets, and within one target in the order asked for.
+    /// Checks that counters count: pinned ones that found no room never will. They must be on.
+    ///
+    /// # Errors
+    /// [`Error::Discarded`] where they do not.
+    pub fn check_counters(&self) -> Result<()> {
+        self.groups.iter().try_for_each(|(leader, _)| self.events[*leader].read().map(drop))
+    }
+
+    /// The events, in the order of targets, and within one target in the order asked for, behind the counters.
     pub fn events(&self) -> &[OpenEvent] {
         &self.events
     }
 
     /// Samples that the kernel could not write (PERF_FORMAT_LOST), all events.
     pub fn lost(&self) -> Result<u64> {
-        self.events.iter().map(|e| e.read().map(|r| r.lost)).sum()
+        let alone = self.events.iter().filter(|event| !event.reads_group()).map(|event| event.read().map(|reading| reading.lost));
+        let of_groups = self.groups.iter().filter_map(|(_, member)| self.events.get(*member)).map(OpenEvent::lost_by_group);
+        alone.chain(of_groups).sum()
     }
 
     /// Waits until a ring reaches its watermark, a watched process ends, or `stop` becomes readable. Without a timeout: setting

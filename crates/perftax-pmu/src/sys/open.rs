@@ -196,6 +196,25 @@ impl OpenEvent {
         })
     }
 
+    /// Samples lost for want of ring space by all events of its group, where it is read as one (`PERF_FORMAT_LOST`); 0 on kernels before 6.0.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn lost_by_group(&self) -> Result<u64> {
+        let mut bytes = [0u8; 8 * (3 + 3 * GROUP_MAX)];
+        let got = rustix::io::read(&self.fd, &mut bytes[..])
+            .map_err(|e| Error::System { call: "read of a group of counters".into(), source: e.into() })?;
+        let word = |i: usize| u64::from_ne_bytes(std::array::from_fn(|b| bytes[i * 8 + b]));
+        // The number of events, two times, then the value, the identity and the loss of each.
+        let events = if self.has_lost && self.reads_group { got.saturating_sub(24) / 24 } else { 0 };
+        Ok((0..events).map(|event| word(5 + 3 * event)).sum())
+    }
+
+    /// Whether reading it gives the counts of its whole group.
+    pub fn reads_group(&self) -> bool {
+        self.reads_group
+    }
+
     /// Has every wakeup delivered as a signal to the calling thread: what the PES study calls signal delivery. A handler that
     /// does nothing is installed for it, since the default action of most signals is to end the process.
     pub fn deliver_signal(&self, signal: i32) -> Result<()> {

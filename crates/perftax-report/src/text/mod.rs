@@ -5,6 +5,8 @@
 
 use perftax_doc::Estimate;
 
+use crate::units::plural;
+
 mod audit;
 mod bill;
 mod calibration;
@@ -95,11 +97,6 @@ pub(crate) use selfcost_comparison::{compared as selfcost_compared, compared_fit
 /// An estimate as text, or the word that it is not known.
 pub(crate) fn known(e: Option<&Estimate>, text: fn(&Estimate) -> String) -> String {
     e.map_or_else(|| "unknown".into(), text)
-}
-
-/// The singular or plural with its number: `1 thread`, `212 context switches`.
-fn plural(n: &str, one: &str, many: &str) -> String {
-    if n == "1" { format!("1 {one}") } else { format!("{n} {many}") }
 }
 
 /// A count that may be below 0, its thousands apart.

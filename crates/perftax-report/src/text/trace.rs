@@ -9,6 +9,7 @@ use crate::printable::printable;
 use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::trace_events;
+use crate::trace_execution;
 use crate::units;
 use crate::waker;
 
@@ -76,6 +77,9 @@ pub fn trace(doc: &TraceReport) -> String {
     for event in &meta.counted {
         sheet.row("events", &trace_events::counted(event));
     }
+    if let Some(sight) = &meta.executed {
+        sheet.row("counters", &trace_execution::counted(sight));
+    }
     sheet.row("cost", &cost(doc));
     for blame in &doc.blames {
         let text = format!(
@@ -86,6 +90,9 @@ pub fn trace(doc: &TraceReport) -> String {
         );
         sheet.row("blame", &text);
         sheet.table(&blamed(blame));
+        if let Some(executed) = &blame.executed {
+            sheet.row("", &trace_execution::blamed(executed));
+        }
         for events in &blame.events {
             sheet.row("", &trace_events::blamed(events));
             trace_events::places(events).iter().for_each(|places| sheet.table(places));
@@ -231,6 +238,7 @@ pub(super) fn slowest(slowest: &[SlowMessage]) -> Table {
                 woken,
                 slow.meanwhile.as_ref().map(waker::worked_on),
                 function,
+                trace_execution::beside(slow),
                 trace_events::worth_a_word(&slow.events),
             ]
             .into_iter()

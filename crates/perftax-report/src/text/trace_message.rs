@@ -9,6 +9,7 @@ use crate::printable::printable;
 use crate::sheet::Sheet;
 use crate::table::Table;
 use crate::trace_events;
+use crate::trace_execution;
 use crate::units;
 use crate::waker;
 
@@ -60,6 +61,9 @@ pub fn trace_message(doc: &TraceMessage, most: usize) -> String {
     if !message.functions.is_empty() {
         let names: Vec<String> = message.functions.iter().map(sampled).collect();
         sheet.row("functions", &names.join(", "));
+    }
+    if let Some(executed) = &message.executed {
+        sheet.row("executed", &trace_execution::of_message(executed));
     }
     for events in &message.events {
         sheet.row("events", &trace_events::of_message(events));

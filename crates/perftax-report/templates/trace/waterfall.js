@@ -101,6 +101,7 @@ var waterfall = (function () {
     if (message.migrations) facts.push('moved to another CPU ' + message.migrations + (message.migrations === 1 ? ' time' : ' times'));
     home.appendChild(element('p', facts.join(' · ')));
     if (message.functions) home.appendChild(element('p', 'Functions by samples: ' + message.functions));
+    if (message.executed) home.appendChild(element('p', 'Executed: ' + message.executed));
     if (message.events) home.appendChild(element('p', 'Events: ' + message.events));
     if (message.doubtful) home.appendChild(element('p', 'Records were lost meanwhile: what is said of it may lack something.'));
     var pieces = list(message), whole = message.latency || 1;

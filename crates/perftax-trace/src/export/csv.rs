@@ -4,16 +4,21 @@ use std::io::{Result, Write};
 
 use super::{Context, Export};
 use crate::cause::Cause;
+use crate::executed::ExecutedOfMessage;
 use crate::mark::TraceIdentity;
 use crate::marked::Relation;
 use crate::message::Message;
 
 /// Comma-separated values (RFC 4180): id, label, begin_ns (CLOCK_MONOTONIC_RAW), latency_ns (empty where it never ended), the time by
-/// cause, samples, faults, migrations, the message that it is part of and its trace and span (empty where nobody said).
+/// cause, samples, faults, migrations, the message that it is part of and its trace and span (empty where nobody said), instructions and cycles in user mode, each
+/// shared out, at least and at most (empty where they are not known).
 pub struct Csv<'a> {
     context: Context<'a>,
     is_begun: bool,
 }
+
+/// Columns of what messages executed.
+const EXECUTED: &str = "instructions,instructions_low,instructions_high,cycles,cycles_low,cycles_high";
 
 impl<'a> Csv<'a> {
     /// Nothing is written yet.
@@ -27,7 +32,7 @@ impl<'a> Csv<'a> {
             return Ok(());
         }
         let causes: Vec<String> = Cause::ALL.into_iter().map(|cause| format!("{}_ns", cause.name().replace(' ', "_"))).collect();
-        writeln!(out, "id,label,begin_ns,latency_ns,{},samples,faults,migrations,parent,trace", causes.join(","))
+        writeln!(out, "id,label,begin_ns,latency_ns,{},samples,faults,migrations,parent,trace,{EXECUTED}", causes.join(","))
     }
 }
 
@@ -43,7 +48,15 @@ impl Export for Csv<'_> {
         let Relation { parent, identity } = self.context.relations.of(message.id);
         let parent = if parent == 0 { String::new() } else { parent.to_string() };
         let trace = if identity == TraceIdentity::default() { String::new() } else { identity.to_string() };
-        writeln!(out, ",{},{},{},{parent},{trace}", message.hits.len(), message.faults, message.migrations)
+        write!(out, ",{},{},{},{parent},{trace}", message.hits.len(), message.faults, message.migrations)?;
+        match message.executed.known() {
+            Some(ExecutedOfMessage { low, high, estimate, .. }) => writeln!(
+                out,
+                ",{},{},{},{},{},{}",
+                estimate.instructions, low.instructions, high.instructions, estimate.cycles, low.cycles, high.cycles
+            ),
+            None => writeln!(out, "{}", ",".repeat(EXECUTED.split(',').count())),
+        }
     }
 
     fn finish(mut self: Box<Self>, out: &mut dyn Write) -> Result<()> {

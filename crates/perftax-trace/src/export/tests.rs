@@ -275,10 +275,11 @@ fn csv_has_a_row_a_message() {
     assert_eq!(
         lines[0],
         "id,label,begin_ns,latency_ns,on_CPU_ns,page_fault_ns,system_call_ns,irq_ns,softirq_ns,vector_ns,steal_ns,preempted_ns,\
-         runnable_ns,blocked_ns,unattended_ns,samples,faults,migrations,parent,trace"
+         runnable_ns,blocked_ns,unattended_ns,samples,faults,migrations,parent,trace,\
+         instructions,instructions_low,instructions_high,cycles,cycles_low,cycles_high"
     );
-    assert_eq!(lines[2], "7,\"GET /a,b \"\"c\"\"\",1000,5000,2000,0,0,0,0,0,0,1000,0,1000,0,3,0,0,,");
-    assert_eq!((lines.len(), lines[4]), (5, "10,,9000,,500,0,0,0,0,0,0,0,0,0,0,0,0,0,,"));
+    assert_eq!(lines[2], "7,\"GET /a,b \"\"c\"\"\",1000,5000,2000,0,0,0,0,0,0,1000,0,1000,0,3,0,0,,,,,,,,");
+    assert_eq!((lines.len(), lines[4]), (5, "10,,9000,,500,0,0,0,0,0,0,0,0,0,0,0,0,0,,,,,,,,"));
 }
 
 #[test]

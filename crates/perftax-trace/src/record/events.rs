@@ -39,6 +39,10 @@ pub(super) enum Meaning {
     Probe(u32),
     /// An event that is counted by message: its number among them.
     Counted(u16),
+    /// A thread leaves its CPU: says nothing but what the CPU's counters are at.
+    Reading,
+    /// One of those counters.
+    Counter,
 }
 
 /// When a thread leaves its CPU, with its registers of user mode.
@@ -155,6 +159,12 @@ impl Formats {
         Some(Call { time_ns: sample.time_ns?, pid: task.pid, tid: task.tid, at })
     }
 
+    /// The thread that leaves its CPU, and the one that it leaves it to.
+    pub fn read_switch(&self, sample: &Sample<'_>) -> Option<(u32, u32)> {
+        let number = |name| self.switch.number(name, sample.raw.unwrap_or_default()).map(|tid| tid as u32);
+        number("prev_pid").zip(number("next_pid"))
+    }
+
     /// What a record says; `None` where it does not hold what it should.
     pub fn read_record(&self, meaning: Meaning, sample: &Sample<'_>, names: &mut Names) -> Option<KernelEvent> {
         let (time_ns, cpu, mut tid) = (sample.time_ns?, sample.cpu?, sample.task?.tid);
@@ -162,6 +172,7 @@ impl Formats {
         let number = |format: &RecordFormat, name: &str| format.number(name, raw()).map(|value| value as u32);
         let what = match meaning {
             Meaning::Sample | Meaning::Leaving | Meaning::Context | Meaning::Probe(_) | Meaning::Counted(_) => return None,
+            Meaning::Reading | Meaning::Counter => return None,
             Meaning::Switch => {
                 // The record belongs to the thread that leaves, whoever the sample says was there.
                 tid = number(&self.switch, "prev_pid")?;

@@ -40,6 +40,11 @@ impl Family {
         self.processes.contains(&pid)
     }
 
+    /// Whether a thread is one of theirs.
+    pub fn has_thread(&self, tid: u32) -> bool {
+        self.threads.contains(&tid)
+    }
+
     /// A thread leaves its CPU to another one.
     pub fn switched(&mut self, tid: u32, next: u32) {
         self.handovers += u64::from(self.threads.contains(&next) && self.threads.contains(&tid));

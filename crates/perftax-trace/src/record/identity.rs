@@ -6,6 +6,7 @@ use perftax_pmu::Result;
 use perftax_pmu::sampler::Payload;
 
 use super::contexts;
+use super::cpu_counters::CpuReading;
 use super::hold::Hold;
 use super::served::Served;
 use super::{Recording, Row};
@@ -42,6 +43,10 @@ pub(super) enum Held {
     Call(Call),
     /// Nothing was recorded before it.
     Gap(Gap),
+    /// What a CPU has executed.
+    Reading(CpuReading),
+    /// Readings are missing.
+    ReadingsLost,
 }
 
 /// What is known anew after a time in which nothing was recorded.

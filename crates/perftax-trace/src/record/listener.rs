@@ -10,8 +10,10 @@ use perftax_target::TimeOrder;
 
 use super::identity::Held;
 use crate::clock::Anchors;
+use crate::executed::Reading;
 use crate::mark::{Kind, Mark, Statement};
-use crate::rings::{MarkFolder, MarkOwner};
+use crate::rings::{MarkFolder, MarkOwner, RingCounters};
+use crate::row::Row;
 
 /// From one look for threads that have ended to the next, ns.
 const GIVE_UP_NS: u64 = 2_000_000_000;
@@ -66,6 +68,7 @@ impl Listener {
             let held = match statement {
                 Statement::Mark(id, kind) => Held::Mark(pid, Mark { time_ns, tid, id, kind }),
                 Statement::Of(saying) => Held::Saying(time_ns, (pid, tid), saying),
+                Statement::Counts(executed) => Held::Row(Row::Executed(Reading { time_ns, tid, executed, leaves: false })),
             };
             order.push(time_ns, held);
         }
@@ -102,6 +105,14 @@ impl Listener {
     /// Rings found so far.
     pub fn rings(&self) -> usize {
         self.folders.iter().map(|(folder, _)| folder.rings()).sum()
+    }
+
+    /// How many of them come with what their threads have executed.
+    pub fn counters(&self) -> BTreeMap<RingCounters, usize> {
+        let mut all = BTreeMap::new();
+        let each = self.folders.iter().flat_map(|(folder, _)| folder.counters());
+        each.for_each(|(counters, n)| *all.entry(counters).or_default() += n);
+        all
     }
 
     /// Why some of them are not read.

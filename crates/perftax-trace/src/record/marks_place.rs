@@ -60,6 +60,15 @@ impl MarksPlace {
         self.folder.path()
     }
 
+    /// Has threads that make rings there count what they execute (`PERFTAX_COUNTERS_WANTED`).
+    ///
+    /// # Errors
+    /// Where it cannot be said.
+    pub fn want_counters(&self) -> Result<()> {
+        let path = self.path().join("counters");
+        std::fs::write(&path, []).map_err(Error::file(&path))
+    }
+
     /// Whether something lies at a path of the program's.
     pub fn has(&self, path: &str) -> bool {
         match &self.root {

@@ -2,6 +2,7 @@
 
 mod attach;
 mod contexts;
+mod cpu_counters;
 mod descriptors;
 mod events;
 mod family;
@@ -35,6 +36,7 @@ use perftax_pmu::sys::{Exit, own_cpu_ns};
 use perftax_target::{Program, Watch, run_loop};
 
 use crate::names::Names;
+use crate::rings::RingCounters;
 pub use crate::row::{EventRow, Row};
 use crate::store::Function;
 use crate::tag::Tag;
@@ -60,6 +62,9 @@ pub struct Recording {
     pub period: u64,
     /// Events that are counted by message beside it: each so-many-th is sampled, with the address that it is about.
     pub counted: Vec<(Event, u64)>,
+    /// Instructions and cycles in user mode that are counted of each message: read in marks where the program can, at probes, and whenever a thread leaves its CPU where CPUs may be
+    /// watched. The first is pinned: both count all the time, or not at all.
+    pub counters: Option<[Event; 2]>,
     /// Whether what the kernel does is recorded, too: that needs the right to watch CPUs.
     pub kernel_noise: bool,
     /// Marks that a thread may be ahead of us; a power of two.
@@ -116,6 +121,8 @@ pub struct Recorded {
     pub counted: Vec<Counting>,
     /// What lies at their addresses, by number from 1.
     pub objects: Vec<String>,
+    /// Where instructions and cycles are counted: how well.
+    pub executed: Option<ExecutedSight>,
     /// Samples and kernel records that found no room.
     pub lost: u64,
     /// When the kernel said so: messages around may lack what was lost. At most [`Recorded::MAX_LOSSES`].
@@ -169,6 +176,17 @@ pub struct Counting {
     pub share: Option<f64>,
 }
 
+/// How well instructions and cycles were counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExecutedSight {
+    /// Readings of CPUs' counters: whenever a thread left one, and at probes.
+    pub of_cpus: u64,
+    /// Readings by threads themselves, in their marks.
+    pub in_marks: u64,
+    /// What came with the marks of how many threads.
+    pub rings: BTreeMap<RingCounters, usize>,
+}
+
 impl Recorded {
     /// Losses whose time is kept.
     pub const MAX_LOSSES: usize = 10_000;
@@ -198,6 +216,9 @@ pub fn record_live(recording: &Recording, catalog: &Catalog, audience: &mut dyn 
     let is_marked = recording.tag == Tag::Marks;
     let running = recording.subject.running();
     let marks = if is_marked && !running.is_empty() { places(running)? } else { vec![(0, MarksPlace::here()?)] };
+    if recording.counters.is_some() {
+        marks.iter().try_for_each(|(_, place)| place.want_counters())?;
+    }
     let probes = Probes::define(recording, catalog)?;
     let variables = [(FOLDER_VARIABLE, marks[0].1.path().into()), (CAPACITY_VARIABLE, recording.ring_marks.to_string().into())];
     let variables = variables.into_iter().filter(|_| is_marked).map(|(name, value)| (name.into(), value)).collect();

@@ -4,7 +4,7 @@ use perftax_doc::Mechanism;
 use perftax_pmu::event::{Catalog, Event, parse_one};
 use perftax_pmu::machine::Machine;
 use perftax_pmu::oracle::CpuFacts;
-use perftax_pmu::sampler::{Clock, Payload, Sampling};
+use perftax_pmu::sampler::{Clock, Payload, Sampler, Sampling};
 use perftax_pmu::sys::{OpenEvent, Target};
 use perftax_pmu::{Error, Result};
 use perftax_target::{Program, Subject, on_all_threads};
@@ -108,7 +108,15 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
         }
         of_cpus.push(Source::open(&of_all, &on_cpus(recording), recording.ring_pages, None)?);
     }
-    let has_formats = recording.kernel_noise || matches!(recording.tag, Tag::Sockets(_));
+    // Probes are in the counters' group themselves.
+    let reads_switches = recording.kernel_noise && !recording.tag.is_probed();
+    if let Some(counters) = recording.counters.as_ref().filter(|_| reads_switches) {
+        let switches = vec![switches(recording, catalog)?];
+        of_cpus.push(open_counting(counters, &switches, recording)?);
+    }
+    let has_formats = recording.kernel_noise
+        || matches!(recording.tag, Tag::Sockets(_))
+        || recording.counters.is_some() && recording.tag.is_probed();
     let formats = has_formats.then(|| Formats::read(catalog)).transpose()?;
     let with_address = Payload::BASIC.with_place().with_address();
     let all_counted = (0..).zip(&recording.counted).map(|(number, (event, period))| {
@@ -157,8 +165,39 @@ pub fn open(recording: &Recording, catalog: &Catalog, program: &Program, probes:
 /// # Errors
 /// Where one cannot be opened.
 pub fn open_probes(recording: &Recording, catalog: &Catalog, probes: &Probes) -> Result<Source> {
-    let events = probes.events(every_one(recording).carrying(Payload::BASIC.with_place().with_raw()), catalog)?;
-    Source::open(&events, &on_cpus(recording), recording.ring_pages, None)
+    let payload = Payload::BASIC.with_place().with_raw();
+    let Some(counters) = &recording.counters else {
+        let events = probes.events(every_one(recording).carrying(payload), catalog)?;
+        return Source::open(&events, &on_cpus(recording), recording.ring_pages, None);
+    };
+    let mut events = probes.events(every_one(recording).carrying(payload.with_group_read()), catalog)?;
+    events.push(switches(recording, catalog)?);
+    open_counting(counters, &events, recording)
+}
+
+/// What reads a CPU's counters whenever a thread leaves it.
+fn switches(recording: &Recording, catalog: &Catalog) -> Result<(Event, Sampling, Meaning)> {
+    let sampling = every_one(recording).carrying(Payload::BASIC.with_place().with_raw().with_group_read());
+    Ok((parse_one(NOISE[0].0, catalog)?, sampling, Meaning::Reading))
+}
+
+/// Opens events with counters of instructions and cycles on all CPUs, and sees whether those count.
+///
+/// # Errors
+/// Where one cannot be opened, or others hold the counters.
+fn open_counting(counters: &[Event; 2], events: &[(Event, Sampling, Meaning)], recording: &Recording) -> Result<Source> {
+    let mut source = Source::open_beside(counters, events, &on_cpus(recording), recording.ring_pages, None)?;
+    source.sampler.enable()?;
+    source.sampler.check_counters().map_err(|error| match error {
+        Error::Discarded { .. } => Error::Unsupported {
+            what: "count instructions and cycles of each message".into(),
+            why: "the CPUs' counters are taken: two that are to count all the time found no room".into(),
+            remedy: "fewer events beside them, sudo sysctl kernel.nmi_watchdog=0, and no other perf".into(),
+        },
+        other => other,
+    })?;
+    source.sampler.disable()?;
+    Ok(source)
 }
 
 /// Opens what BPF programs write, on all CPUs; on.

@@ -12,9 +12,11 @@ use perftax_pmu::sampler::Sampler;
 use perftax_pmu::sys::{Exit, monotonic_raw_ns};
 use perftax_symbols::naming::By;
 use perftax_target::{Program, TimeOrder};
+use rustc_hash::FxHashSet;
 use rustix::process::{Resource, getrlimit};
 
 use super::contexts::WatchedContexts;
+use super::cpu_counters::CpuCounters;
 use super::events::Formats;
 use super::family::Family;
 use super::identity::{Held, Identity, Seen};
@@ -25,8 +27,9 @@ use super::opening::{self, Lasting};
 use super::probes::Probes;
 use super::source::Source;
 use super::work::Work;
-use super::{Counting, EventRow, Recorded, Recording, Row, StaysOpen};
+use super::{Counting, EventRow, ExecutedSight, Recorded, Recording, Row, StaysOpen};
 use crate::budget::{Controller, Progress};
+use crate::executed::Reading;
 use crate::kernel::{KernelEvent, What};
 use crate::names::Names;
 use crate::price_check::{PriceCheck, Step};
@@ -63,6 +66,10 @@ pub struct Session<'a> {
     looks_ns: VecDeque<u64>,
     rows: [u64; 3],
     counted: Vec<Counting>,
+    /// What CPUs have executed by thread, the threads that say it themselves, and how many readings there were.
+    cpu_counters: CpuCounters,
+    say_themselves: FxHashSet<u32>,
+    readings: [u64; 2],
     pids: Vec<u32>,
     /// Where threads publish contexts: what is watched of them, and what is read there; never off but for a check of the price.
     contexts: Option<(WatchedContexts, Source)>,
@@ -142,6 +149,9 @@ impl<'a> Session<'a> {
             looks_ns: VecDeque::new(),
             rows: [0; 3],
             counted: vec![Counting::default(); recording.counted.len()],
+            cpu_counters: CpuCounters::default(),
+            say_themselves: FxHashSet::default(),
+            readings: [0; 2],
             pids: program.pids(),
             tasks: opened.tasks,
             contexts: (recording.tag == Tag::Otel).then(|| WatchedContexts::open(recording, catalog)).transpose()?,
@@ -447,6 +457,7 @@ impl<'a> Session<'a> {
     /// Hands out the rows before a time.
     pub fn flush(&mut self, until_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
         let (mappings, rows, counted, identity) = (&mut self.mappings, &mut self.rows, &mut self.counted, &mut self.identity);
+        let (readings, cpu_counters, say_themselves) = (&mut self.readings, &mut self.cpu_counters, &mut self.say_themselves);
         let is_live = self.recording.is_live;
         let mut keep = |row: &Row| {
             let kind = match row {
@@ -458,6 +469,7 @@ impl<'a> Session<'a> {
                     1
                 }
                 Row::Kernel(_) => 2,
+                Row::Executed(_) => return keep(row),
                 Row::Event(event) => {
                     if !is_live {
                         mappings.seen(event.pid, event.ip);
@@ -478,6 +490,22 @@ impl<'a> Session<'a> {
             match &held {
                 Held::Row(Row::Sample(sample)) if has_others && !family.has(sample.pid) => return Ok(()),
                 Held::Row(Row::Kernel(KernelEvent { tid, what: What::Switch { next, .. }, .. })) => family.switched(*tid, *next),
+                Held::Row(Row::Kernel(KernelEvent { what: What::Resumed, .. })) | Held::ReadingsLost => cpu_counters.forget(),
+                Held::Row(Row::Executed(reading)) => {
+                    readings[1] += 1;
+                    if say_themselves.insert(reading.tid) {
+                        // What CPUs said of it until now began elsewhere.
+                        let anew = Reading { executed: None, leaves: false, ..*reading };
+                        identity.take(Held::Row(Row::Executed(anew)), &mut keep)?;
+                    }
+                }
+                Held::Reading(reading) => {
+                    readings[0] += 1;
+                    let mut told = Vec::new();
+                    let is_asked_for = |tid| family.has_thread(tid) && !say_themselves.contains(&tid);
+                    cpu_counters.take(reading, is_asked_for, &mut |reading| told.push(reading));
+                    return told.into_iter().try_for_each(|reading| identity.take(Held::Row(Row::Executed(reading)), &mut keep));
+                }
                 Held::Birth(pid, tid, parent) => {
                     family.born(*pid, *tid, *parent);
                     // Its number is another one's by now.
@@ -485,6 +513,8 @@ impl<'a> Session<'a> {
                 }
                 Held::Death(time_ns, pid, tid) => {
                     family.ended(*tid);
+                    cpu_counters.ended(*tid);
+                    say_themselves.remove(tid);
                     if is_live && ended.len() < MAX_ENDED {
                         ended.push_back((*time_ns, *pid, *tid));
                     }
@@ -535,6 +565,11 @@ impl<'a> Session<'a> {
             rows: self.rows,
             counted: self.counted,
             objects: std::mem::take(&mut self.mappings.objects).into_names(),
+            executed: self.recording.counters.is_some().then(|| ExecutedSight {
+                of_cpus: self.readings[0],
+                in_marks: self.readings[1],
+                rings: self.listener.counters(),
+            }),
             lost,
             losses_ns,
             dropped: self.listener.dropped(),

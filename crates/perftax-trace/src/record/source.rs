@@ -10,6 +10,7 @@ use perftax_pmu::sampler::{LiveSampler, Sampler, Sampling};
 use perftax_pmu::sys::Target;
 use perftax_target::TimeOrder;
 
+use super::cpu_counters::CpuReading;
 use super::events::{Formats, Meaning};
 use super::identity::{Held, occasion};
 use super::mappings::Mappings;
@@ -17,6 +18,7 @@ use super::perf_clock::PerfClock;
 use super::probes::Probes;
 use super::{EventRow, Recorded, Row};
 use crate::contexts::{Context, ContextRecord};
+use crate::executed::Executed;
 use crate::names::Names;
 use crate::register::{Look, Occasion};
 use crate::sockets::{Action, Moment};
@@ -51,9 +53,22 @@ impl Source {
         ring_pages: usize,
         register: Option<u32>,
     ) -> Result<Self> {
+        Self::open_beside(&[], events, targets, ring_pages, register)
+    }
+
+    /// The same with counters on each target, of which every record tells what they have counted.
+    pub fn open_beside(
+        counters: &[Event],
+        events: &[(Event, Sampling, Meaning)],
+        targets: &[Target],
+        ring_pages: usize,
+        register: Option<u32>,
+    ) -> Result<Self> {
         let asked: Vec<(Event, Sampling)> = events.iter().map(|(event, sampling, _)| (event.clone(), *sampling)).collect();
-        let sampler = LiveSampler::open(&asked, targets, ring_pages)?;
-        let meanings = sampler.events().iter().zip(events.iter().cycle()).map(|(open, (.., meaning))| Ok((open.id()?, *meaning)));
+        let sampler = LiveSampler::open_beside(counters, &asked, targets, ring_pages)?;
+        let on_a_target = counters.iter().map(|_| Meaning::Counter).chain(events.iter().map(|(.., meaning)| *meaning));
+        let on_a_target: Vec<Meaning> = on_a_target.collect();
+        let meanings = sampler.events().iter().zip(on_a_target.iter().cycle()).map(|(open, meaning)| Ok((open.id()?, *meaning)));
         let meanings = meanings.collect::<Result<_>>()?;
         let layout = *sampler.layout();
         let (lost, losses_ns) = (0, Vec::new());
@@ -118,8 +133,12 @@ impl Source {
         }
         let Self { sampler, layout, meanings, register, is_of_sockets, accepting, records, has_rows, clock, lost, losses_ns } =
             self;
-        let mut loss = |count: u64, time_ns: Option<u64>| {
+        let reads_counters = meanings.values().any(|meaning| *meaning == Meaning::Counter);
+        let mut loss = |count: u64, time_ns: Option<u64>, order: &mut TimeOrder<Held>| {
             *lost += count;
+            if reads_counters {
+                order.push(time_ns.unwrap_or(0), Held::ReadingsLost);
+            }
             if losses_ns.len() < Recorded::MAX_LOSSES {
                 losses_ns.extend(time_ns);
             }
@@ -130,6 +149,9 @@ impl Source {
                     sample.time_ns = sample.time_ns.and_then(|time_ns| clock.time_ns(time_ns));
                 }
                 let Some(meaning) = sample.identifier.and_then(|id| meanings.get(&id)).copied() else { return };
+                if reads_counters && let Some(reading) = cpu_reading(&sample, meaning, formats) {
+                    order.push(reading.time_ns, Held::Reading(reading));
+                }
                 if let Meaning::Probe(probe) = meaning {
                     let pass = probes.and_then(|probes| probes.read(probe, &sample));
                     pass.into_iter().for_each(|pass| order.push(pass.time_ns, Held::Pass(pass)));
@@ -173,8 +195,8 @@ impl Source {
                     order.push(time_ns, Held::Look(Look { time_ns, tid: task.tid, word, at: occasion(meaning) }));
                 }
             }
-            Ok(Record::Lost(record)) => loss(record.lost, record.sample_id.time_ns),
-            Ok(Record::LostSamples(record)) => loss(record.lost, record.sample_id.time_ns),
+            Ok(Record::Lost(record)) => loss(record.lost, record.sample_id.time_ns, order),
+            Ok(Record::LostSamples(record)) => loss(record.lost, record.sample_id.time_ns, order),
             Ok(Record::Mmap2(record)) => mappings.mapped(record.mapping.task.pid, (&record).into()),
             Ok(Record::Mmap(record)) => mappings.mapped(record.task.pid, (&record).into()),
             Ok(Record::Exit(record)) if register.is_some() => {
@@ -195,6 +217,17 @@ impl Source {
         })?;
         Ok(())
     }
+}
+
+/// What the CPU's counters were at, by a record of their group.
+fn cpu_reading(sample: &Sample<'_>, meaning: Meaning, formats: Option<&Formats>) -> Option<CpuReading> {
+    let counts = sample.counts?;
+    let executed = Executed { instructions: counts.get(0)?.value, cycles: counts.get(1)?.value };
+    let (tid, next) = match meaning {
+        Meaning::Reading => formats.and_then(|formats| formats.read_switch(sample)).map(|(tid, next)| (tid, Some(next)))?,
+        _ => (sample.task?.tid, None),
+    };
+    Some(CpuReading { time_ns: sample.time_ns?, cpu: sample.cpu?, tid, next, executed })
 }
 
 /// What the tag's register held.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | population | cause (0: latency; else its place among the causes, from 1), ns, times |
 //! | usual_events | event, amount (samples); function, module, object (text); where events are counted |
+//! | usual_executed | messages of which it is known, instructions, cycles, on_cpu_ns; where they are counted |
 //! | usual | cause (from 1), kind (0 all of it, ns; 1 which, ns; 2 function, samples), which, amount, function (text), module (text) |
 
 use std::path::Path;
@@ -16,6 +17,7 @@ use super::table::{Function, read_texts, write_texts};
 use crate::blame::{Detail, Usual};
 use crate::cause::{Cause, Shares};
 use crate::distribution::{Distribution, Population};
+use crate::executed::{Executed, ExecutedTotals};
 use crate::spot::Spot;
 
 const POPULATION: &str = "population.parquet";
@@ -23,6 +25,8 @@ const USUAL: &str = "usual.parquet";
 const POPULATION_COLUMNS: ([&str; 3], [&str; 0]) = (["cause", "ns", "times"], []);
 const USUAL_EVENTS: &str = "usual_events.parquet";
 const USUAL_EVENT_COLUMNS: ([&str; 2], [&str; 3]) = (["event", "amount"], ["function", "module", "object"]);
+const USUAL_EXECUTED: &str = "usual_executed.parquet";
+const USUAL_EXECUTED_COLUMNS: ([&str; 4], [&str; 0]) = (["messages", "instructions", "cycles", "on_cpu_ns"], []);
 const USUAL_COLUMNS: ([&str; 4], [&str; 2]) = (["cause", "kind", "which", "amount"], ["function", "module"]);
 
 /// All messages in sums.
@@ -67,6 +71,11 @@ impl Background {
             let rows: Vec<([u64; 2], [String; 3])> = self.usual.events.iter().map(row).collect();
             write_texts(&folder.join(USUAL_EVENTS), USUAL_EVENT_COLUMNS, &rows)?;
         }
+        let ExecutedTotals { messages, executed, on_cpu_ns } = self.usual.executed;
+        if messages > 0 {
+            let row: [([u64; 4], [&str; 0]); 1] = [([messages, executed.instructions, executed.cycles, on_cpu_ns], [])];
+            write_texts(&folder.join(USUAL_EXECUTED), USUAL_EXECUTED_COLUMNS, &row)?;
+        }
         write_texts(&folder.join(USUAL), USUAL_COLUMNS, &totals.chain(details).collect::<Vec<_>>())
     }
 
@@ -109,6 +118,13 @@ impl Background {
                 let object = objects.get(object.as_str()).copied().unwrap_or(0);
                 let spot = Spot { event: event as u32, function: symbols.number(&Function { name, module }), object };
                 *usual.events.entry(spot).or_default() += amount;
+            }
+        }
+        if folder.join(USUAL_EXECUTED).exists() {
+            for ([messages, instructions, cycles, on_cpu_ns], []) in
+                read_texts(&folder.join(USUAL_EXECUTED), USUAL_EXECUTED_COLUMNS)?
+            {
+                usual.executed.join(&ExecutedTotals { messages, executed: Executed { instructions, cycles }, on_cpu_ns });
             }
         }
         usual.totals = totals;

@@ -1,12 +1,13 @@
 //! A trace's tables as one stream in order of time.
 
+use std::path::Path;
 use std::sync::mpsc::sync_channel;
 
 use perftax_pmu::Result;
 
 use super::reader::{Batches, Store, mark, read_ahead};
 use super::table::TableReader;
-use super::{EVENTS, KERNEL, MARKS, SAMPLES, codes};
+use super::{EVENTS, EXECUTED, KERNEL, MARKS, SAMPLES, codes, executed_of};
 use crate::kernel::KernelEvent;
 use crate::spot::Spot;
 use crate::tracker::{Counted, Record, Sampled};
@@ -25,6 +26,7 @@ pub(super) struct Merge<'s> {
     samples: Stream<4>,
     /// Where there are any.
     events: Stream<6>,
+    executed: Stream<5>,
 }
 
 impl<'s> Merge<'s> {
@@ -34,30 +36,35 @@ impl<'s> Merge<'s> {
     /// Where a table cannot be read.
     pub fn of(store: &'s Store) -> Result<Self> {
         let folder = &store.folder;
-        // Nobody sends: it is over at once.
-        let (_, none) = sync_channel(0);
         Ok(Self {
             store,
             marks: Stream::of(read_ahead(TableReader::open(folder, MARKS.0, MARKS.1)?))?,
             kernel: Stream::of(read_ahead(TableReader::open(folder, KERNEL.0, KERNEL.1)?))?,
             samples: Stream::of(read_ahead(TableReader::open(folder, SAMPLES.0, SAMPLE_COLUMNS)?))?,
-            events: match folder.join(EVENTS.0).exists() {
-                true => Stream::of(read_ahead(TableReader::open(folder, EVENTS.0, EVENT_COLUMNS)?))?,
-                false => Stream::of(none)?,
-            },
+            events: Stream::where_there(folder, (EVENTS.0, EVENT_COLUMNS))?,
+            executed: Stream::where_there(folder, EXECUTED)?,
         })
     }
 
-    /// The next so many records, fewer at the end; none after it. At one time the kernel's come before samples before marks.
+    /// The next so many records, fewer at the end; none after it. At one time the kernel's come before samples before what threads have executed before marks.
     ///
     /// # Errors
     /// Where a table cannot be read, or holds what it cannot; `records` then has what came before.
     pub fn next(&mut self, records: &mut Vec<Record>, most: usize) -> Result<()> {
-        let Self { store, marks, kernel, samples, events } = self;
+        let Self { store, marks, kernel, samples, events, executed } = self;
         while records.len() < most {
             let (mark_ns, kernel_ns, sample_ns) = (marks.time_ns(), kernel.time_ns(), samples.time_ns());
-            let event_ns = events.time_ns();
-            if event_ns != u64::MAX && event_ns < kernel_ns && event_ns < sample_ns && event_ns <= mark_ns {
+            let (event_ns, executed_ns) = (events.time_ns(), executed.time_ns());
+            if executed_ns != u64::MAX
+                && executed_ns < kernel_ns
+                && executed_ns < sample_ns
+                && executed_ns < event_ns
+                && executed_ns <= mark_ns
+            {
+                let of = |at: usize| executed.batch[at][executed.row] as u64;
+                records.push(Record::Executed(executed_of(std::array::from_fn(of))));
+                executed.advance()?;
+            } else if event_ns != u64::MAX && event_ns < kernel_ns && event_ns < sample_ns && event_ns <= mark_ns {
                 let of = |at: usize| events.batch[at][events.row];
                 let function = store.symbols.function(of(1) as u32, of(3) as u64);
                 let spot = Spot { event: of(4) as u32, function, object: of(5) as u32 };
@@ -73,7 +80,8 @@ impl<'s> Merge<'s> {
                 kernel.advance()?;
             } else if sample_ns <= mark_ns {
                 // All that come before anything else does: most rows are samples.
-                let before_ns = kernel_ns.min(mark_ns.saturating_add(1)).min(event_ns.saturating_add(1));
+                let before_ns =
+                    kernel_ns.min(mark_ns.saturating_add(1)).min(event_ns.saturating_add(1)).min(executed_ns.saturating_add(1));
                 let [times, pids, tids, ips] = &samples.batch;
                 let rows = samples.row..times.len().min(samples.row + most - records.len());
                 let run = rows.take_while(|row| (times[*row] as u64) < before_ns);
@@ -101,6 +109,16 @@ struct Stream<const N: usize> {
 }
 
 impl<const N: usize> Stream<N> {
+    /// Of a table that not every trace has.
+    fn where_there(folder: &Path, (name, columns): (&str, [&str; N])) -> Result<Self> {
+        if folder.join(name).exists() {
+            return Self::of(read_ahead(TableReader::open(folder, name, columns)?));
+        }
+        // Nobody sends: it is over at once.
+        let (_, none) = sync_channel(0);
+        Self::of(none)
+    }
+
     fn of(batches: Batches<N>) -> Result<Self> {
         let mut stream = Self { batches, batch: std::array::from_fn(|_| Vec::new()), row: 0 };
         stream.fill()?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::*;
+use crate::executed::ExecutedTotals;
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::mark::Kind;
 use crate::row::EventRow;
@@ -51,7 +52,7 @@ fn write(folder: &Path) -> Vec<Record> {
     let symbols =
         BTreeMap::from([((0, u64::MAX - 5), function("schedule", "[kernel]")), ((7, 0x40_1000), function("main", "a.out"))]);
     let room = writer.finish(&symbols, &[(8, "SELECT")]).unwrap();
-    assert_eq!(room, Room { marks: MARKS_WRITTEN, samples: 3, kernel: 13, events: 0, refused: 0 });
+    assert_eq!(room, Room { marks: MARKS_WRITTEN, samples: 3, kernel: 13, events: 0, executed: 0, refused: 0 });
     for record in &mut records {
         if let Record::Sample(sample) = record {
             sample.function = [0, 2, 1][sample.function as usize];
@@ -103,6 +104,33 @@ fn counted_events_are_read_with_their_objects() {
     background.write(folder.path(), &store.symbols, &store.objects).unwrap();
     store = Store::open(folder.path()).unwrap();
     assert_eq!(store.background.unwrap().usual.events, background.usual.events);
+}
+
+/// What threads have executed comes before marks of the same time, and the sums of what was not kept stay.
+#[test]
+fn what_threads_have_executed_is_read_before_their_marks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = StoreWriter::create(folder.path()).unwrap();
+    let counted = Executed { instructions: 1 << 40, cycles: 7 };
+    let readings = [(10, Some(counted), false), (30, None, true)];
+    let reading = |(time_ns, executed, leaves)| Reading { time_ns, tid: 8, executed, leaves };
+    writer.executed(&reading(readings[0])).unwrap();
+    writer.count_executed().unwrap();
+    for (time_ns, kind) in [(10, Kind::Begin), (30, Kind::End)] {
+        writer.mark(&Mark { time_ns, tid: 8, id: 1, kind }).unwrap();
+    }
+    readings.iter().for_each(|one| writer.executed(&reading(*one)).unwrap());
+    assert_eq!(writer.finish(&BTreeMap::new(), &[]).unwrap().executed, 2);
+    let store = Store::open(folder.path()).unwrap();
+    let mut read = Vec::new();
+    store.records(|record| read.push(*record)).unwrap();
+    assert_eq!([read[0], read[2]], readings.map(|one| Record::Executed(reading(one))));
+    assert!(read.len() == 4 && matches!((read[1], read[3]), (Record::Mark(_), Record::Mark(_))), "{read:?}");
+    let mut background = Background::default();
+    background.usual.executed = ExecutedTotals { messages: 3, executed: counted, on_cpu_ns: 11 };
+    background.write(folder.path(), &store.symbols, &store.objects).unwrap();
+    let usual = Store::open(folder.path()).unwrap().background.unwrap().usual;
+    assert_eq!(usual.executed, background.usual.executed);
 }
 
 #[test]

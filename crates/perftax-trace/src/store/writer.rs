@@ -7,7 +7,11 @@ use perftax_pmu::{Error, Result};
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::table::{Function, TableWriter, write_texts};
-use super::{EVENTS, KERNEL, LABELS, MARKS, OBJECTS, SAMPLES, SYMBOLS, SampleRow, WINDOW_COLUMNS, WINDOWS, codes, mark_row};
+use super::{
+    EVENTS, EXECUTED, KERNEL, LABELS, MARKS, OBJECTS, SAMPLES, SYMBOLS, SampleRow, WINDOW_COLUMNS, WINDOWS, codes, executed_row,
+    mark_row,
+};
+use crate::executed::Reading;
 use crate::kernel::KernelEvent;
 use crate::mark::Mark;
 use crate::row::{EventRow, Row};
@@ -23,6 +27,8 @@ pub struct Room {
     pub kernel: u64,
     /// Samples of counted events written.
     pub events: u64,
+    /// Readings of what threads have executed, written.
+    pub executed: u64,
     /// Rows that found no room.
     pub refused: u64,
 }
@@ -35,6 +41,8 @@ pub struct StoreWriter {
     kernel: TableWriter<5>,
     /// Where events are counted.
     events: Option<TableWriter<8>>,
+    /// Where counters are read.
+    executed: Option<TableWriter<5>>,
 }
 
 /// Room that is kept for what is written last, bytes: what addresses are called, `meta.json`.
@@ -57,6 +65,7 @@ impl StoreWriter {
             samples: TableWriter::create(folder, SAMPLES)?,
             kernel: TableWriter::create(folder, KERNEL)?,
             events: None,
+            executed: None,
         })
     }
 
@@ -66,6 +75,15 @@ impl StoreWriter {
     /// Where it cannot be made.
     pub fn count_events(&mut self) -> Result<()> {
         self.events = Some(TableWriter::create(&self.folder, EVENTS)?);
+        Ok(())
+    }
+
+    /// Makes the table of what threads have executed, too.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn count_executed(&mut self) -> Result<()> {
+        self.executed = Some(TableWriter::create(&self.folder, EXECUTED)?);
         Ok(())
     }
 
@@ -79,6 +97,7 @@ impl StoreWriter {
             Row::Sample(sample) => self.sample(sample),
             Row::Kernel(event) => self.kernel(event),
             Row::Event(event) => self.event(event),
+            Row::Executed(reading) => self.executed(reading),
         }
     }
 
@@ -126,6 +145,18 @@ impl StoreWriter {
         table.push([time_ns, cpu.into(), pid.into(), tid.into(), ip, address, event.into(), object.into()])
     }
 
+    /// Adds what a thread has executed; nothing without [`StoreWriter::count_executed`].
+    ///
+    /// # Errors
+    /// As [`StoreWriter::mark`].
+    pub fn executed(&mut self, reading: &Reading) -> Result<()> {
+        let Some(table) = &mut self.executed else { return Ok(()) };
+        if table.is_nearly_full() {
+            self.marks.flush()?;
+        }
+        table.push(executed_row(reading))
+    }
+
     /// Ends the tables, and writes what addresses are called and how messages are labelled.
     ///
     /// # Errors
@@ -135,7 +166,8 @@ impl StoreWriter {
         let (samples, no_samples) = self.samples.finish()?;
         let (kernel, no_kernel) = self.kernel.finish()?;
         let (events, no_events) = self.events.map_or(Ok((0, 0)), TableWriter::finish)?;
-        let refused = no_marks + no_samples + no_kernel + no_events;
+        let (executed, none_executed) = self.executed.map_or(Ok((0, 0)), TableWriter::finish)?;
+        let refused = no_marks + no_samples + no_kernel + no_events + none_executed;
         std::fs::remove_file(self.folder.join(BALLAST)).ok();
         let symbols: Vec<([u64; 2], [String; 2])> = symbols
             .iter()
@@ -146,7 +178,7 @@ impl StoreWriter {
             let labels: Vec<([u64; 1], [&str; 1])> = labels.iter().map(|(id, text)| ([*id], [*text])).collect();
             write_texts(&self.folder.join(LABELS), (["id"], ["text"]), &labels)?;
         }
-        Ok(Room { marks, samples, kernel, events, refused })
+        Ok(Room { marks, samples, kernel, events, executed, refused })
     }
 }
 

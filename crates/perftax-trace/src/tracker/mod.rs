@@ -3,6 +3,7 @@
 //! It holds what is under way and no more, so the same one serves a recording that runs and a trace of any length.
 
 mod thread;
+mod unread;
 mod window;
 mod worked;
 
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cause::Cause;
+use crate::executed::Reading;
 use crate::kernel::{Interruption, KernelEvent, What};
 use crate::kinds::Kinds;
 use crate::mark::{Kind, Mark};
@@ -55,6 +57,8 @@ pub enum Record {
     Sample(Sampled),
     /// An event that is counted happened, the so-many-th.
     Counted(Counted),
+    /// What a thread has executed.
+    Executed(Reading),
 }
 
 impl Record {
@@ -71,6 +75,7 @@ impl Record {
                 let spot = Spot { event: row.event.into(), function: function(row.pid, row.ip), object: row.object.into() };
                 Self::Counted(Counted { time_ns: row.time_ns, tid: row.tid, spot })
             }
+            Row::Executed(reading) => Self::Executed(*reading),
         }
     }
 
@@ -81,6 +86,7 @@ impl Record {
             Self::Kernel(event) => event.time_ns,
             Self::Sample(sample) => sample.time_ns,
             Self::Counted(counted) => counted.time_ns,
+            Self::Executed(reading) => reading.time_ns,
         }
     }
 }
@@ -156,6 +162,7 @@ impl Tracker {
             Record::Kernel(event) => self.kernel(&KernelEvent { time_ns: now_ns, ..event }, out),
             Record::Sample(sample) => self.sample(&Sampled { time_ns: now_ns, ..sample }, out),
             Record::Counted(counted) => self.counted(&Counted { time_ns: now_ns, ..counted }),
+            Record::Executed(reading) => self.executed(&Reading { time_ns: now_ns, ..reading }),
         }
     }
 
@@ -164,7 +171,7 @@ impl Tracker {
         let now_ns = self.last_ns;
         for tid in self.threads.tids() {
             self.settle(tid, now_ns);
-            self.release(tid, out);
+            self.release_all(tid, out);
         }
         self.trouble.never_ended += self.let_go(now_ns, out);
     }
@@ -231,13 +238,14 @@ impl Tracker {
                 self.leave(key, now_ns);
                 self.attend(key, tid, now_ns);
                 self.end(key, now_ns);
-                let waits = |tid: &u32| self.threads.get(*tid).is_some_and(|thread| thread.window.knows(key));
+                let waits =
+                    |tid: &u32| self.threads.get(*tid).is_some_and(|thread| thread.window.knows(key) || thread.unread.waits(key));
                 match self.slots[key as usize].message.threads.iter().copied().find(|tid| waits(tid)) {
                     Some(tid) => self.threads.of(tid, now_ns).window.pending.push(key),
                     None => self.emit(key, out),
                 }
                 if self.threads.get(tid).is_some_and(|thread| thread.window.pending.len() > window::MAX_PENDING) {
-                    self.release(tid, out);
+                    self.release_all(tid, out);
                 }
             }
             Kind::Wake => self.let_go_on(id, tid, now_ns),
@@ -390,11 +398,21 @@ impl Tracker {
         *self.slots[*key as usize].message.events.entry(spot).or_default() += 1;
     }
 
+    /// What was executed since the last reading is told of the messages that the thread was at.
+    fn executed(&mut self, reading: &Reading) {
+        let Reading { tid, time_ns: now_ns, .. } = *reading;
+        self.settle(tid, now_ns);
+        let Self { threads, slots, .. } = self;
+        let thread = threads.of(tid, now_ns);
+        let at = thread.stack.last().map(|key| (*key, slots[*key as usize].serial));
+        thread.unread.read(reading, at, slots);
+    }
+
     /// What threads were at is not known any more; what waited for the kernel's word does not get it.
     fn forget(&mut self, now_ns: u64, out: &mut dyn FnMut(&Message)) {
         for tid in self.threads.tids() {
             self.settle(tid, now_ns);
-            self.release(tid, out);
+            self.release_all(tid, out);
             let thread = self.threads.of(tid, now_ns);
             let (stack, activity) = (std::mem::take(&mut thread.stack), thread.activity);
             *thread = Thread { stack, activity, ..Thread::new(now_ns) };
@@ -454,6 +472,7 @@ impl Tracker {
         self.release(tid, out);
         let thread = self.threads.of(tid, now_ns);
         (thread.off, thread.woken) = (None, None);
+        thread.unread.come();
         thread.since_ns = now_ns;
         thread.window.open(now_ns);
     }
@@ -549,15 +568,27 @@ impl Tracker {
         self.free.push(key);
     }
 
-    /// Hands out what waited for the kernel to say how long the thread had run.
+    /// Hands out what waited for the kernel to say how long the thread had run, but for what waits for its counters, too.
     fn release(&mut self, tid: u32, out: &mut dyn FnMut(&Message)) {
-        let Some(thread) = self.threads.get_mut(tid) else { return };
-        if thread.window.pending.is_empty() {
-            return;
+        let Some(thread) = self.threads.get_mut(tid).filter(|thread| !thread.window.pending.is_empty()) else { return };
+        let unread = &thread.unread;
+        let ready: Vec<Key> = thread.window.pending.extract_if(.., |key| !unread.waits(*key)).collect();
+        ready.into_iter().for_each(|key| self.emit_read(key, out));
+    }
+
+    /// Hands out a message, unless counters of another thread that was at it are yet to be read.
+    fn emit_read(&mut self, key: Key, out: &mut dyn FnMut(&Message)) {
+        let waits = |tid: &u32| self.threads.get(*tid).is_some_and(|thread| thread.unread.waits(key));
+        match self.slots[key as usize].message.threads.iter().copied().find(waits).and_then(|tid| self.threads.get_mut(tid)) {
+            Some(thread) => thread.window.pending.push(key),
+            None => self.emit(key, out),
         }
-        for key in std::mem::take(&mut thread.window.pending) {
-            self.emit(key, out);
-        }
+    }
+
+    /// Hands out all that waited for anything of a thread.
+    fn release_all(&mut self, tid: u32, out: &mut dyn FnMut(&Message)) {
+        let pending = self.threads.get_mut(tid).map(|thread| std::mem::take(&mut thread.window.pending));
+        pending.unwrap_or_default().into_iter().for_each(|key| self.emit(key, out));
     }
 
     /// Accounts for a thread's time until now.

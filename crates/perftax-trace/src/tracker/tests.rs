@@ -100,6 +100,87 @@ fn events_are_of_the_message_on_top() {
     assert_eq!([told(&messages[0]), told(&messages[1])], [(8, 2, 1), (7, 2, 2)]);
 }
 
+fn reading(time_ns: u64, tid: u32, executed: Option<u64>, leaves: bool) -> Record {
+    let executed = executed.map(|n| crate::executed::Executed { instructions: n, cycles: 3 * n });
+    Record::Executed(Reading { time_ns, tid, executed, leaves })
+}
+
+/// What a message executed: at least, at most, shared out; none where it is not known.
+fn instructions(message: &Message) -> Option<(u64, u64, u64)> {
+    let known = message.executed.known()?;
+    assert_eq!(known.estimate.cycles / 3, known.estimate.instructions);
+    Some((known.low.instructions, known.high.instructions, known.estimate.instructions))
+}
+
+/// Marks come with counts: each message has exactly its own, whatever other messages its threads are at in between.
+#[test]
+fn messages_whose_marks_come_with_counts_have_exactly_theirs() {
+    let said = |time_ns, tid, kind, id, n| [reading(time_ns, tid, Some(n), false), mark(time_ns, tid, kind, id)];
+    let records: Vec<Record> = [
+        said(10, 1, Begin, 7, 1000),
+        said(20, 1, Begin, 8, 1050),
+        // Nothing in between, by the clock.
+        said(20, 1, End, 8, 1053),
+        said(30, 1, Switch, 0, 1100),
+        said(40, 2, Switch, 7, 70_000),
+        said(50, 2, End, 7, 70_007),
+        said(60, 1, Begin, 9, 5000),
+        said(70, 1, End, 9, 5001),
+    ]
+    .concat();
+    let (messages, _) = track(&records);
+    let told: Vec<_> = messages.iter().map(|message| (message.id, instructions(message))).collect();
+    assert_eq!(told, [(8, Some((3, 3, 3))), (7, Some((104, 104, 104))), (9, Some((1, 1, 1)))]);
+}
+
+/// Counters are read where a thread leaves its CPU alone: what it executed for several messages until then is between nothing and all of it, and each waits for the reading.
+#[test]
+fn messages_between_two_readings_share_what_was_executed() {
+    let leaves =
+        |time_ns, n| [reading(time_ns, 1, Some(n), true), event(time_ns + 3, 1, What::Switch { is_runnable: false, next: 0 })];
+    let mut records = vec![reading(0, 1, Some(100), false), mark(10, 1, Begin, 7)];
+    records.extend(leaves(40, 190));
+    records.push(event(50, 0, What::Switch { is_runnable: false, next: 1 }));
+    records.extend([mark(60, 1, End, 7), mark(70, 1, Begin, 8), mark(80, 1, End, 8), mark(90, 1, Begin, 9)]);
+    records.extend(leaves(100, 250));
+    records.extend([event(110, 0, What::Switch { is_runnable: false, next: 1 }), mark(120, 1, End, 9)]);
+    let (messages, _) = track(&records);
+    let told: Vec<_> = messages.iter().map(|message| (message.id, instructions(message))).collect();
+    // 40 ns of 90 instructions, of which 10 before it began; then 50 ns of 60, for nobody in 20 of them.
+    assert_eq!(told, [(7, Some((0, 150, 67 + 12))), (8, Some((0, 60, 12))), (9, None)], "of the last one the end was not read");
+}
+
+#[test]
+fn what_was_not_read_is_not_known() {
+    let counted = |time_ns, n| reading(time_ns, 1, n, false);
+    let (messages, _) = track(&[
+        mark(0, 1, Begin, 6),
+        counted(5, Some(1)),
+        mark(5, 1, End, 6),
+        counted(10, Some(5)),
+        mark(10, 1, Begin, 7),
+        counted(15, None),
+        counted(20, Some(9)),
+        mark(20, 1, End, 7),
+        counted(30, Some(11)),
+        mark(30, 1, Begin, 8),
+        event(35, 1, What::Paused),
+        event(36, 1, What::Resumed),
+        counted(40, Some(12)),
+        mark(40, 1, End, 8),
+        // A counter that goes back.
+        counted(50, Some(20)),
+        mark(50, 1, Begin, 9),
+        counted(60, Some(3)),
+        mark(60, 1, End, 9),
+        counted(70, Some(3)),
+        mark(70, 1, Begin, 10),
+        counted(80, Some(4)),
+        mark(80, 1, End, 10),
+    ]);
+    assert_eq!(messages.iter().map(instructions).collect::<Vec<_>>(), [None, None, None, None, Some((1, 1, 1))]);
+}
+
 #[test]
 fn an_interrupt_of_sampling_is_told_at_its_end() {
     let (messages, _) =

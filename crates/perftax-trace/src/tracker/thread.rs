@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::unread::Unread;
 use super::window::Window;
 use super::worked::Worked;
 use super::{Key, Slot};
@@ -48,6 +49,8 @@ pub(super) struct Thread {
     pub worked: Worked,
     /// Since the kernel last said how long it had run.
     pub window: Window,
+    /// Since its counters were read last.
+    pub unread: Unread,
     /// What was recorded of it.
     pub activity: Activity,
 }
@@ -66,6 +69,7 @@ impl Thread {
             at_since_ns: now_ns,
             worked: Worked::default(),
             window: Window::default(),
+            unread: Unread::default(),
             activity: Activity::default(),
         }
     }
@@ -77,7 +81,13 @@ impl Thread {
         }
         let key = self.stack.last().copied();
         let (from_ns, (cause, which)) = (self.since_ns, self.at());
-        let slot = key.map(|key| &mut slots[key as usize]);
+        let mut slot = key.map(|key| &mut slots[key as usize]);
+        if cause == Cause::OnCpu
+            && self.unread.ran(key.zip(slot.as_ref().map(|slot| slot.serial)), now_ns - from_ns)
+            && let Some(slot) = &mut slot
+        {
+            slot.message.executed.ran(now_ns - from_ns);
+        }
         if cause.is_running() {
             self.window.silence(key, slot.as_ref().map_or(0, |slot| slot.serial), from_ns, now_ns, cause);
         } else if cause.is_interruption() {

@@ -8,6 +8,7 @@ mod comm;
 mod common;
 mod direct_cost;
 mod exactness;
+mod executed;
 mod generic;
 mod hotplug;
 mod ibs;

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Extra, Grid, Panel, Part, render_with};
 use crate::printable::printable;
-use crate::{shell, trace_events, units, waker};
+use crate::{shell, trace_events, trace_execution, units, waker};
 use packed::{LATENCY_STEPS, Packed, base64};
 
 /// Colours of causes, in their order (`perftax_trace::Cause::ALL`): warm where something else ran, cold where the program did, grey where
@@ -194,7 +194,8 @@ fn slow_row(slow: &SlowMessage) -> String {
         });
         format!("{} ({} samples{times})", function.name, units::count(function.samples))
     });
-    let particular = [Some(function).filter(|text| !text.is_empty()), trace_events::worth_a_word(&slow.events)];
+    let particular =
+        [Some(function).filter(|text| !text.is_empty()), trace_execution::beside(slow), trace_events::worth_a_word(&slow.events)];
     let particular = particular.into_iter().flatten().join("; ");
     let doubt = if slow.is_doubtful { "?" } else { "" };
     format!(
@@ -272,7 +273,32 @@ fn blames(blames: &[TailBlame]) -> Vec<Panel> {
         units::about(first.from * 100.0)
     );
     let time = Panel::new("What the tail's extra time went to", &caption).figure(figure).folded(table);
-    std::iter::once(time).chain(events(blames)).collect()
+    std::iter::once(time).chain(executed(blames)).chain(events(blames)).collect()
+}
+
+/// Whether slow messages had more work to do; none where nothing was counted.
+fn executed(blames: &[TailBlame]) -> Option<Panel> {
+    let columns =
+        ["slow from", "#on CPU", "#more work", "#slower work", "#neither", "#instructions", "#usually", "#cycles for each"];
+    let mut table = Grid::new(&[&columns[..], &["#usually"]].concat());
+    for blame in blames {
+        let Some(of) = &blame.executed else { continue };
+        let each = |cycles: f64, instructions: f64| units::about(cycles / instructions.max(1.0));
+        let instructions = of.usual_instructions + of.extra_instructions.estimate;
+        table.row(vec![
+            format!("{} %", units::about(blame.from * 100.0)),
+            units::estimate_ns(&of.extra_on_cpu_ns),
+            units::estimate_ns(&of.more_work_ns),
+            units::estimate_ns(&of.slower_work_ns),
+            units::estimate_ns(&of.rest_ns),
+            units::about(instructions),
+            units::about(of.usual_instructions),
+            each(of.usual_cycles + of.extra_cycles.estimate, instructions),
+            each(of.usual_cycles, of.usual_instructions),
+        ]);
+    }
+    let caption = trace_execution::blamed(blames.first()?.executed.as_ref()?);
+    Some(Panel::new("Whether slow messages had more work, or did it more slowly", &caption).table(table))
 }
 
 /// How many of the counted events slow messages had more; none where none was counted.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::printable::printable;
 use crate::trace_events;
+use crate::trace_execution;
 use crate::units;
 use crate::waker;
 
@@ -50,6 +51,7 @@ fn one(message: &Waterfall, texts: &mut Texts) -> Value {
         pieces.extend([piece.from_ns as i64, piece.ns as i64, thread, cause, which, samples]);
     }
     let functions = if message.functions.is_empty() { String::new() } else { sampled(&message.functions) };
+    let executed = message.executed.as_ref().map(trace_execution::of_message);
     let events = message.events.iter().map(trace_events::of_message).join("; ");
     json!({
         "id": message.id.to_string(),
@@ -59,6 +61,7 @@ fn one(message: &Waterfall, texts: &mut Texts) -> Value {
         "shares": message.shares_ns,
         "pieces": pieces,
         "functions": functions,
+        "executed": executed,
         "events": events,
         "faults": message.faults,
         "migrations": message.migrations,

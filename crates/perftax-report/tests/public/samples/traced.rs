@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{
-    BetweenHops, BlamedCause, BlamedDetail, BlamedEvents, BlamedPlace, Latencies, Meanwhile, MessageEvents, MessageHop,
-    Neighbour, Noise, PathStep, Place, Point, RelatedMessage, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent,
-    TraceMessage, TraceMeta, TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
+    BetweenHops, BlamedCause, BlamedDetail, BlamedEvents, BlamedExecution, BlamedPlace, ExecutionSight, Latencies,
+    LongerExecution, Meanwhile, MessageEvents, MessageExecution, MessageHop, Neighbour, Noise, PathStep, Place, Point,
+    RelatedMessage, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceMessage, TraceMeta, TracePicture,
+    TraceReport, Waker, Waterfall, WaterfallPiece,
 };
 
 use super::{about, origin};
@@ -46,6 +47,14 @@ fn meta() -> TraceMeta {
             unplaced: 30,
             counted_share: Some(1.0),
         }],
+        executed: Some(ExecutionSight {
+            readings_of_cpus: 61_000,
+            readings_in_marks: 2_000_000,
+            threads: 2,
+            threads_without: 0,
+            refused: BTreeMap::new(),
+            reading_ns: Some(about(31.0, 4.0)),
+        }),
         kernel_noise: true,
         rings: 2,
         lost: 0,
@@ -151,10 +160,50 @@ pub fn waterfall(point: &Point) -> Waterfall {
         pieces,
         functions: vec![function],
         events: vec![misses(point)],
+        executed: Some(executed(point)),
         faults: 2,
         migrations: 1,
         left_out: 0,
         is_doubtful: false,
+    }
+}
+
+/// Those that end in an even number have more work, the others are slower at it.
+fn executed(point: &Point) -> MessageExecution {
+    let has_more = point.id.is_multiple_of(2);
+    let ns = (point.latency_ns - 2000) as f64;
+    let (instructions, cycles) =
+        if has_more { (6000 + 2 * point.latency_ns, 4000 + point.latency_ns) } else { (6000, 3 * point.latency_ns) };
+    MessageExecution {
+        instructions,
+        cycles,
+        instructions_between: (!has_more).then_some((5000, 9000)),
+        cycles_between: None,
+        against_usual: Some(LongerExecution {
+            usual_instructions: 6000.0,
+            usual_cycles: 4000.0,
+            more_work_ns: if has_more { ns } else { 0.0 },
+            slower_work_ns: if has_more { 0.0 } else { ns },
+            rest_ns: 120.0,
+        }),
+    }
+}
+
+/// What slow ones executed more.
+fn blamed_execution(scale: f64) -> BlamedExecution {
+    let about = |estimate: f64| about(estimate * scale, estimate * scale * 0.1);
+    BlamedExecution {
+        messages: 9,
+        unknown: 1,
+        usual_instructions: 6000.0,
+        usual_cycles: 4000.0,
+        usual_on_cpu_ns: 1600.0,
+        extra_instructions: about(9000.0),
+        extra_cycles: about(16_000.0),
+        extra_on_cpu_ns: about(6700.0),
+        more_work_ns: about(2400.0),
+        slower_work_ns: about(4000.0),
+        rest_ns: about(300.0),
     }
 }
 
@@ -204,6 +253,7 @@ fn slow(point: &Point) -> SlowMessage {
         meanwhile: waterfall.pieces[1].meanwhile.clone(),
         function: waterfall.functions.first().cloned(),
         events: waterfall.events,
+        executed: waterfall.executed,
         shares_ns: waterfall.shares_ns,
         faults: 2,
         migrations: 1,
@@ -248,6 +298,7 @@ pub fn picture(messages: u64, spread: bool) -> TracePicture {
             cause("steal", 20_000.0 * scale, &[]),
         ],
         events: vec![blamed_misses(scale)],
+        executed: Some(blamed_execution(scale)),
     };
     let report = TraceReport {
         meta: meta(),

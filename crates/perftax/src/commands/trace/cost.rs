@@ -18,6 +18,7 @@ pub fn cost(reading: &Reading, threads: &BTreeMap<u32, Activity>) -> TraceCost {
     let prices = Prices::of(meta);
     let mut parts = prices.parts(marks(meta, meta.recorded), meta.cpu_s);
     parts.extend(counted(meta));
+    parts.extend(prices.readings(meta));
     parts.extend(prices.lost(meta.lost));
     let is_whole = meta.kept.is_none() && meta.tag == MARKS;
     let busiest = threads.iter().filter(|(_, taken)| is_whole && taken.ran_ns > 0).max_by_key(|(_, taken)| taken.marks);
@@ -84,6 +85,7 @@ const MARKS: &str = "marks";
 const HITS: &str = "hits of probes";
 const TRAPS: &str = "traps of contexts";
 const RECORDS: &str = "kernel records";
+const READINGS: &str = "readings of CPUs' counters";
 const LOST: &str = "records that found no room";
 
 /// Comparisons whose interval may be narrow by chance, and prices that are narrow by what they are: the highest over the lowest.
@@ -161,6 +163,27 @@ impl Prices {
         (lost > 0).then_some(CostPart { what, count: lost, each_ns, remedy })
     }
 
+    /// Readings of counters: in marks, and where a record of a CPU's tells them.
+    fn readings(&self, meta: &TraceMeta) -> Vec<CostPart> {
+        let Some(sight) = &meta.executed else { return Vec::new() };
+        let record_remedy = self.record_ns.is_none().then(|| "perftax calibrate --mechanism tracepoint".into());
+        let in_marks = CostPart {
+            what: "readings of counters in marks".into(),
+            count: sight.readings_in_marks,
+            each_ns: sight.reading_ns,
+            remedy: None,
+        };
+        // At probes they are part of the hit.
+        let hits = meta.probes.as_ref().map_or(0, |probes| probes.hits);
+        let of_cpus = CostPart {
+            what: READINGS.into(),
+            count: sight.readings_of_cpus.saturating_sub(hits),
+            each_ns: self.record_ns,
+            remedy: record_remedy,
+        };
+        [in_marks, of_cpus].into_iter().filter(|part| part.count > 0).collect()
+    }
+
     fn parts(&self, [marks, samples, records]: [u64; 3], cpu_s: f64) -> Vec<CostPart> {
         let part = |what: &str, count: u64, each_ns: Option<Estimate>, calibrate: &str| CostPart {
             what: what.into(),
@@ -213,6 +236,9 @@ pub fn foreseen(machine: &MachineId, recording: &Recording) -> String {
         let which = if recording.budget.is_some() { "a switch has two" } else { "a switch has two, a system call two" };
         said.push(each(&format!("a record of what the kernel does ({which})"), record_ns, "--mechanism tracepoint"));
     }
+    if recording.counters.is_some() && recording.kernel_noise {
+        said.push("a switch has a third, which reads counters".into());
+    }
     if recording.tag.is_probed() {
         said.push(each("each hit of a probe (a message has two or more)", of_mechanism(Mechanism::Uprobe), "--mechanism uprobe"));
     }
@@ -246,7 +272,7 @@ fn price(profile: &MachineProfile, event: &str) -> Option<Estimate> {
 /// [`share`], with what each part may come to in a program.
 fn in_programs(parts: &[CostPart], cpu_s: f64) -> Option<Estimate> {
     let widened = |part: &CostPart| {
-        let times = if [HITS, TRAPS, RECORDS, LOST].contains(&part.what.as_str()) { MOST_TIMES } else { 1.0 };
+        let times = if [HITS, TRAPS, RECORDS, READINGS, LOST].contains(&part.what.as_str()) { MOST_TIMES } else { 1.0 };
         let each_ns = part.each_ns.map(|each| Estimate { high: each.high * times, ..each });
         CostPart { each_ns, ..part.clone() }
     };

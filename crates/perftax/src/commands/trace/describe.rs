@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use perftax_doc::{self as doc, SampledFunction, TraceMeta, Waterfall, WaterfallPiece};
 use perftax_trace::{Brief, Cause, Detail, Hit, Meanwhile, Message, Names, Piece, Shares, Symbols, Usual, Waker};
 
-use super::events;
 use super::reading::Reading;
+use super::{events, execution};
 
 /// A record of a loss is written when there is room again: at the next look at the ring, ns.
 const LOSS_NS: u64 = 20_000_000;
@@ -32,6 +32,7 @@ pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64, usual: &Us
         meanwhile: message.meanwhile(piece).map(|meanwhile| worked_on(reading, meanwhile)),
         functions: functions(reading, hits, 1, piece.to_ns - piece.from_ns),
     });
+    let brief = Brief::of(message);
     Waterfall {
         id: message.id,
         label: reading.store.labels.get(&message.id).cloned(),
@@ -45,7 +46,8 @@ pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64, usual: &Us
             stretches(reading, message),
             message.shares.total(),
         ),
-        events: Brief::of(message).map(|brief| events::of_message(reading, &brief, usual)).unwrap_or_default(),
+        events: brief.as_ref().map(|brief| events::of_message(reading, brief, usual)).unwrap_or_default(),
+        executed: brief.and_then(|brief| execution::of_message(&brief, usual)),
         faults: message.faults,
         migrations: message.migrations,
         left_out: message.left_out,

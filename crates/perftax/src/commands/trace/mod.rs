@@ -5,6 +5,7 @@ mod cost;
 mod describe;
 mod diff;
 mod events;
+mod execution;
 mod export;
 mod labels;
 #[cfg(feature = "html")]

@@ -18,7 +18,7 @@ use tempfile::{Builder, TempDir};
 use super::cost::{foreseen, sample_ns};
 use super::pilot::Pilot;
 use super::watched::{Prepared, Watched};
-use super::{META, tagged};
+use super::{META, execution, tagged};
 use crate::commands::plan::budget_share;
 use crate::failure::{Outcome, code_of_end};
 use crate::output::{Noted, folder_of, partial_prefix};
@@ -46,6 +46,10 @@ pub struct Args {
     /// Do not check on the program what recording costs: for that nothing is recorded for a tenth of the time at most, later a fiftieth, from the third second on
     #[arg(long, conflicts_with = "budget")]
     no_price_check: bool,
+    /// Count each message's instructions and cycles in user mode, by which more work is told from slower work: read in the program's marks (each thread opens two counters on itself),
+    /// at probes, and, where CPUs may be watched, whenever a thread leaves its CPU
+    #[arg(long)]
+    counters: bool,
     /// Name functions that were inlined, too, by debug information: `inner (inlined in outer)`. Reading it takes seconds of a large program, at the end
     #[arg(long)]
     inlined: bool,
@@ -65,11 +69,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let Prepared { here, mut origin, mechanism, guard, words, recording } = watched.prepare("trace")?;
     let recording =
         Recording { budget: args.budget, checks_price: !args.no_price_check, names_inlined: args.inlined, ..recording };
+    let counters = args.counters.then(|| execution::counters(&here, &recording)).transpose()?;
+    let recording = Recording { counters, ..recording };
     progress::announce(&foreseen(&here.id, &recording));
     raise_descriptor_limit();
     let mut store = StoreWriter::create(folder.path())?;
     if !recording.counted.is_empty() {
         store.count_events()?;
+    }
+    if recording.counters.is_some() {
+        store.count_executed()?;
     }
     let mut keep = args.keep_slow.map(KeepSlow::new);
     let mut taken = 0u64;
@@ -121,6 +130,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mark_ns = (is_marked && recorded.rings > 0).then(|| mark_ns(watched.ring_marks));
     let counted = counted_samples(&recording, &recorded);
     origin.warnings.extend(warnings(&recorded, &counted, &room, is_marked));
+    let executed = execution::sight(&recording, &recorded);
+    origin.warnings.extend(executed.iter().flat_map(execution::warnings));
     origin.warnings.extend(tagged::warnings(&recording, &recorded, interrupts));
     let code = code_of_end(recorded.exit.ended);
     let rows = [room.marks, room.samples, room.kernel];
@@ -135,6 +146,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         event: recording.event.name.clone(),
         period: watched.period,
         counted,
+        executed,
         kernel_noise: recording.kernel_noise,
         tag: watched.tag.clone(),
         register: tagged::register(&recording, &recorded),

@@ -14,6 +14,7 @@ use super::bounds::Bounds;
 use super::cost::cost;
 use super::describe::{between_ns, is_doubtful, shares, stretches, woken_by, worked_on};
 use super::events;
+use super::execution;
 use super::labels::ByLabel;
 use super::reading::Reading;
 use crate::failure::Outcome;
@@ -140,6 +141,7 @@ fn tail(reading: &Reading, answer: &Answer, from: f64, from_ns: u64) -> Option<T
         extra_ns: blame.extra_ns,
         causes: blame.causes.iter().map(|blamed| blamed_cause(&reading.names, &reading.store.symbols, blamed)).collect(),
         events: events::blamed(reading, &slow, &answer.usual),
+        executed: execution::blamed(&slow, &answer.usual),
     })
 }
 
@@ -192,6 +194,7 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         meanwhile: longest.and_then(|piece| message.meanwhile(piece)).map(|meanwhile| worked_on(reading, meanwhile)),
         function,
         events: events::of_message(reading, &brief, &answer.usual),
+        executed: execution::of_message(&brief, &answer.usual),
         shares_ns: shares(&message.shares),
         faults: message.faults,
         migrations: message.migrations,

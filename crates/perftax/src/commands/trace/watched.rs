@@ -136,6 +136,7 @@ impl Watched {
             event,
             period: self.period,
             counted,
+            counters: None,
             kernel_noise,
             ring_marks: self.ring_marks,
             tag,

@@ -115,6 +115,7 @@ fn histogram(latency: &Distribution) -> Vec<LatencyBucket> {
 
 fn now(about: &About, live: &Live, names: &Names, view: &View<'_>) -> TopNow {
     let blame = view.blame().map(|blame| TailBlame {
+        executed: None,
         from: view.slow_from,
         messages: blame.messages as u64,
         extra_ns: blame.extra_ns,
@@ -166,6 +167,7 @@ fn slowest(about: &About, live: &Live, names: &Names, usual: &Usual, slow: &Slow
         Some(SampledFunction { name: name(detail)?, samples, between_ns: about.sampling_gap_ns.map(between) })
     });
     SlowMessage {
+        executed: None,
         id: brief.id,
         label: Some(slow.text.clone().unwrap_or_else(|| live.kind(slow.kind).into())),
         begin_s: brief.begin_ns.saturating_sub(about.began_ns) as f64 * 1e-9,

@@ -1,0 +1,114 @@
+//! Instructions and cycles of messages, as documents have them.
+
+use std::io;
+
+use anyhow::Result;
+use perftax_doc::{self as doc, ExecutionSight, LongerExecution, MessageExecution, Warning};
+use perftax_pmu::Error;
+use perftax_pmu::event::Event;
+use perftax_report::trace_execution;
+use perftax_trace::mark_price::counters_ns;
+use perftax_trace::record::{Recorded, Recording};
+use perftax_trace::rings::RingCounters;
+use perftax_trace::{Brief, ExecutedOfMessage, Tag, Usual, blame_execution};
+
+use crate::host::Host;
+
+/// What is counted: in user mode, which everybody may count of their own, all the time or not at all.
+const EVENTS: [&str; 2] = ["instructions:uD", "cycles:u"];
+
+/// The counters.
+///
+/// # Errors
+/// Where this machine has none, or nothing that is watched would read them.
+pub fn counters(here: &Host, recording: &Recording) -> Result<[Event; 2]> {
+    let has_readers = recording.tag == Tag::Marks || recording.tag.is_probed() || recording.kernel_noise;
+    if !has_readers {
+        let needed = "marks or probes as --tag, or what the kernel does: without --no-kernel-noise, as a user who may watch CPUs";
+        return Err(Error::Argument { argument: "--counters", value: "given".into(), needed: needed.into() }.into());
+    }
+    let [instructions, cycles] = EVENTS.map(|name| {
+        let event = here.event(name)?;
+        here.check_usable(&event)?;
+        anyhow::Ok(event)
+    });
+    Ok([instructions?, cycles?])
+}
+
+/// How well they were counted.
+pub fn sight(recording: &Recording, recorded: &Recorded) -> Option<ExecutionSight> {
+    let executed = recorded.executed.as_ref()?;
+    let mut sight =
+        ExecutionSight { readings_of_cpus: executed.of_cpus, readings_in_marks: executed.in_marks, ..ExecutionSight::default() };
+    for (counters, n) in &executed.rings {
+        match counters {
+            RingCounters::Read => sight.threads += n,
+            RingCounters::None => sight.threads_without += n,
+            RingCounters::Refused(errno) => {
+                let why = io::Error::from_raw_os_error(*errno as i32).to_string();
+                *sight.refused.entry(why).or_default() += n;
+            }
+        }
+    }
+    sight.reading_ns = recording.counters.as_ref().filter(|_| sight.threads > 0).and_then(counters_ns);
+    Some(sight)
+}
+
+/// What weakens it, each with a remedy.
+pub fn warnings(sight: &ExecutionSight) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
+    if let Some(refused) = trace_execution::refused(sight) {
+        let message = format!("threads could not have counters of their own, and their marks come without: {refused}");
+        warn(message, "sudo sysctl kernel.perf_event_paranoid=2; echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc");
+    }
+    if sight.threads_without > 0 {
+        let message = format!("the marks of {} threads come without counts", sight.threads_without);
+        warn(message, "perftax_tag.h of this version in all of the program; marks from Go have none");
+    }
+    if sight.readings_of_cpus + sight.readings_in_marks == 0 {
+        warn("instructions and cycles were never read".into(), "perftax doctor says what this machine counts");
+    }
+    warnings
+}
+
+/// Whether slow messages had more work to do than the others.
+pub fn blamed(slow: &[&Brief], usual: &Usual) -> Option<doc::BlamedExecution> {
+    let blamed = blame_execution(slow, usual)?;
+    Some(doc::BlamedExecution {
+        messages: blamed.messages,
+        unknown: blamed.unknown,
+        usual_instructions: blamed.usual.instructions,
+        usual_cycles: blamed.usual.cycles,
+        usual_on_cpu_ns: blamed.usual.on_cpu_ns,
+        extra_instructions: blamed.extra_instructions,
+        extra_cycles: blamed.extra_cycles,
+        extra_on_cpu_ns: blamed.extra_on_cpu_ns,
+        more_work_ns: blamed.more_work_ns,
+        slower_work_ns: blamed.slower_work_ns,
+        rest_ns: blamed.rest_ns,
+    })
+}
+
+/// What one message executed; none where that is not known.
+pub fn of_message(brief: &Brief, usual: &Usual) -> Option<MessageExecution> {
+    let ExecutedOfMessage { low, high, estimate, .. } = brief.executed.known()?;
+    let is_between = !brief.executed.is_exact();
+    let against_usual = brief.execution().zip(usual.executed.mean()).map(|(own, usual)| {
+        let longer = own.longer_than(&usual);
+        LongerExecution {
+            usual_instructions: usual.instructions,
+            usual_cycles: usual.cycles,
+            more_work_ns: longer.more_work_ns,
+            slower_work_ns: longer.slower_work_ns,
+            rest_ns: longer.rest_ns,
+        }
+    });
+    Some(MessageExecution {
+        instructions: estimate.instructions,
+        cycles: estimate.cycles,
+        instructions_between: is_between.then_some((low.instructions, high.instructions)),
+        cycles_between: is_between.then_some((low.cycles, high.cycles)),
+        against_usual,
+    })
+}
