@@ -3,38 +3,34 @@
 import java.io.File;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.lang.management.ManagementFactory;
-import java.lang.management.ThreadMXBean;
 import org.apache.spark.TaskContext;
-import org.apache.spark.sql.api.java.UDF1;
+import org.apache.spark.sql.api.java.UDF2;
 
-/** A function of a query's that makes a task in a hundred slow, by its partition: in turn by the collector, a disk, a busy neighbour, and more work than the others have. */
-public final class Straggle implements UDF1<Long, Long> {
+/** A function of a query's that makes a task in a hundred slow where it is asked to, by its partition: in turn by the collector, a disk, and more work than the others have. */
+public final class Straggle implements UDF2<Long, Boolean, Long> {
     private static final int EVERY = 100;
     private static final long SLOW_NS = 300_000_000;
-    private static final ThreadMXBean THREADS = ManagementFactory.getThreadMXBean();
+    /** Of a task like most. */
+    private static final int ROUNDS = 400_000;
 
     @Override
-    public Long call(Long value) throws IOException, InterruptedException {
+    public Long call(Long value, Boolean straggles) throws IOException {
         int partition = TaskContext.getPartitionId();
-        if (partition % EVERY == EVERY / 2) {
-            switch (partition / EVERY % 4) {
+        if (straggles && partition % EVERY == EVERY / 2) {
+            switch (partition / EVERY % 3) {
                 case 0 -> collect();
                 case 1 -> writeThrough();
-                case 2 -> besideANeighbour();
-                default -> compute(SLOW_NS);
+                default -> value += compute(400L * ROUNDS);
             }
         }
-        return compute(200_000) + value;
+        return compute(ROUNDS) + value;
     }
 
-    /** So much CPU time, however long that takes. */
-    private static long compute(long ns) {
+    /** The same work each time, however long that takes. */
+    private static long compute(long rounds) {
         long sum = 0;
-        for (long until = THREADS.getCurrentThreadCpuTime() + ns; THREADS.getCurrentThreadCpuTime() < until; ) {
-            for (int i = 0; i < 100_000; i++) {
-                sum = sum * 31 + i;
-            }
+        for (long i = 0; i < rounds; i++) {
+            sum = sum * 31 + (i ^ sum >>> 7);
         }
         return sum;
     }
@@ -56,14 +52,5 @@ public final class Straggle implements UDF1<Long, Long> {
         } finally {
             file.delete();
         }
-    }
-
-    /** One for each processor, with a real-time priority, while a little is computed. */
-    private static void besideANeighbour() throws IOException, InterruptedException {
-        String neighbours = "for i in $(seq $(nproc)); do chrt -f 1 timeout 0.9 sh -c 'while :; do :; done' & done; wait";
-        new ProcessBuilder("sh", "-c", neighbours).start();
-        // They take a moment to begin.
-        Thread.sleep(60);
-        compute(SLOW_NS / 6);
     }
 }

@@ -82,7 +82,8 @@ pub use trace::{
 pub use trace_events::{BlamedEvents, BlamedPlace, MessageEvents, TraceEvent};
 pub use trace_execution::{BlamedExecution, ExecutionSight, LongerExecution, MessageExecution};
 pub use trace_message::{
-    BetweenHops, MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage, Waterfall, WaterfallPiece,
+    AmongParts, BetweenHops, LastPart, MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage, Waterfall,
+    WaterfallPiece,
 };
 pub use trace_picture::{Noise, Point, TracePicture};
 pub use trace_top::{LatencyBucket, SpansSent, TopBudget, TopKind, TopNow, TraceTop};

@@ -33,12 +33,18 @@ pub struct TraceMessage {
     /// The message that it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<RelatedMessage>,
-    /// Messages that are part of it, by their numbers: the first [`TraceMessage::MAX_PARTS`].
+    /// Where it is part of one that has other parts: whether that waited for it at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub among_parts: Option<AmongParts>,
+    /// Messages that are part of it and ended: the slowest [`TraceMessage::MAX_PARTS`], slowest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<RelatedMessage>,
     /// Those that are not listed.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub parts_left_out: u64,
+    /// The part that ended last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_part: Option<LastPart>,
     /// Where it was sent to another process or came from one, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<MessageHop>,
@@ -52,6 +58,29 @@ pub struct TraceMessage {
 impl TraceMessage {
     /// Parts that are listed.
     pub const MAX_PARTS: usize = 100;
+}
+
+/// The part of a message that ended last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LastPart {
+    /// It.
+    pub part: RelatedMessage,
+    /// For how long before its end no other part was under way, ns: had it been no slower than the others, the message would have ended so much earlier.
+    pub alone_ns: u64,
+}
+
+/// How a part of a message stands among the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AmongParts {
+    /// Parts that ended, it among them.
+    pub parts: u64,
+    /// It ended last: for so long before that no other part was under way, ns; none where another one ended later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone_ns: Option<u64>,
+    /// From its end to that of the last part, ns.
+    pub before_last_ns: u64,
 }
 
 /// A message that has to do with another one.

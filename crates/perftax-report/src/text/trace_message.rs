@@ -84,7 +84,17 @@ fn related(sheet: &mut Sheet, doc: &TraceMessage) {
         sheet.row("trace", &format!("{} (trace and span)", printable(identity)));
     }
     if let Some(parent) = &doc.parent {
-        sheet.row("part of", &named(parent));
+        let among = doc.among_parts.as_ref().map(|among| {
+            let parts = units::count(among.parts);
+            match among.alone_ns {
+                Some(ns) => format!(
+                    "; it ended last of {parts} parts, and no other was under way in its last {}",
+                    units::time_ns(ns as f64)
+                ),
+                None => format!("; the last of its {parts} parts ended {} later", units::time_ns(among.before_last_ns as f64)),
+            }
+        });
+        sheet.row("part of", &format!("{}{}", named(parent), among.unwrap_or_default()));
     }
     if !doc.parts.is_empty() {
         let mut parts: Vec<String> = doc.parts.iter().take(PARTS).map(named).collect();
@@ -92,7 +102,12 @@ fn related(sheet: &mut Sheet, doc: &TraceMessage) {
         if others > 0 {
             parts.push(format!("{} others", units::count(others)));
         }
-        sheet.row("parts", &parts.join(", "));
+        let slowest = if others > 0 { "the slowest: " } else { "" };
+        sheet.row("parts", &format!("{slowest}{}", parts.join(", ")));
+    }
+    if let Some(last) = doc.last_part.as_ref().filter(|_| doc.parts.len() > 1) {
+        let alone = units::time_ns(last.alone_ns as f64);
+        sheet.row("last part", &format!("{}: no other was under way in its last {alone}", named(&last.part)));
     }
     for hop in &doc.hops {
         let way = if hop.is_sent { "sent" } else { "received" };

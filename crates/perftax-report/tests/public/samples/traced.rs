@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use perftax_doc::{
-    BetweenHops, BlamedCause, BlamedDetail, BlamedEvents, BlamedExecution, BlamedPlace, ExecutionSight, Latencies,
-    LongerExecution, Meanwhile, MessageEvents, MessageExecution, MessageHop, Neighbour, Noise, PathStep, Place, Point,
+    AmongParts, BetweenHops, BlamedCause, BlamedDetail, BlamedEvents, BlamedExecution, BlamedPlace, ExecutionSight, LastPart,
+    Latencies, LongerExecution, Meanwhile, MessageEvents, MessageExecution, MessageHop, Neighbour, Noise, PathStep, Place, Point,
     RelatedMessage, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceMessage, TraceMeta, TracePicture,
     TraceReport, Waker, Waterfall, WaterfallPiece,
 };
@@ -402,6 +402,16 @@ pub fn message() -> TraceMessage {
             RelatedMessage { id: 8319, ..RelatedMessage::default() },
         ],
         parts_left_out: 3,
+        last_part: Some(LastPart {
+            part: RelatedMessage {
+                id: 9000,
+                latency_ns: Some(1_500_000),
+                cause: Some("blocked".into()),
+                ..RelatedMessage::default()
+            },
+            alone_ns: 900_000,
+        }),
+        among_parts: Some(AmongParts { parts: 40, alone_ns: None, before_last_ns: 12_000_000 }),
         hops: vec![
             MessageHop { from_ns: 1500, tid: 4712, thread: "worker (4712)".into(), is_sent: true, between: None },
             MessageHop {

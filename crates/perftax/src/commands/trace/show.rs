@@ -1,15 +1,15 @@
 //! `perftax trace show`: one message, piece by piece.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_doc::{BetweenHops, MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage};
+use perftax_doc::{AmongParts, BetweenHops, LastPart, MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage};
 use perftax_pmu::Error;
 use perftax_report::text;
 use perftax_trace::store::Relations;
 use perftax_trace::{
-    Answer, Around, Brief, Cause, Found, Hop, Latencies, Message, Occurrence, Question, Stretch, Timeline, TraceIdentity,
+    Answer, Around, Brief, Cause, Found, Hop, Latencies, Message, Occurrence, Parts, Question, Stretch, Timeline, TraceIdentity,
     analyse, critical_path,
 };
 
@@ -66,13 +66,16 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let question = Question { slow_from: 0.99, whole: 0, window_ns };
     let relation = reading.store.relations.of(id);
     let parts = reading.store.relations.parts(id);
-    let shown: BTreeSet<u64> = parts.iter().take(TraceMessage::MAX_PARTS).copied().chain([relation.parent]).collect();
-    let mut others: BTreeMap<u64, Message> = BTreeMap::new();
+    let siblings = if relation.parent == 0 { &[] } else { reading.store.relations.parts(relation.parent) };
+    let (mut own, mut beside) = (Parts::of(parts, TraceMessage::MAX_PARTS), Parts::of(siblings, 0));
+    let mut parent: Option<Message> = None;
     let answer = analyse(&reading.store, &latencies, &question, |other| {
         around.take(other);
+        own.take(other);
+        beside.take(other);
         // Of several with one number the last one counts.
-        if shown.contains(&other.id) {
-            others.insert(other.id, other.clone());
+        if other.id == relation.parent {
+            parent = Some(other.clone());
         }
         if occurrence.is(id, other) {
             message = Some(other.clone());
@@ -80,7 +83,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     })?;
     // It is among them: the marks are the same.
     let message = message.ok_or_else(|| unknown(args, id, &found))?;
-    let related = |id: u64| related(&reading, &answer, id, others.get(&id));
+    let related = |id: u64, message: Option<&Message>| related(&reading, &answer, id, message);
     let document = TraceMessage {
         occurrences: found.all.len(),
         occurrence: at + 1,
@@ -92,9 +95,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
         identity: Some(relation.identity)
             .filter(|identity| *identity != TraceIdentity::default())
             .map(|identity| identity.to_string()),
-        parent: Some(relation.parent).filter(|parent| *parent != 0).map(related),
-        parts: parts.iter().take(TraceMessage::MAX_PARTS).map(|part| related(*part)).collect(),
-        parts_left_out: parts.len().saturating_sub(TraceMessage::MAX_PARTS) as u64,
+        parent: Some(relation.parent).filter(|parent| *parent != 0).map(|id| related(id, parent.as_ref())),
+        among_parts: among_parts(&message, &beside),
+        parts: own.slowest().iter().map(|part| related(part.id, Some(part))).collect(),
+        parts_left_out: (parts.len() - own.slowest().len()) as u64,
+        last_part: own.last().map(|(part, alone_ns)| LastPart { part: related(part.id, Some(part)), alone_ns }),
         hops: hops(&reading, &message, answer.timeline.as_ref()),
         path: answer.timeline.as_ref().map(|timeline| path(&reading, &message, timeline)).unwrap_or_default(),
         neighbours: neighbours(&reading, &answer, &message, around),
@@ -117,6 +122,13 @@ fn related(reading: &Reading, answer: &Answer, id: u64, message: Option<&Message
         cause: foremost.map(|foremost| foremost.cause.name().into()),
         which,
     }
+}
+
+/// How it stands among the parts of what it is part of; none where it is the only one, or has not ended.
+fn among_parts(message: &Message, parts: &Parts) -> Option<AmongParts> {
+    let (last, alone_ns) = parts.last().filter(|_| parts.ended > 1)?;
+    let before_last_ns = last.end_ns?.saturating_sub(message.end_ns?);
+    Some(AmongParts { parts: parts.ended, alone_ns: (last.id == message.id).then_some(alone_ns), before_last_ns })
 }
 
 /// Where it went: hops of another message with its number are not its own.
