@@ -43,10 +43,14 @@ for message in report["slowest"]:
         continue
     partition, stage = int(found[2]), times[message["id"]][2]
     met = met_ns(message)
-    if met >= MET_NS and 2 * met >= message["latency_ns"]:
-        said[NEIGHBOUR][said_of(message)] += 1
-    elif partition % 100 == 50:
+    is_planted = partition % 100 == 50
+    if is_planted and met >= 50_000_000:
+        # Two causes at once: nobody's truth.
+        continue
+    if is_planted:
         said[WAYS[partition // 100 % 3]][said_of(message)] += 1
+    elif met >= MET_NS and 2 * met >= message["latency_ns"]:
+        said[NEIGHBOUR][said_of(message)] += 1
     elif message["latency_ns"] >= 100_000_000:
         said[OTHERS][said_of(message)] += 1
 print(f"\n{len(busy)} times that the neighbour was busy; of {tasks} tasks of stage_0 what the report says of each:", file=sys.stderr)

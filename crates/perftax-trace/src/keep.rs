@@ -422,7 +422,9 @@ fn tids(row: &Row) -> impl Iterator<Item = u32> + use<> {
         Row::Event(event) => (event.tid, 0),
         Row::Executed(reading) => (reading.tid, 0),
         Row::Kernel(event) => match event.what {
-            What::Switch { next: other, .. } | What::Wakeup { tid: other } | What::Migrate { tid: other } => (event.tid, other),
+            What::Switch { next: other, .. } | What::Wakeup { tid: other } | What::Migrate { tid: other, .. } => {
+                (event.tid, other)
+            }
             _ => (event.tid, 0),
         },
     };

@@ -57,6 +57,8 @@ pub enum What {
     Migrate {
         /// Which.
         tid: u32,
+        /// To which CPU; none where the record does not say (traces of before 2026-11-29).
+        to: Option<u32>,
     },
     /// Recording is switched off: nothing is known of the kernel until it is on again. Of no thread.
     Paused,

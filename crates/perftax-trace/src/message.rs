@@ -23,7 +23,7 @@ pub struct Piece {
     /// What it went to.
     pub cause: Cause,
     /// Which, by cause: a system call's number and 1 (blocked: the one it waits in, or [`Piece::IN_FAULT`]; 0 for none), an irq's line, a
-    /// softirq's or vector's number, the thread that took the CPU; else 0.
+    /// softirq's or vector's number, the thread that had the CPU meanwhile (preempted, runnable; 0: nobody, or not known); else 0.
     pub which: u32,
 }
 
@@ -236,7 +236,7 @@ impl Message {
         };
         match piece.cause {
             Cause::Blocked => at(piece.to_ns),
-            Cause::Runnable => at(piece.from_ns),
+            Cause::Runnable => at(self.runnable_since(piece)),
             // From there on it waited for a thread. Who woke it before that did so in vain.
             Cause::Unattended => {
                 let is_within = |waking: &&Waking| waking.tid == 0 && (piece.from_ns..=piece.to_ns).contains(&waking.time_ns);
@@ -244,6 +244,19 @@ impl Message {
             }
             _ => None,
         }
+    }
+
+    /// Since when the thread of a piece in which it waits for a CPU has done so: others may have had that one in turn.
+    fn runnable_since(&self, piece: &Piece) -> u64 {
+        let mut since_ns = piece.from_ns;
+        let is_one = |other: &&Piece| other.tid == piece.tid && other.cause == piece.cause && other.from_ns < piece.from_ns;
+        for before in self.pieces.iter().rev().filter(is_one) {
+            if before.to_ns != since_ns {
+                break;
+            }
+            since_ns = before.from_ns;
+        }
+        since_ns
     }
 
     /// What the thread that came to it then had worked on while it was on none.

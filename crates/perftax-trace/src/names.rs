@@ -87,6 +87,7 @@ impl Names {
             Cause::Vector if which == Interruption::NMI => Some("non-maskable (sampling)".into()),
             Cause::Vector => Interruption::VECTORS.get(at).map(|name| name.replace('_', " ")),
             Cause::Preempted => Some(format!("by {}", self.thread(which))),
+            Cause::Runnable => Some(format!("behind {}", self.thread(which))),
             _ => None,
         }
     }

@@ -104,6 +104,7 @@ impl Profile {
             // Threads have other numbers in another trace.
             let name = match (cause, detail) {
                 (Cause::Preempted, Detail::Which(tid)) => Some(format!("by {}", names.thread_name(*tid))),
+                (Cause::Runnable, Detail::Which(tid)) => Some(format!("behind {}", names.thread_name(*tid))),
                 _ => names.detail(*cause, *detail, symbols),
             };
             if let Some(name) = name {

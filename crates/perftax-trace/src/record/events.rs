@@ -187,7 +187,7 @@ impl Formats {
                 tid = number(&self.ran, "pid")?;
                 What::Ran(self.ran.number("runtime", raw())?)
             }
-            Meaning::Migrate => What::Migrate { tid: number(&self.migrate, "pid")? },
+            Meaning::Migrate => What::Migrate { tid: number(&self.migrate, "pid")?, to: number(&self.migrate, "dest_cpu") },
             Meaning::Irq => {
                 let line = number(&self.irq, "irq")?;
                 names

@@ -25,7 +25,7 @@
 //! | 10, 11 | a system call begins, ends | its number |
 //! | 12, 13 | a page fault begins, ends | 0 |
 //! | 14 | the thread has run since the last of these | ns |
-//! | 15 | a thread goes to another CPU | that thread |
+//! | 15 | a thread goes to another CPU | that thread, and above bit 32 the CPU and 1; 0 there where that is not known |
 //! | 16 | TLB entries are flushed | the reason |
 //! | 17 | a non-maskable interrupt's handler ends | the ns that it took |
 //! | 18, 19 | recording goes off, is on again (`--budget`) | 0 |

@@ -26,7 +26,7 @@ fn write(folder: &Path) -> Vec<Record> {
         What::FaultEnter,
         What::FaultExit,
         What::Ran(1 << 40),
-        What::Migrate { tid: 4 },
+        What::Migrate { tid: 4, to: Some(0) },
         What::TlbFlush(2),
         What::Nmi(1 << 33),
     ];

@@ -2,6 +2,7 @@
 //!
 //! It holds what is under way and no more, so the same one serves a recording that runs and a trace of any length.
 
+mod cpus;
 mod thread;
 mod unread;
 mod window;
@@ -21,6 +22,7 @@ use crate::register::SLACK_NS;
 use crate::row::Row;
 use crate::spot::Spot;
 use crate::timeline::Timeline;
+use cpus::Cpus;
 pub use thread::Activity;
 use thread::{Thread, Threads};
 
@@ -115,6 +117,7 @@ struct Slot {
 #[derive(Default)]
 pub struct Tracker {
     threads: Threads,
+    cpus: Cpus,
     slots: Vec<Slot>,
     free: Vec<Key>,
     under_way: FxHashMap<u64, Key>,
@@ -267,7 +270,7 @@ impl Tracker {
     }
 
     fn kernel(&mut self, event: &KernelEvent, out: &mut dyn FnMut(&Message)) {
-        let KernelEvent { time_ns: now_ns, tid, what, .. } = *event;
+        let KernelEvent { time_ns: now_ns, cpu, tid, what } = *event;
         // Of what a CPU does while it idles only whom it wakes, and who comes, belongs to a thread. TLB entries are flushed for who comes
         // while the one that has left is still the current one (arch/x86/mm/tlb.c, switch_mm_irqs_off).
         if tid != 0 && !matches!(what, What::TlbFlush(_)) {
@@ -278,6 +281,7 @@ impl Tracker {
         }
         match what {
             What::Switch { is_runnable, next } => {
+                self.cpus.switch(cpu, tid, next, now_ns);
                 if tid != 0 {
                     let thread = self.settle(tid, now_ns);
                     thread.interruptions.clear();
@@ -287,14 +291,20 @@ impl Tracker {
                         (false, Some(_)) => (Cause::Runnable, 0),
                         (false, None) => (Cause::Blocked, thread.waits_in()),
                     });
+                    thread.cpu = Some(cpu);
                 }
                 if next != 0 {
+                    self.waited(next, cpu, now_ns);
                     self.seen(next, now_ns, out);
                     self.come(next, now_ns, out);
                 }
             }
             What::Wakeup { tid: woken } => self.wake(woken, tid, now_ns),
-            What::Migrate { tid } => {
+            What::Migrate { tid, to } => {
+                // Until now it waited for the CPU that it was on.
+                if let Some(before) = self.threads.get_mut(tid).and_then(|thread| std::mem::replace(&mut thread.cpu, to)) {
+                    self.waited(tid, before, now_ns);
+                }
                 if let Some(key) = self.threads.get(tid).and_then(|thread| thread.stack.last()) {
                     let message = &mut self.slots[*key as usize].message;
                     (message.migrations, message.stints) = (message.migrations + 1, message.stints + 1);
@@ -410,6 +420,7 @@ impl Tracker {
 
     /// What threads were at is not known any more; what waited for the kernel's word does not get it.
     fn forget(&mut self, now_ns: u64, out: &mut dyn FnMut(&Message)) {
+        self.cpus.forget();
         for tid in self.threads.tids() {
             self.settle(tid, now_ns);
             self.release_all(tid, out);
@@ -424,6 +435,22 @@ impl Tracker {
         if self.threads.get(tid).is_some_and(|thread| thread.off.is_some()) {
             self.settle(tid, now_ns);
             self.come(tid, now_ns, out);
+        }
+    }
+
+    /// A thread could run, and waited for a CPU: its time until now goes to who had that one.
+    fn waited(&mut self, tid: u32, cpu: u32, now_ns: u64) {
+        let Self { threads, cpus, slots, timeline, .. } = self;
+        let Some(thread) = threads.get_mut(tid) else { return };
+        let Some((cause @ (Cause::Preempted | Cause::Runnable), _)) = thread.off else { return };
+        for (holder, from_ns, until_ns) in cpus.held(cpu, thread.since_ns, now_ns) {
+            // Of what lies before nobody knows.
+            for (which, to_ns) in [(0, from_ns), (holder, until_ns)] {
+                if to_ns > thread.since_ns {
+                    thread.off = Some((cause, which));
+                    thread.settle(tid, to_ns, slots, timeline.as_deref_mut());
+                }
+            }
         }
     }
 

@@ -78,6 +78,53 @@ fn what_was_worked_on_while_a_message_waited_is_told_by_kind() {
     assert_eq!(details, [(Cause::Unattended, Detail::Meanwhile(messages[3].meanwhiles[0].kind), 270)]);
 }
 
+/// Whoever takes the CPU may be pushed aside in turn: a thread's waiting goes to those who have the CPU meanwhile, whether it was pushed aside or has been woken, and whether it stays or is moved.
+#[test]
+fn waiting_for_a_cpu_goes_to_who_has_it() {
+    let on = |cpu, time_ns, tid, what| Record::Kernel(KernelEvent { time_ns, cpu, tid, what });
+    let preempted = |next| What::Switch { is_runnable: true, next };
+    let sleeps = |next| What::Switch { is_runnable: false, next };
+    let (messages, _) = track(&[
+        on(0, 1, 0, sleeps(1)),
+        on(1, 2, 0, sleeps(6)),
+        on(2, 3, 0, sleeps(8)),
+        mark(10, 1, Begin, 7),
+        on(0, 20, 1, preempted(4)),
+        // A neighbour is more important than who was more important than the message's thread.
+        on(0, 25, 4, preempted(5)),
+        on(0, 60, 5, sleeps(4)),
+        on(0, 65, 4, sleeps(1)),
+        on(0, 70, 1, sleeps(5)),
+        on(1, 72, 6, What::Wakeup { tid: 1 }),
+        on(0, 80, 5, sleeps(4)),
+        on(0, 81, 4, What::Migrate { tid: 1, to: Some(2) }),
+        on(1, 85, 6, What::Migrate { tid: 1, to: None }),
+        // What came to this one before is missing.
+        on(1, 88, 3, sleeps(6)),
+        on(1, 90, 6, sleeps(1)),
+        mark(100, 1, End, 7),
+    ]);
+    use Cause::{Blocked, OnCpu, Preempted, Runnable};
+    let wanted = [
+        (10, 20, OnCpu, 0),
+        (20, 25, Preempted, 4),
+        (25, 60, Preempted, 5),
+        (60, 65, Preempted, 4),
+        (65, 70, OnCpu, 0),
+        (70, 72, Blocked, 0),
+        (72, 80, Runnable, 5),
+        (80, 81, Runnable, 4),
+        (81, 85, Runnable, 8),
+        (85, 88, Runnable, 0),
+        (88, 90, Runnable, 6),
+        (90, 100, OnCpu, 0),
+    ];
+    assert_eq!(pieces(&messages[0]), wanted);
+    // Who woke it is known of all of its waiting since.
+    let woken_by = |at: usize| messages[0].woken(&messages[0].pieces[at]).map(|waker| waker.tid);
+    assert_eq!([6, 7, 8, 2].map(woken_by), [Some(6), Some(6), Some(6), None]);
+}
+
 /// An event is of the message that its thread is at.
 #[test]
 fn events_are_of_the_message_on_top() {
@@ -322,7 +369,7 @@ fn waiting_is_told_from_being_ready_and_from_being_pushed_aside() {
         event(50, 7, switch(true, 8)),
         event(51, 7, What::TlbFlush(0)),
         event(52, 9, What::Wakeup { tid: 7 }),
-        event(53, 9, What::Migrate { tid: 7 }),
+        event(53, 9, What::Migrate { tid: 7, to: Some(1) }),
         event(60, 9, switch(false, 7)),
         mark(70, 7, End, 1),
     ]);

@@ -35,6 +35,8 @@ pub(super) struct Thread {
     pub woken: Option<(u64, Waker)>,
     /// Why it does not run, and who or what it is due to.
     pub off: Option<(Cause, u32)>,
+    /// The CPU that it left last, or was moved to since; none where that is not known.
+    pub cpu: Option<u32>,
     /// What interrupts it, the last one on top.
     pub interruptions: Vec<(Interruption, u32)>,
     /// The system call that it is in.
@@ -62,6 +64,7 @@ impl Thread {
             since_ns: now_ns,
             woken: None,
             off: None,
+            cpu: None,
             interruptions: Vec::new(),
             syscall: None,
             in_fault: false,
