@@ -2,11 +2,13 @@
 
     load.py PORT SECONDS LATENCIES            planted: DEBUG SLEEP of 20 to 300 ms, one after the other on one connection
     load.py PORT SECONDS LATENCIES --rate N   GET and SET, N a second
+    load.py PORT SECONDS LATENCIES --wait N   planted: BLPOP of nothing for 20 to 300 ms, over and over on each of N connections
 
 LATENCIES gets one number a line, ns.
 """
 
 import random
+import selectors
 import socket
 import sys
 import time
@@ -45,16 +47,48 @@ class Client:
         return took
 
 
+def seconds_to_wait(chance):
+    """Most some tens of ms, few many: 20 ms and what an exponential distribution adds, 300 at most; the way there and back, some 0.2 ms, is little of it."""
+    return min(0.02 + chance.expovariate(1 / 0.03), 0.3)
+
+
+def wait(port, until, out, connections):
+    """Requests that wait in the server for nothing, on many connections at once."""
+    chance, ready = random.Random(1), selectors.DefaultSelector()
+
+    def ask(client):
+        question = command("BLPOP", "nothing", f"{seconds_to_wait(chance):.6f}")
+        client.began = time.monotonic_ns()
+        client.socket.sendall(question)
+
+    for _ in range(connections):
+        client = Client(port)
+        ready.register(client.socket, selectors.EVENT_READ, client)
+        ask(client)
+    while time.monotonic() < until:
+        for key, _ in ready.select(1.0):
+            client = key.data
+            answer = client.more()
+            took = time.monotonic_ns() - client.began
+            if answer != b"*-1\r\n":
+                raise SystemExit(f"redis: {answer.decode().strip()}")
+            print(took, file=out)
+            ask(client)
+
+
 def main():
     port, seconds, path = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
-    rate = float(sys.argv[5]) if len(sys.argv) > 5 and sys.argv[4] == "--rate" else None
+    way = sys.argv[4] if len(sys.argv) > 5 else None
+    rate = float(sys.argv[5]) if way == "--rate" else None
+    if way == "--wait":
+        with open(path, "w") as out:
+            return wait(port, time.monotonic() + seconds, out, int(sys.argv[5]))
     client, chance, until = Client(port), random.Random(1), time.monotonic() + seconds
     due = time.monotonic()
     with open(path, "w") as out:
         while time.monotonic() < until:
             if rate is None:
-                # Most take some tens of ms, few many: 20 ms and what an exponential distribution adds, 300 at most; the way there and back, some 0.2 ms, is little of it.
-                took = client.ask("DEBUG", "SLEEP", f"{min(0.02 + chance.expovariate(1 / 0.03), 0.3):.6f}")
+                took = client.ask("DEBUG", "SLEEP", f"{seconds_to_wait(chance):.6f}")
             else:
                 key = f"key:{chance.randrange(1000)}"
                 took = client.ask("SET", key, "x" * 100) if chance.random() < 0.1 else client.ask("GET", key)

@@ -23,6 +23,7 @@ mod runtimes;
 mod served;
 mod session;
 mod source;
+mod under_way;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};

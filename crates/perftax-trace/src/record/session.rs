@@ -26,6 +26,7 @@ use super::moment::{Ended, Moment};
 use super::opening::{self, Lasting};
 use super::probes::Probes;
 use super::source::Source;
+use super::under_way::UnderWay;
 use super::work::Work;
 use super::{Counting, EventRow, ExecutedSight, Recorded, Recording, Row, StaysOpen};
 use crate::budget::{Controller, Progress};
@@ -88,6 +89,11 @@ pub struct Session<'a> {
     found: (usize, Option<PriceChecked>),
     /// Nothing is recorded for a while.
     is_blind: bool,
+    /// Messages under way, and what recording is to go off for once they are over.
+    under_way: UnderWay,
+    goes_off_for: Option<OffFor>,
+    /// Until when rows have been handed out, ns.
+    told_ns: u64,
     /// Records that had found no room when that was last asked, and when that was, ns.
     known_lost: Option<u64>,
     asked_ns: u64,
@@ -128,6 +134,9 @@ impl<'a> Session<'a> {
             rest: recording.rests_above.map(Rest::new),
             found: (0, None),
             is_blind: false,
+            under_way: UnderWay::default(),
+            goes_off_for: None,
+            told_ns: 0,
             known_lost: None,
             asked_ns: 0,
             ended: Ended::new(),
@@ -218,11 +227,15 @@ impl<'a> Session<'a> {
     pub fn turn(&mut self) -> Result<()> {
         match self.budget.is_some() {
             true => self.keep_to_budget(),
+            false if self.goes_off_for.is_some() => self.go_off(),
             false => {
                 if !self.rest.as_ref().is_some_and(Rest::is_resting) {
                     self.check_price()?;
                 }
-                self.rest()
+                match self.goes_off_for {
+                    None => self.rest(),
+                    Some(_) => Ok(()),
+                }
             }
         }
     }
@@ -240,22 +253,52 @@ impl<'a> Session<'a> {
         // What was done is asked for where it is compared: at a switch.
         let now = Progress { time_ns: now_ns, cpu_ns: work.cpu_ns(listener), messages: 0 };
         self.cpu_since_ns = now.cpu_ns.saturating_sub(self.cpu_at_first_ns.unwrap_or(now.cpu_ns));
-        let step = rest.next(now, extra.as_ref());
-        if step == Step::Stay {
-            return Ok(());
+        match rest.next(now, extra.as_ref()) {
+            Step::Stay => Ok(()),
+            Step::Off => self.close(OffFor::Rest),
+            Step::On => self.turn_rest(Self::see_again),
         }
+    }
+
+    /// Begins a rest, or ends it.
+    fn turn_rest(&mut self, turn: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let from = self.progress()?;
-        if step == Step::Off {
-            self.go_blind()?
-        } else {
-            self.see_again()?
-        }
+        turn(self)?;
         let now = self.progress()?;
         let compared = self.rest.as_mut().and_then(|rest| rest.switched(from, now));
         if let (Some([before, on, after]), Some(check)) = (compared, &mut self.price_check) {
             check.compare(before, on, after);
         }
         Ok(())
+    }
+
+    /// Recording is to go off: at once where messages are marked, which are told all the time; else when those under way are over.
+    fn close(&mut self, why: OffFor) -> Result<()> {
+        self.goes_off_for = Some(why);
+        if self.waits_for_messages() {
+            self.under_way.close(monotonic_raw_ns());
+        }
+        self.go_off()
+    }
+
+    /// Whether messages are lost that are under way when recording goes off.
+    fn waits_for_messages(&self) -> bool {
+        self.recording.tag != Tag::Marks && (self.rest.is_some() || self.price_check.is_some())
+    }
+
+    /// Goes off, once nothing is waited for.
+    fn go_off(&mut self) -> Result<()> {
+        if !self.under_way.is_over(monotonic_raw_ns(), self.told_ns) {
+            return Ok(());
+        }
+        match self.goes_off_for.take() {
+            None => Ok(()),
+            Some(OffFor::Rest) => self.turn_rest(Self::go_blind),
+            Some(OffFor::Price) => {
+                self.go_blind()?;
+                self.price_check_turned()
+            }
+        }
     }
 
     /// What the program has done so far.
@@ -310,10 +353,17 @@ impl<'a> Session<'a> {
         let now = work.progress(listener);
         self.cpu_since_ns = now.cpu_ns.saturating_sub(first_ns);
         match check.next(now) {
-            Step::Stay => return Ok(()),
-            Step::Off => self.go_blind()?,
-            Step::On => self.see_again()?,
+            Step::Stay => Ok(()),
+            Step::Off => self.close(OffFor::Price),
+            Step::On => {
+                self.see_again()?;
+                self.price_check_turned()
+            }
         }
+    }
+
+    /// A slice of the price's check begins.
+    fn price_check_turned(&mut self) -> Result<()> {
         self.listener.listen(&mut self.order)?;
         let now = self.work.progress(&mut self.listener);
         self.price_check.iter_mut().for_each(|check| check.switched(now));
@@ -356,6 +406,7 @@ impl<'a> Session<'a> {
     /// Records everything again.
     fn see_again(&mut self) -> Result<()> {
         self.is_blind = false;
+        self.under_way.open();
         let work = RefCell::new(&mut self.work);
         let threads = || work.borrow_mut().pids().into_iter().flat_map(running_threads).collect();
         let probes = self.probes.as_ref().map(|probes| opening::open_probes(self.recording, self.catalog, probes)).transpose();
@@ -456,11 +507,15 @@ impl<'a> Session<'a> {
 
     /// Hands out the rows before a time.
     pub fn flush(&mut self, until_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+        let may_lose = self.waits_for_messages();
+        self.told_ns = until_ns;
         let (mappings, rows, counted, identity) = (&mut self.mappings, &mut self.rows, &mut self.counted, &mut self.identity);
         let (readings, cpu_counters, say_themselves) = (&mut self.readings, &mut self.cpu_counters, &mut self.say_themselves);
         let is_live = self.recording.is_live;
+        let under_way = &mut self.under_way;
         let mut keep = |row: &Row| {
             let kind = match row {
+                Row::Mark(mark) if may_lose && !under_way.tells(mark) => return Ok(()),
                 Row::Mark(_) => 0,
                 Row::Sample(sample) => {
                     if !is_live {
@@ -592,6 +647,15 @@ impl<'a> Session<'a> {
             windows_ns: self.budget.is_some().then_some(self.windows_ns),
         })
     }
+}
+
+/// What recording goes off for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OffFor {
+    /// To check its price.
+    Price,
+    /// To stay within a budget.
+    Rest,
 }
 
 /// Events that are opened again on each thread and CPU: two system calls.
