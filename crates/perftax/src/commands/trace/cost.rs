@@ -247,6 +247,10 @@ pub fn foreseen(machine: &MachineId, recording: &Recording) -> String {
         said.push(each(trap, of_mechanism(Mechanism::Breakpoint), "--mechanism breakpoint"));
     }
     let bound = match recording.budget {
+        None if recording.rests_above.is_some() => {
+            let budget = recording.rests_above.map_or_else(String::new, units::share);
+            format!("; it rests where it takes more than {budget} of the program's CPU time, once that is known")
+        }
         Some(budget) => format!("; all of it stays within {} of the program's CPU time", units::share(budget)),
         None if recording.tag == Tag::Marks => "; --budget 1% would keep all of it within a share".into(),
         None => String::new(),

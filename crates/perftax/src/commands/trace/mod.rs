@@ -18,6 +18,7 @@ mod show;
 mod tagged;
 mod top;
 mod watched;
+mod weakened;
 mod whose;
 
 use anyhow::Result;

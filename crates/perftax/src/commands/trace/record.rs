@@ -10,7 +10,7 @@ use perftax_pmu::event::Event;
 use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_report::units;
 use perftax_trace::mark_price::mark_ns;
-use perftax_trace::record::{Counting, Recorded, Recording, Row, StaysOpen, record};
+use perftax_trace::record::{Counting, Recorded, Recording, Row, record};
 use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_objects, write_windows};
 use perftax_trace::{KeepSlow, Lock, Tag};
 use tempfile::{Builder, TempDir};
@@ -18,7 +18,7 @@ use tempfile::{Builder, TempDir};
 use super::cost::{foreseen, sample_ns};
 use super::pilot::Pilot;
 use super::watched::{Prepared, Watched};
-use super::{META, execution, tagged};
+use super::{META, execution, tagged, weakened};
 use crate::commands::plan::budget_share;
 use crate::failure::{Outcome, code_of_end};
 use crate::output::{Noted, folder_of, partial_prefix};
@@ -129,7 +129,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     // What marks nothing pays for none.
     let mark_ns = (is_marked && recorded.rings > 0).then(|| mark_ns(watched.ring_marks));
     let counted = counted_samples(&recording, &recorded);
-    origin.warnings.extend(warnings(&recorded, &counted, &room, is_marked));
+    origin.warnings.extend(weakened::of(&recorded, is_marked, "--no-price-check"));
+    origin.warnings.extend(warnings(&recorded, &counted, &room));
     let executed = execution::sight(&recording, &recorded);
     origin.warnings.extend(executed.iter().flat_map(execution::warnings));
     origin.warnings.extend(tagged::warnings(&recording, &recorded, interrupts));
@@ -231,37 +232,19 @@ fn described(number: u32, lock: Lock) -> TraceLock {
 const GENERATED_REMEDY: &str = "what tells its names: Java 17: jcmd PID Compiler.perfmap before the recording ends, or -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit; \
      Node: --perf-basic-prof; .NET: DOTNET_PerfMapEnabled=1; Python 3.12: -X perf";
 
-/// What weakens the trace, each with a remedy.
-fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked: bool) -> Vec<Warning> {
+/// What weakens the trace beyond what weakens any recording, each with a remedy.
+fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
-    if recorded.dropped > 0 {
-        let message = format!("{} marks found no room: messages are missing, or have no end", recorded.dropped);
-        warn(message, "--ring-marks with a larger power of two");
-    }
     if room.refused > 0 {
         let message = format!("the disk was full: {} rows are missing", room.refused);
         warn(message, "-o on a disk with more room, or a longer period with -c");
-    }
-    if recorded.late > 0 {
-        let message = format!("{} rows came late, and count as of when they came", recorded.late);
-        warn(message, "fewer other programs on this machine, or a real-time priority for perftax (chrt -f 1)");
-    }
-    for why in &recorded.broken {
-        warn(format!("the marks of a thread are missing: {why}"), "one version of perftax_tag.h in all of the program");
     }
     if !recorded.unread.is_empty() {
         let paths: Vec<String> = recorded.unread.iter().map(|path| path.display().to_string()).collect();
         let files = perftax_doc::words::named(&paths);
         let message = format!("functions of {files} have no names: what was mapped is not to be had any more");
         warn(message, "leave programs and libraries where they are until they were recorded");
-    }
-    let is_least = recorded.checked.as_ref().is_some_and(|checked| checked.at_least);
-    warnings.extend(recorded.stays_open.filter(|_| is_least).map(stayed_open));
-    let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
-    if let Some(why) = &recorded.not_opened {
-        let message = format!("probes and system calls were watched no more after a check of the price: {why}");
-        warn(message, "--no-price-check");
     }
     for (program, addresses) in &recorded.unnamed_code {
         let message = format!("{program} ran code that its runtime made, at {addresses} addresses whose functions have no names");
@@ -285,35 +268,11 @@ fn warnings(recorded: &Recorded, counted: &[TraceEvent], room: &Room, is_marked:
         );
         warn(message, "fewer --also at once");
     }
-    if recorded.rings == 0 && is_marked {
-        let remedy = "build it with perftax_tag.h or the crate perftax-tag: perftax_begin(id), perftax_end(id)";
-        warn("the program marked nothing".into(), remedy);
-    }
-    if recorded.missing.iter().any(|name| name == "sched:sched_stat_runtime") {
-        let message = "this kernel has no sched:sched_stat_runtime: what a hypervisor takes counts as on CPU".into();
-        warn(message, "a kernel with CONFIG_SCHEDSTATS");
-    }
     if recorded.windows_ns.is_some() && recorded.spent.is_none() {
         let message = "what it cost is not known: too few messages ended while it was on and off in turn".into();
         warn(message, "a longer recording, or a program that handles more messages");
     }
-    if recorded.lost > 0 {
-        warnings.push(Warning::LostRecords { lost: recorded.lost });
-    }
     warnings
-}
-
-/// What was found of the price lacks something, and why.
-pub(super) fn stayed_open(why: StaysOpen) -> Warning {
-    let (why, remedy) = match why {
-        StaysOpen::NoRoom => ("there are more threads than files may be open", "ulimit -n unlimited"),
-        StaysOpen::TakesTurns => (
-            "threads of the program follow each other on a CPU too often, or nobody knows how often",
-            "the CPU time of a run without perftax tells the whole of it",
-        ),
-    };
-    let lacks = "what recording was found to cost lacks some tens of nanoseconds a system call and a switch";
-    Warning::Other { message: format!("{lacks}, since what watches them stayed open: {why}"), remedy: remedy.into() }
 }
 
 /// A folder that appears whole or not at all.

@@ -18,9 +18,9 @@ use perftax_trace::record::Recording;
 use perftax_trace::{Following, Live, record_live};
 
 use super::cost::foreseen;
-use super::record::{quantile, stayed_open};
-use super::tagged;
+use super::record::quantile;
 use super::watched::{Prepared, Watched};
+use super::{tagged, weakened};
 use crate::commands::plan::budget_share;
 use crate::endpoint::{self, Endpoint};
 use crate::failure::{Outcome, code_of_end};
@@ -140,12 +140,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     (document.dropped, document.lost) = (recorded.dropped, Some(recorded.lost));
     document.checked = recorded.checked.clone().or(document.checked);
     document.origin.warnings.extend(tagged::warnings(&recording, &recorded, 0));
-    document.origin.warnings.extend(warnings(&document, recorded.rings == 0 && args.watched.tag == "marks"));
-    document.origin.warnings.extend(recorded.stays_open.filter(|_| document.checked.is_some()).map(stayed_open));
-    if let Some(why) = recorded.not_opened {
-        let message = format!("probes and system calls were watched no more after a check of the price: {why}");
-        document.origin.warnings.push(Warning::Other { message, remedy: "a new perftax trace top".into() });
-    }
+    document.origin.warnings.extend(weakened::of(&recorded, args.watched.tag == "marks", "a new perftax trace top"));
+    document.origin.warnings.extend(unchecked(&document));
     output.write_json(&document)?;
     match shown {
         Shown::AtTheEnd if args.output.is_none() => {}
@@ -155,26 +151,12 @@ pub fn run(args: &Args) -> Result<Outcome> {
     Ok(if code == 0 { Outcome::Done } else { Outcome::Passed(code) })
 }
 
-/// What weakens it, each with a remedy.
-fn warnings(document: &TraceTop, has_no_marks: bool) -> Vec<Warning> {
-    let mut warnings = Vec::new();
-    let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
-    if has_no_marks {
-        let remedy = "perftax_tag.h, the crate perftax-tag, or a binding; a server without marks: --tag socket:PORT";
-        warn("the program marked nothing".into(), remedy);
-    }
-    if document.dropped > 0 {
-        let message = format!("{} marks found no room: messages are missing, or have no end", document.dropped);
-        warn(message, "--ring-marks with a larger power of two");
-    }
-    if document.latency.is_some() && document.checked.is_none() && document.elapsed_s > LONG_S {
-        let message = "what recording costs could not be checked on the program: its budget is not kept to".to_string();
-        warn(message, "a program that marks messages, or receives by TCP, some hundred of them a second");
-    }
-    if let Some(lost) = document.lost.filter(|lost| *lost > 0) {
-        warnings.push(Warning::LostRecords { lost });
-    }
-    warnings
+/// What it costs could not be found.
+fn unchecked(document: &TraceTop) -> Option<Warning> {
+    let is_unchecked = document.latency.is_some() && document.checked.is_none() && document.elapsed_s > LONG_S;
+    let message = "what recording costs could not be checked on the program: its budget is not kept to".to_string();
+    let remedy = "a program that marks messages, or receives by TCP, some hundred of them a second";
+    is_unchecked.then(|| Warning::Other { message, remedy: remedy.into() })
 }
 
 /// By then the price was checked, if it can be.
