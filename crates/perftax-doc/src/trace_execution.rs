@@ -14,6 +14,15 @@ pub struct ExecutionSight {
     pub readings_of_cpus: u64,
     /// Readings by threads themselves, in their marks.
     pub readings_in_marks: u64,
+    /// Marks in which a counter did not count: others held it.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub marks_without_count: u64,
+    /// Somebody else took the counters of CPUs meanwhile: nothing was read of those from then on, and no probe beside them was seen.
+    #[serde(default)]
+    pub are_taken: bool,
+    /// Processes with a filter of system calls, which might have killed them for opening counters.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filtered: Vec<u32>,
     /// Threads that read their counters in their marks.
     pub threads: usize,
     /// Threads whose marks come without: what they are built with knows nothing of it.

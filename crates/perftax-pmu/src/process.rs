@@ -33,6 +33,12 @@ pub fn has_ended(pid: u32) -> bool {
     running_thread(pid).is_none()
 }
 
+/// Whether a filter decides about a process's system calls (seccomp(2)): one that it was not made for may kill it. One that is gone has none.
+pub fn has_call_filter(pid: u32) -> bool {
+    let status = std::fs::read_to_string(file_of(pid, "status")).unwrap_or_default();
+    status.lines().find_map(|line| line.strip_prefix("Seccomp:")).is_some_and(|mode| mode.trim() != "0")
+}
+
 /// A thread of a process that has not ended: the first one where it runs, else another. /proc shows a process's memory, mappings, root
 /// and program by each of its threads, but by none that has ended.
 pub fn running_thread(pid: u32) -> Option<u32> {

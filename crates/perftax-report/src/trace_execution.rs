@@ -3,7 +3,6 @@
 use itertools::Itertools as _;
 use perftax_doc::{BlamedExecution, Estimate, ExecutionSight, LongerExecution, MessageExecution, SlowMessage};
 
-use crate::printable::printable;
 use crate::units;
 
 /// The cause's name.
@@ -103,15 +102,6 @@ fn worth_a_word(of: &MessageExecution, beyond_ns: u64) -> Option<String> {
     }
 }
 
-/// Why threads have no counters: `2 threads: Permission denied (os error 13)`.
-pub fn refused(sight: &ExecutionSight) -> Option<String> {
-    let one = |(why, n): (&String, &usize)| {
-        format!("{}: {}", units::plural(&units::count(*n as u64), "thread", "threads"), printable(why))
-    };
-    let all = sight.refused.iter().map(one).join("; ");
-    (!all.is_empty()).then_some(all)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,10 +157,8 @@ mod tests {
         assert!(text.contains("more work 1.50 µs") && text.contains("4,000 instructions, usually 1,000"), "{text}");
         assert!(text.contains("1.5 cycles for each, usually 1)") && !text.contains("not known"), "{text}");
         assert!(blamed(&blamed_of(1)).ends_with("of 1 slow message it is not known"));
-        let mut sight = ExecutionSight { readings_in_marks: 24_000, threads: 4, ..ExecutionSight::default() };
+        let sight = ExecutionSight { readings_in_marks: 24_000, threads: 4, ..ExecutionSight::default() };
         assert_eq!(counted(&sight), "instructions and cycles in user mode, read 24,000 times in marks of 4 threads");
-        assert_eq!((counted(&ExecutionSight::default()).as_str(), refused(&sight)), ("never read", None));
-        sight.refused.insert("Permission denied".into(), 1);
-        assert_eq!(refused(&sight).as_deref(), Some("1 thread: Permission denied"));
+        assert_eq!(counted(&ExecutionSight::default()), "never read");
     }
 }

@@ -23,7 +23,8 @@
  *
  * Where the listener asks for it (`perftax trace record --counters`), each mark also says how many instructions and cycles the thread has
  * had in user mode: the thread opens two counters on itself, maps their pages and reads them by RDPMC, without a system call. x86-64; where
- * they cannot be had the ring says why, and marks go on without.
+ * they cannot be had the ring says why, and marks go on without. A filter of system calls that kills for perf_event_open kills then, too:
+ * no listener asks it of a process that has one. A child that was made around pthread_atfork (_Fork, clone) must not mark meanwhile.
  *
  * Where nobody listens a mark is a load and a branch. Where somebody does, it is a time stamp and sixteen bytes in a ring of the
  * thread's own, without a system call; a full ring drops marks and counts them. Nothing here blocks, allocates from the heap or fails.
@@ -132,8 +133,11 @@ uint64_t perftax_tag_last_id = 0;
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__has_include)
+#if __has_include(<linux/perf_event.h>)
 #include <linux/perf_event.h>
+#define PERFTAX_TAG_COUNTS 1
+#endif
 #endif
 
 /* Folder in which rings are made; set by the listener for the programs that it starts. */
@@ -162,7 +166,7 @@ static inline uint64_t perftax_tag_counter(void)
 #error "perftax_tag.h knows x86-64 and AArch64"
 #endif
 
-#if defined(__x86_64__)
+#ifdef PERFTAX_TAG_COUNTS
 static inline void perftax_tag_uncount(void)
 {
     int i;
@@ -260,8 +264,9 @@ static inline void perftax_tag_leave(void *any)
     struct perftax_mark_ring *ring = perftax_tag_ring;
 
     (void)any;
-    perftax_tag_uncount();
+    /* First: a signal's handler may mark in between. */
     perftax_tag_ring = 0;
+    perftax_tag_uncount();
     if (ring)
         munmap(ring, perftax_tag_bytes(ring->capacity));
 }
@@ -353,8 +358,12 @@ static inline struct perftax_mark_ring *perftax_tag_listened(void)
     uint32_t state = __atomic_load_n(&perftax_tag_state, __ATOMIC_RELAXED);
     struct perftax_mark_ring *ring;
 
-    if (__builtin_expect(state == 1, 1))
+    if (__builtin_expect(state == 1, 1)) {
+        /* Whoever listened has gone: what was opened for them is given back. */
+        if (__builtin_expect(perftax_tag_ring != 0, 0))
+            perftax_tag_leave(0);
         return 0;
+    }
     ring = perftax_tag_ring;
     if (__builtin_expect(!ring || ring->listener != state, 0))
         ring = perftax_tag_join();
@@ -364,7 +373,7 @@ static inline struct perftax_mark_ring *perftax_tag_listened(void)
 /* What the thread has counted so far, as two places from `head` on. */
 static inline void perftax_tag_put_counts(struct perftax_mark_ring *ring, uint64_t head, uint64_t counter)
 {
-#if defined(__x86_64__)
+#ifdef PERFTAX_TAG_COUNTS
     struct perftax_mark *marks = (struct perftax_mark *)((char *)ring + PERFTAX_RING_HEADER);
     struct perftax_mark *said = &marks[head & (ring->capacity - 1)], *counts = &marks[(head + 1) & (ring->capacity - 1)];
 

@@ -43,8 +43,19 @@ pub struct Reading {
     pub tid: u32,
     /// What it has executed since some moment; none: what came before, and what comes until the next reading, is not known.
     pub executed: Option<Executed>,
-    /// It leaves its CPU: until it comes back it executes nothing, whatever is heard of it.
-    pub leaves: bool,
+    /// Who read it.
+    pub by: ReadBy,
+}
+
+/// Who read a thread's counters, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadBy {
+    /// The thread itself, in a mark.
+    Itself,
+    /// We, with those of its CPU.
+    Us,
+    /// We, where it leaves its CPU: until it comes back it executes nothing, whatever is heard of it.
+    UsAsItLeaves,
 }
 
 /// What was executed for one message.

@@ -10,7 +10,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::blame::Usual;
 use crate::distribution::{Distribution, Population};
-use crate::kernel::What;
+use crate::executed::Reading;
+use crate::kernel::{KernelEvent, What};
 use crate::mark::{Kind, Mark};
 use crate::message::{Message, Trouble};
 use crate::record::Row;
@@ -41,6 +42,8 @@ struct Held {
     row: Row,
     /// The latency of the slowest message that it is kept for; 0: of none so far.
     kept_for_ns: u64,
+    /// Of a reading of a thread's counters: which of its readings it is.
+    reading: u64,
 }
 
 /// A thread behind a slow message: the next one that it works on is kept, until the thread leaves it, be it for another thread to end.
@@ -52,6 +55,10 @@ struct Following {
     latency_ns: u64,
     /// Whether it has come to the next one.
     has_come: bool,
+    /// Whether it has left that one.
+    has_left: bool,
+    /// Its counters are yet to be read: only then is it known what it executed for the slow message.
+    is_unread: bool,
 }
 
 impl Following {
@@ -66,7 +73,9 @@ impl Following {
             _ => false,
         };
         self.has_come |= matches!(row, Row::Mark(mark) if mark.id != 0 && mark.kind != Kind::Wake);
-        self.left = if leaves { 0 } else { self.left.saturating_sub(1) };
+        self.has_left |= leaves;
+        self.is_unread &= !matches!(row, Row::Executed(_));
+        self.left = if self.has_left && !self.is_unread { 0 } else { self.left.saturating_sub(1) };
     }
 }
 
@@ -175,6 +184,9 @@ pub struct KeepSlow {
     begins: FxHashMap<u64, u64>,
     /// Messages of wakers that are not over yet, and the latency of the slow one that each is kept for, ns.
     awaited: Vec<(At, u64)>,
+    /// Readings of counters so far, by thread, and which one was handed out last.
+    readings: FxHashMap<u32, u64>,
+    read: FxHashMap<u32, u64>,
     /// Messages that were kept for being slow; known in the end.
     pub kept: u64,
     /// Slow messages of which rows had been let go already.
@@ -195,6 +207,8 @@ impl KeepSlow {
             let_go: 0,
             begins: FxHashMap::default(),
             awaited: Vec::new(),
+            readings: FxHashMap::default(),
+            read: FxHashMap::default(),
             kept: 0,
             not_whole: 0,
         }
@@ -207,7 +221,15 @@ impl KeepSlow {
         if let Row::Mark(Mark { id, kind: Kind::Begin, .. }) = row {
             self.begins.insert(*id, self.let_go + self.held.len() as u64);
         }
-        self.held.push_back(Held { row: *row, kept_for_ns });
+        let reading = match row {
+            Row::Executed(reading) => {
+                let readings = self.readings.entry(reading.tid).or_default();
+                *readings += 1;
+                *readings
+            }
+            _ => 0,
+        };
+        self.held.push_back(Held { row: *row, kept_for_ns, reading });
         let record = Record::of(row, |pid, ip| {
             let next = self.addresses.len() as u32 + 1;
             *self.addresses.entry(Symbols::address(pid, ip)).or_insert(next)
@@ -251,7 +273,17 @@ impl KeepSlow {
         self.judge.kept_from_ns = self.judge.kept_from_ns.max(slow_ns);
         self.latencies_ns.retain(|latency| *latency >= slow_ns);
         self.kept += std::mem::take(&mut self.latencies_ns).len() as u64;
-        self.staged.drain(..).filter(|held| held.kept_for_ns >= slow_ns).try_for_each(|held| each(&held.row))
+        let read = &mut self.read;
+        self.staged.drain(..).filter(|held| held.kept_for_ns >= slow_ns).try_for_each(|held| {
+            if let Row::Executed(reading) = held.row {
+                let before = read.insert(reading.tid, held.reading);
+                // What was executed since the last one that is told was for others, too.
+                if before.is_some_and(|before| before + 1 != held.reading) {
+                    each(&Row::Executed(Reading { executed: None, ..reading }))?;
+                }
+            }
+            each(&held.row)
+        })
     }
 
     /// The end: hands out the rest.
@@ -326,14 +358,20 @@ impl KeepSlow {
         let first = self.held.partition_point(|held| held.row.time_ns() < *from_ns);
         let end = self.held.partition_point(|held| held.row.time_ns() <= *to_ns);
         let threads: FxHashSet<u32> = threads.iter().copied().collect();
+        // Who has a CPU while they wait for it: whoever comes there and leaves.
+        let cpus: FxHashSet<u32> = self.held.range(first..end).filter_map(|held| waited_for(&held.row, &threads)).collect();
+        let is_of_cpus =
+            |row: &Row| matches!(row, Row::Kernel(KernelEvent { cpu, what: What::Switch { .. }, .. }) if cpus.contains(cpu));
         for held in self.held.range_mut(first..end) {
-            if tids(&held.row).any(|tid| threads.contains(&tid)) {
+            if tids(&held.row).any(|tid| threads.contains(&tid)) || is_of_cpus(&held.row) {
                 held.kept_for_ns = held.kept_for_ns.max(latency_ns);
             }
         }
         // Up to the end of the next message.
         for tid in threads {
-            self.follow(tid, end, Following { left: MAX_FOLLOWING, latency_ns, has_come: false });
+            let is_unread = self.readings.contains_key(&tid);
+            let next = Following { left: MAX_FOLLOWING, latency_ns, is_unread, ..Following::default() };
+            self.follow(tid, end, next);
         }
         for id in wakers {
             self.keep_waker(*id, end, latency_ns);
@@ -415,6 +453,16 @@ fn wakers(message: &Message) -> Vec<u64> {
 }
 
 /// The threads that a row is about.
+/// CPUs that one of these threads leaves, comes to or is moved to.
+fn waited_for(row: &Row, threads: &FxHashSet<u32>) -> Option<u32> {
+    let Row::Kernel(event) = row else { return None };
+    match event.what {
+        What::Switch { next, .. } => Some(event.cpu).filter(|_| threads.contains(&event.tid) || threads.contains(&next)),
+        What::Migrate { tid, to } => to.filter(|_| threads.contains(&tid)),
+        _ => None,
+    }
+}
+
 fn tids(row: &Row) -> impl Iterator<Item = u32> + use<> {
     let (tid, other) = match row {
         Row::Mark(mark) => (mark.tid, 0),
@@ -437,7 +485,6 @@ mod tests {
 
     use super::*;
     use crate::cause::Cause;
-    use crate::kernel::KernelEvent;
     use crate::spot::Spot;
     use crate::store::SampleRow;
     use crate::tracker::{Counted, Sampled};
@@ -529,6 +576,67 @@ mod tests {
         }
         keep.finish(&mut each).unwrap();
         (keep, kept)
+    }
+
+    /// Of a slow message it is told who had the CPU while its thread waited for it, also whom no row of its thread's names; and what it executed, by readings as its thread leaves the CPU,
+    /// or nothing, but never what others executed of which nothing is kept.
+    #[test]
+    fn waiting_and_instructions_of_what_is_kept_are_those_of_all() {
+        use crate::executed::{Executed, ReadBy};
+        const MESSAGES: u64 = 20_000;
+        let instructions = |id: u64| 1000 + id % 100;
+        let mut executed = 0;
+        let rows: Vec<Row> = (1..=MESSAGES)
+            .flat_map(|id| {
+                let (now_ns, is_slow) = (1_000_000 + id * 100_000, id % 1000 == 500);
+                let switch = |time_ns, tid, next, is_runnable| {
+                    Row::Kernel(KernelEvent { time_ns, cpu: 0, tid, what: What::Switch { is_runnable, next } })
+                };
+                let mark = |time_ns, kind| Row::Mark(Mark { time_ns, tid: 10, id, kind });
+                let mut read = |time_ns, some| {
+                    executed += some;
+                    let executed = Some(Executed { instructions: executed, cycles: executed });
+                    Row::Executed(Reading { time_ns, tid: 10, executed, by: ReadBy::UsAsItLeaves })
+                };
+                let mut rows = vec![switch(now_ns, 0, 10, false), mark(now_ns + 10, Kind::Begin)];
+                if is_slow {
+                    rows.extend([read(now_ns + 499, instructions(id)), switch(now_ns + 500, 10, 20, true)]);
+                    rows.extend([
+                        switch(now_ns + 600, 20, 30, true),
+                        switch(now_ns + 40_000, 30, 20, false),
+                        switch(now_ns + 40_100, 20, 10, false),
+                    ]);
+                    rows.push(mark(now_ns + 40_200, Kind::End));
+                } else {
+                    rows.push(mark(now_ns + 2000 + id % 50, Kind::End));
+                }
+                let rest = if is_slow { 7 } else { instructions(id) };
+                rows.extend([read(now_ns + 50_000, rest), switch(now_ns + 50_001, 10, 0, false)]);
+                rows
+            })
+            .collect();
+        let messages = |rows: &[Row]| {
+            let (mut tracker, mut messages) = (Tracker::default(), FxHashMap::default());
+            let mut out = |message: &Message| drop(messages.insert(message.id, message.clone()));
+            rows.iter().for_each(|row| tracker.take(&Record::of(row, |_, _| 0), &mut out));
+            tracker.finish(&mut out);
+            messages
+        };
+        let all: FxHashMap<u64, Message> = messages(&rows);
+        let (keep, kept) = kept(0.999, rows.into_iter());
+        let kept: FxHashMap<u64, Message> = messages(&kept);
+        // Of those that are alike at the quantile some are kept, too.
+        assert!(keep.kept >= 20 && kept.len() < 2000, "{} {}", keep.kept, kept.len());
+        for id in (500..MESSAGES).step_by(1000) {
+            let (is, whole) = (&kept[&id], &all[&id]);
+            assert!(is.pieces == whole.pieces && is.pieces.iter().any(|piece| piece.which == 30), "{is:?}");
+            assert_eq!(is.executed, whole.executed, "{id}");
+            assert!(is.executed.is_known() && is.executed.high.instructions >= instructions(id), "{:?}", is.executed);
+        }
+        for (id, message) in &kept {
+            let known = message.executed.known().map(|executed| executed.high.instructions);
+            assert!(known.is_none_or(|most| most < 3000), "{id}: {known:?}");
+        }
     }
 
     /// One thread takes messages in, another ends them: none is missing in either, and no more than a slow one's neighbours are kept.

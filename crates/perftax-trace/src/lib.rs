@@ -4,6 +4,7 @@
 //! [`mod@record`] takes samples and the kernel's tracepoints beside them, and [`store`] keeps all that. [`tracker`] makes messages of it, each
 //! with where its time went; [`analysis`] asks a whole trace, and [`mod@blame`] says what the slow messages' extra time was spent on.
 
+pub mod align;
 pub mod analysis;
 pub mod blame;
 pub mod budget;
@@ -48,6 +49,7 @@ pub mod tag;
 pub mod timeline;
 pub mod tracker;
 
+pub use align::{Alignment, Crossing, Unaligned};
 pub use analysis::{Answer, Latencies, Question, analyse, analyse_watching};
 pub use blame::{Blame, Blamed, Brief, Detail, Foremost, Usual, blame};
 pub use cause::{Cause, Shares};

@@ -9,6 +9,8 @@ use crate::message::Message;
 pub struct Parts {
     wanted: FxHashSet<u64>,
     keeps: usize,
+    /// They begin within this time, ns: numbers may be used again.
+    within_ns: (u64, u64),
     slowest: Vec<Message>,
     last: Option<Box<Message>>,
     /// When the last of the others ended, ns.
@@ -18,14 +20,15 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Of these numbers; so many of the slowest are kept.
-    pub fn of(ids: &[u64], keeps: usize) -> Self {
-        Self { wanted: ids.iter().copied().collect(), keeps, ..Self::default() }
+    /// Of these numbers, as far as they begin within a time; so many of the slowest are kept.
+    pub fn of(ids: &[u64], within_ns: (u64, u64), keeps: usize) -> Self {
+        Self { wanted: ids.iter().copied().collect(), within_ns, keeps, ..Self::default() }
     }
 
     /// Takes any message.
     pub fn take(&mut self, message: &Message) {
-        let Some(end_ns) = message.end_ns.filter(|_| self.wanted.contains(&message.id)) else { return };
+        let is_one = (self.within_ns.0..=self.within_ns.1).contains(&message.begin_ns) && self.wanted.contains(&message.id);
+        let Some(end_ns) = message.end_ns.filter(|_| is_one) else { return };
         self.ended += 1;
         match &self.last {
             Some(last) if last.end_ns >= Some(end_ns) => self.others_end_ns = self.others_end_ns.max(end_ns),
@@ -66,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_last_part_is_known_with_how_long_it_was_alone() {
-        let mut parts = Parts::of(&[1, 2, 3, 4, 5], 2);
+        let mut parts = Parts::of(&[1, 2, 3, 4, 5], (0, 1000), 2);
         assert!(parts.last().is_none());
         for (id, begin_ns, end_ns) in [(1, 0, Some(50)), (2, 10, Some(200)), (9, 0, Some(900)), (3, 20, Some(120)), (4, 0, None)]
         {
@@ -79,6 +82,9 @@ mod tests {
         // One that begins when all others are over.
         parts.take(&message(5, 500, Some(510)));
         assert_eq!(last(&parts), Some((5, 10)));
-        assert!(Parts::of(&[], 2).slowest().is_empty());
+        // Its number again, in another message.
+        parts.take(&message(5, 2000, Some(2010)));
+        assert_eq!((last(&parts), parts.ended), (Some((5, 10)), 4));
+        assert!(Parts::of(&[], (0, 1000), 2).slowest().is_empty());
     }
 }

@@ -11,6 +11,7 @@ pub mod direct;
 mod exec_image;
 mod exec_stop;
 mod fault_area;
+mod host_clock;
 pub mod libpapi;
 pub mod libpfm;
 mod open;
@@ -35,6 +36,7 @@ pub use descendants::{children_of, kill_with_descendants, process_tree, process_
 pub use detach::{close_output, detach_from_parent, die_with_us, exit_now};
 pub use exec_stop::{AtExec, Stopped};
 pub use fault_area::FaultArea;
+pub use host_clock::{Discipline, HostClock};
 pub(crate) use open::Attributes;
 pub use open::{OpenEvent, Reading, Target};
 pub(crate) use realtime::make_this_thread_realtime;

@@ -90,7 +90,7 @@ pub struct OpenEvent {
 }
 
 /// Most events of a group that is read as one.
-const GROUP_MAX: usize = 64;
+const GROUP_MAX: usize = 256;
 
 impl OpenEvent {
     /// Opens an event by its attributes, as a member of `group`'s group where there is one. Readings tell of losses where the kernel can.

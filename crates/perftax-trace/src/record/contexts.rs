@@ -55,10 +55,11 @@ impl Held {
     }
 
     /// Hands out what is so old that no mark can come before it any more; time has come to `now_ns`, [`u64::MAX`]: to its end.
-    pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+    pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<u64> {
         let Self { contexts, queue } = self;
         contexts.lose_patience(now_ns, &mut |mark| queue.mark(mark));
-        queue.hand_out(contexts.undecided_ns().unwrap_or(now_ns).min(now_ns), keep)
+        let until_ns = contexts.undecided_ns().unwrap_or(now_ns).min(now_ns);
+        queue.hand_out(until_ns, keep).map(|()| until_ns)
     }
 }
 

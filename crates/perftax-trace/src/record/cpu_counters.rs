@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::executed::{Executed, Reading};
+use crate::executed::{Executed, ReadBy, Reading};
 
 /// A reading of a CPU's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl CpuCounters {
     pub fn take(&mut self, reading: &CpuReading, is_ours: impl Fn(u32) -> bool, out: &mut dyn FnMut(Reading)) {
         let CpuReading { time_ns, cpu, tid, next, executed } = *reading;
         let before = self.cpus.insert(cpu, (next.unwrap_or(tid), executed));
-        let leaves = next.is_some();
+        let by = if next.is_some() { ReadBy::UsAsItLeaves } else { ReadBy::Us };
         if tid != 0 && is_ours(tid) {
             let of = self.threads.entry(tid).or_default();
             let since = before.filter(|(who, _)| *who == tid).and_then(|(_, before)| executed.since(before));
@@ -49,7 +49,7 @@ impl CpuCounters {
             }
             let known = Some(of.executed).filter(|_| since.is_some());
             of.has_gap &= known.is_none();
-            out(Reading { time_ns, tid, executed: known, leaves });
+            out(Reading { time_ns, tid, executed: known, by });
         }
         if let Some(next) = next.filter(|next| *next != 0 && is_ours(*next)) {
             let is_new = !self.threads.contains_key(&next);
@@ -57,8 +57,8 @@ impl CpuCounters {
             if is_new || of.has_gap {
                 of.has_gap = false;
                 // From here on it is followed.
-                out(Reading { time_ns, tid: next, executed: None, leaves: false });
-                out(Reading { time_ns, tid: next, executed: Some(of.executed), leaves: false });
+                out(Reading { time_ns, tid: next, executed: None, by: ReadBy::Us });
+                out(Reading { time_ns, tid: next, executed: Some(of.executed), by: ReadBy::Us });
             }
         }
     }

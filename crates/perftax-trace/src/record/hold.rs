@@ -33,10 +33,11 @@ impl Hold {
     }
 
     /// Hands out what is so old that no mark can come before it any more; time has come to `now_ns`.
-    pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+    pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<u64> {
         let Self { runs, queue } = self;
         runs.lose_patience(now_ns, &mut |mark| queue.mark(mark));
-        queue.hand_out(now_ns.saturating_sub(Runs::PATIENCE_NS), keep)
+        let until_ns = now_ns.saturating_sub(Runs::PATIENCE_NS);
+        queue.hand_out(until_ns, keep).map(|()| until_ns)
     }
 
     /// Hands out everything: the end.

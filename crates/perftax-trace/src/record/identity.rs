@@ -139,14 +139,14 @@ impl Identity {
         Ok(())
     }
 
-    /// Everything before `now_ns` has been taken; [`u64::MAX`]: everything.
-    pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
+    /// Everything before `now_ns` has been taken; [`u64::MAX`]: everything. Returns until when all has been handed out.
+    pub fn release(&mut self, now_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<u64> {
         match self {
-            Self::Register(hold) if now_ns == u64::MAX => hold.finish(keep),
+            Self::Register(hold) if now_ns == u64::MAX => hold.finish(keep).map(|()| now_ns),
             Self::Register(hold) => hold.release(now_ns, keep),
             Self::Contexts(held) => held.release(now_ns, keep),
             Self::Sockets(served) => served.release(now_ns, keep),
-            Self::Marks(_) | Self::Probes(_) => Ok(()),
+            Self::Marks(_) | Self::Probes(_) => Ok(now_ns),
         }
     }
 

@@ -10,7 +10,7 @@ use perftax_target::TimeOrder;
 
 use super::identity::Held;
 use crate::clock::Anchors;
-use crate::executed::Reading;
+use crate::executed::{ReadBy, Reading};
 use crate::mark::{Kind, Mark, Statement};
 use crate::rings::{MarkFolder, MarkOwner, RingCounters};
 use crate::row::Row;
@@ -68,7 +68,7 @@ impl Listener {
             let held = match statement {
                 Statement::Mark(id, kind) => Held::Mark(pid, Mark { time_ns, tid, id, kind }),
                 Statement::Of(saying) => Held::Saying(time_ns, (pid, tid), saying),
-                Statement::Counts(executed) => Held::Row(Row::Executed(Reading { time_ns, tid, executed, leaves: false })),
+                Statement::Counts(executed) => Held::Row(Row::Executed(Reading { time_ns, tid, executed, by: ReadBy::Itself })),
             };
             order.push(time_ns, held);
         }

@@ -93,9 +93,11 @@ impl MarksPlace {
 fn made(place: &Path) -> Result<(TempDir, File)> {
     remove_left(place);
     let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place).map_err(Error::file(place))?;
-    let path = folder.path().join(LISTENS);
-    let listens = File::create(&path).map_err(Error::file(&path))?;
-    flock(&listens, FlockOperation::NonBlockingLockExclusive).map_err(|error| Error::file(&path)(error.into()))?;
+    // It has its name only once it is locked.
+    let (unnamed, path) = (folder.path().join(".listens"), folder.path().join(LISTENS));
+    let listens = File::create(&unnamed).map_err(Error::file(&unnamed))?;
+    flock(&listens, FlockOperation::NonBlockingLockExclusive).map_err(|error| Error::file(&unnamed)(error.into()))?;
+    std::fs::rename(&unnamed, &path).map_err(Error::file(&path))?;
     Ok((folder, listens))
 }
 

@@ -33,7 +33,8 @@ use std::time::Duration;
 use perftax_doc::{Mechanism, PriceChecked, TraceSpent};
 use perftax_pmu::Result;
 use perftax_pmu::event::{Catalog, Event};
-use perftax_pmu::sys::{Exit, own_cpu_ns};
+use perftax_pmu::process::has_call_filter;
+use perftax_pmu::sys::{Exit, own_cpu_ns, process_tree};
 use perftax_target::{Program, Watch, run_loop};
 
 use crate::names::Names;
@@ -99,6 +100,11 @@ impl Recording {
         // Others' registers are none of ours.
         let is_tagged = matches!(self.tag, Tag::Register(_));
         self.kernel_noise && self.event.mechanism == Mechanism::CpuClock && !is_tagged
+    }
+
+    /// Whether counters of CPUs are read: in the group of probes, or where it is recorded who leaves them.
+    pub fn counts_cpus(&self) -> bool {
+        self.counters.is_some() && (self.kernel_noise || self.tag.is_probed())
     }
 }
 
@@ -184,6 +190,12 @@ pub struct ExecutedSight {
     pub of_cpus: u64,
     /// Readings by threads themselves, in their marks.
     pub in_marks: u64,
+    /// Marks in which a counter did not count.
+    pub without_count: u64,
+    /// Counters of CPUs were taken by somebody else meanwhile: nothing was read of those from then on, and no probe beside them was seen.
+    pub are_taken: bool,
+    /// Processes that have a filter of system calls, which might kill them for opening counters: they were not asked to.
+    pub filtered: Vec<u32>,
     /// What came with the marks of how many threads.
     pub rings: BTreeMap<RingCounters, usize>,
 }
@@ -217,8 +229,16 @@ pub fn record_live(recording: &Recording, catalog: &Catalog, audience: &mut dyn 
     let is_marked = recording.tag == Tag::Marks;
     let running = recording.subject.running();
     let marks = if is_marked && !running.is_empty() { places(running)? } else { vec![(0, MarksPlace::here()?)] };
+    let mut filtered = Vec::new();
     if recording.counters.is_some() {
-        marks.iter().try_for_each(|(_, place)| place.want_counters())?;
+        for (pid, place) in &marks {
+            // What we start ourselves has our own filter.
+            let tree = if *pid == 0 { BTreeSet::new() } else { process_tree(*pid) };
+            match tree.into_iter().find(|pid| has_call_filter(*pid)) {
+                Some(pid) => filtered.push(pid),
+                None => place.want_counters()?,
+            }
+        }
     }
     let probes = Probes::define(recording, catalog)?;
     let variables = [(FOLDER_VARIABLE, marks[0].1.path().into()), (CAPACITY_VARIABLE, recording.ring_marks.to_string().into())];
@@ -247,7 +267,9 @@ pub fn record_live(recording: &Recording, catalog: &Catalog, audience: &mut dyn 
         audience.looked(&mut Moment { is_over: true, ..session.moment() })?;
     }
     let steal_s = steal_s().zip(stolen_before).map(|(after, before)| after - before);
-    session.finish(exit, steal_s, own_cpu_ns().saturating_sub(own_before_ns) as f64 * 1e-9)
+    let mut recorded = session.finish(exit, steal_s, own_cpu_ns().saturating_sub(own_before_ns) as f64 * 1e-9)?;
+    recorded.executed.iter_mut().for_each(|sight| sight.filtered = filtered.clone());
+    Ok(recorded)
 }
 
 /// Folders for the rings of processes; those are left out that have no room for one, or are gone meanwhile, unless all are.

@@ -67,10 +67,15 @@ pub struct Session<'a> {
     looks_ns: VecDeque<u64>,
     rows: [u64; 3],
     counted: Vec<Counting>,
-    /// What CPUs have executed by thread, the threads that say it themselves, and how many readings there were.
+    /// Threads that have ended and are on their CPUs yet.
+    dying: FxHashSet<u32>,
+    /// When it was last asked whether counters of CPUs count, ns, and whether they did not.
+    counters_asked_ns: u64,
+    counters_taken: bool,
+    /// What CPUs have executed by thread, the threads that say it themselves, and how many readings there were: of CPUs, in marks, and in marks without any count.
     cpu_counters: CpuCounters,
     say_themselves: FxHashSet<u32>,
-    readings: [u64; 2],
+    readings: [u64; 3],
     pids: Vec<u32>,
     /// Where threads publish contexts: what is watched of them, and what is read there; never off but for a check of the price.
     contexts: Option<(WatchedContexts, Source)>,
@@ -160,7 +165,10 @@ impl<'a> Session<'a> {
             counted: vec![Counting::default(); recording.counted.len()],
             cpu_counters: CpuCounters::default(),
             say_themselves: FxHashSet::default(),
-            readings: [0; 2],
+            readings: [0; 3],
+            dying: FxHashSet::default(),
+            counters_asked_ns: 0,
+            counters_taken: false,
             pids: program.pids(),
             tasks: opened.tasks,
             contexts: (recording.tag == Tag::Otel).then(|| WatchedContexts::open(recording, catalog)).transpose()?,
@@ -406,7 +414,6 @@ impl<'a> Session<'a> {
     /// Records everything again.
     fn see_again(&mut self) -> Result<()> {
         self.is_blind = false;
-        self.under_way.open();
         let work = RefCell::new(&mut self.work);
         let threads = || work.borrow_mut().pids().into_iter().flat_map(running_threads).collect();
         let probes = self.probes.as_ref().map(|probes| opening::open_probes(self.recording, self.catalog, probes)).transpose();
@@ -477,10 +484,22 @@ impl<'a> Session<'a> {
         if self.recording.is_live {
             self.listener.give_up(monotonic_raw_ns());
         }
+        self.check_counters();
         match self.looks_ns.len() > HOLD_BACK {
             true => self.looks_ns.pop_front().map_or(Ok(()), |until_ns| self.flush(until_ns, keep)),
             false => Ok(()),
         }
+    }
+
+    /// Whether counters of CPUs count is asked now and then: once somebody else has taken them they never do again, nor do the probes beside them.
+    fn check_counters(&mut self) {
+        let now_ns = monotonic_raw_ns();
+        if self.counters_taken || !self.recording.counts_cpus() || self.is_blind || now_ns < self.counters_asked_ns + ASK_NS {
+            return;
+        }
+        self.counters_asked_ns = now_ns;
+        let are_taken = self.all_sources().any(|source| source.sampler.check_counters().is_err());
+        self.counters_taken = are_taken;
     }
 
     /// Looks for threads that publish contexts, and for records that these point to by now.
@@ -508,15 +527,22 @@ impl<'a> Session<'a> {
     /// Hands out the rows before a time.
     pub fn flush(&mut self, until_ns: u64, keep: &mut dyn FnMut(&Row) -> Result<()>) -> Result<()> {
         let may_lose = self.waits_for_messages();
-        self.told_ns = until_ns;
         let (mappings, rows, counted, identity) = (&mut self.mappings, &mut self.rows, &mut self.counted, &mut self.identity);
         let (readings, cpu_counters, say_themselves) = (&mut self.readings, &mut self.cpu_counters, &mut self.say_themselves);
         let is_live = self.recording.is_live;
-        let under_way = &mut self.under_way;
+        let (under_way, dying, counts_cpus) = (&mut self.under_way, &mut self.dying, self.recording.counts_cpus());
         let mut keep = |row: &Row| {
             let kind = match row {
-                Row::Mark(mark) if may_lose && !under_way.tells(mark) => return Ok(()),
+                Row::Mark(mark) if may_lose => {
+                    let Some(mark) = under_way.told(mark) else { return Ok(()) };
+                    rows[0] += 1;
+                    return keep(&Row::Mark(mark));
+                }
                 Row::Mark(_) => 0,
+                Row::Kernel(KernelEvent { what: What::Resumed, .. }) => {
+                    under_way.open();
+                    2
+                }
                 Row::Sample(sample) => {
                     if !is_live {
                         mappings.seen(sample.pid, sample.ip);
@@ -547,18 +573,26 @@ impl<'a> Session<'a> {
                 Held::Row(Row::Kernel(KernelEvent { tid, what: What::Switch { next, .. }, .. })) => family.switched(*tid, *next),
                 Held::Row(Row::Kernel(KernelEvent { what: What::Resumed, .. })) | Held::ReadingsLost => cpu_counters.forget(),
                 Held::Row(Row::Executed(reading)) => {
-                    readings[1] += 1;
-                    if say_themselves.insert(reading.tid) {
+                    let is_known = reading.executed.is_some();
+                    readings[if is_known { 1 } else { 2 }] += 1;
+                    if is_known && say_themselves.insert(reading.tid) {
                         // What CPUs said of it until now began elsewhere.
-                        let anew = Reading { executed: None, leaves: false, ..*reading };
+                        let anew = Reading { executed: None, ..*reading };
                         identity.take(Held::Row(Row::Executed(anew)), &mut keep)?;
+                    } else if !is_known && counts_cpus && !say_themselves.contains(&reading.tid) {
+                        return Ok(());
                     }
                 }
                 Held::Reading(reading) => {
                     readings[0] += 1;
                     let mut told = Vec::new();
-                    let is_asked_for = |tid| family.has_thread(tid) && !say_themselves.contains(&tid);
+                    let is_asked_for =
+                        |tid: u32| (family.has_thread(tid) || dying.contains(&tid)) && !say_themselves.contains(&tid);
                     cpu_counters.take(reading, is_asked_for, &mut |reading| told.push(reading));
+                    // That was its last one.
+                    if reading.next.is_some() && dying.remove(&reading.tid) {
+                        cpu_counters.ended(reading.tid);
+                    }
                     return told.into_iter().try_for_each(|reading| identity.take(Held::Row(Row::Executed(reading)), &mut keep));
                 }
                 Held::Birth(pid, tid, parent) => {
@@ -568,8 +602,9 @@ impl<'a> Session<'a> {
                 }
                 Held::Death(time_ns, pid, tid) => {
                     family.ended(*tid);
-                    cpu_counters.ended(*tid);
-                    say_themselves.remove(tid);
+                    if counts_cpus && !say_themselves.remove(tid) {
+                        dying.insert(*tid);
+                    }
                     if is_live && ended.len() < MAX_ENDED {
                         ended.push_back((*time_ns, *pid, *tid));
                     }
@@ -578,7 +613,8 @@ impl<'a> Session<'a> {
             }
             identity.take(held, &mut keep)
         })?;
-        identity.release(until_ns, &mut keep)
+        self.told_ns = identity.release(until_ns, &mut keep)?;
+        Ok(())
     }
 
     /// The share of the time in which each event was counted. A thread has one for each CPU, of which one at a time counts.
@@ -623,6 +659,9 @@ impl<'a> Session<'a> {
             executed: self.recording.counters.is_some().then(|| ExecutedSight {
                 of_cpus: self.readings[0],
                 in_marks: self.readings[1],
+                without_count: self.readings[2],
+                are_taken: self.counters_taken,
+                filtered: Vec::new(),
                 rings: self.listener.counters(),
             }),
             lost,

@@ -24,9 +24,13 @@ impl UnderWay {
         self.closed_ns = Some(now_ns);
     }
 
-    /// It is on again.
+    /// It was off, and is on again, by the rows that come by; of those that were left out ends may be to come.
     pub fn open(&mut self) {
-        *self = Self::default();
+        self.closed_ns = None;
+        self.ids.clear();
+        if self.left_out.len() >= MAX {
+            self.left_out.clear();
+        }
     }
 
     /// Whether it can go off by now; marks of before `told_ns` have come by.
@@ -35,8 +39,17 @@ impl UnderWay {
         told_ns >= closed_ns && self.ids.is_empty() || now_ns >= closed_ns + LONGEST_NS
     }
 
-    /// Whether a mark is told, in order of time.
-    pub fn tells(&mut self, mark: &Mark) -> bool {
+    /// What is told of a mark, in order of time; none: nothing. A thread that turns to a message that is left out turns to none.
+    pub fn told(&mut self, mark: &Mark) -> Option<Mark> {
+        let is_told = self.is_told(mark);
+        match mark.kind {
+            _ if is_told => Some(*mark),
+            Kind::Switch => Some(Mark { id: 0, ..*mark }),
+            _ => None,
+        }
+    }
+
+    fn is_told(&mut self, mark: &Mark) -> bool {
         let Mark { time_ns, id, kind, .. } = *mark;
         match kind {
             Kind::Begin if self.closed_ns.is_some_and(|closed_ns| time_ns >= closed_ns) => {
@@ -66,15 +79,16 @@ mod tests {
     #[test]
     fn those_under_way_are_waited_for_and_no_others() {
         let mut under_way = UnderWay::default();
-        let tells = |under_way: &mut UnderWay, time_ns, id, kind| under_way.tells(&Mark { time_ns, tid: 1, id, kind });
+        let mark = |time_ns, id, kind| Mark { time_ns, tid: 1, id, kind };
+        let tells = |under_way: &mut UnderWay, time_ns, id, kind| under_way.is_told(&mark(time_ns, id, kind));
         use Kind::{Begin, End, Switch};
         assert!(tells(&mut under_way, 10, 7, Begin) && tells(&mut under_way, 20, 8, Begin) && tells(&mut under_way, 30, 8, End));
         assert!(under_way.is_over(30, 0), "nobody asks");
         under_way.close(100);
         // A mark of before that comes by only now.
         assert!(!under_way.is_over(105, 90) && tells(&mut under_way, 95, 9, Begin));
-        let late = [Begin, Switch, End].map(|kind| tells(&mut under_way, 110, 10, kind));
-        assert_eq!(late, [false; 3]);
+        let late = [Begin, Switch, End].map(|kind| under_way.told(&mark(110, 10, kind)));
+        assert_eq!(late, [None, Some(mark(110, 0, Switch)), None]);
         assert!(tells(&mut under_way, 120, 7, Switch) && tells(&mut under_way, 130, 7, End) && !under_way.is_over(140, 130));
         assert!(tells(&mut under_way, 150, 9, End) && under_way.is_over(160, 155));
         // One that does not end is not waited for for ever.
@@ -82,7 +96,10 @@ mod tests {
         assert!(tells(&mut under_way, 200, 11, Begin));
         under_way.close(300);
         assert!(!under_way.is_over(LONGEST_NS, 400) && under_way.is_over(300 + LONGEST_NS, 400));
+        assert!(!tells(&mut under_way, 310, 13, Begin));
         under_way.open();
-        assert!(tells(&mut under_way, 900, 12, Begin));
+        assert!(
+            tells(&mut under_way, 900, 12, Begin) && !tells(&mut under_way, 910, 13, End) && tells(&mut under_way, 920, 12, End)
+        );
     }
 }

@@ -6,7 +6,7 @@
 //! | samples | time_ns, cpu, pid, tid, ip, tag |
 //! | kernel | time_ns, cpu, tid, what, other |
 //! | events | time_ns, cpu, pid, tid, ip, address, event (from 0, in the order asked for), object; where events are counted by message |
-//! | executed | time_ns, tid, leaves (1: the thread leaves its CPU), instructions, cycles: what the thread has executed by then; both -1: not known |
+//! | executed | time_ns, tid, by (0 the thread itself, 1 us, 2 us as it leaves its CPU), instructions, cycles: what the thread has executed by then; both -1: not known |
 //! | objects | object, name (text): what lies at those addresses; 0 is what is not known |
 //! | symbols | pid (0: the kernel's), ip, function (text), module (text) |
 //! | labels | id, text |
@@ -44,7 +44,7 @@ pub use relations::{Relations, write_relations};
 pub use table::{Function, TableReader};
 pub use writer::{Room, StoreWriter, write_objects, write_windows};
 
-use crate::executed::{Executed, Reading};
+use crate::executed::{Executed, ReadBy, Reading};
 use crate::mark::Mark;
 pub use crate::row::SampleRow;
 
@@ -54,7 +54,7 @@ pub(crate) const SAMPLES: (&str, [&str; 6]) = ("samples.parquet", ["time_ns", "c
 pub(crate) const KERNEL: (&str, [&str; 5]) = ("kernel.parquet", ["time_ns", "cpu", "tid", "what", "other"]);
 pub(crate) const EVENTS: (&str, [&str; 8]) =
     ("events.parquet", ["time_ns", "cpu", "pid", "tid", "ip", "address", "event", "object"]);
-pub(crate) const EXECUTED: (&str, [&str; 5]) = ("executed.parquet", ["time_ns", "tid", "leaves", "instructions", "cycles"]);
+pub(crate) const EXECUTED: (&str, [&str; 5]) = ("executed.parquet", ["time_ns", "tid", "by", "instructions", "cycles"]);
 pub(crate) const OBJECTS: (&str, ([&str; 1], [&str; 1])) = ("objects.parquet", (["object"], ["name"]));
 pub(crate) const SYMBOLS: &str = "symbols.parquet";
 pub(crate) const LABELS: &str = "labels.parquet";
@@ -72,14 +72,19 @@ pub(crate) fn mark_row(mark: &Mark) -> [u64; 4] {
 /// What a thread has executed, as its row.
 pub(crate) fn executed_row(reading: &Reading) -> [u64; 5] {
     let Executed { instructions, cycles } = reading.executed.unwrap_or(Executed { instructions: u64::MAX, cycles: u64::MAX });
-    [reading.time_ns, u64::from(reading.tid), u64::from(reading.leaves), instructions, cycles]
+    [reading.time_ns, u64::from(reading.tid), reading.by as u64, instructions, cycles]
 }
 
 /// The same from its row.
-pub(crate) fn executed_of([time_ns, tid, leaves, instructions, cycles]: [u64; 5]) -> Reading {
+pub(crate) fn executed_of([time_ns, tid, by, instructions, cycles]: [u64; 5]) -> Reading {
     let is_known = instructions != u64::MAX && cycles != u64::MAX;
     let executed = is_known.then_some(Executed { instructions, cycles });
-    Reading { time_ns, tid: tid as u32, executed, leaves: leaves == 1 }
+    let by = match by {
+        0 => ReadBy::Itself,
+        1 => ReadBy::Us,
+        _ => ReadBy::UsAsItLeaves,
+    };
+    Reading { time_ns, tid: tid as u32, executed, by }
 }
 
 #[cfg(test)]

@@ -112,8 +112,8 @@ fn what_threads_have_executed_is_read_before_their_marks() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = StoreWriter::create(folder.path()).unwrap();
     let counted = Executed { instructions: 1 << 40, cycles: 7 };
-    let readings = [(10, Some(counted), false), (30, None, true)];
-    let reading = |(time_ns, executed, leaves)| Reading { time_ns, tid: 8, executed, leaves };
+    let readings = [(10, Some(counted), ReadBy::Us), (30, None, ReadBy::UsAsItLeaves)];
+    let reading = |(time_ns, executed, by)| Reading { time_ns, tid: 8, executed, by };
     writer.executed(&reading(readings[0])).unwrap();
     writer.count_executed().unwrap();
     for (time_ns, kind) in [(10, Kind::Begin), (30, Kind::End)] {

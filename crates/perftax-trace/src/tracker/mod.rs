@@ -165,7 +165,7 @@ impl Tracker {
             Record::Kernel(event) => self.kernel(&KernelEvent { time_ns: now_ns, ..event }, out),
             Record::Sample(sample) => self.sample(&Sampled { time_ns: now_ns, ..sample }, out),
             Record::Counted(counted) => self.counted(&Counted { time_ns: now_ns, ..counted }),
-            Record::Executed(reading) => self.executed(&Reading { time_ns: now_ns, ..reading }),
+            Record::Executed(reading) => self.executed(&Reading { time_ns: now_ns, ..reading }, out),
         }
     }
 
@@ -244,11 +244,8 @@ impl Tracker {
                 let waits =
                     |tid: &u32| self.threads.get(*tid).is_some_and(|thread| thread.window.knows(key) || thread.unread.waits(key));
                 match self.slots[key as usize].message.threads.iter().copied().find(|tid| waits(tid)) {
-                    Some(tid) => self.threads.of(tid, now_ns).window.pending.push(key),
+                    Some(tid) => self.wait_for(tid, key, out),
                     None => self.emit(key, out),
-                }
-                if self.threads.get(tid).is_some_and(|thread| thread.window.pending.len() > window::MAX_PENDING) {
-                    self.release_all(tid, out);
                 }
             }
             Kind::Wake => self.let_go_on(id, tid, now_ns),
@@ -409,13 +406,17 @@ impl Tracker {
     }
 
     /// What was executed since the last reading is told of the messages that the thread was at.
-    fn executed(&mut self, reading: &Reading) {
+    fn executed(&mut self, reading: &Reading, out: &mut dyn FnMut(&Message)) {
         let Reading { tid, time_ns: now_ns, .. } = *reading;
         self.settle(tid, now_ns);
         let Self { threads, slots, .. } = self;
         let thread = threads.of(tid, now_ns);
         let at = thread.stack.last().map(|key| (*key, slots[*key as usize].serial));
         thread.unread.read(reading, at, slots);
+        // What the kernel's word is still to come of waits for that.
+        let Thread { window, .. } = thread;
+        let ready = if window.pending.is_empty() { Vec::new() } else { window.without_word() };
+        ready.into_iter().for_each(|key| self.emit_read(key, out));
     }
 
     /// What threads were at is not known any more; what waited for the kernel's word does not get it.
@@ -606,9 +607,18 @@ impl Tracker {
     /// Hands out a message, unless counters of another thread that was at it are yet to be read.
     fn emit_read(&mut self, key: Key, out: &mut dyn FnMut(&Message)) {
         let waits = |tid: &u32| self.threads.get(*tid).is_some_and(|thread| thread.unread.waits(key));
-        match self.slots[key as usize].message.threads.iter().copied().find(waits).and_then(|tid| self.threads.get_mut(tid)) {
-            Some(thread) => thread.window.pending.push(key),
+        match self.slots[key as usize].message.threads.iter().copied().find(waits) {
+            Some(tid) => self.wait_for(tid, key, out),
             None => self.emit(key, out),
+        }
+    }
+
+    /// A message that is over waits for what is yet to be heard of a thread; where too many do, none does.
+    fn wait_for(&mut self, tid: u32, key: Key, out: &mut dyn FnMut(&Message)) {
+        let Some(thread) = self.threads.get_mut(tid) else { return self.emit(key, out) };
+        thread.window.pending.push(key);
+        if thread.window.pending.len() > window::MAX_PENDING {
+            self.release_all(tid, out);
         }
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::blame::Detail;
 use crate::cause::Shares;
+use crate::executed::ReadBy;
 use crate::message::Piece;
 use Kind::{Begin, End, Switch, Wake};
 use proptest::prelude::*;
@@ -147,9 +148,9 @@ fn events_are_of_the_message_on_top() {
     assert_eq!([told(&messages[0]), told(&messages[1])], [(8, 2, 1), (7, 2, 2)]);
 }
 
-fn reading(time_ns: u64, tid: u32, executed: Option<u64>, leaves: bool) -> Record {
+fn reading(time_ns: u64, tid: u32, executed: Option<u64>, by: ReadBy) -> Record {
     let executed = executed.map(|n| crate::executed::Executed { instructions: n, cycles: 3 * n });
-    Record::Executed(Reading { time_ns, tid, executed, leaves })
+    Record::Executed(Reading { time_ns, tid, executed, by })
 }
 
 /// What a message executed: at least, at most, shared out; none where it is not known.
@@ -162,7 +163,7 @@ fn instructions(message: &Message) -> Option<(u64, u64, u64)> {
 /// Marks come with counts: each message has exactly its own, whatever other messages its threads are at in between.
 #[test]
 fn messages_whose_marks_come_with_counts_have_exactly_theirs() {
-    let said = |time_ns, tid, kind, id, n| [reading(time_ns, tid, Some(n), false), mark(time_ns, tid, kind, id)];
+    let said = |time_ns, tid, kind, id, n| [reading(time_ns, tid, Some(n), ReadBy::Itself), mark(time_ns, tid, kind, id)];
     let records: Vec<Record> = [
         said(10, 1, Begin, 7, 1000),
         said(20, 1, Begin, 8, 1050),
@@ -183,9 +184,10 @@ fn messages_whose_marks_come_with_counts_have_exactly_theirs() {
 /// Counters are read where a thread leaves its CPU alone: what it executed for several messages until then is between nothing and all of it, and each waits for the reading.
 #[test]
 fn messages_between_two_readings_share_what_was_executed() {
-    let leaves =
-        |time_ns, n| [reading(time_ns, 1, Some(n), true), event(time_ns + 3, 1, What::Switch { is_runnable: false, next: 0 })];
-    let mut records = vec![reading(0, 1, Some(100), false), mark(10, 1, Begin, 7)];
+    let leaves = |time_ns, n| {
+        [reading(time_ns, 1, Some(n), ReadBy::UsAsItLeaves), event(time_ns + 3, 1, What::Switch { is_runnable: false, next: 0 })]
+    };
+    let mut records = vec![reading(0, 1, Some(100), ReadBy::Us), mark(10, 1, Begin, 7)];
     records.extend(leaves(40, 190));
     records.push(event(50, 0, What::Switch { is_runnable: false, next: 1 }));
     records.extend([mark(60, 1, End, 7), mark(70, 1, Begin, 8), mark(80, 1, End, 8), mark(90, 1, Begin, 9)]);
@@ -199,7 +201,7 @@ fn messages_between_two_readings_share_what_was_executed() {
 
 #[test]
 fn what_was_not_read_is_not_known() {
-    let counted = |time_ns, n| reading(time_ns, 1, n, false);
+    let counted = |time_ns, n| reading(time_ns, 1, n, ReadBy::Itself);
     let (messages, _) = track(&[
         mark(0, 1, Begin, 6),
         counted(5, Some(1)),

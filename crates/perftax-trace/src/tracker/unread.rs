@@ -1,7 +1,7 @@
 //! What a thread was at since its counters were read last.
 
 use super::{Key, Slot};
-use crate::executed::{Executed, Reading};
+use crate::executed::{Executed, ReadBy, Reading};
 
 /// Messages among which what was executed from one reading to the next can be shared out. Of more each had next to anything: it is not known then.
 const MAX: usize = 64;
@@ -17,6 +17,8 @@ pub(super) struct Unread {
     is_too_many: bool,
     /// It has left its CPU, or is about to.
     has_left: bool,
+    /// We read its counters, also whenever it leaves its CPU: the next reading comes, whatever it does.
+    is_by_us: bool,
 }
 
 impl Unread {
@@ -37,7 +39,7 @@ impl Unread {
 
     /// Whether the next reading will tell something of a message.
     pub fn waits(&self, key: Key) -> bool {
-        self.at.iter().any(|(at, _)| at.is_some_and(|(other, _)| other == key))
+        self.is_by_us && self.at.iter().any(|(at, _)| at.is_some_and(|(other, _)| other == key))
     }
 
     /// It gets a CPU.
@@ -59,6 +61,7 @@ impl Unread {
                 slot.message.executed.read(executed, ns, all_ns);
             }
         }
-        (self.last, self.is_too_many, self.has_left) = (reading.executed, false, reading.leaves);
+        (self.last, self.is_too_many, self.has_left) = (reading.executed, false, reading.by == ReadBy::UsAsItLeaves);
+        self.is_by_us = reading.by != ReadBy::Itself;
     }
 }

@@ -57,6 +57,12 @@ impl Window {
         self.silent.iter().any(|silent| silent.key == Some(key))
     }
 
+    /// Takes those that are pending of which the kernel's word can change nothing.
+    pub fn without_word(&mut self) -> Vec<Key> {
+        let silent = &self.silent;
+        self.pending.extract_if(.., |key| !silent.iter().any(|silent| silent.key == Some(*key))).collect()
+    }
+
     /// The kernel says how long the thread has run since; tells which stretches lose how much to the hypervisor, and begins a new window.
     pub fn close(&mut self, now_ns: u64, ran_ns: u64, mut stolen: impl FnMut(&Silent, u64)) {
         if let Some(from_ns) = self.from_ns {

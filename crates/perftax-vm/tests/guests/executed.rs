@@ -147,8 +147,8 @@ fn more_work_is_told_from_slower_work() {
         let (more, slower) = (longer.more_work_ns, longer.slower_work_ns);
         match kind {
             'm' => assert!(more > 4.0 * slower.abs() && more > 2.0 * steps as f64, "{slow:?}"),
-            // Nearly every step waits for memory: of what was there before a cache keeps a little.
-            's' => assert!(slower > 4.0 * more.abs() && slower > 0.8 * (steps * A_MISS) as f64, "{slow:?}"),
+            // Most steps wait for memory: of what was there before the caches keep some.
+            's' => assert!(slower > 4.0 * more.abs() && slower > 0.5 * (steps * A_MISS) as f64, "{slow:?}"),
             _ => assert!(more < 2.0 * USUAL_STEPS.end as f64 && slower < 40.0 * A_MISS as f64, "{slow:?}"),
         }
         let waited = executed.cycles - executed.instructions;

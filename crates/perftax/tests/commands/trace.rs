@@ -74,7 +74,8 @@ fn what_recording_costs_is_found_on_the_program() {
         let text = perftax(&["trace", "report", trace]);
         std::fs::remove_dir_all(trace).unwrap();
         let report: TraceReport = serde_json::from_slice(&report.stdout).unwrap();
-        (report, String::from_utf8_lossy(&text.stdout).into_owned())
+        // Wherever lines are broken.
+        (report, String::from_utf8_lossy(&text.stdout).split_whitespace().collect::<Vec<_>>().join(" "))
     };
     let (report, text) = record(&[], "500000");
     let checked = report.meta.checked.clone().unwrap_or_else(|| panic!("{} s: {text}", report.meta.elapsed_s));

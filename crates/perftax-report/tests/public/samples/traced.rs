@@ -50,6 +50,9 @@ fn meta() -> TraceMeta {
         executed: Some(ExecutionSight {
             readings_of_cpus: 61_000,
             readings_in_marks: 2_000_000,
+            marks_without_count: 0,
+            are_taken: false,
+            filtered: Vec::new(),
             threads: 2,
             threads_without: 0,
             refused: BTreeMap::new(),

@@ -6,7 +6,6 @@ use anyhow::Result;
 use perftax_doc::{self as doc, ExecutionSight, LongerExecution, MessageExecution, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
-use perftax_report::trace_execution;
 use perftax_trace::mark_price::counters_ns;
 use perftax_trace::record::{Recorded, Recording};
 use perftax_trace::rings::RingCounters;
@@ -21,8 +20,8 @@ const EVENTS: [&str; 2] = ["instructions:uD", "cycles:u"];
 ///
 /// # Errors
 /// Where this machine has none, or nothing that is watched would read them.
-pub fn counters(here: &Host, recording: &Recording) -> Result<[Event; 2]> {
-    let has_readers = recording.tag == Tag::Marks || recording.tag.is_probed() || recording.kernel_noise;
+pub fn counters(here: &Host, tag: &Tag, kernel_noise: bool) -> Result<[Event; 2]> {
+    let has_readers = *tag == Tag::Marks || tag.is_probed() || kernel_noise;
     if !has_readers {
         let needed = "marks or probes as --tag, or what the kernel does: without --no-kernel-noise, as a user who may watch CPUs";
         return Err(Error::Argument { argument: "--counters", value: "given".into(), needed: needed.into() }.into());
@@ -45,8 +44,7 @@ pub fn sight(recording: &Recording, recorded: &Recorded) -> Option<ExecutionSigh
             RingCounters::Read => sight.threads += n,
             RingCounters::None => sight.threads_without += n,
             RingCounters::Refused(errno) => {
-                let why = io::Error::from_raw_os_error(*errno as i32).to_string();
-                *sight.refused.entry(why).or_default() += n;
+                *sight.refused.entry(refusal(*errno as i32)).or_default() += n;
             }
         }
     }
@@ -54,13 +52,55 @@ pub fn sight(recording: &Recording, recorded: &Recorded) -> Option<ExecutionSigh
     Some(sight)
 }
 
+/// Refusals (Linux, asm-generic/errno-base.h).
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+const EACCES: i32 = 13;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
+/// The kernel's word for it.
+fn refusal(errno: i32) -> String {
+    io::Error::from_raw_os_error(errno).to_string()
+}
+
+/// What to do about it.
+fn remedy(why: &str) -> &'static str {
+    match why {
+        _ if why == refusal(EACCES) => "sudo sysctl kernel.perf_event_paranoid=2",
+        _ if why == refusal(EPERM) => {
+            "of a container: a filter that lets perf_event_open through (seccomp); else more memory that may be locked: sudo sysctl kernel.perf_event_mlock_kb=4096, or ulimit -l"
+        }
+        _ if why == refusal(ENOENT) => "a machine with counters: perftax doctor",
+        _ if why == refusal(EMFILE) || why == refusal(ENFILE) => "ulimit -n with more for the program",
+        _ => "on x86-64: echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc; elsewhere marks have no counts",
+    }
+}
+
 /// What weakens it, each with a remedy.
 pub fn warnings(sight: &ExecutionSight) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let mut warn = |message: String, remedy: &str| warnings.push(Warning::Other { message, remedy: remedy.into() });
-    if let Some(refused) = trace_execution::refused(sight) {
-        let message = format!("threads could not have counters of their own, and their marks come without: {refused}");
-        warn(message, "sudo sysctl kernel.perf_event_paranoid=2; echo 1 | sudo tee /sys/bus/event_source/devices/cpu/rdpmc");
+    for (why, threads) in &sight.refused {
+        let message = format!("{threads} threads could not have counters of their own, and their marks come without: {why}");
+        warn(message, remedy(why));
+    }
+    for pid in &sight.filtered {
+        let message = format!(
+            "process {pid} has a filter of system calls, which might kill it for opening counters: its marks come without counts"
+        );
+        warn(
+            message,
+            "what may watch CPUs counts them where threads leave CPUs; or a filter that lets perf_event_open through (seccomp), and none that kills",
+        );
+    }
+    if sight.marks_without_count > 0 {
+        let message = format!("in {} marks counters did not count: others hold them", sight.marks_without_count);
+        warn(message, "no other perf, fewer events beside them, sudo sysctl kernel.nmi_watchdog=0");
+    }
+    if sight.are_taken {
+        let message = "somebody else took the counters of CPUs meanwhile: nothing was read of those from then on, and no probe beside them was seen".into();
+        warn(message, "no other perf meanwhile, or without --counters");
     }
     if sight.threads_without > 0 {
         let message = format!("the marks of {} threads come without counts", sight.threads_without);

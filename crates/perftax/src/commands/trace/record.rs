@@ -66,11 +66,9 @@ pub fn run(args: &Args) -> Result<Outcome> {
         let needed = "marks with --budget, which counts messages while nothing else is on".into();
         return Err(Error::Argument { argument: "--tag", value: watched.tag.clone(), needed }.into());
     }
-    let Prepared { here, mut origin, mechanism, guard, words, recording } = watched.prepare("trace")?;
+    let Prepared { here, mut origin, mechanism, guard, words, recording } = watched.prepare("trace", args.counters)?;
     let recording =
         Recording { budget: args.budget, checks_price: !args.no_price_check, names_inlined: args.inlined, ..recording };
-    let counters = args.counters.then(|| execution::counters(&here, &recording)).transpose()?;
-    let recording = Recording { counters, ..recording };
     progress::announce(&foreseen(&here.id, &recording));
     raise_descriptor_limit();
     let mut store = StoreWriter::create(folder.path())?;

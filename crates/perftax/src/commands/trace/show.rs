@@ -67,7 +67,15 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let relation = reading.store.relations.of(id);
     let parts = reading.store.relations.parts(id);
     let siblings = if relation.parent == 0 { &[] } else { reading.store.relations.parts(relation.parent) };
-    let (mut own, mut beside) = (Parts::of(parts, TraceMessage::MAX_PARTS), Parts::of(siblings, 0));
+    let its_own_ns = until_its_end(occurrence);
+    // Of several with the parent's number it is part of the one that was under way.
+    let parents = if relation.parent == 0 { None } else { Found::of(&reading.store, relation.parent).ok() };
+    let was_under_way = |parent: &&Occurrence| {
+        let (from_ns, to_ns) = until_its_end(parent);
+        (from_ns..=to_ns).contains(&occurrence.begin_ns)
+    };
+    let parent_ns = parents.iter().flat_map(|found| &found.all).rfind(was_under_way).map_or((0, u64::MAX), until_its_end);
+    let (mut own, mut beside) = (Parts::of(parts, its_own_ns, TraceMessage::MAX_PARTS), Parts::of(siblings, parent_ns, 0));
     let mut parent: Option<Message> = None;
     let answer = analyse(&reading.store, &latencies, &question, |other| {
         around.take(other);
@@ -98,7 +106,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         parent: Some(relation.parent).filter(|parent| *parent != 0).map(|id| related(id, parent.as_ref())),
         among_parts: among_parts(&message, &beside),
         parts: own.slowest().iter().map(|part| related(part.id, Some(part))).collect(),
-        parts_left_out: (parts.len() - own.slowest().len()) as u64,
+        parts_left_out: own.ended - own.slowest().len() as u64,
         last_part: own.last().map(|(part, alone_ns)| LastPart { part: related(part.id, Some(part)), alone_ns }),
         hops: hops(&reading, &message, answer.timeline.as_ref()),
         path: answer.timeline.as_ref().map(|timeline| path(&reading, &message, timeline)).unwrap_or_default(),
@@ -122,6 +130,11 @@ fn related(reading: &Reading, answer: &Answer, id: u64, message: Option<&Message
         cause: foremost.map(|foremost| foremost.cause.name().into()),
         which,
     }
+}
+
+/// From its beginning to its end; of one that never ended to the end of the trace, ns.
+fn until_its_end(occurrence: &Occurrence) -> (u64, u64) {
+    (occurrence.begin_ns, occurrence.latency_ns.map_or(u64::MAX, |ns| occurrence.begin_ns + ns))
 }
 
 /// How it stands among the parts of what it is part of; none where it is the only one, or has not ended.

@@ -12,8 +12,8 @@ use perftax_pmu::sampler::ring_pages_within_rights;
 use perftax_trace::Tag;
 use perftax_trace::record::Recording;
 
-use super::tagged;
 use super::whose::{self, Whose};
+use super::{execution, tagged};
 use crate::host::Host;
 use crate::progress;
 use crate::wait::Wait;
@@ -84,7 +84,7 @@ impl Watched {
     ///
     /// # Errors
     /// Where an option cannot be had.
-    pub fn prepare(&self, kind: &str) -> Result<Prepared> {
+    pub fn prepare(&self, kind: &str, counts: bool) -> Result<Prepared> {
         let tag = Tag::parse(&self.tag)?;
         if let Some(pages) = self.mmap_pages.filter(|pages| !pages.is_power_of_two() || !(8..=1 << 18).contains(pages)) {
             let needed = "a power of two from 8 to 262144".into();
@@ -115,12 +115,26 @@ impl Watched {
         for less in &origin.warnings {
             progress::announce(&format!("{less}\n  {}", less.remedy()));
         }
-        let counts = |precisely: bool| counted.iter().any(|(event, _)| (event.mechanism == Mechanism::Pebs) == precisely);
+        let are_counted = |precisely: bool| counted.iter().any(|(event, _)| (event.mechanism == Mechanism::Pebs) == precisely);
         // Of rings: of the program's own events, of what the kernel does, of system calls, of precise events, of probes, of what is counted.
         let has_calls = kernel_noise || matches!(tag, Tag::Sockets(_));
+        let counters = counts.then(|| execution::counters(&here, &tag, kernel_noise)).transpose()?;
+        let has_readings = counters.is_some() && kernel_noise && !tag.is_probed();
+        let is_precise = mechanism == Mechanism::Pebs;
         let is_otel = tag == Tag::Otel;
-        let sets =
-            [true, kernel_noise, has_calls, is_otel, mechanism == Mechanism::Pebs, tag.is_probed(), counts(true), counts(false)];
+        let sets = [
+            true,
+            kernel_noise,
+            has_calls,
+            is_otel,
+            is_precise,
+            tag.is_probed(),
+            are_counted(true),
+            are_counted(false),
+            has_readings,
+            // Pages of threads' own counters take of the same.
+            counters.is_some() && tag == Tag::Marks,
+        ];
         let sets = sets.into_iter().filter(|is_one| *is_one).count();
         // A process that ends takes its words with it.
         let subject = self.whose.subject()?;
@@ -136,7 +150,7 @@ impl Watched {
             event,
             period: self.period,
             counted,
-            counters: None,
+            counters,
             kernel_noise,
             ring_marks: self.ring_marks,
             tag,

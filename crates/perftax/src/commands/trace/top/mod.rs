@@ -106,7 +106,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     }
     let receiver = args.otlp.as_deref().map(Receiver::parse).transpose()?;
     let endpoint = args.metrics.map(Endpoint::listen).transpose()?;
-    let Prepared { here, origin, guard, words, recording, .. } = args.watched.prepare("trace-top")?;
+    let Prepared { here, origin, guard, words, recording, .. } = args.watched.prepare("trace-top", false)?;
     let recording = Recording { rests_above: Some(args.budget), is_live: true, ..recording };
     progress::announce(&foreseen(&here.id, &recording));
     raise_descriptor_limit();
