@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::Estimate;
 use crate::{
     BlamedEvents, BlamedExecution, ContextSight, ExecutionSight, Interrupts, LabelLatencies, Meanwhile, MessageEvents,
-    MessageExecution, Origin, ProbeSight, RegisterSight, SocketSight, TraceEvent, Waker,
+    MessageExecution, Origin, ProbeSight, RegisterSight, SocketSight, TraceEvent, TraceHost, Waker,
 };
 
 /// `meta.json` of a trace's folder: how it was recorded.
@@ -19,6 +19,9 @@ pub struct TraceMeta {
     pub origin: Origin,
     /// The program.
     pub program: Vec<String>,
+    /// The host that it was recorded on; none of traces of before 2026-11-29.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<TraceHost>,
     /// How it ended: its exit code, or 128 and the signal's number.
     pub code: u8,
     /// From its start to its end.

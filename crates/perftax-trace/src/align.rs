@@ -147,6 +147,11 @@ impl Alignment {
         at(search(self.slopes, at))
     }
 
+    /// The time of the first message, by the first host's clock, ns.
+    pub fn origin_ns(&self) -> u64 {
+        self.origin_ns
+    }
+
     /// By how much the second clock is faster: at least and at most, ppm.
     pub fn drift_ppm(&self) -> (f64, f64) {
         (self.slopes.0 * 1e6, self.slopes.1 * 1e6)

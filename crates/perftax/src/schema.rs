@@ -32,6 +32,7 @@ fn schemas() -> Vec<(&'static str, Schema)> {
         ("sensitivity", of::<perftax_doc::Sensitivity>()),
         ("sim", of::<perftax_doc::Simulation>()),
         ("trace-diff", of::<perftax_doc::TraceDiff>()),
+        ("trace-join", of::<perftax_doc::TraceJoin>()),
         ("trace-message", of::<perftax_doc::TraceMessage>()),
         ("trace-report", of::<perftax_doc::TraceReport>()),
         ("trace-top", of::<perftax_doc::TraceTop>()),

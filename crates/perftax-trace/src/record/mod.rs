@@ -34,7 +34,7 @@ use perftax_doc::{Mechanism, PriceChecked, TraceSpent};
 use perftax_pmu::Result;
 use perftax_pmu::event::{Catalog, Event};
 use perftax_pmu::process::has_call_filter;
-use perftax_pmu::sys::{Exit, own_cpu_ns, process_tree};
+use perftax_pmu::sys::{Exit, HostClock, own_cpu_ns, process_tree};
 use perftax_target::{Program, Watch, run_loop};
 
 use crate::names::Names;
@@ -154,6 +154,8 @@ pub struct Recorded {
     pub names: Names,
     /// What the hypervisor took from the CPUs meanwhile, as the kernel's own accounts say, s.
     pub steal_s: Option<f64>,
+    /// The host's clocks meanwhile, in order of time.
+    pub clocks: Vec<HostClock>,
     /// How well messages were seen.
     pub seen: Seen,
     /// The program or library whose places were watched.

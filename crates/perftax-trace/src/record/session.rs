@@ -9,7 +9,7 @@ use perftax_pmu::Result;
 use perftax_pmu::event::Catalog;
 use perftax_pmu::process::running_threads;
 use perftax_pmu::sampler::Sampler;
-use perftax_pmu::sys::{Exit, monotonic_raw_ns};
+use perftax_pmu::sys::{Exit, HostClock, monotonic_raw_ns};
 use perftax_symbols::naming::By;
 use perftax_target::{Program, TimeOrder};
 use rustc_hash::FxHashSet;
@@ -43,6 +43,10 @@ const HOLD_BACK: usize = 10;
 /// From one reading of a process's mappings to the next, at least, ns.
 const REMAP_NS: u64 = 2_000_000_000;
 
+/// From one reading of the host's clocks to the next, ns; after the first ones ten times that.
+const CLOCKS_NS: u64 = 1_000_000_000;
+const CLOCKS_AT_FIRST: usize = 10;
+
 /// Threads that have ended and are kept in mind for a while.
 const MAX_ENDED: usize = 1 << 16;
 /// From one question for lost records to the next, ns.
@@ -67,6 +71,9 @@ pub struct Session<'a> {
     looks_ns: VecDeque<u64>,
     rows: [u64; 3],
     counted: Vec<Counting>,
+    /// The host's clocks so far, and when they are to be read next, ns.
+    clocks: Vec<HostClock>,
+    clocks_due_ns: u64,
     /// Threads that have ended and are on their CPUs yet.
     dying: FxHashSet<u32>,
     /// When it was last asked whether counters of CPUs count, ns, and whether they did not.
@@ -167,6 +174,8 @@ impl<'a> Session<'a> {
             say_themselves: FxHashSet::default(),
             readings: [0; 3],
             dying: FxHashSet::default(),
+            clocks: Vec::new(),
+            clocks_due_ns: 0,
             counters_asked_ns: 0,
             counters_taken: false,
             pids: program.pids(),
@@ -485,10 +494,21 @@ impl<'a> Session<'a> {
             self.listener.give_up(monotonic_raw_ns());
         }
         self.check_counters();
+        self.read_clocks();
         match self.looks_ns.len() > HOLD_BACK {
             true => self.looks_ns.pop_front().map_or(Ok(()), |until_ns| self.flush(until_ns, keep)),
             false => Ok(()),
         }
+    }
+
+    /// Reads the host's clocks, often at first, where a trace is made.
+    fn read_clocks(&mut self) {
+        let now_ns = monotonic_raw_ns();
+        if now_ns < self.clocks_due_ns || self.recording.is_live {
+            return;
+        }
+        self.clocks_due_ns = now_ns + if self.clocks.len() < CLOCKS_AT_FIRST { CLOCKS_NS } else { 10 * CLOCKS_NS };
+        self.clocks.push(HostClock::read());
     }
 
     /// Whether counters of CPUs count is asked now and then: once somebody else has taken them they never do again, nor do the probes beside them.
@@ -634,6 +654,8 @@ impl<'a> Session<'a> {
     }
 
     pub fn finish(mut self, exit: Exit, steal_s: Option<f64>, own_cpu_s: f64) -> Result<Recorded> {
+        self.clocks_due_ns = 0;
+        self.read_clocks();
         let lost = self.lost_so_far()?;
         let mut losses_ns = std::mem::take(&mut self.losses_ns);
         self.all_sources().for_each(|source| losses_ns.append(&mut source.losses_ns));
@@ -676,6 +698,7 @@ impl<'a> Session<'a> {
             unnamed_code: named.unnamed_code,
             names: self.names,
             steal_s,
+            clocks: std::mem::take(&mut self.clocks),
             seen,
             probed: self.probes.map(|probes| probes.binary),
             checked: checked.map(|checked| PriceChecked { at_least: self.stays_open.is_some(), ..checked }),

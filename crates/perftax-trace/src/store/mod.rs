@@ -12,6 +12,7 @@
 //! | labels | id, text |
 //! | relations | id, parent (0: none), trace_high, trace_low, span: what others call it (zeros: nothing); where programs say so |
 //! | hops | time_ns, tid, id, way (1 sent to another process, 2 received) |
+//! | clocks | raw_ns, within_ns, realtime_ns, state (0 not known, 1 kept right, 2 not), tai_offset_s, max_error_ns, estimated_error_ns, frequency (1/65536 ppm): the host's, again and again |
 //! | windows | from_ns, to_ns: when recording was on, where it was on and off in turn (`--budget`); marks there are of all time |
 //!
 //! `what` of the kernel's records, and what `other` then is:
@@ -31,6 +32,7 @@
 //! | 18, 19 | recording goes off, is on again (`--budget`) | 0 |
 
 mod background;
+mod clocks;
 mod codes;
 mod merge;
 mod reader;
@@ -39,6 +41,7 @@ mod table;
 mod writer;
 
 pub use background::Background;
+pub use clocks::{read_clocks, write_clocks};
 pub use reader::{Store, Symbols};
 pub use relations::{Relations, write_relations};
 pub use table::{Function, TableReader};

@@ -84,6 +84,11 @@ impl Relations {
         self.parts.get(&id).map_or(&[], Vec::as_slice)
     }
 
+    /// Where messages went and came from, all of them, in order of time.
+    pub fn all_hops(&self) -> impl Iterator<Item = &Hop> {
+        self.hops.iter()
+    }
+
     /// Where it went and came from, in order of time.
     pub fn hops(&self, id: u64) -> impl Iterator<Item = &Hop> {
         self.hops.iter().filter(move |hop| hop.id == id)

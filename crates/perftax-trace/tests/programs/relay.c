@@ -19,9 +19,12 @@ static int back(int asked)
     uint64_t id;
 
     while (read(asked, &id, sizeof id) == sizeof id) {
+        perftax_receive(id);
         perftax_begin(id);
+        perftax_identity(id, 7, 7, id);
         if (id % 10 == 0)
             rest(3000000);
+        perftax_send(id);
         perftax_end(id);
         if (write(asked, &id, sizeof id) != sizeof id)
             return 1;
@@ -47,6 +50,7 @@ int main(int argc, char **argv)
 
         perftax_begin(id);
         perftax_name(id, id % 10 ? "soon" : "late");
+        perftax_identity(id, 7, 7, id);
         perftax_send(id);
         if (write(both[0], &id, sizeof id) != sizeof id || read(both[0], &answer, sizeof answer) != sizeof answer)
             return 1;

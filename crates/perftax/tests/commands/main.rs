@@ -41,6 +41,7 @@ mod trace_contexts;
 #[cfg(all(feature = "trace", target_arch = "x86_64"))]
 mod trace_events;
 mod trace_functions;
+mod trace_join;
 #[cfg(feature = "trace")]
 mod trace_pictures;
 #[cfg(all(feature = "trace", target_arch = "x86_64"))]

@@ -123,6 +123,7 @@ fn table(place: &Place) -> Vec<Row> {
         row("trace report", Stdout, &trace, &[], "messages  ", "", &[File, Json, Html], DONE),
         row("trace show", Stdout, &format!("{trace} 7"), &[], "message   7", "", &[File, Json], DONE),
         row("trace diff", Stdout, &format!("{trace} {trace}"), &[], "before    ", "", &[File, Json], DONE),
+        row("trace join", Stdout, &format!("{trace} {trace}"), &[], "second less first", "", &[File, Json], DONE),
         row("trace export", Summary, &format!("{trace} --format csv -o -"), &[], "", "200 of 200 messages", &[], DONE),
         // What passes through, vm.rs looks at: to boot the machine takes long.
         row("vm", Summary, "run --cpu nowhere", &["true"], "", "nowhere", &[], &[2]),
@@ -201,7 +202,7 @@ impl Place {
             "messages",
             "#include <stdio.h>\n#include <unistd.h>\n#include \"perftax_tag.h\"\n\
              int main(void) { puts(\"out\"); fputs(\"err\\n\", stderr);\n\
-             for (int i = 1; i <= 200; i++) { perftax_begin(i); usleep(100); perftax_end(i); } }\n",
+             for (int i = 1; i <= 200; i++) { perftax_begin(i); perftax_identity(i, 1, 1, i); perftax_send(i); usleep(100); perftax_end(i); } }\n",
         );
     }
 

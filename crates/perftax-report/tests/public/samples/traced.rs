@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use perftax_doc::{
     AmongParts, BetweenHops, BlamedCause, BlamedDetail, BlamedEvents, BlamedExecution, BlamedPlace, ExecutionSight, LastPart,
     Latencies, LongerExecution, Meanwhile, MessageEvents, MessageExecution, MessageHop, Neighbour, Noise, PathStep, Place, Point,
-    RelatedMessage, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceMessage, TraceMeta, TracePicture,
-    TraceReport, Waker, Waterfall, WaterfallPiece,
+    RelatedMessage, SampledFunction, SlowMessage, TailBlame, TraceCost, TraceEvent, TraceHost, TraceMessage, TraceMeta,
+    TracePicture, TraceReport, Waker, Waterfall, WaterfallPiece,
 };
 
 use super::{about, origin};
@@ -33,6 +33,7 @@ fn meta() -> TraceMeta {
     TraceMeta {
         origin: origin("trace", &["perftax", "trace", "record", "-o", "slow.trace", "--", "./server", "--port", "80"]),
         program: vec!["./server".into(), "--port".into(), "80".into()],
+        host: Some(TraceHost { name: "front-1".into(), boot_id: "0b00".into() }),
         code: 0,
         elapsed_s: 12.5,
         cpu_s: 11.0,

@@ -7,6 +7,7 @@ mod diff;
 mod events;
 mod execution;
 mod export;
+mod join;
 mod labels;
 #[cfg(feature = "html")]
 mod picture;
@@ -38,6 +39,7 @@ Examples:
   perftax trace show slow.trace 8317                         what one message's time went to, piece by piece
   perftax trace top -p 4711                                  which messages are slow now, and why
   perftax trace diff before.trace after.trace                what messages spend more time on than before
+  perftax trace join front.trace app.trace                   how far several hosts' clocks are apart
   perftax trace export slow.trace --format perfetto -o slow.pftrace   for another tool")]
 pub struct Args {
     #[command(subcommand)]
@@ -51,6 +53,7 @@ enum Command {
     Show(show::Args),
     Diff(diff::Args),
     Export(export::Args),
+    Join(join::Args),
     Top(top::Args),
 }
 
@@ -62,6 +65,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Command::Show(args) => show::run(args),
         Command::Diff(args) => diff::run(args),
         Command::Export(args) => export::run(args),
+        Command::Join(args) => join::run(args),
         Command::Top(args) => top::run(args),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use perftax_doc::{Interrupts, KeptSlow, TraceEvent, TraceLock, TraceMeta};
+use perftax_doc::{Interrupts, KeptSlow, TraceEvent, TraceHost, TraceLock, TraceMeta};
 use perftax_doc::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
@@ -11,7 +11,7 @@ use perftax_pmu::guard::raise_descriptor_limit;
 use perftax_report::units;
 use perftax_trace::mark_price::mark_ns;
 use perftax_trace::record::{Counting, Recorded, Recording, Row, record};
-use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_objects, write_windows};
+use perftax_trace::store::{Background, Room, StoreWriter, Symbols, write_clocks, write_objects, write_windows};
 use perftax_trace::{KeepSlow, Lock, Tag};
 use tempfile::{Builder, TempDir};
 
@@ -117,6 +117,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         None => None,
     };
     tagged::write_said(folder.path(), &recorded)?;
+    write_clocks(folder.path(), &recorded.clocks)?;
     if !recording.counted.is_empty() {
         write_objects(folder.path(), &recorded.objects)?;
     }
@@ -137,6 +138,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let meta = TraceMeta {
         origin,
         program: words,
+        host: Some(this_host()),
         code,
         elapsed_s: recorded.exit.elapsed_s,
         cpu_s: recorded.exit.usage.user_s + recorded.exit.usage.system_s,
@@ -186,6 +188,12 @@ pub fn run(args: &Args) -> Result<Outcome> {
         args.output.display()
     ));
     Ok(if code == 0 { Outcome::Done } else { Outcome::Passed(code) })
+}
+
+/// Where it was recorded. What cannot be read is empty.
+fn this_host() -> TraceHost {
+    let read = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_string()).unwrap_or_default();
+    TraceHost { name: read("/proc/sys/kernel/hostname"), boot_id: read("/proc/sys/kernel/random/boot_id") }
 }
 
 /// What came of it.

@@ -1,0 +1,88 @@
+//! The clocks of the host that a trace was recorded on, read again and again.
+
+use std::path::Path;
+
+use perftax_pmu::Result;
+use perftax_pmu::sys::{Discipline, HostClock};
+
+use super::table::{read_texts, write_texts};
+
+const CLOCKS: (&str, ([&str; 8], [&str; 0])) = (
+    "clocks.parquet",
+    (["raw_ns", "within_ns", "realtime_ns", "state", "tai_offset_s", "max_error_ns", "estimated_error_ns", "frequency"], []),
+);
+/// What the kernel says of a clock: nothing, that it is kept right, that it is not.
+const UNKNOWN: u64 = 0;
+const KEPT_RIGHT: u64 = 1;
+const UNSYNCHRONISED: u64 = 2;
+
+/// Writes them.
+///
+/// # Errors
+/// Where they cannot be written.
+pub fn write_clocks(folder: &Path, clocks: &[HostClock]) -> Result<()> {
+    let row = |clock: &HostClock| {
+        let HostClock { raw_ns, within_ns, realtime_ns, discipline } = *clock;
+        let state = discipline.map_or(UNKNOWN, |of| if of.is_unsynchronised { UNSYNCHRONISED } else { KEPT_RIGHT });
+        let of = discipline.unwrap_or_default();
+        let numbers = [
+            raw_ns,
+            within_ns,
+            realtime_ns,
+            state,
+            i64::from(of.tai_offset_s) as u64,
+            of.max_error_ns,
+            of.estimated_error_ns,
+            of.frequency as u64,
+        ];
+        (numbers, [])
+    };
+    let rows: Vec<([u64; 8], [&str; 0])> = clocks.iter().map(row).collect();
+    write_texts(&folder.join(CLOCKS.0), CLOCKS.1, &rows)
+}
+
+/// Reads them, in order of time; a trace of before 2026-11-29 has none.
+///
+/// # Errors
+/// Where they cannot be read.
+pub fn read_clocks(folder: &Path) -> Result<Vec<HostClock>> {
+    let path = folder.join(CLOCKS.0);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let clock = |([raw_ns, within_ns, realtime_ns, state, tai, max_error_ns, estimated_error_ns, frequency], []): (
+        [u64; 8],
+        [String; 0],
+    )| {
+        let discipline = (state != UNKNOWN).then_some(Discipline {
+            tai_offset_s: tai as i64 as i32,
+            is_unsynchronised: state != KEPT_RIGHT,
+            max_error_ns,
+            estimated_error_ns,
+            frequency: frequency as i64,
+        });
+        HostClock { raw_ns, within_ns, realtime_ns, discipline }
+    };
+    let mut clocks: Vec<HostClock> = read_texts(&path, CLOCKS.1)?.into_iter().map(clock).collect();
+    clocks.sort_by_key(|clock| clock.raw_ns);
+    Ok(clocks)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    #[test]
+    fn clocks_are_read_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read_clocks(folder.path()).unwrap(), []);
+        let of =
+            Discipline { tai_offset_s: -3, max_error_ns: 7, estimated_error_ns: 5, frequency: -70_000, is_unsynchronised: true };
+        let clock = |raw_ns, discipline| HostClock { raw_ns, within_ns: 40, realtime_ns: 1 << 60, discipline };
+        let clocks = [clock(1, None), clock(2, Some(of)), clock(3, Some(Discipline { is_unsynchronised: false, ..of }))];
+        write_clocks(folder.path(), &clocks).unwrap();
+        assert_eq!(read_clocks(folder.path()).unwrap(), clocks);
+    }
+}

@@ -1,0 +1,136 @@
+//! `perftax trace join`: traces of several hosts, and how far their clocks are apart.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use perftax_doc::{CausalDifference, JoinedPair, JoinedTrace, LyingClock, StatedDifference, TraceHost, TraceJoin, Warning};
+use perftax_pmu::Error;
+use perftax_report::text;
+use perftax_trace::store::read_clocks;
+use perftax_trace::{Alignment, HostTrace, Pair, Unaligned, lying, pairs};
+
+use super::reading::Reading;
+use crate::failure::Outcome;
+use crate::host::Host;
+use crate::output::Output;
+
+/// Say how far the clocks of several hosts' traces are apart, by what was sent and received
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  perftax trace join front.trace app.trace store.trace")]
+pub struct Args {
+    /// Folders that `trace record` made, on one host or on several, at one time
+    #[arg(value_name = "DIR", required = true, num_args = 2..)]
+    folders: Vec<PathBuf>,
+    /// Write the result as JSON to FILE, or to stdout with -
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the text to FILE instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<Outcome> {
+    let output = Output { json: args.json.clone(), output: args.output.clone(), ..Output::default() };
+    output.check_writable()?;
+    let mut origin = Host::read()?.origin("trace-join");
+    let (mut hosts, mut traces) = (Vec::new(), Vec::new());
+    for folder in &args.folders {
+        let reading = Reading::open(folder)?;
+        let host = HostTrace::new(&reading.store.relations, read_clocks(folder)?);
+        if host.named() == 0 {
+            let message = format!("no message of {} was sent or received under a name that others know", folder.display());
+            let remedy = "perftax_identity, perftax_send and perftax_receive in the program (perftax_tag.h)";
+            origin.warnings.push(Warning::Other { message, remedy: remedy.into() });
+        }
+        let discipline = host.clocks.last().and_then(|clock| clock.discipline);
+        traces.push(JoinedTrace {
+            folder: folder.display().to_string(),
+            host: reading.meta.host.clone(),
+            named: host.named(),
+            clocks: host.clocks.len(),
+            realtime_error_ns: discipline.filter(|of| !of.is_unsynchronised).map(|of| of.max_error_ns),
+            tai_offset_s: discipline.map(|of| of.tai_offset_s).filter(|offset_s| *offset_s != 0),
+        });
+        hosts.push(host);
+    }
+    if traces.iter().all(|trace| trace.named == 0) {
+        let value = args.folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(" ");
+        let needed = "traces of which any sent or received a message under a name that others know: perftax_identity, perftax_send, perftax_receive";
+        return Err(Error::Argument { argument: "DIR", value, needed: needed.into() }.into());
+    }
+    let pairs = pairs(&hosts);
+    let document = TraceJoin {
+        lying: lying(hosts.len(), &pairs).iter().map(lying_clock).collect(),
+        pairs: pairs.iter().map(|pair| joined(pair, &hosts, &traces)).collect(),
+        traces,
+        origin,
+    };
+    output.write_json(&document)?;
+    output.write_text(&text::trace_join(&document))?;
+    Ok(Outcome::Done)
+}
+
+fn joined(pair: &Pair, hosts: &[HostTrace], traces: &[JoinedTrace]) -> JoinedPair {
+    let [first, second] = pair.hosts;
+    let boot = |at: usize| traces[at].host.as_ref().map(|host: &TraceHost| &host.boot_id).filter(|boot| !boot.is_empty());
+    let time_ns = hosts[first].clocks.get(hosts[first].clocks.len() / 2).map(|clock| clock.raw_ns);
+    let stated = pair.stated.iter().map(|(clock, stated, against_ns)| StatedDifference {
+        clock: clock.name().into(),
+        low_s: seconds(stated.low_ns),
+        high_s: seconds(stated.high_ns),
+        contradicted_by_ns: u64::try_from(*against_ns).unwrap_or(u64::MAX),
+    });
+    JoinedPair {
+        traces: pair.hosts,
+        crossings: crossings(pair, hosts),
+        is_one_host: boot(first).is_some() && boot(first) == boot(second),
+        causal: pair.alignment.as_ref().ok().map(|alignment| causal(alignment, time_ns)),
+        unaligned: pair.alignment.as_ref().err().map(|why| why_not(*why).into()),
+        stated: stated.collect(),
+    }
+}
+
+fn crossings(pair: &Pair, hosts: &[HostTrace]) -> [usize; 2] {
+    let all = hosts[pair.hosts[0]].crossings(&hosts[pair.hosts[1]]);
+    let forth = all.iter().filter(|crossing| crossing.is_forth).count();
+    [forth, all.len() - forth]
+}
+
+/// In the middle of the first one's readings; of a trace without any where its messages begin.
+fn causal(alignment: &Alignment, time_ns: Option<u64>) -> CausalDifference {
+    let time_ns = time_ns.unwrap_or(alignment.origin_ns());
+    let (low, high) = alignment.difference_ns(time_ns);
+    CausalDifference {
+        time_ns,
+        low_s: seconds(low),
+        high_s: seconds(high),
+        width_ns: u64::try_from(high - low).unwrap_or(u64::MAX),
+        drift_ppm: alignment.drift_ppm(),
+        shortest_round_trip_ns: alignment.shortest_round_trip_ns,
+    }
+}
+
+fn why_not(why: Unaligned) -> &'static str {
+    match why {
+        Unaligned::OneWay => "no message went both ways between them under a name that both know",
+        Unaligned::NoLine => {
+            "no steady difference of their clocks fits: one of them leapt, was suspended, or messages are taken for each other"
+        }
+    }
+}
+
+fn lying_clock(lying: &perftax_trace::Lying) -> LyingClock {
+    LyingClock {
+        trace: lying.host,
+        clock: lying.clock.name().into(),
+        by_ns: u64::try_from(lying.by_ns).unwrap_or(u64::MAX),
+        or_trace: lying.or_host,
+    }
+}
+
+fn seconds(ns: i128) -> f64 {
+    ns as f64 * 1e-9
+}

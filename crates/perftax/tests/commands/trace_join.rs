@@ -1,0 +1,110 @@
+//! `perftax trace join`: traces of two processes as if they were two hosts'. Needs root, as the kernel's tracepoints do.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use perftax_doc::{TraceJoin, TraceMeta};
+use perftax_pmu::sys::{Discipline, HostClock};
+use perftax_trace::store::{read_clocks, write_clocks, write_relations};
+use perftax_trace::{Hop, Relation, Store};
+
+use crate::common::{Running, child, one_at_a_time, perftax, said, traced};
+
+fn joined(traces: &[&Path]) -> (TraceJoin, String) {
+    let traces: Vec<&str> = traces.iter().map(|trace| trace.to_str().unwrap()).collect();
+    let [json, text] = [&["--json", "-"][..], &[]].map(|options| {
+        let output = perftax(&[&["trace", "join"][..], &traces, options].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    });
+    (serde_json::from_str(&json).unwrap(), text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// A host whose raw clock is ahead and faster, and whose other clock is wrong, though its kernel says that it is right to 2 ms.
+struct Skew {
+    ahead_ns: i64,
+    faster: f64,
+    wrong_ns: i64,
+}
+
+impl Skew {
+    fn raw(&self, ns: u64, from_ns: u64) -> u64 {
+        let since = ns as f64 - from_ns as f64;
+        ns.wrapping_add_signed(self.ahead_ns + (since * self.faster).round() as i64)
+    }
+
+    /// Rewrites what a trace says of its host's clocks.
+    fn apply(&self, trace: &Path, boot_id: &str) {
+        let store = Store::open(trace).unwrap();
+        let clocks = read_clocks(trace).unwrap();
+        let from_ns = clocks[0].raw_ns;
+        let kept_right = Discipline { tai_offset_s: 37, max_error_ns: 2_000_000, ..Discipline::default() };
+        let clock = |clock: &HostClock| HostClock {
+            raw_ns: self.raw(clock.raw_ns, from_ns),
+            realtime_ns: clock.realtime_ns.wrapping_add_signed(self.wrong_ns),
+            discipline: Some(kept_right),
+            ..*clock
+        };
+        write_clocks(trace, &clocks.iter().map(clock).collect::<Vec<_>>()).unwrap();
+        let hops: Vec<Hop> =
+            store.relations.all_hops().map(|hop| Hop { time_ns: self.raw(hop.time_ns, from_ns), ..*hop }).collect();
+        let relations: BTreeMap<u64, Relation> = hops.iter().map(|hop| (hop.id, store.relations.of(hop.id))).collect();
+        write_relations(trace, &relations, &hops).unwrap();
+        let path = trace.join("meta.json");
+        let mut meta: TraceMeta = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        meta.host.as_mut().unwrap().boot_id = boot_id.into();
+        std::fs::write(&path, serde_json::to_string(&meta).unwrap()).unwrap();
+    }
+}
+
+#[test]
+fn clocks_of_two_hosts_are_aligned_by_what_passes_between_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = traced("relay.c", "gcc", &[], folder.path());
+    let mut running = Running(Command::new(&program).arg("0").stdout(Stdio::null()).spawn().unwrap());
+    running.until("has a child", |pid| child(pid).is_some());
+    let traces = ["front", "back"].map(|name| folder.path().join(name));
+    let pids = [running.pid().to_string(), child(running.pid()).unwrap()];
+    let recorded = one_at_a_time(|| {
+        let both = [0, 1].map(|at| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
+            command.args(["trace", "record", "--no-price-check", "--no-kernel-noise", "--time", "2", "-o"]).arg(&traces[at]);
+            command.args(["-p", &pids[at]]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        });
+        both.map(|child| child.wait_with_output().unwrap())
+    });
+    recorded.iter().for_each(|output| assert_eq!(output.status.code(), Some(0), "{}", said(output)));
+
+    // On one host: one clock, and no message contradicts that.
+    let (same, text) = joined(&[&traces[0], &traces[1]]);
+    assert!(same.traces.iter().all(|trace| trace.named > 50 && trace.clocks >= 2 && trace.host.is_some()), "{same:?}");
+    let pair = &same.pairs[0];
+    let causal = pair.causal.unwrap();
+    assert!(pair.is_one_host && pair.crossings.iter().all(|n| *n > 50), "{pair:?}");
+    assert!(causal.low_s <= 0.0 && 0.0 <= causal.high_s && causal.width_ns < 50_000_000, "{causal:?}");
+    assert!(text.contains("0: one clock") && same.lying.is_empty(), "{text}");
+
+    // On two, of which the second one's clocks are skewed.
+    let skew = Skew { ahead_ns: -3_200_000_000, faster: 40e-6, wrong_ns: 70_000_000 };
+    Skew { ahead_ns: 0, faster: 0.0, wrong_ns: 0 }.apply(&traces[0], "a");
+    let from_ns = read_clocks(&traces[1]).unwrap()[0].raw_ns;
+    skew.apply(&traces[1], "b");
+    let (two, text) = joined(&[&traces[0], &traces[1]]);
+    let pair = &two.pairs[0];
+    let causal = pair.causal.unwrap();
+    let truth_s = (skew.raw(causal.time_ns, from_ns) as f64 - causal.time_ns as f64) * 1e-9;
+    assert!(!pair.is_one_host && causal.low_s <= truth_s && truth_s <= causal.high_s, "{truth_s} {causal:?}");
+    assert!(
+        causal.shortest_round_trip_ns < causal.width_ns + 2 && causal.drift_ppm.0 <= 40.0 && causal.drift_ppm.1 >= 40.0,
+        "{causal:?}"
+    );
+    // Both say that they are right: one of them is not, and nobody tells which.
+    let named: Vec<(usize, &str, Option<usize>)> =
+        two.lying.iter().map(|lying| (lying.trace, lying.clock.as_str(), lying.or_trace)).collect();
+    assert_eq!(named, [(0, "CLOCK_REALTIME", Some(1)), (0, "CLOCK_TAI", Some(1))], "{two:?}");
+    assert!(text.contains("CLOCK_REALTIME, or ") && text.contains("is wrong by"), "{text}");
+
+    let refused = perftax(&["trace", "join", traces[0].to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+}
