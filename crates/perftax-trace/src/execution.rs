@@ -1,34 +1,11 @@
 //! Whether slow messages had more work to do than the others, or did it more slowly.
 
 use perftax_cost::bootstrap::{SEED, vector_bootstrap};
-use perftax_doc::{CONFIDENCE, Estimate};
+use perftax_doc::{BlamedExecution, CONFIDENCE};
 
 use crate::blame::{Brief, REPLICATES, Usual, clusters};
 use crate::cause::Cause;
 use crate::executed::{Executed, ExecutedTotals, MeanExecution};
-
-/// Whether slow messages had more work to do than the others, or did it more slowly.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BlamedExecution {
-    /// Slow messages of which it is known what they executed, and those of which it is not.
-    pub messages: u64,
-    /// Those of which it is not.
-    pub unknown: u64,
-    /// The others' mean.
-    pub usual: MeanExecution,
-    /// Instructions and cycles of a slow one beyond that.
-    pub extra_instructions: Estimate,
-    /// Cycles.
-    pub extra_cycles: Estimate,
-    /// Its time on the CPU beyond theirs, ns, and what for.
-    pub extra_on_cpu_ns: Estimate,
-    /// By more work, ns.
-    pub more_work_ns: Estimate,
-    /// By slower work, ns.
-    pub slower_work_ns: Estimate,
-    /// By neither, ns.
-    pub rest_ns: Estimate,
-}
 
 /// What slow messages executed beyond the others; none with fewer than two of either that are known.
 pub fn blame_execution(slow: &[&Brief], usual: &Usual) -> Option<BlamedExecution> {
@@ -59,7 +36,9 @@ pub fn blame_execution(slow: &[&Brief], usual: &Usual) -> Option<BlamedExecution
     Some(BlamedExecution {
         messages,
         unknown: slow.len() as u64 - messages,
-        usual: mean,
+        usual_instructions: mean.instructions,
+        usual_cycles: mean.cycles,
+        usual_on_cpu_ns: mean.on_cpu_ns,
         extra_instructions: all[0],
         extra_cycles: all[1],
         extra_on_cpu_ns: all[2],
@@ -139,7 +118,7 @@ mod tests {
         }
         let sum = blamed.more_work_ns.estimate + blamed.slower_work_ns.estimate + blamed.rest_ns.estimate;
         assert!((sum - blamed.extra_on_cpu_ns.estimate).abs() < 1e-6 && blamed.extra_on_cpu_ns.contains(1500.0));
-        let one = slow[1].execution().unwrap().longer_than(&blamed.usual);
+        let one = slow[1].execution().unwrap().longer_than(&usual().executed.mean().unwrap());
         assert_eq!(one, Longer { more_work_ns: 0.0, slower_work_ns: 1500.0, rest_ns: 0.0 });
     }
 

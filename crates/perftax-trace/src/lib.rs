@@ -60,7 +60,7 @@ pub use critical::{Step, critical_path};
 pub use distribution::{Distribution, Population};
 pub use events::{BlamedEvents, EventsOfMessage, blame_events};
 pub use executed::{Executed, ExecutedOfMessage, ExecutedTotals, Longer, MeanExecution, Reading};
-pub use execution::{BlamedExecution, blame_execution};
+pub use execution::blame_execution;
 pub use join::{HostTrace, Lying, Pair, Shared, Stated, lying, pairs};
 pub use keep::KeepSlow;
 pub use kernel::{Interruption, KernelEvent, What};

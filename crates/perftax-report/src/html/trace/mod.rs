@@ -297,7 +297,7 @@ fn executed(blames: &[TailBlame]) -> Option<Panel> {
             each(of.usual_cycles, of.usual_instructions),
         ]);
     }
-    let caption = trace_execution::blamed(blames.first()?.executed.as_ref()?);
+    let caption = format!("Slow messages were {}.", trace_execution::blamed(blames.first()?.executed.as_ref()?));
     Some(Panel::new("Whether slow messages had more work, or did it more slowly", &caption).table(table))
 }
 

@@ -3,13 +3,13 @@
 use std::io;
 
 use anyhow::Result;
-use perftax_doc::{self as doc, ExecutionSight, LongerExecution, MessageExecution, Warning};
+use perftax_doc::{ExecutionSight, LongerExecution, MessageExecution, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_trace::mark_price::counters_ns;
 use perftax_trace::record::{Recorded, Recording};
 use perftax_trace::rings::RingCounters;
-use perftax_trace::{Brief, ExecutedOfMessage, Tag, Usual, blame_execution};
+use perftax_trace::{Brief, ExecutedOfMessage, Tag, Usual};
 
 use crate::host::Host;
 
@@ -110,24 +110,6 @@ pub fn warnings(sight: &ExecutionSight) -> Vec<Warning> {
         warn("instructions and cycles were never read".into(), "perftax doctor says what this machine counts");
     }
     warnings
-}
-
-/// Whether slow messages had more work to do than the others.
-pub fn blamed(slow: &[&Brief], usual: &Usual) -> Option<doc::BlamedExecution> {
-    let blamed = blame_execution(slow, usual)?;
-    Some(doc::BlamedExecution {
-        messages: blamed.messages,
-        unknown: blamed.unknown,
-        usual_instructions: blamed.usual.instructions,
-        usual_cycles: blamed.usual.cycles,
-        usual_on_cpu_ns: blamed.usual.on_cpu_ns,
-        extra_instructions: blamed.extra_instructions,
-        extra_cycles: blamed.extra_cycles,
-        extra_on_cpu_ns: blamed.extra_on_cpu_ns,
-        more_work_ns: blamed.more_work_ns,
-        slower_work_ns: blamed.slower_work_ns,
-        rest_ns: blamed.rest_ns,
-    })
 }
 
 /// What one message executed; none where that is not known.

@@ -8,7 +8,9 @@ use perftax_doc::{
 };
 use perftax_report::text;
 use perftax_trace::register::between_ns as latency_between_ns;
-use perftax_trace::{Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Names, Piece, Question, Symbols, analyse, blame};
+use perftax_trace::{
+    Answer, Blamed, Brief, Cause, Detail, Latencies, Message, Names, Piece, Question, Symbols, analyse, blame, blame_execution,
+};
 
 use super::bounds::Bounds;
 use super::cost::cost;
@@ -141,7 +143,7 @@ fn tail(reading: &Reading, answer: &Answer, from: f64, from_ns: u64) -> Option<T
         extra_ns: blame.extra_ns,
         causes: blame.causes.iter().map(|blamed| blamed_cause(&reading.names, &reading.store.symbols, blamed)).collect(),
         events: events::blamed(reading, &slow, &answer.usual),
-        executed: execution::blamed(&slow, &answer.usual),
+        executed: blame_execution(&slow, &answer.usual),
     })
 }
 
