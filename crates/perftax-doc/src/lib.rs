@@ -82,7 +82,9 @@ pub use trace::{
 };
 pub use trace_events::{BlamedEvents, BlamedPlace, MessageEvents, TraceEvent};
 pub use trace_execution::{BlamedExecution, ExecutionSight, LongerExecution, MessageExecution};
-pub use trace_join::{CausalDifference, JoinedPair, JoinedTrace, LyingClock, StatedDifference, TraceHost, TraceJoin};
+pub use trace_join::{
+    CausalDifference, JoinedPair, JoinedTrace, LyingClock, RoundTrips, SlowRoundTrip, StatedDifference, TraceHost, TraceJoin,
+};
 pub use trace_message::{
     AmongParts, BetweenHops, LastPart, MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage, Waterfall,
     WaterfallPiece,

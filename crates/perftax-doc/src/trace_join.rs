@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Origin;
+use crate::{Latencies, Origin};
 
 /// The host that a trace was recorded on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +69,41 @@ pub struct JoinedPair {
     /// What other clocks say of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stated: Vec<StatedDifference>,
+    /// Messages that the first one sent to the second one and had back, and those that it was sent; where there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub round_trips: Vec<RoundTrips>,
+}
+
+/// Messages that one host sent to another one and had back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RoundTrips {
+    /// The trace that sent them, and the one that they went to, from 0.
+    pub from_to: [usize; 2],
+    /// How long they were away, by the sender's clock alone.
+    pub away: Latencies,
+    /// Of that on the other host, by that one's clock alone.
+    pub there: Latencies,
+    /// Of that on the way, there and back, or in queues of either host: whatever their clocks show.
+    pub ways: Latencies,
+    /// Those that were away longest, longest first.
+    pub slowest: Vec<SlowRoundTrip>,
+}
+
+/// A message that was away for long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SlowRoundTrip {
+    /// What both call it: W3C's trace and span, as `TRACE-SPAN`.
+    pub identity: String,
+    /// How long it was away, ns.
+    pub away_ns: u64,
+    /// Of that on the other host, ns.
+    pub there_ns: u64,
+    /// The way there: at least and at most, by what the clocks are known to be apart, ns.
+    pub way_there_ns: (u64, u64),
+    /// The way back, likewise.
+    pub way_back_ns: (u64, u64),
 }
 
 /// A difference of raw clocks that no message contradicts: a bound, not an interval of confidence.

@@ -70,6 +70,68 @@ impl HostTrace {
     }
 }
 
+/// A message that went from one host to another one, and came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundTrip {
+    /// What both call it.
+    pub identity: TraceIdentity,
+    /// Whether the first host of a pair sent it; otherwise the second one did.
+    pub is_forth: bool,
+    /// When, by the sender's clock, ns.
+    pub sent_ns: u64,
+    /// How long it was away, by the sender's clock alone, ns.
+    pub away_ns: u64,
+    /// How long of that it was on the other host, by that one's clock alone, ns.
+    pub there_ns: u64,
+    /// How long the way there took: at least and at most, by what their clocks are known to be apart, ns; with the way back it is the rest.
+    pub way_there_ns: (u64, u64),
+}
+
+impl RoundTrip {
+    /// On the way, there and back, or in queues of either host: whatever their clocks show, ns.
+    pub fn ways_ns(&self) -> u64 {
+        self.away_ns.saturating_sub(self.there_ns)
+    }
+}
+
+impl HostTrace {
+    /// Messages that went from this host to the other one and back, or the other way round.
+    pub fn round_trips(&self, other: &Self, alignment: &Alignment) -> Vec<RoundTrip> {
+        let mut trips = Vec::new();
+        for (identity, own) in &self.passed {
+            let Some(others) = other.passed.get(identity).filter(|others| !others.is_repeated && !own.is_repeated) else {
+                continue;
+            };
+            let (Some(own_sent), Some(own_received)) = (own.sent_ns, own.received_ns) else { continue };
+            let (Some(others_sent), Some(others_received)) = (others.sent_ns, others.received_ns) else { continue };
+            let is_forth = own_sent <= own_received;
+            let (sent_ns, back_ns, received_ns, answered_ns) = match is_forth {
+                true => (own_sent, own_received, others_received, others_sent),
+                false => (others_sent, others_received, own_received, own_sent),
+            };
+            let (Some(away_ns), Some(there_ns)) = (back_ns.checked_sub(sent_ns), answered_ns.checked_sub(received_ns)) else {
+                continue;
+            };
+            // The second clock less the first one, then.
+            let (low, high) = alignment.difference_ns(if is_forth { sent_ns } else { received_ns });
+            let way = i128::from(received_ns) - i128::from(sent_ns);
+            let (least, most) = if is_forth { (way - high, way - low) } else { (way + low, way + high) };
+            let ways = i128::from(away_ns.saturating_sub(there_ns));
+            let within = |ns: i128| ns.clamp(0, ways) as u64;
+            trips.push(RoundTrip {
+                identity: *identity,
+                is_forth,
+                sent_ns,
+                away_ns,
+                there_ns,
+                way_there_ns: (within(least), within(most)),
+            });
+        }
+        trips.sort_by_key(|trip| (trip.is_forth, trip.sent_ns, trip.identity));
+        trips
+    }
+}
+
 /// A clock that hosts share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shared {
@@ -299,6 +361,24 @@ mod tests {
         // Within what their kernels say of them they agree.
         let hosts = traces(&[planted(9, 0, 0), planted(0, 3_000_000, 0)]);
         assert_eq!(lying(2, &super::pairs(&hosts)), []);
+    }
+
+    /// What is away is there and on the way; how the ways share is known to what the clocks are.
+    #[test]
+    fn round_trips_add_up_and_hold_the_truth() {
+        let hosts = traces(&[planted(3_000_000_000, 0, 0), planted(-70, 0, 0)]);
+        let all = pairs(&hosts);
+        let alignment = all[0].alignment.as_ref().unwrap();
+        let trips = hosts[0].round_trips(&hosts[1], alignment);
+        assert_eq!(trips.len(), 50);
+        for (i, trip) in (0..).zip(&trips) {
+            assert!(trip.is_forth && trip.away_ns == 700_000 && trip.there_ns == 500_000 - i, "{trip:?}");
+            let (least, most) = trip.way_there_ns;
+            assert!(least <= 100_000 + i && 100_000 + i <= most && most <= trip.ways_ns(), "{i} {trip:?}");
+        }
+        // From the other one's side they are the same.
+        let back = pairs(&traces(&[planted(-70, 0, 0), planted(3_000_000_000, 0, 0)]));
+        assert!(back[0].alignment.is_ok());
     }
 
     #[test]

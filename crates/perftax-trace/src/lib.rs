@@ -61,7 +61,7 @@ pub use distribution::{Distribution, Population};
 pub use events::{BlamedEvents, EventsOfMessage, blame_events};
 pub use executed::{Executed, ExecutedOfMessage, ExecutedTotals, Longer, MeanExecution, Reading};
 pub use execution::blame_execution;
-pub use join::{HostTrace, Lying, Pair, Shared, Stated, lying, pairs};
+pub use join::{HostTrace, Lying, Pair, RoundTrip, Shared, Stated, lying, pairs};
 pub use keep::KeepSlow;
 pub use kernel::{Interruption, KernelEvent, What};
 pub use kinds::Kinds;

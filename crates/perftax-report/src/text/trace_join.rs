@@ -1,6 +1,6 @@
 //! `perftax trace join` on a terminal.
 
-use perftax_doc::{JoinedPair, JoinedTrace, TraceJoin};
+use perftax_doc::{JoinedPair, JoinedTrace, Latencies, SlowRoundTrip, TraceJoin};
 
 use crate::printable::printable;
 use crate::sheet::Sheet;
@@ -16,6 +16,18 @@ pub fn trace_join(doc: &TraceJoin) -> String {
         let why = pair.unaligned.as_deref().unwrap_or("not known");
         let label = if at == 0 { "unaligned" } else { "" };
         sheet.row(label, &format!("{} and {}: {}", name(doc, pair.traces[0]), name(doc, pair.traces[1]), printable(why)));
+    }
+    for trips in doc.pairs.iter().flat_map(|pair| &pair.round_trips) {
+        let [from, to] = trips.from_to.map(|at| name(doc, at));
+        let of = |of: &Latencies| {
+            let ns = |ns: u64| units::time_ns(ns as f64);
+            format!("median {}, 99 % {}, slowest {}", ns(of.p50_ns), ns(of.p99_ns), ns(of.max_ns))
+        };
+        let messages = units::plural(&units::count(trips.away.messages), "message", "messages");
+        sheet.row("away", &format!("{messages} from {from} to {to} and back: {}", of(&trips.away)));
+        sheet.row("", &format!("there {}", of(&trips.there)));
+        sheet.row("", &format!("on the way, both ways together {}", of(&trips.ways)));
+        sheet.table(&slowest(&trips.slowest));
     }
     for lying in &doc.lying {
         let or = lying.or_trace.map_or_else(String::new, |other| format!(", or {}'s", name(doc, other)));
@@ -58,6 +70,21 @@ fn traces(doc: &TraceJoin) -> Table {
     table
 }
 
+fn slowest(slowest: &[SlowRoundTrip]) -> Table {
+    let mut table = Table::default().left("away longest").right("away").right("there").right("way there").right("way back");
+    let between = |(low, high): (u64, u64)| format!("{} to {}", units::time_ns(low as f64), units::time_ns(high as f64));
+    for trip in slowest {
+        table.row(vec![
+            printable(&trip.identity),
+            units::time_ns(trip.away_ns as f64),
+            units::time_ns(trip.there_ns as f64),
+            between(trip.way_there_ns),
+            between(trip.way_back_ns),
+        ]);
+    }
+    table
+}
+
 fn pairs(doc: &TraceJoin) -> Table {
     let mut table = Table::default()
         .left("traces")
@@ -65,7 +92,7 @@ fn pairs(doc: &TraceJoin) -> Table {
         .right("back")
         .right("second less first")
         .right("known to")
-        .right("there and back")
+        .right("shortest there and back")
         .right("drift")
         .remarks("");
     for pair in &doc.pairs {

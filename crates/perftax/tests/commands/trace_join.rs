@@ -99,6 +99,12 @@ fn clocks_of_two_hosts_are_aligned_by_what_passes_between_them() {
         causal.shortest_round_trip_ns < causal.width_ns + 2 && causal.drift_ppm.0 <= 40.0 && causal.drift_ppm.1 >= 40.0,
         "{causal:?}"
     );
+    // Those that wait for 3 ms wait there, whatever the clocks show.
+    let trips = &pair.round_trips[0];
+    assert!(pair.round_trips.len() == 1 && trips.from_to == [0, 1] && trips.away.messages > 50, "{trips:?}");
+    let waits = trips.slowest.iter().filter(|trip| trip.away_ns >= 3_000_000 && trip.there_ns >= 2_900_000).count();
+    assert!(waits > 0 && trips.slowest.iter().all(|trip| trip.way_there_ns.0 <= trip.way_there_ns.1), "{trips:?}");
+    assert!(text.contains("away longest"), "{text}");
     // Both say that they are right: one of them is not, and nobody tells which.
     let named: Vec<(usize, &str, Option<usize>)> =
         two.lying.iter().map(|lying| (lying.trace, lying.clock.as_str(), lying.or_trace)).collect();

@@ -3,13 +3,17 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use perftax_doc::{CausalDifference, JoinedPair, JoinedTrace, LyingClock, StatedDifference, TraceHost, TraceJoin, Warning};
+use perftax_doc::{
+    CausalDifference, JoinedPair, JoinedTrace, LyingClock, RoundTrips, SlowRoundTrip, StatedDifference, TraceHost, TraceJoin,
+    Warning,
+};
 use perftax_pmu::Error;
 use perftax_report::text;
 use perftax_trace::store::read_clocks;
-use perftax_trace::{Alignment, HostTrace, Pair, Unaligned, lying, pairs};
+use perftax_trace::{Alignment, HostTrace, Pair, RoundTrip, Unaligned, lying, pairs};
 
 use super::reading::Reading;
+use super::report::quantiles;
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::output::Output;
@@ -90,8 +94,40 @@ fn joined(pair: &Pair, hosts: &[HostTrace], traces: &[JoinedTrace]) -> JoinedPai
         causal: pair.alignment.as_ref().ok().map(|alignment| causal(alignment, time_ns)),
         unaligned: pair.alignment.as_ref().err().map(|why| why_not(*why).into()),
         stated: stated.collect(),
+        round_trips: pair.alignment.as_ref().map(|alignment| round_trips(pair.hosts, hosts, alignment)).unwrap_or_default(),
     }
 }
+
+/// Of those that the first one sent, and of those that the second one did.
+fn round_trips([first, second]: [usize; 2], hosts: &[HostTrace], alignment: &Alignment) -> Vec<RoundTrips> {
+    let all = hosts[first].round_trips(&hosts[second], alignment);
+    let of = |is_forth: bool| {
+        let mut own: Vec<&RoundTrip> = all.iter().filter(|trip| trip.is_forth == is_forth).collect();
+        own.sort_by_key(|trip| std::cmp::Reverse(trip.away_ns));
+        let slow = |trip: &&RoundTrip| {
+            let (least, most) = trip.way_there_ns;
+            SlowRoundTrip {
+                identity: trip.identity.to_string(),
+                away_ns: trip.away_ns,
+                there_ns: trip.there_ns,
+                way_there_ns: trip.way_there_ns,
+                way_back_ns: (trip.ways_ns() - most, trip.ways_ns() - least),
+            }
+        };
+        let latencies = |of: fn(&RoundTrip) -> u64| quantiles(&own.iter().map(|trip| of(trip)).collect());
+        Some(RoundTrips {
+            from_to: if is_forth { [first, second] } else { [second, first] },
+            away: latencies(|trip| trip.away_ns)?,
+            there: latencies(|trip| trip.there_ns)?,
+            ways: latencies(RoundTrip::ways_ns)?,
+            slowest: own.iter().take(SLOWEST).map(slow).collect(),
+        })
+    };
+    [true, false].into_iter().filter_map(of).collect()
+}
+
+/// Those that have a line of their own.
+const SLOWEST: usize = 10;
 
 fn crossings(pair: &Pair, hosts: &[HostTrace]) -> [usize; 2] {
     let all = hosts[pair.hosts[0]].crossings(&hosts[pair.hosts[1]]);

@@ -123,7 +123,7 @@ fn tails(meta: &TraceMeta) -> Vec<f64> {
 }
 
 /// By nearest rank: each is some message's.
-fn quantiles(latencies: &Latencies) -> Option<Quantiles> {
+pub(super) fn quantiles(latencies: &Latencies) -> Option<Quantiles> {
     let at = |q| latencies.quantile_ns(q);
     (!latencies.is_empty()).then(|| Quantiles {
         messages: latencies.len() as u64,
