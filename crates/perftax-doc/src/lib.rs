@@ -33,6 +33,7 @@ pub mod tasks;
 mod trace;
 mod trace_events;
 mod trace_execution;
+mod trace_host;
 mod trace_join;
 mod trace_message;
 mod trace_picture;
@@ -82,8 +83,9 @@ pub use trace::{
 };
 pub use trace_events::{BlamedEvents, BlamedPlace, MessageEvents, TraceEvent};
 pub use trace_execution::{BlamedExecution, ExecutionSight, LongerExecution, MessageExecution};
+pub use trace_host::TraceHost;
 pub use trace_join::{
-    CausalDifference, JoinedPair, JoinedTrace, LyingClock, RoundTrips, SlowRoundTrip, StatedDifference, TraceHost, TraceJoin,
+    CausalDifference, JoinedPair, JoinedTrace, LyingClock, RoundTrips, SlowRoundTrip, StatedDifference, TraceJoin,
 };
 pub use trace_message::{
     AmongParts, BetweenHops, LastPart, MessageHop, Neighbour, PathStep, Place, RelatedMessage, TraceMessage, Waterfall,
