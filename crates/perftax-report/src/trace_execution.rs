@@ -127,7 +127,7 @@ mod tests {
     fn more_work_is_told_from_slower_work() {
         let (more, slower) = (message(43_120, 43_120, 31_000.0, 0.0), message(12_000, 43_200, 0.0, 31_200.0));
         assert_eq!(worth_a_word(&more, 31_100).as_deref(), Some("more work: 43,120 instructions, usually 12,000"));
-        assert_eq!(worth_a_word(&slower, 31_100).as_deref(), Some("slower work: 3.6 cycles an instruction, usually 1"));
+        assert_eq!(worth_a_word(&slower, 31_100).as_deref(), Some("slower work: 3.60 cycles an instruction, usually 1"));
         assert_eq!(worth_a_word(&slower, 80_000), None, "most of it is something else");
         assert_eq!(
             of_message(&more),
@@ -155,7 +155,7 @@ mod tests {
         };
         let text = blamed(&blamed_of(0));
         assert!(text.contains("more work 1.50 µs") && text.contains("4,000 instructions, usually 1,000"), "{text}");
-        assert!(text.contains("1.5 cycles for each, usually 1)") && !text.contains("not known"), "{text}");
+        assert!(text.contains("1.50 cycles for each, usually 1)") && !text.contains("not known"), "{text}");
         assert!(blamed(&blamed_of(1)).ends_with("of 1 slow message it is not known"));
         let sight = ExecutionSight { readings_in_marks: 24_000, threads: 4, ..ExecutionSight::default() };
         assert_eq!(counted(&sight), "instructions and cycles in user mode, read 24,000 times in marks of 4 threads");
