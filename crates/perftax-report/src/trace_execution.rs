@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(worth_a_word(&slower, 80_000), None, "most of it is something else");
         assert_eq!(
             of_message(&more),
-            "43,120 instructions in 43,120 cycles, 1 for each; against others' mean (12,000, 1 for each) more work 31.0 µs, slower work 0 ns, neither 100 ns"
+            "43,120 instructions in 43,120 cycles, 1 for each; against others' mean (12,000, 1 for each) more work 31 µs, slower work 0 ns, neither 100 ns"
         );
         let shared = MessageExecution { instructions_between: Some((0, 90)), cycles_between: None, against_usual: None, ..more };
         assert_eq!(of_message(&shared), "43,120 instructions (0 to 90) in 43,120 cycles, 1 for each");

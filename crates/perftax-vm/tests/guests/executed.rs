@@ -1,7 +1,7 @@
 //! `perftax trace --counters` in the emulated machine: instructions and cycles of each message are the truth by construction, more work is told from slower work, and what cannot be read
 //! exactly lies between what is said. Needs the machine and perftax built (`make machine`); `make test` sees to that.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -15,6 +15,8 @@ const MESSAGES: u64 = 1200;
 const A_STEP: u64 = 5;
 /// What a load that misses everywhere takes beyond a hit in the first level on Skylake, cycles.
 const A_MISS: u64 = 54;
+/// Instructions of a reading, and some.
+const ONCE_MORE: u64 = 100;
 /// Steps of a message like most.
 const USUAL_STEPS: std::ops::Range<u64> = 400..470;
 
@@ -63,19 +65,26 @@ fn traced(folder: &Path, name: &str) -> Traced {
 }
 
 impl Traced {
-    /// Whatever happens in between, each message of these kinds has exactly its steps, and the same few instructions around them as all of its kind. The first message begins with what
-    /// the program does once.
+    /// Whatever happens in between, each message of these kinds has exactly its steps, and the same few instructions around them as all of its kind; but for one in a hundred at most whose thread was
+    /// taken off its CPU in the very reading, which is then read once more. The first message begins with what the program does once.
     fn have_theirs(&self, kinds: &[char]) {
-        let mut beyond: BTreeMap<char, BTreeSet<u64>> = BTreeMap::new();
+        let mut beyond: BTreeMap<char, BTreeMap<u64, usize>> = BTreeMap::new();
+        let mut apart = 0;
         for (id, (kind, steps)) in self.truth.iter().filter(|(id, (kind, _))| **id > 1 && kinds.contains(kind)) {
             let ((instructions, low, high), (cycles, least, most)) =
                 self.messages[id].unwrap_or_else(|| panic!("{id} is not known"));
             assert!(low == high && instructions == low && least == most && cycles == least, "{id} {:?}", self.messages[id]);
-            assert_eq!(cycles, instructions, "{id}");
-            beyond.entry(*kind).or_default().insert(instructions - A_STEP * steps);
+            assert!(cycles.abs_diff(instructions) <= ONCE_MORE, "{id}: {cycles} cycles, {instructions} instructions");
+            apart += u64::from(cycles != instructions);
+            *beyond.entry(*kind).or_default().entry(instructions - A_STEP * steps).or_default() += 1;
         }
         assert_eq!(beyond.len(), kinds.len());
-        assert!(beyond.values().all(|of_kind| of_kind.len() == 1 && *of_kind.first().unwrap() < 400), "{beyond:?}");
+        for (kind, of_kind) in &beyond {
+            let usual = of_kind.iter().max_by_key(|(_, times)| **times).map(|(instructions, _)| *instructions).unwrap();
+            assert!(usual < 400 && of_kind.keys().all(|other| other.abs_diff(usual) <= ONCE_MORE), "{kind}: {of_kind:?}");
+            apart += of_kind.iter().filter(|(other, _)| **other != usual).map(|(_, times)| *times as u64).sum::<u64>();
+        }
+        assert!(apart <= MESSAGES / 100, "{apart} {beyond:?}");
     }
 }
 
