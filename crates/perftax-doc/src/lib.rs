@@ -37,6 +37,7 @@ mod trace_host;
 mod trace_join;
 mod trace_message;
 mod trace_picture;
+mod trace_requests;
 mod trace_top;
 mod verification;
 mod waker;
@@ -92,6 +93,9 @@ pub use trace_message::{
     WaterfallPiece,
 };
 pub use trace_picture::{Noise, Point, TracePicture};
+pub use trace_requests::{
+    BlamedCharge, Charged, JoinedRequests, RequestBlame, RequestHop, RequestPart, RequestWaterfall, SlowRequest,
+};
 pub use trace_top::{LatencyBucket, SpansSent, TopBudget, TopKind, TopNow, TraceTop};
 pub use verification::{
     ArmShift, Cell, Fit, LeftOutRun, Pollution, Regression, Totals, Verification, WorkloadControl, WorkloadReferenceLoop,

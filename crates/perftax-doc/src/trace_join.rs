@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Latencies, Origin, TraceHost};
+use crate::{JoinedRequests, Latencies, Origin, TraceHost};
 
 /// Traces of several hosts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +18,9 @@ pub struct TraceJoin {
     /// Clocks that causality contradicts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lying: Vec<LyingClock>,
+    /// Messages over all of the services; none where no message is told of by others, or has parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<JoinedRequests>,
 }
 
 /// One of the traces.
@@ -26,6 +29,9 @@ pub struct TraceJoin {
 pub struct JoinedTrace {
     /// Its folder.
     pub folder: String,
+    /// What its service is called.
+    #[serde(default)]
+    pub service: String,
     /// Where it was recorded; none of traces of before 2026-11-29.
     pub host: Option<TraceHost>,
     /// Messages that it sent or received under a name that others know, too (`perftax_identity`, `perftax_send`, `perftax_receive`).

@@ -10,11 +10,13 @@ use crate::store::Relations;
 
 /// When a message that others know was sent and received by one host.
 #[derive(Clone, Copy, Debug, Default)]
-struct Passed {
-    sent_ns: Option<u64>,
-    received_ns: Option<u64>,
+pub(crate) struct Passed {
+    /// Its number here.
+    pub id: u64,
+    pub sent_ns: Option<u64>,
+    pub received_ns: Option<u64>,
     /// It was sent or received more than once: which of them belong together is not known.
-    is_repeated: bool,
+    pub is_repeated: bool,
 }
 
 /// What of a trace speaks of other hosts.
@@ -22,7 +24,7 @@ struct Passed {
 pub struct HostTrace {
     /// Its clocks, in order of time.
     pub clocks: Vec<HostClock>,
-    passed: FxHashMap<TraceIdentity, Passed>,
+    pub(crate) passed: FxHashMap<TraceIdentity, Passed>,
 }
 
 impl HostTrace {
@@ -34,7 +36,8 @@ impl HostTrace {
             if identity == TraceIdentity::default() {
                 continue;
             }
-            let of = passed.entry(identity).or_default();
+            let of = passed.entry(identity).or_insert(Passed { id: hop.id, ..Passed::default() });
+            of.is_repeated |= of.id != hop.id;
             let time = if hop.is_sent { &mut of.sent_ns } else { &mut of.received_ns };
             of.is_repeated |= time.replace(hop.time_ns).is_some();
         }
@@ -205,6 +208,27 @@ pub struct Pair {
     pub stated: Vec<(Shared, Stated, u128)>,
 }
 
+impl Pair {
+    /// The clock of `to` less that of `from` at a time of the latter: at least and at most, ns; none where the pair is not of these two, or not aligned.
+    pub fn difference_ns(&self, from: usize, to: usize, time_ns: u64) -> Option<(i128, i128)> {
+        let alignment = self.alignment.as_ref().ok()?;
+        if self.hosts == [from, to] {
+            return Some(alignment.difference_ns(time_ns));
+        }
+        if self.hosts != [to, from] {
+            return None;
+        }
+        // The line is over the first host's time: which that is then, is known to what the clocks are.
+        let (low, high) = alignment.difference_ns(time_ns);
+        let first_ns = |difference: i128| u64::try_from(i128::from(time_ns) - difference).unwrap_or(0);
+        let ends = [low, high].map(|difference| alignment.difference_ns(first_ns(difference)));
+        // Twice, since the first guess was by a time that may be seconds off.
+        let ends = [ends[0].0, ends[1].1].map(|difference| alignment.difference_ns(first_ns(difference)));
+        let (low, high) = (ends[0].0.min(ends[1].0), ends[0].1.max(ends[1].1));
+        Some((-high - 1, 1 - low))
+    }
+}
+
 /// Aligns each two of several hosts.
 pub fn pairs(hosts: &[HostTrace]) -> Vec<Pair> {
     let mut pairs = Vec::new();
@@ -311,6 +335,7 @@ mod tests {
                     let identity = TraceIdentity { trace: 7, span };
                     let sent = 101 * NS + i * 100_000_000;
                     let passed = |sent_ns, received_ns| Passed {
+                        id: span,
                         sent_ns: Some(sent_ns),
                         received_ns: Some(received_ns),
                         is_repeated: false,

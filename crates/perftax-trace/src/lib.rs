@@ -43,6 +43,7 @@ pub mod rest;
 pub mod rings;
 mod row;
 mod said;
+pub mod services;
 pub mod sockets;
 mod spot;
 pub mod store;

@@ -169,6 +169,18 @@ fn write_file_or_stdout(path: &Path, text: &str) -> Result<()> {
     if is_stdout(path) { write_stdout(text) } else { write_atomically(path, text.as_bytes()) }
 }
 
+/// What is no text, likewise.
+pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<()> {
+    if !is_stdout(path) {
+        return write_atomically(path, bytes);
+    }
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write stdout"),
+    }
+}
+
 fn strip(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
 }

@@ -18,11 +18,12 @@ mod selfcost_comparison;
 mod sensitivity;
 mod simulation;
 mod trace;
+mod trace_join;
 mod verification;
 
 use perftax_doc::{
     Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity, Simulation,
-    TracePicture, Verification,
+    TraceJoin, TracePicture, Verification,
 };
 
 use crate::document::Document;
@@ -101,6 +102,11 @@ pub fn recorded(doc: &Recorded) -> String {
 /// The page of a trace: every message over time, the slow ones in pieces, what their extra time went to, what kept CPUs from the program.
 pub fn trace(picture: &TracePicture) -> String {
     trace::page(picture)
+}
+
+/// The page of messages over services: what slow ones' extra time went to, the slowest part by part, and how far clocks are apart.
+pub fn trace_join(doc: &TraceJoin) -> String {
+    trace_join::page(doc)
 }
 
 /// Several machines or kernels side by side: documents of one kind.

@@ -199,10 +199,13 @@ pub(super) fn render(parts: Vec<Part>) -> String {
 /// The finished page, with a style and a script of its own.
 pub(super) fn render_with(mut parts: Vec<Part>, extra: Extra<'_>) -> String {
     let drawn = parts.iter_mut().flat_map(|part| &mut part.panels).filter_map(|panel| panel.figure.as_mut());
-    for (i, figure) in drawn.enumerate() {
-        figure.id = format!("plot-{}", i + 1);
+    let mut plots = 0;
+    for figure in drawn {
+        plots += 1;
+        figure.id = format!("plot-{plots}");
     }
-    let bundle = plotly::Plot::offline_js_sources();
+    // Some 4 MB, for pages that have plots.
+    let bundle = if plots == 0 { String::new() } else { plotly::Plot::offline_js_sources() };
     let page = Page {
         title: parts.first().map_or("perftax".into(), |part| format!("{} · perftax {}", part.title, part.kind)),
         version: env!("CARGO_PKG_VERSION"),

@@ -51,6 +51,8 @@ pub use simulation::simulation;
 pub use trace::trace;
 pub use trace_diff::trace_diff;
 pub use trace_join::trace_join;
+#[cfg(feature = "html")]
+pub(crate) use trace_join::{cause as request_cause, charged as request_charged};
 pub use trace_message::trace_message;
 pub use trace_top::trace_top;
 pub use verification::verification;

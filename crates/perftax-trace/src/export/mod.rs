@@ -6,6 +6,7 @@ pub mod otlp;
 mod perfetto;
 mod pprof;
 mod selection;
+pub mod services;
 
 use std::collections::BTreeMap;
 use std::io::{Result, Write};

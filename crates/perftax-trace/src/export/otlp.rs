@@ -102,8 +102,15 @@ pub mod schema {
 
 pub use schema::Value;
 
-/// `SPAN_KIND_INTERNAL`: of what a message is to others nobody knows.
-const INTERNAL: i32 = 1;
+/// What a message is to others (`Span.SpanKind`, by its numbers there).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Nobody knows of others, or it is part of one of its own service.
+    #[default]
+    Internal = 1,
+    /// Another service called it.
+    Server = 2,
+}
 
 /// A message as a span.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,6 +123,8 @@ pub struct MessageSpan {
     pub parent: Option<[u8; 8]>,
     /// What it is called.
     pub name: String,
+    /// What it is to others.
+    pub role: Role,
     /// When it began and ended, ns since 1970.
     pub unix_ns: (u64, u64),
     /// What is known of it.
@@ -143,7 +152,7 @@ pub fn request(handler: &Handler, spans: &[MessageSpan]) -> Vec<u8> {
         span_id: span.span.to_vec(),
         parent_span_id: span.parent.map(Vec::from).unwrap_or_default(),
         name: span.name.clone(),
-        kind: INTERNAL,
+        kind: span.role as i32,
         start_time_unix_nano: span.unix_ns.0,
         end_time_unix_nano: span.unix_ns.1,
         attributes: key_values(&span.attributes),
@@ -180,6 +189,7 @@ mod tests {
             span: [8; 8],
             parent: Some([9; 8]),
             name: "GET /".into(),
+            role: Role::Server,
             unix_ns: (1_800_000_000_000_000_001, 1_800_000_000_000_000_900),
             attributes: vec![
                 ("perftax.cause".into(), Value::String("blocked".into())),
@@ -200,7 +210,7 @@ mod tests {
         let [first, second] = &scope.spans[..] else { panic!("{read:?}") };
         assert_eq!((first.trace_id.as_slice(), first.span_id.as_slice()), (&[7; 16][..], &[8; 8][..]));
         assert_eq!((first.parent_span_id.as_slice(), second.parent_span_id.len()), (&[9; 8][..], 0));
-        assert_eq!((first.name.as_str(), first.kind), ("GET /", 1));
+        assert_eq!((first.name.as_str(), first.kind), ("GET /", 2));
         assert_eq!((first.start_time_unix_nano, first.end_time_unix_nano), span.unix_ns);
         let values: Vec<_> = first.attributes.iter().map(|one| one.value.as_ref().unwrap().value.clone().unwrap()).collect();
         let expected = [

@@ -79,6 +79,11 @@ impl Relations {
         self.by_message.get(&id).copied().unwrap_or_default()
     }
 
+    /// Of all messages, in the order of their numbers.
+    pub fn all(&self) -> impl Iterator<Item = (u64, Relation)> {
+        self.by_message.iter().map(|(id, relation)| (*id, *relation))
+    }
+
     /// The messages that are part of it, by their numbers.
     pub fn parts(&self, id: u64) -> &[u64] {
         self.parts.get(&id).map_or(&[], Vec::as_slice)

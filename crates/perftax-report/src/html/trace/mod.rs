@@ -16,7 +16,7 @@ use packed::{LATENCY_STEPS, Packed, base64};
 
 /// Colours of causes, in their order (`perftax_trace::Cause::ALL`): warm where something else ran, cold where the program did, grey where
 /// nothing happened.
-const CAUSES: [&str; 11] =
+pub(super) const CAUSES: [&str; 11] =
     ["#3b7dd8", "#1fa3b5", "#2fa36b", "#d64545", "#e0752d", "#b5891b", "#c2479b", "#8a63d2", "#7fb23c", "#8b949e", "#9c6b4f"];
 /// Colours of noise: irq, softirq, vector, steal, other threads.
 const NOISE: [&str; 5] = ["#d64545", "#e0752d", "#b5891b", "#c2479b", "#8a63d2"];

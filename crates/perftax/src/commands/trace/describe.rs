@@ -13,6 +13,31 @@ const LOSS_NS: u64 = 20_000_000;
 
 /// A message in pieces; times from the first message on.
 pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64, usual: &Usual) -> Waterfall {
+    let brief = Brief::of(message);
+    Waterfall {
+        id: message.id,
+        label: reading.store.labels.get(&message.id).cloned(),
+        begin_s: message.begin_ns.saturating_sub(first_ns) as f64 * 1e-9,
+        latency_ns: message.latency_ns(),
+        shares_ns: shares(&message.shares),
+        pieces: waterfall_pieces(reading, message),
+        functions: functions(
+            reading,
+            &message.hits.iter().collect::<Vec<_>>(),
+            stretches(reading, message),
+            message.shares.total(),
+        ),
+        events: brief.as_ref().map(|brief| events::of_message(reading, brief, usual)).unwrap_or_default(),
+        executed: brief.and_then(|brief| execution::of_message(&brief, usual)),
+        faults: message.faults,
+        migrations: message.migrations,
+        left_out: message.left_out,
+        is_doubtful: is_doubtful(&reading.meta, (message.begin_ns, message.end_ns.unwrap_or(u64::MAX))),
+    }
+}
+
+/// A message's pieces, in order of time, from its beginning on.
+pub fn waterfall_pieces(reading: &Reading, message: &Message) -> Vec<WaterfallPiece> {
     let mut pieces: Vec<Piece> = message.pieces.clone();
     pieces.sort_by_key(|piece| (piece.from_ns, piece.tid));
     let mut hits: Vec<Vec<&Hit>> = vec![Vec::new(); pieces.len()];
@@ -32,27 +57,7 @@ pub fn waterfall(reading: &Reading, message: &Message, first_ns: u64, usual: &Us
         meanwhile: message.meanwhile(piece).map(|meanwhile| worked_on(reading, meanwhile)),
         functions: functions(reading, hits, 1, piece.to_ns - piece.from_ns),
     });
-    let brief = Brief::of(message);
-    Waterfall {
-        id: message.id,
-        label: reading.store.labels.get(&message.id).cloned(),
-        begin_s: message.begin_ns.saturating_sub(first_ns) as f64 * 1e-9,
-        latency_ns: message.latency_ns(),
-        shares_ns: shares(&message.shares),
-        pieces: described.collect(),
-        functions: functions(
-            reading,
-            &message.hits.iter().collect::<Vec<_>>(),
-            stretches(reading, message),
-            message.shares.total(),
-        ),
-        events: brief.as_ref().map(|brief| events::of_message(reading, brief, usual)).unwrap_or_default(),
-        executed: brief.and_then(|brief| execution::of_message(&brief, usual)),
-        faults: message.faults,
-        migrations: message.migrations,
-        left_out: message.left_out,
-        is_doubtful: is_doubtful(&reading.meta, message),
-    }
+    described.collect()
 }
 
 /// A thread by its name and number; 0 is none.
@@ -80,10 +85,10 @@ pub fn stretches(reading: &Reading, message: &Message) -> u64 {
     }
 }
 
-/// Whether records were lost while a message was under way.
-pub fn is_doubtful(meta: &TraceMeta, message: &Message) -> bool {
-    let end_ns = message.end_ns.unwrap_or(u64::MAX).saturating_add(LOSS_NS);
-    let first = meta.losses_ns.partition_point(|loss| *loss < message.begin_ns);
+/// Whether records were lost from when to when.
+pub fn is_doubtful(meta: &TraceMeta, (from_ns, to_ns): (u64, u64)) -> bool {
+    let end_ns = to_ns.saturating_add(LOSS_NS);
+    let first = meta.losses_ns.partition_point(|loss| *loss < from_ns);
     meta.losses_ns.get(first).is_some_and(|loss| *loss <= end_ns)
 }
 

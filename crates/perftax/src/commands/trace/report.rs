@@ -200,6 +200,6 @@ fn slow(reading: &Reading, answer: &Answer, message: &Message) -> Option<SlowMes
         shares_ns: shares(&message.shares),
         faults: message.faults,
         migrations: message.migrations,
-        is_doubtful: is_doubtful(&reading.meta, message),
+        is_doubtful: is_doubtful(&reading.meta, (message.begin_ns, message.end_ns.unwrap_or(u64::MAX))),
     })
 }

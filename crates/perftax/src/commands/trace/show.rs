@@ -183,7 +183,7 @@ fn between(timeline: &Timeline, sent_ns: u64, received: &Hop, id: u64) -> Betwee
 
 /// Which message was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Asked {
+pub(super) enum Asked {
     Number(u64),
     Trace { text: String, trace: u128, span: Option<u64> },
 }
@@ -204,6 +204,15 @@ impl std::str::FromStr for Asked {
         let span = span.map(|span| u64::from_str_radix(span, 16)).transpose().map_err(|error| error.to_string())?;
         let trace = u128::from_str_radix(trace, 16).map_err(|error| error.to_string())?;
         Ok(Self::Trace { text: text.into(), trace, span })
+    }
+}
+
+impl std::fmt::Display for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Trace { text, .. } => f.write_str(text),
+        }
     }
 }
 

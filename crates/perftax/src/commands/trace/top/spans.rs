@@ -10,7 +10,7 @@ use anyhow::Result;
 use perftax_doc::SpansSent;
 use perftax_pmu::Error;
 use perftax_pmu::sys::monotonic_raw_ns;
-use perftax_trace::export::otlp::{Handler, MessageSpan, Value, refused, request};
+use perftax_trace::export::otlp::{Handler, MessageSpan, Role, Value, refused, request};
 use perftax_trace::live::{Slow, View};
 use perftax_trace::mark::TraceIdentity;
 use perftax_trace::{Cause, Live, Names, Usual};
@@ -161,6 +161,7 @@ impl Spans {
             span: own(("span", brief.id, brief.begin_ns)).to_be_bytes(),
             parent: parent.map(u64::to_be_bytes),
             name: slow.text.clone().unwrap_or_else(|| live.kind(slow.kind).into()),
+            role: Role::default(),
             unix_ns: (begin_ns, begin_ns + brief.latency_ns),
             attributes,
         }

@@ -1,83 +1,14 @@
-//! `perftax trace join`: traces of several hosts, and how far their clocks are apart.
+//! Pairs of hosts as documents have them.
 
-use std::path::PathBuf;
-
-use anyhow::Result;
 use perftax_doc::{
-    CausalDifference, JoinedPair, JoinedTrace, LyingClock, RoundTrips, SlowRoundTrip, StatedDifference, TraceHost, TraceJoin,
-    Warning,
+    CausalDifference, JoinedPair, JoinedTrace, LyingClock, RoundTrips, SlowRoundTrip, StatedDifference, TraceHost,
 };
-use perftax_pmu::Error;
-use perftax_report::text;
-use perftax_trace::store::read_clocks;
-use perftax_trace::{Alignment, HostTrace, Pair, RoundTrip, Unaligned, lying, pairs};
+use perftax_trace::{Alignment, HostTrace, Pair, RoundTrip, Unaligned};
 
-use super::reading::Reading;
-use super::report::quantiles;
-use crate::failure::Outcome;
-use crate::host::Host;
-use crate::output::Output;
+use super::super::report::quantiles;
 
-/// Say how far the clocks of several hosts' traces are apart, by what was sent and received
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Example:
-  perftax trace join front.trace app.trace store.trace")]
-pub struct Args {
-    /// Folders that `trace record` made, on one host or on several, at one time
-    #[arg(value_name = "DIR", required = true, num_args = 2..)]
-    folders: Vec<PathBuf>,
-    /// Write the result as JSON to FILE, or to stdout with -
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the text to FILE instead of stdout
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-}
-
-/// Runs the command.
-pub fn run(args: &Args) -> Result<Outcome> {
-    let output = Output { json: args.json.clone(), output: args.output.clone(), ..Output::default() };
-    output.check_writable()?;
-    let mut origin = Host::read()?.origin("trace-join");
-    let (mut hosts, mut traces) = (Vec::new(), Vec::new());
-    for folder in &args.folders {
-        let reading = Reading::open(folder)?;
-        let host = HostTrace::new(&reading.store.relations, read_clocks(folder)?);
-        if host.named() == 0 {
-            let message = format!("no message of {} was sent or received under a name that others know", folder.display());
-            let remedy = "perftax_identity, perftax_send and perftax_receive in the program (perftax_tag.h)";
-            origin.warnings.push(Warning::Other { message, remedy: remedy.into() });
-        }
-        let discipline = host.clocks.last().and_then(|clock| clock.discipline);
-        traces.push(JoinedTrace {
-            folder: folder.display().to_string(),
-            host: reading.meta.host.clone(),
-            named: host.named(),
-            clocks: host.clocks.len(),
-            realtime_error_ns: discipline.filter(|of| !of.is_unsynchronised).map(|of| of.max_error_ns),
-            tai_offset_s: discipline.map(|of| of.tai_offset_s).filter(|offset_s| *offset_s != 0),
-        });
-        hosts.push(host);
-    }
-    if traces.iter().all(|trace| trace.named == 0) {
-        let value = args.folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(" ");
-        let needed = "traces of which any sent or received a message under a name that others know: perftax_identity, perftax_send, perftax_receive";
-        return Err(Error::Argument { argument: "DIR", value, needed: needed.into() }.into());
-    }
-    let pairs = pairs(&hosts);
-    let document = TraceJoin {
-        lying: lying(hosts.len(), &pairs).iter().map(lying_clock).collect(),
-        pairs: pairs.iter().map(|pair| joined(pair, &hosts, &traces)).collect(),
-        traces,
-        origin,
-    };
-    output.write_json(&document)?;
-    output.write_text(&text::trace_join(&document))?;
-    Ok(Outcome::Done)
-}
-
-fn joined(pair: &Pair, hosts: &[HostTrace], traces: &[JoinedTrace]) -> JoinedPair {
+/// Two hosts.
+pub fn joined(pair: &Pair, hosts: &[HostTrace], traces: &[JoinedTrace]) -> JoinedPair {
     let [first, second] = pair.hosts;
     let boot = |at: usize| traces[at].host.as_ref().map(|host: &TraceHost| &host.boot_id).filter(|boot| !boot.is_empty());
     let time_ns = hosts[first].clocks.get(hosts[first].clocks.len() / 2).map(|clock| clock.raw_ns);
@@ -158,7 +89,8 @@ fn why_not(why: Unaligned) -> &'static str {
     }
 }
 
-fn lying_clock(lying: &perftax_trace::Lying) -> LyingClock {
+/// A clock that is wrong.
+pub fn lying_clock(lying: &perftax_trace::Lying) -> LyingClock {
     LyingClock {
         trace: lying.host,
         clock: lying.clock.name().into(),
