@@ -80,8 +80,11 @@ pub struct RoundTrips {
     pub away: Latencies,
     /// Of that on the other host, by that one's clock alone.
     pub there: Latencies,
-    /// Of that on the way, there and back, or in queues of either host: whatever their clocks show.
+    /// Of that on the way, there and back, or in queues of either host: whatever their clocks show, but for how much faster one is than the other.
     pub ways: Latencies,
+    /// By that they are known to so much at least, ns.
+    #[serde(default)]
+    pub ways_known_to_ns: u64,
     /// Those that were away longest, longest first.
     pub slowest: Vec<SlowRoundTrip>,
 }
@@ -102,13 +105,19 @@ pub struct SlowRoundTrip {
     pub way_back_ns: (u64, u64),
 }
 
-/// A difference of raw clocks that no message contradicts: a bound, not an interval of confidence.
+/// A difference of raw clocks that no message contradicts, and whose rate changes by less than 1 ppb a second: a bound, not an interval of confidence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CausalDifference {
     /// When, by the first one's raw clock, ns: in the middle of its readings.
     pub time_ns: u64,
-    /// At least, s and ns below it: numbers of JSON hold no more.
+    /// At least, ns.
+    #[serde(default)]
+    pub low_ns: i64,
+    /// At most, ns.
+    #[serde(default)]
+    pub high_ns: i64,
+    /// At least, s.
     pub low_s: f64,
     /// At most, s.
     pub high_s: f64,
@@ -116,7 +125,7 @@ pub struct CausalDifference {
     pub width_ns: u64,
     /// By how much the second one is faster: at least and at most, ppm.
     pub drift_ppm: (f64, f64),
-    /// The shortest way there and back, ns: a hop that is shorter than the width is shorter than is known.
+    /// The shortest way there and back, ns, or more than that where messages are few: a hop that is shorter than the width is shorter than is known.
     pub shortest_round_trip_ns: u64,
 }
 
@@ -142,7 +151,7 @@ pub struct LyingClock {
     pub trace: usize,
     /// Which.
     pub clock: String,
-    /// By how much at least, ns.
+    /// By how much it and another one are further apart than their kernels admit together, at least, ns.
     pub by_ns: u64,
     /// That of this trace's host may be wrong instead: of two that contradict each other nobody tells which.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,8 @@
 //! Traces of several hosts beside each other: how far their clocks are apart, by what was sent and received, and which of their clocks say otherwise.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use perftax_pmu::sys::HostClock;
+use perftax_pmu::sys::{Discipline, HostClock};
 
 use crate::align::{Alignment, Crossing, Unaligned};
 use crate::mark::TraceIdentity;
@@ -22,6 +22,8 @@ pub(crate) struct Passed {
 /// What of a trace speaks of other hosts.
 #[derive(Debug, Default)]
 pub struct HostTrace {
+    /// Which start of which host's kernel: two traces with the same have one raw clock. None of older traces.
+    pub boot_id: Option<String>,
     /// Its clocks, in order of time.
     pub clocks: Vec<HostClock>,
     pub(crate) passed: FxHashMap<TraceIdentity, Passed>,
@@ -29,7 +31,7 @@ pub struct HostTrace {
 
 impl HostTrace {
     /// From what programs said of its messages, and its clocks.
-    pub fn new(relations: &Relations, clocks: Vec<HostClock>) -> Self {
+    pub fn new(relations: &Relations, clocks: Vec<HostClock>, boot_id: Option<String>) -> Self {
         let mut passed: FxHashMap<TraceIdentity, Passed> = FxHashMap::default();
         for hop in relations.all_hops() {
             let identity = relations.of(hop.id).identity;
@@ -41,7 +43,7 @@ impl HostTrace {
             let time = if hop.is_sent { &mut of.sent_ns } else { &mut of.received_ns };
             of.is_repeated |= time.replace(hop.time_ns).is_some();
         }
-        Self { clocks, passed }
+        Self { boot_id, clocks, passed }
     }
 
     /// Messages that it sent or received under a name that others know, too.
@@ -57,6 +59,11 @@ impl HostTrace {
             if own.is_repeated || others.is_repeated {
                 continue;
             }
+            // Who had it first is known where one side alone had it back: what a third one sent through both of them did not go to and fro between them.
+            let is_whole = |of: &Passed| of.sent_ns.is_some() && of.received_ns.is_some();
+            if is_whole(own) && is_whole(others) && own.is_had_back() == others.is_had_back() {
+                continue;
+            }
             let forth = own.sent_ns.zip(others.received_ns).map(|(sent_ns, received_ns)| (sent_ns, received_ns, true));
             let back = others.sent_ns.zip(own.received_ns).map(|(sent_ns, received_ns)| (sent_ns, received_ns, false));
             let crossing = |(sent_ns, received_ns, is_forth)| Crossing { sent_ns, received_ns, is_forth };
@@ -67,9 +74,23 @@ impl HostTrace {
         crossings
     }
 
-    /// The middle of its clocks' readings.
-    fn middle(&self) -> Option<&HostClock> {
-        self.clocks.get(self.clocks.len() / 2)
+    /// Of its clocks' readings that are kept right the one nearest to the middle.
+    fn middle(&self, shared: Shared) -> Option<(&HostClock, (i128, u64))> {
+        let half = self.clocks.len() / 2;
+        let known = self.clocks.iter().enumerate().filter_map(|(at, clock)| Some((at, clock, shared.of(clock)?)));
+        known.min_by_key(|(at, ..)| at.abs_diff(half)).map(|(_, clock, shows)| (clock, shows))
+    }
+
+    /// Whether another trace is of the same start of the same host: their raw clock is one.
+    pub fn is_one_host(&self, other: &Self) -> bool {
+        self.boot_id.is_some() && self.boot_id == other.boot_id
+    }
+}
+
+impl Passed {
+    /// It was sent, and came back, rather than the other way round; none where that is not known.
+    fn is_had_back(&self) -> Option<bool> {
+        Some(self.sent_ns? <= self.received_ns?)
     }
 }
 
@@ -86,48 +107,50 @@ pub struct RoundTrip {
     pub away_ns: u64,
     /// How long of that it was on the other host, by that one's clock alone, ns.
     pub there_ns: u64,
-    /// How long the way there took: at least and at most, by what their clocks are known to be apart, ns; with the way back it is the rest.
+    /// On the way, there and back, or in queues of either host: at least and at most, by how much faster the one clock is than the other, ns.
+    pub ways_ns: (u64, u64),
+    /// How long the way there took: at least and at most, by what their clocks are known to be apart, ns.
     pub way_there_ns: (u64, u64),
-}
-
-impl RoundTrip {
-    /// On the way, there and back, or in queues of either host: whatever their clocks show, ns.
-    pub fn ways_ns(&self) -> u64 {
-        self.away_ns.saturating_sub(self.there_ns)
-    }
+    /// The way back, likewise.
+    pub way_back_ns: (u64, u64),
 }
 
 impl HostTrace {
-    /// Messages that went from this host to the other one and back, or the other way round.
-    pub fn round_trips(&self, other: &Self, alignment: &Alignment) -> Vec<RoundTrip> {
+    /// Messages that went from this host to the other one and back, or the other way round; `pair` is of these two.
+    pub fn round_trips(&self, other: &Self, pair: &Pair) -> Vec<RoundTrip> {
         let mut trips = Vec::new();
         for (identity, own) in &self.passed {
             let Some(others) = other.passed.get(identity).filter(|others| !others.is_repeated && !own.is_repeated) else {
                 continue;
             };
-            let (Some(own_sent), Some(own_received)) = (own.sent_ns, own.received_ns) else { continue };
-            let (Some(others_sent), Some(others_received)) = (others.sent_ns, others.received_ns) else { continue };
-            let is_forth = own_sent <= own_received;
-            let (sent_ns, back_ns, received_ns, answered_ns) = match is_forth {
-                true => (own_sent, own_received, others_received, others_sent),
-                false => (others_sent, others_received, own_received, own_sent),
-            };
-            let (Some(away_ns), Some(there_ns)) = (back_ns.checked_sub(sent_ns), answered_ns.checked_sub(received_ns)) else {
+            let (Some(own_back), Some(others_back)) = (own.is_had_back(), others.is_had_back()) else { continue };
+            if own_back == others_back {
+                continue;
+            }
+            let [first, second] = pair.hosts;
+            let (caller, called, from, to) = if own_back { (own, others, first, second) } else { (others, own, second, first) };
+            let (Some(sent_ns), Some(back_ns)) = (caller.sent_ns, caller.received_ns) else { continue };
+            let (Some(received_ns), Some(answered_ns)) = (called.received_ns, called.sent_ns) else { continue };
+            let (away_ns, there_ns) = (back_ns - sent_ns, answered_ns - received_ns);
+            // The other clock less the sender's, at either end: what changes in between is its drift.
+            let (Some(at_first), Some(at_last)) = (pair.difference_ns(from, to, sent_ns), pair.difference_ns(from, to, back_ns))
+            else {
                 continue;
             };
-            // The second clock less the first one, then.
-            let (low, high) = alignment.difference_ns(if is_forth { sent_ns } else { received_ns });
-            let way = i128::from(received_ns) - i128::from(sent_ns);
-            let (least, most) = if is_forth { (way - high, way - low) } else { (way + low, way + high) };
-            let ways = i128::from(away_ns.saturating_sub(there_ns));
-            let within = |ns: i128| ns.clamp(0, ways) as u64;
+            let within = |ns: i128| ns.clamp(0, i128::from(away_ns)) as u64;
+            let there = i128::from(received_ns) - i128::from(sent_ns);
+            let back = i128::from(back_ns) - i128::from(answered_ns);
+            let (slower, faster) = pair.rates(from, to);
+            let ways = |rate: f64| within(i128::from(away_ns) - (there_ns as f64 / (1.0 + rate)).round() as i128);
             trips.push(RoundTrip {
                 identity: *identity,
-                is_forth,
+                is_forth: own_back,
                 sent_ns,
                 away_ns,
                 there_ns,
-                way_there_ns: (within(least), within(most)),
+                ways_ns: (ways(slower), ways(faster)),
+                way_there_ns: (within(there - at_first.1), within(there - at_first.0)),
+                way_back_ns: (within(back + at_last.0), within(back + at_last.1)),
             });
         }
         trips.sort_by_key(|trip| (trip.is_forth, trip.sent_ns, trip.identity));
@@ -158,14 +181,16 @@ impl Shared {
 
     /// What it shows, and by how much that may be wrong by the kernel's word, ns; none where nobody keeps it right, or nobody has told the kernel of it.
     fn of(self, clock: &HostClock) -> Option<(i128, u64)> {
-        let discipline = clock.discipline.filter(|discipline| !discipline.is_unsynchronised)?;
+        // Daemons that set the clock by steps set both errors to 0 as they do: that says nothing.
+        let says_nothing = |of: &Discipline| of.is_unsynchronised || (of.max_error_ns == 0 && of.estimated_error_ns == 0);
+        let discipline = clock.discipline.filter(|discipline| !says_nothing(discipline))?;
         let offset_s = match self {
             Self::Realtime => 0,
             Self::Tai if discipline.tai_offset_s == 0 => return None,
             Self::Tai => discipline.tai_offset_s,
         };
         let shows = i128::from(clock.realtime_ns) + i128::from(offset_s) * 1_000_000_000;
-        Some((shows, clock.within_ns + discipline.max_error_ns))
+        Some((shows, clock.within_ns.saturating_add(discipline.max_error_ns)))
     }
 }
 
@@ -185,8 +210,7 @@ const MAX_SLEW: f64 = 500e-6;
 
 /// What a clock that two hosts share says of their raw clocks.
 pub fn stated(first: &HostTrace, second: &HostTrace, shared: Shared) -> Option<Stated> {
-    let own = first.middle()?;
-    let (shows, own_error_ns) = shared.of(own)?;
+    let (own, (shows, own_error_ns)) = first.middle(shared)?;
     let of_second = second.clocks.iter().filter_map(|clock| Some((clock, shared.of(clock)?)));
     let (other, (others, error_ns)) = of_second.min_by_key(|(_, (others, _))| (others - shows).unsigned_abs())?;
     // When the second one's showed the same.
@@ -202,31 +226,57 @@ pub fn stated(first: &HostTrace, second: &HostTrace, shared: Shared) -> Option<S
 pub struct Pair {
     /// Which, from 0.
     pub hosts: [usize; 2],
+    /// Both are one host since it was started: their raw clock is one.
+    pub is_one_host: bool,
     /// Their raw clocks by causality, or why that is not known.
     pub alignment: Result<Alignment, Unaligned>,
+    /// The same from the second one's side.
+    turned: Option<Alignment>,
     /// What their other clocks say of that, and by how much causality contradicts it at least, ns: 0 where it does not.
     pub stated: Vec<(Shared, Stated, u128)>,
+    /// What the two together bound it by, of each of these, ns.
+    known_to_ns: Vec<i128>,
 }
 
 impl Pair {
     /// The clock of `to` less that of `from` at a time of the latter: at least and at most, ns; none where the pair is not of these two, or not aligned.
     pub fn difference_ns(&self, from: usize, to: usize, time_ns: u64) -> Option<(i128, i128)> {
-        let alignment = self.alignment.as_ref().ok()?;
-        if self.hosts == [from, to] {
-            return Some(alignment.difference_ns(time_ns));
-        }
-        if self.hosts != [to, from] {
+        let is_turned = self.hosts == [to, from];
+        if !is_turned && self.hosts != [from, to] {
             return None;
         }
-        // The line is over the first host's time: which that is then, is known to what the clocks are.
-        let (low, high) = alignment.difference_ns(time_ns);
-        let first_ns = |difference: i128| u64::try_from(i128::from(time_ns) - difference).unwrap_or(0);
-        let ends = [low, high].map(|difference| alignment.difference_ns(first_ns(difference)));
-        // Twice, since the first guess was by a time that may be seconds off.
-        let ends = [ends[0].0, ends[1].1].map(|difference| alignment.difference_ns(first_ns(difference)));
-        let (low, high) = (ends[0].0.min(ends[1].0), ends[0].1.max(ends[1].1));
-        Some((-high - 1, 1 - low))
+        if self.is_one_host {
+            return Some((0, 0));
+        }
+        let alignment = if is_turned { self.turned.as_ref() } else { self.alignment.as_ref().ok() };
+        alignment.map(|alignment| alignment.difference_ns(time_ns))
     }
+
+    /// By how much the clock of `to` is faster than that of `from`: at least and at most, in a ns.
+    fn rates(&self, from: usize, to: usize) -> (f64, f64) {
+        let alignment = if self.hosts == [from, to] { self.alignment.as_ref().ok() } else { self.turned.as_ref() };
+        match alignment.filter(|_| !self.is_one_host) {
+            Some(alignment) => alignment.slopes(),
+            None => (0.0, 0.0),
+        }
+    }
+}
+
+/// The clock of `to` less that of `from` at a time of the latter, by a pair of these, or by two with a third host between them; ns.
+fn difference_ns(pairs: &[Pair], hosts: usize, (from, to): (usize, usize), time_ns: u64) -> Option<(i128, i128)> {
+    let direct = |from, to, time_ns| pairs.iter().find_map(|pair| pair.difference_ns(from, to, time_ns));
+    if let Some(known) = direct(from, to, time_ns) {
+        return Some(known);
+    }
+    let by = |between: usize| {
+        let (low, high) = direct(from, between, time_ns)?;
+        let then_ns = u64::try_from(i128::from(time_ns) + low.midpoint(high)).ok()?;
+        let (more_low, more_high) = direct(between, to, then_ns)?;
+        // When that is there is known to what the first two are.
+        let drift = ((high - low) as f64 * MAX_SLEW).ceil() as i128;
+        Some((low + more_low - drift, high + more_high + drift))
+    };
+    (0..hosts).filter(|between| *between != from && *between != to).filter_map(by).min_by_key(|(low, high)| high - low)
 }
 
 /// Aligns each two of several hosts.
@@ -234,19 +284,32 @@ pub fn pairs(hosts: &[HostTrace]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (a, first) in hosts.iter().enumerate() {
         for (b, second) in hosts.iter().enumerate().skip(a + 1) {
-            let alignment = Alignment::of(&first.crossings(second));
-            let against = |stated: &Stated| match &alignment {
-                Ok(alignment) => {
-                    let (low, high) = alignment.difference_ns(stated.time_ns);
-                    (stated.low_ns - high).max(low - stated.high_ns).max(0).unsigned_abs()
-                }
-                Err(_) => 0,
-            };
-            let stated = Shared::ALL.into_iter().filter_map(|shared| {
-                let stated = stated(first, second, shared)?;
-                Some((shared, stated, against(&stated)))
+            let crossings = first.crossings(second);
+            let turned: Vec<Crossing> =
+                crossings.iter().map(|crossing| Crossing { is_forth: !crossing.is_forth, ..*crossing }).collect();
+            pairs.push(Pair {
+                hosts: [a, b],
+                is_one_host: first.is_one_host(second),
+                alignment: Alignment::of(&crossings),
+                turned: Alignment::of(&turned).ok(),
+                stated: Vec::new(),
+                known_to_ns: Vec::new(),
             });
-            pairs.push(Pair { hosts: [a, b], stated: stated.collect(), alignment });
+        }
+    }
+    for at in 0..pairs.len() {
+        let [a, b] = pairs[at].hosts;
+        // Of one host both say the same, whatever that is.
+        if pairs[at].is_one_host {
+            continue;
+        }
+        for shared in Shared::ALL {
+            let Some(stated) = stated(&hosts[a], &hosts[b], shared) else { continue };
+            let known = difference_ns(&pairs, hosts.len(), (a, b), stated.time_ns);
+            let against = known.map_or(0, |(low, high)| (stated.low_ns - high).max(low - stated.high_ns).max(0).unsigned_abs());
+            let width = |(low, high): (i128, i128)| high - low + stated.high_ns - stated.low_ns;
+            pairs[at].known_to_ns.push(known.map_or(i128::MAX, width));
+            pairs[at].stated.push((shared, stated, against));
         }
     }
     pairs
@@ -259,34 +322,60 @@ pub struct Lying {
     pub host: usize,
     /// Its clock.
     pub clock: Shared,
-    /// By how much at least, ns.
+    /// By how much it and another one are further apart than their kernels admit together, at least, ns.
     pub by_ns: u128,
-    /// Another host's may be wrong instead: of two that contradict each other nobody tells which.
+    /// That one's may be wrong instead: of two that contradict each other nobody tells which.
     pub or_host: Option<usize>,
 }
 
-/// Which clocks lie: those with which most others disagree. Hosts whose clock agrees with some other host's are believed.
-pub fn lying(hosts: usize, pairs: &[Pair]) -> Vec<Lying> {
+/// Clocks agree where they are known to be together to this share of what others are apart by.
+const AGREES_TO: u128 = 4;
+
+/// Which clocks lie. Those are believed that most hosts agree on, two at least; who contradicts one of them lies. Of two that contradict each other and are both not believed either may.
+pub fn lying(hosts: &[HostTrace], pairs: &[Pair]) -> Vec<Lying> {
+    // Several traces of one host have one clock: the first one of them speaks.
+    let speaker = |host: usize| hosts.iter().position(|other| other.is_one_host(&hosts[host])).unwrap_or(host);
     let mut lying = Vec::new();
     for clock in Shared::ALL {
-        let mut said: Vec<(usize, usize, u128)> = Vec::new();
-        for pair in pairs.iter().filter(|pair| pair.alignment.is_ok()) {
-            let of_clock = pair.stated.iter().find(|(shared, ..)| *shared == clock);
-            said.extend(of_clock.map(|(_, _, against_ns)| (pair.hosts[0], pair.hosts[1], *against_ns)));
+        let of_pair = |pair: &Pair| {
+            let at = pair.stated.iter().position(|(shared, ..)| *shared == clock)?;
+            Some((speaker(pair.hosts[0]), speaker(pair.hosts[1]), pair.stated[at].2, pair.known_to_ns[at]))
+        };
+        let said: Vec<(usize, usize, u128, i128)> = pairs.iter().filter_map(of_pair).collect();
+        let most = said.iter().map(|(.., against, _)| *against).max().unwrap_or(0);
+        if most == 0 {
+            continue;
         }
-        let agrees = |host: usize| said.iter().any(|(a, b, against)| *against == 0 && (*a == host || *b == host));
-        for host in 0..hosts {
-            let contradicted = said.iter().filter(|(a, b, against)| *against > 0 && (*a == host || *b == host));
-            let Some((a, b, by_ns)) = contradicted.max_by_key(|(.., against)| *against).copied() else { continue };
-            let other = if a == host { b } else { a };
-            match (agrees(host), agrees(other)) {
-                (true, _) => {}
-                (false, true) => lying.push(Lying { host, clock, by_ns, or_host: None }),
-                // Neither has anybody who agrees.
-                (false, false) if host < other => lying.push(Lying { host, clock, by_ns, or_host: Some(other) }),
-                (false, false) => {}
+        // Those that agree are together, and so on.
+        let mut groups: Vec<usize> = (0..hosts.len()).collect();
+        for (a, b, against, known_to_ns) in &said {
+            if *against == 0 && known_to_ns.unsigned_abs() <= most / AGREES_TO {
+                let (from, to) = (groups[*b], groups[*a]);
+                groups.iter_mut().filter(|group| **group == from).for_each(|group| *group = to);
             }
         }
+        let size = |group: usize| (0..hosts.len()).filter(|host| speaker(*host) == *host && groups[*host] == group).count();
+        let largest = groups.iter().map(|group| size(*group)).max().unwrap_or(0);
+        let candidates: FxHashSet<usize> = groups.iter().copied().filter(|group| size(*group) == largest).collect();
+        let believed = candidates.iter().next().filter(|_| candidates.len() == 1 && largest > 1);
+        let is_believed = |host: usize| believed.is_some_and(|group| groups[host] == *group);
+        let mut named: Vec<Lying> = Vec::new();
+        for (a, b, by_ns, _) in said.iter().copied().filter(|(.., against, _)| *against > 0) {
+            let lie = match (is_believed(a), is_believed(b)) {
+                (true, false) => Lying { host: b, clock, by_ns, or_host: None },
+                (false, true) => Lying { host: a, clock, by_ns, or_host: None },
+                _ => Lying { host: a.min(b), clock, by_ns, or_host: Some(a.max(b)) },
+            };
+            match named.iter_mut().find(|other| (other.host, other.or_host) == (lie.host, lie.or_host)) {
+                Some(other) => other.by_ns = other.by_ns.max(lie.by_ns),
+                None => named.push(lie),
+            }
+        }
+        // Who contradicts those that are believed has been named: what it has with others says no more.
+        let alone: FxHashSet<usize> = named.iter().filter(|lie| lie.or_host.is_none()).map(|lie| lie.host).collect();
+        named.retain(|lie| lie.or_host.is_none_or(|or_host| !alone.contains(&lie.host) && !alone.contains(&or_host)));
+        named.sort_by_key(|lie| (lie.host, lie.or_host));
+        lying.extend(named);
     }
     lying
 }
@@ -369,9 +458,9 @@ mod tests {
             assert!((200_000..210_000).contains(&alignment.shortest_round_trip_ns), "{alignment:?}");
         }
         let told: Vec<(usize, Shared, Option<usize>)> =
-            lying(3, &pairs).iter().map(|lying| (lying.host, lying.clock, lying.or_host)).collect();
+            lying(&hosts, &pairs).iter().map(|lying| (lying.host, lying.clock, lying.or_host)).collect();
         assert_eq!(told, [(2, Shared::Realtime, None), (2, Shared::Tai, None)]);
-        let by_ns = lying(3, &pairs)[0].by_ns;
+        let by_ns = lying(&hosts, &pairs)[0].by_ns;
         assert!((2_990_000_000..=3_001_000_000).contains(&by_ns), "{by_ns}");
     }
 
@@ -381,11 +470,11 @@ mod tests {
         let pairs = pairs(&hosts);
         // Nobody has told their kernels of TAI.
         assert_eq!(pairs[0].stated.len(), 1);
-        let told: Vec<(usize, Option<usize>)> = lying(2, &pairs).iter().map(|lying| (lying.host, lying.or_host)).collect();
+        let told: Vec<(usize, Option<usize>)> = lying(&hosts, &pairs).iter().map(|lying| (lying.host, lying.or_host)).collect();
         assert_eq!(told, [(0, Some(1))]);
         // Within what their kernels say of them they agree.
         let hosts = traces(&[planted(9, 0, 0), planted(0, 3_000_000, 0)]);
-        assert_eq!(lying(2, &super::pairs(&hosts)), []);
+        assert_eq!(lying(&hosts, &super::pairs(&hosts)), []);
     }
 
     /// What is away is there and on the way; how the ways share is known to what the clocks are.
@@ -393,17 +482,17 @@ mod tests {
     fn round_trips_add_up_and_hold_the_truth() {
         let hosts = traces(&[planted(3_000_000_000, 0, 0), planted(-70, 0, 0)]);
         let all = pairs(&hosts);
-        let alignment = all[0].alignment.as_ref().unwrap();
-        let trips = hosts[0].round_trips(&hosts[1], alignment);
+        let trips = hosts[0].round_trips(&hosts[1], &all[0]);
         assert_eq!(trips.len(), 50);
         for (i, trip) in (0..).zip(&trips) {
             assert!(trip.is_forth && trip.away_ns == 700_000 && trip.there_ns == 500_000 - i, "{trip:?}");
-            let (least, most) = trip.way_there_ns;
-            assert!(least <= 100_000 + i && 100_000 + i <= most && most <= trip.ways_ns(), "{i} {trip:?}");
+            let holds = |(least, most): (u64, u64), truth: u64| least <= truth && truth <= most;
+            assert!(holds(trip.way_there_ns, 100_000 + i) && holds(trip.way_back_ns, 100_000), "{i} {trip:?}");
+            assert!(holds(trip.ways_ns, 200_000 + i) && trip.ways_ns.1 - trip.ways_ns.0 < 1000, "{i} {trip:?}");
         }
-        // From the other one's side they are the same.
-        let back = pairs(&traces(&[planted(-70, 0, 0), planted(3_000_000_000, 0, 0)]));
-        assert!(back[0].alignment.is_ok());
+        // From the other one's side they are the same, and the difference is the other way round.
+        let turned = all[0].difference_ns(1, 0, trips[0].sent_ns - 3_000_000_070).unwrap();
+        assert!(turned.0 <= 3_000_000_070 && 3_000_000_070 <= turned.1 && all[0].difference_ns(1, 2, 0).is_none(), "{turned:?}");
     }
 
     #[test]
@@ -413,5 +502,75 @@ mod tests {
         hosts[0].passed.values_mut().for_each(|passed| passed.is_repeated = true);
         assert_eq!(hosts[0].crossings(&hosts[1]), []);
         assert_eq!(pairs(&hosts)[0].alignment.as_ref().unwrap_err(), &Unaligned::OneWay);
+    }
+
+    /// What a third one sends through both did not go to and fro between them.
+    #[test]
+    fn a_pipeline_is_no_round_trip() {
+        let mut hosts = traces(&[planted(0, 0, 0), planted(5, 0, 0)]);
+        let identity = TraceIdentity { trace: 8, span: 1 };
+        let passed =
+            |received_ns, sent_ns| Passed { id: 1, sent_ns: Some(sent_ns), received_ns: Some(received_ns), is_repeated: false };
+        hosts[0].passed.insert(identity, passed(101 * NS, 101 * NS + 1000));
+        hosts[1].passed.insert(identity, passed(101 * NS + 50_000, 101 * NS + 60_000));
+        let pairs = pairs(&hosts);
+        assert_eq!(hosts[0].crossings(&hosts[1]).len(), 100);
+        assert!(pairs[0].alignment.is_ok());
+        assert_eq!(hosts[0].round_trips(&hosts[1], &pairs[0]).len(), 50);
+    }
+
+    /// A host does not vouch for itself, and one whose clock may be anywhere does not vouch for another one.
+    #[test]
+    fn agreement_is_of_hosts_and_close() {
+        let told = |hosts: &[HostTrace]| {
+            let told = lying(hosts, &pairs(hosts));
+            told.into_iter().map(|lie| (lie.host, lie.or_host)).collect::<Vec<_>>()
+        };
+        let mut hosts = traces(&[planted(0, 50_000_000, 0), planted(0, 50_000_000, 0), planted(7, 0, 0)]);
+        hosts[..2].iter_mut().for_each(|host| host.boot_id = Some("one".into()));
+        assert_eq!(told(&hosts), [(0, Some(2))]);
+        assert!(pairs(&hosts)[0].is_one_host && pairs(&hosts)[0].difference_ns(1, 0, 7) == Some((0, 0)));
+        let mut hosts = traces(&[planted(0, 50_000_000, 0), planted(9, 0, 0), planted(7, 0, 0)]);
+        let loose = |clock: &mut HostClock| clock.discipline.as_mut().unwrap().max_error_ns = 200_000_000;
+        hosts[1].clocks.iter_mut().for_each(loose);
+        assert_eq!(told(&hosts), [(0, Some(2))]);
+        // Three of which nobody agrees with anybody: each two of them.
+        let hosts = traces(&[planted(0, 50_000_000, 0), planted(9, 0, 0), planted(7, 90_000_000, 0)]);
+        assert_eq!(told(&hosts), [(0, Some(1)), (0, Some(2)), (1, Some(2))]);
+        // The first one and the last one have nothing to do with each other but by the one between them, which lies.
+        let mut hosts = traces(&[planted(0, 0, 0), planted(9, 50_000_000, 0), planted(7, 0, 0)]);
+        let (first, rest) = hosts.split_at_mut(1);
+        first[0].passed.retain(|identity, _| !rest[1].passed.contains_key(identity));
+        assert_eq!(told(&hosts), [(1, None)]);
+    }
+
+    /// What is there for a second, by a clock that is 50 ppm faster, is 50 µs longer there than here.
+    #[test]
+    fn ways_are_told_with_what_clocks_drift() {
+        let mut hosts = traces(&[planted(0, 0, 0), planted(0, 0, 0)]);
+        hosts.iter_mut().for_each(|host| host.passed.clear());
+        let second = |ns: u64| ns + ((ns - 100 * NS) as f64 * 50e-6).round() as u64;
+        for i in 0..400u64 {
+            let (identity, sent) = (TraceIdentity { trace: 7, span: i }, 100 * NS + i * 50_000_000);
+            let there = if i % 100 == 5 { NS } else { 500_000 };
+            let passed = |sent_ns, received_ns| Passed {
+                id: i,
+                sent_ns: Some(sent_ns),
+                received_ns: Some(received_ns),
+                is_repeated: false,
+            };
+            hosts[0].passed.insert(identity, passed(sent, sent + there + 40_000));
+            hosts[1].passed.insert(identity, passed(second(sent + 20_000 + there), second(sent + 20_000)));
+        }
+        let pairs = pairs(&hosts);
+        let trips = hosts[0].round_trips(&hosts[1], &pairs[0]);
+        assert_eq!(trips.len(), 400);
+        for trip in &trips {
+            let holds = |(least, most): (u64, u64), truth: u64| least <= truth + 1 && truth <= most + 1;
+            assert!(
+                holds(trip.ways_ns, 40_000) && holds(trip.way_there_ns, 20_000) && holds(trip.way_back_ns, 20_000),
+                "{trip:?}"
+            );
+        }
     }
 }

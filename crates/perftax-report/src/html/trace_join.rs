@@ -55,7 +55,7 @@ fn part(doc: &TraceJoin) -> Part {
     }
     part.panel(clocks(doc));
     if !doc.lying.is_empty() {
-        let mut table = Grid::new(&["clock of", "clock", "or that of", "#by at least"]);
+        let mut table = Grid::new(&["clock of", "clock", "or that of", "#more than their kernels admit"]);
         for lying in &doc.lying {
             let name = |at: usize| services.get(at).cloned().unwrap_or_default();
             let or = lying.or_trace.map_or_else(String::new, name);

@@ -12,10 +12,9 @@ pub fn trace_join(doc: &TraceJoin) -> String {
     let mut sheet = Sheet::about(&doc.origin);
     sheet.table(&traces(doc));
     sheet.table(&pairs(doc));
-    for (at, pair) in doc.pairs.iter().enumerate().filter(|(_, pair)| pair.causal.is_none() && !pair.is_one_host) {
+    for pair in doc.pairs.iter().filter(|pair| pair.causal.is_none() && !pair.is_one_host) {
         let why = pair.unaligned.as_deref().unwrap_or("not known");
-        let label = if at == 0 { "unaligned" } else { "" };
-        sheet.row(label, &format!("{} and {}: {}", name(doc, pair.traces[0]), name(doc, pair.traces[1]), printable(why)));
+        sheet.row("unaligned", &format!("{} and {}: {}", name(doc, pair.traces[0]), name(doc, pair.traces[1]), printable(why)));
     }
     for trips in doc.pairs.iter().flat_map(|pair| &pair.round_trips) {
         let [from, to] = trips.from_to.map(|at| name(doc, at));
@@ -35,7 +34,7 @@ pub fn trace_join(doc: &TraceJoin) -> String {
         sheet.row(
             "clock",
             &format!(
-                "{}'s {}{or} is wrong by {by} at least: what was sent by it was received before",
+                "{}'s {}{or} is wrong: {by} more than their kernels admit, by what was sent and received",
                 name(doc, lying.trace),
                 lying.clock
             ),

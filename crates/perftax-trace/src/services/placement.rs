@@ -18,6 +18,8 @@ pub struct Placement {
     pub parts: Vec<Placed>,
     /// How long each call's way there took, at least and at most, ns; none where no trace tells of it.
     pub way_there_ns: Vec<Option<(u64, u64)>>,
+    /// The way back, likewise.
+    pub way_back_ns: Vec<Option<(u64, u64)>>,
     /// What the clocks of each call's services are known to be apart to, ns; none where that is not known, and a way is known by the call's length alone.
     pub known_to_ns: Vec<Option<u64>>,
 }
@@ -28,6 +30,7 @@ pub fn placement(request: &Request, difference_ns: impl Fn(usize, usize, u64) ->
     let mut placement = Placement {
         parts: vec![root; request.parts.len()],
         way_there_ns: vec![None; request.calls.len()],
+        way_back_ns: vec![None; request.calls.len()],
         known_to_ns: vec![None; request.calls.len()],
     };
     for at in 0..request.parts.len() {
@@ -49,9 +52,13 @@ pub fn placement(request: &Request, difference_ns: impl Fn(usize, usize, u64) ->
                     let ways_ns = (of.away_ns.1 - of.away_ns.0).saturating_sub(served.window_len_ns());
                     let known = difference_ns(part.service, served.service, of.away_ns.0);
                     let way = i128::from(served.window_ns.0) - i128::from(of.away_ns.0);
-                    let within = |ns: i128| ns.clamp(0, i128::from(ways_ns)) as u64;
+                    let within = |ns: i128| ns.clamp(0, i128::from(of.away_ns.1 - of.away_ns.0)) as u64;
                     let (least, most) = known.map_or((0, ways_ns), |(low, high)| (within(way - high), within(way - low)));
                     placement.way_there_ns[call] = Some((least, most));
+                    let at_end = difference_ns(part.service, served.service, of.away_ns.1);
+                    let back = i128::from(of.away_ns.1) - i128::from(served.window_ns.1);
+                    let by_clocks = at_end.map(|(low, high)| (within(back + low), within(back + high)));
+                    placement.way_back_ns[call] = Some(by_clocks.unwrap_or((0, ways_ns)));
                     placement.known_to_ns[call] = known.map(|(low, high)| u64::try_from(high - low).unwrap_or(u64::MAX));
                     let sent = after(of.away_ns.0);
                     let from_ns = (own.from_ns.0 + sent + least as i64, own.from_ns.1 + sent + most as i64);

@@ -108,7 +108,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let (mut hosts, mut traces, mut readings) = (Vec::new(), Vec::new(), Vec::new());
     for Named { service, folder } in &args.traces {
         let reading = Reading::open(folder)?;
-        let host = HostTrace::new(&reading.store.relations, read_clocks(folder)?);
+        let boot_id = reading.meta.host.as_ref().map(|host| host.boot_id.clone()).filter(|boot_id| !boot_id.is_empty());
+        let host = HostTrace::new(&reading.store.relations, read_clocks(folder)?, boot_id);
         if host.named() == 0 {
             let message = format!("no message of {} was sent or received under a name that others know", folder.display());
             let remedy = "perftax_identity, perftax_send and perftax_receive in the program (perftax_tag.h)";
@@ -133,8 +134,8 @@ pub fn run(args: &Args) -> Result<Outcome> {
         return Err(Error::Argument { argument: "DIR", value, needed: needed.into() }.into());
     }
     let pairs = pairs(&hosts);
-    let documented = pairs.iter().map(|pair| clocks::joined(pair, &hosts, &traces)).collect();
-    let lying = lying(hosts.len(), &pairs).iter().map(clocks::lying_clock).collect();
+    let documented = pairs.iter().map(|pair| clocks::joined(pair, &hosts)).collect();
+    let lying = lying(&hosts, &pairs).iter().map(clocks::lying_clock).collect();
     let followed = requests::follow(args, &readings, hosts, &traces, &pairs)?;
     let document = TraceJoin { lying, pairs: documented, requests: followed, traces, origin };
     output.write_json(&document)?;

@@ -29,7 +29,7 @@ pub fn describe(
                 away_ns,
                 ways_ns,
                 there_ns: (least, most),
-                back_ns: (ways_ns.saturating_sub(most), ways_ns.saturating_sub(least)),
+                back_ns: placed.way_back_ns[call].unwrap_or((0, ways_ns)),
                 clocks_known_to_ns: placed.known_to_ns[call],
                 is_shorter_than_known: placed.known_to_ns[call].is_none_or(|known_ns| ways_ns <= known_ns),
             })
