@@ -22,7 +22,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Before you profile", &["plan", "predict", "verify", "doctor", "list"]),
     ("Record within a budget", &["record"]),
     ("A recording that you have", &["bill", "lint"]),
-    ("Why is it slow", &["trace", "comm", "phase", "sensitivity"]),
+    ("Why is it slow", &["trace", "comm", "phase", "sensitivity", "dataset"]),
     ("A PMU where there is none", &["vm", "sim"]),
     ("What sampling costs, and how true it is", &["calibrate", "audit", "selfcost", "matrix", "report"]),
 ];
@@ -71,6 +71,7 @@ pub enum Command {
     Comm(commands::comm::Args),
     #[cfg(feature = "trace")]
     Trace(commands::trace::Args),
+    Dataset(commands::dataset::Args),
     Vm(commands::vm::Args),
     Report(commands::report::Args),
     /// For packagers and `cargo install`.

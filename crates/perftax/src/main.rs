@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         Command::Comm(args) => commands::comm::run(&args),
         #[cfg(feature = "trace")]
         Command::Trace(args) => commands::trace::run(&args),
+        Command::Dataset(args) => commands::dataset::run(&args),
         Command::Vm(args) => commands::vm::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Man(args) => commands::man::run(&args, <Cli as clap::CommandFactory>::command()),

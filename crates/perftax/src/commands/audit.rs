@@ -11,6 +11,7 @@ use perftax_lab::published::pes::Pes;
 use perftax_pmu::Error;
 use perftax_pmu::guard::check_interrupted;
 
+use crate::commands::publish::Publish;
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::output::Output;
@@ -54,6 +55,8 @@ pub struct Args {
     wait: Wait,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    publish: Publish,
 }
 
 /// Runs of each case.
@@ -63,6 +66,7 @@ const QUICK_RUNS: usize = 3;
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
+    args.publish.check()?;
     let chosen = args.chosen()?;
     let here = Host::read_waiting(args.wait)?;
     let names = source_names(&here.catalog);
@@ -115,6 +119,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let mut document = Audit { origin, is_quick: args.quick, experiments, comparisons: Vec::new() };
     document.comparisons = compare(&Pes::shipped()?, &document);
     args.output.emit(&document)?;
+    args.publish.publish(&document)?;
     if let Some(why) = document.nothing_measured() {
         let remedy = "perftax doctor --for audit says what it needs".into();
         return Err(Error::Unsupported { what: "measure any of what was asked".into(), why: why.into(), remedy }.into());

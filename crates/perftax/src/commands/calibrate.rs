@@ -8,6 +8,7 @@ use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
 use perftax_pmu::Error;
 use perftax_pmu::sampler::{Pages, Payload};
 
+use crate::commands::publish::Publish;
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::output::Output;
@@ -75,6 +76,8 @@ pub struct Args {
     wait: Wait,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    publish: Publish,
 }
 
 /// Pages of a buffer.
@@ -97,6 +100,7 @@ fn buffer_size(text: &str) -> Result<u64, String> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
+    args.publish.check()?;
     let goal = args.goal()?;
     let here = Host::read_waiting(args.wait)?;
     let (event, mechanism) = here.choose(args.event.as_deref(), args.mechanism)?;
@@ -131,6 +135,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         progress::announce(&format!("kept in {}", path.display()));
     }
     args.output.emit(&document)?;
+    args.publish.publish(&document)?;
     Ok(Outcome::Done)
 }
 

@@ -17,6 +17,7 @@ use perftax_pmu::machine::Right;
 use perftax_pmu::sys::{Ring, Stdio};
 use perftax_report::text;
 
+use crate::commands::publish::Publish;
 use crate::failure::Outcome;
 use crate::folder::{self, FolderChoice};
 use crate::host::{Host, NO_REFERENCE_LOOP};
@@ -94,6 +95,8 @@ pub struct Args {
     folder: FolderChoice,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    publish: Publish,
     /// The command, after --
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -111,6 +114,7 @@ enum WhoWatches {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
+    args.publish.check()?;
     args.check()?;
     let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("matrix");
@@ -146,6 +150,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         args.output.write_text(&text::matrix_plan(&document))?;
     } else {
         args.output.emit(&document)?;
+        args.publish.publish(&document)?;
     }
     let is_refused = document.controls.iter().any(|control| !control.control.passed);
     Ok(if is_refused { Outcome::Negative } else { Outcome::Done })

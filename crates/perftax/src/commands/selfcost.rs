@@ -8,6 +8,7 @@ use perftax_doc::{CostUnit, PriceSection, Selfcost};
 use perftax_lab::selfcost::{Setting, run as measured};
 use perftax_pmu::Error;
 
+use crate::commands::publish::Publish;
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::output::Output;
@@ -44,6 +45,8 @@ pub struct Args {
     wait: Wait,
     #[command(flatten)]
     output: Output,
+    #[command(flatten)]
+    publish: Publish,
 }
 
 /// Rounds, and runs of each price in a round: 1024 runs, as in Weaver's study.
@@ -69,6 +72,7 @@ const SECTIONS: [(&str, PriceSection); 6] = [
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
+    args.publish.check()?;
     let sections = args.sections()?;
     let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("selfcost");
@@ -118,6 +122,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         elapsed_s: began.elapsed().as_secs_f64(),
     };
     args.output.emit(&document)?;
+    args.publish.publish(&document)?;
     Ok(Outcome::Done)
 }
 

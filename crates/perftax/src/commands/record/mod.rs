@@ -25,6 +25,7 @@ use perftax_record::{Callers, Clock, Place, Recorder, Recording, Stdio, Subject,
 use perftax_report::units;
 
 use crate::commands::plan::budget_share;
+use crate::commands::publish::Publish;
 use crate::endpoint::{self, Endpoint};
 use crate::failure::{Outcome, code_of_end};
 use crate::host::Host;
@@ -124,6 +125,8 @@ pub struct Args {
     /// Write what it cost as one offline HTML page to FILE
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    publish: Publish,
     /// The program, after --
     #[arg(last = true, required_unless_present_any = ["pid", "tid", "all_cpus", "cgroup"], value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -206,6 +209,7 @@ fn keep(text: &str) -> Result<u64, String> {
 pub fn run(args: &Args) -> Result<Outcome> {
     let output = Output { json: args.json.clone(), separator: args.separator.clone(), html: args.html.clone(), output: None };
     output.check_writable()?;
+    args.publish.check()?;
     check_file(&args.output)?;
     if let Some(pages) = args.mmap_pages.filter(|pages| !pages.is_power_of_two() || !(1..=1 << 18).contains(pages)) {
         let needed = "a power of two from 1 to 262144".into();
@@ -353,6 +357,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
     let ended = matches!(recording.subject, Subject::Command(_)).then_some(came.exit.ended);
     let document = subject.document(&status, ended, &attending.files);
     output.emit_beside_child(&document)?;
+    args.publish.publish(&document)?;
     if let Some(failure) = status.failure.filter(|_| status.totals.unwritten > 0 || !attending.files.are_segments()) {
         let (path, unwritten) = (args.output.display(), status.totals.unwritten);
         anyhow::bail!("cannot write all of {path}: {failure}; {unwritten} samples are missing, all others are there");

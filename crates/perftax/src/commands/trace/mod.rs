@@ -12,6 +12,7 @@ mod labels;
 #[cfg(feature = "html")]
 mod picture;
 mod pilot;
+mod publish;
 mod reading;
 mod record;
 mod report;
@@ -39,7 +40,8 @@ Examples:
   perftax trace show slow.trace 8317                         what one message's time went to, piece by piece
   perftax trace top -p 4711                                  which messages are slow now, and why
   perftax trace diff before.trace after.trace                what messages spend more time on than before
-  perftax trace join front.trace app.trace                   how far several hosts' clocks are apart
+  perftax trace join front.trace app.trace                   messages over services, and how far their hosts' clocks are apart
+  perftax trace publish front.trace --to fleet               into the data set of a fleet
   perftax trace export slow.trace --format perfetto -o slow.pftrace   for another tool")]
 pub struct Args {
     #[command(subcommand)]
@@ -54,6 +56,7 @@ enum Command {
     Diff(diff::Args),
     Export(export::Args),
     Join(join::Args),
+    Publish(publish::Args),
     Top(top::Args),
 }
 
@@ -66,6 +69,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Command::Diff(args) => diff::run(args),
         Command::Export(args) => export::run(args),
         Command::Join(args) => join::run(args),
+        Command::Publish(args) => publish::run(args),
         Command::Top(args) => top::run(args),
     }
 }

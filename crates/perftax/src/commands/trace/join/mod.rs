@@ -91,7 +91,7 @@ impl std::str::FromStr for Named {
     }
 }
 
-fn quantile(text: &str) -> Result<f64, String> {
+pub(super) fn quantile(text: &str) -> Result<f64, String> {
     let quantile: f64 = text.parse().map_err(|_| "needs a number from 0 to below 1, such as 0.99".to_string())?;
     if (0.0..1.0).contains(&quantile) { Ok(quantile) } else { Err("needs a number from 0 to below 1, such as 0.99".into()) }
 }

@@ -27,6 +27,7 @@ use crate::failure::{Outcome, code_of_end};
 use crate::output::Output;
 use crate::progress;
 use screen::{Screen, Shown};
+pub use spans::service;
 use spans::{Receiver, Spans};
 use view::About;
 

@@ -1,0 +1,125 @@
+//! `--publish`: results into the data set of a fleet.
+
+mod documents;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use perftax_dataset::rows::HostRow;
+use perftax_dataset::{Outcome, Place, Publication, Publisher, VERSION, sha256};
+use perftax_doc::{Audit, Calibration, Matrix, Origin, Recorded, Selfcost};
+use serde::Serialize;
+
+use crate::progress;
+
+/// The option that commands have whose results go into a data set.
+#[derive(Debug, Default, clap::Args)]
+pub struct Publish {
+    /// Add the result to a data set: a folder, or an object store such as s3://bucket/prefix
+    #[arg(long, value_name = "DATASET", help_heading = "Output")]
+    publish: Option<String>,
+}
+
+impl Publish {
+    /// Fails early where it is no place for a data set.
+    pub fn check(&self) -> Result<()> {
+        self.publish.as_ref().map_or(Ok(()), |name| Ok(Place::open(name).map(drop)?))
+    }
+
+    /// Publishes a result, where that was asked for.
+    pub fn publish(&self, document: &(impl Publishable + Serialize)) -> Result<()> {
+        let Some(name) = &self.publish else { return Ok(()) };
+        let place = Place::open(name)?;
+        let origin = document.origin();
+        let id = sha256(&serde_json::to_vec(document)?)[..32].to_string();
+        let mut publisher = Publisher::of(None);
+        let of = Of::new(origin, &id);
+        host(&mut publisher, &of);
+        document.rows(&mut publisher, &of);
+        let (outcome, _) = publisher.publish(&place, publication(&of, id.clone()))?;
+        let what = if is_new(outcome) { "publication" } else { "it was there," };
+        progress::announce(&format!("published to {name}: {what} {id}"));
+        Ok(())
+    }
+}
+
+/// A result that has rows in a data set.
+pub trait Publishable {
+    /// Where it comes from.
+    fn origin(&self) -> &Origin;
+
+    /// Adds its rows.
+    fn rows(&self, publisher: &mut Publisher, of: &Of<'_>);
+}
+
+/// What all rows of a publication have in common.
+pub struct Of<'a> {
+    pub origin: &'a Origin,
+    pub host: String,
+    pub recording: &'a str,
+    /// When it was taken, ns since 1970.
+    pub time_ns: i64,
+}
+
+impl<'a> Of<'a> {
+    pub fn new(origin: &'a Origin, recording: &'a str) -> Self {
+        Self { origin, host: host_name(), recording, time_ns: (origin.taken_at_s * 1e9) as i64 }
+    }
+}
+
+/// What this host is called, by its kernel (proc(5), hostname).
+fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| String::new(), |name| name.trim().into())
+}
+
+/// Whether it counts only now.
+pub fn is_new(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Published | Outcome::Updated)
+}
+
+/// The machine.
+pub fn host(publisher: &mut Publisher, of: &Of<'_>) {
+    let machine = &of.origin.machine;
+    publisher.push(HostRow {
+        host: of.host.as_str().into(),
+        recording: of.recording.into(),
+        time_ns: of.time_ns,
+        fingerprint: machine.fingerprint.as_str().into(),
+        cpu: machine.cpu.as_str().into(),
+        microcode: machine.microcode.as_str().into(),
+        kernel: of.origin.kernel.as_str().into(),
+        mitigations: machine.mitigations.as_str().into(),
+        virtualisation: machine.virtualisation.as_str().into(),
+        cpus: machine.cpus.into(),
+    });
+}
+
+/// A publication of this moment, without files yet.
+pub fn publication(of: &Of<'_>, id: String) -> Publication {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Publication {
+        schema: VERSION,
+        id,
+        perftax: env!("CARGO_PKG_VERSION").into(),
+        host: of.host.clone(),
+        published_ns: now.as_nanos() as i64,
+        replaces: Vec::new(),
+        files: Vec::new(),
+    }
+}
+
+macro_rules! published {
+    ($($document:ident: $rows:ident),* $(,)?) => {
+        $(impl Publishable for $document {
+            fn origin(&self) -> &Origin {
+                &self.origin
+            }
+
+            fn rows(&self, publisher: &mut Publisher, of: &Of<'_>) {
+                documents::$rows(self, publisher, of);
+            }
+        })*
+    };
+}
+
+published!(Calibration: calibration, Selfcost: selfcost, Matrix: matrix, Audit: audit, Recorded: recorded);
