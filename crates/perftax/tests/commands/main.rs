@@ -22,6 +22,8 @@ mod phase;
 mod plain_user;
 mod programs;
 #[cfg(all(feature = "trace", feature = "html"))]
+#[cfg(feature = "trace")]
+mod publish;
 mod record;
 mod selfcost;
 mod servers;

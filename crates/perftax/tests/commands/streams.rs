@@ -81,8 +81,8 @@ fn table(place: &Place) -> Vec<Row> {
         let arguments = options.split_whitespace().chain(separator.iter().chain(program).copied()).map(String::from).collect();
         Row { command, arguments, text, marker, progress, forms, codes }
     };
-    let [trace, new, calibration, sharing, messages] =
-        ["trace", "new", "calibration.json", "sharing", "messages"].map(|name| place.path(name));
+    let [trace, again, new, fleet, calibration, sharing, messages] =
+        ["trace", "again", "new", "fleet", "calibration.json", "sharing", "messages"].map(|name| place.path(name));
     let calibrate = "-e page-faults --quick --no-save --time 1 --spacing 0 --precision 90";
     // Wide enough for the first rounds that nothing spoils.
     let verify = "-e cpu-clock -c 1000003 --min-rounds 3 --half-width 99 --time 60 --no-probe --no-reference-loop";
@@ -123,7 +123,10 @@ fn table(place: &Place) -> Vec<Row> {
         row("trace report", Stdout, &trace, &[], "messages  ", "", &[File, Json, Html], DONE),
         row("trace show", Stdout, &format!("{trace} 7"), &[], "message   7", "", &[File, Json], DONE),
         row("trace diff", Stdout, &format!("{trace} {trace}"), &[], "before    ", "", &[File, Json], DONE),
-        row("trace join", Stdout, &format!("{trace} {trace}"), &[], "second less first", "", &[File, Json], DONE),
+        row("trace join", Stdout, &format!("{trace} {again}"), &[], "second less first", "", &[File, Json, Html], DONE),
+        row("trace publish", Stdout, &format!("{trace} --to {fleet}"), &[], "data set  ", "", &[Json], DONE),
+        row("dataset", Stdout, &format!("check {fleet}"), &[], "whole     ", "", &[Json], DONE),
+        row("dataset", Stdout, &format!("compact {fleet}"), &[], "compacted ", "", &[Json], DONE),
         row("trace export", Summary, &format!("{trace} --format csv -o -"), &[], "", "200 of 200 messages", &[], DONE),
         // What passes through, vm.rs looks at: to boot the machine takes long.
         row("vm", Summary, "run --cpu nowhere", &["true"], "", "nowhere", &[], &[2]),
@@ -145,6 +148,8 @@ impl Place {
         place.fill();
         let recorded = place.perftax("trace record", &["-o", &place.path("trace"), "--", &place.path("messages")]);
         assert_eq!(recorded.code, Some(0), "{}", recorded.stderr);
+        let copied = Command::new("cp").arg("-r").args([place.path("trace"), place.path("again")]).status();
+        assert!(copied.is_ok_and(|status| status.success()));
         place
     }
 

@@ -1,0 +1,179 @@
+//! `perftax trace publish`, `perftax dataset`: broken off at any moment nothing is half there, twice is once, and what is corrupt is named. Needs root, as the kernel's tracepoints do.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use perftax_doc::{DatasetCheck, TracePublish};
+
+use crate::common::{one_at_a_time, perftax, said, traced};
+
+/// Messages of a program that passes them on to another process.
+fn recorded(folder: &Path) -> PathBuf {
+    let program = traced("relay.c", "gcc", &[], folder);
+    let trace = folder.join("relay.trace");
+    let output = one_at_a_time(|| {
+        let arguments =
+            ["trace", "record", "--no-price-check", "-o", trace.to_str().unwrap(), "--", program.to_str().unwrap(), "500"];
+        perftax(&arguments)
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    trace
+}
+
+fn publish(trace: &Path, fleet: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
+    command
+        .args(["trace", "publish"])
+        .arg(trace)
+        .args(["--service", "relay", "--revision", "7", "--json", "-", "--to"])
+        .arg(fleet);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn checked(fleet: &Path) -> (Option<i32>, DatasetCheck) {
+    let output = perftax(&["dataset", "check", fleet.to_str().unwrap(), "--json", "-"]);
+    let document = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+    (output.status.code(), document)
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut all = BTreeSet::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.path().is_dir() {
+            all.extend(files(&entry.path()))
+        } else {
+            all.insert(entry.path());
+        }
+    }
+    all
+}
+
+#[test]
+fn what_is_published_is_there_once_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recorded(folder.path());
+    let whole = folder.path().join("whole");
+    let began = Instant::now();
+    let output = publish(&trace, &whole).output().unwrap();
+    let took = began.elapsed();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let document: TracePublish = serde_json::from_slice(&output.stdout).unwrap();
+    let first = &document.traces[0];
+    // Both processes' messages: of each ten one waits.
+    assert!(first.messages >= 990 && first.whole > 5 && first.whole < first.messages && !first.was_there, "{first:?}");
+    let (code, all) = checked(&whole);
+    assert_eq!((code, all.publications, all.files, all.rows), (Some(0), 1, first.files, first.rows));
+    let before = files(&whole);
+
+    // Twice is once.
+    let output = publish(&trace, &whole).output().unwrap();
+    let document: TracePublish = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document.traces[0].was_there && document.traces[0].id == first.id && files(&whole) == before, "{document:?}");
+
+    // Broken off: from the beginning until after its end.
+    let (mut without, mut with) = (0, 0);
+    for moment in 0..50u32 {
+        let fleet = folder.path().join("killed");
+        let _ = fs::remove_dir_all(&fleet);
+        let mut running = publish(&trace, &fleet).spawn().unwrap();
+        std::thread::sleep(took.mul_f64(f64::from(moment) / 40.0));
+        let _ = running.kill();
+        running.wait().unwrap();
+        let markers = files(&fleet.join("publications"));
+        let is_there = markers.iter().any(|path| path.extension().is_some_and(|extension| extension == "json"));
+        if is_there {
+            let (code, found) = checked(&fleet);
+            assert_eq!((code, found.publications, found.rows, found.corrupt.len()), (Some(0), 1, first.rows, 0), "{moment}");
+            with += 1;
+        } else {
+            without += 1;
+        }
+        // And what was broken off goes on.
+        assert_eq!(publish(&trace, &fleet).output().unwrap().status.code(), Some(0));
+        let (code, found) = checked(&fleet);
+        assert_eq!((code, found.publications, found.rows, found.corrupt.len()), (Some(0), 1, first.rows, 0), "{moment}");
+    }
+    assert!(without > 0 && without + with == 50, "{without} {with}");
+}
+
+#[test]
+fn a_compaction_that_is_broken_off_counts_everything_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recorded(folder.path());
+    let two = folder.path().join("two");
+    let mut rows = 0;
+    for service in ["a", "b/ö"] {
+        let output = perftax(&[
+            "trace",
+            "publish",
+            trace.to_str().unwrap(),
+            "--to",
+            two.to_str().unwrap(),
+            "--service",
+            service,
+            "--json",
+            "-",
+        ]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        rows += serde_json::from_slice::<TracePublish>(&output.stdout).unwrap().traces[0].rows;
+    }
+    let (_, before) = checked(&two);
+    assert_eq!((before.publications, before.rows), (2, rows));
+    let mut took = Duration::ZERO;
+    for moment in 0..21u32 {
+        let fleet = folder.path().join("fleet");
+        let _ = fs::remove_dir_all(&fleet);
+        assert!(Command::new("cp").arg("-r").args([&two, &fleet]).status().unwrap().success());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
+        command.args(["dataset", "compact", fleet.to_str().unwrap()]).stdout(Stdio::null()).stderr(Stdio::null());
+        let began = Instant::now();
+        let mut running = command.spawn().unwrap();
+        if moment > 0 {
+            std::thread::sleep(took.mul_f64(f64::from(moment) / 18.0));
+            let _ = running.kill();
+        }
+        running.wait().unwrap();
+        if moment == 0 {
+            took = began.elapsed();
+        }
+        let (code, found) = checked(&fleet);
+        assert_eq!((code, found.rows, found.corrupt.len()), (Some(0), rows, 0), "{moment}: {found:?}");
+        // Published again it still counts once.
+        let output = perftax(&["trace", "publish", trace.to_str().unwrap(), "--to", fleet.to_str().unwrap(), "--service", "a"]);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert_eq!(checked(&fleet).1.rows, rows, "{moment}");
+    }
+}
+
+#[test]
+fn what_is_corrupt_is_named_and_what_is_no_data_set_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recorded(folder.path());
+    let fleet = folder.path().join("fleet");
+    assert_eq!(publish(&trace, &fleet).output().unwrap().status.code(), Some(0));
+    let victim = files(&fleet).into_iter().find(|path| path.to_string_lossy().contains("table=causes")).unwrap();
+    let mut bytes = fs::read(&victim).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&victim, bytes).unwrap();
+    let (code, found) = checked(&fleet);
+    assert_eq!((code, found.corrupt.len()), (Some(4), 1), "{found:?}");
+    assert!(victim.ends_with(&found.corrupt[0].path), "{found:?}");
+    let output = perftax(&["dataset", "compact", fleet.to_str().unwrap()]);
+    assert!(said(&output).contains(&found.corrupt[0].path), "{}", said(&output));
+
+    let missing = folder.path().join("missing");
+    for (arguments, needed) in [
+        (["dataset", "check", missing.to_str().unwrap()], "missing"),
+        (["dataset", "check", "ftp://x/y"], "ftp://x/y"),
+        (["dataset", "compact", trace.to_str().unwrap()], "publications"),
+    ] {
+        let output = perftax(&arguments);
+        assert!(!output.status.success() && said(&output).contains(needed), "{arguments:?}: {}", said(&output));
+    }
+}
