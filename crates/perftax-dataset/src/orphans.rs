@@ -8,7 +8,7 @@ use crate::place::{Entry, Place};
 use crate::publication::{Listed, Publications};
 
 /// What is younger may be of a publication under way.
-const SPARED: Duration = Duration::from_hours(24);
+const SPARED: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Finds them: files of tables that no publication lists which counts, and what was left under a temporary name. Other files are nobody's business.
 pub fn find(place: &Place, publications: &Publications) -> Result<Vec<Entry>> {

@@ -144,12 +144,15 @@ impl Place {
     /// Where it cannot be read.
     pub fn partials(&self) -> Result<Vec<Entry>> {
         let mut entries = Vec::new();
-        if let Kind::Folder(folder) = &self.kind {
-            walk(folder, "", &mut |entry| {
+        match &self.kind {
+            Kind::Folder(folder) => walk(folder, "", &mut |entry| {
                 if entry.path.rsplit('/').next().is_some_and(|name| name.starts_with(PARTIAL)) {
                     entries.push(entry);
                 }
-            })?;
+            })?,
+            // Objects are there whole or not at all.
+            #[cfg(feature = "object-store")]
+            Kind::Store(_) => {}
         }
         entries.sort();
         Ok(entries)

@@ -40,7 +40,7 @@ pub struct Alignment {
     below: Hull,
     /// Slopes that are possible in the middle of the messages, and anywhere from the first one to the last.
     slopes: (f64, f64),
-    all_slopes: (f64, f64),
+    rates: (f64, f64),
     /// Messages there and back.
     pub crossings: (usize, usize),
     /// The shortest way there and back that can be told without knowing which messages belong together, ns: the true one is not longer.
@@ -94,7 +94,7 @@ impl Alignment {
             above: Hull::of(&bend(&forth, 1.0), 1.0),
             below: Hull::of(&bend(&back, -1.0), -1.0),
             slopes: (-MAX_DRIFT, MAX_DRIFT),
-            all_slopes: (-MAX_DRIFT, MAX_DRIFT),
+            rates: (-MAX_DRIFT, MAX_DRIFT),
             crossings,
             shortest_round_trip_ns: 0,
         };
@@ -109,7 +109,7 @@ impl Alignment {
         let more = MAX_BEND * (last - first) / 4.0;
         let within = |of: &Possible, (low, high): (f64, f64)| (of.slopes.0.min(low), of.slopes.1.max(high));
         let (low, high) = all.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |slopes, of| within(of, slopes));
-        alignment.all_slopes = (low - more, high + more);
+        alignment.rates = (low - more, high + more);
         alignment.shortest_round_trip_ns = all.iter().map(|of| of.high - of.low).fold(f64::INFINITY, f64::min).max(0.0) as u64;
         Ok(alignment)
     }
@@ -156,8 +156,8 @@ impl Alignment {
     }
 
     /// By how much the second clock is faster at any time of the messages: at least and at most, in a ns.
-    pub(crate) fn slopes(&self) -> (f64, f64) {
-        self.all_slopes
+    pub(crate) fn rates(&self) -> (f64, f64) {
+        self.rates
     }
 
     /// By how much the second clock is faster in the middle of the messages: at least and at most, ppm.

@@ -256,7 +256,7 @@ impl Pair {
     fn rates(&self, from: usize, to: usize) -> (f64, f64) {
         let alignment = if self.hosts == [from, to] { self.alignment.as_ref().ok() } else { self.turned.as_ref() };
         match alignment.filter(|_| !self.is_one_host) {
-            Some(alignment) => alignment.slopes(),
+            Some(alignment) => alignment.rates(),
             None => (0.0, 0.0),
         }
     }

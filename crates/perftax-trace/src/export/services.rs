@@ -18,7 +18,8 @@ const LANE: u64 = 2 << 32;
 /// The packets of a trace of requests. Times are of the host where each begins; when a part was elsewhere is the middle of what is known.
 pub fn trace(requests: &[RequestWaterfall]) -> Vec<u8> {
     let mut out = Packets::default();
-    let (mut services, mut lanes): (BTreeMap<&str, u64>, BTreeMap<(u64, usize), u64>) = Default::default();
+    let mut services: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut lanes: BTreeMap<(u64, usize), u64> = BTreeMap::new();
     for part in requests.iter().flat_map(|request| &request.parts) {
         let next = services.len() as u64 + 1;
         services.entry(&part.service).or_insert(next);

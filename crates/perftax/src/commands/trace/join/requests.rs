@@ -23,6 +23,9 @@ const MAX_USUAL: usize = 20_000;
 /// Details of a charge that are told.
 const DETAILS: usize = 5;
 
+/// The service that requests begin in, and how many begin in which others.
+type Entry = (usize, Vec<(String, u64)>);
+
 /// What describes requests: the traces by service.
 pub struct Services<'a> {
     pub readings: &'a [Reading],
@@ -133,7 +136,7 @@ fn unknown(asked: &Asked) -> anyhow::Error {
 
 impl Services<'_> {
     /// The service that requests begin in, and how many begin in others; none where there are no requests.
-    fn entry(&self, args: &Args) -> Result<Option<(usize, Vec<(String, u64)>)>> {
+    fn entry(&self, args: &Args) -> Result<Option<Entry>> {
         let mut counts = vec![0u64; self.traces.len()];
         self.requests.roots.iter().for_each(|(service, _)| counts[*service] += 1);
         let entry = match &args.entry {
