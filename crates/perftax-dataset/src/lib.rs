@@ -8,6 +8,7 @@ pub mod check;
 pub mod compact;
 mod date;
 mod digest;
+mod entry;
 mod error;
 pub mod histogram;
 mod orphans;

@@ -3,23 +3,12 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
+pub use crate::entry::Entry;
 use crate::error::{Error, Result};
 
 /// What files that are being written are called first.
 pub const PARTIAL: &str = ".partial-";
-
-/// A file of a data set.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
-    /// Its place in the data set.
-    pub path: String,
-    /// Its size.
-    pub bytes: u64,
-    /// When it was written.
-    pub written: Option<SystemTime>,
-}
 
 /// Where a data set lies.
 #[derive(Debug)]

@@ -7,8 +7,8 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _, parse_url_opts};
 use tokio::runtime::Runtime;
 
+use crate::entry::Entry;
 use crate::error::{Error, Result};
-use crate::place::Entry;
 
 /// What variables of the environment say how stores are reached: as their own tools call them.
 const VARIABLES: [&str; 3] = ["aws_", "google_", "azure_"];

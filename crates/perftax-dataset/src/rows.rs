@@ -391,13 +391,7 @@ mod tests {
                 let is_double = says.contains("(double)");
                 columns.push(Column {
                     name: column.name,
-                    kind: if is_double {
-                        Kind::Double
-                    } else if same {
-                        column.kind
-                    } else {
-                        column.kind
-                    },
+                    kind: column.kind,
                     is_nullable: if same { column.is_nullable } else { is_nullable },
                     since: if is_new {
                         2

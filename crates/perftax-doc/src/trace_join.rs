@@ -54,6 +54,12 @@ pub struct JoinedPair {
     pub traces: [usize; 2],
     /// Messages from the first to the second, and back.
     pub crossings: [usize; 2],
+    /// Messages under names that both know that say nothing of their clocks: used more than once on one side, or such as a third one sent through both.
+    #[serde(default)]
+    pub left_out: usize,
+    /// Of one host: messages that were received before they were sent, by their marks.
+    #[serde(default)]
+    pub contradictions: usize,
     /// Both were recorded on one host since it was started: their raw clock is one.
     pub is_one_host: bool,
     /// The second one's raw clock less the first one's by causality; none where that is not known.

@@ -15,6 +15,11 @@
  *     perftax_carrier(n);                            the thread goes on with carrier n (a goroutine, a fibre; 0: with none), which
  *                                                    takes the messages along that were begun or switched to while it was on a thread
  *
+ * perftax_send goes before the write, perftax_receive after the read: what is received was sent before, by whatever clock, and that is
+ * what `perftax trace join` tells hosts' clocks apart by. A name (trace and span) belongs to one sender and one receiver: the one sends,
+ * the other receives and may answer under the same name, once each. Whoever passes a message on to a third one, or sends it again, gives
+ * it another span.
+ *
  * ids are any numbers below 2^62 but 0, unique among the messages that are under way at one time. A message may begin in one thread
  * and end in another; between them `perftax_switch` says who works on it. Nested messages: the last begun or switched to is meant.
  *

@@ -2,7 +2,10 @@
 //!
 //! A carrier that goes to another thread takes its messages along: the thread that it leaves is at none of them any more, the one that it comes to is at the last one.
 
+mod usage;
+
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -10,6 +13,7 @@ use crate::guests::{End, Guests};
 use crate::label::Labels;
 use crate::mark::{Kind, Mark, Saying, TraceIdentity};
 use crate::said::Said;
+use usage::Usages;
 
 /// What is known of a message beyond when it was worked on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +37,32 @@ pub struct Hop {
     pub is_sent: bool,
 }
 
-/// Messages and hops that are remembered, at most: some 300 MB.
+/// A hop, and what its message was called just then: a number may be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedHop {
+    /// The hop.
+    pub hop: Hop,
+    /// What others called its message when it went; zeros: nothing. None where that was not looked for: as its message was called last.
+    pub identity: Option<TraceIdentity>,
+    /// Nobody said so: a process began or ended a message that another one has begun. It need not have read or written it just then.
+    pub is_inferred: bool,
+}
+
+impl From<Hop> for NamedHop {
+    fn from(hop: Hop) -> Self {
+        Self { hop, identity: None, is_inferred: false }
+    }
+}
+
+impl Deref for NamedHop {
+    type Target = Hop;
+
+    fn deref(&self) -> &Hop {
+        &self.hop
+    }
+}
+
+/// Messages and hops that are remembered, at most: some 400 MB.
 const MAX: usize = 4 << 20;
 
 /// Hops among which one is looked for that says the same.
@@ -47,7 +76,7 @@ pub struct Marked {
     /// By message.
     pub relations: BTreeMap<u64, Relation>,
     /// In order of time.
-    pub hops: Vec<Hop>,
+    pub hops: Vec<NamedHop>,
     /// What was said and not remembered, since there was so much.
     pub forgotten: u64,
     /// The carrier on each thread that has any: its process and its number.
@@ -60,6 +89,7 @@ pub struct Marked {
     under_way: FxHashSet<u64>,
     said: Said,
     guests: Guests,
+    usages: Usages,
 }
 
 impl Marked {
@@ -83,16 +113,19 @@ impl Marked {
             }
             _ if !has_room => self.forgotten += 1,
             Saying::Child { id, parent } => self.relations.entry(id).or_default().parent = parent,
-            Saying::Identity { id, identity } => self.relations.entry(id).or_default().identity = identity,
+            Saying::Identity { id, identity } => {
+                self.relations.entry(id).or_default().identity = identity;
+                self.usages.name(id, identity, &mut self.hops);
+            }
             Saying::Name { id, text } => self.labels.add(id, &text),
             Saying::Send(id) => {
-                self.hops.push(Hop { time_ns, id, tid, is_sent: true });
+                self.push(Hop { time_ns, id, tid, is_sent: true }, false);
                 if self.guests.send(pid, id) {
                     self.at(Mark { time_ns, tid, id: 0, kind: Kind::Switch }, out);
                 }
             }
             Saying::Receive(id) => {
-                self.hops.push(Hop { time_ns, id, tid, is_sent: false });
+                self.push(Hop { time_ns, id, tid, is_sent: false }, false);
                 if self.guests.receive(pid, id) {
                     self.at(Mark { time_ns, tid, id, kind: Kind::Switch }, out);
                 }
@@ -109,8 +142,17 @@ impl Marked {
                 self.hop(Hop { time_ns, id, tid, is_sent: false });
                 self.at(at(id), out);
             }
+            Kind::Begin => {
+                // Whatever had the number before is another one.
+                let is_talkative = !self.relations.is_empty() || !self.hops.is_empty();
+                self.usages.begin(id, is_talkative, &mut self.hops);
+                self.at(mark, out);
+            }
             Kind::End => match self.guests.end(pid, id) {
-                End::Its => self.at(mark, out),
+                End::Its => {
+                    self.usages.end(id);
+                    self.at(mark, out);
+                }
                 End::Guests => {
                     self.hop(Hop { time_ns, id, tid, is_sent: true });
                     self.at(at(0), out);
@@ -128,13 +170,20 @@ impl Marked {
 
     /// A message has come to a process or leaves it, and the program may have said so itself just before.
     fn hop(&mut self, hop: Hop) {
-        let is_same = |other: &&Hop| (other.id, other.tid) == (hop.id, hop.tid);
+        let is_same = |other: &&NamedHop| (other.id, other.tid) == (hop.id, hop.tid);
         let said = self.hops.iter().rev().take(NEAR).find(is_same).is_some_and(|other| other.is_sent == hop.is_sent);
         match self.hops.len() < MAX {
             _ if said => {}
-            true => self.hops.push(hop),
+            true => self.push(hop, true),
             false => self.forgotten += 1,
         }
+    }
+
+    /// Takes a hop with the name that its message has then.
+    fn push(&mut self, hop: Hop, is_inferred: bool) {
+        let last = || self.relations.get(&hop.id).map(|relation| relation.identity).unwrap_or_default();
+        let identity = self.usages.hop(&hop, self.hops.len(), last);
+        self.hops.push(NamedHop { hop, identity: Some(identity), is_inferred });
     }
 
     /// The same of messages whose ends are theirs.
@@ -272,6 +321,8 @@ mod tests {
         assert_eq!(marks, [(10, 7, Begin), (20, 7, Switch), (30, 7, Switch), (30, 0, Switch), (20, 0, Switch), (10, 7, End)]);
         let hops: Vec<(u64, u32, bool)> = marked.hops.iter().map(|hop| (hop.time_ns, hop.tid, hop.is_sent)).collect();
         assert_eq!(hops, [(2, 10, true), (3, 20, false), (4, 20, true), (5, 30, false), (6, 30, true)]);
+        // The second one never said that it received it: it began it.
+        assert_eq!(marked.hops.iter().map(|hop| hop.is_inferred).collect::<Vec<_>>(), [false, true, false, false, false]);
     }
 
     #[test]

@@ -27,12 +27,15 @@ pub struct Discipline {
     pub tai_offset_s: i32,
     /// Nobody keeps it right, or not for long (STA_UNSYNC, TIME_ERROR).
     pub is_unsynchronised: bool,
-    /// How wrong it is at most, by who keeps it right, ns: it grows by 500 ppm while nothing is heard of them.
+    /// How wrong it is at most, by who keeps it right, ns: it grows by 500 ppm while nothing is heard of them. Where this and the estimate are both 0 nobody says: timesyncd sets both to that
+    /// whenever it asks, and no clock is never wrong.
     pub max_error_ns: u64,
     /// How wrong it is estimated to be, ns.
     pub estimated_error_ns: u64,
     /// By how much it is made faster, 1/65536 ppm.
     pub frequency: i64,
+    /// What is still to be made good of an error that is known, ns: until then it is wrong by that, too.
+    pub offset_ns: i64,
 }
 
 impl HostClock {
@@ -63,7 +66,13 @@ fn discipline() -> Option<Discipline> {
         max_error_ns: said.maxerror.max(0) as u64 * 1000,
         estimated_error_ns: said.esterror.max(0) as u64 * 1000,
         frequency: said.freq,
+        offset_ns: offset_ns(said.offset, said.status),
     })
+}
+
+/// ns, where the status says so; µs otherwise.
+fn offset_ns(offset: i64, status: i32) -> i64 {
+    if status & libc::STA_NANO != 0 { offset } else { offset.saturating_mul(1000) }
 }
 
 #[cfg(test)]
@@ -84,5 +93,10 @@ mod tests {
         if let Some(discipline) = first.discipline {
             assert!(discipline.tai_offset_s.abs() < 100 && discipline.frequency.abs() <= 500 << 16, "{discipline:?}");
         }
+    }
+
+    #[test]
+    fn offsets_are_of_the_unit_that_the_status_says() {
+        assert_eq!([offset_ns(-1234, libc::STA_NANO | libc::STA_PLL), offset_ns(-1234, libc::STA_PLL)], [-1234, -1_234_000]);
     }
 }

@@ -16,6 +16,18 @@ pub fn trace_join(doc: &TraceJoin) -> String {
         let why = pair.unaligned.as_deref().unwrap_or("not known");
         sheet.row("unaligned", &format!("{} and {}: {}", name(doc, pair.traces[0]), name(doc, pair.traces[1]), printable(why)));
     }
+    for pair in doc.pairs.iter().filter(|pair| pair.left_out + pair.contradictions > 0) {
+        let names = format!("{} and {}", name(doc, pair.traces[0]), name(doc, pair.traces[1]));
+        let messages = |n: usize| units::plural(&units::count(n as u64), "message", "messages");
+        if pair.left_out > 0 {
+            let why = "a name was used more than once on one side, or a third one sent it through both";
+            sheet.row("left out", &format!("{} of {names}: {why}", messages(pair.left_out)));
+        }
+        if pair.contradictions > 0 {
+            let why = "received before they were sent, though of one clock: perftax_send goes before the write, perftax_receive after the read";
+            sheet.row("marks", &format!("{} of {names} {why}", messages(pair.contradictions)));
+        }
+    }
     for trips in doc.pairs.iter().flat_map(|pair| &pair.round_trips) {
         let [from, to] = trips.from_to.map(|at| name(doc, at));
         let of = |of: &Latencies| {

@@ -82,7 +82,7 @@ impl ServiceTrace {
 
     /// When a message was sent and had back, by this host's clock.
     fn away(&self, id: u64) -> Option<(u64, u64)> {
-        let passed = self.host.passed.get(&self.identity(id)).filter(|passed| passed.id == id && !passed.is_repeated)?;
+        let passed = self.host.passed.get(&self.identity(id)).filter(|passed| passed.sent_id == id && !passed.is_repeated)?;
         passed.sent_ns.zip(passed.received_ns).filter(|(sent, received)| sent <= received)
     }
 
@@ -90,12 +90,12 @@ impl ServiceTrace {
     fn served(&self, identity: TraceIdentity) -> Option<(u64, (u64, u64))> {
         let passed = self.host.passed.get(&identity).filter(|passed| !passed.is_repeated)?;
         let (received, sent) = passed.received_ns.zip(passed.sent_ns).filter(|(received, sent)| received <= sent)?;
-        Some((passed.id, (received, sent)))
+        Some((passed.received_id, (received, sent)))
     }
 
     /// Whether a message came from elsewhere.
     fn is_from_elsewhere(&self, id: u64) -> bool {
-        let passed = self.host.passed.get(&self.identity(id)).filter(|passed| passed.id == id);
+        let passed = self.host.passed.get(&self.identity(id)).filter(|passed| passed.received_id == id);
         passed.is_some_and(|passed| match (passed.received_ns, passed.sent_ns) {
             (Some(received), Some(sent)) => received <= sent,
             (received, _) => received.is_some(),

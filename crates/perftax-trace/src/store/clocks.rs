@@ -7,10 +7,24 @@ use perftax_pmu::sys::{Discipline, HostClock};
 
 use super::table::{read_texts, write_texts};
 
-const CLOCKS: (&str, ([&str; 8], [&str; 0])) = (
-    "clocks.parquet",
-    (["raw_ns", "within_ns", "realtime_ns", "state", "tai_offset_s", "max_error_ns", "estimated_error_ns", "frequency"], []),
+const CLOCKS: &str = "clocks.parquet";
+const COLUMNS: ([&str; 9], [&str; 0]) = (
+    [
+        "raw_ns",
+        "within_ns",
+        "realtime_ns",
+        "state",
+        "tai_offset_s",
+        "max_error_ns",
+        "estimated_error_ns",
+        "frequency",
+        "offset_ns",
+    ],
+    [],
 );
+/// The first traces with clocks do not say what was still to be made good.
+const COLUMNS_BEFORE: ([&str; 8], [&str; 0]) =
+    (["raw_ns", "within_ns", "realtime_ns", "state", "tai_offset_s", "max_error_ns", "estimated_error_ns", "frequency"], []);
 /// What the kernel says of a clock: nothing, that it is kept right, that it is not.
 const UNKNOWN: u64 = 0;
 const KEPT_RIGHT: u64 = 1;
@@ -34,11 +48,12 @@ pub fn write_clocks(folder: &Path, clocks: &[HostClock]) -> Result<()> {
             of.max_error_ns,
             of.estimated_error_ns,
             of.frequency as u64,
+            of.offset_ns as u64,
         ];
         (numbers, [])
     };
-    let rows: Vec<([u64; 8], [&str; 0])> = clocks.iter().map(row).collect();
-    write_texts(&folder.join(CLOCKS.0), CLOCKS.1, &rows)
+    let rows: Vec<([u64; 9], [&str; 0])> = clocks.iter().map(row).collect();
+    write_texts(&folder.join(CLOCKS), COLUMNS, &rows)
 }
 
 /// Reads them, in order of time; a trace of before 2026-11-29 has none.
@@ -46,24 +61,28 @@ pub fn write_clocks(folder: &Path, clocks: &[HostClock]) -> Result<()> {
 /// # Errors
 /// Where they cannot be read.
 pub fn read_clocks(folder: &Path) -> Result<Vec<HostClock>> {
-    let path = folder.join(CLOCKS.0);
+    let path = folder.join(CLOCKS);
     if !path.exists() {
         return Ok(Vec::new());
     }
-    let clock = |([raw_ns, within_ns, realtime_ns, state, tai, max_error_ns, estimated_error_ns, frequency], []): (
-        [u64; 8],
-        [String; 0],
-    )| {
+    let clock = |[raw_ns, within_ns, realtime_ns, state, tai, max_error_ns, estimated_error_ns, frequency]: [u64; 8],
+                 offset_ns: u64| {
         let discipline = (state != UNKNOWN).then_some(Discipline {
             tai_offset_s: tai as i64 as i32,
             is_unsynchronised: state != KEPT_RIGHT,
             max_error_ns,
             estimated_error_ns,
             frequency: frequency as i64,
+            offset_ns: offset_ns as i64,
         });
         HostClock { raw_ns, within_ns, realtime_ns, discipline }
     };
-    let mut clocks: Vec<HostClock> = read_texts(&path, CLOCKS.1)?.into_iter().map(clock).collect();
+    let with_offset = |([of @ .., offset_ns], []): ([u64; 9], [String; 0])| clock(of, offset_ns);
+    let without = |(of, []): ([u64; 8], [String; 0])| clock(of, 0);
+    let mut clocks: Vec<HostClock> = match read_texts(&path, COLUMNS) {
+        Ok(rows) => rows.into_iter().map(with_offset).collect(),
+        Err(_) => read_texts(&path, COLUMNS_BEFORE)?.into_iter().map(without).collect(),
+    };
     clocks.sort_by_key(|clock| clock.raw_ns);
     Ok(clocks)
 }
@@ -78,11 +97,29 @@ mod tests {
     fn clocks_are_read_as_they_were_written() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(read_clocks(folder.path()).unwrap(), []);
-        let of =
-            Discipline { tai_offset_s: -3, max_error_ns: 7, estimated_error_ns: 5, frequency: -70_000, is_unsynchronised: true };
+        let of = Discipline {
+            tai_offset_s: -3,
+            max_error_ns: 7,
+            estimated_error_ns: 5,
+            frequency: -70_000,
+            offset_ns: -9000,
+            is_unsynchronised: true,
+        };
         let clock = |raw_ns, discipline| HostClock { raw_ns, within_ns: 40, realtime_ns: 1 << 60, discipline };
         let clocks = [clock(1, None), clock(2, Some(of)), clock(3, Some(Discipline { is_unsynchronised: false, ..of }))];
         write_clocks(folder.path(), &clocks).unwrap();
         assert_eq!(read_clocks(folder.path()).unwrap(), clocks);
+    }
+
+    #[test]
+    fn clocks_without_an_offset_are_read_without() {
+        let folder = tempfile::tempdir().unwrap();
+        let rows: Vec<([u64; 8], [&str; 0])> = vec![([5, 40, 1 << 60, KEPT_RIGHT, 37, 7, 6, 9], [])];
+        write_texts(&folder.path().join(CLOCKS), COLUMNS_BEFORE, &rows).unwrap();
+        let [clock] = read_clocks(folder.path()).unwrap()[..] else { panic!("one") };
+        let of = clock.discipline.unwrap();
+        assert_eq!((clock.raw_ns, of.tai_offset_s, of.max_error_ns, of.frequency, of.offset_ns), (5, 37, 7, 9, 0));
+        std::fs::write(folder.path().join(CLOCKS), "none").unwrap();
+        read_clocks(folder.path()).unwrap_err();
     }
 }

@@ -11,8 +11,8 @@
 //! | symbols | pid (0: the kernel's), ip, function (text), module (text) |
 //! | labels | id, text |
 //! | relations | id, parent (0: none), trace_high, trace_low, span: what others call it (zeros: nothing); where programs say so |
-//! | hops | time_ns, tid, id, way (1 sent to another process, 2 received) |
-//! | clocks | raw_ns, within_ns, realtime_ns, state (0 not known, 1 kept right, 2 not), tai_offset_s, max_error_ns, estimated_error_ns, frequency (1/65536 ppm): the host's, again and again |
+//! | hops | time_ns, tid, id, way (1 sent to another process, 2 received; 3 and 4 likewise where nobody said so, but a guest's message began or ended), trace_high, trace_low, span: what others call it then |
+//! | clocks | raw_ns, within_ns, realtime_ns, state (0 not known, 1 kept right, 2 not), tai_offset_s, max_error_ns, estimated_error_ns, frequency (1/65536 ppm), offset_ns (what is left to be made good): the host's, again and again |
 //! | windows | from_ns, to_ns: when recording was on, where it was on and off in turn (`--budget`); marks there are of all time |
 //!
 //! `what` of the kernel's records, and what `other` then is:

@@ -5,11 +5,11 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use perftax_dataset::check::Finding;
-use perftax_dataset::{Place, check, compact, days_of};
+use perftax_dataset::{check, compact, days_of};
 use perftax_doc::{CorruptFile, DatasetCheck, DatasetCompact};
 use perftax_report::text;
 
-use super::publish::{Of, publication};
+use super::publish::{Of, place, publication};
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::output::Output;
@@ -29,13 +29,17 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Read all that counts, and say what is missing or corrupt (exit code 1)
+    /// Read all that counts, and say what is missing or corrupt (exit code 4)
     Check(CheckArgs),
     /// Write what many publications hold into few files; whenever it is broken off, each counts once
     Compact(CompactArgs),
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  perftax dataset check fleet
+  perftax dataset check fleet --remove-orphans")]
 struct CheckArgs {
     /// A folder, or an object store such as s3://bucket/prefix
     #[arg(value_name = "DATASET")]
@@ -49,6 +53,9 @@ struct CheckArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example:
+  perftax dataset compact fleet --before 2026-11-29")]
 struct CompactArgs {
     /// A folder, or an object store such as s3://bucket/prefix
     #[arg(value_name = "DATASET")]
@@ -76,7 +83,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
 fn run_check(args: &CheckArgs) -> Result<Outcome> {
     let output = Output { json: args.json.clone(), ..Output::default() };
     output.check_writable()?;
-    let place = Place::open(&args.dataset)?;
+    let place = place("DATASET", &args.dataset)?;
     let origin = Host::read()?.origin("dataset-check");
     let checked = check(&place, args.remove_orphans, SystemTime::now())?;
     let document = DatasetCheck {
@@ -108,7 +115,7 @@ fn wrong(corrupt: Vec<Finding>, newer: Vec<(String, u32)>) -> Vec<CorruptFile> {
 fn run_compact(args: &CompactArgs) -> Result<Outcome> {
     let output = Output { json: args.json.clone(), ..Output::default() };
     output.check_writable()?;
-    let place = Place::open(&args.dataset)?;
+    let place = place("DATASET", &args.dataset)?;
     let origin = Host::read()?.origin("dataset-compact");
     let before = args.before.as_deref().and_then(days_of);
     let compacted = compact(&place, before, publication(&Of::new(&origin, ""), String::new()), SystemTime::now())?;

@@ -23,13 +23,13 @@ pub struct Publish {
 impl Publish {
     /// Fails early where it is no place for a data set.
     pub fn check(&self) -> Result<()> {
-        self.publish.as_ref().map_or(Ok(()), |name| Ok(Place::open(name).map(drop)?))
+        self.publish.as_ref().map_or(Ok(()), |name| place("--publish", name).map(drop))
     }
 
     /// Publishes a result, where that was asked for.
     pub fn publish(&self, document: &(impl Publishable + Serialize)) -> Result<()> {
         let Some(name) = &self.publish else { return Ok(()) };
-        let place = Place::open(name)?;
+        let place = place("--publish", name)?;
         let origin = document.origin();
         let id = sha256(&serde_json::to_vec(document)?)[..32].to_string();
         let mut publisher = Publisher::of(None);
@@ -41,6 +41,14 @@ impl Publish {
         progress::announce(&format!("published to {name}: {what} {id}"));
         Ok(())
     }
+}
+
+/// Where a data set is, by what an argument says.
+pub fn place(argument: &'static str, name: &str) -> Result<Place> {
+    Place::open(name).map_err(|error| match error {
+        perftax_dataset::Error::Place { place, needed } => perftax_pmu::Error::Argument { argument, value: place, needed }.into(),
+        other => other.into(),
+    })
 }
 
 /// A result that has rows in a data set.

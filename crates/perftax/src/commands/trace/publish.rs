@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::reading::Reading;
 use super::top::service;
-use crate::commands::publish::{Of, host, is_new, publication};
+use crate::commands::publish::{Of, host, is_new, place, publication};
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::output::Output;
@@ -60,7 +60,7 @@ const SAMPLED: u64 = 64;
 pub fn run(args: &Args) -> Result<Outcome> {
     let output = Output { json: args.json.clone(), ..Output::default() };
     output.check_writable()?;
-    let place = Place::open(&args.to)?;
+    let place = place("--to", &args.to)?;
     let origin = Host::read()?.origin("trace-publish");
     let mut traces = Vec::new();
     for folder in &args.folders {
@@ -114,10 +114,16 @@ fn trace(args: &Args, place: &Place, folder: &Path) -> Result<PublishedTrace> {
         usual: BTreeMap::new(),
         profile: BTreeMap::new(),
         whole: 0,
+        hops: BTreeMap::new(),
     };
+    for hop in reading.store.relations.all_hops() {
+        rows.hops.entry(hop.id).or_default().push((hop.time_ns, hop.is_sent));
+    }
     let latencies = Latencies::of(&reading.store)?;
-    let slow_ns = latencies.quantile_ns(args.slow_from);
-    let question = Question { slow_from: args.slow_from, whole: 0, window_ns: None };
+    // Where slow messages alone were kept, all of them from there on are there, and none before.
+    let slow_from = reading.meta.kept.as_ref().map_or(args.slow_from, |kept| kept.from.max(args.slow_from));
+    let slow_ns = latencies.quantile_ns(slow_from);
+    let question = Question { slow_from, whole: 0, window_ns: None };
     let answer = analyse(&reading.store, &latencies, &question, |message| rows.message(message, slow_ns))?;
     rows.histograms()?;
     rows.others();
@@ -152,6 +158,8 @@ struct Rows<'a> {
     /// Samples by minute, whether of slow messages, cause and function.
     profile: BTreeMap<(i64, bool, Cause, u32), i64>,
     whole: u64,
+    /// When each message was sent (true) or came.
+    hops: BTreeMap<u64, Vec<(u64, bool)>>,
 }
 
 impl Rows<'_> {
@@ -180,7 +188,8 @@ impl Rows<'_> {
         for hit in &message.hits {
             *self.profile.entry((minute_ns, is_slow, hit.cause, hit.function)).or_default() += 1;
         }
-        if !is_slow {
+        // Of a trace of slow messages alone the others are known as it counted them.
+        if !is_slow && self.reading.store.background.is_none() {
             let (messages, shares) = self.usual.entry(minute_ns).or_default();
             *messages += 1;
             Cause::ALL.into_iter().for_each(|cause| shares.add(cause, message.shares.of(cause)));
@@ -240,8 +249,7 @@ impl Rows<'_> {
             });
         }
         let (Some(trace), Some(span)) = (trace, span) else { return };
-        let hops: Vec<(u64, bool)> =
-            self.reading.store.relations.hops(message.id).map(|hop| (hop.time_ns, hop.is_sent)).collect();
+        let hops = self.hops.get(&message.id).cloned().unwrap_or_default();
         for (time_ns, is_sent) in hops {
             self.publisher.push(HopRow {
                 host: host.clone(),

@@ -129,7 +129,7 @@ pub fn labels(recorded: &Recorded) -> Vec<(u64, &str)> {
 pub fn write_said(folder: &Path, recorded: &Recorded) -> Result<()> {
     match &recorded.seen {
         Seen::Marks(marked) => write_relations(folder, &marked.relations, &marked.hops)?,
-        Seen::Contexts(sight) => write_relations(folder, &sight.relations, &[])?,
+        Seen::Contexts(sight) => write_relations::<perftax_trace::Hop>(folder, &sight.relations, &[])?,
         Seen::Sockets(_, passed) => write_relations(folder, &passed.relations, &passed.hops)?,
         _ => {}
     }

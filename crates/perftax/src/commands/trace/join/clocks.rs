@@ -18,6 +18,8 @@ pub fn joined(pair: &Pair, hosts: &[HostTrace]) -> JoinedPair {
     JoinedPair {
         traces: pair.hosts,
         crossings: crossings(pair, hosts),
+        left_out: pair.left_out,
+        contradictions: pair.contradictions,
         is_one_host: pair.is_one_host,
         causal: pair.alignment.as_ref().ok().map(|alignment| causal(alignment, time_ns)),
         unaligned: pair.alignment.as_ref().err().map(|why| why_not(*why).into()),

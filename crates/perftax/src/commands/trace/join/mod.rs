@@ -122,7 +122,10 @@ pub fn run(args: &Args) -> Result<Outcome> {
             host: reading.meta.host.clone(),
             named: host.named(),
             clocks: host.clocks.len(),
-            realtime_error_ns: discipline.filter(|of| !of.is_unsynchronised).map(|of| of.max_error_ns),
+            // Daemons that set the clock by steps set both errors to 0 as they do: that says nothing.
+            realtime_error_ns: discipline
+                .filter(|of| !of.is_unsynchronised && (of.max_error_ns, of.estimated_error_ns) != (0, 0))
+                .map(|of| of.max_error_ns.saturating_add(of.offset_ns.unsigned_abs())),
             tai_offset_s: discipline.map(|of| of.tai_offset_s).filter(|offset_s| *offset_s != 0),
         });
         hosts.push(host);

@@ -1,0 +1,5 @@
+"""`python -m perftax_fleet`."""
+
+from perftax_fleet.cli import run
+
+run()
