@@ -50,8 +50,8 @@ fn every_command_is_there_and_its_help_has_an_example() {
         let help = text(&perftax(&[&command, "--help"]).success().get_output().stdout);
         let (_, examples) = help.split_once("Example").unwrap_or_else(|| panic!("{command} --help has no example:\n{help}"));
         assert!(examples.contains(&format!("perftax {command}")), "{command}: {examples}");
-        // What comes out of the emulated machine is what was run in it; what a trace's commands write, they say themselves.
-        let has_actions = command == "vm" || command == "trace";
+        // What comes out of the emulated machine is what was run in it; what the commands of a trace or a data set write, they say themselves.
+        let has_actions = ["vm", "trace", "dataset"].contains(&command.as_str());
         for option in ["--json", "--field-separator", "--html", "--output"].iter().filter(|_| !has_actions) {
             assert!(help.contains(option), "{command} --help lacks {option}");
         }

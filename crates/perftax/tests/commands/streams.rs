@@ -125,8 +125,8 @@ fn table(place: &Place) -> Vec<Row> {
         row("trace diff", Stdout, &format!("{trace} {trace}"), &[], "before    ", "", &[File, Json], DONE),
         row("trace join", Stdout, &format!("{trace} {again}"), &[], "second less first", "", &[File, Json, Html], DONE),
         row("trace publish", Stdout, &format!("{trace} --to {fleet}"), &[], "data set  ", "", &[Json], DONE),
-        row("dataset", Stdout, &format!("check {fleet}"), &[], "whole     ", "", &[Json], DONE),
-        row("dataset", Stdout, &format!("compact {fleet}"), &[], "compacted ", "", &[Json], DONE),
+        row("dataset check", Stdout, &fleet, &[], "whole     ", "", &[Json], DONE),
+        row("dataset compact", Stdout, &fleet, &[], "compacted ", "", &[Json], DONE),
         row("trace export", Summary, &format!("{trace} --format csv -o -"), &[], "", "200 of 200 messages", &[], DONE),
         // What passes through, vm.rs looks at: to boot the machine takes long.
         row("vm", Summary, "run --cpu nowhere", &["true"], "", "nowhere", &[], &[2]),
@@ -394,8 +394,8 @@ fn every_result_is_where_it_is_looked_for() {
     let has = |name: &str| table.iter().any(|row| row.command == name);
     for command in listed(&place, "") {
         let missing: Vec<String> = match command.as_str() {
-            "trace" => {
-                listed(&place, "trace").into_iter().map(|action| format!("trace {action}")).filter(|name| !has(name)).collect()
+            group @ ("trace" | "dataset") => {
+                listed(&place, group).into_iter().map(|action| format!("{group} {action}")).filter(|name| !has(name)).collect()
             }
             name => Some(name.to_string()).filter(|name| !has(name)).into_iter().collect(),
         };
