@@ -7,11 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perftax_pmu::Result;
-use rustc_hash::FxHashMap;
 
 use crate::blame::{Brief, Usual};
 use crate::distribution::{Distribution, Population};
-use crate::mark::Kind;
 use crate::message::{Message, Trouble};
 use crate::store::Store;
 use crate::timeline::Timeline;
@@ -75,16 +73,8 @@ impl Latencies {
         if let Some(background) = &store.background {
             return Ok(Self::Counted(background.population.latency.clone()));
         }
-        let (mut under_way, mut latencies, mut last_ns) = (FxHashMap::default(), Vec::new(), 0);
-        store.marks(|mark| {
-            // As the tracker has it: what comes late counts as of then.
-            last_ns = mark.time_ns.max(last_ns);
-            match mark.kind {
-                Kind::Begin => drop(under_way.insert(mark.id, last_ns)),
-                Kind::End => latencies.extend(under_way.remove(&mark.id).map(|begin_ns| last_ns - begin_ns)),
-                Kind::Switch | Kind::Wake => {}
-            }
-        })?;
+        let mut latencies = Vec::new();
+        store.spans(|_, (begin_ns, end_ns)| latencies.push(end_ns - begin_ns))?;
         latencies.sort_unstable();
         Ok(Self::Exact(latencies))
     }

@@ -1,6 +1,7 @@
 //! This machine, as the commands that measure see it: identity, event names, mechanisms, profile.
 
 use std::cell::OnceCell;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -34,6 +35,11 @@ pub struct Host {
     measuring_cpu: OnceCell<u32>,
     /// How long to wait for another perftax that measures.
     longest_wait: Duration,
+}
+
+/// One of the kernel's own words on this host (proc(5), /proc/sys/kernel); empty where it cannot be read.
+pub fn kernel_says(what: &str) -> String {
+    std::fs::read_to_string(Path::new("/proc/sys/kernel").join(what)).map(|text| text.trim().to_string()).unwrap_or_default()
 }
 
 impl Host {

@@ -124,18 +124,18 @@ pub mod schema {
 }
 
 /// `TrackEvent.Type`.
-const SLICE_BEGIN: i32 = 1;
-const SLICE_END: i32 = 2;
+pub(super) const SLICE_BEGIN: i32 = 1;
+pub(super) const SLICE_END: i32 = 2;
 const INSTANT: i32 = 3;
 /// `TracePacket.SequenceFlags`: what was interned before is forgotten; what is interned is needed.
 const CLEARED: u32 = 1;
 const NEEDED: u32 = 2;
 /// All packets are of one sequence.
-const SEQUENCE: u32 = 1;
+pub(super) const SEQUENCE: u32 = 1;
 /// Tracks by kind: any numbers that differ.
-const PROCESS: u64 = 1 << 32;
+pub(super) const PROCESS: u64 = 1 << 32;
 const THREAD: u64 = 2 << 32;
-const LANE: u64 = 3 << 32;
+pub(super) const LANE: u64 = 3 << 32;
 /// Categories: the causes by their number from 1 on, then these.
 const MESSAGE_CATEGORY: u64 = Cause::COUNT as u64 + 1;
 const SAMPLE_CATEGORY: u64 = MESSAGE_CATEGORY + 1;

@@ -5,15 +5,7 @@ use std::collections::BTreeMap;
 use perftax_doc::{RequestPart, RequestWaterfall};
 
 use super::perfetto::schema::{DebugAnnotation, ProcessDescriptor, TracePacket, TrackDescriptor, TrackEvent};
-
-/// `TrackEvent.Type`.
-const SLICE_BEGIN: i32 = 1;
-const SLICE_END: i32 = 2;
-/// All packets are of one sequence.
-const SEQUENCE: u32 = 1;
-/// Tracks by kind: any numbers that differ.
-const PROCESS: u64 = 1 << 32;
-const LANE: u64 = 2 << 32;
+use super::perfetto::{LANE, PROCESS, SEQUENCE, SLICE_BEGIN, SLICE_END};
 
 /// The packets of a trace of requests. Times are of the host where each begins; when a part was elsewhere is the middle of what is known.
 pub fn trace(requests: &[RequestWaterfall]) -> Vec<u8> {

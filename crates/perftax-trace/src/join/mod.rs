@@ -21,6 +21,8 @@ pub struct Pair {
     pub is_one_host: bool,
     /// Their raw clocks by causality, or why that is not known; of one host 0, whatever was sent.
     pub alignment: Result<Alignment, Unaligned>,
+    /// Messages from the first to the second, and back.
+    pub crossings: [usize; 2],
     /// Messages that both know and of which nothing was taken: they were sent or received more than once, or which of the two had them first is not known.
     pub left_out: usize,
     /// Of one host: messages that were received before they were sent, which cannot be. They were marked wrongly (perftax_send goes before the write, perftax_receive after the read), or
@@ -48,10 +50,12 @@ impl Pair {
             false => Alignment::of(crossings),
         };
         let is_contradiction = |crossing: &&Crossing| is_one_host && crossing.received_ns < crossing.sent_ns;
+        let forth = crossings.iter().filter(|crossing| crossing.is_forth).count();
         let mut pair = Self {
             hosts: [a, b],
             is_one_host,
             alignment: align(&crossings),
+            crossings: [forth, crossings.len() - forth],
             left_out,
             contradictions: crossings.iter().filter(is_contradiction).count(),
             turned: align(&turned).ok(),

@@ -7,7 +7,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 use perftax_pmu::Result;
 
 use crate::join::HostTrace;
-use crate::mark::{Kind, TraceIdentity};
+use crate::mark::TraceIdentity;
 use crate::store::Store;
 
 /// Parts of one request, at most; what goes beyond is left out, and said.
@@ -38,20 +38,10 @@ impl ServiceTrace {
     /// # Errors
     /// Where the marks cannot be read.
     pub fn of(store: &Store, host: HostTrace) -> Result<Self> {
-        let (mut under_way, mut spans, mut last_ns) = (FxHashMap::default(), FxHashMap::default(), 0);
-        let mut again: FxHashSet<u64> = FxHashSet::default();
-        store.marks(|mark| {
-            // As the tracker has it: what comes late counts as of then.
-            last_ns = mark.time_ns.max(last_ns);
-            match mark.kind {
-                Kind::Begin => drop(under_way.insert(mark.id, last_ns)),
-                Kind::End => {
-                    let Some(begin_ns) = under_way.remove(&mark.id) else { return };
-                    if spans.insert(mark.id, (begin_ns, last_ns)).is_some() {
-                        again.insert(mark.id);
-                    }
-                }
-                Kind::Switch | Kind::Wake => {}
+        let (mut spans, mut again) = (FxHashMap::default(), FxHashSet::default());
+        store.spans(|id, span| {
+            if spans.insert(id, span).is_some() {
+                again.insert(id);
             }
         })?;
         spans.retain(|id, _| !again.contains(id));

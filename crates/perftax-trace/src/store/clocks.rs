@@ -56,6 +56,14 @@ pub fn write_clocks(folder: &Path, clocks: &[HostClock]) -> Result<()> {
     write_texts(&folder.join(CLOCKS), COLUMNS, &rows)
 }
 
+/// What CLOCK_REALTIME shows when the raw clock shows this, ns since 1970: by the reading that is nearest to it. None without readings. They are in order of time.
+pub fn realtime_ns(clocks: &[HostClock], raw_ns: u64) -> Option<i128> {
+    let after = clocks.partition_point(|clock| clock.raw_ns < raw_ns);
+    let near = [after.checked_sub(1), Some(after)].into_iter().flatten().filter_map(|at| clocks.get(at));
+    let nearest = near.min_by_key(|clock| clock.raw_ns.abs_diff(raw_ns))?;
+    Some(i128::from(nearest.realtime_ns) + i128::from(raw_ns) - i128::from(nearest.raw_ns))
+}
+
 /// Reads them, in order of time; a trace of before 2026-11-29 has none.
 ///
 /// # Errors

@@ -41,7 +41,7 @@ mod table;
 mod writer;
 
 pub use background::Background;
-pub use clocks::{read_clocks, write_clocks};
+pub use clocks::{read_clocks, realtime_ns, write_clocks};
 pub use reader::{Store, Symbols};
 pub use relations::{Relations, write_relations};
 pub use table::{Function, TableReader};

@@ -17,7 +17,7 @@ use crate::kernel::{KernelEvent, What};
 use crate::kinds::Kinds;
 use crate::label::Labels;
 use crate::lock::Lock;
-use crate::mark::Mark;
+use crate::mark::{Kind, Mark};
 use crate::tracker::Record;
 
 /// Batches of rows that are read ahead.
@@ -172,6 +172,23 @@ impl Store {
             }
         }
         Ok(())
+    }
+
+    /// Every message that ended, by its marks alone: its number, when it began and when it ended; in order of their ends.
+    ///
+    /// # Errors
+    /// As [`Store::marks`].
+    pub fn spans(&self, mut each: impl FnMut(u64, (u64, u64))) -> Result<()> {
+        let (mut under_way, mut last_ns) = (FxHashMap::default(), 0);
+        self.marks(|mark| {
+            // As the tracker has it: what comes late counts as of then.
+            last_ns = mark.time_ns.max(last_ns);
+            match mark.kind {
+                Kind::Begin => drop(under_way.insert(mark.id, last_ns)),
+                Kind::End => under_way.remove(&mark.id).into_iter().for_each(|begin_ns| each(mark.id, (begin_ns, last_ns))),
+                Kind::Switch | Kind::Wake => {}
+            }
+        })
     }
 
     /// Every sample of which a column may be needed that [`Store::records`] leaves out: time, CPU, process, thread, instruction, tag.

@@ -10,6 +10,7 @@ use perftax_dataset::{Outcome, Place, Publication, Publisher, VERSION, sha256};
 use perftax_doc::{Audit, Calibration, Matrix, Origin, Recorded, Selfcost};
 use serde::Serialize;
 
+use crate::host::kernel_says;
 use crate::progress;
 
 /// The option that commands have whose results go into a data set.
@@ -71,13 +72,8 @@ pub struct Of<'a> {
 
 impl<'a> Of<'a> {
     pub fn new(origin: &'a Origin, recording: &'a str) -> Self {
-        Self { origin, host: host_name(), recording, time_ns: (origin.taken_at_s * 1e9) as i64 }
+        Self { origin, host: kernel_says("hostname"), recording, time_ns: (origin.taken_at_s * 1e9) as i64 }
     }
-}
-
-/// What this host is called, by its kernel (proc(5), hostname).
-fn host_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").map_or_else(|_| String::new(), |name| name.trim().into())
 }
 
 /// Whether it counts only now.

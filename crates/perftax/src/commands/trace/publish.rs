@@ -1,7 +1,8 @@
 //! `perftax trace publish`: a trace's messages into the data set of a fleet.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -12,8 +13,8 @@ use perftax_pmu::Error;
 use perftax_pmu::sys::HostClock;
 use perftax_report::text;
 use perftax_trace::services::{Account, OwnTime};
-use perftax_trace::store::read_clocks;
-use perftax_trace::{Cause, Detail, Kind, Latencies, Message, Question, Relation, Shares, TraceIdentity, analyse};
+use perftax_trace::store::{read_clocks, realtime_ns};
+use perftax_trace::{Cause, Detail, Latencies, Message, Question, Relation, Shares, TraceIdentity, analyse};
 use sha2::{Digest as _, Sha256};
 
 use super::reading::Reading;
@@ -84,10 +85,21 @@ fn id_of(folder: &Path, args: &Args, service: &str) -> Result<String> {
     for path in files.iter().filter(|path| path.is_file()) {
         all.update(path.file_name().unwrap_or_default().as_encoded_bytes());
         all.update([0]);
-        all.update(Sha256::digest(fs::read(path).map_err(Error::file(path))?));
+        all.update(digest(path).map_err(Error::file(path))?);
     }
     all.update(format!("{service}\0{:?}\0{}", args.revision, args.slow_from));
     Ok(hex(&all.finalize())[..32].to_string())
+}
+
+/// Of a file, piece by piece: tables may be larger than memory.
+fn digest(path: &Path) -> io::Result<impl AsRef<[u8]>> {
+    let (mut file, mut all, mut piece) = (File::open(path)?, Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(all.finalize()),
+            read => all.update(&piece[..read]),
+        }
+    }
 }
 
 fn trace(args: &Args, place: &Place, folder: &Path) -> Result<PublishedTrace> {
@@ -165,11 +177,7 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// A time of the raw clock by the host's CLOCK_REALTIME, ns since 1970: of the reading nearest to it.
     fn unix_ns(&self, raw_ns: u64) -> i64 {
-        let after = self.clocks.partition_point(|clock| clock.raw_ns < raw_ns);
-        let near = [after.checked_sub(1), Some(after)].into_iter().flatten().filter_map(|at| self.clocks.get(at));
-        let nearest = near.min_by_key(|clock| clock.raw_ns.abs_diff(raw_ns)).unwrap_or(&self.clocks[0]);
-        let unix_ns = i128::from(nearest.realtime_ns) + i128::from(raw_ns) - i128::from(nearest.raw_ns);
-        i64::try_from(unix_ns).unwrap_or(i64::MAX)
+        realtime_ns(self.clocks, raw_ns).and_then(|unix_ns| i64::try_from(unix_ns).ok()).unwrap_or(i64::MAX)
     }
 
     /// The host, and the recording.
@@ -271,20 +279,9 @@ impl Rows<'_> {
             let all = by_minute.entry(minute_ns).or_default();
             background.population.latency.buckets().for_each(|(ns, messages)| all.add(ns, messages));
         } else {
-            let (mut under_way, mut last_ns) = (BTreeMap::new(), 0);
-            let mut ended = Vec::new();
-            self.reading.store.marks(|mark| {
-                // As the tracker has it: what comes late counts as of then.
-                last_ns = mark.time_ns.max(last_ns);
-                match mark.kind {
-                    Kind::Begin => drop(under_way.insert(mark.id, last_ns)),
-                    Kind::End => ended.extend(under_way.remove(&mark.id).map(|begin_ns| (begin_ns, last_ns - begin_ns))),
-                    Kind::Switch | Kind::Wake => {}
-                }
+            self.reading.store.spans(|_, (begin_ns, end_ns)| {
+                by_minute.entry(minute_of(self.unix_ns(begin_ns))).or_default().add(end_ns - begin_ns, 1);
             })?;
-            for (begin_ns, latency_ns) in ended {
-                by_minute.entry(minute_of(self.unix_ns(begin_ns))).or_default().add(latency_ns, 1);
-            }
         }
         for (minute_ns, histogram) in by_minute {
             for (low_ns, high_ns, messages) in histogram.buckets() {

@@ -21,6 +21,7 @@ use super::watched::{Prepared, Watched};
 use super::{META, execution, tagged, weakened};
 use crate::commands::plan::budget_share;
 use crate::failure::{Outcome, code_of_end};
+use crate::host::kernel_says;
 use crate::output::{Noted, folder_of, partial_prefix};
 use crate::progress;
 
@@ -192,8 +193,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
 
 /// Where it was recorded. What cannot be read is empty.
 fn this_host() -> TraceHost {
-    let read = |path: &str| std::fs::read_to_string(path).map(|text| text.trim().to_string()).unwrap_or_default();
-    TraceHost { name: read("/proc/sys/kernel/hostname"), boot_id: read("/proc/sys/kernel/random/boot_id") }
+    TraceHost { name: kernel_says("hostname"), boot_id: kernel_says("random/boot_id") }
 }
 
 /// What came of it.

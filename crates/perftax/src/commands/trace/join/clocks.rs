@@ -17,7 +17,7 @@ pub fn joined(pair: &Pair, hosts: &[HostTrace]) -> JoinedPair {
     });
     JoinedPair {
         traces: pair.hosts,
-        crossings: crossings(pair, hosts),
+        crossings: pair.crossings,
         left_out: pair.left_out,
         contradictions: pair.contradictions,
         is_one_host: pair.is_one_host,
@@ -57,12 +57,6 @@ fn round_trips(pair: &Pair, hosts: &[HostTrace]) -> Vec<RoundTrips> {
 
 /// Those that have a line of their own.
 const SLOWEST: usize = 10;
-
-fn crossings(pair: &Pair, hosts: &[HostTrace]) -> [usize; 2] {
-    let all = hosts[pair.hosts[0]].crossings(&hosts[pair.hosts[1]]);
-    let forth = all.iter().filter(|crossing| crossing.is_forth).count();
-    [forth, all.len() - forth]
-}
 
 /// In the middle of the first one's readings; of a trace without any where its messages begin.
 fn causal(alignment: &Alignment, time_ns: Option<u64>) -> CausalDifference {

@@ -204,12 +204,23 @@ impl Services<'_> {
         reading.names.detail(own.cause, own.detail?, &reading.store.symbols)
     }
 
+    /// The time of a service's cause by what it was in particular, ns. Names are made once for each detail, however many requests there are.
+    fn by_name(&self, (service, cause): (usize, Cause), all: &[&Charges]) -> BTreeMap<String, f64> {
+        let mut sums: BTreeMap<OwnTime, f64> = BTreeMap::new();
+        let own = all.iter().flat_map(|charges| &charges.details);
+        for ((_, own), ns) in own.filter(|((of, own), _)| *of == service && own.cause == cause) {
+            *sums.entry(*own).or_default() += ns;
+        }
+        let mut by_name: BTreeMap<String, f64> = BTreeMap::new();
+        for (own, ns) in sums {
+            self.detail(service, own).into_iter().for_each(|name| *by_name.entry(name).or_default() += ns);
+        }
+        by_name
+    }
+
     /// The detail of a service's cause that a request spent most on, and the function with most samples.
     fn foremost_detail(&self, (service, cause): (usize, Cause), charges: &Charges) -> (Option<String>, Option<String>) {
-        let mut by_name: BTreeMap<String, f64> = BTreeMap::new();
-        for ((_, own), ns) in charges.details.iter().filter(|((of, own), _)| *of == service && own.cause == cause) {
-            self.detail(service, *own).into_iter().for_each(|name| *by_name.entry(name).or_default() += ns);
-        }
+        let by_name = self.by_name((service, cause), &[charges]);
         let which = by_name.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(name, _)| name);
         let samples = charges.samples.iter().filter(|((of, own, _), _)| *of == service && *own == cause);
         let function = samples
@@ -244,15 +255,7 @@ impl Services<'_> {
     /// What a charge's time of slow requests was in particular: mean of each, the largest first.
     fn details(&self, charge: Charge, slow: &[&Charges]) -> Vec<(String, f64)> {
         let Charge::Service { service, cause } = charge else { return Vec::new() };
-        let mut sums: BTreeMap<OwnTime, f64> = BTreeMap::new();
-        let own = slow.iter().flat_map(|charges| &charges.details);
-        for ((_, own), ns) in own.filter(|((of, own), _)| *of == service && own.cause == cause) {
-            *sums.entry(*own).or_default() += ns;
-        }
-        let mut by_name: BTreeMap<String, f64> = BTreeMap::new();
-        for (own, ns) in sums {
-            self.detail(service, own).into_iter().for_each(|name| *by_name.entry(name).or_default() += ns);
-        }
+        let by_name = self.by_name((service, cause), slow);
         let mut details: Vec<(String, f64)> =
             by_name.into_iter().map(|(name, ns)| (name, ns / slow.len().max(1) as f64)).collect();
         details.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -2,6 +2,7 @@
 
 use perftax_doc::{Charged, RequestHop, RequestPart, RequestWaterfall, SlowRequest, WaterfallPiece};
 use perftax_trace::services::{Charges, Enclosed, Request, placement};
+use perftax_trace::store::realtime_ns;
 use perftax_trace::{Message, Pair};
 
 use super::super::describe::waterfall_pieces;
@@ -58,7 +59,10 @@ pub fn describe(
     parts.iter_mut().for_each(|part| part.parent = part.parent.map(|parent| place[parent]));
     let mut ordered: Vec<Option<RequestPart>> = parts.into_iter().map(Some).collect();
     let parts = order.iter().filter_map(|at| ordered[*at].take()).collect();
-    RequestWaterfall { request: slow, begin_unix_ns: begin_unix_ns(services, request), parts, charges: charged }
+    let root = &request.parts[0];
+    let clocks = &services.requests.traces[root.service].host.clocks;
+    let begin_unix_ns = realtime_ns(clocks, root.window_ns.0).and_then(|unix_ns| u64::try_from(unix_ns).ok());
+    RequestWaterfall { request: slow, begin_unix_ns, parts, charges: charged }
 }
 
 fn order(request: &Request) -> Vec<usize> {
@@ -84,13 +88,4 @@ fn clipped(services: &Services<'_>, service: usize, message: &Message, (from_ns,
         (begin_ns < end_ns).then(|| WaterfallPiece { from_ns: begin_ns as u64, ns: (end_ns - begin_ns) as u64, ..piece })
     });
     within.collect()
-}
-
-/// When it began, by the CLOCK_REALTIME of its host: of the reading nearest to it.
-fn begin_unix_ns(services: &Services<'_>, request: &Request) -> Option<u64> {
-    let root = &request.parts[0];
-    let clocks = &services.requests.traces[root.service].host.clocks;
-    let nearest = clocks.iter().min_by_key(|clock| clock.raw_ns.abs_diff(root.window_ns.0))?;
-    let since_ns = i128::from(root.window_ns.0) - i128::from(nearest.raw_ns);
-    u64::try_from(i128::from(nearest.realtime_ns) + since_ns).ok()
 }
