@@ -221,3 +221,83 @@ fn clean(place: &Place, now: SystemTime) -> Result<u64> {
     let orphans = orphans::find(place, &publications)?;
     Ok(removed + orphans::remove(place, &publications, &orphans, now)?)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+    use crate::check::check;
+    use crate::rows::{CauseRow, Text};
+    use crate::{Publisher, schema};
+
+    const MINUTE_NS: i64 = 1_795_910_400_000_000_000;
+
+    fn head(id: u8, schema: u32) -> Publication {
+        let id = format!("{id:032x}");
+        let (perftax, host) = ("0".into(), "a".into());
+        Publication { schema, id, perftax, host, published_ns: MINUTE_NS, replaces: Vec::new(), files: Vec::new() }
+    }
+
+    fn publish(place: &Place, id: u8, version: u32, rows: i64) {
+        let mut publisher = Publisher::of(Some("app"));
+        for at in 0..rows {
+            publisher.push(CauseRow {
+                host: "a".into(),
+                recording: format!("{id:032x}").into(),
+                minute_ns: MINUTE_NS,
+                message: None,
+                cause: "on CPU".into(),
+                detail: Some("none of version 1".into()),
+                ns: at,
+                messages: 1,
+                revision: Some(Text::from("r1")),
+            });
+        }
+        publisher.publish_as(place, head(id, version), version).unwrap();
+    }
+
+    #[test]
+    fn one_version_back_is_read_checked_and_compacted_into_this_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::open(folder.path().to_str().unwrap()).unwrap();
+        publish(&place, 1, schema::OLDEST, 5);
+        publish(&place, 2, VERSION, 7);
+        let now = SystemTime::now();
+        let before = check(&place, false, now).unwrap();
+        assert_eq!((before.publications, before.rows, before.corrupt, before.newer), (2, 12, vec![], vec![]));
+
+        let compacted = compact(&place, None, head(0, VERSION), now).unwrap();
+        assert_eq!((compacted.publications, compacted.rows, compacted.files_after), (2, 12, 1));
+        let after = check(&place, false, now).unwrap();
+        assert_eq!((after.publications, after.rows, after.corrupt, after.newer), (1, 12, vec![], vec![]));
+
+        let publications = Publications::read(&place).unwrap();
+        let one = publications.counting().next().unwrap();
+        assert_eq!(one.schema, VERSION);
+        let bytes = verify(&place, &one.files[0], VERSION).unwrap().unwrap();
+        let rows = FileReader::open(Table::Causes, VERSION, "x", bytes).unwrap().group(0).unwrap();
+        let known = rows.texts("detail").unwrap().iter().filter(|detail| detail.is_some()).count();
+        assert_eq!((rows.len(), known), (12, 7), "what version 1 does not know is NULL");
+    }
+
+    #[test]
+    fn what_is_newer_is_left_out_named_and_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = Place::open(folder.path().to_str().unwrap()).unwrap();
+        publish(&place, 1, VERSION, 5);
+        publish(&place, 2, VERSION, 7);
+        let newer = Publication::path_of(&format!("{:032x}", 2));
+        let file = folder.path().join(&newer);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text = text.replace(&format!("\"schema\": {VERSION}"), &format!("\"schema\": {}", VERSION + 1));
+        std::fs::write(&file, &text).unwrap();
+        let now = SystemTime::now();
+        let checked = check(&place, false, now).unwrap();
+        assert_eq!((checked.publications, checked.rows), (1, 5), "{text}");
+        assert_eq!(checked.newer, [(newer.clone(), VERSION + 1)]);
+        let compacted = compact(&place, None, head(0, VERSION), now).unwrap();
+        assert_eq!(compacted.newer, [(newer, VERSION + 1)]);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    }
+}

@@ -72,7 +72,7 @@ pub use phase::{Phase, PhaseInterval, PhaseStretch};
 pub use plan::{Plan, Reason, Work};
 pub use prediction::{Prediction, PredictionRow, busiest_tells, cpu_time_tells};
 pub use profile::MachineProfile;
-pub use published::{CorruptFile, DatasetCheck, DatasetCompact, PublishedTrace, TracePublish};
+pub use published::{AddedResult, CorruptFile, DatasetAdd, DatasetCheck, DatasetCompact, PublishedTrace, TracePublish};
 pub use quantiles::{BoxOf, median, quantile};
 pub use recorded::{EventsOn, Expense, ExpenseOn, RateUse, Recorded, Stretch, Witnessed};
 pub use selfcost::{Cost, CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceSection, Selfcost};

@@ -41,6 +41,41 @@ pub struct PublishedTrace {
     pub bytes: u64,
 }
 
+/// `perftax dataset add`: results that were added to a data set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DatasetAdd {
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The data set.
+    pub dataset: String,
+    /// Each result.
+    pub results: Vec<AddedResult>,
+}
+
+/// A result that was added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AddedResult {
+    /// Its file, or the name of a machine whose costs were published.
+    pub from: String,
+    /// The command that it is of, such as `calibrate`.
+    pub kind: String,
+    /// The host that it is of.
+    pub host: String,
+    /// The publication that counts it: its own, or a compaction's.
+    pub id: String,
+    /// It was there before: nothing was written.
+    pub was_there: bool,
+    /// Files that were written.
+    pub files: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// Whether a data set is whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

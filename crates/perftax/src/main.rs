@@ -18,6 +18,7 @@ mod program;
 mod progress;
 #[cfg(test)]
 mod reference;
+mod saved;
 #[cfg(test)]
 mod schema;
 mod simulated;

@@ -19,6 +19,7 @@ fn schemas() -> Vec<(&'static str, Schema)> {
         ("record", of::<perftax_doc::Recorded>()),
         ("calibrate", of::<perftax_doc::Calibration>()),
         ("comm", of::<perftax_doc::Comm>()),
+        ("dataset-add", of::<perftax_doc::DatasetAdd>()),
         ("dataset-check", of::<perftax_doc::DatasetCheck>()),
         ("dataset-compact", of::<perftax_doc::DatasetCompact>()),
         ("doctor", of::<doctor::Document<'static>>()),

@@ -38,6 +38,9 @@ pub struct Published {
     pub kernel: String,
     /// Publication, and where in it.
     pub source: String,
+    /// The year of the publication, where known: data sets have days.
+    #[serde(default)]
+    pub year: Option<u16>,
     /// What a reader must know before using the numbers.
     #[serde(default)]
     pub notes: Vec<String>,

@@ -1,6 +1,6 @@
 //! `perftax trace publish` and `perftax dataset` on a terminal.
 
-use perftax_doc::{CorruptFile, DatasetCheck, DatasetCompact, TracePublish};
+use perftax_doc::{CorruptFile, DatasetAdd, DatasetCheck, DatasetCompact, TracePublish};
 
 use crate::printable::printable;
 use crate::sheet::Sheet;
@@ -30,6 +30,26 @@ pub fn trace_publish(doc: &TracePublish) -> String {
             units::count(trace.rows),
             units::bytes(trace.bytes as f64),
             if trace.was_there { "it was there: nothing was written".into() } else { format!("publication {}", trace.id) },
+        ]);
+    }
+    sheet.table(&table);
+    sheet.warnings(&doc.origin.warnings);
+    sheet.finish()
+}
+
+/// Each result, and what became of it.
+pub fn dataset_add(doc: &DatasetAdd) -> String {
+    let mut sheet = Sheet::about(&doc.origin);
+    sheet.row("data set", &printable(&doc.dataset));
+    let mut table = Table::default().left("from").left("of").left("host").right("rows").right("size").remarks("");
+    for result in &doc.results {
+        table.row(vec![
+            printable(&result.from),
+            printable(&result.kind),
+            printable(&result.host),
+            units::count(result.rows),
+            units::bytes(result.bytes as f64),
+            if result.was_there { "it was there: nothing was written".into() } else { format!("publication {}", result.id) },
         ]);
     }
     sheet.table(&table);

@@ -38,7 +38,7 @@ pub use bill::bill;
 pub use calibration::calibration;
 pub use comm::comm;
 pub use comparison::comparison;
-pub use dataset::{dataset_check, dataset_compact, trace_publish};
+pub use dataset::{dataset_add, dataset_check, dataset_compact, trace_publish};
 pub use lint::lint;
 pub use matrix::{matrix, matrix_plan};
 pub use phase::phase;

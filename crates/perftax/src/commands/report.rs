@@ -7,6 +7,11 @@ use perftax_report::{Document, Several};
 
 use crate::failure::Outcome;
 use crate::output::Output;
+use crate::saved;
+
+/// What files may hold.
+const WANTED: &str =
+    "the output of perftax calibrate, predict, plan, verify, bill, lint, selfcost, phase, matrix or comm with --json FILE";
 
 /// Put several results side by side: machines, kernels, settings
 ///
@@ -41,31 +46,14 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<Document>> {
     let mut documents: Vec<Document> = Vec::new();
     let mut kind_of_first: Option<(&'static str, &Path)> = None;
     for file in files {
-        let read = read(file)?;
-        if read.is_empty() {
-            return Err(unfit(format!("{} (a machine profile without calibrations)", file.display()), "a result in it"));
-        }
-        for document in read {
+        for document in saved::read(file, WANTED)? {
             let (kind, first) = *kind_of_first.get_or_insert((document.kind(), file.as_path()));
             if document.kind() != kind {
                 let value = format!("{} (a result of '{}')", file.display(), document.kind());
-                return Err(unfit(value, &format!("the same kind as {} (a result of '{kind}')", first.display())));
+                return Err(saved::unfit(value, &format!("the same kind as {} (a result of '{kind}')", first.display())));
             }
             documents.push(document);
         }
     }
     Ok(documents)
-}
-
-fn read(file: &Path) -> Result<Vec<Document>> {
-    let bytes = std::fs::read(file).map_err(perftax_pmu::Error::file(file))?;
-    let wanted =
-        "the output of perftax calibrate, predict, plan, verify, bill, lint, selfcost, phase, matrix or comm with --json FILE";
-    let text = String::from_utf8(bytes).map_err(|_| unfit(format!("{} (not text)", file.display()), wanted))?;
-    Document::read(&text).map_err(|error| unfit(format!("{} ({error})", file.display()), wanted))
-}
-
-/// A file that cannot be used: a mistake of usage.
-fn unfit(value: String, needed: &str) -> anyhow::Error {
-    perftax_pmu::Error::Argument { argument: "FILE", value, needed: needed.into() }.into()
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use perftax_doc::{DatasetCheck, TracePublish};
+use perftax_doc::{DatasetAdd, DatasetCheck, TracePublish};
 
 use crate::common::{perftax, said, traced};
 
@@ -174,4 +174,65 @@ fn what_is_corrupt_is_named_and_what_is_no_data_set_is_refused() {
         let output = perftax(&arguments);
         assert!(!output.status.success() && said(&output).contains(needed), "{arguments:?}: {}", said(&output));
     }
+}
+
+/// `perftax dataset add`, and what it says.
+fn add(fleet: &str, arguments: &[&str]) -> (Option<i32>, Option<DatasetAdd>, String) {
+    let output = perftax(&[&["dataset", "add", fleet], arguments, &["--json", "-"]].concat());
+    (output.status.code(), serde_json::from_slice(&output.stdout).ok(), said(&output))
+}
+
+#[test]
+fn results_are_added_once_under_the_name_of_the_host_that_they_are_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let (fleet, result) = (folder.path().join("fleet"), folder.path().join("selfcost.json"));
+    let (fleet_text, result_text) = (fleet.to_str().unwrap(), result.to_str().unwrap());
+    let output =
+        perftax(&["selfcost", "--quick", "--only", "call", "--wait=120", "--json", result_text, "--publish", fleet_text]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let (_, measured) = checked(&fleet);
+    assert!(measured.rows > 1, "{measured:?}");
+    // What was published as it was measured is the same as what was saved.
+    let (code, added, why) = add(fleet_text, &[result_text]);
+    let added = added.unwrap_or_else(|| panic!("{why}"));
+    assert_eq!((code, added.results[0].was_there, added.results[0].rows), (Some(0), true, 0), "{added:?}");
+    assert_eq!(checked(&fleet).1.rows, measured.rows);
+
+    // Of another host it is another one's, and of another machine it needs a name.
+    let (code, added, why) = add(fleet_text, &[result_text, "--host", "web-17"]);
+    let added = added.unwrap_or_else(|| panic!("{why}"));
+    assert_eq!((code, added.results[0].host.as_str(), added.results[0].was_there), (Some(0), "web-17", false));
+    assert_eq!(checked(&fleet).1.rows, 2 * measured.rows);
+    let text = fs::read_to_string(&result).unwrap();
+    let mut other: serde_json::Value = serde_json::from_str(&text).unwrap();
+    other["machine"]["fingerprint"] = "0123456789abcdef".into();
+    fs::write(&result, other.to_string()).unwrap();
+    let (code, _, why) = add(fleet_text, &[result_text]);
+    assert!(code == Some(2) && why.contains("--host"), "{code:?} {why}");
+
+    // What tables have no place for is refused, and nothing of what stands before it is added.
+    let plan = folder.path().join("plan.json");
+    other["kind"] = "phase".into();
+    fs::write(&plan, other.to_string()).unwrap();
+    let (code, _, why) = add(fleet_text, &[result_text, plan.to_str().unwrap(), "--host", "web-18"]);
+    assert!(code == Some(2) && why.contains("plan.json"), "{code:?} {why}");
+    let (code, _, why) = add(fleet_text, &["--machine", "zen3"]);
+    assert!(code == Some(2) && why.contains("zen3") && why.contains("[[cost]]"), "{code:?} {why}");
+    assert_eq!(checked(&fleet).1.rows, 2 * measured.rows);
+}
+
+#[test]
+fn what_others_published_has_the_day_of_its_publication() {
+    let folder = tempfile::tempdir().unwrap();
+    let fleet = folder.path().join("fleet");
+    let (code, added, why) = add(fleet.to_str().unwrap(), &["--machine", "all"]);
+    let added = added.unwrap_or_else(|| panic!("{why}"));
+    assert_eq!(code, Some(0));
+    let hosts: BTreeSet<&str> = added.results.iter().map(|result| result.host.as_str()).collect();
+    assert!(hosts.contains("published-broadwell") && !hosts.contains("published-zen3"), "{hosts:?}");
+    let files = files(&fleet);
+    let of_ross = files.iter().filter(|path| path.to_string_lossy().contains("table=prices/date=2017-01-01"));
+    assert_eq!(of_ross.count(), 3, "{files:?}");
+    let (_, again, _) = add(fleet.to_str().unwrap(), &["--machine", "all"]);
+    assert!(again.unwrap().results.iter().all(|result| result.was_there));
 }

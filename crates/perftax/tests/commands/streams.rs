@@ -125,6 +125,7 @@ fn table(place: &Place) -> Vec<Row> {
         row("trace diff", Stdout, &format!("{trace} {trace}"), &[], "before    ", "", &[File, Json], DONE),
         row("trace join", Stdout, &format!("{trace} {again}"), &[], "second less first", "", &[File, Json, Html], DONE),
         row("trace publish", Stdout, &format!("{trace} --to {fleet}"), &[], "data set  ", "", &[Json], DONE),
+        row("dataset add", Stdout, &format!("{fleet} --machine broadwell"), &[], "data set  ", "", &[Json], DONE),
         row("dataset check", Stdout, &fleet, &[], "whole     ", "", &[Json], DONE),
         row("dataset compact", Stdout, &fleet, &[], "compacted ", "", &[Json], DONE),
         row("trace export", Summary, &format!("{trace} --format csv -o -"), &[], "", "200 of 200 messages", &[], DONE),

@@ -40,7 +40,8 @@ fn price(publisher: &mut Publisher, of: &Of<'_>, what: &Priced<'_>, term: &str, 
 
 /// The cost of a sample and its terms.
 pub fn calibration(doc: &Calibration, publisher: &mut Publisher, of: &Of<'_>) {
-    let what = Priced { source: "calibrate", mechanism: doc.mechanism.name(), event: &doc.event, unit: "ns" };
+    let source = if of.is_published { "published" } else { "calibrate" };
+    let what = Priced { source, mechanism: doc.mechanism.name(), event: &doc.event, unit: "ns" };
     price(publisher, of, &what, "alpha", &doc.alpha_ns);
     doc.floor_ns.iter().for_each(|floor| price(publisher, of, &what, "floor", floor));
     doc.terms.iter().for_each(|(term, estimate)| price(publisher, of, &what, term, estimate));

@@ -31,17 +31,26 @@ impl Publish {
     pub fn publish(&self, document: &(impl Publishable + Serialize)) -> Result<()> {
         let Some(name) = &self.publish else { return Ok(()) };
         let place = place("--publish", name)?;
-        let origin = document.origin();
-        let id = sha256(&serde_json::to_vec(document)?)[..32].to_string();
-        let mut publisher = Publisher::of(None);
-        let of = Of::new(origin, &id);
-        host(&mut publisher, &of);
-        document.rows(&mut publisher, &of);
-        let (outcome, _) = publisher.publish(&place, publication(&of, id.clone()))?;
+        let id = id_of(&kernel_says("hostname"), document)?;
+        let (outcome, _) = add(&place, document, Of::new(document.origin(), &id))?;
         let what = if is_new(outcome) { "publication" } else { "it was there," };
         progress::announce(&format!("published to {name}: {what} {id}"));
         Ok(())
     }
+}
+
+/// What a result's publication is called: by what it holds, and whose it is. The same whether it is published as it is
+/// measured, or added later.
+pub fn id_of(host: &str, document: &impl Serialize) -> Result<String> {
+    Ok(sha256(&serde_json::to_vec(&(host, document))?)[..32].to_string())
+}
+
+/// Adds a result to a data set. Returns what became of it, and the publication that counts.
+pub fn add(place: &Place, document: &impl Publishable, of: Of<'_>) -> Result<(Outcome, Publication)> {
+    let mut publisher = Publisher::of(None);
+    host(&mut publisher, &of);
+    document.rows(&mut publisher, &of);
+    Ok(publisher.publish(place, publication(&of, of.recording.into()))?)
 }
 
 /// Where a data set is, by what an argument says.
@@ -68,11 +77,14 @@ pub struct Of<'a> {
     pub recording: &'a str,
     /// When it was taken, ns since 1970.
     pub time_ns: i64,
+    /// Others measured it, on a machine of theirs.
+    pub is_published: bool,
 }
 
 impl<'a> Of<'a> {
     pub fn new(origin: &'a Origin, recording: &'a str) -> Self {
-        Self { origin, host: kernel_says("hostname"), recording, time_ns: (origin.taken_at_s * 1e9) as i64 }
+        let time_ns = (origin.taken_at_s * 1e9) as i64;
+        Self { origin, host: kernel_says("hostname"), recording, time_ns, is_published: false }
     }
 }
 

@@ -200,7 +200,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         Action::Install(args) => bundle::install(args),
         Action::Run(args) => {
             let mut guest = args.machine.guest(args.command.clone())?;
-            args.back.complete(&mut guest);
+            args.back.complete(&mut guest)?;
             guest.boots = args.boot;
             boot(&args.machine, &guest)
         }
@@ -286,10 +286,16 @@ impl BroughtArgs {
 }
 
 impl BackArgs {
-    fn complete(&self, guest: &mut Guest) {
+    fn complete(&self, guest: &mut Guest) -> Result<()> {
+        // Said before a guest has worked for it.
+        if !self.outputs.is_empty() && !self.out_folder.is_dir() {
+            let (value, needed) = (self.out_folder.display().to_string(), "a folder that is there: outputs go there".into());
+            return Err(perftax_pmu::Error::Argument { argument: "--out-folder", value, needed }.into());
+        }
         guest.outputs.clone_from(&self.outputs);
         guest.output_folder.clone_from(&self.out_folder);
         guest.timeout = Duration::from_secs(self.timeout);
+        Ok(())
     }
 }
 

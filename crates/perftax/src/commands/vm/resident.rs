@@ -144,7 +144,7 @@ pub fn exec(args: &ExecArgs) -> Result<Outcome> {
     let mut guest = Guest { argv: args.command.clone(), ..loan.lent.guest.clone() };
     args.brought.complete(&mut guest)?;
     guest.environment = [kept, guest.environment].concat();
-    args.back.complete(&mut guest);
+    args.back.complete(&mut guest)?;
     Ok(ended(&loan.resident.exec(&loan.lent.installation, &guest, terminal())?))
 }
 

@@ -1,5 +1,7 @@
 //! `perftax dataset`: the data set of a fleet, as a whole.
 
+mod add;
+
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -9,17 +11,18 @@ use perftax_dataset::{check, compact, days_of};
 use perftax_doc::{CorruptFile, DatasetCheck, DatasetCompact};
 use perftax_report::text;
 
-use super::publish::{Of, place, publication};
+use crate::commands::publish::{Of, place, publication};
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::output::Output;
 
-/// Check a fleet's data set, or make its small files few
+/// Add to a fleet's data set, check it, make its small files few
 ///
 /// `perftax trace publish` and --publish write it; DuckDB and Spark query it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
+  perftax dataset add fleet calibrate.json             a result that was saved
   perftax dataset check fleet                          whether all that counts is there, as it was written
   perftax dataset compact fleet --before 2026-11-29    the days before that one, in few files")]
 pub struct Args {
@@ -29,6 +32,8 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Add results that were saved with --json, or what was published of others' machines
+    Add(add::Args),
     /// Read all that counts, and say what is missing or corrupt (exit code 4)
     Check(CheckArgs),
     /// Write what many publications hold into few files; whenever it is broken off, each counts once
@@ -75,6 +80,7 @@ fn date(text: &str) -> Result<String, String> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     match &args.command {
+        Command::Add(args) => add::run(args),
         Command::Check(args) => run_check(args),
         Command::Compact(args) => run_compact(args),
     }
