@@ -24,8 +24,9 @@ ODD = "</style><script>alert('x')</script>\n\x1b[31m\"é"
 
 
 def test_text_is_at_most_110_columns_wide(
-    fleet_folder: tuple[Path, Planted], capsys: pytest.CaptureFixture[str]
+    fleet_folder: tuple[Path, Planted], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("perftax_fleet.cli._width", lambda: text.WIDTH)
     folder = str(fleet_folder[0])
     for name in ("tail_blame", "slow_hosts", "slow_by_kernel_cpu", "prices", "outliers", "hops", "functions", "audits"):
         assert main(["query", name, folder, "--trust"]) == 0
@@ -178,3 +179,38 @@ def test_numbers_are_scaled() -> None:
     assert estimate(0.008, 0.007, 0.010, "share") == "0.80 % [0.70, 1.00]"
     assert estimate(-0.0001, -0.0141, 0.0139, "share") == "0.0 % ± 1.4"
     assert estimate(1.0, 0.96, 1.04, "number") == "1.00 ± 0.04"
+
+
+def price_row(host: str, cpu: str, value: float, mitigations: str = "PTI off") -> dict[str, object]:
+    """A calibration of one machine."""
+    return {
+        "host": host, "recording": host, "fingerprint": f"{cpu} {mitigations}", "cpu": cpu, "microcode": "",
+        "kernel": "6.1", "mitigations": mitigations, "virtualisation": "none", "time_ns": 1_795_910_400_000_000_000,
+        "source": "calibrate", "mechanism": "pebs", "event": "cycles:pp", "term": "alpha", "unit": "ns",
+        "value": value, "low": value - 1, "high": value + 1, "confidence": 0.95,
+    }  # fmt: skip
+
+
+def test_a_fleet_of_prices_alone_says_who_departs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data, output = tmp_path / "data", tmp_path / "fleet.html"
+    names = ["Intel(R) Xeon(R) Gold 6338 CPU of the one kind", "Intel(R) Xeon(R) Gold 6338 CPU of another kind"]
+    rows = [price_row(f"h{i}", names[0], 230 + i % 3) for i in range(9)]
+    rows += [
+        price_row("rack-10", names[0], 460),
+        price_row("pti", names[0], 240, "PTI on"),
+        price_row("x", names[1], 200),
+    ]
+    for at, row in enumerate(rows):
+        publish(data, at, "prices", [row], service="-")
+    assert main(["page", str(data), "-o", str(output)]) == 0
+    html = output.read_text()
+    assert "Prices depart on <b>rack-10</b>" in html
+    assert "Prices of 3 machines, published as 12 hosts; no messages." in html
+    assert "Slow hosts" not in html
+    capsys.readouterr()
+    # What is not on a terminal is whole: what two names differ by is not cut out.
+    assert main(["query", "prices", str(data)]) == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in names)
+    assert main(["query", "outliers", str(data)]) == 0
+    assert "rack-10" in capsys.readouterr().out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -182,8 +183,13 @@ def _answer(options: argparse.Namespace, query: Query, values: dict[str, catalog
     elif options.format == "json":
         sys.stdout.write(text.as_json(query, result, dataset, {"parameters": values, "engine": engine.name}))
     else:
-        sys.stdout.write(text.as_text(query, result, dataset))
+        sys.stdout.write(text.as_text(query, result, dataset, _width()))
     return _code(options, dataset)
+
+
+def _width() -> int:
+    """A terminal's width; without a terminal nothing is cut: two CPUs' names may differ in their middle."""
+    return shutil.get_terminal_size((text.WIDTH, 24)).columns if sys.stdout.isatty() else sys.maxsize
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ Every text comes from hosts that anybody may have named: all of it is escaped, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
@@ -36,6 +36,8 @@ class Part:
     bar: str | None = None
     bad: Callable[[Record], bool] | None = None
     nothing: str = "Nothing is known of this."
+    of_messages: bool = True
+    """Left out where no messages were published."""
 
 
 PARTS = (
@@ -74,15 +76,17 @@ PARTS = (
         30,
         {},
         nothing="Every machine’s prices are as the others’ predict.",
+        of_messages=False,
     ),
     Part(
         "prices",
         "What a sample costs",
-        "Mean over machines with its 95 % interval; tau is the spread from machine to machine. "
-        "Machines are the unit, not samples.",
+        "Time of a sample (alpha; the query has its other parts, too). Mean over machines with its 95 % interval; "
+        "tau is the spread from machine to machine. Machines are the unit, not samples.",
         60,
-        {},
+        {"term": "alpha"},
         nothing="No host published prices.",
+        of_messages=False,
     ),
     Part(
         "hops",
@@ -97,8 +101,10 @@ PARTS = (
 
 def page(dataset: DataSet, engine: Engine) -> str:
     """The page as HTML."""
-    sections = [_section(part, engine) for part in PARTS]
     lead, facts = _lead(engine)
+    sections = [_section(part, engine) for part in PARTS if facts or not part.of_messages]
+    if not facts:
+        lead, facts = _lead_of_prices(engine)
     made_by = _html(f"perftax-fleet {__version__}, {engine.name} {engine.version}")
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     style = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
@@ -133,7 +139,9 @@ def _html(text: str) -> str:
 
 
 def _lead(engine: Engine) -> tuple[str, str]:
-    """The answer in a sentence: the largest extra, the slowest host. Then how much this is of."""
+    """The answer in a sentence: the largest extra, the slowest host. Then how much this is of.
+
+    Empty without messages."""
     blame = catalog.load("tail_blame")
     top = max(
         engine.run(blame.sql, blame.bind({})).records(),
@@ -141,7 +149,7 @@ def _lead(engine: Engine) -> tuple[str, str]:
         default=None,
     )
     if top is None:
-        return "No messages were published.", ""
+        return "", ""
     what = f"{top['cause']} ({top['detail']})" if top["detail"] else str(top["cause"])
     sentences = [
         f"Slow messages of {_html(str(top['service']))} lose most to <b>{_html(what)}</b>: "
@@ -161,6 +169,22 @@ def _lead(engine: Engine) -> tuple[str, str]:
     messages = number(sum(int(_float(r["messages"])) for r in records), "count")
     hosts_n = number(sum(int(_float(r["hosts"])) for r in records), "count")
     return " ".join(sentences), f"{messages} messages of {len(records)} services on {hosts_n} hosts."
+
+
+def _lead_of_prices(engine: Engine) -> tuple[str, str]:
+    """The same where no messages were published: whose prices depart."""
+    outliers = catalog.load("outliers")
+    hosts = sorted({str(r["host"]) for r in engine.run(outliers.sql, outliers.bind({})).records()})
+    named = ", ".join(f"<b>{_html(host)}</b>" for host in hosts[:MAX_NAMED])
+    more = f" and {len(hosts) - MAX_NAMED:,} more" if len(hosts) > MAX_NAMED else ""
+    prices = "SELECT COUNT(DISTINCT fingerprint) AS machines, COUNT(DISTINCT host) AS hosts FROM prices"
+    (of,) = engine.run(prices, {}).records()
+    if not of["hosts"]:
+        return "Neither messages nor prices were published.", ""
+    nobody = "No machine’s price departs from what the others’ predict."
+    verdict = f"Prices depart on {named}{more}." if hosts else nobody
+    machines, n = (number(int(_float(of[name])), "count") for name in ("machines", "hosts"))
+    return verdict, f"Prices of {machines} machines, published as {n} hosts; no messages."
 
 
 def _float(value: Cell) -> float:
@@ -215,6 +239,8 @@ def _first(part: Part, result: Result) -> Result:
 
 def _table(part: Part, query: Query, result: Result) -> str:
     result = _first(part, result)
+    # What a parameter says is the same in each row.
+    query = replace(query, shown=tuple(name for name in query.shown if name not in part.parameters))
     columns = grid(query, result, len(result.rows))
     records = result.records()
     names = [c for c in query.shown if any(record[c] is not None for record in records)]

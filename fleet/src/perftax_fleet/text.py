@@ -118,11 +118,11 @@ def _cut(text: str, width: int) -> str:
     return f"{text[:head]}…{text[len(text) - (width - 1 - head) :]}"
 
 
-def as_text(query: Query, result: Result, dataset: DataSet) -> str:
-    """The query's title, its rows, and what was left out."""
+def as_text(query: Query, result: Result, dataset: DataSet, width: int = WIDTH) -> str:
+    """The query's title, its rows, and what was left out. Lines of tables are at most so wide."""
     lines = [printable(query.title)] if query.title else []
     if result.rows:
-        lines.append(table(grid(query, result)))
+        lines.append(table(grid(query, result), width))
         hidden = len(result.rows) - MAX_ROWS
         if hidden > 0:
             lines.append(f"… and {hidden:,} more rows: --format csv has all")

@@ -26,7 +26,7 @@ def scale_of(unit: str, size: float) -> tuple[float, str]:
             if abs(size) >= 1024**exponent:
                 return float(1024**exponent), name
         return 1.0, "B"
-    return 1.0, "" if unit in ("count", "number") else unit
+    return 1.0, "" if unit in ("count", "number", "ratio") else unit
 
 
 def number(value: float | int | None, unit: str) -> str:
@@ -35,6 +35,8 @@ def number(value: float | int | None, unit: str) -> str:
         return UNKNOWN
     if unit == "count":
         return f"{value:,.0f}" if value == round(value) else f"{value:,}"
+    if unit == "ratio":
+        return f"{value:,.{_decimals_of_ratio(value)}f}"
     factor, name = scale_of(unit, value)
     scaled = value / factor
     # A share of less than a hundredth of a per cent is noise to a reader.
@@ -79,6 +81,12 @@ def _decimals_of_half(half: float) -> int:
     magnitude = floor(log10(abs(half)))
     digits = 1 if abs(half) / 10.0**magnitude < 2.95 else 0
     return min(max(digits - magnitude, 0), _MAX_DECIMALS)
+
+
+def _decimals_of_ratio(ratio: float) -> int:
+    """Two, or as many as tell it from 1."""
+    apart = abs(ratio - 1)
+    return min(max(-floor(log10(apart)), 2), _MAX_DECIMALS) if apart else 2
 
 
 def _decimals_of_value(value: float) -> int:

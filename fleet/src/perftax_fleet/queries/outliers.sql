@@ -17,7 +17,7 @@
 -- column predicted (unit): what the others predict
 -- column predicted_low (unit): lower end of the prediction interval
 -- column predicted_high (unit): upper end
--- column ratio (number): the price by what was predicted
+-- column ratio (ratio): the price by what was predicted
 -- column machines (count): machines of the group
 -- column differs: in which of kernel, mitigations, microcode, virtualisation, where that may explain it; else empty
 -- column kernel: the machine's
