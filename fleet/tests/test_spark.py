@@ -80,6 +80,10 @@ def test_both_engines_agree_on_odd_data(spark: SparkEngine, tmp_path: Path) -> N
     assert services == {"\\xff\\", "é %'\\n", "17", HIVE_NULL, "NULL"}
 
 
+def test_a_number_of_partitions_that_was_given_stands(spark: SparkEngine) -> None:
+    assert spark.run("SET spark.sql.shuffle.partitions").rows == (("spark.sql.shuffle.partitions", "2"),)
+
+
 def test_a_bad_statement_is_bad_input(spark: SparkEngine) -> None:
     with pytest.raises(UsageError, match="refuses"):
         spark.run("SELEC 1")

@@ -77,10 +77,7 @@ class SparkEngine:
 
     def use(self, dataset: DataSet) -> None:
         """Makes the views over another data set, in the same session."""
-        context = self._session.sparkContext
-        # One that was chosen by whoever runs the cluster stands.
-        if not context.getConf().contains(_PARTITIONS):
-            self._session.conf.set(_PARTITIONS, str(shuffle_partitions(dataset, context.defaultParallelism)))
+        self._dataset = dataset
         for table in TABLES:
             self._view(table, dataset)
 
@@ -118,6 +115,7 @@ class SparkEngine:
         values = values or {}
         used = {name: values[name] for name in placeholders(sql) if name in values}
         try:
+            self._set_partitions()
             frame = self._session.sql(sql, args=used) if used else self._session.sql(sql)
             rows = frame.collect()
         except KeyboardInterrupt:
@@ -128,6 +126,13 @@ class SparkEngine:
                 raise UsageError(f"Spark refuses the query: {_first_line(error)}") from error
             raise FleetError(f"Spark failed: {_first_line(error)}") from error
         return result(frame.columns, [tuple(row) for row in rows])
+
+    def _set_partitions(self) -> None:
+        # Before each statement: a cluster's workers come after the session does.
+        context = self._session.sparkContext
+        # A number that whoever runs the cluster chose stands.
+        if not context.getConf().contains(_PARTITIONS):
+            self._session.conf.set(_PARTITIONS, str(shuffle_partitions(self._dataset, context.defaultParallelism)))
 
     def close(self) -> None:
         """Ends the session and its workers."""
