@@ -39,6 +39,9 @@
 #error "translated code subtracts branches and instructions as one number"
 #endif
 
+/* More than a branch record tells. */
+#define PMU_MANY_CYCLES 0x10000
+
 static inline int pmu_mode(CPUX86State *env)
 {
     return (env->hflags & HF_CPL_MASK) != 0;
@@ -93,6 +96,68 @@ static bool pmu_write(void *of, uint64_t address, const uint64_t *words,
     return true;
 }
 
+/* A cache as the engine simulates it, otherwise as the processor's. */
+static void pmu_describe_cache(perftax_engine *engine, CPUCacheInfo **cache)
+{
+    CPUCacheInfo *own;
+    uint64_t bytes;
+    uint32_t ways;
+
+    if (*cache && perftax_engine_cache(engine, (*cache)->level, &bytes, &ways)) {
+        own = g_new(CPUCacheInfo, 1);
+        *own = **cache;
+        own->size = bytes;
+        own->associativity = ways;
+        own->partitions = 1;
+        own->sets = bytes / own->line_size / ways;
+        *cache = own;
+    }
+}
+
+void x86_pmu_describe_caches(CPUX86State *env)
+{
+    CPUCaches *all[] = { &env->cache_info_cpuid2, &env->cache_info_cpuid4,
+                         &env->cache_info_amd };
+    int i;
+
+    for (i = 0; i < ARRAY_SIZE(all); i++) {
+        pmu_describe_cache(env->pmu.engine, &all[i]->l1d_cache);
+        pmu_describe_cache(env->pmu.engine, &all[i]->l2_cache);
+        pmu_describe_cache(env->pmu.engine, &all[i]->l3_cache);
+    }
+}
+
+/*
+ * Whether CPUID tells the rate of time: leaves 15H and 16H, from Skylake on.
+ * A time stamp counts instructions then.
+ */
+bool x86_pmu_tells_rate(X86CPU *cpu)
+{
+    CPUX86State *env = &cpu->env;
+    uint32_t model = ((env->cpuid_version >> 4) & 0xf)
+                   | ((env->cpuid_version >> 12) & 0xf0);
+
+    return tcg_enabled() && cpu->enable_pmu && IS_INTEL_CPU(env)
+        && icount_enabled() && model >= 0x4e && model != 0x4f && model != 0x56;
+}
+
+/* What counters were set to and nobody counts, at the machine's end. */
+static void pmu_tell_unmodelled(void)
+{
+    uint64_t which, times;
+    CPUState *cs;
+    size_t i;
+
+    CPU_FOREACH(cs) {
+        perftax_engine *engine = X86_CPU(cs)->env.pmu.engine;
+
+        for (i = 0; perftax_engine_unmodelled(engine, i, &which, &times); i++) {
+            fprintf(stderr, "perftax-unmodelled: 0x%" PRIx64 " %" PRIu64 "\n",
+                    which, times);
+        }
+    }
+}
+
 bool x86_pmu_realize(X86CPU *cpu, Error **errp)
 {
     CPUX86State *env = &cpu->env;
@@ -118,6 +183,9 @@ bool x86_pmu_realize(X86CPU *cpu, Error **errp)
                    ? " with caches" : "", family, model);
         return false;
     }
+    if (!CPU(cpu)->cpu_index) {
+        atexit(pmu_tell_unmodelled);
+    }
     return true;
 }
 
@@ -128,6 +196,7 @@ void x86_pmu_reset(CPUX86State *env)
     if (pmu->engine) {
         perftax_engine_reset(pmu->engine);
         pmu->flight.all = 0;
+        pmu->far_from = -1;
     }
 }
 
@@ -163,6 +232,8 @@ static int pmu_post_load(void *opaque, int version)
     pmu->access = 0;
     pmu->fetched = -1;
     pmu->unwound_ip = -1;
+    pmu->far_from = -1;
+    pmu->cycles = PMU_MANY_CYCLES;
     for (i = 0; pmu_saves(pmu, i, &number); i++) {
         perftax_engine_restore(pmu->engine, number, pmu->saved[i]);
     }
@@ -245,6 +316,9 @@ static uint32_t pmu_classes(CPUX86State *env, uint64_t next)
     classes |= 1 << PERFTAX_INSTRUCTIONS | 1 << PERFTAX_UOPS;
     classes |= pmu->flight.load ? 1 << PERFTAX_LOADS : 0;
     classes |= pmu->flight.store ? 1 << PERFTAX_STORES : 0;
+    if (pmu->flight.load || pmu->flight.store) {
+        classes |= 1 << PERFTAX_ACCESSES;
+    }
     if (pmu->flight.locked && pmu->flight.load) {
         classes |= 1 << PERFTAX_LOCKED_LOADS;
     }
@@ -334,6 +408,19 @@ static void __attribute__((noinline)) pmu_wait_for_load(CPUX86State *env,
     }
 }
 
+/* A branch was taken to where env is now; cycles are counted from there. */
+static void pmu_branch(CPUX86State *env, uint64_t from, uint32_t kind,
+                       bool mispredicted)
+{
+    X86PMU *pmu = &env->pmu;
+    uint64_t to = env->eip + env->segs[R_CS].base;
+
+    if (perftax_engine_branch(pmu->engine, from, to, kind, pmu_mode(env),
+                              mispredicted, pmu->cycles)) {
+        pmu->cycles = 0;
+    }
+}
+
 /*
  * The instruction in flight has retired.  True where translated code must be
  * left: something happened, or instructions are followed differently now.
@@ -349,6 +436,7 @@ static inline bool pmu_retire(CPUX86State *env,
     int mode = pmu->mode;
     uint32_t watched = classes & pmu->budget.watched[mode];
     uint64_t stall_ns = pmu->access >> PERFTAX_STALL_SHIFT & PERFTAX_STALL_MASK;
+    uint32_t accesses;
     bool used_up = false;
 
     if (pmu->flight.load && stall_ns) {
@@ -356,16 +444,19 @@ static inline bool pmu_retire(CPUX86State *env,
         watched = classes & pmu->budget.watched[mode];
     }
 
-    pmu->flight.all = 0;
+    pmu->cycles += 1 + (pmu->flight.load ? stall_ns : 0);
     if (pmu->budget.records_branches && classes & 1 << PERFTAX_TAKEN) {
-        perftax_engine_branch(pmu->engine, pmu->ip, next, mode,
-                              classes & 1 << PERFTAX_MISPREDICTED, 1);
+        pmu_branch(env, pmu->ip, pmu->branch >> PMU_KIND_SHIFT & 0xf,
+                   classes & 1 << PERFTAX_MISPREDICTED);
     }
+    accesses = !!pmu->flight.load + !!pmu->flight.store;
+    pmu->flight.all = 0;
     while (watched) {
         int i = ctz32(watched);
 
         watched &= watched - 1;
-        pmu->budget.left[mode][i] -= i == PERFTAX_UOPS ? uops : 1;
+        pmu->budget.left[mode][i] -= i == PERFTAX_UOPS ? uops
+                                   : i == PERFTAX_ACCESSES ? accesses : 1;
         used_up |= pmu->budget.left[mode][i] < 0;
     }
     return unlikely(used_up)
@@ -407,6 +498,19 @@ static void pmu_act(CPUX86State *env, int mode,
     }
 }
 
+/* An instruction is in flight from here on. */
+static inline void pmu_start(CPUX86State *env)
+{
+    X86PMU *pmu = &env->pmu;
+
+    pmu->flight.all = 0;
+    pmu->flight.insn = 1;
+    pmu->branch = 0;
+    pmu->access = 0;
+    pmu->mode = pmu_mode(env);
+    pmu->ip = env->eip + env->segs[R_CS].base;
+}
+
 /* The start of every instruction while single instructions are followed. */
 void helper_pmu_insn(CPUX86State *env)
 {
@@ -436,12 +540,14 @@ void helper_pmu_insn(CPUX86State *env)
         }
         cs->can_do_io = can_do_io;
     }
-    pmu->flight.all = 0;
-    pmu->flight.insn = 1;
-    pmu->branch = 0;
-    pmu->access = 0;
-    pmu->mode = pmu_mode(env);
-    pmu->ip = env->eip + env->segs[R_CS].base;
+    if (unlikely(pmu->far_from != -1)) {
+        /* An interrupt or exception led here. */
+        if (pmu->budget.records_branches) {
+            pmu_branch(env, pmu->far_from, PERFTAX_BRANCH_FAR, false);
+        }
+        pmu->far_from = -1;
+    }
+    pmu_start(env);
 }
 
 /*
@@ -528,15 +634,26 @@ static void pmu_boundary(CPUX86State *env, int intno, int is_int, int is_hw)
 /* do_interrupt_all(): retires or cancels what is in flight. */
 void x86_pmu_boundary(CPUX86State *env, int intno, int is_int, int is_hw)
 {
+    X86PMU *pmu = &env->pmu;
+
+    if (is_int && pmu->budget.records_branches) {
+        /* A branch like others: it retires at the handler, where it led. */
+        return;
+    }
     pmu_boundary(env, intno, is_int, is_hw);
     /* The handler is fetched, wherever it is. */
-    env->pmu.fetched = -1;
+    pmu->fetched = -1;
+    pmu->far_from = pmu->budget.records_branches
+                  ? env->eip + env->segs[R_CS].base : -1;
 }
 
-/* SYSCALL retires here: the kernel's blocks may not be followed. */
+/*
+ * SYSCALL retires here: the kernel's blocks may not be followed.  They are
+ * where branches are recorded, and it retires where it led.
+ */
 void x86_pmu_syscall(CPUX86State *env)
 {
-    if (env->pmu.flight.all) {
+    if (env->pmu.flight.all && !env->pmu.budget.records_branches) {
         x86_pmu_boundary(env, 0, 1, 0);
     }
 }
@@ -560,40 +677,49 @@ void x86_pmu_unwind(CPUX86State *env, const TranslationBlock *tb,
 
 /*
  * RDMSR, WRMSR and RDPMC end a block whose instructions, this one included,
- * are subtracted: it has not retired when the register is accessed.
+ * are subtracted: it has not retired when the register is accessed.  How the
+ * mode was followed.
  */
-static bool pmu_begin_access(CPUX86State *env)
+static uint8_t pmu_begin_access(CPUX86State *env)
 {
     X86PMU *pmu = &env->pmu;
     int mode = pmu_mode(env);
 
-    if (pmu->budget.granularity[mode] != PERFTAX_BLOCK) {
-        return false;
+    if (pmu->budget.granularity[mode] == PERFTAX_BLOCK) {
+        pmu->budget.left[mode][PERFTAX_INSTRUCTIONS]++;
     }
-    pmu->budget.left[mode][PERFTAX_INSTRUCTIONS]++;
-    return true;
+    return pmu->budget.granularity[mode];
 }
 
-static void pmu_end_access(CPUX86State *env, bool block)
+/*
+ * It retires afterwards, and is counted by what counts then: on Intel's also
+ * by what it has started.
+ */
+static void pmu_end_access(CPUX86State *env, uint8_t before)
 {
     X86PMU *pmu = &env->pmu;
     int mode = pmu_mode(env);
+    uint8_t now = pmu->budget.granularity[mode];
+    bool counts = IS_INTEL_CPU(env) || before == PERFTAX_BLOCK;
 
-    if (block && pmu->budget.granularity[mode] == PERFTAX_BLOCK) {
+    if (now == PERFTAX_BLOCK && counts) {
         pmu->budget.left[mode][PERFTAX_INSTRUCTIONS]--;
     }
-    if (pmu->budget.granularity[mode] != PERFTAX_INSTRUCTION) {
+    if (now != PERFTAX_INSTRUCTION) {
         pmu->flight.all = 0;
+    } else if (before != PERFTAX_INSTRUCTION && IS_INTEL_CPU(env)) {
+        pmu_start(env);
     }
 }
 
 bool x86_pmu_rdpmc(CPUX86State *env)
 {
-    bool block = pmu_begin_access(env), known;
+    uint8_t before = pmu_begin_access(env);
+    bool known;
     uint64_t value = 0;
 
     known = perftax_engine_rdpmc(env->pmu.engine, env->regs[R_ECX], &value);
-    pmu_end_access(env, block);
+    pmu_end_access(env, before);
     if (known) {
         env->regs[R_EAX] = (uint32_t)value;
         env->regs[R_EDX] = value >> 32;
@@ -605,7 +731,8 @@ bool x86_pmu_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
 {
     X86PMU *pmu = &env->pmu;
     struct perftax_tally tally;
-    bool block, known;
+    uint8_t before;
+    bool known;
 
     perftax_engine_tally(pmu->engine, &tally);
     switch (msr) {
@@ -637,16 +764,17 @@ bool x86_pmu_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
         *value = pmu->nmi_instructions;
         return true;
     }
-    block = pmu_begin_access(env);
+    before = pmu_begin_access(env);
     known = perftax_engine_rdmsr(pmu->engine, msr, value);
-    pmu_end_access(env, block);
+    pmu_end_access(env, before);
     return known;
 }
 
 bool x86_pmu_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
 {
     X86PMU *pmu = &env->pmu;
-    bool block, known;
+    bool known, recorded = pmu->budget.records_branches;
+    uint8_t before;
 
     switch (msr) {
     case MSR_EMULATION_ASSIST_NS:
@@ -665,9 +793,14 @@ bool x86_pmu_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
         pmu_pause(env);
         return true;
     default:
-        block = pmu_begin_access(env);
+        before = pmu_begin_access(env);
         known = perftax_engine_wrmsr(pmu->engine, msr, value);
-        pmu_end_access(env, block);
+        pmu_end_access(env, before);
+        if (!recorded && pmu->budget.records_branches) {
+            /* How many cycles passed meanwhile nobody has counted. */
+            pmu->cycles = PMU_MANY_CYCLES;
+            pmu->far_from = -1;
+        }
         return known;
     }
     perftax_engine_set(pmu->engine, &pmu->settings);

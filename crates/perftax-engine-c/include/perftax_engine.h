@@ -32,6 +32,16 @@ enum {
     PERFTAX_FETCHES,
     /* Loads whose page the second-level TLB did not have. */
     PERFTAX_STLB_MISSES,
+    /* Accesses to data: an instruction that loads and stores is two. */
+    PERFTAX_ACCESSES,
+};
+
+/* What a branch is, by the bit of MSR_LBR_SELECT that leaves it out. */
+enum {
+    PERFTAX_BRANCH_CONDITIONAL = 2, PERFTAX_BRANCH_RELATIVE_CALL, PERFTAX_BRANCH_INDIRECT_CALL, PERFTAX_BRANCH_RETURN,
+    PERFTAX_BRANCH_INDIRECT_JUMP, PERFTAX_BRANCH_RELATIVE_JUMP,
+    /* System calls, interrupts, exceptions, and returns from them. */
+    PERFTAX_BRANCH_FAR,
 };
 
 /* How closely a mode is to be followed. */
@@ -94,6 +104,11 @@ void perftax_engine_reset(perftax_engine *engine);
 void perftax_engine_set(perftax_engine *engine, const struct perftax_settings *settings);
 /* Leaf 0xA. */
 void perftax_engine_cpuid_a(const perftax_engine *engine, uint32_t registers[4]);
+/* Size and ways of the caches for data: level 1 to 3. False where they are not described. */
+bool perftax_engine_cache(const perftax_engine *engine, uint32_t level, uint64_t *bytes, uint32_t *ways);
+/* The event at this place among those that counters were set to and that are not modelled (code in bits 7:0, unit mask in 15:8, AMD's upper
+ * bits of the code in 35:32), and how often; false past the last. */
+bool perftax_engine_unmodelled(const perftax_engine *engine, size_t place, uint64_t *which, uint64_t *times);
 /* EAX of leaf 0x8000001B. */
 uint32_t perftax_engine_cpuid_ibs(const perftax_engine *engine);
 void perftax_engine_tally(const perftax_engine *engine, struct perftax_tally *tally);
@@ -112,8 +127,9 @@ void perftax_engine_restore(perftax_engine *engine, uint32_t number, uint64_t va
 struct perftax_actions perftax_engine_retire(perftax_engine *engine, const struct perftax_retired *retired);
 /* The next block, of so many instructions, does not fit the budget; nothing of it is subtracted. */
 void perftax_engine_replan(perftax_engine *engine, uint32_t instructions);
-void perftax_engine_branch(perftax_engine *engine, uint64_t from, uint64_t to, uint32_t mode, bool mispredicted,
-                           uint64_t cycles);
+/* A branch was taken to code of a mode, so many cycles after the records changed last; whether they changed. */
+bool perftax_engine_branch(perftax_engine *engine, uint64_t from, uint64_t to, uint32_t kind, uint32_t mode,
+                           bool mispredicted, uint64_t cycles);
 void perftax_engine_stand_still(perftax_engine *engine, uint32_t mode, uint64_t cycles);
 
 /* The store found no good copy of the line in the core's own cache. */

@@ -7,7 +7,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perftax_model::cache::{Coherence, Hierarchy, Holder, LINE_BYTES, Level, MAX_CORES, Policy, SetAssociative, Who, line_of};
+use perftax_model::cache::{CacheSpec, Coherence, Hierarchy, Holder, LINE_BYTES, Level, MAX_CORES, Policy, SetAssociative, Who, line_of};
 use perftax_model::emulated::{CLEAN, Class, MODIFIED};
 use perftax_model::machine::{self, LlcShare, Machine};
 use perftax_model::{amd, intel};
@@ -86,6 +86,17 @@ fn describe(generation: Generation) -> Option<Machine> {
         Generation::Intel(intel::Generation::IceLake) | Generation::Amd(amd::Generation::Zen) => return None,
     };
     Some(toml::from_str::<Described>(machine::shipped(name)?).ok()?.model)
+}
+
+/// A generation's cache for data of this level, 1 to 3; `None` where its caches are not described.
+pub fn spec(generation: Generation, level: u32) -> Option<CacheSpec> {
+    let machine = describe(generation)?;
+    match level {
+        1 => Some(machine.l1),
+        2 => Some(machine.l2),
+        3 => Some(machine.llc),
+        _ => None,
+    }
 }
 
 fn shared() -> MutexGuard<'static, Option<Shared>> {

@@ -7,6 +7,7 @@ mod memory;
 mod pmu;
 
 use perftax_model::emulated::{Actions, Arm, Budget, Retired, Settings, Tally};
+use perftax_model::intel::{Branch, Kind};
 
 use caches::Caches;
 use memory::HostMemory;
@@ -124,7 +125,16 @@ pub extern "C" fn perftax_engine_set(engine: &mut Engine, settings: &CSettings) 
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_cpuid_a(engine: &Engine, registers: &mut [u32; 4]) {
-    *registers = engine.pmu.generation().cpuid_leaf_a();
+    let caches = engine.pmu.has_caches();
+    *registers = engine.pmu.generation().cpuid_leaf_a(caches);
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_cache(engine: &Engine, level: u32, bytes: &mut u64, ways: &mut u32) -> bool {
+    let Some(found) = caches::spec(engine.pmu.generation(), level) else { return false };
+    (*bytes, *ways) = (found.bytes, found.ways as u32);
+    true
 }
 
 /// See the header.
@@ -193,8 +203,22 @@ pub extern "C" fn perftax_engine_replan(engine: &mut Engine, instructions: u32) 
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn perftax_engine_branch(engine: &mut Engine, from: u64, to: u64, mode: u32, mispredicted: bool, cycles: u64) {
-    engine.pmu.branch(from, to, mode as usize & 1, mispredicted, cycles);
+pub extern "C" fn perftax_engine_branch(
+    engine: &mut Engine,
+    from: u64,
+    to: u64,
+    kind: u32,
+    mode: u32,
+    mispredicted: bool,
+    cycles: u64,
+) -> bool {
+    engine.pmu.branch(&Branch { from, to, kind: Kind::of(kind), mode: mode as usize & 1, mispredicted, cycles })
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_unmodelled(engine: &Engine, place: usize, which: &mut u64, times: &mut u64) -> bool {
+    engine.pmu.unmodelled().iter().nth(place).map(|found| (*which, *times) = found).is_some()
 }
 
 /// See the header.

@@ -1,7 +1,7 @@
 //! One vendor's PMU or the other's.
 
-use perftax_model::emulated::{Actions, Budget, Retired, Settings, Tally};
-use perftax_model::intel::Memory;
+use perftax_model::emulated::{Actions, Budget, Retired, Settings, Tally, Unmodelled};
+use perftax_model::intel::{Branch, Memory};
 use perftax_model::{amd, intel};
 
 /// A generation of either.
@@ -20,9 +20,9 @@ impl Generation {
     }
 
     /// CPUID leaf 0xA, which AMD has not.
-    pub fn cpuid_leaf_a(self) -> [u32; 4] {
+    pub fn cpuid_leaf_a(self, caches: bool) -> [u32; 4] {
         match self {
-            Self::Intel(generation) => generation.cpuid_leaf_a(),
+            Self::Intel(generation) => generation.cpuid_leaf_a(caches),
             Self::Amd(_) => [0; 4],
         }
     }
@@ -74,6 +74,11 @@ impl Pmu {
     /// What the manuals leave open.
     pub fn settings(&mut self) -> &mut Settings {
         of_either!(self, pmu => &mut pmu.settings)
+    }
+
+    /// Whether caches are simulated.
+    pub fn has_caches(&self) -> bool {
+        of_either!(self, pmu => pmu.settings.caches)
     }
 
     /// How often what happened.
@@ -134,11 +139,17 @@ impl Pmu {
         of_either!(self, pmu => pmu.stand_still(budget, mode, cycles));
     }
 
-    /// A branch was taken while branches are recorded, which AMD's never asks for.
-    pub fn branch(&mut self, from: u64, to: u64, mode: usize, mispredicted: bool, cycles: u64) {
-        if let Self::Intel(pmu) = self {
-            pmu.branch(from, to, mode, mispredicted, cycles);
+    /// A branch was taken while branches are recorded, which AMD's never asks for; whether the records changed.
+    pub fn branch(&mut self, branch: &Branch) -> bool {
+        match self {
+            Self::Intel(pmu) => pmu.branch(branch),
+            Self::Amd(_) => false,
         }
+    }
+
+    /// What counters were set to and is not modelled.
+    pub fn unmodelled(&self) -> &Unmodelled {
+        of_either!(self, pmu => &pmu.unmodelled)
     }
 
     /// Latency from which on a load is a slow one, cycles.

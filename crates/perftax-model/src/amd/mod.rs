@@ -14,4 +14,4 @@ pub use generation::Generation;
 pub use op::Op;
 pub use pmu::Pmu;
 pub use random::Random;
-pub use select::class_of;
+pub use select::counted;

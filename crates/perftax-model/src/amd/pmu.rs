@@ -1,8 +1,10 @@
 //! The PMU of one core.
 
 use super::generation::{COUNTER_BITS, COUNTERS};
-use super::{Fetch, Generation, Op, Random, class_of, msr};
-use crate::emulated::{Actions, Budget, CLOSE, Class, Granularity, KERNEL, Plan, Retired, Settings, Skid, Tally, USER};
+use super::{Fetch, Generation, Op, Random, counted, msr};
+use crate::emulated::{
+    Actions, Budget, CLOSE, Class, Counted, Granularity, KERNEL, Plan, Retired, Settings, Skid, Tally, USER, Unmodelled,
+};
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 const SELECT_USER: u64 = 1 << 16;
@@ -26,16 +28,9 @@ enum Who {
 #[derive(Clone, Copy, Debug)]
 struct Running {
     who: Who,
-    class: Class,
+    counted: Counted,
     /// By mode.
     counts: [bool; 2],
-}
-
-impl Running {
-    /// Cycles pass with instructions; what else takes cycles is added where it happens.
-    fn budgeted(&self) -> Class {
-        if self.class == Class::Cycles { Class::Instructions } else { self.class }
-    }
 }
 
 /// What became due.
@@ -59,6 +54,10 @@ pub struct Pmu {
     fetch: Fetch,
     random: Random,
     running: Vec<Running>,
+    /// Counters of cycles whose condition held in the latest one, a bit each.
+    held: u64,
+    /// What counters were set to and is not modelled.
+    pub unmodelled: Unmodelled,
     /// Budgets as they were when they were set.
     start: Budget,
     /// An interrupt that is due.
@@ -79,6 +78,8 @@ impl Pmu {
             fetch: Fetch::default(),
             random: Random::new(core + 1),
             running: Vec::new(),
+            held: 0,
+            unmodelled: Unmodelled::default(),
             start: Budget::default(),
             skid: Skid::default(),
             tally: Tally::default(),
@@ -92,7 +93,9 @@ impl Pmu {
 
     /// An instruction has retired and its budget is used up: counters are brought up to date, and what is due happens.
     pub fn retire(&mut self, budget: &mut Budget, retired: &Retired) -> Actions {
+        let due = self.cycle(retired);
         let Due { mut interrupt, op, fetch } = self.sync(budget);
+        interrupt |= due;
         let mut actions = Actions::default();
         interrupt = self.skid.arrives(self.settings.skid, interrupt);
         if op {
@@ -126,14 +129,22 @@ impl Pmu {
     /// interrupts come at instructions).
     pub fn stand_still(&mut self, budget: &mut Budget, mode: usize, cycles: u64) {
         self.bring_up_to_date(budget);
-        for running in self.running.iter().filter(|running| running.class == Class::Cycles && running.counts[mode]) {
-            match running.who {
-                Who::Counter(i) => {
+        for at in 0..self.running.len() {
+            let running = self.running[at];
+            if !running.counts[mode] {
+                continue;
+            }
+            match (running.who, running.counted) {
+                (Who::Counter(i), counted) => {
+                    let events = match counted {
+                        Counted::Cycles(condition) => self.holding(i, |held| condition.standing(cycles, held)),
+                        each => each.of_standing().unwrap_or(0) * cycles,
+                    };
                     let until = COUNTER_MASK + 1 - self.counters[i];
-                    self.counters[i] += cycles.min(until - 1);
+                    self.counters[i] += events.min(until - 1);
                 }
-                Who::Op => self.op.stand_still(cycles),
-                Who::Fetch => {}
+                (Who::Op, counted) if counted.of_standing().is_some() => self.op.stand_still(cycles),
+                (Who::Op | Who::Fetch, _) => {}
             }
         }
         self.plan(budget, CLOSE);
@@ -158,7 +169,13 @@ impl Pmu {
         let random = Some(&mut self.random).filter(|_| self.settings.ibs_random);
         match core_register(number) {
             Some((true, i)) => self.counters[i] = value & COUNTER_MASK,
-            Some((false, i)) => self.selectors[i] = value,
+            Some((false, i)) => {
+                self.held &= !(1 << i);
+                self.selectors[i] = value;
+                if value & SELECT_ENABLE != 0 && counted(value).is_none() {
+                    self.unmodelled.add(value);
+                }
+            }
             None => {
                 if !self.op.write(number, value) && !self.fetch.write(number, value, random) {
                     return false;
@@ -193,16 +210,17 @@ impl Pmu {
         self.running.clear();
         for (i, &selector) in self.selectors.iter().enumerate() {
             let counts = [selector & SELECT_KERNEL != 0, selector & SELECT_USER != 0];
-            if let (true, Some(class)) = (selector & SELECT_ENABLE != 0 && counts != [false; 2], class_of(selector)) {
-                self.running.push(Running { who: Who::Counter(i), class, counts });
+            let enabled = selector & SELECT_ENABLE != 0 && counts != [false; 2];
+            if let Some(counted) = counted(selector).filter(|counted| enabled && *counted != Counted::Never) {
+                self.running.push(Running { who: Who::Counter(i), counted, counts });
             }
         }
         // IBS knows no modes.
         if let Some(class) = self.op.class() {
-            self.running.push(Running { who: Who::Op, class, counts: [true; 2] });
+            self.running.push(Running { who: Who::Op, counted: Counted::Each(class, 1), counts: [true; 2] });
         }
         if self.fetch.counts() {
-            self.running.push(Running { who: Who::Fetch, class: Class::Fetches, counts: [true; 2] });
+            self.running.push(Running { who: Who::Fetch, counted: Counted::Each(Class::Fetches, 1), counts: [true; 2] });
         }
     }
 
@@ -212,10 +230,10 @@ impl Pmu {
         let passed = |start: &Budget, mode: usize, class: Class| start.passed(budget, mode, class);
         for running in &self.running {
             let modes = [KERNEL, USER].into_iter().filter(|&mode| running.counts[mode]);
-            let events: i64 = modes.map(|mode| passed(&self.start, mode, running.budgeted())).sum();
+            let events: i64 = modes.map(|mode| passed(&self.start, mode, running.counted.budgeted())).sum();
             match running.who {
                 Who::Counter(i) => {
-                    let value = self.counters[i] as i64 + events;
+                    let value = self.counters[i] as i64 + events * running.counted.weight() as i64;
                     due.interrupt |= value > COUNTER_MASK as i64 && self.selectors[i] & SELECT_INTERRUPT != 0;
                     self.counters[i] = value as u64 & COUNTER_MASK;
                 }
@@ -231,21 +249,46 @@ impl Pmu {
         due
     }
 
+    /// A cycle has passed, in which an instruction retired; whether a counter of cycles interrupts by it.
+    fn cycle(&mut self, retired: &Retired) -> bool {
+        let mut interrupt = false;
+        for at in 0..self.running.len() {
+            let running = self.running[at];
+            let (Who::Counter(i), Counted::Cycles(condition)) = (running.who, running.counted) else { continue };
+            if !running.counts[usize::from(retired.privilege & 1)] {
+                continue;
+            }
+            let value = self.counters[i] + self.holding(i, |held| condition.cycle(retired.classes, retired.uops, held));
+            interrupt |= value > COUNTER_MASK && self.selectors[i] & SELECT_INTERRUPT != 0;
+            self.counters[i] = value & COUNTER_MASK;
+        }
+        interrupt
+    }
+
+    fn holding(&mut self, i: usize, judge: impl FnOnce(&mut bool) -> u64) -> u64 {
+        let mut held = self.held >> i & 1 == 1;
+        let events = judge(&mut held);
+        self.held = self.held & !(1 << i) | u64::from(held) << i;
+        events
+    }
+
     /// Sets the budget: how many events of each class may pass until something is due, and how closely to follow.
     fn plan(&mut self, budget: &mut Budget, need: u32) {
         let mut plan = Plan::default();
         for running in &self.running {
-            let events = match running.who {
-                Who::Counter(i) => COUNTER_MASK - self.counters[i],
-                Who::Op => self.op.left(),
-                Who::Fetch => self.fetch.left(),
+            let events = match (running.who, running.counted) {
+                // Each cycle is looked at.
+                (Who::Counter(_), Counted::Cycles(_)) => 0,
+                (Who::Counter(i), _) => COUNTER_MASK - self.counters[i],
+                (Who::Op, _) => self.op.left(),
+                (Who::Fetch, _) => self.fetch.left(),
             };
-            plan.share(running.counts, running.budgeted(), events);
+            plan.share(running.counts, running.counted.budgeted(), events);
         }
         if let Some(left) = self.skid.left() {
             plan.skid(left);
         }
-        let of_data = |running: &Running| running.who == Who::Op || running.class.bit() & Class::OF_CACHES != 0;
+        let of_data = |running: &Running| running.who == Who::Op || running.counted.budgeted().bit() & Class::OF_CACHES != 0;
         if self.settings.caches && self.running.iter().any(of_data) {
             plan.watch_memory();
             // Accesses are told of with the instructions that make them.

@@ -42,6 +42,8 @@ pub enum Class {
     Fetches = 16,
     /// Loads whose page the second-level TLB did not have.
     StlbMisses = 17,
+    /// Accesses to data: an instruction that loads and stores is two.
+    Accesses = 18,
 }
 
 impl Class {

@@ -5,14 +5,18 @@
 
 mod budget;
 mod class;
+mod counted;
 mod plan;
 mod retired;
 mod settings;
 mod skid;
+mod unmodelled;
 
 pub use budget::{Budget, CLASSES, Granularity, KERNEL, USER};
 pub use class::Class;
+pub use counted::{Condition, Counted, Masks};
 pub use plan::{CLOSE, Plan};
 pub use retired::{CLEAN, MODIFIED, Retired};
 pub use settings::{Actions, Arm, Settings, Tally};
 pub use skid::Skid;
+pub use unmodelled::Unmodelled;

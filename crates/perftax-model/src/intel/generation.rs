@@ -1,5 +1,6 @@
 //! What distinguishes the generations.
 
+use super::branches::SELECTS;
 use super::msr;
 
 /// A generation of cores.
@@ -65,31 +66,76 @@ impl Generation {
     }
 
     /// IA32_PERF_CAPABILITIES: branch format (4: with flags, 5: with particulars), PEBS trap-like and with the architectural
-    /// registers, its format, freeze in SMM, full-width writes, and from Ice Lake on the PEBS baseline.
+    /// registers, its format, freeze in SMM, full-width writes, and from Ice Lake on the PEBS baseline and metrics of slots.
     pub fn perf_capabilities(self) -> u64 {
         let branch_format = if matches!(self, Self::Haswell | Self::Broadwell) { 4 } else { 5 };
-        let baseline = u64::from(self == Self::IceLake) << 14;
+        let baseline = u64::from(self == Self::IceLake) * (1 << 14 | 1 << 15);
         branch_format | 1 << 6 | 1 << 7 | u64::from(self.format()) << 8 | 1 << 12 | 1 << 13 | baseline
     }
 
-    /// CPUID leaf 0xA: EAX, EBX, ECX, EDX. The model has no architectural event for references to and misses of the last level
-    /// where no caches are simulated, and counts no reference cycles by a general counter.
-    pub fn cpuid_leaf_a(self) -> [u32; 4] {
+    /// CPUID leaf 0xA: EAX, EBX, ECX, EDX. References to and misses of the last level are missing where no caches are simulated.
+    pub fn cpuid_leaf_a(self, caches: bool) -> [u32; 4] {
         /// Architectural events listed: core cycles, instructions, reference cycles, LLC references, LLC misses, branches,
         /// mispredicted branches.
         const EVENTS: u32 = 7;
         let slots = u32::from(self == Self::IceLake);
         let eax = self.version() | (self.general() as u32) << 8 | COUNTER_BITS << 16 | (EVENTS + slots) << 24;
-        // A set bit says that an event is missing: reference cycles.
-        let ebx = 1 << 2;
+        // A set bit says that an event is missing.
+        let ebx = if caches { 0 } else { 1 << 3 | 1 << 4 };
         let ecx = if self == Self::IceLake { 0xf } else { 0 };
-        let edx = self.fixed() as u32 | COUNTER_BITS << 5;
+        // A core has one thread: counting any thread's is deprecated from version 5 on.
+        let edx = self.fixed() as u32 | COUNTER_BITS << 5 | slots << 15;
         [eax, ebx, ecx, edx]
     }
 
     /// Whether an event whose counter overflowed freezes branch records by a status bit (version 4) or by clearing the enable bit.
     pub fn freezes_by_status(self) -> bool {
         self.version() >= 4
+    }
+
+    /// All counters, a bit each: general ones, and fixed ones from 32 on.
+    fn counters(self) -> u64 {
+        let bits = |n: usize| (1u64 << n) - 1;
+        bits(self.general()) | bits(self.fixed()) << 32
+    }
+
+    /// Counters that PEBS can sample: before version 5 the general ones alone.
+    pub fn precise(self) -> u64 {
+        if self.version() >= 5 { self.counters() } else { self.counters() & 0xffff_ffff }
+    }
+
+    /// Whether a register takes a value, or answers with #GP: reserved bits are to be 0, counters have [`COUNTER_BITS`], addresses are canonical (SDM
+    /// volume 3, 20.2 and 20.3, volume 4, table 2-2). No transactions are modelled: nor are their bits.
+    pub fn takes(self, number: u32, value: u64) -> bool {
+        let within = |first: u32, count: usize| (first..first + count as u32).contains(&number);
+        let is_adaptive = u64::from(self == Self::IceLake);
+        let only = |allowed: u64| value & !allowed == 0;
+        match number {
+            _ if within(msr::FULL_WIDTH_PERFCTR0, self.general()) || within(msr::FIXED_CTR0, self.fixed()) => {
+                value >> COUNTER_BITS == 0
+            }
+            _ if within(msr::PERFEVTSEL0, self.general()) => only(0xffff_ffff | is_adaptive << 34),
+            msr::FIXED_CTR_CTRL => {
+                let each = (0..self.fixed()).fold(0, |all, i| all | (0xf | is_adaptive << 32) << (4 * i));
+                only(each)
+            }
+            msr::GLOBAL_CTRL => only(self.counters() | is_adaptive << 48),
+            // Besides counters: metrics, trace buffer, frozen branches and counters, protected keys, uncore, buffer, changed conditions.
+            msr::GLOBAL_STATUS_RESET | msr::GLOBAL_STATUS_SET => {
+                let newer = if self.freezes_by_status() { 1 << 55 | 1 << 58 | 1 << 59 | 1 << 60 } else { 0 };
+                only(self.counters() | is_adaptive << 48 | newer | 1 << 61 | 1 << 62 | 1 << 63)
+            }
+            msr::PEBS_ENABLE if self.version() >= 5 => only(self.counters()),
+            msr::PEBS_ENABLE => only(0xf | 0xf << 32),
+            msr::PEBS_DATA_CFG => only(0xf | 0xff << 24),
+            msr::PEBS_LD_LAT => only(0xffff),
+            msr::DEBUGCTL => only(0xffc3),
+            msr::LBR_SELECT => only(SELECTS),
+            msr::LBR_TOS => value < self.branches() as u64,
+            msr::PERF_METRICS => only(0xffff_ffff),
+            msr::DS_AREA => (value as i64) << 16 >> 16 == value as i64,
+            _ => true,
+        }
     }
 
     /// Whether a register belongs to this PMU.
@@ -102,7 +148,7 @@ impl Generation {
             || within(msr::LBR_FROM0, self.branches())
             || within(msr::LBR_TO0, self.branches())
             || within(msr::LBR_INFO0, if self.freezes_by_status() { self.branches() } else { 0 })
-            || (number == msr::PEBS_DATA_CFG && self == Self::IceLake)
+            || (matches!(number, msr::PEBS_DATA_CFG | msr::PERF_METRICS) && self == Self::IceLake)
             || (number == msr::GLOBAL_STATUS_SET && self.version() >= 4)
             || matches!(
                 number,
@@ -133,7 +179,31 @@ mod tests {
         // lbr_format:6, pebs_trap:1, pebs_arch_reg:1, pebs_format:4 (union perf_capabilities, arch/x86/events/perf_event.h).
         assert_eq!(Generation::Skylake.perf_capabilities(), 0x33c5);
         assert_eq!(Generation::Broadwell.perf_capabilities(), 0x32c4);
-        assert_eq!(Generation::IceLake.perf_capabilities(), 0x74c5);
+        assert_eq!(Generation::IceLake.perf_capabilities(), 0xf4c5);
+    }
+
+    #[test]
+    fn leaf_a_says_what_is_missing() {
+        let leaf = |generation: Generation, caches| generation.cpuid_leaf_a(caches);
+        assert_eq!(leaf(Generation::Skylake, false), [4 | 4 << 8 | 48 << 16 | 7 << 24, 0b11000, 0, 3 | 48 << 5]);
+        assert_eq!(leaf(Generation::IceLake, true), [5 | 8 << 8 | 48 << 16 | 8 << 24, 0, 0xf, 4 | 48 << 5 | 1 << 15]);
+    }
+
+    #[test]
+    fn reserved_bits_are_refused() {
+        for generation in [Generation::Haswell, Generation::Broadwell, Generation::Skylake, Generation::IceLake] {
+            let takes = |number, value| generation.takes(number, value);
+            let all = (1 << generation.general()) - 1 | ((1u64 << generation.fixed()) - 1) << 32;
+            assert!(takes(msr::GLOBAL_CTRL, all) && !takes(msr::GLOBAL_CTRL, all | 1 << generation.general()));
+            assert!(takes(msr::FULL_WIDTH_PERFCTR0, (1 << 48) - 1) && !takes(msr::FULL_WIDTH_PERFCTR0, 1 << 48));
+            assert!(takes(msr::PERFCTR0, u64::MAX), "32 bits of it, sign-extended");
+            assert!(!takes(msr::FIXED_CTR0, 1 << 48) && !takes(msr::PERFEVTSEL0, 1 << 35));
+            assert_eq!(takes(msr::PERFEVTSEL0, 1 << 34), generation == Generation::IceLake);
+            assert!(takes(msr::DS_AREA, 0xffff_8000_0000_0000) && !takes(msr::DS_AREA, 1 << 47));
+            assert!(!takes(msr::LBR_TOS, generation.branches() as u64) && !takes(msr::LBR_SELECT, 1 << 10));
+            // Which counter samples loads by latency, or a fixed counter.
+            assert!(takes(msr::PEBS_ENABLE, 0xf << 32) && !takes(msr::PEBS_ENABLE, 1 << 40));
+        }
     }
 
     #[test]

@@ -7,14 +7,15 @@
 mod branches;
 mod debug_store;
 mod generation;
+mod metrics;
 pub mod msr;
 mod pmu;
 mod select;
 
-pub use branches::Branches;
+pub use branches::{Branch, Branches, Kind};
 pub use debug_store::Memory;
 pub use generation::Generation;
 pub use pmu::Pmu;
-pub use select::class_of;
+pub use select::counted;
 
 pub use crate::emulated::{Actions, Arm, Budget, CLASSES, Class, Granularity, KERNEL, Retired, Settings, Tally, USER};

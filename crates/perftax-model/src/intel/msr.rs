@@ -22,6 +22,8 @@ pub const GLOBAL_STATUS_RESET: u32 = 0x390;
 pub const GLOBAL_STATUS_SET: u32 = 0x391;
 /// What the PMU can do.
 pub const PERF_CAPABILITIES: u32 = 0x345;
+/// Where slots went.
+pub const PERF_METRICS: u32 = 0x329;
 /// Which counters sample precisely.
 pub const PEBS_ENABLE: u32 = 0x3f1;
 /// What adaptive records hold.
@@ -53,6 +55,7 @@ pub const PEBS_FRONTEND: u32 = 0x3f7;
 pub const STATE: &[RangeInclusive<u32>] = &[
     FULL_WIDTH_PERFCTR0..=FULL_WIDTH_PERFCTR0 + 7,
     FIXED_CTR0..=FIXED_CTR0 + 3,
+    PERF_METRICS..=PERF_METRICS,
     PERFEVTSEL0..=PERFEVTSEL0 + 7,
     FIXED_CTR_CTRL..=FIXED_CTR_CTRL,
     OFFCORE_RSP0..=OFFCORE_RSP1,

@@ -2,12 +2,20 @@
 
 use super::debug_store::{self, Memory, Occasion};
 use super::generation::COUNTER_BITS;
-use super::{Actions, Arm, Branches, Budget, Class, Generation, KERNEL, Retired, Settings, Tally, USER, class_of, msr};
-use crate::emulated::{CLOSE, Plan, Skid};
+use super::metrics::Metrics;
+use super::select::SLOTS_A_CYCLE;
+use super::{
+    Actions, Arm, Branch, Branches, Budget, Class, Generation, KERNEL, Retired, Settings, Tally, USER, counted, msr,
+};
+use crate::emulated::{CLOSE, Counted, Plan, Skid, Unmodelled};
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 /// Number of the first fixed counter among all.
 const FIXED: u64 = 32;
+/// Number of the fixed counter of slots.
+const SLOTS: u64 = FIXED + 3;
+/// The number that the metrics of slots have among counters, and their bit of MSR_PERF_GLOBAL_CTRL.
+const METRICS: u64 = 48;
 
 const STATUS_BUFFER: u64 = 1 << 62;
 const STATUS_COUNTERS_FROZEN: u64 = 1 << 59;
@@ -27,16 +35,19 @@ const FIXED_ADAPTIVE: u64 = 32;
 #[derive(Clone, Copy, Debug)]
 struct Running {
     number: u64,
-    class: Class,
+    counted: Counted,
     /// By mode.
     counts: [bool; 2],
     interrupts: bool,
 }
 
 impl Running {
-    /// Cycles pass with instructions; what else takes cycles is added where it happens.
-    fn budgeted(&self) -> Class {
-        if self.class == Class::Cycles { Class::Instructions } else { self.class }
+    /// The class, where it counts each event of one.
+    fn class(&self) -> Option<Class> {
+        match self.counted {
+            Counted::Each(class, _) => Some(class),
+            _ => None,
+        }
     }
 
     fn modes(&self) -> impl Iterator<Item = usize> {
@@ -65,7 +76,12 @@ pub struct Pmu {
     debugctl: u64,
     ignored: [u64; 3],
     branches: Branches,
+    metrics: Metrics,
     running: Vec<Running>,
+    /// Counters of cycles whose condition held in the latest one, a bit each.
+    held: u64,
+    /// What counters were set to and is not modelled.
+    pub unmodelled: Unmodelled,
     /// Counters whose next event PEBS records.
     armed: u64,
     /// Budgets as they were when they were set.
@@ -95,7 +111,10 @@ impl Pmu {
             debugctl: 0,
             ignored: [0; 3],
             branches: Branches::new(generation),
+            metrics: Metrics::default(),
             running: Vec::new(),
+            held: 0,
+            unmodelled: Unmodelled::default(),
             armed: 0,
             start: Budget::default(),
             skid: Skid::default(),
@@ -111,15 +130,20 @@ impl Pmu {
     /// An instruction has retired and its budget is used up, or branches are recorded: counters are brought up to date, and what is due
     /// happens.
     pub fn retire(&mut self, budget: &mut Budget, retired: &Retired, memory: &mut impl Memory) -> Actions {
-        let overflowed = self.sync(budget);
         let mode = usize::from(retired.privilege & 1);
+        let (of_cycles, due) = self.cycle(retired, mode);
+        let overflowed = self.sync(budget) | due;
         let mut actions = Actions::default();
         let mut fired = 0u64;
         let mut interrupt = false;
+        let precise = self.precise();
         for counter in &self.running {
             let bit = 1u64 << counter.number;
-            let happened = counter.counts[mode] && retired.classes & counter.budgeted().bit() != 0;
-            if self.pebs_enable & bit != 0 {
+            let happened = match counter.counted {
+                Counted::Cycles(_) => of_cycles & bit != 0,
+                each => counter.counts[mode] && retired.classes & each.budgeted().bit() != 0,
+            };
+            if precise & bit != 0 {
                 if happened && self.armed & bit != 0 {
                     self.armed &= !bit;
                     fired |= bit;
@@ -166,18 +190,22 @@ impl Pmu {
         self.sync(budget);
         for i in 0..self.running.len() {
             let counter = self.running[i];
-            if counter.class == Class::Cycles && counter.counts[mode] {
-                let value = self.counter(counter.number);
-                let until = COUNTER_MASK + 1 - *value;
-                *value += cycles.min(until - 1);
+            if !counter.counts[mode] {
+                continue;
             }
+            let events = match counter.counted {
+                Counted::Cycles(condition) => self.holding(counter.number, |held| condition.standing(cycles, held)),
+                each => each.of_standing().unwrap_or(0) * cycles,
+            };
+            let until = COUNTER_MASK + 1 - self.counter_value(counter.number);
+            *self.counter(counter.number) += events.min(until - 1);
         }
         self.plan(budget, CLOSE);
     }
 
-    /// A branch was taken while branches are recorded.
-    pub fn branch(&mut self, from: u64, to: u64, mode: usize, mispredicted: bool, cycles: u64) {
-        self.branches.record(from, to, mode, mispredicted, cycles);
+    /// A branch was taken while branches are recorded; whether it was.
+    pub fn branch(&mut self, branch: &Branch) -> bool {
+        self.branches.record(branch)
     }
 
     /// Reads a register; `None` where it is not one of ours.
@@ -189,13 +217,15 @@ impl Pmu {
         Some(match number {
             msr::PERF_CAPABILITIES => self.generation.perf_capabilities(),
             msr::GLOBAL_STATUS_RESET | msr::GLOBAL_STATUS_SET => 0,
+            msr::PERF_METRICS => self.metrics.register(self.fixed[(SLOTS - FIXED) as usize]),
             number => *self.register(number)?,
         })
     }
 
     /// Writes a register; false where it is not one of ours or refuses the value.
     pub fn write(&mut self, budget: &mut Budget, number: u32, value: u64) -> bool {
-        if !self.generation.has(number) || number == msr::PERF_CAPABILITIES || number == msr::GLOBAL_STATUS {
+        let is_read_only = number == msr::PERF_CAPABILITIES || number == msr::GLOBAL_STATUS;
+        if !self.generation.has(number) || is_read_only || !self.generation.takes(number, value) {
             return false;
         }
         self.bring_up_to_date(budget);
@@ -206,6 +236,15 @@ impl Pmu {
             // What is armed stays so: Linux clears and restores this register around a switch between threads with like events, and leaves the
             // counters alone there (kernel/events/core.c, `context_equiv`). One that is beyond its overflow by then would fire no more.
             msr::PEBS_ENABLE => self.pebs_enable = value,
+            msr::PERF_METRICS => self.metrics = Metrics::of(value, self.fixed[(SLOTS - FIXED) as usize]),
+            number if (msr::PERFEVTSEL0..msr::PERFEVTSEL0 + general).contains(&number) => {
+                let i = number - msr::PERFEVTSEL0;
+                self.held &= !(1 << i);
+                self.selectors[i as usize] = value;
+                if value & SELECT_ENABLE != 0 && counted(self.generation, value).is_none() {
+                    self.unmodelled.add(value);
+                }
+            }
             number if (msr::PERFCTR0..msr::PERFCTR0 + general).contains(&number) => {
                 self.armed &= !(1 << (number - msr::PERFCTR0));
                 self.general[(number - msr::PERFCTR0) as usize] = value as u32 as i32 as u64 & COUNTER_MASK;
@@ -284,6 +323,7 @@ impl Pmu {
 
     fn counter(&mut self, number: u64) -> &mut u64 {
         match number {
+            METRICS => &mut self.metrics.retiring,
             FIXED.. => &mut self.fixed[(number - FIXED) as usize],
             _ => &mut self.general[number as usize],
         }
@@ -298,16 +338,26 @@ impl Pmu {
             let enabled = self.global_control >> i & 1 == 1 && selector & SELECT_ENABLE != 0;
             let counts = [selector & SELECT_KERNEL != 0, selector & SELECT_USER != 0];
             let interrupts = selector & SELECT_INTERRUPT != 0;
-            if let (true, Some(class)) = (enabled, class_of(selector)) {
-                self.running.push(Running { number: i as u64, class, counts, interrupts });
+            let counted = counted(self.generation, selector).filter(|counted| enabled && *counted != Counted::Never);
+            if let Some(counted) = counted {
+                self.running.push(Running { number: i as u64, counted, counts, interrupts });
             }
         }
         for i in 0..self.fixed.len() as u64 {
             let control = self.fixed_control >> (4 * i) & 0xf;
             let counts = [control & 1 != 0, control & 2 != 0];
-            let class = if i == 0 { Class::Instructions } else { Class::Cycles };
-            if self.global_control >> (FIXED + i) & 1 == 1 && counts != [false; 2] {
-                self.running.push(Running { number: FIXED + i, class, counts, interrupts: control & 8 != 0 });
+            let counted = match FIXED + i {
+                FIXED => Counted::Each(Class::Instructions, 1),
+                SLOTS => Counted::Each(Class::Cycles, SLOTS_A_CYCLE),
+                _ => Counted::Each(Class::Cycles, 1),
+            };
+            let number = FIXED + i;
+            if self.global_control >> number & 1 == 1 && counts != [false; 2] {
+                self.running.push(Running { number, counted, counts, interrupts: control & 8 != 0 });
+                if number == SLOTS && self.global_control >> METRICS & 1 == 1 {
+                    let counted = Counted::Each(Class::Uops, 1);
+                    self.running.push(Running { number: METRICS, counted, counts, interrupts: false });
+                }
             }
         }
     }
@@ -317,8 +367,9 @@ impl Pmu {
         let mut overflowed = 0;
         for i in 0..self.running.len() {
             let counter = self.running[i];
-            let events: i64 = counter.modes().map(|mode| self.start.passed(budget, mode, counter.budgeted())).sum();
-            let value = self.counter_value(counter.number) as i64 + events;
+            let counted = counter.counted;
+            let events: i64 = counter.modes().map(|mode| self.start.passed(budget, mode, counted.budgeted())).sum();
+            let value = self.counter_value(counter.number) as i64 + events * counted.weight() as i64;
             overflowed |= u64::from(value > COUNTER_MASK as i64) << counter.number;
             *self.counter(counter.number) = value as u64 & COUNTER_MASK;
         }
@@ -332,9 +383,40 @@ impl Pmu {
 
     fn counter_value(&self, number: u64) -> u64 {
         match number {
+            METRICS => self.metrics.retiring,
             FIXED.. => self.fixed[(number - FIXED) as usize],
             _ => self.general[number as usize],
         }
+    }
+
+    /// Counters that PEBS samples. Before version 5 the upper half says which of them sample loads by latency (SDM volume 3, 20.3.4.4.2).
+    fn precise(&self) -> u64 {
+        self.pebs_enable & self.generation.precise()
+    }
+
+    /// A cycle has passed, in which an instruction retired: counters of cycles that it is one for, and those that overflowed by it.
+    fn cycle(&mut self, retired: &Retired, mode: usize) -> (u64, u64) {
+        let (mut counted, mut overflowed) = (0, 0);
+        for i in 0..self.running.len() {
+            let counter = self.running[i];
+            let Counted::Cycles(condition) = counter.counted else { continue };
+            if !counter.counts[mode] {
+                continue;
+            }
+            let events = self.holding(counter.number, |held| condition.cycle(retired.classes, retired.uops, held));
+            let value = self.counter_value(counter.number) + events;
+            counted |= events.min(1) << counter.number;
+            overflowed |= u64::from(value > COUNTER_MASK) << counter.number;
+            *self.counter(counter.number) = value & COUNTER_MASK;
+        }
+        (counted, overflowed)
+    }
+
+    fn holding(&mut self, number: u64, judge: impl FnOnce(&mut bool) -> u64) -> u64 {
+        let mut held = self.held >> number & 1 == 1;
+        let events = judge(&mut held);
+        self.held = self.held & !(1 << number) | u64::from(held) << number;
+        events
     }
 
     /// Sets the budget: how many events of each class may pass until something is due, and how closely to follow. A block of `need`
@@ -344,8 +426,14 @@ impl Pmu {
         for counter in &self.running {
             // An armed counter's next event is of interest, whatever its value.
             let armed = self.armed >> counter.number & 1 == 1;
-            let distance = COUNTER_MASK + 1 - self.counter_value(counter.number);
-            plan.share(counter.counts, counter.budgeted(), if armed { 0 } else { distance - 1 });
+            let distance = COUNTER_MASK - self.counter_value(counter.number);
+            let events = match counter.counted {
+                // Each cycle is looked at.
+                Counted::Cycles(_) => 0,
+                _ if armed => 0,
+                each => distance / each.weight().max(1),
+            };
+            plan.share(counter.counts, counter.counted.budgeted(), events);
         }
         if let Some(left) = self.skid.left() {
             plan.skid(left);
@@ -356,12 +444,14 @@ impl Pmu {
         if self.debugctl & DEBUGCTL_BRANCHES != 0 && self.status & STATUS_BRANCHES_FROZEN == 0 {
             plan.record_branches();
         }
+        let precise = self.precise();
         let of_data = |counter: &Running| {
-            let precise = self.pebs_enable >> counter.number & 1 == 1;
-            counter.class.bit() & Class::OF_CACHES != 0 || precise && matches!(counter.class, Class::Loads | Class::LockedLoads)
+            let precise = precise >> counter.number & 1 == 1;
+            counter.class().is_some_and(|class| class.bit() & Class::OF_CACHES != 0)
+                || precise && matches!(counter.class(), Some(Class::Loads | Class::LockedLoads))
         };
         // Latencies are told without caches that evict, too: by who has written to the line.
-        let of_latency = |counter: &Running| counter.class == Class::SlowLoads;
+        let of_latency = |counter: &Running| counter.class() == Some(Class::SlowLoads);
         if self.running.iter().any(|counter| of_latency(counter) || self.settings.caches && of_data(counter)) {
             plan.watch_memory();
         }
@@ -388,7 +478,7 @@ impl Pmu {
         let occasion = Occasion {
             generation: self.generation,
             counters: fired,
-            class: first.class,
+            class: first.counted.budgeted(),
             groups: if adaptive { self.data_config } else { 0 },
             branches: &self.branches,
         };

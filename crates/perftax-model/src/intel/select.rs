@@ -1,22 +1,43 @@
 //! What event selectors mean.
 
-use super::Class;
+use super::Generation;
+use crate::emulated::{Class, Counted, Masks};
 
-/// The class that a selector counts, by event code and umask (SDM volume 3, tables 20-1 and 20-3 for the architectural events; the
-/// generations' own as in Linux's arch/x86/events/intel and perf's lists); `None` for events that are not modelled, which then count
-/// nothing.
-pub fn class_of(selector: u64) -> Option<Class> {
-    let (code, umask) = (selector & 0xff, selector >> 8 & 0xff);
-    let counter_mask = selector >> 24 & 0xff;
-    let inverted = selector >> 23 & 1 == 1;
-    // Cycles with fewer than so many of something, as perf's cycles:pp asks: all of them.
-    if inverted && counter_mask > 0 {
-        return Some(Class::Cycles);
+/// Slots of a cycle on Ice Lake: what each cycle has room for (perf's list of events for it: TOPDOWN.SLOTS).
+pub const SLOTS_A_CYCLE: u64 = 5;
+
+/// What an event code and unit mask stand for.
+enum Meaning {
+    Class(Class),
+    /// Slots of [`SLOTS_A_CYCLE`].
+    Slots,
+    /// What a machine that never waits for instructions and never runs any in vain has none of.
+    None,
+}
+
+/// What a selector counts, by event code, unit mask, counter mask, inversion and edge (SDM volume 3, 20.2.1.1, tables 20-1 and 20-3 for the
+/// architectural events; the generations' own as in Linux's arch/x86/events/intel and perf's lists); `None` for events that are not modelled.
+pub fn counted(generation: Generation, selector: u64) -> Option<Counted> {
+    let masks = Masks::of(selector);
+    Some(match meaning(generation, selector & 0xff, selector >> 8 & 0xff)? {
+        Meaning::Class(class) => Counted::of(class, masks),
+        Meaning::Slots if masks == Masks::default() => Counted::Each(Class::Cycles, SLOTS_A_CYCLE),
+        // Cycles with so many slots or fewer: each has as many.
+        Meaning::Slots => return None,
+        Meaning::None => Counted::none(masks),
+    })
+}
+
+fn meaning(generation: Generation, code: u64, umask: u64) -> Option<Meaning> {
+    if generation == Generation::IceLake && (code, umask) == (0xa4, 0x01) {
+        return Some(Meaning::Slots);
     }
-    Some(match (code, umask) {
+    Some(Meaning::Class(match (code, umask) {
         (0xc0, 0x00 | 0x01) => Class::Instructions,
-        (0x3c, 0x00 | 0x01) => Class::Cycles,
-        (0xc2, 0x01 | 0x02) => Class::Uops,
+        // Of the thread, of the reference clock, of the same with one thread active: a core has one thread, and one clock.
+        (0x3c, 0x00..=0x02) => Class::Cycles,
+        // Slots in which something retires, and what is issued: all that is issued retires.
+        (0xc2, 0x01 | 0x02) | (0x0e, 0x01) => Class::Uops,
         (0xd0, 0x81) => Class::Loads,
         (0xd0, 0x11) | (0x08, 0x01) => Class::StlbMisses,
         (0xd0, 0x82) | (0xcd, 0x02) => Class::Stores,
@@ -32,8 +53,11 @@ pub fn class_of(selector: u64) -> Option<Class> {
         (0xd1, 0x10) => Class::L2Misses,
         (0xd1, 0x20) | (0x2e, 0x41) => Class::LlcMisses,
         (0x2e, 0x4f) => Class::L2Misses,
+        // Micro-operations that the front end did not deliver; cycles of recovery after a clear (perf's topdown-fetch-bubbles and
+        // topdown-recovery-bubbles).
+        (0x9c, 0x01) | (0x0d, 0x01 | 0x03) => return Some(Meaning::None),
         _ => return None,
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -42,24 +66,31 @@ mod tests {
 
     #[test]
     fn perfs_names_mean_what_they_say() {
+        let each = |class| Some(Counted::Each(class, 1));
         // perf's generic events and Skylake's own, as libpfm and the kernel encode them.
-        for (selector, class) in [
-            (0x0053_00c0, Some(Class::Instructions)),
-            (0x0053_003c, Some(Class::Cycles)),
-            (0x01c0 | 1 << 23 | 16 << 24, Some(Class::Cycles)),
-            (0x01c2 | 1 << 23 | 16 << 24, Some(Class::Cycles)),
-            (0x02c2, Some(Class::Uops)),
-            (0x81d0, Some(Class::Loads)),
-            (0x82d0, Some(Class::Stores)),
-            (0x01cd, Some(Class::SlowLoads)),
-            (0x412e, Some(Class::LlcMisses)),
-            (0x00c5, Some(Class::Mispredicted)),
-            (0x20d1, Some(Class::LlcMisses)),
-            (0x11d0, Some(Class::StlbMisses)),
-            (0x0108, Some(Class::StlbMisses)),
+        for (selector, meant) in [
+            (0x0053_00c0, each(Class::Instructions)),
+            (0x0053_003c, each(Class::Cycles)),
+            (0x01c0 | 1 << 23 | 16 << 24, each(Class::Cycles)),
+            (0x01c2 | 1 << 23 | 16 << 24, each(Class::Cycles)),
+            (0x02c2, each(Class::Uops)),
+            (0x81d0, each(Class::Loads)),
+            (0x82d0, each(Class::Stores)),
+            (0x01cd, each(Class::SlowLoads)),
+            (0x412e, each(Class::LlcMisses)),
+            (0x00c5, each(Class::Mispredicted)),
+            (0x20d1, each(Class::LlcMisses)),
+            (0x11d0, each(Class::StlbMisses)),
+            (0x0108, each(Class::StlbMisses)),
+            // What perf stat --topdown counts before Ice Lake.
+            (0x010e, each(Class::Uops)),
+            (0x019c, Some(Counted::Never)),
+            (0x010d | 1 << 21, Some(Counted::Never)),
+            (0x01a4, None),
             (0x1234, None),
         ] {
-            assert_eq!(class_of(selector), class, "{selector:#x}");
+            assert_eq!(counted(Generation::Skylake, selector), meant, "{selector:#x}");
         }
+        assert_eq!(counted(Generation::IceLake, 0x01a4), Some(Counted::Each(Class::Cycles, SLOTS_A_CYCLE)));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use perftax_model::intel::{
-    Actions, Arm, Budget, CLASSES, Class, Generation, Granularity, KERNEL, Memory, Pmu, Retired, Settings, USER, msr,
+    Actions, Arm, Branch, Budget, CLASSES, Class, Generation, Granularity, KERNEL, Kind, Memory, Pmu, Retired, Settings, USER, msr,
 };
 use proptest::prelude::*;
 
@@ -240,7 +240,8 @@ fn adaptive_records_hold_what_is_asked_for() {
     core.write(msr::PEBS_DATA_CFG, 1 | 2 | 8 | 3 << 24);
     core.count(0, INSTRUCTIONS_USER | 1 << 34, 9);
     core.sample(&[(0, 9)], 5, 32 + 32 + 144 + 4 * 24);
-    (0..5).for_each(|i| core.pmu.branch(i, 50 + i, USER, false, 1));
+    let branch = |from| Branch { from, to: 50 + from, kind: Kind::RelativeJump, mode: USER, mispredicted: false, cycles: 1 };
+    assert!((0..5).all(|i| core.pmu.branch(&branch(i))));
     (1..=10).for_each(|i| {
         core.execute(i, Class::Loads.bit());
     });
