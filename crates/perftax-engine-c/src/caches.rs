@@ -7,7 +7,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use perftax_model::cache::{CacheSpec, Coherence, Hierarchy, Holder, LINE_BYTES, Level, MAX_CORES, Policy, SetAssociative, Who, line_of};
+use perftax_model::cache::{
+    CacheSpec, Coherence, Hierarchy, Holder, LINE_BYTES, Level, MAX_CORES, Policy, SetAssociative, Who, line_of,
+};
 use perftax_model::emulated::{CLEAN, Class, MODIFIED};
 use perftax_model::machine::{self, LlcShare, Machine};
 use perftax_model::{amd, intel};

@@ -172,7 +172,8 @@ impl Pmu {
             Some((false, i)) => {
                 self.held &= !(1 << i);
                 self.selectors[i] = value;
-                if value & SELECT_ENABLE != 0 && counted(value).is_none() {
+                let is_told = counted(value).is_some_and(|counted| self.settings.tells(counted));
+                if value & SELECT_ENABLE != 0 && !is_told {
                     self.unmodelled.add(value);
                 }
             }

@@ -69,6 +69,14 @@ impl Counted {
         if always { Self::Each(Class::Cycles, 1) } else { Self::Never }
     }
 
+    /// The class, where its events are what is counted.
+    pub fn class(self) -> Option<Class> {
+        match self {
+            Self::Each(class, _) | Self::Cycles(Condition { class, .. }) => Some(class),
+            Self::Never => None,
+        }
+    }
+
     /// What the budget is kept of: cycles pass with instructions, and what else takes cycles is added where it happens.
     pub fn budgeted(self) -> Class {
         match self {

@@ -1,5 +1,7 @@
 //! What may be set, what is to be done, what was done.
 
+use super::{Class, Counted};
+
 /// Which event PEBS records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arm {
@@ -27,6 +29,14 @@ pub struct Settings {
     pub ibs_random: bool,
     /// Whether a load that misses the first level takes the time that it takes to where it is found. All instructions are followed for that.
     pub miss_time: bool,
+}
+
+impl Settings {
+    /// Whether a machine with these settings counts such: misses are told by simulated caches alone.
+    pub fn tells(&self, counted: Counted) -> bool {
+        const OF_MISSES: u32 = Class::OF_CACHES & !Class::SlowLoads.bit();
+        self.caches || counted.class().is_none_or(|class| class.bit() & OF_MISSES == 0)
+    }
 }
 
 /// What whoever executes must do now.

@@ -4,9 +4,7 @@ use super::debug_store::{self, Memory, Occasion};
 use super::generation::COUNTER_BITS;
 use super::metrics::Metrics;
 use super::select::SLOTS_A_CYCLE;
-use super::{
-    Actions, Arm, Branch, Branches, Budget, Class, Generation, KERNEL, Retired, Settings, Tally, USER, counted, msr,
-};
+use super::{Actions, Arm, Branch, Branches, Budget, Class, Generation, KERNEL, Retired, Settings, Tally, USER, counted, msr};
 use crate::emulated::{CLOSE, Counted, Plan, Skid, Unmodelled};
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
@@ -241,7 +239,8 @@ impl Pmu {
                 let i = number - msr::PERFEVTSEL0;
                 self.held &= !(1 << i);
                 self.selectors[i as usize] = value;
-                if value & SELECT_ENABLE != 0 && counted(self.generation, value).is_none() {
+                let is_told = counted(self.generation, value).is_some_and(|counted| self.settings.tells(counted));
+                if value & SELECT_ENABLE != 0 && !is_told {
                     self.unmodelled.add(value);
                 }
             }
@@ -267,9 +266,13 @@ impl Pmu {
         true
     }
 
-    /// RDPMC: a general counter, or with bit 30 a fixed one; `None` where there is none.
+    /// RDPMC: a general counter, with bit 30 a fixed one, with bit 29 the metrics of slots; `None` where there is none.
     pub fn rdpmc(&mut self, budget: &mut Budget, number: u32) -> Option<u64> {
         const FIXED_BIT: u32 = 1 << 30;
+        const METRICS: u32 = 1 << 29;
+        if number == METRICS {
+            return self.read(budget, msr::PERF_METRICS);
+        }
         self.bring_up_to_date(budget);
         let counters = if number & FIXED_BIT != 0 { &self.fixed } else { &self.general };
         counters.get((number & !FIXED_BIT) as usize).copied()

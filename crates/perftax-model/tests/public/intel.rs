@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use perftax_model::intel::{
-    Actions, Arm, Branch, Budget, CLASSES, Class, Generation, Granularity, KERNEL, Kind, Memory, Pmu, Retired, Settings, USER, msr,
+    Actions, Arm, Branch, Budget, CLASSES, Class, Generation, Granularity, KERNEL, Kind, Memory, Pmu, Retired, Settings, USER,
+    msr,
 };
 use proptest::prelude::*;
 
@@ -291,6 +292,71 @@ fn what_is_not_ours_is_refused() {
     assert!(!core.pmu.write(&mut core.budget, msr::GLOBAL_STATUS_SET, 1), "version 4 has it");
     core.write(msr::PERFCTR0, 0xffff_fff0);
     assert_eq!(core.read(msr::PERFCTR0), 0xffff_ffff_fff0, "32 bits, sign-extended");
+}
+
+/// Before version 5 the upper half of PEBS_ENABLE says which counters sample loads by latency: it is no fixed counter's.
+#[test]
+fn what_samples_by_latency_is_no_fixed_counters_bit() {
+    for (generation, fixed_counts_on) in [(Generation::Skylake, true), (Generation::IceLake, false)] {
+        let mut core = Core::new(generation, Settings::default());
+        core.sample(&[(0, 1000)], 10, 200);
+        core.write(msr::PEBS_ENABLE, 1 | 1 << 32);
+        core.write(msr::FIXED_CTR0, (1 << 48) - 100);
+        core.write(msr::FIXED_CTR_CTRL, 0xa);
+        core.write(msr::GLOBAL_CTRL, 1 << 32);
+        (0..100).for_each(|i| {
+            core.execute(i, 0);
+        });
+        assert_eq!((core.read(msr::GLOBAL_STATUS) == 1 << 32, core.interrupted_at == [100]), (fixed_counts_on, fixed_counts_on));
+    }
+}
+
+/// Twelve instructions a loop, three of which load: cycles with a load, those without one, how often loads begin.
+#[test]
+fn masks_count_cycles() {
+    let mut core = Core::new(Generation::Skylake, Settings::default());
+    let loads = 0x81d0 | 1 << 16;
+    core.count(0, loads | 1 << 24, 0);
+    core.count(1, loads | 1 << 24 | 1 << 23, 0);
+    core.count(2, loads | 1 << 24 | 1 << 18, 0);
+    core.count(3, loads | 1 << 24 | 1 << 23 | 1 << 18, 50);
+    for i in 0..12_000 {
+        core.execute(i, if matches!(i % 12, 3 | 4 | 8) { Class::Loads.bit() } else { 0 });
+    }
+    assert_eq!([0, 1, 2].map(|n| core.read(msr::PERFCTR0 + n)), [3000, 9000, 2000]);
+    // The fiftieth time that there is none after some: it begins without, goes on after the second load of each loop and after the third.
+    assert_eq!(core.interrupted_at.first(), Some(&(24 * 12 + 6)));
+    core.pmu.stand_still(&mut core.budget, USER, 500);
+    assert_eq!([0, 1, 2].map(|n| core.read(msr::PERFCTR0 + n)), [3000, 9500, 2000], "nothing happens meanwhile");
+}
+
+#[test]
+fn slots_and_where_they_went() {
+    let mut core = Core::new(Generation::IceLake, Settings::default());
+    core.write(msr::FIXED_CTR0 + 3, 0);
+    core.write(msr::PERF_METRICS, 0);
+    core.write(msr::FIXED_CTR_CTRL, 0x2 << 12);
+    core.write(msr::GLOBAL_CTRL, 1 << 35 | 1 << 48);
+    for i in 0..1000 {
+        core.execute(i, Class::Uops.bit());
+    }
+    assert_eq!(core.read(msr::FIXED_CTR0 + 3), 5000);
+    let metrics = core.pmu.rdpmc(&mut core.budget, 1 << 29).unwrap();
+    assert_eq!((metrics & 255, metrics >> 8 & 0xffff, metrics >> 24), (51, 0, 204), "a fifth retires, the rest waits");
+    assert_eq!(Core::new(Generation::Skylake, Settings::default()).pmu.rdpmc(&mut Budget::default(), 1 << 29), None);
+}
+
+#[test]
+fn what_is_not_modelled_is_told() {
+    let mut core = Core::new(Generation::Skylake, Settings::default());
+    core.count(0, 0x04a3, 0);
+    core.count(1, 0x04a3, 0);
+    core.count(2, 0x08d1, 0);
+    core.count(3, INSTRUCTIONS_USER, 0);
+    assert_eq!(core.pmu.unmodelled.iter().collect::<Vec<_>>(), [(0x04a3, 2), (0x08d1, 1)], "misses need caches");
+    let mut core = Core::new(Generation::Skylake, Settings { caches: true, ..Settings::default() });
+    core.count(2, 0x08d1, 0);
+    assert_eq!(core.pmu.unmodelled.iter().count(), 0);
 }
 
 proptest! {
