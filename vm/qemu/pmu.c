@@ -47,6 +47,12 @@ static inline int pmu_mode(CPUX86State *env)
     return (env->hflags & HF_CPL_MASK) != 0;
 }
 
+/* Registers of the emulation alone are there. */
+static bool pmu_is_hidden(CPUX86State *env)
+{
+    return env->pmu.settings.without & PERFTAX_WITHOUT_PMU;
+}
+
 bool x86_pmu_present(CPUX86State *env)
 {
     return env->pmu.engine != NULL;
@@ -291,7 +297,7 @@ void x86_pmu_cpuid(CPUX86State *env, uint32_t *eax, uint32_t *ebx,
 {
     uint32_t r[4] = { 0 };
 
-    if (env->pmu.engine) {
+    if (env->pmu.engine && !pmu_is_hidden(env)) {
         perftax_engine_cpuid_a(env->pmu.engine, r);
     }
     *eax = r[0];
@@ -302,7 +308,8 @@ void x86_pmu_cpuid(CPUX86State *env, uint32_t *eax, uint32_t *ebx,
 
 uint32_t x86_pmu_cpuid_ibs(CPUX86State *env)
 {
-    return env->pmu.engine ? perftax_engine_cpuid_ibs(env->pmu.engine) : 0;
+    return env->pmu.engine && !pmu_is_hidden(env)
+        ? perftax_engine_cpuid_ibs(env->pmu.engine) : 0;
 }
 
 /* Classes of the instruction in flight, which the one at @next follows. */
@@ -486,10 +493,12 @@ static void pmu_act(CPUX86State *env, int mode,
         if (!locked) {
             qemu_mutex_lock_iothread();
         }
-        if (actions->interrupt) {
+        if (actions->interrupt &&
+            !(env->pmu.settings.without & PERFTAX_WITHOUT_PMI)) {
             apic_deliver_pmi(env_archcpu(env)->apic_state);
         }
-        if (actions->sampling_interrupt) {
+        if (actions->sampling_interrupt &&
+            !(env->pmu.settings.without & PERFTAX_WITHOUT_PMI)) {
             apic_deliver_extended(env_archcpu(env)->apic_state, 0);
         }
         if (!locked) {
@@ -718,6 +727,12 @@ bool x86_pmu_rdpmc(CPUX86State *env)
     bool known;
     uint64_t value = 0;
 
+    if (pmu_is_hidden(env) ||
+        (env->pmu.settings.without & PERFTAX_WITHOUT_RDPMC && pmu_mode(env))) {
+        /* The kernel reads its own counters so, and nobody takes that away. */
+        pmu_end_access(env, before);
+        return false;
+    }
     known = perftax_engine_rdpmc(env->pmu.engine, env->regs[R_ECX], &value);
     pmu_end_access(env, before);
     if (known) {
@@ -764,6 +779,9 @@ bool x86_pmu_rdmsr(CPUX86State *env, uint32_t msr, uint64_t *value)
         *value = pmu->nmi_instructions;
         return true;
     }
+    if (pmu_is_hidden(env)) {
+        return false;
+    }
     before = pmu_begin_access(env);
     known = perftax_engine_rdmsr(pmu->engine, msr, value);
     pmu_end_access(env, before);
@@ -793,6 +811,9 @@ bool x86_pmu_wrmsr(CPUX86State *env, uint32_t msr, uint64_t value)
         pmu_pause(env);
         return true;
     default:
+        if (pmu_is_hidden(env)) {
+            return false;
+        }
         before = pmu_begin_access(env);
         known = perftax_engine_wrmsr(pmu->engine, msr, value);
         pmu_end_access(env, before);

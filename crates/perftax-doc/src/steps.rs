@@ -52,6 +52,8 @@ pub enum Setting {
     Probe,
     /// A process that runs.
     Process,
+    /// Memory of an emulated machine.
+    Memory,
     /// A machine's profile.
     Profile,
     /// Whether fewer runs are enough.
@@ -115,6 +117,7 @@ impl Setting {
             Self::Plant => "'plant'",
             Self::Probe => "'probe'",
             Self::Process => "'process'",
+            Self::Memory => "'memory'",
             Self::Profile => "'profile'",
             Self::Quick => "'quick'",
             Self::Ready => "'ready'",

@@ -73,12 +73,18 @@ struct perftax_actions {
     bool sampling_interrupt;            /* raise that of AMD's instruction-based sampling: extended entry 0 of the local APIC */
 };
 
+/* What processors may lack, as those of guests in clouds do; the emulator looks after the last three. */
+enum {
+    PERFTAX_WITHOUT_LBR = 1, PERFTAX_WITHOUT_PEBS = 2, PERFTAX_WITHOUT_PMI = 4, PERFTAX_WITHOUT_RDPMC = 8, PERFTAX_WITHOUT_PMU = 16,
+};
+
 struct perftax_settings {
     uint64_t assist_ns, interrupt_ns;
     uint32_t skid;
     bool arm_same;                      /* PEBS records the event that overflowed, not the next */
     bool caches;
     bool ibs_random;                    /* the low bits of AMD's sampling counters start at random, from a seed */
+    uint32_t without;                   /* what is missing, a bit each */
     bool miss_time;                     /* loads that miss take time, all instructions are followed for that; with caches */
 };
 

@@ -6,7 +6,7 @@ mod caches;
 mod memory;
 mod pmu;
 
-use perftax_model::emulated::{Actions, Arm, Budget, Retired, Settings, Tally};
+use perftax_model::emulated::{Actions, Arm, Budget, Retired, Settings, Tally, Without};
 use perftax_model::intel::{Branch, Kind};
 
 use caches::Caches;
@@ -32,6 +32,7 @@ pub struct CSettings {
     arm_same: bool,
     caches: bool,
     ibs_random: bool,
+    without: u32,
     miss_time: bool,
 }
 
@@ -44,6 +45,7 @@ impl From<&CSettings> for Settings {
             arm: if c.arm_same { Arm::Same } else { Arm::Next },
             caches: c.caches,
             ibs_random: c.ibs_random,
+            without: Without { branches: c.without & 1 != 0, precise: c.without & 2 != 0 },
             miss_time: c.miss_time,
         }
     }
@@ -118,8 +120,8 @@ pub extern "C" fn perftax_engine_reset(engine: &mut Engine) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_set(engine: &mut Engine, settings: &CSettings) {
-    let Settings { caches, miss_time, .. } = *engine.pmu.settings();
-    *engine.pmu.settings() = Settings { caches, miss_time, ..Settings::from(settings) };
+    let Settings { caches, miss_time, without, .. } = *engine.pmu.settings();
+    *engine.pmu.settings() = Settings { caches, miss_time, without, ..Settings::from(settings) };
 }
 
 /// See the header.

@@ -103,7 +103,7 @@ impl Pmu {
             Self::Amd(_) => amd::msr::STATE,
         };
         ranges.iter().cloned().flatten().filter(|number| match self {
-            Self::Intel(pmu) => pmu.generation().has(*number),
+            Self::Intel(pmu) => pmu.has(*number),
             Self::Amd(_) => true,
         })
     }

@@ -25,6 +25,7 @@ fn setting(setting: Setting) -> &'static str {
         Setting::LinesFrom => "--lines-from",
         Setting::Load => "--load",
         Setting::Machine => "--machine",
+        Setting::Memory => "--memory",
         Setting::MaxRounds => "--max-rounds",
         Setting::Method => "--method",
         Setting::Only => "--only",

@@ -31,17 +31,25 @@ pub struct Finished {
     pub code: i32,
     /// Outputs that were wanted and could not be had.
     pub missing: Vec<String>,
+    /// Events that counters were set to and that are not modelled: code and unit mask as a selector has them, and how often.
+    pub unmodelled: Vec<(u64, u64)>,
+    /// What the command took of the guest's time; `None` where it did not say.
+    pub guest_time: Option<Duration>,
+    /// And of ours, with the machine's start.
+    pub real_time: Duration,
 }
 
 /// From the machine's start to the command's end.
 pub(crate) fn converse(mut emulator: Emulator, guest: &Guest, terminal: Terminal) -> Result<Finished> {
+    let began = Instant::now();
     let output = copy(emulator.at("output"), terminal.output);
     let errors = copy(emulator.at("errors"), terminal.errors);
     let said = listen(emulator.at("control"));
     let ended = wait(&mut emulator, &said, guest, terminal.interrupted);
     // It has nothing more to do: the guest's files are written, and its lines are drained before it says its code.
+    let unmodelled = if ended.is_ok() { emulator.end() } else { Vec::new() };
     emulator.switch_off();
-    let (code, mut missing) = ended.map_err(|how| match how {
+    let Said { code, mut missing, guest_time } = ended.map_err(|how| match how {
         Ended::Interrupted => Error::Interrupted,
         Ended::Badly(how) => emulator.complaint(how),
     })?;
@@ -49,7 +57,7 @@ pub(crate) fn converse(mut emulator: Emulator, guest: &Guest, terminal: Terminal
         thread.join().ok();
     }
     missing.extend(bring_out(&emulator.at("out"), guest)?);
-    Ok(Finished { code, missing })
+    Ok(Finished { code, missing, unmodelled, guest_time, real_time: began.elapsed() })
 }
 
 /// Copies a line of the guest's to where it goes, as it comes.
@@ -78,6 +86,14 @@ pub(crate) fn listen(from: PathBuf) -> Receiver<String> {
     said
 }
 
+/// What the guest's first process has said.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Said {
+    code: i32,
+    missing: Vec<String>,
+    guest_time: Option<Duration>,
+}
+
 /// Why there is no exit code.
 enum Ended {
     Interrupted,
@@ -91,22 +107,18 @@ impl From<String> for Ended {
 }
 
 /// Waits for the end: the exit code and the outputs that are missing, or what went wrong.
-fn wait(
-    emulator: &mut Emulator,
-    said: &Receiver<String>,
-    guest: &Guest,
-    interrupted: fn() -> bool,
-) -> Result<(i32, Vec<String>), Ended> {
+fn wait(emulator: &mut Emulator, said: &Receiver<String>, guest: &Guest, interrupted: fn() -> bool) -> Result<Said, Ended> {
     let (started, shell) = (Instant::now(), guest.argv.is_empty());
-    let (mut missing, mut ready) = (Vec::new(), emulator.is_loaded);
+    let (mut heard, mut ready) = (Said::default(), emulator.is_loaded);
     loop {
         match said.recv_timeout(Duration::from_millis(20)) {
             Ok(line) => match line.trim().split_once(' ') {
                 Some(("exit", number)) if !shell => {
-                    let code = number.parse().map_err(|_| format!("said '{line}' for its exit code"))?;
-                    return Ok((code, missing));
+                    heard.code = number.parse().map_err(|_| format!("said '{line}' for its exit code"))?;
+                    return Ok(heard);
                 }
-                Some(("missing" | "lost", what)) => missing.push(what.to_string()),
+                Some(("missing" | "lost", what)) => heard.missing.push(what.to_string()),
+                Some(("took", times)) => heard.guest_time = took(times),
                 _ => ready |= line.trim() == "ready",
             },
             Err(quiet) => {
@@ -114,7 +126,7 @@ fn wait(
                 match status {
                     // Its last line may be on its way still: it is over when the line is.
                     Some(_) if quiet == RecvTimeoutError::Timeout => emulator.let_go_of_lines(),
-                    Some(status) if shell && status.success() => return Ok((0, missing)),
+                    Some(status) if shell && status.success() => return Ok(heard),
                     Some(status) if emulator.is_loaded && !status.success() => {
                         return Err(format!(
                             "did not go on from where it was saved (QEMU: {status}): {} does without, {} makes all anew",
@@ -122,6 +134,14 @@ fn wait(
                             Operation::RebuildMachine
                         )
                         .into());
+                    }
+                    // Whoever ends us with a signal may end it, too, and before.
+                    Some(_) if emulator.ended_by().is_some() => {
+                        let signal = emulator.ended_by().unwrap_or_default();
+                        return Err(match interrupted() && !shell {
+                            true => Ended::Interrupted,
+                            false => format!("was ended from outside, by signal {signal}").into(),
+                        });
                     }
                     Some(_) if ready => {
                         return Err("ended in the middle of the command: its kernel may have panicked".to_string().into());
@@ -141,6 +161,13 @@ fn wait(
             return Err(Ended::Interrupted);
         }
     }
+}
+
+/// From two lines of /proc/uptime, seconds with two digits behind the point.
+fn took(times: &str) -> Option<Duration> {
+    let (from, to) = times.split_once(' ')?;
+    let [from, to] = [from, to].map(|text| text.parse::<f64>().ok());
+    Duration::try_from_secs_f64(to? - from?).ok()
 }
 
 /// Moves the outputs to where they are wanted; those that are neither files nor folders are named, not moved: a guest may write what it
@@ -202,7 +229,7 @@ mod tests {
 
     use super::*;
 
-    fn ended(said: &'static [&'static str], guest: &[&str]) -> Result<(i32, Vec<String>), Ended> {
+    fn ended(said: &'static [&'static str], guest: &[&str]) -> Result<Said, Ended> {
         let mut emulator = Emulator::of(Command::new("true").spawn().unwrap());
         emulator.child.wait().unwrap();
         let (say, heard) = channel();
@@ -219,10 +246,12 @@ mod tests {
 
     #[test]
     fn what_was_said_before_the_end_is_heard_after_it() {
-        let Ok((code, missing)) = ended(&["ready", "missing a.json", "exit 3"], &["true"]) else { panic!("its code was said") };
-        assert_eq!((code, missing), (3, vec!["a.json".to_string()]));
-        let Ok((code, missing)) = ended(&["ready", "lost b"], &[]) else { panic!("a shell has no code") };
-        assert_eq!((code, missing), (0, vec!["b".to_string()]));
+        let said = ["ready", "missing a.json", "took 3.10 5.35", "exit 3"];
+        let Ok(said) = ended(Box::leak(Box::new(said)), &["true"]) else { panic!("its code was said") };
+        assert_eq!((said.code, said.missing), (3, vec!["a.json".to_string()]));
+        assert_eq!(said.guest_time.map(|time| time.as_millis()), Some(2250));
+        let Ok(said) = ended(&["ready", "lost b"], &[]) else { panic!("a shell has no code") };
+        assert_eq!((said.code, said.missing, said.guest_time), (0, vec!["b".to_string()], None));
         let Err(Ended::Badly(how)) = ended(&["ready"], &["true"]) else { panic!("it said no code") };
         assert!(how.contains("in the middle of the command"), "{how}");
         let Err(Ended::Badly(how)) = ended(&[], &["true"]) else { panic!("it said nothing") };

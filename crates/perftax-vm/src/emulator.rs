@@ -1,5 +1,6 @@
 //! QEMU, started: what it is told, and the lines by which the guest speaks.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -7,8 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, CWD, FileType, Gid, MemfdFlags, Mode, Uid, chownat, memfd_create, mknodat};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::archive::Archive;
 use crate::error::{Error, Result};
@@ -168,6 +171,34 @@ impl Emulator {
         self.child.kill().ok();
         self.child.wait().ok();
         self.let_go_of_lines();
+    }
+
+    /// Asks it to end, and hears what it says then: events that counters were set to and that are not modelled, and how often. One that does not end
+    /// soon is left to [`Self::switch_off`].
+    pub fn end(&mut self) -> Vec<(u64, u64)> {
+        const SOON: Duration = Duration::from_secs(2);
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).ok();
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && asked.elapsed() < SOON {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let said = fs::read_to_string(self.at("qemu")).unwrap_or_default();
+        let unmodelled = said.lines().filter_map(|line| {
+            let (which, times) = line.strip_prefix("perftax-unmodelled: 0x")?.split_once(' ')?;
+            Some((u64::from_str_radix(which, 16).ok()?, times.parse().ok()?))
+        });
+        // Each processor tells of its own.
+        let mut all = BTreeMap::new();
+        unmodelled.for_each(|(which, times): (u64, u64)| *all.entry(which).or_default() += times);
+        all.into_iter().collect()
+    }
+
+    /// The signal that ended it, where it was asked to end by one.
+    pub fn ended_by(&self) -> Option<String> {
+        let said = fs::read_to_string(self.at("qemu")).unwrap_or_default();
+        let (_, behind) = said.split_once("terminating on signal ")?;
+        Some(behind.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().to_string())
     }
 
     /// Lets whoever still waits for a line to be opened see its end, once QEMU is gone.

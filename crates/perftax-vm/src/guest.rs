@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::archive::Archive;
-use crate::closure::{find, libraries};
+use crate::closure::{find, interpreters, libraries};
 use crate::error::{Error, Result};
 use crate::processor::Processor;
 
@@ -24,8 +24,14 @@ pub struct Guest {
     pub share: Option<PathBuf>,
     /// The machine was booted with such a folder, and has it: the command runs there.
     pub has_share: bool,
-    /// Programs that are brought along beside those that the command names.
+    /// Programs, libraries and folders that are brought along beside what the command names.
     pub with: Vec<String>,
+    /// A folder of the host's whose files lie over the guest's own, from its root on.
+    pub root: Option<PathBuf>,
+    /// What the command reads from its standard input; nothing: it is empty.
+    pub input: Vec<u8>,
+    /// The kernel's limits of sampling are as it has them.
+    pub stock_limits: bool,
     /// Files and folders of the guest's that are copied out when the command has ended; relative ones to where it ran.
     pub outputs: Vec<PathBuf>,
     /// Where they go.
@@ -59,6 +65,9 @@ impl Guest {
             share: None,
             has_share: false,
             with: Vec::new(),
+            root: None,
+            input: Vec::new(),
+            stock_limits: false,
             outputs: Vec::new(),
             output_folder: PathBuf::from("."),
             environment: Vec::new(),
@@ -90,7 +99,15 @@ impl Guest {
         if let Some(folder) = &self.share {
             archive.copy_folder(folder, Path::new(SHARE))?;
         }
+        if let Some(folder) = &self.root {
+            archive.copy_folder(folder, Path::new("/"))?;
+        }
         for program in &self.with {
+            if let Some(folder) = Some(Path::new(program)).filter(|path| path.is_dir()) {
+                let folder = std::path::absolute(folder).map_err(Error::file(folder))?;
+                archive.copy_folder(&folder, &folder)?;
+                continue;
+            }
             let found = find(program).ok_or_else(|| Error::NoProgram { program: program.clone() })?;
             bring(archive, &found, &place(program, &found), Symbols::Brought)?;
         }
@@ -99,6 +116,7 @@ impl Guest {
             match find(word) {
                 _ if own => {}
                 // A word may be anything; only the first must be a program.
+                None if self.in_root(word) => {}
                 Some(found) => bring(archive, &found, &place(word, &found), Symbols::Brought)?,
                 None if position == 0 => return Err(Error::NoProgram { program: word.clone() }),
                 None => {}
@@ -129,11 +147,29 @@ impl Guest {
         archive.add(Path::new("/run/environment"), environment.as_bytes(), false);
         let outputs: String = self.outputs.iter().map(|path| format!("{}\n", self.folder().join(path).display())).collect();
         archive.add(Path::new("/run/outputs"), outputs.as_bytes(), false);
+        archive.add(Path::new("/run/input"), &self.input, false);
+        if self.stock_limits {
+            archive.add(Path::new("/run/stock-limits"), b"", false);
+        }
+    }
+
+    fn in_root(&self, word: &str) -> bool {
+        let below = |root: &PathBuf| match word.strip_prefix('/') {
+            Some(path) => root.join(path).is_file(),
+            None => ["bin", "usr/bin", "usr/local/bin"].iter().any(|folder| root.join(folder).join(word).is_file()),
+        };
+        self.root.as_ref().is_some_and(below)
     }
 
     fn in_share(&self, word: &str) -> bool {
         self.share.as_ref().is_some_and(|share| !Path::new(word).is_absolute() && share.join(word).exists())
     }
+}
+
+/// Memory that a guest needs for so many bytes of files, MiB: what comes to it and what it unpacks, beside its kernel and what runs.
+pub(crate) fn memory_for(bytes: usize) -> u32 {
+    const BESIDE_MIB: usize = 160;
+    u32::try_from((2 * bytes).div_ceil(1 << 20) + BESIDE_MIB).unwrap_or(u32::MAX)
 }
 
 /// Whether a word names what the guest's own kernel shows.
@@ -163,6 +199,13 @@ fn bring(archive: &mut Archive, from: &Path, to: &Path, symbols: Symbols) -> Res
     for library in libraries(&file)? {
         let file = library.canonicalize().map_err(Error::file(&library))?;
         archive.copy(&file, &library)?;
+    }
+    // A script's interpreter, and the one that env looks up for it.
+    for program in interpreters(&file)? {
+        let found = find(&program).ok_or(Error::NoProgram { program: program.clone() })?;
+        if !archive.has(&found) {
+            bring(archive, &found, &found, Symbols::Brought)?;
+        }
     }
     Ok(())
 }

@@ -144,7 +144,7 @@ impl Sources {
 
     fn guest_folder(&self, kernel: Option<&Path>) -> Result<PathBuf> {
         let mut hasher = DefaultHasher::new();
-        for name in ["build-guest", "guest/init", "guest/orders.c"] {
+        for name in ["build-guest", "guest/init", "guest/orders.c", "guest/rdmsr", "guest/wrmsr"] {
             let file = self.folder.join(name);
             std::fs::read(&file).map_err(Error::file(&file))?.hash(&mut hasher);
         }

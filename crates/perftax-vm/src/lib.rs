@@ -26,6 +26,6 @@ pub use conversation::{Finished, Terminal};
 pub use error::{Error, Result};
 pub use guest::Guest;
 pub use installation::{Installation, Sources, cache_folder};
-pub use processor::{Arm, Generation, Processor};
+pub use processor::{Arm, Generation, Processor, Without};
 pub use resident::Resident;
 pub use run::run;

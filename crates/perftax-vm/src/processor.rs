@@ -43,6 +43,32 @@ pub enum Arm {
     Same,
 }
 
+/// What a processor lacks, as those of guests in clouds do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Without {
+    /// Counters, and all that is of them.
+    pub pmu: bool,
+    /// Branch records.
+    pub lbr: bool,
+    /// PEBS.
+    pub pebs: bool,
+    /// Interrupts of counters: they count, and nothing can be sampled.
+    pub pmi: bool,
+    /// RDPMC of programs: their counters are read by system calls alone.
+    pub rdpmc: bool,
+}
+
+impl Without {
+    /// As perftax_engine.h has it.
+    fn bits(self) -> u32 {
+        [self.lbr, self.pebs, self.pmi, self.rdpmc, self.pmu]
+            .into_iter()
+            .enumerate()
+            .map(|(at, lacks)| u32::from(lacks) << at)
+            .sum()
+    }
+}
+
 /// A processor, and what its manual leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Processor {
@@ -62,6 +88,8 @@ pub struct Processor {
     pub caches: bool,
     /// Whether the counts of AMD's instruction-based sampling start at random, from a seed, as the hardware's do.
     pub ibs_random: bool,
+    /// What it lacks.
+    pub without: Without,
     /// Whether a load that misses takes the time that it takes: all instructions are followed then, also where nothing is counted. With caches.
     pub miss_time: bool,
 }
@@ -77,6 +105,7 @@ impl Default for Processor {
             arm: Arm::Next,
             caches: false,
             ibs_random: false,
+            without: Without::default(),
             miss_time: false,
         }
     }
@@ -85,7 +114,7 @@ impl Default for Processor {
 impl Processor {
     /// The processor that a saved machine of this one booted with: what may differ from command to command is at its default.
     pub fn as_booted(&self) -> Self {
-        Self { generation: self.generation, count: self.count, caches: self.caches, ..Self::default() }
+        Self { generation: self.generation, count: self.count, caches: self.caches, without: self.without, ..Self::default() }
     }
 
     /// QEMU's -cpu; properties at their defaults are left out. Nobody is told that strings of bytes are copied quickly (ERMS, FSRM): each byte is an
@@ -97,6 +126,7 @@ impl Processor {
             ("pebs-assist-ns", self.assist_ns, usual.assist_ns),
             ("pmi-ns", self.interrupt_ns, usual.interrupt_ns),
             ("pmi-skid", self.skid.into(), usual.skid.into()),
+            ("pmu-without", self.without.bits().into(), 0),
         ] {
             if value != usual {
                 option.push_str(&format!(",{name}={value}"));
@@ -126,6 +156,11 @@ mod tests {
         assert_eq!(Processor::default().option(), "Skylake-Client-noTSX-IBRS,pmu=on,check=off,erms=off,fsrm=off");
         let other = Processor { generation: Generation::Broadwell, assist_ns: 286, arm: Arm::Same, ..Processor::default() };
         assert_eq!(other.option(), "Broadwell-noTSX,pmu=on,check=off,erms=off,fsrm=off,pebs-assist-ns=286,pebs-arm-same=on");
+        let without = Without { pebs: true, rdpmc: true, ..Without::default() };
+        let cloud = Processor { without, ..Processor::default() };
+        assert!(cloud.option().ends_with(",fsrm=off,pmu-without=10"));
+        let without = Without { pmu: true, ..Without::default() };
+        assert!(Processor { without, ..Processor::default() }.option().ends_with(",fsrm=off,pmu-without=16"));
         let amd = Processor { generation: Generation::Zen2, ibs_random: true, ..Processor::default() };
         assert_eq!(amd.option(), "EPYC-Rome,pmu=on,check=off,erms=off,fsrm=off,ibs-random=on");
     }

@@ -6,7 +6,7 @@ use perftax_doc::steps::{Calibrated, Emulation, Experiment, Operation, Setting};
 use perftax_report::SPELLING;
 
 /// Every setting.
-const SETTINGS: [Setting; 35] = [
+const SETTINGS: [Setting; 36] = [
     Setting::Budget,
     Setting::Buffer,
     Setting::Config,
@@ -20,6 +20,7 @@ const SETTINGS: [Setting; 35] = [
     Setting::Load,
     Setting::Machine,
     Setting::MaxRounds,
+    Setting::Memory,
     Setting::Method,
     Setting::Only,
     Setting::Overheads,

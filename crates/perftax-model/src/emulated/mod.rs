@@ -17,6 +17,6 @@ pub use class::Class;
 pub use counted::{Condition, Counted, Masks};
 pub use plan::{CLOSE, Plan};
 pub use retired::{CLEAN, MODIFIED, Retired};
-pub use settings::{Actions, Arm, Settings, Tally};
+pub use settings::{Actions, Arm, Settings, Tally, Without};
 pub use skid::Skid;
 pub use unmodelled::Unmodelled;

@@ -12,6 +12,15 @@ pub enum Arm {
     Same,
 }
 
+/// What a processor lacks, as those of guests in clouds do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Without {
+    /// Branch records.
+    pub branches: bool,
+    /// PEBS.
+    pub precise: bool,
+}
+
 /// What the manuals leave to the processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -27,6 +36,8 @@ pub struct Settings {
     pub caches: bool,
     /// Whether the low bits of AMD's sampling counters start at random, from a seed of the core's own, instead of at 0.
     pub ibs_random: bool,
+    /// What is missing.
+    pub without: Without,
     /// Whether a load that misses the first level takes the time that it takes to where it is found. All instructions are followed for that.
     pub miss_time: bool,
 }

@@ -2,6 +2,7 @@
 
 use super::branches::SELECTS;
 use super::msr;
+use crate::emulated::Without;
 
 /// A generation of cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,10 +68,12 @@ impl Generation {
 
     /// IA32_PERF_CAPABILITIES: branch format (4: with flags, 5: with particulars), PEBS trap-like and with the architectural
     /// registers, its format, freeze in SMM, full-width writes, and from Ice Lake on the PEBS baseline and metrics of slots.
-    pub fn perf_capabilities(self) -> u64 {
+    pub fn perf_capabilities(self, without: Without) -> u64 {
         let branch_format = if matches!(self, Self::Haswell | Self::Broadwell) { 4 } else { 5 };
         let baseline = u64::from(self == Self::IceLake) * (1 << 14 | 1 << 15);
-        branch_format | 1 << 6 | 1 << 7 | u64::from(self.format()) << 8 | 1 << 12 | 1 << 13 | baseline
+        let pebs = 1 << 6 | 1 << 7 | u64::from(self.format()) << 8;
+        let all = branch_format | pebs | 1 << 12 | 1 << 13 | baseline;
+        all & !(if without.branches { 0x3f } else { 0 }) & !(if without.precise { 0xfc0 | 1 << 14 } else { 0 })
     }
 
     /// CPUID leaf 0xA: EAX, EBX, ECX, EDX. References to and misses of the last level are missing where no caches are simulated.
@@ -138,6 +141,20 @@ impl Generation {
         }
     }
 
+    /// Whether a register is of branch records.
+    pub fn is_of_branches(number: u32) -> bool {
+        let within = |first: u32| (first..first + 32).contains(&number);
+        within(msr::LBR_FROM0)
+            || within(msr::LBR_TO0)
+            || within(msr::LBR_INFO0)
+            || matches!(number, msr::LBR_SELECT | msr::LBR_TOS)
+    }
+
+    /// Whether a register is of PEBS.
+    pub fn is_of_pebs(number: u32) -> bool {
+        matches!(number, msr::PEBS_ENABLE | msr::PEBS_DATA_CFG | msr::PEBS_LD_LAT | msr::PEBS_FRONTEND | msr::DS_AREA)
+    }
+
     /// Whether a register belongs to this PMU.
     pub fn has(self, number: u32) -> bool {
         let within = |first: u32, count: usize| (first..first + count as u32).contains(&number);
@@ -177,9 +194,10 @@ mod tests {
     #[test]
     fn capabilities_are_what_linux_reads() {
         // lbr_format:6, pebs_trap:1, pebs_arch_reg:1, pebs_format:4 (union perf_capabilities, arch/x86/events/perf_event.h).
-        assert_eq!(Generation::Skylake.perf_capabilities(), 0x33c5);
-        assert_eq!(Generation::Broadwell.perf_capabilities(), 0x32c4);
-        assert_eq!(Generation::IceLake.perf_capabilities(), 0xf4c5);
+        assert_eq!(Generation::Skylake.perf_capabilities(Without::default()), 0x33c5);
+        assert_eq!(Generation::Broadwell.perf_capabilities(Without::default()), 0x32c4);
+        assert_eq!(Generation::IceLake.perf_capabilities(Without::default()), 0xf4c5);
+        assert_eq!(Generation::IceLake.perf_capabilities(Without { branches: true, precise: true }), 0xb000);
     }
 
     #[test]

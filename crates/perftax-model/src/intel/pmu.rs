@@ -208,12 +208,12 @@ impl Pmu {
 
     /// Reads a register; `None` where it is not one of ours.
     pub fn read(&mut self, budget: &mut Budget, number: u32) -> Option<u64> {
-        if !self.generation.has(number) {
+        if !self.has(number) {
             return None;
         }
         self.bring_up_to_date(budget);
         Some(match number {
-            msr::PERF_CAPABILITIES => self.generation.perf_capabilities(),
+            msr::PERF_CAPABILITIES => self.generation.perf_capabilities(self.settings.without),
             msr::GLOBAL_STATUS_RESET | msr::GLOBAL_STATUS_SET => 0,
             msr::PERF_METRICS => self.metrics.register(self.fixed[(SLOTS - FIXED) as usize]),
             number => *self.register(number)?,
@@ -223,7 +223,7 @@ impl Pmu {
     /// Writes a register; false where it is not one of ours or refuses the value.
     pub fn write(&mut self, budget: &mut Budget, number: u32, value: u64) -> bool {
         let is_read_only = number == msr::PERF_CAPABILITIES || number == msr::GLOBAL_STATUS;
-        if !self.generation.has(number) || is_read_only || !self.generation.takes(number, value) {
+        if !self.has(number) || is_read_only || !self.generation.takes(number, value) {
             return false;
         }
         self.bring_up_to_date(budget);
@@ -390,6 +390,13 @@ impl Pmu {
             FIXED.. => self.fixed[(number - FIXED) as usize],
             _ => self.general[number as usize],
         }
+    }
+
+    /// Whether a register belongs to this PMU, and is not of what it lacks.
+    pub fn has(&self, number: u32) -> bool {
+        let without = self.settings.without;
+        let lacks = without.branches && Generation::is_of_branches(number) || without.precise && Generation::is_of_pebs(number);
+        self.generation.has(number) && !lacks
     }
 
     /// Counters that PEBS samples. Before version 5 the upper half says which of them sample loads by latency (SDM volume 3, 20.3.4.4.2).

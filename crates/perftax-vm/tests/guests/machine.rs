@@ -133,7 +133,7 @@ nm ./loop 2>/dev/null || true
     let words = [
         (Generation::Broadwell, "PEBS fmt2+, Broadwell events, 16-deep LBR", 16),
         (Generation::Skylake, "PEBS fmt3+, Skylake events, 32-deep LBR", 32),
-        (Generation::IceLake, "PEBS fmt4+-baseline, Icelake events, 32-deep LBR", 32),
+        (Generation::IceLake, "PEBS fmt4+-baseline, Icelake events, AnyThread deprecated, 32-deep LBR", 32),
     ];
     for (generation, events, depth) in words {
         let arm = if generation == Generation::Broadwell { Arm::Same } else { Arm::Next };
@@ -167,7 +167,9 @@ nm ./loop 2>/dev/null || true
         );
         let branches: Vec<Vec<&str>> = said["branches"].iter().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(branches.len() as u64, instructions / every(20_011), "{generation:?}");
-        let jump = format!("0x{:x}/0x{turn:x}/P/-/-/", turn + OFFSETS[7]);
+        // A turn is eight cycles, where records tell of cycles.
+        let cycles = if generation == Generation::Broadwell { 0 } else { OFFSETS.len() };
+        let jump = format!("0x{:x}/0x{turn:x}/P/-/-/{cycles}", turn + OFFSETS[7]);
         assert!(
             branches.iter().all(|line| line.len() == depth && line.iter().all(|word| word.starts_with(&jump))),
             "{:?}",

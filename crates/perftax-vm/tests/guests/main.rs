@@ -23,5 +23,6 @@ mod phase;
 mod resident;
 mod rights;
 mod selfcost;
+mod surroundings;
 mod tasks;
 mod trace;

@@ -106,11 +106,57 @@ fn what_cannot_be_is_said() {
         (&["vm", "run", "--cpu", "icelake", "--caches", "--", "true"], 1, "no PMU with caches is modelled"),
         (&["vm", "run", "--boot", "--timeout", "1", "--", "true"], 1, "was still booting after 1 s"),
         (&["vm", "run", "--env", "1=2", "--", "true"], 2, "no name of a variable"),
+        (&["vm", "run", "--out", "x", "--out-folder", "/nowhere", "--", "true"], 2, "--out-folder"),
+        (&["vm", "run", "--root", "/nowhere", "--", "true"], 2, "--root"),
+        (&["vm", "run", "--without", "cpu", "--", "true"], 2, "--without"),
         (&["vm", "run"], 2, "COMMAND"),
     ] {
         let outcome = perftax(arguments).code(code);
         assert!(stderr(&outcome).contains(words), "{arguments:?}: {}", stderr(&outcome));
     }
+}
+
+/// What a command finds: a tree over the guest's own, folders, a script's interpreter, its input, the kernel's own limits, pseudo-terminals.
+#[test]
+fn a_command_finds_what_it_was_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    for (name, text) in [("tree/etc/given", "over\n"), ("more/deep/file", "along\n"), ("input", "read\n")] {
+        std::fs::create_dir_all(at(name).parent().unwrap()).unwrap();
+        std::fs::write(at(name), text).unwrap();
+    }
+    let script = at("script.pl");
+    let text = "#!/usr/bin/env -S perl -w\nprint 'perl read ', <STDIN>;\n                open my $f, '<', $_ or die for '/etc/given'; open $f, '<', '/etc/given'; print <$f>;\n                open $f, '<', \"$ARGV[0]/deep/file\"; print <$f>;\n                open $f, '<', '/proc/sys/kernel/perf_cpu_time_max_percent'; print <$f>;\n                print -e '/dev/pts/ptmx' && -d '/dev/shm' && -w '/tmp' ? \"mounted\\n\" : \"not mounted\\n\";\n";
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let (tree, more) = (at("tree"), at("more"));
+    let mut command = Process::new(cargo_bin!("perftax"));
+    command
+        .args(["vm", "run", "--root"])
+        .arg(tree)
+        .arg("--with")
+        .arg(&more)
+        .args(["--stock-limits", "--stdin", "--"])
+        .arg(&script)
+        .arg(&more);
+    command.stdin(std::fs::File::open(at("input")).unwrap());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(said, "perl read read\nover\nalong\n25\nmounted\n", "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_does_not_fit_and_what_counted_nothing_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::File::create(folder.path().join("large")).unwrap().set_len(300 << 20).unwrap();
+    let share = folder.path().to_str().unwrap();
+    let outcome = perftax(&["vm", "run", "--memory", "512", "--share", share, "--", "true"]).code(3);
+    let said = stderr(&outcome);
+    assert!(said.contains("memory of the machine") && said.contains("--memory 1024"), "{said}");
+
+    let outcome = perftax(&["vm", "run", "--", "perf", "stat", "-e", "cpu/event=0xa3,umask=4/u", "true"]).success();
+    let said = stderr(&outcome);
+    assert!(said.contains("event 0xa3, unit mask 0x04") && said.contains("does not model"), "{said}");
 }
 
 /// Takes a machine down, also where a test fails.

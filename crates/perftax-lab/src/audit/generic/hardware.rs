@@ -71,9 +71,9 @@ const NOT_IN_THE_TABLE: &str = "cannot be had here: the kernel's table for this 
 const NOT_MODELLED: &str = "cannot be had here: the kernel opens it, but the emulated PMU does not have that event, or not without \
      caches, and counts nothing";
 
-/// What the emulated PMUs do not have: the numbers behind these names (AMD: 40h, 60h, 45h; Intel: 51h) are not modelled (docs/guide/vm.md). Any other
+/// What the emulated PMUs do not have: the numbers behind these names (AMD: 60h, 45h; Intel: 51h) are not modelled (docs/guide/vm.md). Any other
 /// event that counts nothing is wrong.
-const UNMODELLED_AMD: &[&str] = &["L1-dcache-loads", "L1-dcache-load-misses", "dTLB-loads"];
+const UNMODELLED_AMD: &[&str] = &["L1-dcache-load-misses", "dTLB-loads"];
 const UNMODELLED_INTEL: &[&str] = &["L1-dcache-load-misses"];
 
 /// Events for which no truth can be made, and why; in the kernel's order.

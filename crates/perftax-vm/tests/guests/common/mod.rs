@@ -108,7 +108,7 @@ pub fn resident(kernel: Option<&Path>, installation: &Installation, perftax: &Pa
     static MACHINES: Mutex<Machines> = Mutex::new(BTreeMap::new());
     let machine = Guest { with: Vec::new(), share: None, outputs: Vec::new(), environment: Vec::new(), ..guest.clone() };
     let machine = Guest { processor: machine.processor.as_booted(), timeout: LONGEST, ..machine };
-    let machine = Guest { argv: vec!["true".into()], ..machine };
+    let machine = Guest { argv: vec!["true".into()], root: None, input: Vec::new(), ..machine };
     let key = format!("{kernel:?} {perftax:?} {machine:?}");
     // A test that failed while it booted one is not this one's failure.
     let place = Arc::clone(MACHINES.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default());

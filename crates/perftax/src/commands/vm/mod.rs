@@ -3,11 +3,12 @@
 mod bundle;
 mod resident;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
-use perftax_vm::{Arm, Error, Finished, Generation, Guest, Installation, Processor, Sources, Terminal};
+use perftax_vm::{Arm, Error, Finished, Generation, Guest, Installation, Processor, Sources, Terminal, Without};
 
 use crate::failure::Outcome;
 
@@ -105,6 +106,12 @@ struct MachineArgs {
     /// Another kernel, as vm build --kernel made it: a package (.deb), an image, or a suite of Debian's archive
     #[arg(long, value_name = "FILE|SUITE")]
     kernel: Option<PathBuf>,
+    /// What the processor lacks, as in clouds: interrupts of counters, branch records, PEBS, RDPMC of programs, all of it
+    #[arg(long, value_name = "PART,…", value_enum, value_delimiter = ',')]
+    without: Vec<Part>,
+    /// Leave the kernel's limits of sampling as it has them; else all are lifted
+    #[arg(long)]
+    stock_limits: bool,
     /// Arguments for the kernel, behind our own: the last one of a name holds
     #[arg(long, value_name = "ARGUMENTS", default_value = "", hide_default_value = true)]
     append: String,
@@ -124,9 +131,12 @@ struct BroughtArgs {
     /// Copy a folder into the guest before the command starts, which runs there
     #[arg(long, value_name = "FOLDER")]
     share: Option<PathBuf>,
-    /// Bring another program of this machine's along; those that the command names come by themselves
-    #[arg(long = "with", value_name = "PROGRAM")]
+    /// Bring another program of this machine's along, a library, or a folder; programs that the command names come by themselves
+    #[arg(long = "with", value_name = "PROGRAM|FILE|FOLDER")]
     with: Vec<String>,
+    /// Lay a folder's files over the guest's own, from its root on
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
     /// Add a variable to the command's environment
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     environment: Vec<(String, String)>,
@@ -141,6 +151,9 @@ struct BackArgs {
     /// Where outputs go
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     out_folder: PathBuf,
+    /// Give the command what stands on our standard input, which is read to its end first
+    #[arg(long)]
+    stdin: bool,
     /// Real seconds that it may take
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
@@ -175,6 +188,16 @@ enum Cpu {
     Icelake,
     Zen2,
     Zen3,
+}
+
+/// What a processor may lack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    Pmi,
+    Lbr,
+    Pebs,
+    Rdpmc,
+    Pmu,
 }
 
 impl From<Cpu> for Generation {
@@ -234,10 +257,27 @@ fn terminal() -> Terminal {
     Terminal { output: Box::new(std::io::stdout()), errors: Box::new(std::io::stderr()), interrupted }
 }
 
+/// What takes longer is said.
+const LONG: Duration = Duration::from_secs(20);
+
 /// Our exit code.
 fn ended(finished: &Finished) -> Outcome {
     for output in &finished.missing {
         anstream::eprintln!("perftax: output not brought back: {output}");
+    }
+    for (which, times) in &finished.unmodelled {
+        let (code, umask) = (which & 0xff | which >> 24 & 0xf00, which >> 8 & 0xff);
+        let times = if *times == 1 { "once".into() } else { format!("{times} times") };
+        anstream::eprintln!(
+            "perftax: a counter was set {times} to event 0x{code:02x}, unit mask 0x{umask:02x}, which this machine does not model: it counted 0"
+        );
+    }
+    if let Some(guest) = finished.guest_time.filter(|_| finished.real_time > LONG) {
+        anstream::eprintln!(
+            "perftax: {:.1} s of the guest's time took {:.0} s",
+            guest.as_secs_f64(),
+            finished.real_time.as_secs_f64()
+        );
     }
     let code = u8::try_from(finished.code).unwrap_or(1);
     Outcome::Passed(if code == 0 && !finished.missing.is_empty() { 1 } else { code })
@@ -255,8 +295,16 @@ impl MachineArgs {
                 arm: if self.arm_same { Arm::Same } else { Arm::Next },
                 caches: self.caches,
                 ibs_random: self.ibs_random,
+                without: Without {
+                    pmu: self.without.contains(&Part::Pmu),
+                    lbr: self.without.contains(&Part::Lbr),
+                    pebs: self.without.contains(&Part::Pebs),
+                    pmi: self.without.contains(&Part::Pmi),
+                    rdpmc: self.without.contains(&Part::Rdpmc),
+                },
                 miss_time: self.miss_time,
             },
+            stock_limits: self.stock_limits,
             memory_mib: self.memory,
             append: self.append.clone(),
             fast: self.fast,
@@ -278,7 +326,12 @@ impl BroughtArgs {
             }
             .into());
         }
+        if let Some(root) = self.root.as_deref().filter(|root| !root.is_dir()) {
+            let (value, needed) = (root.display().to_string(), "a folder".into());
+            return Err(perftax_pmu::Error::Argument { argument: "--root", value, needed }.into());
+        }
         guest.share = self.share.as_deref().map(Path::to_path_buf);
+        guest.root.clone_from(&self.root);
         guest.with.clone_from(&self.with);
         guest.environment.clone_from(&self.environment);
         Ok(())
@@ -295,6 +348,9 @@ impl BackArgs {
         guest.outputs.clone_from(&self.outputs);
         guest.output_folder.clone_from(&self.out_folder);
         guest.timeout = Duration::from_secs(self.timeout);
+        if self.stdin {
+            std::io::stdin().read_to_end(&mut guest.input)?;
+        }
         Ok(())
     }
 }
