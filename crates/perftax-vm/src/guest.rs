@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use perftax_doc::steps::Setting;
+
 use crate::archive::Archive;
 use crate::closure::{find, interpreters, libraries};
 use crate::error::{Error, Result};
@@ -153,6 +155,30 @@ impl Guest {
         }
     }
 
+    /// Fails where what is brought along, beside the base files, does not fit into the guest's memory: its kernel would panic.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub(crate) fn enough_memory(&self, base: &Path, files: &Archive) -> Result<()> {
+        /// For its kernel and what runs, MiB.
+        const BESIDE_MIB: usize = 160;
+        let base = std::fs::metadata(base).map_or(0, |base| base.len() as usize);
+        // What comes to it, and what it unpacks.
+        let needed = (2 * (base + files.bytes())).div_ceil(1 << 20) + BESIDE_MIB;
+        if needed <= self.memory_mib as usize {
+            return Ok(());
+        }
+        Err(Error::Missing {
+            what: "memory of the machine".into(),
+            why: format!(
+                "{} MiB of files come along, which need {needed} MiB of it, and it has {}",
+                files.bytes() >> 20,
+                self.memory_mib
+            ),
+            remedy: format!("{} {}", Setting::Memory, needed.next_multiple_of(256)),
+        })
+    }
+
     fn in_root(&self, word: &str) -> bool {
         let below = |root: &PathBuf| match word.strip_prefix('/') {
             Some(path) => root.join(path).is_file(),
@@ -164,12 +190,6 @@ impl Guest {
     fn in_share(&self, word: &str) -> bool {
         self.share.as_ref().is_some_and(|share| !Path::new(word).is_absolute() && share.join(word).exists())
     }
-}
-
-/// Memory that a guest needs for so many bytes of files, MiB: what comes to it and what it unpacks, beside its kernel and what runs.
-pub(crate) fn memory_for(bytes: usize) -> u32 {
-    const BESIDE_MIB: usize = 160;
-    u32::try_from((2 * bytes).div_ceil(1 << 20) + BESIDE_MIB).unwrap_or(u32::MAX)
 }
 
 /// Whether a word names what the guest's own kernel shows.

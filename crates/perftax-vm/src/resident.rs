@@ -23,7 +23,6 @@ use crate::error::{Error, Result};
 use crate::guest::Guest;
 use crate::installation::Installation;
 use crate::kept::{Kept, copy_sparse};
-use crate::run::enough_memory;
 
 /// A file whose presence has the guest wait to be saved once more (vm/guest/init).
 const AGAIN: &str = "/run/again";
@@ -44,7 +43,7 @@ impl Resident {
         let booted = Self::booted(installation, guest, interrupted)?;
         let mut files = Archive::default();
         guest.bring_programs(&mut files, Some(us), &installation.programs)?;
-        enough_memory(installation, guest, &files)?;
+        guest.enough_memory(&installation.base, &files)?;
         files.add(Path::new(AGAIN), b"", false);
         let ram = memory("guest", guest.memory_bytes())?;
         copy_sparse(&booted.memory, &ram).map_err(Error::file("the saved machine"))?;
@@ -91,7 +90,7 @@ impl Resident {
         let mut orders = Archive::default();
         guest.give_orders(&mut orders);
         guest.bring_programs(&mut orders, None, &installation.programs)?;
-        enough_memory(installation, guest, &orders)?;
+        guest.enough_memory(&installation.base, &orders)?;
         self.run(installation, guest, orders, terminal)
     }
 

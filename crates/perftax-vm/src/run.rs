@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
-use perftax_doc::steps::Setting;
-
 use crate::archive::Archive;
 use crate::conversation::{Finished, Terminal, converse};
 use crate::emulator::{Emulator, Start, fits};
-use crate::error::{Error, Result};
-use crate::guest::{Guest, memory_for};
+use crate::error::Result;
+use crate::guest::Guest;
 use crate::installation::Installation;
 use crate::resident::Resident;
 
@@ -21,7 +19,7 @@ use crate::resident::Resident;
 pub fn run(installation: &Installation, guest: &Guest, us: &Path, terminal: Terminal) -> Result<Finished> {
     let mut files = Archive::default();
     guest.bring_programs(&mut files, Some(us), &installation.programs)?;
-    enough_memory(installation, guest, &files)?;
+    guest.enough_memory(&installation.base, &files)?;
     let boots = guest.boots || guest.fast || guest.argv.is_empty() || guest.processor.count > 1 || !fits(&files);
     if boots {
         let mut orders = Archive::default();
@@ -31,25 +29,4 @@ pub fn run(installation: &Installation, guest: &Guest, us: &Path, terminal: Term
     let booted = Resident::booted(installation, guest, terminal.interrupted)?;
     guest.give_orders(&mut files);
     booted.run(installation, guest, files, terminal)
-}
-
-/// Fails where what is brought along does not fit into the guest's memory: its kernel would panic.
-///
-/// # Errors
-/// Where it does not.
-pub(crate) fn enough_memory(installation: &Installation, guest: &Guest, files: &Archive) -> Result<()> {
-    let base = std::fs::metadata(&installation.base).map_or(0, |base| base.len() as usize);
-    let needed = memory_for(base + files.bytes());
-    if needed <= guest.memory_mib {
-        return Ok(());
-    }
-    Err(Error::Missing {
-        what: "memory of the machine".into(),
-        why: format!(
-            "{} MiB of files come along, which need {needed} MiB of it, and it has {}",
-            files.bytes() >> 20,
-            guest.memory_mib
-        ),
-        remedy: format!("{} {}", Setting::Memory, needed.next_multiple_of(256)),
-    })
 }

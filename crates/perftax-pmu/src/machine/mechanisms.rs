@@ -38,6 +38,11 @@ pub trait Probe {
         None
     }
 
+    /// Whether an interrupt comes where a counter of this event (in perf's syntax) overflows: some clouds pass counters through without. `None` where nobody tried, or could not.
+    fn interrupts(&self, _event: &str) -> Option<bool> {
+        None
+    }
+
     /// How often the kernel's timers fire at most, ns; `None` where nobody asked.
     fn timer_resolution_ns(&self) -> Option<u64> {
         None

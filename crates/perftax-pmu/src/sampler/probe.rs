@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use perf_event_open_sys::bindings as abi;
 use perftax_doc::Mechanism;
 
 use super::ring_pages::map_rings;
-use super::{DirectSampler, Payload, Sampling};
+use super::{DirectSampler, LiveSampler, Payload, Sampler, Sampling};
 use crate::error::Error;
 use crate::event::{Catalog, Event, harmless_uprobe, parse};
 use crate::guard::{ThrottleGuard, allowed_cpus, make_this_thread_realtime};
@@ -164,6 +165,25 @@ impl Probe for LiveProbe<'_> {
         clock.disable().ok()?;
         std::hint::black_box(id).ok()?;
         Some(clock.read().ok()?.value > 0)
+    }
+
+    fn interrupts(&self, event: &str) -> Option<bool> {
+        /// Work that is some hundred periods of instructions and cycles, and takes milliseconds.
+        const TURNS: u64 = 4_000_000;
+        const PERIOD: u64 = 50_021;
+        const RING_PAGES: usize = 8;
+        let sampling = Sampling { period: Some(PERIOD), ..Sampling::COUNTING }.carrying(Payload::BASIC);
+        let mut sampler = LiveSampler::open(&[(self.event(event).ok()?, sampling)], &[Target::ThisThread], RING_PAGES).ok()?;
+        sampler.enable().ok()?;
+        for turn in 0..TURNS {
+            std::hint::black_box(turn);
+        }
+        sampler.disable().ok()?;
+        let counted = sampler.events().first()?.read().ok()?.value;
+        let mut samples = 0;
+        sampler.drain(&mut |header, _| samples += u64::from(header.kind == abi::PERF_RECORD_SAMPLE)).ok()?;
+        // An event that hardly happens in this work tells nothing.
+        (counted > 20 * PERIOD).then_some(samples > 0)
     }
 
     fn timer_resolution_ns(&self) -> Option<u64> {

@@ -131,7 +131,7 @@ impl Question {
         let attr = self.attr(&event, &cpu)?;
         let others = self.beside.iter().map(|text| self.attr(&one_event(text, &catalog)?, &cpu)).collect::<Result<Vec<_>>>()?;
         let large_pebs = beside(&attr, &others, &cpu);
-        let unsupported = if is_hypothetical { None } else { unsupported(&event, &catalog, machine, probe) };
+        let unsupported = if is_hypothetical { None } else { unsupported(text, &event, &catalog, machine, probe) };
         let is_default_rate = self.period.is_none() && self.frequency.is_none() && event.rate.is_none();
         Ok(Some(Answer { attr, cpu, is_hypothetical, is_default_rate, large_pebs, unsupported }))
     }
@@ -240,13 +240,22 @@ fn is_hardware(mechanism: Mechanism) -> bool {
 }
 
 /// Why the event cannot be sampled on this machine, if it cannot: the hardware first, then the kernel's permission.
-fn unsupported(event: &Event, catalog: &Catalog, machine: &Machine, probe: &dyn Probe) -> Option<Error> {
+fn unsupported(text: &str, event: &Event, catalog: &Catalog, machine: &Machine, probe: &dyn Probe) -> Option<Error> {
     if let Err(error) = event.check_supported(catalog) {
         return Some(error);
     }
     let status = machine.mechanism(event.mechanism, probe);
     let what = format!("sample {}", event.name);
-    (!status.available).then_some(Error::Unsupported { what, why: status.why_not, remedy: status.remedy })
+    if !status.available {
+        return Some(Error::Unsupported { what, why: status.why_not, remedy: status.remedy });
+    }
+    let is_of_core = matches!(event.mechanism, Mechanism::Pmi | Mechanism::Pebs);
+    (is_of_core && probe.interrupts(text) == Some(false)).then(|| Error::Unsupported {
+        what,
+        why: "it counts only: no interrupt comes where its counter overflows, as in clouds that pass counters through without"
+            .into(),
+        remedy: "perf stat counts it; perftax plan -e cpu-clock samples by the kernel's timer".into(),
+    })
 }
 
 #[cfg(test)]
