@@ -159,6 +159,49 @@ fn what_does_not_fit_and_what_counted_nothing_is_said() {
     assert!(said.contains("event 0xa3, unit mask 0x04") && said.contains("does not model"), "{said}");
 }
 
+/// rr records programs by a counter of branches and its interrupts, and replays them to the same instruction: threads and signals, a program by itself,
+/// processes.
+#[test]
+fn rr_replays_what_it_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../perftax-vm/tests/guests/programs");
+    for name in ["threads", "calls"] {
+        let mut gcc = Process::new("gcc");
+        gcc.args(["-O1", "-pthread", "-o"]).arg(folder.path().join(name)).arg(programs.join(format!("{name}.c")));
+        assert!(gcc.status().unwrap().success());
+    }
+    let script = "export _RR_TRACE_DIR=/tmp/traces
+again() {
+    rr record \"$@\" >recorded 2>errors && rr replay -a >replayed 2>>errors && cmp recorded replayed && echo \"$1: $(cat recorded)\" || cat errors
+    rm -rf /tmp/traces
+}
+again ./threads
+again ./calls 20 500
+again /bin/busybox sh -c 'for i in 1 2 3; do (echo $i); done | wc -l'
+";
+    std::fs::write(folder.path().join("script"), script).unwrap();
+    let share = folder.path().to_str().unwrap();
+    for cpu in ["skylake", "zen3"] {
+        let run = [
+            "vm",
+            "run",
+            "--cpu",
+            cpu,
+            "--with",
+            "/usr/bin/rr",
+            "--with",
+            "/usr/lib/rr",
+            "--share",
+            share,
+            "--",
+            "sh",
+            "./script",
+        ];
+        let outcome = perftax(&run).success();
+        assert_eq!(stdout(&outcome), "./threads: 2000\n./calls: \n/bin/busybox: 3\n", "{cpu}: {}", stderr(&outcome));
+    }
+}
+
 /// Takes a machine down, also where a test fails.
 struct Down(String);
 
