@@ -123,11 +123,11 @@ fn wait(emulator: &mut Emulator, said: &Receiver<String>, guest: &Guest, interru
             },
             Err(quiet) => {
                 let status = emulator.child.try_wait().map_err(|error| format!("cannot be waited for: {error}"))?;
-                match status {
+                match (status, status.and_then(|_| emulator.ended_by())) {
                     // Its last line may be on its way still: it is over when the line is.
-                    Some(_) if quiet == RecvTimeoutError::Timeout => emulator.let_go_of_lines(),
-                    Some(status) if shell && status.success() => return Ok(heard),
-                    Some(status) if emulator.is_loaded && !status.success() => {
+                    (Some(_), _) if quiet == RecvTimeoutError::Timeout => emulator.let_go_of_lines(),
+                    (Some(status), _) if shell && status.success() => return Ok(heard),
+                    (Some(status), _) if emulator.is_loaded && !status.success() => {
                         return Err(format!(
                             "did not go on from where it was saved (QEMU: {status}): {} does without, {} makes all anew",
                             Operation::RunBooting,
@@ -136,18 +136,17 @@ fn wait(emulator: &mut Emulator, said: &Receiver<String>, guest: &Guest, interru
                         .into());
                     }
                     // Whoever ends us with a signal may end it, too, and before.
-                    Some(_) if emulator.ended_by().is_some() => {
-                        let signal = emulator.ended_by().unwrap_or_default();
+                    (Some(_), Some(signal)) => {
                         return Err(match interrupted() && !shell {
                             true => Ended::Interrupted,
                             false => format!("was ended from outside, by signal {signal}").into(),
                         });
                     }
-                    Some(_) if ready => {
+                    (Some(_), None) if ready => {
                         return Err("ended in the middle of the command: its kernel may have panicked".to_string().into());
                     }
-                    Some(status) => return Err(format!("did not boot (QEMU: {status})").into()),
-                    None => std::thread::sleep(Duration::from_millis(1)),
+                    (Some(status), None) => return Err(format!("did not boot (QEMU: {status})").into()),
+                    (None, _) => std::thread::sleep(Duration::from_millis(1)),
                 }
             }
         }

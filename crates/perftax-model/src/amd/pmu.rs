@@ -3,7 +3,7 @@
 use super::generation::{COUNTER_BITS, COUNTERS};
 use super::{Fetch, Generation, Op, Random, counted, msr};
 use crate::emulated::{
-    Actions, Budget, CLOSE, Class, Counted, Granularity, KERNEL, Plan, Retired, Settings, Skid, Tally, USER, Unmodelled,
+    Actions, Budget, CLOSE, Class, Counted, Granularity, Held, KERNEL, Plan, Retired, Settings, Skid, Tally, USER, Unmodelled,
 };
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
@@ -55,7 +55,7 @@ pub struct Pmu {
     random: Random,
     running: Vec<Running>,
     /// Counters of cycles whose condition held in the latest one, a bit each.
-    held: u64,
+    held: Held,
     /// What counters were set to and is not modelled.
     pub unmodelled: Unmodelled,
     /// Budgets as they were when they were set.
@@ -78,7 +78,7 @@ impl Pmu {
             fetch: Fetch::default(),
             random: Random::new(core + 1),
             running: Vec::new(),
-            held: 0,
+            held: Held::default(),
             unmodelled: Unmodelled::default(),
             start: Budget::default(),
             skid: Skid::default(),
@@ -137,7 +137,7 @@ impl Pmu {
             match (running.who, running.counted) {
                 (Who::Counter(i), counted) => {
                     let events = match counted {
-                        Counted::Cycles(condition) => self.holding(i, |held| condition.standing(cycles, held)),
+                        Counted::Cycles(condition) => self.held.judge(i as u64, |held| condition.standing(cycles, held)),
                         each => each.of_standing().unwrap_or(0) * cycles,
                     };
                     let until = COUNTER_MASK + 1 - self.counters[i];
@@ -170,7 +170,7 @@ impl Pmu {
         match core_register(number) {
             Some((true, i)) => self.counters[i] = value & COUNTER_MASK,
             Some((false, i)) => {
-                self.held &= !(1 << i);
+                self.held.clear(i as u64);
                 self.selectors[i] = value;
                 let is_told = counted(value).is_some_and(|counted| self.settings.tells(counted));
                 if value & SELECT_ENABLE != 0 && !is_told {
@@ -259,18 +259,11 @@ impl Pmu {
             if !running.counts[usize::from(retired.privilege & 1)] {
                 continue;
             }
-            let value = self.counters[i] + self.holding(i, |held| condition.cycle(retired.classes, retired.uops, held));
+            let value = self.counters[i] + self.held.judge(i as u64, |held| condition.cycle(retired.classes, retired.uops, held));
             interrupt |= value > COUNTER_MASK && self.selectors[i] & SELECT_INTERRUPT != 0;
             self.counters[i] = value & COUNTER_MASK;
         }
         interrupt
-    }
-
-    fn holding(&mut self, i: usize, judge: impl FnOnce(&mut bool) -> u64) -> u64 {
-        let mut held = self.held >> i & 1 == 1;
-        let events = judge(&mut held);
-        self.held = self.held & !(1 << i) | u64::from(held) << i;
-        events
     }
 
     /// Sets the budget: how many events of each class may pass until something is due, and how closely to follow.

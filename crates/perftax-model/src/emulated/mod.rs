@@ -6,6 +6,7 @@
 mod budget;
 mod class;
 mod counted;
+mod held;
 mod plan;
 mod retired;
 mod settings;
@@ -15,6 +16,7 @@ mod unmodelled;
 pub use budget::{Budget, CLASSES, Granularity, KERNEL, USER};
 pub use class::Class;
 pub use counted::{Condition, Counted, Masks};
+pub use held::Held;
 pub use plan::{CLOSE, Plan};
 pub use retired::{CLEAN, MODIFIED, Retired};
 pub use settings::{Actions, Arm, Settings, Tally, Without};

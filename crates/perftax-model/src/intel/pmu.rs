@@ -5,7 +5,7 @@ use super::generation::COUNTER_BITS;
 use super::metrics::Metrics;
 use super::select::SLOTS_A_CYCLE;
 use super::{Actions, Arm, Branch, Branches, Budget, Class, Generation, KERNEL, Retired, Settings, Tally, USER, counted, msr};
-use crate::emulated::{CLOSE, Counted, Plan, Skid, Unmodelled};
+use crate::emulated::{CLOSE, Counted, Held, Plan, Skid, Unmodelled};
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
 /// Number of the first fixed counter among all.
@@ -77,7 +77,7 @@ pub struct Pmu {
     metrics: Metrics,
     running: Vec<Running>,
     /// Counters of cycles whose condition held in the latest one, a bit each.
-    held: u64,
+    held: Held,
     /// What counters were set to and is not modelled.
     pub unmodelled: Unmodelled,
     /// Counters whose next event PEBS records.
@@ -111,7 +111,7 @@ impl Pmu {
             branches: Branches::new(generation),
             metrics: Metrics::default(),
             running: Vec::new(),
-            held: 0,
+            held: Held::default(),
             unmodelled: Unmodelled::default(),
             armed: 0,
             start: Budget::default(),
@@ -192,7 +192,7 @@ impl Pmu {
                 continue;
             }
             let events = match counter.counted {
-                Counted::Cycles(condition) => self.holding(counter.number, |held| condition.standing(cycles, held)),
+                Counted::Cycles(condition) => self.held.judge(counter.number, |held| condition.standing(cycles, held)),
                 each => each.of_standing().unwrap_or(0) * cycles,
             };
             let until = COUNTER_MASK + 1 - self.counter_value(counter.number);
@@ -237,7 +237,7 @@ impl Pmu {
             msr::PERF_METRICS => self.metrics = Metrics::of(value, self.fixed[(SLOTS - FIXED) as usize]),
             number if (msr::PERFEVTSEL0..msr::PERFEVTSEL0 + general).contains(&number) => {
                 let i = number - msr::PERFEVTSEL0;
-                self.held &= !(1 << i);
+                self.held.clear(u64::from(i));
                 self.selectors[i as usize] = value;
                 let is_told = counted(self.generation, value).is_some_and(|counted| self.settings.tells(counted));
                 if value & SELECT_ENABLE != 0 && !is_told {
@@ -413,20 +413,13 @@ impl Pmu {
             if !counter.counts[mode] {
                 continue;
             }
-            let events = self.holding(counter.number, |held| condition.cycle(retired.classes, retired.uops, held));
+            let events = self.held.judge(counter.number, |held| condition.cycle(retired.classes, retired.uops, held));
             let value = self.counter_value(counter.number) + events;
             counted |= events.min(1) << counter.number;
             overflowed |= u64::from(value > COUNTER_MASK) << counter.number;
             *self.counter(counter.number) = value & COUNTER_MASK;
         }
         (counted, overflowed)
-    }
-
-    fn holding(&mut self, number: u64, judge: impl FnOnce(&mut bool) -> u64) -> u64 {
-        let mut held = self.held >> number & 1 == 1;
-        let events = judge(&mut held);
-        self.held = self.held & !(1 << number) | u64::from(held) << number;
-        events
     }
 
     /// Sets the budget: how many events of each class may pass until something is due, and how closely to follow. A block of `need`

@@ -29,7 +29,7 @@ pub fn trace_publish(doc: &TracePublish) -> String {
             units::count(trace.files),
             units::count(trace.rows),
             units::bytes(trace.bytes as f64),
-            if trace.was_there { "it was there: nothing was written".into() } else { format!("publication {}", trace.id) },
+            became(trace.was_there, &trace.id),
         ]);
     }
     sheet.table(&table);
@@ -49,12 +49,17 @@ pub fn dataset_add(doc: &DatasetAdd) -> String {
             printable(&result.host),
             units::count(result.rows),
             units::bytes(result.bytes as f64),
-            if result.was_there { "it was there: nothing was written".into() } else { format!("publication {}", result.id) },
+            became(result.was_there, &result.id),
         ]);
     }
     sheet.table(&table);
     sheet.warnings(&doc.origin.warnings);
     sheet.finish()
+}
+
+/// What became of something that was to be published.
+fn became(was_there: bool, id: &str) -> String {
+    if was_there { "it was there: nothing was written".into() } else { format!("publication {id}") }
 }
 
 /// Whether all is there.

@@ -8,9 +8,8 @@ use perftax_doc::steps::Setting;
 use perftax_doc::{AddedResult, DatasetAdd, Origin};
 use perftax_lab::published::{Published, shipped_names};
 use perftax_report::{Document, text};
-use serde::Serialize;
 
-use crate::commands::publish::{Of, Publishable, add, id_of, is_new, place};
+use crate::commands::publish::{Of, Publishable, Written, add, is_new, place};
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::output::Output;
@@ -50,7 +49,7 @@ pub struct Args {
 
 /// A result, whose it is, and where it comes from.
 struct Found {
-    document: Document,
+    document: Box<dyn Publishable>,
     host: String,
     from: String,
     is_published: bool,
@@ -79,9 +78,10 @@ fn of_files(args: &Args, here: &Origin) -> Result<Vec<Found>> {
     let mut all = Vec::new();
     for file in &args.files {
         for document in saved::read(file, WANTED)? {
-            if !has_rows(&document) {
-                return Err(saved::unfit(format!("{} (a result of '{}')", file.display(), document.kind()), WANTED));
-            }
+            let kind = document.kind();
+            let Some(document) = publishable(document) else {
+                return Err(saved::unfit(format!("{} (a result of '{kind}')", file.display()), WANTED));
+            };
             let machine = &document.origin().machine;
             let host = match &args.host {
                 Some(host) if host.is_empty() => return Err(of_host("", "a name")),
@@ -137,42 +137,38 @@ fn of_machine(machine: &Published) -> Result<Vec<Found>> {
         let mut calibration = machine.calibration(cost);
         calibration.origin.taken_at_s = day as f64 * DAY_S;
         let host = calibration.origin.machine.fingerprint.clone();
-        let document = Document::Calibration(Box::new(calibration));
+        let document = Box::new(calibration);
         all.push(Found { document, host, from: machine.name.clone(), is_published: true });
     }
     Ok(all)
 }
 
-/// Whether tables hold anything of its kind.
-fn has_rows(document: &Document) -> bool {
-    use Document::{Audit, Calibration, Matrix, Recorded, Selfcost};
-    matches!(document, Calibration(_) | Selfcost(_) | Matrix(_) | Audit(_) | Recorded(_))
+/// As what tables hold; `None` where they hold nothing of its kind.
+fn publishable(document: Document) -> Option<Box<dyn Publishable>> {
+    Some(match document {
+        Document::Calibration(of) => of,
+        Document::Selfcost(of) => of,
+        Document::Matrix(of) => of,
+        Document::Audit(of) => of,
+        Document::Recorded(of) => of,
+        _ => return None,
+    })
 }
 
 fn added(place: &Place, found: &Found) -> Result<AddedResult> {
-    match &found.document {
-        Document::Calibration(of) => result(place, found, &**of),
-        Document::Selfcost(of) => result(place, found, &**of),
-        Document::Matrix(of) => result(place, found, &**of),
-        Document::Audit(of) => result(place, found, &**of),
-        Document::Recorded(of) => result(place, found, &**of),
-        other => Err(saved::unfit(format!("{} (a result of '{}')", found.from, other.kind()), WANTED)),
-    }
-}
-
-fn result(place: &Place, found: &Found, document: &(impl Publishable + Serialize)) -> Result<AddedResult> {
-    let id = id_of(&found.host, document)?;
+    let document = &*found.document;
+    let id = document.id(&found.host)?;
     let of = Of { host: found.host.clone(), is_published: found.is_published, ..Of::new(document.origin(), &id) };
     let (outcome, publication) = add(place, document, of)?;
-    let files = if is_new(outcome) { publication.files } else { Vec::new() };
+    let Written { files, rows, bytes } = Written::of(outcome, &publication);
     Ok(AddedResult {
         from: found.from.clone(),
         kind: document.origin().kind.clone(),
         host: found.host.clone(),
         id: publication.id,
         was_there: !is_new(outcome),
-        files: files.len() as u64,
-        rows: files.iter().map(|file| file.rows).sum(),
-        bytes: files.iter().map(|file| file.bytes).sum(),
+        files,
+        rows,
+        bytes,
     })
 }

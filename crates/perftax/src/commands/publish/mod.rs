@@ -6,9 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use perftax_dataset::rows::HostRow;
-use perftax_dataset::{Outcome, Place, Publication, Publisher, VERSION, sha256};
+use perftax_dataset::{Listed, Outcome, Place, Publication, Publisher, VERSION, sha256};
 use perftax_doc::{Audit, Calibration, Matrix, Origin, Recorded, Selfcost};
-use serde::Serialize;
 
 use crate::host::kernel_says;
 use crate::progress;
@@ -28,10 +27,10 @@ impl Publish {
     }
 
     /// Publishes a result, where that was asked for.
-    pub fn publish(&self, document: &(impl Publishable + Serialize)) -> Result<()> {
+    pub fn publish(&self, document: &dyn Publishable) -> Result<()> {
         let Some(name) = &self.publish else { return Ok(()) };
         let place = place("--publish", name)?;
-        let id = id_of(&kernel_says("hostname"), document)?;
+        let id = document.id(&kernel_says("hostname"))?;
         let (outcome, _) = add(&place, document, Of::new(document.origin(), &id))?;
         let what = if is_new(outcome) { "publication" } else { "it was there," };
         progress::announce(&format!("published to {name}: {what} {id}"));
@@ -39,14 +38,8 @@ impl Publish {
     }
 }
 
-/// What a result's publication is called: by what it holds, and whose it is. The same whether it is published as it is
-/// measured, or added later.
-pub fn id_of(host: &str, document: &impl Serialize) -> Result<String> {
-    Ok(sha256(&serde_json::to_vec(&(host, document))?)[..32].to_string())
-}
-
 /// Adds a result to a data set. Returns what became of it, and the publication that counts.
-pub fn add(place: &Place, document: &impl Publishable, of: Of<'_>) -> Result<(Outcome, Publication)> {
+pub fn add(place: &Place, document: &dyn Publishable, of: Of<'_>) -> Result<(Outcome, Publication)> {
     let mut publisher = Publisher::of(None);
     host(&mut publisher, &of);
     document.rows(&mut publisher, &of);
@@ -65,6 +58,9 @@ pub fn place(argument: &'static str, name: &str) -> Result<Place> {
 pub trait Publishable {
     /// Where it comes from.
     fn origin(&self) -> &Origin;
+
+    /// What its publication is called: by what it holds, and whose it is. The same whether it is published as it is measured, or added later.
+    fn id(&self, host: &str) -> Result<String>;
 
     /// Adds its rows.
     fn rows(&self, publisher: &mut Publisher, of: &Of<'_>);
@@ -85,6 +81,25 @@ impl<'a> Of<'a> {
     pub fn new(origin: &'a Origin, recording: &'a str) -> Self {
         let time_ns = (origin.taken_at_s * 1e9) as i64;
         Self { origin, host: kernel_says("hostname"), recording, time_ns, is_published: false }
+    }
+}
+
+/// What was written: nothing, where it was there.
+pub struct Written {
+    pub files: u64,
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+impl Written {
+    /// Of a publication that became so.
+    pub fn of(outcome: Outcome, publication: &Publication) -> Self {
+        let files: &[Listed] = if is_new(outcome) { &publication.files } else { &[] };
+        Self {
+            files: files.len() as u64,
+            rows: files.iter().map(|file| file.rows).sum(),
+            bytes: files.iter().map(|file| file.bytes).sum(),
+        }
     }
 }
 
@@ -129,6 +144,10 @@ macro_rules! published {
         $(impl Publishable for $document {
             fn origin(&self) -> &Origin {
                 &self.origin
+            }
+
+            fn id(&self, host: &str) -> Result<String> {
+                Ok(sha256(&serde_json::to_vec(&(host, self))?)[..32].to_string())
             }
 
             fn rows(&self, publisher: &mut Publisher, of: &Of<'_>) {

@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::reading::Reading;
 use super::top::service;
-use crate::commands::publish::{Of, host, is_new, place, publication};
+use crate::commands::publish::{Of, Written, host, is_new, place, publication};
 use crate::failure::Outcome;
 use crate::host::Host;
 use crate::output::Output;
@@ -144,7 +144,7 @@ fn trace(args: &Args, place: &Place, folder: &Path) -> Result<PublishedTrace> {
     host(&mut rows.publisher, &of);
     let (whole, publisher) = (rows.whole, rows.publisher);
     let (outcome, publication) = publisher.publish(place, publication(&of, id.clone()))?;
-    let files = if is_new(outcome) { publication.files } else { Vec::new() };
+    let Written { files, rows, bytes } = Written::of(outcome, &publication);
     Ok(PublishedTrace {
         folder: folder.display().to_string(),
         id,
@@ -152,9 +152,9 @@ fn trace(args: &Args, place: &Place, folder: &Path) -> Result<PublishedTrace> {
         service,
         messages: latencies.len() as u64,
         whole,
-        files: files.len() as u64,
-        rows: files.iter().map(|file| file.rows).sum(),
-        bytes: files.iter().map(|file| file.bytes).sum(),
+        files,
+        rows,
+        bytes,
     })
 }
 
