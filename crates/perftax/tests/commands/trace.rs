@@ -213,7 +213,8 @@ fn a_regression_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let program = delays(folder.path());
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_string();
-    for (name, steps) in [("before", "0"), ("after", "1500")] {
+    // Between two and ten microseconds, as the machine goes.
+    for (name, steps) in [("before", "0"), ("after", "6000")] {
         let program = program.to_str().unwrap();
         let recorded = perftax(&["trace", "record", "-c", "100003", "-o", &path(name), "--", program, "100000", "0", steps]);
         assert_eq!(recorded.status.code(), Some(0), "{}", said(&recorded));
