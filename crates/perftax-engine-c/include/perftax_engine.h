@@ -44,8 +44,12 @@ enum {
     PERFTAX_BRANCH_FAR,
 };
 
-/* How closely a mode is to be followed. */
-enum { PERFTAX_OFF, PERFTAX_BLOCK, PERFTAX_INSTRUCTION };
+/*
+ * How closely a mode is to be followed. By blocks with data a block's loads and stores are subtracted as well, as one number of 64 bits, and nothing
+ * else: there never are more instructions that load, or that store, than instructions. With branches what the branch at a block's end is beside is
+ * subtracted where that led to, and taken ones are told.
+ */
+enum { PERFTAX_OFF, PERFTAX_BLOCK, PERFTAX_INSTRUCTION, PERFTAX_BLOCK_AND_DATA = 4, PERFTAX_BLOCK_AND_BRANCHES };
 
 /* Index 0: kernel mode, 1: user mode. The engine writes it, the emulator subtracts from `left`. */
 struct perftax_budget {
@@ -54,6 +58,7 @@ struct perftax_budget {
     uint8_t granularity[2];
     uint8_t watches_memory;             /* tell perftax_engine_access of every access */
     uint8_t records_branches;           /* tell perftax_engine_branch of every taken branch */
+    uint8_t wants_registers;            /* tell perftax_engine_retire flags, registers, tsc and xmm */
 };
 
 /* An instruction that has retired, and the state right after it. */

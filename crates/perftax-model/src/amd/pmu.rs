@@ -187,7 +187,8 @@ impl Pmu {
         self.plan(budget, CLOSE);
         // WRMSR itself does not count as an op that follows it. It will be told of where its kind was followed before already.
         let still = budget.granularity[KERNEL];
-        let told = followed == Granularity::Instruction as u8 || followed == Granularity::Block as u8 && followed == still;
+        let told =
+            followed == Granularity::Instruction as u8 || Granularity::is_of_blocks(followed) && Granularity::is_of_blocks(still);
         if number == msr::IBS_OP_CTL && told && self.op.class().is_some() {
             self.op.leave_out(1);
             self.plan(budget, CLOSE);

@@ -52,6 +52,26 @@ impl Class {
         1 << self as u32
     }
 
+    /// Micro-operations of instructions, some of which load and store: an estimate, the emulators' (`pmu_retire` in vm/qemu/pmu.c).
+    pub const fn uops(instructions: i64, loads: i64, stores: i64) -> i64 {
+        instructions + loads + 2 * stores
+    }
+
+    /// How many of one an instruction is at most, where a block tells of them; `None` where only each instruction does.
+    pub(super) const fn most_in_blocks(self) -> Option<u64> {
+        match self {
+            Self::Instructions | Self::Branches | Self::Loads | Self::Stores => Some(1),
+            class if class.bit() & Self::OF_BRANCHES != 0 => Some(1),
+            Self::Accesses => Some(2),
+            Self::Uops => Some(Self::uops(1, 1, 1) as u64),
+            _ => None,
+        }
+    }
+
+    /// What a branch is beside.
+    pub const OF_BRANCHES: u32 =
+        Self::Taken.bit() | Self::Mispredicted.bit() | Self::Calls.bit() | Self::Returns.bit() | Self::Conditional.bit();
+
     /// Those that only simulated caches can tell.
     pub const OF_CACHES: u32 =
         Self::L1Misses.bit() | Self::L2Misses.bit() | Self::LlcMisses.bit() | Self::SlowLoads.bit() | Self::StlbMisses.bit();

@@ -12,15 +12,19 @@ pub const CLOSE: u32 = 16;
 pub struct Plan {
     budget: Budget,
     followed: [bool; 2],
-    /// Events of the nearest action.
-    least: u64,
+    /// Instructions that may pass, by mode, before the nearest action, if each is of all classes that are counted.
+    least: [u64; 2],
     only_blocks: bool,
+    /// Blocks have to tell of their loads and stores.
+    of_data: bool,
+    /// And of the branches at their ends.
+    of_branches: bool,
 }
 
 impl Default for Plan {
     fn default() -> Self {
         let budget = Budget { left: [[MAX_LEFT as i32; CLASSES]; 2], ..Budget::default() };
-        Self { budget, followed: [false; 2], least: MAX_LEFT, only_blocks: true }
+        Self { budget, followed: [false; 2], least: [MAX_LEFT; 2], only_blocks: true, of_data: false, of_branches: false }
     }
 }
 
@@ -30,9 +34,14 @@ impl Plan {
     pub fn share(&mut self, modes: [bool; 2], class: Class, events: u64) {
         let shares = modes.iter().filter(|&&counts| counts).count().max(1) as u64;
         let allowed = events / shares;
-        [KERNEL, USER].into_iter().filter(|&mode| modes[mode]).for_each(|mode| self.until(mode, class, allowed));
-        self.least = self.least.min(allowed);
-        self.only_blocks &= matches!(class, Class::Instructions | Class::Branches);
+        let most = class.most_in_blocks();
+        for mode in [KERNEL, USER].into_iter().filter(|&mode| modes[mode]) {
+            self.until(mode, class, allowed);
+            self.least[mode] = self.least[mode].min(allowed / most.unwrap_or(1));
+        }
+        self.only_blocks &= most.is_some();
+        self.of_data |= !matches!(class, Class::Instructions | Class::Branches);
+        self.of_branches |= class.bit() & Class::OF_BRANCHES != 0;
     }
 
     /// An interrupt is due after so many instructions, whatever their mode.
@@ -47,39 +56,45 @@ impl Plan {
         self.only_blocks = false;
     }
 
+    /// Registers are recorded with the next instruction that uses up a budget.
+    pub fn want_registers(&mut self) {
+        self.budget.wants_registers = 1;
+    }
+
     /// Taken branches are recorded, in both modes.
     pub fn record_branches(&mut self) {
         self.budget.records_branches = 1;
         self.followed = [true; 2];
-        self.only_blocks = false;
+        self.of_branches = true;
     }
 
     /// Accesses go through the simulated caches.
     pub fn watch_memory(&mut self) {
+        self.follow_instructions();
         self.budget.watches_memory = 1;
     }
 
     /// Every access takes its time: all instructions of both modes are followed, whether anything counts or not.
     pub fn charge_misses(&mut self) {
         self.watch_memory();
-        self.follow_instructions();
         self.followed = [true; 2];
     }
 
     /// The budget. A block of `need` instructions must fit, or every instruction is followed.
     pub fn budget(mut self, need: u32) -> Budget {
-        let blocks = self.only_blocks && self.least >= u64::from(need);
+        let blocks = self.only_blocks && self.least.iter().all(|least| *least >= u64::from(need));
         for mode in [KERNEL, USER] {
             let granularity = match (self.followed[mode], blocks) {
                 (false, _) => Granularity::Off,
-                (true, true) => Granularity::Block,
                 (true, false) => Granularity::Instruction,
+                (true, true) if self.of_branches => Granularity::BlockAndBranches,
+                (true, true) if self.of_data => Granularity::BlockAndData,
+                (true, true) => Granularity::Block,
             };
             self.budget.granularity[mode] = granularity as u8;
-            if granularity == Granularity::Block {
+            if blocks {
                 // Only the sign of what is left of instructions is looked at.
-                let left = &mut self.budget.left[mode];
-                left[Class::Instructions as usize] = left[Class::Instructions as usize].min(left[Class::Branches as usize]);
+                self.budget.left[mode][Class::Instructions as usize] = self.least[mode] as i32;
             }
         }
         self.budget

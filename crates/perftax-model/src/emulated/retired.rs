@@ -5,7 +5,8 @@ pub const CLEAN: u8 = 4;
 /// [`Retired::level`] of a line that another core has written to, and that was fetched out of its cache.
 pub const MODIFIED: u8 = 5;
 
-/// An instruction that has retired, and the state of the core right after it.
+/// An instruction that has retired, and the state of the core right after it. Flags, registers and time are told where the budget wants registers
+/// ([`super::Budget::wants_registers`]) alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Retired {

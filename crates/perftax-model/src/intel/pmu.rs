@@ -444,6 +444,9 @@ impl Pmu {
         if self.armed != 0 {
             plan.follow_instructions();
         }
+        if self.armed != 0 || self.settings.arm == Arm::Same && self.precise() != 0 {
+            plan.want_registers();
+        }
         if self.debugctl & DEBUGCTL_BRANCHES != 0 && self.status & STATUS_BRANCHES_FROZEN == 0 {
             plan.record_branches();
         }

@@ -36,6 +36,10 @@ impl Core {
 
     /// One instruction of so many micro-operations, as an emulator tells of it.
     fn execute(&mut self, ip: u64, classes: Class, uops: u32) -> Actions {
+        // This emulator has no blocks: none is short enough.
+        if Granularity::is_of_blocks(self.budget.granularity[self.mode]) {
+            self.pmu.replan(&mut self.budget, u32::MAX);
+        }
         self.executed += 1;
         let classes = classes.bit() | Class::Instructions.bit() | Class::Uops.bit();
         let mut used_up = false;

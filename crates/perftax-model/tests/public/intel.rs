@@ -84,6 +84,10 @@ impl Core {
 
     /// One instruction, as an emulator tells of it.
     fn execute(&mut self, ip: u64, classes: u32) -> Actions {
+        // This emulator has no blocks: none is short enough.
+        if Granularity::is_of_blocks(self.budget.granularity[self.mode]) {
+            self.pmu.replan(&mut self.budget, u32::MAX);
+        }
         self.executed += 1;
         let classes = classes | Class::Instructions.bit();
         let mut used_up = false;
@@ -128,6 +132,7 @@ impl Core {
 const INSTRUCTIONS_USER: u64 = 0xc0 | 1 << 16;
 const INSTRUCTIONS_BOTH: u64 = 0xc0 | 3 << 16;
 const LOADS_USER: u64 = 0x81d0 | 1 << 16;
+const TAKEN_USER: u64 = 0x20c4 | 1 << 16;
 
 #[test]
 fn counts_are_exact_in_each_mode() {
@@ -265,8 +270,14 @@ fn far_from_an_overflow_blocks_do() {
     core.budget.left[USER][Class::Instructions as usize] -= 99_950;
     core.pmu.replan(&mut core.budget, 60);
     assert_eq!(granularity(&core)[USER], Granularity::Instruction as u8);
-    core.count(1, LOADS_USER, 0);
-    assert_eq!(granularity(&core)[USER], Granularity::Instruction as u8, "blocks do not tell loads");
+    core.count(0, INSTRUCTIONS_USER, 100_000);
+    core.count(1, LOADS_USER, 50_000);
+    assert_eq!(granularity(&core)[USER], Granularity::BlockAndData as u8);
+    assert_eq!(core.budget.left[USER][Class::Instructions as usize], 49_999, "each might load");
+    core.count(1, TAKEN_USER, 50_000);
+    assert_eq!(granularity(&core)[USER], Granularity::BlockAndBranches as u8);
+    core.count(2, 0xc0 | 1 << 16 | 2 << 24, 50_000);
+    assert_eq!(granularity(&core)[USER], Granularity::Instruction as u8, "blocks do not tell in which cycle what happens");
 }
 
 #[test]

@@ -21,6 +21,7 @@ fn programs(folder: &Path) {
     common::assemble(folder, "far", &[&turns, "-Wl,-Ttext=0x800000", &path("loop.S")]);
     common::assemble(folder, "gather", &[&format!("-DN={GATHERED}"), &path("gather.S")]);
     common::assemble(folder, "straddle", &["-DN=100000", &path("straddle.S")]);
+    common::assemble(folder, "repeat", &[&path("repeat.S")]);
     for (name, trap) in [("ud2", "ud2"), ("divide", "xorl %edx,%edx; divl %ecx"), ("int3", "int3"), ("segv", "movl 0, %eax")] {
         common::assemble(folder, name, &[&format!("-DTRAP={trap}"), &path("trap.S")]);
     }
@@ -68,7 +69,9 @@ fn what_faults_does_not_retire_and_modes_add_up() {
         "{FUNCTIONS}
 for trap in ud2 divide int3 segv; do count $trap instructions:u ./$trap; done
 count straddle instructions:u,branches:u ./straddle
-count followed instructions:u,branches:u,cpu/event=0xd0,umask=0x81/u ./straddle
+count data instructions:u,branches:u,cpu/event=0xd0,umask=0x81/u ./straddle
+count led instructions:u,branches:u,cpu/event=0xc4,umask=0x20/u ./straddle
+count followed instructions:u,branches:u,cpu/event=0xc2,umask=0x01,cmask=2/u ./straddle
 count modes '{{instructions:u,instructions:k,instructions}}' ls /
 count branches '{{branches:u,branches:k,branches}}' ls /
 "
@@ -82,7 +85,7 @@ count branches '{{branches:u,branches:k,branches}}' ls /
     assert_eq!(found["segv"], [before]);
     // A jump whose displacement lies on the next page; block by block, and followed by instruction.
     let (turns, nops) = (100_000.0, 4081.0);
-    for name in ["straddle", "followed"] {
+    for name in ["straddle", "data", "led", "followed"] {
         assert_eq!(found[name][..2], [1.0 + nops + 4.0 * turns + 3.0, turns + 1.0], "{name}: {output}");
     }
     for name in ["modes", "branches"] {
@@ -90,6 +93,35 @@ count branches '{{branches:u,branches:k,branches}}' ls /
         assert!(user > 1000.0 && kernel > 1000.0, "{output}");
         assert_eq!(user + kernel, both, "{name}");
     }
+}
+
+/// What blocks tell is counted a block at a time, unless something else is counted that only each instruction tells (cycles with two micro-operations): with repeated string
+/// instructions (some of no turns), pages that are not there yet, system calls, x87 and what a C library does.
+#[test]
+fn blocks_count_what_instructions_would() {
+    let data = "cpu/event=0xd0,umask=0x81/u,cpu/event=0xd0,umask=0x82/u,cpu/event=0xc2,umask=0x01/u,instructions:u";
+    let branches = "cpu/event=0xc4,umask=0x20/u,cpu/event=0xc4,umask=0x02/u,cpu/event=0xc4,umask=0x08/u,instructions:u";
+    let each = "cpu/event=0xc2,umask=0x01,cmask=2/u";
+    let programs = ["./repeat", "./gather", "./straddle", "ls /", "gzip -c script", "awk 'BEGIN{print exp(1)+sqrt(2)}'"];
+    let counts = programs.iter().enumerate().flat_map(|(i, program)| {
+        [("data", data), ("branches", branches)]
+            .map(|(name, events)| format!("count {name}{i} {events} {program}\ncount {name}-each{i} {events},{each} {program}\n"))
+    });
+    let (output, errors, _) = boot(&format!("{FUNCTIONS}\n{}", counts.collect::<String>()), |_| ());
+    let found = numbers(&output);
+    for (i, program) in programs.iter().enumerate() {
+        for name in ["data", "branches"] {
+            let (blocks, each) = (&found[&format!("{name}{i}")], &found[&format!("{name}-each{i}")]);
+            assert_eq!((blocks.len(), each.len()), (4, 5), "{program}: {output}{errors}");
+            assert_eq!(blocks[..], each[..4], "{name} of {program}: {output}");
+        }
+        let [loads, stores, uops, instructions] = found[&format!("data{i}")][..] else { panic!("{output}") };
+        assert_eq!(uops, instructions + loads + 2.0 * stores, "{program}");
+    }
+    // A turn's: movsb loads and stores, stosb of no bytes does not, movb stores, scasb loads.
+    assert_eq!(found["data0"], [2000.0, 2000.0, 14_005.0 + 6000.0, 14_005.0]);
+    // A turn's system call, and the jump back but for the last; the system call at the end.
+    assert_eq!(found["branches0"], [2000.0, 0.0, 0.0, 14_005.0]);
 }
 
 #[test]

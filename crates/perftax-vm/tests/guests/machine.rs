@@ -74,7 +74,7 @@ count cpu/event=0xd0,umask=0x81/u,cpu/event=0xd0,umask=0x82/u,cpu/event=0xc4,uma
 echo == repeat
 count instructions:u,branches:u ./repeat
 echo == repeat again
-count instructions:u,branches:u,cpu/event=0xd0,umask=0x82/u ./repeat
+count instructions:u,branches:u,cpu/event=0xc2,umask=0x01,cmask=2/u ./repeat
 echo == access
 count instructions:u,cpu/event=0xd0,umask=0x81/u,cpu/event=0xd0,umask=0x82/u,cpu/event=0xd0,umask=0x21/u ./access
 echo == kernel only
