@@ -63,7 +63,7 @@ pub use left_out::LeftOut;
 pub use lint::{Lint, LintCheck, LintUnit, LintVerdict};
 pub use matrix::{
     Jump, MULTIPLEXED_BELOW, Matrix, MatrixCell, MatrixControl, MatrixEvent, MatrixImpossible, MatrixKey, MatrixMode, MatrixPair,
-    MatrixPilot, MatrixPlacement, MatrixPlan, MatrixRun, MatrixSet, MatrixSetEvent,
+    MatrixPilot, MatrixPlacement, MatrixPlan, MatrixRun, MatrixSet, MatrixSetEvent, MatrixSkipped,
 };
 pub use mechanism::Mechanism;
 pub use origin::{MachineId, Origin, SCHEMA};
@@ -110,4 +110,10 @@ pub use workload::WorkloadProfile;
 #[allow(clippy::trivially_copy_pass_by_ref)]
 pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// The same of what is not so.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+pub(crate) fn is_false(holds: &bool) -> bool {
+    !*holds
 }

@@ -18,6 +18,9 @@ pub struct Matrix {
     pub origin: Origin,
     /// Who watches: `each` (a session an instance), `one` (one session for all instances), `cpus` (one session for whole CPUs).
     pub monitors: String,
+    /// Whether the events of a cell are one group: all of them are on the counters together, or none.
+    #[serde(default, skip_serializing_if = "crate::is_false")]
+    pub one_group: bool,
     /// The CPUs, in the order in which instances are put on them.
     pub placement: MatrixPlacement,
     /// Counters of a core for events of the program's choice, where it has any: more events than these take turns.
@@ -32,6 +35,9 @@ pub struct Matrix {
     /// Cells that this machine has nothing for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub impossible: Vec<MatrixImpossible>,
+    /// Events that were left out of the sets, the next ones of their sets taken instead: `--skip-missing`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<MatrixSkipped>,
     /// Cells for which the time did not suffice: `--resume` goes on with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unmeasured: Vec<MatrixKey>,
@@ -54,11 +60,13 @@ pub enum MatrixMode {
     Pebs,
     /// Sampled with the latest branches in each sample (LBR): `perf record -b`.
     Lbr,
+    /// Sampled by AMD's instruction-based sampling: `perf record -e ibs_op//`.
+    Ibs,
 }
 
 impl MatrixMode {
     /// All modes that watch.
-    pub const WATCHING: [Self; 4] = [Self::Counting, Self::Sampling, Self::Pebs, Self::Lbr];
+    pub const WATCHING: [Self; 5] = [Self::Counting, Self::Sampling, Self::Pebs, Self::Lbr, Self::Ibs];
 
     /// The name on the command line and in JSON.
     pub fn name(self) -> &'static str {
@@ -68,12 +76,13 @@ impl MatrixMode {
             Self::Sampling => "sampling",
             Self::Pebs => "pebs",
             Self::Lbr => "lbr",
+            Self::Ibs => "ibs",
         }
     }
 
     /// Whether it has a period.
     pub fn samples(self) -> bool {
-        matches!(self, Self::Sampling | Self::Pebs | Self::Lbr)
+        matches!(self, Self::Sampling | Self::Pebs | Self::Lbr | Self::Ibs)
     }
 }
 
@@ -154,15 +163,20 @@ pub struct MatrixSet {
 /// An event of a set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
 pub struct MatrixSetEvent {
-    /// In perf's syntax.
+    /// In perf's syntax, or its name where its code differs from one generation of processors to the next.
     pub event: String,
+    /// What this machine counts it by, where its code differs by generation; none where this one does not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
     /// Its period before it is divided: events, or nanoseconds for clocks.
     pub period: u64,
     /// Its form for PEBS, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub precise: Option<String>,
+    /// Its form for instruction-based sampling, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ibs: Option<String>,
 }
 
 /// What was said before anything was measured.
@@ -321,6 +335,18 @@ pub struct MatrixImpossible {
     /// How many cells of the grid that are.
     pub cells: u32,
     /// Why not.
+    pub why: String,
+}
+
+/// An event that a mode left out of a set, because it cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MatrixSkipped {
+    /// The mode.
+    pub mode: MatrixMode,
+    /// The set.
+    pub set: String,
+    /// Which event, and why it cannot be had.
     pub why: String,
 }
 

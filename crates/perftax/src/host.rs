@@ -10,7 +10,8 @@ use perftax_doc::{Mechanism, Warning};
 use perftax_pmu::Error;
 use perftax_pmu::event::{Catalog, Event, parse};
 use perftax_pmu::guard::{ThrottleGuard, allowed_cpus};
-use perftax_pmu::machine::{CpuLimit, Machine, MechanismStatus, Right, RightStatus, Topology, measuring_cpu};
+use perftax_pmu::machine::intel::Generation;
+use perftax_pmu::machine::{CpuLimit, Machine, MechanismStatus, Right, RightStatus, Topology, Vendor, measuring_cpu};
 use perftax_pmu::sampler::LiveProbe;
 
 use crate::origin;
@@ -71,6 +72,12 @@ impl Host {
     /// Counters of a core for events of the program's choice, where it has any.
     pub fn counters(&self) -> Option<usize> {
         self.machine.general_counters().map(|counters| counters as usize)
+    }
+
+    /// Intel's generation that it is of; none where it is no such processor, or an unknown one.
+    pub fn generation(&self) -> Option<&'static Generation> {
+        let cpu = &self.machine.cpu;
+        Generation::of_model(cpu.family, cpu.model).filter(|_| cpu.vendor == Vendor::Intel)
     }
 
     /// The types of its PMUs, with their names.

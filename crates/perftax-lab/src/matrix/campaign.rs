@@ -9,7 +9,6 @@ use perftax_pmu::machine::Topology;
 use perftax_pmu::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use super::event_set::EventSet;
 use super::experiment::{Goal, measure, pilot};
 use super::grid::{Cells, Grid, Planned};
 use super::instances::Instances;
@@ -137,13 +136,14 @@ impl Campaign<'_> {
         Matrix {
             origin,
             monitors: grid.monitors.name().into(),
+            one_group: grid.one_group,
             placement: MatrixPlacement {
                 cpus: self.topology.order(),
                 cores: self.topology.cores.len() as u32,
                 smt: self.topology.smt.name().into(),
             },
             counters: self.counters,
-            sets: grid.sets.iter().map(EventSet::described).collect(),
+            sets: grid.sets.iter().map(|set| set.described(grid.generation)).collect(),
             plan: MatrixPlan {
                 precision,
                 variation_limit: VARIATION_LIMIT,
@@ -157,6 +157,7 @@ impl Campaign<'_> {
             },
             cells: Vec::new(),
             impossible: cells.impossible.clone(),
+            skipped: cells.skipped.clone(),
             unmeasured: Vec::new(),
             controls: Vec::new(),
         }
@@ -249,7 +250,10 @@ mod tests {
             instances: vec![1],
             divisors: Vec::new(),
             monitors: Monitors::Each,
+            one_group: false,
+            skip_missing: false,
             ring_pages: 1,
+            generation: None,
         };
         let key = |workload: &String| MatrixKey {
             workload: workload.clone(),
@@ -260,7 +264,7 @@ mod tests {
             events: 0,
         };
         let planned = grid.workloads.iter().map(|workload| Planned { key: key(workload), watch: None }).collect();
-        (grid, Cells { planned, impossible: Vec::new() })
+        (grid, Cells { planned, ..Cells::default() })
     }
 
     fn command(name: &str, script: &str) -> Command {

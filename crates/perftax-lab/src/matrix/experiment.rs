@@ -144,7 +144,12 @@ fn concluded(planned: &Planned, goal: &Goal, pairs: Vec<MatrixPair>, seen: &[See
             (MatrixEvent { event: event.name.clone(), mechanism: event.mechanism, period: *period, counted, running }, expected)
         })
         .collect();
+    let is_group = planned.watch.as_ref().is_some_and(|watch| watch.one_group);
     let excluded = match overhead {
+        // Such a group is on no counter: something else has one of those that it needs.
+        Some(_) if is_group && watched.iter().any(|(event, _)| event.running == 0.0) => {
+            Some("its group was on the counters for 0 % of the time: nothing was counted or sampled".into())
+        }
         None => Some(format!("{} of {} pairs count, two are needed", usable.len(), pairs.len())),
         Some(found) if found.variation > VARIATION_LIMIT => {
             Some(format!("its runs vary by {:.1} %, more than {:.0} %", found.variation * 100.0, VARIATION_LIMIT * 100.0))
@@ -204,7 +209,10 @@ mod tests {
             instances: vec![instances],
             divisors: vec![1],
             monitors,
+            one_group: false,
+            skip_missing: false,
             ring_pages: 64,
+            generation: None,
         };
         let cells = grid.cells(&Catalog::of_this_machine()).unwrap();
         assert!(cells.impossible.is_empty(), "{:?}", cells.impossible);

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use perftax_cost::period::CPU_CLOCK_PERIOD_MIN_NS;
 use perftax_doc::Mechanism;
-use perftax_doc::{MatrixImpossible, MatrixKey, MatrixMode};
+use perftax_doc::{MatrixImpossible, MatrixKey, MatrixMode, MatrixSkipped};
 use perftax_pmu::event::{Catalog, Event, parse};
+use perftax_pmu::machine::intel::Generation;
 use perftax_pmu::{Error, Result};
 
 use super::event_set::EventSet;
@@ -28,9 +29,18 @@ pub struct Grid {
     pub divisors: Vec<u64>,
     /// Who watches.
     pub monitors: Monitors,
+    /// Whether the events of a cell are one group.
+    pub one_group: bool,
+    /// Whether events that cannot be had are left out, and the next ones of their sets taken instead.
+    pub skip_missing: bool,
     /// Pages of a ring.
     pub ring_pages: usize,
+    /// Whose codes of events are taken: Intel's generation of this processor, where it is one and known.
+    pub generation: Option<&'static Generation>,
 }
+
+/// IBS leaves the low bits of a period out, and the kernel refuses one that has them.
+const IBS_PERIOD_STEP: u64 = 16;
 
 /// A cell that can be measured.
 #[derive(Clone, Debug)]
@@ -48,10 +58,12 @@ pub struct Cells {
     pub planned: Vec<Planned>,
     /// With the reason, once for all programs and instances.
     pub impossible: Vec<MatrixImpossible>,
+    /// Events that were left out.
+    pub skipped: Vec<MatrixSkipped>,
 }
 
 impl Grid {
-    /// Crosses everything with everything, and tries each event on the kernel.
+    /// Crosses everything with everything, and tries each event on the kernel, or each group of them.
     ///
     /// # Errors
     /// Where a set holds what is no event at all.
@@ -60,10 +72,15 @@ impl Grid {
         let mut watches: BTreeMap<(MatrixMode, String, u64, u32), Watch> = BTreeMap::new();
         for set in &self.sets {
             for &mode in &self.modes {
-                let available = self.available(set, mode, catalog)?;
+                let mut available = self.available(set, mode, catalog)?;
+                if self.skip_missing && set.foreign_to(catalog.vendor()).is_none() {
+                    let skipped = available.iter().filter_map(|event| event.as_ref().err());
+                    cells.skipped.extend(skipped.map(|why| MatrixSkipped { mode, set: set.name.clone(), why: why.clone() }));
+                    available.retain(Result::is_ok);
+                }
                 let divisors: &[u64] = if mode.samples() { &self.divisors } else { &[0] };
                 for (&divisor, &events) in divisors.iter().flat_map(|divisor| self.events.iter().map(move |n| (divisor, n))) {
-                    match self.watch(set, mode, divisor, events, &available) {
+                    match self.watch(set, mode, divisor, events, &available)? {
                         Ok(watch) => {
                             watches.insert((mode, set.name.clone(), divisor, events), watch);
                         }
@@ -104,11 +121,10 @@ impl Grid {
         if let Some(why) = set.foreign_to(catalog.vendor()) {
             return Ok(vec![Err(why)]);
         }
-        let texts = set.events.iter().filter_map(|event| {
-            let text = if mode == MatrixMode::Pebs { event.precise.as_ref()? } else { &event.event };
-            Some((text, event.period))
-        });
-        texts.map(|(text, period)| or_why(self.try_out(text, period, mode, catalog))).collect()
+        let forms = set.events.iter().filter_map(|event| Some((event.form(mode, self.generation).transpose()?, event.period)));
+        forms
+            .map(|(form, period)| form.map_or_else(|why| Ok(Err(why)), |text| or_why(self.try_out(&text, period, mode, catalog))))
+            .collect()
     }
 
     fn try_out(&self, text: &str, period: u64, mode: MatrixMode, catalog: &Catalog) -> Result<(Event, u64)> {
@@ -130,15 +146,48 @@ impl Grid {
             MatrixMode::Lbr if !is_of_core => {
                 return Err(refused("have branches with", "only events of a core's counters bring branch records"));
             }
+            MatrixMode::Ibs if !matches!(event.mechanism, Mechanism::IbsOp | Mechanism::IbsFetch) => {
+                return Err(refused("sample by IBS", "it is no event of AMD's instruction-based sampling"));
+            }
             _ => {}
         }
-        let watch =
-            Watch { mode, monitors: self.monitors, events: vec![(event.clone(), Some(period))], ring_pages: self.ring_pages };
-        watch.check()?;
+        let alone = self.of_events(mode, vec![(event.clone(), Some(period))]);
+        alone.check().map_err(|error| if mode == MatrixMode::Ibs { self.about_ibs(error) } else { error })?;
         Ok((event, period))
     }
 
+    fn of_events(&self, mode: MatrixMode, events: Vec<(Event, Option<u64>)>) -> Watch {
+        let (monitors, one_group, ring_pages) = (self.monitors, self.one_group, self.ring_pages);
+        Watch { mode, monitors, one_group, events, ring_pages }
+    }
+
+    /// The kernel's answer, with what it may be about: it does not say.
+    fn about_ibs(&self, error: Error) -> Error {
+        match error {
+            Error::Unsupported { what, why, remedy } if self.monitors != Monitors::Cpus => {
+                let why = format!("{why}; before Linux 6.2 IBS samples whole CPUs alone, not a program");
+                Error::Unsupported { what, why, remedy }
+            }
+            other => other,
+        }
+    }
+
     fn watch(
+        &self,
+        set: &EventSet,
+        mode: MatrixMode,
+        divisor: u64,
+        events: u32,
+        available: &[Result<(Event, u64), String>],
+    ) -> Result<Result<Watch, String>> {
+        let watch = self.of_first(set, mode, divisor, events, available);
+        // Each event by itself was tried before.
+        let tried = watch.map(|watch| if self.one_group { or_why(watch.check().map(|()| watch)) } else { Ok(Ok(watch)) });
+        tried.unwrap_or_else(|why| Ok(Err(why)))
+    }
+
+    /// The first events of a set, with their periods.
+    fn of_first(
         &self,
         set: &EventSet,
         mode: MatrixMode,
@@ -151,9 +200,13 @@ impl Grid {
         let mut opened = Vec::new();
         for event in first {
             let (event, period) = event.as_ref().map_err(Clone::clone)?;
-            let divided = period / divisor.max(1);
+            let divided = match mode {
+                MatrixMode::Ibs => period / divisor.max(1) / IBS_PERIOD_STEP * IBS_PERIOD_STEP,
+                _ => period / divisor.max(1),
+            };
             if mode.samples() && divided == 0 {
-                return Err(format!("the period of {} is {period}, and cannot be divided by {divisor}", event.name));
+                let step = if mode == MatrixMode::Ibs { " into a multiple of 16" } else { "" };
+                return Err(format!("the period of {} is {period}, and cannot be divided by {divisor}{step}", event.name));
             }
             if mode.samples() && event.mechanism.is_time_driven() && divided < CPU_CLOCK_PERIOD_MIN_NS {
                 let least = CPU_CLOCK_PERIOD_MIN_NS;
@@ -164,11 +217,17 @@ impl Grid {
             }
             opened.push((event.clone(), mode.samples().then_some(divided)));
         }
-        match (opened.len(), mode) {
-            (0, MatrixMode::Pebs) => Err(format!("set {} has no event with a form for PEBS", set.name)),
-            (n, MatrixMode::Pebs) if n < wanted => Err(format!("set {} has {n} events with a form for PEBS", set.name)),
-            (n, _) if n < wanted => Err(format!("set {} has {n} events", set.name)),
-            _ => Ok(Watch { mode, monitors: self.monitors, events: opened, ring_pages: self.ring_pages }),
+        let form = match mode {
+            MatrixMode::Pebs => " with a form for PEBS",
+            MatrixMode::Ibs => " with a form for IBS",
+            _ => "",
+        };
+        let form = if self.skip_missing { format!("{form} that can be had here") } else { form.into() };
+        match opened.len() {
+            0 if !form.is_empty() => Err(format!("set {} has no event{form}", set.name)),
+            1 if wanted > 1 => Err(format!("set {} has 1 event{form}", set.name)),
+            n if n < wanted => Err(format!("set {} has {n} events{form}", set.name)),
+            _ => Ok(self.of_events(mode, opened)),
         }
     }
 }
@@ -206,7 +265,10 @@ mod tests {
             instances: vec![1, 2],
             divisors: vec![1, 10],
             monitors: Monitors::Each,
+            one_group: false,
+            skip_missing: false,
             ring_pages: 8,
+            generation: None,
         }
     }
 
@@ -235,6 +297,74 @@ mod tests {
         assert_eq!(why(MatrixMode::Sampling, 3, 10), "the period of context-switches is 1, and cannot be divided by 10");
         assert!(why(MatrixMode::Lbr, 1, 1).contains("only events of a core's counters"), "{:?}", cells.impossible);
         assert_eq!(why(MatrixMode::Pebs, 1, 10), "set soft has no event with a form for PEBS");
+        assert_eq!(why(MatrixMode::Ibs, 3, 1), "set soft has no event with a form for IBS");
         assert!(cells.impossible.iter().all(|row| row.cells == 4));
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_left_out_where_that_is_asked_for() {
+        let events = "[[event]]\nevent = 'ibs_op//'\nperiod = 16\n[[event]]\nevent = 'page-faults'\nperiod = 10\n";
+        let set = EventSet::parse(&format!("name = 'mixed'\ndescription = 'd'\nsource = 's'\n{events}"), "test").unwrap();
+        let grid = |skip_missing| Grid {
+            sets: vec![set.clone()],
+            skip_missing,
+            ..grid(&[MatrixMode::Lbr, MatrixMode::Counting], &[1, 2])
+        };
+        // Counting by IBS is refused wherever it is.
+        let cells = grid(false).cells(&Catalog::of_this_machine()).unwrap();
+        assert_eq!((cells.impossible.len(), cells.skipped.len()), (6, 0), "{:?}", cells.impossible);
+        let cells = grid(true).cells(&Catalog::of_this_machine()).unwrap();
+        let skipped = cells.skipped.iter().filter(|skipped| skipped.mode == MatrixMode::Counting).count();
+        let watched =
+            cells.planned.iter().filter_map(|cell| cell.watch.as_ref()).all(|watch| watch.events[0].0.name == "page-faults");
+        assert!(skipped == 1 && watched && cells.planned.iter().any(|cell| cell.watch.is_some()), "{cells:?}");
+        let why = |mode| cells.impossible.iter().find(|row| row.mode == mode && row.events == 2).map(|row| row.why.as_str());
+        assert_eq!(why(MatrixMode::Counting), Some("set mixed has 1 event that can be had here"));
+        assert_eq!(why(MatrixMode::Lbr), Some("set mixed has no event that can be had here"));
+    }
+
+    fn one_group(events: &str, modes: &[MatrixMode], numbers: &[u32]) -> Cells {
+        let head = "name = 'soft'\ndescription = 'd'\nsource = 's'\n";
+        let sets = vec![EventSet::parse(&format!("{head}{events}"), "test").unwrap()];
+        let grid = Grid { sets, one_group: true, divisors: vec![1], ..grid(modes, numbers) };
+        grid.cells(&Catalog::of_this_machine()).unwrap()
+    }
+
+    #[test]
+    fn a_group_is_tried_as_a_whole() {
+        let soft = "[[event]]\nevent = 'cpu-clock'\nperiod = 1000000\n[[event]]\nevent = 'page-faults'\nperiod = 10\n";
+        let cells = one_group(soft, &[MatrixMode::Counting, MatrixMode::Sampling], &[1, 2]);
+        assert!(cells.impossible.is_empty(), "{:?}", cells.impossible);
+        assert!(cells.planned.iter().filter_map(|cell| cell.watch.as_ref()).all(|watch| watch.one_group));
+        // More breakpoints than there are debug registers: each is taken by itself.
+        let places: String =
+            (0..5).map(|at| format!("[[event]]\nevent = 'mem:0x{:x}:w'\nperiod = 1\n", 0x1000 + 8 * at)).collect();
+        let cells = one_group(&places, &[MatrixMode::Counting], &[1, 4, 5]);
+        let impossible: Vec<_> = cells.impossible.iter().map(|row| (row.events, row.why.as_str())).collect();
+        let [(5, why)] = impossible[..] else { panic!("{impossible:?}") };
+        assert!(why.starts_with("cannot have all 5 events in one group: the kernel takes the first 4, and not mem:"), "{why}");
+    }
+
+    #[test]
+    fn a_form_for_ibs_is_an_event_of_ibs_with_a_period_that_it_has() {
+        let set = |ibs: &str| {
+            let head = "name = 'ops'\ndescription = 'd'\nsource = 's'\n";
+            let event = format!("[[event]]\nevent = 'cpu-clock'\nperiod = 1000\nibs = '{ibs}'\n");
+            EventSet::parse(&format!("{head}{event}"), "test").unwrap()
+        };
+        let whys = |ibs: &str| {
+            let grid = Grid { sets: vec![set(ibs)], divisors: vec![1], ..grid(&[MatrixMode::Ibs], &[1]) };
+            grid.cells(&Catalog::of_this_machine()).map(|cells| cells.impossible[0].why.clone())
+        };
+        assert!(whys("cpu-clock").unwrap().ends_with("it is no event of AMD's instruction-based sampling"));
+        // Periods are what the hardware has: multiples of 16.
+        let grid = grid(&[], &[]);
+        let event = |period| parse("cpu-clock", &Catalog::of_this_machine()).map(|mut events| (events.remove(0), period));
+        let first = |divisor| {
+            let watch = grid.of_first(&set("x"), MatrixMode::Ibs, divisor, 1, &[event(1_000_000).map_err(|_| String::new())]);
+            watch.map(|watch| watch.events[0].1.unwrap())
+        };
+        assert_eq!((first(1), first(10), first(7)), (Ok(1_000_000), Ok(100_000), Ok(142_848)));
+        assert!(first(100_000).unwrap_err().ends_with("cannot be divided by 100000 into a multiple of 16"));
     }
 }

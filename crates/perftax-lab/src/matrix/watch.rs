@@ -1,11 +1,11 @@
 //! Who watches the programs of a cell, and what they saw.
 
 use perftax_doc::MatrixMode;
-use perftax_pmu::Result;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::allowed_cpus;
 use perftax_pmu::sampler::{LiveSampler, Payload, ReaderThread, Sampler, Sampling};
 use perftax_pmu::sys::{OpenEvent, Reading, Target};
+use perftax_pmu::{Error, Result};
 
 /// Sessions that watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct Watch {
     pub mode: MatrixMode,
     /// By whom.
     pub monitors: Monitors,
+    /// Whether its events are one group: all of them are on the counters together, or none.
+    pub one_group: bool,
     /// The events, each with its period where it has one.
     pub events: Vec<(Event, Option<u64>)>,
     /// Pages of each ring, a power of two.
@@ -108,8 +110,11 @@ impl Watch {
             // Counting needs no ring, and so no CPU: it follows a program that moves.
             let follows = programs.iter().map(|program| Target::Thread(program.pid)).collect();
             for &target in if of_cpus { &targets } else { &follows } {
+                let first = watching.counters.len();
                 for (event, sampling) in &events {
-                    watching.counters.push(OpenEvent::open(event, sampling, target, None)?);
+                    let leader = watching.counters.get(first).filter(|_| self.one_group);
+                    let counter = OpenEvent::open(event, sampling, target, leader)?;
+                    watching.counters.push(counter);
                 }
             }
             if of_cpus {
@@ -122,7 +127,8 @@ impl Watch {
             Monitors::One | Monitors::Cpus => vec![&targets],
         };
         for session in sessions {
-            let mut sampler = LiveSampler::open(&events, session, self.ring_pages)?;
+            let open = if self.one_group { LiveSampler::open_group } else { LiveSampler::open };
+            let mut sampler = open(&events, session, self.ring_pages)?;
             if of_cpus {
                 sampler.enable()?;
             }
@@ -131,7 +137,7 @@ impl Watch {
         Ok(watching)
     }
 
-    /// Whether the kernel takes each of its events by itself; none is kept.
+    /// Whether the kernel takes each of its events, by itself or all as one group; none is kept.
     ///
     /// # Errors
     /// What it says to the first one that it does not take.
@@ -141,11 +147,31 @@ impl Watch {
             Monitors::Cpus => Target::Cpu(allowed_cpus()?.first().copied().unwrap_or(0)),
             Monitors::Each | Monitors::One => Target::ThisThread,
         };
+        let mut group: Vec<OpenEvent> = Vec::new();
         for (event, period) in &self.events {
             let sampling = Sampling { inherit: false, enable_on_exec: false, ..self.sampling(*period) };
-            OpenEvent::open(event, &sampling, target, None)?;
+            match OpenEvent::open(event, &sampling, target, group.first()) {
+                Ok(opened) if self.one_group => group.push(opened),
+                Ok(_) => {}
+                Err(error) => return Err(self.beside(group.len(), event, error)),
+            }
         }
         Ok(())
+    }
+
+    /// Why an event is not taken into a group of so many others.
+    fn beside(&self, others: usize, event: &Event, error: Error) -> Error {
+        match error {
+            Error::Unsupported { why, remedy, .. } if others > 0 => Error::Unsupported {
+                what: format!("have all {} events in one group", self.events.len()),
+                why: format!(
+                    "the kernel takes the first {others}, and not {} beside them: all of a group need counters of one PMU at once ({why})",
+                    event.name
+                ),
+                remedy,
+            },
+            other => other,
+        }
     }
 }
 

@@ -31,7 +31,15 @@ impl LiveSampler {
     /// # Errors
     /// Where one of them cannot be opened.
     pub fn open(events: &[(Event, Sampling)], targets: &[Target], ring_pages: usize) -> Result<Self> {
-        Self::open_beside(&[], events, targets, ring_pages)
+        Self::open_all(&[], events, false, targets, ring_pages)
+    }
+
+    /// The same with the events of each target as one group, led by the first: all of them are on the counters together, or none.
+    ///
+    /// # Errors
+    /// As [`LiveSampler::open`], and where the kernel does not take the events as a group.
+    pub fn open_group(events: &[(Event, Sampling)], targets: &[Target], ring_pages: usize) -> Result<Self> {
+        Self::open_all(&[], events, true, targets, ring_pages)
     }
 
     /// The same with counters on each target, of which every sample tells what they have counted by then: events carry their group
@@ -40,6 +48,17 @@ impl LiveSampler {
     /// # Errors
     /// As [`LiveSampler::open`].
     pub fn open_beside(counters: &[Event], events: &[(Event, Sampling)], targets: &[Target], ring_pages: usize) -> Result<Self> {
+        Self::open_all(counters, events, !counters.is_empty(), targets, ring_pages)
+    }
+
+    /// Counters and events, on each target one group or each by itself.
+    fn open_all(
+        counters: &[Event],
+        events: &[(Event, Sampling)],
+        is_group: bool,
+        targets: &[Target],
+        ring_pages: usize,
+    ) -> Result<Self> {
         let mut sampler = Self { events: Vec::new(), rings: Vec::new(), layout: Layout::default(), groups: Vec::new() };
         let mut by_cpu: BTreeMap<u32, usize> = BTreeMap::new();
         for &target in targets {
@@ -54,7 +73,7 @@ impl LiveSampler {
             if !counters.is_empty() {
                 sampler.groups.push((first, sampler.events.len()));
             }
-            let leader = (!counters.is_empty()).then_some(first);
+            let leader = is_group.then_some(first);
             for (event, sampling) in events {
                 let open = OpenEvent::open(event, sampling, target, leader.and_then(|first| sampler.events.get(first)))?;
                 match owner {

@@ -34,6 +34,7 @@ pub fn matrix(doc: &Matrix, separator: &str) -> String {
         "throttled",
         "record_bytes",
         "reader_s",
+        "one_group",
     ];
     let mut rows = Rows::new(separator, &names);
     for cell in &doc.cells {
@@ -52,6 +53,7 @@ pub fn matrix(doc: &Matrix, separator: &str) -> String {
             cell.throttled.to_string(),
             cell.record_bytes.to_string(),
             cell.reader_s.to_string(),
+            doc.one_group.to_string(),
         ];
         rows.row([head.concat(), estimates.collect(), tail.to_vec()].concat());
     }

@@ -7,7 +7,10 @@ use serde_json::json;
 
 use super::figure::{Axis, Figure, Trace};
 use super::page::{Grid, Panel, Part};
-use crate::text::{grid_keys, impossible_rows, matrix_brief, matrix_divisor, matrix_marks, watcher};
+use crate::text::{
+    grid_keys, grids_told_apart, impossible_rows, matrix_brief, matrix_divisor, matrix_marks, matrix_watched_how, skipped_rows,
+    watcher,
+};
 use crate::units;
 
 pub(super) fn part(doc: &Matrix) -> Part {
@@ -32,6 +35,7 @@ pub(super) fn part(doc: &Matrix) -> Part {
     );
     part.fact("excluded", excluded.to_string(), "listed below, each with its reason");
     part.fact("events took turns", doc.cells.iter().filter(|cell| cell.is_multiplexed()).count().to_string(), counters(doc));
+    part.fact("watched by", if doc.one_group { "groups" } else { "events" }, matrix_watched_how(doc));
     part.fact("SMT", doc.placement.smt.clone(), format!("{} cores, {} CPUs", doc.placement.cores, doc.placement.cpus.len()));
     for workload in workloads(doc) {
         part.panel(heat(doc, &workload));
@@ -284,7 +288,8 @@ fn not_there(doc: &Matrix) -> Option<Panel> {
     let excluded = doc.excluded().map(|(cell, why)| (format!("excluded: {}", cell.key), why.to_string()));
     let left = doc.unmeasured.iter().map(|key| (format!("not measured: {key}"), "the time ran out; --resume goes on".into()));
     let impossible = impossible_rows(doc).into_iter().map(|(what, why)| (format!("not to be had here: {what}"), why));
-    let rows: Vec<(String, String)> = excluded.chain(left).chain(impossible).collect();
+    let skipped = skipped_rows(doc).into_iter().map(|(what, why)| (format!("left out, the next one taken: {what}"), why));
+    let rows: Vec<(String, String)> = excluded.chain(left).chain(skipped).chain(impossible).collect();
     if rows.is_empty() {
         return None;
     }
@@ -297,11 +302,12 @@ fn not_there(doc: &Matrix) -> Option<Panel> {
 }
 
 fn sets(doc: &Matrix) -> Panel {
-    let mut table = Grid::new(&["set", "#", "event", "#period", "for PEBS"]);
+    let mut table = Grid::new(&["set", "#", "event", "#period", "counted here by", "for PEBS", "for IBS"]);
     for set in &doc.sets {
         for (at, event) in set.events.iter().enumerate() {
-            let precise = event.precise.clone().unwrap_or_default();
-            table.row(vec![set.name.clone(), (at + 1).to_string(), event.event.clone(), units::count(event.period), precise]);
+            let forms = [&event.code, &event.precise, &event.ibs].map(|form| form.clone().unwrap_or_default());
+            let head = [set.name.clone(), (at + 1).to_string(), event.event.clone(), units::count(event.period)];
+            table.row([head.as_slice(), &forms].concat());
         }
     }
     let described: Vec<String> =
@@ -314,6 +320,7 @@ pub(super) fn together(docs: &[(String, &Matrix)]) -> Vec<Panel> {
     if docs.is_empty() {
         return Vec::new();
     }
+    let docs = &grids_told_apart(docs);
     let keys = grid_keys(docs.iter().map(|(_, doc)| *doc));
     let watched: Vec<&MatrixKey> = keys.iter().copied().filter(|key| key.mode != MatrixMode::Off).collect();
     let mut panels = Vec::new();

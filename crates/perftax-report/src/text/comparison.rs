@@ -246,8 +246,25 @@ pub(crate) fn keys<'a>(docs: impl Iterator<Item = &'a Matrix>) -> Vec<&'a Matrix
     docs.flat_map(|doc| doc.cells.iter().map(|cell| &cell.key)).sorted().dedup().collect()
 }
 
+/// Grids with their labels, which say how each was watched where they were not watched alike: such cells are of the same name.
+pub(crate) fn told_apart<'a>(docs: &[(String, &'a Matrix)]) -> Vec<(String, &'a Matrix)> {
+    let groups = docs.iter().map(|(_, doc)| doc.one_group).unique().count() > 1;
+    let monitors = docs.iter().map(|(_, doc)| doc.monitors.as_str()).unique().count() > 1;
+    let skips = docs.iter().map(|(_, doc)| &doc.skipped).unique_by(|skipped| format!("{skipped:?}")).count() > 1;
+    let told = |(label, doc): &(String, &'a Matrix)| {
+        let of_group = if doc.one_group { "one group" } else { "no group" };
+        let of_monitors = format!("monitors {}", printable(&doc.monitors));
+        let left_out = if doc.skipped.is_empty() { "none left out" } else { "some events left out" };
+        let said = [(groups, of_group), (monitors, of_monitors.as_str()), (skips, left_out)];
+        let parts = std::iter::once(label.as_str()).chain(said.into_iter().filter(|(is_told, _)| *is_told).map(|(_, text)| text));
+        (parts.collect_vec().join(", "), *doc)
+    };
+    docs.iter().map(told).collect()
+}
+
 /// One grid with the machines side by side: a row for each cell, a column for each machine.
 fn matrices(docs: &[(String, &Matrix)]) -> Vec<Table> {
+    let docs = told_apart(docs);
     // A terminal has no place for more columns; the page and -x have all.
     const MAX: usize = 4;
     let table = |chunk: &[(String, &Matrix)]| {

@@ -3,7 +3,7 @@
 use itertools::Itertools as _;
 use owo_colors::OwoColorize;
 use perftax_doc::Estimate;
-use perftax_doc::{Jump, Matrix, MatrixCell, MatrixImpossible, MatrixKey, MatrixMode};
+use perftax_doc::{Jump, Matrix, MatrixCell, MatrixImpossible, MatrixKey, MatrixMode, MatrixSkipped};
 
 use super::plural;
 use crate::printable::printable;
@@ -59,12 +59,8 @@ fn head(sheet: &mut Sheet, doc: &Matrix) {
         );
     }
     let plan = &doc.plan;
-    let monitors = match doc.monitors.as_str() {
-        "each" => "one session for each copy",
-        "one" => "one session for all copies",
-        _ => "one session for whole CPUs",
-    };
-    sheet.row("plan", &format!("{} cells, each in {} to {} pairs, {monitors}", plan.cells, plan.least_pairs, plan.most_pairs));
+    let watched = watched_how(doc);
+    sheet.row("plan", &format!("{} cells, each in {} to {} pairs, {watched}", plan.cells, plan.least_pairs, plan.most_pairs));
     let points = |share: f64| format!("±{:.2} points", share * 100.0);
     let time = units::span(plan.foreseen_s);
     let text = if plan.foreseen_s <= plan.time_limit_s {
@@ -74,6 +70,17 @@ fn head(sheet: &mut Sheet, doc: &Matrix) {
         format!("{} would take about {time}; in {limit} about {}", points(plan.precision), points(plan.foreseen_half_width))
     };
     sheet.row("precision", &text);
+}
+
+/// Who watches, and whether the events of a cell are one group.
+pub(crate) fn watched_how(doc: &Matrix) -> String {
+    let monitors = match doc.monitors.as_str() {
+        "each" => "one session for each copy",
+        "one" => "one session for all copies",
+        _ => "one session for whole CPUs",
+    };
+    let group = if doc.one_group { ", the events of a cell in one group" } else { "" };
+    format!("{monitors}{group}")
 }
 
 /// How long a program takes when nobody watches, by number of copies.
@@ -229,6 +236,7 @@ fn jumps(sheet: &mut Sheet, doc: &Matrix) {
 }
 
 fn impossible(sheet: &mut Sheet, doc: &Matrix) {
+    list(sheet, "left out", skipped_rows(doc).into_iter().map(|(what, why)| format!("{what}: {why}")));
     list(sheet, "not here", impossible_rows(doc).into_iter().map(|(what, why)| format!("{what}: {why}")));
 }
 
@@ -244,6 +252,21 @@ pub(crate) fn impossible_rows(doc: &Matrix) -> Vec<(String, String)> {
     let row = |(one, events): (&MatrixImpossible, Vec<u32>)| {
         let events = events.into_iter().sorted_unstable().dedup().join(", ");
         (format!("{} {events} of {}", one.mode, printable(&one.set)), printable(&one.why))
+    };
+    rows.into_iter().map(row).collect()
+}
+
+/// Events that were left out of their sets, and why; modes with the same reason in one row.
+pub(crate) fn skipped_rows(doc: &Matrix) -> Vec<(String, String)> {
+    let mut rows: Vec<(&MatrixSkipped, Vec<&str>)> = Vec::new();
+    for one in &doc.skipped {
+        match rows.iter_mut().find(|(first, _)| (&first.set, &first.why) == (&one.set, &one.why)) {
+            Some((_, modes)) => modes.push(one.mode.name()),
+            None => rows.push((one, vec![one.mode.name()])),
+        }
+    }
+    let row = |(one, modes): (&MatrixSkipped, Vec<&str>)| {
+        (format!("{} of {}", modes.join(", "), printable(&one.set)), printable(&one.why))
     };
     rows.into_iter().map(row).collect()
 }

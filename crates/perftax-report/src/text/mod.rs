@@ -79,12 +79,13 @@ pub(crate) use comm_lines::{
     source as comm_source, threads as comm_threads, word as comm_word,
 };
 #[cfg(feature = "html")]
-pub(crate) use comparison::{keys as grid_keys, label, ratio};
+pub(crate) use comparison::{keys as grid_keys, label, ratio, told_apart as grids_told_apart};
 #[cfg(feature = "html")]
 pub(crate) use lint::{extent, found as lint_found, lint_verdict};
 #[cfg(feature = "html")]
 pub(crate) use matrix::{
-    brief as matrix_brief, divisor as matrix_divisor, events_of, impossible_rows, marks as matrix_marks, watcher,
+    brief as matrix_brief, divisor as matrix_divisor, events_of, impossible_rows, marks as matrix_marks, skipped_rows,
+    watched_how as matrix_watched_how, watcher,
 };
 #[cfg(feature = "html")]
 pub(crate) use phase::interval as phase_interval;

@@ -36,16 +36,17 @@ use crate::wait::Wait;
 Examples:
   perftax matrix -w perl -w bzip2 --dry-run           the plan, and the time it takes
   perftax matrix -w perl --resume grid.state          goes on where it was killed
+  perftax matrix -g cern-counting --events 1,4 --one-group -w perl    the CERN study's events, as one group
   perftax matrix -g clock --events 1,4 --divide 1,10 --instances 1,2 -- bzip2 -kf big
   perftax report node1.json node2.json                several machines in one grid")]
 pub struct Args {
     /// A shipped workload by name, or a workload description (.toml); may be repeated
     #[arg(short, long, value_name = "NAME", conflicts_with = "command")]
     workload: Vec<String>,
-    /// How programs are watched: counting, sampling, pebs, lbr
+    /// How programs are watched: counting, sampling, pebs, lbr, ibs
     #[arg(long, value_name = "MODE,…", value_delimiter = ',', default_values_t = MatrixMode::WATCHING)]
     modes: Vec<MatrixMode>,
-    /// A set of events: clock, core, kernel, retired, or a description (.toml); may be repeated (usual: core; clock and kernel without a PMU)
+    /// A set of events: cern-counting, cern-pebs, cern-lbr-inserts, cern-lbr-taken (the CERN study's), clock, core, ibs, kernel, retired, or a description (.toml); may be repeated (usual: core; clock and kernel without a PMU)
     #[arg(short = 'g', long = "group", value_name = "SET")]
     sets: Vec<String>,
     /// How many events of a set
@@ -60,6 +61,12 @@ pub struct Args {
     /// Sessions that watch: each (one a copy), one (for all copies), cpus (one for whole CPUs)
     #[arg(long, value_name = "WHO", value_enum, default_value_t)]
     monitors: WhoWatches,
+    /// The events of a cell are one group: all of them are on the counters together, or none. More than there are counters for cannot be had
+    #[arg(long)]
+    one_group: bool,
+    /// Leave out events that cannot be had here, list them, and take the next ones of the set instead
+    #[arg(long)]
+    skip_missing: bool,
     /// Go on until each overhead is known this well: half of its interval, in percentage points
     #[arg(long, value_name = "POINTS", default_value_t = 2.0)]
     precision: f64,
@@ -246,7 +253,10 @@ impl Args {
                 WhoWatches::One => Monitors::One,
                 WhoWatches::Cpus => Monitors::Cpus,
             },
+            one_group: self.one_group,
+            skip_missing: self.skip_missing,
             ring_pages: self.mmap_pages.unwrap_or_else(usual_ring_pages),
+            generation: here.generation(),
         })
     }
 

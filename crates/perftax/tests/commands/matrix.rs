@@ -142,9 +142,9 @@ fn what_is_not_there_ends_with_its_reason() {
         assert!(output.status.code() == Some(code) && words.iter().all(|word| text.contains(word)), "{arguments:?}: {text}");
     };
     refused(&["-g", "clock", "--modes", "lbr"], 3, &["cannot measure any cell", "only events of a core's counters"]);
-    refused(&["-g", "clocks"], 2, &["-g is clocks", "clock, core, kernel, retired"]);
+    refused(&["-g", "clocks"], 2, &["-g is clocks", "cern-pebs, clock, core, ibs, kernel, retired"]);
     refused(&["--precision", "0"], 2, &["--precision is 0", "percentage points"]);
-    refused(&["--modes", "magic"], 2, &["unknown mode 'magic'", "counting, sampling, pebs, lbr"]);
+    refused(&["--modes", "magic"], 2, &["unknown mode 'magic'", "counting, sampling, pebs, lbr, ibs"]);
     refused(&["--dry-run", "--html", "plan.html"], 2, &["--dry-run is given", "without --html"]);
     refused(&["-m", "3"], 2, &["power of two"]);
 }
@@ -167,4 +167,24 @@ fn grids_of_two_machines_become_one() {
         |events: &str| text.lines().find(|line| line.contains("sampling clock") && line.contains(&format!("  1  {events:>6}")));
     assert!(row("2").is_some_and(|row| row.contains('—')) && row("1").is_some_and(|row| !row.contains('—')), "{text}");
     assert!(std::fs::read_to_string(path("both.html")).unwrap().contains("by machine"));
+}
+
+/// Software events as one group, counted and each with its own period into one ring; whoever watches.
+#[test]
+fn a_cell_may_be_one_group() {
+    for monitors in ["each", "cpus"] {
+        let grid =
+            ["-g", "kernel", "--one-group", "--modes", "counting,sampling", "--events", "4", "--divide", "1", "--instances", "1"];
+        let output = matrix(
+            &[&grid[..], &["--monitors", monitors, "--min-pairs", "2", "--max-pairs", "2", "--json", "-", "-o", "/dev/stderr"]]
+                .concat(),
+        );
+        let document = document(&output);
+        assert!(document.one_group && document.cells.len() == 3, "{}", said(&output));
+        assert!(said(&output).contains("the events of a cell in one group"), "{}", said(&output));
+        for cell in document.cells.iter().filter(|cell| cell.key.mode != MatrixMode::Off) {
+            assert!(cell.watched.len() == 4 && cell.watched.iter().all(|event| event.running == 1.0), "{cell:#?}");
+            assert!(cell.watched.iter().any(|event| event.counted > 0.0), "{cell:#?}");
+        }
+    }
 }

@@ -87,7 +87,13 @@ pub fn matrix() -> Matrix {
             detects: 0.009,
         },
     };
-    let event = |event: &str, period| MatrixSetEvent { event: event.into(), period, precise: Some(format!("{event}:p")) };
+    let event = |event: &str, period| MatrixSetEvent {
+        event: event.into(),
+        code: None,
+        period,
+        precise: Some(format!("{event}:p")),
+        ibs: None,
+    };
     let pilot = |workload: &str, elapsed_s: f64| MatrixPilot {
         workload: workload.into(),
         command: vec![workload.into()],
@@ -97,6 +103,7 @@ pub fn matrix() -> Matrix {
     Matrix {
         origin: origin("matrix", &["perftax", "matrix", "-w", "bzip2", "-w", "perl", "--events", "1,4,8", "--divide", "1,10"]),
         monitors: "each".into(),
+        one_group: false,
         placement: MatrixPlacement { cpus: vec![0, 2, 1, 3], cores: 2, smt: "on".into() },
         counters: Some(4),
         sets: vec![MatrixSet {
@@ -127,6 +134,7 @@ pub fn matrix() -> Matrix {
                 why: "set core has 3 events with a form for PEBS".into(),
             })
             .to_vec(),
+        skipped: Vec::new(),
         unmeasured,
         controls: [("bzip2", 1), ("bzip2", 4), ("perl", 1), ("perl", 4)].map(|(workload, n)| control(workload, n)).to_vec(),
     }
