@@ -347,6 +347,8 @@ fn what_goes_wrong_is_said() {
     assert!(panicked.contains("panicked: Kernel panic - not syncing"), "{panicked}");
     let late = fails(&|guest| (guest.boots, guest.timeout, guest.seed) = (false, std::time::Duration::from_secs(1), 977));
     assert!(late.contains("still booting after 1 s"), "{late}");
-    let late = fails(&|guest| (guest.boots, guest.timeout) = (false, std::time::Duration::from_secs(4)));
-    assert!(late.contains("still running the command after 4 s"), "{late}");
+    // A machine that others use takes longer to come so far.
+    let after = |seconds| fails(&|guest| (guest.boots, guest.timeout) = (false, std::time::Duration::from_secs(seconds)));
+    let late = [4, 16, 64].into_iter().map(after).find(|late| !late.contains("still booting")).unwrap();
+    assert!(late.contains("still running the command after "), "{late}");
 }
