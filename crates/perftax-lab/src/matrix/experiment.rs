@@ -187,9 +187,9 @@ mod tests {
     #![allow(clippy::unwrap_used)] // tests may
 
     use super::*;
-    use crate::matrix::{EventSet, Grid, Monitors};
+    use crate::matrix::{EventSet, Grid, Monitors, Watch};
     use crate::run::Command;
-    use perftax_doc::MatrixMode;
+    use perftax_doc::{MatrixKey, MatrixMode, MatrixRun};
     use perftax_pmu::event::Catalog;
     use perftax_pmu::sys::Stdio;
 
@@ -241,5 +241,26 @@ mod tests {
         let cell = cell(MatrixMode::Counting, Monitors::Each, "page-faults", 10, 1);
         assert!(cell.watched[0].counted > 50.0 && cell.samples == 0 && cell.expected_samples == 0.0, "{cell:?}");
         assert_eq!((cell.record_bytes, cell.bytes_per_s()), (0.0, None));
+    }
+
+    /// Two pairs of a cell of two events, of which the second one counted for so many of 100 ns.
+    fn of_pairs(one_group: bool, running_ns: u64) -> MatrixCell {
+        let run = |elapsed_s: f64| MatrixRun { elapsed_s: vec![elapsed_s], ..MatrixRun::default() };
+        let pairs = [1.0, 1.01].map(|elapsed_s| MatrixPair { off: run(elapsed_s), on: run(1.02 * elapsed_s) }).to_vec();
+        let reading = |time_running_ns| Reading { value: 5, time_enabled_ns: 100, time_running_ns, lost: 0 };
+        let seen = Seen { events: vec![reading(running_ns), reading(running_ns)], ..Seen::default() };
+        let events = perftax_pmu::event::parse("page-faults,cpu-clock", &Catalog::of_this_machine()).unwrap();
+        let events = events.into_iter().map(|event| (event, None)).collect();
+        let watch = Watch { mode: MatrixMode::Counting, monitors: Monitors::Each, one_group, events, ring_pages: 8 };
+        let (mode, set) = (MatrixMode::Counting, "s".into());
+        let key = MatrixKey { workload: "w".into(), mode, set, instances: 1, divisor: 0, events: 2 };
+        concluded(&Planned { key, watch: Some(watch) }, &goal(0.02, (2, 2)), pairs, &[seen.clone(), seen])
+    }
+
+    #[test]
+    fn a_group_that_was_never_on_is_no_overhead_of_its_events() {
+        let why = of_pairs(true, 0).excluded.unwrap();
+        assert!(why.contains("its group was on the counters for 0 % of the time"), "{why}");
+        assert!(of_pairs(true, 100).excluded.is_none() && of_pairs(false, 0).excluded.is_none());
     }
 }

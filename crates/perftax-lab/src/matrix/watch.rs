@@ -151,7 +151,14 @@ impl Watch {
         for (event, period) in &self.events {
             let sampling = Sampling { inherit: false, enable_on_exec: false, ..self.sampling(*period) };
             match OpenEvent::open(event, &sampling, target, group.first()) {
-                Ok(opened) if self.one_group => group.push(opened),
+                Ok(opened) if self.one_group => {
+                    // The kernel asks whether there are counters for those of the group alone that are on (`collect_events` in arch/x86/events/core.c);
+                    // none runs while its leader is off.
+                    if !group.is_empty() {
+                        opened.enable()?;
+                    }
+                    group.push(opened);
+                }
                 Ok(_) => {}
                 Err(error) => return Err(self.beside(group.len(), event, error)),
             }
