@@ -35,7 +35,7 @@ pub struct Matrix {
     /// Cells that this machine has nothing for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub impossible: Vec<MatrixImpossible>,
-    /// Events that were left out of the sets, the next ones of their sets taken instead: `--skip-missing`.
+    /// Events that were left out of the sets in all modes, the next ones taken instead: `--skip-missing`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<MatrixSkipped>,
     /// Cells for which the time did not suffice: `--resume` goes on with them.
@@ -338,7 +338,7 @@ pub struct MatrixImpossible {
     pub why: String,
 }
 
-/// An event that a mode left out of a set, because it cannot be had.
+/// An event that was left out of a set, because a mode cannot have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MatrixSkipped {

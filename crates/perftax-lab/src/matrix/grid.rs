@@ -71,13 +71,12 @@ impl Grid {
         let mut cells = Cells::default();
         let mut watches: BTreeMap<(MatrixMode, String, u64, u32), Watch> = BTreeMap::new();
         for set in &self.sets {
-            for &mode in &self.modes {
-                let mut available = self.available(set, mode, catalog)?;
-                if self.skip_missing && set.foreign_to(catalog.vendor()).is_none() {
-                    let skipped = available.iter().filter_map(|event| event.as_ref().err());
-                    cells.skipped.extend(skipped.map(|why| MatrixSkipped { mode, set: set.name.clone(), why: why.clone() }));
-                    available.retain(Result::is_ok);
-                }
+            let of_mode = |&mode: &MatrixMode| Ok((mode, self.available(set, mode, catalog)?));
+            let mut available = self.modes.iter().map(of_mode).collect::<Result<Vec<_>>>()?;
+            if self.skip_missing && set.foreign_to(catalog.vendor()).is_none() {
+                cells.skipped.extend(skip_missing(set, &mut available));
+            }
+            for (mode, available) in available {
                 let divisors: &[u64] = if mode.samples() { &self.divisors } else { &[0] };
                 for (&divisor, &events) in divisors.iter().flat_map(|divisor| self.events.iter().map(move |n| (divisor, n))) {
                     match self.watch(set, mode, divisor, events, &available)? {
@@ -116,14 +115,20 @@ impl Grid {
         Ok(cells)
     }
 
-    /// The set's events that the mode can have, each with its period before it is divided; or why the one at that place cannot be had.
-    fn available(&self, set: &EventSet, mode: MatrixMode, catalog: &Catalog) -> Result<Vec<Result<(Event, u64), String>>> {
+    /// The set's events that the mode has a form for, by their places in the set, each with its period before it is divided, or why it cannot be had.
+    fn available(&self, set: &EventSet, mode: MatrixMode, catalog: &Catalog) -> Result<Vec<Available>> {
         if let Some(why) = set.foreign_to(catalog.vendor()) {
-            return Ok(vec![Err(why)]);
+            return Ok(vec![(0, Err(why))]);
         }
-        let forms = set.events.iter().filter_map(|event| Some((event.form(mode, self.generation).transpose()?, event.period)));
+        let forms = set.events.iter().enumerate().filter_map(|(at, event)| {
+            let form = event.form(mode, self.generation).transpose()?;
+            Some((at, form, event.period))
+        });
         forms
-            .map(|(form, period)| form.map_or_else(|why| Ok(Err(why)), |text| or_why(self.try_out(&text, period, mode, catalog))))
+            .map(|(at, form, period)| {
+                let tried = |text: String| or_why(self.try_out(&text, period, mode, catalog));
+                Ok((at, form.map_or_else(|why| Ok(Err(why)), tried)?))
+            })
             .collect()
     }
 
@@ -178,7 +183,7 @@ impl Grid {
         mode: MatrixMode,
         divisor: u64,
         events: u32,
-        available: &[Result<(Event, u64), String>],
+        available: &[Available],
     ) -> Result<Result<Watch, String>> {
         let watch = self.of_first(set, mode, divisor, events, available);
         // Each event by itself was tried before.
@@ -193,12 +198,12 @@ impl Grid {
         mode: MatrixMode,
         divisor: u64,
         events: u32,
-        available: &[Result<(Event, u64), String>],
+        available: &[Available],
     ) -> Result<Watch, String> {
         let wanted = events as usize;
         let first = &available[..wanted.min(available.len())];
         let mut opened = Vec::new();
-        for event in first {
+        for (_, event) in first {
             let (event, period) = event.as_ref().map_err(Clone::clone)?;
             let divided = match mode {
                 MatrixMode::Ibs => period / divisor.max(1) / IBS_PERIOD_STEP * IBS_PERIOD_STEP,
@@ -230,6 +235,26 @@ impl Grid {
             _ => Ok(self.of_events(mode, opened)),
         }
     }
+}
+
+/// An event of a set by its place: as it is opened and its period, or why it cannot be had.
+type Available = (usize, Result<(Event, u64), String>);
+
+/// Takes the events that a mode refuses out of all modes, so that these go on to watch the same events. A mode that refuses all of them has no say.
+fn skip_missing(set: &EventSet, available: &mut [(MatrixMode, Vec<Available>)]) -> Vec<MatrixSkipped> {
+    let mut skipped = Vec::new();
+    let mut places = Vec::new();
+    for (mode, events) in available.iter().filter(|(_, events)| events.iter().any(|(_, event)| event.is_ok())) {
+        let refused = events.iter().filter_map(|(at, event)| Some((*at, event.as_ref().err()?)));
+        for (at, why) in refused {
+            places.push(at);
+            skipped.push(MatrixSkipped { mode: *mode, set: set.name.clone(), why: why.clone() });
+        }
+    }
+    for (_, events) in available {
+        events.retain(|(at, _)| !places.contains(at));
+    }
+    skipped
 }
 
 /// What this machine does not have is a reason; what is no event at all is an error.
@@ -320,7 +345,18 @@ mod tests {
         assert!(skipped == 1 && watched && cells.planned.iter().any(|cell| cell.watch.is_some()), "{cells:?}");
         let why = |mode| cells.impossible.iter().find(|row| row.mode == mode && row.events == 2).map(|row| row.why.as_str());
         assert_eq!(why(MatrixMode::Counting), Some("set mixed has 1 event that can be had here"));
-        assert_eq!(why(MatrixMode::Lbr), Some("set mixed has no event that can be had here"));
+        assert!(why(MatrixMode::Lbr).is_some());
+        // Modes go on to watch the same events.
+        let event = |name: &str| parse(name, &Catalog::of_this_machine()).unwrap().remove(0);
+        let had = |at, name| (at, Ok((event(name), 10)));
+        let mut available = [
+            (MatrixMode::Pebs, vec![(0, Err("no".into())), had(1, "page-faults")]),
+            (MatrixMode::Sampling, vec![had(0, "cpu-clock"), had(1, "page-faults")]),
+            (MatrixMode::Lbr, vec![(0, Err("no".into())), (1, Err("no".into()))]),
+        ];
+        let skipped = skip_missing(&set, &mut available);
+        assert_eq!((skipped.len(), skipped[0].mode), (1, MatrixMode::Pebs));
+        assert!(available[..2].iter().all(|(_, events)| matches!(&events[..], [(1, Ok(_))])), "{available:?}");
     }
 
     fn one_group(events: &str, modes: &[MatrixMode], numbers: &[u32]) -> Cells {
@@ -361,7 +397,8 @@ mod tests {
         let grid = grid(&[], &[]);
         let event = |period| parse("cpu-clock", &Catalog::of_this_machine()).map(|mut events| (events.remove(0), period));
         let first = |divisor| {
-            let watch = grid.of_first(&set("x"), MatrixMode::Ibs, divisor, 1, &[event(1_000_000).map_err(|_| String::new())]);
+            let watch =
+                grid.of_first(&set("x"), MatrixMode::Ibs, divisor, 1, &[(0, event(1_000_000).map_err(|_| String::new()))]);
             watch.map(|watch| watch.events[0].1.unwrap())
         };
         assert_eq!((first(1), first(10), first(7)), (Ok(1_000_000), Ok(100_000), Ok(142_848)));

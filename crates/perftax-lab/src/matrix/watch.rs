@@ -78,7 +78,15 @@ pub struct Watching {
 }
 
 impl Watch {
-    /// How each of its events is sampled, for a program about to be executed.
+    /// How each of its events is sampled, for a program about to be executed. In a group all but the first are on with that one.
+    fn samplings(&self) -> impl Iterator<Item = (&Event, Sampling)> {
+        self.events.iter().enumerate().map(|(at, (event, period))| {
+            let sampling = self.sampling(*period);
+            let on_with_leader = self.one_group && at > 0;
+            (event, Sampling { on_with_leader, enable_on_exec: sampling.enable_on_exec && !on_with_leader, ..sampling })
+        })
+    }
+
     fn sampling(&self, period: Option<u64>) -> Sampling {
         let Some(period) = period.filter(|_| self.mode.samples()) else { return Sampling::COUNTING.for_command() };
         // With several events perf has each sample say which one it is of.
@@ -104,7 +112,7 @@ impl Watch {
         let of_target =
             |sampling: Sampling| if of_cpus { Sampling { inherit: false, enable_on_exec: false, ..sampling } } else { sampling };
         let events: Vec<(Event, Sampling)> =
-            self.events.iter().map(|(event, period)| (event.clone(), of_target(self.sampling(*period)))).collect();
+            self.samplings().map(|(event, sampling)| (event.clone(), of_target(sampling))).collect();
         let mut watching = Watching { counters: Vec::new(), readers: Vec::new(), events: events.len() };
         if !self.mode.samples() {
             // Counting needs no ring, and so no CPU: it follows a program that moves.
@@ -148,17 +156,10 @@ impl Watch {
             Monitors::Each | Monitors::One => Target::ThisThread,
         };
         let mut group: Vec<OpenEvent> = Vec::new();
-        for (event, period) in &self.events {
-            let sampling = Sampling { inherit: false, enable_on_exec: false, ..self.sampling(*period) };
+        for (event, sampling) in self.samplings() {
+            let sampling = Sampling { inherit: false, enable_on_exec: false, ..sampling };
             match OpenEvent::open(event, &sampling, target, group.first()) {
-                Ok(opened) if self.one_group => {
-                    // The kernel asks whether there are counters for those of the group alone that are on (`collect_events` in arch/x86/events/core.c);
-                    // none runs while its leader is off.
-                    if !group.is_empty() {
-                        opened.enable()?;
-                    }
-                    group.push(opened);
-                }
+                Ok(opened) if self.one_group => group.push(opened),
                 Ok(_) => {}
                 Err(error) => return Err(self.beside(group.len(), event, error)),
             }

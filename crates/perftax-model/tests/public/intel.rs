@@ -276,7 +276,7 @@ fn far_from_an_overflow_blocks_do() {
     assert_eq!(core.budget.left[USER][Class::Instructions as usize], 49_999, "each might load");
     core.count(1, TAKEN_USER, 50_000);
     assert_eq!(granularity(&core)[USER], Granularity::BlockAndBranches as u8);
-    core.count(2, 0xc0 | 1 << 16 | 2 << 24, 50_000);
+    core.count(2, 0x01c2 | 1 << 16 | 2 << 24, 50_000);
     assert_eq!(granularity(&core)[USER], Granularity::Instruction as u8, "blocks do not tell in which cycle what happens");
 }
 

@@ -40,7 +40,7 @@ pub(super) fn attributes(event: &Event, sampling: &Sampling, uprobe_path: Option
     attr.config3 = event.config3;
     attr.bp_type = event.breakpoint_type;
     attr.read_format = u64::from(abi::PERF_FORMAT_TOTAL_TIME_ENABLED) | u64::from(abi::PERF_FORMAT_TOTAL_TIME_RUNNING);
-    attr.set_disabled(1);
+    attr.set_disabled((!sampling.on_with_leader).into());
     attr.set_inherit(sampling.inherit.into());
     attr.set_inherit_stat(sampling.task_counts.into());
     attr.set_exclude_idle(sampling.without_idle.into());

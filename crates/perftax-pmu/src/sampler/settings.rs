@@ -189,6 +189,9 @@ pub struct Sampling {
     pub inherit: bool,
     /// Whether it starts when the watched process executes a program.
     pub enable_on_exec: bool,
+    /// Whether, as a member of a group, it is on whenever its leader is, and needs no start of its own. Members that are off the kernel leaves out when it
+    /// looks whether the group fits the counters (arch/x86/events/core.c, collect_events): it then takes any number of them.
+    pub on_with_leader: bool,
     /// Whether COMM, FORK and EXIT records are wanted.
     pub task_records: bool,
     /// Whether a READ record is wanted of each task that inherited the event, with its count, when it ends.
@@ -244,6 +247,7 @@ impl Sampling {
         payload: Payload::BASIC,
         inherit: false,
         enable_on_exec: false,
+        on_with_leader: false,
         task_records: false,
         task_counts: false,
         mapping_records: false,

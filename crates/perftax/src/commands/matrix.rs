@@ -64,7 +64,7 @@ pub struct Args {
     /// The events of a cell are one group: all of them are on the counters together, or none. More than there are counters for cannot be had
     #[arg(long)]
     one_group: bool,
-    /// Leave out events that cannot be had here, list them, and take the next ones of the set instead
+    /// Leave out events that a mode cannot have here, of all modes, list them, and take the next ones of the set instead
     #[arg(long)]
     skip_missing: bool,
     /// Go on until each overhead is known this well: half of its interval, in percentage points
