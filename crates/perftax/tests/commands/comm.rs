@@ -206,12 +206,12 @@ fn a_budget_is_kept() {
     let overhead = cost.overhead.unwrap();
     assert!(cost.budget == Some(0.05) && overhead.estimate < 0.2 && overhead.low <= overhead.high, "{cost:?}");
     assert!((0.0..0.5).contains(&cost.armed), "{cost:?}");
-    // How much a slice sees is how much of it the machine lets the program have; where a trap takes ten microseconds there is no slice within the budget.
+    // How much a slice sees is how much of it the machine lets the program have; where traps take microseconds there may be no slice within the budget.
     if cost.armed > 0.0 {
         assert!(comm.total.evidence > 0 && comm.total.false_sharing.estimate > comm.total.evidence as f64, "{:?}", comm.total);
         assert_eq!(comm.lines[0].advice, CommAdvice::Pad);
     } else {
-        assert!(cost.trap_ns.unwrap().estimate > 5000.0, "{cost:?}");
+        assert!(cost.trap_ns.unwrap().estimate > 2000.0, "{cost:?}");
     }
 }
 
