@@ -8,7 +8,7 @@ use perftax_doc::{ProbeSight, TraceReport};
 use crate::common::{Running, child, perftax, traced};
 
 fn report(trace: &str) -> TraceReport {
-    let output = perftax(&["trace", "report", trace, "--json", "-"]);
+    let output = perftax(&["trace", "report", trace, "--slowest", "400", "--json", "-"]);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
 }
 
