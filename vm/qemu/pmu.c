@@ -10,11 +10,14 @@
 #include "qemu/osdep.h"
 #include "qapi/error.h"
 #include "cpu.h"
-#include "exec/cpu_ldst.h"
-#include "exec/exec-all.h"
+#include "accel/tcg/cpu-ldst.h"
+#include "accel/tcg/probe.h"
+#include "exec/target_page.h"
+#include "exec/tlb-flags.h"
 #include "hw/boards.h"
 #include "migration/vmstate.h"
-#include "sysemu/cpu-timers.h"
+#include "exec/icount.h"
+#include "system/cpu-timers.h"
 #include "tcg/helper-tcg.h"
 #include "pmu_internal.h"
 
@@ -31,10 +34,10 @@ static void *kernel_memory(CPUX86State *env, uint64_t address,
                            MMUAccessType type)
 {
     void *host;
-    int flags = probe_access_flags(env, address, type, MMU_KNOSMAP64_IDX,
+    int flags = probe_access_flags(env, address, 0, type, MMU_KNOSMAP64_IDX,
                                    true, &host, 0);
 
-    return flags & ~TLB_NOTDIRTY ? NULL : host;
+    return flags ? NULL : host;
 }
 
 static bool pmu_read(void *of, uint64_t address, uint64_t *value)
@@ -44,7 +47,7 @@ static bool pmu_read(void *of, uint64_t address, uint64_t *value)
     if (!kernel_memory(env, address, MMU_DATA_LOAD)) {
         return false;
     }
-    *value = cpu_ldq_mmuidx_ra(env, address, MMU_KNOSMAP64_IDX, 0);
+    *value = cpu_ldq_le_mmuidx_ra(env, address, MMU_KNOSMAP64_IDX, 0);
     return true;
 }
 
@@ -73,7 +76,7 @@ static bool pmu_write(void *of, uint64_t address, const uint64_t *words,
             }
             address += size;
         } else {
-            cpu_stq_mmuidx_ra(env, address, *words++, MMU_KNOSMAP64_IDX, 0);
+            cpu_stq_le_mmuidx_ra(env, address, *words++, MMU_KNOSMAP64_IDX, 0);
             address += 8;
         }
     }
@@ -83,13 +86,14 @@ static bool pmu_write(void *of, uint64_t address, const uint64_t *words,
 /* A cache as the engine simulates it, otherwise as the processor's. */
 static void pmu_describe_cache(perftax_engine *engine, CPUCacheInfo **cache)
 {
-    CPUCacheInfo *own;
+    CPUCacheInfo *own, *described = *cache;
     uint64_t bytes;
     uint32_t ways;
 
-    if (*cache && perftax_engine_cache(engine, (*cache)->level, &bytes, &ways)) {
+    if (described &&
+        perftax_engine_cache(engine, described->level, &bytes, &ways)) {
         own = g_new(CPUCacheInfo, 1);
-        *own = **cache;
+        *own = *described;
         own->size = bytes;
         own->associativity = ways;
         own->partitions = 1;
@@ -100,15 +104,11 @@ static void pmu_describe_cache(perftax_engine *engine, CPUCacheInfo **cache)
 
 void x86_pmu_describe_caches(CPUX86State *env)
 {
-    CPUCaches *all[] = { &env->cache_info_cpuid2, &env->cache_info_cpuid4,
-                         &env->cache_info_amd };
-    int i;
+    CPUCaches *caches = &env->cache_info;
 
-    for (i = 0; i < ARRAY_SIZE(all); i++) {
-        pmu_describe_cache(env->pmu.engine, &all[i]->l1d_cache);
-        pmu_describe_cache(env->pmu.engine, &all[i]->l2_cache);
-        pmu_describe_cache(env->pmu.engine, &all[i]->l3_cache);
-    }
+    pmu_describe_cache(env->pmu.engine, &caches->l1d_cache);
+    pmu_describe_cache(env->pmu.engine, &caches->l2_cache);
+    pmu_describe_cache(env->pmu.engine, &caches->l3_cache);
 }
 
 /*
@@ -238,7 +238,7 @@ const VMStateDescription vmstate_x86_pmu = {
     .needed = pmu_needed,
     .pre_save = pmu_pre_save,
     .post_load = pmu_post_load,
-    .fields = (VMStateField[]) {
+    .fields = (const VMStateField[]) {
         VMSTATE_UINT64_ARRAY(env.pmu.saved, X86CPU, PMU_SAVED),
         VMSTATE_INT64(env.pmu.nmi_instructions, X86CPU),
         VMSTATE_UINT8_ARRAY(env.pmu.predictor, X86CPU, 4096),

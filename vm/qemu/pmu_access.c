@@ -7,13 +7,32 @@
 #include "qemu/osdep.h"
 #include "cpu.h"
 #include "exec/helper-proto.h"
-#include "exec/cpu_ldst.h"
-#include "exec/exec-all.h"
+#include "accel/tcg/cpu-ldst.h"
+#include "accel/tcg/cpu-mmu-index.h"
+#include "accel/tcg/probe.h"
+#include "exec/target_page.h"
+#include "exec/tlb-flags.h"
 #include "tcg/helper-tcg.h"
 
-static target_ulong tlb_tag(const CPUTLBEntry *entry, bool store)
+/* The entry of the translation cache where an address would be found. */
+static CPUTLBEntry *pmu_tlb_entry(CPUState *cs, int index, vaddr address)
 {
-    return store ? tlb_addr_write(entry) : entry->addr_read;
+    CPUTLBDescFast *fast = cpu_tlb_fast(cs, index);
+    uintptr_t number = (address >> TARGET_PAGE_BITS)
+                       & (fast->mask >> CPU_TLB_ENTRY_BITS);
+
+    return &fast->table[number];
+}
+
+static uintptr_t pmu_tlb_tag(const CPUTLBEntry *entry, bool store)
+{
+    return store ? qatomic_read(&entry->addr_write) : entry->addr_read;
+}
+
+static bool pmu_tlb_hit(uintptr_t tag, vaddr address)
+{
+    return (address & TARGET_PAGE_MASK) ==
+           (tag & (TARGET_PAGE_MASK | TLB_INVALID_MASK));
 }
 
 /*
@@ -23,20 +42,27 @@ static target_ulong tlb_tag(const CPUTLBEntry *entry, bool store)
  */
 static uint64_t pmu_place(CPUX86State *env, target_ulong address, bool store)
 {
-    int index = cpu_mmu_index(env, false);
-    CPUTLBEntry *entry = tlb_entry(env, index, address);
+    CPUState *cs = env_cpu(env);
+    int index = cpu_mmu_index(cs, false);
+    CPUTLBEntry *entry = pmu_tlb_entry(cs, index, address);
 
-    if (!tlb_hit(tlb_tag(entry, store), address)) {
+    if (!pmu_tlb_hit(pmu_tlb_tag(entry, store), address)) {
         /* Fills the entry as the access itself would, but for faults. */
         tlb_vaddr_to_host(env, address,
                           store ? MMU_DATA_STORE : MMU_DATA_LOAD, index);
-        entry = tlb_entry(env, index, address);
-        if (!tlb_hit(tlb_tag(entry, store), address)) {
+        entry = pmu_tlb_entry(cs, index, address);
+        if (!pmu_tlb_hit(pmu_tlb_tag(entry, store), address)) {
             return 0;
         }
     }
-    if (tlb_tag(entry, store) & TLB_MMIO) {
-        return 0;
+    if (pmu_tlb_tag(entry, store) & TLB_FORCE_SLOW) {
+        CPUTLBEntryFull *full = cs->neg.tlb.d[index].fulltlb;
+
+        full += entry - cpu_tlb_fast(cs, index)->table;
+        if (full->slow_flags[store ? MMU_DATA_STORE : MMU_DATA_LOAD]
+            & ~(TLB_WATCHPOINT | TLB_CHECK_ALIGNED)) {
+            return 0;
+        }
     }
     return (uintptr_t)(address + entry->addend);
 }
@@ -62,7 +88,7 @@ void helper_pmu_access(CPUX86State *env, target_ulong address, uint32_t store)
 /* An access of a helper. */
 void x86_pmu_watch_access(CPUState *cs, vaddr address, bool load, bool store)
 {
-    CPUX86State *env = cs->env_ptr;
+    CPUX86State *env = cpu_env(cs);
     X86PMU *pmu = &env->pmu;
 
     if (!pmu->flight.all) {

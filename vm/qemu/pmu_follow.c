@@ -14,9 +14,10 @@
 #include "qemu/timer.h"
 #include "cpu.h"
 #include "exec/helper-proto.h"
-#include "exec/exec-all.h"
+#include "exec/translation-block.h"
 #include "hw/i386/apic.h"
-#include "sysemu/cpu-timers.h"
+#include "exec/icount.h"
+#include "system/cpu-timers.h"
 #include "tcg/helper-tcg.h"
 #include "pmu_internal.h"
 
@@ -266,10 +267,10 @@ static void pmu_act(CPUX86State *env, int mode,
         perftax_engine_stand_still(env->pmu.engine, mode, actions->stall_ns);
     }
     if (actions->interrupt || actions->sampling_interrupt) {
-        bool locked = qemu_mutex_iothread_locked();
+        bool locked = bql_locked();
 
         if (!locked) {
-            qemu_mutex_lock_iothread();
+            bql_lock();
         }
         if (actions->interrupt &&
             !(env->pmu.settings.without & PERFTAX_WITHOUT_PMI)) {
@@ -280,7 +281,7 @@ static void pmu_act(CPUX86State *env, int mode,
             apic_deliver_extended(env_archcpu(env)->apic_state, 0);
         }
         if (!locked) {
-            qemu_mutex_unlock_iothread();
+            bql_unlock();
         }
     }
 }
@@ -299,20 +300,20 @@ void helper_pmu_insn(CPUX86State *env)
     if (pmu->flight.insn) {
         struct perftax_actions actions = { 0 };
         CPUState *cs = env_cpu(env);
-        uint32_t can_do_io = cs->can_do_io;
+        bool can_do_io = cs->neg.can_do_io;
         int mode = pmu->mode;
 
         /* A clock may be read for the record. */
-        cs->can_do_io = 1;
+        cs->neg.can_do_io = true;
         if (unlikely(pmu_retire(env, &actions))) {
             /* Gives icount back what this block has not run. */
             cpu_restore_state(cs, GETPC());
-            cs->can_do_io = 1;
+            cs->neg.can_do_io = true;
             pmu_act(env, mode, &actions);
             cs->exception_index = -1;
             cpu_loop_exit(cs);
         }
-        cs->can_do_io = can_do_io;
+        cs->neg.can_do_io = can_do_io;
     }
     if (unlikely(pmu->far_from != -1)) {
         pmu_finish_far(env);
@@ -332,7 +333,7 @@ void helper_pmu_replan(CPUX86State *env, uint64_t both)
 
     stq_he_p(left, ldq_he_p(left) + both);
     if (icount_enabled()) {
-        cpu_neg(env_cpu(env))->icount_decr.u16.low += n;
+        env_cpu(env)->neg.icount_decr.u16.low += n;
     }
     pmu->flight.all = 0;
     perftax_engine_replan(pmu->engine, n);
@@ -345,7 +346,7 @@ void helper_pmu_replan(CPUX86State *env, uint64_t both)
 void helper_pmu_step(CPUX86State *env)
 {
     if (icount_enabled()) {
-        cpu_neg(env_cpu(env))->icount_decr.u16.low++;
+        env_cpu(env)->neg.icount_decr.u16.low++;
     }
     env->pmu.flight.all = 0;
     env->pmu.stepping = true;
@@ -355,13 +356,13 @@ void helper_pmu_step(CPUX86State *env)
 static int64_t pmu_instructions(CPUX86State *env)
 {
     CPUState *cs = env_cpu(env);
-    uint32_t can_do_io = cs->can_do_io;
+    bool can_do_io = cs->neg.can_do_io;
     int64_t instructions = 0;
 
     if (icount_enabled()) {
-        cs->can_do_io = 1;
+        cs->neg.can_do_io = true;
         instructions = icount_get_raw();
-        cs->can_do_io = can_do_io;
+        cs->neg.can_do_io = can_do_io;
     }
     return instructions;
 }
@@ -410,7 +411,7 @@ static void pmu_boundary(CPUX86State *env, int intno, int is_int, int is_hw)
         return;
     }
     mode = pmu->mode;
-    env_cpu(env)->can_do_io = 1;
+    env_cpu(env)->neg.can_do_io = true;
     if (pmu_retire(env, &actions)) {
         pmu_act(env, mode, &actions);
     }

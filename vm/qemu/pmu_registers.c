@@ -7,9 +7,9 @@
 #include "qemu/osdep.h"
 #include "qemu/main-loop.h"
 #include "cpu.h"
-#include "exec/exec-all.h"
-#include "sysemu/cpu-timers.h"
-#include "sysemu/runstate.h"
+#include "exec/icount.h"
+#include "system/cpu-timers.h"
+#include "system/runstate.h"
 #include "tcg/helper-tcg.h"
 #include "pmu_internal.h"
 
@@ -28,13 +28,13 @@
 static void pmu_pause(CPUX86State *env)
 {
     CPUState *cs;
-    bool locked = qemu_mutex_iothread_locked();
+    bool locked = bql_locked();
 
     if (!env->pmu.pauses) {
         return;
     }
     if (!locked) {
-        qemu_mutex_lock_iothread();
+        bql_lock();
     }
     if (icount_enabled()) {
         icount_hold();
@@ -46,7 +46,7 @@ static void pmu_pause(CPUX86State *env)
     qemu_system_vmstop_request(RUN_STATE_PAUSED);
     cpu_exit(env_cpu(env));
     if (!locked) {
-        qemu_mutex_unlock_iothread();
+        bql_unlock();
     }
 }
 

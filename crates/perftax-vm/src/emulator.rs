@@ -130,7 +130,7 @@ impl Emulator {
             command.arg("-L").arg(firmware);
         }
         if gives_up_root {
-            command.args(["-runas", &format!("{NOBODY}:{NOBODY}")]);
+            command.args(["-run-with", &format!("user={NOBODY}:{NOBODY}")]);
         }
         machine(&mut command, guest, folder.path(), &orders, how);
         if let Start::Boot(files) | Start::BootToSave(files, _) = how {

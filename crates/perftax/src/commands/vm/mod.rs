@@ -53,12 +53,12 @@ enum Action {
 Examples:
   perftax vm build
   perftax vm build --kernel trixie        Debian 13's kernel beside the distribution's
-  perftax vm build --tarball qemu-7.2.22.tar.xz --kernel /boot/vmlinuz")]
+  perftax vm build --tarball qemu-10.2.2.tar.xz --kernel /boot/vmlinuz")]
 struct BuildArgs {
     /// Build it anew
     #[arg(long)]
     rebuild: bool,
-    /// A QEMU 7.2 source archive, where there is no apt-get
+    /// A QEMU 10.2.2 source archive, where there is no apt-get
     #[arg(long, value_name = "FILE")]
     tarball: Option<PathBuf>,
     /// Another kernel than the distribution's: a package (.deb), an image, or a suite of Debian's archive (trixie)
