@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
-use crate::machine::{Cpu, Root, Vendor};
+use crate::machine::{Cpu, Root, Vendor, cpu_list};
 use crate::sys::libpfm::{self, Libpfm};
 
 use super::format::FormatField;
@@ -25,10 +25,14 @@ pub struct Pmu {
     pub is_core: bool,
     /// `format/`: the terms and their bits.
     pub formats: BTreeMap<String, FormatField>,
+    /// Those of `format/` whose bits are not read: in a word of the attribute that came after this was written, as `config5:0-3`. A term of them is refused.
+    pub unread_formats: BTreeMap<String, String>,
     /// `events/`: alias names and their terms.
     pub aliases: BTreeMap<String, String>,
     /// `caps/`: name and text, such as `max_precise` and `3`.
     pub caps: BTreeMap<String, String>,
+    /// The CPUs that it belongs to (`cpus`), where it does not belong to all.
+    pub cpus: Option<String>,
 }
 
 /// Everything that event names of one machine are resolved against.
@@ -115,30 +119,60 @@ impl Catalog {
     pub fn core_pmu(&self) -> Option<&Pmu> {
         self.pmu("cpu").or_else(|| self.pmu("cpu_core")).or_else(|| self.pmus.iter().find(|pmu| pmu.is_core))
     }
+
+    /// The core PMUs: one, or one for each kind of core, that of the performance cores first.
+    pub fn core_pmus(&self) -> Vec<&Pmu> {
+        let mut pmus: Vec<&Pmu> = self.pmus.iter().filter(|pmu| pmu.is_core).collect();
+        pmus.sort_by_key(|pmu| !matches!(pmu.name.as_str(), "cpu" | "cpu_core"));
+        pmus
+    }
+
+    /// The core PMU to which all of these CPUs belong: the only one, or of several that whose list has them all.
+    pub fn core_pmu_of(&self, cpus: &[u32]) -> Option<&Pmu> {
+        let core_pmus = self.core_pmus();
+        let of_all = |pmu: &&&Pmu| {
+            let own = cpu_list(pmu.cpus.as_deref().unwrap_or_default());
+            !cpus.is_empty() && cpus.iter().all(|cpu| own.contains(cpu))
+        };
+        match core_pmus.as_slice() {
+            [only] => Some(only),
+            several => several.iter().find(of_all).copied(),
+        }
+    }
 }
 
 impl Pmu {
     fn read(dir: &Path, name: String) -> Option<Self> {
         let pmu_type = text(&dir.join("type"))?.parse().ok()?;
-        let formats = entries(&dir.join("format"));
-        let formats = formats.into_iter().filter_map(|field| {
-            let parsed = FormatField::parse(&text(&dir.join("format").join(&field))?)?;
-            Some((field, parsed))
-        });
+        let (mut formats, mut unread_formats) = (BTreeMap::new(), BTreeMap::new());
+        for field in entries(&dir.join("format")) {
+            let Some(bits) = text(&dir.join("format").join(&field)) else { continue };
+            match FormatField::parse(&bits) {
+                Some(parsed) => drop(formats.insert(field, parsed)),
+                None => drop(unread_formats.insert(field, bits)),
+            }
+        }
         let aliases = entries(&dir.join("events")).into_iter().filter(|alias| !is_alias_detail(alias));
         let aliases = aliases.filter_map(|alias| text(&dir.join("events").join(&alias)).map(|terms| (alias, terms)));
         let caps = entries(&dir.join("caps")).into_iter();
         let caps = caps.filter_map(|cap| text(&dir.join("caps").join(&cap)).map(|value| (cap, value)));
         // "cpu" on x86 with one kind of core; elsewhere core PMUs, and only they, have a `cpus` file (an uncore
         // PMU has `cpumask`).
-        let is_core = name == "cpu" || dir.join("cpus").exists();
-        Some(Self { pmu_type, is_core, formats: formats.collect(), aliases: aliases.collect(), caps: caps.collect(), name })
+        let cpus = text(&dir.join("cpus"));
+        let is_core = is_core_name(&name) || cpus.is_some();
+        let (aliases, caps) = (aliases.collect(), caps.collect());
+        Some(Self { pmu_type, is_core, formats, unread_formats, aliases, caps, cpus, name })
     }
 
     /// The highest precise level, where sysfs tells it (`caps/max_precise`, x86).
     pub fn max_precise(&self) -> Option<u8> {
         self.caps.get("max_precise")?.parse().ok()
     }
+}
+
+/// Whether a PMU of this name is an x86 core's: of all cores, or of a kind on hybrid processors (arch/x86/events/intel/core.c, `intel_hybrid_pmu_type_map`).
+pub(super) fn is_core_name(name: &str) -> bool {
+    matches!(name, "cpu" | "cpu_core" | "cpu_atom" | "cpu_lowpower")
 }
 
 /// `energy-cores.scale` and the like describe the alias `energy-cores`.

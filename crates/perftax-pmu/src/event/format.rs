@@ -11,6 +11,8 @@ pub enum Word {
     Config2,
     /// `config3` (Linux 6.3).
     Config3,
+    /// `config4` (`PERF_ATTR_SIZE_VER9`, in Linux 7.1).
+    Config4,
 }
 
 impl Word {
@@ -21,6 +23,7 @@ impl Word {
             "config1" => Some(Self::Config1),
             "config2" => Some(Self::Config2),
             "config3" => Some(Self::Config3),
+            "config4" => Some(Self::Config4),
             _ => None,
         }
     }
@@ -65,6 +68,21 @@ impl FormatField {
             taken += width;
         }
         result
+    }
+}
+
+impl FormatField {
+    /// The value that it holds in `word`: what [`Self::deposit`] has put there.
+    pub fn extract(&self, word: u64) -> u64 {
+        let mut value = 0;
+        let mut taken = 0;
+        for (low, high) in &self.ranges {
+            let width = high - low + 1;
+            let mask = if width >= u64::BITS { u64::MAX } else { (1 << width) - 1 };
+            value |= (word >> low & mask).checked_shl(taken).unwrap_or(0);
+            taken += width;
+        }
+        value
     }
 }
 

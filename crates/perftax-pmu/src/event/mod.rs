@@ -8,6 +8,7 @@ mod breakpoint;
 mod cache;
 mod catalog;
 mod fetch;
+mod filters;
 mod format;
 mod generic;
 mod listing;
@@ -57,12 +58,17 @@ pub struct Event {
     pub config2: u64,
     /// `perf_event_attr.config3`.
     pub config3: u64,
+    /// `perf_event_attr.config4` (`PERF_ATTR_SIZE_VER9`, in Linux 7.1).
+    pub config4: u64,
     /// `perf_event_attr.bp_type` for breakpoints, else 0.
     pub breakpoint_type: u32,
     /// Uprobe target: program and file offset, where the event is a uprobe.
     pub uprobe: Option<UprobeTarget>,
     /// What the modifiers say.
     pub modifiers: Modifiers,
+    /// The core PMU that its text names (`cpu_core/cycles/`): on machines with several kinds of cores it belongs to the CPUs of that one. `None` where it
+    /// names none, or another kind of PMU.
+    pub core: Option<String>,
     /// How it would be sampled.
     pub mechanism: Mechanism,
     /// What a `period=` or `freq=` term asks for; it wins over the command line, as in perf.
@@ -118,7 +124,7 @@ impl Event {
     /// The kernel's event that counts nothing (`PERF_COUNT_SW_DUMMY`, linux/perf_event.h), in the same modes as this one: all that there is to it is being there.
     pub fn dummy_beside(&self) -> Self {
         let (pmu_type, config, mechanism) = (pmu_types::SOFTWARE, 9, Mechanism::Software);
-        Self { name: "dummy".into(), pmu_type, config, mechanism, rate: None, ..self.clone() }
+        Self { name: "dummy".into(), pmu_type, config, mechanism, rate: None, core: None, ..self.clone() }
     }
 
     /// The samples that its filter drops once they are taken.
@@ -135,9 +141,11 @@ impl Event {
             config1: 0,
             config2: 0,
             config3: 0,
+            config4: 0,
             breakpoint_type: 0,
             uprobe: None,
             modifiers: Modifiers::default(),
+            core: None,
             mechanism,
             rate: None,
         }

@@ -77,7 +77,8 @@ fn finish(resolved: Resolved, asked: Asked, group_modifiers: &str, catalog: &Cat
     let Resolved { mut event, pmu, vendor, preset, .. } = resolved;
     let is_core = matches!(event.mechanism, Mechanism::Pmi)
         && (matches!(event.pmu_type, pmu_types::HARDWARE | pmu_types::HW_CACHE | pmu_types::RAW)
-            || catalog.pmu(&pmu).is_some_and(|pmu| pmu.is_core));
+            || catalog.pmu(&pmu).is_some_and(|pmu| pmu.is_core)
+            || event.core.is_some());
     if is_core && (asked.wants_precise() || preset.is_some_and(|preset| preset.precise > 0)) {
         event.mechanism = match vendor.unwrap_or(catalog.vendor()) {
             Vendor::Intel => Mechanism::Pebs,
@@ -90,7 +91,10 @@ fn finish(resolved: Resolved, asked: Asked, group_modifiers: &str, catalog: &Cat
     if asked.precise_max && is_core {
         event.modifiers.precise = match event.mechanism {
             Mechanism::IbsOp => IBS_MAX_PRECISE,
-            _ => catalog.core_pmu().and_then(|core| core.max_precise()).unwrap_or(event.modifiers.precise),
+            _ => {
+                let core = event.core.as_deref().map_or_else(|| catalog.core_pmu(), |name| catalog.pmu(name));
+                core.and_then(|core| core.max_precise()).unwrap_or(event.modifiers.precise)
+            }
         };
     }
     if !group_modifiers.is_empty() {

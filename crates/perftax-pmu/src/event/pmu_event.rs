@@ -5,7 +5,8 @@ use perftax_doc::Mechanism;
 use crate::error::{Error, Result};
 use crate::machine::Vendor;
 
-use super::catalog::{Catalog, Pmu};
+use super::cache;
+use super::catalog::{Catalog, Pmu, is_core_name};
 use super::format::{FormatField, Word};
 use super::generic;
 use super::nearest;
@@ -15,36 +16,68 @@ use super::{ABSENT_PMU, Event, Rate, pmu_types};
 /// Aliases may not name each other deeper than this.
 const ALIAS_DEPTH: u8 = 4;
 
+/// Terms of an Intel core (arch/x86/events/intel/core.c, Linux 7.1). Which of them a CPU has only its own sysfs tells: `eq` and the second half of
+/// `umask` came with version 6, `acr_mask` with automatic counter reload, `snoop_rsp` with Crestmont.
+const INTEL_CORE: &[(&str, &str)] = &[
+    ("event", "config:0-7"),
+    ("umask", "config:8-15"),
+    ("edge", "config:18"),
+    ("pc", "config:19"),
+    ("inv", "config:23"),
+    ("cmask", "config:24-31"),
+    ("in_tx", "config:32"),
+    ("in_tx_cp", "config:33"),
+    ("eq", "config:36"),
+    ("offcore_rsp", "config1:0-63"),
+    ("snoop_rsp", "config1:0-63"),
+    ("ldlat", "config1:0-15"),
+    ("frontend", "config1:0-23"),
+    ("acr_mask", "config2:0-63"),
+];
+
 /// Formats of PMUs that a prediction for another machine may name while this one has none (arch/x86/events:
-/// intel/core.c and amd/ibs.c, drivers/perf/arm_spe_pmu.c; Linux 6.12).
+/// intel/core.c and amd/ibs.c, drivers/perf/arm_spe_pmu.c; Linux 7.1).
 const ABSENT_FORMATS: &[(&str, &[(&str, &str)])] = &[
+    ("cpu", INTEL_CORE),
+    ("cpu_core", INTEL_CORE),
+    ("cpu_atom", INTEL_CORE),
+    ("cpu_lowpower", INTEL_CORE),
     (
-        "cpu",
+        "ibs_op",
         &[
-            ("event", "config:0-7"),
-            ("umask", "config:8-15"),
-            ("edge", "config:18"),
-            ("pc", "config:19"),
-            ("inv", "config:23"),
-            ("cmask", "config:24-31"),
-            ("offcore_rsp", "config1:0-63"),
-            ("ldlat", "config1:0-15"),
-            ("frontend", "config1:0-23"),
+            ("cnt_ctl", "config:19"),
+            ("l3missonly", "config:16"),
+            ("ldlat", "config1:0-11"),
+            ("strmst", "config1:12"),
+            ("swfilt", "config2:0"),
         ],
     ),
-    ("ibs_op", &[("cnt_ctl", "config:19"), ("l3missonly", "config:16"), ("ldlat", "config1:0-11"), ("swfilt", "config2:0")]),
-    ("ibs_fetch", &[("rand_en", "config:57"), ("l3missonly", "config:59"), ("swfilt", "config2:0")]),
+    (
+        "ibs_fetch",
+        &[("rand_en", "config:57"), ("l3missonly", "config:59"), ("fetchlat", "config1:0-10"), ("swfilt", "config2:0")],
+    ),
     (
         "arm_spe_0",
         &[
             ("ts_enable", "config:0"),
             ("pa_enable", "config:1"),
+            ("pct_enable", "config:2"),
             ("jitter", "config:16"),
             ("branch_filter", "config:32"),
             ("load_filter", "config:33"),
             ("store_filter", "config:34"),
+            ("discard", "config:35"),
+            ("branch_filter_mask", "config:36"),
+            ("load_filter_mask", "config:37"),
+            ("store_filter_mask", "config:38"),
+            ("simd_filter", "config:39"),
+            ("simd_filter_mask", "config:40"),
+            ("float_filter", "config:41"),
+            ("float_filter_mask", "config:42"),
             ("event_filter", "config1:0-63"),
             ("min_latency", "config2:0-11"),
+            ("inv_event_filter", "config3:0-63"),
+            ("inv_data_src_filter", "config4:0-63"),
         ],
     ),
 ];
@@ -92,6 +125,7 @@ pub(super) fn resolve(text: &str, name_at: usize, open: usize, close: usize, cat
     }
     let mut event = builder.event;
     event.mechanism = mechanism(name, event.pmu_type, event.config);
+    event.core = pmu.is_core.then(|| pmu.name.clone());
     Ok((event, pmu.name))
 }
 
@@ -101,12 +135,12 @@ pub(super) fn resolve(text: &str, name_at: usize, open: usize, close: usize, cat
 /// `EventSyntax` where several PMUs have it; whatever its terms say.
 pub(super) fn alias(text: &str, at: usize, name: &str, catalog: &Catalog) -> Result<Option<(Event, String)>> {
     let having: Vec<&Pmu> = catalog.pmus().iter().filter(|pmu| pmu.aliases.contains_key(name)).collect();
-    let core = catalog.core_pmu().filter(|pmu| pmu.aliases.contains_key(name));
-    let pmu = match (core, having.as_slice()) {
-        (Some(core), _) => core,
-        (None, []) => return Ok(None),
-        (None, [only]) => only,
-        (None, several) => {
+    let of_cores: Vec<&Pmu> = having.iter().copied().filter(|pmu| pmu.is_core).collect();
+    let pmu = match (of_cores.as_slice(), having.as_slice()) {
+        ([core], _) => core,
+        ([], []) => return Ok(None),
+        ([], [only]) => only,
+        ([], several) | (several, _) => {
             let ways: Vec<String> = several.iter().take(6).map(|pmu| format!("{}/{name}/", pmu.name)).collect();
             return Err(syntax(text, at, &format!("several PMUs have an event '{name}': write one of {}", ways.join(", "))));
         }
@@ -140,9 +174,9 @@ fn absent(name: &str, catalog: &Catalog) -> Option<Pmu> {
         let bits = if *field == "event" && catalog.vendor() == Vendor::Amd { AMD_EVENT_FORMAT } else { bits };
         Some((field.to_string(), FormatField::parse(bits)?))
     };
-    let is_core = name == "cpu";
-    // The core PMU of x86 has registered itself as PERF_TYPE_RAW ever since; the others get a number at boot.
-    let pmu_type = if is_core { pmu_types::RAW } else { ABSENT_PMU };
+    let is_core = is_core_name(name);
+    // The core PMU of x86 has registered itself as PERF_TYPE_RAW ever since, and so does that of the performance cores; the others get a number at boot.
+    let pmu_type = if matches!(name, "cpu" | "cpu_core") { pmu_types::RAW } else { ABSENT_PMU };
     Some(Pmu { name: name.into(), pmu_type, is_core, formats: fields.iter().filter_map(read).collect(), ..Pmu::default() })
 }
 
@@ -174,6 +208,10 @@ impl Builder<'_> {
         if let Some(field) = self.pmu.formats.get(key) {
             let number = value.map_or(Ok(1), |value| self.number(value, value_at))?;
             return self.deposit(key, field, number, value_at);
+        }
+        if let Some(bits) = self.pmu.unread_formats.get(key) {
+            let why = format!("{key} stands in {bits} (sysfs), which is no word of perf_event_attr that is known here");
+            return Err(syntax(self.text, at, &why));
         }
         match (key, value) {
             ("period", Some(value)) => self.event.rate = Some(Rate::Period(self.positive(value, value_at)?)),
@@ -212,13 +250,18 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A generic name inside the slashes of a core PMU: `cpu_core/cycles/`.
+    /// A generic name inside the slashes of a core PMU: `cpu_core/cycles/`, `cpu_atom/L1-dcache-loads/`.
     fn generic(&mut self, key: &str) -> bool {
-        let Some(found) = generic::find(generic::HARDWARE, key).filter(|_| self.pmu.is_core) else { return false };
-        // PERF_PMU_TYPE_SHIFT (linux/perf_event.h): on hybrid machines the upper half says which PMU is meant.
-        let extended = if self.pmu.pmu_type == pmu_types::RAW { 0 } else { u64::from(self.pmu.pmu_type) << 32 };
-        self.event.pmu_type = pmu_types::HARDWARE;
-        self.event.config = extended | found.config;
+        let hardware = generic::find(generic::HARDWARE, key).map(|found| (pmu_types::HARDWARE, found.config));
+        let found = hardware.or_else(|| cache::config(key).map(|config| (pmu_types::HW_CACHE, config)));
+        let Some((pmu_type, config)) = found.filter(|_| self.pmu.is_core) else { return false };
+        // PERF_PMU_TYPE_SHIFT (linux/perf_event.h): on hybrid machines the upper half says which PMU is meant. Of a PMU that has no number here only the
+        // event is known.
+        (self.event.pmu_type, self.event.config) = match self.pmu.pmu_type {
+            ABSENT_PMU => (ABSENT_PMU, config),
+            _ if self.pmu.name == "cpu" => (pmu_type, config),
+            number => (pmu_type, u64::from(number) << 32 | config),
+        };
         true
     }
 
@@ -238,6 +281,7 @@ impl Builder<'_> {
             Word::Config1 => &mut self.event.config1,
             Word::Config2 => &mut self.event.config2,
             Word::Config3 => &mut self.event.config3,
+            Word::Config4 => &mut self.event.config4,
         }
     }
 
@@ -255,7 +299,7 @@ impl Builder<'_> {
 
     fn unknown_term(&self, key: &str, at: usize) -> Error {
         let known = self.pmu.formats.keys().chain(self.pmu.aliases.keys()).cloned();
-        let common = ["config", "config1", "config2", "config3", "period", "freq", "name"].map(String::from);
+        let common = ["config", "config1", "config2", "config3", "config4", "period", "freq", "name"].map(String::from);
         let known: Vec<String> = known.chain(common).collect();
         let near = nearest::among(key, known.iter().cloned());
         let hint = if near.is_empty() { known.iter().take(12).cloned().collect::<Vec<_>>() } else { near };

@@ -33,14 +33,23 @@ impl Event {
             pmu_types::SOFTWARE | pmu_types::TRACEPOINT => Ok(()),
             pmu_types::BREAKPOINT => self.needs_pmu("breakpoint", catalog).map(|_| ()),
             pmu_types::HARDWARE | pmu_types::HW_CACHE | pmu_types::RAW => {
-                let Some(core) = catalog.core_pmu() else { return Err(self.no_pmu("cpu", catalog)) };
+                let named = self.core.as_deref().filter(|name| *name != "cpu" || catalog.pmu(name).is_some());
+                let core = match named {
+                    Some(name) => self.needs_pmu(name, catalog)?,
+                    None => catalog.core_pmu().ok_or_else(|| self.no_pmu("cpu", catalog))?,
+                };
+                self.check_kind(catalog)?;
+                self.check_reload(core)?;
                 self.check_precise(core, catalog)
             }
             _ if self.uprobe.is_some() => self.needs_pmu("uprobe", catalog).map(|_| ()),
             ABSENT_PMU => Err(self.no_pmu(self.name.split('/').next().unwrap_or_default(), catalog)),
             number => match catalog.pmu_of_type(number) {
                 None => Err(self.unsupported(&format!("no PMU in {} has type {number}", catalog.devices().display()))),
-                Some(pmu) if pmu.is_core => self.check_precise(pmu, catalog),
+                Some(pmu) if pmu.is_core => {
+                    self.check_reload(pmu)?;
+                    self.check_precise(pmu, catalog)
+                }
                 Some(pmu) => self.check_other(pmu),
             },
         }
@@ -58,6 +67,53 @@ impl Event {
     /// Whether the name is one of libpfm's.
     fn is_symbolic(&self) -> bool {
         self.uprobe.is_none() && !self.name.contains('/') && self.name.contains("::")
+    }
+
+    /// Where cores are of several kinds an event is of one of them: the kernel takes one that names none for the first kind's, and counts nothing on the CPUs of
+    /// the others (`perf_init_event`, PERF_TYPE_RAW; arch/x86/events/intel/core.c, `intel_pmu_filter`).
+    fn check_kind(&self, catalog: &Catalog) -> Result<()> {
+        let kinds = catalog.core_pmus();
+        if kinds.len() < 2 || self.core.as_deref().is_some_and(|name| kinds.iter().any(|pmu| pmu.name == name)) {
+            return Ok(());
+        }
+        let named: Vec<String> = kinds
+            .iter()
+            .map(|pmu| match &pmu.cpus {
+                Some(cpus) => format!("{} (CPUs {cpus})", pmu.name),
+                None => pmu.name.clone(),
+            })
+            .collect();
+        let why = format!(
+            "cores are of several kinds here, {}, and an event that names none is counted on one kind alone",
+            named.join(" and ")
+        );
+        let ways: Vec<String> = kinds.iter().map(|pmu| self.written_for(&pmu.name)).collect();
+        let remedy = format!("name the kind: {}", ways.join(", or "));
+        Err(Error::Unsupported { what: format!("sample {}", self.name), why, remedy })
+    }
+
+    /// Automatic counter reload is between the events of a group, and a counter that reloads itself alone interrupts no more (`is_acr_self_reload_event`).
+    fn check_reload(&self, core: &Pmu) -> Result<()> {
+        match self.term(core, "acr_mask").unwrap_or(0) {
+            0 => Ok(()),
+            mask => Err(Error::Unsupported {
+                what: format!("sample {} by itself", self.name),
+                why: format!(
+                    "acr_mask is {mask:#x}, needs 0: it reloads counters of the event's group, and events are opened one by one here"
+                ),
+                remedy: "leave acr_mask out; perf record -e '{…}' has groups".into(),
+            }),
+        }
+    }
+
+    /// Its text with a PMU in front: `cpu_atom/cycles/pp` of `cycles:pp`.
+    fn written_for(&self, pmu: &str) -> String {
+        let inside = self.name.split_once('/').map(|(_, inside)| inside.to_string());
+        let inside = inside.unwrap_or_else(|| {
+            let (event, modifiers) = self.name.split_once(':').unwrap_or((&self.name, ""));
+            format!("{event}/{modifiers}")
+        });
+        format!("{pmu}/{inside}")
     }
 
     fn check_precise(&self, core: &Pmu, catalog: &Catalog) -> Result<()> {
@@ -104,7 +160,7 @@ impl Event {
     fn check_other(&self, pmu: &Pmu) -> Result<()> {
         let samples = matches!(self.mechanism, Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe);
         if samples {
-            return Ok(());
+            return self.refused_filter(pmu).map_or(Ok(()), |why| Err(self.unsupported(&why)));
         }
         let why = format!("the PMU {} is not a core's: it counts (perf stat), but no overflow interrupts a program", pmu.name);
         Err(self.unsupported(&why))

@@ -60,6 +60,7 @@ fn encode(text: &str, item: &Item, written: &str, libpfm: &Libpfm, catalog: &Cat
         mechanism("", encoded.pmu_type, encoded.config),
     );
     (event.config1, event.config2) = (encoded.config1, encoded.config2);
+    event.core = catalog.pmu_of_type(encoded.pmu_type).filter(|pmu| pmu.is_core).map(|pmu| pmu.name.clone());
     event.mechanism = catalog.pmu_of_type(encoded.pmu_type).map_or(event.mechanism, |found| match found.name.as_str() {
         "cpu" => event.mechanism,
         other => mechanism(other, encoded.pmu_type, encoded.config),

@@ -1,7 +1,7 @@
 //! Facts about the machine itself: CPU, hypervisor, kernel, mitigations.
 
 use super::kernel_config::KernelConfig;
-use super::{Fact, Group, Machine, Vendor, intel};
+use super::{Fact, Group, Machine, Vendor, amd, intel};
 
 pub(super) fn facts(machine: &Machine, config: &KernelConfig) -> Vec<Fact> {
     let mut facts = vec![cpu(machine), microcode(machine), virtualisation(machine), kernel(machine, config)];
@@ -17,6 +17,7 @@ fn cpu(machine: &Machine) -> Fact {
     };
     let generation = match cpu.vendor {
         Vendor::Intel => intel::Generation::of_model(cpu.family, cpu.model).map(|g| g.name),
+        Vendor::Amd => amd::generation(cpu.family, cpu.model),
         _ => None,
     };
     let mut meaning = generation.map_or(numbers.clone(), |name| format!("{numbers}: {name}"));

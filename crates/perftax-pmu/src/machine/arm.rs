@@ -27,7 +27,10 @@ pub fn core_name(implementer: u32, part: u32) -> String {
 
 /// What is peculiar to ARM.
 pub fn facts(machine: &Machine) -> Vec<Fact> {
-    vec![counters(machine), spe(machine), spe_interval(machine), branches(machine)]
+    let mut facts = vec![counters(machine), spe(machine), spe_interval(machine)];
+    facts.extend(spe_filters(machine));
+    facts.push(branches(machine));
+    facts
 }
 
 fn counters(machine: &Machine) -> Fact {
@@ -71,10 +74,34 @@ fn spe(machine: &Machine) -> Fact {
 fn spe_interval(machine: &Machine) -> Fact {
     let interval = spe_pmu(machine).and_then(|pmu| pmu.cap("min_interval"));
     let (value, meaning) = match interval {
-        Some(interval) => (format!("{interval} operations"), "a shorter period is raised to this without a word"),
+        Some(interval) => (
+            format!("{interval} operations"),
+            "what the CPU recommends: older drivers raise a shorter period to it without a word, that of Linux 7.1 takes it from 256 on",
+        ),
         None => ("unknown".into(), "no caps/min_interval to read"),
     };
     Fact::new(Group::Hardware, "SPE minimum interval", value, meaning)
+}
+
+/// Filters that came after the first SPE, by the formats that the driver shows where the CPU has them (drivers/perf/arm_spe_pmu.c, Linux 7.1).
+fn spe_filters(machine: &Machine) -> Option<Fact> {
+    const FILTERS: [(&str, &str); 6] = [
+        ("inv_event_filter", "inv_event_filter=MASK drops operations with any of these events (FEAT_SPEv1p2)"),
+        ("inv_data_src_filter", "inv_data_src_filter=MASK drops data from these sources (FEAT_SPE_FDS)"),
+        ("load_filter_mask", "masks combine filters by operation (FEAT_SPE_EFT)"),
+        ("simd_filter", "simd_filter=1 keeps SIMD operations (FEAT_SPE_EFT)"),
+        ("float_filter", "float_filter=1 keeps floating-point operations (FEAT_SPE_EFT)"),
+        ("discard", "discard=1 counts by events and keeps no record"),
+    ];
+    let pmu = spe_pmu(machine)?;
+    let shown: Vec<_> = FILTERS.iter().filter(|(name, _)| pmu.formats.contains_key(*name)).collect();
+    let names: Vec<_> = shown.iter().map(|(name, _)| *name).collect();
+    let mut meanings: Vec<String> = shown.iter().map(|(_, meaning)| (*meaning).to_string()).collect();
+    if let Some(able) = pmu.cap("event_filter") {
+        meanings.push(format!("events that can be filtered by: {able:#x}"));
+    }
+    let value = if names.is_empty() { "event_filter, min_latency".into() } else { names.join(", ") };
+    (!meanings.is_empty()).then(|| Fact::new(Group::Hardware, "SPE filters", value, meanings.join("; ")))
 }
 
 fn branches(machine: &Machine) -> Fact {
@@ -101,7 +128,11 @@ pub fn capabilities() -> Vec<Capability> {
         ),
         Capability::new("user/kernel filter", "in hardware, by exception level", "ARM ARM, SPE chapter"),
         Capability::new("records per interrupt", "as many as the AUX buffer holds", "Linux drivers/perf/arm_spe_pmu.c"),
-        Capability::new("period", "min_interval (256 to 4096) and up, multiples of 256", "Linux drivers/perf/arm_spe_pmu.c"),
+        Capability::new(
+            "period",
+            "min_interval (256 to 4096) and up, from Linux 7.1 on 256; multiples of 256",
+            "Linux drivers/perf/arm_spe_pmu.c",
+        ),
         Capability::new("randomised period", "yes: jitter=1 over the low 8 bits", "ARM ARM, SPE chapter"),
         Capability::new("counts instead of samples", "no", "ARM ARM, SPE chapter"),
     ]

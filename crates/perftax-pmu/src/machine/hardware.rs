@@ -5,6 +5,7 @@ use super::{Fact, Group, Machine, Probe, Vendor, amd, arm, intel};
 
 pub(super) fn facts(machine: &Machine, config: &KernelConfig, probe: &dyn Probe) -> Vec<Fact> {
     let mut facts = pmus(machine);
+    facts.extend(kinds(machine));
     facts.extend(match machine.cpu.vendor {
         Vendor::Intel => intel::facts(machine),
         Vendor::Amd => amd::facts(machine),
@@ -12,6 +13,7 @@ pub(super) fn facts(machine: &Machine, config: &KernelConfig, probe: &dyn Probe)
         Vendor::Other => Vec::new(),
     });
     facts.push(rdpmc(machine));
+    facts.extend(mediated(machine));
     facts.push(breakpoints(machine, probe));
     facts.push(probes(machine, config));
     facts
@@ -50,14 +52,59 @@ fn rdpmc(machine: &Machine) -> Fact {
     };
     let file = format!("bus/event_source/devices/{}/rdpmc", pmu.name);
     let value = machine.root.sys(&file);
-    let (text, meaning) = match value.as_deref() {
-        Some("0") => ("0: off", "reading a counter costs a system call"),
-        Some("1") => ("1: for mapped events", "a counter is read in user space in some 20 ns once its event is mapped"),
-        Some("2") => ("2: for all", "any process may read counters"),
-        Some(_) | None => ("not offered", "counters are read by system call"),
+    // RDPMC user disable (SDM vol. 3B; Linux 7.0, `intel_pmu_update_rdpmc_user_disable`): each counter can be closed to user mode by itself.
+    let by_counter = machine.cpu.vendor == Vendor::Intel
+        && intel::extension(machine, &pmu.name).is_some_and(|extension| extension.has_user_disable);
+    let (text, meaning) = match (value.as_deref(), by_counter) {
+        (Some("0"), _) => ("0: off", "reading a counter costs a system call"),
+        (Some("1"), false) => ("1: for mapped events", "a counter is read in user space in some 20 ns once its event is mapped"),
+        (Some("1"), true) => (
+            "1: for mapped events",
+            "a counter is read in user space in some 20 ns once its event is mapped; the CPU closes those of events that are of no thread (whole CPUs, \
+             cgroups): RDPMC reads 0 there, from Linux 7.0 on (RDPMC user disable)",
+        ),
+        (Some("2"), _) => ("2: for all", "any process may read counters"),
+        (Some(_) | None, _) => ("not offered", "counters are read by system call"),
     };
     Fact::new(Group::Hardware, "rdpmc", text, meaning)
         .fix_if(value.as_deref() == Some("0"), format!("echo 1 | sudo tee /sys/{file}"))
+}
+
+/// Kinds of cores, where there are several: Intel's hybrid processors, ARM's big and little.
+fn kinds(machine: &Machine) -> Option<Fact> {
+    let core_pmus = machine.core_pmus();
+    let kinds: Vec<_> = core_pmus
+        .iter()
+        .map(|pmu| match &pmu.cpus {
+            Some(cpus) => format!("{} (CPUs {cpus})", pmu.name),
+            None => pmu.name.clone(),
+        })
+        .collect();
+    let first = core_pmus.first().filter(|_| core_pmus.len() > 1)?;
+    let meaning = format!(
+        "{}: an event is of one kind, and counts nothing on the CPUs of the others; name it ({}/cycles/), since one that names none is refused here",
+        kinds.join(", "),
+        first.name
+    );
+    Some(Fact::new(Group::Hardware, "kinds of cores", format!("{} kinds", core_pmus.len()), meaning))
+}
+
+/// Whether KVM hands counters to guests for as long as they run (mediated vPMU, Linux 7.0): then a host's event must leave guests out.
+fn mediated(machine: &Machine) -> Option<Fact> {
+    const MODULES: [&str; 2] = ["kvm_intel", "kvm_amd"];
+    let parameter = |module: &&str| machine.root.sys(&format!("module/{module}/parameters/enable_mediated_pmu"));
+    let value = MODULES.iter().find_map(parameter)?;
+    let (text, meaning) = match value.as_str() {
+        "Y" | "1" => (
+            "on",
+            "virtual machines have the counters to themselves while they run: events that leave guests out (H, and those without modifiers) stand still \
+             meanwhile, and their time with them; while such a machine exists, core events that do not are refused with EOPNOTSUPP, and while such an event \
+             is open, none starts (EBUSY)",
+        ),
+        "N" | "0" => ("off", "guests' counters are events of the host's: both share the same counters"),
+        _ => ("unknown", "the parameter enable_mediated_pmu of KVM has a value that is not known here"),
+    };
+    Some(Fact::new(Group::Hardware, "mediated vPMU", text, meaning))
 }
 
 fn breakpoints(machine: &Machine, probe: &dyn Probe) -> Fact {

@@ -48,8 +48,8 @@ impl Busy {
     }
 }
 
-/// The CPU among these (ascending) to measure on: of the last one's kind, the last one unless another is clearly less busy. Looks for a tenth of a second
-/// where there is a choice.
+/// The CPU among these (ascending) to measure on: of the performance cores' kind where there are such, else of the last one's kind; there the last one unless
+/// another is clearly less busy. Looks for a tenth of a second where there is a choice.
 pub fn measuring_cpu(root: &Root, cpus: &[u32]) -> Option<u32> {
     let alike = alike(root, cpus);
     if alike.len() < 2 {
@@ -60,16 +60,18 @@ pub fn measuring_cpu(root: &Root, cpus: &[u32]) -> Option<u32> {
     Busy::read(root).quietest(&earlier, &alike)
 }
 
-/// Those that are like the last: which PMU is theirs (hybrid processors), what they can do (`cpu_capacity`), how fast they may run. A price is of a kind of
-/// core, and must not change with who else is on the machine.
+/// Those that are like the last, or on hybrid processors like the last performance core, whose PMU is the one that `core_pmu` gives: which PMU is theirs, what
+/// they can do (`cpu_capacity`), how fast they may run. A price is of a kind of core, and must not change with who else is on the machine.
 fn alike(root: &Root, cpus: &[u32]) -> Vec<u32> {
-    let lists = ["cpu_core", "cpu_atom"].map(|pmu| cpu_list(&root.sys(&format!("devices/{pmu}/cpus")).unwrap_or_default()));
+    let lists = ["cpu_core", "cpu_atom", "cpu_lowpower"]
+        .map(|pmu| cpu_list(&root.sys(&format!("devices/{pmu}/cpus")).unwrap_or_default()));
     let kind = |cpu: u32| {
         let file = |name: &str| root.sys(&format!("devices/system/cpu/cpu{cpu}/{name}"));
         let listed = lists.each_ref().map(|list| list.contains(&cpu));
         (listed, file("cpu_capacity"), file("cpufreq/cpuinfo_max_freq"))
     };
-    let Some(last) = cpus.last().map(|cpu| kind(*cpu)) else { return Vec::new() };
+    let performance = cpus.iter().rev().find(|cpu| lists[0].contains(cpu));
+    let Some(last) = performance.or(cpus.last()).map(|cpu| kind(*cpu)) else { return Vec::new() };
     cpus.iter().copied().filter(|cpu| kind(*cpu) == last).collect()
 }
 
@@ -118,9 +120,10 @@ mod tests {
         assert_eq!(alike(&root, &[0, 1, 2]), [0, 1, 2], "where nothing is told");
         write("sys/devices/cpu_core/cpus", "0-1\n");
         write("sys/devices/cpu_atom/cpus", "2-3\n");
-        assert_eq!(alike(&root, &[0, 1, 2, 3]), [2, 3]);
+        assert_eq!(alike(&root, &[0, 1, 2, 3]), [0, 1], "the kind whose events are the machine's");
+        assert_eq!(alike(&root, &[2, 3]), [2, 3], "what may not be used is not taken");
         write("sys/devices/system/cpu/cpu3/cpufreq/cpuinfo_max_freq", "2000000\n");
-        assert_eq!(alike(&root, &[0, 1, 2, 3]), [3]);
-        assert_eq!(measuring_cpu(&root, &[0, 1, 2, 3]), Some(3));
+        assert_eq!(alike(&root, &[2, 3]), [3]);
+        assert_eq!((measuring_cpu(&root, &[2, 3]), measuring_cpu(&root, &[0, 1, 2, 3])), (Some(3), Some(1)));
     }
 }

@@ -1,149 +1,118 @@
 //! Intel: counters, PEBS and LBR by generation, and what the CPU says of itself.
 
+mod counters;
+mod generation;
+mod pebs;
+
 use perftax_doc::steps::Operation;
 
 use super::capability::Capability;
-use super::{Fact, Group, Machine, msr};
+use super::{Fact, Group, Machine, Pmu, cpu_list, msr};
 
-/// What the oracle and the facts need to know of a generation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Generation {
-    /// Name on the command line.
-    pub name: &'static str,
-    /// Family-6 model numbers.
-    pub models: &'static [u32],
-    /// PEBS record format (IA32_PERF_CAPABILITIES bits 11:8).
-    pub pebs_format: u32,
-    /// Adaptive ("baseline") PEBS: groups of fields are chosen, every counter is able (bit 14).
-    pub baseline: bool,
-    /// General counters of a thread, hyper-threading on.
-    pub general: u32,
-    /// Fixed counters.
-    pub fixed: u32,
-    /// Depth of the last branch record.
-    pub lbr: u32,
-}
-
-const fn generation(
-    name: &'static str,
-    models: &'static [u32],
-    pebs_format: u32,
-    general: u32,
-    fixed: u32,
-    lbr: u32,
-) -> Generation {
-    Generation { name, models, pebs_format, baseline: pebs_format >= 4, general, fixed, lbr }
-}
-
-/// Model numbers as in Linux' `asm/intel-family.h`; formats from SDM vol. 3B, PEBS record tables, and the kernel's boot
-/// messages; counters and LBR depth from SDM vol. 3B chapters 18 and 20.
-pub const GENERATIONS: [Generation; 16] = [
-    generation("core2", &[0x0f, 0x16, 0x17, 0x1d], 0, 2, 3, 4),
-    generation("nehalem", &[0x1a, 0x1e, 0x1f, 0x2e], 1, 4, 3, 16),
-    generation("westmere", &[0x25, 0x2c, 0x2f], 1, 4, 3, 16),
-    generation("sandybridge", &[0x2a, 0x2d], 1, 4, 3, 16),
-    generation("ivybridge", &[0x3a, 0x3e], 1, 4, 3, 16),
-    generation("haswell", &[0x3c, 0x3f, 0x45, 0x46], 2, 4, 3, 16),
-    generation("broadwell", &[0x3d, 0x47, 0x4f, 0x56], 2, 4, 3, 16),
-    generation("skylake", &[0x4e, 0x5e, 0x55, 0x8e, 0x9e, 0xa5, 0xa6], 3, 4, 3, 32),
-    generation("icelake", &[0x7d, 0x7e, 0x9d], 4, 8, 4, 32),
-    generation("icelake-server", &[0x6a, 0x6c], 4, 8, 4, 32),
-    generation("tigerlake", &[0x8c, 0x8d], 4, 8, 4, 32),
-    generation("rocketlake", &[0xa7], 4, 8, 4, 32),
-    generation("alderlake", &[0x97, 0x9a, 0xb7, 0xba, 0xbf], 4, 8, 4, 32),
-    generation("sapphirerapids", &[0x8f, 0xcf], 4, 8, 4, 32),
-    generation("graniterapids", &[0xad, 0xae], 5, 8, 4, 32),
-    generation("lunarlake", &[0xbd], 6, 8, 4, 32),
-];
-
-/// Other names that people use for a generation whose sampling hardware is the same.
-const ALIASES: [(&str, &str); 12] = [
-    ("cascadelake", "skylake"),
-    ("cooperlake", "skylake"),
-    ("kabylake", "skylake"),
-    ("coffeelake", "skylake"),
-    ("cometlake", "skylake"),
-    ("skylake-server", "skylake"),
-    ("skx", "skylake"),
-    ("icx", "icelake-server"),
-    ("icelake-x", "icelake-server"),
-    ("raptorlake", "alderlake"),
-    ("spr", "sapphirerapids"),
-    ("emeraldrapids", "sapphirerapids"),
-];
-
-impl Generation {
-    /// The generation of a family-6 model number.
-    pub fn of_model(family: u32, model: u32) -> Option<&'static Self> {
-        GENERATIONS.iter().find(|g| family == 6 && g.models.contains(&model))
-    }
-
-    /// The generation by its name, any case, with or without dashes, spaces and underscores.
-    pub fn named(name: &str) -> Option<&'static Self> {
-        let plain = |text: &str| text.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_lowercase();
-        let wanted = plain(name);
-        let of = ALIASES.iter().find(|(alias, _)| plain(alias) == wanted).map_or(wanted.clone(), |(_, name)| plain(name));
-        GENERATIONS.iter().find(|g| plain(g.name) == of)
-    }
-
-    /// Highest precise level: the third needs precise distribution (PREC_DIST), which the kernel uses from Ivy Bridge on
-    /// (Linux 4.6, `pebs_prec_dist`).
-    pub fn max_precise(&self) -> u32 {
-        let has_precise_distribution = self.pebs_format >= 2 || self.name == "ivybridge";
-        if has_precise_distribution { 3 } else { 2 }
-    }
-}
+pub use counters::{ArchitecturalPebs, Counters, Extension, Reload};
+pub use generation::{Basis, Core, GENERATIONS, Generation};
+pub use pebs::{ARCHITECTURAL_FORMAT, Groups, NEWEST_DEBUG_STORE_FORMAT, Pebs, fixed_record_bytes};
 
 /// What IA32_PERF_CAPABILITIES says (SDM vol. 4, MSR 345H).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PerfCapabilities(pub u64);
 
 impl PerfCapabilities {
-    /// PEBS record format, bits 11:8.
-    pub fn pebs_format(self) -> u32 {
-        (self.0 >> 8 & 0xf) as u32
-    }
-
-    /// Adaptive PEBS on every counter, bit 14.
-    pub fn baseline(self) -> bool {
-        self.0 & 1 << 14 != 0
+    /// How records are written: format in bits 11:8, adaptive in bit 14, which the kernel believes from format 4 on (`intel_ds_pebs_init`). Which groups
+    /// architectural PEBS has is not in this register.
+    pub fn pebs(self) -> Pebs {
+        match (self.0 >> 8 & 0xf) as u32 {
+            ARCHITECTURAL_FORMAT => Pebs::ARCHITECTURAL,
+            format => Pebs::DebugStore { format, baseline: format >= 4 && self.0 & 1 << 14 != 0 },
+        }
     }
 }
 
-/// Counters as CPUID leaf 0xA enumerates them (SDM vol. 2A).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counters {
-    /// Version of architectural performance monitoring; 0 where there is none.
-    pub version: u32,
-    /// General counters per logical CPU.
-    pub general: u32,
-    /// Their width in bits.
-    pub width_bits: u32,
-    /// Fixed counters.
-    pub fixed: u32,
-    /// Their width in bits.
-    pub fixed_width_bits: u32,
+/// How a kind of core writes PEBS records here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Records {
+    /// As far as it is known.
+    pub pebs: Pebs,
+    /// How it is known, or why it is not.
+    pub source: String,
+    /// The generation whose table said so; `None` where the CPU did.
+    pub by_model: Option<&'static Generation>,
+    /// What makes it readable, where it was not.
+    pub fix: String,
 }
 
-impl Counters {
-    /// Reads the leaf; `None` where the CPU or its hypervisor hides it.
-    pub fn read(machine: &Machine) -> Option<Self> {
-        let leaf = machine.cpuid.leaf(0xa, 0)?;
-        // From version 5 fixed counters may be sparse: the bitmap in ECX counts beside the number in EDX.
-        let (listed, mapped) = (leaf.edx & 0x1f, leaf.ecx.count_ones());
-        Some(Self {
-            version: leaf.eax & 0xff,
-            general: leaf.eax >> 8 & 0xff,
-            width_bits: leaf.eax >> 16 & 0xff,
-            fixed: if leaf.eax & 0xff >= 5 { listed.max(mapped) } else { listed },
-            fixed_width_bits: leaf.edx >> 5 & 0xff,
-        })
+impl Records {
+    /// Of a core PMU: by the CPU's register, else by the generation's table; groups of architectural PEBS by CPUID.
+    pub fn read(machine: &Machine, pmu: &str) -> Self {
+        let generation = Generation::of_model(machine.cpu.family, machine.cpu.model);
+        let register = msr::read(&machine.root, msr::PERF_CAPABILITIES).map(PerfCapabilities);
+        let by_table = || generation.and_then(|generation| Some((generation, generation.core(pmu)?)));
+        let (pebs, source, by_model, fix) = match (register, by_table()) {
+            (Ok(register), _) => (register.pebs(), "read from IA32_PERF_CAPABILITIES".to_string(), None, String::new()),
+            (Err(why), Some((generation, core))) => {
+                let source = format!("by model number: {}, {}", generation.name, generation.basis.in_words());
+                (core.pebs, source, Some(generation), why.fix)
+            }
+            (Err(why), None) => {
+                (Pebs::Unknown, "neither IA32_PERF_CAPABILITIES is readable nor the model known".into(), None, why.fix)
+            }
+        };
+        match (pebs, extension(machine, pmu).and_then(|extension| extension.pebs)) {
+            (Pebs::Architectural(_), Some(found)) => {
+                let source = format!("{source}; its groups by CPUID leaf 23H");
+                Self { pebs: Pebs::Architectural(Some(found.groups)), source, by_model, fix }
+            }
+            _ => Self { pebs, source, by_model, fix },
+        }
     }
+}
+
+/// What CPUID leaf 23H says of the cores of a PMU. On hybrid processors it is asked on one of them, by the kernel's `cpuid` driver.
+pub fn extension(machine: &Machine, pmu: &str) -> Option<Extension> {
+    let core_pmus = machine.core_pmus();
+    let cpu = match core_pmus.as_slice() {
+        [] | [_] => None,
+        several => Some(*cpu_list(several.iter().find(|other| other.name == pmu)?.cpus.as_deref()?).first()?),
+    };
+    Extension::read(machine, cpu)
+}
+
+/// General counters, and the mask of the fixed ones, of a core PMU; each `None` where nobody says.
+pub fn counters_of(machine: &Machine, pmu: &str) -> (Option<u32>, Option<u32>) {
+    let extension = extension(machine, pmu).unwrap_or_default();
+    let core = Generation::of_model(machine.cpu.family, machine.cpu.model).and_then(|generation| generation.core(pmu));
+    // Leaf 0AH is that of the core that we happen to run on.
+    let alike = machine.core_pmus().len() < 2;
+    let leaf = Counters::read(machine).filter(|counters| alike && counters.general > 0);
+    let general = extension.general.map(u32::count_ones).or(leaf.map(|counters| counters.general));
+    let fixed = extension.fixed.or(leaf.map(|counters| counters.fixed_mask));
+    (general.or(core.and_then(|core| core.general)), fixed.or(core.and_then(|core| core.fixed)))
 }
 
 /// What is peculiar to Intel.
 pub fn facts(machine: &Machine) -> Vec<Fact> {
-    vec![counters(machine), pebs(machine), max_precise(machine), lbr(machine)]
+    let core_pmus = machine.core_pmus();
+    let mut facts = match core_pmus.as_slice() {
+        [] | [_] => vec![counters(machine), pebs(machine, core_pmus.first().copied(), "PEBS")],
+        several => several.iter().flat_map(|pmu| of_kind(machine, pmu)).collect(),
+    };
+    facts.extend([max_precise(machine), lbr(machine)]);
+    facts.extend(core_pmus.iter().filter_map(|pmu| reload(machine, pmu)));
+    facts
+}
+
+/// Counters and PEBS of a hybrid processor's kind of core.
+fn of_kind(machine: &Machine, pmu: &Pmu) -> Vec<Fact> {
+    let (general, fixed) = counters_of(machine, &pmu.name);
+    let number = |count: Option<u32>| count.map_or("?".to_string(), |count| count.to_string());
+    let value = format!("{} general, {} fixed", number(general), number(fixed.map(u32::count_ones)));
+    let meaning = match general {
+        Some(general) => format!("{general} events at once without multiplexing on its CPUs"),
+        None => "CPUID leaf 23H of one of its CPUs says it".into(),
+    };
+    let counters = Fact::new(Group::Hardware, &format!("counters of {}", pmu.name), value, meaning);
+    let counters = counters.fix_if(general.is_none(), "sudo modprobe cpuid");
+    vec![counters, pebs(machine, Some(pmu), &format!("PEBS of {}", pmu.name))]
 }
 
 fn counters(machine: &Machine) -> Fact {
@@ -158,13 +127,12 @@ fn counters(machine: &Machine) -> Fact {
     Fact::new(Group::Hardware, "counters", value, meaning)
 }
 
-fn pebs(machine: &Machine) -> Fact {
-    let name = "PEBS";
-    if machine.core_pmu().is_none() {
+fn pebs(machine: &Machine, pmu: Option<&Pmu>, name: &str) -> Fact {
+    let Some(pmu) = pmu else {
         let meaning = "no core PMU in sysfs, so no precise events; KVM passes PEBS on only from Ice Lake server on";
         return Fact::new(Group::Hardware, name, "none", meaning)
             .fix_if(!machine.virtualisation.is_guest(), "dmesg | grep -i -e 'PMU driver' -e 'Performance Events'");
-    }
+    };
     match msr::read(&machine.root, msr::MISC_ENABLE) {
         Ok(bits) if bits & 1 << 12 != 0 => {
             let meaning = "IA32_MISC_ENABLE bit 12 says unavailable: only counter interrupts, with skid";
@@ -172,36 +140,43 @@ fn pebs(machine: &Machine) -> Fact {
         }
         _ => {}
     }
-    let meaning = |format: u32, baseline: bool| {
-        if baseline {
-            "adaptive records of 32 to 1200 bytes, on every counter".to_string()
-        } else {
-            let bytes = fixed_record_bytes(format).map_or("?".into(), |b| b.to_string());
+    let records = Records::read(machine, &pmu.name);
+    let meaning = match records.pebs {
+        Pebs::Unknown => format!("the record format decides whether large PEBS may carry times: {}", records.source),
+        Pebs::DebugStore { format, .. } if format > NEWEST_DEBUG_STORE_FORMAT => {
+            format!("newer than what is known here (up to {NEWEST_DEBUG_STORE_FORMAT}); Linux 7.1 refuses it")
+        }
+        Pebs::DebugStore { baseline: true, .. } => "adaptive records of 32 to 1200 bytes, on every counter".into(),
+        Pebs::DebugStore { format, .. } => {
+            let bytes = fixed_record_bytes(format).map_or("?".into(), |bytes| bytes.to_string());
             format!("records of {bytes} bytes, on the general counters")
         }
-    };
-    match msr::read(&machine.root, msr::PERF_CAPABILITIES).map(PerfCapabilities) {
-        Ok(caps) => {
-            let adaptive = if caps.baseline() { ", adaptive" } else { "" };
-            Fact::new(
-                Group::Hardware,
-                name,
-                format!("format {}{adaptive}", caps.pebs_format()),
-                meaning(caps.pebs_format(), caps.baseline()),
-            )
+        Pebs::Architectural(None) => {
+            "records with a header, on every counter that CPUID names; which groups it has CPUID leaf 23H says".into()
         }
-        Err(unreadable) => match Generation::of_model(machine.cpu.family, machine.cpu.model) {
-            Some(g) => {
-                let value = format!("format {} (by model: {})", g.pebs_format, g.name);
-                let meaning = format!("{}; not read from the CPU, {}", meaning(g.pebs_format, g.baseline), unreadable.why);
-                Fact::new(Group::Hardware, name, value, meaning).fix(unreadable.fix)
-            }
-            None => {
-                let meaning = format!("the record format decides whether large PEBS may carry times: {}", unreadable.why);
-                Fact::new(Group::Hardware, name, "unknown format", meaning).fix(unreadable.fix)
-            }
-        },
+        Pebs::Architectural(Some(groups)) => format!("records with a header; groups: {}", groups.names().join(", ")),
+    };
+    match records.by_model {
+        Some(generation) => {
+            let value = format!("{} (by model: {})", records.pebs.in_words(), generation.name);
+            let meaning = format!("{meaning}; not read from the CPU, {}", generation.basis.in_words());
+            Fact::new(Group::Hardware, name, value, meaning).fix(records.fix)
+        }
+        None => Fact::new(Group::Hardware, name, records.pebs.in_words(), meaning).fix(records.fix),
     }
+}
+
+/// Automatic counter reload, where the kernel offers it: sysfs shows `acr_mask`.
+fn reload(machine: &Machine, pmu: &Pmu) -> Option<Fact> {
+    let bits = pmu.formats.get("acr_mask")?;
+    let meaning = "an overflow reloads other counters of the group, so that only what is rare between two of them is sampled: acr_mask names the \
+                   events by place in the group; no frequency, no :ppp, and only counters that can";
+    let counters = extension(machine, &pmu.name).and_then(|extension| extension.reload);
+    let value = match counters {
+        Some(reload) => format!("{} reloaded by {}", reload.reloaded.count_ones(), reload.causes.count_ones()),
+        None => format!("acr_mask={bits}"),
+    };
+    Some(Fact::new(Group::Hardware, &format!("counter reload of {}", pmu.name), value, meaning))
 }
 
 fn max_precise(machine: &Machine) -> Fact {
@@ -237,7 +212,7 @@ pub fn capabilities() -> Vec<Capability> {
     vec![
         Capability::new(
             "precise events at once",
-            "4 until Cascade Lake; 8 general and 4 fixed from Ice Lake (the study counted 7 usable)",
+            "4 until Cascade Lake; 8 general and 4 fixed from Ice Lake, 10 from Lion Cove (the study counted 7 usable)",
             "SDM vol. 3B, PEBS; TPDS'23",
         ),
         Capability::new(
@@ -277,9 +252,4 @@ pub fn capabilities() -> Vec<Capability> {
         Capability::new("randomised period", "no: use prime periods against aliasing", "SDM vol. 3B, PEBS"),
         Capability::new("counts instead of samples", "yes, the same events count exactly", "SDM vol. 3B, PEBS"),
     ]
-}
-
-/// Bytes of a record of the formats that have one size (`ds.c`, `struct pebs_record_*`); `None` from format 4 on.
-pub fn fixed_record_bytes(format: u32) -> Option<u32> {
-    [144, 176, 192, 200].get(format as usize).copied()
 }

@@ -103,19 +103,27 @@ impl Machine {
         facts
     }
 
-    /// The core's own PMU; the performance cores' on a hybrid machine.
-    pub fn core_pmu(&self) -> Option<&Pmu> {
-        ["cpu", "cpu_core"]
-            .iter()
-            .find_map(|name| self.pmus.iter().find(|pmu| pmu.name == *name))
-            .or_else(|| self.pmus.iter().find(|pmu| pmu.is_core()))
+    /// The core's own PMUs: one, or one for each kind of core on hybrid machines, that of the performance cores first.
+    pub fn core_pmus(&self) -> Vec<&Pmu> {
+        let mut pmus: Vec<&Pmu> = self.pmus.iter().filter(|pmu| pmu.is_core()).collect();
+        pmus.sort_by_key(|pmu| !matches!(pmu.name.as_str(), "cpu" | "cpu_core"));
+        pmus
     }
 
-    /// Counters of a core for events of the program's choice; none where the kernel shows no core PMU, or nobody says how many.
+    /// The core's own PMU; the performance cores' on a hybrid machine.
+    pub fn core_pmu(&self) -> Option<&Pmu> {
+        self.core_pmus().first().copied()
+    }
+
+    /// Counters of a core for events of the program's choice; none where the kernel shows no core PMU, or nobody says how many. Of hybrid machines that of
+    /// the kind with the fewest: so many fit everywhere.
     pub fn general_counters(&self) -> Option<u32> {
         self.core_pmu()?;
         match self.cpu.vendor {
-            Vendor::Intel => intel::Counters::read(self).map(|counters| counters.general).filter(|general| *general > 0),
+            Vendor::Intel => {
+                let of_each = self.core_pmus().into_iter().map(|pmu| intel::counters_of(self, &pmu.name).0);
+                of_each.collect::<Option<Vec<u32>>>()?.into_iter().min()
+            }
             Vendor::Amd => Some(amd::counters(self).0),
             _ => None,
         }

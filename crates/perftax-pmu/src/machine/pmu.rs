@@ -43,9 +43,13 @@ impl Pmu {
         }
     }
 
-    /// A capability as a number.
+    /// A capability as a number, decimal or (SPE's filters) hexadecimal.
     pub fn cap(&self, name: &str) -> Option<u64> {
-        self.caps.get(name).and_then(|value| value.parse().ok())
+        let value = self.caps.get(name)?;
+        match value.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => value.parse().ok(),
+        }
     }
 
     /// Whether this is a core's own counters: `cpu`, Intel's hybrid pairs, ARM's per-core PMUs.

@@ -138,6 +138,10 @@ pub struct AttrFacts {
     pub regs_user: u64,
     /// Any of `aux_sample_size`, `aux_pause`, `aux_resume`.
     pub has_aux: bool,
+    /// Events of its group, itself included: with `PERF_SAMPLE_READ` each is in the record.
+    pub group_events: u32,
+    /// `acr_mask` (config2, where the PMU has that term): events of the group whose overflow reloads this one's counter.
+    pub acr_mask: u64,
 }
 
 impl AttrFacts {
@@ -157,6 +161,8 @@ impl AttrFacts {
             regs_intr: 0,
             regs_user: 0,
             has_aux: false,
+            group_events: 1,
+            acr_mask: 0,
         }
     }
 }

@@ -38,6 +38,7 @@ pub(super) fn attributes(event: &Event, sampling: &Sampling, uprobe_path: Option
     attr.__bindgen_anon_3.config1 = uprobe_path.map_or(event.config1, |p| p.as_ptr() as u64);
     attr.__bindgen_anon_4.config2 = event.uprobe.as_ref().map_or(event.config2, |u| u.offset);
     attr.config3 = event.config3;
+    attr.config4 = event.config4;
     attr.bp_type = event.breakpoint_type;
     attr.read_format = u64::from(abi::PERF_FORMAT_TOTAL_TIME_ENABLED) | u64::from(abi::PERF_FORMAT_TOTAL_TIME_RUNNING);
     attr.set_disabled((!sampling.on_with_leader).into());

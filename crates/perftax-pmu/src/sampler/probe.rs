@@ -56,6 +56,18 @@ impl<'a> LiveProbe<'a> {
         OpenEvent::open(&self.event(text)?, &Sampling { period: Some(NEVER), ..Sampling::COUNTING }, target, None)
     }
 
+    /// Where cores are of several kinds: the mechanism is there if each kind has it. Without a named event it is used where all CPUs that this process may
+    /// run on are of one kind, with that kind's event; else its event has to be named.
+    fn open_kinds(&self, usual: &str) -> Opening {
+        for pmu in self.catalog.core_pmus() {
+            if let Err(error) = self.try_open(&of_kind(usual, &pmu.name)) {
+                return opening(Err(error));
+            }
+        }
+        let only = allowed_cpus().ok().and_then(|cpus| self.catalog.core_pmu_of(&cpus));
+        Opening::Opened(only.map(|pmu| of_kind(usual, &pmu.name)).unwrap_or_default())
+    }
+
     fn try_uprobe(&self) -> Result<OpenEvent, Error> {
         OpenEvent::open(
             &harmless_uprobe(self.catalog)?,
@@ -90,6 +102,12 @@ const RING_PAGES: usize = 128;
 /// A tracepoint that every kernel with any has.
 const TRACEPOINT: &str = "sched:sched_switch";
 
+/// `instructions:up` as that of a kind of cores: `cpu_atom/instructions/up`.
+fn of_kind(usual: &str, pmu: &str) -> String {
+    let (event, modifiers) = usual.split_once(':').unwrap_or((usual, ""));
+    format!("{pmu}/{event}/{modifiers}")
+}
+
 /// What came of opening an event.
 fn opening(outcome: Result<String, Error>) -> Opening {
     match outcome {
@@ -116,15 +134,16 @@ impl Probe for LiveProbe<'_> {
         }
         let watched = 0u64;
         let watching = format!("mem:{:#x}/8:w:u", std::ptr::from_ref(&watched) as usize);
-        // Each with all that may be sampled, then with the program's own user mode alone. IBS cannot leave the kernel out by itself: since Linux 6.15 the
-        // driver drops such samples, once they are taken, where it is asked to (arch/x86/events/amd/ibs.c, swfilt).
+        // Each with all that may be sampled, then with the program's own user mode alone. IBS leaves the kernel out by itself from Zen 6 on (the address' highest
+        // bit); before, since Linux 6.15, the driver drops such samples, once they are taken, where it is asked to (arch/x86/events/amd/ibs.c, swfilt).
         let usual = usual_event(mechanism);
         let texts = match mechanism {
-            Mechanism::Pebs | Mechanism::Pmi => [usual, usual],
-            Mechanism::IbsOp => [usual, "ibs_op/swfilt=1/u"],
-            Mechanism::IbsFetch => [usual, "ibs_fetch/swfilt=1/u"],
-            Mechanism::CpuClock => [usual, "cpu-clock:u"],
-            Mechanism::Software => [usual, "page-faults:u"],
+            Mechanism::Pebs | Mechanism::Pmi if self.catalog.core_pmus().len() > 1 => return self.open_kinds(usual),
+            Mechanism::Pebs | Mechanism::Pmi => vec![usual],
+            Mechanism::IbsOp => vec![usual, "ibs_op//u", "ibs_op/swfilt=1/u"],
+            Mechanism::IbsFetch => vec![usual, "ibs_fetch//u", "ibs_fetch/swfilt=1/u"],
+            Mechanism::CpuClock => vec![usual, "cpu-clock:u"],
+            Mechanism::Software => vec![usual, "page-faults:u"],
             Mechanism::Breakpoint => return opening(self.try_open(&watching).map(|_| String::new())),
             Mechanism::Tracepoint => return opening(self.try_open(TRACEPOINT).map(|_| String::new())),
             Mechanism::Uprobe => return opening(self.try_uprobe().map(|_| String::new())),

@@ -194,7 +194,9 @@ fn the_mechanism_is_the_machines() {
     }
     // On hybrid machines, the upper half of config says which kind of core a generic event is of.
     assert_eq!(one("cpu_atom/cycles/", &hybrid).config, 10 << 32);
-    assert_eq!((one("cpu_core/cycles/", &hybrid).pmu_type, one("cpu_core/cycles/", &hybrid).config), (0, 0));
+    assert_eq!((one("cpu_core/cycles/", &hybrid).pmu_type, one("cpu_core/cycles/", &hybrid).config), (0, 4 << 32));
+    let loads = one("cpu_atom/L1-dcache-loads/", &hybrid);
+    assert_eq!((loads.pmu_type, loads.config, loads.core.as_deref()), (3, 10 << 32, Some("cpu_atom")));
     // IBS refuses every exclusion before Linux 6.14.
     assert!(!one("cycles:p", &amd).modifiers.exclude_guest);
     assert!(one("cycles:p", &amd).note().unwrap().contains("forwards a precise event to ibs_op"));
@@ -331,4 +333,137 @@ fn missing_sources_say_how_to_get_them() {
     assert!(why("cycels:u", &bare).contains("nearest: cycles"), "a typing error needs no tracefs: {}", why("cycels:u", &bare));
     let message = why("skx::UOPS_RETIRED:ALL", &bare);
     assert!(message.contains("apt-get install libpfm4") && message.contains("libpfm-of-no-machine.so.9"), "{message}");
+}
+
+/// Where cores are of several kinds an event names its kind, or is refused: the kernel would count it on one kind alone.
+#[test]
+fn an_event_of_no_kind_of_core_is_refused_where_there_are_several() {
+    let files = [HYBRID, &[("cpu_core/events/mem-loads", "event=0xcd"), ("cpu_atom/events/mem-loads", "event=0xd0")]].concat();
+    let hybrid = Tree::new(&files);
+    let hybrid = hybrid.catalog();
+    for text in ["cycles", "instructions:upp", "L1-dcache-loads", "r1c2:u"] {
+        let error = one(text, &hybrid).check_supported(&hybrid).unwrap_err().to_string();
+        assert!(error.contains("cpu_core (CPUs 0-7) and cpu_atom (CPUs 8-15)"), "{text}: {error}");
+        let (event, modifiers) = text.split_once(':').unwrap_or((text, ""));
+        assert!(error.contains(&format!("cpu_core/{event}/{modifiers}, or cpu_atom/{event}/{modifiers}")), "{text}: {error}");
+    }
+    for text in
+        ["cpu_core/cycles/pp", "cpu_atom/instructions/u", "cpu_core/r1c2/", "cpu_atom/event=0x3c/", "cpu-clock", "page-faults"]
+    {
+        one(text, &hybrid).check_supported(&hybrid).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    // What the refusal says can be written means what it says.
+    assert_eq!(one("cpu_core/r1c2/u", &hybrid).config, 0x1c2);
+    // An alias of both is not one's.
+    assert!(why("mem-loads", &hybrid).contains("cpu_atom/mem-loads/, cpu_core/mem-loads/"), "{}", why("mem-loads", &hybrid));
+    // The precise levels are those of the kind that is named.
+    assert_eq!(one("cpu_core/cycles/P", &hybrid).modifiers.precise, 3);
+    assert_eq!(one("cpu_atom/cycles/P", &hybrid).modifiers.precise, 0, "it does not say");
+    // CPUs of one kind decide; of both, or of none, do not.
+    let of = |cpus: &[u32]| hybrid.core_pmu_of(cpus).map(|pmu| pmu.name.clone());
+    assert_eq!([of(&[8, 15]), of(&[0]), of(&[7, 8]), of(&[])], [Some("cpu_atom".into()), Some("cpu_core".into()), None, None]);
+    let (intel, bare) = (Tree::new(SKYLAKE), Tree::new(&[]));
+    assert_eq!(intel.catalog().core_pmu_of(&[3]).map(|pmu| pmu.name.as_str()), Some("cpu"));
+    one("cycles", &intel.catalog()).check_supported(&intel.catalog()).unwrap();
+    // Big and little cores of ARM are two kinds as well.
+    let little = Tree::new(&[
+        ("armv8_cortex_a53/type", "8"),
+        ("armv8_cortex_a53/cpus", "0-3"),
+        ("armv8_cortex_a72/type", "9"),
+        ("armv8_cortex_a72/cpus", "4-5"),
+    ]);
+    let little = little.catalog();
+    assert!(one("cycles", &little).check_supported(&little).is_err());
+    one("armv8_cortex_a72/cycles/", &little).check_supported(&little).unwrap();
+    assert_eq!(one("armv8_cortex_a72/cycles/", &little).config, 9 << 32);
+    // Of a machine that is elsewhere a kind can be named, and is not sampled here.
+    let bare = bare.catalog().with_vendor(Vendor::Intel);
+    let elsewhere = one("cpu_atom/cycles/pp", &bare);
+    assert_eq!(
+        (elsewhere.mechanism, elsewhere.pmu_type, elsewhere.core.as_deref()),
+        (Mechanism::Pebs, ABSENT_PMU, Some("cpu_atom"))
+    );
+    assert!(elsewhere.check_supported(&bare).is_err() && one("cpu_core/cycles/pp", &bare).check_supported(&bare).is_err());
+    assert!(one("cpu_core/cycles/pp", &intel.catalog()).check_supported(&intel.catalog()).is_err(), "there is no such PMU");
+}
+
+/// A counter that others reload needs its group, which events that are opened one by one do not have.
+#[test]
+fn counters_that_others_reload_are_refused_by_name() {
+    let tree = Tree::new(&[("cpu/type", "4"), ("cpu/format/event", "config:0-7"), ("cpu/format/acr_mask", "config2:0-63")]);
+    let catalog = tree.catalog().with_vendor(Vendor::Intel);
+    let error = one("cpu/event=0xc0,acr_mask=0x2/", &catalog).check_supported(&catalog).unwrap_err().to_string();
+    assert!(error.contains("acr_mask is 0x2, needs 0"), "{error}");
+    one("cpu/event=0xc0,acr_mask=0/", &catalog).check_supported(&catalog).unwrap();
+    // Where the PMU has no such term config2 is something else.
+    let older = Tree::new(SKYLAKE);
+    one("cpu/event=0xc0,config2=2/", &older.catalog()).check_supported(&older.catalog()).unwrap();
+}
+
+/// As drivers/perf/arm_spe_pmu.c of Linux 7.1 shows a CPU with FEAT_SPEv1p2 and FEAT_SPE_FDS.
+const NEWER_SPE: &[(&str, &str)] = &[
+    ("arm_spe_0/type", "9"),
+    ("arm_spe_0/caps/event_filter", "0x4300fe"),
+    ("arm_spe_0/format/event_filter", "config1:0-63"),
+    ("arm_spe_0/format/min_latency", "config2:0-11"),
+    ("arm_spe_0/format/inv_event_filter", "config3:0-63"),
+    ("arm_spe_0/format/inv_data_src_filter", "config4:0-63"),
+    ("arm_spe_0/format/of_tomorrow", "config5:0-3"),
+];
+
+#[test]
+fn the_last_words_of_the_attribute_are_terms_too() {
+    let tree = Tree::new(NEWER_SPE);
+    let arm = tree.catalog();
+    let event = one("arm_spe_0/inv_event_filter=0x80,inv_data_src_filter=0x3/", &arm);
+    assert_eq!((event.config3, event.config4), (0x80, 3));
+    assert_eq!(one("arm_spe_0/config3=7,config4=9/", &arm).config4, 9);
+    // A word that came later is told by name, and not taken for a term that is not there.
+    let later = why("arm_spe_0/of_tomorrow=1/", &arm);
+    assert!(later.contains("config5:0-3") && later.contains("no word of perf_event_attr"), "{later}");
+    // Without the PMU, its terms are known all the same.
+    let bare = Tree::new(&[]);
+    assert_eq!(one("arm_spe_0/inv_data_src_filter=5/", &bare.catalog()).config4, 5);
+    assert_eq!(one("ibs_op/strmst=1,ldlat=128/", &bare.catalog()).config1, 1 << 12 | 128);
+    assert_eq!(one("cpu_atom/event=0xc0,acr_mask=0x3/", &bare.catalog()).config2, 3);
+}
+
+#[test]
+fn spe_filters_that_no_sample_passes_are_refused() {
+    let tree = Tree::new(NEWER_SPE);
+    let arm = tree.catalog();
+    let refused = |text: &str| one(text, &arm).check_supported(&arm).unwrap_err().to_string();
+    let unable = refused("arm_spe_0/inv_event_filter=0x80000100/");
+    assert!(unable.contains("inv_event_filter") && unable.contains("0x80000100") && unable.contains("0x4300fe"), "{unable}");
+    assert!(refused("arm_spe_0/event_filter=0x1/").contains("event_filter has bits 0x1 "));
+    let both = refused("arm_spe_0/event_filter=0x82,inv_event_filter=0x80/");
+    assert!(both.contains("share bits 0x80"), "{both}");
+    for text in ["arm_spe_0/event_filter=0x2,inv_event_filter=0x80/", "arm_spe_0/inv_event_filter=0x80/", "arm_spe_0//"] {
+        one(text, &arm).check_supported(&arm).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+}
+
+/// As arch/x86/events/amd/ibs.c of Linux 7.1 shows a Zen 6, in part.
+#[test]
+fn thresholds_of_ibs_have_a_range() {
+    let tree = Tree::new(&[
+        ("cpu/type", "4"),
+        ("ibs_op/type", "10"),
+        ("ibs_op/format/ldlat", "config1:0-11"),
+        ("ibs_op/format/strmst", "config1:12"),
+        ("ibs_op/format/swfilt", "config2:0"),
+        ("ibs_fetch/type", "9"),
+        ("ibs_fetch/format/fetchlat", "config1:0-10"),
+    ]);
+    let amd = tree.catalog();
+    let refused = |text: &str| one(text, &amd).check_supported(&amd).unwrap_err().to_string();
+    assert!(refused("ibs_op/ldlat=127/").contains("ldlat is 127, needs 128 to 2048"));
+    assert!(refused("ibs_op/ldlat=2049,strmst=1/").contains("ldlat is 2049"));
+    assert!(refused("ibs_fetch/fetchlat=1921/").contains("fetchlat is 1921, needs 128 to 1920"));
+    for text in
+        ["ibs_op/ldlat=128/", "ibs_op/ldlat=2048,strmst=1/u", "ibs_op/strmst=1/", "ibs_fetch/fetchlat=1920/", "ibs_fetch//"]
+    {
+        one(text, &amd).check_supported(&amd).unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+    assert!(why("ibs_op/ldlat=4096/", &amd).contains("12 bits"));
 }

@@ -1,11 +1,29 @@
-//! The large-PEBS oracle against the kernel's rules, the expectations written from ds.c and core.c of Linux 6.12.
+//! The large-PEBS oracle against the kernel's rules, the expectations written from ds.c and core.c of Linux 6.12, and of 7.1 for what came since.
 
-use perftax_pmu::machine::intel::Generation;
-use perftax_pmu::oracle::{AttrFacts, CpuFacts, LargePebs, Rate, Verdict, large_pebs, sample};
+use perftax_pmu::machine::intel::{Basis, GENERATIONS, Generation, Groups, Pebs};
+use perftax_pmu::oracle::{AttrFacts, CpuFacts, LargePebs, Rate, Verdict, beside, large_pebs, sample};
 
+/// The first kind of core of a generation.
 fn cpu(name: &str) -> CpuFacts {
-    CpuFacts::of_generation(Generation::named(name).unwrap())
+    CpuFacts::of_generation(Generation::named(name).unwrap()).remove(0)
 }
+
+/// One of its kinds of cores.
+fn kind(name: &str, pmu: &str) -> CpuFacts {
+    CpuFacts::of_generation(Generation::named(name).unwrap()).into_iter().find(|cpu| cpu.pmu == pmu).unwrap()
+}
+
+/// Clearwater Forest with these groups of architectural PEBS (the upper half of IA32_PMC_GPx_CFG_C's layout).
+fn architectural(groups: u64) -> CpuFacts {
+    CpuFacts { pebs: Pebs::Architectural(Some(Groups((groups >> 32) as u32))), max_precise: Some(3), ..cpu("clearwaterforest") }
+}
+
+/// `ARCH_PEBS_*` of asm/msr-index.h.
+const LBR: u64 = 3 << 40;
+const XMM: u64 = 1 << 49;
+const GPR: u64 = 1 << 61;
+const AUX: u64 = 1 << 62;
+const COUNTERS: u64 = 7 << 36;
 
 fn attr(precise: u8) -> AttrFacts {
     AttrFacts::new("cycles", precise, Rate::Period(100_003))
@@ -32,6 +50,14 @@ fn records_per_interrupt_by_generation() {
         ("icelake-server", 2, 2036),
         // precise 1 needs the registers for the address: 32 + 144 = 176; (65536 - 12 * 176) / 176 = 360.4, rounded up.
         ("icelake-server", 1, 361),
+        ("sapphirerapids", 2, 2036),
+        ("graniterapids", 2, 2036),
+        // 4 + 3 reserved.
+        ("tremont", 2, 2041),
+        ("meteorlake", 2, 2036),
+        // Lion Cove has 10 general counters.
+        ("arrowlake", 2, 2034),
+        ("lunarlake", 2, 2034),
     ];
     for (name, precise, records) in cases {
         let mut attr = attr(precise);
@@ -166,15 +192,150 @@ fn what_is_no_pebs_at_all() {
     amd.is_intel = false;
     assert_eq!(killers(&large_pebs(&attr(2), &amd)), ["CPU vendor"]);
     let mut unknown = cpu("skylake");
-    unknown.format = None;
+    unknown.pebs = Pebs::Unknown;
     assert_eq!(large_pebs(&attr(2), &unknown).verdict, Verdict::Unknown);
 }
 
+/// Format 6 alone, not 5; header and each counter of the group make the record longer.
 #[test]
 fn counters_can_be_read_by_format_6_records() {
     let mut attr = attr(2);
     attr.sample_type |= sample::READ;
-    assert_eq!(large_pebs(&attr, &cpu("lunarlake")).verdict, Verdict::MultiRecord);
+    attr.group_events = 3;
+    let answer = large_pebs(&attr, &cpu("lunarlake"));
+    assert_eq!((answer.verdict, answer.record_bytes), (Verdict::MultiRecord, Some(32 + 16 + 3 * 8)));
+    // 65536 / 72 = 910.2 less 14 reserved, rounded up.
+    assert_eq!(answer.records_per_pmi, Some(897));
+    for format_5 in ["graniterapids", "arrowlake-h"] {
+        assert_eq!(killers(&large_pebs(&attr, &cpu(format_5))), ["PERF_SAMPLE_READ"], "{format_5}");
+    }
+}
+
+/// The kernel's rules are a machine's, the room reserved a kind of core's: fixed counters count up to the highest number, 6 on Skymont.
+#[test]
+fn kinds_of_cores_differ_in_what_is_reserved() {
+    let mut attr = attr(2);
+    attr.sample_type &= !sample::TIME;
+    let records = |name: &str, pmu: &str| large_pebs(&attr, &kind(name, pmu)).records_per_pmi;
+    assert_eq!(records("alderlake", "cpu_core"), Some(2036));
+    assert_eq!(records("alderlake", "cpu_atom"), Some(2048 - 6 - 3));
+    assert_eq!(records("meteorlake", "cpu_atom"), Some(2048 - 8 - 3));
+    assert_eq!(records("lunarlake", "cpu_atom"), Some(2048 - 8 - 7));
+    assert_eq!(records("arrowlake-h", "cpu_lowpower"), Some(2048 - 8 - 3));
+}
+
+/// Each bit on architectural PEBS with all groups, with none, and with groups that nobody has read.
+#[test]
+fn every_bit_by_itself_on_architectural_pebs() {
+    let all = architectural(LBR | XMM | GPR | AUX | COUNTERS);
+    let none = architectural(0);
+    let unread = cpu("clearwaterforest");
+    // (bit, with all groups, with none, unread)
+    use Verdict::{MultiRecord as Many, SingleRecord as One, Unknown};
+    let table = [
+        (sample::TIME, Many, Many, Many),
+        (sample::ADDR, Many, Many, Many),
+        (sample::PHYS_ADDR, Many, Many, Many),
+        (sample::WEIGHT_STRUCT, Many, Many, Many),
+        (sample::DATA_SRC, Many, One, Unknown),
+        (sample::REGS_INTR, Many, One, Unknown),
+        (sample::BRANCH_STACK, Many, One, Unknown),
+        (sample::READ, Many, One, Unknown),
+        (sample::CALLCHAIN, One, One, One),
+        (sample::RAW, One, One, One),
+        (sample::DATA_PAGE_SIZE, One, One, One),
+    ];
+    for (bit, with_all, with_none, without_word) in table {
+        let mut attr = attr(2);
+        attr.sample_type = sample::IP | bit;
+        attr.regs_intr = 1 << 21;
+        for (cpu, expected) in [(&all, with_all), (&none, with_none), (&unread, without_word)] {
+            let answer = large_pebs(&attr, cpu);
+            assert_eq!(answer.verdict, expected, "bit {bit:#x}: {:?}", answer.killed_by);
+            assert_eq!(answer.killed_by.is_empty(), expected == Many, "bit {bit:#x}");
+        }
+    }
+    // What surely kills is told, not what is not known beside it.
+    let mut both = attr(2);
+    both.sample_type |= sample::CALLCHAIN | sample::BRANCH_STACK;
+    assert_eq!(killers(&large_pebs(&both, &unread)), ["PERF_SAMPLE_CALLCHAIN"]);
+}
+
+/// Sizes by `struct arch_pebs_*`: header 16, basic 48, access 64, registers 160, XMM 16 + 256, branches 48 + 24 each, counters 16 + 8 each; the interrupt comes at
+/// 60 KiB.
+#[test]
+fn architectural_records_hold_the_groups_that_there_are() {
+    let all = architectural(LBR | XMM | GPR | AUX | COUNTERS);
+    let size = |cpu: &CpuFacts, bits: u64| {
+        let mut attr = attr(2);
+        attr.sample_type = sample::IP | sample::TIME | bits;
+        (attr.regs_intr, attr.group_events) = (1 << 21, 2);
+        let answer = large_pebs(&attr, cpu);
+        (answer.record_bytes.unwrap(), answer.records_per_pmi.unwrap())
+    };
+    assert_eq!(size(&all, 0), (64, 960));
+    assert_eq!(size(&all, sample::ADDR), (128, 480));
+    assert_eq!(size(&all, sample::REGS_INTR), (224, 275));
+    assert_eq!(size(&all, sample::READ), (96, 640));
+    assert_eq!(size(&all, sample::BRANCH_STACK), (64 + 48 + 32 * 24, 70));
+    // Eight branches where the CPU says so.
+    assert_eq!(size(&architectural(1 << 40), sample::BRANCH_STACK).0, 64 + 48 + 8 * 24);
+    // What the CPU has no group for is not in the record, though the address may be asked for.
+    assert_eq!(size(&architectural(GPR), sample::ADDR), (64, 960));
+    // A basic record is the same whatever groups there are.
+    assert_eq!(size(&cpu("clearwaterforest"), 0), (64, 960));
+}
+
+#[test]
+fn precise_distribution_of_architectural_pebs_is_cpuids_to_tell() {
+    let asked = attr(3);
+    let answer = large_pebs(&asked, &cpu("diamondrapids"));
+    assert_eq!((answer.verdict, killers(&answer)), (Verdict::Unknown, vec!["precise_ip = 3"]));
+    assert_eq!(large_pebs(&attr(2), &cpu("diamondrapids")).verdict, Verdict::MultiRecord);
+    assert_eq!(large_pebs(&asked, &architectural(0)).verdict, Verdict::MultiRecord);
+    let without = CpuFacts { max_precise: Some(2), ..architectural(0) };
+    assert_eq!(
+        (large_pebs(&asked, &without).verdict, killers(&large_pebs(&asked, &without))),
+        (Verdict::NotPebs, vec!["precise_ip = 3"])
+    );
+}
+
+/// No format, and formats that came later: neither is guessed.
+#[test]
+fn what_is_not_known_is_said() {
+    let sierra = large_pebs(&attr(2), &cpu("sierraforest"));
+    assert_eq!((sierra.verdict, sierra.record_bytes, sierra.records_per_pmi), (Verdict::Unknown, None, None));
+    assert!(sierra.killed_by[0].why.contains("documentation alone"), "{:?}", sierra.killed_by);
+    let later = large_pebs(&attr(2), &CpuFacts { pebs: Pebs::adaptive(7), ..cpu("lunarlake") });
+    assert_eq!(later.verdict, Verdict::Unknown);
+    assert!(later.killed_by[0].why.contains("format 7"), "{:?}", later.killed_by);
+    // Without the number of counters the room that is reserved is not known, the verdict is.
+    let uncounted = large_pebs(&attr(2), &CpuFacts { general: None, ..cpu("lunarlake") });
+    assert_eq!((uncounted.verdict, uncounted.record_bytes, uncounted.records_per_pmi), (Verdict::MultiRecord, Some(32), None));
+}
+
+/// A neighbour of which it is not known how it is read makes it unknown for all; on adaptive PEBS records grow with neighbours, architectural ones do not.
+#[test]
+fn neighbours_matter() {
+    let mut registers = attr(2);
+    registers.sample_type |= sample::REGS_INTR;
+    registers.regs_intr = 1;
+    let unread = cpu("clearwaterforest");
+    assert_eq!(beside(&attr(2), std::slice::from_ref(&registers), &unread).verdict, Verdict::Unknown);
+    let all = architectural(GPR);
+    assert_eq!(beside(&attr(2), std::slice::from_ref(&registers), &all).record_bytes, Some(64));
+    assert_eq!(beside(&attr(2), std::slice::from_ref(&registers), &cpu("icelake-server")).record_bytes, Some(176));
+}
+
+#[test]
+fn counters_that_others_reload_have_one_period_and_no_precise_distribution() {
+    let mut attr = AttrFacts::new("cycles", 2, Rate::Period(100_003));
+    attr.acr_mask = 0b10;
+    assert_eq!(large_pebs(&attr, &kind("lunarlake", "cpu_atom")).verdict, Verdict::MultiRecord);
+    attr.precise = 3;
+    attr.rate = Rate::Frequency(4000);
+    let answer = large_pebs(&attr, &kind("lunarlake", "cpu_atom"));
+    assert_eq!((answer.verdict, killers(&answer)), (Verdict::NotPebs, vec!["freq = 1 (4000 Hz)", "precise_ip = 3"]));
 }
 
 #[test]
@@ -185,4 +346,37 @@ fn generations_are_found_by_any_spelling() {
     assert_eq!(Generation::named("cascadelake").unwrap().name, "skylake");
     assert!(Generation::named("zen3").is_none());
     assert_eq!(Generation::of_model(6, 0x4f).unwrap().name, "broadwell");
+}
+
+/// The page that lists processors has each generation as the table has it, and no other.
+#[test]
+fn the_page_of_processors_is_the_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/processors.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let joined = |parts: Vec<String>, by: &str| parts.join(by);
+    let row = |generation: &Generation| {
+        let models = generation.models.iter().map(|model| format!("{model:02x}")).collect();
+        let cores = generation.cores.iter().map(|core| match core.pmu {
+            "cpu" => core.microarchitecture.to_string(),
+            pmu => format!("{pmu} {}", core.microarchitecture),
+        });
+        let counters = generation.cores.iter().map(|core| match (core.general, core.fixed_counters()) {
+            (Some(general), Some(fixed)) => format!("{general} + {fixed}"),
+            _ => "?".into(),
+        });
+        let rests_on = if generation.basis == Basis::Machines { "machines" } else { "documentation" };
+        format!(
+            "| {} | {}: {} | {} | {} | {} | {rests_on} |",
+            generation.name,
+            generation.family,
+            joined(models, ", "),
+            joined(cores.collect(), "; "),
+            joined(counters.collect(), "; "),
+            generation.cores[0].pebs.in_words()
+        )
+    };
+    let expected: Vec<String> = GENERATIONS.iter().map(row).collect();
+    let table = page.lines().skip_while(|line| !line.starts_with("| generation | family: models | cores")).skip(2);
+    let found: Vec<&str> = table.take_while(|line| line.starts_with('|')).collect();
+    assert_eq!(found, expected);
 }

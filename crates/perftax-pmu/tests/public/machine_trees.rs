@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use perftax_doc::Mechanism;
+use perftax_pmu::machine::intel::{Groups, Pebs};
 use perftax_pmu::machine::{Cpuid, Fact, FilesOnly, Group, Machine, Opening, Probe, Root, Vendor, usual_event};
 use perftax_pmu::oracle::CpuFacts;
 use tempfile::TempDir;
@@ -198,8 +199,8 @@ fn ice_lake_server_with_readable_registers() {
     assert_eq!(fact(&machine, "counters").value, "8 general (48 bit), 4 fixed (48 bit)");
     assert_eq!(fact(&machine, "page-table isolation").value, "off");
     assert_eq!(fact(&machine, "HZ").value, "unknown");
-    let cpu = CpuFacts::of_machine(&machine);
-    assert_eq!((cpu.format, cpu.baseline, cpu.general, cpu.fixed), (Some(4), true, 8, 4));
+    let cpu = CpuFacts::of_machine(&machine).remove(0);
+    assert_eq!((cpu.pebs, cpu.general, cpu.fixed), (Pebs::adaptive(4), Some(8), Some(0xf)));
     assert_eq!(cpu.no_pebs, None);
     // The firmware can switch PEBS off: bit 12 of IA32_MISC_ENABLE.
     registers[0x1a1] = 0x10;
@@ -334,4 +335,173 @@ fn the_machine_here_tells_of_itself() {
     let machine = Machine::here();
     assert!(machine.facts(&FilesOnly).len() > 20);
     assert_eq!(machine.mechanisms(&FilesOnly).len(), Mechanism::ALL.len());
+}
+
+/// What the kernel's cpuid driver gives of a CPU: leaf and subleaf are the position, 16 bytes each.
+fn cpuid_file(tree: &Tree, cpu: u32, leaves: &[(u32, u32, [u32; 4])]) {
+    use std::os::unix::fs::FileExt;
+    let path = format!("dev/cpu/{cpu}/cpuid");
+    tree.write(&path, b"");
+    let file = std::fs::File::options().write(true).open(tree.0.path().join(&path)).unwrap();
+    for (leaf, subleaf, registers) in leaves {
+        let bytes: Vec<u8> = registers.iter().flat_map(|register| register.to_le_bytes()).collect();
+        file.write_all_at(&bytes, u64::from(*leaf) | u64::from(*subleaf) << 32).unwrap();
+    }
+}
+
+/// An Arrow Lake H: three kinds of cores, as the boot message of a Core Ultra 9 285H has them.
+fn arrow_lake_h() -> Tree {
+    let tree = Tree::new(&[
+        (
+            "proc/cpuinfo",
+            "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 197\nmodel name : Intel(R) Core(TM) Ultra 9 285H\nstepping : 2\nflags : arch_perfmon pebs\n",
+        ),
+        ("proc/self/status", ROOT_STATUS),
+        ("proc/sys/kernel/osrelease", "7.1.8\n"),
+        ("proc/sys/kernel/perf_event_paranoid", "-1\n"),
+    ]);
+    software_pmus(&tree);
+    for (name, kind, cpus) in [("cpu_atom", "10", "6-13"), ("cpu_core", "4", "0-5"), ("cpu_lowpower", "11", "14-15")] {
+        for (file, text) in [("type", kind), ("cpus", cpus), ("caps/max_precise", "3"), ("caps/branches", "32"), ("rdpmc", "1")] {
+            tree.write(&format!("{DEVICES}/{name}/{file}"), text.as_bytes());
+        }
+    }
+    tree.write(&format!("{DEVICES}/cpu_atom/format/acr_mask"), b"config2:0-63");
+    tree
+}
+
+#[test]
+fn hybrid_machines_have_facts_of_each_kind_of_core() {
+    let tree = arrow_lake_h();
+    // Leaf 0AH is that of the core that we are on, and says nothing of the others.
+    let machine = tree.machine(&[(1, 0, [0xc0652, 0, 0, 0]), (0xa, 0, [0x0830_0805, 0, 0x7, 0x603])]);
+    let kinds = fact(&machine, "kinds of cores");
+    assert_eq!(kinds.value, "3 kinds");
+    assert!(kinds.meaning.contains("cpu_core (CPUs 0-5), cpu_atom (CPUs 6-13), cpu_lowpower (CPUs 14-15)"), "{}", kinds.meaning);
+    assert_eq!(fact(&machine, "PEBS of cpu_atom").value, "format 5, adaptive (by model: arrowlake-h)");
+    let counters = |machine: &Machine| {
+        ["cpu_core", "cpu_atom", "cpu_lowpower"].map(|pmu| fact(machine, &format!("counters of {pmu}")).value)
+    };
+    assert_eq!(counters(&machine), ["10 general, 4 fixed", "8 general, 6 fixed", "8 general, 3 fixed"]);
+    assert_eq!(machine.general_counters(), Some(8), "so many fit everywhere");
+    let cpus = CpuFacts::of_machine(&machine);
+    let facts: Vec<_> = cpus.iter().map(|cpu| (cpu.pmu.as_str(), cpu.pebs, cpu.general, cpu.fixed)).collect();
+    let pebs = Pebs::adaptive(5);
+    assert_eq!(
+        facts,
+        [
+            ("cpu_core", pebs, Some(10), Some(0xf)),
+            ("cpu_atom", pebs, Some(8), Some(0x77)),
+            ("cpu_lowpower", pebs, Some(8), Some(7))
+        ]
+    );
+    // The CPUs themselves, where the kernel shows their CPUID, are believed before the table.
+    cpuid_file(
+        &tree,
+        6,
+        &[(0, 0, [0x23, 0, 0, 0]), (0x23, 0, [0b111, 0, 0, 0]), (0x23, 1, [0x3f, 0x37, 0, 0]), (0x23, 2, [0xf, 0, 0x3, 0])],
+    );
+    let machine = tree.machine(&[(1, 0, [0xc0652, 0, 0, 0])]);
+    assert_eq!(counters(&machine)[1], "6 general, 5 fixed");
+    assert_eq!(fact(&machine, "counter reload of cpu_atom").value, "4 reloaded by 2");
+    // A CPU that ends before leaf 23H answers with other data, which are not taken.
+    cpuid_file(&tree, 6, &[(0, 0, [0x20, 0, 0, 0])]);
+    assert_eq!(counters(&tree.machine(&[]))[1], "8 general, 6 fixed");
+}
+
+/// Family 19: Diamond Rapids; what its table leaves open CPUID says, format 0FH in the register means architectural PEBS.
+#[test]
+fn diamond_rapids_by_its_registers() {
+    let tree = Tree::new(&[
+        (
+            "proc/cpuinfo",
+            "processor : 0\nvendor_id : GenuineIntel\ncpu family : 19\nmodel : 1\nmodel name : Intel Xeon 7\nstepping : 0\nflags : arch_perfmon pebs\n",
+        ),
+        ("proc/self/status", ROOT_STATUS),
+        ("proc/sys/kernel/osrelease", "7.1.8\n"),
+    ]);
+    software_pmus(&tree);
+    for (file, text) in [("type", "4"), ("caps/max_precise", "3"), ("rdpmc", "1"), ("format/acr_mask", "config2:0-63")] {
+        tree.write(&format!("{DEVICES}/cpu/{file}"), text.as_bytes());
+    }
+    let leaves = |extension: &[(u32, u32, [u32; 4])]| [&[(1, 0, [0, 0, 0, 0])], extension].concat();
+    let bare = tree.machine(&leaves(&[]));
+    assert!(fact(&bare, "CPU").meaning.ends_with("diamondrapids"));
+    let pebs = fact(&bare, "PEBS");
+    assert_eq!(pebs.value, "architectural (by model: diamondrapids)");
+    assert!(pebs.meaning.contains("documentation alone") && pebs.meaning.contains("leaf 23H"), "{}", pebs.meaning);
+    let unread = CpuFacts::of_machine(&bare).remove(0);
+    assert_eq!((unread.pebs, unread.general, unread.fixed), (Pebs::ARCHITECTURAL, None, None));
+    assert!(fact(&bare, "rdpmc").meaning.ends_with("once its event is mapped"));
+
+    let mut registers = vec![0; 0x400];
+    registers[0x345..0x34d].copy_from_slice(&0x4fc5_u64.to_le_bytes());
+    tree.write("dev/cpu/0/msr", &registers);
+    let groups = 1 << 29 | 1 << 30 | 1 << 12;
+    let extension = [
+        (0x23, 0, [0b11_0011, 0b111, 0, 0]),
+        (0x23, 1, [0x3ff, 0xf, 0, 0]),
+        (0x23, 4, [0, groups, 0, 0]),
+        (0x23, 5, [0x3ff, 1, 0xf, 0]),
+    ];
+    let machine = tree.machine(&leaves(&extension));
+    let pebs = fact(&machine, "PEBS");
+    assert_eq!(pebs.value, "architectural");
+    assert!(pebs.meaning.ends_with("general registers, access, bit 12 (unknown)"), "{}", pebs.meaning);
+    let cpu = CpuFacts::of_machine(&machine).remove(0);
+    assert_eq!((cpu.pebs, cpu.general, cpu.fixed), (Pebs::Architectural(Some(Groups(groups))), Some(10), Some(0xf)));
+    assert!(fact(&machine, "rdpmc").meaning.contains("RDPMC user disable"));
+}
+
+#[test]
+fn a_host_with_a_mediated_vpmu_says_so() {
+    let tree = skylake();
+    let facts = |tree: &Tree| tree.machine(&SKYLAKE_LEAVES).facts(&FilesOnly);
+    assert!(facts(&tree).iter().all(|fact| fact.name != "mediated vPMU"), "a kernel without it");
+    for (value, text) in [("Y", "on"), ("N", "off"), ("maybe", "unknown")] {
+        tree.write("sys/module/kvm_intel/parameters/enable_mediated_pmu", value.as_bytes());
+        assert_eq!(fact(&tree.machine(&SKYLAKE_LEAVES), "mediated vPMU").value, text);
+    }
+    tree.write("sys/module/kvm_intel/parameters/enable_mediated_pmu", b"Y");
+    assert!(fact(&tree.machine(&SKYLAKE_LEAVES), "mediated vPMU").meaning.contains("EOPNOTSUPP"));
+}
+
+/// Zen 6 as Linux 7.1 shows it, and as a kernel that does not know its filters does.
+#[test]
+fn zen_6_filters_by_itself_where_the_kernel_knows_how() {
+    let tree = Tree::new(&[
+        (
+            "proc/cpuinfo",
+            "processor : 0\nvendor_id : AuthenticAMD\ncpu family : 26\nmodel : 80\nmodel name : AMD EPYC\nstepping : 0\nflags : perfctr_core ibs\n",
+        ),
+        ("proc/self/status", ROOT_STATUS),
+        ("proc/sys/kernel/osrelease", "7.1.8\n"),
+    ]);
+    software_pmus(&tree);
+    for (name, kind) in [("cpu", "4"), ("ibs_op", "10"), ("ibs_fetch", "9")] {
+        tree.write(&format!("{DEVICES}/{name}/type"), kind.as_bytes());
+    }
+    for format in ["ibs_op/format/swfilt", "ibs_fetch/format/swfilt"] {
+        tree.write(&format!("{DEVICES}/{format}"), b"config2:0\n");
+    }
+    let word = 0xbff | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15 | 1 << 16 | 1 << 19;
+    let leaves = |word| [(1, 0, [0, 0, 0, 0]), (0x8000_001b, 0, [word, 0, 0, 0])];
+    let old_kernel = fact(&tree.machine(&leaves(word)), "IBS user/kernel filter");
+    assert_eq!(old_kernel.value, "in software (swfilt)");
+    assert!(old_kernel.meaning.contains("does not know how"), "{}", old_kernel.meaning);
+    for (file, text) in [
+        ("ibs_op/format/strmst", "config1:12"),
+        ("ibs_op/caps/strmst", "1"),
+        ("ibs_op/caps/rmtsocket", "1"),
+        ("ibs_fetch/format/fetchlat", "config1:0-10"),
+    ] {
+        tree.write(&format!("{DEVICES}/{file}"), text.as_bytes());
+    }
+    let machine = tree.machine(&leaves(word));
+    assert_eq!(fact(&machine, "IBS user/kernel filter").value, "in hardware (bit 63)");
+    assert_eq!(fact(&machine, "IBS filters and data").value, "strmst, rmtsocket, fetchlat");
+    assert!(fact(&machine, "CPU").meaning.ends_with("zen6"));
+    assert!(fact(&machine, "IBS").meaning.contains("streaming store, remote socket, data TLB page size"));
+    // The driver's side alone is not enough.
+    assert_eq!(fact(&tree.machine(&leaves(word & !(1 << 15))), "IBS user/kernel filter").value, "in software (swfilt)");
 }

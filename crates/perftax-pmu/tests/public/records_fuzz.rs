@@ -114,7 +114,9 @@ fn records_of_any_bytes() {
 #[test]
 fn hardware_payloads_of_any_bytes() {
     bolero::check!().for_each(|bytes: &[u8]| {
-        let _ = ibs::Op::decode(bytes);
+        if let Ok(op) = ibs::Op::decode(bytes) {
+            let _ = (op.source(), op.data_page_bytes(), op.streaming_store(), op.remote_socket());
+        }
         let _ = ibs::Fetch::decode(bytes);
         for format in [pebs::Format::Format0, pebs::Format::Format1, pebs::Format::Format2, pebs::Format::Format3] {
             assert!(format.records(bytes).count() <= bytes.len() / 144 + 1);
@@ -122,6 +124,9 @@ fn hardware_payloads_of_any_bytes() {
         for record in pebs::adaptive(bytes).flatten() {
             inside(record.other, bytes);
             assert!(24 * record.lbr().count() <= bytes.len());
+        }
+        for record in pebs::architectural(bytes).flatten() {
+            assert!(24 * record.lbr().count() <= bytes.len() && record.bytes <= bytes.len());
         }
         assert!(spe::packets(bytes).count() <= bytes.len());
         assert!(spe::samples(bytes).count() <= bytes.len());

@@ -3,7 +3,7 @@
 
 use crate::records_bytes::Bytes;
 use perftax_pmu::Error;
-use perftax_pmu::record::pebs::{self, Adaptive, Fixed, Format};
+use perftax_pmu::record::pebs::{self, Adaptive, Architectural, Fixed, Format};
 use perftax_pmu::record::spe::{self, AddressKind, CounterKind, Packet};
 use perftax_pmu::record::{self, Header, Layout, Record, ibs};
 
@@ -204,6 +204,169 @@ fn adaptive_pebs_records() {
     malformed_at(Adaptive::decode(&basic(0, 0).0), 0);
     malformed_at(Adaptive::decode(&basic(0b10, 32).0), 32);
     malformed_at(Adaptive::decode(&bare.0[..31]), 24);
+}
+
+/// Format 6: header (general counters 0 and 9, fixed 1, metrics), then a word each, slots and metrics last.
+#[test]
+fn adaptive_records_hold_counters_from_format_6_on() {
+    let counters = |masks: [u32; 4], words: &[u64]| {
+        let bytes = 32 + 16 + 8 * words.len() as u64;
+        let [general, fixed, metrics, reserved] = masks;
+        basic(0b11_0000, bytes).u32(general).u32(fixed).u32(metrics).u32(reserved).u64s(words)
+    };
+    let all = counters([1 | 1 << 9, 1 << 1, 3, 0], &[100, 101, 102, 103, 104]);
+    let counted = Adaptive::decode(&all.0).unwrap().counters.unwrap();
+    assert_eq!((counted.general_mask, counted.fixed_mask, counted.metrics), (0x201, 2, Some((103, 104))));
+    assert_eq!(counted.general.iter().collect::<Vec<_>>(), [100, 101]);
+    assert_eq!(counted.fixed.iter().collect::<Vec<_>>(), [102]);
+    let without_metrics = counters([0, 1, 0, 0], &[7]);
+    let counted = Adaptive::decode(&without_metrics.0).unwrap().counters.unwrap();
+    assert_eq!((counted.general.len(), counted.fixed.get(0), counted.metrics), (0, Some(7), None));
+    // Another number of metrics is not guessed at, nor are counters that are not there.
+    malformed_at(Adaptive::decode(&counters([0, 0, 1, 0], &[1, 2]).0), 32);
+    malformed_at(Adaptive::decode(&counters([0b111, 0, 0, 0], &[1, 2]).0), 48);
+}
+
+/// `struct arch_pebs_header`: size in bits 15:0, continued 31, counters 39:35, branches 41:40, XMM 49, registers 61, access 62, basic 63.
+fn fragment(groups: u64, bytes: usize) -> Bytes {
+    Bytes::new().u64(groups | bytes as u64).u64(0)
+}
+
+const ARCH_BASIC: u64 = 1 << 63;
+const ARCH_CONTINUED: u64 = 1 << 31;
+
+/// 48 bytes: address, counters, time, 21 cycles of retire latency that are valid, two reserved words.
+fn arch_basic(valid: u64) -> Bytes {
+    Bytes::new().u64s(&[0x40_1000, 1 << 3 | 1 << 33, 123_456_789, 21 | valid << 16, 0, 0])
+}
+
+#[test]
+fn architectural_pebs_records() {
+    let bare = fragment(ARCH_BASIC, 64).raw(&arch_basic(1).0);
+    let record = Architectural::decode(&bare.0).unwrap();
+    let b = record.basic.unwrap();
+    assert_eq!(
+        (record.bytes, b.ip, b.counters, b.tsc, b.retire_latency_cycles),
+        (64, 0x40_1000, 0x2_0000_0008, 123_456_789, Some(21))
+    );
+    assert_eq!((record.memory, record.registers, record.xmm, record.counters, record.lbr().len()), (None, None, None, None, 0));
+    let not_valid = fragment(ARCH_BASIC, 64).raw(&arch_basic(0).0);
+    assert_eq!(Architectural::decode(&not_valid.0).unwrap().basic.unwrap().retire_latency_cycles, None);
+
+    // The access: address, four reserved words, source, latencies, transaction; registers in the adaptive order, ssp, a reserved word.
+    let access = Bytes::new().u64s(&[0x7f00_0040, 9, 9, 9, 9, 0x6, 230 | 190 << 32, 0x4_0000_0050]);
+    let registers =
+        Bytes::new().u64s(&[0x246, 0x40_1003, 10, 12, 13, 11, 17, 16, 14, 15, 108, 109, 110, 111, 112, 113, 114, 115, 0x7777, 0]);
+    let xmm: Vec<u64> = (1000..1032).collect();
+    let vectors = Bytes::new().u64s(&[0, 0]).u64s(&xmm);
+    // Two branches by depth: reserved, control, depth, last event record (three words), then the entries.
+    let branches = Bytes::new().u64s(&[0, 0, 2, 7, 7, 7]).u64s(&[1, 2, 3, 4, 5, 6]);
+    let counters = Bytes::new().u32(1 << 4).u32(1).u32(0).u32(0).u64s(&[41, 42]);
+    let groups = ARCH_BASIC | 1 << 62 | 1 << 61 | 1 << 49 | 3 << 40 | 0b11 << 35;
+    let parts = [&arch_basic(1).0[..], &access.0, &registers.0, &vectors.0, &branches.0, &counters.0].concat();
+    let all = fragment(groups, 16 + parts.len()).raw(&parts);
+    assert_eq!(all.0.len(), 16 + 48 + 64 + 160 + 272 + 48 + 48 + 32);
+    let record = Architectural::decode(&all.0).unwrap();
+    let m = record.memory.unwrap();
+    assert_eq!(
+        (m.address, m.source, m.tsx.cycles(), m.instruction_latency_cycles(), m.cache_latency_cycles()),
+        (0x7f00_0040, 6, 0x50, 230, 190)
+    );
+    let r = record.registers.unwrap();
+    assert_eq!((r.ip, r.ax, r.bx, r.cx, r.sp, r.r8_to_r15[7]), (0x40_1003, 10, 11, 12, 17, 115));
+    assert_eq!(record.shadow_stack_pointer, Some(0x7777));
+    assert_eq!(record.xmm.unwrap().iter().collect::<Vec<_>>(), xmm);
+    assert_eq!(record.lbr().map(|branch| (branch.from, branch.to, branch.info)).collect::<Vec<_>>(), [(1, 2, 3), (4, 5, 6)]);
+    let counted = record.counters.unwrap();
+    assert_eq!((counted.general.get(0), counted.fixed.get(0), counted.general_mask), (Some(41), Some(42), 16));
+
+    // Cut into fragments: basic and access, then the registers; and a fragment of nothing between.
+    let first = fragment(ARCH_BASIC | 1 << 62 | ARCH_CONTINUED, 16 + 48 + 64).raw(&arch_basic(1).0).raw(&access.0);
+    let nothing = fragment(0, 16);
+    let last = fragment(1 << 61, 16 + 160).raw(&registers.0);
+    let cut = [&first.0[..], &nothing.0, &last.0].concat();
+    let whole = Architectural::decode(&cut).unwrap();
+    assert_eq!(
+        (whole.bytes, whole.basic, whole.memory, whole.registers),
+        (cut.len(), record.basic, record.memory, record.registers)
+    );
+
+    let buffer = [&bare.0[..], &cut, &all.0].concat();
+    let sizes: Vec<usize> = pebs::architectural(&buffer).map(|record| record.unwrap().bytes).collect();
+    assert_eq!(sizes, [64, cut.len(), all.0.len()]);
+}
+
+/// What cannot be read is refused by name and place, and never passed over.
+#[test]
+fn architectural_records_are_not_guessed_at() {
+    for (bit, name) in [(50, "YMM"), (53, "mask"), (54, "ZMM"), (55, "ZMM16")] {
+        let error = Architectural::decode(&fragment(ARCH_BASIC | 1 << bit, 64).raw(&arch_basic(1).0).0).unwrap_err().to_string();
+        assert!(error.contains(name), "{error}");
+    }
+    for bit in [16, 32, 42, 51, 56, 60] {
+        let error = Architectural::decode(&fragment(ARCH_BASIC | 1 << bit, 64).raw(&arch_basic(1).0).0).unwrap_err().to_string();
+        assert!(error.contains(&format!("{:#x}", 1_u64 << bit)), "{error}");
+    }
+    let basic = fragment(ARCH_BASIC, 64).raw(&arch_basic(1).0);
+    malformed_at(Architectural::decode(&basic.0[..63]), 0);
+    malformed_at(Architectural::decode(&fragment(ARCH_BASIC, 15).0), 0);
+    malformed_at(Architectural::decode(&fragment(ARCH_BASIC, 56).raw(&arch_basic(1).0[..40]).0), 48);
+    malformed_at(Architectural::decode(&fragment(ARCH_BASIC, 72).raw(&arch_basic(1).0).u64(0).0), 64);
+    // A continued record whose next fragment is not there.
+    malformed_at(Architectural::decode(&fragment(ARCH_BASIC | ARCH_CONTINUED, 64).raw(&arch_basic(1).0).0), 64);
+}
+
+/// What Zen 6 tells of an op, by the capability bits 16 and 19; on others the same bits have no meaning.
+#[test]
+fn ibs_ops_of_zen_6() {
+    let op = |capabilities: u32, data2: u64, data3: u64| {
+        let bytes = Bytes::new().u32(capabilities).u64s(&[0, 0x1000, 0, data2, data3, 0x7000, 0]).u64(0);
+        ibs::Op::decode(&bytes.0).unwrap()
+    };
+    let zen_6 = ZEN_4 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15 | 1 << 16 | 1 << 19;
+    let capabilities = op(zen_6, 0, 0).capabilities;
+    assert!(capabilities.disable_bit() && capabilities.fetch_latency_filter() && capabilities.privilege_filter());
+    assert!(capabilities.streaming_store_and_remote_socket() && capabilities.data_tlb_page_size());
+    let told = |op: &ibs::Op| (op.streaming_store(), op.remote_socket());
+    assert_eq!(told(&op(zen_6, 1 << 8, 0)), (Some(true), Some(false)));
+    assert_eq!(told(&op(zen_6, 1 << 9, 0)), (Some(false), Some(true)));
+    assert_eq!(told(&op(ZEN_4, 3 << 8, 0)), (None, None));
+    // Sources: low bits 2:0, high bits 7:6 from Zen 4 on.
+    let source = |capabilities, low: u64, high: u64| op(capabilities, low | high << 6, 0).source();
+    let zen_4 = [1, 2, 3, 5, 6, 7].map(|low| source(ZEN_4, low, 0));
+    use ibs::OpSource::*;
+    assert_eq!(zen_4, [OwnComplex, NearComplex, Memory, OtherNode, PersistentMemory, Device]);
+    assert_eq!(
+        [source(ZEN_4, 0, 1), source(ZEN_4, 4, 1), source(ZEN_4, 4, 0), source(ZEN_4, 0, 0)],
+        [ExtensionMemory, PeerMemory, Unknown(4), NotSaid]
+    );
+    let zen_3 = 0x3ff;
+    assert_eq!([source(zen_3, 2, 0), source(zen_3, 4, 1), source(zen_3, 1, 0)], [OwnNode, OtherNode, Unknown(1)]);
+    // Pages: hit in the first TLB by bits 4 and 5, in the second by 6 and 19, where the address (bit 17) is valid.
+    let page = |data3: u64| op(ZEN_4, 0, data3).data_page_bytes();
+    let address = 1 << 17;
+    assert_eq!([page(address), page(address | 1 << 4), page(address | 1 << 5)], [Some(4096), Some(2 << 20), Some(1 << 30)]);
+    assert_eq!(
+        [page(address | 1 << 2 | 1 << 6), page(address | 1 << 2 | 1 << 19), page(address | 0b1100)],
+        [Some(2 << 20), Some(1 << 30), None]
+    );
+    assert_eq!((page(1 << 4), op(zen_6, 0, address | 1 << 18).data_page_bytes()), (None, None));
+}
+
+/// Vector registers in samples: proposed as a bit of the ABI, in no released kernel's. A dump with it is longer than its mask says.
+#[test]
+fn register_sets_of_simd_are_refused_by_name() {
+    let layout = Layout { sample_type: 1 << 18, sample_regs_intr: 0b11, ..Layout::default() };
+    let decode = |abi: u64, words: &[u64]| {
+        let bytes = Bytes::new().u64(abi).u64s(words).record(9, 0);
+        let header = Header::parse(bytes.first_chunk().unwrap());
+        record::decode(header, &bytes[8..], &layout).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(decode(2, &[1, 2]), Ok(()));
+    let simd = decode(6, &[1, 2, 0x0001_0002, 3, 4]).unwrap_err();
+    assert!(simd.contains("SIMD") && simd.contains("REGS_INTR has ABI 6"), "{simd}");
+    let unknown = decode(8, &[1, 2]).unwrap_err();
+    assert!(unknown.contains("ABI 8") && !unknown.contains("SIMD"), "{unknown}");
 }
 
 /// A load that missed L1, with all packets that an implementation may write.

@@ -37,7 +37,8 @@ Examples:
   perftax doctor                                           everything about this machine
   perftax doctor --for trace                               what would this command lack, as who I am?
   perftax doctor -e cycles:pp -c 100003 --call-graph fp    which attribute takes large PEBS away?
-  perftax doctor -e cycles:pp -c 100003 --cpu skylake      the same on another CPU generation";
+  perftax doctor -e cycles:pp -c 100003 --cpu skylake      the same on another CPU generation
+  perftax doctor -e cpu_atom/cycles/pp -c 100003 --cpu lunarlake    … on one of its kinds of cores";
 
 /// The document that `--json` writes.
 #[derive(Serialize)]
@@ -73,6 +74,32 @@ struct LargePebsDocument<'a> {
     hypothetical: bool,
     #[serde(flatten)]
     answer: &'a LargePebs,
+    /// By kind of core, where there are several and the event names none; the answer beside it is the first one's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cores: Vec<OfCoreDocument<'a>>,
+}
+
+/// The answer for a kind of core.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct OfCoreDocument<'a> {
+    pmu: &'a str,
+    #[serde(flatten)]
+    answer: &'a LargePebs,
+}
+
+impl<'a> LargePebsDocument<'a> {
+    fn of(answer: &'a Answer) -> Option<Self> {
+        let first = answer.cores.first()?;
+        let several = answer.cores.iter().filter(|_| answer.cores.len() > 1);
+        Some(Self {
+            event: &first.attr.event,
+            cpu: &first.cpu.name,
+            hypothetical: answer.is_hypothetical,
+            answer: &first.large_pebs,
+            cores: several.map(|core| OfCoreDocument { pmu: &core.cpu.pmu, answer: &core.large_pebs }).collect(),
+        })
+    }
 }
 
 /// Runs the command.
@@ -100,12 +127,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         rights: &rights,
         ability: ability.as_ref(),
         capabilities: Table { mechanism: machine.cpu.vendor.mechanism_name(), visible_here: visible, rows: &rows },
-        large_pebs: answer.as_ref().map(|a| LargePebsDocument {
-            event: &a.attr.event,
-            cpu: &a.cpu.name,
-            hypothetical: a.is_hypothetical,
-            answer: &a.large_pebs,
-        }),
+        large_pebs: answer.as_ref().and_then(LargePebsDocument::of),
     };
     args.output.write_json(&document)?;
     let shown = match (&args.output.separator, &answer) {

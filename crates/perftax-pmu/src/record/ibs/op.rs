@@ -73,6 +73,89 @@ impl Op {
     }
 }
 
+/// Where a load's data came from, as the machine's capabilities say how it is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpSource {
+    /// The hardware does not say.
+    NotSaid,
+    /// A cache of this core complex: L3, or another core's (Zen 4 and later).
+    OwnComplex,
+    /// A cache of a core complex nearby, in the same node (Zen 4 and later).
+    NearComplex,
+    /// The L3 of this node or another core of it (before Zen 4).
+    OwnNode,
+    /// A cache of another node.
+    OtherNode,
+    /// Memory.
+    Memory,
+    /// Persistent memory.
+    PersistentMemory,
+    /// A device, or configuration space.
+    Device,
+    /// Extension memory (CXL).
+    ExtensionMemory,
+    /// Memory of a peer.
+    PeerMemory,
+    /// A value without a meaning that is known here.
+    Unknown(u8),
+}
+
+impl Op {
+    /// Where the data came from: meaningful for loads that missed the data cache and L2.
+    pub fn source(&self) -> OpSource {
+        let code = self.data2.data_source();
+        if self.capabilities.zen_4() {
+            return match code {
+                0 => OpSource::NotSaid,
+                1 => OpSource::OwnComplex,
+                2 => OpSource::NearComplex,
+                3 => OpSource::Memory,
+                5 => OpSource::OtherNode,
+                6 => OpSource::PersistentMemory,
+                7 => OpSource::Device,
+                8 => OpSource::ExtensionMemory,
+                12 => OpSource::PeerMemory,
+                other => OpSource::Unknown(other),
+            };
+        }
+        // The upper two bits came with Zen 4's encoding.
+        match code & 7 {
+            0 => OpSource::NotSaid,
+            2 => OpSource::OwnNode,
+            3 => OpSource::Memory,
+            4 => OpSource::OtherNode,
+            7 => OpSource::Device,
+            other => OpSource::Unknown(other),
+        }
+    }
+
+    /// A store that goes past the caches; `None` where the machine does not tell (before Zen 6).
+    pub fn streaming_store(&self) -> Option<bool> {
+        self.capabilities.streaming_store_and_remote_socket().then(|| bit(self.data2.0, 8))
+    }
+
+    /// From another socket; `None` where the machine does not tell (before Zen 6).
+    pub fn remote_socket(&self) -> Option<bool> {
+        self.capabilities.streaming_store_and_remote_socket().then(|| bit(self.data2.0, 9))
+    }
+
+    /// Bytes of the page by which the address was translated, where a TLB had it; 4 KiB stands for pages that the hardware had put together, too. `None` where
+    /// it missed both TLBs, where no address is there, and on machines that give it by capability bit 19 (Zen 6): where it then stands is not known here.
+    pub fn data_page_bytes(&self) -> Option<u64> {
+        let data = self.data3;
+        let missed_both = data.l1_tlb_miss() && data.l2_tlb_miss();
+        if !data.linear_address_valid() || missed_both || self.capabilities.data_tlb_page_size() {
+            return None;
+        }
+        let (gigabyte, megabytes) = if data.l1_tlb_miss() { (19, 6) } else { (5, 4) };
+        Some(match (bit(data.0, gigabyte), bit(data.0, megabytes)) {
+            (true, _) => 1 << 30,
+            (false, true) => 2 << 20,
+            (false, false) => 4 << 10,
+        })
+    }
+}
+
 impl OpControl {
     /// The period: what the counter counts up to. Multiples of 16.
     pub fn period(self) -> u64 {
@@ -158,9 +241,7 @@ impl OpData {
 }
 
 impl OpData2 {
-    /// Where a load's data came from. Up to Zen 3: 0 none, 2 this node's L3 or another core of it, 3 memory, 4 another node's
-    /// cache, 7 device. Zen 4 and later: 1 this core complex, 2 one nearby, 3 memory, 5 one far off, 6 persistent memory,
-    /// 7 device, 8 extension memory (CXL), 12 a peer's memory.
+    /// Where a load's data came from, as a number: [`Op::source`] says what it means on the machine.
     pub fn data_source(self) -> u8 {
         (bits(self.0, 0, 3) | bits(self.0, 6, 2) << 3) as u8
     }

@@ -3,6 +3,7 @@
 use super::super::bits::{bit, bits};
 use super::super::cursor::Cursor;
 use super::super::words::Words;
+use super::counters::Counted;
 use super::{GeneralRegisters, TsxTuning};
 use crate::Result;
 
@@ -18,14 +19,17 @@ pub struct Adaptive<'a> {
     /// XMM0 to XMM15, two words each, low one first.
     pub xmm: Option<Words<'a>>,
     lbr: &'a [[u8; 24]],
-    /// Bytes of groups that this decoder does not know (counters and metrics, from Lunar Lake).
+    /// Counters and top-down metrics (format 6).
+    pub counters: Option<Counted<'a>>,
+    /// Bytes of groups that this decoder does not know, in machines later than format 6.
     pub other: &'a [u8],
 }
 
 /// What every record has: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Basic {
-    /// Which groups follow: bit 0 memory, 1 registers, 2 XMM, 3 LBR with its number of entries less one in bits 31:24.
+    /// Which groups follow: bit 0 memory, 1 registers, 2 XMM, 3 LBR with its number of entries less one in bits 31:24, 4 counters, 5 metrics (both in one
+    /// group).
     pub groups: u32,
     /// Cycles that the instruction waited to retire after the one before (from Sierra Forest and Meteor Lake; else 0).
     pub retire_latency_cycles: u16,
@@ -112,7 +116,8 @@ impl<'a> Adaptive<'a> {
         let registers = has(1).then(|| registers(c)).transpose()?;
         let xmm = has(2).then(|| c.chunks(XMM_WORDS, "XMM")).transpose()?.map(Words::new);
         let lbr = if has(3) { c.chunks(bits(format, 24, 8) + 1, "LBR")? } else { &[] };
-        Ok(Self { basic, memory, registers, xmm, lbr, other: c.rest() })
+        let counters = (has(4) || has(5)).then(|| Counted::decode(c)).transpose()?;
+        Ok(Self { basic, memory, registers, xmm, lbr, counters, other: c.rest() })
     }
 
     /// The LBR group, most recent branch first; none where the group is missing.
@@ -134,7 +139,7 @@ fn memory(c: &mut Cursor<'_>) -> Result<MemoryInfo> {
     })
 }
 
-fn registers(c: &mut Cursor<'_>) -> Result<GeneralRegisters> {
+pub(super) fn registers(c: &mut Cursor<'_>) -> Result<GeneralRegisters> {
     // The machine's own order: not the one of the fixed records. Fields are read in the order written here.
     let mut registers = GeneralRegisters {
         flags: c.u64("flags")?,

@@ -1,13 +1,17 @@
 //! Intel PEBS: the records that the hardware writes into the DS buffer, before a kernel makes samples of them.
 //!
-//! Two families: fixed records (formats 0 to 3, Core 2 to Skylake), and adaptive ones (format 4 and later, from Ice Lake), which
-//! say of themselves which groups they hold. Source: SDM volume 3B, "Processor Event Based Sampling"; `struct pebs_record_*` in
+//! Three families: fixed records (formats 0 to 3, Core 2 to Skylake), adaptive ones (formats 4 to 6, from Ice Lake), which
+//! say of themselves which groups they hold, and those of architectural PEBS (Clearwater Forest and later), with a header and fragments. Source: SDM volume 3B, "Processor Event Based Sampling"; `struct pebs_record_*` in
 //! arch/x86/events/intel/ds.c, `struct pebs_basic` and others in arch/x86/include/asm/perf_event.h.
 
 mod adaptive;
+mod architectural;
+mod counters;
 mod fixed;
 
 pub use adaptive::{Adaptive, AdaptiveStream, Basic, LbrEntry, MemoryInfo, adaptive};
+pub use architectural::{Architectural, ArchitecturalBasic, ArchitecturalStream, architectural};
+pub use counters::Counted;
 pub use fixed::{Fixed, Format, MemoryAccess};
 
 /// General registers, flags and the instruction pointer.

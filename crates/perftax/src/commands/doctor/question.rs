@@ -48,9 +48,9 @@ pub struct Question {
     /// Record branch stacks
     #[arg(short, long, requires = "event")]
     branch: bool,
-    /// Read the counters of the group at each sample ({...}:S)
-    #[arg(long, requires = "event")]
-    group_read: bool,
+    /// Read the counters of its group of N events at each sample ({...}:S); 2 if no number is given
+    #[arg(long, value_name = "N", requires = "event", num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = clap::value_parser!(u32).range(1..=64))]
+    group_read: Option<u32>,
     /// Wake the reader after N samples (perf_event_attr.wakeup_events)
     #[arg(long, value_name = "N", requires = "event")]
     wakeup_events: Option<u32>,
@@ -99,18 +99,24 @@ impl FromStr for Registers {
     }
 }
 
-/// What was asked, and the oracle's answer.
-pub struct Answer {
+/// The oracle's answer for a kind of core.
+pub struct OfCore {
+    /// The kind of core.
+    pub cpu: CpuFacts,
     /// The attributes.
     pub attr: AttrFacts,
-    /// The CPU.
-    pub cpu: CpuFacts,
+    /// The answer.
+    pub large_pebs: LargePebs,
+}
+
+/// What was asked, and the oracle's answer.
+pub struct Answer {
+    /// By kind of core: one answer, or one for each kind where the event names none.
+    pub cores: Vec<OfCore>,
     /// Whether the CPU is another than the one here.
     pub is_hypothetical: bool,
     /// Whether neither a period nor a frequency was given, so that perf's default was taken.
     pub is_default_rate: bool,
-    /// The oracle's answer.
-    pub large_pebs: LargePebs,
     /// The error to end with where the event cannot be sampled here.
     pub unsupported: Option<Error>,
 }
@@ -119,7 +125,7 @@ impl Question {
     /// The answer, or nothing where nothing was asked.
     pub fn answer(&self, machine: &Machine, probe: &dyn Probe) -> Result<Option<Answer>> {
         let Some(text) = &self.event else { return Ok(None) };
-        let cpu = match &self.cpu {
+        let cpus = match &self.cpu {
             Some(name) => CpuFacts::of_generation(Generation::named(name).ok_or_else(|| unknown_generation(name))?),
             None => CpuFacts::of_machine(machine),
         };
@@ -128,12 +134,28 @@ impl Question {
         // A precise event of an Intel CPU that is asked about is PEBS, whoever made the CPU here.
         let catalog = if is_hypothetical { here.with_vendor(Vendor::Intel) } else { here };
         let event = one_event(text, &catalog)?;
-        let attr = self.attr(&event, &cpu)?;
-        let others = self.beside.iter().map(|text| self.attr(&one_event(text, &catalog)?, &cpu)).collect::<Result<Vec<_>>>()?;
-        let large_pebs = beside(&attr, &others, &cpu);
+        let cores = self.of_cores(&event, cpus, &catalog)?;
         let unsupported = if is_hypothetical { None } else { unsupported(text, &event, &catalog, machine, probe) };
         let is_default_rate = self.period.is_none() && self.frequency.is_none() && event.rate.is_none();
-        Ok(Some(Answer { attr, cpu, is_hypothetical, is_default_rate, large_pebs, unsupported }))
+        Ok(Some(Answer { cores, is_hypothetical, is_default_rate, unsupported }))
+    }
+
+    /// The answer for each kind of core that the event is of: of the one that it names, else of all.
+    fn of_cores(&self, event: &Event, cpus: Vec<CpuFacts>, catalog: &Catalog) -> Result<Vec<OfCore>> {
+        let kinds: Vec<String> = cpus.iter().map(|cpu| cpu.pmu.clone()).collect();
+        let is_meant = |cpu: &CpuFacts| kinds.len() < 2 || event.core.as_ref().is_none_or(|named| *named == cpu.pmu);
+        let meant: Vec<CpuFacts> = cpus.into_iter().filter(is_meant).collect();
+        if meant.is_empty() {
+            let needed = format!("an event of {}", kinds.join(" or "));
+            return Err(Error::Argument { argument: "-e", value: format!("'{}'", event.name), needed }.into());
+        }
+        let of_core = |cpu: CpuFacts| {
+            let attr = self.attr(event, &cpu)?;
+            let others =
+                self.beside.iter().map(|text| self.attr(&one_event(text, catalog)?, &cpu)).collect::<Result<Vec<_>>>()?;
+            Ok(OfCore { large_pebs: beside(&attr, &others, &cpu), attr, cpu })
+        };
+        meant.into_iter().map(of_core).collect()
     }
 
     fn attr(&self, event: &Event, cpu: &CpuFacts) -> Result<AttrFacts> {
@@ -142,7 +164,7 @@ impl Question {
             (Some(event::Rate::Frequency(hz)), ..) | (None, None, Some(hz)) => Rate::Frequency(in_range("-F", hz)?),
             (None, None, None) => Rate::Frequency(PERF_DEFAULT_HZ),
         };
-        let highest = u8::try_from(cpu.max_precise).unwrap_or(3);
+        let highest = u8::try_from(cpu.sure_precise()).unwrap_or(3);
         let precise = if event.modifiers.precise_max { highest } else { event.modifiers.precise };
         let mut attr = AttrFacts::new(&event.name, precise, rate);
         attr.is_hardware = is_hardware(event.mechanism);
@@ -154,11 +176,14 @@ impl Question {
             (self.phys_data, sample::PHYS_ADDR),
             (self.weight, sample::WEIGHT),
             (self.branch, sample::BRANCH_STACK),
-            (self.group_read, sample::READ),
+            (self.group_read.is_some(), sample::READ),
             (self.intr_regs.is_some(), sample::REGS_INTR),
             (self.user_regs.is_some(), sample::REGS_USER),
         ];
         attr.sample_type |= asked.iter().filter(|(is_asked, _)| *is_asked).fold(0, |bits, (_, bit)| bits | bit);
+        attr.group_events = self.group_read.unwrap_or(1);
+        // config2 of a core's event is nothing else (Linux 7.1, `format_attr_acr_mask`).
+        attr.acr_mask = if is_of_core(event.mechanism) { event.config2 } else { 0 };
         if self.no_timestamp {
             attr.sample_type &= !sample::TIME;
         }
@@ -201,7 +226,7 @@ const XMM_REGISTERS: u64 = 0xffff_ffff_0000_0000;
 fn registers(argument: &'static str, asked: Option<&Registers>, cpu: &CpuFacts) -> Result<u64> {
     match asked {
         None => Ok(0),
-        Some(Registers::All) => Ok(DEFAULT_REGISTERS | if cpu.baseline { XMM_REGISTERS } else { 0 }),
+        Some(Registers::All) => Ok(DEFAULT_REGISTERS | if cpu.pebs.holds_xmm() == Some(false) { 0 } else { XMM_REGISTERS }),
         Some(Registers::Named(names)) => names.iter().try_fold(0, |mask, name| Ok(mask | register(argument, name)?)),
     }
 }
@@ -213,11 +238,28 @@ fn register(argument: &'static str, name: &str) -> Result<u64> {
     }
     match REGISTERS.iter().position(|r| *r == plain) {
         Some(bit) => Ok(1 << bit),
+        None if is_vector(&plain) => {
+            let needed = "a register that samples can hold: general ones, and xmm0 to xmm15 (Linux 7.1 has no bits for wider vectors, masks, R16 to R31 and SSP)";
+            Err(Error::Argument { argument, value: name.into(), needed: needed.into() }.into())
+        }
         None => {
             let needed = format!("registers such as {}", REGISTERS[..10].join(", "));
             Err(Error::Argument { argument, value: name.into(), needed }.into())
         }
     }
+}
+
+/// Whether it is a register of x86 that `sample_regs_intr` has no bit for (`asm/perf_regs.h`, Linux 7.1): YMM, ZMM, masks, those of APX, the shadow stack's pointer.
+fn is_vector(name: &str) -> bool {
+    let numbered = |prefix: &str, numbers: std::ops::Range<u32>| {
+        name.strip_prefix(prefix).and_then(|number| number.parse().ok()).is_some_and(|number| numbers.contains(&number))
+    };
+    name == "ssp"
+        || numbered("ymm", 0..32)
+        || numbered("zmm", 0..32)
+        || numbered("xmm", 16..32)
+        || numbered("k", 0..8)
+        || numbered("r", 16..32)
 }
 
 fn unknown_generation(name: &str) -> Error {
@@ -239,6 +281,11 @@ fn is_hardware(mechanism: Mechanism) -> bool {
     matches!(mechanism, Mechanism::Pebs | Mechanism::Pmi | Mechanism::IbsOp | Mechanism::IbsFetch | Mechanism::Spe)
 }
 
+/// Whether a counter of the core counts it.
+fn is_of_core(mechanism: Mechanism) -> bool {
+    matches!(mechanism, Mechanism::Pmi | Mechanism::Pebs)
+}
+
 /// Why the event cannot be sampled on this machine, if it cannot: the hardware first, then the kernel's permission.
 fn unsupported(text: &str, event: &Event, catalog: &Catalog, machine: &Machine, probe: &dyn Probe) -> Option<Error> {
     if let Err(error) = event.check_supported(catalog) {
@@ -249,8 +296,7 @@ fn unsupported(text: &str, event: &Event, catalog: &Catalog, machine: &Machine, 
     if !status.available {
         return Some(Error::Unsupported { what, why: status.why_not, remedy: status.remedy });
     }
-    let is_of_core = matches!(event.mechanism, Mechanism::Pmi | Mechanism::Pebs);
-    (is_of_core && probe.interrupts(text) == Some(false)).then(|| Error::Unsupported {
+    (is_of_core(event.mechanism) && probe.interrupts(text) == Some(false)).then(|| Error::Unsupported {
         what,
         why: "it counts only: no interrupt comes where its counter overflows, as in clouds that pass counters through without"
             .into(),
@@ -268,7 +314,7 @@ mod tests {
 
     fn attr_of(text: &str, cpu: &str) -> AttrFacts {
         let catalog = Catalog::at(Path::new("/nonexistent"), None).with_vendor(Vendor::Intel);
-        let cpu = CpuFacts::of_generation(Generation::named(cpu).unwrap());
+        let cpu = CpuFacts::of_generation(Generation::named(cpu).unwrap()).remove(0);
         Question::default().attr(&one_event(text, &catalog).unwrap(), &cpu).unwrap()
     }
 
@@ -287,7 +333,7 @@ mod tests {
 
     #[test]
     fn an_event_that_is_read_one_by_one_takes_it_from_its_neighbour() {
-        let cpu = CpuFacts::of_generation(Generation::named("skylake").unwrap());
+        let cpu = CpuFacts::of_generation(Generation::named("skylake").unwrap()).remove(0);
         let catalog = Catalog::at(Path::new("/nonexistent"), None).with_vendor(Vendor::Intel);
         let at = |period| Question { period: Some(period), ..Question::default() };
         let of = |question: Question, text| question.attr(&one_event(text, &catalog).unwrap(), &cpu).unwrap();
@@ -309,12 +355,49 @@ mod tests {
 
     #[test]
     fn bare_registers_are_more_than_the_general_ones() {
-        let skylake = CpuFacts::of_generation(Generation::named("skylake").unwrap());
+        let skylake = CpuFacts::of_generation(Generation::named("skylake").unwrap()).remove(0);
         let of = |list: &str| registers("--intr-regs", list.parse().ok().as_ref(), &skylake);
         assert_eq!(of("ax, r13").unwrap(), 1 | 1 << 21);
         assert_ne!(of("").unwrap() & (1 << 10), 0, "CS is in perf's default");
         assert!(of("r99").is_err() && of("ax,").is_err());
         assert_eq!((registers("--intr-regs", None, &skylake).unwrap(), "".parse()), (0, Ok(Registers::All)));
+    }
+
+    #[test]
+    fn vectors_that_no_sample_holds_are_refused_by_name() {
+        for name in ["ymm0", "zmm31", "xmm16", "k7", "r16", "ssp"] {
+            let why = register("--intr-regs", name).unwrap_err().to_string();
+            assert!(why.contains(name) && why.contains("xmm0 to xmm15"), "{why}");
+        }
+        assert_eq!(register("--intr-regs", "xmm15").unwrap(), 0b11 << 62);
+        assert!(!register("--intr-regs", "r99").unwrap_err().to_string().contains("xmm15"));
+    }
+
+    /// An event that names no kind of core is of all of them, one that does is of that alone.
+    #[test]
+    fn each_kind_of_core_has_an_answer() {
+        let catalog = Catalog::at(Path::new("/nonexistent"), None).with_vendor(Vendor::Intel);
+        let of = |text: &str, cpu: &str| {
+            let question = Question { period: Some(100_003), no_timestamp: true, ..Question::default() };
+            let cpus = CpuFacts::of_generation(Generation::named(cpu).unwrap());
+            question.of_cores(&one_event(text, &catalog).unwrap(), cpus, &catalog)
+        };
+        let records = |text: &str| {
+            let cores = of(text, "arrowlake-h").unwrap();
+            cores.iter().map(|core| (core.cpu.pmu.clone(), core.large_pebs.records_per_pmi.unwrap())).collect::<Vec<_>>()
+        };
+        let [core, atom, low] =
+            [("cpu_core", 2034), ("cpu_atom", 2033), ("cpu_lowpower", 2037)].map(|(pmu, n)| (pmu.to_string(), n));
+        // 2048 basic records fit; reserved are 10 + 4, 8 + 7 (fixed counters up to number 6) and 8 + 3.
+        assert_eq!(records("cycles:pp"), [core, atom.clone(), low]);
+        assert_eq!(records("cpu_atom/cycles/pp"), [atom]);
+        assert_eq!(
+            of("cpu_atom/event=0xc0/pp", "skylake").unwrap()[0].cpu.pmu,
+            "cpu",
+            "one kind of core: the PMU's name decides nothing"
+        );
+        let error = of("cpu_lowpower/cycles/pp", "lunarlake").err().unwrap().to_string();
+        assert!(error.contains("cpu_core or cpu_atom"), "{error}");
     }
 
     #[test]

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use perftax_doc::Mechanism;
 use perftax_pmu::machine::{Fact, Group, Machine, MechanismStatus, RightStatus};
-use perftax_pmu::oracle::{Rate, SAMPLE_FIELDS, Verdict};
+use perftax_pmu::oracle::{Killer, Rate, SAMPLE_FIELDS, Verdict};
 use perftax_report::{csv, wrapped};
 
 use super::needs::{Ability, Able, in_a_line};
-use super::question::Answer;
+use super::question::{Answer, OfCore};
 
 /// Columns of a line, and where value and meaning begin.
 const WIDTH: usize = 110;
@@ -180,10 +180,17 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     wrapped(&text.split_whitespace().collect::<Vec<_>>().join(" "), width)
 }
 
-/// The oracle's answer.
+/// The oracle's answer: for each kind of core where the event names none.
 pub fn answer(answer: &Answer) -> String {
     let mut out = String::new();
-    let pebs = &answer.large_pebs;
+    for core in &answer.cores {
+        of_core(&mut out, answer, core);
+    }
+    out
+}
+
+fn of_core(out: &mut String, answer: &Answer, core: &OfCore) {
+    let (pebs, attr, cpu) = (&core.large_pebs, &core.attr, &core.cpu);
     let (verdict, colour, meaning) = match pebs.verdict {
         Verdict::MultiRecord => ("multi-record PEBS", GREEN, "many records to an interrupt"),
         Verdict::SingleRecord => ("single-record PEBS", RED, "an interrupt for each record"),
@@ -191,16 +198,10 @@ pub fn answer(answer: &Answer) -> String {
         Verdict::Unknown => ("unknown", RED, "the CPU does not say enough"),
     };
     let whose = if answer.is_hypothetical { "by the book, not this machine" } else { "this machine" };
-    heading(&mut out, &format!("{} on {} ({whose})", answer.attr.event, answer.cpu.name));
-    line(&mut out, "verdict", &format!("{colour}{verdict}{RESET}"), MEANING_AT, &format!("{DIM}{meaning}"));
+    heading(out, &format!("{} on {} ({whose})", attr.event, cpu.name));
+    line(out, "verdict", &format!("{colour}{verdict}{RESET}"), MEANING_AT, &format!("{DIM}{meaning}"));
     if let Some(bytes) = pebs.record_bytes {
-        row(
-            &mut out,
-            "PEBS record",
-            &format!("{bytes} bytes"),
-            &format!("format {}, {}", answer.cpu.format.unwrap_or(0), answer.cpu.format_source),
-            "",
-        );
+        row(out, "PEBS record", &format!("{bytes} bytes"), &format!("{}, {}", cpu.pebs.in_words(), cpu.format_source), "");
     }
     if let Some(records) = pebs.records_per_pmi {
         let meaning = if records > 1 {
@@ -208,29 +209,24 @@ pub fn answer(answer: &Answer) -> String {
         } else {
             "each sample pays for an interrupt"
         };
-        row(&mut out, "records per interrupt", &records.to_string(), meaning, "");
+        row(out, "records per interrupt", &records.to_string(), meaning, "");
     }
-    let rate = match answer.attr.rate {
+    let rate = match attr.rate {
         Rate::Period(period) => format!("-c {period}"),
         Rate::Frequency(hz) => format!("-F {hz}"),
     };
     let default = if answer.is_default_rate { " (perf record's default, since neither -c nor -F was given)" } else { "" };
     let fields: Vec<_> = SAMPLE_FIELDS
         .iter()
-        .filter(|f| answer.attr.sample_type & f.bit != 0)
+        .filter(|f| attr.sample_type & f.bit != 0)
         .map(|f| f.name.trim_start_matches("PERF_SAMPLE_"))
         .collect();
-    line(
-        &mut out,
-        "asked",
-        "",
-        VALUE_AT,
-        &format!("precise_ip {}, {rate}{default}, sample_type {}", answer.attr.precise, fields.join("|")),
-    );
+    let asked = format!("precise_ip {}, {rate}{default}, sample_type {}", attr.precise, fields.join("|"));
+    line(out, "asked", "", VALUE_AT, &asked);
     if !pebs.killed_by.is_empty() {
-        heading(&mut out, if pebs.verdict == Verdict::Unknown { "not known" } else { "killed by" });
+        heading(out, if pebs.verdict == Verdict::Unknown { "not known" } else { "killed by" });
         for killer in &pebs.killed_by {
-            line(&mut out, &killer.what, "", VALUE_AT, &killer.why);
+            line(out, &killer.what, "", VALUE_AT, &killer.why);
             if !killer.fix.is_empty() {
                 let _ = writeln!(out, "{:VALUE_AT$}{CYAN}{}{RESET}", "", killer.fix);
             }
@@ -240,7 +236,6 @@ pub fn answer(answer: &Answer) -> String {
         let note = "Any other PEBS event on the same CPU that is not multi-record takes this one back to single records.";
         let _ = writeln!(out, "  {DIM}{note}{RESET}");
     }
-    out
 }
 
 /// Facts as separated values.
@@ -251,7 +246,10 @@ pub fn separated_facts(facts: &[Fact], separator: &str) -> String {
 
 /// What killed large PEBS, as separated values.
 pub fn separated_killers(answer: &Answer, separator: &str) -> String {
-    let rows = answer.large_pebs.killed_by.iter();
-    let rows = rows.map(|killer| [&answer.attr.event, &killer.what, &killer.why, &killer.fix].map(String::from));
-    csv::table(separator, ["event", "what", "why", "fix"], rows)
+    let of_core = |core: &OfCore| {
+        let event = &core.attr.event;
+        let row = |killer: &Killer| [event, &killer.what, &killer.why, &killer.fix, &core.cpu.pmu].map(String::from);
+        core.large_pebs.killed_by.iter().map(row).collect::<Vec<_>>()
+    };
+    csv::table(separator, ["event", "what", "why", "fix", "pmu"], answer.cores.iter().flat_map(of_core))
 }
