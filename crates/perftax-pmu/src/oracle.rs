@@ -95,7 +95,7 @@ fn unknown(attr: &AttrFacts, cpu: &CpuFacts) -> Vec<Killer> {
     let mut unknown = Vec::new();
     match cpu.pebs {
         Pebs::Unknown => {
-            let why = format!("{}: it decides which fields a record can carry by itself", cpu.format_source);
+            let why = format!("it decides which fields a record can carry by itself; {}", cpu.format_source);
             unknown.push(killer("PEBS record format", why, ""));
         }
         Pebs::DebugStore { format, .. } if format > NEWEST_DEBUG_STORE_FORMAT => {
@@ -109,8 +109,8 @@ fn unknown(attr: &AttrFacts, cpu: &CpuFacts) -> Vec<Killer> {
     }
     if cpu.max_precise.is_none() && u32::from(attr.precise) > cpu.sure_precise() {
         let why = format!(
-            "whether {} has counters with precise distribution CPUID leaf 23H, subleaf 5 says: {}",
-            cpu.name, cpu.format_source
+            "CPUID leaf 23H, subleaf 5 says whether {} has counters with precise distribution, and was not read",
+            cpu.name
         );
         unknown.push(killer(format!("precise_ip = {}", attr.precise), why, format!("use {} p", cpu.sure_precise())));
     }
@@ -304,10 +304,7 @@ fn in_architectural(field: &SampleField, cpu: &CpuFacts, groups: Option<Groups>)
             Some(Doubt::Sure(killer(field.name, why, field.fix)))
         }
         None => {
-            let why = format!(
-                "whether records have a group of {group} CPUID leaf 23H, subleaf 4 says, which was not read: {}",
-                cpu.format_source
-            );
+            let why = format!("CPUID leaf 23H, subleaf 4 says whether records have a group of {group}, and was not read");
             Some(Doubt::Unknown(killer(field.name, why, field.fix)))
         }
     }

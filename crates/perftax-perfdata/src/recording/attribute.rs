@@ -206,3 +206,31 @@ impl Attribute {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Recordings by perfs whose structure is longer than those known here (config3: 136 bytes, config4: 144, and what comes) are read as far as they are.
+    #[test]
+    fn attributes_of_later_perfs_are_read() {
+        for size in [64_usize, 128, 136, 144, 200] {
+            let mut bytes = vec![0; 256];
+            bytes[0..4].copy_from_slice(&4_u32.to_le_bytes());
+            bytes[4..8].copy_from_slice(&(size as u32).to_le_bytes());
+            bytes[8..16].copy_from_slice(&0x1c2_u64.to_le_bytes());
+            bytes[16..24].copy_from_slice(&100_003_u64.to_le_bytes());
+            bytes[96..104].copy_from_slice(&7_u64.to_le_bytes());
+            bytes[128..144].fill(0xff);
+            let expected = Attribute {
+                pmu_type: 4,
+                config: 0x1c2,
+                period: Some(100_003),
+                interrupt_registers: if size > 100 { 7 } else { 0 },
+                ..Attribute::default()
+            };
+            assert_eq!(Attribute::parse(Order::Little, &bytes), Some((expected, size)), "{size}");
+            assert_eq!(Attribute::parse(Order::Little, &bytes[..size - 1]), None, "{size}");
+        }
+    }
+}

@@ -89,7 +89,7 @@ fn kinds(machine: &Machine) -> Option<Fact> {
     Some(Fact::new(Group::Hardware, "kinds of cores", format!("{} kinds", core_pmus.len()), meaning))
 }
 
-/// Whether KVM hands counters to guests for as long as they run (mediated vPMU, Linux 7.0): then a host's event must leave guests out.
+/// Whether KVM hands counters to guests for as long as they run (mediated vPMU, in Linux 7.1): then a host's event must leave guests out.
 fn mediated(machine: &Machine) -> Option<Fact> {
     const MODULES: [&str; 2] = ["kvm_intel", "kvm_amd"];
     let parameter = |module: &&str| machine.root.sys(&format!("module/{module}/parameters/enable_mediated_pmu"));

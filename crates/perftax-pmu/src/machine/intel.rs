@@ -28,6 +28,10 @@ impl PerfCapabilities {
     }
 }
 
+/// Why a generation of the table has no record format.
+pub const NOT_SEEN: &str =
+    "of this generation neither a machine nor a document that says was seen; IA32_PERF_CAPABILITIES of one does";
+
 /// How a kind of core writes PEBS records here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Records {
@@ -50,7 +54,10 @@ impl Records {
         let (pebs, source, by_model, fix) = match (register, by_table()) {
             (Ok(register), _) => (register.pebs(), "read from IA32_PERF_CAPABILITIES".to_string(), None, String::new()),
             (Err(why), Some((generation, core))) => {
-                let source = format!("by model number: {}, {}", generation.name, generation.basis.in_words());
+                let source = match core.pebs {
+                    Pebs::Unknown => format!("{NOT_SEEN} ({})", why.why),
+                    _ => format!("by model number: {}, {}", generation.name, generation.basis.in_words()),
+                };
                 (core.pebs, source, Some(generation), why.fix)
             }
             (Err(why), None) => {

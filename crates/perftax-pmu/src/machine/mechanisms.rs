@@ -101,11 +101,17 @@ impl Machine {
         let (event, obstacle) = match opening {
             Opening::Opened(event) => (event, None),
             Opening::Refused { why, remedy } => (String::new(), Some((why, remedy))),
-            Opening::NotTried => (usual_event(mechanism).into(), not_permitted(mechanism, &Privilege::read(&self.root))),
+            Opening::NotTried => (self.unnamed_event(mechanism).into(), not_permitted(mechanism, &Privilege::read(&self.root))),
         };
         let available = obstacle.is_none();
         let (why_not, remedy) = obstacle.unwrap_or_default();
         MechanismStatus { mechanism, available, event, why_not, remedy }
+    }
+
+    /// The event that the mechanism is used with where none is named; empty where cores are of several kinds, for then a core's event has to be named.
+    fn unnamed_event(&self, mechanism: Mechanism) -> &'static str {
+        let is_of_core = matches!(mechanism, Mechanism::Pebs | Mechanism::Pmi);
+        if is_of_core && self.core_pmus().len() > 1 { "" } else { usual_event(mechanism) }
     }
 
     /// What the machine lacks for it, whoever asks.

@@ -1,7 +1,7 @@
 //! The CPU facts that the oracle looks at.
 
 use super::attr::{AttrFacts, GENERAL_REGISTERS, sample};
-use crate::machine::intel::{Core, Generation, Groups, Pebs, Records, counters_of, extension, fixed_record_bytes};
+use crate::machine::intel::{Core, Generation, Groups, NOT_SEEN, Pebs, Records, counters_of, extension, fixed_record_bytes};
 use crate::machine::{Machine, Pmu, Vendor};
 
 /// Bytes of perf's PEBS buffer on each CPU; of one page only with format 0 (`ds.c`, `PEBS_BUFFER_SIZE`).
@@ -53,8 +53,13 @@ pub struct CpuFacts {
 }
 
 impl CpuFacts {
+    /// A generation by the book: its kind of core, of a hybrid one that of the performance cores.
+    pub fn of_generation(generation: &Generation) -> Self {
+        Self::of_core(generation, &generation.cores[0])
+    }
+
     /// A generation by the book: each of its kinds of cores, the performance cores first.
-    pub fn of_generation(generation: &Generation) -> Vec<Self> {
+    pub fn each_of_generation(generation: &Generation) -> Vec<Self> {
         generation.cores.iter().map(|core| Self::of_core(generation, core)).collect()
     }
 
@@ -66,7 +71,10 @@ impl CpuFacts {
             is_intel: true,
             no_pebs: None,
             pebs: core.pebs,
-            format_source: format!("by the generation's name, {}", generation.basis.in_words()),
+            format_source: match core.pebs {
+                Pebs::Unknown => NOT_SEEN.into(),
+                _ => format!("by the generation's name, {}", generation.basis.in_words()),
+            },
             max_precise: generation.max_precise(core),
             general: core.general,
             fixed: core.fixed,
@@ -76,7 +84,7 @@ impl CpuFacts {
 
     /// The machine as its files, its CPUID and its registers describe it; the generation fills what they leave open. One for each kind of core, the
     /// performance cores first; one without PEBS where the kernel shows no core PMU.
-    pub fn of_machine(machine: &Machine) -> Vec<Self> {
+    pub fn each_of_machine(machine: &Machine) -> Vec<Self> {
         let core_pmus = machine.core_pmus();
         match core_pmus.as_slice() {
             [] => vec![Self::of_pmu(machine, None)],

@@ -12,7 +12,7 @@ use super::Sampling;
 use super::attributes::attributes;
 use crate::error::{Error, KERNEL_SAYS, Result};
 use crate::event::{Event, pmu_types};
-use crate::machine::{Beyond, Privilege, Refusal, Root};
+use crate::machine::{Beyond, Privilege, Refusal, Root, cpu_list};
 use crate::process;
 use crate::sys::{Attributes, OpenEvent, SelfMonitor, Target, self_monitor, timer_resolution_ns};
 
@@ -126,7 +126,7 @@ fn refusal(error: io::Error, event: &Event, target: Target, attributes: &mut Att
         .unwrap_or_else(|| explain(error, event, target))
 }
 
-/// A host with a mediated vPMU (Linux 7.0, `mediated_pmu_account_event`): while a virtual machine has one, an event of a core that counts guests is refused with
+/// A host with a mediated vPMU (in Linux 7.1, `mediated_pmu_account_event`): while a virtual machine has one, an event of a core that counts guests is refused with
 /// EOPNOTSUPP, as is what the hardware cannot do. Leaving guests out tells the two apart.
 fn refused_for_guests(error: &io::Error, event: &Event, opens_without_guests: impl FnOnce() -> bool) -> Option<Error> {
     let is_of_core = matches!(event.mechanism, Mechanism::Pmi | Mechanism::Pebs);
@@ -166,6 +166,13 @@ fn too_long(error: &io::Error, event: &Event, asked_bytes: u32, known_bytes: u32
     let beyond = if beyond.is_empty() { "what was asked for needs more".to_string() } else { beyond.join(", ") };
     let why = format!("{KERNEL_SAYS} E2BIG: this kernel knows {known_bytes} bytes of perf_event_attr; {beyond}");
     Some(Error::Unsupported { what, why, remedy: "leave the terms of that word out, or boot a newer kernel".into() })
+}
+
+/// ENOENT on a CPU whose cores are of another kind than the event's PMU, in words; `None` where it is another reason.
+fn of_other_kind(event: &Event, target: Target, root: &Root) -> Option<String> {
+    let (pmu, cpu) = (event.core.as_deref()?, target.cpu()?);
+    let cpus = root.sys(&format!("bus/event_source/devices/{pmu}/cpus"))?;
+    (!cpu_list(&cpus).contains(&cpu)).then(|| format!("{KERNEL_SAYS} ENOENT on CPU {cpu}: {pmu} is the PMU of CPUs {cpus} alone"))
 }
 
 /// Why IBS's driver says EINVAL to leaving something out, where it does (arch/x86/events/amd/ibs.c, `perf_ibs_init`).
@@ -222,6 +229,11 @@ fn explain(error: io::Error, event: &Event, target: Target) -> Error {
             let privilege = Privilege::read(&Root::here());
             Refusal { what, beyond: beyond(event, target), errno, privilege: &privilege }.error()
         }
+        Some(libc::ENOENT) if of_other_kind(event, target, &Root::here()).is_some() => Error::Unsupported {
+            what,
+            why: of_other_kind(event, target, &Root::here()).unwrap_or_default(),
+            remedy: "take those CPUs alone, or the event of the kind of core that the others are of".into(),
+        },
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV | libc::ENXIO) => Error::Unsupported {
             what,
             why: format!("{KERNEL_SAYS} {error}; PMU type {} config {:#x}", event.pmu_type, event.config),
@@ -307,6 +319,22 @@ mod tests {
         let group = told("arm_spe_0/ts_enable=1/", 144);
         assert!(group.contains("group") && !group.contains("perf_event_attr"), "{group}");
         assert!(too_long(&kernel(libc::EINVAL), &event("cycles", Vendor::Arm), 144, 128).is_none());
+    }
+
+    /// An event of one kind of core on a CPU of another is told from one that does not exist.
+    #[test]
+    fn a_cpu_of_another_kind_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let atom = folder.path().join("sys/bus/event_source/devices/cpu_atom");
+        std::fs::create_dir_all(&atom).unwrap();
+        std::fs::write(atom.join("cpus"), "16-23\n").unwrap();
+        let root = Root::at(folder.path());
+        let of = |text: &str, target| of_other_kind(&event(text, Vendor::Intel), target, &root);
+        let why = of("cpu_atom/cycles/", Target::Cpu(3)).unwrap();
+        assert!(why.contains("CPU 3") && why.contains("cpu_atom is the PMU of CPUs 16-23"), "{why}");
+        assert_eq!(of("cpu_atom/cycles/", Target::ThreadOnCpu(1, 16)), None);
+        assert_eq!((of("cpu_atom/cycles/", Target::ThisThread), of("cycles", Target::Cpu(3))), (None, None));
+        assert_eq!(of("cpu_core/cycles/", Target::Cpu(3)), None, "it is not known whose CPUs they are");
     }
 
     #[test]

@@ -245,3 +245,23 @@ fn kernel_names() -> Trial {
         None => refused(format!("{path} shows no functions")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is tried on each kind of core is an event of it, with the same modifiers.
+    #[test]
+    fn the_usual_event_is_had_of_each_kind_of_core() {
+        let catalog = Catalog::at(Path::new("/nonexistent"), None).with_vendor(crate::event::Vendor::Intel);
+        for mechanism in [Mechanism::Pebs, Mechanism::Pmi] {
+            let usual = usual_event(mechanism);
+            let of_all = parse(usual, &catalog).ok().and_then(|mut events| events.pop());
+            let text = of_kind(usual, "cpu_core");
+            let of_one = parse(&text, &catalog).ok().and_then(|mut events| events.pop());
+            let what = |event: Option<Event>| event.map(|event| (event.modifiers, event.mechanism));
+            assert_eq!(of_one.as_ref().and_then(|event| event.core.as_deref()), Some("cpu_core"), "{text}");
+            assert!(what(of_all.clone()).is_some() && what(of_all) == what(of_one), "{text}");
+        }
+    }
+}

@@ -9,7 +9,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::error::{Error, Result};
 
-/// A mapped page of an event: `struct perf_event_mmap_page`.
+/// A mapped page of a thread's event: `struct perf_event_mmap_page`. Not for events of CPUs or cgroups: from Linux 7.0 on Intel's newest close their counters to
+/// user mode (RDPMC user disable), where RDPMC reads 0 and the page says nothing of it.
 #[derive(Debug)]
 pub struct CounterPage {
     page: NonNull<abi::perf_event_mmap_page>,

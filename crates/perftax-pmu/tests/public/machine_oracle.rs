@@ -5,12 +5,12 @@ use perftax_pmu::oracle::{AttrFacts, CpuFacts, LargePebs, Rate, Verdict, beside,
 
 /// The first kind of core of a generation.
 fn cpu(name: &str) -> CpuFacts {
-    CpuFacts::of_generation(Generation::named(name).unwrap()).remove(0)
+    CpuFacts::each_of_generation(Generation::named(name).unwrap()).remove(0)
 }
 
 /// One of its kinds of cores.
 fn kind(name: &str, pmu: &str) -> CpuFacts {
-    CpuFacts::of_generation(Generation::named(name).unwrap()).into_iter().find(|cpu| cpu.pmu == pmu).unwrap()
+    CpuFacts::each_of_generation(Generation::named(name).unwrap()).into_iter().find(|cpu| cpu.pmu == pmu).unwrap()
 }
 
 /// Clearwater Forest with these groups of architectural PEBS (the upper half of IA32_PMC_GPx_CFG_C's layout).
@@ -305,7 +305,7 @@ fn precise_distribution_of_architectural_pebs_is_cpuids_to_tell() {
 fn what_is_not_known_is_said() {
     let sierra = large_pebs(&attr(2), &cpu("sierraforest"));
     assert_eq!((sierra.verdict, sierra.record_bytes, sierra.records_per_pmi), (Verdict::Unknown, None, None));
-    assert!(sierra.killed_by[0].why.contains("documentation alone"), "{:?}", sierra.killed_by);
+    assert!(sierra.killed_by[0].why.contains("IA32_PERF_CAPABILITIES of one does"), "{:?}", sierra.killed_by);
     let later = large_pebs(&attr(2), &CpuFacts { pebs: Pebs::adaptive(7), ..cpu("lunarlake") });
     assert_eq!(later.verdict, Verdict::Unknown);
     assert!(later.killed_by[0].why.contains("format 7"), "{:?}", later.killed_by);

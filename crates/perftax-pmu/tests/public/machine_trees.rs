@@ -199,7 +199,7 @@ fn ice_lake_server_with_readable_registers() {
     assert_eq!(fact(&machine, "counters").value, "8 general (48 bit), 4 fixed (48 bit)");
     assert_eq!(fact(&machine, "page-table isolation").value, "off");
     assert_eq!(fact(&machine, "HZ").value, "unknown");
-    let cpu = CpuFacts::of_machine(&machine).remove(0);
+    let cpu = CpuFacts::each_of_machine(&machine).remove(0);
     assert_eq!((cpu.pebs, cpu.general, cpu.fixed), (Pebs::adaptive(4), Some(8), Some(0xf)));
     assert_eq!(cpu.no_pebs, None);
     // The firmware can switch PEBS off: bit 12 of IA32_MISC_ENABLE.
@@ -384,7 +384,10 @@ fn hybrid_machines_have_facts_of_each_kind_of_core() {
     };
     assert_eq!(counters(&machine), ["10 general, 4 fixed", "8 general, 6 fixed", "8 general, 3 fixed"]);
     assert_eq!(machine.general_counters(), Some(8), "so many fit everywhere");
-    let cpus = CpuFacts::of_machine(&machine);
+    let usual = |mechanism| machine.mechanism(mechanism, &FilesOnly);
+    assert!(usual(Mechanism::Pebs).available && usual(Mechanism::Pmi).available);
+    assert_eq!([usual(Mechanism::Pebs).event, usual(Mechanism::Pmi).event], ["", ""], "of which kind has to be said");
+    let cpus = CpuFacts::each_of_machine(&machine);
     let facts: Vec<_> = cpus.iter().map(|cpu| (cpu.pmu.as_str(), cpu.pebs, cpu.general, cpu.fixed)).collect();
     let pebs = Pebs::adaptive(5);
     assert_eq!(
@@ -430,7 +433,7 @@ fn diamond_rapids_by_its_registers() {
     let pebs = fact(&bare, "PEBS");
     assert_eq!(pebs.value, "architectural (by model: diamondrapids)");
     assert!(pebs.meaning.contains("documentation alone") && pebs.meaning.contains("leaf 23H"), "{}", pebs.meaning);
-    let unread = CpuFacts::of_machine(&bare).remove(0);
+    let unread = CpuFacts::each_of_machine(&bare).remove(0);
     assert_eq!((unread.pebs, unread.general, unread.fixed), (Pebs::ARCHITECTURAL, None, None));
     assert!(fact(&bare, "rdpmc").meaning.ends_with("once its event is mapped"));
 
@@ -448,7 +451,7 @@ fn diamond_rapids_by_its_registers() {
     let pebs = fact(&machine, "PEBS");
     assert_eq!(pebs.value, "architectural");
     assert!(pebs.meaning.ends_with("general registers, access, bit 12 (unknown)"), "{}", pebs.meaning);
-    let cpu = CpuFacts::of_machine(&machine).remove(0);
+    let cpu = CpuFacts::each_of_machine(&machine).remove(0);
     assert_eq!((cpu.pebs, cpu.general, cpu.fixed), (Pebs::Architectural(Some(Groups(groups))), Some(10), Some(0xf)));
     assert!(fact(&machine, "rdpmc").meaning.contains("RDPMC user disable"));
 }

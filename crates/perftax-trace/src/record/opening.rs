@@ -256,5 +256,5 @@ fn on_threads(recording: &Recording, threads: &[i32]) -> Vec<Target> {
 
 /// Whether PEBS records hold a time here, as Skylake's and later ones do (format 3): only then does one interrupt bring many of them.
 fn records_hold_time() -> bool {
-    CpuFacts::of_machine(&Machine::here()).iter().all(|cpu| cpu.pebs.holds_time() == Some(true))
+    CpuFacts::each_of_machine(&Machine::here()).iter().all(|cpu| cpu.pebs.holds_time() == Some(true))
 }

@@ -1,6 +1,6 @@
 //! How a core writes PEBS records, and which groups architectural PEBS has.
 
-/// The value of IA32_PERF_CAPABILITIES bits 11:8 that says architectural PEBS (Linux 6.19, `intel_pebs_init`).
+/// The value of IA32_PERF_CAPABILITIES bits 11:8 that says architectural PEBS (Linux 7.1, `intel_pebs_init`).
 pub const ARCHITECTURAL_FORMAT: u32 = 0xf;
 
 /// The newest format through the debug store that Linux 7.1 takes (`ds.c`, `intel_ds_pebs_init`): it refuses those above.
@@ -18,7 +18,7 @@ pub enum Pebs {
         /// Adaptive ("baseline"): groups of fields are chosen, every counter is able (bit 14).
         baseline: bool,
     },
-    /// Architectural PEBS (SDM vol. 3B; Linux 6.19): records with a header into a buffer of its own. The groups that it has are CPUID's to tell.
+    /// Architectural PEBS (SDM vol. 3B; Linux 7.1): records with a header into a buffer of its own. The groups that it has are CPUID's to tell.
     Architectural(Option<Groups>),
 }
 

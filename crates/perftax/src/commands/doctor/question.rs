@@ -126,8 +126,8 @@ impl Question {
     pub fn answer(&self, machine: &Machine, probe: &dyn Probe) -> Result<Option<Answer>> {
         let Some(text) = &self.event else { return Ok(None) };
         let cpus = match &self.cpu {
-            Some(name) => CpuFacts::of_generation(Generation::named(name).ok_or_else(|| unknown_generation(name))?),
-            None => CpuFacts::of_machine(machine),
+            Some(name) => CpuFacts::each_of_generation(Generation::named(name).ok_or_else(|| unknown_generation(name))?),
+            None => CpuFacts::each_of_machine(machine),
         };
         let is_hypothetical = self.cpu.is_some();
         let here = Catalog::of_this_machine();
@@ -314,7 +314,7 @@ mod tests {
 
     fn attr_of(text: &str, cpu: &str) -> AttrFacts {
         let catalog = Catalog::at(Path::new("/nonexistent"), None).with_vendor(Vendor::Intel);
-        let cpu = CpuFacts::of_generation(Generation::named(cpu).unwrap()).remove(0);
+        let cpu = CpuFacts::each_of_generation(Generation::named(cpu).unwrap()).remove(0);
         Question::default().attr(&one_event(text, &catalog).unwrap(), &cpu).unwrap()
     }
 
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn an_event_that_is_read_one_by_one_takes_it_from_its_neighbour() {
-        let cpu = CpuFacts::of_generation(Generation::named("skylake").unwrap()).remove(0);
+        let cpu = CpuFacts::each_of_generation(Generation::named("skylake").unwrap()).remove(0);
         let catalog = Catalog::at(Path::new("/nonexistent"), None).with_vendor(Vendor::Intel);
         let at = |period| Question { period: Some(period), ..Question::default() };
         let of = |question: Question, text| question.attr(&one_event(text, &catalog).unwrap(), &cpu).unwrap();
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn bare_registers_are_more_than_the_general_ones() {
-        let skylake = CpuFacts::of_generation(Generation::named("skylake").unwrap()).remove(0);
+        let skylake = CpuFacts::each_of_generation(Generation::named("skylake").unwrap()).remove(0);
         let of = |list: &str| registers("--intr-regs", list.parse().ok().as_ref(), &skylake);
         assert_eq!(of("ax, r13").unwrap(), 1 | 1 << 21);
         assert_ne!(of("").unwrap() & (1 << 10), 0, "CS is in perf's default");
@@ -379,7 +379,7 @@ mod tests {
         let catalog = Catalog::at(Path::new("/nonexistent"), None).with_vendor(Vendor::Intel);
         let of = |text: &str, cpu: &str| {
             let question = Question { period: Some(100_003), no_timestamp: true, ..Question::default() };
-            let cpus = CpuFacts::of_generation(Generation::named(cpu).unwrap());
+            let cpus = CpuFacts::each_of_generation(Generation::named(cpu).unwrap());
             question.of_cores(&one_event(text, &catalog).unwrap(), cpus, &catalog)
         };
         let records = |text: &str| {
