@@ -142,6 +142,21 @@ static void pmu_tell_unmodelled(void)
     }
 }
 
+/*
+ * Has CPUID list architectural branch records where the engine has them. Its
+ * XSAVE state is not: features and components were told apart before.
+ */
+static void pmu_list_leaves(CPUX86State *env)
+{
+    uint32_t r[4];
+
+    if (!pmu_is_hidden(env) &&
+        perftax_engine_cpuid(env->pmu.engine, 0x1c, r)) {
+        env->features[FEAT_7_0_EDX] |= CPUID_7_0_EDX_ARCH_LBR;
+        env->cpuid_level = MAX(env->cpuid_level, 0x1c);
+    }
+}
+
 bool x86_pmu_realize(X86CPU *cpu, Error **errp)
 {
     CPUX86State *env = &cpu->env;
@@ -162,7 +177,8 @@ bool x86_pmu_realize(X86CPU *cpu, Error **errp)
     if (!pmu->engine) {
         error_setg(errp, "pmu=on: no PMU%s is modelled for family %u model %u;"
                    " there is one for Haswell, Broadwell, Skylake-Client,"
-                   " Icelake-Server, EPYC, EPYC-Rome and EPYC-Milan",
+                   " Icelake-Server, Sapphire Rapids (model=143), EPYC,"
+                   " EPYC-Rome and EPYC-Milan",
                    pmu->settings.caches || pmu->settings.miss_time
                    ? " with caches" : "", family, model);
         return false;
@@ -170,6 +186,7 @@ bool x86_pmu_realize(X86CPU *cpu, Error **errp)
     if (!CPU(cpu)->cpu_index) {
         atexit(pmu_tell_unmodelled);
     }
+    pmu_list_leaves(env);
     return true;
 }
 
@@ -258,6 +275,22 @@ void x86_pmu_cpuid(CPUX86State *env, uint32_t *eax, uint32_t *ebx,
     *ebx = r[1];
     *ecx = r[2];
     *edx = r[3];
+}
+
+bool x86_pmu_cpuid_leaf(CPUX86State *env, uint32_t leaf, uint32_t *eax,
+                        uint32_t *ebx, uint32_t *ecx, uint32_t *edx)
+{
+    uint32_t r[4];
+
+    if (!env->pmu.engine || pmu_is_hidden(env) ||
+        !perftax_engine_cpuid(env->pmu.engine, leaf, r)) {
+        return false;
+    }
+    *eax = r[0];
+    *ebx = r[1];
+    *ecx = r[2];
+    *edx = r[3];
+    return true;
 }
 
 uint32_t x86_pmu_cpuid_ibs(CPUX86State *env)

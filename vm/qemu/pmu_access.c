@@ -76,12 +76,14 @@ void helper_pmu_access(CPUX86State *env, target_ulong address, uint32_t store)
 
     /* An instruction may access memory in several parts. */
     if (store) {
-        env->pmu.access |= found;
-    } else {
-        uint64_t missed = env->pmu.access & PERFTAX_STORE_MISSED;
+        uint64_t worst = MAX(env->pmu.access & PERFTAX_OF_STORES, found);
 
-        env->pmu.access = MAX(env->pmu.access - missed, found)
-            | (uint32_t)found | missed;
+        env->pmu.access = (env->pmu.access & ~PERFTAX_OF_STORES) | worst;
+    } else {
+        uint64_t stored = env->pmu.access & PERFTAX_OF_STORES;
+
+        env->pmu.access = MAX(env->pmu.access - stored, found)
+            | (uint32_t)found | stored;
     }
 }
 

@@ -40,6 +40,8 @@ static uint32_t pmu_branch_classes(CPUX86State *env, uint64_t next)
     }
     if (conditional) {
         classes |= (*state >= 2) != taken ? 1 << PERFTAX_MISPREDICTED : 0;
+        classes |= taken ? 1 << PERFTAX_CONDITIONAL_TAKEN
+                         : 1 << PERFTAX_CONDITIONAL_NOT_TAKEN;
         *state = taken ? MIN(*state + 1, 3) : MAX(*state - 1, 0);
     }
     if (taken) {
@@ -100,9 +102,10 @@ pmu_used_up(CPUX86State *env, uint64_t next, uint32_t classes, uint32_t uops,
     retired.classes = classes;
     retired.uops = uops;
     retired.privilege = pmu->mode;
-    retired.level = pmu->access >> 32 & 0xff;
+    retired.level = pmu->access >> 32 & 7;
     retired.latency_cycles = pmu->access >> 48;
     retired.store_missed = pmu->access & PERFTAX_STORE_MISSED;
+    retired.store_level = pmu->access >> PERFTAX_STORE_LEVEL_SHIFT & 7;
     retired.width = width;
     *actions = perftax_engine_retire(pmu->engine, &retired);
     return actions->interrupt || actions->sampling_interrupt
@@ -155,7 +158,9 @@ static void pmu_branch(CPUX86State *env, uint64_t from, uint32_t kind,
 /* What the branch at a block's end is beside, by where it leads. */
 #define PMU_OF_BRANCHES (1 << PERFTAX_TAKEN | 1 << PERFTAX_MISPREDICTED | \
                          1 << PERFTAX_CALLS | 1 << PERFTAX_RETURNS | \
-                         1 << PERFTAX_CONDITIONAL)
+                         1 << PERFTAX_CONDITIONAL | \
+                         1 << PERFTAX_CONDITIONAL_TAKEN | \
+                         1 << PERFTAX_CONDITIONAL_NOT_TAKEN)
 
 /* The branch at the end of the latest block has led to where env is now. */
 static void pmu_finish_branch(CPUX86State *env)

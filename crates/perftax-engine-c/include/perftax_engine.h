@@ -34,6 +34,7 @@ enum {
     PERFTAX_STLB_MISSES,
     /* Accesses to data: an instruction that loads and stores is two. */
     PERFTAX_ACCESSES,
+    PERFTAX_CONDITIONAL_TAKEN, PERFTAX_CONDITIONAL_NOT_TAKEN,
 };
 
 /* What a branch is, by the bit of MSR_LBR_SELECT that leaves it out. */
@@ -69,6 +70,7 @@ struct perftax_retired {
     uint16_t latency_cycles;
     uint16_t width;                     /* of the load, or else the store: 1 + log2 of its bytes; 0: not known */
     bool store_missed;                  /* an access of it came with PERFTAX_STORE_MISSED */
+    uint8_t store_level;                /* where that was, as level has it */
     uint64_t xmm[16][2];
 };
 
@@ -115,6 +117,8 @@ void perftax_engine_reset(perftax_engine *engine);
 void perftax_engine_set(perftax_engine *engine, const struct perftax_settings *settings);
 /* Leaf 0xA. */
 void perftax_engine_cpuid_a(const perftax_engine *engine, uint32_t registers[4]);
+/* Another leaf that is of a PMU alone: EAX, EBX, ECX, EDX. False where the processor has none. */
+bool perftax_engine_cpuid(const perftax_engine *engine, uint32_t leaf, uint32_t registers[4]);
 /* Size and ways of the caches for data: level 1 to 3. False where they are not described. */
 bool perftax_engine_cache(const perftax_engine *engine, uint32_t level, uint64_t *bytes, uint32_t *ways);
 /* The event at this place among those that counters were set to and that are not modelled (code in bits 7:0, unit mask in 15:8, AMD's upper
@@ -143,13 +147,15 @@ bool perftax_engine_branch(perftax_engine *engine, uint64_t from, uint64_t to, u
                            bool mispredicted, uint64_t cycles);
 void perftax_engine_stand_still(perftax_engine *engine, uint32_t mode, uint64_t cycles);
 
-/* The store found no good copy of the line in the core's own cache. */
+/* The store found no good copy of the line in the core's own cache; where it found one, three bits. */
 #define PERFTAX_STORE_MISSED (UINT64_C(1) << 40)
+#define PERFTAX_STORE_LEVEL_SHIFT 35
+#define PERFTAX_OF_STORES (PERFTAX_STORE_MISSED | UINT64_C(7) << PERFTAX_STORE_LEVEL_SHIFT)
 
 /*
  * An access to an address, whose byte lies at `place` in the machine's memory: any numbering that is the same for all cores, 0 where it is
- * not known. Of a load classes that it adds (misses), its level in bits 39:32 and its latency in cycles in bits 63:48; of a store
- * PERFTAX_STORE_MISSED or 0. Where misses take time: for so many ns the core stands still then, in bits 47:41.
+ * not known. Of a load classes that it adds (misses), its level in bits 34:32 and its latency in cycles in bits 63:48; of a store
+ * nothing beyond PERFTAX_OF_STORES. Where misses take time: for so many ns the core stands still then, in bits 47:41.
  */
 #define PERFTAX_STALL_SHIFT 41
 #define PERFTAX_STALL_MASK UINT64_C(0x7f)

@@ -47,6 +47,7 @@ impl From<&CSettings> for Settings {
             ibs_random: c.ibs_random,
             without: Without { branches: c.without & 1 != 0, precise: c.without & 2 != 0 },
             miss_time: c.miss_time,
+            latency_cycles: [0; 6],
         }
     }
 }
@@ -80,11 +81,14 @@ pub unsafe extern "C" fn perftax_engine_new(
     memory: *const HostMemory,
 ) -> *mut Engine {
     // SAFETY: the caller's promise.
-    let (settings, memory) = unsafe { (Settings::from(&*settings), *memory) };
+    let (mut settings, memory) = unsafe { (Settings::from(&*settings), *memory) };
     let Some(generation) = Generation::of(family, model) else { return std::ptr::null_mut() };
     let wanted = settings.caches || settings.miss_time;
     let mut caches = Caches::of(generation, core, cores, wanted);
-    caches.iter_mut().for_each(|caches| caches.take_time = settings.miss_time);
+    if let Some(caches) = &mut caches {
+        caches.take_time = settings.miss_time;
+        settings.latency_cycles = caches.latencies();
+    }
     if wanted && caches.is_none() {
         return std::ptr::null_mut();
     }
@@ -120,8 +124,8 @@ pub extern "C" fn perftax_engine_reset(engine: &mut Engine) {
 /// See the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn perftax_engine_set(engine: &mut Engine, settings: &CSettings) {
-    let Settings { caches, miss_time, without, .. } = *engine.pmu.settings();
-    *engine.pmu.settings() = Settings { caches, miss_time, without, ..Settings::from(settings) };
+    let Settings { caches, miss_time, without, latency_cycles, .. } = *engine.pmu.settings();
+    *engine.pmu.settings() = Settings { caches, miss_time, without, latency_cycles, ..Settings::from(settings) };
 }
 
 /// See the header.
@@ -129,6 +133,12 @@ pub extern "C" fn perftax_engine_set(engine: &mut Engine, settings: &CSettings) 
 pub extern "C" fn perftax_engine_cpuid_a(engine: &Engine, registers: &mut [u32; 4]) {
     let caches = engine.pmu.has_caches();
     *registers = engine.pmu.generation().cpuid_leaf_a(caches);
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn perftax_engine_cpuid(engine: &Engine, leaf: u32, registers: &mut [u32; 4]) -> bool {
+    engine.pmu.cpuid(leaf).map(|told| *registers = told).is_some()
 }
 
 /// See the header.
@@ -267,6 +277,8 @@ mod tests {
                 0x5e,
                 &[(0x4c1, 0xffff_ffff_1234), (0x186, 0x41_00c0), (0x600, 0xffff_8000), (0x1c8, 1), (0x3f1, 1), (0x38f, 3)][..],
             ),
+            // Sapphire Rapids: a counter, fewer branch records, the newest's source, and which are recorded.
+            (6, 0x8f, &[(0x4c1, 0xffff_ffff_1234), (0x14cf, 16), (0x1500, 0x7fff_1234), (0x120f, 7), (0x14ce, 0x7f_0007)]),
             // Zen 2: a counter, its selector, IBS.
             (0x17, 0x31, &[(0xc001_0201, 0xffff_0000_1234), (0xc001_0200, 0x41_00c0), (0xc001_1033, 0x1000)]),
         ] {

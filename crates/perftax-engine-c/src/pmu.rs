@@ -76,6 +76,14 @@ impl Pmu {
         of_either!(self, pmu => &mut pmu.settings)
     }
 
+    /// A leaf of CPUID that is of a PMU alone, beside leaf 0xA: EAX, EBX, ECX, EDX.
+    pub fn cpuid(&self, leaf: u32) -> Option<[u32; 4]> {
+        match (self, leaf) {
+            (Self::Intel(pmu), 0x1c) => pmu.generation().cpuid_leaf_1c(pmu.settings.without),
+            _ => None,
+        }
+    }
+
     /// Whether caches are simulated.
     pub fn has_caches(&self) -> bool {
         of_either!(self, pmu => pmu.settings.caches)

@@ -44,6 +44,10 @@ pub enum Class {
     StlbMisses = 17,
     /// Accesses to data: an instruction that loads and stores is two.
     Accesses = 18,
+    /// Conditional branches that were taken.
+    ConditionalTaken = 19,
+    /// Conditional branches that were not.
+    ConditionalNotTaken = 20,
 }
 
 impl Class {
@@ -69,8 +73,13 @@ impl Class {
     }
 
     /// What a branch is beside.
-    pub const OF_BRANCHES: u32 =
-        Self::Taken.bit() | Self::Mispredicted.bit() | Self::Calls.bit() | Self::Returns.bit() | Self::Conditional.bit();
+    pub const OF_BRANCHES: u32 = Self::Taken.bit()
+        | Self::Mispredicted.bit()
+        | Self::Calls.bit()
+        | Self::Returns.bit()
+        | Self::Conditional.bit()
+        | Self::ConditionalTaken.bit()
+        | Self::ConditionalNotTaken.bit();
 
     /// Those that only simulated caches can tell.
     pub const OF_CACHES: u32 =

@@ -38,6 +38,8 @@ pub struct Retired {
     pub width: u16,
     /// Its store, or a part of it, found no good copy of the line in the core's own cache.
     pub store_missed: bool,
+    /// Where its store was found, as [`Self::level`] has it.
+    pub store_level: u8,
     /// XMM registers, of which 16 bytes each, where the adaptive record holds them.
     pub xmm: [[u64; 2]; 16],
 }

@@ -40,6 +40,8 @@ pub struct Settings {
     pub without: Without,
     /// Whether a load that misses the first level takes the time that it takes to where it is found. All instructions are followed for that.
     pub miss_time: bool,
+    /// Cycles of an access by the place where it is found, as [`super::Retired::level`] has it; 0: not known.
+    pub latency_cycles: [u16; 6],
 }
 
 impl Settings {

@@ -34,6 +34,10 @@ pub(super) struct Occasion<'a> {
     pub class: Class,
     /// MSR_PEBS_DATA_CFG, where the counter asks for more than the basic group.
     pub groups: u64,
+    /// The event tells where stores find their lines, and how long they take.
+    pub of_stores: bool,
+    /// Cycles of an access by the place where it is found ([`Retired::level`]); 0: not known.
+    pub latency_cycles: &'a [u16; 6],
     pub branches: &'a Branches,
 }
 
@@ -74,6 +78,10 @@ const STORE_HIT: u64 = 1;
 /// Address, source and latency of the data that the event is about.
 fn data(retired: &Retired, occasion: &Occasion) -> (u64, u64, u64) {
     let locked = u64::from(retired.classes & Class::LockedLoads.bit() != 0) << 5;
+    if occasion.of_stores {
+        let place = usize::from(retired.store_level).min(LOAD_SOURCES.len() - 1);
+        return (retired.store_address, LOAD_SOURCES[place] | locked, u64::from(occasion.latency_cycles[place]));
+    }
     let stored = (retired.store_address, if retired.store_missed { 0 } else { STORE_HIT } | locked, 0);
     match occasion.class {
         Class::Stores => stored,
@@ -84,6 +92,12 @@ fn data(retired: &Retired, occasion: &Occasion) -> (u64, u64, u64) {
         _ if retired.classes & Class::Stores.bit() != 0 => stored,
         _ => (0, 0, 0),
     }
+}
+
+/// A record's latencies: the access's alone, or from Golden Cove on the instruction's in the lower half and the access's in the upper one (struct pebs_meminfo of
+/// arch/x86/include/asm/perf_event.h). An instruction waits for nothing but its access here.
+fn latencies(generation: Generation, access: u64) -> u64 {
+    if generation == Generation::SapphireRapids { access | access << 32 } else { access }
 }
 
 /// The registers in a record's order: flags, ip, ax, then as the format has them.
@@ -103,7 +117,7 @@ fn record(retired: &Retired, occasion: &Occasion) -> Vec<u64> {
     let groups = occasion.groups;
     let mut record = vec![0, retired.ip, occasion.counters, retired.tsc];
     if groups & GROUP_MEMORY != 0 {
-        record.extend([address, source, latency, 0]);
+        record.extend([address, source, latencies(occasion.generation, latency), 0]);
     }
     if groups & GROUP_REGISTERS != 0 {
         record.extend([retired.flags, retired.next_ip, ax, cx, dx, bx, sp, bp, si, di]);
@@ -114,7 +128,7 @@ fn record(retired: &Retired, occasion: &Occasion) -> Vec<u64> {
     }
     if groups & GROUP_BRANCHES != 0 {
         let entries = (groups >> 24 & 0xff) as usize + 1;
-        record.extend(occasion.branches.newest(entries).flat_map(|(from, to, info)| [from, to, info]));
+        record.extend(occasion.branches.newest(entries).flatten());
     }
     let bytes = 8 * record.len() as u64;
     record[0] = groups & 0xffff_ffff_ffff | bytes << 48;
@@ -129,7 +143,16 @@ mod tests {
     #[test]
     fn sources_are_what_linux_reads() {
         let branches = Branches::new(Generation::Skylake);
-        let occasion = |class| Occasion { generation: Generation::Skylake, counters: 1, class, groups: 0, branches: &branches };
+        let latency_cycles = &[0; 6];
+        let occasion = |class| Occasion {
+            generation: Generation::Skylake,
+            counters: 1,
+            class,
+            groups: 0,
+            of_stores: false,
+            latency_cycles,
+            branches: &branches,
+        };
         let load = |level, latency_cycles| Retired {
             load_address: 0x1240,
             store_address: 0x5680,
@@ -149,5 +172,30 @@ mod tests {
         let missed = Retired { store_missed: true, ..load(MODIFIED, 74) };
         assert_eq!(data(&missed, &occasion(Class::Stores)), (0x5680, 0, 0));
         assert_eq!(data(&load(0, 4), &occasion(Class::Stores)), (0x5680, 1, 0));
+    }
+
+    #[test]
+    fn a_stores_place_and_latencies_are_told_where_they_are_asked_for() {
+        let branches = Branches::new(Generation::SapphireRapids);
+        let occasion = Occasion {
+            generation: Generation::SapphireRapids,
+            counters: 1,
+            class: Class::Stores,
+            groups: GROUP_MEMORY,
+            of_stores: true,
+            latency_cycles: &[5, 14, 74, 218, 158, 162],
+            branches: &branches,
+        };
+        let store = Retired {
+            store_address: 0x5680,
+            classes: Class::Stores.bit(),
+            store_level: MODIFIED,
+            store_missed: true,
+            ..Retired::default()
+        };
+        // store_latency_data: the same encoding as a load's.
+        assert_eq!(data(&store, &occasion), (0x5680, 7, 162));
+        assert_eq!(record(&store, &occasion)[4..7], [0x5680, 7, 162 | 162 << 32]);
+        assert_eq!(data(&Retired { store_level: 0, ..store }, &occasion), (0x5680, 1, 5));
     }
 }

@@ -15,6 +15,8 @@ pub enum Generation {
     Skylake,
     /// Ice Lake: 8 + 4 counters, adaptive records, 32 branches.
     IceLake,
+    /// Sapphire Rapids: as Ice Lake, with architectural branch records, latencies of stores, and two levels of metrics of slots.
+    SapphireRapids,
 }
 
 /// Width of all counters, bits.
@@ -29,18 +31,34 @@ impl Generation {
             (6, 61 | 71 | 79 | 86) => Some(Self::Broadwell),
             (6, 78 | 94 | 85 | 142 | 158) => Some(Self::Skylake),
             (6, 106 | 108 | 125 | 126) => Some(Self::IceLake),
+            (6, 143) => Some(Self::SapphireRapids),
             _ => None,
         }
     }
 
     /// General counters.
     pub fn general(self) -> usize {
-        if self == Self::IceLake { 8 } else { 4 }
+        if self.is_adaptive() { 8 } else { 4 }
     }
 
     /// Fixed counters: instructions, cycles, reference cycles, and slots.
     pub fn fixed(self) -> usize {
-        if self == Self::IceLake { 4 } else { 3 }
+        if self.is_adaptive() { 4 } else { 3 }
+    }
+
+    /// Slots of a cycle, what each has room for, where there is a counter of them (perf's lists of events: TOPDOWN.SLOTS).
+    pub fn slots_a_cycle(self) -> u64 {
+        if self == Self::SapphireRapids { 6 } else { 5 }
+    }
+
+    /// Whether records hold groups that are asked for, every counter samples, and slots are counted: from version 5 on.
+    pub fn is_adaptive(self) -> bool {
+        self.version() >= 5
+    }
+
+    /// Whether branch records are the architectural ones.
+    pub fn is_architectural(self) -> bool {
+        self == Self::SapphireRapids
     }
 
     /// Branch records.
@@ -53,7 +71,7 @@ impl Generation {
         match self {
             Self::Haswell | Self::Broadwell => 3,
             Self::Skylake => 4,
-            Self::IceLake => 5,
+            Self::IceLake | Self::SapphireRapids => 5,
         }
     }
 
@@ -62,15 +80,19 @@ impl Generation {
         match self {
             Self::Haswell | Self::Broadwell => 2,
             Self::Skylake => 3,
-            Self::IceLake => 4,
+            Self::IceLake | Self::SapphireRapids => 4,
         }
     }
 
-    /// IA32_PERF_CAPABILITIES: branch format (4: with flags, 5: with particulars), PEBS trap-like and with the architectural
+    /// IA32_PERF_CAPABILITIES: branch format (4: with flags, 5: with particulars, 3FH: architectural), PEBS trap-like and with the architectural
     /// registers, its format, freeze in SMM, full-width writes, and from Ice Lake on the PEBS baseline and metrics of slots.
     pub fn perf_capabilities(self, without: Without) -> u64 {
-        let branch_format = if matches!(self, Self::Haswell | Self::Broadwell) { 4 } else { 5 };
-        let baseline = u64::from(self == Self::IceLake) * (1 << 14 | 1 << 15);
+        let branch_format = match self {
+            Self::Haswell | Self::Broadwell => 4,
+            Self::Skylake | Self::IceLake => 5,
+            Self::SapphireRapids => 0x3f,
+        };
+        let baseline = u64::from(self.is_adaptive()) * (1 << 14 | 1 << 15);
         let pebs = 1 << 6 | 1 << 7 | u64::from(self.format()) << 8;
         let all = branch_format | pebs | 1 << 12 | 1 << 13 | baseline;
         all & !(if without.branches { 0x3f } else { 0 }) & !(if without.precise { 0xfc0 | 1 << 14 } else { 0 })
@@ -81,14 +103,25 @@ impl Generation {
         /// Architectural events listed: core cycles, instructions, reference cycles, LLC references, LLC misses, branches,
         /// mispredicted branches.
         const EVENTS: u32 = 7;
-        let slots = u32::from(self == Self::IceLake);
+        let slots = u32::from(self.is_adaptive());
         let eax = self.version() | (self.general() as u32) << 8 | COUNTER_BITS << 16 | (EVENTS + slots) << 24;
         // A set bit says that an event is missing.
         let ebx = if caches { 0 } else { 1 << 3 | 1 << 4 };
-        let ecx = if self == Self::IceLake { 0xf } else { 0 };
+        let ecx = if self.is_adaptive() { 0xf } else { 0 };
         // A core has one thread: counting any thread's is deprecated from version 5 on.
         let edx = self.fixed() as u32 | COUNTER_BITS << 5 | slots << 15;
         [eax, ebx, ecx, edx]
+    }
+
+    /// CPUID leaf 0x1C, architectural branch records: EAX, EBX, ECX, EDX. `None` where there are none.
+    pub fn cpuid_leaf_1c(self, without: Without) -> Option<[u32; 4]> {
+        /// 8, 16 or 32 records; they hold linear addresses. Nothing sleeps so deeply that they are lost.
+        const DEPTHS: u32 = 1 | 1 << 1 | 1 << 3 | 1 << 31;
+        /// They can be asked for by mode and by kind, and as a stack of calls.
+        const FILTERS: u32 = 0b111;
+        /// They tell of mispredictions, of cycles and of kinds.
+        const PARTICULARS: u32 = 0b111;
+        (self.is_architectural() && !without.branches).then_some([DEPTHS, FILTERS, PARTICULARS, 0])
     }
 
     /// Whether an event whose counter overflowed freezes branch records by a status bit (version 4) or by clearing the enable bit.
@@ -111,7 +144,7 @@ impl Generation {
     /// volume 3, 20.2 and 20.3, volume 4, table 2-2). No transactions are modelled: nor are their bits.
     pub fn takes(self, number: u32, value: u64) -> bool {
         let within = |first: u32, count: usize| (first..first + count as u32).contains(&number);
-        let is_adaptive = u64::from(self == Self::IceLake);
+        let is_adaptive = u64::from(self.is_adaptive());
         let only = |allowed: u64| value & !allowed == 0;
         match number {
             _ if within(msr::FULL_WIDTH_PERFCTR0, self.general()) || within(msr::FIXED_CTR0, self.fixed()) => {
@@ -135,7 +168,9 @@ impl Generation {
             msr::DEBUGCTL => only(0xffc3),
             msr::LBR_SELECT => only(SELECTS),
             msr::LBR_TOS => value < self.branches() as u64,
-            msr::PERF_METRICS => only(0xffff_ffff),
+            msr::LBR_CTL => only(0x7f_000f),
+            msr::LBR_DEPTH => matches!(value, 8 | 16 | 32),
+            msr::PERF_METRICS if self != Self::SapphireRapids => only(0xffff_ffff),
             msr::DS_AREA => (value as i64) << 16 >> 16 == value as i64,
             _ => true,
         }
@@ -147,7 +182,25 @@ impl Generation {
         within(msr::LBR_FROM0)
             || within(msr::LBR_TO0)
             || within(msr::LBR_INFO0)
-            || matches!(number, msr::LBR_SELECT | msr::LBR_TOS)
+            || within(msr::ARCH_LBR_FROM0)
+            || within(msr::ARCH_LBR_TO0)
+            || within(msr::ARCH_LBR_INFO0)
+            || matches!(number, msr::LBR_SELECT | msr::LBR_TOS | msr::LBR_CTL | msr::LBR_DEPTH)
+    }
+
+    /// Whether a register of branch records is one of those that the generation has.
+    fn has_of_branches(self, number: u32) -> bool {
+        let within = |first: u32| (first..first + self.branches() as u32).contains(&number);
+        if self.is_architectural() {
+            return matches!(number, msr::LBR_CTL | msr::LBR_DEPTH)
+                || within(msr::ARCH_LBR_FROM0)
+                || within(msr::ARCH_LBR_TO0)
+                || within(msr::ARCH_LBR_INFO0);
+        }
+        matches!(number, msr::LBR_SELECT | msr::LBR_TOS)
+            || within(msr::LBR_FROM0)
+            || within(msr::LBR_TO0)
+            || (within(msr::LBR_INFO0) && self.freezes_by_status())
     }
 
     /// Whether a register is of PEBS.
@@ -162,10 +215,8 @@ impl Generation {
             || within(msr::FULL_WIDTH_PERFCTR0, self.general())
             || within(msr::PERFEVTSEL0, self.general())
             || within(msr::FIXED_CTR0, self.fixed())
-            || within(msr::LBR_FROM0, self.branches())
-            || within(msr::LBR_TO0, self.branches())
-            || within(msr::LBR_INFO0, if self.freezes_by_status() { self.branches() } else { 0 })
-            || (matches!(number, msr::PEBS_DATA_CFG | msr::PERF_METRICS) && self == Self::IceLake)
+            || self.has_of_branches(number)
+            || (matches!(number, msr::PEBS_DATA_CFG | msr::PERF_METRICS) && self.is_adaptive())
             || (number == msr::GLOBAL_STATUS_SET && self.version() >= 4)
             || matches!(
                 number,
@@ -178,8 +229,6 @@ impl Generation {
                     | msr::PEBS_LD_LAT
                     | msr::DS_AREA
                     | msr::DEBUGCTL
-                    | msr::LBR_SELECT
-                    | msr::LBR_TOS
                     | msr::OFFCORE_RSP0
                     | msr::OFFCORE_RSP1
                     | msr::PEBS_FRONTEND
@@ -198,6 +247,7 @@ mod tests {
         assert_eq!(Generation::Broadwell.perf_capabilities(Without::default()), 0x32c4);
         assert_eq!(Generation::IceLake.perf_capabilities(Without::default()), 0xf4c5);
         assert_eq!(Generation::IceLake.perf_capabilities(Without { branches: true, precise: true }), 0xb000);
+        assert_eq!(Generation::SapphireRapids.perf_capabilities(Without::default()), 0xf4ff);
     }
 
     #[test]
@@ -207,16 +257,35 @@ mod tests {
         assert_eq!(leaf(Generation::IceLake, true), [5 | 8 << 8 | 48 << 16 | 8 << 24, 0, 0xf, 4 | 48 << 5 | 1 << 15]);
     }
 
+    /// Linux takes the greatest depth that is listed: 8 a bit (intel_pmu_arch_lbr_init).
+    #[test]
+    fn leaf_1c_says_what_branch_records_there_are() {
+        let leaf = |generation: Generation| generation.cpuid_leaf_1c(Without::default());
+        assert_eq!(leaf(Generation::IceLake), None);
+        let [depths, filters, particulars, _] = leaf(Generation::SapphireRapids).unwrap();
+        let greatest = 8 * (depths as u8).ilog2() + 8;
+        assert_eq!((greatest as usize, filters, particulars), (Generation::SapphireRapids.branches(), 7, 7));
+        let without = Without { branches: true, precise: false };
+        assert_eq!(Generation::SapphireRapids.cpuid_leaf_1c(without), None);
+        let takes = |number, value| Generation::SapphireRapids.takes(number, value);
+        assert!(takes(msr::LBR_DEPTH, 16) && !takes(msr::LBR_DEPTH, 24) && !takes(msr::LBR_CTL, 1 << 4));
+        let has = |number| Generation::SapphireRapids.has(number);
+        assert!(has(msr::ARCH_LBR_INFO0 + 31) && !has(msr::LBR_FROM0) && !has(msr::LBR_TOS));
+        assert!(!Generation::IceLake.has(msr::LBR_CTL) && Generation::IceLake.has(msr::LBR_SELECT));
+    }
+
     #[test]
     fn reserved_bits_are_refused() {
-        for generation in [Generation::Haswell, Generation::Broadwell, Generation::Skylake, Generation::IceLake] {
+        let generations =
+            [Generation::Haswell, Generation::Broadwell, Generation::Skylake, Generation::IceLake, Generation::SapphireRapids];
+        for generation in generations {
             let takes = |number, value| generation.takes(number, value);
             let all = generation.counters();
             assert!(takes(msr::GLOBAL_CTRL, all) && !takes(msr::GLOBAL_CTRL, all | 1 << generation.general()));
             assert!(takes(msr::FULL_WIDTH_PERFCTR0, (1 << 48) - 1) && !takes(msr::FULL_WIDTH_PERFCTR0, 1 << 48));
             assert!(takes(msr::PERFCTR0, u64::MAX), "32 bits of it, sign-extended");
             assert!(!takes(msr::FIXED_CTR0, 1 << 48) && !takes(msr::PERFEVTSEL0, 1 << 35));
-            assert_eq!(takes(msr::PERFEVTSEL0, 1 << 34), generation == Generation::IceLake);
+            assert_eq!(takes(msr::PERFEVTSEL0, 1 << 34), generation.is_adaptive());
             assert!(takes(msr::DS_AREA, 0xffff_8000_0000_0000) && !takes(msr::DS_AREA, 1 << 47));
             assert!(!takes(msr::LBR_TOS, generation.branches() as u64) && !takes(msr::LBR_SELECT, 1 << 10));
             // Which counter samples loads by latency, or a fixed counter.
@@ -229,6 +298,7 @@ mod tests {
         assert_eq!(Generation::of(6, 94), Some(Generation::Skylake));
         assert_eq!(Generation::of(6, 61), Some(Generation::Broadwell));
         assert_eq!(Generation::of(6, 106), Some(Generation::IceLake));
+        assert_eq!(Generation::of(6, 0x8f), Some(Generation::SapphireRapids));
         assert_eq!(Generation::of(15, 6), None);
     }
 }

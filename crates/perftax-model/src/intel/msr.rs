@@ -44,6 +44,16 @@ pub const LBR_FROM0: u32 = 0x680;
 pub const LBR_TO0: u32 = 0x6c0;
 /// First of the branches' particulars.
 pub const LBR_INFO0: u32 = 0xdc0;
+/// Which branches architectural records hold: IA32_LBR_CTL.
+pub const LBR_CTL: u32 = 0x14ce;
+/// How many there are: IA32_LBR_DEPTH.
+pub const LBR_DEPTH: u32 = 0x14cf;
+/// First of their particulars, of the newest.
+pub const ARCH_LBR_INFO0: u32 = 0x1200;
+/// First of their sources.
+pub const ARCH_LBR_FROM0: u32 = 0x1500;
+/// First of their targets.
+pub const ARCH_LBR_TO0: u32 = 0x1600;
 /// Events that leave the core: accepted and ignored.
 pub const OFFCORE_RSP0: u32 = 0x1a6;
 /// The second of them.
@@ -66,6 +76,11 @@ pub const STATE: &[RangeInclusive<u32>] = &[
     LBR_FROM0..=LBR_FROM0 + 31,
     LBR_TO0..=LBR_TO0 + 31,
     LBR_INFO0..=LBR_INFO0 + 31,
+    LBR_DEPTH..=LBR_DEPTH,
+    ARCH_LBR_FROM0..=ARCH_LBR_FROM0 + 31,
+    ARCH_LBR_TO0..=ARCH_LBR_TO0 + 31,
+    ARCH_LBR_INFO0..=ARCH_LBR_INFO0 + 31,
+    LBR_CTL..=LBR_CTL,
     DEBUGCTL..=DEBUGCTL,
     PEBS_ENABLE..=PEBS_ENABLE,
     GLOBAL_STATUS..=GLOBAL_STATUS,

@@ -3,7 +3,7 @@
 use super::debug_store::{self, Memory, Occasion};
 use super::generation::COUNTER_BITS;
 use super::metrics::Metrics;
-use super::select::SLOTS_A_CYCLE;
+use super::select::samples_stores;
 use super::{Actions, Arm, Branch, Branches, Budget, Class, Generation, KERNEL, Retired, Settings, Tally, USER, counted, msr};
 use crate::emulated::{CLOSE, Counted, Held, Plan, Skid, Unmodelled};
 
@@ -18,6 +18,7 @@ const METRICS: u64 = 48;
 const STATUS_BUFFER: u64 = 1 << 62;
 const STATUS_COUNTERS_FROZEN: u64 = 1 << 59;
 const STATUS_BRANCHES_FROZEN: u64 = 1 << 58;
+/// Without architectural branch records, and before version 4: cleared where they freeze.
 const DEBUGCTL_BRANCHES: u64 = 1;
 const DEBUGCTL_FREEZE_BRANCHES: u64 = 1 << 11;
 const DEBUGCTL_FREEZE_COUNTERS: u64 = 1 << 12;
@@ -37,6 +38,8 @@ struct Running {
     /// By mode.
     counts: [bool; 2],
     interrupts: bool,
+    /// Its records tell where their store found its line, and how long it took.
+    of_stores: bool,
 }
 
 impl Running {
@@ -74,7 +77,11 @@ pub struct Pmu {
     debugctl: u64,
     ignored: [u64; 3],
     branches: Branches,
+    /// Branches were recorded when the budget was set.
+    recorded: bool,
     metrics: Metrics,
+    /// Cycles that the core was told to stand still, and that it has not yet said to have stood.
+    asked_to_stand: u64,
     running: Vec<Running>,
     /// Counters of cycles whose condition held in the latest one, a bit each.
     held: Held,
@@ -109,7 +116,9 @@ impl Pmu {
             debugctl: 0,
             ignored: [0; 3],
             branches: Branches::new(generation),
+            recorded: false,
             metrics: Metrics::default(),
+            asked_to_stand: 0,
             running: Vec::new(),
             held: Held::default(),
             unmodelled: Unmodelled::default(),
@@ -170,6 +179,7 @@ impl Pmu {
             actions.interrupt = true;
             actions.stall_ns += self.settings.interrupt_ns;
         }
+        self.asked_to_stand += actions.stall_ns;
         self.plan(budget, CLOSE);
         actions
     }
@@ -186,6 +196,10 @@ impl Pmu {
     /// instructions).
     pub fn stand_still(&mut self, budget: &mut Budget, mode: usize, cycles: u64) {
         self.sync(budget);
+        // An assist or an interrupt is no wait for memory.
+        let asked = self.asked_to_stand.min(cycles);
+        self.asked_to_stand -= asked;
+        let for_memory = cycles - asked;
         for i in 0..self.running.len() {
             let counter = self.running[i];
             if !counter.counts[mode] {
@@ -197,6 +211,9 @@ impl Pmu {
             };
             let until = COUNTER_MASK + 1 - self.counter_value(counter.number);
             *self.counter(counter.number) += events.min(until - 1);
+            if counter.number == METRICS {
+                self.metrics.memory += for_memory * self.generation.slots_a_cycle();
+            }
         }
         self.plan(budget, CLOSE);
     }
@@ -215,7 +232,7 @@ impl Pmu {
         Some(match number {
             msr::PERF_CAPABILITIES => self.generation.perf_capabilities(self.settings.without),
             msr::GLOBAL_STATUS_RESET | msr::GLOBAL_STATUS_SET => 0,
-            msr::PERF_METRICS => self.metrics.register(self.fixed[(SLOTS - FIXED) as usize]),
+            msr::PERF_METRICS => self.metrics.register(self.fixed[(SLOTS - FIXED) as usize]) & self.metrics_mask(),
             number => *self.register(number)?,
         })
     }
@@ -234,6 +251,7 @@ impl Pmu {
             // What is armed stays so: Linux clears and restores this register around a switch between threads with like events, and leaves the
             // counters alone there (kernel/events/core.c, `context_equiv`). One that is beyond its overflow by then would fire no more.
             msr::PEBS_ENABLE => self.pebs_enable = value,
+            msr::LBR_DEPTH => self.branches.set_depth(value),
             msr::PERF_METRICS => self.metrics = Metrics::of(value, self.fixed[(SLOTS - FIXED) as usize]),
             number if (msr::PERFEVTSEL0..msr::PERFEVTSEL0 + general).contains(&number) => {
                 let i = number - msr::PERFEVTSEL0;
@@ -285,7 +303,6 @@ impl Pmu {
     }
 
     fn register(&mut self, number: u32) -> Option<&mut u64> {
-        let depth = self.generation.branches() as u32;
         let general = self.generation.general() as u32;
         let nth = |first: u32, count: u32| (first..first + count).contains(&number).then(|| (number - first) as usize);
         if let Some(i) = nth(msr::PERFCTR0, general).or(nth(msr::FULL_WIDTH_PERFCTR0, general)) {
@@ -297,14 +314,8 @@ impl Pmu {
         if let Some(i) = nth(msr::FIXED_CTR0, self.generation.fixed() as u32) {
             return self.fixed.get_mut(i);
         }
-        if let Some(i) = nth(msr::LBR_FROM0, depth) {
-            return self.branches.from.get_mut(i);
-        }
-        if let Some(i) = nth(msr::LBR_TO0, depth) {
-            return self.branches.to.get_mut(i);
-        }
-        if let Some(i) = nth(msr::LBR_INFO0, depth) {
-            return self.branches.info.get_mut(i);
+        if let Some(register) = self.branches.register(number) {
+            return Some(register);
         }
         Some(match number {
             msr::FIXED_CTR_CTRL => &mut self.fixed_control,
@@ -315,8 +326,6 @@ impl Pmu {
             msr::PEBS_LD_LAT => &mut self.load_latency,
             msr::DS_AREA => &mut self.store,
             msr::DEBUGCTL => &mut self.debugctl,
-            msr::LBR_SELECT => &mut self.branches.select,
-            msr::LBR_TOS => &mut self.branches.top,
             msr::OFFCORE_RSP0 => &mut self.ignored[0],
             msr::OFFCORE_RSP1 => &mut self.ignored[1],
             msr::PEBS_FRONTEND => &mut self.ignored[2],
@@ -343,7 +352,8 @@ impl Pmu {
             let interrupts = selector & SELECT_INTERRUPT != 0;
             let counted = counted(self.generation, selector).filter(|counted| enabled && *counted != Counted::Never);
             if let Some(counted) = counted {
-                self.running.push(Running { number: i as u64, counted, counts, interrupts });
+                let of_stores = samples_stores(self.generation, selector);
+                self.running.push(Running { number: i as u64, counted, counts, interrupts, of_stores });
             }
         }
         for i in 0..self.fixed.len() as u64 {
@@ -351,15 +361,15 @@ impl Pmu {
             let counts = [control & 1 != 0, control & 2 != 0];
             let counted = match FIXED + i {
                 FIXED => Counted::Each(Class::Instructions, 1),
-                SLOTS => Counted::Each(Class::Cycles, SLOTS_A_CYCLE),
+                SLOTS => Counted::Each(Class::Cycles, self.generation.slots_a_cycle()),
                 _ => Counted::Each(Class::Cycles, 1),
             };
             let number = FIXED + i;
             if self.global_control >> number & 1 == 1 && counts != [false; 2] {
-                self.running.push(Running { number, counted, counts, interrupts: control & 8 != 0 });
+                self.running.push(Running { number, counted, counts, interrupts: control & 8 != 0, of_stores: false });
                 if number == SLOTS && self.global_control >> METRICS & 1 == 1 {
                     let counted = Counted::Each(Class::Uops, 1);
-                    self.running.push(Running { number: METRICS, counted, counts, interrupts: false });
+                    self.running.push(Running { number: METRICS, counted, counts, interrupts: false, of_stores: false });
                 }
             }
         }
@@ -384,6 +394,11 @@ impl Pmu {
         overflowed
     }
 
+    /// What the generation has of the metrics: those of the second level are Sapphire Rapids's.
+    fn metrics_mask(&self) -> u64 {
+        if self.generation == Generation::SapphireRapids { u64::MAX } else { 0xffff_ffff }
+    }
+
     fn counter_value(&self, number: u64) -> u64 {
         match number {
             METRICS => self.metrics.retiring,
@@ -396,7 +411,7 @@ impl Pmu {
     pub fn has(&self, number: u32) -> bool {
         let without = self.settings.without;
         let lacks = without.branches && Generation::is_of_branches(number) || without.precise && Generation::is_of_pebs(number);
-        self.generation.has(number) && !lacks
+        self.generation.has(number) && !lacks && self.branches.have(number)
     }
 
     /// Counters that PEBS samples. Before version 5 the upper half says which of them sample loads by latency (SDM volume 3, 20.3.4.4.2).
@@ -447,9 +462,14 @@ impl Pmu {
         if self.armed != 0 || self.settings.arm == Arm::Same && self.precise() != 0 {
             plan.want_registers();
         }
-        if self.debugctl & DEBUGCTL_BRANCHES != 0 && self.status & STATUS_BRANCHES_FROZEN == 0 {
+        let records = self.branches.are_on(self.debugctl) && self.status & STATUS_BRANCHES_FROZEN == 0;
+        if records {
             plan.record_branches();
         }
+        if records && !self.recorded {
+            self.branches.begin();
+        }
+        self.recorded = records;
         let precise = self.precise();
         let of_data = |counter: &Running| {
             let precise = precise >> counter.number & 1 == 1;
@@ -457,7 +477,9 @@ impl Pmu {
                 || precise && matches!(counter.class(), Some(Class::Loads | Class::LockedLoads))
         };
         // Latencies are told without caches that evict, too: by who has written to the line.
-        let of_latency = |counter: &Running| counter.class() == Some(Class::SlowLoads);
+        let of_latency = |counter: &Running| {
+            counter.class() == Some(Class::SlowLoads) || counter.of_stores && precise >> counter.number & 1 == 1
+        };
         if self.running.iter().any(|counter| of_latency(counter) || self.settings.caches && of_data(counter)) {
             plan.watch_memory();
         }
@@ -486,6 +508,8 @@ impl Pmu {
             counters: fired,
             class: first.counted.budgeted(),
             groups: if adaptive { self.data_config } else { 0 },
+            of_stores: first.of_stores,
+            latency_cycles: &self.settings.latency_cycles,
             branches: &self.branches,
         };
         let stored = debug_store::store(memory, self.store, retired, &occasion);

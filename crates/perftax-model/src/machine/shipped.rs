@@ -7,7 +7,8 @@ macro_rules! embedded {
 }
 
 /// Name and text, sorted by name.
-const SHIPPED: &[(&str, &str)] = embedded!["broadwell", "cascade-lake", "haswell", "ivy-bridge", "skylake", "zen2", "zen3"];
+const SHIPPED: &[(&str, &str)] =
+    embedded!["broadwell", "cascade-lake", "haswell", "ivy-bridge", "sapphire-rapids", "skylake", "zen2", "zen3"];
 
 /// The names of the shipped machines, sorted.
 pub fn shipped_names() -> Vec<&'static str> {

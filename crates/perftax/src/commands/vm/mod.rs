@@ -186,6 +186,7 @@ enum Cpu {
     Broadwell,
     Skylake,
     Icelake,
+    Sapphirerapids,
     Zen2,
     Zen3,
 }
@@ -207,6 +208,7 @@ impl From<Cpu> for Generation {
             Cpu::Broadwell => Self::Broadwell,
             Cpu::Skylake => Self::Skylake,
             Cpu::Icelake => Self::IceLake,
+            Cpu::Sapphirerapids => Self::SapphireRapids,
             Cpu::Zen2 => Self::Zen2,
             Cpu::Zen3 => Self::Zen3,
         }
