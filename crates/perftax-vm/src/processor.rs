@@ -165,6 +165,8 @@ mod tests {
         assert!(cloud.option().ends_with(",fsrm=off,pmu-without=10"));
         let without = Without { pmu: true, ..Without::default() };
         assert!(Processor { without, ..Processor::default() }.option().ends_with(",fsrm=off,pmu-without=16"));
+        let newer = Processor { generation: Generation::SapphireRapids, ..Processor::default() };
+        assert!(newer.option().starts_with("Icelake-Server-v4,model=143,") && newer.option().contains(",pmu=on"));
         let amd = Processor { generation: Generation::Zen2, ibs_random: true, ..Processor::default() };
         assert_eq!(amd.option(), "EPYC-Rome,pmu=on,check=off,erms=off,fsrm=off,ibs-random=on");
     }

@@ -1,7 +1,7 @@
 //! Do several events at once get what each gets alone?
 
 use perftax_doc::AuditRow;
-use perftax_pmu::event::{Event, Retired};
+use perftax_pmu::event::{Event, Retired, Vendor};
 use perftax_pmu::{Error, Result};
 
 use super::case::{Case, How, Share, Watched};
@@ -16,6 +16,8 @@ pub struct Events;
 const AT_ONCE: [usize; 7] = [1, 2, 4, 5, 6, 8, 16];
 /// Debug registers of an x86-64 processor (SDM volume 3, chapter 18), and of ARMv8 at least as many as this.
 const DEBUG_REGISTERS: usize = 4;
+/// Counters of Intel's that count loads as they retire: the first four, also where there are eight (perf's lists of Ice Lake's and Golden Cove's events, MEM_INST_RETIRED).
+const COUNTERS_OF_LOADS: usize = 4;
 /// Samples of each event.
 const SAMPLES: u64 = 50;
 /// Turns of the loop under events that have to take turns: some tens of milliseconds, in which each is left out several times. What all of
@@ -53,7 +55,9 @@ impl super::Experiment for Events {
             _ => {
                 let events = source.many() + source.own(setting)?;
                 // More than a core has counters for take turns: see below.
-                let most = if matches!(source, Source::Core(_)) { setting.counters.unwrap_or(0) } else { usize::MAX };
+                let of_loads = if setting.catalog.vendor() == Vendor::Intel { COUNTERS_OF_LOADS } else { usize::MAX };
+                let most =
+                    if matches!(source, Source::Core(_)) { setting.counters.unwrap_or(0).min(of_loads) } else { usize::MAX };
                 let counts = AT_ONCE.into_iter().filter(|count| *count <= most);
                 counts.map(|count| at_once(source, setting, events, count)).collect()
             }

@@ -134,6 +134,7 @@ nm ./loop 2>/dev/null || true
         (Generation::Broadwell, "PEBS fmt2+, Broadwell events, 16-deep LBR", 16),
         (Generation::Skylake, "PEBS fmt3+, Skylake events, 32-deep LBR", 32),
         (Generation::IceLake, "PEBS fmt4+-baseline, Icelake events, AnyThread deprecated, 32-deep LBR", 32),
+        (Generation::SapphireRapids, SAPPHIRE_RAPIDS, 32),
     ];
     for (generation, events, depth) in words {
         let arm = if generation == Generation::Broadwell { Arm::Same } else { Arm::Next };
@@ -177,6 +178,10 @@ nm ./loop 2>/dev/null || true
         );
     }
 }
+
+/// What the driver says of hardware, but for the state of branch records that XSAVES would save there.
+const SAPPHIRE_RAPIDS: &str =
+    "Architectural LBR, PEBS fmt4+-baseline, Sapphire Rapids events, AnyThread deprecated, 32-deep LBR, full-width counters";
 
 /// Offsets of the loop's instructions, and of the one that decrements.
 const OFFSETS: [u64; 8] = [0, 4, 7, 11, 15, 18, 19, 22];

@@ -22,6 +22,7 @@ mod oracle;
 mod phase;
 mod resident;
 mod rights;
+mod sapphire_rapids;
 mod selfcost;
 mod surroundings;
 mod tasks;

@@ -66,6 +66,7 @@ fn the_kernel_does_what_the_oracle_says() {
     let with_time = sample::IP | sample::TID | sample::TIME;
     let generations = [
         (Generation::IceLake, "icelake-server", with_time),
+        (Generation::SapphireRapids, "sapphirerapids", with_time),
         (Generation::Broadwell, "broadwell", with_time & !sample::TIME),
         (Generation::Skylake, "skylake", with_time),
     ];
