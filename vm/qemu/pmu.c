@@ -143,7 +143,8 @@ static void pmu_tell_unmodelled(void)
 }
 
 /*
- * Has CPUID list architectural branch records where the engine has them. Its
+ * Has CPUID list architectural branch records where the engine has them, and
+ * the leaf of AMD's version 2. The former's
  * XSAVE state is not: features and components were told apart before.
  */
 static void pmu_list_leaves(CPUX86State *env)
@@ -154,6 +155,10 @@ static void pmu_list_leaves(CPUX86State *env)
         perftax_engine_cpuid(env->pmu.engine, 0x1c, r)) {
         env->features[FEAT_7_0_EDX] |= CPUID_7_0_EDX_ARCH_LBR;
         env->cpuid_level = MAX(env->cpuid_level, 0x1c);
+    }
+    if (!pmu_is_hidden(env) &&
+        perftax_engine_cpuid(env->pmu.engine, 0x80000022, r)) {
+        env->cpuid_xlevel = MAX(env->cpuid_xlevel, 0x80000022);
     }
 }
 
@@ -178,7 +183,7 @@ bool x86_pmu_realize(X86CPU *cpu, Error **errp)
         error_setg(errp, "pmu=on: no PMU%s is modelled for family %u model %u;"
                    " there is one for Haswell, Broadwell, Skylake-Client,"
                    " Icelake-Server, Sapphire Rapids (model=143), EPYC,"
-                   " EPYC-Rome and EPYC-Milan",
+                   " EPYC-Rome, EPYC-Milan and Zen 4 (EPYC-Milan,model=17)",
                    pmu->settings.caches || pmu->settings.miss_time
                    ? " with caches" : "", family, model);
         return false;

@@ -66,13 +66,14 @@ pub struct Caches {
 const PAGE_BYTES: u64 = 4096;
 
 /// Entries and ways of the second-level TLB for data, which is shared with code on Intel's (Intel 64 and IA-32 optimization reference manual, chapter 2: 1024 in 8 ways on
-/// Haswell, 1536 in 6 on Broadwell, in 12 on Skylake, 2048 in 16 on Golden Cove; software optimization guides for AMD family 17h models 30h and up and family 19h, 2.12.2: 2048 in 16).
+/// Haswell, 1536 in 6 on Broadwell, in 12 on Skylake, 2048 in 16 on Golden Cove; software optimization guides for AMD family 17h models 30h and up and family 19h, 2.12.2: 2048 in 16; family 19h model 11h: 3072 in 24).
 fn tlb_of(generation: Generation) -> [u64; 2] {
     match generation {
         Generation::Intel(intel::Generation::Haswell) => [1024, 8],
         Generation::Intel(intel::Generation::Broadwell) => [1536, 6],
         Generation::Intel(intel::Generation::Skylake | intel::Generation::IceLake) => [1536, 12],
         Generation::Intel(intel::Generation::SapphireRapids) => [2048, 16],
+        Generation::Amd(amd::Generation::Zen4) => [3072, 24],
         Generation::Amd(_) => [2048, 16],
     }
 }
@@ -91,6 +92,7 @@ fn describe(generation: Generation) -> Option<Machine> {
         Generation::Intel(intel::Generation::SapphireRapids) => "sapphire-rapids",
         Generation::Amd(amd::Generation::Zen2) => "zen2",
         Generation::Amd(amd::Generation::Zen3) => "zen3",
+        Generation::Amd(amd::Generation::Zen4) => "zen4",
         Generation::Intel(intel::Generation::IceLake) | Generation::Amd(amd::Generation::Zen) => return None,
     };
     Some(toml::from_str::<Described>(machine::shipped(name)?).ok()?.model)
@@ -278,6 +280,7 @@ mod tests {
             Generation::Intel(intel::Generation::SapphireRapids),
             Generation::Amd(amd::Generation::Zen2),
             Generation::Amd(amd::Generation::Zen3),
+            Generation::Amd(amd::Generation::Zen4),
         ];
         for generation in generations {
             let caches = Caches::of(generation, 0, 1, true).unwrap_or_else(|| panic!("{generation:?} is described"));

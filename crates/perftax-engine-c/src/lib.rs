@@ -279,6 +279,8 @@ mod tests {
             ),
             // Sapphire Rapids: a counter, fewer branch records, the newest's source, and which are recorded.
             (6, 0x8f, &[(0x4c1, 0xffff_ffff_1234), (0x14cf, 16), (0x1500, 0x7fff_1234), (0x120f, 7), (0x14ce, 0x7f_0007)]),
+            // Zen 4: which counters run, a branch record, and that they are recorded.
+            (0x19, 0x11, &[(0xc000_0301, 3), (0xc001_0302, 0x7fff_1234), (0xc000_010f, 0x40)]),
             // Zen 2: a counter, its selector, IBS.
             (0x17, 0x31, &[(0xc001_0201, 0xffff_0000_1234), (0xc001_0200, 0x41_00c0), (0xc001_1033, 0x1000)]),
         ] {

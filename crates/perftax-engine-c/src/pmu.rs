@@ -80,6 +80,7 @@ impl Pmu {
     pub fn cpuid(&self, leaf: u32) -> Option<[u32; 4]> {
         match (self, leaf) {
             (Self::Intel(pmu), 0x1c) => pmu.generation().cpuid_leaf_1c(pmu.settings.without),
+            (Self::Amd(pmu), 0x8000_0022) => pmu.generation().cpuid_leaf_8000_0022(pmu.settings.without),
             _ => None,
         }
     }
@@ -112,7 +113,7 @@ impl Pmu {
         };
         ranges.iter().cloned().flatten().filter(|number| match self {
             Self::Intel(pmu) => pmu.has(*number),
-            Self::Amd(_) => true,
+            Self::Amd(pmu) => pmu.has(*number),
         })
     }
 
@@ -120,6 +121,7 @@ impl Pmu {
     pub fn restored_by(&self, number: u32) -> u32 {
         match self {
             Self::Intel(_) if number == intel::msr::GLOBAL_STATUS => intel::msr::GLOBAL_STATUS_SET,
+            Self::Amd(_) if number == amd::msr::GLOBAL_STATUS => amd::msr::GLOBAL_STATUS_SET,
             _ => number,
         }
     }
@@ -147,12 +149,9 @@ impl Pmu {
         of_either!(self, pmu => pmu.stand_still(budget, mode, cycles));
     }
 
-    /// A branch was taken while branches are recorded, which AMD's never asks for; whether the records changed.
+    /// A branch was taken while branches are recorded; whether the records changed.
     pub fn branch(&mut self, branch: &Branch) -> bool {
-        match self {
-            Self::Intel(pmu) => pmu.branch(branch),
-            Self::Amd(_) => false,
-        }
+        of_either!(self, pmu => pmu.branch(branch))
     }
 
     /// What counters were set to and is not modelled.

@@ -18,6 +18,8 @@ pub enum Generation {
     Zen2,
     /// As Zen 2.
     Zen3,
+    /// AMD: 6 counters with a control of all, 16 branch records, instruction-based sampling that can leave hits out.
+    Zen4,
 }
 
 impl Generation {
@@ -33,6 +35,8 @@ impl Generation {
             Self::SapphireRapids => "Icelake-Server-v4,model=143,stepping=8,model-id=Intel Xeon Processor (SapphireRapids)",
             Self::Zen2 => "EPYC-Rome",
             Self::Zen3 => "EPYC-Milan",
+            // QEMU 7.2 has none of its own.
+            Self::Zen4 => "EPYC-Milan,model=17,stepping=1,model-id=AMD EPYC-Genoa Processor",
         }
     }
 }

@@ -17,6 +17,8 @@ const COMPLETE: u64 = 1 << 50;
 /// IbsRandEn: the count's low bits start at random.
 const RANDOM: u64 = 1 << 57;
 const RANDOM_BITS: u32 = 4;
+/// IbsFetchL3MissOnly, of Zen 4: fetches that missed the last level alone. None does: no cache holds instructions here.
+const MISSES_ALONE: u64 = 1 << 59;
 /// What a sample says of the fetch: latency, complete, misses, page size.
 const OUTCOME: u64 = 0xffff << 32 | 0x7f << 50 | 1 << 58;
 
@@ -24,6 +26,8 @@ const OUTCOME: u64 = 0xffff << 32 | 0x7f << 50 | 1 << 58;
 /// path, and the tagged fetch always completes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fetch {
+    /// What Zen 4 added is there.
+    is_extended: bool,
     control: u64,
     count: u64,
     linear: u64,
@@ -31,6 +35,11 @@ pub struct Fetch {
 }
 
 impl Fetch {
+    /// As after a reset; with or without what Zen 4 added.
+    pub fn new(is_extended: bool) -> Self {
+        Self { is_extended, ..Self::default() }
+    }
+
     /// Whether fetches are counted now.
     pub fn counts(&self) -> bool {
         self.control & (ENABLE | VALID) == ENABLE && self.maximum() > 0
@@ -47,12 +56,17 @@ impl Fetch {
         self.count > self.maximum()
     }
 
-    /// The tagged fetch was that of this instruction. The count stays, as the driver expects it.
-    pub fn sample(&mut self, retired: &Retired) {
+    /// The tagged fetch was that of this instruction; whether that is a sample. The count stays, as the driver expects it.
+    pub fn sample(&mut self, retired: &Retired) -> bool {
+        if self.control & MISSES_ALONE != 0 {
+            self.count = 0;
+            return false;
+        }
         self.linear = retired.ip;
         self.physical = 0;
         self.control = self.control & !OUTCOME | VALID | COMPLETE;
         self.count = self.maximum();
+        true
     }
 
     /// Reads a register; `None` where it is not one of these.
@@ -70,7 +84,8 @@ impl Fetch {
     pub fn write(&mut self, number: u32, value: u64, random: Option<&mut Random>) -> bool {
         match number {
             msr::IBS_FETCH_CTL => {
-                self.control = value & (MAXIMUM | OUTCOME | ENABLE | VALID | RANDOM);
+                let filter = if self.is_extended { MISSES_ALONE } else { 0 };
+                self.control = value & (MAXIMUM | OUTCOME | ENABLE | VALID | RANDOM | filter);
                 self.count = (value >> CURRENT_SHIFT & CURRENT) << 4;
                 if let Some(random) = random.filter(|_| self.counts() && value & RANDOM != 0) {
                     self.count |= random.bits(RANDOM_BITS);

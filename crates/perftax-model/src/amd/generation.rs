@@ -1,5 +1,7 @@
 //! What distinguishes the generations.
 
+use crate::emulated::Without;
+
 /// A generation of cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generation {
@@ -9,12 +11,16 @@ pub enum Generation {
     Zen2,
     /// Zen 3: family 19h before Zen 4.
     Zen3,
+    /// Zen 4: performance monitoring of version 2, and branch records.
+    Zen4,
 }
 
 /// Width of the core counters, bits.
 pub const COUNTER_BITS: u32 = 48;
 /// Core counters (CPUID leaf 8000_0001, ECX bit 23: six instead of four).
 pub const COUNTERS: usize = 6;
+/// Branch records of Zen 4.
+pub const BRANCHES: usize = 16;
 
 impl Generation {
     /// By the family and model of CPUID leaf 1, extensions added; `None` where the generation is not modelled.
@@ -24,15 +30,30 @@ impl Generation {
             (0x17, 0x00..=0x2f) => Some(Self::Zen),
             (0x17, _) => Some(Self::Zen2),
             (0x19, 0x00..=0x0f | 0x20..=0x5f) => Some(Self::Zen3),
+            (0x19, 0x10..=0x1f | 0x60..=0xaf) => Some(Self::Zen4),
             _ => None,
         }
     }
 
-    /// EAX of CPUID leaf 8000_001B, the same for all of them (the PPRs' CPUID_Fn8000001B_EAX): the flags are valid (bit 0), fetch and
+    /// Whether it has the registers of version 2: all counters' control, status, and branch records.
+    pub fn is_version_2(self) -> bool {
+        self == Self::Zen4
+    }
+
+    /// CPUID leaf 8000_0022: EAX (version 2, branch records, which freeze with counters), EBX (core counters, records; the data fabric's and the memory
+    /// controllers' are not modelled), ECX, EDX. `None` where there is none (APM volume 3, E.4.22).
+    pub fn cpuid_leaf_8000_0022(self, without: Without) -> Option<[u32; 4]> {
+        let records = if without.branches { 0 } else { BRANCHES as u32 };
+        let features = if without.branches { 1 } else { 0b111 };
+        self.is_version_2().then_some([features, COUNTERS as u32 | records << 4, 0, 0])
+    }
+
+    /// EAX of CPUID leaf 8000_001B (the PPRs' CPUID_Fn8000001B_EAX): the flags are valid (bit 0), fetch and
     /// op sampling (1, 2), the op counter may be read and written (3) and count ops (4), branch targets (5), seven more bits of the
-    /// op counter (6), invalid addresses are marked (7), fused branches are (8), IcIbsExtdCtl (9).
+    /// op counter (6), invalid addresses are marked (7), fused branches are (8), IcIbsExtdCtl (9); of Zen 4 misses of the last level alone
+    /// and more of where data came from (11).
     pub fn ibs_capabilities(self) -> u32 {
-        0x3ff
+        0x3ff | u32::from(self.is_version_2()) << 11
     }
 }
 
@@ -40,11 +61,20 @@ impl Generation {
 mod tests {
     use super::*;
 
+    /// union cpuid_0x80000022_ebx of arch/x86/include/asm/perf_event.h: 4 bits of counters, 6 of branch records.
+    #[test]
+    fn leaf_8000_0022_says_what_there_is() {
+        assert_eq!(Generation::Zen3.cpuid_leaf_8000_0022(Without::default()), None);
+        assert_eq!(Generation::Zen4.cpuid_leaf_8000_0022(Without::default()), Some([7, 6 | 16 << 4, 0, 0]));
+        let without = Without { branches: true, precise: false };
+        assert_eq!(Generation::Zen4.cpuid_leaf_8000_0022(without), Some([1, 6, 0, 0]));
+    }
+
     #[test]
     fn families_are_told_by_model() {
         // QEMU's EPYC, EPYC-Rome and EPYC-Milan; Zen 4; Intel's.
         let models = [(0x17, 0x01), (0x17, 0x31), (0x19, 0x01), (0x19, 0x11), (6, 94)];
-        let generations = [Some(Generation::Zen), Some(Generation::Zen2), Some(Generation::Zen3), None, None];
+        let generations = [Some(Generation::Zen), Some(Generation::Zen2), Some(Generation::Zen3), Some(Generation::Zen4), None];
         assert_eq!(models.map(|(family, model)| Generation::of(family, model)), generations);
     }
 }

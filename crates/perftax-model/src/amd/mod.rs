@@ -1,6 +1,7 @@
 //! The registers of AMD's PMU: core performance counters (AMD64 APM volume 2, 13.2) and instruction-based sampling (13.3), as a driver
 //! writes and reads them, and what happens when instructions retire.
 
+mod branches;
 mod fetch;
 mod generation;
 pub mod msr;
@@ -9,6 +10,7 @@ mod pmu;
 mod random;
 mod select;
 
+pub use branches::Branches;
 pub use fetch::Fetch;
 pub use generation::Generation;
 pub use op::Op;

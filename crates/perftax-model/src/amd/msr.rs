@@ -10,6 +10,22 @@ pub const PERF_CTR0: u32 = 0xc001_0201;
 pub const LEGACY_PERF_CTL0: u32 = 0xc001_0000;
 /// First counter's old number, of four.
 pub const LEGACY_PERF_CTR0: u32 = 0xc001_0004;
+/// PerfCntrGlobalStatus: what has happened, of version 2.
+pub const GLOBAL_STATUS: u32 = 0xc000_0300;
+/// PerfCntrGlobalCtl: which counters run.
+pub const GLOBAL_CTL: u32 = 0xc000_0301;
+/// PerfCntrGlobalStatusClr: clears bits of [`GLOBAL_STATUS`].
+pub const GLOBAL_STATUS_CLR: u32 = 0xc000_0302;
+/// PerfCntrGlobalStatusSet: sets bits of it.
+pub const GLOBAL_STATUS_SET: u32 = 0xc000_0303;
+/// LbrSelect: which branches are left out.
+pub const LBR_SELECT: u32 = 0xc000_010e;
+/// DebugExtnCtl: branch records on.
+pub const DEBUG_EXTENSION: u32 = 0xc000_010f;
+/// First branch record's source, of the newest; sources and targets take turns.
+pub const LBR_FROM0: u32 = 0xc001_0300;
+/// DebugCtl: freezes.
+pub const DEBUGCTL: u32 = 0x1d9;
 /// IbsFetchCtl.
 pub const IBS_FETCH_CTL: u32 = 0xc001_1030;
 /// IbsFetchLinAd: address of the fetch.
@@ -53,6 +69,11 @@ pub const STATE: &[RangeInclusive<u32>] = &[
     PERF_CTL0 + 6..=PERF_CTL0 + 6,
     PERF_CTL0 + 8..=PERF_CTL0 + 8,
     PERF_CTL0 + 10..=PERF_CTL0 + 10,
+    LBR_SELECT..=LBR_SELECT,
+    LBR_FROM0..=LBR_FROM0 + 31,
+    DEBUGCTL..=DEBUGCTL,
+    DEBUG_EXTENSION..=DEBUG_EXTENSION,
+    GLOBAL_STATUS..=GLOBAL_CTL,
     IBS_FETCH_LINEAR..=IBS_FETCH_PHYSICAL,
     IBS_OP_RIP..=IBS_DC_PHYSICAL,
     IBS_BRANCH_TARGET..=IBS_FETCH_CTL_EXTENDED,

@@ -5,6 +5,8 @@ use crate::emulated::{Class, Retired};
 
 /// IbsOpMaxCnt, in units of 16.
 const MAXIMUM: u64 = 0xffff;
+/// IbsOpL3MissOnly, of Zen 4: a tagged op that found its data before memory, or had none, is no sample, and the count begins anew.
+const MISSES_ALONE: u64 = 1 << 16;
 /// IbsOpEn.
 const ENABLE: u64 = 1 << 17;
 /// IbsOpVal: a sample waits, and nothing counts.
@@ -19,8 +21,9 @@ const CURRENT: u64 = 0x7ff_ffff;
 /// Bits of IbsOpCurCnt that a sample leaves random.
 const RANDOM_BITS: u32 = 7;
 
-/// Data sources of IbsOpData2 before Zen 4: a cache beyond the second level, and memory.
+/// Data sources of IbsOpData2: a cache beyond the second level, before Zen 4 and from there on (the core complex's own), and memory.
 const SOURCE_CACHE: u64 = 2;
+const SOURCE_OWN_CACHE: u64 = 1;
 const SOURCE_MEMORY: u64 = 3;
 /// CacheHitSt: the line was not modified by another core.
 const NOT_MODIFIED: u64 = 1 << 5;
@@ -30,6 +33,8 @@ const NOT_MODIFIED: u64 = 1 << 5;
 /// The sample tells of the instruction as a whole, whichever of its ops was tagged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Op {
+    /// What Zen 4 added is there.
+    is_extended: bool,
     control: u64,
     /// IbsOpCurCnt; below 0 where what has not retired yet is not to count.
     count: i64,
@@ -43,6 +48,11 @@ pub struct Op {
 }
 
 impl Op {
+    /// As after a reset; with or without what Zen 4 added.
+    pub fn new(is_extended: bool) -> Self {
+        Self { is_extended, ..Self::default() }
+    }
+
     /// The class that is counted now.
     pub fn class(&self) -> Option<Class> {
         let running = self.control & (ENABLE | VALID) == ENABLE && self.maximum() > 0;
@@ -73,8 +83,19 @@ impl Op {
         self.count -= events;
     }
 
-    /// The tagged op has retired with its instruction.
-    pub fn sample(&mut self, retired: &Retired, random: Option<&mut Random>) {
+    /// The tagged op has retired with its instruction; whether that is a sample.
+    pub fn sample(&mut self, retired: &Retired, random: Option<&mut Random>) -> bool {
+        self.count = random.map_or(0, |random| random.bits(RANDOM_BITS)) as i64;
+        let misses = retired.classes & Class::Loads.bit() != 0 && retired.level >= 3;
+        if self.control & MISSES_ALONE != 0 && !misses {
+            return false;
+        }
+        self.tell_of(retired);
+        self.control |= VALID;
+        true
+    }
+
+    fn tell_of(&mut self, retired: &Retired) {
         let is = |class: Class| u64::from(retired.classes & class.bit() != 0);
         let (load, store) = (is(Class::Loads), is(Class::Stores));
         // Of a load, and only where caches are simulated.
@@ -87,8 +108,9 @@ impl Op {
             | is(Class::Taken) << 35
             | is(Class::Mispredicted) << 36
             | is(Class::Branches) << 37;
+        let cache = if self.is_extended { SOURCE_OWN_CACHE } else { SOURCE_CACHE };
         self.data2 = match retired.level {
-            2 if missed_l2 => SOURCE_CACHE | NOT_MODIFIED,
+            2 if missed_l2 => cache | NOT_MODIFIED,
             3.. if missed_l2 => SOURCE_MEMORY,
             _ => 0,
         };
@@ -110,8 +132,6 @@ impl Op {
         }
         self.physical = 0;
         self.target = if is(Class::Taken) == 1 { retired.next_ip } else { 0 };
-        self.control |= VALID;
-        self.count = random.map_or(0, |random| random.bits(RANDOM_BITS)) as i64;
     }
 
     /// Reads a register; `None` where it is not one of these.
@@ -135,7 +155,8 @@ impl Op {
     pub fn write(&mut self, number: u32, value: u64) -> bool {
         let register = match number {
             msr::IBS_OP_CTL => {
-                self.control = value & (MAXIMUM | ENABLE | VALID | BY_OPS | MAXIMUM_EXTENSION);
+                let filter = if self.is_extended { MISSES_ALONE } else { 0 };
+                self.control = value & (MAXIMUM | ENABLE | VALID | BY_OPS | MAXIMUM_EXTENSION | filter);
                 self.count = (value >> CURRENT_SHIFT & CURRENT) as i64;
                 return true;
             }
@@ -155,5 +176,33 @@ impl Op {
 
     fn maximum(&self) -> u64 {
         (self.control & MAXIMUM) << 4 | self.control & MAXIMUM_EXTENSION
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(level: u8) -> Retired {
+        Retired { ip: 0x1000, classes: Class::Loads.bit(), level, latency_cycles: 9, ..Retired::default() }
+    }
+
+    /// Linux's IBS_DATA_SRC_EXT_LOC_CACHE is 1, its IBS_DATA_SRC_LOC_CACHE 2; memory is 3 in both.
+    #[test]
+    fn an_op_that_did_not_miss_is_no_sample_where_misses_alone_are_wanted() {
+        let mut op = Op::new(true);
+        op.write(msr::IBS_OP_CTL, ENABLE | BY_OPS | MISSES_ALONE | 1);
+        assert!(op.pass(17) && !op.sample(&load(2), None));
+        assert_eq!((op.left(), op.read(msr::IBS_OP_RIP)), (16, Some(0)), "the count begins anew");
+        assert!(!op.sample(&Retired { level: 3, classes: Class::Stores.bit(), ..load(3) }, None));
+        assert!(op.sample(&load(3), None));
+        assert_eq!((op.class(), op.read(msr::IBS_OP_DATA2)), (None, Some(3)), "a sample waits");
+        op.write(msr::IBS_OP_CTL, ENABLE | 1);
+        assert!(op.sample(&load(2), None));
+        assert_eq!(op.read(msr::IBS_OP_DATA2), Some(1 | NOT_MODIFIED));
+        let mut older = Op::new(false);
+        older.write(msr::IBS_OP_CTL, ENABLE | MISSES_ALONE | 1);
+        assert!(older.sample(&load(2), None), "the bit is not there");
+        assert_eq!(older.read(msr::IBS_OP_DATA2), Some(2 | NOT_MODIFIED));
     }
 }

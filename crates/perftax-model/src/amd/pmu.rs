@@ -1,9 +1,10 @@
 //! The PMU of one core.
 
 use super::generation::{COUNTER_BITS, COUNTERS};
-use super::{Fetch, Generation, Op, Random, counted, msr};
+use super::{Branches, Fetch, Generation, Op, Random, counted, msr};
 use crate::emulated::{
-    Actions, Budget, CLOSE, Class, Counted, Granularity, Held, KERNEL, Plan, Retired, Settings, Skid, Tally, USER, Unmodelled,
+    Actions, Branch, Budget, CLOSE, Class, Counted, Granularity, Held, KERNEL, Plan, Retired, Settings, Skid, Tally, USER,
+    Unmodelled,
 };
 
 const COUNTER_MASK: u64 = (1 << COUNTER_BITS) - 1;
@@ -15,6 +16,17 @@ const SELECT_ENABLE: u64 = 1 << 22;
 const LEGACY_COUNTERS: u32 = 4;
 /// IbsCtl: extended entry 0 of the local APIC, and that this is valid (bit 8). The firmware's to write; nobody else may.
 const IBS_CTL: u64 = 1 << 8;
+
+/// All counters, a bit each of the registers of version 2.
+const ALL_COUNTERS: u64 = (1 << COUNTERS) - 1;
+/// PerfCntrGlobalStatus: branch records are frozen, counters are.
+const STATUS_BRANCHES_FROZEN: u64 = 1 << 58;
+const STATUS_COUNTERS_FROZEN: u64 = 1 << 59;
+/// DebugCtl: what freezes at an interrupt.
+const DEBUGCTL_FREEZE_BRANCHES: u64 = 1 << 11;
+const DEBUGCTL_FREEZE_COUNTERS: u64 = 1 << 12;
+/// All of it that may be set (APM volume 2, 13.1.1.7): nothing but the freezes does anything here.
+const DEBUGCTL: u64 = 0x3f | DEBUGCTL_FREEZE_BRANCHES | DEBUGCTL_FREEZE_COUNTERS;
 
 /// Who counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +62,11 @@ pub struct Pmu {
     pub settings: Settings,
     counters: [u64; COUNTERS],
     selectors: [u64; COUNTERS],
+    /// PerfCntrGlobalCtl and PerfCntrGlobalStatus: before version 2 all run.
+    global_control: u64,
+    status: u64,
+    debugctl: u64,
+    branches: Branches,
     op: Op,
     fetch: Fetch,
     random: Random,
@@ -74,8 +91,12 @@ impl Pmu {
             settings,
             counters: [0; COUNTERS],
             selectors: [0; COUNTERS],
-            op: Op::default(),
-            fetch: Fetch::default(),
+            global_control: ALL_COUNTERS,
+            status: 0,
+            debugctl: 0,
+            branches: Branches::default(),
+            op: Op::new(generation.is_version_2()),
+            fetch: Fetch::new(generation.is_version_2()),
             random: Random::new(core + 1),
             running: Vec::new(),
             held: Held::default(),
@@ -94,16 +115,16 @@ impl Pmu {
     /// An instruction has retired and its budget is used up: counters are brought up to date, and what is due happens.
     pub fn retire(&mut self, budget: &mut Budget, retired: &Retired) -> Actions {
         let due = self.cycle(retired);
-        let Due { mut interrupt, op, fetch } = self.sync(budget);
+        let Due { mut interrupt, mut op, mut fetch } = self.sync(budget);
         interrupt |= due;
         let mut actions = Actions::default();
         interrupt = self.skid.arrives(self.settings.skid, interrupt);
         if op {
             let random = Some(&mut self.random).filter(|_| self.settings.ibs_random);
-            self.op.sample(retired, random);
+            op = self.op.sample(retired, random);
         }
         if fetch {
-            self.fetch.sample(retired);
+            fetch = self.fetch.sample(retired);
         }
         if op || fetch {
             self.update_running();
@@ -111,6 +132,9 @@ impl Pmu {
             actions.sampling_interrupt = true;
         }
         actions.interrupt = interrupt;
+        if interrupt {
+            self.freeze();
+        }
         if interrupt || op || fetch {
             self.tally.interrupts += 1;
             actions.stall_ns = self.settings.interrupt_ns;
@@ -159,7 +183,72 @@ impl Pmu {
         if number == msr::IBS_CTL {
             return Some(IBS_CTL);
         }
+        if self.generation.is_version_2() {
+            let found = match number {
+                msr::GLOBAL_STATUS => Some(self.status),
+                msr::GLOBAL_STATUS_CLR | msr::GLOBAL_STATUS_SET => Some(0),
+                msr::GLOBAL_CTL => Some(self.global_control),
+                _ => self.has_branches().then(|| self.read_of_branches(number)).flatten(),
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
         self.op.read(number).or_else(|| self.fetch.read(number))
+    }
+
+    /// Whether there are branch records.
+    fn has_branches(&self) -> bool {
+        self.generation.is_version_2() && !self.settings.without.branches
+    }
+
+    fn read_of_branches(&mut self, number: u32) -> Option<u64> {
+        if number == msr::DEBUGCTL { Some(self.debugctl) } else { self.branches.read(number) }
+    }
+
+    /// Whether a register of the state is this generation's.
+    pub fn has(&self, number: u32) -> bool {
+        let of_branches = matches!(number, msr::DEBUGCTL | msr::LBR_SELECT | msr::DEBUG_EXTENSION)
+            || (msr::LBR_FROM0..msr::LBR_FROM0 + 32).contains(&number);
+        match number {
+            msr::GLOBAL_STATUS..=msr::GLOBAL_STATUS_SET => self.generation.is_version_2(),
+            _ => !of_branches || self.has_branches(),
+        }
+    }
+
+    /// A branch was taken while branches are recorded; whether it was.
+    pub fn branch(&mut self, branch: &Branch) -> bool {
+        self.branches.record(branch)
+    }
+
+    /// What stops at an interrupt of a counter.
+    fn freeze(&mut self) {
+        if self.debugctl & DEBUGCTL_FREEZE_BRANCHES != 0 {
+            self.status |= STATUS_BRANCHES_FROZEN;
+        }
+        if self.debugctl & DEBUGCTL_FREEZE_COUNTERS != 0 {
+            self.status |= STATUS_COUNTERS_FROZEN;
+            self.update_running();
+        }
+    }
+
+    /// Writes a register of version 2; false where it is not one or refuses the value.
+    fn write_of_version_2(&mut self, number: u32, value: u64) -> bool {
+        const STATUS: u64 = ALL_COUNTERS | STATUS_BRANCHES_FROZEN | STATUS_COUNTERS_FROZEN;
+        if !self.generation.is_version_2() {
+            return false;
+        }
+        match number {
+            msr::GLOBAL_STATUS => return false,
+            msr::GLOBAL_STATUS_CLR => self.status &= !value,
+            msr::GLOBAL_STATUS_SET => self.status |= value & STATUS,
+            msr::GLOBAL_CTL if value & !ALL_COUNTERS == 0 => self.global_control = value,
+            msr::GLOBAL_CTL => return false,
+            msr::DEBUGCTL if self.has_branches() && value & !DEBUGCTL == 0 => self.debugctl = value,
+            msr::DEBUGCTL => return false,
+            _ => return self.has_branches() && self.branches.write(number, value),
+        }
+        true
     }
 
     /// Writes a register; false where it is not one of ours or refuses the value.
@@ -178,7 +267,8 @@ impl Pmu {
                 }
             }
             None => {
-                if !self.op.write(number, value) && !self.fetch.write(number, value, random) {
+                let of_samples = self.op.write(number, value) || self.fetch.write(number, value, random);
+                if !of_samples && !self.write_of_version_2(number, value) {
                     return false;
                 }
             }
@@ -210,9 +300,10 @@ impl Pmu {
 
     fn update_running(&mut self) {
         self.running.clear();
+        let runs = if self.status & STATUS_COUNTERS_FROZEN == 0 { self.global_control } else { 0 };
         for (i, &selector) in self.selectors.iter().enumerate() {
             let counts = [selector & SELECT_KERNEL != 0, selector & SELECT_USER != 0];
-            let enabled = selector & SELECT_ENABLE != 0 && counts != [false; 2];
+            let enabled = runs >> i & 1 == 1 && selector & SELECT_ENABLE != 0 && counts != [false; 2];
             if let Some(counted) = counted(selector).filter(|counted| enabled && *counted != Counted::Never) {
                 self.running.push(Running { who: Who::Counter(i), counted, counts });
             }
@@ -236,7 +327,9 @@ impl Pmu {
             match running.who {
                 Who::Counter(i) => {
                     let value = self.counters[i] as i64 + events * running.counted.weight() as i64;
-                    due.interrupt |= value > COUNTER_MASK as i64 && self.selectors[i] & SELECT_INTERRUPT != 0;
+                    let overflowed = value > COUNTER_MASK as i64;
+                    self.status |= u64::from(overflowed) << i;
+                    due.interrupt |= overflowed && self.selectors[i] & SELECT_INTERRUPT != 0;
                     self.counters[i] = value as u64 & COUNTER_MASK;
                 }
                 Who::Op => due.op |= self.op.pass(events),
@@ -261,6 +354,7 @@ impl Pmu {
                 continue;
             }
             let value = self.counters[i] + self.held.judge(i as u64, |held| condition.cycle(retired.classes, retired.uops, held));
+            self.status |= u64::from(value > COUNTER_MASK) << i;
             interrupt |= value > COUNTER_MASK && self.selectors[i] & SELECT_INTERRUPT != 0;
             self.counters[i] = value & COUNTER_MASK;
         }
@@ -288,6 +382,9 @@ impl Pmu {
             plan.watch_memory();
             // Accesses are told of with the instructions that make them.
             plan.follow_instructions();
+        }
+        if self.branches.are_on() && self.status & STATUS_BRANCHES_FROZEN == 0 {
+            plan.record_branches();
         }
         if self.settings.miss_time {
             plan.charge_misses();

@@ -3,6 +3,7 @@
 //! Whoever executes the instructions keeps a [`Budget`]: so many events of each [`Class`] may pass before the PMU must be told of an
 //! instruction that has [`Retired`]. Between two such moments an event costs one subtraction there and nothing here.
 
+mod branch;
 mod budget;
 mod class;
 mod counted;
@@ -13,6 +14,7 @@ mod settings;
 mod skid;
 mod unmodelled;
 
+pub use branch::{Branch, Kind};
 pub use budget::{Budget, CLASSES, Granularity, KERNEL, USER};
 pub use class::Class;
 pub use counted::{Condition, Counted, Masks};

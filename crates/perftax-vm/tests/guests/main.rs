@@ -27,3 +27,4 @@ mod selfcost;
 mod surroundings;
 mod tasks;
 mod trace;
+mod zen4;

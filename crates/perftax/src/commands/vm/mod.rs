@@ -189,6 +189,7 @@ enum Cpu {
     Sapphirerapids,
     Zen2,
     Zen3,
+    Zen4,
 }
 
 /// What a processor may lack.
@@ -211,6 +212,7 @@ impl From<Cpu> for Generation {
             Cpu::Sapphirerapids => Self::SapphireRapids,
             Cpu::Zen2 => Self::Zen2,
             Cpu::Zen3 => Self::Zen3,
+            Cpu::Zen4 => Self::Zen4,
         }
     }
 }
