@@ -277,8 +277,8 @@ mod tests {
                 0x5e,
                 &[(0x4c1, 0xffff_ffff_1234), (0x186, 0x41_00c0), (0x600, 0xffff_8000), (0x1c8, 1), (0x3f1, 1), (0x38f, 3)][..],
             ),
-            // Sapphire Rapids: a counter, fewer branch records, the newest's source, and which are recorded.
-            (6, 0x8f, &[(0x4c1, 0xffff_ffff_1234), (0x14cf, 16), (0x1500, 0x7fff_1234), (0x120f, 7), (0x14ce, 0x7f_0007)]),
+            // Sapphire Rapids: a counter, the newest branch record's source, another's particulars, and which are recorded.
+            (6, 0x8f, &[(0x4c1, 0xffff_ffff_1234), (0x1500, 0x7fff_1234), (0x121f, 7), (0x14ce, 0x7f_0007)]),
             // Zen 4: which counters run, a branch record, and that they are recorded.
             (0x19, 0x11, &[(0xc000_0301, 3), (0xc001_0302, 0x7fff_1234), (0xc000_010f, 0x40)]),
             // Zen 2: a counter, its selector, IBS.
@@ -300,5 +300,27 @@ mod tests {
             }
             assert_eq!(saved(&mut engine), before);
         }
+    }
+
+    /// The depth comes before the records, of which there are fewer then.
+    #[test]
+    fn fewer_branch_records_are_restored_too() {
+        let mut budget = Budget::default();
+        let mut engine = engine(6, 0x8f, &mut budget);
+        let all = saved(&mut engine).len();
+        for (number, value) in [(0x14cf, 16), (0x1500, 0x7fff_1234), (0x120f, 7)] {
+            assert!(perftax_engine_wrmsr(&mut engine, number, value), "{number:#x}");
+        }
+        assert!(!perftax_engine_wrmsr(&mut engine, 0x1210, 7), "beyond them");
+        let before = saved(&mut engine);
+        assert_eq!(before.len(), all - 3 * 16);
+        perftax_engine_reset(&mut engine);
+        // As the emulator does: what stands at a place is asked for when it is its turn.
+        for (place, (wanted, value)) in before.iter().enumerate() {
+            let mut number = 0;
+            assert!(perftax_engine_saves(&engine, place, &mut number) && number == *wanted, "{place}: {number:#x} {wanted:#x}");
+            perftax_engine_restore(&mut engine, number, *value);
+        }
+        assert_eq!(saved(&mut engine), before);
     }
 }
