@@ -31,7 +31,7 @@ const NONE: u64 = abi::PERF_SAMPLE_REGS_ABI_NONE as u64;
 const BITS_32: u64 = abi::PERF_SAMPLE_REGS_ABI_32 as u64;
 const BITS_64: u64 = abi::PERF_SAMPLE_REGS_ABI_64 as u64;
 
-/// `PERF_SAMPLE_REGS_ABI_SIMD` of patches that no kernel has taken up to 7.1: vector registers and masks behind the general ones, by fields of the attribute
+/// `PERF_SAMPLE_REGS_ABI_SIMD` of patches that no kernel has taken up to 7.2: vector registers and masks behind the general ones, by fields of the attribute
 /// that are not there yet. Where it is set a dump is longer than its mask says.
 const SIMD: u64 = 1 << 2;
 
@@ -46,7 +46,7 @@ impl<'a> Registers<'a> {
             BITS_64 => RegisterAbi::Bits64,
             abi if abi & SIMD != 0 => {
                 let why = format!(
-                    "{field} has ABI {abi}: sets of SIMD registers, which no released kernel's ABI has (up to 7.1) and which are not read"
+                    "{field} has ABI {abi}: sets of SIMD registers, which no released kernel's ABI has (up to 7.2) and which are not read"
                 );
                 return Err(before.malformed(why));
             }
