@@ -7,7 +7,7 @@ use std::path::Path;
 use perftax_doc::{Audit, Verdict};
 use perftax_vm::{Generation, Guest, Without};
 
-use crate::common;
+use crate::common::{self, section};
 
 const TURNS: u64 = 200_000;
 /// Cycles of an access by machines/sapphire-rapids.toml: in the first level, in memory, and modified in another core's cache (81 ns at 2 GHz).
@@ -19,28 +19,12 @@ const WAIT_NS: f64 = 107.0;
 
 /// Runs a script beside its programs; what it says, and its errors.
 fn run(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String) {
-    let folder = common::compiled("calls.c");
-    for name in ["loop", "access", "walk"] {
-        let source = common::source(&format!("{name}.S"));
-        common::assemble(folder.path(), name, &[&format!("-DN={TURNS}"), source.to_str().unwrap()]);
-    }
+    let folder = common::programs(&["loop", "access", "walk"], TURNS);
     let sharing = Path::new(env!("CARGO_MANIFEST_DIR")).join("../perftax-lab/workloads/sharing.c");
     let mut gcc = std::process::Command::new("gcc");
     gcc.args(["-O2", "-g", "-static", "-pthread", "-o"]).arg(folder.path().join("sharing")).arg(sharing);
     assert!(gcc.status().unwrap().success());
-    std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_PERF)).unwrap();
-    let (output, errors, finished) = common::boot(&["sh", "script"].map(String::from), |guest| {
-        guest.share = Some(folder.path().into());
-        guest.processor.generation = Generation::SapphireRapids;
-        change(guest);
-    });
-    assert_eq!(finished.code, 0, "{output}{errors}");
-    (output, errors)
-}
-
-/// The lines behind `== name`, up to the next such.
-fn section<'a>(output: &'a str, name: &str) -> Vec<&'a str> {
-    output.lines().skip_while(|line| *line != format!("== {name}")).skip(1).take_while(|line| !line.starts_with("== ")).collect()
+    common::run_script(folder.path(), script, Generation::SapphireRapids, change)
 }
 
 /// The architectural registers are there and the older ones are not; fewer records may be asked for, and are empty then; without branch records there are none.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use perftax_vm::{Generation, Guest, Without};
 
-use crate::common;
+use crate::common::{self, section};
 
 const TURNS: u64 = 200_000;
 /// Instructions and branches of programs/loop.S, of which the jump into the loop, all but the last of its own and the system call are taken.
@@ -13,24 +13,8 @@ const LOOP: u64 = 5 + 8 * TURNS + 3;
 
 /// Runs a script beside its programs; what it says, and its errors.
 fn run(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String) {
-    let folder = common::compiled("calls.c");
-    for name in ["loop", "walk"] {
-        let source = common::source(&format!("{name}.S"));
-        common::assemble(folder.path(), name, &[&format!("-DN={TURNS}"), source.to_str().unwrap()]);
-    }
-    std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_PERF)).unwrap();
-    let (output, errors, finished) = common::boot(&["sh", "script"].map(String::from), |guest| {
-        guest.share = Some(folder.path().into());
-        guest.processor.generation = Generation::Zen4;
-        change(guest);
-    });
-    assert_eq!(finished.code, 0, "{output}{errors}");
-    (output, errors)
-}
-
-/// The lines behind `== name`, up to the next such.
-fn section<'a>(output: &'a str, name: &str) -> Vec<&'a str> {
-    output.lines().skip_while(|line| *line != format!("== {name}")).skip(1).take_while(|line| !line.starts_with("== ")).collect()
+    let folder = common::programs(&["loop", "walk"], TURNS);
+    common::run_script(folder.path(), script, Generation::Zen4, change)
 }
 
 #[test]

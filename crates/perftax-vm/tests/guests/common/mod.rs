@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use perftax_vm::{Finished, Guest, Installation, Resident, Sources, Terminal, run};
+use perftax_vm::{Finished, Generation, Guest, Installation, Resident, Sources, Terminal, run};
 
 /// Guests run on processors that nobody else wants (scripts/test), and so may wait for long.
 const LONGEST: Duration = Duration::from_secs(1800);
@@ -141,6 +141,32 @@ calibrate() {
     chrt -f 1 perftax calibrate \"$@\" >/dev/null || chrt -f 1 perftax calibrate --seed 2 \"$@\" >/dev/null
 }
 ";
+
+/// `calls` and programs of `programs/NAME.S`, whose loops take so many turns.
+pub fn programs(names: &[&str], turns: u64) -> tempfile::TempDir {
+    let folder = compiled("calls.c");
+    for name in names {
+        assemble(folder.path(), name, &[&format!("-DN={turns}"), source(&format!("{name}.S")).to_str().unwrap()]);
+    }
+    folder
+}
+
+/// Runs a script of the shell on a processor, in a folder's copy; what it says, and its errors.
+pub fn run_script(folder: &Path, script: &str, generation: Generation, change: impl FnOnce(&mut Guest)) -> (String, String) {
+    std::fs::write(folder.join("script"), format!("{SHORT_PERF}{script}")).unwrap();
+    let (output, errors, finished) = boot(&["sh", "script"].map(String::from), |guest| {
+        guest.share = Some(folder.into());
+        guest.processor.generation = generation;
+        change(guest);
+    });
+    assert_eq!(finished.code, 0, "{output}{errors}");
+    (output, errors)
+}
+
+/// The lines behind `== name`, up to the next such.
+pub fn section<'a>(output: &'a str, name: &str) -> Vec<&'a str> {
+    output.lines().skip_while(|line| *line != format!("== {name}")).skip(1).take_while(|line| !line.starts_with("== ")).collect()
+}
 
 /// Compiles a kernel module of `tests/guests/modules` into a folder, for the machine's own kernel (its headers come with `make kmod`).
 pub fn compile_module(folder: &Path, name: &str) {
