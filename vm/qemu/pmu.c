@@ -21,6 +21,9 @@
 #include "tcg/helper-tcg.h"
 #include "pmu_internal.h"
 
+/* Leaf 23H is there. */
+#define CPUID_7_1_EAX_ARCH_PERFMON_EXT  (1U << 8)
+
 bool x86_pmu_present(CPUX86State *env)
 {
     return env->pmu.engine != NULL;
@@ -83,6 +86,32 @@ static bool pmu_write(void *of, uint64_t address, const uint64_t *words,
     return true;
 }
 
+/*
+ * Memory as the processor addresses it, without page tables: architectural
+ * PEBS writes there.  Nothing but RAM takes records.
+ */
+static bool pmu_write_physical(void *of, uint64_t address,
+                               const uint64_t *words, size_t count)
+{
+    AddressSpace *as = cpu_get_address_space(env_cpu(of), X86ASIdx_MEM);
+    hwaddr inside, length = 8 * count;
+    g_autofree uint64_t *bytes = g_new(uint64_t, count);
+    MemoryRegion *mr;
+    size_t i;
+
+    RCU_READ_LOCK_GUARD();
+    mr = address_space_translate(as, address, &inside, &length, true,
+                                 MEMTXATTRS_UNSPECIFIED);
+    if (!memory_region_is_ram(mr) || length < 8 * count) {
+        return false;
+    }
+    for (i = 0; i < count; i++) {
+        bytes[i] = cpu_to_le64(words[i]);
+    }
+    return address_space_write(as, address, MEMTXATTRS_UNSPECIFIED, bytes,
+                               8 * count) == MEMTX_OK;
+}
+
 /* A cache as the engine simulates it, otherwise as the processor's. */
 static void pmu_describe_cache(perftax_engine *engine, CPUCacheInfo **cache)
 {
@@ -143,8 +172,8 @@ static void pmu_tell_unmodelled(void)
 }
 
 /*
- * Has CPUID list architectural branch records where the engine has them, and
- * the leaf of AMD's version 2. The former's
+ * Has CPUID list architectural branch records where the engine has them, the
+ * leaf of Intel's version 6, and that of AMD's version 2. The former's
  * XSAVE state is not: features and components were told apart before.
  */
 static void pmu_list_leaves(CPUX86State *env)
@@ -152,12 +181,18 @@ static void pmu_list_leaves(CPUX86State *env)
     uint32_t r[4];
 
     if (!pmu_is_hidden(env) &&
-        perftax_engine_cpuid(env->pmu.engine, 0x1c, r)) {
+        perftax_engine_cpuid(env->pmu.engine, 0x1c, 0, r)) {
         env->features[FEAT_7_0_EDX] |= CPUID_7_0_EDX_ARCH_LBR;
         env->cpuid_level = MAX(env->cpuid_level, 0x1c);
     }
     if (!pmu_is_hidden(env) &&
-        perftax_engine_cpuid(env->pmu.engine, 0x80000022, r)) {
+        perftax_engine_cpuid(env->pmu.engine, 0x23, 0, r)) {
+        env->features[FEAT_7_1_EAX] |= CPUID_7_1_EAX_ARCH_PERFMON_EXT;
+        env->cpuid_level = MAX(env->cpuid_level, 0x23);
+        env->cpuid_level_func7 = MAX(env->cpuid_level_func7, 1);
+    }
+    if (!pmu_is_hidden(env) &&
+        perftax_engine_cpuid(env->pmu.engine, 0x80000022, 0, r)) {
         env->cpuid_xlevel = MAX(env->cpuid_xlevel, 0x80000022);
     }
 }
@@ -167,7 +202,9 @@ bool x86_pmu_realize(X86CPU *cpu, Error **errp)
     CPUX86State *env = &cpu->env;
     X86PMU *pmu = &env->pmu;
     MachineState *machine = MACHINE(qdev_get_machine());
-    struct perftax_memory memory = { env, pmu_read, pmu_write };
+    struct perftax_memory memory = {
+        env, pmu_read, pmu_write, pmu_write_physical
+    };
     uint32_t version = env->cpuid_version;
     uint32_t family = (version >> 8) & 0xf;
     uint32_t model = ((version >> 4) & 0xf) | ((version >> 12) & 0xf0);
@@ -182,8 +219,9 @@ bool x86_pmu_realize(X86CPU *cpu, Error **errp)
     if (!pmu->engine) {
         error_setg(errp, "pmu=on: no PMU%s is modelled for family %u model %u;"
                    " there is one for Haswell, Broadwell, Skylake-Client,"
-                   " Icelake-Server, Sapphire Rapids (model=143), EPYC,"
-                   " EPYC-Rome, EPYC-Milan and Zen 4 (EPYC-Milan,model=17)",
+                   " Icelake-Server, Sapphire Rapids (model=143),"
+                   " ClearwaterForest, EPYC, EPYC-Rome, EPYC-Milan and Zen 4"
+                   " (EPYC-Milan,model=17)",
                    pmu->settings.caches || pmu->settings.miss_time
                    ? " with caches" : "", family, model);
         return false;
@@ -282,13 +320,14 @@ void x86_pmu_cpuid(CPUX86State *env, uint32_t *eax, uint32_t *ebx,
     *edx = r[3];
 }
 
-bool x86_pmu_cpuid_leaf(CPUX86State *env, uint32_t leaf, uint32_t *eax,
-                        uint32_t *ebx, uint32_t *ecx, uint32_t *edx)
+bool x86_pmu_cpuid_leaf(CPUX86State *env, uint32_t leaf, uint32_t subleaf,
+                        uint32_t *eax, uint32_t *ebx, uint32_t *ecx,
+                        uint32_t *edx)
 {
     uint32_t r[4];
 
     if (!env->pmu.engine || pmu_is_hidden(env) ||
-        !perftax_engine_cpuid(env->pmu.engine, leaf, r)) {
+        !perftax_engine_cpuid(env->pmu.engine, leaf, subleaf, r)) {
         return false;
     }
     *eax = r[0];

@@ -95,11 +95,12 @@ struct perftax_settings {
     bool miss_time;                     /* loads that miss take time, all instructions are followed for that; with caches */
 };
 
-/* The machine's memory at its kernel's addresses; false where it cannot be reached without a fault. */
+/* The machine's memory at its kernel's addresses, and at its own; false where it cannot be reached without a fault. */
 struct perftax_memory {
     void *of;
     bool (*read)(void *of, uint64_t address, uint64_t *value);
     bool (*write)(void *of, uint64_t address, const uint64_t *words, size_t count);
+    bool (*write_physical)(void *of, uint64_t address, const uint64_t *words, size_t count);
 };
 
 struct perftax_tally {
@@ -117,8 +118,8 @@ void perftax_engine_reset(perftax_engine *engine);
 void perftax_engine_set(perftax_engine *engine, const struct perftax_settings *settings);
 /* Leaf 0xA. */
 void perftax_engine_cpuid_a(const perftax_engine *engine, uint32_t registers[4]);
-/* Another leaf that is of a PMU alone: EAX, EBX, ECX, EDX. False where the processor has none. */
-bool perftax_engine_cpuid(const perftax_engine *engine, uint32_t leaf, uint32_t registers[4]);
+/* Another leaf that is of a PMU alone, a sub-leaf of it where it has some: EAX, EBX, ECX, EDX. False where the processor has none. */
+bool perftax_engine_cpuid(const perftax_engine *engine, uint32_t leaf, uint32_t subleaf, uint32_t registers[4]);
 /* Size and ways of the caches for data: level 1 to 3. False where they are not described. */
 bool perftax_engine_cache(const perftax_engine *engine, uint32_t level, uint64_t *bytes, uint32_t *ways);
 /* The event at this place among those that counters were set to and that are not modelled (code in bits 7:0, unit mask in 15:8, AMD's upper

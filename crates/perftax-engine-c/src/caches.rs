@@ -67,15 +67,16 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Entries and ways of the second-level TLB for data, which is shared with code on Intel's (Intel 64 and IA-32 optimization reference manual, chapter 2: 1024 in 8 ways on
 /// Haswell, 1536 in 6 on Broadwell, in 12 on Skylake, 2048 in 16 on Golden Cove; software optimization guides for AMD family 17h models 30h and up and family 19h, 2.12.2: 2048 in 16; family 19h model 11h: 3072 in 24).
-fn tlb_of(generation: Generation) -> [u64; 2] {
-    match generation {
+fn tlb_of(generation: Generation) -> Option<[u64; 2]> {
+    Some(match generation {
         Generation::Intel(intel::Generation::Haswell) => [1024, 8],
         Generation::Intel(intel::Generation::Broadwell) => [1536, 6],
         Generation::Intel(intel::Generation::Skylake | intel::Generation::IceLake) => [1536, 12],
         Generation::Intel(intel::Generation::SapphireRapids) => [2048, 16],
         Generation::Amd(amd::Generation::Zen4) => [3072, 24],
         Generation::Amd(_) => [2048, 16],
-    }
+        Generation::Intel(intel::Generation::ClearwaterForest) => return None,
+    })
 }
 
 /// A machine file, of which only the model is of interest.
@@ -93,7 +94,8 @@ fn describe(generation: Generation) -> Option<Machine> {
         Generation::Amd(amd::Generation::Zen2) => "zen2",
         Generation::Amd(amd::Generation::Zen3) => "zen3",
         Generation::Amd(amd::Generation::Zen4) => "zen4",
-        Generation::Intel(intel::Generation::IceLake) | Generation::Amd(amd::Generation::Zen) => return None,
+        Generation::Intel(intel::Generation::IceLake | intel::Generation::ClearwaterForest)
+        | Generation::Amd(amd::Generation::Zen) => return None,
     };
     Some(toml::from_str::<Described>(machine::shipped(name)?).ok()?.model)
 }
@@ -138,7 +140,7 @@ impl Caches {
         if evicting {
             shared.hierarchy.get_or_insert_with(|| machine.hierarchy(cores, LlcShare::Whole, 1));
         }
-        let [entries, ways] = tlb_of(generation);
+        let [entries, ways] = tlb_of(generation)?;
         let tlb = evicting.then(|| SetAssociative::new(entries * LINE_BYTES, ways as usize, Policy::Lru, 0));
         Some(Self { core: core as usize, coherent, latency_cycles, beyond_ns, take_time: false, tlb, slow_from_cycles: u64::MAX })
     }

@@ -137,8 +137,8 @@ pub extern "C" fn perftax_engine_cpuid_a(engine: &Engine, registers: &mut [u32; 
 
 /// See the header.
 #[unsafe(no_mangle)]
-pub extern "C" fn perftax_engine_cpuid(engine: &Engine, leaf: u32, registers: &mut [u32; 4]) -> bool {
-    engine.pmu.cpuid(leaf).map(|told| *registers = told).is_some()
+pub extern "C" fn perftax_engine_cpuid(engine: &Engine, leaf: u32, subleaf: u32, registers: &mut [u32; 4]) -> bool {
+    engine.pmu.cpuid(leaf, subleaf).map(|told| *registers = told).is_some()
 }
 
 /// See the header.
@@ -279,6 +279,12 @@ mod tests {
             ),
             // Sapphire Rapids: a counter, the newest branch record's source, another's particulars, and which are recorded.
             (6, 0x8f, &[(0x4c1, 0xffff_ffff_1234), (0x1500, 0x7fff_1234), (0x121f, 7), (0x14ce, 0x7f_0007)]),
+            // Clearwater Forest: a counter, its selector by the other number's place, what it is reloaded with, the buffer's base and index.
+            (
+                6,
+                0xdd,
+                &[(0x4c1, 0xffff_ffff_1234), (0x187, 0x41_00c0), (0x1903, 1 << 63 | 0x1234), (0x3f4, 0x7_0004), (0x3f5, 1 << 32)],
+            ),
             // Zen 4: which counters run, a branch record, and that they are recorded.
             (0x19, 0x11, &[(0xc000_0301, 3), (0xc001_0302, 0x7fff_1234), (0xc000_010f, 0x40)]),
             // Zen 2: a counter, its selector, IBS.

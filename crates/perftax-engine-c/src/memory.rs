@@ -11,6 +11,7 @@ pub struct HostMemory {
     of: *mut c_void,
     read: extern "C" fn(*mut c_void, u64, *mut u64) -> bool,
     write: extern "C" fn(*mut c_void, u64, *const u64, usize) -> bool,
+    write_physical: extern "C" fn(*mut c_void, u64, *const u64, usize) -> bool,
 }
 
 impl Memory for HostMemory {
@@ -21,6 +22,10 @@ impl Memory for HostMemory {
 
     fn write(&mut self, address: u64, words: &[u64]) -> bool {
         (self.write)(self.of, address, words.as_ptr(), words.len())
+    }
+
+    fn write_physical(&mut self, address: u64, words: &[u64]) -> bool {
+        (self.write_physical)(self.of, address, words.as_ptr(), words.len())
     }
 }
 
@@ -34,6 +39,6 @@ impl HostMemory {
         extern "C" fn write(_: *mut c_void, _: u64, _: *const u64, _: usize) -> bool {
             false
         }
-        Self { of: std::ptr::null_mut(), read, write }
+        Self { of: std::ptr::null_mut(), read, write, write_physical: write }
     };
 }

@@ -76,10 +76,11 @@ impl Pmu {
         of_either!(self, pmu => &mut pmu.settings)
     }
 
-    /// A leaf of CPUID that is of a PMU alone, beside leaf 0xA: EAX, EBX, ECX, EDX.
-    pub fn cpuid(&self, leaf: u32) -> Option<[u32; 4]> {
+    /// A leaf of CPUID that is of a PMU alone, beside leaf 0xA, and where it has sub-leaves which of them: EAX, EBX, ECX, EDX.
+    pub fn cpuid(&self, leaf: u32, subleaf: u32) -> Option<[u32; 4]> {
         match (self, leaf) {
             (Self::Intel(pmu), 0x1c) => pmu.generation().cpuid_leaf_1c(pmu.settings.without),
+            (Self::Intel(pmu), 0x23) => pmu.generation().cpuid_leaf_23(subleaf, pmu.settings.caches, pmu.settings.without),
             (Self::Amd(pmu), 0x8000_0022) => pmu.generation().cpuid_leaf_8000_0022(pmu.settings.without),
             _ => None,
         }

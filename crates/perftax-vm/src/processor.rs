@@ -14,6 +14,8 @@ pub enum Generation {
     IceLake,
     /// 8 + 4 counters, adaptive PEBS, 32 architectural branch records.
     SapphireRapids,
+    /// 8 + 6 counters, architectural PEBS, 32 architectural branch records.
+    ClearwaterForest,
     /// AMD: 6 counters, instruction-based sampling.
     Zen2,
     /// As Zen 2.
@@ -33,6 +35,8 @@ impl Generation {
             Self::IceLake => "Icelake-Server-v4",
             // QEMU 7.2 has none of its own: what it has beyond Ice Lake (AMX, half floats) the emulation would not have either.
             Self::SapphireRapids => "Icelake-Server-v4,model=143,stepping=8,model-id=Intel Xeon Processor (SapphireRapids)",
+            // Quick strings are as below.
+            Self::ClearwaterForest => "ClearwaterForest,fsrs=off",
             Self::Zen2 => "EPYC-Rome",
             Self::Zen3 => "EPYC-Milan",
             // QEMU 7.2 has none of its own.

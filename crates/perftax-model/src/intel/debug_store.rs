@@ -8,6 +8,8 @@ pub trait Memory {
     fn read(&mut self, address: u64) -> Option<u64>;
     /// Writes words one after the other, all or none; whether it could.
     fn write(&mut self, address: u64, words: &[u64]) -> bool;
+    /// Writes words at an address of the memory itself, which no page table translates; whether it could.
+    fn write_physical(&mut self, address: u64, words: &[u64]) -> bool;
 }
 
 /// Offsets of the PEBS part.
@@ -32,7 +34,7 @@ pub(super) struct Occasion<'a> {
     pub counters: u64,
     /// The class of the first of them.
     pub class: Class,
-    /// MSR_PEBS_DATA_CFG, where the counter asks for more than the basic group.
+    /// What the counter asks for beyond the basic group: MSR_PEBS_DATA_CFG, or its own CFG_C where PEBS is architectural.
     pub groups: u64,
     /// The event tells where stores find their lines, and how long they take.
     pub of_stores: bool,
@@ -72,21 +74,24 @@ pub(super) fn store(memory: &mut impl Memory, store: u64, retired: &Retired, occ
 /// ds.c): first level, second level, last level, local memory, and the last level with another core's copy found clean, or
 /// modified (HITM).
 const LOAD_SOURCES: [u64; 6] = [0x1, 0x3, 0x4, 0xa, 0x6, 0x7];
+/// Likewise from Crestmont on, of the efficient cores (`__intel_pmu_pebs_data_source_cmt` of Linux 7.1).
+const CRESTMONT_SOURCES: [u64; 6] = [0x1, 0x3, 0x4, 0xa, 0x6, 0x8];
 /// A store found its line in the first level (precise_datala_hsw in Linux's ds.c).
 const STORE_HIT: u64 = 1;
 
 /// Address, source and latency of the data that the event is about.
-fn data(retired: &Retired, occasion: &Occasion) -> (u64, u64, u64) {
+pub(super) fn data(retired: &Retired, occasion: &Occasion) -> (u64, u64, u64) {
+    let sources = if occasion.generation == Generation::ClearwaterForest { CRESTMONT_SOURCES } else { LOAD_SOURCES };
     let locked = u64::from(retired.classes & Class::LockedLoads.bit() != 0) << 5;
     if occasion.of_stores {
-        let place = usize::from(retired.store_level).min(LOAD_SOURCES.len() - 1);
-        return (retired.store_address, LOAD_SOURCES[place] | locked, u64::from(occasion.latency_cycles[place]));
+        let place = usize::from(retired.store_level).min(sources.len() - 1);
+        return (retired.store_address, sources[place] | locked, u64::from(occasion.latency_cycles[place]));
     }
     let stored = (retired.store_address, if retired.store_missed { 0 } else { STORE_HIT } | locked, 0);
     match occasion.class {
         Class::Stores => stored,
         _ if retired.classes & Class::Loads.bit() != 0 => {
-            let source = LOAD_SOURCES.get(usize::from(retired.level)).copied().unwrap_or(LOAD_SOURCES[0]);
+            let source = sources.get(usize::from(retired.level)).copied().unwrap_or(sources[0]);
             (retired.load_address, source | locked, u64::from(retired.latency_cycles))
         }
         _ if retired.classes & Class::Stores.bit() != 0 => stored,
@@ -96,8 +101,8 @@ fn data(retired: &Retired, occasion: &Occasion) -> (u64, u64, u64) {
 
 /// A record's latencies: the access's alone, or from Golden Cove on the instruction's in the lower half and the access's in the upper one (struct pebs_meminfo of
 /// arch/x86/include/asm/perf_event.h). An instruction waits for nothing but its access here.
-fn latencies(generation: Generation, access: u64) -> u64 {
-    if generation == Generation::SapphireRapids { access | access << 32 } else { access }
+pub(super) fn latencies(generation: Generation, access: u64) -> u64 {
+    if matches!(generation, Generation::SapphireRapids | Generation::ClearwaterForest) { access | access << 32 } else { access }
 }
 
 /// The registers in a record's order: flags, ip, ax, then as the format has them.

@@ -4,6 +4,7 @@
 //! Whoever executes the instructions (an emulated machine) keeps a [`Budget`]: so many events of each class may pass before the
 //! [`Pmu`] must be told. Between two such moments an event costs one subtraction there and nothing here.
 
+mod architectural_pebs;
 mod branches;
 mod debug_store;
 mod generation;

@@ -28,6 +28,15 @@ pub const PERF_METRICS: u32 = 0x329;
 pub const PEBS_ENABLE: u32 = 0x3f1;
 /// What adaptive records hold.
 pub const PEBS_DATA_CFG: u32 = 0x3f2;
+/// Where architectural PEBS writes its records, as the memory's address, and how much is there.
+pub const PEBS_BASE: u32 = 0x3f4;
+/// Where in it the next one goes, and from where on an interrupt is due.
+pub const PEBS_INDEX: u32 = 0x3f5;
+/// Version 6: the first general counter; behind it stand its selector and its two registers CFG_B (which counters reload it) and CFG_C (what it is reloaded
+/// with, and what its records hold), then the next one's four.
+pub const V6_GENERAL0: u32 = 0x1900;
+/// Likewise the first fixed counter, which has no selector.
+pub const V6_FIXED0: u32 = 0x1980;
 /// Loads are sampled from this latency on.
 pub const PEBS_LD_LAT: u32 = 0x3f6;
 /// Address of the debug store.
@@ -70,6 +79,22 @@ pub const STATE: &[RangeInclusive<u32>] = &[
     FIXED_CTR_CTRL..=FIXED_CTR_CTRL,
     OFFCORE_RSP0..=OFFCORE_RSP1,
     PEBS_DATA_CFG..=PEBS_DATA_CFG,
+    PEBS_BASE..=PEBS_INDEX,
+    V6_GENERAL0 + 2..=V6_GENERAL0 + 3,
+    V6_GENERAL0 + 6..=V6_GENERAL0 + 7,
+    V6_GENERAL0 + 10..=V6_GENERAL0 + 11,
+    V6_GENERAL0 + 14..=V6_GENERAL0 + 15,
+    V6_GENERAL0 + 18..=V6_GENERAL0 + 19,
+    V6_GENERAL0 + 22..=V6_GENERAL0 + 23,
+    V6_GENERAL0 + 26..=V6_GENERAL0 + 27,
+    V6_GENERAL0 + 30..=V6_GENERAL0 + 31,
+    V6_FIXED0 + 2..=V6_FIXED0 + 3,
+    V6_FIXED0 + 6..=V6_FIXED0 + 7,
+    V6_FIXED0 + 10..=V6_FIXED0 + 11,
+    V6_FIXED0 + 14..=V6_FIXED0 + 15,
+    V6_FIXED0 + 18..=V6_FIXED0 + 19,
+    V6_FIXED0 + 22..=V6_FIXED0 + 23,
+    V6_FIXED0 + 26..=V6_FIXED0 + 27,
     PEBS_LD_LAT..=PEBS_FRONTEND,
     DS_AREA..=DS_AREA,
     LBR_SELECT..=LBR_TOS,

@@ -1,9 +1,10 @@
 //! The PMU of one core.
 
+use super::architectural_pebs::Architectural;
 use super::debug_store::{self, Memory, Occasion};
 use super::generation::COUNTER_BITS;
 use super::metrics::Metrics;
-use super::select::samples_stores;
+use super::select::{counted_fixed, samples_stores};
 use super::{Actions, Arm, Branch, Branches, Budget, Class, Generation, KERNEL, Retired, Settings, Tally, USER, counted, msr};
 use crate::emulated::{CLOSE, Counted, Held, Plan, Skid, Unmodelled};
 
@@ -16,6 +17,8 @@ const SLOTS: u64 = FIXED + 3;
 const METRICS: u64 = 48;
 
 const STATUS_BUFFER: u64 = 1 << 62;
+/// Likewise the buffer of architectural PEBS (GLOBAL_STATUS_ARCH_PEBS_THRESHOLD of Linux 7.1).
+const STATUS_THRESHOLD: u64 = 1 << 54;
 const STATUS_COUNTERS_FROZEN: u64 = 1 << 59;
 const STATUS_BRANCHES_FROZEN: u64 = 1 << 58;
 /// Without architectural branch records, and before version 4: cleared where they freeze.
@@ -74,6 +77,7 @@ pub struct Pmu {
     /// Latency from which on loads are [`Class::SlowLoads`], cycles.
     pub load_latency: u64,
     store: u64,
+    architectural: Architectural,
     debugctl: u64,
     ignored: [u64; 3],
     branches: Branches,
@@ -113,6 +117,7 @@ impl Pmu {
             data_config: 0,
             load_latency: 0,
             store: 0,
+            architectural: Architectural::default(),
             debugctl: 0,
             ignored: [0; 3],
             branches: Branches::new(generation),
@@ -160,14 +165,15 @@ impl Pmu {
                         Arm::Same => fired |= bit,
                     }
                 }
-            } else if overflowed & bit != 0 {
+            } else if overflowed & bit != 0 && !self.architectural.reloads_itself(counter.number) {
                 self.status |= bit;
                 interrupt |= counter.interrupts;
             }
         }
+        self.reload(overflowed);
         interrupt = self.skid.arrives(self.settings.skid, interrupt);
         if fired != 0 && self.assist(retired, fired, memory) {
-            self.status |= STATUS_BUFFER;
+            self.status |= if self.generation.has_architectural_pebs() { STATUS_THRESHOLD } else { STATUS_BUFFER };
             interrupt = true;
         }
         if fired != 0 {
@@ -225,6 +231,7 @@ impl Pmu {
 
     /// Reads a register; `None` where it is not one of ours.
     pub fn read(&mut self, budget: &mut Budget, number: u32) -> Option<u64> {
+        let number = self.generation.canonical(number);
         if !self.has(number) {
             return None;
         }
@@ -239,6 +246,7 @@ impl Pmu {
 
     /// Writes a register; false where it is not one of ours or refuses the value.
     pub fn write(&mut self, budget: &mut Budget, number: u32, value: u64) -> bool {
+        let number = self.generation.canonical(number);
         let is_read_only = number == msr::PERF_CAPABILITIES || number == msr::GLOBAL_STATUS;
         if !self.has(number) || is_read_only || !self.generation.takes(number, value) {
             return false;
@@ -291,6 +299,11 @@ impl Pmu {
         if number == METRICS {
             return self.read(budget, msr::PERF_METRICS);
         }
+        if number & FIXED_BIT != 0
+            && self.generation.fixed_mask().checked_shr(number & !FIXED_BIT).is_none_or(|there| there & 1 == 0)
+        {
+            return None;
+        }
         self.bring_up_to_date(budget);
         let counters = if number & FIXED_BIT != 0 { &self.fixed } else { &self.general };
         counters.get((number & !FIXED_BIT) as usize).copied()
@@ -315,6 +328,9 @@ impl Pmu {
             return self.fixed.get_mut(i);
         }
         if let Some(register) = self.branches.register(number) {
+            return Some(register);
+        }
+        if let Some(register) = self.architectural.register(number) {
             return Some(register);
         }
         Some(match number {
@@ -359,13 +375,9 @@ impl Pmu {
         for i in 0..self.fixed.len() as u64 {
             let control = self.fixed_control >> (4 * i) & 0xf;
             let counts = [control & 1 != 0, control & 2 != 0];
-            let counted = match FIXED + i {
-                FIXED => Counted::Each(Class::Instructions, 1),
-                SLOTS => Counted::Each(Class::Cycles, self.generation.slots_a_cycle()),
-                _ => Counted::Each(Class::Cycles, 1),
-            };
+            let counted = counted_fixed(self.generation, i as usize);
             let number = FIXED + i;
-            if self.global_control >> number & 1 == 1 && counts != [false; 2] {
+            if self.global_control >> number & 1 == 1 && counts != [false; 2] && counted != Counted::Never {
                 self.running.push(Running { number, counted, counts, interrupts: control & 8 != 0, of_stores: false });
                 if number == SLOTS && self.global_control >> METRICS & 1 == 1 {
                     let counted = Counted::Each(Class::Uops, 1);
@@ -416,6 +428,9 @@ impl Pmu {
 
     /// Counters that PEBS samples. Before version 5 the upper half says which of them sample loads by latency (SDM volume 3, 20.3.4.4.2).
     fn precise(&self) -> u64 {
+        if self.generation.has_architectural_pebs() {
+            return self.architectural.precise();
+        }
         self.pebs_enable & self.generation.precise()
     }
 
@@ -494,28 +509,58 @@ impl Pmu {
     fn assist(&mut self, retired: &Retired, fired: u64, memory: &mut impl Memory) -> bool {
         let first = self.running.iter().find(|counter| fired >> counter.number & 1 == 1);
         let Some(first) = first.copied() else { return false };
-        for number in (0..64).filter(|number| fired >> number & 1 == 1) {
-            if let Some(reset) = debug_store::reset(memory, self.store, number) {
-                *self.counter(number) = reset & COUNTER_MASK;
+        let is_architectural = self.generation.has_architectural_pebs();
+        if !is_architectural {
+            for number in (0..64).filter(|number| fired >> number & 1 == 1) {
+                if let Some(reset) = debug_store::reset(memory, self.store, number) {
+                    *self.counter(number) = reset & COUNTER_MASK;
+                }
             }
         }
         let adaptive = match first.number {
             FIXED.. => self.fixed_control >> (FIXED_ADAPTIVE + 4 * (first.number - FIXED)) & 1 == 1,
             number => self.selectors[number as usize] & SELECT_ADAPTIVE != 0,
         };
+        let groups = match (is_architectural, adaptive) {
+            (true, _) => self.architectural.groups(fired),
+            (false, true) => self.data_config,
+            (false, false) => 0,
+        };
         let occasion = Occasion {
             generation: self.generation,
             counters: fired,
             class: first.counted.budgeted(),
-            groups: if adaptive { self.data_config } else { 0 },
+            groups,
             of_stores: first.of_stores,
             latency_cycles: &self.settings.latency_cycles,
             branches: &self.branches,
         };
-        let stored = debug_store::store(memory, self.store, retired, &occasion);
+        let stored = if is_architectural {
+            self.architectural.store(memory, retired, &occasion, [&self.general, &self.fixed])
+        } else {
+            debug_store::store(memory, self.store, retired, &occasion)
+        };
+        // A record's counters are those before the reload.
+        for number in (0..64).filter(|number| is_architectural && fired >> number & 1 == 1) {
+            if let Some(reload) = self.architectural.reload(number) {
+                *self.counter(number) = reload & COUNTER_MASK;
+            }
+        }
         self.tally.records += u64::from(stored.written);
         self.tally.lost += u64::from(!stored.written);
         stored.due
+    }
+
+    /// Counters that those which overflowed reload (auto counter reload: CFG_B, and the lower half of CFG_C).
+    fn reload(&mut self, overflowed: u64) {
+        let reloaded = if overflowed == 0 { 0 } else { self.architectural.reloaded_by(overflowed) };
+        for number in (0..64).filter(|number| reloaded >> number & 1 == 1) {
+            // One that samples goes on to its record first, where it is its own overflow.
+            if overflowed & self.armed & 1 << number == 0 {
+                self.armed &= !(1 << number);
+                *self.counter(number) = self.architectural.reloaded_with(number) & COUNTER_MASK;
+            }
+        }
     }
 
     /// What stops at an interrupt (SDM volume 3, 18.4.7 and 20.2.4).

@@ -27,10 +27,28 @@ pub fn counted(generation: Generation, selector: u64) -> Option<Counted> {
 
 /// Whether a selector's records tell where stores find their lines: MEM_TRANS_RETIRED.STORE_SAMPLE.
 pub fn samples_stores(generation: Generation, selector: u64) -> bool {
-    generation == Generation::SapphireRapids && selector & 0xffff == 0x02cd
+    match generation {
+        Generation::SapphireRapids => selector & 0xffff == 0x02cd,
+        Generation::ClearwaterForest => selector & 0xffff == 0x06d0,
+        _ => false,
+    }
+}
+
+/// What the fixed counter at this place counts ([`Generation::fixed`]).
+pub fn counted_fixed(generation: Generation, place: usize) -> Counted {
+    match (generation, place) {
+        (_, 0) => Counted::Each(Class::Instructions, 1),
+        (Generation::ClearwaterForest, 4 | 5) => Counted::Never,
+        (Generation::ClearwaterForest, 6) => Counted::Each(Class::Uops, 1),
+        (_, 3) => Counted::Each(Class::Cycles, generation.slots_a_cycle()),
+        _ => Counted::Each(Class::Cycles, 1),
+    }
 }
 
 fn meaning(generation: Generation, code: u64, umask: u64) -> Option<Meaning> {
+    if generation == Generation::ClearwaterForest {
+        return of_darkmont(code, umask);
+    }
     if generation.is_adaptive() && (code, umask) == (0xa4, 0x01) {
         return Some(Meaning::Slots);
     }
@@ -60,6 +78,24 @@ fn meaning(generation: Generation, code: u64, umask: u64) -> Option<Meaning> {
         _ => return before_golden_cove(code, umask),
     };
     Some(Meaning::Class(class))
+}
+
+/// Darkmont's own numbers: the architectural events, those that Linux 7.1 names (`skt_events_attrs`, `grt_mem_attrs`), and loads and stores.
+fn of_darkmont(code: u64, umask: u64) -> Option<Meaning> {
+    Some(Meaning::Class(match (code, umask) {
+        (0xc0, 0x00) => Class::Instructions,
+        (0x3c, 0x00 | 0x01) => Class::Cycles,
+        (0xc2, 0x02) => Class::Uops,
+        (0xc4, 0x00) => Class::Branches,
+        (0xc5, 0x00) => Class::Mispredicted,
+        (0xd0, 0x81) => Class::Loads,
+        (0xd0, 0x82 | 0x06) => Class::Stores,
+        (0xd0, 0x05) => Class::SlowLoads,
+        (0x2e, 0x41) => Class::LlcMisses,
+        (0x2e, 0x4f) => Class::L2Misses,
+        (0x9c, 0x01) | (0x73, 0x00) => return Some(Meaning::None),
+        _ => return None,
+    }))
 }
 
 /// Events whose numbers Golden Cove has changed, or added.
@@ -127,6 +163,25 @@ mod tests {
         }
         assert_eq!(counted(Generation::IceLake, 0x01a4), Some(Counted::Each(Class::Cycles, 5)));
         assert_eq!(counted(Generation::IceLake, 0x01c4), each(Class::ConditionalTaken));
+    }
+
+    #[test]
+    fn darkmonts_numbers_are_its_own() {
+        let each = |class| Some(Counted::Each(class, 1));
+        for (selector, meant) in [
+            (0x02c2, each(Class::Uops)),
+            (0x019c, Some(Counted::Never)),
+            (0x05d0, each(Class::SlowLoads)),
+            (0x06d0, each(Class::Stores)),
+            // Slots by the core's own width, Golden Cove's conditional branches.
+            (0x01a4, None),
+            (0x11c4, None),
+        ] {
+            assert_eq!(counted(Generation::ClearwaterForest, selector), meant, "{selector:#x}");
+        }
+        assert!(samples_stores(Generation::ClearwaterForest, 0x06d0) && !samples_stores(Generation::SapphireRapids, 0x06d0));
+        assert_eq!(counted_fixed(Generation::ClearwaterForest, 6), Counted::Each(Class::Uops, 1));
+        assert_eq!(counted_fixed(Generation::SapphireRapids, 3), Counted::Each(Class::Cycles, 6));
     }
 
     /// perf's list of Sapphire Rapids's.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // tests may
 
 mod amd;
+mod architectural_pebs;
 mod common;
 mod figure3;
 mod intel;

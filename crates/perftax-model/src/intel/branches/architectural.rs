@@ -73,6 +73,11 @@ impl Architectural {
         self.entries.len()
     }
 
+    /// IA32_LBR_CTL.
+    pub fn control(&self) -> u64 {
+        self.control
+    }
+
     /// See [`super::Branches::set_depth`].
     pub fn set_depth(&mut self, depth: u64) {
         self.depth = depth;

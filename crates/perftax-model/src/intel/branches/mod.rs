@@ -74,6 +74,14 @@ impl Branches {
         (0..count.min(depth)).map(|back| of_either!(self, records => records.entry(back)))
     }
 
+    /// What they are asked for by: IA32_LBR_CTL, of architectural ones.
+    pub fn control(&self) -> u64 {
+        match self {
+            Self::Ring(_) => 0,
+            Self::Architectural(records) => records.control(),
+        }
+    }
+
     /// A register, where it belongs to these records and is there now.
     pub fn register(&mut self, number: u32) -> Option<&mut u64> {
         of_either!(self, records => records.register(number))
