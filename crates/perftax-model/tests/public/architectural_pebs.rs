@@ -147,7 +147,7 @@ fn a_record_holds_the_groups_that_its_counter_asks_for() {
         core.execute(Class::Loads.bit());
     });
     let record = core.drain(16);
-    assert_eq!(record[0], 8 * record.len() as u64 | 1 << 30 | ENABLE | groups);
+    assert_eq!(record[0], (8 * record.len() as u64) | 1 << 30 | ENABLE | groups);
     let (basic, rest) = record[2..].split_at(6);
     let (access, rest) = rest.split_at(8);
     let (registers, rest) = rest.split_at(20);

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)] // tests may
 
 mod audit;
+mod clearwater_forest;
 mod comm;
 mod common;
 mod direct_cost;
