@@ -4,7 +4,7 @@ use std::path::Path;
 
 use perftax_vm::Generation;
 
-use crate::common;
+use crate::common::{self, section};
 
 /// The suite whose kernel has the driver (read in 7.1); trixie's 6.12 has not.
 const SUITE: &str = "sid";
@@ -15,9 +15,7 @@ const PERIOD: u64 = 20_011;
 
 /// Runs a script beside loop.S; what it says.
 fn run(script: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    let source = common::source("loop.S");
-    common::assemble(folder.path(), "loop", &[&format!("-DN={TURNS}"), source.to_str().unwrap()]);
+    let folder = common::programs(&["loop"], TURNS);
     std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_PERF)).unwrap();
     let argv = ["sh", "script"].map(String::from);
     let (output, errors, finished) = common::boot_kernel(Some(Path::new(SUITE)), &argv, &common::perftax(), |guest| {
@@ -26,11 +24,6 @@ fn run(script: &str) -> String {
     });
     assert_eq!(finished.code, 0, "{output}{errors}");
     output
-}
-
-/// The lines behind `== name`, up to the next such.
-fn section<'a>(output: &'a str, name: &str) -> Vec<&'a str> {
-    output.lines().skip_while(|line| *line != format!("== {name}")).skip(1).take_while(|line| !line.starts_with("== ")).collect()
 }
 
 /// `count` and `address` or `name` of `uniq -c`.
