@@ -52,8 +52,7 @@ fn sampled_lines_are_followed() {
     assert_eq!(missing(&found), Vec::<&str>::new(), "{found:?}");
 }
 
-/// Lines that are fetched by stores alone, each the first of the vectors that fill its line: in the emulator a vector is stored in parts, of
-/// which the first misses. So many transfers by construction.
+/// Lines that are fetched by stores alone, each the first of the vectors of 16 bytes that fill its line. So many transfers by construction.
 #[test]
 fn vectors_that_miss_are_seen() {
     const ROUNDS: f64 = 200.0;
