@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use perftax_doc::Warning;
-use perftax_doc::{Comm, CommAdvice};
+use perftax_doc::{Comm, CommAdvice, CommLine};
 
 /// Lines that one thread fills and another reads, each time once: so many transfers by construction, whatever the schedule is. The debug
 /// registers of all four processors see each of them.
@@ -25,31 +25,30 @@ fn hand_overs_are_counted() {
 /// Nobody named a line: samples do, and registers follow each for a few stores. Of each hand-over three transfers: the line that is filled, the
 /// flag that says so, and the flag that says that it was read. The pairs are whoever was started first with whom. Threads that wait for each other
 /// fall into step with the sampler, with each period at other places (docs/guide/comm.md): how near the number of transfers comes is a question for many
-/// periods (`perftax-comm`'s tests ask it of emulated threads), here it is of the right size.
+/// periods (`perftax-comm`'s tests ask it of emulated threads), here it is of the right size. A pair that the scheduler puts on one processor hands
+/// nothing from one to another: which of the two pairs is seen is the scheduler's business, in all of these runs, too. What is seen is a pair's.
 #[test]
 fn sampled_lines_are_followed() {
     const EACH: f64 = 10_000.0;
-    let mut found = BTreeSet::new();
+    const PAIRS: [[&str; 2]; 2] = [["mailbox", "flag"], ["mailbox+0x40", "flag+0x40"]];
     // A name goes on with the type and the field.
-    let missing = |found: &BTreeSet<String>| -> Vec<&str> {
-        let is_missing = |name: &&str| !found.iter().any(|found| found.starts_with(name));
-        ["mailbox", "mailbox+0x40", "flag", "flag+0x40"].into_iter().filter(is_missing).collect()
-    };
-    // A period that one pair falls into step with sees the other one alone: two at least, and as many more as it takes to see both.
+    let is = |found: &str, name: &str| found == name || found.starts_with(&format!("{name} "));
+    let mut found = BTreeSet::new();
     for period in [251, 379, 503, 997, 1999] {
         let comm = comm(&format!("perftax comm -m 1024 -c {period} --json - -- ./sharing producer-consumer 1 4 {EACH}"));
         let total = comm.total.total;
         assert!(comm.total.true_sharing.estimate > 0.95 * total.estimate, "{:?}", comm.total);
         assert!(comm.total.evidence >= 20 && comm.evidence.fetches >= 20, "{:?}", comm.evidence);
-        let of_lines: f64 = comm.lines.iter().take(4).map(|line| line.share.total.estimate).sum();
-        assert!(of_lines > 0.95 * total.estimate, "{:?}", comm.lines);
+        let of_pairs = |line: &&CommLine| PAIRS.as_flattened().iter().any(|name| is(&line.name, name));
+        let of_pairs: f64 = comm.lines.iter().filter(of_pairs).map(|line| line.share.total.estimate).sum();
+        assert!(of_pairs > 0.9 * total.estimate, "{:?}", comm.lines);
         assert!((2.0 * EACH..15.0 * EACH).contains(&total.estimate), "{total:?}");
         found.extend(comm.lines.into_iter().take(4).map(|line| line.name));
-        if period > 251 && missing(&found).is_empty() {
-            break;
+        if PAIRS.iter().any(|pair| pair.iter().all(|name| found.iter().any(|found| is(found, name)))) {
+            return;
         }
     }
-    assert_eq!(missing(&found), Vec::<&str>::new(), "{found:?}");
+    panic!("neither pair's two lines were found: {found:?}");
 }
 
 /// Lines that are fetched by stores alone, each the first of the vectors of 16 bytes that fill its line. So many transfers by construction.
