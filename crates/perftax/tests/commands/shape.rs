@@ -11,7 +11,7 @@ use crate::sources::{Source, everything, sources};
 
 /// Crates from the ground up: each needs crates of lower floors alone.
 const FLOORS: [&[&str]; 6] = [
-    &["perftax-dataset", "perftax-doc", "perftax-folders", "perftax-model", "perftax-symbols", "perftax-tag"],
+    &["perftax-dataset", "perftax-doc", "perftax-folders", "perftax-model", "perftax-symbols", "perftax-tag", "perftax-tools"],
     &["perftax-cost", "perftax-engine-c", "perftax-pmu", "perftax-vm"],
     &["perftax-perfdata", "perftax-report", "perftax-target"],
     &["perftax-comm", "perftax-record"],
