@@ -268,7 +268,7 @@ fn per_elapsed(workload: &WorkloadProfile, setting: &Setting, quantity: &Estimat
 
 /// The share of the whole program's extra time that its elapsed time feels: 1 for serial programs, the busiest CPU's share
 /// for parallel ones.
-fn critical_share(workload: &WorkloadProfile) -> f64 {
+pub(crate) fn critical_share(workload: &WorkloadProfile) -> f64 {
     let cpu_s = workload.cpu_s.estimate;
     let busiest = workload.cpu_s_per_cpu.iter().map(|c| c.estimate).fold(0.0, f64::max);
     let parallel = workload.threads > 1 && cpu_s > workload.elapsed_s.estimate * PARALLEL_FROM;

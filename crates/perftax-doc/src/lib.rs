@@ -31,6 +31,7 @@ mod simulation;
 pub mod steps;
 mod tag;
 pub mod tasks;
+mod tool_prediction;
 mod trace;
 mod trace_events;
 mod trace_execution;
@@ -80,6 +81,7 @@ pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use series::Series;
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
 pub use tag::{ContextSight, Interrupts, LabelLatencies, ProbeSight, RegisterSight, SocketSight};
+pub use tool_prediction::{PriceSource, ToolPrediction, ToolSampler, ToolTerm, ToolTrial, TrialRun, TrialStage, Unpriced};
 pub use trace::{
     BlamedCause, BlamedDetail, Change, CostPart, KeptSlow, Latencies, LatencyChange, PriceChecked, SampledFunction, SlowMessage,
     TailBlame, ThreadCost, TraceCost, TraceDiff, TraceLock, TraceMeta, TraceReport, TraceSpent,

@@ -1,0 +1,51 @@
+//! What a tool costs a program: terms, each a number of things at a price, and their sum.
+
+mod sampled;
+mod tried;
+
+pub use sampled::{Sampled, sampled};
+pub use tried::TrialPrices;
+
+use perftax_doc::{Estimate, PriceSource, ToolTerm, WorkloadProfile};
+
+use crate::prediction::critical_share;
+
+/// Whom a thing that costs time delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delays {
+    /// The task that it happens to: of tasks that run side by side each pays for its own.
+    ItsTask,
+    /// Everybody: one tracer serves all tasks in turn, as strace does.
+    All,
+}
+
+/// A term of so many things in a run, at so much each.
+pub fn term(what: &str, count: &Estimate, each_ns: &Estimate, delays: Delays, workload: &WorkloadProfile) -> ToolTerm {
+    let critical = match delays {
+        Delays::ItsTask => critical_share(workload),
+        Delays::All => 1.0,
+    };
+    let per_run = each_ns.scaled(count.estimate * 1e-9 * critical / workload.elapsed_s.estimate.max(f64::MIN_POSITIVE));
+    ToolTerm {
+        what: what.into(),
+        count: Some(*count),
+        each_ns: Some(*each_ns),
+        overhead: per_run.widened(count.relative_half_width().min(1.0)),
+        source: PriceSource::Trial,
+    }
+}
+
+/// What all terms come to: those of one source err together as far as that is known, so that their ends add; sources are independent.
+pub fn total(terms: &[ToolTerm]) -> Estimate {
+    let of = |source: PriceSource| {
+        let of_source = terms.iter().filter(|term| term.source == source).map(|term| term.overhead);
+        of_source.reduce(|sum, more| sum.plus(&more)).unwrap_or(Estimate::exact(0.0))
+    };
+    of(PriceSource::Calibration).plus(&of(PriceSource::Trial))
+}
+
+/// A share of elapsed time as one of CPU time; none of a program that used none.
+pub fn of_cpu_time(overhead: &Estimate, workload: &WorkloadProfile) -> Option<Estimate> {
+    let (elapsed_s, cpu_s) = (workload.elapsed_s.estimate, workload.cpu_s.estimate);
+    (cpu_s > 0.0).then(|| overhead.scaled(elapsed_s / (critical_share(workload) * cpu_s)))
+}

@@ -1,0 +1,161 @@
+//! Prices from a trial: the tool around work whose number of events is known, and the same work alone, in turns.
+
+use std::collections::BTreeMap;
+
+use perftax_doc::{Estimate, ToolTrial, TrialRun, TrialStage};
+
+use crate::order::median_interval;
+
+/// System calls that each pass of the token takes beside its switch: a write and a read.
+const CALLS_OF_A_PASS: f64 = 2.0;
+/// System calls of creating a process of the ring and waiting for its end, by both (the lab's test counts them).
+pub const CALLS_OF_A_TASK: f64 = 24.0;
+
+/// The prices of a trial. Each is the median over rounds of what the work took longer with the tool than without in the same round.
+#[derive(Clone, Copy, Debug)]
+pub struct TrialPrices<'a> {
+    trial: &'a ToolTrial,
+}
+
+impl<'a> TrialPrices<'a> {
+    /// Of a trial.
+    pub fn of(trial: &'a ToolTrial) -> Self {
+        Self { trial }
+    }
+
+    /// What each round says of a pair: the run with the tool, and the one without.
+    fn by_round<T>(&self, of: impl Fn(&TrialRun, &TrialRun) -> Option<T>) -> Vec<T> {
+        let mut pairs: BTreeMap<u32, [Option<&TrialRun>; 2]> = BTreeMap::new();
+        for run in &self.trial.runs {
+            pairs.entry(run.round).or_default()[usize::from(run.with_tool)] = Some(run);
+        }
+        pairs.into_values().filter_map(|[off, on]| of(on?, off?)).collect()
+    }
+
+    /// What a unit of a stage takes longer in a round, ns.
+    fn more_ns(&self, stage: TrialStage, on: &TrialRun, off: &TrialRun) -> Option<f64> {
+        let units = *self.trial.done.get(&stage)? as f64;
+        let ns = |run: &TrialRun| Some(*run.stages_ns.get(&stage)? as f64);
+        (units > 0.0).then_some((ns(on)? - ns(off)?) / units)
+    }
+
+    /// A unit of a stage, all that is in it, ns.
+    pub fn unit_ns(&self, stage: TrialStage) -> Option<Estimate> {
+        median_interval(&self.by_round(|on, off| self.more_ns(stage, on, off)))
+    }
+
+    /// A system call, ns: what the program's own take lies between those of the three kinds.
+    pub fn call_ns(&self) -> Option<Estimate> {
+        let kinds = [TrialStage::Calls, TrialStage::Paths, TrialStage::Reads].map(|kind| self.unit_ns(kind));
+        let [bare, path, read] = [kinds[0]?, kinds[1]?, kinds[2]?];
+        let all = [bare, path, read];
+        let mean = all.iter().map(|kind| kind.estimate).sum::<f64>() / all.len() as f64;
+        let low = all.iter().map(|kind| kind.low).fold(f64::INFINITY, f64::min);
+        let high = all.iter().map(|kind| kind.high).fold(f64::NEG_INFINITY, f64::max);
+        Some(Estimate { estimate: mean, low, high, ..bare })
+    }
+
+    /// A page fault, ns.
+    pub fn fault_ns(&self) -> Option<Estimate> {
+        self.unit_ns(TrialStage::Faults)
+    }
+
+    /// A context switch without the system calls that led to it, ns.
+    pub fn switch_ns(&self) -> Option<Estimate> {
+        let rounds = self.by_round(|on, off| {
+            let calls_ns = CALLS_OF_A_PASS * self.more_ns(TrialStage::Reads, on, off)?;
+            Some(self.more_ns(TrialStage::Switches, on, off)? - calls_ns)
+        });
+        median_interval(&rounds)
+    }
+
+    /// A process that is created and ends, without the system calls that it takes for that, ns.
+    pub fn task_ns(&self) -> Option<Estimate> {
+        let rounds = self.by_round(|on, off| {
+            let calls_ns = CALLS_OF_A_TASK * self.more_ns(TrialStage::Calls, on, off)?;
+            Some(self.more_ns(TrialStage::Tasks, on, off)? - calls_ns)
+        });
+        median_interval(&rounds)
+    }
+
+    /// A sample of a clock, ns, where the trial sampled by one: what computing takes longer, by the samples that it had.
+    pub fn sample_ns(&self) -> Option<Estimate> {
+        let hz = self.trial.hz?;
+        let ns = |run: &TrialRun| Some(*run.stages_ns.get(&TrialStage::Computing)? as f64);
+        let rounds = self.by_round(|on, off| {
+            let (on, off) = (ns(on)?, ns(off)?);
+            // Time goes on while a sample is taken, and so do samples.
+            (on > 0.0).then(|| (on - off) / (hz * on * 1e-9))
+        });
+        median_interval(&rounds)
+    }
+
+    /// What the tool takes before the work begins and after it has ended, s.
+    pub fn around_s(&self) -> Option<Estimate> {
+        let outside_s = |run: &TrialRun| run.elapsed_s - run.stages_ns.values().sum::<u64>() as f64 * 1e-9;
+        median_interval(&self.by_round(|on, off| Some(outside_s(on) - outside_s(off))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    /// A tool that takes so much for each thing, on a machine whose rounds differ.
+    fn trial(call_ns: [u64; 3], fault_ns: u64, switch_ns: u64, task_ns: u64) -> ToolTrial {
+        use TrialStage::*;
+        let done = BTreeMap::from([
+            (Computing, 1000),
+            (Calls, 100),
+            (Paths, 100),
+            (Reads, 100),
+            (Faults, 50),
+            (Switches, 40),
+            (Tasks, 10),
+        ]);
+        let run = |round: u32, with_tool: bool| {
+            let slow = 1000 + 37 * u64::from(round);
+            let with = |more: u64| if with_tool { more } else { 0 };
+            let stages_ns = BTreeMap::from([
+                (Computing, 1_000_000_000 + with(70_000_000)),
+                (Calls, 100 * (slow + with(call_ns[0]))),
+                (Paths, 100 * (slow + with(call_ns[1]))),
+                (Reads, 100 * (slow + with(call_ns[2]))),
+                (Faults, 50 * (slow + with(fault_ns))),
+                (Switches, 40 * (slow + with(switch_ns + 2 * call_ns[2]))),
+                (Tasks, 10 * (slow + with(task_ns + 24 * call_ns[0]))),
+            ]);
+            let inside_s = stages_ns.values().sum::<u64>() as f64 * 1e-9;
+            TrialRun { round, with_tool, elapsed_s: inside_s + if with_tool { 0.3 } else { 0.1 }, stages_ns }
+        };
+        let runs = (0..8).flat_map(|round| [run(round, round % 2 == 0), run(round, round % 2 == 1)]).collect();
+        ToolTrial { line: Vec::new(), hz: Some(5000.0), done, runs }
+    }
+
+    #[test]
+    fn what_was_injected_is_found() {
+        let trial = trial([20_000, 24_000, 28_000], 0, 3_000, 150_000);
+        let prices = TrialPrices::of(&trial);
+        let call = prices.call_ns().unwrap();
+        assert_eq!((call.estimate, call.low, call.high), (24_000.0, 20_000.0, 28_000.0));
+        assert_eq!(prices.fault_ns().unwrap().estimate, 0.0);
+        assert_eq!(prices.switch_ns().unwrap().estimate, 3_000.0);
+        assert_eq!(prices.task_ns().unwrap().estimate, 150_000.0);
+        assert!((prices.sample_ns().unwrap().estimate - 70e6 / 5350.0).abs() < 1e-6);
+        assert!((prices.around_s().unwrap().estimate - 0.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_was_not_tried_has_no_price() {
+        let mut trial = trial([1, 1, 1], 0, 0, 0);
+        trial.hz = None;
+        trial.done.remove(&TrialStage::Faults);
+        trial.runs.retain(|run| run.with_tool || run.round > 0);
+        let prices = TrialPrices::of(&trial);
+        assert!(prices.sample_ns().is_none() && prices.fault_ns().is_none() && prices.call_ns().is_some());
+        trial.runs.retain(|run| run.with_tool);
+        assert!(TrialPrices::of(&trial).call_ns().is_none());
+    }
+}
