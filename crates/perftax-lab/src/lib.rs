@@ -15,6 +15,7 @@ pub mod sensitivity;
 pub mod simulation;
 pub mod stimulus;
 pub mod system;
+pub mod tool;
 pub mod trap_cost;
 pub mod verify;
 pub mod workload;

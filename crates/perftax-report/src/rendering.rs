@@ -5,7 +5,7 @@ use crate::html;
 use crate::{Document, csv, text};
 use perftax_doc::{
     Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity, Simulation,
-    Verification,
+    ToolPrediction, Verification,
 };
 
 /// A document that can be shown.
@@ -64,6 +64,21 @@ render!(
     Comm: comm,
     Recorded: recorded,
 );
+
+impl Render for ToolPrediction {
+    fn text(&self) -> String {
+        text::tool_prediction(self)
+    }
+
+    fn csv(&self, separator: &str) -> String {
+        csv::tool_prediction(self, separator)
+    }
+
+    #[cfg(feature = "html")]
+    fn html(&self) -> String {
+        html::tool_prediction(self)
+    }
+}
 
 impl Render for Document {
     fn text(&self) -> String {

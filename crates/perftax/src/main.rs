@@ -38,6 +38,9 @@ fn main() -> ExitCode {
     if perftax_pmu::guard::served_as_guardian() {
         return ExitCode::SUCCESS;
     }
+    if perftax_lab::tool::served_as_battery() {
+        return ExitCode::SUCCESS;
+    }
     perftax_report::speak();
     completion::answer();
     perftax_pmu::guard::repair();

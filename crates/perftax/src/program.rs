@@ -43,6 +43,16 @@ const SAID_FROM_S: f64 = 30.0;
 const PROCESS_LOOK: Duration = Duration::from_secs(2);
 
 impl Program {
+    /// The same about this command.
+    pub fn about(self, target: Target) -> Self {
+        Self { target, ..self }
+    }
+
+    /// The same about a process that runs.
+    pub fn of_process(self, pid: u32) -> Self {
+        Self { pid: Some(pid), ..self }
+    }
+
     /// Measures it: `runs` unmonitored runs, one with counters only, one that counts threads.
     pub fn survey(&self, here: &Host, events: Vec<Event>, origin: &mut Origin) -> Result<WorkloadProfile> {
         let bar = Progress::new("measuring the program", u64::from(self.runs) + 1);

@@ -31,6 +31,7 @@ fn schemas() -> Vec<(&'static str, Schema)> {
         ("phase", of::<perftax_doc::Phase>()),
         ("plan", of::<perftax_doc::Plan>()),
         ("predict", of::<perftax_doc::Prediction>()),
+        ("predict-tool", of::<perftax_doc::ToolPrediction>()),
         ("selfcost", of::<perftax_doc::Selfcost>()),
         ("sensitivity", of::<perftax_doc::Sensitivity>()),
         ("sim", of::<perftax_doc::Simulation>()),

@@ -34,6 +34,19 @@ pub fn program(pid: Option<u32>, command: &[OsString]) -> Vec<String> {
 }
 
 impl Target {
+    /// Whether it names a program.
+    pub fn is_given(&self) -> bool {
+        self.workload.is_some() || !self.command.is_empty()
+    }
+
+    /// The same with this command, where it names none.
+    pub fn or_command(&self, words: &[String]) -> Self {
+        match self.is_given() {
+            true => self.clone(),
+            false => Self { command: words.iter().map(OsString::from).collect(), ..self.clone() },
+        }
+    }
+
     /// The command to run, its output discarded: it runs several times.
     pub fn command(&self) -> Result<Command> {
         Ok(match self.prepared()? {

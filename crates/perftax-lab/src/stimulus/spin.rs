@@ -38,11 +38,21 @@ pub struct Spin {
 impl Spin {
     /// Work that takes about `duration` on this machine, undisturbed.
     pub fn lasting(duration: Duration) -> Self {
-        let mut rng = fastrand::Rng::with_seed(0x5eed);
-        let program = (0..PROGRAM_LENGTH).map(|_| Operation { kind: rng.u8(0..KINDS), operand: rng.u32(..) }).collect();
-        let mut spin = Self { operations: FEW, program, data: (0..DATA_WORDS as u64).collect() };
+        let mut spin = Self::of(FEW);
         spin.operations = lasting(&mut spin, duration, FEW);
         spin
+    }
+
+    /// Work of so many operations.
+    pub fn of(operations: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(0x5eed);
+        let program = (0..PROGRAM_LENGTH).map(|_| Operation { kind: rng.u8(0..KINDS), operand: rng.u32(..) }).collect();
+        Self { operations, program, data: (0..DATA_WORDS as u64).collect() }
+    }
+
+    /// Operations of a run.
+    pub fn operations(&self) -> u64 {
+        self.operations
     }
 
     #[inline]

@@ -4,12 +4,14 @@
 mod prediction;
 mod sensitivity;
 mod simulation;
+mod tool;
 
 use perftax_doc::Estimate;
 
 pub(crate) use prediction::{Predicted, PredictionColumns};
 pub(crate) use sensitivity::SensitivityColumns;
 pub(crate) use simulation::{Counted, RunColumns, SampledAt, Simulated, addresses, counts};
+pub(crate) use tool::{SamplerColumns, ToolColumns};
 
 /// A column of rows of one kind.
 pub(crate) struct Column<R> {

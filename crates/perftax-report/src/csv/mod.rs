@@ -17,6 +17,7 @@ mod recorded;
 mod selfcost;
 mod sensitivity;
 mod simulation;
+mod tool;
 mod verification;
 
 pub use audit::audit;
@@ -32,6 +33,7 @@ pub use recorded::recorded;
 pub use selfcost::selfcost;
 pub use sensitivity::sensitivity;
 pub use simulation::simulation;
+pub use tool::tool_prediction;
 pub use verification::verification;
 
 /// A table of what is no document of this crate's: its names, then its rows.

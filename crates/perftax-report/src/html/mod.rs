@@ -17,13 +17,14 @@ mod selfcost;
 mod selfcost_comparison;
 mod sensitivity;
 mod simulation;
+mod tool;
 mod trace;
 mod trace_join;
 mod verification;
 
 use perftax_doc::{
     Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity, Simulation,
-    TraceJoin, TracePicture, Verification,
+    ToolPrediction, TraceJoin, TracePicture, Verification,
 };
 
 use crate::document::Document;
@@ -37,6 +38,11 @@ pub fn calibration(doc: &Calibration) -> String {
 /// The page of a prediction: overhead over the period, its terms, its CPUs.
 pub fn prediction(doc: &Prediction) -> String {
     page::render(vec![prediction::part(doc)])
+}
+
+/// The page of what another tool would cost: its terms, what has no price, the trial.
+pub fn tool_prediction(doc: &ToolPrediction) -> String {
+    page::render(vec![tool::part(doc)])
 }
 
 /// The page of a plan: the budget curve with the chosen period and Stoker's optimum.

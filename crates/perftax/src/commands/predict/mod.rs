@@ -1,5 +1,9 @@
 //! `perftax predict`: what sampling would cost a program.
 
+mod sampler;
+mod tool;
+mod tried;
+
 use anyhow::Result;
 use perftax_cost::period::{Rule, event_defaults, time_defaults};
 use perftax_cost::prediction::row;
@@ -28,7 +32,9 @@ Examples:
   perftax predict -F 99,999 --load 'wrk …' --ready 8080 -- ./server
   perftax predict -e page-faults -c 1,11,101 -- ls -R /usr
   perftax predict --machine broadwell -e UOPS_RETIRED.ALL --count-of 2e10 -- ./server
-  perftax predict --machine skylake --counts-from sim -- bzip2 -kc big")]
+  perftax predict --machine skylake --counts-from sim -- bzip2 -kc big
+  perftax predict --tool 'perf record -F 999 -g' -- bzip2 -kf big
+  perftax predict --tool 'strace -f -e trace=file' -p 4711")]
 pub struct Args {
     /// The event, in perf's syntax; the best mechanism's default otherwise
     #[arg(short, long, value_name = "EVENT")]
@@ -40,6 +46,10 @@ pub struct Args {
     #[arg(short = 'F', long = "freq", value_name = "HZ,…", value_delimiter = ',', conflicts_with = "periods")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     frequencies: Vec<u64>,
+    /// What this tool would cost the program, by its own command line: perf record, stat, trace, mem record, c2c record; strace; bpftrace; bcc's profile,
+    /// parca-agent, ebpf-profiler. Its command or process is the program where none is given. Tools without a calibrated price are tried out on known work
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["event", "periods", "frequencies", "with", "all_cpus", "machine", "count_of", "counts_from"])]
+    tool: Option<String>,
     #[command(flatten)]
     cost: CostChoice,
     #[command(flatten)]
@@ -57,6 +67,9 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
     args.output.check_writable()?;
+    if let Some(line) = &args.tool {
+        return tool::run(args, line);
+    }
     let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("predict");
     let wanted = CostQuery { event: args.event.as_deref(), work: None, payload: &args.payload.with, cost: &args.cost };
@@ -97,13 +110,20 @@ pub fn run(args: &Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// How often the event comes, a second of the program's CPU time; of clocks in nanoseconds.
+fn rate(known: &PredictionInput) -> f64 {
+    match known.mechanism.is_time_driven() {
+        true => 1e9,
+        false => {
+            let cpu_s = known.workload.cpu_s.estimate;
+            known.workload.counts.get(&known.event_name).map_or(0.0, |count| count.estimate / cpu_s)
+        }
+    }
+}
+
 /// The period that gives so many samples a second of the program's CPU time.
 fn period_of(hz: u64, known: &PredictionInput) -> Result<u64> {
-    let cpu_s = known.workload.cpu_s.estimate;
-    let rate = match known.mechanism.is_time_driven() {
-        true => 1e9,
-        false => known.workload.counts.get(&known.event_name).map_or(0.0, |count| count.estimate / cpu_s),
-    };
+    let rate = rate(known);
     let period = (rate / hz as f64).round();
     if !period.is_finite() || period < 1.0 {
         let needed = format!("a rate below that of {} in this program, {rate:.0} a second of CPU time", known.event_name);

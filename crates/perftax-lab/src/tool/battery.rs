@@ -1,0 +1,144 @@
+//! The known work that tools are tried out on: this program once more, started by the tool.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::Path;
+
+use perftax_doc::TrialStage;
+use perftax_pmu::guard::{allowed_cpus, pin_this_thread};
+use perftax_pmu::sys::monotonic_ns;
+use perftax_pmu::{Error, Result};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::stimulus::{PageFaults, Spin, Stimulus, Syscalls, TokenRing};
+
+/// What this program is started with: its first argument. The second one is the file that it writes, the others how much there is to do of each stage.
+pub(super) const NAME: &str = "perftax-battery";
+
+/// How much there is to do.
+pub(super) type Amounts = BTreeMap<TrialStage, u64>;
+
+/// Does the work where this process was started for it, and says so: the program ends then. To be called before anything else by every program that tries tools
+/// out. Where it fails there is no file, which whoever waits for it says.
+pub fn served_as_battery() -> bool {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().as_deref() != Some(OsStr::new(NAME)) {
+        return false;
+    }
+    let file = arguments.next();
+    let amounts: Vec<u64> = arguments.filter_map(|amount| amount.to_str()?.parse().ok()).collect();
+    if let Some(file) = file.filter(|_| amounts.len() == TrialStage::ALL.len()) {
+        let amounts = TrialStage::ALL.into_iter().zip(amounts).collect();
+        let written = all(&amounts).and_then(|took_ns| write(Path::new(&file), &took_ns));
+        if let Err(error) = written {
+            eprintln!("perftax: {error}");
+        }
+    }
+    true
+}
+
+/// What it was started as, for amounts.
+pub(super) fn words(program: &Path, file: &Path, amounts: &Amounts) -> Vec<String> {
+    let mut words = vec![program.to_string_lossy().into_owned(), NAME.into(), file.to_string_lossy().into_owned()];
+    words.extend(TrialStage::ALL.iter().map(|stage| amounts.get(stage).copied().unwrap_or(0).to_string()));
+    words
+}
+
+fn write(file: &Path, took_ns: &Amounts) -> Result<()> {
+    let text = serde_json::to_vec(took_ns).unwrap_or_default();
+    std::fs::write(file, text).map_err(Error::file(file))
+}
+
+/// Every stage once, ns each.
+fn all(amounts: &Amounts) -> Result<Amounts> {
+    let mut took_ns = Amounts::new();
+    for (&stage, &amount) in amounts {
+        took_ns.insert(stage, once(stage, amount)?);
+    }
+    Ok(took_ns)
+}
+
+fn once(stage: TrialStage, amount: u64) -> Result<u64> {
+    match stage {
+        TrialStage::Computing => {
+            let mut spin = Spin::of(amount);
+            // What it touches for the first time is not what is asked for.
+            Spin::of(amount / 64).run();
+            Ok(timed(|| spin.run()))
+        }
+        TrialStage::Calls => Ok(timed(|| Syscalls::new(amount).run())),
+        TrialStage::Paths => Ok(timed(|| {
+            for _ in 0..amount {
+                std::hint::black_box(rustix::fs::stat(c"/etc/passwd").ok());
+            }
+        })),
+        TrialStage::Reads => {
+            let zeros = File::open("/dev/zero").map_err(Error::file("/dev/zero"))?;
+            let mut buffer = [0u8; 512];
+            Ok(timed(|| {
+                for _ in 0..amount {
+                    std::hint::black_box(rustix::io::read(&zeros, &mut buffer[..]).ok());
+                }
+            }))
+        }
+        TrialStage::Faults => {
+            let mut faults = PageFaults::new(amount as usize)?;
+            Ok(timed(|| faults.run()))
+        }
+        TrialStage::Switches => on_one_cpu(|| {
+            let mut ring = TokenRing::spawn(2, 0)?;
+            // One round is two passes. The first ones find out where everybody is.
+            ring.go_around(10)?;
+            let began_ns = monotonic_ns();
+            ring.go_around(amount / 2)?;
+            Ok(monotonic_ns() - began_ns)
+        }),
+        TrialStage::Tasks => {
+            let began_ns = monotonic_ns();
+            for _ in 0..amount {
+                drop(TokenRing::spawn(2, 0)?);
+            }
+            Ok(monotonic_ns() - began_ns)
+        }
+    }
+}
+
+fn timed(work: impl FnOnce()) -> u64 {
+    let began_ns = monotonic_ns();
+    work();
+    monotonic_ns() - began_ns
+}
+
+/// With this thread, and what it creates, on one CPU: a token that goes to another one wakes that up.
+fn on_one_cpu<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let cpus = allowed_cpus()?;
+    pin_this_thread(cpus.last().copied().unwrap_or(0))?;
+    let done = work();
+    let mut all = CpuSet::new();
+    cpus.iter().for_each(|cpu| all.set(*cpu as usize));
+    sched_setaffinity(None, &all).map_err(|e| Error::System { call: "sched_setaffinity".into(), source: e.into() })?;
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    #[test]
+    fn every_stage_takes_time() {
+        let amounts: Amounts = TrialStage::ALL.into_iter().map(|stage| (stage, 20)).collect();
+        let took_ns = all(&amounts).unwrap();
+        assert_eq!(took_ns.len(), TrialStage::ALL.len());
+        assert!(took_ns.iter().all(|(stage, ns)| *ns > 0 || *stage == TrialStage::Computing), "{took_ns:?}");
+    }
+
+    #[test]
+    fn what_is_asked_for_is_said_in_words() {
+        let amounts: Amounts = TrialStage::ALL.into_iter().zip(1..).collect();
+        let words = words(Path::new("/p"), Path::new("/f/out"), &amounts);
+        assert_eq!(words.join(" "), "/p perftax-battery /f/out 1 2 3 4 5 6 7");
+    }
+}

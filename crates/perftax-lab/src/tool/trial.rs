@@ -1,0 +1,171 @@
+//! A tool around known work, and the same work without it, in turns.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use perftax_doc::{ToolTrial, TrialRun, TrialStage};
+use perftax_pmu::guard::check_interrupted;
+use perftax_pmu::sys::{Child, ChildSpec, Ended, Exit, Stdio};
+use perftax_pmu::{Error, Result};
+use perftax_tools::ToolLine;
+
+use super::battery::{self, Amounts};
+use crate::stimulus::Spin;
+
+/// Rounds: six are the fewest whose median has an interval of 95 %.
+const ROUNDS: u32 = 9;
+/// Computing, in a run.
+const COMPUTING: Duration = Duration::from_millis(120);
+/// What else there is to do in a run: under a tool that stops a program at each system call a few tenths of a second.
+const AMOUNTS: [(TrialStage, u64); 6] = [
+    (TrialStage::Calls, 1500),
+    (TrialStage::Paths, 1500),
+    (TrialStage::Reads, 1500),
+    (TrialStage::Faults, 2000),
+    (TrialStage::Switches, 1200),
+    (TrialStage::Tasks, 60),
+];
+/// What a run may take before it is given up: tools that compile programs take seconds to begin.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// What is tried out, and how.
+pub struct Trying<'a> {
+    /// The tool's line.
+    pub line: &'a ToolLine,
+    /// Samples a second that it is tried out with, where it samples by a clock.
+    pub hz: Option<f64>,
+    /// Told of each round.
+    pub between: &'a mut dyn FnMut(u32, u32),
+}
+
+/// Tries a tool out: [`ROUNDS`] rounds, in each a run with it and one without, in random order.
+///
+/// # Errors
+/// Where the tool cannot be executed, fails, or takes longer than [`DEADLINE`].
+pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
+    let folder = tempfile::tempdir().map_err(|source| Error::System { call: "a temporary folder".into(), source })?;
+    let program = std::env::current_exe().map_err(|source| Error::System { call: "this program's file".into(), source })?;
+    let took = folder.path().join("took.json");
+    let mut amounts: Amounts = AMOUNTS.into_iter().collect();
+    amounts.insert(TrialStage::Computing, Spin::lasting(COMPUTING).operations());
+    let work = battery::words(&program, &took, &amounts);
+    let line = trying.line.around(&work, &folder.path().to_string_lossy(), trying.hz).ok_or_else(|| Error::Unsupported {
+        what: "try the tool out".into(),
+        why: "it does not start a command".into(),
+        remedy: "give a line that does".into(),
+    })?;
+    let mut random = fastrand::Rng::with_seed(0x70_01);
+    let mut runs = Vec::new();
+    for round in 0..ROUNDS {
+        (trying.between)(round, ROUNDS);
+        let first = random.bool();
+        for with_tool in [first, !first] {
+            check_interrupted()?;
+            std::fs::remove_file(&took).ok();
+            let exit = run(if with_tool { &line } else { &work }, folder.path())?;
+            let stages_ns = read(&took, if with_tool { &line } else { &work })?;
+            runs.push(TrialRun { round, with_tool, elapsed_s: exit.elapsed_s, stages_ns });
+        }
+    }
+    let words = line.into_iter().filter(|word| !work.contains(word)).collect();
+    Ok(ToolTrial { line: words, hz: trying.hz, done: amounts, runs })
+}
+
+/// What a tool said that failed, at most.
+const SAID: usize = 4096;
+
+fn run(line: &[String], folder: &Path) -> Result<Exit> {
+    let spec = ChildSpec {
+        argv: line.iter().map(OsString::from).collect(),
+        directory: Some(folder.into()),
+        stdin: Some("/dev/null".into()),
+        output: Stdio::PipeErrors,
+        cpus: None,
+        environment: Vec::new(),
+        survives: false,
+    };
+    let mut child = Child::spawn(&spec)?;
+    child.release()?;
+    let mut said: Vec<u8> = Vec::new();
+    let mut is_over = false;
+    let exit = child.wait_asking(LISTENS, |child, ran| {
+        child.read_output(1 << 20, |bytes| said.extend(bytes.iter().take(SAID.saturating_sub(said.len()))));
+        is_over = ran > DEADLINE;
+        Ok((!is_over).then_some(LISTENS))
+    })?;
+    let failed = |how: String| Err(Error::CommandFailed { command: line.join(" "), how });
+    match exit.ended {
+        _ if is_over => failed(format!("did not end within {} s", DEADLINE.as_secs())),
+        Ended::Code(0) => Ok(exit),
+        Ended::Code(code) => failed(format!("exited with code {code}: {}", last_line(&said))),
+        Ended::Signal(signal) => failed(format!("was killed by signal {signal}: {}", last_line(&said))),
+    }
+}
+
+/// How often what it says is taken away: a tool whose pipe is full waits.
+const LISTENS: Duration = Duration::from_millis(10);
+
+fn last_line(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+}
+
+fn read(took: &Path, line: &[String]) -> Result<Amounts> {
+    let text = std::fs::read(took).map_err(|_| Error::CommandFailed {
+        command: line.join(" "),
+        how: "ended without the work that it was to be tried out on being done".into(),
+    })?;
+    serde_json::from_slice(&text)
+        .map_err(|error| Error::CommandFailed { command: line.join(" "), how: format!("left {}: {error}", took.display()) })
+}
+
+/// System calls of a command, by one run of it under `strace -c`: for whoever may not count them. They are strace's own count, of all processes.
+///
+/// # Errors
+/// Where strace is not there, or the command fails under it.
+pub fn count_calls(command: &[OsString], directory: Option<&Path>) -> Result<u64> {
+    let folder = tempfile::tempdir().map_err(|source| Error::System { call: "a temporary folder".into(), source })?;
+    let summary = folder.path().join("calls");
+    let mut argv: Vec<OsString> = ["strace", "-f", "-c", "-o"].map(OsString::from).into();
+    argv.push(summary.clone().into());
+    argv.extend(command.iter().cloned());
+    let spec = ChildSpec {
+        argv,
+        directory: directory.map(Into::into),
+        stdin: None,
+        output: Stdio::Discard,
+        cpus: None,
+        environment: Vec::new(),
+        survives: false,
+    };
+    let mut child = Child::spawn(&spec)?;
+    child.release()?;
+    child.wait()?;
+    let text = std::fs::read_to_string(&summary).map_err(Error::file(&summary))?;
+    total_of(&text).ok_or_else(|| Error::CommandFailed { command: "strace -c".into(), how: "says no total".into() })
+}
+
+/// The number of calls in the last line of strace's summary: `100.00 0.001 10 1234 12 total`.
+fn total_of(summary: &str) -> Option<u64> {
+    let line = summary.lines().rev().find(|line| line.trim_end().ends_with("total"))?;
+    line.split_whitespace().nth(3)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn straces_total_is_read() {
+        let summary = "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- --------- ----------------\n 60.00    0.000012           3         4           read\n------ ----------- ----------- --------- --------- ----------------\n100.00    0.000020           2        84        12 total\n";
+        assert_eq!(total_of(summary), Some(84));
+        assert_eq!(total_of(""), None);
+    }
+
+    #[test]
+    fn the_last_thing_said_is_told() {
+        assert_eq!(last_line(b"one\ntwo\n\n"), "two");
+        assert_eq!(last_line(b""), "it said nothing");
+    }
+}

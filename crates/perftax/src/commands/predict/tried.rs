@@ -1,0 +1,293 @@
+//! Tools that have no calibrated price: they are tried out on known work, and what they hook into is counted in the program.
+
+use anyhow::Result;
+use perftax_cost::tool::{Delays, TrialPrices, term};
+use perftax_doc::{Estimate, Origin, ToolPrediction, Unpriced, Warning, WorkloadProfile};
+use perftax_lab::tool::{Trying, count_calls, try_out};
+use perftax_pmu::Error;
+use perftax_pmu::event::Event;
+use perftax_tools::{Hook, Tool, ToolLine};
+
+use super::{Args, tool};
+use crate::host::Host;
+use crate::program::Program;
+use crate::progress::{Progress, announce};
+
+/// The tracepoint that every system call passes.
+const CALLS: &str = "raw_syscalls:sys_enter";
+
+/// What a tool has a program pay for.
+#[derive(Clone, Debug, PartialEq)]
+enum Driver {
+    /// Each system call.
+    Calls,
+    /// Each page fault.
+    Faults,
+    /// Each context switch.
+    Switches,
+    /// Each task that comes and goes.
+    Tasks,
+    /// So many samples a second of CPU time.
+    Samples {
+        /// Samples a second.
+        hz: f64,
+    },
+}
+
+/// Samples a second that a tool is tried out with where its own are fewer: they would not be seen in a tenth of a second.
+const TRIED_HZ: f64 = 4999.0;
+
+/// What it would cost.
+pub(super) fn predicted(
+    here: &Host,
+    args: &Args,
+    program: &Program,
+    line: &ToolLine,
+    mut origin: Origin,
+) -> Result<ToolPrediction> {
+    let mut unpriced = Vec::new();
+    let drivers = drivers(&line.tool, &mut unpriced);
+    let stand_in = stand_in(line)?;
+    let tried_line = stand_in.as_ref().unwrap_or(line);
+    if let Some(other) = &stand_in {
+        origin.warnings.push(Warning::Other {
+            message: format!(
+                "{} is priced as bpftrace, which does the same at each sample: both stacks, counted in a map",
+                line.name()
+            ),
+            remedy: format!(
+                "perftax predict --tool {} says it of that one",
+                perftax_report::shell::quote(&other.words.join(" "))
+            ),
+        });
+    }
+    let samples = drivers.iter().find_map(|driver| match driver {
+        Driver::Samples { hz } => Some(hz.max(TRIED_HZ)),
+        _ => None,
+    });
+    // Whether system calls may be counted decides how.
+    let calls: Option<Event> = drivers.contains(&Driver::Calls).then(|| here.event(CALLS)).transpose()?;
+    let calls = calls.filter(|event| here.check_usable(event).is_ok());
+    let trial = {
+        let _alone = here.throttle_guard(&mut origin)?;
+        announce(&format!("trying {} out on known work, with it and without in turns: some ten seconds", tried_line.name()));
+        let bar = Progress::new("trying it out", 9);
+        let mut between = |round: u32, of: u32| bar.at(u64::from(round), format!("round {} of {of}", round + 1));
+        try_out(Trying { line: tried_line, hz: samples, between: &mut between })?
+    };
+    let workload = program.survey(here, calls.clone().into_iter().collect(), &mut origin)?;
+    let mut document = tool::blank(line, workload, origin);
+    let prices = TrialPrices::of(&trial);
+    document.around_s = prices.around_s();
+    let delays = if matches!(line.tool, Tool::Strace(_)) { Delays::All } else { Delays::ItsTask };
+    for driver in drivers {
+        let counted = match &driver {
+            Driver::Calls => calls_of(args, program, calls.as_ref(), &mut document),
+            driver => count(driver, &document.workload),
+        };
+        let (what, each_ns) = match &driver {
+            Driver::Calls => ("system calls", prices.call_ns()),
+            Driver::Faults => ("page faults", prices.fault_ns()),
+            Driver::Switches => ("context switches", prices.switch_ns()),
+            Driver::Tasks => ("tasks that come and go", prices.task_ns()),
+            Driver::Samples { .. } => ("samples", prices.sample_ns()),
+        };
+        match (counted, each_ns) {
+            (Some(count), Some(each_ns)) => document.terms.push(term(what, &count, &each_ns, delays, &document.workload)),
+            (None, _) => {
+                unpriced.push(Unpriced { what: what.into(), why: "how many the program has nobody may count here".into() })
+            }
+            (_, None) => unpriced.push(Unpriced { what: what.into(), why: "they were not tried out".into() }),
+        }
+    }
+    document.unpriced = unpriced;
+    document.trial = Some(trial);
+    Ok(document)
+}
+
+fn count(driver: &Driver, workload: &WorkloadProfile) -> Option<Estimate> {
+    match driver {
+        Driver::Calls => None,
+        Driver::Faults => Some(workload.faults),
+        Driver::Switches => Some(workload.switches),
+        Driver::Tasks => workload.tasks.as_ref().map(|tasks| Estimate::exact(tasks.created() as f64)),
+        Driver::Samples { hz } => Some(workload.cpu_s.scaled(*hz)),
+    }
+}
+
+/// System calls of a run: counted by the kernel, or, for whoever may not have that, by a run under strace.
+fn calls_of(args: &Args, program: &Program, counted: Option<&Event>, document: &mut ToolPrediction) -> Option<Estimate> {
+    if let Some(event) = counted {
+        return document.workload.counts.get(&event.name).copied();
+    }
+    if args.program.pid.is_some() || program.pid.is_some() {
+        return None;
+    }
+    let command = program.target.command().ok()?;
+    announce("system calls may not be counted by the kernel here: one run under strace -c counts them");
+    let calls = count_calls(&command.spec.argv, command.spec.directory.as_deref());
+    let calls = calls.inspect_err(|error| {
+        document.origin.warnings.push(Warning::Other {
+            message: format!("system calls were not counted: {}", error.to_string().lines().next().unwrap_or_default()),
+            remedy: "apt-get install strace; or as root, where the kernel counts them".into(),
+        });
+    });
+    let calls = Estimate::exact(calls.ok()? as f64);
+    document.workload.counts.insert("system calls (strace -c)".into(), calls);
+    Some(calls)
+}
+
+/// What has a program pay, and what of it has no price.
+fn drivers(tool: &Tool, unpriced: &mut Vec<Unpriced>) -> Vec<Driver> {
+    let mut drivers: Vec<Driver> = Vec::new();
+    let mut add = |driver: Driver| {
+        if !drivers.contains(&driver) {
+            drivers.push(driver);
+        }
+    };
+    let mut without = |what: &str, why: &str| unpriced.push(Unpriced { what: what.into(), why: why.into() });
+    match tool {
+        Tool::Record(_) => {}
+        Tool::Stat(counting) => {
+            add(Driver::Switches);
+            if counting.inherits {
+                add(Driver::Tasks);
+            }
+            // perf's default events have the kernel's own among them.
+            if counting.events.is_empty() {
+                add(Driver::Faults);
+            }
+            for event in &counting.events {
+                match of_event(event) {
+                    Known::Drives(driver) => add(driver),
+                    Known::Nothing => {}
+                    Known::Unknown => without(event, "what counting it costs each time was not tried out"),
+                }
+            }
+        }
+        Tool::Trace(tracing) => {
+            if tracing.calls {
+                add(Driver::Calls);
+            }
+            if tracing.faults {
+                add(Driver::Faults);
+            }
+            add(Driver::Switches);
+            if tracing.inherits {
+                add(Driver::Tasks);
+            }
+            for event in tracing.wanted.iter().filter(|name| name.contains(':')) {
+                match of_event(event) {
+                    Known::Drives(driver) => add(driver),
+                    _ => without(event, "what tracing it costs each time was not tried out"),
+                }
+            }
+        }
+        Tool::Strace(strace) => {
+            add(Driver::Calls);
+            if strace.follows {
+                add(Driver::Tasks);
+            } else {
+                without(
+                    "threads and processes that it does not follow",
+                    "without -f they run on unhindered: their calls are priced, too",
+                );
+            }
+        }
+        Tool::Bpftrace(bpftrace) => {
+            for probe in &bpftrace.probes {
+                let known = match &probe.hook {
+                    Hook::Own => Known::Nothing,
+                    Hook::Profile { hz } => Known::Drives(Driver::Samples { hz: *hz }),
+                    Hook::Event { name, period } => match (of_event(name), period) {
+                        (Known::Drives(driver), Some(1)) => Known::Drives(driver),
+                        _ => Known::Unknown,
+                    },
+                    Hook::Tracepoint(name) => of_event(name),
+                    Hook::Function { .. } | Hook::Other => Known::Unknown,
+                };
+                match known {
+                    Known::Drives(driver) => add(driver),
+                    Known::Nothing => {}
+                    Known::Unknown => without(&probe.text, "how often the program comes by there was not counted"),
+                }
+            }
+        }
+        Tool::Profiler(profiler) => add(Driver::Samples { hz: profiler.hz }),
+    }
+    drivers
+}
+
+/// What is known of an event's cost.
+enum Known {
+    /// It is paid for each time.
+    Drives(Driver),
+    /// Merely counting it costs the program nothing but at switches.
+    Nothing,
+    /// It may cost something each time.
+    Unknown,
+}
+
+/// By an event's name, in perf's syntax or bpftrace's.
+fn of_event(text: &str) -> Known {
+    let name = text.trim_matches(['{', '}']);
+    let (system, event) = name.split_once(':').unwrap_or((name, ""));
+    match (system, event) {
+        ("raw_syscalls" | "syscalls", _) => Known::Drives(Driver::Calls),
+        ("exceptions", event) if event.starts_with("page_fault") => Known::Drives(Driver::Faults),
+        ("sched", "sched_switch") => Known::Drives(Driver::Switches),
+        ("sched", event) if event.starts_with("sched_process") => Known::Drives(Driver::Tasks),
+        ("page-faults" | "faults" | "minor-faults", _) => Known::Drives(Driver::Faults),
+        ("context-switches" | "cs", _) => Known::Drives(Driver::Switches),
+        ("probe" | "kprobes" | "uprobes" | "uprobe" | "mem", _) => Known::Unknown,
+        // Modifiers have one letter each; a tracepoint's name is longer.
+        (_, event) if event.len() > 4 => Known::Unknown,
+        _ => Known::Nothing,
+    }
+}
+
+/// What is tried out instead of a profiler that starts no command: bpftrace, with the same done at each sample.
+fn stand_in(line: &ToolLine) -> Result<Option<ToolLine>> {
+    let Tool::Profiler(profiler) = &line.tool else { return Ok(None) };
+    let words = ["bpftrace", "-e"].map(String::from).into_iter();
+    let script = format!("profile:hz:{} {{ @[pid, comm, kstack, ustack] = count(); }}", profiler.hz.round().max(1.0));
+    let words: Vec<String> = words.chain([script]).collect();
+    let line = ToolLine::of_words(&words).map_err(|error| Error::Argument {
+        argument: "--tool",
+        value: profiler.name.into(),
+        needed: error.to_string(),
+    })?;
+    Ok(Some(line))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // tests may
+
+    use super::*;
+
+    fn of(line: &str) -> (Vec<Driver>, usize) {
+        let mut unpriced = Vec::new();
+        let drivers = drivers(&ToolLine::parse(line).unwrap().tool, &mut unpriced);
+        (drivers, unpriced.len())
+    }
+
+    #[test]
+    fn tools_are_paid_for_by_what_they_hook_into() {
+        use Driver::{Calls, Faults, Samples, Switches, Tasks};
+        assert_eq!(of("strace -f ls"), (vec![Calls, Tasks], 0));
+        assert_eq!(of("perf trace -s ls"), (vec![Calls, Switches, Tasks], 0));
+        assert_eq!(of("perf stat ls"), (vec![Switches, Tasks, Faults], 0));
+        assert_eq!(of("perf stat -e cycles:u,instructions ls"), (vec![Switches, Tasks], 0));
+        assert_eq!(of("perf stat -e raw_syscalls:sys_enter,kvm:kvm_exit -a"), (vec![Switches, Calls], 1));
+        assert_eq!(
+            of("bpftrace -e 'profile:hz:99 { @ = count(); } interval:s:1 { print(@); }'"),
+            (vec![Samples { hz: 99.0 }], 0)
+        );
+        assert_eq!(
+            of("bpftrace -e 'kprobe:vfs_read { @ = count(); } tracepoint:syscalls:sys_enter_read { @b = count(); }'"),
+            (vec![Calls], 1)
+        );
+        assert_eq!(of("parca-agent"), (vec![Samples { hz: 19.0 }], 0));
+    }
+}
