@@ -32,6 +32,19 @@ pub struct Given<'a> {
     pub written: &'a str,
 }
 
+impl Given<'_> {
+    /// The option by itself, as words: its letter where it has one.
+    pub fn words(&self) -> Vec<String> {
+        let no = if self.is_denied { "no-" } else { "" };
+        match (self.letter, self.value) {
+            ('\0', Some(value)) => vec![format!("--{}={value}", self.name)],
+            (letter, None) if letter != '\0' && !self.is_denied => vec![format!("-{letter}")],
+            (_, None) => vec![format!("--{no}{}", self.name)],
+            (letter, Some(value)) => vec![format!("-{letter}{value}")],
+        }
+    }
+}
+
 /// What a tool's options are called, and its options.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar {
@@ -221,6 +234,15 @@ mod tests {
         ];
         assert_eq!((given, read.rest.clone()), (all.to_vec(), vec!["make", "-a"]));
         assert_eq!((read.value("event"), read.values("event").count()), (Some("v"), 4));
+    }
+
+    #[test]
+    fn options_are_written_as_they_are_read() {
+        let line = words("-ag -ex --level=3 --no-all --leveller -z");
+        let read = GRAMMAR.read(&line).unwrap();
+        let again: Vec<String> = read.options.iter().flat_map(Given::words).collect();
+        assert_eq!(again.join(" "), "-a -g -ex -z3 --no-all --leveller -z");
+        assert_eq!(GRAMMAR.read(&again).unwrap().options.len(), read.options.len());
     }
 
     #[test]

@@ -91,13 +91,7 @@ const REPEATED: [char; 8] = ['D', 'q', 'r', 't', 'T', 'x', 'y', 'Y'];
 impl Strace {
     /// Reads the words behind `strace`.
     pub(crate) fn read(words: &[String]) -> Result<(Self, Whom, Left), Error> {
-        let mut words = words.to_vec();
-        for word in &mut words {
-            if !word.starts_with('-') {
-                break;
-            }
-            *word = without_repetitions(word);
-        }
+        let words = plain(words);
         let read = STRACE.read(&words)?;
         let has_letter = |letter: char| read.options.iter().any(|option| option.letter == letter && !option.is_denied);
         let expressions = || read.options.iter().filter(|option| option.letter == 'e').filter_map(|option| option.value);
@@ -121,6 +115,18 @@ impl Strace {
         let strace = Self { follows, wanted, passes_by: read.has("seccomp-bpf") && follows, counts: has_letter('c') };
         Ok((strace, whom, left))
     }
+}
+
+/// Options whose letters stand once, up to the first word that is none.
+pub(crate) fn plain(words: &[String]) -> Vec<String> {
+    let mut is_option = true;
+    words
+        .iter()
+        .map(|word| {
+            is_option &= word.starts_with('-');
+            if is_option { without_repetitions(word) } else { word.clone() }
+        })
+        .collect()
 }
 
 /// `-ff` as `-f`, `-tt` as `-t`: grammar knows no letters that count.

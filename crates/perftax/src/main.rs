@@ -13,6 +13,7 @@ mod input;
 mod measured;
 mod origin;
 mod output;
+mod perf_line;
 mod profile;
 mod program;
 mod progress;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use perftax_cost::prediction::RAW_TERM;
 use perftax_doc::{Calibration, MachineProfile, Origin};
 use perftax_doc::{LeftOut, Mechanism, PayloadTerm, Warning};
 use perftax_lab::calibrate::{Buffers, Depth, Goal, Spec};
@@ -47,7 +48,10 @@ pub fn price(
     }
     let kept = profile::load(&here.id)?;
     let found = kept.as_ref().and_then(|profile| in_profile(profile, event, mechanism));
-    if let Some(found) = found.filter(|found| payload.iter().all(|term| found.terms.contains_key(term.name()))) {
+    // What a tracepoint or a probe carries is in each of its samples, asked for or not.
+    let carries = matches!(mechanism, Mechanism::Tracepoint | Mechanism::Uprobe).then_some(RAW_TERM);
+    let needed: Vec<&str> = payload.iter().map(|term| term.name()).chain(carries).collect();
+    if let Some(found) = found.filter(|found| needed.iter().all(|term| found.terms.contains_key(*term))) {
         return Ok(priced(found, event, origin));
     }
     let guard = here.throttle_guard(origin)?;
@@ -56,7 +60,7 @@ pub fn price(
         event: event.cloned(),
         mechanism,
         cpu: here.measuring_cpu(),
-        depth: if payload.is_empty() { Depth::Alpha } else { Depth::Full },
+        depth: if needed.is_empty() { Depth::Alpha } else { Depth::Full },
         period: None,
         payload: Payload::BASIC,
         planted_bias: 0.0,

@@ -56,5 +56,6 @@ pub fn sampled(workload: &WorkloadProfile, cost: &Cost, setting: &Setting, perio
         };
         ToolTerm { what, count, each_ns, overhead: *overhead, source: PriceSource::Calibration }
     };
-    Ok(Sampled { samples, terms: row.terms.iter().map(term).collect() })
+    let terms = row.terms.iter().map(term).filter(|term| term.count != Some(Estimate::exact(0.0)));
+    Ok(Sampled { samples, terms: terms.collect() })
 }

@@ -66,7 +66,7 @@ impl<'a> TrialPrices<'a> {
             let calls_ns = CALLS_OF_A_PASS * self.more_ns(TrialStage::Reads, on, off)?;
             Some(self.more_ns(TrialStage::Switches, on, off)? - calls_ns)
         });
-        median_interval(&rounds)
+        median_interval(&rounds).map(left_over)
     }
 
     /// A process that is created and ends, without the system calls that it takes for that, ns.
@@ -75,7 +75,7 @@ impl<'a> TrialPrices<'a> {
             let calls_ns = CALLS_OF_A_TASK * self.more_ns(TrialStage::Calls, on, off)?;
             Some(self.more_ns(TrialStage::Tasks, on, off)? - calls_ns)
         });
-        median_interval(&rounds)
+        median_interval(&rounds).map(left_over)
     }
 
     /// A sample of a clock, ns, where the trial sampled by one: what computing takes longer, by the samples that it had.
@@ -95,6 +95,11 @@ impl<'a> TrialPrices<'a> {
         let outside_s = |run: &TrialRun| run.elapsed_s - run.stages_ns.values().sum::<u64>() as f64 * 1e-9;
         median_interval(&self.by_round(|on, off| Some(outside_s(on) - outside_s(off))))
     }
+}
+
+/// What is left when calls were taken off is nothing at the least: a call that waits hides a part of what it costs.
+fn left_over(more_ns: Estimate) -> Estimate {
+    Estimate { estimate: more_ns.estimate.max(0.0), low: more_ns.low.max(0.0), high: more_ns.high.max(0.0), ..more_ns }
 }
 
 #[cfg(test)]

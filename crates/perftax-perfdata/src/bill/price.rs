@@ -1,6 +1,7 @@
 //! The price of one sample, out of a machine profile.
 
 use perftax_cost::drive::Drive;
+use perftax_cost::payload::TRACEPOINT_MORE;
 use perftax_cost::prediction::{Cost, drift_at_age};
 use perftax_doc::{Calibration, MachineProfile};
 use perftax_doc::{Estimate, Mechanism};
@@ -66,10 +67,6 @@ pub fn price_of<'a>(
         unknown_payload: payload.unknown,
     })
 }
-
-/// A program's tracepoints cost up to so many times what the calibration's loop pays for the same samples: 1.27 to 1.34 times by three programs of system calls on
-/// an AMD EPYC, of the same instructions (1.02 to 1.1 times in the emulated machine, which has no caches to miss and no branches to mispredict; docs/results/recordings.md).
-const TRACEPOINT_MORE: f64 = 1.35;
 
 /// Whether a calibrated event is this one: by what the kernel was asked for where that has a name, for a recording may call it anything (`faults`,
 /// `page-faults/name=mine/`); else by what both are called.

@@ -96,6 +96,12 @@ impl RecordFormat {
         Self { fields: text.lines().filter_map(field).collect() }
     }
 
+    /// Bytes of a record without its texts, and how many texts it has: a text lies behind, of whatever length it is.
+    pub fn bytes(&self) -> (usize, usize) {
+        let end = self.fields.iter().map(|field| field.offset + field.bytes).max().unwrap_or(0);
+        (end, self.fields.iter().filter(|field| field.is_location).count())
+    }
+
     /// A number of a record, with its sign extended where it has one; `None` where the record has no such field, or is too short.
     pub fn number(&self, field: &str, record: &[u8]) -> Option<u64> {
         let field = self.fields.iter().find(|known| known.name == field)?;

@@ -1,5 +1,6 @@
 //! `perftax plan`: settings for a budget.
 
+mod like;
 mod watched;
 
 use anyhow::Result;
@@ -23,6 +24,7 @@ use crate::measured::{PayloadChoice, WatchedChoice, resolve};
 use crate::output::Output;
 use crate::program::Program;
 use crate::wait::Wait;
+use like::Asked;
 
 /// Choose the settings that keep sampling within a budget
 ///
@@ -33,6 +35,7 @@ use crate::wait::Wait;
 Examples:
   perftax plan --budget 1% -- bzip2 -kf big
   perftax plan --budget 5% --resolve 2% -- ./server --bench
+  perftax plan --budget 1% --like 'perf record --call-graph dwarf -a' -- ./server --bench
   perftax plan --budget 1% --machine skylake --count-of 3e10 -e instructions:upp -- ./server
   perftax plan --budget 1% --machine skylake --counts-from sim -- ./server")]
 pub struct Args {
@@ -51,6 +54,9 @@ pub struct Args {
     /// The event, in perf's syntax; the best mechanism's default otherwise
     #[arg(short, long, value_name = "EVENT")]
     event: Option<String>,
+    /// A perf record line whose options are kept, and of which period and buffer alone are chosen; its command or process is the program where none is given
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["event", "with", "all_cpus", "machine", "counts_from"])]
+    like: Option<String>,
     #[command(flatten)]
     cost: CostChoice,
     #[command(flatten)]
@@ -71,10 +77,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
     args.check()?;
     let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("plan");
+    let asked = Asked::of(args, &here, &mut origin)?;
     let wanted =
-        CostQuery { event: args.event.as_deref(), work: args.work.as_deref(), payload: &args.payload.with, cost: &args.cost };
+        CostQuery { event: asked.event.as_deref(), work: args.work.as_deref(), payload: &asked.payload.with, cost: &args.cost };
     let is_elsewhere = args.cost.is_elsewhere();
-    if args.watched.all_cpus && !is_elsewhere {
+    if asked.all_cpus && !is_elsewhere {
         let right = here.right(Right::WholeCpus);
         if right.held != Some(true) {
             return Err(
@@ -82,12 +89,13 @@ pub fn run(args: &Args) -> Result<Outcome> {
             );
         }
     }
-    let known = resolve(&here, &wanted, &args.program, &mut origin)?;
+    let mut known = resolve(&here, &wanted, &asked.program, &mut origin)?;
+    asked.size(&mut known.priced.cost, known.mechanism);
     let request = PlanRequest {
         budget: args.budget,
         workload: &known.workload,
         cost: &known.priced.cost,
-        setting: known.setting(&args.payload.with, args.watched.all_cpus),
+        setting: known.setting(&asked.payload.with, asked.all_cpus),
         rule: Rule::of(known.mechanism, None),
         resolve: args.resolve,
         samples_per_second: args.samples_per,
@@ -97,7 +105,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
         value: format!("{} %", args.budget * 100.0),
         needed: error.to_string(),
     })?;
-    let mut reasons = vec![Reason { setting: "mechanism".into(), why: why_mechanism(&known, args.event.is_some()) }];
+    let mut reasons = vec![Reason { setting: "mechanism".into(), why: why_mechanism(&known, asked.event.is_some()) }];
     reasons.extend(why_left_out(&known));
     reasons.extend(decided.reason);
     let planned = decided.planned;
@@ -109,9 +117,11 @@ pub fn run(args: &Args) -> Result<Outcome> {
             nearest.map(|nearest| *nearest)
         }
     };
-    let mut document = document(origin, args, known, feasible, choice, reasons, decided.whole_cpus);
-    if decided.whole_cpus {
+    let mut document = document(origin, &asked, known, feasible, choice, reasons, decided.whole_cpus);
+    if decided.whole_cpus && asked.line.is_none() {
         watch_cpus(&mut document, &here)?;
+    } else if decided.whole_cpus {
+        document.whole_cpus = true;
     }
     args.output.emit(&document)?;
     Ok(if feasible { Outcome::Done } else { Outcome::Negative })
@@ -137,7 +147,7 @@ impl Args {
 
 fn document(
     origin: perftax_doc::Origin,
-    args: &Args,
+    asked: &Asked,
     known: PredictionInput,
     feasible: bool,
     choice: Option<Choice>,
@@ -149,7 +159,7 @@ fn document(
     let mut plan = Plan {
         origin,
         feasible,
-        budget: args.budget,
+        budget: asked.budget,
         event: known.event_name.clone(),
         mechanism: known.mechanism,
         period: 0,
@@ -185,7 +195,7 @@ fn document(
         plan.stoker_samples = choice.stoker_samples;
         plan.stoker_period = choice.stoker_period;
         if feasible {
-            plan.perf_record = perf_record(&plan, &args.payload);
+            plan.perf_record = asked.like(&plan).unwrap_or_else(|| perf_record(&plan, &asked.payload));
         }
     }
     plan.reasons = reasons;

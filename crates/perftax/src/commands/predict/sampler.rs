@@ -1,20 +1,19 @@
 //! Tools that record samples: `perf record`, `perf mem record`, `perf c2c record`. Each event is priced by its calibration.
 
 use anyhow::Result;
-use perftax_cost::payload::{of_chain, of_stack};
-use perftax_cost::prediction::{Cost, RAW_TERM, Watched};
+use perftax_cost::prediction::{RAW_TERM, Watched};
 use perftax_cost::tool::sampled;
-use perftax_doc::{Estimate, Mechanism, Origin, PayloadTerm, ToolPrediction, ToolSampler, Unpriced, Warning};
+use perftax_doc::{Estimate, Mechanism, Origin, ToolPrediction, ToolSampler, Unpriced};
 use perftax_lab::prediction::{Counting, PredictionInput};
 use perftax_pmu::Error;
-use perftax_pmu::event::{Event, Rate as EventRate, parse_groups};
+use perftax_pmu::event::{Event, Rate as EventRate};
 use perftax_pmu::guard::online_cpus;
-use perftax_pmu::machine::Vendor;
 use perftax_tools::{Chain, Rate, Recording, ToolLine};
 
 use super::{Args, rate, tool};
 use crate::host::{Host, kernel_says};
 use crate::measured::price;
+use crate::perf_line::{carried, events, sized};
 use crate::program::Program;
 
 /// What it would cost.
@@ -32,7 +31,8 @@ pub(super) fn predicted(
     let mut priced = Vec::new();
     for event in &events {
         let calibrated = price(here, Some(event), event.mechanism, &carried, args.cost.profile.as_ref(), &mut origin)?;
-        priced.push(perftax_lab::prediction::SampleCost { cost: sized(calibrated.cost, recording), ..calibrated });
+        priced
+            .push(perftax_lab::prediction::SampleCost { cost: sized(calibrated.cost, recording, event.mechanism), ..calibrated });
     }
     let countings: Vec<Counting> = events.iter().map(counting).collect();
     let mut counted: Vec<Event> = Vec::new();
@@ -71,7 +71,7 @@ pub(super) fn predicted(
             value: format!("{} every {period}", event.name),
             needed: error.to_string(),
         })?;
-        let bytes = bytes(recording, events.len(), event.mechanism, &mut unpriced);
+        let bytes = bytes(here, recording, events.len(), event);
         let elapsed_s = known.workload.elapsed_s.estimate;
         document.samplers.push(ToolSampler {
             event: event.name.clone(),
@@ -90,124 +90,6 @@ pub(super) fn predicted(
     }
     document.unpriced = unpriced;
     Ok(document)
-}
-
-/// The events that the line would open here: its own, or perf's default with what perf takes instead where that is not to be had.
-fn events(here: &Host, recording: &Recording, origin: &mut Origin, unpriced: &mut Vec<Unpriced>) -> Result<Vec<Event>> {
-    let only = recording.only.map(|mode| mode.modifier());
-    if recording.events.is_empty() {
-        return Ok(vec![usual(here, only)?]);
-    }
-    let mut events: Vec<Event> = Vec::new();
-    for text in &recording.events {
-        let named = memory(here, text);
-        for group in parse_groups(&named, &here.catalog)? {
-            let is_led = group.braces && named.rsplit_once('}').is_some_and(|(_, modifiers)| modifiers.contains('S'));
-            if is_led {
-                unpriced.push(Unpriced { what: text.clone(), why: "reading the group's other members at each sample".into() });
-            }
-            let sampled = if is_led { 1 } else { group.events.len() };
-            for mut event in group.events.into_iter().take(sampled) {
-                restrict(&mut event, only);
-                // perf's own stand-in for cycles, and for no other event (util/evsel.c, evsel__fallback).
-                let is_absent = event.check_supported(&here.catalog).is_err();
-                if is_absent && ["cycles", "cpu-cycles"].contains(&event.name.split(':').next().unwrap_or_default()) {
-                    origin.warnings.push(Warning::Other {
-                        message: format!(
-                            "this machine has no {}: perf samples cpu-clock instead, and so is it priced",
-                            event.name
-                        ),
-                        remedy: "-e cpu-clock says the same".into(),
-                    });
-                    event = usual(here, only)?;
-                }
-                events.push(event);
-            }
-        }
-    }
-    for event in &events {
-        here.check_usable(event)?;
-    }
-    Ok(events)
-}
-
-/// What perf samples where nothing else is asked for: cycles, or the clock where there are none; the user's mode alone where no more is allowed.
-fn usual(here: &Host, only: Option<char>) -> Result<Event> {
-    let modifier = only.map_or(String::new(), |mode| format!(":{mode}"));
-    let names: &[&str] = if here.catalog.core_pmu().is_some() { &["cycles", "cpu-clock"] } else { &["cpu-clock"] };
-    let mut refused = None;
-    for name in names {
-        for modifier in [modifier.as_str(), ":u"] {
-            let event = here.event(&format!("{name}{modifier}"))?;
-            match here.check_usable(&event) {
-                Ok(()) => return Ok(event),
-                Err(error) => refused = Some(error),
-            }
-        }
-    }
-    Err(refused.unwrap_or_else(|| anyhow::anyhow!("no event can be sampled")))
-}
-
-/// `perf mem`'s names of loads and stores, as this vendor's PMU has them.
-fn memory(here: &Host, text: &str) -> String {
-    match (text, here.catalog.vendor()) {
-        ("mem-loads", Vendor::Intel) => "cpu/mem-loads,ldlat=30/P".into(),
-        ("mem-stores", Vendor::Intel) => "cpu/mem-stores/P".into(),
-        ("mem-loads" | "mem-stores", Vendor::Amd) => "ibs_op//".into(),
-        _ => text.into(),
-    }
-}
-
-fn restrict(event: &mut Event, only: Option<char>) {
-    match only {
-        Some('u') => event.modifiers.exclude_kernel = true,
-        Some(_) => event.modifiers.exclude_user = true,
-        None => {}
-    }
-}
-
-/// What each sample carries that has a calibrated price.
-fn carried(recording: &Recording) -> Vec<PayloadTerm> {
-    let mut carried = Vec::new();
-    match recording.chain {
-        Some(Chain::FramePointers) => carried.push(PayloadTerm::Callchain),
-        Some(Chain::StackCopy(_)) => {
-            carried.extend([PayloadTerm::Callchain, PayloadTerm::UserRegisters, PayloadTerm::UserStack]);
-        }
-        Some(Chain::BranchRecords) | None => {}
-    }
-    if recording.branches {
-        carried.push(PayloadTerm::Branches);
-    }
-    if recording.user_registers > 0 && !carried.contains(&PayloadTerm::UserRegisters) {
-        carried.push(PayloadTerm::UserRegisters);
-    }
-    carried
-}
-
-/// How deep the program's call chains are nobody has looked at: the calibrated one has a dozen entries, programs have some three to thirty, at four hundredths of the term
-/// each ([`of_chain`]).
-const CHAIN_LESS: f64 = 0.45;
-const CHAIN_MORE: f64 = 0.9;
-
-/// A calibration's terms for what this line has its samples carry.
-fn sized(mut cost: Cost, recording: &Recording) -> Cost {
-    if let Some(term_ns) = cost.terms.get(PayloadTerm::Callchain.name()).copied() {
-        let chain_ns = match recording.is_kernel_chain {
-            true => of_chain(&term_ns, true, None),
-            false => of_chain(&term_ns, false, None).widened_apart(CHAIN_LESS, CHAIN_MORE),
-        };
-        cost.terms.insert(PayloadTerm::Callchain.name().into(), chain_ns);
-    }
-    if let (Some(Chain::StackCopy(bytes)), Some(term_ns)) =
-        (recording.chain, cost.terms.get(PayloadTerm::UserStack.name()).copied())
-    {
-        // A shallow program has less than was asked for: the least is what any copy costs.
-        let all = of_stack(&term_ns, bytes, None);
-        let least = of_stack(&term_ns, bytes, Some(0.0));
-        cost.terms.insert(PayloadTerm::UserStack.name().into(), Estimate { low: least.low.min(all.low), ..all });
-    }
-    cost
 }
 
 fn counting(event: &Event) -> Counting {
@@ -247,28 +129,41 @@ fn period(recording: &Recording, event: &Event, known: &PredictionInput) -> Resu
     Ok((rate(known) / hz as f64).round().max(1.0) as u64)
 }
 
-/// Bytes of a sample's record. Of call chains, stacks and branch records only the program tells how many.
-fn bytes(recording: &Recording, events: usize, mechanism: Mechanism, unpriced: &mut Vec<Unpriced>) -> Estimate {
-    /// Entries of a call chain, markers of its parts with them, and of branch records: most, and what is usual.
-    const CHAIN: (f64, f64, f64) = (3.0, 16.0, 129.0);
-    const BRANCHES: (f64, f64, f64) = (0.0, 16.0, 32.0);
-    let is_tracepoint = mechanism == Mechanism::Tracepoint;
-    let fixed = f64::from(recording.fixed_bytes(events, is_tracepoint));
-    let stack = match recording.chain {
-        Some(Chain::StackCopy(bytes)) => (0.0, f64::from(bytes), f64::from(bytes)),
-        _ => (0.0, 0.0, 0.0),
+/// Bytes of a sample's record. Of call chains, stacks, branch records and texts only the program tells how many.
+fn bytes(here: &Host, recording: &Recording, events: usize, event: &Event) -> Estimate {
+    /// Entries of a call chain, markers of its parts with them, and of branch records: the fewest, what is usual, the most.
+    const CHAIN: [f64; 3] = [3.0, 16.0, 129.0];
+    const CHAIN_OF_KERNEL: [f64; 3] = [1.0, 2.0, 40.0];
+    const BRANCHES: [f64; 3] = [0.0, 16.0, 32.0];
+    /// Bytes of a text.
+    const TEXT: [f64; 3] = [1.0, 24.0, 256.0];
+    let fixed = f64::from(recording.fixed_bytes(events, event.mechanism == Mechanism::Tracepoint));
+    let chain = if recording.is_kernel_chain { CHAIN_OF_KERNEL } else { CHAIN };
+    let (raw, texts) = raw(here, event);
+    let of = |which: usize| {
+        let stack = match recording.chain {
+            Some(Chain::StackCopy(bytes)) if which > 0 => f64::from(bytes),
+            _ => 0.0,
+        };
+        let branches = if recording.branches { 16.0 + 24.0 * BRANCHES[which] } else { 0.0 };
+        // Its length stands before it, and the record ends at a multiple of eight.
+        let raw = if raw > 0.0 { ((4.0 + raw + texts * TEXT[which]) / 8.0).ceil() * 8.0 } else { 0.0 };
+        fixed + recording.variable_bytes(chain[which], stack) + branches + raw
     };
-    let chain = if recording.is_kernel_chain { (1.0, 2.0, 40.0) } else { CHAIN };
-    let of = |chain: f64, stack: f64, branches: f64| {
-        let branches = if recording.branches { 16.0 + 24.0 * branches } else { 0.0 };
-        fixed + recording.variable_bytes(chain, stack) + branches
-    };
-    if matches!(mechanism, Mechanism::Tracepoint | Mechanism::Uprobe) {
-        let what = "bytes of a sample".to_owned();
-        if unpriced.iter().all(|unpriced| unpriced.what != what) {
-            let why = "what an event carries is in none of the bytes, but in its price".into();
-            unpriced.push(Unpriced { what, why });
+    Estimate::new(of(1), of(0), of(2))
+}
+
+/// Bytes of what an event carries, and how many texts are in it.
+fn raw(here: &Host, event: &Event) -> (f64, f64) {
+    match event.mechanism {
+        Mechanism::Tracepoint => {
+            let (system, name) = event.name.split_once(':').unwrap_or_default();
+            let name = name.split(':').next().unwrap_or_default();
+            let format = here.catalog.record_format(system, name);
+            format.map_or((0.0, 0.0), |format| (format.bytes().0 as f64, format.bytes().1 as f64))
         }
+        // What all tracepoints begin with, and the address (kernel/trace/trace_probe.h, struct uprobe_trace_entry_head).
+        Mechanism::Uprobe => (16.0, 0.0),
+        _ => (0.0, 0.0),
     }
-    Estimate::new(of(chain.1, stack.1, BRANCHES.1), of(chain.0, stack.0, BRANCHES.0), of(chain.2, stack.2, BRANCHES.2))
 }

@@ -1,22 +1,19 @@
 //! `perftax predict --tool`: what another tool would cost a program.
 
-use std::path::Path;
-
 use anyhow::Result;
 use perftax_cost::tool::{of_cpu_time, total};
 use perftax_doc::{ToolPrediction, Unpriced, Warning};
-use perftax_pmu::Error;
 use perftax_tools::{Tool, ToolLine, Whom};
 
 use super::{Args, sampler, tried};
 use crate::failure::Outcome;
 use crate::host::Host;
-use crate::program::Program;
+use crate::perf_line;
 
 /// Runs it.
 pub(super) fn run(args: &Args, text: &str) -> Result<Outcome> {
-    let line = read(text)?;
-    let program = program(args, &line)?;
+    let line = perf_line::read("--tool", text)?;
+    let program = perf_line::program("--tool", &args.program, &line)?;
     let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("predict-tool");
     program.check()?;
@@ -38,45 +35,6 @@ pub(super) fn run(args: &Args, text: &str) -> Result<Outcome> {
     document.priced_cpu_overhead = of_cpu_time(&document.priced_overhead, &document.workload);
     args.output.emit(&document)?;
     Ok(Outcome::Done)
-}
-
-/// The line; a script of bpftrace's out of its file.
-fn read(text: &str) -> Result<ToolLine> {
-    let wrong = |needed: String| Error::Argument { argument: "--tool", value: format!("'{text}'"), needed };
-    let mut line = ToolLine::parse(text).map_err(|error| wrong(format!("a line that can be read: {error}")))?;
-    if let Tool::Bpftrace(bpftrace) = &line.tool
-        && let Some(file) = &bpftrace.file
-    {
-        let script = std::fs::read_to_string(file).map_err(Error::file(Path::new(file)))?;
-        let with_text = bpftrace.clone().with_text(&script);
-        line.tool = Tool::Bpftrace(with_text.map_err(|error| wrong(format!("a script that can be read: {error}")))?);
-    }
-    Ok(line)
-}
-
-/// The program that is predicted for: what was given, else the line's own.
-fn program(args: &Args, line: &ToolLine) -> Result<Program> {
-    if args.program.pid.is_some() || args.program.target.is_given() {
-        return Ok(args.program.clone());
-    }
-    let whole = || format!("'{}'", line.words.join(" "));
-    match &line.whom {
-        Whom::Command(words) if !words.is_empty() => Ok(args.program.clone().about(args.program.target.or_command(words))),
-        Whom::Processes(pid) => {
-            let pid = pid.parse().map_err(|_| Error::Argument {
-                argument: "--tool",
-                value: whole(),
-                needed: "one process: give the one that it is about with -p PID".into(),
-            })?;
-            Ok(args.program.clone().of_process(pid))
-        }
-        _ => Err(Error::Argument {
-            argument: "COMMAND",
-            value: "missing".into(),
-            needed: format!("a program whose cost is asked for, since {} names none: -- COMMAND, -w or -p PID", whole()),
-        }
-        .into()),
-    }
 }
 
 /// A document without prices yet.

@@ -93,6 +93,7 @@ pub(super) fn predicted(
             Driver::Samples { .. } => ("samples", prices.sample_ns()),
         };
         match (counted, each_ns) {
+            (Some(count), _) if count.high <= 0.0 => {}
             (Some(count), Some(each_ns)) => document.terms.push(term(what, &count, &each_ns, delays, &document.workload)),
             (None, _) => {
                 unpriced.push(Unpriced { what: what.into(), why: "how many the program has nobody may count here".into() })
