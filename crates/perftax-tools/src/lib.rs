@@ -7,6 +7,7 @@ mod bpftrace;
 mod error;
 pub mod grammar;
 mod launch;
+mod left;
 pub mod perf;
 mod profiler;
 mod strace;
@@ -15,8 +16,9 @@ mod whom;
 
 pub use bpftrace::{Bpftrace, Hook, Probe};
 pub use error::Error;
+pub use left::Left;
 pub use perf::{Chain, Counting, Mode, Rate, Recording, Tracing};
 pub use profiler::Profiler;
 pub use strace::Strace;
-pub use tool::{Left, Tool, ToolLine};
+pub use tool::{Tool, ToolLine};
 pub use whom::Whom;

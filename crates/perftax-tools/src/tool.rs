@@ -2,7 +2,7 @@
 
 use crate::grammar::Grammar;
 use crate::perf::{of_c2c, of_mem};
-use crate::{Bpftrace, Counting, Error, Profiler, Recording, Strace, Tracing, Whom};
+use crate::{Bpftrace, Counting, Error, Left, Profiler, Recording, Strace, Tracing, Whom};
 
 /// A tool, and what its line asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,15 +19,6 @@ pub enum Tool {
     Bpftrace(Bpftrace),
     /// A profiler by eBPF.
     Profiler(Profiler),
-}
-
-/// What of a line has no price, and what costs the tool itself and not the program.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Left {
-    /// Options as they are written, and what of them has no price.
-    pub unpriced: Vec<(String, String)>,
-    /// Options that cost the tool, beside the program.
-    pub beside: Vec<String>,
 }
 
 /// A tool's command line.

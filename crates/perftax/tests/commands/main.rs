@@ -20,6 +20,7 @@ mod matrix;
 mod phase;
 #[cfg(all(feature = "trace", feature = "html"))]
 mod plain_user;
+mod predict_tool;
 mod programs;
 #[cfg(all(feature = "trace", feature = "html"))]
 #[cfg(feature = "trace")]

@@ -11,13 +11,14 @@ use crate::sources::{Source, sources};
 const SPEAKERS: [&str; 3] = ["perftax", "perftax-report", "perftax-sim-plugin"];
 
 /// Files that are about another program's options, which are called like some of ours: perf's, those of tools that are run, and why.
-const OF_OTHERS: [(&str, &str); 8] = [
+const OF_OTHERS: [(&str, &str); 9] = [
     ("perftax-lab/src/stimulus/known_loop.rs", "objdump is run"),
     ("perftax-lab/src/microbench", "a compiler is run"),
     ("perftax-perfdata/src", "recordings are made by perf record"),
     ("perftax-comm/src/live/recorded.rs", "recordings are made by perf c2c record"),
     ("perftax-pmu/src/oracle", "what perf record asks the kernel for"),
     ("perftax-pmu/src/oracle.rs", "likewise"),
+    ("perftax-tools/src", "it is about other tools' lines"),
     ("perftax-vm/src/bundle", "curl, wget and dpkg are run"),
     ("perftax-vm/src/archive.rs", "cpio is run"),
 ];

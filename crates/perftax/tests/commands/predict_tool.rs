@@ -1,0 +1,181 @@
+//! `perftax predict --tool` and `perftax plan --like`: lines of other tools, on this machine.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use perftax_doc::{Plan, ToolPrediction};
+use serde_json::{Value, json};
+
+use crate::common::{one_at_a_time, said};
+
+/// A profile with a calibration of cpu-clock that has the terms of a recording's, so that no test needs to calibrate.
+fn profile(folder: &Path) -> String {
+    let about = |ns: f64| json!({"estimate": ns, "low": ns * 0.95, "high": ns * 1.05, "confidence": 0.95});
+    let machine = json!({"name": "made up", "fingerprint": "0", "cpu": "made up", "microcode": "", "virtualisation": "none", "mitigations": "", "cpus": 2});
+    let calibration = |mechanism: &str, event: &str, ns: f64, terms: Value| {
+        json!({
+            "schema": 1, "kind": "calibrate", "perftax": "0.1.0", "kernel": "6.1", "taken_at_s": 4e9, "command": [], "machine": machine,
+            "mechanism": mechanism, "event": event, "alpha_ns": about(ns), "floor_ns": null, "samples": 1000, "expected_samples": 1000.0,
+            "lost": 0, "throttled": 0, "terms": terms, "linearity": null, "control": null, "witness": null, "drift": 0.02, "sessions": 30,
+            "elapsed_s": 90.0, "stopped": "precision", "blocks": []
+        })
+    };
+    let terms = json!({"callchain": about(2_000.0), "user-regs": about(500.0), "user-stack": about(4_000.0), "excluded-kernel": about(9_000.0)});
+    let faults = calibration("software", "page-faults", 1_000.0, json!({"callchain": about(2_000.0)}));
+    let calibrations = [calibration("cpu-clock", "cpu-clock", 10_000.0, terms), faults];
+    let path = folder.join("profile.json");
+    std::fs::write(&path, json!({"schema": 1, "machine": machine, "kernel": "6.1", "calibrations": calibrations}).to_string())
+        .unwrap();
+    path.display().to_string()
+}
+
+/// Runs perftax in a folder of its own, with that profile.
+fn perftax(arguments: &[&str]) -> (Output, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = profile(folder.path());
+    let output = one_at_a_time(|| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_perftax"));
+        command.args(&arguments[..1]).args(["--profile", &profile, "-r", "2"]).args(&arguments[1..]);
+        command
+            .current_dir(folder.path())
+            .env("XDG_DATA_HOME", folder.path())
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    });
+    let left = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let left = left.filter(|name| name != "profile.json").collect();
+    (output, left)
+}
+
+fn predicted(arguments: &[&str]) -> ToolPrediction {
+    let (output, _) = perftax(&[&["predict", "--json", "-", "-o", "text"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const BUSY: [&str; 4] = ["--", "perl", "-e", "my $i = 0; $i++ while $i < 4e6"];
+
+#[test]
+fn a_recordings_samples_bytes_and_terms_are_those_of_its_line() {
+    let line = "perf record -e cpu-clock:u -F 999 -g --call-graph dwarf,1024 -z -o mine";
+    let doc = predicted(&[&["--tool", line], &BUSY[..]].concat());
+    let [sampler] = &doc.samplers[..] else { panic!("{:?}", doc.samplers) };
+    assert_eq!((sampler.event.as_str(), sampler.period), ("cpu-clock:u", 1_001_001));
+    // What the filter drops is none of the samples.
+    let most = doc.workload.cpu_s.estimate * 999.0;
+    assert!((0.6 * most..1.01 * most).contains(&sampler.samples.estimate), "{sampler:?} of {most}");
+    // IP, TID, TIME, PERIOD; chain; registers; stack: linux/perf_event.h.
+    assert_eq!(sampler.bytes_per_sample.low, 40.0 + 16.0 + 144.0 + 16.0);
+    assert!(sampler.bytes_per_sample.contains(40.0 + 24.0 + 144.0 + 1040.0), "{sampler:?}");
+    let whats: Vec<&str> = doc.terms.iter().map(|term| term.what.as_str()).collect();
+    for what in [
+        "samples of cpu-clock:u",
+        "call chains",
+        "registers",
+        "copies of stacks",
+        "interrupts of cpu-clock:u whose sample is dropped",
+    ] {
+        assert!(whats.contains(&what), "{what}: {whats:?}");
+    }
+    let sum: f64 = doc.terms.iter().map(|term| term.overhead.estimate).sum();
+    assert!((sum - doc.priced_overhead.estimate).abs() < 1e-9 && doc.unpriced.is_empty() && doc.trial.is_none());
+    assert_eq!(
+        (doc.beside, doc.tool.as_str(), doc.line.last().unwrap().as_str()),
+        (vec!["-z".to_owned()], "perf record", "mine")
+    );
+    let cpus = std::thread::available_parallelism().unwrap().get() as u64;
+    assert!(doc.opens.unwrap() >= cpus.min(1), "{:?}", doc.opens);
+}
+
+#[test]
+fn a_lines_own_command_is_the_program_and_what_has_no_price_is_said() {
+    let line = "perf record -e page-faults:u -c 10 --intr-regs=ax -- perl -e 'my $i = 0; $i++ while $i < 4e6'";
+    let doc = predicted(&["--tool", line]);
+    assert_eq!((doc.workload.command[0].as_str(), doc.line.last().unwrap().as_str()), ("perl", "--"));
+    assert_eq!((doc.unpriced.len(), doc.unpriced[0].what.as_str()), (1, "--intr-regs=ax"));
+    let samples = doc.workload.counts["page-faults:u"].estimate / 10.0;
+    assert!((doc.samplers[0].samples.estimate / samples - 1.0).abs() < 0.05, "{:?}", doc.samplers);
+    let (output, left) = perftax(&["predict", "--tool", line, "-o", "text"]);
+    assert_eq!((output.status.code(), left), (Some(0), vec!["text".to_owned()]), "{}", said(&output));
+    // An overhead that lacks a part is none of the whole.
+    let (output, _) = perftax(&["predict", "--tool", line]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("\ncost      at least ") && text.contains("\nwithout   --intr-regs=ax: "), "{text}");
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_nothing_is_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = folder.path().join("made").display().to_string();
+    for (line, says) in [
+        ("perf record --frequent 99", "perf record has no option '--frequent' that is known here; --freq is one"),
+        ("perf record -F 0", "-F is '0', needs a positive whole number"),
+        ("perf record 'x", "a quote does not end"),
+        ("gdb", "'gdb' is no tool whose command line is known here (perf record"),
+        ("perf stat record", "needs a command to count"),
+        ("bpftrace -e 'profile:hz:99 {'", "needs braces that belong together"),
+    ] {
+        let (output, left) = perftax(&["predict", "--tool", line, "--", "touch", &made]);
+        assert_eq!((output.status.code(), left.len()), (Some(2), 0), "{line}: {}", said(&output));
+        assert!(said(&output).contains(says) && output.stdout.is_empty(), "{line}: {}", said(&output));
+    }
+    let (output, _) = perftax(&["predict", "--tool", "perf record -e no-such-event", "--", "touch", &made]);
+    assert_eq!((output.status.code(), said(&output).contains("unknown event 'no-such-event'")), (Some(3), true), "{}", said(&output));
+    let (output, _) = perftax(&["predict", "--tool", "perf record -a -g"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("since 'perf record -a -g' names none: -- COMMAND, -w or -p PID"), "{}", said(&output));
+    let (output, _) = perftax(&[&["predict", "--tool", "perf stat", "-e", "page-faults"], &BUSY[..]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!Path::new(&made).exists());
+}
+
+/// strace stops a program at each of its system calls: those of the program are counted, and each costs what it costs on known work.
+#[test]
+fn a_tracer_is_tried_out_and_leaves_the_users_files_alone() {
+    const CALLS: f64 = 30_000.0;
+    let program = format!("getppid() for 1..{CALLS}; my $i = 0; $i++ while $i < 2e6");
+    let (output, left) =
+        perftax(&["predict", "--json", "-", "-o", "text", "--tool", "strace -fo mine", "--", "perl", "-e", &program]);
+    assert_eq!((output.status.code(), left), (Some(0), vec!["text".to_owned()]), "{}", said(&output));
+    let doc: ToolPrediction = serde_json::from_slice(&output.stdout).unwrap();
+    let calls = doc.terms.iter().find(|term| term.what == "system calls").unwrap();
+    let count = calls.count.unwrap().estimate;
+    assert!((CALLS..CALLS * 1.05).contains(&count), "{count}");
+    // Two stops, each with a switch to another process and back, take some microseconds on any machine.
+    assert!(calls.each_ns.unwrap().low > 1_000.0, "{calls:?}");
+    let all = count * calls.each_ns.unwrap().estimate * 1e-9 / doc.workload.elapsed_s.estimate;
+    assert!((calls.overhead.estimate / all - 1.0).abs() < 1e-6 && doc.unpriced.is_empty(), "{calls:?}");
+    let trial = doc.trial.unwrap();
+    assert_eq!((trial.runs.len(), trial.runs.iter().filter(|run| run.with_tool).count()), (18, 9));
+    assert_eq!(
+        trial.line,
+        ["strace", "-f", "-o"].map(String::from).to_vec().into_iter().chain([trial.line[3].clone()]).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_plan_keeps_a_lines_options() {
+    let plan = |line: &str| {
+        let (output, _) =
+            perftax(&[&["plan", "--budget", "5%", "--json", "-", "-o", "text", "--like", line], &BUSY[..]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        serde_json::from_slice::<Plan>(&output.stdout).unwrap()
+    };
+    let of = |line: &str| {
+        let plan = plan(line);
+        let words = plan.perf_record.join(" ");
+        let period = format!(" -c {} -m {} -- perl", plan.period, plan.buffer_bytes / 4096);
+        words.split_once(&period).unwrap_or_else(|| panic!("{words}")).0.to_owned()
+    };
+    assert_eq!(of("perf record -e cpu-clock:u -gF 99 -m 2 --per-thread"), "perf record -ecpu-clock:u -g --per-thread");
+    let plain = plan("perf record -e cpu-clock:u");
+    let with_stacks = plan("perf record -e cpu-clock:u --call-graph dwarf");
+    assert!(with_stacks.period > plain.period, "{} {}", with_stacks.period, plain.period);
+    for (line, says) in [("perf stat", "needs a perf record line"), ("perf record -e page-faults,cpu-clock", "needs one event")] {
+        let (output, _) = perftax(&[&["plan", "--like", line], &BUSY[..]].concat());
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(said(&output).contains(says), "{line}: {}", said(&output));
+    }
+}
