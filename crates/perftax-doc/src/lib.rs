@@ -10,6 +10,7 @@ mod calibration;
 mod comm;
 mod comm_likeness;
 mod estimate;
+mod field_test;
 pub mod left_out;
 mod lint;
 mod matrix;
@@ -60,6 +61,7 @@ pub use comm::{
 };
 pub use comm_likeness::CommLikeness;
 pub use estimate::{CONFIDENCE, Estimate};
+pub use field_test::{ClaimVerdict, FieldClaim, FieldStep, FieldTest, StepOutcome};
 pub use left_out::LeftOut;
 pub use lint::{Lint, LintCheck, LintUnit, LintVerdict};
 pub use matrix::{

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod calibrate;
+pub mod field_test;
 pub mod journal;
 pub mod matrix;
 pub mod microbench;

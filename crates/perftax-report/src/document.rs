@@ -1,8 +1,8 @@
 //! Which document a JSON text holds, for commands that read documents back.
 
 use perftax_doc::{
-    Audit, Bill, Calibration, Comm, Lint, MachineProfile, Matrix, Origin, Phase, Plan, Prediction, Recorded, SCHEMA, Selfcost,
-    Sensitivity, Simulation, Verification,
+    Audit, Bill, Calibration, Comm, FieldTest, Lint, MachineProfile, Matrix, Origin, Phase, Plan, Prediction, Recorded, SCHEMA,
+    Selfcost, Sensitivity, Simulation, Verification,
 };
 use serde::de::DeserializeOwned;
 
@@ -78,7 +78,7 @@ impl std::fmt::Display for ReadError {
 impl std::error::Error for ReadError {}
 
 impl Document {
-    /// The documents in a JSON text: one, or each calibration of a machine profile.
+    /// The documents in a JSON text: one, each calibration of a machine profile, or all that a field test has.
     ///
     /// # Errors
     /// Says which of the ways it is that the text is not a document that this version reads.
@@ -98,6 +98,13 @@ impl Document {
             }
             None => return Err(ReadError::Foreign("it has no key 'kind'".into())),
         };
+        if kind == "field-test" {
+            let test: FieldTest = typed(&kind, value)?;
+            let calibrations = test.calibrations.into_iter().map(|c| Self::Calibration(Box::new(c)));
+            let audit = test.audit.map(|audit| Self::Audit(Box::new(audit)));
+            let selfcost = test.selfcost.map(|selfcost| Self::Selfcost(Box::new(selfcost)));
+            return Ok(calibrations.chain(audit).chain(selfcost).collect());
+        }
         let document = match kind.as_str() {
             "calibrate" => Self::Calibration(typed(&kind, value)?),
             "predict" => Self::Prediction(typed(&kind, value)?),

@@ -4,8 +4,8 @@
 use crate::html;
 use crate::{Document, csv, text};
 use perftax_doc::{
-    Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity, Simulation,
-    ToolPrediction, Verification,
+    Audit, Bill, Calibration, Comm, FieldTest, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity,
+    Simulation, ToolPrediction, Verification,
 };
 
 /// A document that can be shown.
@@ -64,6 +64,21 @@ render!(
     Comm: comm,
     Recorded: recorded,
 );
+
+impl Render for FieldTest {
+    fn text(&self) -> String {
+        text::field_test(self)
+    }
+
+    fn csv(&self, separator: &str) -> String {
+        csv::field_test(self, separator)
+    }
+
+    #[cfg(feature = "html")]
+    fn html(&self) -> String {
+        html::field_test(self)
+    }
+}
 
 impl Render for ToolPrediction {
     fn text(&self) -> String {

@@ -24,7 +24,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("A recording that you have", &["bill", "lint"]),
     ("Why is it slow", &["trace", "comm", "phase", "sensitivity", "dataset"]),
     ("A PMU where there is none", &["vm", "sim"]),
-    ("What sampling costs, and how true it is", &["calibrate", "audit", "selfcost", "matrix", "report"]),
+    ("What sampling costs, and how true it is", &["calibrate", "audit", "selfcost", "matrix", "field-test", "report"]),
 ];
 
 /// The command line, whose help has its commands by groups.
@@ -65,6 +65,7 @@ pub enum Command {
     Sensitivity(commands::sensitivity::Args),
     Audit(commands::audit::Args),
     Selfcost(commands::selfcost::Args),
+    FieldTest(commands::field_test::Args),
     Phase(commands::phase::Args),
     Matrix(commands::matrix::Args),
     Sim(commands::sim::Args),

@@ -244,8 +244,13 @@ impl Host {
         self.may(Right::WholeCpus, less, origin) && self.may(Right::Tracepoints, less, origin)
     }
 
+    /// How it stands with a mechanism.
+    pub fn mechanism(&self, mechanism: Mechanism) -> MechanismStatus {
+        self.machine.mechanism(mechanism, &LiveProbe::new(&self.catalog))
+    }
+
     fn available(&self, mechanism: Mechanism) -> Result<MechanismStatus> {
-        let status = self.machine.mechanism(mechanism, &LiveProbe::new(&self.catalog));
+        let status = self.mechanism(mechanism);
         if status.available {
             return Ok(status);
         }

@@ -60,6 +60,7 @@ fn main() -> ExitCode {
         Command::Sensitivity(args) => commands::sensitivity::run(&args),
         Command::Audit(args) => commands::audit::run(&args),
         Command::Selfcost(args) => commands::selfcost::run(&args),
+        Command::FieldTest(args) => commands::field_test::run(&args),
         Command::Phase(args) => commands::phase::run(&args),
         Command::Matrix(args) => commands::matrix::run(&args),
         Command::Sim(args) => commands::sim::run(&args),

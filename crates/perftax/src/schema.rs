@@ -23,6 +23,7 @@ fn schemas() -> Vec<(&'static str, Schema)> {
         ("dataset-check", of::<perftax_doc::DatasetCheck>()),
         ("dataset-compact", of::<perftax_doc::DatasetCompact>()),
         ("doctor", of::<doctor::Document<'static>>()),
+        ("field-test", of::<perftax_doc::FieldTest>()),
         ("lint", of::<perftax_doc::Lint>()),
         ("list", of::<list::Listing<'static>>()),
         ("machine-profile", of::<perftax_doc::MachineProfile>()),

@@ -80,7 +80,7 @@ fn run(line: &[String], folder: &Path) -> Result<Exit> {
         argv: line.iter().map(OsString::from).collect(),
         directory: Some(folder.into()),
         stdin: Some("/dev/null".into()),
-        output: Stdio::PipeErrors,
+        output: Stdio::Pipe,
         cpus: None,
         environment: Vec::new(),
         survives: false,

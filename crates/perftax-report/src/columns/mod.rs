@@ -1,6 +1,7 @@
 //! Columns of tables that a document has in more than one form: each is declared once, with what it is called and how it is drawn in each of them. A
 //! form lists the columns that it has, in its own order.
 
+mod field_test;
 mod prediction;
 mod sensitivity;
 mod simulation;
@@ -8,6 +9,7 @@ mod tool;
 
 use perftax_doc::Estimate;
 
+pub(crate) use field_test::ClaimColumns;
 pub(crate) use prediction::{Predicted, PredictionColumns};
 pub(crate) use sensitivity::SensitivityColumns;
 pub(crate) use simulation::{Counted, RunColumns, SampledAt, Simulated, addresses, counts};

@@ -5,6 +5,7 @@ mod bill;
 mod calibration;
 mod comm;
 mod comparison;
+mod field_test;
 mod figure;
 mod lint;
 mod matrix;
@@ -23,8 +24,8 @@ mod trace_join;
 mod verification;
 
 use perftax_doc::{
-    Audit, Bill, Calibration, Comm, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity, Simulation,
-    ToolPrediction, TraceJoin, TracePicture, Verification,
+    Audit, Bill, Calibration, Comm, FieldTest, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity,
+    Simulation, ToolPrediction, TraceJoin, TracePicture, Verification,
 };
 
 use crate::document::Document;
@@ -38,6 +39,11 @@ pub fn calibration(doc: &Calibration) -> String {
 /// The page of a prediction: overhead over the period, its terms, its CPUs.
 pub fn prediction(doc: &Prediction) -> String {
     page::render(vec![prediction::part(doc)])
+}
+
+/// The page of a field test: its claims, and everything that was measured.
+pub fn field_test(doc: &FieldTest) -> String {
+    page::render(field_test::parts(doc))
 }
 
 /// The page of what another tool would cost: its terms, what has no price, the trial.

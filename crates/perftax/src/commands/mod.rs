@@ -6,6 +6,7 @@ pub mod calibrate;
 pub mod comm;
 pub mod dataset;
 pub mod doctor;
+pub mod field_test;
 pub mod lint;
 pub mod list;
 pub mod man;

@@ -12,6 +12,7 @@ mod comm_heap;
 mod common;
 mod faults;
 mod feedback;
+mod field_test;
 mod input;
 #[cfg(feature = "trace")]
 mod languages;

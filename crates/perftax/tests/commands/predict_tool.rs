@@ -122,7 +122,12 @@ fn what_cannot_be_read_is_named_and_nothing_is_run() {
         assert!(said(&output).contains(says) && output.stdout.is_empty(), "{line}: {}", said(&output));
     }
     let (output, _) = perftax(&["predict", "--tool", "perf record -e no-such-event", "--", "touch", &made]);
-    assert_eq!((output.status.code(), said(&output).contains("unknown event 'no-such-event'")), (Some(3), true), "{}", said(&output));
+    assert_eq!(
+        (output.status.code(), said(&output).contains("unknown event 'no-such-event'")),
+        (Some(3), true),
+        "{}",
+        said(&output)
+    );
     let (output, _) = perftax(&["predict", "--tool", "perf record -a -g"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(said(&output).contains("since 'perf record -a -g' names none: -- COMMAND, -w or -p PID"), "{}", said(&output));

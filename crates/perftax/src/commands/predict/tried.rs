@@ -66,8 +66,8 @@ pub(super) fn predicted(
         _ => None,
     });
     // Whether system calls may be counted decides how.
-    let calls: Option<Event> = drivers.contains(&Driver::Calls).then(|| here.event(CALLS)).transpose()?;
-    let calls = calls.filter(|event| here.check_usable(event).is_ok());
+    let calls = drivers.contains(&Driver::Calls).then(|| here.event(CALLS).ok()).flatten();
+    let calls: Option<Event> = calls.filter(|event| here.check_usable(event).is_ok());
     let trial = {
         let _alone = here.throttle_guard(&mut origin)?;
         announce(&format!("trying {} out on known work, with it and without in turns: some ten seconds", tried_line.name()));

@@ -1,0 +1,48 @@
+//! `perftax field-test` on a terminal.
+
+use owo_colors::OwoColorize;
+use perftax_doc::{ClaimVerdict, FieldTest, StepOutcome};
+
+use crate::columns::ClaimColumns;
+use crate::printable::printable;
+use crate::sheet::Sheet;
+use crate::table::Table;
+use crate::units;
+
+/// What holds on a machine, and what could not be tested there.
+pub fn field_test(doc: &FieldTest) -> String {
+    let mut sheet = Sheet::about(&doc.origin);
+    if doc.is_emulated {
+        sheet.row("emulated", "this machine is perftax's own: what holds on it says nothing of hardware");
+    }
+    let count = |verdict: ClaimVerdict| doc.of(verdict).count();
+    let (confirmed, contradicted, untested) =
+        (count(ClaimVerdict::Confirmed), count(ClaimVerdict::Contradicted), count(ClaimVerdict::Untested));
+    let text = format!("{confirmed} of {} claims confirmed, {contradicted} contradicted, {untested} untested", doc.claims.len());
+    let text = if contradicted > 0 { text.red().bold().to_string() } else { text.bold().to_string() };
+    sheet.row("verdict", &text);
+    let ClaimColumns { name, verdict, evidence, .. } = ClaimColumns::new();
+    sheet.table(&Table::of(&[&name, &verdict, &evidence], doc.claims.iter()));
+    let mut calibrations = Table::default().left("mechanism").right("a sample").right("floor").left("event");
+    for calibration in &doc.calibrations {
+        calibrations.row(vec![
+            calibration.mechanism.to_string(),
+            units::estimate_ns(&calibration.alpha_ns),
+            calibration.floor_ns.as_ref().map_or(String::new(), units::estimate_ns),
+            printable(&calibration.event),
+        ]);
+    }
+    sheet.table(&calibrations);
+    sheet.blank();
+    // A table has no place for all of it.
+    for claim in doc.of(ClaimVerdict::Contradicted) {
+        sheet.row("not", &format!("{}: {}: {}", printable(&claim.name), printable(&claim.claim), printable(&claim.evidence)));
+    }
+    for step in doc.steps.iter().filter(|step| step.outcome != StepOutcome::Done) {
+        let how = if step.outcome == StepOutcome::Failed { "failed" } else { "impossible here" };
+        sheet.row("step", &format!("{}: {how}: {}", printable(&step.name), printable(&step.why)));
+    }
+    sheet.warnings(&doc.origin.warnings);
+    sheet.row("next", &"perftax field-test --json field-test.json".bold().to_string());
+    sheet.finish()
+}
