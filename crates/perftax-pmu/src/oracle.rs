@@ -52,7 +52,8 @@ pub struct LargePebs {
     pub killed_by: Vec<Killer>,
     /// Bytes of a PEBS record, where PEBS is used and the format is known.
     pub record_bytes: Option<u32>,
-    /// Records at which the interrupt comes, context switches (which drain too) aside.
+    /// Records at which the interrupt comes, context switches (which drain too) aside. Where others share the buffer: records of all; and where those are
+    /// of different sizes (architectural PEBS): as many of each event.
     pub records_per_pmi: Option<u32>,
 }
 
@@ -127,14 +128,15 @@ pub fn beside(attr: &AttrFacts, others: &[AttrFacts], cpu: &CpuFacts) -> LargePe
     if answer.verdict != Verdict::MultiRecord {
         return answer;
     }
+    let mut sharing = vec![attr];
     for other in others {
         match large_pebs(other, cpu).verdict {
             Verdict::SingleRecord => {
                 let why = format!("its records are read one by one: {} says why", Operation::DiagnoseEvent(other.event.clone()));
                 answer.killed_by.push(killer(format!("{} on the same CPU", other.event), why, "sample them one after the other"));
             }
-            // Records of architectural PEBS are as large as their own event needs.
-            Verdict::MultiRecord if matches!(cpu.pebs, Pebs::Architectural(_)) => {}
+            // Records of architectural PEBS are as large as their own event needs, counters aside.
+            Verdict::MultiRecord if matches!(cpu.pebs, Pebs::Architectural(_)) => sharing.push(other),
             Verdict::MultiRecord => {
                 all.group_events = all.group_events.max(other.group_events);
                 all.sample_type |= other.sample_type;
@@ -155,6 +157,11 @@ pub fn beside(attr: &AttrFacts, others: &[AttrFacts], cpu: &CpuFacts) -> LargePe
     }
     if !answer.killed_by.is_empty() {
         return LargePebs { verdict: Verdict::SingleRecord, records_per_pmi: Some(1), ..answer };
+    }
+    if sharing.len() > 1 {
+        let sizes = cpu.sizes_together(&sharing);
+        let records = sizes.as_deref().and_then(|sizes| cpu.records_of_several(sizes));
+        return LargePebs { record_bytes: sizes.and_then(|sizes| sizes.first().copied()), records_per_pmi: records, ..answer };
     }
     let together = large_pebs(&all, cpu);
     LargePebs { record_bytes: together.record_bytes, records_per_pmi: together.records_per_pmi, ..answer }

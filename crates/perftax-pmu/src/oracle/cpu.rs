@@ -26,6 +26,7 @@ const ARCHITECTURAL_ACCESS_BYTES: u32 = 64;
 const ARCHITECTURAL_GENERAL_BYTES: u32 = 160;
 const ARCHITECTURAL_XMM_BYTES: u32 = 16 + XMM_BYTES;
 const ARCHITECTURAL_BRANCHES_BYTES: u32 = 48;
+const ARCHITECTURAL_UNIT_BYTES: u32 = 16;
 
 /// What the oracle needs to know of a kind of core.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +170,30 @@ impl CpuFacts {
         let fixed = part(asked.access && groups.has_access(), ARCHITECTURAL_ACCESS_BYTES)
             + part(asked.registers && groups.has_registers(), ARCHITECTURAL_GENERAL_BYTES)
             + part(asked.xmm && groups.has_xmm(), ARCHITECTURAL_XMM_BYTES);
-        Some(ARCHITECTURAL_BASIC_BYTES + fixed + branches + counters)
+        // Whole units of IA32_PEBS_INDEX.
+        Some((ARCHITECTURAL_BASIC_BYTES + fixed + branches + counters).next_multiple_of(ARCHITECTURAL_UNIT_BYTES))
+    }
+
+    /// Bytes of each one's records where these events share a CPU with architectural PEBS. Where one's records hold counters, those of all do: perf has one mask of
+    /// counters for a CPU (`intel_get_arch_pebs_data_config`).
+    pub(super) fn sizes_together(&self, events: &[&AttrFacts]) -> Option<Vec<u32>> {
+        let counters: u32 =
+            events.iter().filter(|event| event.sample_type & sample::READ != 0).map(|event| event.group_events).sum();
+        let together = |event: &&AttrFacts| match counters {
+            0 => self.record_bytes(event),
+            _ => self.record_bytes(&AttrFacts {
+                sample_type: event.sample_type | sample::READ,
+                group_events: counters,
+                ..(*event).clone()
+            }),
+        };
+        events.iter().map(together).collect()
+    }
+
+    /// Records at which the interrupt comes where events with records of these sizes take as many of them each: records of all. Architectural PEBS alone has different ones.
+    pub(super) fn records_of_several(&self, sizes: &[u32]) -> Option<u32> {
+        let (events, bytes) = (u32::try_from(sizes.len()).ok()?, sizes.iter().sum::<u32>());
+        matches!(self.pebs, Pebs::Architectural(_)).then(|| (ARCHITECTURAL_THRESHOLD_BYTES * events).div_ceil(bytes))
     }
 
     /// Records at which the interrupt comes. Through the debug store perf sets the threshold one record per able counter below the buffer's end, so that those
@@ -177,7 +201,7 @@ impl CpuFacts {
     pub(super) fn records_per_interrupt(&self, bytes: u32) -> Option<u32> {
         let (format, baseline) = match self.pebs {
             Pebs::Unknown => return None,
-            Pebs::Architectural(_) => return Some(ARCHITECTURAL_THRESHOLD_BYTES.div_ceil(bytes)),
+            Pebs::Architectural(_) => return self.records_of_several(&[bytes]),
             Pebs::DebugStore { format, baseline } => (format, baseline),
         };
         let buffer = if format == 0 { BUFFER_BYTES_FORMAT_0 } else { BUFFER_BYTES };

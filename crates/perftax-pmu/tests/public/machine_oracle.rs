@@ -323,7 +323,13 @@ fn neighbours_matter() {
     let unread = cpu("clearwaterforest");
     assert_eq!(beside(&attr(2), std::slice::from_ref(&registers), &unread).verdict, Verdict::Unknown);
     let all = architectural(GPR);
-    assert_eq!(beside(&attr(2), std::slice::from_ref(&registers), &all).record_bytes, Some(64));
+    let together = beside(&attr(2), std::slice::from_ref(&registers), &all);
+    // 61,440 bytes hold 427 records of 64 and of 224 bytes in turns.
+    assert_eq!((together.record_bytes, together.records_per_pmi), (Some(64), Some(427)));
+    // Beside one whose records hold counters all do: 64 + 16 + 8, in units of 16.
+    let counters = AttrFacts { sample_type: sample::READ | sample::IP, ..attr(2) };
+    let together = beside(&attr(2), std::slice::from_ref(&counters), &architectural(COUNTERS));
+    assert_eq!((together.record_bytes, together.records_per_pmi), (Some(96), Some(640)));
     assert_eq!(beside(&attr(2), std::slice::from_ref(&registers), &cpu("icelake-server")).record_bytes, Some(176));
 }
 

@@ -3,7 +3,7 @@
  * From a base that gets many records to an interrupt (user-mode instructions, precise 2, a fixed period, a watermark), every bit of
  * sample_type and every flag is flipped in turn; each line tells what was changed, and the records and interrupts that came, or the
  * error. What came is counted by the emulated PMU itself (its own registers), not by the kernel.
- * Usage: attr BASE_SAMPLE_TYPE    hexadecimal
+ * Usage: attr BASE_SAMPLE_TYPE [FLAGS]    hexadecimal; so many bits of the flags, 38 have a meaning in Linux 6.1
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,6 @@
 #define GENERAL 0xff03ffull     /* registers that a record holds */
 #define EMULATION_RECORDS 0x50540010
 #define EMULATION_INTERRUPTS 0x50540012
-#define FLAGS 38                /* bits that have a meaning in Linux 6.1 */
 
 static int msr;
 
@@ -118,7 +117,7 @@ int main(int argc, char **argv)
 {
     uint64_t sample_type = strtoull(argc > 1 ? argv[1] : "0", 0, 16);
     struct perf_event_attr attr, other;
-    int bit;
+    int bit, bits = argc > 2 ? atoi(argv[2]) : 38;
 
     msr = open("/dev/cpu/0/msr", O_RDONLY);
     attr = base(sample_type);
@@ -127,7 +126,7 @@ int main(int argc, char **argv)
         attr = base(sample_type ^ 1ull << bit);
         observe("sample", bit, &attr, 0);
     }
-    for (bit = 0; bit < FLAGS; bit++) {
+    for (bit = 0; bit < bits; bit++) {
         attr = base(sample_type);
         *flags(&attr) ^= 1ull << bit;
         observe("flag", bit, &attr, 0);
