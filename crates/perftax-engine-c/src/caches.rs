@@ -31,7 +31,7 @@ static SHARED: Mutex<Option<Shared>> = Mutex::new(None);
 /// metrics that perf 6.1 has for Skylake: tma_data_sharing 16.5 and tma_contested_accesses 18.5, tma_l3_hit_latency 6.5.
 /// (Haswell's and Broadwell's say 60 cycles for a modified line, 29 for a hit in the last level: as much at 2.6 GHz.)
 const SNOOPED_NS: [f64; 2] = [16.5 - 6.5, 18.5 - 6.5];
-/// Likewise, from those that perf 6.1 has for Sapphire Rapids: 79 and 81, 37 of a hit in the last level.
+/// Likewise, from those that perf 6.1 has for Sapphire Rapids: 79 and 81, 37 of a hit in the last level. Of Clearwater Forest nothing is published: assumed to take as long.
 const SAPPHIRE_RAPIDS_SNOOPED_NS: [f64; 2] = [79.0 - 37.0, 81.0 - 37.0];
 
 /// What is said of where a store found its line: `PERFTAX_STORE_LEVEL_SHIFT` in the header.
@@ -56,7 +56,7 @@ pub struct Caches {
     beyond_ns: [u64; 6],
     /// The core stands still for that.
     pub take_time: bool,
-    /// Pages that the core's second-level TLB has; where caches that evict are wanted.
+    /// Pages that the core's second-level TLB has; where caches that evict are wanted, and its size is known.
     tlb: Option<SetAssociative>,
     /// Loads that take as long are [`Class::SlowLoads`].
     pub slow_from_cycles: u64,
@@ -75,6 +75,7 @@ fn tlb_of(generation: Generation) -> Option<[u64; 2]> {
         Generation::Intel(intel::Generation::SapphireRapids) => [2048, 16],
         Generation::Amd(amd::Generation::Zen4) => [3072, 24],
         Generation::Amd(_) => [2048, 16],
+        // Not published.
         Generation::Intel(intel::Generation::ClearwaterForest) => return None,
     })
 }
@@ -91,11 +92,11 @@ fn describe(generation: Generation) -> Option<Machine> {
         Generation::Intel(intel::Generation::Broadwell) => "broadwell",
         Generation::Intel(intel::Generation::Skylake) => "skylake",
         Generation::Intel(intel::Generation::SapphireRapids) => "sapphire-rapids",
+        Generation::Intel(intel::Generation::ClearwaterForest) => "clearwater-forest",
         Generation::Amd(amd::Generation::Zen2) => "zen2",
         Generation::Amd(amd::Generation::Zen3) => "zen3",
         Generation::Amd(amd::Generation::Zen4) => "zen4",
-        Generation::Intel(intel::Generation::IceLake | intel::Generation::ClearwaterForest)
-        | Generation::Amd(amd::Generation::Zen) => return None,
+        Generation::Intel(intel::Generation::IceLake) | Generation::Amd(amd::Generation::Zen) => return None,
     };
     Some(toml::from_str::<Described>(machine::shipped(name)?).ok()?.model)
 }
@@ -127,7 +128,9 @@ impl Caches {
         }
         let llc = machine.llc.latency_cycles;
         let snooped_ns = match generation {
-            Generation::Intel(intel::Generation::SapphireRapids) => SAPPHIRE_RAPIDS_SNOOPED_NS,
+            Generation::Intel(intel::Generation::SapphireRapids | intel::Generation::ClearwaterForest) => {
+                SAPPHIRE_RAPIDS_SNOOPED_NS
+            }
             _ => SNOOPED_NS,
         };
         let [clean, modified] = snooped_ns.map(|ns| llc + (ns * machine.base_ghz).round() as u64);
@@ -140,8 +143,8 @@ impl Caches {
         if evicting {
             shared.hierarchy.get_or_insert_with(|| machine.hierarchy(cores, LlcShare::Whole, 1));
         }
-        let [entries, ways] = tlb_of(generation)?;
-        let tlb = evicting.then(|| SetAssociative::new(entries * LINE_BYTES, ways as usize, Policy::Lru, 0));
+        let new_tlb = |[entries, ways]: [u64; 2]| SetAssociative::new(entries * LINE_BYTES, ways as usize, Policy::Lru, 0);
+        let tlb = tlb_of(generation).filter(|_| evicting).map(new_tlb);
         Some(Self { core: core as usize, coherent, latency_cycles, beyond_ns, take_time: false, tlb, slow_from_cycles: u64::MAX })
     }
 
@@ -265,6 +268,8 @@ mod tests {
         // 42 and 44 ns at 2 GHz.
         let sapphire_rapids = Caches::of(Generation::Intel(intel::Generation::SapphireRapids), 0, 2, false);
         assert_eq!(sapphire_rapids.unwrap().latencies(), [5, 14, 74, 218, 158, 162]);
+        let clearwater_forest = Caches::of(Generation::Intel(intel::Generation::ClearwaterForest), 0, 2, false);
+        assert_eq!(clearwater_forest.unwrap().latencies(), [4, 17, 74, 218, 158, 162]);
     }
 
     /// 42 and 151 cycles less 4 at 2.7 GHz; every generation's have room in what is said of an access.
@@ -280,6 +285,7 @@ mod tests {
             Generation::Intel(intel::Generation::Haswell),
             Generation::Intel(intel::Generation::Broadwell),
             Generation::Intel(intel::Generation::SapphireRapids),
+            Generation::Intel(intel::Generation::ClearwaterForest),
             Generation::Amd(amd::Generation::Zen2),
             Generation::Amd(amd::Generation::Zen3),
             Generation::Amd(amd::Generation::Zen4),

@@ -68,7 +68,7 @@ impl CoreEvent {
     /// Those of a vendor's machine: each event as precisely as it can be sampled, and instructions and loads by interrupts, too.
     pub fn all(vendor: Vendor) -> Vec<Self> {
         let best = Overflow::most_precise(vendor);
-        let known = Retired::ALL.into_iter().filter(|counted| counted.selector(vendor).is_some());
+        let known = Retired::ALL.into_iter().filter(|counted| counted.selector(vendor, "").is_some());
         let by_interrupts: &[Retired] = if best == Overflow::Interrupt { &[] } else { &[Retired::Instructions, Retired::Loads] };
         known
             .map(|counted| Self { counted, by: best })
@@ -99,8 +99,10 @@ impl CoreEvent {
             missing(format!("the kernel exposes no core PMU (nothing like {}/cpu)", catalog.devices().display()))
         })?;
         let vendor = catalog.vendor();
-        let (code, mask) =
-            self.counted.selector(vendor).ok_or_else(|| missing(format!("no event of {vendor:?}'s is known to count them")))?;
+        let (code, mask) = self
+            .counted
+            .selector(vendor, catalog.cores())
+            .ok_or_else(|| missing(format!("no event of {vendor:?}'s is known to count them")))?;
         let precise = if self.by == Overflow::Pebs { "pp" } else { "" };
         let mode = if of_kernel { "k" } else { "u" };
         parse_one(&format!("{}/event={code:#x},umask={mask:#x}/{mode}{precise}", pmu.name), catalog)

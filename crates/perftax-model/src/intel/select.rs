@@ -80,15 +80,23 @@ fn meaning(generation: Generation, code: u64, umask: u64) -> Option<Meaning> {
     Some(Meaning::Class(class))
 }
 
-/// Darkmont's own numbers: the architectural events, those that Linux 7.1 names (`skt_events_attrs`, `grt_mem_attrs`), and loads and stores.
+/// Darkmont's own numbers: the architectural events, those that Linux 7.1 names (`skt_events_attrs`, `grt_mem_attrs`), and perf's list of what it retires (locked loads
+/// by Crestmont's, which names them).
 fn of_darkmont(code: u64, umask: u64) -> Option<Meaning> {
     Some(Meaning::Class(match (code, umask) {
         (0xc0, 0x00) => Class::Instructions,
         (0x3c, 0x00 | 0x01) => Class::Cycles,
         (0xc2, 0x02) => Class::Uops,
         (0xc4, 0x00) => Class::Branches,
+        (0xc4, 0x03) => Class::ConditionalTaken,
+        (0xc4, 0x04) => Class::ConditionalNotTaken,
+        (0xc4, 0x07) => Class::Conditional,
+        (0xc4, 0x08) => Class::Returns,
+        (0xc4, 0x30) => Class::Calls,
+        (0xc4, 0xfb) => Class::Taken,
         (0xc5, 0x00) => Class::Mispredicted,
         (0xd0, 0x81) => Class::Loads,
+        (0xd0, 0x21) => Class::LockedLoads,
         (0xd0, 0x82 | 0x06) => Class::Stores,
         (0xd0, 0x05) => Class::SlowLoads,
         (0x2e, 0x41) => Class::LlcMisses,
@@ -173,7 +181,10 @@ mod tests {
             (0x019c, Some(Counted::Never)),
             (0x05d0, each(Class::SlowLoads)),
             (0x06d0, each(Class::Stores)),
-            // Slots by the core's own width, Golden Cove's conditional branches.
+            (0xfbc4, each(Class::Taken)),
+            (0x03c4, each(Class::ConditionalTaken)),
+            // Direct calls alone, taken branches of the other cores. Slots by the core's own width, Golden Cove's conditional branches.
+            (0x20c4, None),
             (0x01a4, None),
             (0x11c4, None),
         ] {

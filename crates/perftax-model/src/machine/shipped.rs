@@ -7,8 +7,18 @@ macro_rules! embedded {
 }
 
 /// Name and text, sorted by name.
-const SHIPPED: &[(&str, &str)] =
-    embedded!["broadwell", "cascade-lake", "haswell", "ivy-bridge", "sapphire-rapids", "skylake", "zen2", "zen3", "zen4"];
+const SHIPPED: &[(&str, &str)] = embedded![
+    "broadwell",
+    "cascade-lake",
+    "clearwater-forest",
+    "haswell",
+    "ivy-bridge",
+    "sapphire-rapids",
+    "skylake",
+    "zen2",
+    "zen3",
+    "zen4"
+];
 
 /// The names of the shipped machines, sorted.
 pub fn shipped_names() -> Vec<&'static str> {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Error, Result};
+use crate::machine::intel::Generation;
 use crate::machine::{Cpu, Root, Vendor, cpu_list};
 use crate::sys::libpfm::{self, Libpfm};
 
@@ -41,6 +42,8 @@ pub struct Catalog {
     devices: PathBuf,
     tracefs: Option<PathBuf>,
     vendor: Vendor,
+    /// The CPU's generation, where it is Intel's and known.
+    generation: Option<&'static Generation>,
     pmus: Vec<Pmu>,
     /// File name of libpfm, and the library once a name needed it.
     libpfm: (String, Arc<OnceLock<Result<Libpfm, String>>>),
@@ -51,7 +54,9 @@ impl Catalog {
     pub fn of_this_machine() -> Self {
         let tracefs = TRACEFS_PLACES.iter().map(PathBuf::from).find(|place| is_tracefs(place));
         let mut catalog = Self::at(Path::new("/sys"), tracefs);
-        catalog.vendor = Cpu::read(&Root::here()).vendor;
+        let cpu = Cpu::read(&Root::here());
+        catalog.vendor = cpu.vendor;
+        catalog.generation = Generation::of_model(cpu.family, cpu.model).filter(|_| cpu.vendor == Vendor::Intel);
         catalog
     }
 
@@ -61,7 +66,7 @@ impl Catalog {
         let devices = sysfs.join("bus/event_source/devices");
         let pmus: Vec<Pmu> = entries(&devices).into_iter().filter_map(|name| Pmu::read(&devices.join(&name), name)).collect();
         let vendor = vendor_of(&pmus);
-        Self { devices, tracefs, vendor, pmus, libpfm: (libpfm::LIBRARY.into(), Arc::default()) }
+        Self { devices, tracefs, vendor, generation: None, pmus, libpfm: (libpfm::LIBRARY.into(), Arc::default()) }
     }
 
     /// The same machine with another maker's CPU: decides what a precise event means where no PMU tells.
@@ -88,6 +93,12 @@ impl Catalog {
     /// The maker of the CPU.
     pub fn vendor(&self) -> Vendor {
         self.vendor
+    }
+
+    /// The microarchitecture of the cores of [`Self::core_pmu`]; empty where it is not known.
+    pub fn cores(&self) -> &'static str {
+        let core = self.generation.zip(self.core_pmu()).and_then(|(generation, pmu)| generation.core(&pmu.name));
+        core.map_or("", |core| core.microarchitecture)
     }
 
     /// The directory that lists the PMUs.

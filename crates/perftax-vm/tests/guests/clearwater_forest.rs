@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use perftax_doc::{Audit, Verdict};
 use perftax_vm::Generation;
 
 use crate::common::{self, section};
@@ -13,14 +14,26 @@ const TURNS: u64 = 200_000;
 const INSTRUCTIONS: u64 = 5 + 8 * TURNS + 3;
 const PERIOD: u64 = 20_011;
 
-/// Runs a script beside loop.S; what it says.
+/// Cycles of an access by machines/clearwater-forest.toml: in the first level, modified in another core's cache, in memory.
+const LATENCIES: [u64; 3] = [4, 162, 218];
+
+/// Runs a script beside its programs; what it says.
 fn run(script: &str) -> String {
-    let folder = common::programs(&["loop"], TURNS);
+    run_on(1, script)
+}
+
+fn run_on(processors: u32, script: &str) -> String {
+    let folder = common::programs(&["loop", "access"], TURNS);
+    let sharing = Path::new(env!("CARGO_MANIFEST_DIR")).join("../perftax-lab/workloads/sharing.c");
+    let mut gcc = std::process::Command::new("gcc");
+    gcc.args(["-O2", "-g", "-static", "-pthread", "-o"]).arg(folder.path().join("sharing")).arg(sharing);
+    assert!(gcc.status().unwrap().success());
     std::fs::write(folder.path().join("script"), format!("{}{script}", common::SHORT_PERF)).unwrap();
     let argv = ["sh", "script"].map(String::from);
     let (output, errors, finished) = common::boot_kernel(Some(Path::new(SUITE)), &argv, &common::perftax(), |guest| {
         guest.share = Some(folder.path().into());
         guest.processor.generation = Generation::ClearwaterForest;
+        guest.processor.count = processors;
     });
     assert_eq!(finished.code, 0, "{output}{errors}");
     output
@@ -142,4 +155,57 @@ done";
     assert_eq!(rare.len(), 1, "that of instructions reloads itself, and says nothing: {output}");
     assert_eq!(rare[0].0, INSTRUCTIONS / 200, "{output}");
     assert!(rare[0].1.contains("0xd0") && section(&output, "100").is_empty(), "{output}");
+}
+
+/// Branches by Darkmont's own numbers: taken, conditional, of these taken and not.
+#[test]
+#[ignore = "sid's kernel is fetched for it: part of make acceptance"]
+fn kinds_of_branches_are_counted() {
+    let events: String = ["fb", "07", "03", "04"].map(|mask| format!(" -e cpu/event=0xc4,umask=0x{mask}/u")).concat();
+    let output = run(&format!("perf stat -x,{events} ./loop 2>&1"));
+    let counts: Vec<u64> = output.lines().map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+    // A jump stands before the loop, and a system call behind it, which is a branch of another kind.
+    assert_eq!(counts, [TURNS + 1, TURNS, TURNS - 1, 1], "{output}");
+}
+
+/// Loads and stores tell where their line was, and how long that took; nothing needs to stand beside the event of loads.
+#[test]
+#[ignore = "sid's kernel is fetched for it: part of make acceptance"]
+fn loads_and_stores_tell_where_they_were_found() {
+    let output = run_on(
+        2,
+        "\
+echo == loads
+perf record -q -d -W -e cpu/mem-loads,ldlat=3/upp -c 100 -o a ./access; perf script -i a -F data_src,weight,ins_lat
+echo == stores
+perf record -q -d -W -e cpu/mem-stores/upp -c 100 -o a ./access; perf script -i a -F data_src,weight,ins_lat
+echo == shared
+perf record -q -a -d -W -e cpu/mem-loads,ldlat=100/upp -c 11 -o a ./sharing read-write 0.3 2 10000 >/dev/null; perf script -i a -F data_src,weight,ins_lat",
+    );
+    let [own, modified, memory] = LATENCIES.map(|cycles| cycles.to_string());
+    let takes = |line: &str, cycles: &str| line.split_whitespace().rev().take(2).all(|word| word == cycles);
+    for (name, operation) in [("loads", "OP LOAD"), ("stores", "OP STORE")] {
+        // 6000 of each, one in period + 1, of which the first may be in memory.
+        let lines = section(&output, name);
+        let hits = lines.iter().filter(|line| line.contains(operation) && line.contains("L1 hit") && takes(line, &own));
+        assert!(lines.len() == 6000 / 101 && hits.count() >= 6000 / 101 - 1, "{output}");
+    }
+    let shared = section(&output, "shared");
+    let fetched: Vec<_> = shared.iter().filter(|line| line.contains("HitM")).collect();
+    assert!(fetched.len() > 5 && fetched.iter().all(|line| takes(line, &modified)), "{output}");
+    assert!(shared.iter().filter(|line| line.contains("RAM hit")).all(|line| takes(line, &memory)), "{output}");
+}
+
+/// Of all that it can count and sample no row fails.
+#[test]
+#[ignore = "sid's kernel is fetched for it: part of make acceptance"]
+fn the_audit_fails_nowhere() {
+    let output = run(
+        "perftax audit --quick --runs 1 --source pebs,interrupt --only count,interval,bias,events,mode,address,generic --json -",
+    );
+    let audit: Audit = serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}"));
+    let failed: Vec<_> = audit.failed().collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+    let rows = audit.experiments.iter().flat_map(|experiment| &experiment.rows);
+    assert!(rows.filter(|row| row.verdict == Verdict::Passed).count() > 80, "{:#?}", audit.experiments);
 }
