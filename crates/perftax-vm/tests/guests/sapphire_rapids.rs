@@ -7,7 +7,7 @@ use std::path::Path;
 use perftax_doc::{Audit, Verdict};
 use perftax_vm::{Generation, Guest, Without};
 
-use crate::common::{self, section};
+use crate::common::{self, Suite, section};
 
 const TURNS: u64 = 200_000;
 /// Cycles of an access by machines/sapphire-rapids.toml: in the first level, in memory, and modified in another core's cache (81 ns at 2 GHz).
@@ -18,23 +18,22 @@ const MODIFIED_CYCLES: u64 = 162;
 const WAIT_NS: f64 = 107.0;
 
 /// Runs a script beside its programs; what it says, and its errors.
-fn run(script: &str, change: impl FnOnce(&mut Guest)) -> (String, String) {
+fn run(suite: Suite, script: &str, change: impl FnOnce(&mut Guest)) -> (String, String) {
     let folder = common::programs(&["loop", "access", "walk"], TURNS);
     let sharing = Path::new(env!("CARGO_MANIFEST_DIR")).join("../perftax-lab/workloads/sharing.c");
     let mut gcc = std::process::Command::new("gcc");
     gcc.args(["-O2", "-g", "-static", "-pthread", "-o"]).arg(folder.path().join("sharing")).arg(sharing);
     assert!(gcc.status().unwrap().success());
-    common::run_script(folder.path(), script, Generation::SapphireRapids, change)
+    common::run_script(suite, folder.path(), script, Generation::SapphireRapids, change)
 }
 
 /// The architectural registers are there and the older ones are not; fewer records may be asked for, and are empty then; without branch records there are none.
-#[test]
-fn branch_records_are_architectural() {
+fn branch_records(suite: Suite) {
     let script = "\
 for number in 0x14ce 0x14cf 0x1500 0x161f 0x121f 0x680 0x1c8 0x1c9 0x1520; do rdmsr $number 2>&1; done
 wrmsr 0x14cf 24 2>&1; wrmsr 0x14cf 16; rdmsr 0x150f; rdmsr 0x1510 2>&1; wrmsr 0x14ce 0x10 2>&1
 grep -o -m1 -w arch_lbr /proc/cpuinfo; rdmsr 0x345";
-    let (output, errors) = run(script, |_| ());
+    let (output, errors) = run(suite, script, |_| ());
     let refused = |number: &str| format!("rdmsr: {number}: no such register");
     let value = |value: u64| format!("{value:016x}");
     let not_this = |number: &str| format!("wrmsr: {number}: no such register, or not this value");
@@ -58,6 +57,7 @@ grep -o -m1 -w arch_lbr /proc/cpuinfo; rdmsr 0x345";
     ];
     assert_eq!(output.lines().collect::<Vec<_>>(), expected, "{errors}");
     let (output, errors) = run(
+        suite,
         "grep -c arch_lbr /proc/cpuinfo; rdmsr 0x14ce 2>&1; rdmsr 0x345; dmesg | grep -o 'Performance Events: .*'",
         |guest| {
             guest.processor.without = Without { lbr: true, ..Without::default() };
@@ -69,8 +69,7 @@ grep -o -m1 -w arch_lbr /proc/cpuinfo; rdmsr 0x345";
 }
 
 /// A record tells what kind of branch it is; and of user mode's no address of the kernel's is among them.
-#[test]
-fn branches_are_recorded_with_their_kind() {
+fn branches(suite: Suite) {
     let script = "\
 echo == loop
 perf record -q -j any,u -e instructions:u -c 20011 -o a ./loop; perf script -i a -F brstack
@@ -80,7 +79,7 @@ echo == kernel
 perf record -q -j any,k -e instructions:k -c 5003 -o a ./calls 40 20; perf script -i a -F brstack
 echo == counts
 perf stat -x, -e cpu/event=0xc4,umask=0x01/u -e cpu/event=0xc4,umask=0x10/u -e cpu/event=0xc4,umask=0x11/u ./loop 2>&1";
-    let (output, errors) = run(script, |_| ());
+    let (output, errors) = run(suite, script, |_| ());
     // FROM/TO/P/-/-/CYCLES/KIND
     let kinds = |name: &str| {
         let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
@@ -104,8 +103,7 @@ perf stat -x, -e cpu/event=0xc4,umask=0x01/u -e cpu/event=0xc4,umask=0x10/u -e c
 }
 
 /// Loads need the event beside them, stores have one of their own on the first counter. A program alone finds its lines in its own cache but for the first time.
-#[test]
-fn loads_and_stores_tell_their_latency() {
+fn latencies_of_accesses(suite: Suite) {
     let script = "\
 loads='{cpu/mem-loads-aux/,cpu/mem-loads,ldlat=3/}:upp'
 echo == loads
@@ -120,7 +118,7 @@ echo == modified
 perf record -q -a -d -W -e cpu/mem-stores/upp -c 11 -o a ./sharing read-write 0.5 4 20000 >/dev/null; perf script -i a -F data_src,weight,ins_lat
 echo == mem
 perf mem record -q -o a ./calls 400 10000 >/dev/null; perf script -i a -F event | sort | uniq -c";
-    let (output, errors) = run(script, |guest| guest.processor.count = 4);
+    let (output, errors) = run(suite, script, |guest| guest.processor.count = 4);
     // Each one's latencies of the access and of the instruction, by what is said of the source.
     let latencies = |name: &str, operation: &str, source: &str| -> Vec<(u64, u64)> {
         let of = |line: &&str| line.contains(operation) && line.contains(source);
@@ -153,11 +151,10 @@ perf mem record -q -o a ./calls 400 10000 >/dev/null; perf script -i a -F event 
 }
 
 /// Where loads take their time, slots that pass meanwhile wait for memory; where they do not, none does.
-#[test]
-fn slots_that_wait_for_memory_are_told() {
+fn slots(suite: Suite) {
     let script = "perf stat -x, -e '{slots,topdown-be-bound,topdown-mem-bound}:u' ./walk 2>&1";
     let counts = |change: fn(&mut Guest)| {
-        let (output, errors) = run(script, change);
+        let (output, errors) = run(suite, script, change);
         let counts: Vec<f64> = output.lines().map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
         let [slots, back, memory] = counts[..] else { panic!("{output}{errors}") };
         (back / slots, memory / slots)
@@ -171,13 +168,13 @@ fn slots_that_wait_for_memory_are_told() {
 }
 
 /// Eight counters, of which four count loads; records with groups; generic events by Golden Cove's numbers.
-#[test]
-fn what_is_counted_and_sampled_is_as_it_must_be() {
+fn audit(suite: Suite) {
     let script =
         "perftax audit --quick --runs 1 --source pebs,interrupt --only count,interval,bias,events,address,generic --json -";
-    let (output, errors, finished) = common::boot_with(&["sh".into(), "-c".into(), script.into()], &common::perftax(), |guest| {
-        guest.processor.generation = Generation::SapphireRapids;
-    });
+    let (output, errors, finished) =
+        common::boot_kernel(suite.map(Path::new), &["sh".into(), "-c".into(), script.into()], &common::perftax(), |guest| {
+            guest.processor.generation = Generation::SapphireRapids
+        });
     let audit: Audit = serde_json::from_str(&output).unwrap_or_else(|error| panic!("{error}: {output}{errors}"));
     let failed: Vec<_> = audit.failed().collect();
     assert!(failed.is_empty() && finished.code == 0, "{failed:#?}");
@@ -186,4 +183,49 @@ fn what_is_counted_and_sampled_is_as_it_must_be() {
         rows.filter(|row| row.verdict == Verdict::Passed).count()
     };
     assert!(passed("interval") >= 30 && passed("events") >= 12 && passed("generic") >= 20, "{:#?}", audit.experiments);
+}
+
+#[test]
+fn branch_records_are_architectural() {
+    branch_records(None);
+}
+
+#[test]
+fn branches_are_recorded_with_their_kind() {
+    branches(None);
+}
+
+#[test]
+fn loads_and_stores_tell_their_latency() {
+    latencies_of_accesses(None);
+}
+
+#[test]
+fn slots_that_wait_for_memory_are_told() {
+    slots(None);
+}
+
+#[test]
+fn what_is_counted_and_sampled_is_as_it_must_be() {
+    audit(None);
+}
+
+fn all(suite: Suite) {
+    branch_records(suite);
+    branches(suite);
+    latencies_of_accesses(suite);
+    slots(suite);
+    audit(suite);
+}
+
+#[test]
+#[ignore = "a kernel is fetched for it: part of make acceptance"]
+fn under_trixies_kernel_it_is_the_same() {
+    all(Some("trixie"));
+}
+
+#[test]
+#[ignore = "a kernel is fetched for it: part of make acceptance"]
+fn under_sids_kernel_it_is_the_same() {
+    all(Some("sid"));
 }

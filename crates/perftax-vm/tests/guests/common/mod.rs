@@ -151,14 +151,24 @@ pub fn programs(names: &[&str], turns: u64) -> tempfile::TempDir {
     folder
 }
 
+/// The suite whose kernel a guest has; `None`: the distribution's.
+pub type Suite = Option<&'static str>;
+
 /// Runs a script of the shell on a processor, in a folder's copy; what it says, and its errors.
-pub fn run_script(folder: &Path, script: &str, generation: Generation, change: impl FnOnce(&mut Guest)) -> (String, String) {
+pub fn run_script(
+    suite: Suite,
+    folder: &Path,
+    script: &str,
+    generation: Generation,
+    change: impl FnOnce(&mut Guest),
+) -> (String, String) {
     std::fs::write(folder.join("script"), format!("{SHORT_PERF}{script}")).unwrap();
-    let (output, errors, finished) = boot(&["sh", "script"].map(String::from), |guest| {
-        guest.share = Some(folder.into());
-        guest.processor.generation = generation;
-        change(guest);
-    });
+    let (output, errors, finished) =
+        boot_kernel(suite.map(Path::new), &["sh", "script"].map(String::from), &perftax(), |guest| {
+            guest.share = Some(folder.into());
+            guest.processor.generation = generation;
+            change(guest);
+        });
     assert_eq!(finished.code, 0, "{output}{errors}");
     (output, errors)
 }
