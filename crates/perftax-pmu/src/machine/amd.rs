@@ -29,8 +29,7 @@ const IBS_BITS: [(u32, &str); 18] = [
 const PRIVILEGE_FILTER: u32 = 1 << 15;
 
 /// Files of sysfs that came with the driver's side of Zen 6 (Linux 7.1): where one is, the driver uses the hardware's filter of modes, too.
-const OF_ZEN_6: [(&str, &str); 4] =
-    [("ibs_op", "strmst"), ("ibs_op", "rmtsocket"), ("ibs_op", "dtlb_pgsize"), ("ibs_fetch", "fetchlat")];
+const OF_ZEN_6: [(&str, &str); 3] = [("ibs_op", "strmst"), ("ibs_op", "rmtsocket"), ("ibs_fetch", "fetchlat")];
 
 /// A generation: its name, CPUID family, and first and last model of each range.
 type OfModels = (&'static str, u32, &'static [(u32, u32)]);

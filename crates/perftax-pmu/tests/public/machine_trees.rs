@@ -487,6 +487,8 @@ fn zen_6_filters_by_itself_where_the_kernel_knows_how() {
     for format in ["ibs_op/format/swfilt", "ibs_fetch/format/swfilt"] {
         tree.write(&format!("{DEVICES}/{format}"), b"config2:0\n");
     }
+    // Of Zen 5, which kernels before 7.1 know.
+    tree.write(&format!("{DEVICES}/ibs_op/caps/dtlb_pgsize"), b"1\n");
     let word = 0xbff | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 15 | 1 << 16 | 1 << 19;
     let leaves = |word| [(1, 0, [0, 0, 0, 0]), (0x8000_001b, 0, [word, 0, 0, 0])];
     let old_kernel = fact(&tree.machine(&leaves(word)), "IBS user/kernel filter");
@@ -502,7 +504,7 @@ fn zen_6_filters_by_itself_where_the_kernel_knows_how() {
     }
     let machine = tree.machine(&leaves(word));
     assert_eq!(fact(&machine, "IBS user/kernel filter").value, "in hardware (bit 63)");
-    assert_eq!(fact(&machine, "IBS filters and data").value, "strmst, rmtsocket, fetchlat");
+    assert_eq!(fact(&machine, "IBS filters and data").value, "strmst, rmtsocket, dtlb_pgsize, fetchlat");
     assert!(fact(&machine, "CPU").meaning.ends_with("zen6"));
     assert!(fact(&machine, "IBS").meaning.contains("streaming store, remote socket, data TLB page size"));
     // The driver's side alone is not enough.

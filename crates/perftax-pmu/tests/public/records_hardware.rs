@@ -316,9 +316,9 @@ fn architectural_records_are_not_guessed_at() {
     malformed_at(Architectural::decode(&fragment(ARCH_BASIC | ARCH_CONTINUED, 64).raw(&arch_basic(1).0).0), 64);
 }
 
-/// What Zen 6 tells of an op, by the capability bits 16 and 19; on others the same bits have no meaning.
+/// What Zen 5 and 6 tell of an op, by the capability bits 19 and 16; on others the same bits have no meaning.
 #[test]
-fn ibs_ops_of_zen_6() {
+fn ibs_ops_of_zen_5_and_6() {
     let op = |capabilities: u32, data2: u64, data3: u64| {
         let bytes = Bytes::new().u32(capabilities).u64s(&[0, 0x1000, 0, data2, data3, 0x7000, 0]).u64(0);
         ibs::Op::decode(&bytes.0).unwrap()
@@ -350,7 +350,16 @@ fn ibs_ops_of_zen_6() {
         [page(address | 1 << 2 | 1 << 6), page(address | 1 << 2 | 1 << 19), page(address | 0b1100)],
         [Some(2 << 20), Some(1 << 30), None]
     );
-    assert_eq!((page(1 << 4), op(zen_6, 0, address | 1 << 18).data_page_bytes()), (None, None));
+    assert_eq!(page(1 << 4), None);
+    // With bit 19: a number in bits 5:4, where the physical address (bit 18) is valid, whatever the TLBs.
+    let zen_5 = ZEN_4 | 1 << 12 | 1 << 19;
+    let page = |data3: u64| op(zen_5, 0, address | data3).data_page_bytes();
+    let sized = |size: u64| page(1 << 18 | 0b1100 | size << 4);
+    assert_eq!([sized(0), sized(1), sized(2), sized(3)], [Some(4096), Some(2 << 20), Some(1 << 30), None]);
+    assert_eq!([page(1 << 4), op(zen_5, 0, 1 << 18).data_page_bytes()], [None, None]);
+    // A threshold of 384 cycles.
+    let control = |value: u64| ibs::OpControl(value).load_latency_threshold_cycles();
+    assert_eq!([control(1 << 63 | 2 << 59), control(2 << 59)], [Some(384), None]);
 }
 
 /// Vector registers in samples: proposed as a bit of the ABI, in no released kernel's. A dump with it is longer than its mask says.

@@ -139,12 +139,19 @@ impl Op {
         self.capabilities.streaming_store_and_remote_socket().then(|| bit(self.data2.0, 9))
     }
 
-    /// Bytes of the page by which the address was translated, where a TLB had it; 4 KiB stands for pages that the hardware had put together, too. `None` where
-    /// it missed both TLBs, where no address is there, and on machines that give it by capability bit 19 (Zen 6): where it then stands is not known here.
+    /// Bytes of the page by which the address was translated; 4 KiB stands for pages that the hardware had put together, too. `None` where no address is
+    /// there. Before Zen 5 a TLB must have had it; from there on (capability bit 19) the physical address must be valid, whether a TLB had it or not
+    /// (Linux's 0b347a4218da).
     pub fn data_page_bytes(&self) -> Option<u64> {
         let data = self.data3;
-        let missed_both = data.l1_tlb_miss() && data.l2_tlb_miss();
-        if !data.linear_address_valid() || missed_both || self.capabilities.data_tlb_page_size() {
+        if !data.linear_address_valid() {
+            return None;
+        }
+        if self.capabilities.data_tlb_page_size() {
+            let size = bits(data.0, 4, 2);
+            return [4 << 10, 2 << 20, 1 << 30].get(size as usize).copied().filter(|_| data.physical_address_valid());
+        }
+        if data.l1_tlb_miss() && data.l2_tlb_miss() {
             return None;
         }
         let (gigabyte, megabytes) = if data.l1_tlb_miss() { (19, 6) } else { (5, 4) };
@@ -187,7 +194,8 @@ impl OpControl {
         bit(self.0, 19)
     }
 
-    /// Threshold of the load latency filter in cycles, where it is on (Zen 5: steps of 128).
+    /// Threshold of the load latency filter in cycles, where it is on: steps of 128, which a load's latency exceeds. The driver's, in its event, may be above it
+    /// (Zen 5).
     pub fn load_latency_threshold_cycles(self) -> Option<u32> {
         bit(self.0, 63).then(|| (bits(self.0, 59, 4) as u32 + 1) * 128)
     }
@@ -268,12 +276,12 @@ impl OpData3 {
         bit(self.0, 1)
     }
 
-    /// Missed the first data TLB.
+    /// Missed the first data TLB. From Zen 5 on (capability bit 19) not known where the physical address is not valid.
     pub fn l1_tlb_miss(self) -> bool {
         bit(self.0, 2)
     }
 
-    /// Missed the second.
+    /// Missed the second; likewise.
     pub fn l2_tlb_miss(self) -> bool {
         bit(self.0, 3)
     }
