@@ -220,8 +220,8 @@ bool x86_pmu_realize(X86CPU *cpu, Error **errp)
         error_setg(errp, "pmu=on: no PMU%s is modelled for family %u model %u;"
                    " there is one for Haswell, Broadwell, Skylake-Client,"
                    " Icelake-Server, Sapphire Rapids (model=143),"
-                   " ClearwaterForest, EPYC, EPYC-Rome, EPYC-Milan and Zen 4"
-                   " (EPYC-Milan,model=17)",
+                   " ClearwaterForest, EPYC, EPYC-Rome, EPYC-Milan, Zen 4"
+                   " (EPYC-Milan,model=17) and EPYC-Turin",
                    pmu->settings.caches || pmu->settings.miss_time
                    ? " with caches" : "", family, model);
         return false;

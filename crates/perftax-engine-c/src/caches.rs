@@ -66,7 +66,7 @@ pub struct Caches {
 const PAGE_BYTES: u64 = 4096;
 
 /// Entries and ways of the second-level TLB for data, which is shared with code on Intel's (Intel 64 and IA-32 optimization reference manual, chapter 2: 1024 in 8 ways on
-/// Haswell, 1536 in 6 on Broadwell, in 12 on Skylake, 2048 in 16 on Golden Cove; software optimization guides for AMD family 17h models 30h and up and family 19h, 2.12.2: 2048 in 16; family 19h model 11h: 3072 in 24).
+/// Haswell, 1536 in 6 on Broadwell, in 12 on Skylake, 2048 in 16 on Golden Cove; software optimization guides for AMD family 17h models 30h and up and family 19h, 2.12.2: 2048 in 16; family 19h model 11h: 3072 in 24; Zen 5: 4096 in 16).
 fn tlb_of(generation: Generation) -> Option<[u64; 2]> {
     Some(match generation {
         Generation::Intel(intel::Generation::Haswell) => [1024, 8],
@@ -74,6 +74,7 @@ fn tlb_of(generation: Generation) -> Option<[u64; 2]> {
         Generation::Intel(intel::Generation::Skylake | intel::Generation::IceLake) => [1536, 12],
         Generation::Intel(intel::Generation::SapphireRapids) => [2048, 16],
         Generation::Amd(amd::Generation::Zen4) => [3072, 24],
+        Generation::Amd(amd::Generation::Zen5) => [4096, 16],
         Generation::Amd(_) => [2048, 16],
         // Not published.
         Generation::Intel(intel::Generation::ClearwaterForest) => return None,
@@ -96,6 +97,7 @@ fn describe(generation: Generation) -> Option<Machine> {
         Generation::Amd(amd::Generation::Zen2) => "zen2",
         Generation::Amd(amd::Generation::Zen3) => "zen3",
         Generation::Amd(amd::Generation::Zen4) => "zen4",
+        Generation::Amd(amd::Generation::Zen5) => "zen5",
         Generation::Intel(intel::Generation::IceLake) | Generation::Amd(amd::Generation::Zen) => return None,
     };
     Some(toml::from_str::<Described>(machine::shipped(name)?).ok()?.model)
@@ -289,6 +291,7 @@ mod tests {
             Generation::Amd(amd::Generation::Zen2),
             Generation::Amd(amd::Generation::Zen3),
             Generation::Amd(amd::Generation::Zen4),
+            Generation::Amd(amd::Generation::Zen5),
         ];
         for generation in generations {
             let caches = Caches::of(generation, 0, 1, true).unwrap_or_else(|| panic!("{generation:?} is described"));

@@ -287,6 +287,12 @@ mod tests {
             ),
             // Zen 4: which counters run, a branch record, and that they are recorded.
             (0x19, 0x11, &[(0xc000_0301, 3), (0xc001_0302, 0x7fff_1234), (0xc000_010f, 0x40)]),
+            // Zen 5: the same, and a threshold of latency.
+            (
+                0x1a,
+                0x02,
+                &[(0xc000_0301, 3), (0xc001_0302, 0x7fff_1234), (0xc000_010f, 0x40), (0xc001_1033, 0x9800_0000_0001_1000)],
+            ),
             // Zen 2: a counter, its selector, IBS.
             (0x17, 0x31, &[(0xc001_0201, 0xffff_0000_1234), (0xc001_0200, 0x41_00c0), (0xc001_1033, 0x1000)]),
         ] {

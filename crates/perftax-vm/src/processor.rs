@@ -22,6 +22,8 @@ pub enum Generation {
     Zen3,
     /// AMD: 6 counters with a control of all, 16 branch records, instruction-based sampling that can leave hits out.
     Zen4,
+    /// As Zen 4, with sampling of loads by latency.
+    Zen5,
 }
 
 impl Generation {
@@ -41,6 +43,8 @@ impl Generation {
             Self::Zen3 => "EPYC-Milan",
             // QEMU 7.2 has none of its own.
             Self::Zen4 => "EPYC-Milan,model=17,stepping=1,model-id=AMD EPYC-Genoa Processor",
+            // The number of those that are sold: QEMU's has 0.
+            Self::Zen5 => "EPYC-Turin,model=2,stepping=1",
         }
     }
 }

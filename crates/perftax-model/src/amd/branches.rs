@@ -1,4 +1,4 @@
-//! Branch records of Zen 4 (LbrExtV2; AMD64 APM volume 2, 13.1.1.9): record 0 is the newest.
+//! Branch records from Zen 4 on (LbrExtV2; AMD64 APM volume 2, 13.1.1.9): record 0 is the newest.
 
 use super::generation::BRANCHES;
 use super::msr;

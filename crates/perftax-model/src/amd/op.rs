@@ -1,6 +1,6 @@
 //! IBS op sampling (AMD64 APM volume 2, 13.3.3; PPR for family 17h models 31h, 2.1.14.3, IbsOpCtl and what follows).
 
-use super::{Random, msr};
+use super::{Generation, Random, msr};
 use crate::emulated::{Class, Retired};
 
 /// IbsOpMaxCnt, in units of 16.
@@ -20,6 +20,13 @@ const CURRENT_SHIFT: u32 = 32;
 const CURRENT: u64 = 0x7ff_ffff;
 /// Bits of IbsOpCurCnt that a sample leaves random.
 const RANDOM_BITS: u32 = 7;
+/// IbsOpLatThrsh, of Zen 5, and that it holds: a tagged op is a sample if it is a load that missed the first level for longer than so many times 128
+/// cycles, counted from 0 (Linux's d20610c19b4a). Hardware needs [`MISSES_ALONE`] beside it, else it may let others through (erratum 1606 of models 00h to
+/// 0Fh); which ones is not published, and here none come.
+const LATENCY: u64 = 0xf << LATENCY_SHIFT;
+const LATENCY_SHIFT: u32 = 59;
+const SLOW_ALONE: u64 = 1 << 63;
+const LATENCY_STEP: u64 = 128;
 
 /// Data sources of IbsOpData2: a cache beyond the second level, before Zen 4 and from there on (the core complex's own), and memory.
 const SOURCE_CACHE: u64 = 2;
@@ -35,6 +42,8 @@ const NOT_MODIFIED: u64 = 1 << 5;
 pub struct Op {
     /// What Zen 4 added is there.
     is_extended: bool,
+    /// Bits of IbsOpCtl that are there, but for the count.
+    controls: u64,
     control: u64,
     /// IbsOpCurCnt; below 0 where what has not retired yet is not to count.
     count: i64,
@@ -48,9 +57,13 @@ pub struct Op {
 }
 
 impl Op {
-    /// As after a reset; with or without what Zen 4 added.
-    pub fn new(is_extended: bool) -> Self {
-        Self { is_extended, ..Self::default() }
+    /// As after a reset.
+    pub fn new(generation: Generation) -> Self {
+        let is_extended = generation.is_version_2();
+        let of_zen_4 = if is_extended { MISSES_ALONE } else { 0 };
+        let of_zen_5 = if generation.filters_by_latency() { LATENCY | SLOW_ALONE } else { 0 };
+        let controls = MAXIMUM | ENABLE | VALID | BY_OPS | MAXIMUM_EXTENSION | of_zen_4 | of_zen_5;
+        Self { is_extended, controls, ..Self::default() }
     }
 
     /// The class that is counted now.
@@ -86,13 +99,20 @@ impl Op {
     /// The tagged op has retired with its instruction; whether that is a sample.
     pub fn sample(&mut self, retired: &Retired, random: Option<&mut Random>) -> bool {
         self.count = random.map_or(0, |random| random.bits(RANDOM_BITS)) as i64;
-        let misses = retired.classes & Class::Loads.bit() != 0 && retired.level >= 3;
-        if self.control & MISSES_ALONE != 0 && !misses {
+        if !self.is_wanted(retired) {
             return false;
         }
         self.tell_of(retired);
         self.control |= VALID;
         true
+    }
+
+    /// Whether the filters let a tagged op's instruction through. Where they do not, the count has begun anew all the same.
+    fn is_wanted(&self, retired: &Retired) -> bool {
+        let missed = |level: u8| retired.classes & Class::Loads.bit() != 0 && retired.level >= level;
+        let threshold = (((self.control & LATENCY) >> LATENCY_SHIFT) + 1) * LATENCY_STEP;
+        let is_slow = missed(1) && u64::from(retired.latency_cycles) > threshold;
+        (self.control & MISSES_ALONE == 0 || missed(3)) && (self.control & SLOW_ALONE == 0 || is_slow)
     }
 
     fn tell_of(&mut self, retired: &Retired) {
@@ -155,8 +175,7 @@ impl Op {
     pub fn write(&mut self, number: u32, value: u64) -> bool {
         let register = match number {
             msr::IBS_OP_CTL => {
-                let filter = if self.is_extended { MISSES_ALONE } else { 0 };
-                self.control = value & (MAXIMUM | ENABLE | VALID | BY_OPS | MAXIMUM_EXTENSION | filter);
+                self.control = value & self.controls;
                 self.count = (value >> CURRENT_SHIFT & CURRENT) as i64;
                 return true;
             }
@@ -190,7 +209,7 @@ mod tests {
     /// Linux's IBS_DATA_SRC_EXT_LOC_CACHE is 1, its IBS_DATA_SRC_LOC_CACHE 2; memory is 3 in both.
     #[test]
     fn an_op_that_did_not_miss_is_no_sample_where_misses_alone_are_wanted() {
-        let mut op = Op::new(true);
+        let mut op = Op::new(Generation::Zen4);
         op.write(msr::IBS_OP_CTL, ENABLE | BY_OPS | MISSES_ALONE | 1);
         assert!(op.pass(17) && !op.sample(&load(2), None));
         assert_eq!((op.left(), op.read(msr::IBS_OP_RIP)), (16, Some(0)), "the count begins anew");
@@ -200,9 +219,36 @@ mod tests {
         op.write(msr::IBS_OP_CTL, ENABLE | 1);
         assert!(op.sample(&load(2), None));
         assert_eq!(op.read(msr::IBS_OP_DATA2), Some(1 | NOT_MODIFIED));
-        let mut older = Op::new(false);
+        let mut older = Op::new(Generation::Zen3);
         older.write(msr::IBS_OP_CTL, ENABLE | MISSES_ALONE | 1);
         assert!(older.sample(&load(2), None), "the bit is not there");
         assert_eq!(older.read(msr::IBS_OP_DATA2), Some(2 | NOT_MODIFIED));
+    }
+
+    /// perf_ibs_init writes threshold / 128 - 1; a sample's latency is greater than the threshold.
+    #[test]
+    fn loads_that_miss_for_longer_alone_are_samples_where_those_are_wanted() {
+        let slow = |latency_cycles| Retired { latency_cycles, ..load(3) };
+        let is_sample = |control: u64, retired: &Retired| {
+            let mut op = Op::new(Generation::Zen5);
+            op.write(msr::IBS_OP_CTL, ENABLE | BY_OPS | 1 | SLOW_ALONE | control);
+            let sampled = op.sample(retired, None);
+            assert!(sampled || (op.left(), op.read(msr::IBS_OP_RIP)) == (16, Some(0)), "the count begins anew");
+            sampled
+        };
+        for (field, threshold) in [(0, 128), (1, 256), (7, 1024), (15, 2048)] {
+            for also in [0, MISSES_ALONE] {
+                let at = |latency| is_sample(field << LATENCY_SHIFT | also, &slow(latency));
+                assert_eq!([at(threshold - 1), at(threshold), at(threshold + 1)], [false, false, true], "{field}");
+            }
+        }
+        let in_last_level = Retired { level: 2, ..slow(200) };
+        assert!(is_sample(0, &in_last_level) && !is_sample(MISSES_ALONE, &in_last_level));
+        assert!(!is_sample(0, &Retired { level: 0, ..slow(200) }), "it did not miss");
+        assert!(!is_sample(0, &Retired { classes: Class::Stores.bit(), ..slow(200) }));
+        let mut older = Op::new(Generation::Zen4);
+        older.write(msr::IBS_OP_CTL, ENABLE | SLOW_ALONE | LATENCY | 1);
+        assert_eq!(older.read(msr::IBS_OP_CTL), Some(ENABLE | 1));
+        assert!(older.sample(&load(2), None), "the bits are not there");
     }
 }

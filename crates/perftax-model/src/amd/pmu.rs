@@ -95,7 +95,7 @@ impl Pmu {
             status: 0,
             debugctl: 0,
             branches: Branches::default(),
-            op: Op::new(generation.is_version_2()),
+            op: Op::new(generation),
             fetch: Fetch::new(generation.is_version_2()),
             random: Random::new(core + 1),
             running: Vec::new(),

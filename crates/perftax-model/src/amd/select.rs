@@ -38,8 +38,12 @@ fn class_of(selector: u64) -> Option<Class> {
         // which the simulated caches do not hold. What perf calls L1-dcache-load-misses, cache-references and cache-misses.
         // L1 data TLB misses that the second level did not have either, for pages of all sizes (PPR for family 17h models 31h, PMCx045).
         (0x45, 0xf0) => Class::StlbMisses,
-        (0x60, 0xc8 | 0xff) => Class::L1Misses,
+        // Besides the kernel's the masks of perf's names: l2_request_g1.all, .all_dc and .all_no_prefetch, of Zen 4 and of Zen 5, which has no bit 3; nothing
+        // prefetches here.
+        (0x60, 0xc8 | 0xff | 0xe8 | 0xf9 | 0xf7 | 0xe0 | 0xf1) | (0x64, 0xf8) => Class::L1Misses,
         (0x64, 0x08 | 0x09) => Class::L2Misses,
+        // Cycles of the P0 clock, from Zen 4 on the kernel's ref-cycles: there is one clock.
+        (0x120, 0x01) => Class::Cycles,
         _ => return None,
     })
 }
@@ -60,6 +64,8 @@ mod tests {
             (0x0053_0040, each(Class::Accesses)),
             (0x0053_0964, each(Class::L2Misses)),
             (0x0053_ff60, each(Class::L1Misses)),
+            (0x0053_e060, each(Class::L1Misses)),
+            (0x0053_0120 | 1 << 32, each(Class::Cycles)),
             (0x0053_f045, each(Class::StlbMisses)),
             // Those that either level had not: the first is not modelled.
             (0x0053_ff45, None),

@@ -17,7 +17,8 @@ const SHIPPED: &[(&str, &str)] = embedded![
     "skylake",
     "zen2",
     "zen3",
-    "zen4"
+    "zen4",
+    "zen5"
 ];
 
 /// The names of the shipped machines, sorted.

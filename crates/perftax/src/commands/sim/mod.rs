@@ -34,7 +34,7 @@ Examples:
   perftax sim --comm -c 10007 --html comm.html -- xz -T4 -k FILE   (which threads share which cache lines)
   perftax sim --count -- ls")]
 pub struct Args {
-    /// The machine: a shipped one (broadwell, haswell, skylake, cascade-lake, sapphire-rapids, clearwater-forest, ivy-bridge, zen2, zen3, zen4) or a .toml
+    /// The machine: a shipped one (broadwell, haswell, skylake, cascade-lake, sapphire-rapids, clearwater-forest, ivy-bridge, zen2, zen3, zen4, zen5) or a .toml
     #[arg(long, value_name = "NAME", default_value = "broadwell")]
     machine: String,
     /// The event: instructions, uops, loads, l1-misses, … or a vendor's name for it

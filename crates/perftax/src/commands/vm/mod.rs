@@ -191,6 +191,7 @@ enum Cpu {
     Zen2,
     Zen3,
     Zen4,
+    Zen5,
 }
 
 /// What a processor may lack.
@@ -215,6 +216,7 @@ impl From<Cpu> for Generation {
             Cpu::Zen2 => Self::Zen2,
             Cpu::Zen3 => Self::Zen3,
             Cpu::Zen4 => Self::Zen4,
+            Cpu::Zen5 => Self::Zen5,
         }
     }
 }
