@@ -155,7 +155,13 @@ sample cycles cycles:pp 10000
 sample 'seldom cycles' ibs_op// 30000
 "
     );
-    let (said, turn, data) = boot(Generation::Zen2, &script, |_| ());
+    for generation in [Generation::Zen2, Generation::Zen5] {
+        assert_ops_exact(generation, &script);
+    }
+}
+
+fn assert_ops_exact(generation: Generation, script: &str) {
+    let (said, turn, data) = boot(generation, script, |_| ());
     let mut tails = BTreeMap::new();
     for (name, period, by_ops) in
         [("often", 10_000, true), ("seldom", 30_000, true), ("cycles", 10_000, false), ("seldom cycles", 30_000, false)]
@@ -220,7 +226,13 @@ perf report -D -i /tmp/data 2>/dev/null | awk '
 #[test]
 fn fetches_are_sampled_exactly() {
     let script = format!("{FUNCTIONS}\nsample often ibs_fetch// 1600\nsample seldom ibs_fetch/rand_en=1/ 4800\n");
-    let (said, turn, _) = boot(Generation::Zen2, &script, |_| ());
+    for generation in [Generation::Zen2, Generation::Zen5] {
+        assert_fetches_exact(generation, &script);
+    }
+}
+
+fn assert_fetches_exact(generation: Generation, script: &str) {
+    let (said, turn, _) = boot(generation, script, |_| ());
     let mut tails = Vec::new();
     for (name, period) in [("often", 1600), ("seldom", 4800)] {
         let samples = in_turns(&said[name], turn);

@@ -29,3 +29,4 @@ mod surroundings;
 mod tasks;
 mod trace;
 mod zen4;
+mod zen5;
