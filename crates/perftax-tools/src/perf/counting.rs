@@ -1,7 +1,7 @@
 //! `perf stat`.
 
 use super::options::STAT;
-use super::{events, number, whom};
+use super::{events, number, unpriced, whom};
 use crate::{Error, Left, Whom};
 
 /// What a `perf stat` asks for.
@@ -46,11 +46,7 @@ impl Counting {
             inherits: !read.has("no-inherit") && !whom.is_of_cpus(),
             repeats,
         };
-        let mut left = Left::default();
-        for option in &read.options {
-            let unpriced = UNPRICED.iter().find(|(name, _)| *name == option.name && !option.is_denied);
-            left.unpriced.extend(unpriced.map(|(_, what)| (option.written.to_owned(), (*what).to_owned())));
-        }
+        let left = Left { unpriced: unpriced(&read, &UNPRICED), ..Left::default() };
         Ok((counting, whom, left))
     }
 }

@@ -10,7 +10,7 @@ pub use recording::{Chain, Mode, Rate, Recording, of_tasks_or_cpus};
 pub(crate) use recording::{of_c2c, of_mem};
 pub use tracing::Tracing;
 
-use crate::grammar::Read;
+use crate::grammar::{Given, Read};
 use crate::{Error, Whom};
 
 /// Whom a line watches by the options that all of perf's subcommands share; those that name tasks win (perf's target__validate).
@@ -46,6 +46,15 @@ pub(crate) fn events(list: &str) -> Vec<String> {
     events.push(event);
     events.retain(|event| !event.trim().is_empty());
     events
+}
+
+/// Options of a line among those that have no price, as they are written, and what of them has none.
+pub(crate) fn unpriced(read: &Read<'_>, known: &[(&str, &str)]) -> Vec<(String, String)> {
+    let without = |option: &Given<'_>| {
+        let (_, what) = known.iter().find(|(name, _)| *name == option.name && !option.is_denied)?;
+        Some((option.written.to_owned(), (*what).to_owned()))
+    };
+    read.options.iter().filter_map(without).collect()
 }
 
 /// A number that an option's value must be.

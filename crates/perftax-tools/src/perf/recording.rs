@@ -1,7 +1,7 @@
 //! `perf record`, and `perf mem record` and `perf c2c record`, which are the same with events of their own.
 
 use super::options::{C2C_RECORD, MEM, MEM_RECORD, RECORD};
-use super::{events, number, whom};
+use super::{events, number, unpriced, whom};
 use crate::grammar::{Grammar, Read};
 use crate::{Error, Left, Whom};
 
@@ -161,14 +161,8 @@ impl Recording {
             has_identifier: read.has("sample-identifier"),
             samples: !read.has("no-samples"),
         };
-        let mut left = Left::default();
-        for option in &read.options {
-            let unpriced = UNPRICED.iter().find(|(name, _)| *name == option.name && !option.is_denied);
-            left.unpriced.extend(unpriced.map(|(_, what)| (option.written.to_owned(), (*what).to_owned())));
-            if PERFS_OWN.contains(&option.name) && !option.is_denied {
-                left.beside.push(option.written.to_owned());
-            }
-        }
+        let beside = read.options.iter().filter(|option| PERFS_OWN.contains(&option.name) && !option.is_denied);
+        let left = Left { unpriced: unpriced(read, &UNPRICED), beside: beside.map(|option| option.written.to_owned()).collect() };
         Ok((recording, whom, left))
     }
 

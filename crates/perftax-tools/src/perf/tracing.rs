@@ -1,7 +1,7 @@
 //! `perf trace`.
 
 use super::options::TRACE;
-use super::whom;
+use super::{unpriced, whom};
 use crate::{Error, Left, Whom};
 
 /// What a `perf trace` asks for.
@@ -50,11 +50,7 @@ impl Tracing {
             inherits: !read.has("no-inherit") && !whom.is_of_cpus(),
             wanted,
         };
-        let mut left = Left::default();
-        for option in &read.options {
-            let unpriced = UNPRICED.iter().find(|(name, _)| *name == option.name && !option.is_denied);
-            left.unpriced.extend(unpriced.map(|(_, what)| (option.written.to_owned(), (*what).to_owned())));
-        }
+        let left = Left { unpriced: unpriced(&read, &UNPRICED), ..Left::default() };
         Ok((tracing, whom, left))
     }
 }
