@@ -45,7 +45,20 @@ pub struct WorkloadProfile {
 /// Fewer usable runs than these say less than all of them do.
 const MIN_USABLE: usize = 2;
 
+/// What the command of a profile is called that is of all CPUs, whoever runs there.
+const ALL_CPUS: &str = "(all CPUs)";
+
 impl WorkloadProfile {
+    /// The command of a profile of all CPUs.
+    pub fn all_cpus() -> Vec<String> {
+        vec![ALL_CPUS.into()]
+    }
+
+    /// Whether it is of all CPUs, and of no program.
+    pub fn is_of_all_cpus(&self) -> bool {
+        self.pid.is_none() && self.command == [ALL_CPUS]
+    }
+
     /// The unmonitored runs that its estimates are of.
     pub fn measured_runs(&self) -> Vec<&Run> {
         Self::measured(&self.runs)

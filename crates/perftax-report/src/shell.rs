@@ -35,6 +35,16 @@ pub fn plan(doc: &Prediction) -> String {
     join(&words)
 }
 
+/// A plan for a program, by what was measured of it; of all CPUs a recording within a budget, for a plan is of a program.
+pub fn plan_for(workload: &WorkloadProfile) -> String {
+    if workload.is_of_all_cpus() {
+        return "perftax record --budget 1% -a -o perf.data".into();
+    }
+    let of_process = workload.pid.map(|pid| format!("-p {pid}"));
+    let command: Vec<String> = workload.command.iter().map(|word| printable(word)).collect();
+    format!("perftax plan --budget 1% {}", of_process.unwrap_or_else(|| format!("-- {}", join(&command))))
+}
+
 /// What a program is called: its command as one can paste it, or the process that was looked at.
 pub fn program(workload: &WorkloadProfile) -> String {
     match workload.pid {

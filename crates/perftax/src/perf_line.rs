@@ -44,7 +44,10 @@ pub fn program(argument: &'static str, given: &Program, line: &ToolLine) -> Resu
         _ => Err(Error::Argument {
             argument: "COMMAND",
             value: "missing".into(),
-            needed: format!("a program whose cost is asked for, since {} names none: -- COMMAND, -w or -p PID", whole()),
+            needed: format!(
+                "a program whose cost is asked for, since {} names none: -- COMMAND, -w, -p PID, or -a for all that runs",
+                whole()
+            ),
         }
         .into()),
     }

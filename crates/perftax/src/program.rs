@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use perftax_doc::Warning;
 use perftax_doc::{Origin, WorkloadProfile};
-use perftax_lab::run::{Lifetime, Survey, check_process, remarks, survey, survey_process};
+use perftax_lab::run::{Lifetime, Survey, check_process, remarks, survey, survey_machine, survey_process};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_pmu::guard::{check_interrupted, online_cpus};
@@ -34,6 +34,9 @@ pub struct Program {
     folder: FolderChoice,
     #[command(flatten)]
     pub target: Target,
+    /// All CPUs, whoever runs there, instead of a program.
+    #[arg(skip)]
+    is_machine: bool,
 }
 
 /// Runs that take longer than this together are told of before, s.
@@ -48,6 +51,11 @@ impl Program {
         Self { target, ..self }
     }
 
+    /// The same about all CPUs, whoever runs there.
+    pub fn of_machine(self) -> Self {
+        Self { is_machine: true, ..self }
+    }
+
     /// The same about a process that runs.
     pub fn of_process(self, pid: u32) -> Self {
         Self { pid: Some(pid), ..self }
@@ -58,7 +66,7 @@ impl Program {
         let bar = Progress::new("measuring the program", u64::from(self.runs) + 1);
         let plan = Survey {
             // A process may run where perftax may not.
-            cpus: if self.pid.is_some() { online_cpus()? } else { here.cpus.clone() },
+            cpus: if self.pid.is_some() || self.is_machine { online_cpus()? } else { here.cpus.clone() },
             runs: self.runs,
             events,
             task_clock: here.task_clock()?,
@@ -76,6 +84,11 @@ impl Program {
             check_interrupted()
         };
         let profile = match self.pid {
+            _ if self.is_machine => {
+                let time = self.look()?;
+                announce(&format!("looking at all CPUs {} times for {:.1} s, nothing sampled", self.runs, time.as_secs_f64()));
+                survey_machine(time, &plan, between)?
+            }
             Some(pid) => self.survey_process(pid, &plan, between, origin)?,
             None => {
                 let command = self.folder.place(self.target.command()?.lasting(self.lasts.lifetime()), &plan.events, 1)?;
@@ -91,10 +104,10 @@ impl Program {
     /// Where the runs to come take long, when they will be over; `so_far`: what those took that are over.
     fn say_how_long(&self, so_far: Duration) {
         // The one that looks at tasks, and the one that counts; of a process both are one look.
-        let before = if self.pid.is_some() { 1 } else { 2 };
+        let before = if self.pid.is_some() || self.is_machine { 1 } else { 2 };
         let left_s = so_far.as_secs_f64() / f64::from(before) * f64::from(self.runs);
         if left_s > SAID_FROM_S {
-            let what = if self.pid.is_some() { "looks" } else { "runs" };
+            let what = if self.pid.is_some() || self.is_machine { "looks" } else { "runs" };
             let can_be_fewer = (self.runs > 2).then_some("-r 2");
             // A load ends by itself, and a time was chosen.
             let can_be_shorter = (self.lasts.lifetime.is_none() && self.lasts.load.is_none()).then_some("--for 10s");

@@ -13,6 +13,7 @@ mod reference_loop;
 mod scratch;
 mod survey;
 mod tasks;
+mod whole_machine;
 
 pub use command::Command;
 pub use copying::Size;
@@ -28,6 +29,7 @@ pub use reference_loop::ReferenceLoopThread;
 pub use scratch::{Copy, Scratch, sweep};
 pub use survey::{Survey, remarks, survey};
 pub use tasks::{Look, look_at_tasks};
+pub use whole_machine::survey_machine;
 
 /// The arm without any monitoring.
 pub const OFF: &str = "off";

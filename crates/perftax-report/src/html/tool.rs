@@ -16,10 +16,7 @@ pub(super) fn part(doc: &ToolPrediction) -> Part {
     part.fact(least, units::estimate_share(&doc.priced_overhead), "of elapsed time without the tool");
     part.fact("tool", doc.tool.clone(), shell::join(&doc.line));
     program_facts(&mut part, &doc.workload);
-    part.next = Some((
-        "Choose settings for a budget".into(),
-        format!("perftax plan --budget 1% -- {}", shell::join(&doc.workload.command)),
-    ));
+    part.next = Some(("Choose settings for a budget".into(), shell::plan_for(&doc.workload)));
     if !doc.terms.is_empty() {
         part.panel(terms(doc));
     }

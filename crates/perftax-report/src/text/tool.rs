@@ -17,9 +17,14 @@ pub fn tool_prediction(doc: &ToolPrediction) -> String {
     sheet.row("tool", &shell::join(&line));
     sheet.row("program", &workload(&doc.workload));
     let least = if doc.unpriced.is_empty() { "" } else { "at least " };
-    sheet.row("cost", &format!("{least}{} of elapsed time", units::estimate_share(&doc.priced_overhead).bold()));
-    if let Some(cpu) = cpu_time_tells(&doc.priced_overhead, doc.priced_cpu_overhead) {
-        sheet.row("", &format!("{least}{} of its CPU time", units::estimate_share(&cpu)));
+    let cost = |share: &perftax_doc::Estimate, of: &str| format!("{least}{} of {of}", units::estimate_share(share).bold());
+    match doc.priced_cpu_overhead.filter(|_| doc.workload.is_of_all_cpus()) {
+        Some(cpu) => sheet.row("cost", &cost(&cpu, "the time that the CPUs are busy")),
+        None => sheet.row("cost", &cost(&doc.priced_overhead, "elapsed time")),
+    }
+    let tells = cpu_time_tells(&doc.priced_overhead, doc.priced_cpu_overhead).filter(|_| !doc.workload.is_of_all_cpus());
+    if let Some(cpu) = tells {
+        sheet.row("", &cost(&cpu, "its CPU time"));
     }
     for unpriced in &doc.unpriced {
         let label = if std::ptr::eq(unpriced, &raw const doc.unpriced[0]) { "without" } else { "" };
@@ -51,6 +56,6 @@ pub fn tool_prediction(doc: &ToolPrediction) -> String {
     }
     sheet.table(&workload_table(&doc.workload));
     sheet.warnings(&doc.origin.warnings);
-    sheet.row("next", &format!("perftax plan --budget 1% -- {}", shell::join(&doc.workload.command)).bold().to_string());
+    sheet.row("next", &shell::plan_for(&doc.workload).bold().to_string());
     sheet.finish()
 }

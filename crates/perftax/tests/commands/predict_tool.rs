@@ -105,6 +105,43 @@ fn a_lines_own_command_is_the_program_and_what_has_no_price_is_said() {
     assert!(text.contains("\ncost      at least ") && text.contains("\nwithout   --intr-regs=ax: "), "{text}");
 }
 
+/// Whole CPUs pay for what runs on them: samples of what is busy, and no elapsed time of anybody's.
+#[test]
+fn whole_machines_are_looked_at() {
+    let mut busy = Command::new("perl").args(["-e", "1 while 1"]).spawn().unwrap();
+    let (output, _) = perftax(&[
+        "predict",
+        "--json",
+        "-",
+        "-o",
+        "text",
+        "--tool",
+        "perf record -e cpu-clock:u -F 99 -a",
+        "-a",
+        "--for",
+        "400ms",
+    ]);
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let doc: ToolPrediction = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((doc.workload.command, doc.workload.pid), (vec!["(all CPUs)".to_owned()], None));
+    assert!(
+        doc.workload.cpu_s.estimate > 0.1 && (0.35..2.0).contains(&doc.workload.elapsed_s.estimate),
+        "{:?}",
+        doc.workload.runs
+    );
+    assert!(
+        doc.samplers[0].samples.estimate <= doc.workload.cpu_s.estimate * 99.0 * 1.01
+            && doc.priced_cpu_overhead.unwrap().estimate > 0.0
+    );
+    for wrong in [&["--tool", "perf record -g", "-a"][..], &["--tool", "perf record -a", "-a", "--", "true"]] {
+        let (output, _) = perftax(&[&["predict"], wrong].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("a line that watches whole CPUs"), "{}", said(&output));
+    }
+}
+
 #[test]
 fn what_cannot_be_read_is_named_and_nothing_is_run() {
     let folder = tempfile::tempdir().unwrap();
@@ -130,7 +167,11 @@ fn what_cannot_be_read_is_named_and_nothing_is_run() {
     );
     let (output, _) = perftax(&["predict", "--tool", "perf record -a -g"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("since 'perf record -a -g' names none: -- COMMAND, -w or -p PID"), "{}", said(&output));
+    assert!(
+        said(&output).contains("since 'perf record -a -g' names none: -- COMMAND, -w, -p PID, or -a for all that runs"),
+        "{}",
+        said(&output)
+    );
     let (output, _) = perftax(&[&["predict", "--tool", "perf stat", "-e", "page-faults"], &BUSY[..]].concat());
     assert_eq!(output.status.code(), Some(2));
     assert!(!Path::new(&made).exists());

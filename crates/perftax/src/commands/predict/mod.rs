@@ -34,7 +34,8 @@ Examples:
   perftax predict --machine broadwell -e UOPS_RETIRED.ALL --count-of 2e10 -- ./server
   perftax predict --machine skylake --counts-from sim -- bzip2 -kc big
   perftax predict --tool 'perf record -F 999 -g' -- bzip2 -kf big
-  perftax predict --tool 'strace -f -e trace=file' -p 4711")]
+  perftax predict --tool 'strace -f -e trace=file' -p 4711
+  perftax predict --tool 'perf record -F 99 -g -a' -a --for 10s")]
 pub struct Args {
     /// The event, in perf's syntax; the best mechanism's default otherwise
     #[arg(short, long, value_name = "EVENT")]
@@ -48,7 +49,7 @@ pub struct Args {
     frequencies: Vec<u64>,
     /// What this tool would cost the program, by its own command line: perf record, stat, trace, mem record, c2c record; strace; bpftrace; bcc's profile,
     /// parca-agent, ebpf-profiler. Its command or process is the program where none is given. Tools without a calibrated price are tried out on known work
-    #[arg(long, value_name = "LINE", conflicts_with_all = ["event", "periods", "frequencies", "with", "all_cpus", "machine", "count_of", "counts_from"])]
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["event", "periods", "frequencies", "with", "machine", "count_of", "counts_from"])]
     tool: Option<String>,
     #[command(flatten)]
     cost: CostChoice,

@@ -3,7 +3,9 @@
 use anyhow::Result;
 use perftax_cost::tool::{of_cpu_time, total};
 use perftax_doc::{ToolPrediction, Unpriced, Warning};
-use perftax_tools::{Tool, ToolLine, Whom};
+use perftax_pmu::Error;
+use perftax_pmu::machine::Right;
+use perftax_tools::{Tool, ToolLine};
 
 use super::{Args, sampler, tried};
 use crate::failure::Outcome;
@@ -13,11 +15,21 @@ use crate::perf_line;
 /// Runs it.
 pub(super) fn run(args: &Args, text: &str) -> Result<Outcome> {
     let line = perf_line::read("--tool", text)?;
-    let program = perf_line::program("--tool", &args.program, &line)?;
+    let program = match args.watched.all_cpus {
+        true if args.program.pid.is_some() || args.program.target.is_given() || !line.whom.is_of_cpus() => {
+            let needed = "a line that watches whole CPUs (perf's -a), and no program beside it";
+            return Err(Error::Argument { argument: "-a", value: format!("given with '{text}'"), needed: needed.into() }.into());
+        }
+        true => args.program.clone().of_machine(),
+        false => perf_line::program("--tool", &args.program, &line)?,
+    };
     let here = Host::read_waiting(args.wait)?;
     let mut origin = here.origin("predict-tool");
     program.check()?;
     if line.whom.is_of_cpus() {
+        here.may(Right::WholeCpus, "the tool would be refused to you, as you are", &mut origin);
+    }
+    if line.whom.is_of_cpus() && !args.watched.all_cpus {
         origin.warnings.push(Warning::Other {
             message: "the tool watches whole CPUs: what it costs other programs is not in here".into(),
             remedy: "perftax predict for each of those that matter".into(),
@@ -39,14 +51,10 @@ pub(super) fn run(args: &Args, text: &str) -> Result<Outcome> {
 
 /// A document without prices yet.
 pub(super) fn blank(line: &ToolLine, workload: perftax_doc::WorkloadProfile, origin: perftax_doc::Origin) -> ToolPrediction {
-    let own = match &line.whom {
-        Whom::Command(words) if !matches!(line.tool, Tool::Bpftrace(_)) => line.words.len() - words.len(),
-        _ => line.words.len(),
-    };
     ToolPrediction {
         origin,
         tool: line.name(),
-        line: line.words[..own].to_vec(),
+        line: line.words[..line.own_words()].to_vec(),
         workload,
         samplers: Vec::new(),
         terms: Vec::new(),
