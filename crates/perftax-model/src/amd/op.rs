@@ -20,7 +20,7 @@ const CURRENT_SHIFT: u32 = 32;
 const CURRENT: u64 = 0x7ff_ffff;
 /// Bits of IbsOpCurCnt that a sample leaves random.
 const RANDOM_BITS: u32 = 7;
-/// IbsOpLatThrsh, of Zen 5, and that it holds: a tagged op is a sample if it is a load that missed the first level for longer than so many times 128
+/// LdLatThrsh and LdLatEn, of Zen 5 (Linux's names): a tagged op is a sample if it is a load that missed the first level for longer than so many times 128
 /// cycles, counted from 0 (Linux's d20610c19b4a). Hardware needs [`MISSES_ALONE`] beside it, else it may let others through (erratum 1606 of models 00h to
 /// 0Fh); which ones is not published, and here none come.
 const LATENCY: u64 = 0xf << LATENCY_SHIFT;
