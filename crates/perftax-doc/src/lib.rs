@@ -29,6 +29,7 @@ mod selfcost;
 mod sensitivity;
 mod series;
 mod simulation;
+mod stat;
 pub mod steps;
 mod tag;
 pub mod tasks;
@@ -82,6 +83,7 @@ pub use selfcost::{Cost, CostUnit, EventSet, Price, PriceFit, PriceRatio, PriceS
 pub use sensitivity::{Sensitivity, SensitivityRow, SensitivityRun};
 pub use series::Series;
 pub use simulation::{AddressSamples, BufferAdvice, BufferCost, SimulatedCore, SimulatedRun, Simulation, TermsS, ThreadSamples};
+pub use stat::{Stat, StatComparison, StatCount, StatDifference, StatFile, StatFixed, StatFunction, StatFunctionDifference};
 pub use tag::{ContextSight, Interrupts, LabelLatencies, ProbeSight, RegisterSight, SocketSight};
 pub use tool_prediction::{PriceSource, ToolPrediction, ToolSampler, ToolTerm, ToolTrial, TrialRun, TrialStage, Unpriced};
 pub use trace::{

@@ -14,6 +14,7 @@ pub mod run;
 pub mod selfcost;
 pub mod sensitivity;
 pub mod simulation;
+pub mod stat;
 pub mod stimulus;
 pub mod system;
 pub mod tool;

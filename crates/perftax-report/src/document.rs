@@ -2,7 +2,7 @@
 
 use perftax_doc::{
     Audit, Bill, Calibration, Comm, FieldTest, Lint, MachineProfile, Matrix, Origin, Phase, Plan, Prediction, Recorded, SCHEMA,
-    Selfcost, Sensitivity, Simulation, Verification,
+    Selfcost, Sensitivity, Simulation, Stat, Verification,
 };
 use serde::de::DeserializeOwned;
 
@@ -23,6 +23,8 @@ pub enum Document {
     Lint(Box<Lint>),
     /// `perftax sim`.
     Simulation(Box<Simulation>),
+    /// `perftax sim stat`, `perftax vm stat`.
+    Stat(Box<Stat>),
     /// `perftax sensitivity`.
     Sensitivity(Box<Sensitivity>),
     /// `perftax audit`.
@@ -113,6 +115,7 @@ impl Document {
             "bill" => Self::Bill(typed(&kind, value)?),
             "lint" => Self::Lint(typed(&kind, value)?),
             "sim" => Self::Simulation(typed(&kind, value)?),
+            "stat" => Self::Stat(typed(&kind, value)?),
             "sensitivity" => Self::Sensitivity(typed(&kind, value)?),
             "audit" => Self::Audit(typed(&kind, value)?),
             "selfcost" => Self::Selfcost(typed(&kind, value)?),
@@ -135,6 +138,7 @@ impl Document {
             Self::Bill(doc) => &doc.origin,
             Self::Lint(doc) => &doc.origin,
             Self::Simulation(doc) => &doc.origin,
+            Self::Stat(doc) => &doc.origin,
             Self::Sensitivity(doc) => &doc.origin,
             Self::Audit(doc) => &doc.origin,
             Self::Selfcost(doc) => &doc.origin,
@@ -155,6 +159,7 @@ impl Document {
             Self::Bill(_) => "bill",
             Self::Lint(_) => "lint",
             Self::Simulation(_) => "sim",
+            Self::Stat(_) => "stat",
             Self::Sensitivity(_) => "sensitivity",
             Self::Audit(_) => "audit",
             Self::Selfcost(_) => "selfcost",
@@ -176,6 +181,7 @@ impl serde::Serialize for Document {
             Self::Bill(doc) => doc.serialize(serializer),
             Self::Lint(doc) => doc.serialize(serializer),
             Self::Simulation(doc) => doc.serialize(serializer),
+            Self::Stat(doc) => doc.serialize(serializer),
             Self::Sensitivity(doc) => doc.serialize(serializer),
             Self::Audit(doc) => doc.serialize(serializer),
             Self::Selfcost(doc) => doc.serialize(serializer),

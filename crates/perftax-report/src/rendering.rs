@@ -5,7 +5,7 @@ use crate::html;
 use crate::{Document, csv, text};
 use perftax_doc::{
     Audit, Bill, Calibration, Comm, FieldTest, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity,
-    Simulation, ToolPrediction, Verification,
+    Simulation, Stat, ToolPrediction, Verification,
 };
 
 /// A document that can be shown.
@@ -56,6 +56,7 @@ render!(
     Bill: bill,
     Lint: lint,
     Simulation: simulation,
+    Stat: stat,
     Sensitivity: sensitivity,
     Audit: audit,
     Selfcost: selfcost,

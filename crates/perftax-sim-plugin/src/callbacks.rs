@@ -11,7 +11,7 @@ use crate::pipeline::Pipeline;
 use crate::state::{self, State, state};
 use crate::vcpu::ENDED;
 use crate::vcpu::MAX_BLOCKS;
-use crate::{accesses, api, finish, fork, passes, threads};
+use crate::{accesses, api, executed, finish, fixed, fork, passes, threads};
 
 /// Registers everything.
 pub fn register(id: api::Id, state: State) {
@@ -43,7 +43,13 @@ extern "C" fn on_exit(_: api::Id, _: *mut c_void) {
         return;
     }
     let outcome = finish::outcome(state, &threads, simulator.as_ref());
-    let written = state.rows.flush().and_then(|()| finish::write(&outcome, &state.request.outcome));
+    let exactly = || match state.request.samples.as_deref().filter(|_| fixed::is_on()) {
+        Some(path) => {
+            executed::write(state, &threads, path).and_then(|()| finish::write(&fixed::left(), &format!("{path}.left")))
+        }
+        None => Ok(()),
+    };
+    let written = state.rows.flush().and_then(|()| exactly()).and_then(|()| finish::write(&outcome, &state.request.outcome));
     if let Err(error) = written {
         crate::say(&format!("perftax_sim_plugin: cannot write {}: {error}\n", state.request.outcome));
     }

@@ -3,8 +3,9 @@
 //! drive the model.
 //!
 //! Loaded by `qemu-x86_64 -plugin libperftax_sim_plugin.so,request=FILE`; the request and the outcome are JSON
-//! ([`perftax_model::run`]). With `comm=FILE` it sees which threads share which lines instead ([`perftax_comm::run`]). `perftax sim`
-//! does all that.
+//! ([`perftax_model::run`]). With `exact=FILE` the same request is answered with how often each instruction was executed, too, and all that
+//! differs from run to run is made the same. With `comm=FILE` it sees which threads share which lines instead ([`perftax_comm::run`]).
+//! `perftax sim` does all that.
 
 mod accesses;
 mod api;
@@ -13,7 +14,9 @@ mod block;
 mod callbacks;
 mod comm;
 mod decode;
+mod executed;
 mod finish;
+mod fixed;
 mod fork;
 mod lock;
 mod passes;
@@ -27,6 +30,7 @@ mod vcpu;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
+use perftax_model::run::Request;
 use serde::de::DeserializeOwned;
 use state::State;
 
@@ -61,7 +65,12 @@ fn install(id: api::Id, arguments: impl Iterator<Item = String>) -> Result<(), S
     match arguments.iter().map(|argument| argument.split_once('=')).collect::<Vec<_>>()[..] {
         [Some(("request", path))] => callbacks::register(id, State::new(asked(path)?)?),
         [Some(("comm", path))] => comm::register(id, asked(path)?),
-        _ => return Err(format!("arguments {arguments:?}: needs request=FILE or comm=FILE")),
+        [Some(("exact", path))] => {
+            let request: Request = asked(path)?;
+            fixed::register(id, request.seed);
+            callbacks::register(id, State::new(request)?);
+        }
+        _ => return Err(format!("arguments {arguments:?}: needs request=FILE, exact=FILE or comm=FILE")),
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use perftax_model::cache::LINE_BYTES;
 use crate::api;
 use crate::block::{Block, Passes};
 use crate::decode::Decoded;
+use crate::fixed;
 use crate::state::{State, state};
 use crate::threads::vcpu;
 use crate::vcpu::Vcpu;
@@ -29,6 +30,7 @@ pub fn watch(state: &State, tb: *mut api::Tb, block: &'static Block) {
         (Some(_), true) => register::<Sampling<true>, true>(tb, block),
         (Some(_), false) => register::<Sampling<true>, false>(tb, block),
         (None, true) => register::<Counting, true>(tb, block),
+        (None, false) if fixed::is_on() => register::<TakingTurns, false>(tb, block),
         (None, false) => register::<Counting, false>(tb, block),
     }
 }
@@ -76,6 +78,20 @@ impl Watch for Counting {
 
     #[inline(always)]
     fn pass(_: &mut Vcpu, _: &'static Block) {}
+}
+
+/// Nothing is sampled, and threads go on one after another: a turn is over after so many passes.
+struct TakingTurns;
+
+impl Watch for TakingTurns {
+    #[inline(always)]
+    fn pass(vcpu: &mut Vcpu, _: &'static Block) {
+        vcpu.left -= 1;
+        if vcpu.left < 0 {
+            vcpu.left = fixed::PASSES;
+            fixed::on_long_turn(vcpu.thread);
+        }
+    }
 }
 
 /// A class is sampled of which every pass has the same number; `TIMED` where it is not the instructions themselves, so that these

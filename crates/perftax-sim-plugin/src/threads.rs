@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::api;
+use crate::fixed;
 use crate::lock::lock;
 use crate::state::{State, state};
 use crate::stream::Intake;
@@ -50,6 +51,7 @@ pub extern "C" fn on_start(_: api::Id, index: c_uint) {
     let fresh = Box::into_raw(Box::new(Vcpu::new(state, thread, intake(index))));
     let before = VCPUS[index as usize].swap(fresh, Ordering::AcqRel);
     end(state, before);
+    fixed::on_start(thread);
 }
 
 /// The first thread's passes were counted in the blocks so far.

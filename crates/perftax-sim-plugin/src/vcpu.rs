@@ -90,7 +90,8 @@ impl Vcpu {
             skidding: None,
         };
         vcpu.intake.begin(vcpu.batch.room());
-        vcpu.left = i64::try_from(vcpu.schedule() - 1).unwrap_or(i64::MAX);
+        let until = i64::try_from(vcpu.schedule() - 1).unwrap_or(i64::MAX);
+        vcpu.left = if crate::fixed::is_on() { crate::fixed::PASSES } else { until };
         vcpu
     }
 

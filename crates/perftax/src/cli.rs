@@ -15,7 +15,7 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 our failure, or the measured program failed; 2 usage; 3 this machine cannot do it; \
-4 a negative verdict (the prediction did not hold, an audit row failed, no period fits the budget, a recording cannot be trusted); 126/127 cannot exec / not found; 130 interrupted.";
+4 a negative verdict (the prediction did not hold, an audit row failed, no period fits the budget, a recording cannot be trusted, a count is not its baseline's); 126/127 cannot exec / not found; 130 interrupted.";
 
 /// What people come for, and the commands for it, as the README has them.
 const GROUPS: [(&str, &[&str]); 6] = [

@@ -15,7 +15,7 @@ pub enum Outcome {
     /// Done, exit 0.
     Done,
     /// A negative verdict, exit 4: the prediction did not hold, an audit row failed, no period fits the budget, a recording cannot be
-    /// trusted.
+    /// trusted, a count is not its baseline's.
     Negative,
     /// A program was passed through and ended with this code, which is ours then.
     Passed(u8),

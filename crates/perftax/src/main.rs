@@ -26,6 +26,7 @@ mod simulated;
 mod size;
 #[cfg(test)]
 mod spelled;
+mod stat;
 mod target;
 mod wait;
 

@@ -36,6 +36,7 @@ fn schemas() -> Vec<(&'static str, Schema)> {
         ("selfcost", of::<perftax_doc::Selfcost>()),
         ("sensitivity", of::<perftax_doc::Sensitivity>()),
         ("sim", of::<perftax_doc::Simulation>()),
+        ("stat", of::<perftax_doc::Stat>()),
         ("trace-diff", of::<perftax_doc::TraceDiff>()),
         ("trace-join", of::<perftax_doc::TraceJoin>()),
         ("trace-message", of::<perftax_doc::TraceMessage>()),

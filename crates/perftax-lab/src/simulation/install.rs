@@ -88,6 +88,16 @@ impl Installation {
     }
 }
 
+impl Installation {
+    /// QEMU's version, as it says it: `QEMU 7.2.22`; without a number where it says none.
+    pub fn version(&self) -> String {
+        let said = Command::new(&self.qemu[0]).args(&self.qemu[1..]).arg("--version").stdin(Stdio::null()).output();
+        let said = said.map(|said| String::from_utf8_lossy(&said.stdout).into_owned()).unwrap_or_default();
+        let number = said.split_whitespace().skip_while(|word| *word != "version").nth(1);
+        number.map_or("QEMU".into(), |number| format!("QEMU {number}"))
+    }
+}
+
 /// Whether a QEMU takes plugins: only then does its help name the option.
 fn has_plugins(qemu: &Path) -> bool {
     let help = Command::new(qemu).arg("-h").stdin(Stdio::null()).output();

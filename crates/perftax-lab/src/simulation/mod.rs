@@ -4,12 +4,14 @@ use perftax_symbols::Mapping;
 
 mod comm;
 mod counted;
+mod exact;
 mod install;
 mod runner;
 mod summary;
 
 pub use comm::{SimulatedComm, comm_document, simulate_comm};
 pub use counted::{Counted, count, usual_event};
+pub use exact::{Exactly, KERNEL, PROCESSOR, count_exactly, exact_environment};
 pub use install::{Brought, Installation};
 pub use runner::{Guest, Simulated, simulate};
 pub use summary::{functions, summary};

@@ -25,6 +25,10 @@ pub struct Guest {
     pub silent: bool,
     /// Variables added to its environment, which is otherwise fixed so that runs repeat exactly.
     pub environment: Vec<(OsString, OsString)>,
+    /// What it finds as its own name; none: what it was started by.
+    pub called: Option<OsString>,
+    /// Further options of QEMU's.
+    pub options: Vec<OsString>,
 }
 
 /// What came of it.
@@ -39,7 +43,7 @@ pub struct Simulated {
 }
 
 /// What every simulated program finds in its environment.
-const ENVIRONMENT: [(&str, &str); 3] = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"), ("LC_ALL", "C")];
+pub(super) const ENVIRONMENT: [(&str, &str); 3] = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/"), ("LC_ALL", "C")];
 /// The guest's stack, bytes: fixed, since its size decides where other mappings go.
 const STACK_BYTES: &str = "8388608";
 
@@ -78,7 +82,8 @@ pub(super) fn run_with_plugin<T: DeserializeOwned>(
     command.args(&installation.qemu[1..]);
     let plugin = format!("{},{kind}={}", installation.plugin.display(), asked.display());
     command.args(["-seed", &seed.to_string(), "-s", STACK_BYTES, "-plugin", &plugin]);
-    command.arg("-0").arg(program).arg(&resolved).args(&guest.argv[1..]);
+    command.args(&guest.options);
+    command.arg("-0").arg(guest.called.as_ref().unwrap_or(program)).arg(&resolved).args(&guest.argv[1..]);
     command.env_clear().envs(ENVIRONMENT).envs(guest.environment.iter().map(|(name, value)| (name, value)));
     if let Some(directory) = &guest.directory {
         command.current_dir(directory);
@@ -137,7 +142,7 @@ pub(super) fn no_outcome(code: i32, program: &str) -> Error {
 }
 
 /// The program's file, looked for as a shell would.
-fn resolve(program: &OsString) -> Result<PathBuf> {
+pub(super) fn resolve(program: &OsString) -> Result<PathBuf> {
     let path = PathBuf::from(program);
     let missing = |source| Error::Exec { program: path.clone(), source };
     let found = if program.to_string_lossy().contains('/') {

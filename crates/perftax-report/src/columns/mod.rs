@@ -5,6 +5,7 @@ mod field_test;
 mod prediction;
 mod sensitivity;
 mod simulation;
+mod stat;
 mod tool;
 
 use perftax_doc::Estimate;
@@ -13,6 +14,7 @@ pub(crate) use field_test::ClaimColumns;
 pub(crate) use prediction::{Predicted, PredictionColumns};
 pub(crate) use sensitivity::SensitivityColumns;
 pub(crate) use simulation::{Counted, RunColumns, SampledAt, Simulated, addresses, counts};
+pub(crate) use stat::{counts as stat_counts, differences, function_differences, functions, number, signed};
 pub(crate) use tool::{SamplerColumns, ToolColumns};
 
 /// A column of rows of one kind.

@@ -18,6 +18,7 @@ mod recorded;
 mod selfcost;
 mod sensitivity;
 mod simulation;
+mod stat;
 mod tool;
 mod verification;
 
@@ -35,6 +36,7 @@ pub use recorded::recorded;
 pub use selfcost::selfcost;
 pub use sensitivity::sensitivity;
 pub use simulation::simulation;
+pub use stat::stat;
 pub use tool::tool_prediction;
 pub use verification::verification;
 

@@ -18,6 +18,7 @@ mod selfcost;
 mod selfcost_comparison;
 mod sensitivity;
 mod simulation;
+mod stat;
 mod tool;
 mod trace;
 mod trace_join;
@@ -25,7 +26,7 @@ mod verification;
 
 use perftax_doc::{
     Audit, Bill, Calibration, Comm, FieldTest, Lint, Matrix, Phase, Plan, Prediction, Recorded, Selfcost, Sensitivity,
-    Simulation, ToolPrediction, TraceJoin, TracePicture, Verification,
+    Simulation, Stat, ToolPrediction, TraceJoin, TracePicture, Verification,
 };
 
 use crate::document::Document;
@@ -74,6 +75,11 @@ pub fn lint(doc: &Lint) -> String {
 /// The page of a simulation: samples by place, cost by term, the sweep.
 pub fn simulation(doc: &Simulation) -> String {
     page::render(vec![simulation::part(doc)])
+}
+
+/// The page of counts.
+pub fn stat(doc: &Stat) -> String {
+    page::render(vec![stat::part(doc)])
 }
 
 /// The page of a sensitivity: the loss over what is evicted.
@@ -140,6 +146,7 @@ fn part(document: &Document) -> Part {
         Document::Bill(doc) => bill::part(doc),
         Document::Lint(doc) => lint::part(doc),
         Document::Simulation(doc) => simulation::part(doc),
+        Document::Stat(doc) => stat::part(doc),
         Document::Sensitivity(doc) => sensitivity::part(doc),
         Document::Audit(doc) => audit::part(doc),
         Document::Selfcost(doc) => selfcost::part(doc),

@@ -47,6 +47,7 @@ fn all_documents() -> Vec<Document> {
         Document::Bill(Box::new(crate::samples::bill())),
         Document::Lint(Box::new(crate::samples::lint())),
         Document::Simulation(Box::new(crate::samples::simulation())),
+        Document::Stat(Box::new(crate::samples::compared_stat())),
         Document::Simulation(Box::new(crate::samples::sweep())),
         Document::Sensitivity(Box::new(crate::samples::sensitivity())),
         Document::Audit(Box::new(crate::samples::audit())),

@@ -71,6 +71,9 @@ fn texts_are_as_reviewed() {
     );
     check_text("simulation.txt", &text::simulation(&crate::samples::simulation()));
     check_text("sweep.txt", &text::simulation(&crate::samples::sweep()));
+    check_text("stat.txt", &text::stat(&crate::samples::stat()));
+    check_text("stat-compared.txt", &text::stat(&crate::samples::compared_stat()));
+    check("stat.json-lines", &text::perf_lines(&crate::samples::stat()));
     check_text("sensitivity.txt", &text::sensitivity(&crate::samples::sensitivity()));
     check_text("audit.txt", &text::audit(&crate::samples::audit()));
     check_text("selfcost.txt", &text::selfcost(&crate::samples::selfcost()));
@@ -105,6 +108,7 @@ fn separated_values_are_as_reviewed() {
     check("bill.csv", &csv::bill(&crate::samples::bill(), ";"));
     check("lint.csv", &csv::lint(&crate::samples::lint(), ","));
     check("sweep.csv", &csv::simulation(&crate::samples::sweep(), ","));
+    check("stat.csv", &csv::stat(&crate::samples::stat(), ","));
     check("recorded.csv", &csv::recorded(&crate::samples::recorded(), ","));
     check("selfcost.csv", &csv::selfcost(&crate::samples::selfcost(), ","));
     check("sensitivity.csv", &csv::sensitivity(&crate::samples::sensitivity(), ","));

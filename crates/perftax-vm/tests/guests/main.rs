@@ -25,6 +25,7 @@ mod resident;
 mod rights;
 mod sapphire_rapids;
 mod selfcost;
+mod stat;
 mod surroundings;
 mod tasks;
 mod trace;

@@ -33,6 +33,7 @@ mod shape;
 mod sharing;
 mod sim;
 mod sim_comm;
+mod sim_stat;
 mod sources;
 mod spoken;
 #[cfg(all(feature = "trace", feature = "html"))]

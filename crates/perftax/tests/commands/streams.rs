@@ -116,6 +116,7 @@ fn table(place: &Place) -> Vec<Row> {
         row("matrix", Stdout, matrix, &BUSY, "marks     ", "perftax: the plan", ALL, VERDICT),
         row("matrix", Stdout, &format!("{matrix} --dry-run"), &BUSY, "precision ±", "", &[File, Json], DONE),
         row("sim", Stderr, "--no-caches", &BRIEF, "instructions on 1 thread", "", ALL, DONE),
+        row("sim stat", Stderr, "", &BRIEF, "Performance counter stats", "", ALL, DONE),
         row("comm", Stderr, "--watch counter --budget none", &[&sharing], "true sharing", "", ALL, DONE),
         row("record", Stderr, &format!("-o {}", place.path("perf.data")), &BUSY, "perf report", "perftax: at most", ALL, DONE),
         row("trace record", Summary, &format!("-o {new}"), &[&messages], "", "perftax: 400 marks of 1 threads", &[], DONE),

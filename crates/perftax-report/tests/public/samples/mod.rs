@@ -5,6 +5,7 @@
 #![allow(dead_code, unused_imports)] // each test uses a part
 
 mod audited;
+mod counted;
 mod gridded;
 mod linted;
 mod phased;
@@ -26,6 +27,7 @@ use perftax_doc::{
 use perftax_doc::{Estimate, Mechanism, Warning};
 
 pub use audited::audit;
+pub use counted::{compared_stat, stat};
 pub use gridded::{matrix, other_matrix};
 pub use linted::lint;
 pub use phased::{phase, phase_by_time};

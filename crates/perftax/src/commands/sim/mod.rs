@@ -3,6 +3,7 @@
 mod comm;
 #[cfg(feature = "parquet")]
 mod samples;
+pub mod stat;
 
 use std::ffi::OsString;
 
@@ -32,8 +33,12 @@ Examples:
   perftax sim --machine zen2 --mechanism ibs-op -c 100000 -- ./server
   perftax sim --machine haswell --sweep buffer=16K,256K,4M -c 2000 --discard -- ./solver
   perftax sim --comm -c 10007 --html comm.html -- xz -T4 -k FILE   (which threads share which cache lines)
-  perftax sim --count -- ls")]
+  perftax sim --count -- ls
+  perftax sim stat --baseline app.baseline.json -- ./app input   (perftax sim stat --help)")]
+#[command(args_conflicts_with_subcommands = true, subcommand_value_name = "stat", subcommand_help_heading = "Or")]
 pub struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
     /// The machine: a shipped one (broadwell, haswell, skylake, cascade-lake, sapphire-rapids, clearwater-forest, ivy-bridge, zen2, zen3, zen4, zen5) or a .toml
     #[arg(long, value_name = "NAME", default_value = "broadwell")]
     machine: String,
@@ -86,6 +91,11 @@ pub struct Args {
     output: Output,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    Stat(Box<stat::Args>),
+}
+
 /// A mechanism on the command line.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum MechanismName {
@@ -120,6 +130,9 @@ const DEFAULT_PERIOD: u64 = 100_003;
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<Outcome> {
+    if let Some(Action::Stat(args)) = &args.action {
+        return stat::run(args);
+    }
     args.output.check_writable()?;
     let installation = crate::simulated::installation()?;
     let guest = args.guest()?;

@@ -2,6 +2,7 @@
 
 mod bundle;
 mod resident;
+mod stat;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ Examples:
   perftax vm run -- perf stat -e instructions:u,branches:u bzip2 -k /bin/ls
   perftax vm run --cpu broadwell --assist-ns 286 --out p.data -- perf record -o p.data -e instructions:uppp -c 10007 gzip -k /bin/ls
   perftax vm run --cpu zen2 --out p.data -- perf record -a -o p.data -e ibs_op/cnt_ctl=1/ -c 100000 gzip -k /bin/ls
+  perftax vm stat --share . --baseline app.baseline.json -- ./app input
   perftax vm up ci --cpu icelake
   perftax vm exec ci -- perf stat -e instructions:u true
   perftax vm down ci
@@ -40,6 +42,7 @@ enum Action {
     Bundle(bundle::BundleArgs),
     Install(bundle::InstallArgs),
     Run(RunArgs),
+    Stat(Box<stat::StatCommandArgs>),
     Up(resident::UpArgs),
     Exec(resident::ExecArgs),
     Down(resident::DownArgs),
@@ -235,6 +238,7 @@ pub fn run(args: &Args) -> Result<Outcome> {
             guest.boots = args.boot;
             boot(&args.machine, &guest)
         }
+        Action::Stat(args) => stat::stat(args),
         Action::Up(args) => resident::up(args),
         Action::Exec(args) => resident::exec(args),
         Action::Down(args) => resident::down(args),
