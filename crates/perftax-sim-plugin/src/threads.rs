@@ -51,7 +51,7 @@ pub extern "C" fn on_start(_: api::Id, index: c_uint) {
     let fresh = Box::into_raw(Box::new(Vcpu::new(state, thread, intake(index))));
     let before = VCPUS[index as usize].swap(fresh, Ordering::AcqRel);
     end(state, before);
-    fixed::on_start(thread);
+    fixed::on_start(index, thread);
 }
 
 /// The first thread's passes were counted in the blocks so far.
@@ -69,7 +69,11 @@ fn widen_the_first() {
 
 /// QEMU says that a thread has ended.
 pub extern "C" fn on_end(_: api::Id, index: c_uint) {
-    end(state(), VCPUS[index as usize % MAX_VCPUS].swap(ptr::null_mut(), Ordering::AcqRel));
+    let at = VCPUS[index as usize % MAX_VCPUS].swap(ptr::null_mut(), Ordering::AcqRel);
+    // SAFETY: set when the thread started, and nobody else has it any more.
+    let thread = unsafe { at.as_ref() }.map(|vcpu| vcpu.thread);
+    end(state(), at);
+    thread.into_iter().for_each(fixed::on_end);
 }
 
 fn end(state: &State, at: *mut Vcpu) {

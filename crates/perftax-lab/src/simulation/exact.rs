@@ -68,6 +68,7 @@ pub fn count_exactly(installation: &Installation, guest: &Guest, seed: u64, in_p
     let guest = Guest {
         argv: std::iter::once(place.clone().into()).chain(guest.argv.iter().skip(1).cloned()).collect(),
         called: Some(name.into()),
+        piped: true,
         options: ["-cpu", PROCESSOR, "-r", KERNEL].map(OsString::from).into(),
         environment: exact_environment(&guest.environment).into_iter().collect(),
         ..guest.clone()

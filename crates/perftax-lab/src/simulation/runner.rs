@@ -1,9 +1,11 @@
 //! One run of a program under the model.
 
 use std::ffi::OsString;
+use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 
 use perftax_model::run::{Outcome, Request};
 use perftax_pmu::sys::{die_with_us, kill_with_descendants, wait_for_end};
@@ -29,6 +31,8 @@ pub struct Guest {
     pub called: Option<OsString>,
     /// Further options of QEMU's.
     pub options: Vec<OsString>,
+    /// Whether it writes into pipes, whatever our own output is: C libraries ask, and do other work for a terminal or a device.
+    pub piped: bool,
 }
 
 /// What came of it.
@@ -91,12 +95,15 @@ pub(super) fn run_with_plugin<T: DeserializeOwned>(
     if let Some(stdin) = &guest.stdin {
         command.stdin(std::fs::File::open(stdin).map_err(Error::file(stdin))?);
     }
-    if guest.silent {
+    if guest.piped {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    } else if guest.silent {
         command.stdout(Stdio::null()).stderr(Stdio::null());
     }
     // The program's own name is qemu's first argument, too: nothing of it reaches the guest.
     command.arg0("qemu-x86_64");
-    let status = status_of(&mut command, Path::new(installation.qemu.last().unwrap_or(&installation.qemu[0])))?;
+    let emulator = Path::new(installation.qemu.last().unwrap_or(&installation.qemu[0]));
+    let status = status_of(&mut command, emulator, guest.silent)?;
     let outcome = match std::fs::read(&came) {
         Ok(text) => Some(serde_json::from_slice(&text).map_err(|e| Error::Malformed {
             what: "the plugin's outcome".into(),
@@ -110,14 +117,33 @@ pub(super) fn run_with_plugin<T: DeserializeOwned>(
 }
 
 /// Runs a command to its end, or kills it, and what it has started, once SIGINT or SIGTERM has come.
-fn status_of(command: &mut Command, program: &Path) -> Result<ExitStatus> {
+fn status_of(command: &mut Command, program: &Path, is_silent: bool) -> Result<ExitStatus> {
     let mut child = die_with_us(command).spawn().map_err(|source| Error::Exec { program: program.into(), source })?;
+    let pipes = [
+        child.stdout.take().map(|pipe| passed_on(pipe, is_silent, std::io::stdout())),
+        child.stderr.take().map(|pipe| passed_on(pipe, is_silent, std::io::stderr())),
+    ];
     let waited = wait_for_end(child.id() as i32);
     if waited.is_err() {
         kill_with_descendants(child.id() as i32, &|_| false);
     }
     let status = child.wait().map_err(|source| Error::System { call: "wait for the simulation".into(), source });
+    if waited.is_ok() {
+        pipes.into_iter().flatten().for_each(|pipe| drop(pipe.join()));
+    }
     waited.and(status)
+}
+
+/// Copies what comes through a pipe to where it goes, as it comes; whoever does not listen any more does not stop the program.
+fn passed_on(mut from: impl Read + Send + 'static, is_silent: bool, mut to: impl Write + Send + 'static) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(read @ 1..) = from.read(&mut buffer) {
+            if !is_silent {
+                to.write_all(&buffer[..read]).and_then(|()| to.flush()).ok();
+            }
+        }
+    })
 }
 
 /// Exit code, or 128 + signal, as shells report it.

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use crate::lock::lock;
-use crate::{api, fork, threads};
+use crate::{api, fork};
 use random::Random;
 use turns::{Turns, Wait};
 
@@ -33,6 +33,19 @@ struct Fixed {
     left: Mutex<BTreeMap<&'static str, u64>>,
     /// What is cleared, and whose waiters are woken, when a thread ends (CLONE_CHILD_CLEARTID), by the thread.
     cleared: Mutex<HashMap<u32, u64>>,
+    /// Threads by QEMU's number of them.
+    numbers: Mutex<HashMap<c_uint, u32>>,
+}
+
+impl Fixed {
+    /// The number of the thread that calls.
+    fn thread(&self, index: c_uint) -> u32 {
+        NUMBER.get().unwrap_or_else(|| {
+            let number = lock(&self.numbers).get(&index).copied().unwrap_or(index);
+            NUMBER.set(Some(number));
+            number
+        })
+    }
 }
 
 static FIXED: OnceLock<Fixed> = OnceLock::new();
@@ -40,6 +53,8 @@ static FIXED: OnceLock<Fixed> = OnceLock::new();
 static THREADS: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
+    /// This thread's number, once it has asked for it.
+    static NUMBER: Cell<Option<u32>> = const { Cell::new(None) };
     /// What this thread's call asked for, until it returns.
     static ASKED: Cell<Asked> = const { Cell::new(Asked::NOTHING) };
 }
@@ -85,7 +100,13 @@ const TIMER_ABSTIME: u64 = 1;
 
 /// Registers what sees the program's system calls.
 pub fn register(id: api::Id, seed: u64) {
-    let fixed = Fixed { random: Random::new(seed), turns: Turns::default(), left: Mutex::default(), cleared: Mutex::default() };
+    let fixed = Fixed {
+        random: Random::new(seed),
+        turns: Turns::default(),
+        left: Mutex::default(),
+        cleared: Mutex::default(),
+        numbers: Mutex::default(),
+    };
     if FIXED.set(fixed).is_err() {
         return;
     }
@@ -107,13 +128,22 @@ pub fn left() -> (BTreeMap<&'static str, u64>, u64) {
 }
 
 /// A thread is created: its creator is told, inside clone(2), before it runs. The first one has none.
-pub fn on_start(thread: u32) {
+pub fn on_start(index: c_uint, thread: u32) {
     let Some(fixed) = FIXED.get() else { return };
+    lock(&fixed.numbers).insert(index, thread);
     let asked = ASKED.get();
     if let Some(creator) = asked.thread {
         THREADS.store(true, Ordering::Relaxed);
         lock(&fixed.cleared).insert(thread, asked.cleared);
         fixed.turns.created(creator, thread);
+    }
+}
+
+/// A thread has ended: what is cleared then is cleared, and QEMU has woken whoever waits for it.
+pub fn on_end(thread: u32) {
+    if let Some(fixed) = FIXED.get().filter(|_| THREADS.load(Ordering::Relaxed)) {
+        let cleared = lock(&fixed.cleared).remove(&thread).unwrap_or(0);
+        fixed.turns.end(thread, cleared);
     }
 }
 
@@ -139,17 +169,13 @@ extern "C" fn on_system_call(
 ) {
     let Some(fixed) = FIXED.get().filter(|_| !fork::is_child()) else { return };
     let arguments = [first, second, third, fourth, fifth, sixth];
-    let thread = threads::vcpu(index).thread;
+    let thread = fixed.thread(index);
     let mut asked = Asked { thread: Some(thread), arguments, ..Asked::NOTHING };
     let has_threads = THREADS.load(Ordering::Relaxed);
     match number {
         // Of clone(2): flags, stack, where its number goes, what is cleared when it ends.
         libc::SYS_clone if first & libc::CLONE_CHILD_CLEARTID as u64 != 0 => asked.cleared = fourth,
         libc::SYS_set_tid_address => drop(lock(&fixed.cleared).insert(thread, first)),
-        libc::SYS_exit if has_threads => {
-            let cleared = lock(&fixed.cleared).remove(&thread).unwrap_or(0);
-            fixed.turns.end(thread, cleared);
-        }
         libc::SYS_sched_yield if has_threads => fixed.turns.yield_to_others(thread),
         libc::SYS_futex => match second & FUTEX_OPERATION {
             FUTEX_WAKE => asked.woken = Some(fixed.turns.wake(first, u32::MAX, third)),
@@ -239,7 +265,7 @@ extern "C" fn on_return(_: api::Id, index: c_uint, number: i64, result: i64) {
         fixed.turns.stray();
     }
     if THREADS.load(Ordering::Relaxed) {
-        fixed.turns.back(threads::vcpu(index).thread);
+        fixed.turns.back(fixed.thread(index));
     }
     if result >= 0 {
         overwrite(fixed, number, asked.arguments, result as u64);
