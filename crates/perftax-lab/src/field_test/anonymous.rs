@@ -53,8 +53,10 @@ impl Private {
         let mut word = String::new();
         for letter in named.chars().chain([' ']) {
             if letter.is_whitespace() || "'\"()[],;".contains(letter) {
-                let path = word.find('/').map(|at| word[at..].to_owned()).filter(|path| is_private(path));
-                kept += &path.map_or(word.clone(), |path| word.replace(&path, INSTEAD));
+                // It begins a word, or what follows `=` or `:`; events (`cpu/cycles/`) have slashes inside.
+                let begins = |at: &usize| *at == 0 || word[..*at].ends_with(['=', ':']);
+                let path = word.find('/').filter(begins).map(|at| (at, &word[at..])).filter(|(_, path)| is_private(path));
+                kept += &path.map_or(word.clone(), |(at, _)| format!("{}{INSTEAD}", &word[..at]));
                 word.clear();
                 kept.push(letter);
             } else {
@@ -66,7 +68,7 @@ impl Private {
     }
 }
 
-/// A path of two parts and more that is not the same everywhere. Events (`cpu/cycles/`) and ratios do not begin with a slash.
+/// A path of two parts and more that is not the same everywhere.
 fn is_private(path: &str) -> bool {
     path.starts_with('/')
         && path.trim_end_matches('/').matches('/').count() > 1
@@ -102,7 +104,7 @@ mod tests {
             "command": ["/home/alice/bin/perftax", "field-test"],
             "kernel": "6.1.0-18-amd64",
             "warnings": [{"message": "cannot write /srv/data/alice/x (on build-17.example); see /sys/devices/cpu/format"}],
-            "event": "cpu/cycles/u", "ratio": "a/b", "cpu": "Intel(R) Xeon(R)",
+            "event": "cpu/cycles/u", "ratio": "a/b", "cpu": "Intel(R) Xeon(R)", "option": "uprobe:/opt/x/y+0x10",
         });
         private.remove_from(&mut value);
         assert_eq!(
@@ -111,9 +113,9 @@ mod tests {
                 "command": [],
                 "kernel": "6.1.0-18-amd64",
                 "warnings": [{"message": "cannot write … (on …); see /sys/devices/cpu/format"}],
-                "event": "cpu/cycles/u", "ratio": "a/b", "cpu": "Intel(R) Xeon(R)",
+                "event": "cpu/cycles/u", "ratio": "a/b", "cpu": "Intel(R) Xeon(R)", "option": "uprobe:…",
             })
         );
-        assert_eq!(texts(&value).len(), 5);
+        assert_eq!(texts(&value).len(), 6);
     }
 }

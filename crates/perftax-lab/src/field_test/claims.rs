@@ -7,6 +7,8 @@ use perftax_doc::{Audit, Calibration, ClaimVerdict, Estimate, FieldClaim, Mechan
 const PEBS_RECORD_NS: (f64, f64) = (200.0, 300.0);
 /// Elapsed time that bends away from a line in the number of samples by more than this is none.
 const BENDS: f64 = 0.2;
+/// The tracepoints around a handler, which tell how long it takes, take so much of that time themselves at most: 9 % in the emulated machine.
+const TOLD_BY: f64 = 0.2;
 /// The share of the samples that should come which must.
 const DELIVERED: f64 = 0.95;
 
@@ -89,7 +91,7 @@ fn delivered(calibration: &Calibration) -> Option<(bool, String)> {
 fn handler(calibration: &Calibration) -> Option<(bool, String)> {
     let inside = calibration.cross_check.as_ref()?.handler_ns;
     let all = calibration.alpha_ns.widened(calibration.drift);
-    Some((all.high >= inside.low, format!("{} a sample, {} inside the handler", ns(&all), ns(&inside))))
+    Some((all.high >= inside.low * (1.0 - TOLD_BY), format!("{} a sample, {} inside the handler", ns(&all), ns(&inside))))
 }
 
 /// Of clocks and counters, which cost nothing between two samples: what traps at every event costs the more the longer the period is.
@@ -255,7 +257,7 @@ mod tests {
             let one = Calibration { cross_check: Some(check), ..calibration(Mechanism::CpuClock, 10_000.0) };
             verdict(&claims(&[one], None, None), "handler")
         };
-        assert_eq!((of(4_000.0), of(11_000.0)), (ClaimVerdict::Confirmed, ClaimVerdict::Contradicted));
+        assert_eq!((of(4_000.0), of(14_000.0)), (ClaimVerdict::Confirmed, ClaimVerdict::Contradicted));
     }
 
     #[test]

@@ -72,39 +72,39 @@ pub fn try_out(trying: Trying<'_>) -> Result<ToolTrial> {
     Ok(ToolTrial { line: words, hz: trying.hz, done: amounts, runs })
 }
 
-/// What a tool said that failed, at most.
-const SAID: usize = 4096;
-
 fn run(line: &[String], folder: &Path) -> Result<Exit> {
+    // What it says last it says as it ends: into a file, which is read then.
+    let said = folder.join("said");
+    let mut argv: Vec<OsString> = ["/bin/sh", "-c", "exec \"$@\" >\"$0\" 2>&1"].map(OsString::from).into();
+    argv.push(said.clone().into());
+    argv.extend(line.iter().map(OsString::from));
     let spec = ChildSpec {
-        argv: line.iter().map(OsString::from).collect(),
+        argv,
         directory: Some(folder.into()),
         stdin: Some("/dev/null".into()),
-        output: Stdio::Pipe,
+        output: Stdio::Discard,
         cpus: None,
         environment: Vec::new(),
         survives: false,
     };
     let mut child = Child::spawn(&spec)?;
     child.release()?;
-    let mut said: Vec<u8> = Vec::new();
     let mut is_over = false;
-    let exit = child.wait_asking(LISTENS, |child, ran| {
-        child.read_output(1 << 20, |bytes| said.extend(bytes.iter().take(SAID.saturating_sub(said.len()))));
-        is_over = ran > DEADLINE;
-        Ok((!is_over).then_some(LISTENS))
+    let exit = child.wait_asking(DEADLINE, |_, _| {
+        is_over = true;
+        Ok(None)
     })?;
     let failed = |how: String| Err(Error::CommandFailed { command: line.join(" "), how });
+    let said = || last_line(&std::fs::read(&said).unwrap_or_default());
     match exit.ended {
         _ if is_over => failed(format!("did not end within {} s", DEADLINE.as_secs())),
         Ended::Code(0) => Ok(exit),
-        Ended::Code(code) => failed(format!("exited with code {code}: {}", last_line(&said))),
-        Ended::Signal(signal) => failed(format!("was killed by signal {signal}: {}", last_line(&said))),
+        // As shells have it.
+        Ended::Code(127) => Err(Error::Exec { program: line[0].clone().into(), source: std::io::ErrorKind::NotFound.into() }),
+        Ended::Code(code) => failed(format!("exited with code {code}: {}", said())),
+        Ended::Signal(signal) => failed(format!("was killed by signal {signal}: {}", said())),
     }
 }
-
-/// How often what it says is taken away: a tool whose pipe is full waits.
-const LISTENS: Duration = Duration::from_millis(10);
 
 fn last_line(said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);

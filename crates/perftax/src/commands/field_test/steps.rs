@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use perftax_doc::{Audit, Calibration, FieldStep, Mechanism, Selfcost, StepOutcome};
@@ -38,11 +38,6 @@ pub(super) struct Found {
 
 /// Whose folder it is: what is done on another machine, kernel, or in another way is none of this test.
 const HEAD: &str = "field-test";
-
-/// How often what a step says is passed on.
-const LISTENS: Duration = Duration::from_millis(100);
-/// What is kept of what a step said.
-const SAID: usize = 16 << 10;
 
 impl Steps {
     /// The steps on this machine, in a folder that is made, or goes on.
@@ -116,7 +111,10 @@ impl Steps {
     fn run_one(&self, step: &Step) -> Result<FieldStep> {
         let result = self.result(&step.name);
         let program = std::env::current_exe().context("this program's file")?;
-        let mut argv: Vec<OsString> = vec![program.into()];
+        let log = self.folder.join(format!("{}.log", step.name));
+        // What it says last it says as it ends: into a file, which is read then.
+        let mut argv: Vec<OsString> =
+            vec!["/bin/sh".into(), "-c".into(), "exec \"$@\" 2>\"$0\"".into(), log.clone().into(), program.into()];
         argv.extend(step.arguments.iter().map(OsString::from));
         argv.extend([
             OsString::from("--json"),
@@ -130,7 +128,7 @@ impl Steps {
             argv,
             directory: None,
             stdin: Some("/dev/null".into()),
-            output: Stdio::PipeErrors,
+            output: Stdio::Discard,
             cpus: None,
             environment,
             survives: false,
@@ -138,18 +136,8 @@ impl Steps {
         let began = Instant::now();
         let mut child = Child::spawn(&spec)?;
         child.release()?;
-        let mut said: Vec<u8> = Vec::new();
-        let mut listen = |child: &Child| {
-            child.read_output(1 << 20, |bytes| {
-                said.extend(bytes);
-                let surplus = said.len().saturating_sub(SAID);
-                said.drain(..surplus);
-            });
-        };
-        let exit = child.wait_asking(LISTENS, |child, _| {
-            listen(child);
-            Ok(Some(LISTENS))
-        })?;
+        let exit = child.wait()?;
+        let said = std::fs::read(&log).unwrap_or_default();
         check_interrupted()?;
         let (outcome, why) = match exit.ended {
             // A negative verdict is a result.
