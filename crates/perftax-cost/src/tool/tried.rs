@@ -44,17 +44,6 @@ impl<'a> TrialPrices<'a> {
         median_interval(&self.by_round(|on, off| self.more_ns(stage, on, off)))
     }
 
-    /// A system call, ns: what the program's own take lies between those of the three kinds.
-    pub fn call_ns(&self) -> Option<Estimate> {
-        let kinds = [TrialStage::Calls, TrialStage::Paths, TrialStage::Reads].map(|kind| self.unit_ns(kind));
-        let [bare, path, read] = [kinds[0]?, kinds[1]?, kinds[2]?];
-        let all = [bare, path, read];
-        let mean = all.iter().map(|kind| kind.estimate).sum::<f64>() / all.len() as f64;
-        let low = all.iter().map(|kind| kind.low).fold(f64::INFINITY, f64::min);
-        let high = all.iter().map(|kind| kind.high).fold(f64::NEG_INFINITY, f64::max);
-        Some(Estimate { estimate: mean, low, high, ..bare })
-    }
-
     /// A page fault, ns.
     pub fn fault_ns(&self) -> Option<Estimate> {
         self.unit_ns(TrialStage::Faults)
@@ -143,8 +132,8 @@ mod tests {
     fn what_was_injected_is_found() {
         let trial = trial([20_000, 24_000, 28_000], 0, 3_000, 150_000);
         let prices = TrialPrices::of(&trial);
-        let call = prices.call_ns().unwrap();
-        assert_eq!((call.estimate, call.low, call.high), (24_000.0, 20_000.0, 28_000.0));
+        let of = |stage| prices.unit_ns(stage).unwrap().estimate;
+        assert_eq!([TrialStage::Calls, TrialStage::Paths, TrialStage::Reads].map(of), [20_000.0, 24_000.0, 28_000.0]);
         assert_eq!(prices.fault_ns().unwrap().estimate, 0.0);
         assert_eq!(prices.switch_ns().unwrap().estimate, 3_000.0);
         assert_eq!(prices.task_ns().unwrap().estimate, 150_000.0);
@@ -159,8 +148,8 @@ mod tests {
         trial.done.remove(&TrialStage::Faults);
         trial.runs.retain(|run| run.with_tool || run.round > 0);
         let prices = TrialPrices::of(&trial);
-        assert!(prices.sample_ns().is_none() && prices.fault_ns().is_none() && prices.call_ns().is_some());
+        assert!(prices.sample_ns().is_none() && prices.fault_ns().is_none() && prices.unit_ns(TrialStage::Calls).is_some());
         trial.runs.retain(|run| run.with_tool);
-        assert!(TrialPrices::of(&trial).call_ns().is_none());
+        assert!(TrialPrices::of(&trial).unit_ns(TrialStage::Calls).is_none());
     }
 }

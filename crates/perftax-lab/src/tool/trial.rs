@@ -120,48 +120,9 @@ fn read(took: &Path, line: &[String]) -> Result<Amounts> {
         .map_err(|error| Error::CommandFailed { command: line.join(" "), how: format!("left {}: {error}", took.display()) })
 }
 
-/// System calls of a command, by one run of it under `strace -c`: for whoever may not count them. They are strace's own count, of all processes.
-///
-/// # Errors
-/// Where strace is not there, or the command fails under it.
-pub fn count_calls(command: &[OsString], directory: Option<&Path>) -> Result<u64> {
-    let folder = tempfile::tempdir().map_err(|source| Error::System { call: "a temporary folder".into(), source })?;
-    let summary = folder.path().join("calls");
-    let mut argv: Vec<OsString> = ["strace", "-f", "-c", "-o"].map(OsString::from).into();
-    argv.push(summary.clone().into());
-    argv.extend(command.iter().cloned());
-    let spec = ChildSpec {
-        argv,
-        directory: directory.map(Into::into),
-        stdin: None,
-        output: Stdio::Discard,
-        cpus: None,
-        environment: Vec::new(),
-        survives: false,
-    };
-    let mut child = Child::spawn(&spec)?;
-    child.release()?;
-    child.wait()?;
-    let text = std::fs::read_to_string(&summary).map_err(Error::file(&summary))?;
-    total_of(&text).ok_or_else(|| Error::CommandFailed { command: "strace -c".into(), how: "says no total".into() })
-}
-
-/// The number of calls in the last line of strace's summary: `100.00 0.001 10 1234 12 total`.
-fn total_of(summary: &str) -> Option<u64> {
-    let line = summary.lines().rev().find(|line| line.trim_end().ends_with("total"))?;
-    line.split_whitespace().nth(3)?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn straces_total_is_read() {
-        let summary = "% time     seconds  usecs/call     calls    errors syscall\n------ ----------- ----------- --------- --------- ----------------\n 60.00    0.000012           3         4           read\n------ ----------- ----------- --------- --------- ----------------\n100.00    0.000020           2        84        12 total\n";
-        assert_eq!(total_of(summary), Some(84));
-        assert_eq!(total_of(""), None);
-    }
 
     #[test]
     fn the_last_thing_said_is_told() {

@@ -195,7 +195,7 @@ fn all(here: &Host, folder: &Path, is_quick: bool) -> Vec<Step> {
     for mechanism in Mechanism::ALL {
         let status = here.mechanism(mechanism);
         let mut arguments = words(&format!("calibrate --mechanism {mechanism} --no-save"));
-        arguments.extend(quick("", "--time 30"));
+        arguments.extend(quick("", "--time 60"));
         // Nothing varies there from one session to the next.
         arguments.extend(if Host::counts_instructions() { words("--spacing 0") } else { Vec::new() });
         let why = if status.why_not.is_empty() { "nothing to sample by it was found".to_owned() } else { status.why_not.clone() };

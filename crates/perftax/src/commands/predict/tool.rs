@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args, text: &str) -> Result<Outcome> {
     }
     let mut document = match &line.tool {
         Tool::Record(recording) => sampler::predicted(&here, args, &program, &line, recording, origin)?,
-        _ => tried::predicted(&here, args, &program, &line, origin)?,
+        _ => tried::predicted(&here, &program, &line, origin)?,
     };
     let unpriced = line.left.unpriced.iter().map(|(what, why)| Unpriced { what: what.clone(), why: why.clone() });
     document.unpriced.extend(unpriced);

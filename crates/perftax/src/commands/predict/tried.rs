@@ -2,19 +2,21 @@
 
 use anyhow::Result;
 use perftax_cost::tool::{Delays, TrialPrices, term};
-use perftax_doc::{Estimate, Origin, ToolPrediction, Unpriced, Warning, WorkloadProfile};
-use perftax_lab::tool::{Trying, count_calls, try_out};
+use perftax_doc::{Estimate, Origin, ToolPrediction, TrialStage, Unpriced, Warning, WorkloadProfile};
+use perftax_lab::tool::{BUFFERS, Calls, PATHS, Trying, count_calls, try_out};
 use perftax_pmu::Error;
 use perftax_pmu::event::Event;
 use perftax_tools::{Hook, Tool, ToolLine};
 
-use super::{Args, tool};
+use super::tool;
 use crate::host::Host;
 use crate::program::Program;
 use crate::progress::{Progress, announce};
 
 /// The tracepoint that every system call passes.
 const CALLS: &str = "raw_syscalls:sys_enter";
+/// What tracepoints of single calls begin with.
+const ENTERED: &str = "syscalls:sys_enter_";
 
 /// What a tool has a program pay for.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,13 +40,7 @@ enum Driver {
 const TRIED_HZ: f64 = 4999.0;
 
 /// What it would cost.
-pub(super) fn predicted(
-    here: &Host,
-    args: &Args,
-    program: &Program,
-    line: &ToolLine,
-    mut origin: Origin,
-) -> Result<ToolPrediction> {
+pub(super) fn predicted(here: &Host, program: &Program, line: &ToolLine, mut origin: Origin) -> Result<ToolPrediction> {
     let mut unpriced = Vec::new();
     let drivers = drivers(&line.tool, &mut unpriced);
     let stand_in = stand_in(line)?;
@@ -65,9 +61,8 @@ pub(super) fn predicted(
         Driver::Samples { hz } => Some(hz.max(TRIED_HZ)),
         _ => None,
     });
-    // Whether system calls may be counted decides how.
-    let calls = drivers.contains(&Driver::Calls).then(|| here.event(CALLS).ok()).flatten();
-    let calls: Option<Event> = calls.filter(|event| here.check_usable(event).is_ok());
+    // Whether system calls may be counted decides how: all of them, and those that take a path or a buffer.
+    let counted = if drivers.contains(&Driver::Calls) { countable(here) } else { Vec::new() };
     let trial = {
         let _alone = here.throttle_guard(&mut origin)?;
         announce(&format!("trying {} out on known work, with it and without in turns: some ten seconds", tried_line.name()));
@@ -75,31 +70,42 @@ pub(super) fn predicted(
         let mut between = |round: u32, of: u32| bar.at(u64::from(round), format!("round {} of {of}", round + 1));
         try_out(Trying { line: tried_line, hz: samples, between: &mut between })?
     };
-    let workload = program.survey(here, calls.clone().into_iter().collect(), &mut origin)?;
+    let workload = program.survey(here, counted, &mut origin)?;
     let mut document = tool::blank(line, workload, origin);
     let prices = TrialPrices::of(&trial);
     document.around_s = prices.around_s();
     let delays = if matches!(line.tool, Tool::Strace(_)) { Delays::All } else { Delays::ItsTask };
+    let mut add = |what: &str, counted: Option<Estimate>, each_ns: Option<Estimate>, document: &mut ToolPrediction| match (
+        counted, each_ns,
+    ) {
+        (Some(count), _) if count.high <= 0.0 => {}
+        (Some(count), Some(each_ns)) => document.terms.push(term(what, &count, &each_ns, delays, &document.workload)),
+        (None, _) => unpriced.push(Unpriced { what: what.into(), why: "how many the program has nobody may count here".into() }),
+        (_, None) => unpriced.push(Unpriced { what: what.into(), why: "they were not tried out".into() }),
+    };
     for driver in drivers {
-        let counted = match &driver {
-            Driver::Calls => calls_of(args, program, calls.as_ref(), &mut document),
-            driver => count(driver, &document.workload),
-        };
         let (what, each_ns) = match &driver {
-            Driver::Calls => ("system calls", prices.call_ns()),
+            Driver::Calls => {
+                let Some(calls) = calls_of(program, &mut document) else {
+                    add("system calls", None, None, &mut document);
+                    continue;
+                };
+                for (what, count, stage) in [
+                    ("system calls with a path", calls.paths, TrialStage::Paths),
+                    ("system calls with a buffer", calls.buffers, TrialStage::Reads),
+                    ("other system calls", calls.bare(), TrialStage::Calls),
+                ] {
+                    add(what, Some(Estimate::exact(count)), prices.unit_ns(stage), &mut document);
+                }
+                continue;
+            }
             Driver::Faults => ("page faults", prices.fault_ns()),
             Driver::Switches => ("context switches", prices.switch_ns()),
             Driver::Tasks => ("tasks that come and go", prices.task_ns()),
             Driver::Samples { .. } => ("samples", prices.sample_ns()),
         };
-        match (counted, each_ns) {
-            (Some(count), _) if count.high <= 0.0 => {}
-            (Some(count), Some(each_ns)) => document.terms.push(term(what, &count, &each_ns, delays, &document.workload)),
-            (None, _) => {
-                unpriced.push(Unpriced { what: what.into(), why: "how many the program has nobody may count here".into() })
-            }
-            (_, None) => unpriced.push(Unpriced { what: what.into(), why: "they were not tried out".into() }),
-        }
+        let counted = count(&driver, &document.workload);
+        add(what, counted, each_ns, &mut document);
     }
     document.unpriced = unpriced;
     document.trial = Some(trial);
@@ -116,12 +122,26 @@ fn count(driver: &Driver, workload: &WorkloadProfile) -> Option<Estimate> {
     }
 }
 
+/// What of system calls may be counted here: nothing, or all of them and each that takes a path or a buffer, as far as this kernel has it.
+fn countable(here: &Host) -> Vec<Event> {
+    let usable = |name: &str| here.event(name).ok().filter(|event| here.check_usable(event).is_ok());
+    let Some(all) = usable(CALLS) else { return Vec::new() };
+    let kinds = PATHS.iter().chain(&BUFFERS).filter_map(|call| here.event(&format!("{ENTERED}{call}")).ok());
+    std::iter::once(all).chain(kinds).collect()
+}
+
 /// System calls of a run: counted by the kernel, or, for whoever may not have that, by a run under strace.
-fn calls_of(args: &Args, program: &Program, counted: Option<&Event>, document: &mut ToolPrediction) -> Option<Estimate> {
-    if let Some(event) = counted {
-        return document.workload.counts.get(&event.name).copied();
+fn calls_of(program: &Program, document: &mut ToolPrediction) -> Option<Calls> {
+    let counts = &mut document.workload.counts;
+    if let Some(all) = counts.get(CALLS).map(|count| count.estimate) {
+        let of_kinds = counts.iter().filter_map(|(name, count)| Some((name.strip_prefix(ENTERED)?, count.estimate)));
+        let calls = Calls::of(of_kinds, Some(all));
+        counts.retain(|name, _| !name.starts_with(ENTERED));
+        counts.insert("system calls with a path".into(), Estimate::exact(calls.paths));
+        counts.insert("system calls with a buffer".into(), Estimate::exact(calls.buffers));
+        return Some(calls);
     }
-    if args.program.pid.is_some() || program.pid.is_some() {
+    if program.pid.is_some() {
         return None;
     }
     let command = program.target.command().ok()?;
@@ -133,8 +153,8 @@ fn calls_of(args: &Args, program: &Program, counted: Option<&Event>, document: &
             remedy: "apt-get install strace; or as root, where the kernel counts them".into(),
         });
     });
-    let calls = Estimate::exact(calls.ok()? as f64);
-    document.workload.counts.insert("system calls (strace -c)".into(), calls);
+    let calls = calls.ok()?;
+    document.workload.counts.insert("system calls (strace -c)".into(), Estimate::exact(calls.all));
     Some(calls)
 }
 
